@@ -1,0 +1,130 @@
+//! Options from the environment, readable before libc has finished its own start.
+//!
+//! All options are named `SHEAVES_*`. In secure-execution mode (`AT_SECURE`: setuid, setgid or
+//! file capabilities) the environment is not trusted and every option counts as absent. A value
+//! that makes no sense is reported in one line and the default is used.
+
+use core::ffi::{CStr, c_char};
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+/// What a lookup hands to its caller: the value's bytes, without the terminator.
+pub type Value<'a> = &'a [u8];
+
+/// Looks `name` up and passes its value to `read`; `None` when it is not set.
+///
+/// Reads `environ`; where libc has not set that yet (allocation inside the dynamic linker),
+/// `/proc/self/environ`. Never allocates. Not safe against a concurrent `setenv`, like `getenv`.
+pub fn lookup<R>(name: &str, read: impl FnOnce(Value<'_>) -> R) -> Option<R> {
+    if crate::process::is_secure() {
+        return None;
+    }
+    // SAFETY: reading the pointer; libc owns it.
+    let table = unsafe { environ };
+    if table.is_null() {
+        return lookup_in_proc(name, read);
+    }
+    let mut entry = table;
+    loop {
+        // SAFETY: the table ends with a null pointer and `entry` has not passed it.
+        let text = unsafe { *entry };
+        if text.is_null() {
+            return None;
+        }
+        // SAFETY: entries are C strings.
+        let text = unsafe { CStr::from_ptr(text) };
+        if let Some(value) = value_of(text.to_bytes(), name) {
+            return Some(read(value));
+        }
+        // SAFETY: the entry was not the terminating null, so the next one exists.
+        entry = unsafe { entry.add(1) };
+    }
+}
+
+/// Bytes of `/proc/self/environ` that are looked at when libc is not ready.
+const PROC_BYTES: usize = 16 * 1024;
+
+fn lookup_in_proc<R>(name: &str, read: impl FnOnce(Value<'_>) -> R) -> Option<R> {
+    let mut buffer = [0_u8; PROC_BYTES];
+    let used = crate::process::read_file(c"/proc/self/environ", &mut buffer)?;
+    let value = buffer[..used].split(|byte| *byte == 0).find_map(|text| value_of(text, name))?;
+    Some(read(value))
+}
+
+fn value_of<'a>(text: &'a [u8], name: &str) -> Option<Value<'a>> {
+    text.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
+}
+
+/// One of a few words, or `None` when unset; nonsense is reported and counts as unset.
+#[must_use]
+pub fn choice<T: Copy>(name: &str, words: &[(&str, T)]) -> Option<T> {
+    let found = lookup(name, |value| {
+        let hit = words.iter().find(|(word, _)| word.as_bytes() == value);
+        if hit.is_none() {
+            complain(name, value, "not one of the known words");
+        }
+        hit.map(|(_, meaning)| *meaning)
+    });
+    found.flatten()
+}
+
+/// A decimal number within `low..=high`, or `None`; nonsense is reported and counts as unset.
+#[must_use]
+pub fn number(name: &str, low: usize, high: usize) -> Option<usize> {
+    let found = lookup(name, |value| {
+        let parsed = core::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+        match parsed {
+            Some(number) if (low..=high).contains(&number) => Some(number),
+            _ => {
+                complain(name, value, "not a number in range");
+                None
+            }
+        }
+    });
+    found.flatten()
+}
+
+/// True for `1`, `true`, `yes`, `on`; false for `0`, `false`, `no`, `off`, the empty word, or
+/// unset; nonsense is reported and counts as unset.
+#[must_use]
+pub fn flag(name: &str) -> bool {
+    const WORDS: &[(&str, bool)] = &[
+        ("1", true),
+        ("true", true),
+        ("yes", true),
+        ("on", true),
+        ("", false),
+        ("0", false),
+        ("false", false),
+        ("no", false),
+        ("off", false),
+    ];
+    choice(name, WORDS).unwrap_or(false)
+}
+
+#[cold]
+fn complain(name: &str, value: Value<'_>, why: &str) {
+    let shown = core::str::from_utf8(value).unwrap_or("(not UTF-8)");
+    crate::report::report(format_args!("{name}={shown:.64} is ignored: {why}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn value_needs_the_whole_name() {
+        assert_eq!(value_of(b"SHEAVES_X=1", "SHEAVES_X"), Some(&b"1"[..]));
+        assert_eq!(value_of(b"SHEAVES_XY=1", "SHEAVES_X"), None);
+        assert_eq!(value_of(b"SHEAVES_X", "SHEAVES_X"), None);
+    }
+
+    #[test]
+    fn path_is_found_both_ways() {
+        assert!(lookup("PATH", |value| !value.is_empty()).unwrap());
+        assert!(lookup_in_proc("PATH", |value| !value.is_empty()).unwrap());
+        assert!(lookup("SHEAVES_SURELY_UNSET", |_| ()).is_none());
+    }
+}

@@ -1,0 +1,48 @@
+//! The calling thread's `errno`.
+//!
+//! `free` must leave `errno` alone (POSIX.1-2024), so its slow path saves and restores it.
+
+/// Out of memory (`ENOMEM`).
+pub const ENOMEM: i32 = libc::ENOMEM;
+/// Invalid argument (`EINVAL`).
+pub const EINVAL: i32 = libc::EINVAL;
+
+/// Reads `errno` of the calling thread. Never blocks; async-signal-safe.
+#[must_use]
+pub fn get() -> i32 {
+    let location = location();
+    // SAFETY: `location` is the calling thread's own errno, valid for its lifetime.
+    unsafe { *location }
+}
+
+/// Sets `errno` of the calling thread. Never blocks; async-signal-safe.
+pub fn set(value: i32) {
+    let location = location();
+    // SAFETY: `location` is the calling thread's own errno, and no reference to it is alive.
+    unsafe { *location = value }
+}
+
+fn location() -> *mut i32 {
+    // SAFETY: the call has no precondition and returns a pointer valid in this thread.
+    unsafe { libc::__errno_location() }
+}
+
+/// Runs `body` and puts `errno` back to what it was before.
+pub fn preserve<R>(body: impl FnOnce() -> R) -> R {
+    let saved = get();
+    let result = body();
+    set(saved);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preserve_restores() {
+        set(7);
+        preserve(|| set(9));
+        assert_eq!(get(), 7);
+    }
+}

@@ -1,0 +1,95 @@
+//! The fork registry: one `pthread_atfork` registration for all layers, in spine order.
+//!
+//! Each layer announces its handlers once, with its height in the spine. Before a fork the
+//! handlers of the highest layer run first (locks are taken from the top down, the same order
+//! in which a call takes them), afterwards the lowest first. Registration with libc happens in a
+//! constructor of the program or shared object, before `main` and before any thread exists, and
+//! never from inside an allocation: libc allocates while it registers.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// What one layer does around a fork. All three must neither allocate nor fail.
+#[derive(Debug, Clone, Copy)]
+pub struct Handlers {
+    /// In the parent before the fork: take every lock of the layer.
+    pub prepare: fn(),
+    /// In the parent after the fork: give the locks back.
+    pub parent: fn(),
+    /// In the child: give the locks back and forget the other threads.
+    pub child: fn(),
+}
+
+/// Layers that take part, from the lowest to the highest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Layer {
+    /// `sheaves-percpu`.
+    PerCpu = 0,
+    /// `sheaves-slab`.
+    Slab = 1,
+    /// `sheaves-heap`.
+    Heap = 2,
+}
+
+const LAYERS: usize = 3;
+
+/// Addresses of the layers' handlers, 0 while absent.
+///
+/// Written once per layer by [`announce`], read by the three handlers below.
+static ANNOUNCED: [AtomicUsize; LAYERS] = [const { AtomicUsize::new(0) }; LAYERS];
+
+/// How often the prepare handler has run: a test can prove that the registration is in effect.
+static PREPARED: AtomicUsize = AtomicUsize::new(0);
+
+/// Announces a layer's handlers; calling it again with the same ones changes nothing.
+pub fn announce(layer: Layer, handlers: &'static Handlers) {
+    // Release pairs with the Acquire in `each`: the handlers' text is constant, but what the
+    // layer set up before it announced itself must be visible to them.
+    ANNOUNCED[layer as usize].store(core::ptr::from_ref(handlers).addr(), Ordering::Release);
+}
+
+/// How many times this process has gone through the prepare handler.
+#[must_use]
+pub fn prepared_count() -> usize {
+    // Relaxed: a counter for tests and reports; nothing is published through it.
+    PREPARED.load(Ordering::Relaxed)
+}
+
+fn each(layers: impl Iterator<Item = usize>, run: impl Fn(&Handlers)) {
+    for layer in layers {
+        // Acquire pairs with the Release in `announce`.
+        let address = ANNOUNCED[layer].load(Ordering::Acquire);
+        let handlers = core::ptr::with_exposed_provenance::<Handlers>(address);
+        // SAFETY: the address is 0 or that of a `&'static Handlers`.
+        if let Some(handlers) = unsafe { handlers.as_ref() } {
+            run(handlers);
+        }
+    }
+}
+
+extern "C" fn prepare() {
+    // Relaxed: a counter, see `prepared_count`.
+    PREPARED.fetch_add(1, Ordering::Relaxed);
+    each((0..LAYERS).rev(), |handlers| (handlers.prepare)());
+}
+
+extern "C" fn parent() {
+    each(0..LAYERS, |handlers| (handlers.parent)());
+}
+
+extern "C" fn child() {
+    each(0..LAYERS, |handlers| (handlers.child)());
+}
+
+extern "C" fn register() {
+    // SAFETY: the handlers are functions of this object, which is never unloaded.
+    let status = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+    if status != 0 {
+        crate::report::report(format_args!("pthread_atfork failed: fork with threads is unsafe"));
+    }
+}
+
+/// Runs [`register`] when the object is loaded, before `main`.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REGISTER: extern "C" fn() = register;

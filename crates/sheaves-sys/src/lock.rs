@@ -1,0 +1,167 @@
+//! A sleeping lock for slow paths, with the halves that `fork` needs.
+//!
+//! State of the word (who writes it: the thread that makes the transition, nobody else):
+//!
+//! | value | meaning | transitions |
+//! |---|---|---|
+//! | 0 | free | 0 -> 1 by `lock` |
+//! | 1 | held, nobody sleeps | 1 -> 0 by `unlock`; 1 -> 2 by a contender before it sleeps |
+//! | 2 | held, somebody may sleep | 2 -> 0 by `unlock`, which then wakes one |
+//!
+//! The three-state futex lock is that of Ulrich Drepper, "Futexes Are Tricky" (2011), mutex 3.
+
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const CONTENDED: u32 = 2;
+
+/// Rounds of spinning before a contender sleeps; critical sections here are below 1 us.
+const SPINS: u32 = 100;
+
+/// A value guarded by a futex lock of 4 bytes. `const`-constructible, never allocates.
+///
+/// Not recursive, not async-signal-safe. Memory: `unlock` releases to the next `lock`.
+#[derive(Debug)]
+pub struct Lock<T> {
+    word: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock hands out access to one thread at a time, so sending T suffices.
+unsafe impl<T: Send> Sync for Lock<T> {}
+// SAFETY: the lock owns its value.
+unsafe impl<T: Send> Send for Lock<T> {}
+
+/// Access to the value while the lock is held; gives the lock back when dropped.
+#[derive(Debug)]
+#[must_use = "the lock is given back at once"]
+pub struct Held<'a, T> {
+    lock: &'a Lock<T>,
+}
+
+impl<T> Lock<T> {
+    /// A free lock around `value`.
+    pub const fn new(value: T) -> Lock<T> {
+        Lock { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+    }
+
+    /// Waits for the lock: spins briefly, then sleeps.
+    #[inline]
+    pub fn lock(&self) -> Held<'_, T> {
+        self.acquire();
+        Held { lock: self }
+    }
+
+    /// Takes the lock without a guard, for a `fork` handler; ends with [`Lock::release`].
+    #[inline]
+    pub fn acquire(&self) {
+        // Acquire pairs with the Release in `release`: we see what the last holder wrote.
+        // Relaxed on failure: nothing is read under the lock then.
+        let word = &self.word;
+        if word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.acquire_slow();
+        }
+    }
+
+    #[cold]
+    fn acquire_slow(&self) {
+        for _ in 0..SPINS {
+            // Relaxed: only a hint for when to try again; the exchange below orders.
+            if self.word.load(Ordering::Relaxed) == FREE {
+                // Acquire pairs with the Release in `release`; Relaxed on failure, as above.
+                let word = &self.word;
+                let won = word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
+                if won.is_ok() {
+                    return;
+                }
+            }
+            core::hint::spin_loop();
+        }
+        // Acquire pairs with the Release in `release`. CONTENDED also when nobody else waits:
+        // the price is one needless wake-up, the gain that no sleeper is forgotten.
+        while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
+            futex_wait(&self.word, CONTENDED);
+        }
+    }
+
+    /// Gives back a lock taken by [`Lock::acquire`].
+    ///
+    /// # Safety
+    /// The calling thread (or, in a child of `fork`, the thread that forked) holds the lock and
+    /// no guard for it is alive.
+    #[inline]
+    pub unsafe fn release(&self) {
+        // Release pairs with the Acquire of the next holder.
+        if self.word.swap(FREE, Ordering::Release) == CONTENDED {
+            futex_wake_one(&self.word);
+        }
+    }
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: a `Held` exists only while this thread holds the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: a `Held` exists only while this thread holds the lock, and it is unique.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this guard was made by `lock` in this thread and dies here.
+        unsafe { self.lock.release() };
+    }
+}
+
+fn futex_wait(word: &AtomicU32, expected: u32) {
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    let no_timeout = core::ptr::null::<libc::timespec>();
+    crate::errno::preserve(|| {
+        // SAFETY: the futex word is valid for the call; a null timeout means for ever.
+        let _ = unsafe {
+            libc::syscall(libc::SYS_futex, word.as_ptr(), operation, expected, no_timeout)
+        };
+    });
+}
+
+fn futex_wake_one(word: &AtomicU32) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    crate::errno::preserve(|| {
+        // SAFETY: waking takes the word's address only.
+        let _ = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    #[test]
+    fn counts_are_exact_under_contention() {
+        static LOCK: Lock<u64> = Lock::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50_000 {
+                        *LOCK.lock() += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*LOCK.lock(), 200_000);
+    }
+}

@@ -1,0 +1,188 @@
+//! Address space: mapping, committing, giving back, moving.
+//!
+//! Addresses are plain numbers here; the layers above know what lies at them. Every call leaves
+//! the state as it was when it fails. None of them sets `errno` for the caller to see: what an
+//! exhausted address space means is decided above.
+
+use core::ptr::{null_mut, with_exposed_provenance_mut};
+
+const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+
+/// Bytes of a page of this machine, asked at run time: 4, 16 or 64 KiB.
+#[must_use]
+pub fn page_bytes() -> usize {
+    match crate::process::auxiliary(libc::AT_PAGESZ) {
+        0 => 4096,
+        bytes => bytes,
+    }
+}
+
+fn map(address: usize, bytes: usize, protection: i32, flags: i32) -> Option<usize> {
+    let hint = with_exposed_provenance_mut(address);
+    // SAFETY: without MAP_FIXED no existing mapping is touched.
+    let mapped = unsafe { libc::mmap(hint, bytes, protection, PRIVATE | flags, -1, 0) };
+    (mapped != libc::MAP_FAILED).then(|| mapped.expose_provenance())
+}
+
+/// Zeroed read-write memory anywhere; `None` when there is none.
+#[must_use]
+pub fn anywhere(bytes: usize) -> Option<usize> {
+    map(0, bytes, READ_WRITE, 0)
+}
+
+/// Zeroed read-write memory at a multiple of `align` (a power of two, at least a page).
+#[must_use]
+pub fn aligned(bytes: usize, align: usize) -> Option<usize> {
+    let page = page_bytes();
+    if align <= page {
+        return anywhere(bytes);
+    }
+    let start = anywhere(bytes.checked_add(align - page)?)?;
+    let aligned = start.next_multiple_of(align);
+    let end = start + bytes + (align - page);
+    if aligned > start {
+        // SAFETY: the head of a mapping made above, not handed out.
+        unsafe { unmap(start, aligned - start) };
+    }
+    if end > aligned + bytes {
+        // SAFETY: the tail of a mapping made above, not handed out.
+        unsafe { unmap(aligned + bytes, end - (aligned + bytes)) };
+    }
+    Some(aligned)
+}
+
+/// Zeroed read-write memory exactly at `address`; false when something is there already or the
+/// kernel (before Linux 4.17, or an emulator) took the address for a mere hint.
+#[must_use]
+pub fn exactly(address: usize, bytes: usize) -> bool {
+    match map(address, bytes, READ_WRITE, libc::MAP_FIXED_NOREPLACE) {
+        Some(mapped) if mapped == address => true,
+        Some(elsewhere) => {
+            // SAFETY: the mapping was made above and is not handed out.
+            unsafe { unmap(elsewhere, bytes) };
+            false
+        }
+        None => false,
+    }
+}
+
+/// Address space without memory; becomes usable piece by piece with [`commit`].
+#[must_use]
+pub fn reserve(bytes: usize) -> Option<usize> {
+    map(0, bytes, libc::PROT_NONE, libc::MAP_NORESERVE)
+}
+
+/// Makes part of a reservation readable and writable; false when the kernel refuses.
+///
+/// # Safety
+/// The range lies in a reservation that the caller owns.
+#[must_use]
+pub unsafe fn commit(address: usize, bytes: usize) -> bool {
+    let start = with_exposed_provenance_mut(address);
+    // SAFETY: the caller owns this range of a reservation; nothing refers to it yet.
+    unsafe { libc::mprotect(start, bytes, READ_WRITE) == 0 }
+}
+
+/// Gives the pages of a mapping back; they read as zero when touched next.
+///
+/// # Safety
+/// The caller owns the whole range, and nothing in it is live or referred to.
+pub unsafe fn discard(address: usize, bytes: usize) {
+    advise(address, bytes, libc::MADV_DONTNEED);
+}
+
+/// Asks the kernel not to back this range with huge pages.
+pub fn avoid_huge_pages(address: usize, bytes: usize) {
+    advise(address, bytes, libc::MADV_NOHUGEPAGE);
+}
+
+fn advise(address: usize, bytes: usize, advice: i32) {
+    crate::errno::preserve(|| {
+        let start = with_exposed_provenance_mut(address);
+        // SAFETY: the advice keeps contents, or the caller of `discard` vouches for the range.
+        let _ = unsafe { libc::madvise(start, bytes, advice) };
+    });
+}
+
+/// Removes a mapping that the caller owns and that nothing refers to any more.
+///
+/// # Safety
+/// The caller owns the whole range, and nothing in it is live or referred to.
+pub unsafe fn unmap(address: usize, bytes: usize) {
+    let start = with_exposed_provenance_mut(address);
+    // SAFETY: the caller owns the range and nothing in it is live.
+    let _ = unsafe { libc::munmap(start, bytes) };
+}
+
+/// Resizes a mapping from [`anywhere`] or [`aligned`], moving it where needed; contents stay.
+/// `None` (and the old mapping unchanged) when the kernel refuses.
+///
+/// # Safety
+/// The caller owns the mapping, `old_bytes` is its size, and after success nothing uses the old
+/// address.
+#[must_use]
+pub unsafe fn resize(
+    address: usize,
+    old_bytes: usize,
+    new_bytes: usize,
+    may_move: bool,
+) -> Option<usize> {
+    let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
+    let old = with_exposed_provenance_mut(address);
+    // SAFETY: the caller owns the mapping; on success it uses the new address only.
+    let moved = unsafe { libc::mremap(old, old_bytes, new_bytes, flags, null_mut::<u8>()) };
+    (moved != libc::MAP_FAILED).then(|| moved.expose_provenance())
+}
+
+/// True when a soft limit on the address space is set (`RLIMIT_AS`).
+#[must_use]
+pub fn is_limited() -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for the call to fill.
+    let status = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    status == 0 && limit.rlim_cur != libc::RLIM_INFINITY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exact_mapping_never_replaces() {
+        let page = page_bytes();
+        let there = anywhere(page).unwrap();
+        assert!(!exactly(there, page));
+        // SAFETY: mapped by this test.
+        unsafe { unmap(there, page) };
+        assert!(exactly(there, page));
+        // SAFETY: mapped by this test.
+        unsafe { unmap(there, page) };
+    }
+
+    #[test]
+    fn alignment_is_kept_and_surplus_returned() {
+        for shift in 12..31 {
+            let address = aligned(4096, 1 << shift).unwrap();
+            assert_eq!(address % (1 << shift), 0);
+            // SAFETY: mapped by this test.
+            unsafe { unmap(address, 4096) };
+        }
+    }
+
+    #[test]
+    fn reserved_space_is_committed_in_pieces() {
+        let start = reserve(1 << 30).unwrap();
+        // SAFETY: reserved by this test.
+        assert!(unsafe { commit(start + 4096, 4096) });
+        let word = with_exposed_provenance_mut::<u64>(start + 4096);
+        // SAFETY: just committed, owned by this test.
+        unsafe { word.write(5) };
+        // SAFETY: mapped by this test.
+        unsafe { discard(start + 4096, 4096) };
+        // SAFETY: still mapped.
+        assert_eq!(unsafe { word.read() }, 0);
+        // SAFETY: mapped by this test.
+        unsafe { unmap(start, 1 << 30) };
+    }
+}

@@ -1,0 +1,84 @@
+//! Facts about this process and small reads of kernel files.
+
+use core::ffi::CStr;
+
+/// True in secure-execution mode (setuid, setgid, file capabilities): ignore the environment.
+#[must_use]
+pub fn is_secure() -> bool {
+    auxiliary(libc::AT_SECURE) != 0
+}
+
+/// A value of the auxiliary vector, 0 where the kernel does not provide it.
+#[must_use]
+pub fn auxiliary(kind: libc::c_ulong) -> usize {
+    // SAFETY: getauxval has no precondition.
+    let value = unsafe { libc::getauxval(kind) };
+    usize::try_from(value).unwrap_or(0)
+}
+
+/// Sixteen random bytes of the kernel (`AT_RANDOM`), folded to one word; 0 where absent.
+#[must_use]
+pub fn random_seed() -> u64 {
+    let address = auxiliary(libc::AT_RANDOM) as *const u64;
+    if address.is_null() {
+        return 0;
+    }
+    // SAFETY: AT_RANDOM points at 16 bytes that live as long as the process.
+    unsafe { address.read_unaligned() }
+}
+
+/// Reads the beginning of a file into `buffer`; `None` where it cannot be opened or read.
+pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
+    // SAFETY: `path` is a C string.
+    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if fd < 0 {
+        return None;
+    }
+    let mut used = 0;
+    while used < buffer.len() {
+        let room = &mut buffer[used..];
+        // SAFETY: `room` is valid for writes of its length.
+        let count = unsafe { libc::read(fd, room.as_mut_ptr().cast(), room.len()) };
+        match usize::try_from(count) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => used += count,
+        }
+    }
+    close(fd);
+    Some(used)
+}
+
+/// Closes a file descriptor that the caller owns.
+pub fn close(fd: i32) {
+    // SAFETY: closing a descriptor touches no memory; the caller owns it.
+    let _ = unsafe { libc::close(fd) };
+}
+
+/// Opens `path` for appending text, mode 0644; `None` where that fails.
+#[must_use]
+pub fn open_append(path: &CStr) -> Option<i32> {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
+    // SAFETY: `path` is a C string and the mode argument is given because of O_CREAT.
+    let fd = unsafe { libc::open(path.as_ptr(), flags, 0o644) };
+    (fd >= 0).then_some(fd)
+}
+
+/// The identifier of this process.
+#[must_use]
+pub fn id() -> i32 {
+    // SAFETY: getpid has no precondition.
+    unsafe { libc::getpid() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_files_are_read() {
+        let mut buffer = [0_u8; 64];
+        assert!(read_file(c"/proc/self/stat", &mut buffer).unwrap() > 0);
+        assert!(read_file(c"/nowhere/at/all", &mut buffer).is_none());
+        assert_ne!(random_seed(), 0);
+    }
+}

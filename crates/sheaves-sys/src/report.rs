@@ -1,0 +1,102 @@
+//! Lines on standard error, and the end of a process whose heap is corrupt.
+//!
+//! A line is built in a fixed buffer on the stack and written by one `write`, so that lines of
+//! several threads do not mix and nothing is allocated. Every line begins with `sheaves: `.
+
+use core::fmt::{self, Write};
+
+/// Bytes of one line; what does not fit is cut off.
+const LINE_BYTES: usize = 512;
+
+/// A fixed buffer that implements [`fmt::Write`] and never fails: surplus text is dropped.
+#[derive(Debug)]
+pub struct Line {
+    bytes: [u8; LINE_BYTES],
+    used: usize,
+}
+
+impl Line {
+    /// An empty line.
+    #[must_use]
+    pub const fn new() -> Line {
+        Line { bytes: [0; LINE_BYTES], used: 0 }
+    }
+
+    /// What has been written so far.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.used]
+    }
+
+    /// Writes the line to `fd` and empties it. A failing or full `fd` loses the text, no more.
+    pub fn flush_to(&mut self, fd: i32) {
+        let mut rest = self.as_bytes();
+        while !rest.is_empty() {
+            // SAFETY: `rest` is a valid slice of initialised bytes.
+            let written = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
+            match usize::try_from(written) {
+                Ok(0) => break,
+                Ok(count) => rest = &rest[count..],
+                Err(_) if crate::errno::get() == libc::EINTR => {}
+                Err(_) => break,
+            }
+        }
+        self.used = 0;
+    }
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        Line::new()
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = LINE_BYTES - self.used;
+        let taken = text.len().min(room);
+        self.bytes[self.used..self.used + taken].copy_from_slice(&text.as_bytes()[..taken]);
+        self.used += taken;
+        Ok(())
+    }
+}
+
+/// Prints one line, `sheaves: ` and the text, on standard error.
+///
+/// Never allocates and keeps `errno`. Async-signal-safe.
+pub fn report(text: fmt::Arguments<'_>) {
+    crate::errno::preserve(|| {
+        let mut line = Line::new();
+        let _ = writeln!(line, "sheaves: {text}");
+        // A line that was cut still ends the line for whoever writes next.
+        if line.used == LINE_BYTES {
+            line.bytes[LINE_BYTES - 1] = b'\n';
+        }
+        line.flush_to(libc::STDERR_FILENO);
+    });
+}
+
+/// Prints one line and aborts the process: the heap is corrupt or an invariant is broken.
+///
+/// No unwinding, no destructors: a process that goes on with a corrupt heap does more damage.
+#[cold]
+#[inline(never)]
+pub fn die(text: fmt::Arguments<'_>) -> ! {
+    report(text);
+    // SAFETY: abort has no precondition.
+    unsafe { libc::abort() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn surplus_text_is_dropped() {
+        let mut line = Line::new();
+        for _ in 0..100 {
+            line.write_str("0123456789").unwrap();
+        }
+        assert_eq!(line.as_bytes().len(), LINE_BYTES);
+    }
+}
