@@ -1,0 +1,116 @@
+//! The steps that every change must pass. `.ci/run` prepares a bare machine and then runs this.
+//!
+//! Steps run in order, print straight to the terminal, and the first failure ends the run: what
+//! comes later would only repeat it.
+
+use core::time::Duration;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+
+use crate::{repo, tidy};
+
+/// Script that runs real programs on Sheaves; it installs what it needs.
+const PROGRAMS_SCRIPT: &str = "tests/programs/run";
+
+/// Runs all steps at `root`.
+pub fn run(root: &Path) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    let mut passed = 0;
+    for step in steps() {
+        println!("ci: {}: begins", step.name);
+        let step_begin = Instant::now();
+        let done = (step.action)(root);
+        let seconds = seconds(step_begin.elapsed());
+        match done {
+            Ok(Outcome::Passed) => {
+                passed += 1;
+                println!("ci: {}: passed in {seconds}", step.name);
+            }
+            Ok(Outcome::Skipped(why)) => println!("ci: {}: skipped, {why}", step.name),
+            Err(error) => {
+                println!("ci: {}: FAILED after {seconds}: {error:#}", step.name);
+                println!("ci: {passed} steps passed, 1 failed");
+                bail!("step `{}` failed", step.name);
+            }
+        }
+    }
+    println!("ci: {passed} steps passed, 0 failed, in {}", seconds(begin.elapsed()));
+    Ok(())
+}
+
+/// One named check.
+struct Step {
+    name: &'static str,
+    action: fn(&Path) -> anyhow::Result<Outcome>,
+}
+
+enum Outcome {
+    Passed,
+    Skipped(String),
+}
+
+/// Cheap steps first, so that a slip costs seconds.
+fn steps() -> [Step; 6] {
+    [
+        Step { name: "fmt", action: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
+        Step { name: "tidy", action: run_tidy },
+        Step {
+            name: "clippy",
+            action: |root| {
+                let arguments = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+                cargo(root, &arguments, &[])
+            },
+        },
+        Step {
+            name: "doc",
+            action: |root| {
+                cargo(
+                    root,
+                    &["doc", "--no-deps", "--workspace"],
+                    &[("RUSTDOCFLAGS", "-D warnings")],
+                )
+            },
+        },
+        Step { name: "test", action: |root| cargo(root, &["test", "--workspace"], &[]) },
+        Step { name: "programs", action: run_programs },
+    ]
+}
+
+fn run_tidy(root: &Path) -> anyhow::Result<Outcome> {
+    let findings = tidy::run(root)?;
+    for finding in &findings {
+        println!("{finding}");
+    }
+    anyhow::ensure!(findings.is_empty(), "{} findings", findings.len());
+    Ok(Outcome::Passed)
+}
+
+fn run_programs(root: &Path) -> anyhow::Result<Outcome> {
+    let script = root.join(PROGRAMS_SCRIPT);
+    if !script.is_file() {
+        return Ok(Outcome::Skipped(format!("{PROGRAMS_SCRIPT} is not there")));
+    }
+    run_to_end(Command::new(script).current_dir(root))
+}
+
+fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Outcome> {
+    let mut command = repo::cargo(root);
+    command.args(arguments).envs(environment.iter().copied());
+    run_to_end(&mut command)
+}
+
+/// Runs a command with our output and without input.
+fn run_to_end(command: &mut Command) -> anyhow::Result<Outcome> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status =
+        command.stdin(Stdio::null()).status().with_context(|| format!("cannot run {name}"))?;
+    anyhow::ensure!(status.success(), "{name} ended with {status}");
+    Ok(Outcome::Passed)
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}

@@ -1,0 +1,16 @@
+//! Checks and chores of the Sheaves repository, as a library so that tests can call them.
+//!
+//! The command line is in `main.rs`. A rule of the house lives in [`tidy`]; the page about the fast
+//! paths is made by [`disasm`]; [`ci`] is the list of steps that every change must pass.
+
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::std_instead_of_alloc,
+    reason = "a program with std; the lint is for no_std crates"
+)]
+
+pub mod ci;
+pub mod disasm;
+pub mod finding;
+pub mod repo;
+pub mod tidy;

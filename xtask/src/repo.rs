@@ -1,0 +1,112 @@
+//! The repository as the tools see it: where it is, which text files it holds, which crates.
+//!
+//! Nothing here judges; the rules are in [`crate::tidy`].
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+/// A text file of the repository.
+#[derive(Debug, Clone)]
+pub struct TextFile {
+    /// Path relative to the root, with `/` between its parts.
+    pub path: String,
+    /// The whole text.
+    pub text: String,
+}
+
+/// A crate of the workspace, as `cargo metadata` reports it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Package {
+    /// Name of the crate.
+    pub name: String,
+    /// Path of its `Cargo.toml`.
+    pub manifest_path: PathBuf,
+    /// What it depends on, in every kind.
+    pub dependencies: Vec<Dependency>,
+}
+
+/// One dependency of a crate, as `cargo metadata` reports it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Dependency {
+    /// Name of the crate that is depended on.
+    pub name: String,
+    /// Nothing for a normal dependency, else `dev` or `build`.
+    pub kind: Option<String>,
+    /// The `cfg(...)` or triple that it is restricted to.
+    pub target: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+/// The root of the repository: the parent of the folder this crate was built in.
+#[must_use]
+pub fn root() -> &'static Path {
+    let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest_dir.parent().unwrap_or(manifest_dir)
+}
+
+/// A `cargo` command at the root, of the same toolchain as the one that runs us.
+#[must_use]
+pub fn cargo(root: &Path) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.current_dir(root);
+    command
+}
+
+/// Runs `command` to its end and returns its standard output; a failure carries its error text.
+pub fn output_of(command: &mut Command) -> anyhow::Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("cannot run {name}"))?;
+    ensure!(
+        output.status.success(),
+        "{name} failed ({}): {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    String::from_utf8(output.stdout).with_context(|| format!("{name} printed no UTF-8"))
+}
+
+/// The crates of the workspace. Asks for no dependencies, so it works without a network.
+pub fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
+    let json =
+        output_of(cargo(root).args(["metadata", "--no-deps", "--offline", "--format-version=1"]))?;
+    let metadata: Metadata = serde_json::from_str(&json).context("cargo metadata")?;
+    Ok(metadata.packages)
+}
+
+/// Every text file that git would commit: what `.gitignore` names is left out, and so is `.git`.
+pub fn text_files(root: &Path) -> anyhow::Result<Vec<TextFile>> {
+    let walk = ignore::WalkBuilder::new(root)
+        .hidden(false)
+        .parents(false)
+        .git_global(false)
+        .require_git(false)
+        .filter_entry(|entry| entry.file_name() != ".git")
+        .sort_by_file_path(Path::cmp)
+        .build();
+    let mut files = Vec::new();
+    for entry in walk {
+        let entry = entry?;
+        if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let bytes = match std::fs::read(entry.path()) {
+            Ok(bytes) => bytes,
+            // Someone may save or remove a file while we walk.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error).context(entry.path().display().to_string()),
+        };
+        // What is not UTF-8 is not text; the rules have nothing to say about it.
+        let Ok(text) = String::from_utf8(bytes) else { continue };
+        let path = entry.path().strip_prefix(root)?.to_string_lossy().into_owned();
+        files.push(TextFile { path, text });
+    }
+    Ok(files)
+}

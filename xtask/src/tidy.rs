@@ -1,0 +1,71 @@
+//! The rules of the house, checked by program: `cargo xtask tidy`, and the test `tests/tidy.rs`.
+//!
+//! Each file below holds one family of rules and a face `check`; each rule can be fed a snippet, and
+//! `tests/rules` proves that each one can fail. Limits and names are constants at the top of the
+//! file that uses them.
+
+mod cfg;
+mod layers;
+mod machine;
+mod orderings;
+mod place;
+mod rust;
+mod shape;
+mod text;
+
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use crate::finding::Finding;
+use crate::repo::{self, Package, TextFile};
+
+/// File that holds the layer table.
+pub const ARCHITECTURE: &str = "ARCHITECTURE.md";
+
+/// Checks the whole repository; the findings are sorted by file and line.
+pub fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
+    let files = repo::text_files(root)?;
+    let mut findings = check_files(&files);
+    let packages = repo::packages(root).context("the crates of the workspace")?;
+    findings.extend(check_layers(root, &files, &packages));
+    findings.sort();
+    findings.dedup();
+    Ok(findings)
+}
+
+/// Every rule that looks at the text of files. A set of files is checked as one repository: a module
+/// that one file declares as test code is test code in its own file.
+#[must_use]
+pub fn check_files(files: &[TextFile]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut sources = Vec::new();
+    for file in files {
+        text::check(file, &mut findings);
+        if file.path.ends_with(".rs") {
+            match rust::RustFile::parse(file) {
+                Ok(source) => sources.push(source),
+                Err(finding) => findings.push(finding),
+            }
+        }
+        shape::check_path(file, &mut findings);
+    }
+    let test_modules = place::test_modules(&sources);
+    for source in &sources {
+        shape::check(source, &mut findings);
+        if place::is_library_code(&source.path) && !test_modules.holds(&source.path) {
+            machine::check(source, &mut findings);
+            orderings::check(source, &mut findings);
+        }
+    }
+    machine::check_no_std(&sources, &mut findings);
+    orderings::check_labels(&sources, &test_modules, &mut findings);
+    findings.sort();
+    findings
+}
+
+/// The rule about layers: the table in `ARCHITECTURE.md` against the crates of the workspace.
+#[must_use]
+pub fn check_layers(root: &Path, files: &[TextFile], packages: &[Package]) -> Vec<Finding> {
+    layers::check(root, files, packages)
+}

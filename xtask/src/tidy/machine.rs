@@ -1,0 +1,152 @@
+//! Rules about what is bound to the machine: assembly, system calls and `std` have their places.
+//!
+//! They hold for the source of library crates. Tests, benchmarks and the command line may call the
+//! system as they like; they never run under malloc.
+
+use std::collections::BTreeSet;
+
+use super::rust::{RustFile, TokenKind};
+use super::{cfg, place};
+use crate::finding::{Finding, Kind};
+
+/// Macros that hold instructions.
+const ASM_MACROS: [&str; 3] = ["asm", "global_asm", "naked_asm"];
+/// Where they may stand: the engines, and one file for thread-local storage.
+const ASM_FOLDER: &str = "crates/sheaves-percpu/src/engine/";
+const ASM_FILE: &str = "crates/sheaves-sys/src/tls.rs";
+/// Where system calls may stand.
+const SYSTEM_CALL_FOLDER: &str = "crates/sheaves-sys/src/";
+/// The crate that is linked last and so has to bring a panic runtime, which is in `std`.
+const PRELOAD_FOLDER: &str = "crates/sheaves-preload/";
+
+/// Functions of libc that stay in user space and take no lock. Every other one counts as a system
+/// call: a list of what is harmless cannot grow stale, a list of what is harmful can.
+const HARMLESS_FUNCTIONS: [&str; 12] = [
+    "__errno_location",
+    "memchr",
+    "memcmp",
+    "memcpy",
+    "memmove",
+    "memset",
+    "strcmp",
+    "strlen",
+    "strncmp",
+    "strnlen",
+    "pthread_self",
+    "CPU_ISSET",
+];
+
+pub(crate) fn check(source: &RustFile, findings: &mut Vec<Finding>) {
+    check_asm(source, findings);
+    check_std(source, findings);
+    if !source.path.starts_with(SYSTEM_CALL_FOLDER) {
+        check_system_calls(source, findings);
+        check_foreign_functions(source, findings);
+    }
+}
+
+/// Library crates must not link `std`.
+pub(crate) fn check_no_std(sources: &[RustFile], findings: &mut Vec<Finding>) {
+    for source in sources {
+        let is_crate_root =
+            source.path.matches('/').count() == 3 && source.path.ends_with("/lib.rs");
+        if is_crate_root
+            && place::is_library_code(&source.path)
+            && !cfg::is_no_std(&source.syntax.attrs)
+        {
+            findings.push(Finding::new(&source.path, 1, Kind::NotNoStd));
+        }
+    }
+}
+
+fn check_asm(source: &RustFile, findings: &mut Vec<Finding>) {
+    if source.path.starts_with(ASM_FOLDER) || source.path == ASM_FILE {
+        return;
+    }
+    for (index, token) in source.tokens.iter().enumerate() {
+        if token.kind == TokenKind::Word
+            && ASM_MACROS.contains(&token.text.as_str())
+            && source.text_at(Some(index + 1)) == "!"
+            && !source.is_test_line(token.line)
+        {
+            let name = token.text.clone();
+            findings.push(Finding::new(&source.path, token.line, Kind::AsmOutsideEngine { name }));
+        }
+    }
+}
+
+fn check_std(source: &RustFile, findings: &mut Vec<Finding>) {
+    for (index, token) in source.tokens.iter().enumerate() {
+        if token.kind != TokenKind::Word || token.text != "std" || source.is_test_line(token.line) {
+            continue;
+        }
+        let before = source.text_at(index.checked_sub(1));
+        let is_extern_crate = before == "crate" && source.text_at(index.checked_sub(2)) == "extern";
+        let is_path = source.text_at(Some(index + 1)) == "::"
+            && (before != "::" || !is_word(source, index.checked_sub(2)));
+        let is_allowed = is_extern_crate && source.path.starts_with(PRELOAD_FOLDER);
+        if (is_path || is_extern_crate) && !is_allowed {
+            findings.push(Finding::new(&source.path, token.line, Kind::UsesStd));
+        }
+    }
+}
+
+fn is_word(source: &RustFile, index: Option<usize>) -> bool {
+    index
+        .and_then(|index| source.tokens.get(index))
+        .is_some_and(|token| token.kind == TokenKind::Word)
+}
+
+/// Finds `libc::name(...)`, `libc::SYS_...` and calls of what `use libc::...` brings in.
+fn check_system_calls(source: &RustFile, findings: &mut Vec<Finding>) {
+    let mut roots = BTreeSet::from(["libc"]);
+    let mut imported = BTreeSet::new();
+    for import in &source.imports {
+        match import.path.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["libc"] | ["libc", "self"] => {
+                roots.insert(import.name.as_str());
+            }
+            ["libc", "*"] if !source.is_test_line(import.line) => {
+                findings.push(Finding::new(&source.path, import.line, Kind::LibcGlob));
+            }
+            ["libc", _] => {
+                imported.insert(import.name.as_str());
+            }
+            _ => {}
+        }
+    }
+    for (index, token) in source.tokens.iter().enumerate() {
+        if token.kind != TokenKind::Word || source.is_test_line(token.line) {
+            continue;
+        }
+        let name = token.text.as_str();
+        let before = source.text_at(index.checked_sub(1));
+        let is_named = if before == "::" {
+            roots.contains(source.text_at(index.checked_sub(2)))
+        } else {
+            imported.contains(name) && before != "." && before != "fn"
+        };
+        let is_call = source.text_at(Some(index + 1)) == "(" && !HARMLESS_FUNCTIONS.contains(&name);
+        if is_named && (is_call || name.starts_with("SYS_")) && !source.is_in_use_item(index) {
+            let name = name.to_owned();
+            let kind = Kind::SystemCallOutsideSys { name };
+            findings.push(Finding::new(&source.path, token.line, kind));
+        }
+    }
+}
+
+/// A foreign function is a system call by another name; foreign statics are data and allowed.
+fn check_foreign_functions(source: &RustFile, findings: &mut Vec<Finding>) {
+    for item in &source.syntax.items {
+        let syn::Item::ForeignMod(block) = item else { continue };
+        for item in &block.items {
+            let syn::ForeignItem::Fn(function) = item else { continue };
+            let line = function.sig.ident.span().start().line;
+            if !source.is_test_line(line) {
+                let name = function.sig.ident.to_string();
+                let kind = Kind::ForeignFunctionOutsideSys { name };
+                findings.push(Finding::new(&source.path, line, kind));
+            }
+        }
+    }
+}

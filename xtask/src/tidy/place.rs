@@ -1,0 +1,66 @@
+//! Which rules hold where: told from the path of a file, and from who declares it.
+//!
+//! A crate under `crates/` is a library crate unless it is named here as a tool, so that a new crate
+//! starts under the strict rules.
+
+use super::rust::RustFile;
+
+/// Crates under `crates/` that are programs for people, not code under malloc.
+const TOOL_CRATES: [&str; 2] = ["sheaves-bench", "sheaves-cli"];
+
+/// The crate under `crates/` that the file belongs to.
+pub(crate) fn crate_of(path: &str) -> Option<&str> {
+    path.strip_prefix("crates/")?.split_once('/').map(|(name, _)| name)
+}
+
+/// Is `name`, a crate under `crates/`, held to the library rules?
+pub(crate) fn is_library_crate(name: &str) -> bool {
+    !TOOL_CRATES.contains(&name)
+}
+
+/// Is the file source of a library crate, as far as its path tells? Tests and examples are not.
+pub(crate) fn is_library_code(path: &str) -> bool {
+    crate_of(path).is_some_and(is_library_crate) && path.split('/').nth(2) == Some("src")
+}
+
+/// Is the file in a folder of tests, where longer files are allowed?
+pub(crate) fn is_in_tests_folder(path: &str) -> bool {
+    path.split('/').rev().skip(1).any(|part| part == "tests")
+}
+
+/// Files that only test builds compile, because an item like `#[cfg(test)] mod x;` declares them.
+#[derive(Debug, Default)]
+pub(crate) struct TestModules {
+    /// Paths of modules without the ending: `crates/a/src/b` stands for `b.rs` and for `b/**`.
+    stems: Vec<String>,
+}
+
+impl TestModules {
+    pub(crate) fn holds(&self, path: &str) -> bool {
+        self.stems.iter().any(|stem| {
+            path.strip_prefix(stem.as_str())
+                .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+        })
+    }
+}
+
+/// Collects the test modules that `sources` declare.
+pub(crate) fn test_modules(sources: &[RustFile]) -> TestModules {
+    let mut modules = TestModules::default();
+    for source in sources {
+        let folder = folder_of_children(&source.path);
+        for name in source.test_module_names() {
+            modules.stems.push(format!("{folder}/{name}"));
+        }
+    }
+    modules
+}
+
+/// Folder in which the child modules of the file live.
+fn folder_of_children(path: &str) -> String {
+    let stem = path.strip_suffix(".rs").unwrap_or(path);
+    match stem.rsplit_once('/') {
+        Some((folder, "lib" | "main" | "mod")) => folder.to_owned(),
+        _ => stem.to_owned(),
+    }
+}

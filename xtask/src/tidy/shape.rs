@@ -1,0 +1,91 @@
+//! Rules about the shape of code: how long a function may be, which words name nothing.
+//!
+//! Both read tokens, not items, so that functions and types inside a macro count as well.
+
+use super::rust::{RustFile, Token, TokenKind};
+use crate::finding::{Finding, Kind};
+use crate::repo::TextFile;
+
+/// Longest function in lines, from `fn` to its closing brace.
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Words that say nothing about what a thing does.
+const EMPTY_WORDS: [&str; 6] = ["util", "utils", "helper", "helpers", "manager", "impl2"];
+
+/// Words that introduce a name that the rule about names looks at.
+const NAMING_WORDS: [&str; 7] = ["fn", "struct", "enum", "union", "trait", "mod", "type"];
+
+/// The rule about names, for the parts of a path.
+pub(crate) fn check_path(file: &TextFile, findings: &mut Vec<Finding>) {
+    for part in file.path.split('/') {
+        let stem = part.split('.').find(|piece| !piece.is_empty()).unwrap_or(part);
+        if let Some(word) = empty_word(stem) {
+            let name = part.to_owned();
+            findings.push(Finding::new(&file.path, 1, Kind::BannedName { name, word }));
+        }
+    }
+}
+
+pub(crate) fn check(source: &RustFile, findings: &mut Vec<Finding>) {
+    let mut report = |line, kind| findings.push(Finding::new(&source.path, line, kind));
+    for (index, pair) in source.tokens.windows(2).enumerate() {
+        let [word, name] = pair else { continue };
+        if word.kind != TokenKind::Word || name.kind != TokenKind::Word {
+            continue;
+        }
+        if NAMING_WORDS.contains(&word.text.as_str())
+            && let Some(empty) = empty_word(&name.text)
+        {
+            report(name.line, Kind::BannedName { name: name.text.clone(), word: empty });
+        }
+        if word.text == "fn"
+            && let Some(end_line) = end_of_body(&source.tokens[index..])
+        {
+            let lines = end_line - word.line + 1;
+            if lines > FUNCTION_LINES_MAX {
+                let name = name.text.clone();
+                let lines_max = FUNCTION_LINES_MAX;
+                report(word.line, Kind::FunctionTooLong { name, lines, lines_max });
+            }
+        }
+    }
+}
+
+/// The line on which the body of the function that `tokens` start with ends; nothing for a
+/// declaration without a body.
+fn end_of_body(tokens: &[Token]) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut in_body = false;
+    for token in tokens {
+        match token.kind {
+            TokenKind::Open => {
+                in_body |= depth == 0 && token.text == "{";
+                depth += 1;
+            }
+            TokenKind::Close => {
+                // The end of what surrounds a declaration.
+                depth = depth.checked_sub(1)?;
+                if depth == 0 && in_body {
+                    return Some(token.line);
+                }
+            }
+            TokenKind::Mark if depth == 0 && token.text == ";" => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The empty word that a name in snake, kebab or camel case consists of or contains.
+fn empty_word(name: &str) -> Option<&'static str> {
+    let mut words = String::new();
+    let mut before = '_';
+    for c in name.chars() {
+        if c.is_uppercase() && before.is_lowercase() {
+            words.push('_');
+        }
+        words.extend(c.to_lowercase());
+        before = c;
+    }
+    EMPTY_WORDS.into_iter().find(|empty| words.split(['_', '-']).any(|word| word == *empty))
+}

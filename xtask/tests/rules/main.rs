@@ -1,0 +1,45 @@
+//! Proof that each rule of `cargo xtask tidy` can fail: a snippet that breaks it, and the finding.
+//!
+//! Beside each broken snippet stands one that keeps the rule, so that a rule cannot pass by
+//! reporting everything.
+
+mod layers;
+mod machine;
+mod orderings;
+mod shape;
+mod text;
+
+use xtask::finding::{Finding, Kind};
+use xtask::repo::TextFile;
+
+/// Source of a library crate, under the strict rules.
+const LIBRARY: &str = "crates/sheaves-slab/src/depot.rs";
+/// Source of a tool, free to call the system.
+const TOOL: &str = "crates/sheaves-bench/src/table.rs";
+
+fn file(path: &str, text: &str) -> TextFile {
+    TextFile { path: path.into(), text: text.into() }
+}
+
+/// The findings in one file, as line and kind.
+fn findings_in(path: &str, text: &str) -> Vec<(usize, Kind)> {
+    let findings = xtask::tidy::check_files(&[file(path, text)]);
+    findings.into_iter().map(|Finding { line, kind, .. }| (line, kind)).collect()
+}
+
+#[track_caller]
+fn assert_finds(path: &str, text: &str, expected: &[(usize, Kind)]) {
+    assert_eq!(findings_in(path, text), expected, "in {path}:\n{text}");
+}
+
+#[track_caller]
+fn assert_clean(path: &str, text: &str) {
+    assert_finds(path, text, &[]);
+}
+
+#[test]
+fn message_is_a_link_with_advice() {
+    let finding = Finding { file: "a/b.rs".into(), line: 7, kind: Kind::Tab };
+    let message = "a/b.rs:7: tab in Rust code: indent with spaces, write \\t in strings";
+    assert_eq!(finding.to_string(), message);
+}

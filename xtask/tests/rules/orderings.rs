@@ -1,0 +1,75 @@
+//! Orderings name their partners.
+
+use xtask::finding::Kind;
+
+use crate::{LIBRARY, TOOL, assert_clean, assert_finds};
+
+fn partner(ordering: &str) -> Kind {
+    Kind::OrderingWithoutPartner { ordering: ordering.into() }
+}
+
+#[test]
+fn paired_without_comment() {
+    for ordering in ["Acquire", "Release", "AcqRel", "SeqCst"] {
+        let text = format!("fn f() {{\n    a.load(Ordering::{ordering});\n}}\n");
+        assert_finds(LIBRARY, &text, &[(2, partner(ordering))]);
+        assert_clean(TOOL, &text);
+        let commented =
+            format!("fn f() {{\n    // {ordering}: see `g`.\n    a(Ordering::{ordering});\n}}\n");
+        assert_clean(LIBRARY, &commented);
+    }
+    assert_clean(LIBRARY, "fn f() {\n    a(Ordering::Acquire); // It pairs with `g`.\n}\n");
+}
+
+#[test]
+fn relaxed_without_reason() {
+    let text = "fn f() {\n    a.load(Ordering::Relaxed);\n}\n";
+    assert_finds(LIBRARY, text, &[(2, Kind::RelaxedWithoutReason)]);
+    assert_clean(
+        LIBRARY,
+        "fn f() {\n    // Relaxed: a counter.\n    a.load(Ordering::Relaxed);\n}\n",
+    );
+    // The reason for another ordering is none.
+    let text =
+        "fn f() {\n    // Acquire: see `g`.\n    a(Ordering::Acquire, Ordering::Relaxed);\n}\n";
+    assert_finds(LIBRARY, text, &[(3, Kind::RelaxedWithoutReason)]);
+}
+
+#[test]
+fn names_brought_in() {
+    let text = "use core::sync::atomic::Ordering::{self, Release};\nfn f() { a(Release) }\n";
+    assert_finds(LIBRARY, text, &[(2, partner("Release"))]);
+    let text = "use crate::sync::Ordering as O;\nfn f() { a(O::SeqCst) }\n";
+    assert_finds(LIBRARY, text, &[(2, partner("SeqCst"))]);
+    let text = "use sys::atomic::Ordering::*;\nfn f() { fence(AcqRel) }\n";
+    assert_finds(LIBRARY, text, &[(2, partner("AcqRel"))]);
+    let text = "macro_rules! m {\n() => { a(Ordering::Acquire) }\n}\n";
+    assert_finds(LIBRARY, text, &[(2, partner("Acquire"))]);
+    assert_clean(
+        LIBRARY,
+        "fn f() { a(Lock::Release, b.Acquire, Ordering::Less) }\nenum E { SeqCst }\n",
+    );
+    assert_clean(LIBRARY, "#[cfg(test)]\nmod tests {\n    fn f() { a(Ordering::SeqCst) }\n}\n");
+}
+
+#[test]
+fn reach_of_a_comment() {
+    let with_gap = |gap: usize| {
+        let between = "    step();\n".repeat(gap);
+        format!("fn f() {{\n    // Acquire: see `g`.\n{between}    a(Ordering::Acquire);\n}}\n")
+    };
+    assert_clean(LIBRARY, &with_gap(5));
+    assert_finds(LIBRARY, &with_gap(6), &[(9, partner("Acquire"))]);
+    // A long comment counts as a whole, whichever of its lines holds the word.
+    let why = "    // Why.\n".repeat(9);
+    let text = format!("fn f() {{\n    // Acquire: see `g`.\n{why}    a(Ordering::Acquire);\n}}\n");
+    assert_clean(LIBRARY, &text);
+}
+
+#[test]
+fn label_without_partner() {
+    let lone = Kind::LabelWithoutPartner { label: "R1".into() };
+    assert_finds(LIBRARY, "// Release: publishes the sheaf [R1].\nfn f() {}\n", &[(1, lone)]);
+    assert_clean(LIBRARY, "// Release [R1].\nfn f() {}\n// Acquire [R1].\nfn g() {}\n");
+    assert_clean(LIBRARY, "// See [`A1`], [A], [1], [a1] and [A1](x).\nfn f() {}\n");
+}
