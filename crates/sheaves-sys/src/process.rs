@@ -70,6 +70,12 @@ pub fn id() -> i32 {
     unsafe { libc::getpid() }
 }
 
+/// Lets other threads run, for loops that wait for a thread that may have lost its processor.
+pub fn give_way() {
+    // SAFETY: sched_yield has no precondition.
+    let _ = unsafe { libc::sched_yield() };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,240 @@
+//! Giving slots their blocks, and taking everything out of them from outside.
+//!
+//! The slots lock covers the table of bases, the number of words in use, and drains. It is held
+//! for microseconds and nothing is allocated under it.
+
+use sheaves_sys::lock::Lock;
+use sheaves_sys::topology::{Affinity, PROCESSORS_MAX};
+use sheaves_sys::{membarrier, rseq, tls};
+
+use crate::area::{self, WORDS, Word};
+use crate::engine::{self, Mode, SlotKind};
+use crate::sheaf::{BOOTSTRAP, VACANT};
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// The slots lock: guards changes of the table and of the two statics below.
+pub(crate) static SLOTS: Lock<()> = Lock::new(());
+
+/// Words below this number are initialised in every installed block.
+static WORDS_READY: AtomicUsize = AtomicUsize::new(0);
+
+/// One bit per slot: its block has been installed, though a drain may have detached it.
+static INSTALLED: [AtomicUsize; PROCESSORS_MAX / 64] =
+    [const { AtomicUsize::new(0) }; PROCESSORS_MAX / 64];
+
+/// What a thread can do after [`attach`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attached {
+    /// Its slot has a block: transactions work.
+    Yes,
+    /// It has no slot (registration refused for this thread): go on without one.
+    No,
+}
+
+/// Makes sure that the calling thread has a slot with a block.
+///
+/// Starts the engine, registers the thread where libc did not, installs the block. May sleep on
+/// the slots lock for microseconds. Never allocates.
+pub fn attach() -> Attached {
+    if engine::mode() == Mode::NotStarted {
+        engine::start();
+    }
+    let mut slot = engine::current_slot();
+    if slot < 0 && register_own_area() {
+        slot = engine::current_slot();
+    }
+    let Ok(index) = usize::try_from(slot) else { return Attached::No };
+    if index >= area::slot_count() {
+        return Attached::No;
+    }
+    if area::current_block(slot) == area::bootstrap() {
+        install(slot, index);
+    }
+    Attached::Yes
+}
+
+fn install(slot: i32, index: usize) {
+    let _slots = SLOTS.lock();
+    // Relaxed: the table changes under this lock only.
+    if area::table_entry(slot).load(Ordering::Relaxed) != area::bootstrap() {
+        return;
+    }
+    let block = area::block(index);
+    for word in 0..words_under_lock() {
+        // Relaxed: published by the Release below.
+        area::word(block, Word::new(word)).store(VACANT.get(), Ordering::Relaxed);
+    }
+    // Relaxed: under the slots lock.
+    INSTALLED[index / 64].fetch_or(1 << (index % 64), Ordering::Relaxed);
+    // Release pairs with the Acquire in `current_block`; sequences read the entry by an ordinary
+    // load, which on x86-64 is ordered the same.
+    area::table_entry(slot).store(block, Ordering::Release);
+}
+
+/// Registers this project's own rseq area for the calling thread, where the engine needs it.
+pub(crate) fn register_own_area() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if tls::libc_rseq_offset().is_some() || engine::mode() == Mode::Portable {
+            return false;
+        }
+        let area = tls::thread_area();
+        // SAFETY: the area is a field of the thread's own storage.
+        let area = unsafe { &raw mut (*area).rseq };
+        // SAFETY: thread-local storage lives as long as the thread, and nobody writes the area
+        // but the sequences (`sequence` only) and the kernel.
+        unsafe { rseq::register(area) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Prepares words `0..words` in every block, present and future: each holds
+/// [`crate::sheaf::VACANT`] until a transaction changes it.
+///
+/// Call it before a word's number is given to anybody.
+///
+/// # Panics
+/// When `words` is above [`WORDS`].
+pub fn prepare(words: usize) {
+    assert!(words <= WORDS);
+    if engine::mode() == Mode::NotStarted {
+        engine::start();
+    }
+    let _slots = SLOTS.lock();
+    let ready = words_under_lock();
+    for index in installed_indexes() {
+        for word in ready..words {
+            // Relaxed: nobody uses these words yet; their number is handed out after us.
+            area::word(area::block(index), Word::new(word)).store(VACANT.get(), Ordering::Relaxed);
+        }
+    }
+    // Relaxed: under the slots lock.
+    WORDS_READY.store(ready.max(words), Ordering::Relaxed);
+}
+
+/// Number of words in use. Under the slots lock.
+pub(crate) fn words_under_lock() -> usize {
+    // Relaxed: changes under the slots lock only.
+    WORDS_READY.load(Ordering::Relaxed)
+}
+
+/// Slots that have a block. Under the slots lock.
+pub(crate) fn installed_indexes() -> impl Iterator<Item = usize> {
+    (0..area::slot_count()).filter(|index| {
+        // Relaxed: changes under the slots lock only.
+        INSTALLED[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
+    })
+}
+
+/// Takes the values of `words` out of every slot and leaves [`VACANT`]; `take` gets each value
+/// that was not vacant, with the word's index in `words`.
+///
+/// Afterwards the caller owns every sheaf that was in these words when the call began. False when
+/// some slot could not be reached (no fence and no affinity): its values stay where they are,
+/// nothing is lost. `take` runs under the slots lock: it must not allocate or use transactions.
+/// Interrupts the processors that run this process once.
+pub fn drain(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
+    let facts = engine::facts();
+    match facts.mode {
+        Mode::NotStarted => true,
+        Mode::Portable => drain_portable(words, take),
+        Mode::Rseq if facts.fence && drain_fenced(words, take) => true,
+        Mode::Rseq if facts.slot_kind == SlotKind::Processor => drain_on_slots(words, take),
+        Mode::Rseq => false,
+    }
+}
+
+fn drain_portable(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
+    let _slots = SLOTS.lock();
+    for slot in installed_indexes() {
+        for (index, word) in words.iter().enumerate() {
+            let place = area::word(area::block(slot), *word);
+            let value = engine::take_portable(place, VACANT.get());
+            hand_over(index, value, take);
+        }
+    }
+    true
+}
+
+/// Detaches every block, fences, and empties the words while no sequence can commit to them.
+fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
+    let _slots = SLOTS.lock();
+    for slot in installed_indexes() {
+        // Release: the fence below is what orders this before every later sequence.
+        entry(slot).store(area::bootstrap(), Ordering::Release);
+    }
+    let fenced = membarrier::abort_sections();
+    for slot in installed_indexes() {
+        for (index, word) in words.iter().enumerate().filter(|_| fenced) {
+            // Relaxed: the fence ordered all earlier sequences before us, and no later one can
+            // reach the block until it is back in the table.
+            let place = area::word(area::block(slot), *word);
+            let value = place.swap(VACANT.get(), Ordering::Relaxed);
+            hand_over(index, value, take);
+        }
+        // Release pairs with the Acquire in `current_block`.
+        entry(slot).store(area::block(slot), Ordering::Release);
+    }
+    fenced
+}
+
+fn entry(slot: usize) -> &'static AtomicUsize {
+    area::table_entry(i32::try_from(slot).unwrap_or(-1))
+}
+
+fn hand_over(index: usize, value: usize, take: &mut dyn FnMut(usize, usize)) {
+    if value != VACANT.get() && value != BOOTSTRAP.get() {
+        take(index, value);
+    }
+}
+
+/// Without a fence: visits every processor and empties its slot by transactions there.
+fn drain_on_slots(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
+    let _slots = SLOTS.lock();
+    let Some(before) = Affinity::current() else { return false };
+    let mut complete = true;
+    for slot in installed_indexes() {
+        let bound = Affinity::only(slot).is_some_and(|only| only.bind());
+        complete &= bound && drain_here(slot, words, take);
+    }
+    complete & before.bind()
+}
+
+fn drain_here(slot: usize, words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
+    for (index, word) in words.iter().enumerate() {
+        loop {
+            if usize::try_from(engine::current_slot()) != Ok(slot) {
+                return false;
+            }
+            let value = engine::load(*word);
+            if value == VACANT.get() || value == BOOTSTRAP.get() {
+                break;
+            }
+            // SAFETY: the value is not the bootstrap cursor, and VACANT is a cursor for any word.
+            if unsafe { engine::cmp_store(*word, value, VACANT.get()) } {
+                take(index, value);
+                break;
+            }
+        }
+    }
+    true
+}
+
+/// Reads the words of all slots without taking them; values may be old. For statistics.
+pub fn observe(words: &[Word], see: &mut dyn FnMut(usize, usize)) {
+    if engine::mode() == Mode::NotStarted {
+        return;
+    }
+    let _slots = SLOTS.lock();
+    for slot in installed_indexes() {
+        for (index, word) in words.iter().enumerate() {
+            // Relaxed: statistics; no memory is followed through the value.
+            let value = area::word(area::block(slot), *word).load(Ordering::Relaxed);
+            if value != engine::BUSY {
+                hand_over(index, value, see);
+            }
+        }
+    }
+}
