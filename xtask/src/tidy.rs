@@ -1,8 +1,8 @@
 //! The rules of the house, checked by program: `cargo xtask tidy`, and the test `tests/tidy.rs`.
 //!
-//! Each file below holds one family of rules and a face `check`; each rule can be fed a snippet, and
-//! `tests/rules` proves that each one can fail. Limits and names are constants at the top of the
-//! file that uses them.
+//! Each file below holds one family of rules and a face `check`; each rule can be fed a snippet,
+//! and `tests/rules` proves that each one can fail. Limits and names are constants at the top of
+//! the file that uses them.
 
 mod cfg;
 mod layers;
@@ -34,8 +34,8 @@ pub fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Every rule that looks at the text of files. A set of files is checked as one repository: a module
-/// that one file declares as test code is test code in its own file.
+/// Every rule that looks at the text of files. A set of files is checked as one repository: a
+/// module that one file declares as test code is test code in its own file.
 #[must_use]
 pub fn check_files(files: &[TextFile]) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -101,7 +101,8 @@ fn stand_in() -> String {
     for (path, number) in FAST_PATHS.into_iter().zip(1..) {
         let name = path.symbol;
         source.push_str(&format!(
-            "#[inline(never)]\n#[unsafe(no_mangle)]\npub extern \"C\" fn {name}(a: u64) -> u64 {{\n    \
+            "#[inline(never)]\n#[unsafe(no_mangle)]\n\
+             pub extern \"C\" fn {name}(a: u64) -> u64 {{\n    \
              let word = unsafe {{ WORD }};\n    if word & 1 == 0 {{ return slow(a); }}\n    \
              word + a + {number}\n}}\n"
         ));

@@ -2,8 +2,9 @@
 //!
 //! The hot path starts at the entry and follows unconditional jumps. At a conditional jump it falls
 //! through, because the compiler puts the likely side there; it takes the jump only where the side
-//! below cannot reach a return without a call, which marks that side as the slow one. It ends at the
-//! first return. A function that has no such path is counted along its fall-through, calls included.
+//! below cannot reach a return without a call, which marks that side as the slow one. It ends at
+//! the first return. A function that has no such path is counted along its fall-through, calls
+//! included.
 
 use std::collections::BTreeSet;
 

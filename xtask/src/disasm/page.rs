@@ -19,10 +19,10 @@ differs from what the compiler makes of the source today.
 
 const HOW_COUNTED: &str = "\
 Each function is a thin wrapper in `crates/sheaves-bench/examples/fast_paths.rs`, so its return is
-one of the instructions. The hot path starts at the entry, follows unconditional jumps, falls through
-conditional jumps, and ends at the return; a jump is taken only where the side below it cannot reach
-a return without a call. `memory` counts the instructions that read or write memory through an
-operand, `locked` the atomic read-modify-writes.
+one of the instructions. The hot path starts at the entry, follows unconditional jumps, falls
+through conditional jumps, and ends at the return; a jump is taken only where the side below it
+cannot reach a return without a call. `memory` counts the instructions that read or write memory
+through an operand, `locked` the atomic read-modify-writes.
 
 In the listings `>` marks the hot path. Addresses are replaced by labels and symbols.
 ";

@@ -1,8 +1,8 @@
 //! The rule about layers: the table in `ARCHITECTURE.md` against what `cargo metadata` says.
 //!
 //! The table stands between two marker comments, top layer first. A row names a crate, then the
-//! crates that it may use: a list in backticks, or `all below`. A crate may depend only on crates in
-//! rows below its own; dependencies of tests are free.
+//! crates that it may use: a list in backticks, or `all below`. A crate may depend only on crates
+//! in rows below its own; dependencies of tests are free.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use syn::visit::Visit;
+
 use super::rust::{RustFile, TokenKind};
 use super::{cfg, place};
 use crate::finding::{Finding, Kind};
@@ -137,16 +139,19 @@ fn check_system_calls(source: &RustFile, findings: &mut Vec<Finding>) {
 
 /// A foreign function is a system call by another name; foreign statics are data and allowed.
 fn check_foreign_functions(source: &RustFile, findings: &mut Vec<Finding>) {
-    for item in &source.syntax.items {
-        let syn::Item::ForeignMod(block) = item else { continue };
-        for item in &block.items {
-            let syn::ForeignItem::Fn(function) = item else { continue };
+    struct Search<'a> {
+        source: &'a RustFile,
+        findings: &'a mut Vec<Finding>,
+    }
+    impl<'ast> Visit<'ast> for Search<'_> {
+        fn visit_foreign_item_fn(&mut self, function: &'ast syn::ForeignItemFn) {
             let line = function.sig.ident.span().start().line;
-            if !source.is_test_line(line) {
+            if !self.source.is_test_line(line) {
                 let name = function.sig.ident.to_string();
                 let kind = Kind::ForeignFunctionOutsideSys { name };
-                findings.push(Finding::new(&source.path, line, kind));
+                self.findings.push(Finding::new(&self.source.path, line, kind));
             }
         }
     }
+    Search { source, findings }.visit_file(&source.syntax);
 }

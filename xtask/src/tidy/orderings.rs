@@ -2,8 +2,9 @@
 //! `Relaxed` says why it suffices.
 //!
 //! A comment serves an ordering that stands on its line or within six lines below its last line; a
-//! comment of several lines counts as a whole. A comment may end in a label like `[R1]`, which then
-//! has to stand at two places of the crate at least: at both ends of the pair.
+//! comment of several lines counts as a whole. A comment that says `Relaxed, here and below: ...`
+//! or `Relaxed, all: ...` serves the rest of its function. A comment may end in a label like
+//! `[R1]`, which then has to stand at two places of the crate at least: at both ends of the pair.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +23,8 @@ const RELAXED: &str = "Relaxed";
 const PAIR_WORDS: [&str; 5] = ["Acquire", "Release", "AcqRel", "SeqCst", "pairs"];
 /// What the comment on a relaxed access holds one of.
 const RELAXED_WORDS: [&str; 2] = ["Relaxed", "relaxed"];
+/// What the comment on all relaxed accesses of a function holds one of.
+const RELAXED_WORDS_OF_FUNCTION: [&str; 2] = ["Relaxed, here and below", "Relaxed, all"];
 
 pub(crate) fn check(source: &RustFile, findings: &mut Vec<Finding>) {
     let names = Names::of(source);
@@ -43,7 +46,9 @@ pub(crate) fn check(source: &RustFile, findings: &mut Vec<Finding>) {
         };
         let Some(ordering) = ordering else { continue };
         let kind = if ordering == RELAXED {
-            if is_explained(source, token.line, &RELAXED_WORDS) {
+            if is_explained(source, token.line, &RELAXED_WORDS)
+                || is_explained_above_in_function(source, token.line)
+            {
                 continue;
             }
             Kind::RelaxedWithoutReason
@@ -106,6 +111,16 @@ fn is_explained(source: &RustFile, line: usize, words: &[&str]) -> bool {
         reach_from = reach_from.min(comment.line - 1);
     }
     false
+}
+
+/// Does a comment higher up in the same function give the reason of all relaxed accesses?
+fn is_explained_above_in_function(source: &RustFile, line: usize) -> bool {
+    source.function_lines().filter(|lines| lines.contains(&line)).any(|lines| {
+        source.comments.iter().any(|comment| {
+            (*lines.start()..=line).contains(&comment.line)
+                && RELAXED_WORDS_OF_FUNCTION.iter().any(|words| comment.text.contains(words))
+        })
+    })
 }
 
 /// Each label has to stand at two places of its crate.

@@ -1,7 +1,7 @@
 //! Which rules hold where: told from the path of a file, and from who declares it.
 //!
-//! A crate under `crates/` is a library crate unless it is named here as a tool, so that a new crate
-//! starts under the strict rules.
+//! A crate under `crates/` is a library crate unless it is named here as a tool, so that a new
+//! crate starts under the strict rules.
 
 use super::rust::RustFile;
 

@@ -103,6 +103,40 @@ impl RustFile {
         index.and_then(|index| self.tokens.get(index)).map_or("", |token| token.text.as_str())
     }
 
+    /// The lines of every function, from `fn` to the closing brace.
+    pub(crate) fn function_lines(&self) -> impl Iterator<Item = RangeInclusive<usize>> {
+        let words = self.tokens.iter().enumerate().filter(|(_, token)| token.text == "fn");
+        words.filter_map(|(index, token)| Some(token.line..=self.end_of_body(index)?))
+    }
+
+    /// The line on which the body of the function ends whose `fn` is at `index`; nothing for a
+    /// declaration without a body and for the type of a function.
+    pub(crate) fn end_of_body(&self, index: usize) -> Option<usize> {
+        if self.tokens.get(index + 1)?.kind != TokenKind::Word {
+            return None;
+        }
+        let mut depth = 0_usize;
+        let mut in_body = false;
+        for token in &self.tokens[index..] {
+            match token.kind {
+                TokenKind::Open => {
+                    in_body |= depth == 0 && token.text == "{";
+                    depth += 1;
+                }
+                TokenKind::Close => {
+                    // The end of what surrounds a declaration.
+                    depth = depth.checked_sub(1)?;
+                    if depth == 0 && in_body {
+                        return Some(token.line);
+                    }
+                }
+                TokenKind::Mark if depth == 0 && token.text == ";" => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
     /// Is the token at `index` a part of a `use` item?
     pub(crate) fn is_in_use_item(&self, index: usize) -> bool {
         self.tokens[..index]
@@ -195,7 +229,7 @@ impl<'text> Reader<'text> {
         self.position = self.position.max(closing.end);
     }
 
-    /// Takes the comments between the last token and byte `end`: only they and white space are there.
+    /// Takes the comments between the last token and byte `end`: besides them there is only space.
     fn gap(&mut self, end: usize) {
         let start = self.position;
         if end <= start {

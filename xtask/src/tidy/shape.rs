@@ -2,7 +2,7 @@
 //!
 //! Both read tokens, not items, so that functions and types inside a macro count as well.
 
-use super::rust::{RustFile, Token, TokenKind};
+use super::rust::{RustFile, TokenKind};
 use crate::finding::{Finding, Kind};
 use crate::repo::TextFile;
 
@@ -39,7 +39,7 @@ pub(crate) fn check(source: &RustFile, findings: &mut Vec<Finding>) {
             report(name.line, Kind::BannedName { name: name.text.clone(), word: empty });
         }
         if word.text == "fn"
-            && let Some(end_line) = end_of_body(&source.tokens[index..])
+            && let Some(end_line) = source.end_of_body(index)
         {
             let lines = end_line - word.line + 1;
             if lines > FUNCTION_LINES_MAX {
@@ -49,31 +49,6 @@ pub(crate) fn check(source: &RustFile, findings: &mut Vec<Finding>) {
             }
         }
     }
-}
-
-/// The line on which the body of the function that `tokens` start with ends; nothing for a
-/// declaration without a body.
-fn end_of_body(tokens: &[Token]) -> Option<usize> {
-    let mut depth = 0_usize;
-    let mut in_body = false;
-    for token in tokens {
-        match token.kind {
-            TokenKind::Open => {
-                in_body |= depth == 0 && token.text == "{";
-                depth += 1;
-            }
-            TokenKind::Close => {
-                // The end of what surrounds a declaration.
-                depth = depth.checked_sub(1)?;
-                if depth == 0 && in_body {
-                    return Some(token.line);
-                }
-            }
-            TokenKind::Mark if depth == 0 && token.text == ";" => return None,
-            _ => {}
-        }
-    }
-    None
 }
 
 /// The empty word that a name in snake, kebab or camel case consists of or contains.

@@ -56,7 +56,8 @@ fn system_call_by_import() {
 fn foreign_function() {
     let text = "unsafe extern \"C\" {\n    static A: u8;\n    fn futex(a: u8);\n}\n";
     let finding = Kind::ForeignFunctionOutsideSys { name: "futex".into() };
-    assert_finds(LIBRARY, text, &[(3, finding)]);
+    assert_finds(LIBRARY, text, &[(3, finding.clone())]);
+    assert_finds(LIBRARY, &format!("mod raw {{\n{text}}}\n"), &[(4, finding)]);
     assert_clean(SYS, text);
 }
 

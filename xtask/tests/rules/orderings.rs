@@ -67,6 +67,21 @@ fn reach_of_a_comment() {
 }
 
 #[test]
+fn reach_of_a_comment_on_a_function() {
+    let function = |opening: &str| {
+        let between = "    step();\n".repeat(20);
+        let relaxed = "    a(Ordering::Relaxed);\n";
+        format!("fn f() {{\n    // {opening}: a counter.\n{between}{relaxed}}}\n")
+    };
+    assert_clean(LIBRARY, &function("Relaxed, here and below"));
+    assert_clean(LIBRARY, &function("Relaxed, all"));
+    assert_finds(LIBRARY, &function("Relaxed"), &[(23, Kind::RelaxedWithoutReason)]);
+    let other = format!("{}fn g() {{\n    a(Ordering::Relaxed);\n}}\n", function("Relaxed, all"));
+    let text = other.replace("fn g", &format!("{}fn g", "fn h() {}\n".repeat(7)));
+    assert_finds(LIBRARY, &text, &[(33, Kind::RelaxedWithoutReason)]);
+}
+
+#[test]
 fn label_without_partner() {
     let lone = Kind::LabelWithoutPartner { label: "R1".into() };
     assert_finds(LIBRARY, "// Release: publishes the sheaf [R1].\nfn f() {}\n", &[(1, lone)]);
