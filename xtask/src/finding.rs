@@ -40,6 +40,7 @@ pub enum Kind {
     FinalNewline,
     Tab,
     MachinePath { path: &'static str },
+    DeadReference { target: String },
     // Shape of Rust code.
     DoesNotParse { error: String },
     FunctionTooLong { name: String, lines: usize, lines_max: usize },
@@ -78,7 +79,8 @@ impl fmt::Display for Kind {
             | Self::TrailingSpace
             | Self::FinalNewline
             | Self::Tab
-            | Self::MachinePath { .. } => self.fmt_text(f),
+            | Self::MachinePath { .. }
+            | Self::DeadReference { .. } => self.fmt_text(f),
             Self::DoesNotParse { .. } | Self::FunctionTooLong { .. } | Self::BannedName { .. } => {
                 self.fmt_shape(f)
             }
@@ -115,6 +117,9 @@ impl Kind {
                 f,
                 "path `{path}` exists on one machine only: use a path relative to the repository"
             ),
+            Self::DeadReference { target } => {
+                write!(f, "`{target}` is not in the repository: point to what took its place")
+            }
             _ => Ok(()),
         }
     }

@@ -5,6 +5,7 @@
 //! the file that uses them.
 
 mod cfg;
+mod documents;
 mod layers;
 mod machine;
 mod orderings;
@@ -58,6 +59,7 @@ pub fn check_files(files: &[TextFile]) -> Vec<Finding> {
             orderings::check(source, &mut findings);
         }
     }
+    documents::check(files, &mut findings);
     machine::check_no_std(&sources, &mut findings);
     orderings::check_labels(&sources, &test_modules, &mut findings);
     findings.sort();

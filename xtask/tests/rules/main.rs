@@ -3,6 +3,7 @@
 //! Beside each broken snippet stands one that keeps the rule, so that a rule cannot pass by
 //! reporting everything.
 
+mod documents;
 mod layers;
 mod machine;
 mod orderings;
