@@ -1,0 +1,217 @@
+//! `locked`: the "before" of the 2011 result. The same slab beneath, and above it an array of
+//! objects for each CPU, owned by a lock instead of by a restartable sequence.
+//!
+//! The lock is taken with one locked compare-and-exchange and released with a plain store, which is
+//! the least a lock can cost. It is contended only when a thread is preempted or migrated inside.
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use sheaves::raw::Cache;
+
+use super::slot::{Padded, current_cpu, slot_count};
+use super::{Contender, ours};
+use crate::failure::Failure;
+
+/// Objects that a slot holds at most.
+const CAPACITY: usize = 256;
+/// Objects that are fetched from the slab, or given back to it, at once.
+const BATCH: usize = 128;
+
+/// What the lock protects.
+#[derive(Debug)]
+struct Objects {
+    count: usize,
+    array: [*mut u8; CAPACITY],
+}
+
+/// One CPU's array.
+///
+/// | `held` | meaning | left by |
+/// |---|---|---|
+/// | `false` | free | the exchange in `acquire` |
+/// | `true` | one thread may use `objects` | the store in `release` |
+#[derive(Debug)]
+struct Slot {
+    held: AtomicBool,
+    objects: UnsafeCell<Objects>,
+}
+
+// SAFETY: `objects` is touched only between `acquire` and `release`, that is by one thread at a
+// time, and the pointers in it are to memory that nobody else uses.
+unsafe impl Sync for Slot {}
+// SAFETY: nothing in a slot depends on the thread that made it.
+unsafe impl Send for Slot {}
+
+impl Slot {
+    fn new() -> Slot {
+        let objects = Objects { count: 0, array: [null_mut(); CAPACITY] };
+        Slot { held: AtomicBool::new(false), objects: UnsafeCell::new(objects) }
+    }
+
+    #[inline]
+    fn acquire(&self) -> Guard<'_> {
+        // Acquire: partner is the release store in `Guard::drop`, whose owner's writes to `objects`
+        // become visible here. Relaxed on failure: nothing is read until the exchange succeeds.
+        let taken = self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        if taken.is_err() {
+            self.acquire_slow();
+        }
+        Guard { slot: self }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn acquire_slow(&self) {
+        loop {
+            // The owner is most likely a thread that lost this very CPU: let it finish.
+            std::thread::yield_now();
+            // Acquire, and Relaxed on failure: as in `acquire`.
+            let taken =
+                self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() {
+                return;
+            }
+        }
+    }
+}
+
+/// Proof that the lock is held.
+struct Guard<'a> {
+    slot: &'a Slot,
+}
+
+impl Guard<'_> {
+    #[inline]
+    fn objects(&mut self) -> &mut Objects {
+        // SAFETY: the lock is held while the guard lives, and the guard lends it out once.
+        unsafe { &mut *self.slot.objects.get() }
+    }
+}
+
+impl Drop for Guard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: partner is the acquiring exchange in `Slot::acquire`.
+        self.slot.held.store(false, Ordering::Release);
+    }
+}
+
+/// The contender: a slab cache and an array of objects for each CPU.
+#[derive(Debug)]
+pub(crate) struct Locked {
+    slots: Box<[Padded<Slot>]>,
+    cache: Cache,
+}
+
+impl Locked {
+    pub(crate) fn new(size: usize) -> Result<Locked, Failure> {
+        let slots = (0..slot_count()).map(|_| Padded(Slot::new())).collect();
+        Ok(Locked { slots, cache: ours::make_cache("bench-locked", size)? })
+    }
+
+    #[inline]
+    fn slot(&self) -> &Slot {
+        // The count is a power of two, so the mask keeps any number in range.
+        &self.slots[current_cpu() & (self.slots.len() - 1)].0
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refill_slow(&self, objects: &mut Objects) -> *mut u8 {
+        let mut fresh = [MaybeUninit::uninit(); BATCH];
+        let got = self.cache.alloc_bulk(&mut fresh);
+        for (place, object) in objects.array.iter_mut().zip(&fresh[..got]) {
+            // SAFETY: the first `got` entries were written by `alloc_bulk`.
+            *place = unsafe { object.assume_init() }.as_ptr();
+        }
+        objects.count = got.saturating_sub(1);
+        if got == 0 { null_mut() } else { objects.array[objects.count] }
+    }
+
+    /// Gives the oldest objects back, so that the recently used ones stay.
+    #[cold]
+    #[inline(never)]
+    fn flush_slow(&self, objects: &mut Objects, count: usize) {
+        self.give_back(&objects.array[..count]);
+        objects.array.copy_within(count..objects.count, 0);
+        objects.count -= count;
+    }
+
+    fn give_back(&self, objects: &[*mut u8]) {
+        let mut batch = [NonNull::dangling(); CAPACITY];
+        for (place, object) in batch.iter_mut().zip(objects) {
+            // SAFETY: a slot holds no null pointers.
+            *place = unsafe { NonNull::new_unchecked(*object) };
+        }
+        // SAFETY: the objects came from this cache, were freed by their users, and leave the slot.
+        unsafe { self.cache.free_bulk(&batch[..objects.len()]) }
+    }
+}
+
+impl Contender for Locked {
+    #[inline]
+    fn alloc(&self, _size: usize) -> *mut u8 {
+        let mut guard = self.slot().acquire();
+        let objects = guard.objects();
+        if objects.count == 0 {
+            return self.refill_slow(objects);
+        }
+        objects.count -= 1;
+        // SAFETY: the count never exceeds the capacity.
+        unsafe { *objects.array.get_unchecked(objects.count) }
+    }
+
+    #[inline]
+    unsafe fn free(&self, object: *mut u8, _size: usize) {
+        let mut guard = self.slot().acquire();
+        let objects = guard.objects();
+        if objects.count == CAPACITY {
+            self.flush_slow(objects, BATCH);
+        }
+        // SAFETY: the count is below the capacity, if need be thanks to the flush.
+        unsafe { *objects.array.get_unchecked_mut(objects.count) = object };
+        objects.count += 1;
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        for slot in &self.slots {
+            let mut guard = slot.0.acquire();
+            let objects = guard.objects();
+            self.give_back(&objects.array[..objects.count]);
+            objects.count = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender::checks::{churn, exchange};
+
+    #[test]
+    fn no_object_is_handed_out_twice() {
+        churn(&Locked::new(64).unwrap(), 64);
+    }
+
+    #[test]
+    fn objects_may_be_freed_by_another_thread() {
+        exchange(&Locked::new(32).unwrap(), 32);
+    }
+
+    #[test]
+    fn a_full_slot_is_flushed() {
+        let locked = Locked::new(64).unwrap();
+        let all: Vec<_> = (0..CAPACITY * 4).map(|_| locked.alloc(64)).collect();
+        let distinct: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        for object in all {
+            // SAFETY: handed out above and freed once.
+            unsafe { locked.free(object, 64) };
+        }
+    }
+}

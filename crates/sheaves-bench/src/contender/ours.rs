@@ -1,0 +1,190 @@
+//! The three faces of Sheaves, the set of caches for mixed sizes, and the floor.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::ptr::NonNull;
+
+use sheaves::Sheaves;
+use sheaves::raw::{Cache, Options};
+
+use super::Contender;
+use crate::failure::Failure;
+
+/// Largest size of the workloads with mixed sizes, in bytes.
+pub(crate) const MIXED_MAX: usize = 1016;
+/// Distance between two caches of [`BySteps`], in bytes.
+const STEP: usize = 16;
+const STEPS: usize = MIXED_MAX.div_ceil(STEP) + 1;
+
+/// The layout of a benchmark object: aligned as C++ `new` aligns it.
+pub(crate) fn layout_of(size: usize) -> Layout {
+    let align = if size < 16 { 8 } else { 16 };
+    // Sizes are checked on the command line, so this never takes the default.
+    Layout::from_size_align(size, align).unwrap_or(Layout::new::<u64>())
+}
+
+/// Makes the raw cache under the contenders `cache`, `locked` and `tid`.
+pub(crate) fn make_cache(name: &str, size: usize) -> Result<Cache, Failure> {
+    Cache::new(name, layout_of(size), Options::default())
+        .map_err(|error| Failure::run(format!("no cache of {size} bytes: {error:?}")))
+}
+
+/// `cache`: a named cache, inlined into the caller.
+#[derive(Debug)]
+pub(crate) struct NamedCache {
+    cache: Cache,
+}
+
+impl NamedCache {
+    pub(crate) fn new(size: usize) -> Result<NamedCache, Failure> {
+        Ok(NamedCache { cache: make_cache("bench", size)? })
+    }
+}
+
+impl Contender for NamedCache {
+    #[inline]
+    fn alloc(&self, _size: usize) -> *mut u8 {
+        self.cache.alloc().map_or(core::ptr::null_mut(), NonNull::as_ptr)
+    }
+
+    #[inline]
+    unsafe fn free(&self, object: *mut u8, _size: usize) {
+        // SAFETY: the object came from `alloc`, which never hands out null to be freed.
+        let object = unsafe { NonNull::new_unchecked(object) };
+        // SAFETY: it came from this cache and is given up here.
+        unsafe { self.cache.free(object) }
+    }
+}
+
+/// `sized`: what `Box` and `Vec` do under `#[global_allocator]`, inlined as there.
+#[derive(Debug)]
+pub(crate) struct Sized;
+
+static SHEAVES: Sheaves = Sheaves::new();
+
+impl Contender for Sized {
+    #[inline]
+    fn alloc(&self, size: usize) -> *mut u8 {
+        // SAFETY: the size is never 0: the command line refuses it.
+        unsafe { SHEAVES.alloc(layout_of(size)) }
+    }
+
+    #[inline]
+    unsafe fn free(&self, object: *mut u8, size: usize) {
+        // SAFETY: the object was allocated with this very layout.
+        unsafe { SHEAVES.dealloc(object, layout_of(size)) }
+    }
+}
+
+/// `malloc`: two C functions that are called, and a free that is not told the size.
+#[derive(Debug)]
+pub(crate) struct Malloc;
+
+#[inline(never)]
+extern "C" fn sheaves_bench_malloc(size: usize) -> *mut u8 {
+    sheaves_heap::malloc(size)
+}
+
+/// Frees.
+///
+/// # Safety
+/// `object` came from [`sheaves_bench_malloc`] and was not freed since.
+#[inline(never)]
+unsafe extern "C" fn sheaves_bench_free(object: *mut u8) {
+    // SAFETY: the caller's promise is the one that is asked for here.
+    unsafe { sheaves_heap::free(object) }
+}
+
+impl Contender for Malloc {
+    #[inline]
+    fn alloc(&self, size: usize) -> *mut u8 {
+        sheaves_bench_malloc(size)
+    }
+
+    #[inline]
+    unsafe fn free(&self, object: *mut u8, _size: usize) {
+        // SAFETY: the object came from `sheaves_bench_malloc`.
+        unsafe { sheaves_bench_free(object) }
+    }
+}
+
+/// A contender made for one size, once for every 16 bytes: what a program with named caches does
+/// for buffers of mixed length.
+#[derive(Debug)]
+pub(crate) struct BySteps<C> {
+    steps: Vec<C>,
+}
+
+impl<C> BySteps<C> {
+    pub(crate) fn new(make: impl Fn(usize) -> Result<C, Failure>) -> Result<BySteps<C>, Failure> {
+        let sizes = (0..STEPS).map(|step| STEP.max(step * STEP));
+        Ok(BySteps { steps: sizes.map(make).collect::<Result<_, _>>()? })
+    }
+}
+
+impl<C: Contender> Contender for BySteps<C> {
+    #[inline]
+    fn alloc(&self, size: usize) -> *mut u8 {
+        self.steps[size.div_ceil(STEP)].alloc(size)
+    }
+
+    #[inline]
+    unsafe fn free(&self, object: *mut u8, size: usize) {
+        // SAFETY: the same size leads to the same step that handed the object out.
+        unsafe { self.steps[size.div_ceil(STEP)].free(object, size) }
+    }
+}
+
+/// `floor`: hands out one and the same address, so that only the workload itself is measured.
+#[derive(Debug)]
+pub(crate) struct Floor;
+
+impl Contender for Floor {
+    const HAS_MEMORY: bool = false;
+
+    #[inline]
+    fn alloc(&self, _size: usize) -> *mut u8 {
+        NonNull::dangling().as_ptr()
+    }
+
+    #[inline]
+    unsafe fn free(&self, _object: *mut u8, _size: usize) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_keep_the_size() {
+        for size in [8, 15, 16, 24, 1016, 16384] {
+            assert_eq!(layout_of(size).size(), size);
+        }
+        assert_eq!(layout_of(8).align(), 8);
+        assert_eq!(layout_of(64).align(), 16);
+    }
+
+    #[test]
+    fn steps_cover_every_mixed_size() {
+        let steps = BySteps::new(Ok::<usize, Failure>).unwrap();
+        for size in 1..=MIXED_MAX {
+            let step = steps.steps[size.div_ceil(STEP)];
+            assert!(step >= size && step < size + STEP);
+        }
+    }
+
+    #[test]
+    fn the_faces_hand_out_distinct_objects() {
+        fn check<C: Contender>(contender: C) {
+            let first = contender.alloc(64);
+            let second = contender.alloc(64);
+            assert!(!first.is_null() && first != second);
+            // SAFETY: handed out above and freed once.
+            unsafe { contender.free(first, 64) };
+            // SAFETY: as above.
+            unsafe { contender.free(second, 64) };
+        }
+        check(NamedCache::new(64).unwrap());
+        check(Sized);
+        check(Malloc);
+    }
+}

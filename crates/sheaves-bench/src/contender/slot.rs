@@ -1,0 +1,97 @@
+//! The slot of the current CPU, read as cheaply as a program can without a restartable sequence.
+//!
+//! glibc keeps the number of the CPU in the thread's rseq area. Each thread looks the address of
+//! that word up once; from then on a read is one load from thread-local storage and one from the
+//! area. The number may be stale by the time it is used: every user of it must be right on any
+//! slot, and is merely slower on the wrong one.
+
+use core::cell::Cell;
+use core::ptr::{null, read_volatile};
+use core::sync::atomic::AtomicU32;
+
+/// Stands in for the area where glibc has not registered one: everybody uses slot 0.
+static NO_AREA: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    static CPU_ID: Cell<*const u32> = const { Cell::new(null()) };
+}
+
+/// The number of the CPU that runs this thread; 0 where the C library does not know.
+#[inline]
+pub(crate) fn current_cpu() -> usize {
+    let known = CPU_ID.get();
+    let word = if known.is_null() { find_area() } else { known };
+    // SAFETY: the word lies in this thread's rseq area or is `NO_AREA`; both outlive the thread.
+    // The kernel changes the former behind the compiler's back, hence the volatile read.
+    unsafe { read_volatile(word) as usize }
+}
+
+/// Finds the `cpu_id_start` word, which always holds a valid number.
+#[cold]
+#[inline(never)]
+fn find_area() -> *const u32 {
+    let word = registered_area().unwrap_or(NO_AREA.as_ptr());
+    CPU_ID.set(word);
+    word
+}
+
+#[cfg(target_arch = "x86_64")]
+fn registered_area() -> Option<*const u32> {
+    let offset = symbol(c"__rseq_offset")?.cast::<isize>();
+    let size = symbol(c"__rseq_size")?.cast::<u32>();
+    // SAFETY: glibc defines this word and never changes it after the start of the process.
+    if unsafe { *size } == 0 {
+        return None;
+    }
+    // SAFETY: as above.
+    let offset = unsafe { *offset };
+    // SAFETY: the function has no precondition. On x86-64 glibc's handle of a thread is its
+    // thread pointer, which the offset counts from.
+    let thread_pointer = unsafe { libc::pthread_self() } as usize;
+    Some(core::ptr::with_exposed_provenance(thread_pointer.wrapping_add_signed(offset)))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn registered_area() -> Option<*const u32> {
+    None
+}
+
+#[cfg(target_arch = "x86_64")]
+fn symbol(name: &core::ffi::CStr) -> Option<*const libc::c_void> {
+    // SAFETY: the name is a C string, and looking a symbol up changes nothing.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!address.is_null()).then_some(address.cast_const())
+}
+
+/// How many slots cover every CPU that may ever run this process: a power of two, so that a number
+/// beyond it can be masked instead of tested.
+pub(crate) fn slot_count() -> usize {
+    // SAFETY: sysconf has no precondition.
+    let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    usize::try_from(configured).unwrap_or(1).max(1).next_power_of_two()
+}
+
+/// Pads to two cache lines, because the hardware fetches them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Padded<T>(pub(crate) T);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_is_a_configured_one() {
+        for _ in 0..1000 {
+            assert!(current_cpu() < slot_count());
+        }
+    }
+
+    #[test]
+    fn the_cpu_agrees_with_glibc() {
+        // SAFETY: sched_getcpu has no precondition.
+        let agree = || current_cpu() == usize::try_from(unsafe { libc::sched_getcpu() }).unwrap();
+        // The thread may migrate between the two reads, but not every time.
+        assert!(current_cpu() == 0 || (0..1000).any(|_| agree()));
+    }
+}

@@ -1,0 +1,38 @@
+//! What can go wrong in a run, as one line and an exit status.
+
+use core::fmt;
+
+/// A run that could not be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// One line, without the program's name and without a full stop.
+    pub(crate) message: String,
+    /// 2 when the command line is at fault, 1 otherwise.
+    pub(crate) status: u8,
+}
+
+impl Failure {
+    /// The command line asks for something that does not exist.
+    pub(crate) fn usage(message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), status: 2 }
+    }
+
+    /// The command line was right, but the run could not be done.
+    pub(crate) fn run(message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), status: 1 }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Ends the program: a contender has no memory left, and a figure taken so is worth nothing.
+#[cold]
+#[inline(never)]
+pub(crate) fn out_of_memory() -> ! {
+    eprintln!("sheaves-bench: a contender ran out of memory");
+    std::process::exit(1)
+}

@@ -1,0 +1,106 @@
+//! The few statistics that the reports need.
+//!
+//! A sample is one number, in nanoseconds per operation. What is printed is the median, and as low
+//! and high the 10th and the 90th percentile: a mean would follow the one sample in which the
+//! machine did something else.
+
+/// Median, low and high of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Summary {
+    /// How many samples there were.
+    pub(crate) samples: usize,
+    /// 50th percentile.
+    pub(crate) median: f64,
+    /// 10th percentile.
+    pub(crate) low: f64,
+    /// 90th percentile.
+    pub(crate) high: f64,
+}
+
+/// Summarises a series; all zeros for an empty one.
+pub(crate) fn summarize(series: &[f64]) -> Summary {
+    let mut sorted = series.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    Summary {
+        samples: sorted.len(),
+        median: percentile(&sorted, 0.5),
+        low: percentile(&sorted, 0.1),
+        high: percentile(&sorted, 0.9),
+    }
+}
+
+/// The value below which `share` of the sorted series lies, interpolated between neighbours.
+pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
+    let place = share * last as f64;
+    let below = place as usize;
+    let above = (below + 1).min(last);
+    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+}
+
+/// The summary of `of / to`, taken round by round, so that what slowed a whole round down cancels.
+pub(crate) fn paired_ratio(of: &[f64], to: &[f64]) -> Summary {
+    let ratios: Vec<f64> =
+        of.iter().zip(to).filter(|(_, to)| **to > 0.0).map(|(of, to)| of / to).collect();
+    summarize(&ratios)
+}
+
+/// The geometric mean, which is the right one for ratios; `None` for an empty series.
+pub(crate) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
+    if ratios.is_empty() || ratios.iter().any(|ratio| *ratio <= 0.0) {
+        return None;
+    }
+    let sum: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+    Some((sum / ratios.len() as f64).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-9
+    }
+
+    #[test]
+    fn percentiles_interpolate() {
+        let sorted = [1.0, 2.0, 3.0, 4.0];
+        assert!(close(percentile(&sorted, 0.0), 1.0));
+        assert!(close(percentile(&sorted, 0.5), 2.5));
+        assert!(close(percentile(&sorted, 1.0), 4.0));
+        assert!(close(percentile(&[], 0.5), 0.0));
+        assert!(close(percentile(&[7.0], 0.9), 7.0));
+    }
+
+    #[test]
+    fn a_summary_does_not_depend_on_the_order() {
+        let up: Vec<f64> = (0..=100).map(f64::from).collect();
+        let down: Vec<f64> = up.iter().rev().copied().collect();
+        assert_eq!(summarize(&up), summarize(&down));
+        let summary = summarize(&down);
+        assert_eq!(summary.samples, 101);
+        assert!(close(summary.median, 50.0));
+        assert!(close(summary.low, 10.0));
+        assert!(close(summary.high, 90.0));
+    }
+
+    #[test]
+    fn one_wild_sample_does_not_move_the_median() {
+        assert!(close(summarize(&[2.0, 2.0, 2.0, 2.0, 1e9]).median, 2.0));
+    }
+
+    #[test]
+    fn ratios_are_taken_round_by_round() {
+        // Both contenders were slowed down together in the second round.
+        let ratio = paired_ratio(&[1.0, 100.0, 1.0], &[2.0, 200.0, 2.0]);
+        assert!(close(ratio.median, 0.5) && close(ratio.low, 0.5) && close(ratio.high, 0.5));
+        assert_eq!(paired_ratio(&[1.0], &[0.0]).samples, 0);
+    }
+
+    #[test]
+    fn geometric_means() {
+        assert!(close(geometric_mean(&[0.5, 2.0]).unwrap(), 1.0));
+        assert_eq!(geometric_mean(&[]), None);
+        assert_eq!(geometric_mean(&[0.0, 1.0]), None);
+    }
+}
