@@ -17,9 +17,13 @@ const PROGRAMS_SCRIPT: &str = "tests/programs/run";
 
 /// Runs all steps at `root`.
 pub fn run(root: &Path) -> anyhow::Result<()> {
+    run_steps(root, &steps())
+}
+
+fn run_steps(root: &Path, steps: &[Step]) -> anyhow::Result<()> {
     let begin = Instant::now();
     let mut passed = 0;
-    for step in steps() {
+    for step in steps {
         println!("ci: {}: begins", step.name);
         let step_begin = Instant::now();
         let done = (step.action)(root);
@@ -32,12 +36,12 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
             Ok(Outcome::Skipped(why)) => println!("ci: {}: skipped, {why}", step.name),
             Err(error) => {
                 println!("ci: {}: FAILED after {seconds}: {error:#}", step.name);
-                println!("ci: {passed} steps passed, 1 failed");
+                println!("ci: steps: {passed} passed, 1 failed");
                 bail!("step `{}` failed", step.name);
             }
         }
     }
-    println!("ci: {passed} steps passed, 0 failed, in {}", seconds(begin.elapsed()));
+    println!("ci: steps: {passed} passed, 0 failed, in {}", seconds(begin.elapsed()));
     Ok(())
 }
 
@@ -113,4 +117,27 @@ fn run_to_end(command: &mut Command) -> anyhow::Result<Outcome> {
 
 fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_failure_ends_the_run_and_is_named() {
+        let passes = Step { name: "passes", action: |_| Ok(Outcome::Passed) };
+        let skips = Step { name: "skips", action: |_| Ok(Outcome::Skipped("no reason".into())) };
+        let fails = Step { name: "fails", action: |root| run_to_end(&mut failing(root)) };
+        let never = Step { name: "never", action: |_| unreachable!("the run has ended") };
+        let root = repo::root();
+        assert!(run_steps(root, &[passes, skips]).is_ok());
+        let error = run_steps(root, &[fails, never]).expect_err("a step fails");
+        assert_eq!(error.to_string(), "step `fails` failed");
+    }
+
+    fn failing(root: &Path) -> Command {
+        let mut command = repo::cargo(root);
+        command.arg("--no-such-option").stderr(Stdio::null());
+        command
+    }
 }
