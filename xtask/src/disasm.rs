@@ -1,6 +1,6 @@
 //! `cargo xtask disasm`: writes the page about the fast paths, or checks that its counts are fresh.
 //!
-//! The example [`EXAMPLE`] wraps each fast path in a function of its own with a fixed symbol. It is
+//! The example `EXAMPLE` wraps each fast path in a function of its own with a fixed symbol. It is
 //! built in release, disassembled with `objdump`, and the functions are cut out. Their hot paths
 //! are counted by [`hot_path`], and [`page`] writes the Markdown.
 
