@@ -1,66 +1,45 @@
-//! Object caches (stub with the final signatures).
+//! Object caches built of per-CPU sheaves.
+//!
+//! ```text
+//!            pop                push
+//!   alloc <------ main sheaf <------ free       one slot, by transactions
+//!                 spare sheaf
+//!                     |                         whole sheaves, by one exchange
+//!                   depot                       a lock-free stack per cache
+//!                     |                         runs of objects of one slab
+//!                   slabs                       one bit per object, out of line
+//!                     |
+//!                   chunks of 2 MiB             given back when idle
+//! ```
+//!
+//! Start reading at [`raw`] (the calls), then `slow` (what happens when the sheaf is at its end),
+//! `refill` and `flush` (between sheaves and slabs), [`slab`] (the state of a slab), [`chunk`]
+//! (memory). [`Cache`] is the typed face.
+//!
+//! Free memory is never written (debug caches aside): what is known of an object is in its slab's
+//! header, in another part of the address space.
 #![no_std]
-/// Raw caches.
-pub mod raw {
-    use core::{alloc::Layout, mem::MaybeUninit, ptr::NonNull};
-    /// Why a cache could not be made.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum CacheError {
-        /// Size or alignment out of range.
-        Layout,
-        /// No identifier left.
-        TooMany,
-        /// No memory.
-        OutOfMemory,
-    }
-    /// Options of a cache.
-    #[derive(Debug, Clone, Copy, Default)]
-    pub struct Options {
-        /// Runs once for each object when its slab is made.
-        pub constructor: Option<unsafe fn(NonNull<u8>)>,
-        /// Objects come back zeroed.
-        pub zero: bool,
-        /// Every check on every call.
-        pub debug: bool,
-    }
-    /// A cache of equal objects.
-    #[derive(Debug)]
-    pub struct Cache(pub Layout);
-    unsafe extern "C" {
-        fn malloc(n: usize) -> *mut u8;
-        fn free(p: *mut u8);
-    }
-    impl Cache {
-        /// Makes a cache.
-        pub fn new(_name: &str, layout: Layout, _o: Options) -> Result<Cache, CacheError> {
-            Ok(Cache(layout))
-        }
-        /// One object.
-        #[inline]
-        pub fn alloc(&self) -> Option<NonNull<u8>> {
-            NonNull::new(unsafe { malloc(self.0.size()) })
-        }
-        /// Gives it back.
-        /// # Safety
-        /// From this cache.
-        #[inline]
-        pub unsafe fn free(&self, object: NonNull<u8>) {
-            unsafe { free(object.as_ptr()) }
-        }
-        /// As many as fit; returns how many.
-        pub fn alloc_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-            for o in out.iter_mut() {
-                o.write(self.alloc().unwrap());
-            }
-            out.len()
-        }
-        /// Frees all.
-        /// # Safety
-        /// From this cache.
-        pub unsafe fn free_bulk(&self, objects: &[NonNull<u8>]) {
-            for o in objects {
-                unsafe { self.free(*o) }
-            }
-        }
-    }
-}
+
+mod bins;
+mod bulk;
+pub mod chunk;
+mod debug;
+mod depot;
+pub mod descriptor;
+mod flush;
+pub mod granule;
+mod pool;
+pub mod raw;
+mod reclaim;
+mod refill;
+pub mod registry;
+pub mod slab;
+mod slow;
+mod stack;
+pub mod stats;
+mod typed;
+pub mod window;
+
+pub use descriptor::CacheId;
+pub use reclaim::trim;
+pub use typed::{Cache, CacheBox};

@@ -1,0 +1,127 @@
+//! Many objects at once: whole stretches move between a sheaf and the caller's array.
+//!
+//! The main sheaf is taken out of its word by one exchange, emptied or filled as plain memory,
+//! and put back by another.
+
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use sheaves_percpu::engine::{cmp_store, load};
+use sheaves_percpu::sheaf::{ENTRIES, VACANT, is_full};
+use sheaves_percpu::slots::{Attached, attach};
+
+use crate::descriptor::CacheId;
+use crate::slow::{self, install, is_empty, is_sheaf};
+use crate::{depot, pool, refill};
+
+/// Fills `out` from the front; returns how many objects it got, fewer when memory is short.
+pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+    let mut done = 0;
+    if !id.shape().debug {
+        done = from_sheaves(id, out);
+    }
+    while done < out.len() {
+        // The rest comes one by one: debug caches, threads without a slot, memory at its end.
+        match NonNull::new(core::ptr::with_exposed_provenance_mut(slow::alloc_slow(id))) {
+            Some(object) => out[done].write(object),
+            None => break,
+        };
+        done += 1;
+    }
+    done
+}
+
+fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+    let shape = id.shape();
+    let mut done = 0;
+    while done < out.len() && attach() == Attached::Yes {
+        let Some(cursor) = take_main(id, |cursor| !is_empty(shape, cursor))
+            .or_else(|| slow::take_spare(id, |cursor| !is_empty(shape, cursor)))
+            .or_else(|| depot::take_full(id))
+        else {
+            let count = from_slabs(id, &mut out[done..]);
+            if count == 0 {
+                break;
+            }
+            done += count;
+            continue;
+        };
+        let sheaf = pool::Sheaf::of_cursor(cursor);
+        let first = shape.sentinel() + 1;
+        let used = (cursor - sheaf.cursor(0)) / 8 + 1;
+        let count = (used - first).min(out.len() - done);
+        // SAFETY: the sheaf is ours, and this is the only reference to its entries.
+        let objects = unsafe { sheaf.entries(used - count, count) };
+        for (place, object) in out[done..].iter_mut().zip(objects.iter().rev()) {
+            place.write(non_null(*object));
+        }
+        done += count;
+        install(id, sheaf.cursor(used - count - 1), |_, main| !is_sheaf(main));
+    }
+    done
+}
+
+/// Straight from the slabs into the caller's array, a sheaf's worth at a time.
+fn from_slabs(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+    depot::missed(id);
+    let mut batch = [0; ENTRIES];
+    let wanted = out.len().min(id.shape().sheaf_objects);
+    let count = refill::refill(id, &mut batch[..wanted]);
+    for (place, object) in out.iter_mut().zip(batch[wanted - count..wanted].iter().rev()) {
+        place.write(non_null(*object));
+    }
+    count
+}
+
+/// Frees all objects of a slice.
+pub(crate) fn free_bulk(id: CacheId, objects: &[NonNull<u8>]) {
+    let mut done = 0;
+    if !id.shape().debug {
+        done = into_sheaves(id, objects);
+    }
+    for object in &objects[done..] {
+        slow::free_slow(id, object.as_ptr().expose_provenance());
+    }
+}
+
+fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
+    let shape = id.shape();
+    let mut done = 0;
+    while done < objects.len() && attach() == Attached::Yes {
+        let Some(cursor) = take_main(id, |cursor| !is_full(cursor))
+            .or_else(|| slow::take_spare(id, |cursor| !is_full(cursor)))
+            .or_else(|| depot::take_empty(id))
+        else {
+            break;
+        };
+        let sheaf = pool::Sheaf::of_cursor(cursor);
+        let used = (cursor - sheaf.cursor(0)) / 8 + 1;
+        let count = (ENTRIES - used).min(objects.len() - done);
+        debug_assert!(used > shape.sentinel());
+        // SAFETY: the sheaf is ours, and this is the only reference to its entries.
+        let room = unsafe { sheaf.entries(used, count) };
+        for (place, object) in room.iter_mut().zip(&objects[done..]) {
+            *place = object.as_ptr().expose_provenance();
+        }
+        done += count;
+        install(id, sheaf.cursor(used + count - 1), |_, main| !is_sheaf(main));
+    }
+    done
+}
+
+/// Takes the slot's main sheaf out of its word if it is one that the caller wants.
+fn take_main(id: CacheId, wanted: impl Fn(usize) -> bool) -> Option<usize> {
+    let cursor = load(id.main());
+    if !is_sheaf(cursor) || !wanted(cursor) {
+        return None;
+    }
+    // SAFETY: not the bootstrap cursor; VACANT is a cursor for any word.
+    unsafe { cmp_store(id.main(), cursor, VACANT.get()) }.then_some(cursor)
+}
+
+fn non_null(object: usize) -> NonNull<u8> {
+    match NonNull::new(core::ptr::with_exposed_provenance_mut(object)) {
+        Some(object) => object,
+        None => sheaves_sys::report::die(format_args!("a sheaf holds a null object")),
+    }
+}

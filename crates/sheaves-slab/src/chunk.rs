@@ -1,0 +1,314 @@
+//! Chunks of 2 MiB, and the runs of granules cut out of them.
+//!
+//! Per chunk there are three bits for each of its 32 granules:
+//!
+//! | free | clean | young | the granule |
+//! |---|---|---|---|
+//! | 0 | - | - | is in use |
+//! | 1 | 1 | 0 | is free and reads as zero: never used, or given back to the system |
+//! | 1 | 0 | 1 | is free, holds old contents, freed since the last tick |
+//! | 1 | 0 | 0 | is free, holds old contents, freed before the last tick: given back at the next |
+//!
+//! Runs are placed at the lowest address where they fit, so that the heap stays dense and
+//! chunks at its end become free. A tick happens at most every [`TICK_MS`], when a run is freed
+//! or taken, and at every [`trim`]. All under one lock; system calls are made outside it.
+
+use sheaves_sys::lock::Lock;
+use sheaves_sys::{clock, map};
+
+use crate::granule::{self, Granule};
+use crate::window::{self, CHUNK_BYTES, CHUNK_GRANULES, GRANULE_BYTES};
+
+/// Freed granules keep their memory for one to two of these.
+const TICK_MS: u64 = 500;
+
+/// State of one chunk; see the table above.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Chunk {
+    free: u32,
+    clean: u32,
+    young: u32,
+    reserved: u32,
+}
+
+/// What the chunks lock guards.
+#[derive(Debug)]
+struct Chunks {
+    /// Chunks that are mapped and have an entry.
+    count: usize,
+    /// No chunk below this has room for a run of `index + 1` granules.
+    first_fit: [u32; CHUNK_GRANULES],
+    /// When the last tick happened.
+    ticked_ms: u64,
+    /// Granules that are free and hold old contents.
+    dirty: usize,
+    /// Granules in use.
+    used: usize,
+}
+
+static CHUNKS: Lock<Chunks> =
+    Lock::new(Chunks { count: 0, first_fit: [0; CHUNK_GRANULES], ticked_ms: 0, dirty: 0, used: 0 });
+
+/// A run that was taken.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// Its first granule.
+    pub first: Granule,
+    /// All of it reads as zero.
+    pub is_zero: bool,
+}
+
+/// Takes `count` granules (1..=32) in a row, the first at a multiple of `align` granules (a power
+/// of two up to 32). `None` when there is no memory.
+///
+/// The owner map still says 0 for them; the caller writes it.
+#[must_use]
+pub fn take_run(count: usize, align: usize) -> Option<Run> {
+    debug_assert!((1..=CHUNK_GRANULES).contains(&count) && align.is_power_of_two());
+    let mut chunks = CHUNKS.lock();
+    let mut index = chunks.first_fit[count - 1] as usize;
+    let mut first_with_room = None;
+    loop {
+        if index == chunks.count && !chunks.grow() {
+            return None;
+        }
+        let fits = runs_of(chunk(index).free, count);
+        if fits != 0 && first_with_room.is_none() {
+            // An unaligned fit is still a fit for the next caller.
+            first_with_room = Some(index);
+            chunks.first_fit[count - 1] = index as u32;
+        }
+        let aligned = fits & multiples_of(align);
+        if aligned != 0 {
+            return Some(chunks.take(index, aligned.trailing_zeros(), count));
+        }
+        index += 1;
+    }
+}
+
+/// Bits at which `count` set bits in a row begin.
+fn runs_of(free: u32, count: usize) -> u32 {
+    let (mut bits, mut length) = (free, 1);
+    while length < count {
+        let step = length.min(count - length);
+        bits &= bits >> step;
+        length += step;
+    }
+    bits
+}
+
+/// Bits at multiples of a power of two.
+fn multiples_of(align: usize) -> u32 {
+    (0..32).filter(|bit| bit % align == 0).fold(0, |bits, bit| bits | 1 << bit)
+}
+
+fn mask(bit: u32, count: usize) -> u32 {
+    let ones = if count == 32 { u32::MAX } else { (1 << count) - 1 };
+    ones << bit
+}
+
+fn chunk(index: usize) -> &'static mut Chunk {
+    let address = window::CHUNKS.base() + index * size_of::<Chunk>();
+    // SAFETY: callers hold the chunks lock, pass an index below the count of mapped entries, and
+    // drop one reference before they make the next.
+    unsafe { &mut *core::ptr::with_exposed_provenance_mut::<Chunk>(address) }
+}
+
+fn granule_of(index: usize, bit: u32) -> Granule {
+    Granule((index * CHUNK_GRANULES) as u32 + bit)
+}
+
+impl Chunks {
+    /// Maps one more chunk and its metadata.
+    fn grow(&mut self) -> bool {
+        let count = self.count + 1;
+        let granules = count * CHUNK_GRANULES;
+        let complete = window::OWNERS.grow_to(granules * 2)
+            && window::SLABS.grow_to(granules * crate::slab::HEADER_BYTES)
+            && window::CHUNKS.grow_to(count * size_of::<Chunk>())
+            && window::HEAP.grow_to(count * CHUNK_BYTES);
+        if complete {
+            *chunk(self.count) = Chunk { free: u32::MAX, clean: u32::MAX, young: 0, reserved: 0 };
+            self.count = count;
+            granule::publish(granules);
+        }
+        complete
+    }
+
+    fn take(&mut self, index: usize, bit: u32, count: usize) -> Run {
+        let mask = mask(bit, count);
+        let chunk = chunk(index);
+        let dirty = mask & !chunk.clean;
+        chunk.free &= !mask;
+        chunk.clean &= !mask;
+        chunk.young &= !mask;
+        self.dirty -= dirty.count_ones() as usize;
+        self.used += count;
+        Run { first: granule_of(index, bit), is_zero: dirty == 0 }
+    }
+
+    fn give(&mut self, index: usize, mask: u32, clean: bool) {
+        let chunk = chunk(index);
+        if chunk.free & mask != 0 {
+            sheaves_sys::report::die(format_args!("a run of pages was given back twice"));
+        }
+        chunk.free |= mask;
+        if clean {
+            chunk.clean |= mask;
+        } else {
+            chunk.young |= mask;
+            self.dirty += mask.count_ones() as usize;
+        }
+        self.used -= mask.count_ones() as usize;
+        for first in &mut self.first_fit {
+            *first = (*first).min(index as u32);
+        }
+    }
+}
+
+/// Gives a run back. The caller has cleared its entries in the owner map.
+pub fn give_run(first: Granule, count: usize) {
+    let (index, bit) = (first.0 as usize / CHUNK_GRANULES, first.0 % CHUNK_GRANULES as u32);
+    let now = clock::coarse_ms();
+    let is_due = {
+        let mut chunks = CHUNKS.lock();
+        chunks.give(index, mask(bit, count), false);
+        let is_due = now.wrapping_sub(chunks.ticked_ms) >= TICK_MS;
+        if is_due {
+            chunks.ticked_ms = now;
+        }
+        is_due
+    };
+    if is_due {
+        purge(false);
+    }
+}
+
+/// Takes the `count` granules that follow a run directly, if they are free. Their contents may be
+/// old. For growing in place.
+#[must_use]
+pub fn extend_run(first: Granule, count: usize, more: usize) -> bool {
+    let (index, bit) = (first.0 as usize / CHUNK_GRANULES, first.0 as usize % CHUNK_GRANULES);
+    let end = bit + count;
+    if end + more > CHUNK_GRANULES {
+        return false;
+    }
+    let mut chunks = CHUNKS.lock();
+    let wanted = mask(end as u32, more);
+    if chunk(index).free & wanted != wanted {
+        return false;
+    }
+    chunks.take(index, end as u32, more);
+    true
+}
+
+/// Gives all free memory back to the system now, with the headers of wholly free chunks. Returns
+/// the bytes of heap that were given back.
+pub fn trim() -> usize {
+    purge(true)
+}
+
+/// Gives granules back to the system: all free ones, or those freed before the last tick.
+fn purge(all: bool) -> usize {
+    let count = CHUNKS.lock().count;
+    (0..count).map(|index| purge_chunk(index, all)).sum()
+}
+
+fn purge_chunk(index: usize, all: bool) -> usize {
+    let (victims, is_empty) = {
+        let mut chunks = CHUNKS.lock();
+        let state = chunk(index);
+        let old = state.free & !state.clean & if all { u32::MAX } else { !state.young };
+        state.young = 0;
+        // Nobody can take them while they are marked as in use.
+        state.free &= !old;
+        let is_empty = all && state.free | old == u32::MAX;
+        // A wholly free chunk is held for as long as its headers are being given back.
+        let victims = if is_empty { u32::MAX } else { old };
+        state.free &= !victims;
+        let dirty = old.count_ones() as usize;
+        chunks.dirty -= dirty;
+        chunks.used += victims.count_ones() as usize;
+        (victims, is_empty)
+    };
+    if victims == 0 {
+        return 0;
+    }
+    discard(index, victims);
+    if is_empty {
+        crate::slab::discard_headers(granule_of(index, 0), CHUNK_GRANULES);
+    }
+    CHUNKS.lock().give(index, victims, true);
+    victims.count_ones() as usize * GRANULE_BYTES
+}
+
+/// Discards the pages of every run of set bits.
+fn discard(index: usize, mut bits: u32) {
+    while bits != 0 {
+        let start = bits.trailing_zeros();
+        let length = (bits >> start).trailing_ones();
+        let address = granule_of(index, start).address();
+        // SAFETY: the granules are marked as in use by `purge_chunk` and belong to nobody else.
+        unsafe { map::discard(address, length as usize * GRANULE_BYTES) };
+        bits &= !mask(start, length as usize);
+    }
+}
+
+/// Bytes of the heap: mapped, in use by slabs and runs, free but not given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Footprint {
+    /// Address space of the heap.
+    pub mapped_bytes: usize,
+    /// Taken by slabs and runs.
+    pub used_bytes: usize,
+    /// Free, but still backed by memory.
+    pub dirty_bytes: usize,
+}
+
+/// Reads the counters.
+#[must_use]
+pub fn footprint() -> Footprint {
+    let chunks = CHUNKS.lock();
+    Footprint {
+        mapped_bytes: chunks.count * CHUNK_BYTES,
+        used_bytes: chunks.used * GRANULE_BYTES,
+        dirty_bytes: chunks.dirty * GRANULE_BYTES,
+    }
+}
+
+/// Takes the chunks lock for a fork.
+pub(crate) fn lock_for_fork() {
+    CHUNKS.acquire();
+}
+
+/// Gives it back.
+///
+/// # Safety
+/// Taken by [`lock_for_fork`] in the thread that forked.
+pub(crate) unsafe fn unlock_after_fork() {
+    // SAFETY: the same contract.
+    unsafe { CHUNKS.release() };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_bit_by_bit() {
+        for (free, count) in
+            [(0b1111_u32, 3), (0b1011_0111, 3), (u32::MAX, 32), (0, 1), (1 << 31, 1), (!1, 31)]
+        {
+            for bit in 0..32 {
+                let is_run =
+                    bit + count <= 32 && (bit..bit + count).all(|place| free & (1 << place) != 0);
+                assert_eq!(
+                    runs_of(free, count) & (1 << bit) != 0,
+                    is_run,
+                    "{free:b} {count} {bit}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The depot: each cache's stack of full sheaves, bounded by bytes.
+//!
+//! A fixed count falls off a cliff at "allocate 10,000, then free all": so the limit is a number
+//! of bytes, and it is raised when the cache pays for it: a refill from slabs that follows a flush
+//! to slabs shows that a larger depot would have saved both. Once a second without that it is
+//! halved, down to where it began.
+
+use core::sync::atomic::Ordering;
+
+use sheaves_percpu::sheaf::ENTRIES;
+use sheaves_sys::clock;
+
+use crate::descriptor::{CacheId, Shape};
+use crate::pool::{self, Sheaf};
+
+/// The limit of a new cache, in bytes of objects.
+const BYTES_MIN: usize = 1 << 20;
+/// The limit is never raised above this, in bytes of objects.
+const BYTES_MAX: usize = 256 << 20;
+/// A depot holds a few sheaves, however large the objects are.
+const SHEAVES_MIN: usize = 4;
+/// Time between two halvings: 1 << this, in ms.
+const DECAY_SHIFT: u32 = 10;
+
+fn sheaves_for(shape: &Shape, bytes: usize) -> u32 {
+    (bytes / (shape.sheaf_objects * shape.stride)).max(SHEAVES_MIN) as u32
+}
+
+/// The limit with which a cache begins, in sheaves.
+pub(crate) fn limit_at_least(shape: &Shape) -> u32 {
+    sheaves_for(shape, BYTES_MIN)
+}
+
+/// Takes a full sheaf; its cursor.
+pub(crate) fn take_full(id: CacheId) -> Option<usize> {
+    let descriptor = id.descriptor();
+    let sheaf = descriptor.full.pop()?;
+    // Relaxed, both: a count that guides decisions; the sheaf itself came by the stack.
+    descriptor.full_count.fetch_sub(1, Ordering::Relaxed);
+    descriptor.counters.depot_hits.fetch_add(1, Ordering::Relaxed);
+    Some(sheaf.cursor(ENTRIES - 1))
+}
+
+/// Takes a full sheaf from the caller. Over the limit its objects go back to their slabs.
+pub(crate) fn put_full(id: CacheId, cursor: usize) {
+    debug_assert!(sheaves_percpu::sheaf::is_full(cursor));
+    let descriptor = id.descriptor();
+    // Relaxed, all: counts that guide decisions; being off by a few sheaves is harmless.
+    let count = descriptor.full_count.fetch_add(1, Ordering::Relaxed);
+    if count < descriptor.full_limit.load(Ordering::Relaxed) {
+        descriptor.full.push(Sheaf::of_cursor(cursor));
+        return;
+    }
+    descriptor.full_count.fetch_sub(1, Ordering::Relaxed);
+    descriptor.overflows.fetch_add(1, Ordering::Relaxed);
+    crate::flush::flush_sheaf(id, cursor);
+    decay(id);
+}
+
+/// Called at every refill from slabs: raises the limit if the depot has overflowed before.
+pub(crate) fn missed(id: CacheId) {
+    let descriptor = id.descriptor();
+    // Relaxed, all: as in `put_full`.
+    let overflows = descriptor.overflows.swap(0, Ordering::Relaxed);
+    if overflows == 0 {
+        return;
+    }
+    let most = sheaves_for(id.shape(), BYTES_MAX);
+    let limit = descriptor.full_limit.load(Ordering::Relaxed);
+    let raised = limit.saturating_add(overflows.max(limit)).min(most);
+    descriptor.full_limit.store(raised, Ordering::Relaxed);
+    descriptor.decayed.store(decay_clock(), Ordering::Relaxed);
+}
+
+fn decay_clock() -> u32 {
+    (clock::coarse_ms() >> DECAY_SHIFT) as u32
+}
+
+/// Halves the limit if it was neither raised nor halved within the last second.
+fn decay(id: CacheId) {
+    let descriptor = id.descriptor();
+    let now = decay_clock();
+    // Relaxed, all: as in `put_full`.
+    if descriptor.decayed.swap(now, Ordering::Relaxed) == now {
+        return;
+    }
+    let least = limit_at_least(id.shape());
+    let limit = descriptor.full_limit.load(Ordering::Relaxed);
+    descriptor.full_limit.store((limit / 2).max(least), Ordering::Relaxed);
+}
+
+/// Flushes the whole depot to slabs and puts the limit back to where it began.
+pub(crate) fn empty(id: CacheId) {
+    // Relaxed: as in `put_full`.
+    id.descriptor().full_limit.store(limit_at_least(id.shape()), Ordering::Relaxed);
+    while let Some(cursor) = take_full(id) {
+        crate::flush::flush_sheaf(id, cursor);
+    }
+}
+
+/// An empty sheaf for this cache; its cursor, on the sentinel. `None` when there is no memory.
+pub(crate) fn take_empty(id: CacheId) -> Option<usize> {
+    let sheaf = pool::take_empty()?;
+    let sentinel = id.shape().sentinel();
+    sheaf.set_sentinel(sentinel);
+    Some(sheaf.cursor(sentinel))
+}

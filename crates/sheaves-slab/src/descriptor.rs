@@ -1,0 +1,273 @@
+//! What is known of a cache, and the table of all caches.
+//!
+//! Descriptors lie in a static table: the cache of a number is arithmetic, and the allocator
+//! needs no memory to make one. A cache's words are number * 2 (main sheaf) and number * 2 + 1
+//! (spare sheaf) of every slot's block.
+
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use sheaves_percpu::Word;
+use sheaves_percpu::area::WORDS;
+use sheaves_percpu::sheaf::{ENTRIES, OBJECTS_MAX as SHEAF_OBJECTS_MAX};
+use sheaves_sys::lock::Lock;
+
+use crate::bins::Slabs;
+use crate::pool::SheafStack;
+use crate::slab;
+use crate::window::GRANULE_BYTES;
+
+/// The most caches that can exist at one time.
+pub const CACHES_MAX: usize = WORDS / 2;
+/// The largest object of a cache, in bytes.
+pub const OBJECT_BYTES_MAX: usize = 64 << 10;
+/// A sheaf holds at most this many bytes of objects (and never fewer than [`SHEAF_OBJECTS_MIN`]).
+const SHEAF_HOLDS_BYTES: usize = 512 << 10;
+const SHEAF_OBJECTS_MIN: usize = 7;
+/// Longest name that is kept, in bytes.
+const NAME_BYTES: usize = 31;
+
+/// Runs once for every object when its slab is made.
+pub type Constructor = unsafe fn(NonNull<u8>);
+
+/// What does not change while the cache exists.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// Bytes that users may use.
+    pub(crate) size: usize,
+    /// Distance of objects in a slab.
+    pub(crate) stride: usize,
+    /// ceil(2^64 / stride): see [`Shape::index_of`].
+    pub(crate) reciprocal: u64,
+    /// Granules of a slab, a power of two.
+    pub(crate) granules: usize,
+    /// Objects of a slab.
+    pub(crate) slab_objects: usize,
+    /// Objects of a full sheaf.
+    pub(crate) sheaf_objects: usize,
+    pub(crate) constructor: Option<Constructor>,
+    /// Every call takes the slow path and is checked.
+    pub(crate) debug: bool,
+    name: [u8; NAME_BYTES],
+    name_bytes: u8,
+}
+
+impl Shape {
+    /// The shape for objects of `size` bytes at multiples of `align`; `None` when out of range.
+    pub(crate) fn new(name: &str, size: usize, align: usize) -> Option<Shape> {
+        if size == 0 || size > OBJECT_BYTES_MAX || align > GRANULE_BYTES {
+            return None;
+        }
+        let stride = size.next_multiple_of(align.max(8));
+        if stride > OBJECT_BYTES_MAX {
+            return None;
+        }
+        let granules = match stride {
+            0..=1024 => 1,
+            1025..=2048 => 2,
+            2049..=4096 => 4,
+            _ => 8,
+        };
+        let mut kept = [0; NAME_BYTES];
+        let name_bytes = name.floor_char_boundary(NAME_BYTES);
+        kept[..name_bytes].copy_from_slice(&name.as_bytes()[..name_bytes]);
+        Some(Shape {
+            size,
+            stride,
+            reciprocal: u64::MAX / stride as u64 + 1,
+            granules,
+            slab_objects: (granules * GRANULE_BYTES / stride).min(slab::OBJECTS_MAX),
+            sheaf_objects: (SHEAF_HOLDS_BYTES / stride).clamp(SHEAF_OBJECTS_MIN, SHEAF_OBJECTS_MAX),
+            constructor: None,
+            debug: false,
+            name: kept,
+            name_bytes: name_bytes as u8,
+        })
+    }
+
+    /// The cache's name, cut to what is kept.
+    pub(crate) fn name(&self) -> &str {
+        let bytes = &self.name[..usize::from(self.name_bytes)];
+        core::str::from_utf8(bytes).unwrap_or("")
+    }
+
+    /// Number of the object at `offset` bytes in its slab, or `None` when no object starts there.
+    ///
+    /// With M = ceil(2^64 / stride), the high half of offset * M is offset / stride and the low
+    /// half is below M exactly when the division has no remainder, for offsets and strides below
+    /// 2^32 (Lemire, Kaser, Kurz: "Faster remainder by direct computation", 2019).
+    #[inline]
+    pub(crate) fn index_of(&self, offset: usize) -> Option<usize> {
+        let product = u128::from(self.reciprocal) * offset as u128;
+        let index = (product >> 64) as usize;
+        ((product as u64) < self.reciprocal && index < self.slab_objects).then_some(index)
+    }
+
+    /// Index of the sentinel in this cache's sheaves.
+    #[inline]
+    pub(crate) fn sentinel(&self) -> usize {
+        ENTRIES - 1 - self.sheaf_objects
+    }
+}
+
+/// Counters of the slow paths; see [`crate::stats`].
+#[derive(Debug)]
+pub(crate) struct Counters {
+    pub(crate) refills: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) depot_hits: AtomicU64,
+    pub(crate) slabs_made: AtomicU64,
+    pub(crate) slabs_released: AtomicU64,
+}
+
+/// A cache. All zero until it is made.
+#[repr(C, align(128))]
+#[derive(Debug)]
+pub(crate) struct Descriptor {
+    shape: UnsafeCell<Option<Shape>>,
+    /// The depot's full sheaves.
+    pub(crate) full: SheafStack,
+    /// How many there are; raised before the push and lowered after the pop.
+    pub(crate) full_count: AtomicU32,
+    /// How many there may be before sheaves are flushed to slabs.
+    pub(crate) full_limit: AtomicU32,
+    /// Full sheaves that were flushed since the limit was last raised.
+    pub(crate) overflows: AtomicU32,
+    /// When the limit was last lowered, in 1024 ms.
+    pub(crate) decayed: AtomicU32,
+    pub(crate) counters: Counters,
+    /// The cache's lock.
+    pub(crate) slabs: Lock<Slabs>,
+}
+
+// SAFETY: `shape` is written under the registry lock, before the number is handed out or after
+// the last user has given it back; every other field is atomic or a lock.
+unsafe impl Sync for Descriptor {}
+
+static TABLE: [Descriptor; CACHES_MAX] = [const {
+    Descriptor {
+        shape: UnsafeCell::new(None),
+        full: SheafStack::new(),
+        full_count: AtomicU32::new(0),
+        full_limit: AtomicU32::new(0),
+        overflows: AtomicU32::new(0),
+        decayed: AtomicU32::new(0),
+        counters: Counters {
+            refills: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
+            depot_hits: AtomicU64::new(0),
+            slabs_made: AtomicU64::new(0),
+            slabs_released: AtomicU64::new(0),
+        },
+        slabs: Lock::new(Slabs::new()),
+    }
+}; CACHES_MAX];
+
+/// The number of a cache that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct CacheId(u16);
+
+impl CacheId {
+    /// The cache of number `number`, which must exist when it is used.
+    #[inline]
+    #[must_use]
+    pub const fn new(number: u16) -> CacheId {
+        CacheId(number)
+    }
+
+    /// The number, below [`CACHES_MAX`].
+    #[inline]
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The entry of the owner map for this cache's granules.
+    #[inline]
+    #[must_use]
+    pub const fn owner(self) -> u16 {
+        self.0 + 1
+    }
+
+    /// The cache with an owner map's entry, `None` for 0 and runs of pages.
+    #[inline]
+    #[must_use]
+    pub fn from_owner(owner: u16) -> Option<CacheId> {
+        let number = owner.wrapping_sub(1);
+        (usize::from(number) < CACHES_MAX).then_some(CacheId(number))
+    }
+
+    /// The word of the main sheaf.
+    #[inline(always)]
+    #[must_use]
+    pub const fn main(self) -> Word {
+        Word::new(2 * (self.0 as usize % CACHES_MAX))
+    }
+
+    /// The word of the spare sheaf.
+    #[inline]
+    #[must_use]
+    pub const fn spare(self) -> Word {
+        Word::new(2 * (self.0 as usize % CACHES_MAX) + 1)
+    }
+
+    #[inline]
+    pub(crate) fn descriptor(self) -> &'static Descriptor {
+        &TABLE[usize::from(self.0)]
+    }
+
+    /// The cache's shape.
+    #[inline]
+    pub(crate) fn shape(self) -> &'static Shape {
+        // SAFETY: written only while the cache has no user, see `Sync` above.
+        let shape = unsafe { &*self.descriptor().shape.get() };
+        match shape {
+            Some(shape) => shape,
+            None => no_such_cache(self),
+        }
+    }
+
+    /// Writes the shape of a cache that nobody uses, or removes it.
+    ///
+    /// # Safety
+    /// The registry lock is held and the number is not with any user.
+    pub(crate) unsafe fn set_shape(self, shape: Option<Shape>) {
+        // SAFETY: the caller guarantees that nobody reads it now.
+        unsafe { *self.descriptor().shape.get() = shape };
+        let limit = shape.map_or(0, |shape| crate::depot::limit_at_least(&shape));
+        // Relaxed, all: published by the release of the registry lock.
+        self.descriptor().full_limit.store(limit, Ordering::Relaxed);
+        self.descriptor().overflows.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cold]
+fn no_such_cache(id: CacheId) -> ! {
+    sheaves_sys::report::die(format_args!("cache number {} does not exist (destroyed?)", id.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_is_exact_for_every_offset() {
+        for stride in [8, 16, 24, 48, 80, 112, 144, 1000, 1024, 1152, 3072, 20480, 32768, 65536] {
+            let shape = Shape::new("test", stride, 8).unwrap();
+            for offset in 0..shape.granules * GRANULE_BYTES {
+                let index = offset / stride;
+                let expected = offset % stride == 0 && index < shape.slab_objects;
+                assert_eq!(shape.index_of(offset), expected.then_some(index), "{stride} {offset}");
+            }
+        }
+    }
+
+    #[test]
+    fn shapes_out_of_range_are_refused() {
+        assert!(Shape::new("zero", 0, 8).is_none());
+        assert!(Shape::new("large", OBJECT_BYTES_MAX + 1, 8).is_none());
+        assert!(Shape::new("odd", OBJECT_BYTES_MAX - 1, 2 * GRANULE_BYTES).is_none());
+    }
+}

@@ -1,0 +1,138 @@
+//! From sheaves back into slabs, by runs of objects of one slab.
+//!
+//! The objects are sorted by address, so that each slab's are together. Per word of a slab's
+//! bitmap there is one `fetch_or`, per slab one `fetch_add`; the cache's lock is needed only when
+//! a slab comes onto a list or becomes empty. No object is touched. Here every object is checked:
+//! it must lie in a slab of this cache, at the start of an object, and not be free already.
+
+use core::sync::atomic::Ordering;
+
+use sheaves_percpu::sheaf::ENTRIES;
+
+use crate::descriptor::{CacheId, Shape};
+use crate::granule::Granule;
+use crate::pool::{self, Sheaf};
+use crate::refill;
+use crate::slab::{self, UNLISTED};
+use crate::window::GRANULE_BYTES;
+
+/// Slabs with no object out that a cache keeps.
+const EMPTY_SLABS_KEPT: u32 = 1;
+
+/// Flushes the objects of a sheaf that the caller owns, and puts the sheaf into the pool.
+pub(crate) fn flush_sheaf(id: CacheId, cursor: usize) {
+    let sheaf = Sheaf::of_cursor(cursor);
+    let first = id.shape().sentinel() + 1;
+    let used = (cursor - sheaf.cursor(0)) / 8 + 1;
+    debug_assert!(first <= used && used <= ENTRIES);
+    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+    let objects = unsafe { sheaf.entries(first, used - first) };
+    flush(id, objects);
+    pool::put_empty(sheaf);
+}
+
+/// Flushes objects, which the caller owns; sorts the slice.
+pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
+    if objects.is_empty() {
+        return;
+    }
+    objects.sort_unstable();
+    let shape = id.shape();
+    let mut rest = &*objects;
+    while let Some(first) = rest.first() {
+        let granule = slab_of(id, shape, *first);
+        let end = granule.address() + shape.granules * GRANULE_BYTES;
+        let count = rest.partition_point(|object| *object < end);
+        let (run, others) = rest.split_at(count);
+        flush_run(id, shape, granule, run);
+        rest = others;
+    }
+    // Relaxed: statistics.
+    id.descriptor().counters.flushes.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The first granule of the slab in which an object lies, after checking whose slab it is.
+pub(crate) fn slab_of(id: CacheId, shape: &Shape, object: usize) -> Granule {
+    match Granule::of(object) {
+        // Slabs are aligned to their size, so the first granule is a matter of masking.
+        Some(granule) if granule.owner() == id.owner() => {
+            Granule(granule.0 & !(shape.granules as u32 - 1))
+        }
+        _ => not_ours(id, object),
+    }
+}
+
+/// Puts the objects of one slab.
+fn flush_run(id: CacheId, shape: &Shape, granule: Granule, run: &[usize]) {
+    let slab = slab::header(granule);
+    let start = granule.address();
+    let (mut word, mut bits) = (0, 0_u64);
+    for object in run {
+        let Some(index) = shape.index_of(object - start) else { inside_object(id, *object) };
+        let bit = 1 << (index % 64);
+        if index / 64 != word {
+            put(id, slab, word, bits, start);
+            (word, bits) = (index / 64, 0);
+        }
+        if bits & bit != 0 {
+            freed_twice(id, *object);
+        }
+        bits |= bit;
+    }
+    put(id, slab, word, bits, start);
+    let before = slab.count_put(run.len() as u32) as usize;
+    let after = before + run.len();
+    if before == 0 || after == shape.slab_objects {
+        relist(id, shape, granule);
+    }
+}
+
+fn put(id: CacheId, slab: &slab::Slab, word: usize, bits: u64, start: usize) {
+    if !slab.put_bits(word, bits) {
+        freed_twice(id, start + word * 64 * id.shape().stride);
+    }
+}
+
+/// Lists a slab that was full, or moves one that has become empty; releases surplus ones.
+#[cold]
+fn relist(id: CacheId, shape: &Shape, granule: Granule) {
+    let mut slabs = id.descriptor().slabs.lock();
+    let slab = slab::header(granule);
+    // Relaxed, both: they change under the cache's lock; for another cache's slab, or none, the
+    // owner differs. Acquire on the count pairs with the Release in `count_put`.
+    if slab.cache.load(Ordering::Relaxed) != id.owner() {
+        return;
+    }
+    let free = slab.free.load(Ordering::Acquire) as usize;
+    let listed = slab.bin.load(Ordering::Relaxed) != UNLISTED;
+    match (listed, free) {
+        (_, 0) => return,
+        (false, _) => slabs.list(granule, shape.slab_objects),
+        (true, free) if free == shape.slab_objects => {
+            slabs.unlist(granule);
+            slabs.list(granule, shape.slab_objects);
+        }
+        (true, _) => return,
+    }
+    refill::release_empty(id, &mut slabs, EMPTY_SLABS_KEPT);
+}
+
+#[cold]
+pub(crate) fn not_ours(id: CacheId, object: usize) -> ! {
+    let name = id.shape().name();
+    sheaves_sys::report::die(format_args!("free of {object:#x}, which is not of cache {name}"))
+}
+
+#[cold]
+pub(crate) fn inside_object(id: CacheId, object: usize) -> ! {
+    let name = id.shape().name();
+    sheaves_sys::report::die(format_args!(
+        "free of {object:#x}, which is not the start of an object of cache {name}"
+    ))
+}
+
+#[cold]
+pub(crate) fn freed_twice(id: CacheId, object: usize) -> ! {
+    let name = id.shape().name();
+    sheaves_sys::report::die(format_args!("double free in cache {name} at or near {object:#x}"))
+}

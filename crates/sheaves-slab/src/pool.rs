@@ -1,0 +1,221 @@
+//! Memory for sheaves, and the stack of empty ones that all caches share.
+//!
+//! Sheaves are numbered from 1; number 0 stands for "none". A sheaf is in exactly one place: a
+//! word of a slot, a depot, the empty stack, the returned set, or a thread that is moving it.
+//! The memory is never unmapped, because a sequence or a stale reader may still look at it;
+//! whole free pages can be given back by [`trim`], after which their sheaves are in the returned
+//! set until they are needed again.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES};
+use sheaves_sys::lock::Lock;
+use sheaves_sys::map;
+
+use crate::stack::{Links, Stack};
+use crate::window::SHEAVES;
+
+/// Highest sheaf number.
+const NUMBER_MAX: usize = (1 << 24) - 1;
+
+/// A sheaf owned by the caller, as its first address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sheaf(usize);
+
+impl Sheaf {
+    /// The sheaf in which a cursor of a real (not constant) sheaf lies.
+    #[inline]
+    pub(crate) fn of_cursor(cursor: usize) -> Sheaf {
+        Sheaf(sheaves_percpu::sheaf::base(cursor))
+    }
+
+    fn from_number(number: u32) -> Sheaf {
+        Sheaf(SHEAVES.base() + number as usize * SHEAF_BYTES)
+    }
+
+    fn number(self) -> u32 {
+        ((self.0 - SHEAVES.base()) / SHEAF_BYTES) as u32
+    }
+
+    /// The cursor on entry `index`.
+    #[inline]
+    pub(crate) fn cursor(self, index: usize) -> usize {
+        self.0 + index * 8
+    }
+
+    /// Entries `first..first + count`, for an owner of the sheaf.
+    ///
+    /// # Safety
+    /// The caller owns the sheaf and makes no second reference to these entries.
+    #[inline]
+    pub(crate) unsafe fn entries<'a>(self, first: usize, count: usize) -> &'a mut [usize] {
+        debug_assert!(first + count <= ENTRIES);
+        let start = core::ptr::with_exposed_provenance_mut(self.cursor(first));
+        // SAFETY: the entries are inside the sheaf, mapped, initialised (zero at the least), and
+        // the caller owns them.
+        unsafe { core::slice::from_raw_parts_mut(start, count) }
+    }
+
+    /// Puts the sentinel at entry `index`, which makes the sheaf one of `127 - index` objects.
+    pub(crate) fn set_sentinel(self, index: usize) {
+        // SAFETY: the caller owns the sheaf (a precondition of all methods).
+        let entry = unsafe { self.entries(index, 1) };
+        entry[0] = 1;
+    }
+}
+
+/// Links of stacked sheaves, in their entry 0.
+struct InSheaves;
+
+impl InSheaves {
+    fn entry_0(number: u32) -> &'static AtomicU64 {
+        let address = Sheaf::from_number(number).0;
+        // SAFETY: the sheaf is mapped, and entry 0 never holds an object: all access is atomic or
+        // by the owner before it stacks the sheaf.
+        unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64>(address) }
+    }
+}
+
+impl Links for InSheaves {
+    fn link(&self, number: u32) -> u32 {
+        // Relaxed: ordered by the Acquire load of the head; a stale value is discarded.
+        (Self::entry_0(number).load(Ordering::Relaxed) >> 1) as u32
+    }
+
+    fn set_link(&self, number: u32, next: u32) {
+        // Relaxed: published by the Release exchange of the head.
+        Self::entry_0(number).store(u64::from(next) << 1 | 1, Ordering::Relaxed);
+    }
+}
+
+/// A depot's stack of sheaves.
+#[derive(Debug)]
+pub(crate) struct SheafStack(Stack);
+
+impl SheafStack {
+    pub(crate) const fn new() -> SheafStack {
+        SheafStack(Stack::new())
+    }
+
+    pub(crate) fn push(&self, sheaf: Sheaf) {
+        self.0.push(&InSheaves, sheaf.number());
+    }
+
+    pub(crate) fn pop(&self) -> Option<Sheaf> {
+        self.0.pop(&InSheaves).map(Sheaf::from_number)
+    }
+}
+
+static EMPTY: SheafStack = SheafStack::new();
+
+/// Guards growth and the returned set.
+struct Pool {
+    /// Numbers below this have been handed out once; 0 is never used.
+    used: usize,
+    /// Sheaves in the returned set.
+    returned: usize,
+}
+
+static POOL: Lock<Pool> = Lock::new(Pool { used: 1, returned: 0 });
+
+/// The returned set: bit `number % 64` of word `number / 64`. 2 MiB of untouched memory.
+static RETURNED: [AtomicU64; (NUMBER_MAX + 1) / 64] =
+    [const { AtomicU64::new(0) }; (NUMBER_MAX + 1) / 64];
+
+/// An empty sheaf, its sentinel not yet set; `None` when there is no memory.
+pub(crate) fn take_empty() -> Option<Sheaf> {
+    EMPTY.pop().or_else(take_empty_slow)
+}
+
+#[cold]
+fn take_empty_slow() -> Option<Sheaf> {
+    let mut pool = POOL.lock();
+    if pool.returned > 0 {
+        return Some(take_returned(&mut pool));
+    }
+    let number = pool.used;
+    if number > NUMBER_MAX || !SHEAVES.grow_to((number + 1) * SHEAF_BYTES) {
+        return None;
+    }
+    pool.used = number + 1;
+    Some(Sheaf::from_number(number as u32))
+}
+
+fn take_returned(pool: &mut Pool) -> Sheaf {
+    for (index, word) in RETURNED.iter().enumerate() {
+        // Relaxed, both: under the pool lock.
+        let bits = word.load(Ordering::Relaxed);
+        if bits != 0 {
+            word.store(bits & (bits - 1), Ordering::Relaxed);
+            pool.returned -= 1;
+            return Sheaf::from_number((index * 64) as u32 + bits.trailing_zeros());
+        }
+    }
+    sheaves_sys::report::die(format_args!("the set of returned sheaves has lost one"))
+}
+
+/// Takes back a sheaf that holds no object.
+pub(crate) fn put_empty(sheaf: Sheaf) {
+    EMPTY.push(sheaf);
+}
+
+/// Gives back every page whose sheaves are all empty. Returns the bytes.
+pub(crate) fn trim() -> usize {
+    let mut pool = POOL.lock();
+    let before = pool.returned;
+    while let Some(sheaf) = EMPTY.pop() {
+        let number = sheaf.number() as usize;
+        // Relaxed: under the pool lock.
+        RETURNED[number / 64].fetch_or(1 << (number % 64), Ordering::Relaxed);
+        pool.returned += 1;
+    }
+    if pool.returned == before {
+        return 0;
+    }
+    let page_sheaves = (map::page_bytes() / SHEAF_BYTES).max(1);
+    let mut bytes = 0;
+    for first in (0..pool.used.next_multiple_of(page_sheaves)).step_by(page_sheaves) {
+        bytes += trim_page(&mut pool, first, page_sheaves);
+    }
+    bytes
+}
+
+/// Gives one page back, or its returned sheaves to the empty stack.
+fn trim_page(pool: &mut Pool, first: usize, count: usize) -> usize {
+    let is_returned = |number: usize| {
+        // Relaxed: under the pool lock.
+        RETURNED[number / 64].load(Ordering::Relaxed) & (1 << (number % 64)) != 0
+    };
+    // Numbers that were never handed out, and 0, do not keep a page.
+    let unused = |number: usize| number == 0 || number >= pool.used;
+    if (first..first + count).all(|number| unused(number) || is_returned(number)) {
+        let address = Sheaf::from_number(first as u32).0;
+        // SAFETY: the page holds sheaves only, and all of them are owned by the returned set. It
+        // stays mapped, so stale readers read zeros.
+        unsafe { map::discard(address, count * SHEAF_BYTES) };
+        return count * SHEAF_BYTES;
+    }
+    for number in first..first + count {
+        if is_returned(number) {
+            // Relaxed: under the pool lock.
+            RETURNED[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
+            pool.returned -= 1;
+            EMPTY.push(Sheaf::from_number(number as u32));
+        }
+    }
+    0
+}
+
+/// Takes the pool's lock for a fork.
+pub(crate) fn lock_for_fork() {
+    POOL.acquire();
+}
+
+/// Gives it back.
+///
+/// # Safety
+/// Taken by [`lock_for_fork`] in the thread that forked.
+pub(crate) unsafe fn unlock_after_fork() {
+    // SAFETY: the same contract.
+    unsafe { POOL.release() };
+}

@@ -1,0 +1,205 @@
+//! Caches of untyped objects.
+
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use sheaves_percpu::{self as percpu, sheaf::is_sentinel};
+
+use crate::descriptor::{CacheId, Constructor};
+pub use crate::registry::CacheError;
+use crate::registry::{self, Request};
+use crate::stats::CacheStats;
+use crate::{bulk, reclaim, slow, stats};
+
+/// How a cache behaves beyond size and alignment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Runs once for every object when its slab is made, not at every allocation. Objects keep
+    /// their contents from free to next allocation. It must not use the cache itself.
+    pub constructor: Option<Constructor>,
+    /// Objects come back zeroed.
+    pub zero: bool,
+    /// Every call is checked; slow. `SHEAVES_DEBUG=1` makes every cache one of these.
+    pub debug: bool,
+}
+
+/// A cache of equal objects, shared by all threads.
+///
+/// Allocation and free of the common kind are about a dozen instructions on the slot's main
+/// sheaf: no lock, no atomic instruction. Objects are at multiples of the alignment, 8 bytes at
+/// the least, and consecutive allocations tend to be neighbours. 16 bytes large.
+///
+/// Memory: what one thread wrote into an object before it freed it happens before what the next
+/// user reads. Blocking: the slow paths may sleep on a lock for microseconds. Signals: do not
+/// call from a signal handler. Fork: a child may go on using every cache.
+///
+/// Dropping the handle leaks the cache (not its objects' owners): see [`Cache::destroy`].
+///
+/// ```
+/// use core::alloc::Layout;
+/// use sheaves_slab::raw::{Cache, Options};
+///
+/// let cache = Cache::new("session", Layout::new::<[u64; 12]>(), Options::default())?;
+/// let object = cache.alloc().expect("out of memory");
+/// // SAFETY: from this cache, and not used after.
+/// unsafe { cache.free(object) };
+/// cache.destroy().expect("every object is back");
+/// # Ok::<(), sheaves_slab::raw::CacheError>(())
+/// ```
+#[derive(Debug)]
+pub struct Cache {
+    id: CacheId,
+    zero: bool,
+    size: usize,
+}
+
+impl Cache {
+    /// Makes a cache. The name, of which 31 bytes are kept, is for reports.
+    ///
+    /// # Errors
+    /// [`CacheError::Layout`] for size 0 or above 64 KiB and for alignment above 64 KiB,
+    /// [`CacheError::TooMany`] when 928 named caches exist, [`CacheError::OutOfMemory`] when there
+    /// is no address space.
+    pub fn new(name: &str, layout: Layout, options: Options) -> Result<Cache, CacheError> {
+        let Options { constructor, zero, debug } = options;
+        let id = registry::create(&Request { name, layout, constructor, debug })?;
+        Ok(Cache { id, zero, size: layout.size() })
+    }
+
+    /// One object, or `None` when there is no memory.
+    #[inline]
+    #[must_use]
+    pub fn alloc(&self) -> Option<NonNull<u8>> {
+        let mut object = percpu::pop(self.id.main());
+        if is_sentinel(object) {
+            object = slow::alloc_slow(self.id);
+        }
+        let object = NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(object))?;
+        if self.zero {
+            // SAFETY: the object is `size` bytes and ours alone.
+            unsafe { object.write_bytes(0, self.size) };
+        }
+        Some(object)
+    }
+
+    /// Gives an object back.
+    ///
+    /// A double free, an object of another cache or an address inside an object is reported and
+    /// ends the process, at once in a debug cache, otherwise when the object returns to its slab.
+    ///
+    /// # Safety
+    /// `object` came from this cache, and nobody uses it any more.
+    #[inline]
+    pub unsafe fn free(&self, object: NonNull<u8>) {
+        let object = object.as_ptr().expose_provenance();
+        // SAFETY: objects are even, and the caller gives up this one.
+        if !unsafe { percpu::push(self.id.main(), object) } {
+            slow::free_slow(self.id, object);
+        }
+    }
+
+    /// Fills `out` from the front and returns how many objects it got: fewer only when memory is
+    /// short. Costs about a nanosecond per object: whole stretches of a sheaf are copied.
+    #[must_use]
+    pub fn alloc_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        let count = bulk::alloc_bulk(self.id, out);
+        if self.zero {
+            for object in &out[..count] {
+                // SAFETY: the first `count` places were filled.
+                let object = unsafe { object.assume_init() };
+                // SAFETY: the object is `size` bytes and ours alone.
+                unsafe { object.write_bytes(0, self.size) };
+            }
+        }
+        count
+    }
+
+    /// Gives many objects back.
+    ///
+    /// # Safety
+    /// As for [`Cache::free`], for each of them; no object is in the slice twice.
+    pub unsafe fn free_bulk(&self, objects: &[NonNull<u8>]) {
+        bulk::free_bulk(self.id, objects);
+    }
+
+    /// Takes free objects out of every slot and the depot and releases slabs with no object out.
+    /// False when a slot could not be reached. Interrupts the processors that run this process.
+    pub fn shrink(&self) -> bool {
+        reclaim::shrink(self.id)
+    }
+
+    /// Ends the cache and gives its memory back.
+    ///
+    /// # Errors
+    /// [`DestroyError`] with the cache when objects are still out: nothing is lost, it can be
+    /// used on, and destroyed later.
+    pub fn destroy(self) -> Result<(), DestroyError> {
+        match reclaim::destroy(self.id) {
+            Ok(()) => Ok(()),
+            Err(objects_out) => Err(DestroyError { cache: self, objects_out }),
+        }
+    }
+
+    /// Statistics. Reads under the cache's lock; microseconds.
+    #[must_use]
+    pub fn stats(&self) -> CacheStats {
+        stats::stats(self.id)
+    }
+
+    /// The name, cut to 31 bytes.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        stats::name(self.id)
+    }
+
+    /// Bytes of an object.
+    #[inline]
+    #[must_use]
+    pub fn object_bytes(&self) -> usize {
+        self.size
+    }
+}
+
+/// A cache that cannot be destroyed yet.
+#[derive(Debug)]
+pub struct DestroyError {
+    /// The cache, as usable as before.
+    pub cache: Cache,
+    /// Objects that are still out; 0 when a slot could not be drained.
+    pub objects_out: usize,
+}
+
+impl core::fmt::Display for DestroyError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (name, count) = (self.cache.name(), self.objects_out);
+        write!(f, "cache {name} cannot be destroyed: {count} objects are still out")
+    }
+}
+
+impl core::error::Error for DestroyError {}
+
+/// The fast and slow halves for callers that know a cache by its number: malloc.
+pub mod by_id {
+    use super::{CacheId, is_sentinel, percpu, slow};
+
+    /// An object's address, 0 when there is no memory.
+    #[inline(always)]
+    #[must_use]
+    pub fn alloc(id: CacheId) -> usize {
+        let object = percpu::pop(id.main());
+        if is_sentinel(object) { slow::alloc_slow(id) } else { object }
+    }
+
+    /// Gives an object back.
+    ///
+    /// # Safety
+    /// As [`super::Cache::free`].
+    #[inline(always)]
+    pub unsafe fn free(id: CacheId, object: usize) {
+        // SAFETY: the same contract.
+        if !unsafe { percpu::push(id.main(), object) } {
+            slow::free_slow(id, object);
+        }
+    }
+}

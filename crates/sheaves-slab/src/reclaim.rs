@@ -1,0 +1,73 @@
+//! Taking caches back: out of the slots, out of the depot, back to the system.
+
+use sheaves_percpu::sheaf::{ENTRIES, is_full};
+use sheaves_percpu::slots;
+
+use crate::descriptor::CacheId;
+use crate::pool::{self, Sheaf, SheafStack};
+use crate::{chunk, depot, flush, refill, registry};
+
+/// Takes everything that rests in slots and depot back to the slabs, and releases slabs with no
+/// object out. False when some slot could not be reached: its objects stay where they are.
+pub(crate) fn shrink(id: CacheId) -> bool {
+    let complete = drain(id);
+    depot::empty(id);
+    let mut slabs = id.descriptor().slabs.lock();
+    refill::release_empty(id, &mut slabs, 0);
+    complete
+}
+
+/// Takes the sheaves out of every slot and flushes them.
+///
+/// They wait on a stack of their own meanwhile: nothing may be flushed under the slots lock.
+fn drain(id: CacheId) -> bool {
+    let taken = SheafStack::new();
+    let complete = slots::drain(&[id.main(), id.spare()], &mut |_, cursor| {
+        let sheaf = Sheaf::of_cursor(cursor);
+        if !is_full(cursor) {
+            // SAFETY: the drain made the sheaf ours.
+            let last = unsafe { sheaf.entries(ENTRIES - 1, 1) };
+            last[0] = encode(cursor - sheaf.cursor(0));
+        }
+        taken.push(sheaf);
+    });
+    while let Some(sheaf) = taken.pop() {
+        // SAFETY: popped from our own stack, so ours.
+        let last = unsafe { sheaf.entries(ENTRIES - 1, 1) }[0];
+        let offset = decode(last).unwrap_or((ENTRIES - 1) * 8);
+        flush::flush_sheaf(id, sheaf.cursor(0) + offset);
+    }
+    complete
+}
+
+/// The fill of a sheaf that is not full, as an odd number for its last entry; objects are even.
+fn encode(cursor_offset: usize) -> usize {
+    cursor_offset | 1
+}
+
+fn decode(last: usize) -> Option<usize> {
+    (last & 1 != 0).then_some(last & !1)
+}
+
+/// Gives back what can be given back, of all caches: drains every slot, empties every depot,
+/// returns free memory to the system. Returns the bytes returned.
+///
+/// Interrupts the processors that run this process, once per cache. May sleep on locks.
+pub fn trim() -> usize {
+    for id in registry::existing() {
+        shrink(id);
+    }
+    chunk::trim() + pool::trim()
+}
+
+/// Removes a cache. `Err` with the number of objects that are still out (0 when a slot could not
+/// be drained); then the cache goes on to exist.
+pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
+    let complete = shrink(id);
+    let out = crate::stats::objects_outside_slabs(id);
+    if out != 0 || !complete {
+        return Err(out);
+    }
+    registry::remove(id);
+    Ok(())
+}

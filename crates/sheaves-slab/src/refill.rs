@@ -1,0 +1,91 @@
+//! From slabs into sheaves.
+//!
+//! Under the cache's lock: takes objects from the fullest slab, in address order, without
+//! touching them; makes a new slab when no listed one has any.
+
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
+
+use crate::bins::Slabs;
+use crate::chunk;
+use crate::descriptor::{CacheId, Shape};
+use crate::granule::Granule;
+use crate::slab;
+use crate::window::GRANULE_BYTES;
+
+/// Fills `out` with objects, so that reading it from the back gives ascending addresses within a
+/// slab. Returns how many, at the back of `out`; fewer than asked for when memory is short.
+pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
+    let shape = id.shape();
+    let mut slabs = id.descriptor().slabs.lock();
+    let mut place = out.len();
+    while place > 0 {
+        let Some(granule) = slabs.fullest(shape.slab_objects) else {
+            if make_slab(id, shape, &mut slabs) {
+                continue;
+            }
+            break;
+        };
+        let address = granule.address();
+        let slab = slab::header(granule);
+        let left = slab.take(place, |index| {
+            place -= 1;
+            out[place] = address + index * shape.stride;
+        });
+        slabs.unlist(granule);
+        if left > 0 {
+            slabs.list(granule, shape.slab_objects);
+        }
+    }
+    drop(slabs);
+    // Relaxed: statistics.
+    id.descriptor().counters.refills.fetch_add(1, Ordering::Relaxed);
+    out.len() - place
+}
+
+/// Makes a slab and lists it. False when there is no memory.
+fn make_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs) -> bool {
+    let Some(run) = chunk::take_run(shape.granules, shape.granules) else { return false };
+    let address = run.first.address();
+    if shape.debug && !run.is_zero {
+        let start = core::ptr::with_exposed_provenance_mut::<u8>(address);
+        // SAFETY: the run was just taken and nobody else has it.
+        unsafe { start.write_bytes(0, shape.granules * GRANULE_BYTES) };
+    }
+    if let Some(constructor) = shape.constructor {
+        for index in 0..shape.slab_objects {
+            let object = core::ptr::with_exposed_provenance_mut(address + index * shape.stride);
+            if let Some(object) = NonNull::new(object) {
+                // SAFETY: the object is `size` bytes of a run that nobody else has; whoever gave
+                // the constructor vouches for the rest.
+                unsafe { constructor(object) };
+            }
+        }
+    }
+    slab::header(run.first).init(id.owner(), shape.slab_objects);
+    run.first.set_owner(shape.granules, id.owner(), id.owner());
+    slabs.count += 1;
+    // Relaxed: statistics.
+    id.descriptor().counters.slabs_made.fetch_add(1, Ordering::Relaxed);
+    slabs.list(run.first, shape.slab_objects);
+    true
+}
+
+/// Gives slabs with no object out back, until `keep` are left. Under the cache's lock.
+pub(crate) fn release_empty(id: CacheId, slabs: &mut Slabs, keep: u32) {
+    while slabs.empty > keep {
+        let Some(granule) = slabs.an_empty_one() else { return };
+        slabs.unlist(granule);
+        release(id, slabs, granule);
+    }
+}
+
+fn release(id: CacheId, slabs: &mut Slabs, granule: Granule) {
+    let shape = id.shape();
+    slabs.count -= 1;
+    // Relaxed, both: the cache's lock orders them before any other use of the slab.
+    slab::header(granule).cache.store(0, Ordering::Relaxed);
+    id.descriptor().counters.slabs_released.fetch_add(1, Ordering::Relaxed);
+    granule.set_owner(shape.granules, 0, 0);
+    chunk::give_run(granule, shape.granules);
+}

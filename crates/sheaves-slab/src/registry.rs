@@ -1,0 +1,164 @@
+//! Which cache numbers are taken.
+//!
+//! The registry lock is held while a cache is made or destroyed, and while the window is started.
+
+use core::alloc::Layout;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use sheaves_percpu::slots;
+use sheaves_sys::{env, fork, lock::Lock};
+
+use crate::descriptor::{CACHES_MAX, CacheId, Constructor, Shape};
+use crate::{chunk, pool, window};
+
+/// Numbers below this are for the size classes of malloc.
+pub const CLASSES_MAX: usize = 96;
+
+/// What the registry lock guards.
+#[derive(Debug)]
+struct Registry {
+    started: bool,
+    /// Every cache is made a checked one: `SHEAVES_DEBUG`.
+    debug: bool,
+    taken: [u64; CACHES_MAX / 64],
+}
+
+static REGISTRY: Lock<Registry> =
+    Lock::new(Registry { started: false, debug: false, taken: [0; CACHES_MAX / 64] });
+
+/// Numbers from this on have never been taken; changes under the registry lock.
+static NUMBERS_USED: AtomicUsize = AtomicUsize::new(0);
+
+/// Why a cache could not be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheError {
+    /// Size 0 or above 64 KiB, or alignment above 64 KiB.
+    Layout,
+    /// [`CACHES_MAX`] caches exist.
+    TooMany,
+    /// No address space for the first slab's surroundings.
+    OutOfMemory,
+}
+
+impl core::fmt::Display for CacheError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            CacheError::Layout => "object size or alignment out of range",
+            CacheError::TooMany => "too many caches",
+            CacheError::OutOfMemory => "out of memory",
+        })
+    }
+}
+
+impl core::error::Error for CacheError {}
+
+/// How a cache is to be made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) layout: Layout,
+    pub(crate) constructor: Option<Constructor>,
+    pub(crate) debug: bool,
+}
+
+/// Makes a cache with the lowest free number from [`CLASSES_MAX`] on.
+pub(crate) fn create(request: &Request<'_>) -> Result<CacheId, CacheError> {
+    create_in(request, CLASSES_MAX..CACHES_MAX)
+}
+
+/// Makes the cache of a malloc size class under a given number.
+///
+/// # Errors
+/// As [`CacheError`]; `TooMany` when the number is taken or not below [`CLASSES_MAX`].
+pub fn create_class(number: usize, name: &str, size: usize) -> Result<CacheId, CacheError> {
+    let layout = Layout::from_size_align(size, 8).map_err(|_| CacheError::Layout)?;
+    let request = Request { name, layout, constructor: None, debug: false };
+    create_in(&request, number..CLASSES_MAX.min(number + 1))
+}
+
+fn create_in(
+    request: &Request<'_>,
+    numbers: core::ops::Range<usize>,
+) -> Result<CacheId, CacheError> {
+    let mut registry = REGISTRY.lock();
+    if !registry.start() {
+        return Err(CacheError::OutOfMemory);
+    }
+    let (size, align) = (request.layout.size(), request.layout.align());
+    let mut shape = Shape::new(request.name, size, align).ok_or(CacheError::Layout)?;
+    shape.constructor = request.constructor;
+    shape.debug = request.debug || registry.debug;
+    let number = numbers
+        .into_iter()
+        .find(|number| registry.taken[number / 64] & (1 << (number % 64)) == 0)
+        .ok_or(CacheError::TooMany)?;
+    registry.taken[number / 64] |= 1 << (number % 64);
+    // Relaxed: under the registry lock.
+    NUMBERS_USED.fetch_max(number + 1, Ordering::Relaxed);
+    let id = CacheId::new(number as u16);
+    // SAFETY: the registry lock is held and the number was free.
+    unsafe { id.set_shape(Some(shape)) };
+    slots::prepare(2 * (number + 1));
+    Ok(id)
+}
+
+impl Registry {
+    /// Starts the window, once. False when there is no address space; may be tried again.
+    fn start(&mut self) -> bool {
+        if !self.started && window::start() {
+            self.started = true;
+            self.debug = env::flag("SHEAVES_DEBUG");
+            fork::announce(fork::Layer::Slab, &HANDLERS);
+        }
+        self.started
+    }
+}
+
+/// Numbers of the caches that exist. A cache may come or go meanwhile.
+pub(crate) fn existing() -> impl Iterator<Item = CacheId> {
+    let taken = REGISTRY.lock().taken;
+    (0..CACHES_MAX)
+        .filter(move |number| taken[number / 64] & (1 << (number % 64)) != 0)
+        .map(|number| CacheId::new(number as u16))
+}
+
+/// Removes a cache that [`crate::reclaim::destroy`] has emptied.
+pub(crate) fn remove(id: CacheId) {
+    let mut registry = REGISTRY.lock();
+    let number = usize::from(id.number());
+    // SAFETY: the registry lock is held; no object is out and the caller was the last user.
+    unsafe { id.set_shape(None) };
+    registry.taken[number / 64] &= !(1 << (number % 64));
+}
+
+static HANDLERS: fork::Handlers =
+    fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_all };
+
+/// Before a fork: registry, every cache, chunks, pool, in this order everywhere.
+fn lock_all() {
+    REGISTRY.acquire();
+    for id in all_ids() {
+        id.descriptor().slabs.acquire();
+    }
+    chunk::lock_for_fork();
+    pool::lock_for_fork();
+}
+
+fn unlock_all() {
+    // SAFETY: taken in `lock_all` by the thread that forked, without guards.
+    unsafe { pool::unlock_after_fork() };
+    // SAFETY: as above.
+    unsafe { chunk::unlock_after_fork() };
+    for id in all_ids() {
+        // SAFETY: as above.
+        unsafe { id.descriptor().slabs.release() };
+    }
+    // SAFETY: as above.
+    unsafe { REGISTRY.release() };
+}
+
+/// Every number that has ever been taken. Under the registry lock.
+fn all_ids() -> impl Iterator<Item = CacheId> {
+    // Relaxed: changes under the registry lock only.
+    (0..NUMBERS_USED.load(Ordering::Relaxed)).map(|number| CacheId::new(number as u16))
+}

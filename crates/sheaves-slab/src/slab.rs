@@ -1,0 +1,179 @@
+//! Slabs: runs of granules cut into equal objects, with the bookkeeping out of line.
+//!
+//! The header of a slab lies in a parallel array, 640 bytes per granule, and holds one bit per
+//! object: 1 = free in the slab, 0 = with a sheaf or a user. Nothing is ever written into the
+//! objects. Who may do what:
+//!
+//! | field | changed by | under |
+//! |---|---|---|
+//! | a bit 0 -> 1 | whoever flushes the object, by `fetch_or` | nothing |
+//! | a bit 1 -> 0 | a refill, by `fetch_and` | the cache's lock |
+//! | `free` += n | whoever flushed n objects, after their bits | nothing |
+//! | `free` -= n | a refill, before it clears at most n bits | the cache's lock |
+//! | `bin`, `next`, `previous` | list operations | the cache's lock |
+//! | the rest | the cache, while no object of the slab is out | the cache's lock |
+//!
+//! Invariant: `free` <= number of set bits. A refill takes at most `free` objects, so it always
+//! finds its bits. Whoever raises `free` from 0 puts the slab on a list; whoever raises it to the
+//! capacity asks the cache to look whether the slab is still empty.
+
+use core::sync::atomic::AtomicUsize;
+
+use sheaves_sys::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use sheaves_sys::map;
+
+use crate::granule::Granule;
+use crate::window;
+
+/// Bytes of a header: bitmap and the rest.
+pub(crate) const HEADER_BYTES: usize = 640;
+/// Words of the bitmap.
+const BITMAP_WORDS: usize = 64;
+/// The most objects of a slab.
+pub(crate) const OBJECTS_MAX: usize = BITMAP_WORDS * 64;
+
+/// `bin` of a slab that is on no list.
+pub(crate) const UNLISTED: u32 = u32::MAX;
+
+/// The out-of-line header of a slab, or of a run of pages.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Slab {
+    /// Number of the cache plus one; 0 when the granule starts no slab.
+    pub(crate) cache: AtomicU16,
+    /// Objects that are free and counted, see the invariant above.
+    pub(crate) free: AtomicU32,
+    /// The list on which the slab is, or [`UNLISTED`].
+    pub(crate) bin: AtomicU32,
+    /// Next slab of the list, as granule number + 1, or 0.
+    pub(crate) next: AtomicU32,
+    /// Previous slab of the list, likewise.
+    pub(crate) previous: AtomicU32,
+    /// For a run of pages: its granules.
+    pub run_granules: AtomicU32,
+    /// For a run of pages: bytes that its user asked for.
+    pub run_bytes: AtomicUsize,
+    reserved: [u64; 11],
+    bits: [AtomicU64; BITMAP_WORDS],
+}
+
+const _: () = assert!(size_of::<Slab>() == HEADER_BYTES);
+
+/// The header that belongs to a granule.
+#[inline]
+#[must_use]
+pub fn header(granule: Granule) -> &'static Slab {
+    let address = window::SLABS.base() + granule.0 as usize * HEADER_BYTES;
+    let header = core::ptr::with_exposed_provenance::<Slab>(address);
+    // SAFETY: granules are numbers below the mapped part of the heap, whose headers are mapped
+    // with it and never unmapped; any bytes are a valid header and all fields are atomic.
+    unsafe { &*header }
+}
+
+/// Gives the memory of headers back; they read as zero, which means "starts no slab".
+pub(crate) fn discard_headers(first: Granule, count: usize) {
+    let page = map::page_bytes();
+    let start = window::SLABS.base() + first.0 as usize * HEADER_BYTES;
+    let (first_page, end_page) =
+        (start.next_multiple_of(page), (start + count * HEADER_BYTES) / page * page);
+    if first_page < end_page {
+        // SAFETY: only headers of these granules, which are free and held by the caller, lie in
+        // whole pages between start and end.
+        unsafe { map::discard(first_page, end_page - first_page) };
+    }
+}
+
+impl Slab {
+    /// Makes a header for a slab of `capacity` objects, all free, on no list.
+    pub(crate) fn init(&self, cache: u16, capacity: usize) {
+        for (index, word) in self.bits.iter().enumerate() {
+            let count = capacity.saturating_sub(index * 64).min(64);
+            let bits = if count == 64 { u64::MAX } else { (1 << count) - 1 };
+            // Relaxed, all of this function: published with the owner map's entry, and with the
+            // first object that leaves the slab.
+            word.store(bits, Ordering::Relaxed);
+        }
+        self.free.store(capacity as u32, Ordering::Relaxed);
+        self.bin.store(UNLISTED, Ordering::Relaxed);
+        self.next.store(0, Ordering::Relaxed);
+        self.previous.store(0, Ordering::Relaxed);
+        self.cache.store(cache, Ordering::Relaxed);
+    }
+
+    /// Marks objects of one bitmap word as free. False when one of them is free already.
+    pub(crate) fn put_bits(&self, word: usize, bits: u64) -> bool {
+        // Release pairs with the Acquire in `take`: what the user wrote last into the object
+        // happens before what its next user does.
+        self.bits[word].fetch_or(bits, Ordering::Release) & bits == 0
+    }
+
+    /// Counts objects whose bits were put; returns how many were counted before.
+    pub(crate) fn count_put(&self, count: u32) -> u32 {
+        // AcqRel: Release after the bits, pairs with the Acquire in `take`; Acquire, so that the
+        // one who raises the count from 0 or to the capacity sees what others did before.
+        self.free.fetch_add(count, Ordering::AcqRel)
+    }
+
+    /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Returns how
+    /// many are left. Under the cache's lock.
+    pub(crate) fn take(&self, wanted: usize, mut take: impl FnMut(usize)) -> u32 {
+        // Acquire pairs with the Release in `count_put`: at least that many bits are visible.
+        let counted = self.free.load(Ordering::Acquire) as usize;
+        let count = wanted.min(counted);
+        // Relaxed: only this lock's holder lowers the count.
+        let before = self.free.fetch_sub(count as u32, Ordering::Relaxed);
+        let mut missing = count;
+        for (index, word) in self.bits.iter().enumerate() {
+            if missing == 0 {
+                break;
+            }
+            // Relaxed: a look; the fetch_and below orders.
+            let taken = lowest_bits(word.load(Ordering::Relaxed), missing);
+            if taken == 0 {
+                continue;
+            }
+            // Acquire pairs with the Release in `put_bits`.
+            word.fetch_and(!taken, Ordering::Acquire);
+            missing -= taken.count_ones() as usize;
+            let mut rest = taken;
+            while rest != 0 {
+                take(index * 64 + rest.trailing_zeros() as usize);
+                rest &= rest - 1;
+            }
+        }
+        if missing != 0 {
+            sheaves_sys::report::die(format_args!("a slab has fewer objects than it counts"));
+        }
+        before - count as u32
+    }
+
+    /// True when the object is free in the slab: neither with a sheaf nor with a user.
+    pub(crate) fn is_free(&self, index: usize) -> bool {
+        // Relaxed: a look for checks and statistics.
+        self.bits[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
+    }
+}
+
+/// The lowest `count` set bits.
+fn lowest_bits(bits: u64, count: usize) -> u64 {
+    if bits.count_ones() as usize <= count {
+        return bits;
+    }
+    let mut rest = bits;
+    for _ in 0..count {
+        rest &= rest - 1;
+    }
+    bits & !rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lowest_bits_are_lowest() {
+        assert_eq!(lowest_bits(0b1011_0110, 3), 0b1_0110);
+        assert_eq!(lowest_bits(u64::MAX, 64), u64::MAX);
+        assert_eq!(lowest_bits(u64::MAX, 0), 0);
+    }
+}

@@ -1,0 +1,165 @@
+//! When the main sheaf is empty or full: spare sheaf, depot, slabs.
+//!
+//! A thread may change slots between any two lines here. That is harmless: a sheaf belongs to
+//! exactly one place, and every move is one exchange of a word whose value names sheaf and fill.
+//! What a thread holds in between is its own.
+
+use sheaves_percpu::engine::{self, cmp_store, load, pop_slow, push_slow};
+use sheaves_percpu::sheaf::{BOOTSTRAP, SHEAF_BYTES, VACANT, is_full, is_sentinel};
+use sheaves_percpu::slots::{Attached, attach};
+
+use crate::descriptor::{CacheId, Shape};
+use crate::{debug, depot, flush, pool, refill};
+
+/// How often a slow path starts over because other threads changed the slot under it. After that
+/// it goes to the slabs: with the portable engine all slots can be busy for as long as a thread
+/// that lost its processor holds one.
+const ATTEMPTS: u32 = 64;
+
+/// True when a cursor stands for a sheaf, not for a constant.
+pub(crate) fn is_sheaf(cursor: usize) -> bool {
+    cursor != VACANT.get() && cursor != BOOTSTRAP.get()
+}
+
+/// True when a real sheaf of this shape holds no object.
+pub(crate) fn is_empty(shape: &Shape, cursor: usize) -> bool {
+    cursor % SHEAF_BYTES == shape.sentinel() * 8
+}
+
+/// An object when the fast path found none; 0 when there is no memory.
+#[cold]
+#[inline(never)]
+pub(crate) fn alloc_slow(id: CacheId) -> usize {
+    if id.shape().debug {
+        return debug::alloc(id);
+    }
+    for _ in 0..ATTEMPTS {
+        if attach() == Attached::No {
+            break;
+        }
+        let object = pop_slow(id.main());
+        if !is_sentinel(object) {
+            return object;
+        }
+        let Some(cursor) = take_spare(id, |cursor| !is_empty(id.shape(), cursor))
+            .or_else(|| depot::take_full(id))
+            .or_else(|| refilled_sheaf(id))
+        else {
+            break;
+        };
+        install(id, cursor, |shape, main| !is_sheaf(main) || is_empty(shape, main));
+    }
+    take_one(id)
+}
+
+/// Frees an object when the fast path found no room.
+#[cold]
+#[inline(never)]
+pub(crate) fn free_slow(id: CacheId, object: usize) {
+    if id.shape().debug {
+        debug::free(id, object);
+        return;
+    }
+    for _ in 0..ATTEMPTS {
+        if attach() == Attached::No {
+            break;
+        }
+        // SAFETY: the caller of `free` owns the object; what is pushed is not used again.
+        if unsafe { push_slow(id.main(), object) } {
+            return;
+        }
+        let Some(cursor) =
+            take_spare(id, |cursor| !is_full(cursor)).or_else(|| depot::take_empty(id))
+        else {
+            break;
+        };
+        install(id, cursor, |_, main| is_full(main));
+    }
+    flush::flush(id, &mut [object]);
+}
+
+/// Takes the slot's spare sheaf if it is one that the caller wants.
+pub(crate) fn take_spare(id: CacheId, wanted: impl Fn(usize) -> bool) -> Option<usize> {
+    let cursor = load(id.spare());
+    if !is_sheaf(cursor) || !wanted(cursor) {
+        return None;
+    }
+    // SAFETY: not the bootstrap cursor; VACANT is a cursor for any word.
+    unsafe { cmp_store(id.spare(), cursor, VACANT.get()) }.then_some(cursor)
+}
+
+/// A sheaf filled from slabs, not necessarily to the brim; `None` when there is no memory.
+fn refilled_sheaf(id: CacheId) -> Option<usize> {
+    depot::missed(id);
+    let empty = depot::take_empty(id)?;
+    let shape = id.shape();
+    let sheaf = pool::Sheaf::of_cursor(empty);
+    // SAFETY: taken from the pool, owned by us, no other reference.
+    let entries = unsafe { sheaf.entries(shape.sentinel() + 1, shape.sheaf_objects) };
+    let count = refill::refill(id, entries);
+    if count == 0 {
+        pool::put_empty(sheaf);
+        return None;
+    }
+    // A short refill leaves its objects at the back.
+    entries.copy_within(shape.sheaf_objects - count.., 0);
+    Some(sheaf.cursor(shape.sentinel() + count))
+}
+
+/// Makes a sheaf that the caller owns the main sheaf, where the main one is `replaceable`;
+/// otherwise (another thread was here meanwhile) puts it elsewhere.
+pub(crate) fn install(id: CacheId, cursor: usize, replaceable: impl Fn(&Shape, usize) -> bool) {
+    while attach() == Attached::Yes {
+        let main = load(id.main());
+        if main == BOOTSTRAP.get() {
+            // A drain has the block, or every slot of the portable engine is busy: `attach`
+            // waits for the former; for the latter we go on without a slot.
+            if engine::mode() == engine::Mode::Portable {
+                break;
+            }
+            continue;
+        }
+        if !replaceable(id.shape(), main) {
+            break;
+        }
+        // SAFETY: `main` is not the bootstrap cursor; the caller owns the sheaf of `cursor`.
+        if unsafe { cmp_store(id.main(), main, cursor) } {
+            retire(id, main);
+            return;
+        }
+    }
+    retire(id, cursor);
+}
+
+/// Finds a place for a sheaf that the caller owns and that is no longer a main sheaf.
+pub(crate) fn retire(id: CacheId, cursor: usize) {
+    if !is_sheaf(cursor) {
+        return;
+    }
+    let (full, empty) = (is_full(cursor), is_empty(id.shape(), cursor));
+    // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
+    if (full || empty) && unsafe { cmp_store(id.spare(), VACANT.get(), cursor) } {
+        return;
+    }
+    if full {
+        depot::put_full(id, cursor);
+    } else {
+        // Also for an empty one: then there is nothing to flush.
+        flush::flush_sheaf(id, cursor);
+    }
+}
+
+/// One object straight from the slabs, for a thread without a slot or without memory for a sheaf.
+fn take_one(id: CacheId) -> usize {
+    let mut one = [0];
+    if refill::refill(id, &mut one) == 1 {
+        return one[0];
+    }
+    // Memory is short, but objects may rest in the depot.
+    let Some(cursor) = depot::take_full(id) else { return 0 };
+    let object = core::ptr::with_exposed_provenance::<usize>(cursor);
+    // SAFETY: a full sheaf that we own; its last entry is an object.
+    let object = unsafe { object.read() };
+    flush::flush_sheaf(id, cursor - 8);
+    object
+}

@@ -1,0 +1,98 @@
+//! Statistics of a cache.
+//!
+//! The fast paths count nothing. What is out follows from what is in: the objects of all slabs,
+//! less those free in slabs, in depots and in the slots' sheaves. Read while other threads work,
+//! the figures are each right for some moment, not for the same one.
+
+use core::sync::atomic::Ordering;
+
+use sheaves_percpu::slots;
+
+use crate::descriptor::{CACHES_MAX, CacheId};
+use crate::pool::Sheaf;
+use crate::window::GRANULE_BYTES;
+
+/// What a cache holds and has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CacheStats {
+    /// Bytes of an object as users see it.
+    pub object_bytes: usize,
+    /// Bytes from one object to the next.
+    pub stride_bytes: usize,
+    /// Slabs that exist.
+    pub slabs: usize,
+    /// Bytes of those slabs.
+    pub slab_bytes: usize,
+    /// Objects with users.
+    pub objects_out: usize,
+    /// Objects in the sheaves of the slots.
+    pub objects_in_slots: usize,
+    /// Objects in the depot.
+    pub objects_in_depot: usize,
+    /// Objects free in slabs.
+    pub objects_in_slabs: usize,
+    /// Times that objects were taken from slabs.
+    pub refills: u64,
+    /// Times that objects were given to slabs.
+    pub flushes: u64,
+    /// Full sheaves that came from the depot.
+    pub depot_hits: u64,
+    /// Slabs made since the cache was.
+    pub slabs_made: u64,
+    /// Slabs given back since the cache was made.
+    pub slabs_released: u64,
+}
+
+/// Statistics of one cache.
+#[must_use]
+pub fn stats(id: CacheId) -> CacheStats {
+    let (descriptor, shape) = (id.descriptor(), id.shape());
+    // Relaxed, all: statistics.
+    let full = descriptor.full_count.load(Ordering::Relaxed) as usize;
+    let objects_in_depot = full * shape.sheaf_objects;
+    let mut objects_in_slots = 0;
+    slots::observe(&[id.main(), id.spare()], &mut |_, cursor| {
+        let used = (cursor - Sheaf::of_cursor(cursor).cursor(0)) / 8;
+        objects_in_slots += used.saturating_sub(shape.sentinel());
+    });
+    let (slabs, objects_in_slabs) = {
+        let slabs = descriptor.slabs.lock();
+        (slabs.count as usize, slabs.free_objects())
+    };
+    let inside = objects_in_slabs + objects_in_depot + objects_in_slots;
+    let counters = &descriptor.counters;
+    CacheStats {
+        object_bytes: shape.size,
+        stride_bytes: shape.stride,
+        slabs,
+        slab_bytes: slabs * shape.granules * GRANULE_BYTES,
+        objects_out: (slabs * shape.slab_objects).saturating_sub(inside),
+        objects_in_slots,
+        objects_in_depot,
+        objects_in_slabs,
+        refills: counters.refills.load(Ordering::Relaxed),
+        flushes: counters.flushes.load(Ordering::Relaxed),
+        depot_hits: counters.depot_hits.load(Ordering::Relaxed),
+        slabs_made: counters.slabs_made.load(Ordering::Relaxed),
+        slabs_released: counters.slabs_released.load(Ordering::Relaxed),
+    }
+}
+
+/// Objects that are not in slabs, exact when nobody else uses the cache.
+pub(crate) fn objects_outside_slabs(id: CacheId) -> usize {
+    let slabs = id.descriptor().slabs.lock();
+    slabs.count as usize * id.shape().slab_objects - slabs.free_objects()
+}
+
+/// Name of a cache.
+#[must_use]
+pub fn name(id: CacheId) -> &'static str {
+    id.shape().name()
+}
+
+/// Numbers of the caches that exist now, for reports.
+pub fn existing() -> impl Iterator<Item = CacheId> {
+    crate::registry::existing()
+}
+
+const _: () = assert!(CACHES_MAX <= u16::MAX as usize - 3);

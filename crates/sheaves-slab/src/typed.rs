@@ -1,0 +1,168 @@
+//! Caches of Rust values.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+
+use crate::raw::{self, CacheError, Options};
+use crate::stats::CacheStats;
+
+/// A cache of values of type `T`.
+///
+/// ```
+/// use sheaves_slab::Cache;
+///
+/// let cache = Cache::<[u32; 6]>::new("vertex")?;
+/// let mut vertex = cache.insert([0; 6]);
+/// vertex[3] = 7;
+/// assert_eq!(vertex.iter().sum::<u32>(), 7);
+/// drop(vertex);
+/// cache.destroy().expect("every value was dropped");
+/// # Ok::<(), sheaves_slab::raw::CacheError>(())
+/// ```
+pub struct Cache<T> {
+    raw: raw::Cache,
+    values: PhantomData<fn(T) -> T>,
+}
+
+impl<T> Cache<T> {
+    /// Makes a cache under a name for reports.
+    ///
+    /// # Errors
+    /// As [`raw::Cache::new`]; [`CacheError::Layout`] also for types without size.
+    pub fn new(name: &str) -> Result<Cache<T>, CacheError> {
+        let raw = raw::Cache::new(name, Layout::new::<T>(), Options::default())?;
+        Ok(Cache { raw, values: PhantomData })
+    }
+
+    /// Moves a value into the cache.
+    ///
+    /// # Panics
+    /// When there is no memory; see [`Cache::try_insert`].
+    #[inline]
+    pub fn insert(&self, value: T) -> CacheBox<'_, T> {
+        match self.try_insert(value) {
+            Ok(inserted) => inserted,
+            Err(_) => out_of_memory(),
+        }
+    }
+
+    /// Moves a value into the cache, or gives it back when there is no memory.
+    ///
+    /// # Errors
+    /// The value, when there is no memory.
+    #[inline]
+    pub fn try_insert(&self, value: T) -> Result<CacheBox<'_, T>, T> {
+        let Some(place) = self.raw.alloc() else { return Err(value) };
+        let place = place.cast::<T>();
+        // SAFETY: the object has T's size and alignment and is ours alone.
+        unsafe { place.write(value) };
+        Ok(CacheBox { place, cache: self, owns: PhantomData })
+    }
+
+    /// The untyped cache beneath, for bulk operations and statistics.
+    #[must_use]
+    pub fn raw(&self) -> &raw::Cache {
+        &self.raw
+    }
+
+    /// Statistics, see [`raw::Cache::stats`].
+    #[must_use]
+    pub fn stats(&self) -> CacheStats {
+        self.raw.stats()
+    }
+
+    /// Gives free memory back, see [`raw::Cache::shrink`].
+    pub fn shrink(&self) -> bool {
+        self.raw.shrink()
+    }
+
+    /// Ends the cache. The compiler has seen to it that no box is alive; one that was leaked
+    /// shows in the error.
+    ///
+    /// # Errors
+    /// As [`raw::Cache::destroy`].
+    pub fn destroy(self) -> Result<(), raw::DestroyError> {
+        self.raw.destroy()
+    }
+}
+
+#[cold]
+fn out_of_memory() -> ! {
+    panic!("out of memory")
+}
+
+impl<T> fmt::Debug for Cache<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").field("name", &self.raw.name()).finish_non_exhaustive()
+    }
+}
+
+/// A value in a cache; dropped and given back when the box is dropped.
+///
+/// # Invariants
+/// `place` holds an initialised `T` in an object of `cache` that nobody else uses.
+pub struct CacheBox<'a, T> {
+    place: NonNull<T>,
+    cache: &'a Cache<T>,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: a box owns its value, and caches are shared between threads anyway.
+unsafe impl<T: Send> Send for CacheBox<'_, T> {}
+// SAFETY: a shared box gives shared access to its value only.
+unsafe impl<T: Sync> Sync for CacheBox<'_, T> {}
+
+impl<T> CacheBox<'_, T> {
+    /// Moves the value out and gives its place back.
+    #[must_use]
+    pub fn into_inner(self) -> T {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: by the invariant the value is there; nobody reads it again.
+        let value = unsafe { this.place.read() };
+        // SAFETY: by the invariant the object is of this cache and ours; it is not used again.
+        unsafe { this.cache.raw.free(this.place.cast()) };
+        value
+    }
+}
+
+impl<T> Deref for CacheBox<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: by the invariant; the borrow of the box covers the reference.
+        unsafe { self.place.as_ref() }
+    }
+}
+
+impl<T> DerefMut for CacheBox<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: by the invariant; the unique borrow of the box covers the reference.
+        unsafe { self.place.as_mut() }
+    }
+}
+
+impl<T> Drop for CacheBox<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: by the invariant the value is there; it is not used again.
+        unsafe { self.place.drop_in_place() };
+        // SAFETY: by the invariant the object is of this cache and ours; it is not used again.
+        unsafe { self.cache.raw.free(self.place.cast()) };
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for CacheBox<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for CacheBox<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

@@ -1,0 +1,207 @@
+//! The address window: where the heap and its metadata lie.
+//!
+//! One window holds five regions, each growing upwards from a fixed address:
+//!
+//! | region | one entry per | bytes per entry | what |
+//! |---|---|---|---|
+//! | owners | granule (64 KiB) | 2 | which cache a granule belongs to: [`crate::granule`] |
+//! | chunks | chunk (2 MiB) | 16 | which granules are free: [`crate::chunk`] |
+//! | slabs | granule | 640 | out-of-line slab header: [`crate::slab`] |
+//! | sheaves | sheaf | 1024 | [`crate::pool`] |
+//! | heap | | | the objects |
+//!
+//! Hence address -> granule -> owner and header is arithmetic and one load. Normally nothing is
+//! reserved: the window is a random place in a part of the address space that the kernel does not
+//! use of its own accord, and grows by mapping exactly where it ends (`MAP_FIXED_NOREPLACE`), so a
+//! limit on the address space counts only what is in use. Where an emulator or an old kernel does
+//! not honour exact addresses, the window is a reservation, as large as can be had.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use sheaves_sys::map;
+
+/// Bytes of a granule, the unit of slabs and runs.
+pub const GRANULE_BYTES: usize = 64 << 10;
+/// Bytes of a chunk, the unit in which the heap grows.
+pub const CHUNK_BYTES: usize = 2 << 20;
+/// Granules of a chunk.
+pub const CHUNK_GRANULES: usize = CHUNK_BYTES / GRANULE_BYTES;
+
+const HEAP_BYTES_MAX: usize = 1 << 40;
+const HEAP_BYTES_MIN: usize = 64 << 20;
+/// Sheaves are numbered by 24 bits, see [`crate::stack`].
+const SHEAVES_BYTES_MAX: usize = 1 << 34;
+/// Where random windows lie: far above programs, far below the kernel's own choices.
+const WINDOWS_START: usize = 0x1000_0000_0000;
+const WINDOWS_BYTES: usize = 0x1000_0000_0000;
+const ATTEMPTS: u32 = 16;
+
+/// One growing part of the window.
+#[derive(Debug)]
+pub(crate) struct Region {
+    /// First address; written once by [`start`].
+    base: AtomicUsize,
+    /// Bytes that are mapped, from `base`; grows under the lock of the region's owner.
+    mapped: AtomicUsize,
+    /// Bytes that it may grow to; written once by [`start`].
+    limit: AtomicUsize,
+    /// Bytes to grow by at the least.
+    step: usize,
+}
+
+impl Region {
+    const fn new(step: usize) -> Region {
+        Region {
+            base: AtomicUsize::new(0),
+            mapped: AtomicUsize::new(0),
+            limit: AtomicUsize::new(0),
+            step,
+        }
+    }
+
+    /// First address.
+    #[inline]
+    pub(crate) fn base(&self) -> usize {
+        // Relaxed: written once, before anything that depends on it is published.
+        self.base.load(Ordering::Relaxed)
+    }
+
+    /// Maps the region up to `bytes` at least. False when there is no room or no memory.
+    ///
+    /// Callers serialise growth of one region by a lock of their own.
+    pub(crate) fn grow_to(&self, bytes: usize) -> bool {
+        // Relaxed, all: guarded by the caller's lock, see above.
+        let (mapped, limit) =
+            (self.mapped.load(Ordering::Relaxed), self.limit.load(Ordering::Relaxed));
+        if bytes <= mapped {
+            return true;
+        }
+        if bytes > limit {
+            return false;
+        }
+        // Growing by an eighth keeps the number of system calls logarithmic.
+        let wish = bytes.max(mapped + mapped / 8).next_multiple_of(self.step).min(limit);
+        let least = bytes.next_multiple_of(self.step).min(limit);
+        for target in [wish, least] {
+            if extend(self.base() + mapped, target - mapped) {
+                self.mapped.store(target, Ordering::Relaxed);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+pub(crate) static OWNERS: Region = Region::new(64 << 10);
+pub(crate) static CHUNKS: Region = Region::new(64 << 10);
+pub(crate) static SLABS: Region = Region::new(64 << 10);
+pub(crate) static SHEAVES: Region = Region::new(64 << 10);
+pub(crate) static HEAP: Region = Region::new(CHUNK_BYTES);
+
+/// True when the window is a reservation; written once by [`start`].
+static RESERVED: AtomicBool = AtomicBool::new(false);
+
+fn extend(address: usize, bytes: usize) -> bool {
+    // Relaxed: written once, before the regions are used.
+    if RESERVED.load(Ordering::Relaxed) {
+        // SAFETY: the range lies in the reservation made by `start`.
+        unsafe { map::commit(address, bytes) }
+    } else {
+        map::exactly(address, bytes)
+    }
+}
+
+/// Sizes of the regions for a heap of a given size.
+struct Layout {
+    heap: usize,
+    owners: usize,
+    chunks: usize,
+    slabs: usize,
+    sheaves: usize,
+}
+
+impl Layout {
+    fn for_heap(heap: usize) -> Layout {
+        let granules = heap / GRANULE_BYTES;
+        Layout {
+            heap,
+            owners: (granules * 2).next_multiple_of(CHUNK_BYTES),
+            chunks: (heap / CHUNK_BYTES * 16).next_multiple_of(CHUNK_BYTES),
+            slabs: (granules * crate::slab::HEADER_BYTES).next_multiple_of(CHUNK_BYTES),
+            sheaves: (heap / 64).clamp(CHUNK_BYTES, SHEAVES_BYTES_MAX),
+        }
+    }
+
+    fn total(&self) -> usize {
+        self.heap + self.owners + self.chunks + self.slabs + self.sheaves
+    }
+
+    /// Lays the regions out from `base` on, a multiple of the chunk size.
+    fn place(&self, base: usize) {
+        let regions = [
+            (&OWNERS, self.owners),
+            (&CHUNKS, self.chunks),
+            (&SLABS, self.slabs),
+            (&SHEAVES, self.sheaves),
+            (&HEAP, self.heap),
+        ];
+        let mut next = base;
+        for (region, bytes) in regions {
+            // Relaxed: single-threaded, under the lock of the caches' registry.
+            region.base.store(next, Ordering::Relaxed);
+            region.limit.store(bytes, Ordering::Relaxed);
+            region.mapped.store(0, Ordering::Relaxed);
+            next += bytes;
+        }
+    }
+}
+
+/// Finds a place for the window and maps the beginning of every region. False when the address
+/// space is exhausted; may be tried again. Called under the lock of the caches' registry.
+pub(crate) fn start() -> bool {
+    let layout = Layout::for_heap(HEAP_BYTES_MAX);
+    let mut seed = sheaves_sys::process::random_seed() | 1;
+    for _ in 0..ATTEMPTS {
+        // Steps of a 64-bit linear congruential generator (Knuth's MMIX constants).
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let room = (WINDOWS_BYTES - layout.total()) / CHUNK_BYTES;
+        let place = usize::try_from(seed >> 24).unwrap_or(0) % room;
+        layout.place(WINDOWS_START + place * CHUNK_BYTES);
+        if map_beginnings() {
+            map::avoid_huge_pages(HEAP.base(), CHUNK_BYTES);
+            return true;
+        }
+    }
+    start_reserved()
+}
+
+fn start_reserved() -> bool {
+    let mut heap = HEAP_BYTES_MAX;
+    while heap >= HEAP_BYTES_MIN {
+        let layout = Layout::for_heap(heap);
+        if let Some(address) = map::reserve(layout.total() + CHUNK_BYTES) {
+            // Relaxed: single-threaded, under the lock of the caches' registry.
+            RESERVED.store(true, Ordering::Relaxed);
+            layout.place(address.next_multiple_of(CHUNK_BYTES));
+            return map_beginnings();
+        }
+        heap /= 2;
+    }
+    false
+}
+
+fn map_beginnings() -> bool {
+    let regions = [&OWNERS, &CHUNKS, &SLABS, &SHEAVES, &HEAP];
+    let complete = regions.iter().all(|region| region.grow_to(1));
+    if !complete {
+        for region in regions {
+            // Relaxed: single-threaded, under the lock of the caches' registry.
+            let mapped = region.mapped.load(Ordering::Relaxed);
+            if mapped > 0 && !RESERVED.load(Ordering::Relaxed) {
+                // SAFETY: mapped just now by `grow_to`, used by nobody.
+                unsafe { map::unmap(region.base(), mapped) };
+            }
+        }
+    }
+    complete
+}

@@ -1,0 +1,210 @@
+//! Caches from outside: no object lost, none handed out twice, everything back at the end.
+
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use std::collections::HashSet;
+use std::sync::mpsc;
+
+use sheaves_slab::Cache;
+use sheaves_slab::raw::{self, CacheError, Options};
+
+fn cache_of(name: &str, size: usize) -> raw::Cache {
+    raw::Cache::new(name, Layout::from_size_align(size, 8).unwrap(), Options::default()).unwrap()
+}
+
+/// Writes a pattern that belongs to this object alone.
+fn mark(object: NonNull<u8>, size: usize) {
+    // SAFETY: the object is `size` bytes and ours.
+    let bytes = unsafe { core::slice::from_raw_parts_mut(object.as_ptr(), size) };
+    bytes.fill((object.as_ptr().addr() >> 3) as u8);
+}
+
+fn check(object: NonNull<u8>, size: usize) {
+    // SAFETY: the object is `size` bytes and ours.
+    let bytes = unsafe { core::slice::from_raw_parts(object.as_ptr(), size) };
+    let expected = (object.as_ptr().addr() >> 3) as u8;
+    assert!(bytes.iter().all(|byte| *byte == expected), "{object:p} was overwritten");
+}
+
+#[test]
+fn ten_thousand_objects_are_distinct_and_come_back() {
+    for size in [8, 16, 24, 64, 200, 1024, 4096, 16384, 65536] {
+        let cache = cache_of("distinct", size);
+        for round in 0..3 {
+            let count = if size > 4096 { 1000 } else { 10_000 };
+            let objects: Vec<_> = (0..count).map(|_| cache.alloc().unwrap()).collect();
+            let distinct: HashSet<_> = objects.iter().collect();
+            assert_eq!(distinct.len(), count);
+            objects.iter().for_each(|object| mark(*object, size));
+            assert_eq!(cache.stats().objects_out, count);
+            for index in 0..count {
+                let object = objects[if round == 1 { count - 1 - index } else { index }];
+                check(object, size);
+                // SAFETY: from this cache, not used after.
+                unsafe { cache.free(object) };
+            }
+        }
+        cache.destroy().unwrap();
+    }
+}
+
+#[test]
+fn bulk_is_the_same_as_one_by_one() {
+    let cache = cache_of("bulk", 48);
+    for count in [0, 1, 5, 126, 127, 128, 1000, 5000] {
+        let mut objects = vec![MaybeUninit::uninit(); count];
+        assert_eq!(cache.alloc_bulk(&mut objects), count);
+        // SAFETY: all were filled.
+        let objects: Vec<NonNull<u8>> =
+            objects.iter().map(|object| unsafe { object.assume_init() }).collect();
+        assert_eq!(objects.iter().collect::<HashSet<_>>().len(), count);
+        objects.iter().for_each(|object| mark(*object, 48));
+        objects.iter().for_each(|object| check(*object, 48));
+        // SAFETY: from this cache, each once.
+        unsafe { cache.free_bulk(&objects) };
+    }
+    assert_eq!(cache.stats().objects_out, 0);
+    cache.destroy().unwrap();
+}
+
+#[test]
+fn objects_may_be_freed_by_other_threads() {
+    let cache = cache_of("crossing", 64);
+    let (sender, receiver) = mpsc::sync_channel::<usize>(256);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            let (sender, cache) = (sender.clone(), &cache);
+            scope.spawn(move || {
+                for _ in 0..100_000 {
+                    let object = cache.alloc().unwrap();
+                    mark(object, 64);
+                    sender.send(object.as_ptr().expose_provenance()).unwrap();
+                }
+            });
+        }
+        drop(sender);
+        for address in receiver {
+            let object = NonNull::new(core::ptr::with_exposed_provenance_mut(address)).unwrap();
+            check(object, 64);
+            // SAFETY: sent by the thread that allocated it.
+            unsafe { cache.free(object) };
+        }
+    });
+    assert_eq!(cache.stats().objects_out, 0);
+    cache.destroy().unwrap();
+}
+
+#[test]
+fn destroy_reports_what_is_out_and_loses_nothing() {
+    let cache = cache_of("held", 32);
+    let held = cache.alloc().unwrap();
+    let error = cache.destroy().unwrap_err();
+    assert_eq!(error.objects_out, 1);
+    // SAFETY: from this cache.
+    unsafe { error.cache.free(held) };
+    error.cache.destroy().unwrap();
+}
+
+#[test]
+fn constructor_runs_once_per_object_and_contents_stay() {
+    /// # Safety
+    /// `object` is 16 bytes.
+    unsafe fn construct(object: NonNull<u8>) {
+        // SAFETY: as above.
+        unsafe { object.cast::<u64>().write(0xC0FFEE) };
+    }
+    let options = Options { constructor: Some(construct), ..Options::default() };
+    let cache = raw::Cache::new("built", Layout::new::<[u64; 2]>(), options).unwrap();
+    let object = cache.alloc().unwrap().cast::<u64>();
+    // SAFETY: ours.
+    assert_eq!(unsafe { object.read() }, 0xC0FFEE);
+    // SAFETY: ours, then given back.
+    unsafe { object.write(1) };
+    // SAFETY: from this cache.
+    unsafe { cache.free(object.cast()) };
+    let again = cache.alloc().unwrap();
+    assert_eq!(again, object.cast());
+    // SAFETY: ours; nothing was written into the free object.
+    assert_eq!(unsafe { again.cast::<u64>().read() }, 1);
+    // SAFETY: from this cache.
+    unsafe { cache.free(again) };
+    cache.destroy().unwrap();
+}
+
+#[test]
+fn zeroed_cache_gives_zeros() {
+    let options = Options { zero: true, ..Options::default() };
+    let cache = raw::Cache::new("zero", Layout::new::<[u64; 8]>(), options).unwrap();
+    for _ in 0..3 {
+        let object = cache.alloc().unwrap();
+        // SAFETY: ours.
+        assert_eq!(unsafe { object.cast::<[u64; 8]>().read() }, [0; 8]);
+        mark(object, 64);
+        // SAFETY: from this cache.
+        unsafe { cache.free(object) };
+    }
+    cache.destroy().unwrap();
+}
+
+#[test]
+fn shapes_out_of_range_are_errors() {
+    let layout = |size, align| Layout::from_size_align(size, align).unwrap();
+    for bad in [layout(0, 8), layout(65537, 8), layout(8, 1 << 17)] {
+        assert_eq!(raw::Cache::new("bad", bad, Options::default()).unwrap_err(), CacheError::Layout);
+    }
+    assert_eq!(Cache::<()>::new("nothing").unwrap_err(), CacheError::Layout);
+}
+
+#[test]
+fn alignment_is_kept() {
+    for shift in 3..=16 {
+        let layout = Layout::from_size_align(40, 1 << shift).unwrap();
+        let cache = raw::Cache::new("aligned", layout, Options::default()).unwrap();
+        let objects: Vec<_> = (0..100).map(|_| cache.alloc().unwrap()).collect();
+        assert!(objects.iter().all(|object| object.as_ptr().addr() % (1 << shift) == 0));
+        // SAFETY: from this cache, each once.
+        unsafe { cache.free_bulk(&objects) };
+        cache.destroy().unwrap();
+    }
+}
+
+#[test]
+fn boxes_drop_their_values() {
+    let cache = Cache::<std::sync::Arc<()>>::new("arcs").unwrap();
+    let counted = std::sync::Arc::new(());
+    let boxes: Vec<_> = (0..500).map(|_| cache.insert(counted.clone())).collect();
+    assert_eq!(std::sync::Arc::strong_count(&counted), 501);
+    drop(boxes);
+    assert_eq!(std::sync::Arc::strong_count(&counted), 1);
+    drop(cache.insert(counted.clone()).into_inner());
+    cache.destroy().unwrap();
+}
+
+#[test]
+fn shrink_returns_memory_while_others_work() {
+    let cache = cache_of("shrinking", 128);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for round in 0..200 {
+                    let objects: Vec<_> =
+                        (0..round * 7).map(|_| cache.alloc().unwrap()).collect();
+                    objects.iter().for_each(|object| mark(*object, 128));
+                    for object in objects {
+                        check(object, 128);
+                        // SAFETY: from this cache.
+                        unsafe { cache.free(object) };
+                    }
+                }
+            });
+        }
+        for _ in 0..300 {
+            cache.shrink();
+        }
+    });
+    assert!(cache.shrink());
+    let stats = cache.stats();
+    assert_eq!((stats.slabs, stats.objects_out), (0, 0), "{stats:?}");
+    cache.destroy().unwrap();
+}
