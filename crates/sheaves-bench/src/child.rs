@@ -9,11 +9,11 @@
 //! The child is this very program with the same arguments and `--serve MODE` behind them. One
 //! request or answer is one line of JSON.
 
-use std::cell::RefCell;
+use alloc::rc::Rc;
+use core::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 

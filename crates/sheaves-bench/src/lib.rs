@@ -76,6 +76,8 @@
 //!  bars: [{workload, contender, versus, ratio, at_most, verdict}]}
 //! ```
 
+extern crate alloc;
+
 mod child;
 pub mod cli;
 mod contender;

@@ -1,7 +1,8 @@
 //! Takes samples: contenders one after the other, in a new random order each round, so that what
 //! the machine does meanwhile hits all of them alike.
 
-use std::time::{Duration, Instant};
+use core::time::Duration;
+use std::time::Instant;
 
 use crate::contender::Kind;
 use crate::failure::Failure;
@@ -138,8 +139,8 @@ pub(crate) fn become_threaded() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::RefCell;
-    use std::rc::Rc;
+    use alloc::rc::Rc;
+    use core::cell::RefCell;
 
     #[test]
     fn every_round_asks_every_lane_once() {

@@ -108,7 +108,12 @@ pub(crate) struct Locked {
 
 impl Locked {
     pub(crate) fn new(size: usize) -> Result<Locked, Failure> {
-        let slots = (0..slot_count()).map(|_| Padded(Slot::new())).collect();
+        Locked::with_slots(size, slot_count())
+    }
+
+    /// With a power of two of slots; CPUs beyond share them.
+    fn with_slots(size: usize, count: usize) -> Result<Locked, Failure> {
+        let slots = (0..count).map(|_| Padded(Slot::new())).collect();
         Ok(Locked { slots, cache: ours::make_cache("bench-locked", size)? })
     }
 
@@ -195,11 +200,14 @@ mod tests {
 
     #[test]
     fn no_object_is_handed_out_twice() {
+        // One slot for all, so that the threads really meet.
+        churn(&Locked::with_slots(64, 1).unwrap(), 64);
         churn(&Locked::new(64).unwrap(), 64);
     }
 
     #[test]
     fn objects_may_be_freed_by_another_thread() {
+        exchange(&Locked::with_slots(32, 1).unwrap(), 32);
         exchange(&Locked::new(32).unwrap(), 32);
     }
 

@@ -91,7 +91,7 @@ impl Pair {
 /// The functions in which the instruction is enabled.
 ///
 /// # Invariants
-/// Only [`Tid::new`] makes one, after a look whether the CPU has the instruction.
+/// Only [`Tid::with_slots`] makes one, after a look whether the CPU has the instruction.
 #[derive(Clone, Copy, Debug)]
 struct Enabled {
     pop: unsafe fn(&Tid) -> *mut u8,
@@ -111,11 +111,16 @@ pub(crate) struct Tid {
 
 impl Tid {
     pub(crate) fn new(size: usize) -> Result<Tid, Failure> {
+        Tid::with_slots(size, slot_count())
+    }
+
+    /// With a power of two of slots; CPUs beyond share them.
+    fn with_slots(size: usize, count: usize) -> Result<Tid, Failure> {
         if !is_available() {
             return Err(Failure::run("this CPU has no 16-byte compare-and-exchange for `tid`"));
         }
         let pair = |slot| Pair { head: AtomicU64::new(0), id: AtomicU64::new(slot as u64) };
-        let slots: Box<[_]> = (0..slot_count()).map(|slot| Padded(pair(slot))).collect();
+        let slots: Box<[_]> = (0..count).map(|slot| Padded(pair(slot))).collect();
         let step = slots.len() as u64;
         // INVARIANT: the CPU has the instruction, see above.
         let enabled = Enabled {
@@ -250,7 +255,7 @@ unsafe fn write_link(object: *mut u8, next: u64) {
 impl Contender for Tid {
     #[inline]
     fn alloc(&self, _size: usize) -> *mut u8 {
-        // SAFETY: `new` has made sure that the CPU has the instruction.
+        // SAFETY: `with_slots` has made sure that the CPU has the instruction.
         unsafe { (self.enabled.pop)(self) }
     }
 
@@ -277,11 +282,14 @@ mod tests {
 
     #[test]
     fn no_object_is_handed_out_twice() {
+        // One slot for all, so that the threads really meet.
+        churn(&Tid::with_slots(64, 1).unwrap(), 64);
         churn(&Tid::new(64).unwrap(), 64);
     }
 
     #[test]
     fn objects_may_be_freed_by_another_thread() {
+        exchange(&Tid::with_slots(32, 1).unwrap(), 32);
         exchange(&Tid::new(32).unwrap(), 32);
     }
 
@@ -299,7 +307,7 @@ mod tests {
         assert_eq!(sum(), after_alloc + tid.step);
         let before = sum();
         for slot in &tid.slots {
-            // SAFETY: `new` has made sure that the CPU has the instruction.
+            // SAFETY: `with_slots` has made sure that the CPU has the instruction.
             unsafe { (tid.enabled.flush)(&tid, &slot.0) };
         }
         assert_eq!(sum(), before + tid.step * tid.slots.len() as u64);

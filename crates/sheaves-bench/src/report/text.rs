@@ -65,14 +65,14 @@ fn figures(report: &Report, group: &str) -> Table {
     }
     let mut table = new_table();
     let size = |name: &&str| Name::parse(name).size.map_or("ns".into(), |size| size.to_string());
-    let head = std::iter::once(String::new()).chain(workloads.iter().map(size));
+    let head = core::iter::once(String::new()).chain(workloads.iter().map(size));
     table.set_header(head.collect::<Vec<_>>());
     for contender in contenders {
         let figure = |workload: &&str| {
             let row = report.row(workload, contender);
             row.map_or("-".into(), |row| number(row.median))
         };
-        let line = std::iter::once(contender.to_owned()).chain(workloads.iter().map(figure));
+        let line = core::iter::once(contender.to_owned()).chain(workloads.iter().map(figure));
         table.add_row(line.collect::<Vec<_>>());
     }
     align_numbers(&mut table, 1);

@@ -1,11 +1,12 @@
 //! The threads of the workloads that need several: started once, pinned, and reused for every
 //! sample, so that neither their start nor a contender's per-thread set-up is ever measured.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use alloc::rc::Rc;
+use alloc::sync::Arc;
+use core::cell::RefCell;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Mutex, PoisonError};
 
 use crate::failure::Failure;
 
@@ -80,7 +81,7 @@ impl Crew {
         let store = Arc::clone(&results);
         let task: Task = Arc::new(move |index| {
             let result = task(index);
-            store.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, result));
+            store.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
         });
         for worker in &self.workers {
             // A send fails only after a worker has panicked, which the receive below reports.
@@ -90,9 +91,8 @@ impl Crew {
         for _ in &self.workers {
             self.finished.recv().expect("a worker thread ended in the middle of a sample");
         }
-        let mut results = core::mem::take(
-            &mut *results.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
-        );
+        let mut results =
+            core::mem::take(&mut *results.lock().unwrap_or_else(PoisonError::into_inner));
         results.sort_by_key(|(index, _)| *index);
         results.into_iter().map(|(_, result)| result).collect()
     }

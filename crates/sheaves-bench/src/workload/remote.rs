@@ -10,8 +10,8 @@
 //! The row is wall-clock time from the common start until the last object is freed, per object. The
 //! contender `floor` sends one and the same address and frees nothing: it is the cost of the queue.
 
+use alloc::sync::Arc;
 use core::hint::black_box;
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::crew::{Crew, Gate};

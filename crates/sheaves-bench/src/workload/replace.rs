@@ -4,7 +4,7 @@
 //!
 //! The row is one replacement, a free and an allocation, averaged over the threads.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 use std::time::Instant;
 
 use super::crew::{Crew, Gate};

@@ -15,10 +15,10 @@
 //! and `-printed2` of phase two); the others divide by the operations that were done. Times are
 //! nanoseconds, not cycles. Parts 1 and 2 run several times in a sample, to make it long enough.
 
+use alloc::sync::Arc;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use core::time::Duration;
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::crew::{Crew, Gate, Wait, allowed_cpus};

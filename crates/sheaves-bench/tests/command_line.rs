@@ -1,0 +1,95 @@
+//! Runs the program as a user would: what it refuses and how, and what it leaves behind.
+
+use std::process::{Command, Output};
+
+fn bench(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sheaves-bench")).args(args).output().unwrap()
+}
+
+/// Status and the only line on standard error.
+fn refusal(args: &[&str]) -> (i32, String) {
+    let output = bench(args);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.stdout.is_empty(), "{args:?}");
+    assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
+    (output.status.code().unwrap(), error)
+}
+
+#[test]
+fn bad_input_is_one_line_and_a_status() {
+    for args in [
+        &["nonsense"][..],
+        &[],
+        &["pair/7"],
+        &["pair", "--contenders", "fastmalloc"],
+        &["replace", "--threads", "0"],
+        &["pair", "--sizes", "0"],
+        &["pair", "--sizes", "64,huge"],
+    ] {
+        assert_eq!(refusal(args).0, 2, "{args:?}");
+    }
+    let (status, error) = refusal(&["pair", "--quick", "--json", "/proc/nonsense/report.json"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("/proc/nonsense/report.json"), "{error}");
+}
+
+#[test]
+fn a_run_prints_a_table_and_writes_the_file() {
+    let file = std::env::temp_dir().join(format!("sheaves-bench-{}.json", std::process::id()));
+    let path = file.to_str().unwrap();
+    let args = ["pair/64", "--quick", "--contenders", "cache,locked,glibc", "--json", path];
+    let output = bench(&args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("cache") && text.contains("glibc"), "{text}");
+
+    let report = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["schema"], "sheaves-bench/1");
+    assert_eq!(report["table"], "pair/64");
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        assert_eq!(row["workload"], "pair/64");
+        let [low, median, high] = ["low", "median", "high"].map(|key| row[key].as_f64().unwrap());
+        assert!(0.0 < low && low <= median && median <= high);
+        assert!(row["samples"].as_u64().unwrap() >= 5);
+    }
+    assert_eq!(report["ratios"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn the_queue_is_measured_alone_too() {
+    let args = ["remote/1to1/64", "--quick", "--contenders", "malloc,floor"];
+    let output = bench(&args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("floor"));
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn tcmalloc_takes_its_turn_in_both_modes() {
+    let args = ["pair/64", "--quick", "--contenders", "malloc,tcmalloc", "--json", "/dev/stdout"];
+    let output = bench(&args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("tcmalloc@percpu") && text.contains("tcmalloc@perthread"), "{text}");
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn a_foreign_malloc_is_noticed() {
+    // Any preloaded object that has a malloc will do; without one at hand there is no test.
+    let names = ["/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib64/libjemalloc.so.2"];
+    let Some(object) = names.iter().find(|name| std::path::Path::new(name).exists()) else {
+        return;
+    };
+    let output = Command::new(env!("CARGO_BIN_EXE_sheaves-bench"))
+        .args(["pair/64", "--quick"])
+        .env("LD_PRELOAD", object)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("instead of glibc"));
+}
