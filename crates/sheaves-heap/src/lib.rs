@@ -1,27 +1,24 @@
-//! General malloc (stub with the final signatures).
+//! General malloc on top of object caches.
+//!
+//! | size | served by |
+//! |---|---|
+//! | up to 32 KiB | one of 72 size classes ([`classes`]), each an object cache |
+//! | up to 1 MiB | a run of 64 KiB granules out of the heap's chunks |
+//! | above | a mapping of its own, resized by `mremap` |
+//!
+//! Start reading at [`mod@malloc`], the fast paths. [`report`] prints statistics. The red zones of
+//! `SHEAVES_DEBUG=1` are in `redzone`.
 #![no_std]
-use core::alloc::Layout;
-/// Allocates; null when out of memory.
-#[inline]
-pub fn malloc(size: usize) -> *mut u8 {
-    unsafe { libc::malloc(size).cast() }
-}
-/// Frees.
-/// # Safety
-/// From this heap.
-#[inline]
-pub unsafe fn free(p: *mut u8) {
-    unsafe { libc::free(p.cast()) }
-}
-/// Sized.
-#[inline]
-pub fn alloc_layout(l: Layout) -> *mut u8 {
-    malloc(l.size())
-}
-/// Sized free.
-/// # Safety
-/// From `alloc_layout` with the same layout.
-#[inline]
-pub unsafe fn dealloc_layout(p: *mut u8, _l: Layout) {
-    unsafe { free(p) }
-}
+
+pub mod classes;
+mod huge;
+mod large;
+pub mod malloc;
+mod realloc;
+mod redzone;
+pub mod report;
+mod slow;
+mod start;
+
+pub use malloc::{alloc_layout, dealloc_layout, free, malloc};
+pub use realloc::{aligned_alloc, calloc, realloc, trim, usable_size};

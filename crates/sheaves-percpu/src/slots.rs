@@ -16,8 +16,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 /// The slots lock: guards changes of the table and of the two statics below.
 pub(crate) static SLOTS: Lock<()> = Lock::new(());
 
-/// Words below this number are initialised in every installed block.
-static WORDS_READY: AtomicUsize = AtomicUsize::new(0);
+/// Words below this number are initialised in every installed block. Never below 256: the fast
+/// paths of malloc may try the words of its size classes before these are made.
+static WORDS_READY: AtomicUsize = AtomicUsize::new(256);
 
 /// One bit per slot: its block has been installed, though a drain may have detached it.
 static INSTALLED: [AtomicUsize; PROCESSORS_MAX / 64] =

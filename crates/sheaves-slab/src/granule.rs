@@ -79,6 +79,22 @@ impl Granule {
         }
     }
 
+    /// Marks this and the following granules as one run of pages.
+    pub fn set_owner_of_run(self, count: usize) {
+        self.set_owner(count, RUN_START, RUN_INSIDE);
+    }
+
+    /// Marks granules that the caller owns as free, before it gives them back.
+    pub fn clear_owner(self, count: usize) {
+        self.set_owner(count, 0, 0);
+    }
+
+    /// The granule `count` further on.
+    #[must_use]
+    pub fn after(self, count: usize) -> Granule {
+        Granule(self.0 + count as u32)
+    }
+
     #[inline]
     fn entry(self) -> &'static AtomicU16 {
         // Relaxed: written once, before the first granule exists.

@@ -182,6 +182,7 @@ impl core::error::Error for DestroyError {}
 /// The fast and slow halves for callers that know a cache by its number: malloc.
 pub mod by_id {
     use super::{CacheId, is_sentinel, percpu, slow};
+    use crate::flush;
 
     /// An object's address, 0 when there is no memory.
     #[inline(always)]
@@ -191,15 +192,17 @@ pub mod by_id {
         if is_sentinel(object) { slow::alloc_slow(id) } else { object }
     }
 
-    /// Gives an object back.
+    /// Gives an object back by the slow path, after checking that it starts an object of the
+    /// cache; ends the process where it does not.
     ///
     /// # Safety
     /// As [`super::Cache::free`].
-    #[inline(always)]
-    pub unsafe fn free(id: CacheId, object: usize) {
-        // SAFETY: the same contract.
-        if !unsafe { percpu::push(id.main(), object) } {
-            slow::free_slow(id, object);
+    pub unsafe fn free_checked(id: CacheId, object: usize) {
+        let shape = id.shape();
+        let start = flush::slab_of(id, shape, object).address();
+        if shape.index_of(object - start).is_none() {
+            flush::inside_object(id, object);
         }
+        slow::free_slow(id, object);
     }
 }

@@ -151,7 +151,10 @@ fn zeroed_cache_gives_zeros() {
 fn shapes_out_of_range_are_errors() {
     let layout = |size, align| Layout::from_size_align(size, align).unwrap();
     for bad in [layout(0, 8), layout(65537, 8), layout(8, 1 << 17)] {
-        assert_eq!(raw::Cache::new("bad", bad, Options::default()).unwrap_err(), CacheError::Layout);
+        assert_eq!(
+            raw::Cache::new("bad", bad, Options::default()).unwrap_err(),
+            CacheError::Layout
+        );
     }
     assert_eq!(Cache::<()>::new("nothing").unwrap_err(), CacheError::Layout);
 }
@@ -188,8 +191,7 @@ fn shrink_returns_memory_while_others_work() {
         for _ in 0..3 {
             scope.spawn(|| {
                 for round in 0..200 {
-                    let objects: Vec<_> =
-                        (0..round * 7).map(|_| cache.alloc().unwrap()).collect();
+                    let objects: Vec<_> = (0..round * 7).map(|_| cache.alloc().unwrap()).collect();
                     objects.iter().for_each(|object| mark(*object, 128));
                     for object in objects {
                         check(object, 128);

@@ -104,6 +104,14 @@ pub fn flag(name: &str) -> bool {
     choice(name, WORDS).unwrap_or(false)
 }
 
+/// Removes a variable, so that programs started from here do not inherit it.
+///
+/// For constructors: the process has one thread.
+pub fn remove(name: &CStr) {
+    // SAFETY: `name` is a C string; the caller is a constructor, so nobody reads the environment.
+    let _ = unsafe { libc::unsetenv(name.as_ptr()) };
+}
+
 #[cold]
 fn complain(name: &str, value: Value<'_>, why: &str) {
     let shown = core::str::from_utf8(value).unwrap_or("(not UTF-8)");

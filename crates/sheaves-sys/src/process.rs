@@ -63,11 +63,30 @@ pub fn open_append(path: &CStr) -> Option<i32> {
     (fd >= 0).then_some(fd)
 }
 
+/// A second descriptor for what `fd` refers to, closed on exec; `fd` itself where that fails.
+#[must_use]
+pub fn duplicate(fd: i32) -> i32 {
+    // Above what programs use by number.
+    const LOWEST: i32 = 100;
+    // SAFETY: fcntl with integers only.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, LOWEST) };
+    if copy < 0 { fd } else { copy }
+}
+
 /// The identifier of this process.
 #[must_use]
 pub fn id() -> i32 {
     // SAFETY: getpid has no precondition.
     unsafe { libc::getpid() }
+}
+
+/// The next definition of a symbol after this object's own, null where there is none.
+///
+/// Allocates inside the dynamic linker: only for paths that may.
+#[must_use]
+pub fn next_symbol(name: &CStr) -> *mut core::ffi::c_void {
+    // SAFETY: `name` is a C string.
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
 /// Lets other threads run, for loops that wait for a thread that may have lost its processor.

@@ -1,23 +1,11 @@
-//! Sheaves (stub with the final names).
+#![doc = include_str!("../README.md")]
 #![no_std]
-use core::alloc::{GlobalAlloc, Layout};
-pub use sheaves_slab::raw;
-/// The global allocator.
-#[derive(Debug)]
-pub struct Sheaves;
-impl Sheaves {
-    /// Const.
-    pub const fn new() -> Sheaves {
-        Sheaves
-    }
-}
-unsafe impl GlobalAlloc for Sheaves {
-    #[inline]
-    unsafe fn alloc(&self, l: Layout) -> *mut u8 {
-        sheaves_heap::alloc_layout(l)
-    }
-    #[inline]
-    unsafe fn dealloc(&self, p: *mut u8, l: Layout) {
-        unsafe { sheaves_heap::dealloc_layout(p, l) }
-    }
-}
+
+mod global;
+
+pub use global::Sheaves;
+pub use sheaves_heap as heap;
+pub use sheaves_slab::{Cache, CacheBox, raw, trim};
+
+/// Per-CPU transactions and areas, for code that builds on them directly.
+pub use sheaves_percpu as percpu;

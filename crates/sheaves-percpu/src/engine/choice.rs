@@ -56,11 +56,14 @@ pub struct Facts {
     pub fence: bool,
 }
 
-/// What the fast path needs to know: two thread-pointer offsets and the table's address.
+/// What the fast path needs to know.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HotWords {
-    pub(crate) sequence: isize,
-    pub(crate) slot: isize,
+    /// From this project's own rseq area to the one in use, in bytes; the same in every thread.
+    pub(crate) area_distance: isize,
+    /// Offset of the slot number in the area, in bytes.
+    pub(crate) slot_offset: usize,
+    /// Address of entry 0 of the table of bases.
     pub(crate) table: usize,
 }
 
@@ -126,8 +129,8 @@ pub fn start() {
     // Relaxed, both: published by the Release below.
     SLOT_KIND.store(plan.slot_kind as u8, Ordering::Relaxed);
     FLAGS.store(plan.flags, Ordering::Relaxed);
-    if let Some((sequence, slot)) = plan.offsets {
-        super::fast::publish(HotWords { sequence, slot, table: area::table_address() });
+    if let Some((area_distance, slot_offset)) = plan.place {
+        super::fast::publish(HotWords { area_distance, slot_offset, table: area::table_address() });
     }
     // Release pairs with the Acquire in `mode`.
     MODE.store(plan.mode as u8, Ordering::Release);
@@ -149,13 +152,13 @@ struct Plan {
     mode: Mode,
     slot_kind: SlotKind,
     flags: u32,
-    /// Thread-pointer offsets of `rseq_cs` and of the slot number; rseq only.
-    offsets: Option<(isize, isize)>,
+    /// Where the slot number is, see [`HotWords`]; rseq only.
+    place: Option<(isize, usize)>,
 }
 
 impl Plan {
     const PORTABLE: Plan =
-        Plan { mode: Mode::Portable, slot_kind: SlotKind::Virtual, flags: 0, offsets: None };
+        Plan { mode: Mode::Portable, slot_kind: SlotKind::Virtual, flags: 0, place: None };
 
     fn make() -> Plan {
         const WORDS: &[(&str, Option<Mode>)] =
@@ -180,13 +183,13 @@ impl Plan {
     #[cfg(target_arch = "x86_64")]
     fn rseq() -> Option<Plan> {
         let libc_area = sheaves_sys::tls::libc_rseq_offset();
-        let area_offset = match libc_area {
-            Some(offset) => offset,
-            None => crate::slots::register_own_area().then(own_area_offset)?,
+        let area_distance = match libc_area {
+            Some(offset) => offset - own_area_offset(),
+            None => crate::slots::register_own_area().then_some(0)?,
         };
         let fence = membarrier::register_abort_sections();
         let slot_kind = Self::slot_kind(fence);
-        let field = match slot_kind {
+        let slot_offset = match slot_kind {
             SlotKind::ConcurrencyId => rseq::CONCURRENCY_ID_OFFSET,
             _ => rseq::PROCESSOR_OFFSET,
         };
@@ -194,11 +197,8 @@ impl Plan {
         if libc_area.is_some() {
             flags |= LIBC_REGISTERED;
         }
-        let offsets = Some((
-            area_offset + rseq::SEQUENCE_OFFSET.cast_signed(),
-            area_offset + field.cast_signed(),
-        ));
-        Some(Plan { mode: Mode::Rseq, slot_kind, flags, offsets })
+        let place = Some((area_distance, slot_offset));
+        Some(Plan { mode: Mode::Rseq, slot_kind, flags, place })
     }
 
     /// Concurrency ids need a kernel that fills them, and a fence: without one a slot is drained

@@ -22,12 +22,15 @@
 //!
 //! | word | meaning | before the start |
 //! |---|---|---|
-//! | 0 | thread-pointer offset of `rseq_cs` | that of this project's own area |
-//! | 1 | thread-pointer offset of the slot number | the same area's `mm_cid`, which is -1 |
+//! | 0 | distance from this project's own rseq area to the one in use | 0 |
+//! | 1 | offset of the slot number in the area | that of `mm_cid`, which is -1 there |
 //! | 2 | address of entry 0 of the table of bases | a table whose entries -2, -1 are bootstrap |
 //!
-//! They are written once, by [`publish`], before the process has a second thread that uses them
-//! (a constructor sees to that), so a sequence never mixes old and new ones.
+//! So it needs no test for "not started yet", nor one for "this thread is not registered". (Only
+//! a distance can stand there: not every linker takes thread-pointer offsets in data of a shared
+//! object. The offset of the own area comes from the global offset table.) The words are written
+//! once, by [`publish`], before the process has a second thread that uses them (a constructor
+//! sees to that), so a sequence never mixes old and new ones.
 
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -42,8 +45,8 @@ global_asm!(
     ".hidden sheaves_hot",
     ".type sheaves_hot,@object",
     "sheaves_hot:",
-    ".quad sheaves_thread@tpoff + 8",
-    ".quad sheaves_thread@tpoff + 24",
+    ".quad 0",
+    ".quad 24",
     ".quad {start_table} + 16",
     ".zero 40",
     ".size sheaves_hot, 64",
@@ -81,8 +84,9 @@ macro_rules! sequence {
             ".popsection",
             "2: lea {block}, [rip + 3b]",
             "mov {cursor}, qword ptr [rip + sheaves_hot]",
-            "mov qword ptr fs:[{cursor}], {block}",
-            "4: mov {cursor}, qword ptr [rip + sheaves_hot + 8]",
+            "add {cursor}, qword ptr [rip + sheaves_thread@GOTTPOFF]",
+            "mov qword ptr fs:[{cursor} + 8], {block}",
+            "4: add {cursor}, qword ptr [rip + sheaves_hot + 8]",
             "movsxd {cursor}, dword ptr fs:[{cursor}]",
             "mov {block}, qword ptr [rip + sheaves_hot + 16]",
             "mov {block}, qword ptr [{block} + 8*{cursor}]",
@@ -197,10 +201,12 @@ pub(crate) fn slot() -> i32 {
     // SAFETY: reads the thread's own area; the value is a hint.
     unsafe {
         asm!(
-            "mov {slot}, qword ptr [rip + sheaves_hot + 8]",
+            "mov {slot}, qword ptr [rip + sheaves_hot]",
+            "add {slot}, qword ptr [rip + sheaves_thread@GOTTPOFF]",
+            "add {slot}, qword ptr [rip + sheaves_hot + 8]",
             "movsxd {slot}, dword ptr fs:[{slot}]",
             slot = out(reg) slot,
-            options(nostack, preserves_flags, readonly),
+            options(nostack, readonly),
         );
     }
     i32::try_from(slot).unwrap_or(-1)
@@ -213,6 +219,6 @@ pub(crate) fn publish(words: HotWords) {
     // Release, all three: the table's entries were written before; there is no second thread yet
     // (see the head of this file), so no Acquire partner is needed but program order.
     hot[2].store(words.table, Ordering::Release);
-    hot[0].store(words.sequence.cast_unsigned(), Ordering::Release);
-    hot[1].store(words.slot.cast_unsigned(), Ordering::Release);
+    hot[0].store(words.area_distance.cast_unsigned(), Ordering::Release);
+    hot[1].store(words.slot_offset, Ordering::Release);
 }

@@ -1,0 +1,210 @@
+//! Blocks above 1 MiB, or with an alignment above that: mappings of their own.
+//!
+//! A table under a lock remembers them: open addressing with linear probing, keyed by address,
+//! at most half full, in a mapping of its own. The lock costs little beside the system calls.
+
+use core::ptr::with_exposed_provenance_mut;
+
+use sheaves_sys::{lock::Lock, map};
+
+/// One mapping; address 0 marks an empty entry.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    address: usize,
+    bytes: usize,
+}
+
+/// What the lock guards.
+#[derive(Debug)]
+struct Table {
+    /// Address of entry 0; 0 before the first block.
+    entries: usize,
+    /// Entries, a power of two.
+    capacity: usize,
+    /// Blocks that exist.
+    count: usize,
+    /// Sum of their bytes.
+    bytes: usize,
+}
+
+const CAPACITY_MIN: usize = 256;
+
+static TABLE: Lock<Table> = Lock::new(Table { entries: 0, capacity: 0, count: 0, bytes: 0 });
+
+impl Table {
+    fn entry(&mut self, index: usize) -> &mut Entry {
+        debug_assert!(index < self.capacity);
+        let address = self.entries + index * size_of::<Entry>();
+        // SAFETY: inside the table's mapping, which `&mut self` owns; any bytes are an entry.
+        unsafe { &mut *with_exposed_provenance_mut::<Entry>(address) }
+    }
+
+    /// Where the search for an address begins.
+    fn home(&self, address: usize) -> usize {
+        // Fibonacci hashing (Knuth, vol. 3, 6.4) of the page number.
+        let hash = (address as u64 >> 12).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (hash >> 32) as usize & (self.capacity - 1)
+    }
+
+    /// Index of the entry of an address.
+    fn find(&mut self, address: usize) -> Option<usize> {
+        if self.capacity == 0 || address == 0 {
+            return None;
+        }
+        let mut index = self.home(address);
+        loop {
+            match self.entry(index).address {
+                0 => return None,
+                found if found == address => return Some(index),
+                _ => index = (index + 1) & (self.capacity - 1),
+            }
+        }
+    }
+
+    /// Adds an entry. False when the table cannot grow.
+    fn insert(&mut self, new: Entry) -> bool {
+        if (self.count + 1) * 2 > self.capacity && !self.grow() {
+            return false;
+        }
+        self.place(new);
+        self.count += 1;
+        self.bytes += new.bytes;
+        true
+    }
+
+    fn place(&mut self, new: Entry) {
+        let mut index = self.home(new.address);
+        while self.entry(index).address != 0 {
+            index = (index + 1) & (self.capacity - 1);
+        }
+        *self.entry(index) = new;
+    }
+
+    fn grow(&mut self) -> bool {
+        let capacity = (self.capacity * 2).max(CAPACITY_MIN);
+        let Some(entries) = map::anywhere(capacity * size_of::<Entry>()) else { return false };
+        let mut old = core::mem::replace(
+            self,
+            Table { entries, capacity, count: self.count, bytes: self.bytes },
+        );
+        for index in 0..old.capacity {
+            let entry = *old.entry(index);
+            if entry.address != 0 {
+                self.place(entry);
+            }
+        }
+        if old.capacity > 0 {
+            // SAFETY: the old table's mapping, which nothing refers to any more.
+            unsafe { map::unmap(old.entries, old.capacity * size_of::<Entry>()) };
+        }
+        true
+    }
+
+    /// Removes the entry at `index` and closes the gap, so that searches need no tombstones.
+    fn remove(&mut self, index: usize) -> Entry {
+        let removed = *self.entry(index);
+        let mask = self.capacity - 1;
+        let (mut hole, mut next) = (index, (index + 1) & mask);
+        while self.entry(next).address != 0 {
+            let entry = *self.entry(next);
+            let home = self.home(entry.address);
+            // The entry may move into the hole unless its home lies after the hole.
+            if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
+                *self.entry(hole) = entry;
+                hole = next;
+            }
+            next = (next + 1) & mask;
+        }
+        *self.entry(hole) = Entry { address: 0, bytes: 0 };
+        self.count -= 1;
+        self.bytes -= removed.bytes;
+        removed
+    }
+}
+
+/// Maps a block; 0 when there is no memory.
+pub(crate) fn alloc(size: usize, align: usize) -> usize {
+    let page = map::page_bytes();
+    let Some(bytes) = size.max(1).checked_next_multiple_of(page) else { return 0 };
+    let Some(address) = map::aligned(bytes, align) else { return 0 };
+    if !TABLE.lock().insert(Entry { address, bytes }) {
+        // SAFETY: mapped just now and not handed out.
+        unsafe { map::unmap(address, bytes) };
+        return 0;
+    }
+    address
+}
+
+/// Bytes of the block that starts at an address.
+pub(crate) fn bytes_of(address: usize) -> Option<usize> {
+    let mut table = TABLE.lock();
+    let index = table.find(address)?;
+    Some(table.entry(index).bytes)
+}
+
+/// True when an address lies inside a block. Looks at every block: for debug mode.
+pub(crate) fn contains(address: usize) -> bool {
+    let mut table = TABLE.lock();
+    (0..table.capacity).any(|index| {
+        let entry = *table.entry(index);
+        (entry.address..entry.address + entry.bytes).contains(&address)
+    })
+}
+
+/// Unmaps a block.
+pub(crate) fn free(address: usize) {
+    let entry = {
+        let mut table = TABLE.lock();
+        let Some(index) = table.find(address) else {
+            drop(table);
+            crate::slow::foreign(address, "free");
+        };
+        table.remove(index)
+    };
+    // SAFETY: removed from the table, so ours alone; the caller gives it up.
+    unsafe { map::unmap(entry.address, entry.bytes) };
+}
+
+/// Resizes a block, moving its pages where needed; 0, with the block unchanged, when the kernel
+/// refuses.
+pub(crate) fn resize(address: usize, size: usize) -> usize {
+    let page = map::page_bytes();
+    let Some(bytes) = size.checked_next_multiple_of(page) else { return 0 };
+    // Held over the system call: another thread must not be given the old address by the kernel
+    // and look it up before the entry has moved.
+    let mut table = TABLE.lock();
+    let Some(index) = table.find(address) else { return 0 };
+    let old_bytes = table.entry(index).bytes;
+    if bytes == old_bytes {
+        return address;
+    }
+    // SAFETY: the entry proves that the mapping is ours and how large it is; the caller uses the
+    // returned address only.
+    let Some(moved) = (unsafe { map::resize(address, old_bytes, bytes, true) }) else { return 0 };
+    table.remove(index);
+    // There is room: an entry was removed just now.
+    let inserted = table.insert(Entry { address: moved, bytes });
+    debug_assert!(inserted);
+    moved
+}
+
+/// Number of blocks, and their bytes.
+pub(crate) fn totals() -> (usize, usize) {
+    let table = TABLE.lock();
+    (table.count, table.bytes)
+}
+
+/// Takes the table's lock for a fork.
+pub(crate) fn lock_for_fork() {
+    TABLE.acquire();
+}
+
+/// Gives it back.
+///
+/// # Safety
+/// Taken by [`lock_for_fork`] in the thread that forked.
+pub(crate) unsafe fn unlock_after_fork() {
+    // SAFETY: the same contract.
+    unsafe { TABLE.release() };
+}

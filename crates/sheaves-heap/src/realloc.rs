@@ -1,0 +1,116 @@
+//! Resizing, aligned and zeroed blocks: the rest of the malloc family.
+
+use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
+
+use sheaves_sys::errno;
+
+use crate::classes::SMALL_BYTES_MAX;
+use crate::malloc::{free, malloc};
+use crate::slow::{self, Block};
+use crate::start::{is_debug, start};
+use crate::{huge, large};
+
+/// Zeroed memory for `count` elements of `size` bytes; null and `ENOMEM` when the product
+/// overflows or there is no memory.
+#[must_use]
+pub fn calloc(count: usize, size: usize) -> *mut u8 {
+    match count.checked_mul(size) {
+        Some(bytes) if bytes <= SMALL_BYTES_MAX => {
+            let block = malloc(bytes);
+            if !block.is_null() {
+                // SAFETY: the block is at least `bytes` bytes and ours alone.
+                unsafe { block.write_bytes(0, bytes) };
+            }
+            block
+        }
+        Some(bytes) => slow::alloc_zeroed(bytes),
+        None => out_of_memory(),
+    }
+}
+
+/// A block of `size` bytes at a multiple of `align`; null and `EINVAL` when `align` is not a
+/// power of two, null and `ENOMEM` when there is no memory. Alignments up to 1 GiB are tested.
+#[must_use]
+pub fn aligned_alloc(align: usize, size: usize) -> *mut u8 {
+    if !align.is_power_of_two() {
+        errno::set(errno::EINVAL);
+        return null_mut();
+    }
+    if align <= crate::classes::QUANTUM_BYTES {
+        return malloc(size);
+    }
+    slow::alloc(size, align)
+}
+
+/// Resizes a block; contents stay up to the smaller size. Null `block` is [`malloc`]. On failure
+/// null and `ENOMEM`, and the old block stays. Size 0 gives a unique block of the smallest class.
+///
+/// # Safety
+/// `block` is null or came from this heap; after success nobody uses the old address.
+#[must_use]
+pub unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
+    if block.is_null() {
+        return malloc(size);
+    }
+    if size > isize::MAX as usize || !start() {
+        return out_of_memory();
+    }
+    let address = block.expose_provenance();
+    let in_place = if is_debug() { None } else { resize_in_place(address, size) };
+    if let Some(resized) = in_place {
+        return with_exposed_provenance_mut(resized);
+    }
+    let old = slow::usable(address);
+    let new = malloc(size);
+    if !new.is_null() {
+        // SAFETY: both blocks have at least that many bytes, and they are different blocks.
+        unsafe { copy_nonoverlapping(block, new, old.min(size)) };
+        // SAFETY: the caller gave the old block up.
+        unsafe { free(block) };
+    }
+    new
+}
+
+/// The block's address after a resize without a copy, `None` when a copy is needed.
+fn resize_in_place(address: usize, size: usize) -> Option<usize> {
+    match slow::look_up(address) {
+        Some(Block::Small { class }) => {
+            let usable = crate::classes::SIZES[class] as usize;
+            // Shrinking to less than half is worth a copy: the memory can serve others.
+            (size <= usable && size > usable / 2 || size <= 16 && class == 0).then_some(address)
+        }
+        Some(Block::Large(granule)) => large::resize_in_place(granule, size).then_some(address),
+        Some(Block::Huge { .. }) if size > large_limit() => {
+            let moved = huge::resize(address, size);
+            (moved != 0).then_some(moved)
+        }
+        Some(Block::Huge { .. }) => None,
+        None => slow::foreign(address, "realloc"),
+    }
+}
+
+/// Mappings stay mappings above this size.
+fn large_limit() -> usize {
+    sheaves_slab::window::CHUNK_BYTES / 2
+}
+
+/// Bytes that the user of a block may use: at least what was asked for. 0 for null.
+///
+/// # Safety
+/// `block` is null or came from this heap and was not freed.
+#[must_use]
+pub unsafe fn usable_size(block: *const u8) -> usize {
+    if block.is_null() || !start() { 0 } else { slow::usable(block.expose_provenance()) }
+}
+
+/// Gives free memory back to the system; true when there was any. See
+/// [`sheaves_slab::trim`].
+pub fn trim() -> bool {
+    start() && sheaves_slab::trim() > 0
+}
+
+#[cold]
+fn out_of_memory() -> *mut u8 {
+    errno::set(errno::ENOMEM);
+    null_mut()
+}

@@ -1,0 +1,98 @@
+//! Red zones: what surrounds every block while `SHEAVES_DEBUG` is set.
+//!
+//! ```text
+//!   | pad of `front` bytes, ending in {size, front} | user's bytes | red zone to the end |
+//!   ^ real start                                     ^ what the user has
+//! ```
+//!
+//! The pad is as long as the alignment (16 at the least), its last 16 bytes hold the user's size
+//! and the pad's length, each mixed with a word that an overwrite will not hit by chance. The red
+//! zone, at least 16 bytes, holds a fixed byte. Both are checked when the block is freed, resized
+//! or asked for its size. The caches beneath check for double frees and for writes after free.
+
+use core::ptr::with_exposed_provenance_mut;
+
+use sheaves_sys::report;
+
+use crate::slow;
+
+const PAD_BYTES: usize = 16;
+const ZONE_BYTES: usize = 16;
+/// The byte of the kernel's `SLUB_RED_ACTIVE`.
+const ZONE: u8 = 0xcc;
+const MIX: usize = 0x5bd1_e995_9e37_79b9;
+
+/// A block with pad and red zone; 0 when there is no memory.
+pub(crate) fn alloc(size: usize, align: usize) -> usize {
+    let front = align.max(PAD_BYTES);
+    let Some(total) = front.checked_add(size).and_then(|bytes| bytes.checked_add(ZONE_BYTES))
+    else {
+        return 0;
+    };
+    let start = slow::alloc_plain(total, align.max(PAD_BYTES));
+    if start == 0 {
+        return 0;
+    }
+    let user = start + front;
+    write(user - 16, size ^ MIX ^ user);
+    write(user - 8, front ^ MIX ^ user);
+    let zone = zone_of(user, size, start);
+    zone.fill(ZONE);
+    user
+}
+
+/// Checks what surrounds a block and returns its real start; ends the process on damage.
+pub(crate) fn check(user: usize) -> usize {
+    let (size, front) = measures(user);
+    let start = user - front;
+    let zone = zone_of(user, size, start);
+    if let Some(place) = zone.iter().position(|byte| *byte != ZONE) {
+        report::die(format_args!(
+            "block {user:#x} of {size} bytes was written to {place} bytes past its end"
+        ));
+    }
+    start
+}
+
+/// The size that the user asked for.
+pub(crate) fn usable(user: usize) -> usize {
+    check(user);
+    measures(user).0
+}
+
+fn measures(user: usize) -> (usize, usize) {
+    // The pad is looked at only where some block can be: never follow a wild address.
+    if !slow::is_in_use(user) || !slow::is_in_use(user - PAD_BYTES) {
+        slow::foreign(user, "free");
+    }
+    let (size, front) = (read(user - 16) ^ MIX ^ user, read(user - 8) ^ MIX ^ user);
+    let is_sane = front.is_power_of_two() && front >= PAD_BYTES && size <= isize::MAX as usize;
+    if !is_sane {
+        report::die(format_args!(
+            "block {user:#x} was freed before, is not the start of a block, or was written to \
+             before its start"
+        ));
+    }
+    (size, front)
+}
+
+/// From the end of the user's bytes to the end of the block, at most a page.
+fn zone_of<'a>(user: usize, size: usize, start: usize) -> &'a mut [u8] {
+    let end = start + slow::usable_plain(start);
+    let zone = user + size;
+    let count = (end - zone).min(4096);
+    // SAFETY: inside a block that the caller owns; no other reference to these bytes.
+    unsafe { core::slice::from_raw_parts_mut(with_exposed_provenance_mut(zone), count) }
+}
+
+fn write(address: usize, value: usize) {
+    let place = with_exposed_provenance_mut::<usize>(address);
+    // SAFETY: inside the pad of a block that the caller owns.
+    unsafe { place.write_unaligned(value) };
+}
+
+fn read(address: usize) -> usize {
+    let place = with_exposed_provenance_mut::<usize>(address);
+    // SAFETY: inside memory of this heap, see the caller.
+    unsafe { place.read_unaligned() }
+}

@@ -1,0 +1,201 @@
+//! Statistics of the heap, printed without allocating.
+//!
+//! The text form, one line per cache that was ever used:
+//!
+//! ```text
+//! cache               size    out  slots  depot  slabs-free  slabs  KiB  refills  flushes
+//! ```
+//!
+//! `out` objects have users; `slots`, `depot` and `slabs-free` count the free ones by where they
+//! rest; `refills` and `flushes` are trips to the slabs. The JSON form has the same figures under
+//! stable keys: `{"schema":1,"pid","engine","slot","slots","totals":{...},"caches":[{...}]}`.
+
+use core::fmt::{self, Write};
+
+use sheaves_percpu::engine::{self, Mode, SlotKind};
+use sheaves_slab::chunk::{self, Footprint};
+use sheaves_slab::stats::{self, CacheStats};
+use sheaves_sys::report::Line;
+
+use crate::huge;
+
+/// Version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Sums over the whole heap, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Objects and blocks with users, by the size they occupy.
+    pub used_bytes: usize,
+    /// Free objects in slots, depots and slabs.
+    pub cached_bytes: usize,
+    /// Free runs that still have memory.
+    pub dirty_bytes: usize,
+    /// Address space of the heap.
+    pub heap_bytes: usize,
+    /// Mappings of their own.
+    pub huge_bytes: usize,
+    /// How many of those.
+    pub huge_blocks: usize,
+}
+
+/// Computes the sums; reads every cache under its lock.
+#[must_use]
+pub fn totals() -> Totals {
+    let Footprint { mapped_bytes, used_bytes, dirty_bytes } = chunk::footprint();
+    let (huge_blocks, huge_bytes) = huge::totals();
+    let (mut out_bytes, mut slab_bytes) = (0, 0);
+    for stats in stats::existing().map(stats::stats) {
+        out_bytes += stats.objects_out * stats.stride_bytes;
+        slab_bytes += stats.slab_bytes;
+    }
+    let runs_bytes = used_bytes.saturating_sub(slab_bytes);
+    Totals {
+        used_bytes: out_bytes + runs_bytes + huge_bytes,
+        cached_bytes: slab_bytes.saturating_sub(out_bytes),
+        dirty_bytes,
+        heap_bytes: mapped_bytes,
+        huge_bytes,
+        huge_blocks,
+    }
+}
+
+/// Name of the engine and of what numbers the slots, for reports.
+#[must_use]
+pub fn engine_names() -> (&'static str, &'static str) {
+    let facts = engine::facts();
+    let engine = match facts.mode {
+        Mode::NotStarted => "none",
+        Mode::Rseq => "rseq",
+        Mode::Portable => "portable",
+    };
+    let slot = match facts.slot_kind {
+        SlotKind::ConcurrencyId => "cid",
+        SlotKind::Processor => "cpu",
+        SlotKind::Virtual => "virtual",
+    };
+    (engine, slot)
+}
+
+/// Prints to a file descriptor. A failing descriptor loses the text, nothing else.
+pub fn print(fd: i32, format: Format) {
+    let mut out = Output { fd, line: Line::new() };
+    let _ = match format {
+        Format::Text => print_text(&mut out),
+        Format::Json => print_json(&mut out),
+    };
+    out.line.flush_to(fd);
+}
+
+/// Buffers pieces and writes them out when the next may not fit.
+struct Output {
+    fd: i32,
+    line: Line,
+}
+
+impl Write for Output {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for piece in text.as_bytes().chunks(64) {
+            if self.line.as_bytes().len() + piece.len() > 448 {
+                self.line.flush_to(self.fd);
+            }
+            let piece = core::str::from_utf8(piece).unwrap_or("?");
+            self.line.write_str(piece)?;
+        }
+        Ok(())
+    }
+}
+
+/// Caches that have had a slab, with their statistics.
+fn used_caches() -> impl Iterator<Item = (&'static str, CacheStats)> {
+    stats::existing()
+        .map(|id| (stats::name(id), stats::stats(id)))
+        .filter(|(_, stats)| stats.slabs_made > 0)
+}
+
+fn print_text(out: &mut Output) -> fmt::Result {
+    let (engine, slot) = engine_names();
+    let pid = sheaves_sys::process::id();
+    let slots = engine::facts().slots;
+    writeln!(out, "sheaves statistics: pid {pid}, engine {engine}, {slots} slots by {slot}")?;
+    writeln!(
+        out,
+        "{:<16} {:>7} {:>9} {:>7} {:>7} {:>9} {:>6} {:>9} {:>8} {:>8}",
+        "cache",
+        "size",
+        "out",
+        "slots",
+        "depot",
+        "slabs-free",
+        "slabs",
+        "KiB",
+        "refills",
+        "flushes"
+    )?;
+    for (name, s) in used_caches() {
+        writeln!(
+            out,
+            "{name:<16} {:>7} {:>9} {:>7} {:>7} {:>9} {:>6} {:>9} {:>8} {:>8}",
+            s.object_bytes,
+            s.objects_out,
+            s.objects_in_slots,
+            s.objects_in_depot,
+            s.objects_in_slabs,
+            s.slabs,
+            s.slab_bytes / 1024,
+            s.refills,
+            s.flushes
+        )?;
+    }
+    let t = totals();
+    writeln!(
+        out,
+        "total: {} KiB used, {} KiB cached, {} KiB free runs, {} KiB heap, {} huge blocks of {} KiB",
+        t.used_bytes / 1024,
+        t.cached_bytes / 1024,
+        t.dirty_bytes / 1024,
+        t.heap_bytes / 1024,
+        t.huge_blocks,
+        t.huge_bytes / 1024
+    )
+}
+
+fn print_json(out: &mut Output) -> fmt::Result {
+    let (engine, slot) = engine_names();
+    let (pid, slots) = (sheaves_sys::process::id(), engine::facts().slots);
+    write!(out, "{{\"schema\":{SCHEMA},\"pid\":{pid},\"engine\":\"{engine}\",")?;
+    write!(out, "\"slot\":\"{slot}\",\"slots\":{slots},")?;
+    let t = totals();
+    write!(out, "\"totals\":{{\"used_bytes\":{},", t.used_bytes)?;
+    write!(out, "\"cached_bytes\":{},\"dirty_bytes\":{},", t.cached_bytes, t.dirty_bytes)?;
+    write!(out, "\"heap_bytes\":{},\"huge_bytes\":{},", t.heap_bytes, t.huge_bytes)?;
+    write!(out, "\"huge_blocks\":{}}},\"caches\":[", t.huge_blocks)?;
+    for (index, (name, s)) in used_caches().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        // Names of caches are given by programs: quotes and control characters are left out.
+        write!(out, "{comma}{{\"name\":\"")?;
+        for plain in name.chars().filter(|c| !c.is_control() && *c != '"' && *c != '\\') {
+            write!(out, "{plain}")?;
+        }
+        write!(out, "\",\"object_bytes\":{},\"stride_bytes\":{},", s.object_bytes, s.stride_bytes)?;
+        write!(out, "\"objects_out\":{},", s.objects_out)?;
+        write!(out, "\"objects_in_slots\":{},", s.objects_in_slots)?;
+        write!(out, "\"objects_in_depot\":{},", s.objects_in_depot)?;
+        write!(out, "\"objects_in_slabs\":{},", s.objects_in_slabs)?;
+        write!(out, "\"slabs\":{},\"slab_bytes\":{},", s.slabs, s.slab_bytes)?;
+        write!(out, "\"slabs_made\":{},", s.slabs_made)?;
+        write!(out, "\"slabs_released\":{},", s.slabs_released)?;
+        write!(out, "\"refills\":{},\"flushes\":{},", s.refills, s.flushes)?;
+        write!(out, "\"depot_hits\":{}}}", s.depot_hits)?;
+    }
+    writeln!(out, "]}}")
+}

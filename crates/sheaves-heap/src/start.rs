@@ -1,0 +1,65 @@
+//! Making the caches of the size classes, once.
+
+use core::fmt::Write;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use sheaves_slab::registry;
+use sheaves_sys::{env, fork, lock::Lock, report::Line};
+
+use crate::classes::{CLASSES, SIZES};
+
+/// Set when all classes exist.
+static STARTED: AtomicBool = AtomicBool::new(false);
+/// Set with it when `SHEAVES_DEBUG` asks for checks; see [`crate::redzone`].
+static DEBUG: AtomicBool = AtomicBool::new(false);
+/// Guards the making; counts the classes that exist.
+static MAKING: Lock<usize> = Lock::new(0);
+
+/// Makes sure that the size classes exist. False when there is no memory; may be tried again.
+pub(crate) fn start() -> bool {
+    // Acquire pairs with the Release below: the caches are there.
+    STARTED.load(Ordering::Acquire) || start_slow()
+}
+
+#[cold]
+fn start_slow() -> bool {
+    let mut made = MAKING.lock();
+    while *made < CLASSES {
+        let size = SIZES[*made] as usize;
+        let mut name = Line::new();
+        let _ = write!(name, "malloc-{size}");
+        let name = core::str::from_utf8(name.as_bytes()).unwrap_or("malloc");
+        if registry::create_class(*made, name, size).is_err() {
+            return false;
+        }
+        *made += 1;
+    }
+    // Relaxed: published by the Release below.
+    DEBUG.store(env::flag("SHEAVES_DEBUG"), Ordering::Relaxed);
+    fork::announce(fork::Layer::Heap, &HANDLERS);
+    // Release pairs with the Acquire in `start`.
+    STARTED.store(true, Ordering::Release);
+    true
+}
+
+/// True when every block has a red zone and every free is checked.
+#[inline]
+pub(crate) fn is_debug() -> bool {
+    // Relaxed: callers have been through `start`.
+    DEBUG.load(Ordering::Relaxed)
+}
+
+static HANDLERS: fork::Handlers =
+    fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_all };
+
+fn lock_all() {
+    MAKING.acquire();
+    crate::huge::lock_for_fork();
+}
+
+fn unlock_all() {
+    // SAFETY: taken in `lock_all` by the thread that forked.
+    unsafe { crate::huge::unlock_after_fork() };
+    // SAFETY: as above.
+    unsafe { MAKING.release() };
+}
