@@ -1,2 +1,39 @@
-//! Cli.
-fn main() {}
+//! The command `sheaves`: runs programs on Sheaves, examines the machine, runs the benchmarks.
+//!
+//! Start reading at [`command_line`], which defines every option; each subcommand is one module.
+//! Nothing here needs unsafe code: what the system has to say comes from `/proc`, from ELF files
+//! and from the greeting that the preload object sends (module [`hello`]).
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod command_line;
+mod doctor;
+mod elf;
+mod hello;
+mod pages;
+mod preload;
+mod refusal;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use command_line::{Arguments, Subcommand};
+use sheaves_bench::cli as bench;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match arguments.subcommand {
+        // The first thing a newcomer types is `cargo run --release`; it shows what this is for.
+        None => bench::run(&bench::Args { quick: true, ..bench::Args::default() }),
+        Some(Subcommand::Bench(options)) => bench::run(&options),
+        Some(Subcommand::Run(options)) => run::run(&options).unwrap_or_else(|refusal| {
+            eprintln!("sheaves: {}", refusal.line);
+            ExitCode::from(refusal.status)
+        }),
+        Some(Subcommand::Doctor(options)) => doctor::doctor(&options),
+        Some(Subcommand::Completions { shell }) => pages::completions(shell),
+        Some(Subcommand::Man) => pages::man(),
+    }
+}

@@ -1,0 +1,38 @@
+//! `sheaves doctor`: what this machine offers to Sheaves, which engine is used, and what to do.
+//!
+//! Facts come from three places, one module each: the kernel and the C library ([`platform`]),
+//! memory and its limits ([`memory`]), and a real program under the preload object
+//! ([`in_effect`]). The last is the judge: the others only explain it.
+
+mod in_effect;
+mod memory;
+mod platform;
+mod report;
+
+use std::process::ExitCode;
+
+use crate::command_line::DoctorOptions;
+use report::{Check, Report};
+
+/// Examines everything and prints the report; fails when a check failed.
+pub(crate) fn doctor(options: &DoctorOptions) -> ExitCode {
+    let kernel = platform::kernel_rseq();
+    let mut checks = platform::checks(&kernel);
+    checks.extend(memory::checks());
+    checks.extend(in_effect::checks(options.preload.as_deref(), &kernel));
+    if let Some(program) = &options.program {
+        checks.push(in_effect::program(program, options.preload.as_deref()));
+    }
+    let report = Report::new(checks);
+    let printed = if options.json { report.print_json() } else { report.print_table() };
+    match printed {
+        Ok(()) => {}
+        // The reader of a pipe may have seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        Err(error) => {
+            eprintln!("sheaves: cannot write: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    if report.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

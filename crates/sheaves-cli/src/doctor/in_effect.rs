@@ -1,0 +1,105 @@
+//! Runs a real program under the preload object and asks it which engine it got.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::Check;
+use super::platform::KernelRseq;
+use crate::hello::{HELLO_VARIABLE, Hello, Outcome, Pipe};
+use crate::preload::{LIST_VARIABLE, Preload};
+use crate::run::{inspect, resolve};
+
+/// How long `true` may take to greet.
+const GREETING_SECONDS: u32 = 10;
+
+/// The findings about the preload object and the engine that it chooses.
+pub(crate) fn checks(option: Option<&Path>, kernel: &KernelRseq) -> Vec<Check> {
+    let preload = match Preload::find(option) {
+        Ok(preload) => preload,
+        Err(problem) => {
+            return vec![Check::fail("preload", problem, "`sheaves run` cannot work without it")];
+        }
+    };
+    let object = preload.path.display();
+    match greeting(&preload) {
+        Ok(hello) => {
+            let found = format!("{object} (version {}) loads", hello.version);
+            let own = env!("CARGO_PKG_VERSION");
+            let version = if hello.version == own {
+                Check::ok("preload", found)
+            } else {
+                let advice = format!("this command is version {own}; install both from one build");
+                Check::warn("preload", found, advice)
+            };
+            vec![version, engine(&hello, kernel)]
+        }
+        Err(problem) => vec![Check::fail(
+            "preload",
+            format!("{object}: {problem}"),
+            "see what the dynamic linker says: LD_DEBUG=libs LD_PRELOAD=... true",
+        )],
+    }
+}
+
+/// Starts `true` with the object and listens.
+fn greeting(preload: &Preload) -> Result<Hello, String> {
+    let mut command = Command::new("true");
+    command.env(LIST_VARIABLE, preload.list(env::var_os(LIST_VARIABLE).as_deref()));
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let pipe = Pipe::open().map_err(|error| error.to_string())?;
+    command.env(HELLO_VARIABLE, pipe.number());
+    let mut child = command.spawn().map_err(|error| format!("cannot start `true`: {error}"))?;
+    let outcome = pipe.listen().wait(GREETING_SECONDS);
+    let _ = child.kill();
+    let status = child.wait().map_err(|error| error.to_string())?;
+    match outcome {
+        Outcome::Greeted(hello) => Ok(hello),
+        Outcome::Closed => Err(format!("does not take effect in `true` ({status})")),
+        Outcome::Silent => Err(format!("`true` hangs with it for {GREETING_SECONDS} s")),
+    }
+}
+
+/// Which engine and why.
+fn engine(hello: &Hello, kernel: &KernelRseq) -> Check {
+    let found = format!("{}, slots by {}", hello.engine, hello.slot);
+    let asked = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    match (hello.engine.as_str(), hello.slot.as_str()) {
+        ("rseq", "cid") => Check::ok("engine", found),
+        ("rseq", _) if kernel.has_mm_cid() && asked("SHEAVES_SLOT") => {
+            Check::ok("engine", format!("{found} (SHEAVES_SLOT asks for it)"))
+        }
+        ("rseq", _) => Check::ok("engine", format!("{found} (the kernel has no mm_cid)")),
+        (_, _) if asked("SHEAVES_ENGINE") => {
+            Check::warn("engine", found, "SHEAVES_ENGINE asks for it; unset it for the fast engine")
+        }
+        _ => Check::warn(
+            "engine",
+            found,
+            "rseq is refused (seccomp, emulation, an old kernel): correct, but slower",
+        ),
+    }
+}
+
+/// Whether a given program can run on Sheaves.
+pub(crate) fn program(name: &OsStr, option: Option<&Path>) -> Check {
+    let examined = Preload::find(option).and_then(|preload| {
+        let path = resolve::resolve(name).map_err(|refusal| refusal.line)?;
+        inspect::inspect(&path, preload.target).map_err(|refusal| refusal.line)
+    });
+    match examined {
+        Ok(image) => {
+            let path = image.path.display().to_string();
+            match image.own_allocator {
+                None => Check::ok("program", format!("{path} can run on Sheaves")),
+                Some(owner) => Check::warn(
+                    "program",
+                    format!("{path} has {owner} linked into it"),
+                    "mixing two allocators may crash it; build it with the system malloc",
+                ),
+            }
+        }
+        Err(line) => Check::fail("program", line, "`sheaves run` refuses it"),
+    }
+}

@@ -1,0 +1,141 @@
+//! The findings of the doctor, as a table for people and as one JSON object for programs.
+
+use std::io::{self, Write as _};
+
+use serde::Serialize;
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(crate) enum Status {
+    /// As it should be.
+    Ok,
+    /// Sheaves works, but slower or with a limit that may be met.
+    Warn,
+    /// Sheaves does not work.
+    Fail,
+}
+
+/// One finding.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub(crate) struct Check {
+    /// What was looked at; stable, for programs.
+    pub(crate) name: &'static str,
+    /// How it is.
+    pub(crate) status: Status,
+    /// What was found.
+    pub(crate) found: String,
+    /// What to do about it; empty where nothing is to be done.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) advice: String,
+}
+
+impl Check {
+    /// Nothing to be done.
+    pub(crate) fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, status: Status::Ok, found: found.into(), advice: String::new() }
+    }
+
+    /// Works, but could be better.
+    pub(crate) fn warn(
+        name: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self { name, status: Status::Warn, found: found.into(), advice: advice.into() }
+    }
+
+    /// Does not work.
+    pub(crate) fn fail(
+        name: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self { name, status: Status::Fail, found: found.into(), advice: advice.into() }
+    }
+}
+
+/// All findings and the worst of them.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    schema: &'static str,
+    status: Status,
+    checks: Vec<Check>,
+}
+
+impl Report {
+    /// Sums the findings up.
+    pub(crate) fn new(checks: Vec<Check>) -> Self {
+        let status = checks.iter().map(|check| check.status).max().unwrap_or(Status::Ok);
+        Self { schema: "sheaves-doctor/1", status, checks }
+    }
+
+    /// Whether Sheaves does not work here.
+    pub(crate) fn failed(&self) -> bool {
+        self.status == Status::Fail
+    }
+
+    /// One line per finding, advice below it.
+    pub(crate) fn print_table(&self) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(self.table().as_bytes())?;
+        out.flush()
+    }
+
+    fn table(&self) -> String {
+        use core::fmt::Write as _;
+        let width = self.checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+        let mut table = String::new();
+        for Check { name, status, found, advice } in &self.checks {
+            let status = match status {
+                Status::Ok => "OK",
+                Status::Warn => "WARN",
+                Status::Fail => "FAIL",
+            };
+            // Writing to a string cannot fail.
+            let _ = writeln!(table, "{status:<5} {name:<width$}  {found}");
+            if !advice.is_empty() {
+                let _ = writeln!(table, "{:<5} {:<width$}  -> {advice}", "", "");
+            }
+        }
+        table
+    }
+
+    /// One object: `{schema, status, checks: [{name, status, found, advice}]}`.
+    pub(crate) fn print_json(&self) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        serde_json::to_writer_pretty(&mut out, self)?;
+        writeln!(out)?;
+        out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        Report::new(vec![
+            Check::ok("kernel", "Linux 6.18"),
+            Check::warn("mm_cid", "not offered", "use Linux 6.3 or newer"),
+        ])
+    }
+
+    #[test]
+    fn table_puts_advice_below_the_finding() {
+        insta::assert_snapshot!(report().table(), @r"
+        OK    kernel  Linux 6.18
+        WARN  mm_cid  not offered
+                      -> use Linux 6.3 or newer
+        ");
+    }
+
+    #[test]
+    fn worst_finding_decides() {
+        assert!(!report().failed());
+        let mut checks = report().checks;
+        checks.push(Check::fail("preload", "not found", "build it"));
+        assert!(Report::new(checks).failed());
+        assert!(!Report::new(Vec::new()).failed());
+    }
+}

@@ -1,0 +1,114 @@
+//! Where the preload object is, and the environment that makes the dynamic linker take it.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::elf::{Facts, Target};
+
+/// The name that the object is built and installed under.
+const FILE_NAME: &str = "libsheaves_preload.so";
+/// Names the object where it is not installed with the command.
+const PATH_VARIABLE: &str = "SHEAVES_PRELOAD";
+/// The dynamic linker's list of objects.
+pub(crate) const LIST_VARIABLE: &str = "LD_PRELOAD";
+
+/// A preload object that exists and can be named in `LD_PRELOAD`.
+#[derive(Debug)]
+pub(crate) struct Preload {
+    /// Absolute: the program may change its directory before it starts others.
+    pub(crate) path: PathBuf,
+    /// The machine it is for; programs must be of the same kind.
+    pub(crate) target: Target,
+    /// Whether it defines `malloc` at all.
+    pub(crate) takes_over: bool,
+}
+
+impl Preload {
+    /// Finds the object: the option, then the variable, then beside or near the command.
+    pub(crate) fn find(option: Option<&Path>) -> Result<Self, String> {
+        if let Some(path) = option {
+            return Self::open(path);
+        }
+        if let Some(path) = env::var_os(PATH_VARIABLE).filter(|value| !value.is_empty()) {
+            return Self::open(Path::new(&path))
+                .map_err(|line| format!("{line} (named by {PATH_VARIABLE})"));
+        }
+        let command = env::current_exe()
+            .and_then(|path| path.canonicalize())
+            .map_err(|error| format!("cannot tell where this command is: {error}"))?;
+        let directory = command.parent().unwrap_or(Path::new("/"));
+        for near in ["", "../lib", "../lib/sheaves"] {
+            let candidate = directory.join(near).join(FILE_NAME);
+            if candidate.is_file() {
+                return Self::open(&candidate);
+            }
+        }
+        Err(format!(
+            "cannot find {FILE_NAME} in {0}, {0}/../lib or {0}/../lib/sheaves; build it or name \
+             it with --preload or {PATH_VARIABLE}",
+            directory.display()
+        ))
+    }
+
+    fn open(path: &Path) -> Result<Self, String> {
+        let named = |problem: &str| format!("preload object {}: {problem}", path.display());
+        let path = path.canonicalize().map_err(|error| named(&error.to_string()))?;
+        let mut start = [0; 64];
+        let target = File::open(&path)
+            .and_then(|mut file| file.read(&mut start))
+            .map_err(|error| named(&error.to_string()))
+            .map(|count| Target::of_start(&start[..count]))?
+            .ok_or_else(|| named("not an ELF file"))?;
+        let facts = Facts::read(&path).map_err(|problem| named(&problem))?;
+        // The dynamic linker splits its list at both, and knows no way to quote them.
+        if path.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)) {
+            return Err(named("LD_PRELOAD cannot hold a path with a blank or a colon"));
+        }
+        Ok(Self { path, target, takes_over: facts.defines_malloc })
+    }
+
+    /// The new value of `LD_PRELOAD`: Sheaves first, so that its malloc wins, then whatever was
+    /// there, so that other preloaded objects keep working.
+    pub(crate) fn list(&self, existing: Option<&OsStr>) -> OsString {
+        let mut list = self.path.clone().into_os_string();
+        if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
+            list.push(":");
+            list.push(existing);
+        }
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object() -> Preload {
+        let this = env::current_exe().expect("a path");
+        Preload::find(Some(&this)).expect("any ELF file will do")
+    }
+
+    #[test]
+    fn existing_list_is_kept_behind_ours() {
+        let object = object();
+        let path = object.path.display().to_string();
+        assert_eq!(object.list(None), OsString::from(&path));
+        assert_eq!(object.list(Some(OsStr::new(""))), OsString::from(&path));
+        assert_eq!(
+            object.list(Some(OsStr::new("libother.so libthird.so"))),
+            OsString::from(format!("{path}:libother.so libthird.so"))
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_preloaded_is_named() {
+        let absent = Preload::find(Some(Path::new("/nonexistent/x.so"))).expect_err("absent");
+        assert!(absent.starts_with("preload object /nonexistent/x.so: No such file"), "{absent}");
+        let text = Preload::find(Some(Path::new("/proc/self/status"))).expect_err("text");
+        assert!(text.ends_with("not an ELF file"), "{text}");
+    }
+}

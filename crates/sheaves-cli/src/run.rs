@@ -1,0 +1,57 @@
+//! `sheaves run`: starts a program on Sheaves and behaves towards its caller as the program would.
+//!
+//! The order is: find the preload object, find the program as a shell would, look whether it can
+//! take a preloaded object at all, then start it and listen for the greeting. Everything that can
+//! be refused is refused before the program starts.
+
+mod child;
+pub(crate) mod inspect;
+mod launch;
+pub(crate) mod resolve;
+mod signals;
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::command_line::{RunOptions, StatsFormat};
+use crate::preload::Preload;
+use crate::refusal::Refusal;
+
+/// Runs the program to its end and returns its exit status.
+pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Refusal> {
+    let preload = Preload::find(options.preload.as_deref()).map_err(Refusal::own_failure)?;
+    let (program, arguments) =
+        options.program.split_first().ok_or_else(|| Refusal::not_found("no program was given"))?;
+    let path = resolve::resolve(program)?;
+    let image = inspect::inspect(&path, preload.target)?;
+    if let Some(owner) = image.own_allocator {
+        eprintln!(
+            "sheaves: warning: {} has {owner} linked into it; what it allocates there does not \
+             come from Sheaves, and mixing the two may crash it",
+            image.path.display()
+        );
+    }
+    let stats_file = options.stats_file.as_deref().map(writable).transpose()?;
+    let launch = launch::Launch {
+        preload: &preload,
+        name: program,
+        path: &path,
+        through_shell: image.through_shell,
+        arguments,
+        stats: options.stats.or(stats_file.as_ref().map(|_| StatsFormat::Text)),
+        stats_file: stats_file.as_deref(),
+        verbose: options.verbose,
+    };
+    launch.run()
+}
+
+/// Makes sure that the statistics can be written when it is too late to complain, and empties the
+/// file. The path becomes absolute because the program may change its directory.
+fn writable(path: &Path) -> Result<PathBuf, Refusal> {
+    let refuse = |error: std::io::Error| {
+        Refusal::own_failure(format!("cannot write statistics to {}: {error}", path.display()))
+    };
+    OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(refuse)?;
+    std::path::absolute(path).map_err(refuse)
+}

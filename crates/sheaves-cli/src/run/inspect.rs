@@ -1,0 +1,182 @@
+//! Whether a program can take a preloaded object at all.
+//!
+//! The dynamic linker ignores `LD_PRELOAD` without a word where it does not apply. Each of these
+//! cases is refused here, before the start, with a line that says why.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::getxattr;
+use rustix::process::{getgid, getuid};
+
+use crate::elf::{Facts, MAGIC, Target};
+use crate::refusal::Refusal;
+
+/// The kernel reads this much of a file to decide how to execute it.
+const START_BYTES: usize = 256;
+/// The kernel follows a chain of scripts no further.
+const SCRIPT_DEPTH_MAX: usize = 5;
+
+/// The file that will really be executed.
+#[derive(Debug)]
+pub(crate) struct Image {
+    /// The program itself, or the interpreter at the end of a chain of scripts.
+    pub(crate) path: PathBuf,
+    /// A script without `#!`: shells run it by `/bin/sh`, the kernel not at all.
+    pub(crate) through_shell: bool,
+    /// The allocator that is linked into the program.
+    pub(crate) own_allocator: Option<&'static str>,
+}
+
+/// Follows scripts to their interpreter and refuses what cannot run on Sheaves.
+pub(crate) fn inspect(program: &Path, ours: Target) -> Result<Image, Refusal> {
+    let mut path = program.to_owned();
+    let mut through_shell = false;
+    for _ in 0..=SCRIPT_DEPTH_MAX {
+        let start = match read_start(&path) {
+            Ok(start) => start,
+            // It may be executable all the same; then the greeting tells whether it worked.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                refuse_privileged(&path)?;
+                return Ok(Image { path, through_shell, own_allocator: None });
+            }
+            Err(error) => return Err(interpreter_refusal(program, &path, &error)),
+        };
+        if start.starts_with(MAGIC) {
+            refuse_privileged(&path)?;
+            let own_allocator = inspect_elf(&path, &start, ours)?;
+            return Ok(Image { path, through_shell, own_allocator });
+        }
+        path = match interpreter(&start) {
+            Some(interpreter) => interpreter,
+            None if first_line(&start).contains(&0) => {
+                let line = format!("{}: not a program this machine can run", path.display());
+                return Err(Refusal::not_executable(line));
+            }
+            None if path == program => {
+                through_shell = true;
+                PathBuf::from("/bin/sh")
+            }
+            None => {
+                let line = format!("{}: interpreter is not a program", path.display());
+                return Err(Refusal::not_executable(line));
+            }
+        };
+    }
+    let line = format!("{}: too many levels of script interpreters", program.display());
+    Err(Refusal::not_executable(line))
+}
+
+/// The refusal of a 64-bit program that is linked in a way that leaves no room for the object.
+fn inspect_elf(path: &Path, start: &[u8], ours: Target) -> Result<Option<&'static str>, Refusal> {
+    let name = path.display();
+    match Target::of_start(start) {
+        Some(theirs) if theirs == ours => {}
+        theirs => {
+            let theirs = theirs.map_or("broken".to_owned(), |theirs| theirs.to_string());
+            return Err(Refusal::not_executable(format!(
+                "{name} is a {theirs} program; the preload object is {ours}"
+            )));
+        }
+    }
+    let facts = Facts::read(path).map_err(|problem| {
+        Refusal::not_executable(format!("{name}: damaged ELF file: {problem}"))
+    })?;
+    let Some(interpreter) = facts.interpreter.filter(|_| facts.dynamic) else {
+        return Err(Refusal::not_executable(format!(
+            "{name} is statically linked; only dynamically linked programs can run on Sheaves"
+        )));
+    };
+    if Path::new(&interpreter)
+        .file_name()
+        .is_some_and(|file| file.as_bytes().starts_with(b"ld-musl"))
+    {
+        return Err(Refusal::not_executable(format!(
+            "{name} is linked to musl; the preload object needs glibc"
+        )));
+    }
+    Ok(facts.own_allocator)
+}
+
+/// Refuses what the kernel would start in secure-execution mode, where the dynamic linker ignores
+/// `LD_PRELOAD`: a change of user or group, or capabilities from the file.
+fn refuse_privileged(path: &Path) -> Result<(), Refusal> {
+    let metadata = path
+        .metadata()
+        .map_err(|error| Refusal::not_executable(format!("{}: {error}", path.display())))?;
+    let (mode, uid, gid) = (metadata.mode(), getuid(), getgid());
+    // Without permission to execute for the group, the bit means mandatory locking.
+    let setgid = mode & 0o2010 == 0o2010 && metadata.gid() != gid.as_raw();
+    let reason = if mode & 0o4000 != 0 && metadata.uid() != uid.as_raw() {
+        "setuid"
+    } else if setgid {
+        "setgid"
+    } else if !uid.is_root() && has_capabilities(path) {
+        "given capabilities by its file"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::not_executable(format!(
+        "{} is {reason}; such programs ignore preloaded objects (run it as its own user)",
+        path.display()
+    )))
+}
+
+fn has_capabilities(path: &Path) -> bool {
+    let mut value = [0_u8; 64];
+    getxattr(path, "security.capability", &mut value[..]).is_ok()
+}
+
+fn read_start(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut start = Vec::with_capacity(START_BYTES);
+    File::open(path)?.take(START_BYTES as u64).read_to_end(&mut start)?;
+    Ok(start)
+}
+
+fn first_line(start: &[u8]) -> &[u8] {
+    start.split(|byte| *byte == b'\n').next().unwrap_or_default()
+}
+
+/// The interpreter in a `#!` line.
+fn interpreter(start: &[u8]) -> Option<PathBuf> {
+    let line = first_line(start).strip_prefix(b"#!")?.trim_ascii_start();
+    let word = line.split(|byte| matches!(byte, b' ' | b'\t' | b'\r' | 0)).next()?;
+    (!word.is_empty()).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(word)))
+}
+
+/// A script whose interpreter is missing is "not found" to every shell.
+fn interpreter_refusal(program: &Path, path: &Path, error: &std::io::Error) -> Refusal {
+    let line = format!("{}: interpreter {}: {error}", program.display(), path.display());
+    if error.kind() == ErrorKind::NotFound {
+        Refusal::not_found(line)
+    } else {
+        Refusal::not_executable(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interpreter_is_the_first_word() {
+        let path = |text: &str| interpreter(text.as_bytes());
+        assert_eq!(path("#! /usr/bin/env  python3\nx"), Some(PathBuf::from("/usr/bin/env")));
+        assert_eq!(path("#!/bin/sh"), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(path("#!\n/bin/sh"), None);
+        assert_eq!(path("echo"), None);
+    }
+
+    #[test]
+    fn endless_chain_of_scripts_ends() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let script = directory.path().join("loop");
+        std::fs::write(&script, format!("#!{}\n", script.display())).expect("written");
+        let ours = Target::of_start(&read_start(Path::new("/proc/self/exe")).expect("read"));
+        let refusal = inspect(&script, ours.expect("ELF")).expect_err("endless");
+        assert!(refusal.line.ends_with("too many levels of script interpreters"), "{refusal:?}");
+    }
+}

@@ -1,0 +1,105 @@
+//! Finds a program as a shell would, with the shell's distinction between 127 and 126.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+
+use crate::refusal::Refusal;
+
+/// Where to look when there is no `PATH`, as in `execvp(3)`.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// The file that `program` names: itself if it has a slash, else the first in `PATH`.
+pub(crate) fn resolve(program: &OsStr) -> Result<PathBuf, Refusal> {
+    if program.as_bytes().contains(&b'/') {
+        let path = PathBuf::from(program);
+        return check(&path).map(|()| path);
+    }
+    let list = env::var_os("PATH").unwrap_or_else(|| OsString::from(DEFAULT_PATH));
+    search(program, &list)
+}
+
+/// Looks through `list`; a file that cannot be executed is remembered, not taken.
+fn search(program: &OsStr, list: &OsStr) -> Result<PathBuf, Refusal> {
+    let not_found =
+        || Refusal::not_found(format!("{}: not found in PATH", Path::new(program).display()));
+    let mut reason = None;
+    if program.is_empty() {
+        return Err(not_found());
+    }
+    for directory in env::split_paths(list) {
+        // An empty entry means the current directory; the slash keeps it from being searched for.
+        let directory =
+            if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory };
+        let candidate = directory.join(program);
+        if !candidate.is_file() {
+            continue;
+        }
+        match check(&candidate) {
+            Ok(()) => return Ok(candidate),
+            Err(refusal) => reason = reason.or(Some(refusal)),
+        }
+    }
+    Err(reason.unwrap_or_else(not_found))
+}
+
+/// Whether `path` can be executed, and if not, why.
+fn check(path: &Path) -> Result<(), Refusal> {
+    let name = path.display();
+    match path.metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(Refusal::not_found(format!("{name}: not found")))
+        }
+        Err(error) => Err(Refusal::not_executable(format!("{name}: {error}"))),
+        Ok(metadata) if metadata.is_dir() => {
+            Err(Refusal::not_executable(format!("{name}: is a directory")))
+        }
+        Ok(metadata) if !metadata.is_file() => {
+            Err(Refusal::not_executable(format!("{name}: is not a regular file")))
+        }
+        Ok(_) => accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)
+            .map_err(|_| Refusal::not_executable(format!("{name}: not executable"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refusal::{NOT_EXECUTABLE, NOT_FOUND};
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn file(directory: &Path, name: &str, mode: u32) -> PathBuf {
+        let path = directory.join(name);
+        fs::write(&path, "").expect("written");
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("changed");
+        path
+    }
+
+    #[test]
+    fn search_passes_over_what_cannot_be_executed() {
+        let (first, second) = (tempfile::tempdir(), tempfile::tempdir());
+        let (first, second) = (first.expect("a directory"), second.expect("a directory"));
+        file(first.path(), "tool", 0o644);
+        let list = env::join_paths([first.path(), second.path()]).expect("a list");
+        let refusal = search(OsStr::new("tool"), &list).expect_err("not executable");
+        assert_eq!(refusal.status, NOT_EXECUTABLE);
+        let good = file(second.path(), "tool", 0o755);
+        assert_eq!(search(OsStr::new("tool"), &list).expect("found"), good);
+    }
+
+    #[test]
+    fn search_takes_no_directory_and_no_empty_name() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::create_dir(directory.path().join("tool")).expect("made");
+        let list = directory.path().as_os_str();
+        for name in ["tool", "", "absent"] {
+            let refusal = search(OsStr::new(name), list).expect_err(name);
+            assert_eq!(refusal.status, NOT_FOUND, "{name:?}");
+        }
+    }
+}

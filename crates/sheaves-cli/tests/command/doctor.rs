@@ -1,0 +1,78 @@
+//! `sheaves doctor`, the completion scripts and the manual page.
+
+use crate::stand_in::{sheaves, stand_in};
+use predicates::prelude::PredicateBooleanExt as _;
+use predicates::str::contains;
+
+#[test]
+fn names_of_the_checks_are_stable() {
+    let output = sheaves().args(["doctor", "--json"]).assert().success().get_output().clone();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["schema"], "sheaves-doctor/1");
+    let checks = report["checks"].as_array().expect("an array");
+    let names = checks.iter().map(|check| check["name"].as_str().expect("a name"));
+    let names: Vec<_> = names.collect();
+    insta::assert_snapshot!(names.join("\n"), @r"
+    kernel
+    cpus
+    glibc
+    rseq
+    mm_cid
+    membarrier
+    page-size
+    transparent-huge-pages
+    overcommit
+    limit-as
+    limit-data
+    max-map-count
+    cgroup-memory
+    preload
+    engine
+    ");
+}
+
+#[test]
+fn table_shows_the_object_and_the_engine_in_effect() {
+    let path = stand_in().canonicalize().expect("a path").display().to_string();
+    sheaves()
+        .arg("doctor")
+        .assert()
+        .success()
+        .stdout(contains(path).and(contains("portable, slots by virtual")));
+}
+
+#[test]
+fn missing_object_fails() {
+    sheaves()
+        .args(["doctor", "--preload", "/nonexistent.so"])
+        .assert()
+        .code(1)
+        .stdout(contains("FAIL  preload").and(contains("/nonexistent.so")));
+}
+
+#[test]
+fn program_is_judged() {
+    sheaves().args(["doctor", "true"]).assert().success().stdout(contains("can run on Sheaves"));
+    sheaves().args(["doctor", "no-such"]).assert().code(1).stdout(contains("FAIL  program"));
+}
+
+#[test]
+fn address_space_limit_is_noticed() {
+    let command = assert_cmd::cargo::cargo_bin("sheaves");
+    let script = format!("ulimit -v 900000; exec {} doctor", command.display());
+    assert_cmd::Command::new("sh")
+        .args(["-c", &script])
+        .env("SHEAVES_PRELOAD", stand_in())
+        .assert()
+        .stdout(contains("WARN  limit-as"));
+}
+
+#[test]
+fn pages_are_made_from_the_options() {
+    sheaves().args(["completions", "bash"]).assert().success().stdout(contains("--stats-file"));
+    sheaves()
+        .arg("man")
+        .assert()
+        .success()
+        .stdout(contains(".TH sheaves 1").and(contains("stats\\-file")).and(contains("doctor")));
+}

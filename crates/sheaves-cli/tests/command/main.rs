@@ -1,0 +1,6 @@
+//! The command from outside: every test starts `sheaves` as its users do.
+
+mod doctor;
+mod refusals;
+mod run;
+mod stand_in;
