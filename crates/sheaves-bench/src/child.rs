@@ -109,6 +109,9 @@ impl Line {
         command.args(std::env::args_os().skip(1)).args(["--serve", mode]);
         if mode == PER_CPU {
             command.env("GLIBC_TUNABLES", tunables(std::env::var("GLIBC_TUNABLES").ok()));
+            // Where libc registers no area, Sheaves registers its own, and a thread has but one:
+            // this child's belongs to the peer.
+            command.env("SHEAVES_ENGINE", "portable");
         }
         let mut process =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
