@@ -11,12 +11,12 @@ use crate::child::{self, Children};
 use crate::contender::{self, Kind, glibc};
 use crate::failure::Failure;
 use crate::measure::{self, Effort, Lane, Shuffle};
-use crate::report::{Report, text};
+use crate::report::{Report, demonstration, text};
 use crate::workload::name::{self, Request};
 use crate::workload::{Job, SIZE_RANGE, SIZES, SIZES_QUICK, Table};
 
 /// Contenders of a quick run without a table: the result of 2011, before and after.
-const BEFORE_AND_AFTER: [&str; 3] = ["cache", "locked", "tid"];
+const BEFORE_AND_AFTER: [&str; 2] = ["cache", "locked"];
 /// Threads that can be asked for.
 const THREADS_MAX: usize = 1024;
 /// Steps of the progress bar for one workload.
@@ -78,7 +78,8 @@ fn dispatch(args: &Args) -> Result<(), Failure> {
     // Opened before the run, so that a long one is not lost to a name that cannot be written.
     let file = args.json.as_ref().map(|path| create(path)).transpose()?;
     let report = measure_all(&plan)?;
-    print_out(&text::render(&report))?;
+    let render = if plan.demonstration { demonstration::render } else { text::render };
+    print_out(&render(&report))?;
     if let (Some(mut file), Some(path)) = (file, &args.json) {
         let written = file.write_all(report.to_json()?.as_bytes());
         written.map_err(|error| cannot_write(path, &error))?;
@@ -111,13 +112,15 @@ struct Plan {
     jobs: Vec<Job>,
     kinds: Vec<Kind>,
     effort: Effort,
+    /// Before and after in brief, instead of everything.
+    demonstration: bool,
 }
 
 impl Plan {
     fn from(args: &Args) -> Result<Plan, Failure> {
         let threads = parse_threads(args.threads.as_deref())?;
         let asked = args.sizes.as_deref().map(parse_sizes).transpose()?;
-        let demonstration = args.table.is_none() && args.quick;
+        let demonstration = args.table.is_none() && args.quick && args.contenders.is_none();
         let request = match &args.table {
             Some(table) => Request::parse(table)?,
             None if args.quick => Request::parse(Table::Slabtest.name())?,
@@ -146,7 +149,7 @@ impl Plan {
         }
         let effort = if args.quick { Effort::QUICK } else { Effort::FULL };
         let title = args.table.clone().unwrap_or_else(|| request.table.name().to_owned());
-        Ok(Plan { title, jobs, kinds, effort })
+        Ok(Plan { title, jobs, kinds, effort, demonstration })
     }
 }
 

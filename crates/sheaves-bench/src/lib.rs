@@ -25,9 +25,9 @@
 //! | table | what | variants |
 //! |---|---|---|
 //! | `pair` | allocate, write a byte, free at once | |
-//! | `batch` | allocate 10,000, writing a byte each, then free them all | `inorder`, `reverse`, `shuffled` |
+//! | `batch` | allocate 10,000, write a byte each, free all | `inorder`, `reverse`, `shuffled` |
 //! | `slabtest` | the six parts of the kernel's slab_test, step by step | `1` to `6` |
-//! | `remote` | allocate on one thread, free on another, through a bounded queue | `1to1`, `1to1-read`, `1toN`, `Nto1` |
+//! | `remote` | allocate here, free on another thread | `1to1`, `1to1-read`, `1toN`, `Nto1` |
 //! | `replace` | replace a random one of 5,000 objects of 16 to 1016 bytes | `1t` to `Nt` threads |
 //!
 //! A row is called `TABLE/VARIANT/SIZE`: `pair/64`, `batch/shuffled/64`, `remote/1to1/64`,
@@ -40,7 +40,7 @@
 //!
 //! | name | what | compared with |
 //! |---|---|---|
-//! | `cache` | a named cache of Sheaves, inlined; in `replace` one for every 16 bytes | every peer |
+//! | `cache` | a named cache of Sheaves, inlined (`replace`: one per 16 bytes) | every peer |
 //! | `sized` | Sheaves as `GlobalAlloc`: size on both sides, inlined | sized forms |
 //! | `malloc` | Sheaves as two C functions; free finds the size itself | unsized forms |
 //! | `locked` | the same slab, a lock and an array of objects for each CPU | |
@@ -48,8 +48,8 @@
 //! | `floor` | `remote` without an allocator: the queue alone | |
 //! | `glibc` | the C library's malloc, checked to be just that | |
 //!
-//! `locked` is the "before" of the change that made Linux's allocator fast in 2011 by leaving locked
-//! instructions and disabled interrupts out of the common path, and `tid` is what it did instead.
+//! `locked` is the "before" of the change that made Linux's allocator fast in 2011 by leaving
+//! disabled interrupts and locks out of the common path, and `tid` is what it did instead.
 //!
 //! With the feature `peers`, which needs a C++ compiler and cmake:
 //!

@@ -26,7 +26,11 @@ pub(crate) fn visit<V: Visitor>(kind: Kind, visitor: V) -> Result<V::Out, Failur
 }
 
 macro_rules! peer {
-    ($(#[$doc:meta])* $peer:ident, |$size:ident| $alloc:expr, |$object:ident, $known:ident| $free:expr) => {
+    (
+        $(#[$doc:meta])* $peer:ident,
+        |$size:ident| $alloc:expr,
+        |$object:ident, $known:ident| $free:expr
+    ) => {
         $(#[$doc])*
         #[derive(Debug)]
         pub(crate) struct $peer;

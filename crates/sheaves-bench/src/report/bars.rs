@@ -1,8 +1,8 @@
 //! The bars of BENCHMARKS: what each figure must reach before a release.
 //!
 //! A bar is a ratio of medians, ours to the best peer of the same row: sized forms meet sized
-//! forms, unsized ones meet unsized ones, and a named cache meets both. For `slabtest` the reference
-//! is the contender `locked`, and the bar is stated the other way round, as a speed-up.
+//! forms, unsized ones meet unsized ones, and a named cache meets both. For `slabtest` the
+//! reference is the contender `locked`, and the bar is a speed-up turned over.
 
 use serde::{Deserialize, Serialize};
 

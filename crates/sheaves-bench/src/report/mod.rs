@@ -3,6 +3,7 @@
 //! The report is what the JSON file contains, field by field; the printed tables are made from it.
 
 pub(crate) mod bars;
+pub(crate) mod demonstration;
 pub(crate) mod machine;
 pub(crate) mod text;
 
@@ -12,11 +13,14 @@ use crate::contender::{Kind, Role, family};
 use crate::failure::Failure;
 use crate::measure::Series;
 use crate::stats::{Summary, geometric_mean, paired_ratio, summarize};
+use crate::workload::name::Name;
 use bars::{Judgement, Versus};
 use machine::Machine;
 
 /// Name and version of the file format.
 pub(crate) const SCHEMA: &str = "sheaves-bench/1";
+/// Largest size in the published mean, in bytes.
+const PUBLISHED_SIZE_MAX: usize = 8192;
 /// The unit of every row.
 const UNIT: &str = "ns/op";
 
@@ -145,9 +149,8 @@ impl Report {
             .min_by(|a, b| median(a.2).total_cmp(&median(b.2)));
         let own = field.iter().find(|(name, ..)| name == of);
         let (Some(best), Some(own)) = (best, own) else { return };
-        // Against glibc alone a bar would say little: it is shown, but not judged.
-        let judged = versus == Versus::Locked || cfg!(feature = "peers");
-        let bar = if judged { bar } else { None };
+        // Against a part of its field a bar would say little: the ratio is shown, but not judged.
+        let bar = bar.filter(|bar| bar.versus == Versus::Locked || is_complete(role, field));
         self.bars.push(Judgement::new(workload, of, &best.0, median(own.2) / median(best.2), bar));
     }
 
@@ -159,6 +162,7 @@ impl Report {
                 .bars
                 .iter()
                 .filter(|bar| bar.versus == "locked" && bars::group_of(&bar.workload) == part)
+                .filter(|bar| Name::parse(&bar.workload).size <= Some(PUBLISHED_SIZE_MAX))
                 .map(|bar| bar.ratio)
                 .collect();
             let Some(mean) = geometric_mean(&ratios) else { continue };
@@ -185,6 +189,13 @@ impl Report {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Failure::run(format!("no JSON: {error}")))
     }
+}
+
+/// Whether every peer that a face is judged against took part, and not only glibc.
+fn is_complete(role: Role, field: &[(String, Role, &[f64])]) -> bool {
+    let mut all = Kind::ALL.iter().filter(|kind| role.meets(kind.role()));
+    let present = |kind: &Kind| field.iter().any(|(name, ..)| name == kind.family());
+    cfg!(feature = "peers") && all.all(present)
 }
 
 fn row(workload: &str, contender: &str, summary: Summary) -> Row {

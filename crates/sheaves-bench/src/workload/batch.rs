@@ -1,8 +1,9 @@
-//! `batch`: allocate 10,000 objects, touching each, then free them all: in the order of allocation,
-//! in reverse, or shuffled. This leaves every per-thread or per-CPU cache and shows the layers below.
+//! `batch`: allocate 10,000 objects, touching each, then free them all: in the order of
+//! allocation, in reverse, or shuffled. This leaves every per-thread or per-CPU cache and shows the
+//! layers below.
 //!
-//! Rows: `batch` is allocation and free together, per object; `batch-alloc` and `batch-free` are the
-//! two halves.
+//! Rows: `batch` is allocation and free together, per object; `batch-alloc` and `batch-free` are
+//! the two halves.
 
 use core::hint::black_box;
 use core::time::Duration;

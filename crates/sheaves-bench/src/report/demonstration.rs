@@ -1,0 +1,138 @@
+//! The short report of a quick run without a table: the result of 2011, before and after.
+
+use super::text::{align_numbers, new_table, number};
+use super::{Report, bars};
+use crate::stats::geometric_mean;
+use crate::workload::name::Name;
+
+/// The speed-up of the alloc/free pair that was published in 2011, a mean over the sizes.
+const PUBLISHED_SPEEDUP: f64 = 1.70;
+/// Before and after.
+const LOCKED: &str = "locked";
+const CACHE: &str = "cache";
+/// The part that the published result is about.
+const PAIR: &str = "slabtest/2";
+
+/// The rows that are summed up, and what they are in words.
+const PARTS: [(&str, &str); 9] = [
+    ("slabtest/1-alloc", "10,000 allocations in a row"),
+    ("slabtest/1-free", "10,000 frees in a row"),
+    (PAIR, "an allocation and a free at once"),
+    ("slabtest/3-alloc", "10,000 allocations, all CPUs at once"),
+    ("slabtest/3-free", "10,000 frees, all CPUs at once"),
+    ("slabtest/4", "an allocation and a free, all CPUs at once"),
+    ("slabtest/5-free", "a free of what another CPU allocated"),
+    ("slabtest/6-alloc", "an allocation while others free"),
+    ("slabtest/6-free", "a free while another allocates"),
+];
+
+/// The whole report.
+pub(crate) fn render(report: &Report) -> String {
+    let mut text = format!("{}\n\n", report.machine);
+    text.push_str("Slab allocation with a lock for each CPU (`locked`), and with restartable\n");
+    text.push_str(
+        "sequences instead (`cache`). Nanoseconds, medians; the same slab is beneath both.\n",
+    );
+    text.push_str(&format!("\nAn allocation and a free at once, by size\n{}\n", by_size(report)));
+    text.push_str(&format!("\nAll parts of the test\n{}\n\n", by_part(report)));
+    text.push_str(&sentences(report));
+    text.push_str("More: a table (pair, batch, slabtest, remote, replace) instead of --quick.\n");
+    text
+}
+
+fn by_size(report: &Report) -> comfy_table::Table {
+    let mut workloads = report.workloads();
+    workloads.retain(|workload| bars::group_of(workload) == PAIR);
+    let line = |head: &str, cell: &dyn Fn(&str) -> String| {
+        let cells = workloads.iter().map(|workload| cell(workload));
+        core::iter::once(head.to_owned()).chain(cells).collect::<Vec<_>>()
+    };
+    let figure = |contender| {
+        move |workload: &str| {
+            report.row(workload, contender).map_or("-".into(), |row| number(row.median))
+        }
+    };
+    let mut table = new_table();
+    let size = |workload: &str| Name::parse(workload).size.unwrap_or_default().to_string();
+    table.set_header(line("bytes", &size));
+    table.add_row(line(LOCKED, &figure(LOCKED)));
+    table.add_row(line(CACHE, &figure(CACHE)));
+    let times = |workload: &str| {
+        speedups(report, |name| name == workload).first().map_or("-".into(), |x| format!("{x:.2}x"))
+    };
+    table.add_row(line("faster", &times));
+    align_numbers(&mut table, 1);
+    table
+}
+
+fn by_part(report: &Report) -> comfy_table::Table {
+    let mut table = new_table();
+    table.set_header(["what", "locked, 64 B", "cache, 64 B", "faster", "over all sizes"]);
+    for (group, what) in PARTS {
+        let ratios = speedups(report, |workload| bars::group_of(workload) == group);
+        let Some(mean) = geometric_mean(&ratios) else { continue };
+        let figure = |contender| {
+            let row = report.row(&format!("{group}/64"), contender);
+            row.map_or("-".into(), |row| number(row.median))
+        };
+        let low = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = ratios.iter().copied().fold(0.0, f64::max);
+        table.add_row([
+            what.to_owned(),
+            figure(LOCKED),
+            figure(CACHE),
+            format!("{mean:.2}x"),
+            format!("{low:.2}x to {high:.2}x"),
+        ]);
+    }
+    align_numbers(&mut table, 1);
+    table
+}
+
+/// The result in plain words; empty if the report does not have it.
+pub(crate) fn sentences(report: &Report) -> String {
+    let mean_of =
+        |group| geometric_mean(&speedups(report, |workload| bars::group_of(workload) == group));
+    let mut text = String::new();
+    if let Some(mean) = mean_of(PAIR) {
+        text.push_str(&format!(
+            "Allocating and freeing at once is {mean:.2} times as fast with `cache` as with \
+             `locked`;\nfor Linux in 2011, {PUBLISHED_SPEEDUP:.2} times was published.\n"
+        ));
+    }
+    if let (Some(alloc), Some(free)) = (mean_of("slabtest/1-alloc"), mean_of("slabtest/1-free")) {
+        text.push_str(&format!(
+            "Allocating 10,000 objects in a row is {alloc:.2} times as fast, freeing them \
+             {free:.2} times\n(1.18 and 0.98 were published).\n"
+        ));
+    }
+    text
+}
+
+/// How much faster than `locked` the cache is, taken round by round, one for each workload.
+fn speedups(report: &Report, wanted: impl Fn(&str) -> bool) -> Vec<f64> {
+    let before_and_after = |ratio: &&super::Ratio| ratio.of == CACHE && ratio.to == LOCKED;
+    let ratios = report.ratios.iter().filter(before_and_after);
+    ratios.filter(|ratio| wanted(&ratio.workload)).map(|ratio| 1.0 / ratio.median).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender::Kind;
+
+    #[test]
+    fn before_after_and_words() {
+        let mut report = Report::new("slabtest");
+        let kinds = [Kind::Cache, Kind::Locked];
+        let series = vec![vec![vec![2.0, 2.0]], vec![vec![5.0, 5.0]]];
+        for size in [64, 128] {
+            report.add(&[format!("slabtest/2/{size}")], &kinds, &series);
+        }
+        let text = render(&report);
+        for part in ["128", "5.00", "2.50x to 2.50x", "2.50 times as fast", "published"] {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+        assert_eq!(sentences(&Report::new("pair")), "");
+    }
+}
