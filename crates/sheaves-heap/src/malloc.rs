@@ -1,7 +1,7 @@
 //! The fast paths: `malloc`, `free` and their forms for callers that know the layout.
 //!
 //! ```text
-//!   malloc: size -> class (one load) -> pop of the class's main sheaf
+//!   malloc: size -> class (one load) -> pop from the class's sheaf
 //!   free:   address -> granule (arithmetic) -> owner (one load) -> class -> push
 //! ```
 //!
@@ -55,7 +55,7 @@ static CHECKS: [Check; CLASSES] = {
 pub fn malloc(size: usize) -> *mut u8 {
     if size <= SMALL_BYTES_MAX {
         let class = classes::of_size(size);
-        let object = percpu::pop(CacheId::new(class as u16).main());
+        let object = percpu::pop(CacheId::new(class as u16).allocs());
         if !is_sentinel(object) {
             return with_exposed_provenance_mut(object);
         }
@@ -78,7 +78,7 @@ pub unsafe fn free(block: *mut u8) {
         let class = usize::from(granule.owner().wrapping_sub(1));
         if class < CLASSES && starts_object(class, address) {
             // SAFETY: objects are even, and the caller gives up this one.
-            if unsafe { percpu::push(CacheId::new(class as u16).main(), address) } {
+            if unsafe { percpu::push(CacheId::new(class as u16).frees(), address) } {
                 return;
             }
         }
@@ -100,7 +100,7 @@ fn starts_object(class: usize, address: usize) -> bool {
 #[must_use]
 pub fn alloc_layout(layout: Layout) -> *mut u8 {
     if let Some(class) = classes::of_layout(layout.size(), layout.align()) {
-        let object = percpu::pop(CacheId::new(class as u16).main());
+        let object = percpu::pop(CacheId::new(class as u16).allocs());
         if !is_sentinel(object) {
             return with_exposed_provenance_mut(object);
         }
@@ -117,7 +117,7 @@ pub unsafe fn dealloc_layout(block: *mut u8, layout: Layout) {
     if let Some(class) = classes::of_layout(layout.size(), layout.align()) {
         let address = block.expose_provenance();
         // SAFETY: objects are even, and the caller gives up this one.
-        if unsafe { percpu::push(CacheId::new(class as u16).main(), address) } {
+        if unsafe { percpu::push(CacheId::new(class as u16).frees(), address) } {
             return;
         }
     }

@@ -17,7 +17,9 @@
 //! | words of no cache yet | the holder of the slots lock | before the word's number is handed out |
 //! | bootstrap block | nobody | in read-only memory |
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use sheaves_sys::topology::PROCESSORS_MAX;
 
 use crate::sheaf::{BOOTSTRAP_CURSOR, ConstantCursor};
 
@@ -55,27 +57,32 @@ impl Word {
 
 /// The block that unused slots and unregistered threads see: every word both empty and full.
 #[repr(C, align(64))]
-struct BootstrapBlock([ConstantCursor; WORDS]);
+pub(crate) struct BootstrapBlock([ConstantCursor; WORDS]);
 
 static BOOTSTRAP_BLOCK: BootstrapBlock = BootstrapBlock([BOOTSTRAP_CURSOR; WORDS]);
 
 /// Entries before entry 0: `cpu_id` is -1 (not initialised) or -2 (registration failed).
 const ENTRIES_BEFORE: usize = 2;
 
-/// The table before the start: no slot at all.
-#[repr(transparent)]
-pub(crate) struct StartTable([*const BootstrapBlock; ENTRIES_BEFORE]);
+/// The table of bases. In the data of the program, so that the fast path knows its address; all
+/// but the pages of slots that exist stay untouched.
+#[repr(C, align(64))]
+pub(crate) struct Table([AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + PROCESSORS_MAX]);
 
-// SAFETY: the addresses are those of immutable memory.
-unsafe impl Sync for StartTable {}
-
-pub(crate) static START_TABLE: StartTable =
-    StartTable([&raw const BOOTSTRAP_BLOCK; ENTRIES_BEFORE]);
+/// Before the start only the entries for threads without a slot are ever read.
+pub(crate) static TABLE: Table = {
+    let mut entries =
+        [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES_BEFORE + PROCESSORS_MAX];
+    let mut index = 0;
+    while index < ENTRIES_BEFORE {
+        entries[index] = AtomicPtr::new((&raw const BOOTSTRAP_BLOCK).cast_mut());
+        index += 1;
+    }
+    Table(entries)
+};
 
 /// Number of slots; 0 before the start.
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
-/// Address of entry 0 of the table; 0 before the start.
-static TABLE: AtomicUsize = AtomicUsize::new(0);
 /// Address of block 0; 0 before the start.
 static AREA: AtomicUsize = AtomicUsize::new(0);
 
@@ -91,43 +98,37 @@ pub(crate) fn bootstrap() -> usize {
     (&raw const BOOTSTRAP_BLOCK).addr()
 }
 
-/// Address of table entry 0.
-pub(crate) fn table_address() -> usize {
-    // Relaxed: callers run after `slot_count` or the engine's mode told them of the start.
-    TABLE.load(Ordering::Relaxed)
-}
-
-/// Maps table and area for `slots` slots. False when there is no memory; then nothing changed.
+/// Fills the table and maps the area for `slots` slots. False when there is no memory; then
+/// nothing changed.
 pub(crate) fn map(slots: usize) -> bool {
-    let entries = slots + ENTRIES_BEFORE;
-    let Some(table) = sheaves_sys::map::anywhere(entries * 8) else { return false };
-    let Some(area) = sheaves_sys::map::anywhere(slots * BLOCK_BYTES) else {
-        // SAFETY: mapped above and not published.
-        unsafe { sheaves_sys::map::unmap(table, entries * 8) };
-        return false;
-    };
-    // Relaxed, both: published by the Release below.
-    TABLE.store(table + ENTRIES_BEFORE * 8, Ordering::Relaxed);
+    let Some(area) = sheaves_sys::map::anywhere(slots * BLOCK_BYTES) else { return false };
+    // Relaxed, all: published by the Release below.
     AREA.store(area, Ordering::Relaxed);
-    for index in 0..entries {
-        // Relaxed: published by the Release below.
-        word_at(table + index * 8).store(bootstrap(), Ordering::Relaxed);
+    for entry in &TABLE.0[ENTRIES_BEFORE..ENTRIES_BEFORE + slots] {
+        entry.store((&raw const BOOTSTRAP_BLOCK).cast_mut(), Ordering::Relaxed);
     }
     // Release pairs with the Acquire in `slot_count`.
     SLOTS.store(slots, Ordering::Release);
     true
 }
 
-/// Table entry of a slot. Precondition, kept by all callers in this crate: `slot` is below the
-/// count of slots, or -1, or -2.
+/// Table entry of a slot that exists, or of -1 or -2.
 #[inline]
-pub(crate) fn table_entry(slot: i32) -> &'static AtomicUsize {
-    word_at(table_address().wrapping_add_signed(slot as isize * 8))
+fn entry(slot: i32) -> &'static AtomicPtr<BootstrapBlock> {
+    &TABLE.0[(slot + ENTRIES_BEFORE as i32) as usize]
+}
+
+/// Puts a block into a slot's table entry. Under the slots lock.
+pub(crate) fn set_block(slot: usize, block: usize) {
+    let block = core::ptr::with_exposed_provenance_mut(block);
+    // Release pairs with the Acquire in `current_block`: the words were initialised before.
+    // Sequences read the entry by an ordinary load, which on x86-64 is ordered the same.
+    TABLE.0[slot + ENTRIES_BEFORE].store(block, Ordering::Release);
 }
 
 /// Address of a slot's own block, installed or not.
 pub(crate) fn block(slot: usize) -> usize {
-    // Relaxed: as in `table_address`.
+    // Relaxed: callers run after `slot_count` or the engine's mode told them of the start.
     AREA.load(Ordering::Relaxed) + slot * BLOCK_BYTES
 }
 
@@ -137,7 +138,7 @@ pub(crate) fn word(block: usize, word: Word) -> &'static AtomicUsize {
     word_at(block + word.offset())
 }
 
-/// The word at an address inside the table, the area or the bootstrap block.
+/// The word at an address inside the area, the bootstrap block or a copy of the area.
 #[inline]
 fn word_at(address: usize) -> &'static AtomicUsize {
     let pointer = core::ptr::with_exposed_provenance::<AtomicUsize>(address);
@@ -149,8 +150,8 @@ fn word_at(address: usize) -> &'static AtomicUsize {
 /// The slot's block as the table has it now: its own, or the bootstrap block.
 #[inline]
 pub(crate) fn current_block(slot: i32) -> usize {
-    // Acquire pairs with the Release of an install: the words were initialised before.
-    table_entry(slot).load(Ordering::Acquire)
+    // Acquire pairs with the Release in `set_block`.
+    entry(slot).load(Ordering::Acquire).expose_provenance()
 }
 
 const _: () = {

@@ -57,20 +57,17 @@ pub fn attach() -> Attached {
 
 fn install(slot: i32, index: usize) {
     let _slots = SLOTS.lock();
-    // Relaxed: the table changes under this lock only.
-    if area::table_entry(slot).load(Ordering::Relaxed) != area::bootstrap() {
+    if area::current_block(slot) != area::bootstrap() {
         return;
     }
     let block = area::block(index);
     for word in 0..words_under_lock() {
-        // Relaxed: published by the Release below.
+        // Relaxed: published by the Release in `set_block`.
         area::word(block, Word::new(word)).store(VACANT.get(), Ordering::Relaxed);
     }
     // Relaxed: under the slots lock.
     INSTALLED[index / 64].fetch_or(1 << (index % 64), Ordering::Relaxed);
-    // Release pairs with the Acquire in `current_block`; sequences read the entry by an ordinary
-    // load, which on x86-64 is ordered the same.
-    area::table_entry(slot).store(block, Ordering::Release);
+    area::set_block(index, block);
 }
 
 /// Registers this project's own rseq area for the calling thread, where the engine needs it.
@@ -163,8 +160,8 @@ fn drain_portable(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
 fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
     let _slots = SLOTS.lock();
     for slot in installed_indexes() {
-        // Release: the fence below is what orders this before every later sequence.
-        entry(slot).store(area::bootstrap(), Ordering::Release);
+        // The fence below is what orders this before every later sequence.
+        area::set_block(slot, area::bootstrap());
     }
     let fenced = membarrier::abort_sections();
     for slot in installed_indexes() {
@@ -175,14 +172,9 @@ fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
             let value = place.swap(VACANT.get(), Ordering::Relaxed);
             hand_over(index, value, take);
         }
-        // Release pairs with the Acquire in `current_block`.
-        entry(slot).store(area::block(slot), Ordering::Release);
+        area::set_block(slot, area::block(slot));
     }
     fenced
-}
-
-fn entry(slot: usize) -> &'static AtomicUsize {
-    area::table_entry(i32::try_from(slot).unwrap_or(-1))
 }
 
 fn hand_over(index: usize, value: usize, take: &mut dyn FnMut(usize, usize)) {

@@ -1,17 +1,16 @@
 //! Many objects at once: whole stretches move between a sheaf and the caller's array.
 //!
-//! The main sheaf is taken out of its word by one exchange, emptied or filled as plain memory,
-//! and put back by another.
+//! A sheaf is taken out of its word by one exchange, emptied or filled as plain memory, and put
+//! back by another.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use sheaves_percpu::engine::{cmp_store, load};
-use sheaves_percpu::sheaf::{ENTRIES, VACANT, is_full};
+use sheaves_percpu::sheaf::{ENTRIES, is_full};
 use sheaves_percpu::slots::{Attached, attach};
 
 use crate::descriptor::CacheId;
-use crate::slow::{self, install, is_empty, is_sheaf};
+use crate::slow::{self, install, is_empty, is_sheaf, take_sheaf};
 use crate::{depot, pool, refill};
 
 /// Fills `out` from the front; returns how many objects it got, fewer when memory is short.
@@ -35,8 +34,8 @@ fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     let shape = id.shape();
     let mut done = 0;
     while done < out.len() && attach() == Attached::Yes {
-        let Some(cursor) = take_main(id, |cursor| !is_empty(shape, cursor))
-            .or_else(|| slow::take_spare(id, |cursor| !is_empty(shape, cursor)))
+        let Some(cursor) = take_sheaf(id.allocs(), |cursor| !is_empty(shape, cursor))
+            .or_else(|| take_sheaf(id.frees(), |cursor| !is_empty(shape, cursor)))
             .or_else(|| depot::take_full(id))
         else {
             let count = from_slabs(id, &mut out[done..]);
@@ -56,7 +55,7 @@ fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
             place.write(non_null(*object));
         }
         done += count;
-        install(id, sheaf.cursor(used - count - 1), |_, main| !is_sheaf(main));
+        install(id, id.allocs(), sheaf.cursor(used - count - 1), |other| !is_sheaf(other));
     }
     done
 }
@@ -88,9 +87,8 @@ fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
     let shape = id.shape();
     let mut done = 0;
     while done < objects.len() && attach() == Attached::Yes {
-        let Some(cursor) = take_main(id, |cursor| !is_full(cursor))
-            .or_else(|| slow::take_spare(id, |cursor| !is_full(cursor)))
-            .or_else(|| depot::take_empty(id))
+        let Some(cursor) =
+            take_sheaf(id.frees(), |cursor| !is_full(cursor)).or_else(|| depot::take_empty(id))
         else {
             break;
         };
@@ -104,19 +102,9 @@ fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
             *place = object.as_ptr().expose_provenance();
         }
         done += count;
-        install(id, sheaf.cursor(used + count - 1), |_, main| !is_sheaf(main));
+        install(id, id.frees(), sheaf.cursor(used + count - 1), |other| !is_sheaf(other));
     }
     done
-}
-
-/// Takes the slot's main sheaf out of its word if it is one that the caller wants.
-fn take_main(id: CacheId, wanted: impl Fn(usize) -> bool) -> Option<usize> {
-    let cursor = load(id.main());
-    if !is_sheaf(cursor) || !wanted(cursor) {
-        return None;
-    }
-    // SAFETY: not the bootstrap cursor; VACANT is a cursor for any word.
-    unsafe { cmp_store(id.main(), cursor, VACANT.get()) }.then_some(cursor)
 }
 
 fn non_null(object: usize) -> NonNull<u8> {

@@ -1,8 +1,8 @@
 //! What is known of a cache, and the table of all caches.
 //!
 //! Descriptors lie in a static table: the cache of a number is arithmetic, and the allocator
-//! needs no memory to make one. A cache's words are number * 2 (main sheaf) and number * 2 + 1
-//! (spare sheaf) of every slot's block.
+//! needs no memory to make one. A cache's words in every slot's block are number * 2 (the sheaf of
+//! allocations) and number * 2 + 1 (that of frees).
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
@@ -199,17 +199,17 @@ impl CacheId {
         (usize::from(number) < CACHES_MAX).then_some(CacheId(number))
     }
 
-    /// The word of the main sheaf.
+    /// The word of the sheaf from which objects are allocated.
     #[inline(always)]
     #[must_use]
-    pub const fn main(self) -> Word {
+    pub const fn allocs(self) -> Word {
         Word::new(2 * (self.0 as usize % CACHES_MAX))
     }
 
-    /// The word of the spare sheaf.
-    #[inline]
+    /// The word of the sheaf onto which objects are freed.
+    #[inline(always)]
     #[must_use]
-    pub const fn spare(self) -> Word {
+    pub const fn frees(self) -> Word {
         Word::new(2 * (self.0 as usize % CACHES_MAX) + 1)
     }
 

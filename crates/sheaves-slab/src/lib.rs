@@ -1,16 +1,20 @@
 //! Object caches built of per-CPU sheaves.
 //!
 //! ```text
-//!            pop                push
-//!   alloc <------ main sheaf <------ free       one slot, by transactions
-//!                 spare sheaf
-//!                     |                         whole sheaves, by one exchange
-//!                   depot                       a lock-free stack per cache
-//!                     |                         runs of objects of one slab
-//!                   slabs                       one bit per object, out of line
-//!                     |
-//!                   chunks of 2 MiB             given back when idle
+//!          pop                            push
+//!   alloc <---- sheaf of     sheaf of <---- free     one slot, by transactions
+//!               allocations  frees
+//!                  |   `-swap-'   |                  whole sheaves, by one exchange
+//!                  `---- depot ---'                  a lock-free stack per cache
+//!                          |                         runs of objects of one slab
+//!                        slabs                       one bit per object, out of line
+//!                          |
+//!                  chunks of 2 MiB                   given back when idle
 //! ```
+//!
+//! Allocations pop from one sheaf and frees push onto another: if both used one, every `free`
+//! would have to wait for the cursor that the last `alloc` stored and the other way round, and a
+//! free that looks its cache up from the address would put that look-up into the same chain.
 //!
 //! Start reading at [`raw`] (the calls), then `slow` (what happens when the sheaf is at its end),
 //! `refill` and `flush` (between sheaves and slabs), [`slab`] (the state of a slab), [`chunk`]

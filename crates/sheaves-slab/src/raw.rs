@@ -26,8 +26,8 @@ pub struct Options {
 
 /// A cache of equal objects, shared by all threads.
 ///
-/// Allocation and free of the common kind are about a dozen instructions on the slot's main
-/// sheaf: no lock, no atomic instruction. Objects are at multiples of the alignment, 8 bytes at
+/// Allocation and free of the common kind are about a dozen instructions on the slot's sheaves:
+/// no lock, no atomic instruction. Objects are at multiples of the alignment, 8 bytes at
 /// the least, and consecutive allocations tend to be neighbours. 16 bytes large.
 ///
 /// Memory: what one thread wrote into an object before it freed it happens before what the next
@@ -71,7 +71,7 @@ impl Cache {
     #[inline]
     #[must_use]
     pub fn alloc(&self) -> Option<NonNull<u8>> {
-        let mut object = percpu::pop(self.id.main());
+        let mut object = percpu::pop(self.id.allocs());
         if is_sentinel(object) {
             object = slow::alloc_slow(self.id);
         }
@@ -94,7 +94,7 @@ impl Cache {
     pub unsafe fn free(&self, object: NonNull<u8>) {
         let object = object.as_ptr().expose_provenance();
         // SAFETY: objects are even, and the caller gives up this one.
-        if !unsafe { percpu::push(self.id.main(), object) } {
+        if !unsafe { percpu::push(self.id.frees(), object) } {
             slow::free_slow(self.id, object);
         }
     }
@@ -188,7 +188,7 @@ pub mod by_id {
     #[inline(always)]
     #[must_use]
     pub fn alloc(id: CacheId) -> usize {
-        let object = percpu::pop(id.main());
+        let object = percpu::pop(id.allocs());
         if is_sentinel(object) { slow::alloc_slow(id) } else { object }
     }
 

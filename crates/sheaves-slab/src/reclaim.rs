@@ -22,7 +22,7 @@ pub(crate) fn shrink(id: CacheId) -> bool {
 /// They wait on a stack of their own meanwhile: nothing may be flushed under the slots lock.
 fn drain(id: CacheId) -> bool {
     let taken = SheafStack::new();
-    let complete = slots::drain(&[id.main(), id.spare()], &mut |_, cursor| {
+    let complete = slots::drain(&[id.allocs(), id.frees()], &mut |_, cursor| {
         let sheaf = Sheaf::of_cursor(cursor);
         if !is_full(cursor) {
             // SAFETY: the drain made the sheaf ours.

@@ -1,9 +1,10 @@
-//! When the main sheaf is empty or full: spare sheaf, depot, slabs.
+//! When the sheaf of allocations is empty or that of frees is full: swap, depot, slabs.
 //!
 //! A thread may change slots between any two lines here. That is harmless: a sheaf belongs to
 //! exactly one place, and every move is one exchange of a word whose value names sheaf and fill.
 //! What a thread holds in between is its own.
 
+use sheaves_percpu::Word;
 use sheaves_percpu::engine::{self, cmp_store, load, pop_slow, push_slow};
 use sheaves_percpu::sheaf::{BOOTSTRAP, SHEAF_BYTES, VACANT, is_full, is_sentinel};
 use sheaves_percpu::slots::{Attached, attach};
@@ -26,28 +27,38 @@ pub(crate) fn is_empty(shape: &Shape, cursor: usize) -> bool {
     cursor % SHEAF_BYTES == shape.sentinel() * 8
 }
 
+/// How many objects a sheaf of this shape holds.
+fn fill(shape: &Shape, cursor: usize) -> usize {
+    cursor % SHEAF_BYTES / 8 - shape.sentinel()
+}
+
 /// An object when the fast path found none; 0 when there is no memory.
 #[cold]
 #[inline(never)]
 pub(crate) fn alloc_slow(id: CacheId) -> usize {
-    if id.shape().debug {
+    let shape = id.shape();
+    if shape.debug {
         return debug::alloc(id);
     }
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
             break;
         }
-        let object = pop_slow(id.main());
+        let object = pop_slow(id.allocs());
         if !is_sentinel(object) {
             return object;
         }
-        let Some(cursor) = take_spare(id, |cursor| !is_empty(id.shape(), cursor))
-            .or_else(|| depot::take_full(id))
-            .or_else(|| refilled_sheaf(id))
+        // Freed objects come back when there are enough of them to be worth the swap; otherwise
+        // a program that goes on with a few objects would be here at every call.
+        let Some(cursor) =
+            take_sheaf(id.frees(), |cursor| 2 * fill(shape, cursor) >= shape.sheaf_objects)
+                .or_else(|| depot::take_full(id))
+                .or_else(|| refilled_sheaf(id))
+                .or_else(|| take_sheaf(id.frees(), |cursor| !is_empty(shape, cursor)))
         else {
             break;
         };
-        install(id, cursor, |shape, main| !is_sheaf(main) || is_empty(shape, main));
+        install(id, id.allocs(), cursor, |main| !is_sheaf(main) || is_empty(shape, main));
     }
     take_one(id)
 }
@@ -56,7 +67,8 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
 #[cold]
 #[inline(never)]
 pub(crate) fn free_slow(id: CacheId, object: usize) {
-    if id.shape().debug {
+    let shape = id.shape();
+    if shape.debug {
         debug::free(id, object);
         return;
     }
@@ -65,27 +77,28 @@ pub(crate) fn free_slow(id: CacheId, object: usize) {
             break;
         }
         // SAFETY: the caller of `free` owns the object; what is pushed is not used again.
-        if unsafe { push_slow(id.main(), object) } {
+        if unsafe { push_slow(id.frees(), object) } {
             return;
         }
-        let Some(cursor) =
-            take_spare(id, |cursor| !is_full(cursor)).or_else(|| depot::take_empty(id))
+        // The swap: the full sheaf takes the place of the empty one in `retire`.
+        let Some(cursor) = take_sheaf(id.allocs(), |cursor| is_empty(shape, cursor))
+            .or_else(|| depot::take_empty(id))
         else {
             break;
         };
-        install(id, cursor, |_, main| is_full(main));
+        install(id, id.frees(), cursor, |main| !is_sheaf(main) || is_full(main));
     }
     flush::flush(id, &mut [object]);
 }
 
-/// Takes the slot's spare sheaf if it is one that the caller wants.
-pub(crate) fn take_spare(id: CacheId, wanted: impl Fn(usize) -> bool) -> Option<usize> {
-    let cursor = load(id.spare());
+/// Takes the sheaf out of a word of the current slot if it is one that the caller wants.
+pub(crate) fn take_sheaf(word: Word, wanted: impl Fn(usize) -> bool) -> Option<usize> {
+    let cursor = load(word);
     if !is_sheaf(cursor) || !wanted(cursor) {
         return None;
     }
     // SAFETY: not the bootstrap cursor; VACANT is a cursor for any word.
-    unsafe { cmp_store(id.spare(), cursor, VACANT.get()) }.then_some(cursor)
+    unsafe { cmp_store(word, cursor, VACANT.get()) }.then_some(cursor)
 }
 
 /// A sheaf filled from slabs, not necessarily to the brim; `None` when there is no memory.
@@ -106,12 +119,12 @@ fn refilled_sheaf(id: CacheId) -> Option<usize> {
     Some(sheaf.cursor(shape.sentinel() + count))
 }
 
-/// Makes a sheaf that the caller owns the main sheaf, where the main one is `replaceable`;
-/// otherwise (another thread was here meanwhile) puts it elsewhere.
-pub(crate) fn install(id: CacheId, cursor: usize, replaceable: impl Fn(&Shape, usize) -> bool) {
+/// Puts a sheaf that the caller owns into a word of the current slot, where what is there now is
+/// `replaceable`; otherwise (another thread was here meanwhile) finds another place for it.
+pub(crate) fn install(id: CacheId, word: Word, cursor: usize, replaceable: impl Fn(usize) -> bool) {
     while attach() == Attached::Yes {
-        let main = load(id.main());
-        if main == BOOTSTRAP.get() {
+        let current = load(word);
+        if current == BOOTSTRAP.get() {
             // A drain has the block, or every slot of the portable engine is busy: `attach`
             // waits for the former; for the latter we go on without a slot.
             if engine::mode() == engine::Mode::Portable {
@@ -119,26 +132,28 @@ pub(crate) fn install(id: CacheId, cursor: usize, replaceable: impl Fn(&Shape, u
             }
             continue;
         }
-        if !replaceable(id.shape(), main) {
+        if !replaceable(current) {
             break;
         }
-        // SAFETY: `main` is not the bootstrap cursor; the caller owns the sheaf of `cursor`.
-        if unsafe { cmp_store(id.main(), main, cursor) } {
-            retire(id, main);
+        // SAFETY: `current` is not the bootstrap cursor; the caller owns the sheaf of `cursor`.
+        if unsafe { cmp_store(word, current, cursor) } {
+            retire(id, current);
             return;
         }
     }
     retire(id, cursor);
 }
 
-/// Finds a place for a sheaf that the caller owns and that is no longer a main sheaf.
+/// Finds a place for a sheaf that the caller owns: a vacant word of the current slot, where it is
+/// of use there, the depot, the pool, or its objects' slabs.
 pub(crate) fn retire(id: CacheId, cursor: usize) {
     if !is_sheaf(cursor) {
         return;
     }
     let (full, empty) = (is_full(cursor), is_empty(id.shape(), cursor));
+    let word = if empty { id.frees() } else { id.allocs() };
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
-    if (full || empty) && unsafe { cmp_store(id.spare(), VACANT.get(), cursor) } {
+    if unsafe { cmp_store(word, VACANT.get(), cursor) } {
         return;
     }
     if full {

@@ -51,7 +51,7 @@ pub fn stats(id: CacheId) -> CacheStats {
     let full = descriptor.full_count.load(Ordering::Relaxed) as usize;
     let objects_in_depot = full * shape.sheaf_objects;
     let mut objects_in_slots = 0;
-    slots::observe(&[id.main(), id.spare()], &mut |_, cursor| {
+    slots::observe(&[id.allocs(), id.frees()], &mut |_, cursor| {
         let used = (cursor - Sheaf::of_cursor(cursor).cursor(0)) / 8;
         objects_in_slots += used.saturating_sub(shape.sentinel());
     });

@@ -63,8 +63,6 @@ pub(crate) struct HotWords {
     pub(crate) area_distance: isize,
     /// Offset of the slot number in the area, in bytes.
     pub(crate) slot_offset: usize,
-    /// Address of entry 0 of the table of bases.
-    pub(crate) table: usize,
 }
 
 const LIBC_REGISTERED: u32 = 1;
@@ -130,7 +128,7 @@ pub fn start() {
     SLOT_KIND.store(plan.slot_kind as u8, Ordering::Relaxed);
     FLAGS.store(plan.flags, Ordering::Relaxed);
     if let Some((area_distance, slot_offset)) = plan.place {
-        super::fast::publish(HotWords { area_distance, slot_offset, table: area::table_address() });
+        super::fast::publish(HotWords { area_distance, slot_offset });
     }
     // Release pairs with the Acquire in `mode`.
     MODE.store(plan.mode as u8, Ordering::Release);

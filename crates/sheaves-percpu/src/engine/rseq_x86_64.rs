@@ -18,25 +18,25 @@
 //! refused one leaves through its end label before the commit. The descriptor is not cleared
 //! afterwards; the kernel does that when it finds the instruction pointer outside.
 //!
-//! The fast path reads three words, `sheaves_hot`, all on one cache line:
+//! Beside the thread's rseq area the fast path reads one word, `sheaves_hot`:
 //!
-//! | word | meaning | before the start |
+//! | bits | meaning | before the start |
 //! |---|---|---|
-//! | 0 | distance from this project's own rseq area to the one in use | 0 |
-//! | 1 | offset of the slot number in the area | that of `mm_cid`, which is -1 there |
-//! | 2 | address of entry 0 of the table of bases | a table whose entries -2, -1 are bootstrap |
+//! | 0..32 | distance, signed, from this project's own rseq area to the one in use | 0 |
+//! | 32..64 | offset of the slot number in the area | that of `mm_cid`, which is -1 there |
 //!
-//! So it needs no test for "not started yet", nor one for "this thread is not registered". (Only
-//! a distance can stand there: not every linker takes thread-pointer offsets in data of a shared
-//! object. The offset of the own area comes from the global offset table.) The words are written
-//! once, by [`publish`], before the process has a second thread that uses them (a constructor
-//! sees to that), so a sequence never mixes old and new ones.
+//! and the table of bases, whose entry for -1 is the bootstrap block from the start. So it needs
+//! no test for "not started yet", nor one for "this thread is not registered". (Only a distance
+//! can stand there: not every linker takes thread-pointer offsets in data of a shared object. The
+//! offset of the own area comes from the global offset table, or is a constant in programs.) The
+//! word is written once, by [`publish`]. It is one word because a sequence that armed one area and
+//! then read the slot number of another would be unprotected.
 
 use core::arch::{asm, global_asm};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::choice::HotWords;
-use crate::area::{START_TABLE, Word};
+use crate::area::{TABLE, Word};
 
 global_asm!(
     ".pushsection .data.sheaves_hot,\"aw\",@progbits",
@@ -45,17 +45,14 @@ global_asm!(
     ".hidden sheaves_hot",
     ".type sheaves_hot,@object",
     "sheaves_hot:",
-    ".quad 0",
-    ".quad 24",
-    ".quad {start_table} + 16",
-    ".zero 40",
+    ".long 0, 24",
+    ".zero 56",
     ".size sheaves_hot, 64",
     ".popsection",
-    start_table = sym START_TABLE,
 );
 
 unsafe extern "C" {
-    static sheaves_hot: [AtomicUsize; 3];
+    static sheaves_hot: AtomicU64;
 }
 
 const _: () = {
@@ -82,16 +79,18 @@ macro_rules! sequence {
             ".long 0x53053053",
             "6: jmp 2f",
             ".popsection",
-            "2: lea {block}, [rip + 3b]",
-            "mov {cursor}, qword ptr [rip + sheaves_hot]",
+            "2: mov {block}, qword ptr [rip + sheaves_hot]",
+            "lea {scratch}, [rip + 3b]",
+            "movsxd {cursor}, {block:e}",
             "add {cursor}, qword ptr [rip + sheaves_thread@GOTTPOFF]",
-            "mov qword ptr fs:[{cursor} + 8], {block}",
-            "4: add {cursor}, qword ptr [rip + sheaves_hot + 8]",
-            "movsxd {cursor}, dword ptr fs:[{cursor}]",
-            "mov {block}, qword ptr [rip + sheaves_hot + 16]",
+            "shr {block}, 32",
+            "mov qword ptr fs:[{cursor} + 8], {scratch}",
+            "4: movsxd {cursor}, dword ptr fs:[{cursor} + {block}]",
+            "lea {block}, [rip + {table} + 16]",
             "mov {block}, qword ptr [{block} + 8*{cursor}]",
             $($body,)+
             "5:",
+            table = sym TABLE,
             $($operands)*
         )
     };
@@ -107,15 +106,15 @@ pub(crate) fn pop(word: Word) -> usize {
         sequence!(
             [
                 "mov {cursor}, qword ptr [{block} + {offset}]",
-                "mov {object}, qword ptr [{cursor}]",
-                "test {object:l}, 1",
+                "mov {scratch}, qword ptr [{cursor}]",
+                "test {scratch:l}, 1",
                 "jnz 5f",
                 "sub {cursor}, 8",
                 "mov qword ptr [{block} + {offset}], {cursor}",
             ],
             block = out(reg) _,
             cursor = out(reg) _,
-            object = out(reg) object,
+            scratch = out(reg) object,
             offset = in(reg) word.offset(),
             options(nostack),
         );
@@ -141,6 +140,7 @@ pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
             ],
             block = out(reg) _,
             cursor = out(reg) above,
+            scratch = out(reg) _,
             object = in(reg) object,
             offset = in(reg) word.offset(),
             options(nostack),
@@ -163,6 +163,7 @@ pub(crate) unsafe fn cmp_store(word: Word, expected: usize, new: usize) -> bool 
             ],
             block = out(reg) _,
             cursor = out(reg) found,
+            scratch = out(reg) _,
             expected = in(reg) expected,
             new = in(reg) new,
             offset = in(reg) word.offset(),
@@ -186,6 +187,7 @@ pub(crate) fn add(word: Word, amount: usize) -> bool {
             ],
             block = out(reg) block,
             cursor = out(reg) _,
+            scratch = out(reg) _,
             bootstrap = in(reg) bootstrap,
             amount = in(reg) amount,
             offset = in(reg) word.offset(),
@@ -201,10 +203,12 @@ pub(crate) fn slot() -> i32 {
     // SAFETY: reads the thread's own area; the value is a hint.
     unsafe {
         asm!(
-            "mov {slot}, qword ptr [rip + sheaves_hot]",
+            "mov {field}, qword ptr [rip + sheaves_hot]",
+            "movsxd {slot}, {field:e}",
             "add {slot}, qword ptr [rip + sheaves_thread@GOTTPOFF]",
-            "add {slot}, qword ptr [rip + sheaves_hot + 8]",
-            "movsxd {slot}, dword ptr fs:[{slot}]",
+            "shr {field}, 32",
+            "movsxd {slot}, dword ptr fs:[{slot} + {field}]",
+            field = out(reg) _,
             slot = out(reg) slot,
             options(nostack, readonly),
         );
@@ -212,13 +216,11 @@ pub(crate) fn slot() -> i32 {
     i32::try_from(slot).unwrap_or(-1)
 }
 
-/// Points the fast path at the area and table in use.
+/// Points the fast path at the area in use.
 pub(crate) fn publish(words: HotWords) {
-    // SAFETY: defined above; all access is atomic or by the sequences, before a second thread.
+    // SAFETY: defined above; all access is atomic or by the sequences.
     let hot = unsafe { &sheaves_hot };
-    // Release, all three: the table's entries were written before; there is no second thread yet
-    // (see the head of this file), so no Acquire partner is needed but program order.
-    hot[2].store(words.table, Ordering::Release);
-    hot[0].store(words.area_distance.cast_unsigned(), Ordering::Release);
-    hot[1].store(words.slot_offset, Ordering::Release);
+    let distance = words.area_distance.cast_unsigned() as u64 & 0xFFFF_FFFF;
+    // Release pairs with the load at the head of the sequences: on x86-64 every load acquires.
+    hot.store(distance | (words.slot_offset as u64) << 32, Ordering::Release);
 }
