@@ -11,9 +11,9 @@
 use core::alloc::Layout;
 use core::ptr::with_exposed_provenance_mut;
 
-use sheaves_percpu::{self as percpu, sheaf::is_sentinel};
+use sheaves_percpu::{self as percpu, Word, sheaf::is_sentinel};
 use sheaves_slab::CacheId;
-use sheaves_slab::granule::Granule;
+use sheaves_slab::granule;
 
 use crate::classes::{self, CLASSES, SMALL_BYTES_MAX};
 use crate::slow;
@@ -26,6 +26,8 @@ struct Check {
     /// Bytes of a slab, less one: slabs are aligned to their size.
     offset_mask: u64,
 }
+
+const _: () = assert!(size_of::<Check>() == 16);
 
 static CHECKS: [Check; CLASSES] = {
     let mut checks = [Check { reciprocal: 0, offset_mask: 0 }; CLASSES];
@@ -74,22 +76,23 @@ pub fn malloc(size: usize) -> *mut u8 {
 #[inline(always)]
 pub unsafe fn free(block: *mut u8) {
     let address = block.expose_provenance();
-    if let Some(granule) = Granule::of(address) {
-        let class = usize::from(granule.owner().wrapping_sub(1));
-        if class < CLASSES && starts_object(class, address) {
-            // SAFETY: objects are even, and the caller gives up this one.
-            if unsafe { percpu::push(CacheId::new(class as u16).frees(), address) } {
-                return;
-            }
+    let owner = granule::owner_of(address);
+    // Owners of size classes are 8, 24, 40, ...: anything else wraps around or is too large.
+    let place = usize::from(owner.wrapping_sub(8));
+    if place < 16 * CLASSES && starts_object(place, address) {
+        // SAFETY: objects are even, and the caller gives up this one.
+        if unsafe { percpu::push(Word::at_offset(usize::from(owner)), address) } {
+            return;
         }
     }
     // SAFETY: the same contract.
     unsafe { slow::free(block) };
 }
 
+/// True when an object of class `place / 16` can start at an address.
 #[inline(always)]
-fn starts_object(class: usize, address: usize) -> bool {
-    let check = &CHECKS[class];
+fn starts_object(place: usize, address: usize) -> bool {
+    let check = &CHECKS[place / size_of::<Check>()];
     // A multiple of the size has a product whose low half is below the reciprocal: see
     // `Shape::index_of` in the slab crate.
     (address as u64 & check.offset_mask).wrapping_mul(check.reciprocal) < check.reciprocal

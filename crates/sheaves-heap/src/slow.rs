@@ -28,7 +28,7 @@ pub(crate) enum Block {
 
 #[cold]
 #[inline(never)]
-pub(crate) fn malloc(size: usize) -> *mut u8 {
+pub(crate) extern "C" fn malloc(size: usize) -> *mut u8 {
     alloc(size, classes::QUANTUM_BYTES)
 }
 
@@ -92,9 +92,9 @@ pub(crate) fn look_up(address: usize) -> Option<Block> {
         return huge::bytes_of(address).map(|bytes| Block::Huge { bytes });
     };
     let owner = granule.owner();
-    let class = usize::from(owner.wrapping_sub(1));
-    if class < CLASSES {
-        return Some(Block::Small { class });
+    if let Some(id) = CacheId::from_owner(owner) {
+        let class = usize::from(id.number());
+        return (class < CLASSES).then_some(Block::Small { class });
     }
     (owner == RUN_START && granule.address() == address).then_some(Block::Large(granule))
 }
@@ -111,7 +111,7 @@ pub(crate) fn is_in_use(address: usize) -> bool {
 /// As [`crate::malloc::free`].
 #[cold]
 #[inline(never)]
-pub(crate) unsafe fn free(block: *mut u8) {
+pub(crate) unsafe extern "C" fn free(block: *mut u8) {
     if block.is_null() {
         return;
     }

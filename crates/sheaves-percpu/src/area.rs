@@ -47,6 +47,14 @@ impl Word {
         Word { offset: index * 8 }
     }
 
+    /// The word at an offset that [`Word::offset`] gave.
+    #[inline(always)]
+    #[must_use]
+    pub const fn at_offset(offset: usize) -> Word {
+        debug_assert!(offset < BLOCK_BYTES && offset.is_multiple_of(8));
+        Word { offset }
+    }
+
     /// Offset in a block, in bytes.
     #[inline]
     #[must_use]

@@ -116,7 +116,13 @@ fn chunk(index: usize) -> &'static mut Chunk {
 }
 
 fn granule_of(index: usize, bit: u32) -> Granule {
-    Granule((index * CHUNK_GRANULES) as u32 + bit)
+    granule::first().after(index * CHUNK_GRANULES + bit as usize)
+}
+
+/// Chunk and bit of a granule.
+fn place_of(granule: Granule) -> (usize, u32) {
+    let number = granule.0 - granule::first().0;
+    (number as usize / CHUNK_GRANULES, number % CHUNK_GRANULES as u32)
 }
 
 impl Chunks {
@@ -124,7 +130,7 @@ impl Chunks {
     fn grow(&mut self) -> bool {
         let count = self.count + 1;
         let granules = count * CHUNK_GRANULES;
-        let complete = window::OWNERS.grow_to(granules * 2)
+        let complete = window::OWNERS.grow_to((granule::first().0 as usize + granules) * 2)
             && window::SLABS.grow_to(granules * crate::slab::HEADER_BYTES)
             && window::CHUNKS.grow_to(count * size_of::<Chunk>())
             && window::HEAP.grow_to(count * CHUNK_BYTES);
@@ -169,7 +175,7 @@ impl Chunks {
 
 /// Gives a run back. The caller has cleared its entries in the owner map.
 pub fn give_run(first: Granule, count: usize) {
-    let (index, bit) = (first.0 as usize / CHUNK_GRANULES, first.0 % CHUNK_GRANULES as u32);
+    let (index, bit) = place_of(first);
     let now = clock::coarse_ms();
     let is_due = {
         let mut chunks = CHUNKS.lock();
@@ -189,8 +195,8 @@ pub fn give_run(first: Granule, count: usize) {
 /// old. For growing in place.
 #[must_use]
 pub fn extend_run(first: Granule, count: usize, more: usize) -> bool {
-    let (index, bit) = (first.0 as usize / CHUNK_GRANULES, first.0 as usize % CHUNK_GRANULES);
-    let end = bit + count;
+    let (index, bit) = place_of(first);
+    let end = bit as usize + count;
     if end + more > CHUNK_GRANULES {
         return false;
     }

@@ -184,19 +184,19 @@ impl CacheId {
         self.0
     }
 
-    /// The entry of the owner map for this cache's granules.
-    #[inline]
+    /// The entry of the owner map for this cache's granules: where its word of frees is.
+    #[inline(always)]
     #[must_use]
     pub const fn owner(self) -> u16 {
-        self.0 + 1
+        self.frees().offset() as u16
     }
 
     /// The cache with an owner map's entry, `None` for 0 and runs of pages.
     #[inline]
     #[must_use]
-    pub fn from_owner(owner: u16) -> Option<CacheId> {
-        let number = owner.wrapping_sub(1);
-        (usize::from(number) < CACHES_MAX).then_some(CacheId(number))
+    pub const fn from_owner(owner: u16) -> Option<CacheId> {
+        let number = owner.wrapping_sub(8) / 16;
+        if owner % 16 == 8 && (number as usize) < CACHES_MAX { Some(CacheId(number)) } else { None }
     }
 
     /// The word of the sheaf from which objects are allocated.
@@ -271,3 +271,5 @@ mod tests {
         assert!(Shape::new("odd", OBJECT_BYTES_MAX - 1, 2 * GRANULE_BYTES).is_none());
     }
 }
+
+const _: () = assert!(CacheId::new(CACHES_MAX as u16 - 1).owner() < crate::granule::RUN_INSIDE);

@@ -5,7 +5,7 @@
 //! | value | meaning | written by |
 //! |---|---|---|
 //! | 0 | free, or never used | whoever releases the granule |
-//! | 1 ..= 1024 | slab of the cache with that number minus one | the cache, when it makes the slab |
+//! | 8 + 16 n | slab of cache n: offset of its word of frees | the cache, with the slab |
 //! | [`RUN_START`] | first granule of a run of pages | the heap |
 //! | [`RUN_INSIDE`] | a later granule of such a run | the heap |
 //!
@@ -15,58 +15,72 @@
 
 use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
-use crate::window::{self, GRANULE_BYTES};
+use crate::window::{self, GRANULE_BYTES, WINDOW_SHIFT};
 
 /// Owner of the first granule of a run.
 pub const RUN_START: u16 = 0xFFFF;
 /// Owner of the other granules of a run.
 pub const RUN_INSIDE: u16 = 0xFFFE;
 
-/// What the fast path of `free` needs, together on one cache line.
-#[repr(C, align(64))]
-struct Map {
-    /// First address of the heap.
-    heap: AtomicUsize,
-    /// Granules that have an entry; grows under the chunks lock.
-    granules: AtomicUsize,
-    /// Address of entry 0.
-    owners: AtomicUsize,
-}
+/// Address of the window; before the start a number that is far from every address.
+static WINDOW: AtomicUsize = AtomicUsize::new(1 << 63);
+/// Granules below this have an entry and may be in use; grows under the chunks lock.
+static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
-static MAP: Map =
-    Map { heap: AtomicUsize::new(0), granules: AtomicUsize::new(0), owners: AtomicUsize::new(0) };
-
-/// Number of a granule, from the beginning of the heap.
+/// Number of a granule, from the beginning of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Granule(pub(crate) u32);
 
+/// The owner map's entry for an address, for the fast path of `free`; 0 for an address outside
+/// the window.
+///
+/// An address inside the window that is not from this heap may fault where the address space is
+/// limited, see [`crate::window`].
+#[inline(always)]
+#[must_use]
+pub fn owner_of(address: usize) -> u16 {
+    // Relaxed: see the head of this file.
+    let window = WINDOW.load(Ordering::Relaxed);
+    let offset = address.wrapping_sub(window);
+    if offset >> WINDOW_SHIFT != 0 {
+        return 0;
+    }
+    entry_at(window, offset / GRANULE_BYTES)
+}
+
+/// The owner map starts with the window.
+#[inline(always)]
+fn entry_at(window: usize, number: usize) -> u16 {
+    let entry = core::ptr::with_exposed_provenance::<AtomicU16>(window + 2 * number);
+    // SAFETY: the number is below the window's count of granules; the map stays mapped; all
+    // access is atomic.
+    let entry = unsafe { &*entry };
+    // Relaxed: see the head of this file.
+    entry.load(Ordering::Relaxed)
+}
+
 impl Granule {
-    /// The granule in which an address lies; `None` for an address outside the heap.
+    /// The granule in which an address lies; `None` for an address that is not in the heap.
     #[inline]
     #[must_use]
     pub fn of(address: usize) -> Option<Granule> {
         // Relaxed, both: see the head of this file. The limit only grows.
-        let offset = address.wrapping_sub(MAP.heap.load(Ordering::Relaxed));
-        let number = offset / GRANULE_BYTES;
-        if number >= MAP.granules.load(Ordering::Relaxed) {
-            return None;
-        }
-        Some(Granule(number as u32))
+        let number = address.wrapping_sub(WINDOW.load(Ordering::Relaxed)) / GRANULE_BYTES;
+        (number < LIMIT.load(Ordering::Relaxed)).then_some(Granule(number as u32))
     }
 
     /// First address of the granule.
     #[inline]
     #[must_use]
     pub fn address(self) -> usize {
-        window::HEAP.base() + self.0 as usize * GRANULE_BYTES
+        window::OWNERS.base() + self.0 as usize * GRANULE_BYTES
     }
 
     /// The owner map's entry for this granule.
     #[inline]
     #[must_use]
     pub fn owner(self) -> u16 {
-        // Relaxed: see the head of this file.
-        self.entry().load(Ordering::Relaxed)
+        entry_at(window::OWNERS.base(), self.0 as usize)
     }
 
     /// Writes the owner map's entries for this and the following granules.
@@ -97,8 +111,7 @@ impl Granule {
 
     #[inline]
     fn entry(self) -> &'static AtomicU16 {
-        // Relaxed: written once, before the first granule exists.
-        let address = MAP.owners.load(Ordering::Relaxed) + 2 * self.0 as usize;
+        let address = window::OWNERS.base() + 2 * self.0 as usize;
         let entry = core::ptr::with_exposed_provenance::<AtomicU16>(address);
         // SAFETY: granules are made from numbers below the mapped part of the owner map, which
         // stays mapped; all access is atomic.
@@ -106,11 +119,14 @@ impl Granule {
     }
 }
 
+/// The first granule of the heap.
+pub(crate) fn first() -> Granule {
+    Granule(((window::HEAP.base() - window::OWNERS.base()) / GRANULE_BYTES) as u32)
+}
+
 /// Tells the map of a heap that has grown to `granules`. Under the chunks lock.
 pub(crate) fn publish(granules: usize) {
-    // Relaxed, both: constant after the first call, which precedes the first granule.
-    MAP.heap.store(window::HEAP.base(), Ordering::Relaxed);
-    MAP.owners.store(window::OWNERS.base(), Ordering::Relaxed);
-    // Release: the entries are mapped; partner as in the head of this file.
-    MAP.granules.store(granules, Ordering::Release);
+    // Release, both: the entries are mapped; partner as in the head of this file.
+    LIMIT.store(first().0 as usize + granules, Ordering::Release);
+    WINDOW.store(window::OWNERS.base(), Ordering::Release);
 }

@@ -22,7 +22,7 @@ use core::sync::atomic::AtomicUsize;
 use sheaves_sys::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use sheaves_sys::map;
 
-use crate::granule::Granule;
+use crate::granule::{self, Granule};
 use crate::window;
 
 /// Bytes of a header: bitmap and the rest.
@@ -63,17 +63,22 @@ const _: () = assert!(size_of::<Slab>() == HEADER_BYTES);
 #[inline]
 #[must_use]
 pub fn header(granule: Granule) -> &'static Slab {
-    let address = window::SLABS.base() + granule.0 as usize * HEADER_BYTES;
+    let address = header_address(granule);
     let header = core::ptr::with_exposed_provenance::<Slab>(address);
     // SAFETY: granules are numbers below the mapped part of the heap, whose headers are mapped
     // with it and never unmapped; any bytes are a valid header and all fields are atomic.
     unsafe { &*header }
 }
 
+fn header_address(granule: Granule) -> usize {
+    let number = granule.0 - granule::first().0;
+    window::SLABS.base() + number as usize * HEADER_BYTES
+}
+
 /// Gives the memory of headers back; they read as zero, which means "starts no slab".
 pub(crate) fn discard_headers(first: Granule, count: usize) {
     let page = map::page_bytes();
-    let start = window::SLABS.base() + first.0 as usize * HEADER_BYTES;
+    let start = header_address(first);
     let (first_page, end_page) =
         (start.next_multiple_of(page), (start + count * HEADER_BYTES) / page * page);
     if first_page < end_page {

@@ -1,20 +1,21 @@
 //! The address window: where the heap and its metadata lie.
 //!
-//! One window holds five regions, each growing upwards from a fixed address:
+//! One window of 1 TiB holds five regions, each growing upwards from its start:
 //!
 //! | region | one entry per | bytes per entry | what |
 //! |---|---|---|---|
-//! | owners | granule (64 KiB) | 2 | which cache a granule belongs to: [`crate::granule`] |
-//! | chunks | chunk (2 MiB) | 16 | which granules are free: [`crate::chunk`] |
-//! | slabs | granule | 640 | out-of-line slab header: [`crate::slab`] |
-//! | sheaves | sheaf | 1024 | [`crate::pool`] |
+//! | owners | granule (64 KiB) of the window | 2 | whose a granule is: [`crate::granule`] |
+//! | chunks | chunk (2 MiB) of the heap | 16 | which granules are free: [`crate::chunk`] |
+//! | slabs | granule of the heap | 640 | out-of-line slab header: [`crate::slab`] |
+//! | sheaves | sheaf | 1024 | `pool` |
 //! | heap | | | the objects |
 //!
-//! Hence address -> granule -> owner and header is arithmetic and one load. Normally nothing is
-//! reserved: the window is a random place in a part of the address space that the kernel does not
-//! use of its own accord, and grows by mapping exactly where it ends (`MAP_FIXED_NOREPLACE`), so a
-//! limit on the address space counts only what is in use. Where an emulator or an old kernel does
-//! not honour exact addresses, the window is a reservation, as large as can be had.
+//! The owners come first, so one number, the window's address, leads from any address to its
+//! owner by a subtraction, a shift and a load. Normally nothing is reserved: the window is a
+//! random place in a part of the address space that the kernel does not use of its own accord,
+//! and its regions grow by mapping exactly where they end (`MAP_FIXED_NOREPLACE`), so a limit on
+//! the address space counts only what is in use. Where an emulator or an old kernel does not
+//! honour exact addresses, the window is a reservation, with a smaller heap if need be.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -27,13 +28,19 @@ pub const CHUNK_BYTES: usize = 2 << 20;
 /// Granules of a chunk.
 pub const CHUNK_GRANULES: usize = CHUNK_BYTES / GRANULE_BYTES;
 
-const HEAP_BYTES_MAX: usize = 1 << 40;
+/// Addresses less than this above the window's are looked up in the owners.
+pub const WINDOW_BYTES: usize = 1 << WINDOW_SHIFT;
+/// Logarithm of [`WINDOW_BYTES`].
+pub const WINDOW_SHIFT: u32 = 40;
+
+const HEAP_BYTES_MAX: usize = 1 << 39;
 const HEAP_BYTES_MIN: usize = 64 << 20;
 /// Sheaves are numbered by 24 bits, see [`crate::stack`].
 const SHEAVES_BYTES_MAX: usize = 1 << 34;
-/// Where random windows lie: far above programs, far below the kernel's own choices.
+/// Where random windows lie: above what the kernel gives to programs that are linked to fixed
+/// addresses, far below its own choices of today.
 const WINDOWS_START: usize = 0x1000_0000_0000;
-const WINDOWS_BYTES: usize = 0x1000_0000_0000;
+const WINDOWS_BYTES: usize = 0x1800_0000_0000;
 const ATTEMPTS: u32 = 16;
 
 /// One growing part of the window.
@@ -122,12 +129,11 @@ struct Layout {
 
 impl Layout {
     fn for_heap(heap: usize) -> Layout {
-        let granules = heap / GRANULE_BYTES;
         Layout {
             heap,
-            owners: (granules * 2).next_multiple_of(CHUNK_BYTES),
+            owners: WINDOW_BYTES / GRANULE_BYTES * 2,
             chunks: (heap / CHUNK_BYTES * 16).next_multiple_of(CHUNK_BYTES),
-            slabs: (granules * crate::slab::HEADER_BYTES).next_multiple_of(CHUNK_BYTES),
+            slabs: (heap / GRANULE_BYTES * crate::slab::HEADER_BYTES).next_multiple_of(CHUNK_BYTES),
             sheaves: (heap / 64).clamp(CHUNK_BYTES, SHEAVES_BYTES_MAX),
         }
     }
@@ -136,22 +142,23 @@ impl Layout {
         self.heap + self.owners + self.chunks + self.slabs + self.sheaves
     }
 
-    /// Lays the regions out from `base` on, a multiple of the chunk size.
-    fn place(&self, base: usize) {
+    /// Lays the regions out from `base` on, a multiple of the chunk size, with `gap` bytes before
+    /// the heap.
+    fn place(&self, base: usize, gap: usize) {
         let regions = [
-            (&OWNERS, self.owners),
-            (&CHUNKS, self.chunks),
-            (&SLABS, self.slabs),
-            (&SHEAVES, self.sheaves),
-            (&HEAP, self.heap),
+            (&OWNERS, self.owners, 0),
+            (&CHUNKS, self.chunks, 0),
+            (&SLABS, self.slabs, 0),
+            (&SHEAVES, self.sheaves, 0),
+            (&HEAP, self.heap, gap),
         ];
         let mut next = base;
-        for (region, bytes) in regions {
+        for (region, bytes, gap) in regions {
             // Relaxed: single-threaded, under the lock of the caches' registry.
-            region.base.store(next, Ordering::Relaxed);
+            region.base.store(next + gap, Ordering::Relaxed);
             region.limit.store(bytes, Ordering::Relaxed);
             region.mapped.store(0, Ordering::Relaxed);
-            next += bytes;
+            next += gap + bytes;
         }
     }
 }
@@ -161,16 +168,22 @@ impl Layout {
 pub(crate) fn start() -> bool {
     let layout = Layout::for_heap(HEAP_BYTES_MAX);
     let mut seed = sheaves_sys::process::random_seed() | 1;
-    for _ in 0..ATTEMPTS {
+    let mut random_chunks = |below: usize| {
         // Steps of a 64-bit linear congruential generator (Knuth's MMIX constants).
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let room = (WINDOWS_BYTES - layout.total()) / CHUNK_BYTES;
-        let place = usize::try_from(seed >> 24).unwrap_or(0) % room;
-        layout.place(WINDOWS_START + place * CHUNK_BYTES);
-        if map_beginnings() {
+        usize::try_from(seed >> 24).unwrap_or(0) % (below / CHUNK_BYTES) * CHUNK_BYTES
+    };
+    for _ in 0..ATTEMPTS {
+        let base = WINDOWS_START + random_chunks(WINDOWS_BYTES - WINDOW_BYTES);
+        layout.place(base, random_chunks(WINDOW_BYTES - layout.total()));
+        // Whoever limits the address space pays for the owners as they are needed; then an
+        // address in the window that is nobody's may fault in `free` instead of being reported.
+        let owners = if map::is_limited() { 1 } else { layout.owners };
+        if OWNERS.grow_to(owners) && map_beginnings() {
             map::avoid_huge_pages(HEAP.base(), CHUNK_BYTES);
             return true;
         }
+        unmap_all();
     }
     start_reserved()
 }
@@ -182,26 +195,27 @@ fn start_reserved() -> bool {
         if let Some(address) = map::reserve(layout.total() + CHUNK_BYTES) {
             // Relaxed: single-threaded, under the lock of the caches' registry.
             RESERVED.store(true, Ordering::Relaxed);
-            layout.place(address.next_multiple_of(CHUNK_BYTES));
-            return map_beginnings();
+            layout.place(address.next_multiple_of(CHUNK_BYTES), 0);
+            return OWNERS.grow_to(layout.owners) && map_beginnings();
         }
         heap /= 2;
     }
     false
 }
 
+/// Maps the beginning of every region.
 fn map_beginnings() -> bool {
-    let regions = [&OWNERS, &CHUNKS, &SLABS, &SHEAVES, &HEAP];
-    let complete = regions.iter().all(|region| region.grow_to(1));
-    if !complete {
-        for region in regions {
-            // Relaxed: single-threaded, under the lock of the caches' registry.
-            let mapped = region.mapped.load(Ordering::Relaxed);
-            if mapped > 0 && !RESERVED.load(Ordering::Relaxed) {
-                // SAFETY: mapped just now by `grow_to`, used by nobody.
-                unsafe { map::unmap(region.base(), mapped) };
-            }
+    [&OWNERS, &CHUNKS, &SLABS, &SHEAVES, &HEAP].iter().all(|region| region.grow_to(1))
+}
+
+/// Undoes an attempt that went half way.
+fn unmap_all() {
+    for region in [&OWNERS, &CHUNKS, &SLABS, &SHEAVES, &HEAP] {
+        // Relaxed: single-threaded, under the lock of the caches' registry.
+        let mapped = region.mapped.swap(0, Ordering::Relaxed);
+        if mapped > 0 {
+            // SAFETY: mapped just now by `grow_to`, used by nobody.
+            unsafe { map::unmap(region.base(), mapped) };
         }
     }
-    complete
 }
