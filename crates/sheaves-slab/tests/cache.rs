@@ -116,24 +116,32 @@ fn constructor_runs_once_per_object_and_contents_stay() {
     }
     let options = Options { constructor: Some(construct), ..Options::default() };
     let cache = raw::Cache::new("built", Layout::new::<[u64; 2]>(), options).unwrap();
-    let object = cache.alloc().unwrap().cast::<u64>();
-    // SAFETY: ours.
-    assert_eq!(unsafe { object.read() }, 0xC0FFEE);
-    // SAFETY: ours, then given back.
-    unsafe { object.write(1) };
-    // SAFETY: from this cache.
-    unsafe { cache.free(object.cast()) };
-    // Nothing was written into the free object, and no constructor ran again.
-    let others: Vec<_> = (0..4096).map(|_| cache.alloc().unwrap().cast::<u64>()).collect();
-    let again = others.iter().find(|other| **other == object).expect("it comes back");
-    // SAFETY: ours.
-    assert_eq!(unsafe { again.read() }, 1);
-    for other in &others {
+    let take = |count| -> Vec<NonNull<u64>> {
+        (0..count).map(|_| cache.alloc().unwrap().cast::<u64>()).collect()
+    };
+    // SAFETY: objects of this cache that the caller owns.
+    let values = |objects: &[NonNull<u64>]| -> Vec<u64> {
+        objects.iter().map(|object| unsafe { object.read() }).collect()
+    };
+    let free = |objects: Vec<NonNull<u64>>| {
+        for object in objects {
+            // SAFETY: from this cache, not used after.
+            unsafe { cache.free(object.cast()) };
+        }
+    };
+    let first = take(500);
+    assert!(values(&first).iter().all(|value| *value == 0xC0FFEE));
+    for object in &first {
         // SAFETY: ours.
-        assert!(other == again || unsafe { other.read() } == 0xC0FFEE);
-        // SAFETY: from this cache.
-        unsafe { cache.free(other.cast()) };
+        unsafe { object.write(1) };
     }
+    free(first);
+    // Nothing is written into free objects, and no constructor runs a second time.
+    let second = take(1000);
+    let kept = values(&second).iter().filter(|value| **value == 1).count();
+    assert!(kept > 200, "{kept}");
+    assert!(values(&second).iter().all(|value| [1, 0xC0FFEE].contains(value)));
+    free(second);
     cache.destroy().unwrap();
 }
 
