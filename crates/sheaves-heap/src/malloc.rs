@@ -10,18 +10,20 @@
 
 use core::alloc::Layout;
 use core::ptr::with_exposed_provenance_mut;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
-use sheaves_percpu::{self as percpu, Word, sheaf::is_sentinel};
+use sheaves_percpu::{self as percpu, Access, Word, sheaf::is_sentinel};
 use sheaves_slab::CacheId;
-use sheaves_slab::granule;
+use sheaves_slab::granule::{self, OWNERS_MAX};
 
 use crate::classes::{self, CLASSES, SMALL_BYTES_MAX};
 use crate::slow;
 
-/// Per class, what `free` needs to check that an address starts an object.
+/// What `free` needs to check that an address starts an object, for the owners 8 + 16 n.
 #[derive(Clone, Copy)]
+#[repr(C, align(16))]
 struct Check {
-    /// ceil(2^64 / size).
+    /// ceil(2^64 / size); 0 where the owner is no size class, which fails every check.
     reciprocal: u64,
     /// Bytes of a slab, less one: slabs are aligned to their size.
     offset_mask: u64,
@@ -29,8 +31,8 @@ struct Check {
 
 const _: () = assert!(size_of::<Check>() == 16);
 
-static CHECKS: [Check; CLASSES] = {
-    let mut checks = [Check { reciprocal: 0, offset_mask: 0 }; CLASSES];
+static CHECKS: [Check; OWNERS_MAX / 16] = {
+    let mut checks = [Check { reciprocal: 0, offset_mask: 0 }; OWNERS_MAX / 16];
     let mut class = 0;
     while class < CLASSES {
         let size = classes::SIZE_TABLE[class] as u64;
@@ -47,6 +49,36 @@ static CHECKS: [Check; CLASSES] = {
     checks
 };
 
+/// Sizes below this are served by the fast path; 0 until the classes exist, so that the start
+/// needs no test of its own.
+static FAST_BYTES_END: AtomicUsize = AtomicUsize::new(0);
+
+/// Opens the fast path. The engine has started and the classes exist.
+pub(crate) fn open() {
+    // Release: what the start wrote comes before; partner are the loads of the limit. These are
+    // relaxed and need no fence: all that they lead to (access words, blocks, sheaves) is either
+    // constant since the start or read inside a sequence, which refuses what is not there.
+    FAST_BYTES_END.store(SMALL_BYTES_MAX + 1, Ordering::Release);
+}
+
+/// True when the fast path is open and serves this size.
+#[inline(always)]
+fn is_fast(size: usize) -> bool {
+    // Relaxed: see `open`.
+    size < FAST_BYTES_END.load(Ordering::Relaxed)
+}
+
+/// Takes an object of a class, or an odd number.
+///
+/// # Safety
+/// The fast path is open.
+#[inline(always)]
+unsafe fn pop(class: usize) -> usize {
+    // SAFETY: the fast path was opened after the engine's start.
+    let access = unsafe { Access::of_started() };
+    percpu::pop(access, CacheId::new(class as u16).allocs())
+}
+
 /// At least `size` bytes at a multiple of 16, uninitialised; null (and `ENOMEM`) when there is no
 /// memory. Size 0 gives a unique pointer.
 ///
@@ -55,9 +87,9 @@ static CHECKS: [Check; CLASSES] = {
 #[inline(always)]
 #[must_use]
 pub fn malloc(size: usize) -> *mut u8 {
-    if size <= SMALL_BYTES_MAX {
-        let class = classes::of_size(size);
-        let object = percpu::pop(CacheId::new(class as u16).allocs());
+    if is_fast(size) {
+        // SAFETY: the fast path is open.
+        let object = unsafe { pop(classes::of_size(size)) };
         if !is_sentinel(object) {
             return with_exposed_provenance_mut(object);
         }
@@ -76,12 +108,12 @@ pub fn malloc(size: usize) -> *mut u8 {
 #[inline(always)]
 pub unsafe fn free(block: *mut u8) {
     let address = block.expose_provenance();
-    let owner = granule::owner_of(address);
-    // Owners of size classes are 8, 24, 40, ...: anything else wraps around or is too large.
-    let place = usize::from(owner.wrapping_sub(8));
-    if place < 16 * CLASSES && starts_object(place, address) {
+    let owner = usize::from(granule::owner_of(address));
+    if starts_object(owner, address) {
+        // SAFETY: an address with an owner proves that the engine has started.
+        let access = unsafe { Access::of_started() };
         // SAFETY: objects are even, and the caller gives up this one.
-        if unsafe { percpu::push(Word::at_offset(usize::from(owner)), address) } {
+        if unsafe { percpu::push(access, Word::at_offset(owner), address) } {
             return;
         }
     }
@@ -89,10 +121,10 @@ pub unsafe fn free(block: *mut u8) {
     unsafe { slow::free(block) };
 }
 
-/// True when an object of class `place / 16` can start at an address.
+/// True when the owner is a size class and one of its objects can start at the address.
 #[inline(always)]
-fn starts_object(place: usize, address: usize) -> bool {
-    let check = &CHECKS[place / size_of::<Check>()];
+fn starts_object(owner: usize, address: usize) -> bool {
+    let check = &CHECKS[owner / size_of::<Check>()];
     // A multiple of the size has a product whose low half is below the reciprocal: see
     // `Shape::index_of` in the slab crate.
     (address as u64 & check.offset_mask).wrapping_mul(check.reciprocal) < check.reciprocal
@@ -102,8 +134,10 @@ fn starts_object(place: usize, address: usize) -> bool {
 #[inline(always)]
 #[must_use]
 pub fn alloc_layout(layout: Layout) -> *mut u8 {
-    if let Some(class) = classes::of_layout(layout.size(), layout.align()) {
-        let object = percpu::pop(CacheId::new(class as u16).allocs());
+    let class = classes::of_layout(layout.size(), layout.align());
+    if let (Some(class), true) = (class, is_fast(layout.size())) {
+        // SAFETY: the fast path is open.
+        let object = unsafe { pop(class) };
         if !is_sentinel(object) {
             return with_exposed_provenance_mut(object);
         }
@@ -119,8 +153,10 @@ pub fn alloc_layout(layout: Layout) -> *mut u8 {
 pub unsafe fn dealloc_layout(block: *mut u8, layout: Layout) {
     if let Some(class) = classes::of_layout(layout.size(), layout.align()) {
         let address = block.expose_provenance();
+        // SAFETY: a block proves that the engine has started.
+        let access = unsafe { Access::of_started() };
         // SAFETY: objects are even, and the caller gives up this one.
-        if unsafe { percpu::push(CacheId::new(class as u16).frees(), address) } {
+        if unsafe { percpu::push(access, CacheId::new(class as u16).frees(), address) } {
             return;
         }
     }

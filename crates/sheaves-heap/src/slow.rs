@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 use sheaves_slab::CacheId;
-use sheaves_slab::granule::{Granule, RUN_START};
+use sheaves_slab::granule::{Granule, NAMED, RUN_START};
 use sheaves_slab::raw::by_id;
 use sheaves_sys::{errno, report};
 
@@ -158,7 +158,7 @@ pub(crate) fn usable_plain(address: usize) -> usize {
 pub(crate) fn foreign(address: usize, call: &str) -> ! {
     let what = match Granule::of(address).map(Granule::owner) {
         Some(0) => "which lies in free memory (double free?)",
-        Some(owner) if CacheId::from_owner(owner).is_some() => "which belongs to a named cache",
+        Some(NAMED) => "which belongs to a named cache",
         Some(_) => "which lies inside a block",
         None => "which is not from this heap",
     };

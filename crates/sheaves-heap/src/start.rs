@@ -39,6 +39,7 @@ fn start_slow() -> bool {
     fork::announce(fork::Layer::Heap, &HANDLERS);
     // Release pairs with the Acquire in `start`.
     STARTED.store(true, Ordering::Release);
+    crate::malloc::open();
     true
 }
 

@@ -120,6 +120,12 @@ pub(crate) fn map(slots: usize) -> bool {
     true
 }
 
+/// Address of the table's entry 0, for sequences.
+#[inline(always)]
+pub(crate) fn table() -> *const AtomicPtr<BootstrapBlock> {
+    &raw const TABLE.0[ENTRIES_BEFORE]
+}
+
 /// Table entry of a slot that exists, or of -1 or -2.
 #[inline]
 fn entry(slot: i32) -> &'static AtomicPtr<BootstrapBlock> {

@@ -24,4 +24,4 @@ pub mod sheaf;
 pub mod slots;
 
 pub use area::Word;
-pub use engine::{add, cmp_store, load, pop, push};
+pub use engine::{Access, add, cmp_store, load, pop, push};

@@ -14,7 +14,9 @@ use sheaves_percpu::sheaf::{ENTRIES, OBJECTS_MAX as SHEAF_OBJECTS_MAX};
 use sheaves_sys::lock::Lock;
 
 use crate::bins::Slabs;
+use crate::granule::{NAMED, OWNERS_MAX};
 use crate::pool::SheafStack;
+use crate::registry::CLASSES_MAX;
 use crate::slab;
 use crate::window::GRANULE_BYTES;
 
@@ -184,19 +186,26 @@ impl CacheId {
         self.0
     }
 
-    /// The entry of the owner map for this cache's granules: where its word of frees is.
-    #[inline(always)]
+    /// The entry of the owner map for this cache's granules: for a size class, where its word of
+    /// frees is.
+    #[inline]
     #[must_use]
     pub const fn owner(self) -> u16 {
-        self.frees().offset() as u16
+        if self.0 < CLASSES_MAX as u16 { self.frees().offset() as u16 } else { NAMED }
     }
 
-    /// The cache with an owner map's entry, `None` for 0 and runs of pages.
+    /// The size class with an owner map's entry, `None` for anything else.
     #[inline]
     #[must_use]
     pub const fn from_owner(owner: u16) -> Option<CacheId> {
-        let number = owner.wrapping_sub(8) / 16;
-        if owner % 16 == 8 && (number as usize) < CACHES_MAX { Some(CacheId(number)) } else { None }
+        let is_class = owner % 16 == 8 && owner < NAMED;
+        if is_class { Some(CacheId(owner / 16)) } else { None }
+    }
+
+    /// What a slab's header says of the cache to which it belongs.
+    #[inline]
+    pub(crate) const fn in_header(self) -> u16 {
+        self.0 + 1
     }
 
     /// The word of the sheaf from which objects are allocated.
@@ -272,4 +281,8 @@ mod tests {
     }
 }
 
-const _: () = assert!(CacheId::new(CACHES_MAX as u16 - 1).owner() < crate::granule::RUN_INSIDE);
+const _: () = {
+    // The last number is not used for a class, so that its entries are free for the others.
+    assert!(CacheId::new(CLASSES_MAX as u16 - 2).owner() < NAMED);
+    assert!((NAMED as usize) < OWNERS_MAX);
+};

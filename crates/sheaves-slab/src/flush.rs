@@ -53,11 +53,11 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
 
 /// The first granule of the slab in which an object lies, after checking whose slab it is.
 pub(crate) fn slab_of(id: CacheId, shape: &Shape, object: usize) -> Granule {
-    match Granule::of(object) {
-        // Slabs are aligned to their size, so the first granule is a matter of masking.
-        Some(granule) if granule.owner() == id.owner() => {
-            Granule(granule.0 & !(shape.granules as u32 - 1))
-        }
+    // Slabs are aligned to their size, so the first granule is a matter of masking.
+    let first = Granule::of(object).map(|granule| granule.align_down(shape.granules));
+    match first {
+        // Relaxed: the object's owner sees the header that the slab was given when it was made.
+        Some(first) if slab::header(first).cache.load(Ordering::Relaxed) == id.in_header() => first,
         _ => not_ours(id, object),
     }
 }
@@ -100,7 +100,7 @@ fn relist(id: CacheId, shape: &Shape, granule: Granule) {
     let slab = slab::header(granule);
     // Relaxed, both: they change under the cache's lock; for another cache's slab, or none, the
     // owner differs. Acquire on the count pairs with the Release in `count_put`.
-    if slab.cache.load(Ordering::Relaxed) != id.owner() {
+    if slab.cache.load(Ordering::Relaxed) != id.in_header() {
         return;
     }
     let free = slab.free.load(Ordering::Acquire) as usize;

@@ -5,7 +5,8 @@
 //! | value | meaning | written by |
 //! |---|---|---|
 //! | 0 | free, or never used | whoever releases the granule |
-//! | 8 + 16 n | slab of cache n: offset of its word of frees | the cache, with the slab |
+//! | 8 + 16 n | slab of size class n of malloc: offset of its word of frees | the class |
+//! | [`NAMED`] | slab of a named cache, whose number is in the slab's header | the cache |
 //! | [`RUN_START`] | first granule of a run of pages | the heap |
 //! | [`RUN_INSIDE`] | a later granule of such a run | the heap |
 //!
@@ -15,12 +16,17 @@
 
 use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
-use crate::window::{self, GRANULE_BYTES, WINDOW_SHIFT};
+use crate::registry::CLASSES_MAX;
+use crate::window::{self, GRANULE_BYTES, WINDOW_BYTES};
 
+/// Owner of the slabs of named caches.
+pub const NAMED: u16 = OWNERS_MAX as u16 - 3;
 /// Owner of the first granule of a run.
-pub const RUN_START: u16 = 0xFFFF;
+pub const RUN_START: u16 = OWNERS_MAX as u16 - 1;
 /// Owner of the other granules of a run.
-pub const RUN_INSIDE: u16 = 0xFFFE;
+pub const RUN_INSIDE: u16 = OWNERS_MAX as u16 - 2;
+/// All entries are below this: a table with one place per 16 entries covers them.
+pub const OWNERS_MAX: usize = 16 * CLASSES_MAX;
 
 /// Address of the window; before the start a number that is far from every address.
 static WINDOW: AtomicUsize = AtomicUsize::new(1 << 63);
@@ -41,11 +47,11 @@ pub struct Granule(pub(crate) u32);
 pub fn owner_of(address: usize) -> u16 {
     // Relaxed: see the head of this file.
     let window = WINDOW.load(Ordering::Relaxed);
-    let offset = address.wrapping_sub(window);
-    if offset >> WINDOW_SHIFT != 0 {
+    let number = address.wrapping_sub(window) / GRANULE_BYTES;
+    if number >= WINDOW_BYTES / GRANULE_BYTES {
         return 0;
     }
-    entry_at(window, offset / GRANULE_BYTES)
+    entry_at(window, number)
 }
 
 /// The owner map starts with the window.
@@ -101,6 +107,11 @@ impl Granule {
     /// Marks granules that the caller owns as free, before it gives them back.
     pub fn clear_owner(self, count: usize) {
         self.set_owner(count, 0, 0);
+    }
+
+    /// The first granule of the aligned group of `count`, a power of two, in which this one is.
+    pub(crate) fn align_down(self, count: usize) -> Granule {
+        Granule(self.0 & !(count as u32 - 1))
     }
 
     /// The granule `count` further on.

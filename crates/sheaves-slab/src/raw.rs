@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use sheaves_percpu::{self as percpu, sheaf::is_sentinel};
+use sheaves_percpu::{self as percpu, Access, sheaf::is_sentinel};
 
 use crate::descriptor::{CacheId, Constructor};
 pub use crate::registry::CacheError;
@@ -28,7 +28,7 @@ pub struct Options {
 ///
 /// Allocation and free of the common kind are about a dozen instructions on the slot's sheaves:
 /// no lock, no atomic instruction. Objects are at multiples of the alignment, 8 bytes at
-/// the least, and consecutive allocations tend to be neighbours. 16 bytes large.
+/// the least, and consecutive allocations tend to be neighbours. The handle is 32 bytes.
 ///
 /// Memory: what one thread wrote into an object before it freed it happens before what the next
 /// user reads. Blocking: the slow paths may sleep on a lock for microseconds. Signals: do not
@@ -49,6 +49,7 @@ pub struct Options {
 /// ```
 #[derive(Debug)]
 pub struct Cache {
+    access: Access,
     id: CacheId,
     zero: bool,
     size: usize,
@@ -64,14 +65,14 @@ impl Cache {
     pub fn new(name: &str, layout: Layout, options: Options) -> Result<Cache, CacheError> {
         let Options { constructor, zero, debug } = options;
         let id = registry::create(&Request { name, layout, constructor, debug })?;
-        Ok(Cache { id, zero, size: layout.size() })
+        Ok(Cache { access: Access::get(), id, zero, size: layout.size() })
     }
 
     /// One object, or `None` when there is no memory.
     #[inline]
     #[must_use]
     pub fn alloc(&self) -> Option<NonNull<u8>> {
-        let mut object = percpu::pop(self.id.allocs());
+        let mut object = percpu::pop(self.access, self.id.allocs());
         if is_sentinel(object) {
             object = slow::alloc_slow(self.id);
         }
@@ -94,7 +95,7 @@ impl Cache {
     pub unsafe fn free(&self, object: NonNull<u8>) {
         let object = object.as_ptr().expose_provenance();
         // SAFETY: objects are even, and the caller gives up this one.
-        if !unsafe { percpu::push(self.id.frees(), object) } {
+        if !unsafe { percpu::push(self.access, self.id.frees(), object) } {
             slow::free_slow(self.id, object);
         }
     }
@@ -181,14 +182,14 @@ impl core::error::Error for DestroyError {}
 
 /// The fast and slow halves for callers that know a cache by its number: malloc.
 pub mod by_id {
-    use super::{CacheId, is_sentinel, percpu, slow};
+    use super::{Access, CacheId, is_sentinel, percpu, slow};
     use crate::flush;
 
     /// An object's address, 0 when there is no memory.
     #[inline(always)]
     #[must_use]
     pub fn alloc(id: CacheId) -> usize {
-        let object = percpu::pop(id.allocs());
+        let object = percpu::pop(Access::get(), id.allocs());
         if is_sentinel(object) { slow::alloc_slow(id) } else { object }
     }
 

@@ -62,7 +62,7 @@ fn make_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs) -> bool {
             }
         }
     }
-    slab::header(run.first).init(id.owner(), shape.slab_objects);
+    slab::header(run.first).init(id.in_header(), shape.slab_objects);
     run.first.set_owner(shape.granules, id.owner(), id.owner());
     slabs.count += 1;
     // Relaxed: statistics.

@@ -29,9 +29,7 @@ pub const CHUNK_BYTES: usize = 2 << 20;
 pub const CHUNK_GRANULES: usize = CHUNK_BYTES / GRANULE_BYTES;
 
 /// Addresses less than this above the window's are looked up in the owners.
-pub const WINDOW_BYTES: usize = 1 << WINDOW_SHIFT;
-/// Logarithm of [`WINDOW_BYTES`].
-pub const WINDOW_SHIFT: u32 = 40;
+pub const WINDOW_BYTES: usize = 1 << 40;
 
 const HEAP_BYTES_MAX: usize = 1 << 39;
 const HEAP_BYTES_MIN: usize = 64 << 20;

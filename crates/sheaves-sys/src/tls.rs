@@ -16,7 +16,9 @@ pub struct ThreadArea {
     pub rseq: RseqArea,
     /// The portable engine's slot for this thread, negative before its first use.
     pub virtual_slot: i32,
-    reserved: [u32; 7],
+    /// Always -1: read as slot number where the fast path is to refuse.
+    pub no_slot: i32,
+    reserved: [u32; 6],
 }
 
 const _: () = assert!(size_of::<ThreadArea>() == 64);
@@ -36,10 +38,14 @@ core::arch::global_asm!(
     ".long -1",   // concurrency_id: not registered
     ".long 0",    // padding
     ".long -1",   // virtual_slot
-    ".zero 28",   // reserved
+    ".long -1",   // no_slot
+    ".zero 24",   // reserved
     ".size sheaves_thread, 64",
     ".popsection",
 );
+
+/// Offset of [`ThreadArea::no_slot`] in the area, in bytes.
+pub const NO_SLOT_OFFSET: usize = core::mem::offset_of!(ThreadArea, no_slot);
 
 /// The calling thread's area.
 #[cfg(target_arch = "x86_64")]

@@ -56,15 +56,6 @@ pub struct Facts {
     pub fence: bool,
 }
 
-/// What the fast path needs to know.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HotWords {
-    /// From this project's own rseq area to the one in use, in bytes; the same in every thread.
-    pub(crate) area_distance: isize,
-    /// Offset of the slot number in the area, in bytes.
-    pub(crate) slot_offset: usize,
-}
-
 const LIBC_REGISTERED: u32 = 1;
 const FENCE: u32 = 2;
 
@@ -127,9 +118,7 @@ pub fn start() {
     // Relaxed, both: published by the Release below.
     SLOT_KIND.store(plan.slot_kind as u8, Ordering::Relaxed);
     FLAGS.store(plan.flags, Ordering::Relaxed);
-    if let Some((area_distance, slot_offset)) = plan.place {
-        super::fast::publish(HotWords { area_distance, slot_offset });
-    }
+    super::access::publish(plan.sequence, plan.slot);
     // Release pairs with the Acquire in `mode`.
     MODE.store(plan.mode as u8, Ordering::Release);
     crate::fork::announce();
@@ -150,27 +139,34 @@ struct Plan {
     mode: Mode,
     slot_kind: SlotKind,
     flags: u32,
-    /// Where the slot number is, see [`HotWords`]; rseq only.
-    place: Option<(isize, usize)>,
+    /// Where `rseq_cs` and the slot number are, see [`super::Access`].
+    sequence: isize,
+    slot: isize,
 }
 
 impl Plan {
-    const PORTABLE: Plan =
-        Plan { mode: Mode::Portable, slot_kind: SlotKind::Virtual, flags: 0, place: None };
+    /// The fast path gets an area of our own, in which the slot number is always -1.
+    fn portable() -> Plan {
+        let (mode, slot_kind) = (Mode::Portable, SlotKind::Virtual);
+        let area = own_area_offset();
+        let sequence = area + rseq::SEQUENCE_OFFSET.cast_signed();
+        let slot = area + sheaves_sys::tls::NO_SLOT_OFFSET.cast_signed();
+        Plan { mode, slot_kind, flags: 0, sequence, slot }
+    }
 
     fn make() -> Plan {
         const WORDS: &[(&str, Option<Mode>)] =
             &[("auto", None), ("rseq", Some(Mode::Rseq)), ("portable", Some(Mode::Portable))];
         let asked = env::choice("SHEAVES_ENGINE", WORDS).flatten();
         if asked == Some(Mode::Portable) {
-            return Plan::PORTABLE;
+            return Plan::portable();
         }
         let found = Plan::rseq();
         if found.is_none() && asked == Some(Mode::Rseq) {
             let text = "SHEAVES_ENGINE=rseq: rseq is not to be had here, using portable";
             sheaves_sys::report::report(format_args!("{text}"));
         }
-        found.unwrap_or(Plan::PORTABLE)
+        found.unwrap_or_else(Plan::portable)
     }
 
     #[cfg(not(target_arch = "x86_64"))]
@@ -181,9 +177,9 @@ impl Plan {
     #[cfg(target_arch = "x86_64")]
     fn rseq() -> Option<Plan> {
         let libc_area = sheaves_sys::tls::libc_rseq_offset();
-        let area_distance = match libc_area {
-            Some(offset) => offset - own_area_offset(),
-            None => crate::slots::register_own_area().then_some(0)?,
+        let area = match libc_area {
+            Some(offset) => offset,
+            None => crate::slots::register_own_area().then(own_area_offset)?,
         };
         let fence = membarrier::register_abort_sections();
         let slot_kind = Self::slot_kind(fence);
@@ -195,8 +191,9 @@ impl Plan {
         if libc_area.is_some() {
             flags |= LIBC_REGISTERED;
         }
-        let place = Some((area_distance, slot_offset));
-        Some(Plan { mode: Mode::Rseq, slot_kind, flags, place })
+        let sequence = area + rseq::SEQUENCE_OFFSET.cast_signed();
+        let slot = area + slot_offset.cast_signed();
+        Some(Plan { mode: Mode::Rseq, slot_kind, flags, sequence, slot })
     }
 
     /// Concurrency ids need a kernel that fills them, and a fence: without one a slot is drained
@@ -224,4 +221,10 @@ impl Plan {
 fn own_area_offset() -> isize {
     let area = sheaves_sys::tls::thread_area().addr();
     area.wrapping_sub(sheaves_sys::tls::thread_pointer()).cast_signed()
+}
+
+/// There is no area and no fast path.
+#[cfg(not(target_arch = "x86_64"))]
+fn own_area_offset() -> isize {
+    0
 }

@@ -8,15 +8,16 @@
 //! | [`cmp_store`] | new value if it holds the expected one | it does not: false |
 //! | [`add`] | wrapping addition | no block: false |
 //!
-//! `pop` and `push` are inlined and belong to the rseq engine alone. Everywhere else (the
-//! portable engine, a thread that is not registered, a slot without a block, a process that has
-//! not started) they meet the bootstrap block, refuse, and leave the rest to their caller's slow
-//! path: [`crate::slots::attach`], then [`pop_slow`] and [`push_slow`].
+//! `pop` and `push` are inlined and belong to the rseq engine alone; the [`Access`] that they need
+//! proves that the engine has started. Everywhere else (the portable engine, a thread that is not
+//! registered, a slot without a block) they meet the bootstrap block, refuse, and leave the rest
+//! to their caller's slow path: [`crate::slots::attach`], then [`pop_slow`] and [`push_slow`].
 //!
 //! Ordering: transactions of one slot are totally ordered and each sees the stores of the ones
 //! before. With rseq the kernel's scheduling orders them; in the portable engine the exchange of
 //! the word does.
 
+mod access;
 mod choice;
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -24,6 +25,7 @@ mod rseq_x86_64;
 
 pub(crate) use portable::{BUSY, check_in_all, check_out_all, take as take_portable};
 
+pub use access::Access;
 pub use choice::{Facts, Mode, SlotKind, facts, mode, start};
 
 #[cfg(target_arch = "x86_64")]
@@ -32,25 +34,22 @@ use rseq_x86_64 as fast;
 /// Where there is no rseq engine every fast path refuses.
 #[cfg(not(target_arch = "x86_64"))]
 mod fast {
+    use super::Access;
     use crate::area::Word;
-    pub(crate) fn pop(_: Word) -> usize {
+
+    pub(crate) fn pop(_: Access, _: Word) -> usize {
         1
     }
-    /// # Safety
-    /// None.
-    pub(crate) unsafe fn push(_: Word, _: usize) -> bool {
+    pub(crate) unsafe fn push(_: Access, _: Word, _: usize) -> bool {
         false
     }
-    pub(crate) fn publish(_: super::choice::HotWords) {}
-    pub(crate) fn slot() -> i32 {
+    pub(crate) fn slot(_: Access) -> i32 {
         -1
     }
-    /// # Safety
-    /// None.
-    pub(crate) unsafe fn cmp_store(_: Word, _: usize, _: usize) -> bool {
+    pub(crate) unsafe fn cmp_store(_: Access, _: Word, _: usize, _: usize) -> bool {
         false
     }
-    pub(crate) fn add(_: Word, _: usize) -> bool {
+    pub(crate) fn add(_: Access, _: Word, _: usize) -> bool {
         false
     }
 }
@@ -62,8 +61,8 @@ use crate::area::Word;
 /// About ten instructions, no atomic, no branch but the test for the sentinel. Never blocks.
 #[inline(always)]
 #[must_use]
-pub fn pop(word: Word) -> usize {
-    fast::pop(word)
+pub fn pop(access: Access, word: Word) -> usize {
+    fast::pop(access, word)
 }
 
 /// Puts an object on the current slot's sheaf; false when it is full.
@@ -72,16 +71,16 @@ pub fn pop(word: Word) -> usize {
 /// `object` is even and the caller owns it; after true it belongs to the word.
 #[inline(always)]
 #[must_use]
-pub unsafe fn push(word: Word, object: usize) -> bool {
+pub unsafe fn push(access: Access, word: Word, object: usize) -> bool {
     // SAFETY: the same contract.
-    unsafe { fast::push(word, object) }
+    unsafe { fast::push(access, word, object) }
 }
 
 /// [`pop`] for the slow path: also on the portable engine.
 #[must_use]
 pub fn pop_slow(word: Word) -> usize {
     match mode() {
-        Mode::Rseq => fast::pop(word),
+        Mode::Rseq => fast::pop(Access::get(), word),
         Mode::Portable => portable::pop(word),
         Mode::NotStarted => 1,
     }
@@ -95,7 +94,7 @@ pub fn pop_slow(word: Word) -> usize {
 pub unsafe fn push_slow(word: Word, object: usize) -> bool {
     match mode() {
         // SAFETY: the same contract.
-        Mode::Rseq => unsafe { fast::push(word, object) },
+        Mode::Rseq => unsafe { fast::push(Access::get(), word, object) },
         // SAFETY: the same contract.
         Mode::Portable => unsafe { portable::push(word, object) },
         Mode::NotStarted => false,
@@ -109,8 +108,10 @@ pub unsafe fn push_slow(word: Word, object: usize) -> bool {
 pub fn load(word: Word) -> usize {
     match mode() {
         // Relaxed: a hint; the transaction that uses it compares again.
-        Mode::Rseq => crate::area::word(crate::area::current_block(fast::slot()), word)
-            .load(core::sync::atomic::Ordering::Relaxed),
+        Mode::Rseq => {
+            crate::area::word(crate::area::current_block(fast::slot(Access::get())), word)
+                .load(core::sync::atomic::Ordering::Relaxed)
+        }
         Mode::Portable => portable::load(word),
         Mode::NotStarted => crate::sheaf::BOOTSTRAP.get(),
     }
@@ -130,7 +131,7 @@ pub fn load(word: Word) -> usize {
 pub unsafe fn cmp_store(word: Word, expected: usize, new: usize) -> bool {
     match mode() {
         // SAFETY: the same contract.
-        Mode::Rseq => unsafe { fast::cmp_store(word, expected, new) },
+        Mode::Rseq => unsafe { fast::cmp_store(Access::get(), word, expected, new) },
         Mode::Portable => portable::cmp_store(word, expected, new),
         Mode::NotStarted => false,
     }
@@ -140,7 +141,7 @@ pub unsafe fn cmp_store(word: Word, expected: usize, new: usize) -> bool {
 #[must_use]
 pub fn add(word: Word, amount: usize) -> bool {
     match mode() {
-        Mode::Rseq => fast::add(word, amount),
+        Mode::Rseq => fast::add(Access::get(), word, amount),
         Mode::Portable => portable::add(word, amount),
         Mode::NotStarted => false,
     }
@@ -150,7 +151,7 @@ pub fn add(word: Word, amount: usize) -> bool {
 #[must_use]
 pub fn current_slot() -> i32 {
     match mode() {
-        Mode::Rseq => fast::slot(),
+        Mode::Rseq => fast::slot(Access::get()),
         Mode::Portable => portable::slot(),
         Mode::NotStarted => -1,
     }

@@ -18,42 +18,16 @@
 //! refused one leaves through its end label before the commit. The descriptor is not cleared
 //! afterwards; the kernel does that when it finds the instruction pointer outside.
 //!
-//! Beside the thread's rseq area the fast path reads one word, `sheaves_hot`:
-//!
-//! | bits | meaning | before the start |
-//! |---|---|---|
-//! | 0..32 | distance, signed, from this project's own rseq area to the one in use | 0 |
-//! | 32..64 | offset of the slot number in the area | that of `mm_cid`, which is -1 there |
-//!
-//! and the table of bases, whose entry for -1 is the bootstrap block from the start. So it needs
-//! no test for "not started yet", nor one for "this thread is not registered". (Only a distance
-//! can stand there: not every linker takes thread-pointer offsets in data of a shared object. The
-//! offset of the own area comes from the global offset table, or is a constant in programs.) The
-//! word is written once, by [`publish`]. It is one word because a sequence that armed one area and
-//! then read the slot number of another would be unprotected.
+//! What the sequences need to know of the process, where the slot number and `rseq_cs` lie as
+//! offsets from the thread pointer, comes with the [`Access`] that their caller passes: the same
+//! in every thread, constant from the start on, so that a compiler may keep it in registers.
+//! A thread without a slot reads -1 or -2 there; the table's entries for these lead to the
+//! bootstrap block, so there is no test for "is this thread registered".
 
-use core::arch::{asm, global_asm};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::arch::asm;
 
-use super::choice::HotWords;
-use crate::area::{TABLE, Word};
-
-global_asm!(
-    ".pushsection .data.sheaves_hot,\"aw\",@progbits",
-    ".p2align 6",
-    ".globl sheaves_hot",
-    ".hidden sheaves_hot",
-    ".type sheaves_hot,@object",
-    "sheaves_hot:",
-    ".long 0, 24",
-    ".zero 56",
-    ".size sheaves_hot, 64",
-    ".popsection",
-);
-
-unsafe extern "C" {
-    static sheaves_hot: AtomicU64;
-}
+use super::Access;
+use crate::area::{self, Word};
 
 const _: () = {
     assert!(sheaves_sys::rseq::SEQUENCE_OFFSET == 8);
@@ -65,7 +39,7 @@ const _: () = {
 /// The parts that all sequences share. `$body` runs with the block's address in `{block}` and
 /// ends with the one committing store; leaving early is a jump to label 5.
 macro_rules! sequence {
-    ([$($body:literal),+ $(,)?], $($operands:tt)*) => {
+    ($access:ident, [$($body:literal),+ $(,)?], $($operands:tt)*) => {
         asm!(
             // The descriptor: version, flags, start, length, abort handler.
             ".pushsection __rseq_cs, \"aw\"",
@@ -79,31 +53,29 @@ macro_rules! sequence {
             ".long 0x53053053",
             "6: jmp 2f",
             ".popsection",
-            "2: mov {block}, qword ptr [rip + sheaves_hot]",
-            "lea {scratch}, [rip + 3b]",
-            "movsxd {cursor}, {block:e}",
-            "add {cursor}, qword ptr [rip + sheaves_thread@GOTTPOFF]",
-            "shr {block}, 32",
-            "mov qword ptr fs:[{cursor} + 8], {scratch}",
-            "4: movsxd {cursor}, dword ptr fs:[{cursor} + {block}]",
-            "lea {block}, [rip + {table} + 16]",
-            "mov {block}, qword ptr [{block} + 8*{cursor}]",
+            "2: lea {scratch}, [rip + 3b]",
+            "mov qword ptr fs:[{sequence}], {scratch}",
+            "4: movsxd {cursor}, dword ptr fs:[{slot}]",
+            "mov {block}, qword ptr [{table} + 8*{cursor}]",
             $($body,)+
             "5:",
-            table = sym TABLE,
+            sequence = in(reg) $access.sequence,
+            slot = in(reg) $access.slot,
+            table = in(reg) area::table(),
             $($operands)*
         )
     };
 }
 
 #[inline(always)]
-pub(crate) fn pop(word: Word) -> usize {
+pub(crate) fn pop(access: Access, word: Word) -> usize {
     let object: usize;
     // SAFETY: the sequence keeps rules 1-6 of this file. It reads the current slot's cursor and
     // the entry under it (mapped memory) and commits the cursor one entry lower, which gives the
     // object to this thread alone.
     unsafe {
         sequence!(
+            access,
             [
                 "mov {cursor}, qword ptr [{block} + {offset}]",
                 "mov {scratch}, qword ptr [{cursor}]",
@@ -123,13 +95,14 @@ pub(crate) fn pop(word: Word) -> usize {
 }
 
 #[inline(always)]
-pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
+pub(crate) unsafe fn push(access: Access, word: Word, object: usize) -> bool {
     let above: usize;
     // SAFETY: the sequence keeps rules 1-6 of this file. The entry above the cursor is free, so
     // writing it before the commit is harmless; the commit hands the object to the slot. The
     // caller owns the object.
     unsafe {
         sequence!(
+            access,
             [
                 "mov {cursor}, qword ptr [{block} + {offset}]",
                 "add {cursor}, 8",
@@ -149,12 +122,13 @@ pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
     above & (crate::sheaf::SHEAF_BYTES - 1) != 0
 }
 
-pub(crate) unsafe fn cmp_store(word: Word, expected: usize, new: usize) -> bool {
+pub(crate) unsafe fn cmp_store(access: Access, word: Word, expected: usize, new: usize) -> bool {
     let found: usize;
     // SAFETY: the sequence keeps rules 1-6 of this file. It stores only when the word holds
     // `expected`, which is never the bootstrap cursor, so read-only memory is not written.
     unsafe {
         sequence!(
+            access,
             [
                 "mov {cursor}, qword ptr [{block} + {offset}]",
                 "cmp {cursor}, {expected}",
@@ -173,13 +147,14 @@ pub(crate) unsafe fn cmp_store(word: Word, expected: usize, new: usize) -> bool 
     found == expected
 }
 
-pub(crate) fn add(word: Word, amount: usize) -> bool {
-    let bootstrap = crate::area::bootstrap();
+pub(crate) fn add(access: Access, word: Word, amount: usize) -> bool {
+    let bootstrap = area::bootstrap();
     let block: usize;
     // SAFETY: the sequence keeps rules 1-6 of this file; the bootstrap block, which is read-only,
     // is left before the store. The one instruction that adds is the commit.
     unsafe {
         sequence!(
+            access,
             [
                 "cmp {block}, {bootstrap}",
                 "je 5f",
@@ -198,29 +173,16 @@ pub(crate) fn add(word: Word, amount: usize) -> bool {
 }
 
 /// The calling thread's slot number now; negative when it is not registered.
-pub(crate) fn slot() -> i32 {
+pub(crate) fn slot(access: Access) -> i32 {
     let slot: i64;
     // SAFETY: reads the thread's own area; the value is a hint.
     unsafe {
         asm!(
-            "mov {field}, qword ptr [rip + sheaves_hot]",
-            "movsxd {slot}, {field:e}",
-            "add {slot}, qword ptr [rip + sheaves_thread@GOTTPOFF]",
-            "shr {field}, 32",
-            "movsxd {slot}, dword ptr fs:[{slot} + {field}]",
-            field = out(reg) _,
+            "movsxd {slot}, dword ptr fs:[{place}]",
+            place = in(reg) access.slot,
             slot = out(reg) slot,
-            options(nostack, readonly),
+            options(nostack, preserves_flags, readonly),
         );
     }
     i32::try_from(slot).unwrap_or(-1)
-}
-
-/// Points the fast path at the area in use.
-pub(crate) fn publish(words: HotWords) {
-    // SAFETY: defined above; all access is atomic or by the sequences.
-    let hot = unsafe { &sheaves_hot };
-    let distance = words.area_distance.cast_unsigned() as u64 & 0xFFFF_FFFF;
-    // Release pairs with the load at the head of the sequences: on x86-64 every load acquires.
-    hot.store(distance | (words.slot_offset as u64) << 32, Ordering::Release);
 }
