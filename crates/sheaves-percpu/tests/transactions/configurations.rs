@@ -1,0 +1,242 @@
+//! Runs the tests of a program again in every configuration that the engine can choose.
+//!
+//! Each configuration is the same executable, started anew: options, glibc's tunable and a seccomp
+//! filter all take effect before `main`. The child finds what it should be in `SHEAVES_EXPECT`,
+//! and a test in it compares that with what the engine says; so a configuration that silently
+//! fell back to another one is a failure, not a repetition. Also used by the tests of the layer
+//! above.
+
+use std::env;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use sheaves_percpu::engine::{self, Facts, Mode, SlotKind};
+use sheaves_sys::{membarrier, rseq};
+
+use crate::seccomp;
+
+/// What the child has to be: words that [`describe`] must yield.
+const EXPECT: &str = "SHEAVES_EXPECT";
+/// Set for children that should do a small part of the work.
+const SMALL: &str = "SHEAVES_TEST_SMALL";
+/// Seconds that a storm lasts.
+const STORM: &str = "SHEAVES_STORM_SECONDS";
+/// A child that hangs ends by this alarm, in seconds beyond the storm.
+const ALARM_SECONDS: u32 = 240;
+/// The tunable that keeps glibc from registering.
+const NO_LIBC: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+
+/// True in a process that should do a small part of the work, such as one under valgrind.
+pub(crate) fn is_small() -> bool {
+    env::var_os(SMALL).is_some()
+}
+
+struct Configuration {
+    name: &'static str,
+    variables: &'static [(&'static str, &'static str)],
+    /// System calls that a filter refuses, and the error that it gives.
+    refused: &'static [libc::c_long],
+    errno: i32,
+    expect: &'static str,
+}
+
+const PLAIN: Configuration =
+    Configuration { name: "", variables: &[], refused: &[], errno: 0, expect: "" };
+const BOTH: &[libc::c_long] = &[libc::SYS_rseq, libc::SYS_membarrier];
+
+const CONFIGURATIONS: &[Configuration] = &[
+    Configuration {
+        name: "concurrency ids",
+        variables: &[("SHEAVES_SLOT", "cid")],
+        expect: "rseq cid fence",
+        ..PLAIN
+    },
+    Configuration {
+        name: "processors",
+        variables: &[("SHEAVES_SLOT", "cpu")],
+        expect: "rseq cpu fence",
+        ..PLAIN
+    },
+    Configuration {
+        name: "portable, 2 slots",
+        variables: &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "2")],
+        expect: "portable virtual slots=2",
+        ..PLAIN
+    },
+    Configuration {
+        name: "portable, 64 slots",
+        variables: &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
+        expect: "portable virtual slots=64",
+        ..PLAIN
+    },
+    Configuration {
+        name: "own registration",
+        variables: &[NO_LIBC],
+        expect: "rseq cid fence own",
+        ..PLAIN
+    },
+    Configuration {
+        name: "own registration, processors",
+        variables: &[NO_LIBC, ("SHEAVES_SLOT", "cpu")],
+        expect: "rseq cpu fence own",
+        ..PLAIN
+    },
+    Configuration {
+        name: "a filter without rseq and membarrier",
+        refused: BOTH,
+        errno: libc::ENOSYS,
+        expect: "portable virtual",
+        ..PLAIN
+    },
+    Configuration {
+        name: "a filter that forbids rseq and membarrier, own registration",
+        variables: &[NO_LIBC],
+        refused: BOTH,
+        errno: libc::EPERM,
+        expect: "portable virtual",
+    },
+    Configuration {
+        name: "a filter that forbids membarrier",
+        refused: &[libc::SYS_membarrier],
+        errno: libc::EPERM,
+        expect: "rseq cpu no-fence",
+        ..PLAIN
+    },
+];
+
+/// What an engine is, in words that an expectation may ask for.
+fn describe(facts: &Facts) -> String {
+    let mode = match facts.mode {
+        Mode::NotStarted => "not-started",
+        Mode::Rseq => "rseq",
+        Mode::Portable => "portable",
+    };
+    let kind = match facts.slot_kind {
+        SlotKind::ConcurrencyId => "cid",
+        SlotKind::Processor => "cpu",
+        SlotKind::Virtual => "virtual",
+    };
+    let libc = if facts.libc_registered { "libc" } else { "own" };
+    let fence = if facts.fence { "fence" } else { "no-fence" };
+    format!("{mode} {kind} {libc} {fence} slots={}", facts.slots)
+}
+
+/// The engine is the one that the matrix asked for; without a matrix, it is any.
+#[test]
+fn engine_is_the_expected_one() {
+    let found = describe(&engine::facts());
+    let expected = env::var(EXPECT).unwrap_or_default();
+    for word in expected.split_whitespace() {
+        assert!(found.split(' ').any(|other| other == word), "not {word}: {found}");
+    }
+    assert_ne!(engine::mode(), Mode::NotStarted);
+}
+
+/// Why this kernel cannot show a configuration.
+fn obstacle(configuration: &Configuration) -> Option<&'static str> {
+    let wants = |word| configuration.expect.split(' ').any(|other| other == word);
+    if wants("rseq") && !kernel_has_rseq() {
+        return Some("the kernel has no rseq for us");
+    }
+    if wants("cid") && rseq::feature_bytes() < rseq::CONCURRENCY_ID_OFFSET + 4 {
+        return Some("the kernel has no concurrency ids");
+    }
+    if wants("fence") && !membarrier::register_abort_sections() {
+        return Some("the kernel has no membarrier for sequences");
+    }
+    None
+}
+
+/// True where the system call exists and no filter refuses it: it objects to the arguments.
+fn kernel_has_rseq() -> bool {
+    // SAFETY: a null area of no length is refused without being looked at.
+    let status = unsafe { libc::syscall(libc::SYS_rseq, 0, 0, 0, 0) };
+    status == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+}
+
+/// This executable, without the test that starts it and without the caller's options.
+fn command(program: Command, skip: &[&str]) -> Command {
+    let mut command = program;
+    for name in ["in_every_configuration"].iter().chain(skip) {
+        command.args(["--skip", name]);
+    }
+    for name in ["SHEAVES_ENGINE", "SHEAVES_SLOT", "SHEAVES_SLOTS", "GLIBC_TUNABLES"] {
+        command.env_remove(name);
+    }
+    if env::var_os(STORM).is_none() {
+        command.env(STORM, "1");
+    }
+    command
+}
+
+fn alarm_seconds() -> u32 {
+    let storm = env::var(STORM).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    ALARM_SECONDS + 4 * storm
+}
+
+/// Runs all other tests of this executable in every configuration; panics where one fails.
+pub(crate) fn run_all() {
+    let mut failed = Vec::new();
+    for configuration in CONFIGURATIONS {
+        if let Some(why) = obstacle(configuration) {
+            println!("skipped: {}: {why}", configuration.name);
+            continue;
+        }
+        if !run(configuration) {
+            failed.push(configuration.name);
+        }
+    }
+    if !run_under_valgrind() {
+        failed.push("valgrind");
+    }
+    assert!(failed.is_empty(), "failed: {failed:?}");
+}
+
+fn run(configuration: &Configuration) -> bool {
+    let mut command = command(Command::new(env::current_exe().unwrap()), &[]);
+    command.envs(configuration.variables.iter().copied()).env(EXPECT, configuration.expect);
+    let program = seccomp::program(configuration.refused, configuration.errno);
+    let (filtered, alarm) = (!configuration.refused.is_empty(), alarm_seconds());
+    let prepare = move || {
+        // SAFETY: integers only. The alarm outlives exec.
+        unsafe { libc::alarm(alarm) };
+        if filtered { seccomp::install(&program) } else { Ok(()) }
+    };
+    // SAFETY: the closure makes system calls only and touches memory of its own.
+    unsafe { command.pre_exec(prepare) };
+    finish(configuration.name, &mut command)
+}
+
+/// The portable engine under valgrind, where it chooses itself: valgrind has no rseq.
+fn run_under_valgrind() -> bool {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: valgrind is not installed");
+        return true;
+    }
+    let mut valgrind = Command::new("valgrind");
+    // Fair turns: with the default lock one thread of a storm may starve the others.
+    valgrind.args(["-q", "--error-exitcode=9", "--leak-check=no", "--fair-sched=yes"]);
+    valgrind.arg(env::current_exe().unwrap()).arg("--test-threads=1");
+    let mut command = command(valgrind, &[]);
+    command.env(EXPECT, "portable virtual").env(SMALL, "1").env(STORM, "1");
+    finish("valgrind", &mut command)
+}
+
+fn finish(name: &str, command: &mut Command) -> bool {
+    let begin = std::time::Instant::now();
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            println!("skipped: {name}: filters are not permitted here: {error}");
+            return true;
+        }
+        Err(error) => panic!("{name}: {error}"),
+    };
+    let passed = output.status.success();
+    println!("{name}: {} in {:.1} s", output.status, begin.elapsed().as_secs_f32());
+    if !passed {
+        println!("{}", String::from_utf8_lossy(&output.stdout));
+        println!("{}", String::from_utf8_lossy(&output.stderr));
+    }
+    passed
+}

@@ -1,0 +1,159 @@
+//! Draining from outside while other threads push and pop: every object is accounted for.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+
+use sheaves_percpu::engine::{pop_slow, push_slow};
+use sheaves_percpu::sheaf::{BOOTSTRAP, VACANT, base, is_sentinel};
+use sheaves_percpu::slots::{Attached, attach, drain};
+use sheaves_percpu::{Word, cmp_store, load};
+
+use crate::configurations::is_small;
+use crate::fast::{pop, push};
+use crate::one_slot::alone;
+use crate::sheaves::Sheaf;
+
+const THREADS: usize = 6;
+const OBJECTS_EACH: usize = 300;
+
+fn rounds() -> usize {
+    if is_small() { 300 } else { 20_000 }
+}
+
+/// Objects and empty sheaves between threads.
+#[derive(Default)]
+struct Market {
+    objects: Mutex<Vec<usize>>,
+    sheaves: Mutex<Vec<usize>>,
+}
+
+impl Market {
+    fn empty_sheaf(&self) -> usize {
+        self.sheaves.lock().unwrap().pop().unwrap_or_else(Sheaf::make)
+    }
+
+    /// Empties a sheaf that came out of a slot.
+    fn unload(&self, cursor: usize) {
+        self.objects.lock().unwrap().extend(Sheaf::objects(cursor));
+        self.sheaves.lock().unwrap().push(Sheaf::of_cursor(cursor).fill(&[]));
+    }
+
+    fn drain(&self, word: Word) {
+        let mut cursors = Vec::with_capacity(sheaves_percpu::area::slot_count());
+        assert!(drain(&[word], &mut |_, cursor| cursors.push(cursor)));
+        cursors.into_iter().for_each(|cursor| self.unload(cursor));
+    }
+}
+
+/// A small generator of numbers, good enough to mix operations.
+struct Dice(u64);
+
+impl Dice {
+    fn throw(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// Replaces whatever sheaf the slot has, if it has a block, by an empty one.
+fn replace(market: &Market, word: Word) {
+    assert_eq!(attach(), Attached::Yes);
+    let current = load(word);
+    if current == BOOTSTRAP.get() {
+        return;
+    }
+    let empty = market.empty_sheaf();
+    // SAFETY: not the bootstrap cursor; the empty sheaf is ours.
+    if !unsafe { cmp_store(word, current, empty) } {
+        market.sheaves.lock().unwrap().push(empty);
+    } else if current != VACANT.get() {
+        market.unload(current);
+    }
+}
+
+/// Pushes and pops until told; returns the objects in hand.
+fn trade(market: &Market, word: Word, seed: u64) -> Vec<usize> {
+    let mut dice = Dice(seed);
+    let first = seed as usize * OBJECTS_EACH;
+    let mut hand: Vec<usize> = (first..first + OBJECTS_EACH).map(|number| 2 * number).collect();
+    for _ in 0..rounds() {
+        for _ in 0..dice.throw(40) {
+            let object = if dice.throw(2) == 0 { pop(word) } else { pop_slow(word) };
+            if is_sentinel(object) {
+                break;
+            }
+            hand.push(object);
+        }
+        for _ in 0..dice.throw(40) {
+            let Some(object) = hand.pop() else { break };
+            // SAFETY: numbers stand for objects; what is pushed is not kept.
+            let slow = |object| unsafe { push_slow(word, object) };
+            // SAFETY: as above.
+            let pushed = unsafe { dice.throw(2) == 0 && push(word, object) };
+            if !pushed && !slow(object) {
+                hand.push(object);
+                replace(market, word);
+            }
+        }
+    }
+    hand
+}
+
+#[test]
+fn no_object_is_lost_or_doubled_by_drains() {
+    let _alone = alone();
+    let word = Word::new(40);
+    let market = Market::default();
+    let running = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        let traders: Vec<_> = (1..=THREADS as u64)
+            .map(|seed| {
+                scope.spawn({
+                    let market = &market;
+                    move || trade(market, word, seed)
+                })
+            })
+            .collect();
+        let (running, market) = (&running, &market);
+        scope.spawn(move || {
+            // Relaxed: ends the loop; joining orders the rest.
+            while running.load(Ordering::Relaxed) {
+                market.drain(word);
+                std::thread::yield_now();
+            }
+        });
+        for trader in traders {
+            let hand = trader.join().unwrap();
+            market.objects.lock().unwrap().extend(hand);
+        }
+        running.store(false, Ordering::Relaxed);
+    });
+    market.drain(word);
+    let mut objects = market.objects.into_inner().unwrap();
+    objects.sort_unstable();
+    let first = OBJECTS_EACH;
+    let all: Vec<_> = (first..first + THREADS * OBJECTS_EACH).map(|number| 2 * number).collect();
+    assert_eq!(objects, all);
+    let mut sheaves: Vec<_> = market.sheaves.into_inner().unwrap();
+    let count = sheaves.len();
+    sheaves.sort_unstable_by_key(|cursor| base(*cursor));
+    sheaves.dedup();
+    assert_eq!(sheaves.len(), count, "a sheaf was in two places");
+}
+
+#[test]
+fn drained_slots_work_on() {
+    let _alone = alone();
+    let word = Word::new(41);
+    let market = Market::default();
+    for round in 0..if is_small() { 10 } else { 200 } {
+        replace(&market, word);
+        // SAFETY: numbers stand for objects.
+        let pushed = (1..=3).filter(|number| unsafe { push_slow(word, 2 * number) }).count();
+        market.drain(word);
+        let objects = core::mem::take(&mut *market.objects.lock().unwrap());
+        assert_eq!(objects.len(), pushed, "round {round}");
+    }
+}

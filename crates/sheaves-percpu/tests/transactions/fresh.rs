@@ -1,0 +1,100 @@
+//! What holds before a slot has a block: in a process, and a thread, that has done nothing yet.
+
+use std::env;
+use std::process::Command;
+
+use sheaves_percpu::engine::{self, Mode, pop_slow, push_slow};
+use sheaves_percpu::sheaf::{BOOTSTRAP, VACANT, is_sentinel};
+use sheaves_percpu::slots::{self, Attached, attach};
+use sheaves_percpu::{Word, add, cmp_store, load};
+
+use crate::fast::{pop, push};
+use crate::one_slot::{Bound, alone, processors};
+use crate::seccomp;
+use crate::sheaves::Sheaf;
+
+const WORD: Word = Word::new(1);
+/// Set in the process that [`transactions_refuse_before_the_first_attach`] starts.
+const FRESH: &str = "SHEAVES_TEST_FRESH";
+
+/// Every transaction refuses, and none of them writes: the block is in read-only memory.
+fn everything_refuses() {
+    let sheaf = Sheaf::make();
+    assert!(is_sentinel(pop(WORD)));
+    assert!(is_sentinel(pop_slow(WORD)));
+    // SAFETY: numbers stand for objects.
+    assert!(!unsafe { push(WORD, 2) });
+    // SAFETY: as above.
+    assert!(!unsafe { push_slow(WORD, 2) });
+    for expected in [VACANT.get(), 0, sheaf] {
+        // SAFETY: not the bootstrap cursor; the sheaf is ours.
+        assert!(!unsafe { cmp_store(WORD, expected, sheaf) });
+    }
+    assert!(!add(WORD, 1));
+}
+
+/// Runs in a process of its own: others have attached long before.
+#[test]
+fn fresh_process() {
+    if env::var_os(FRESH).is_none() {
+        return;
+    }
+    let _bound = Bound::to(processors()[0]);
+    assert_ne!(engine::mode(), Mode::NotStarted);
+    assert_eq!(load(WORD), BOOTSTRAP.get());
+    everything_refuses();
+    slots::observe(&[WORD], &mut |_, value| panic!("a slot without a block has {value:#x}"));
+    assert!(slots::drain(&[WORD], &mut |_, value| panic!("drained {value:#x}")));
+    everything_refuses();
+    assert_eq!(load(WORD), BOOTSTRAP.get());
+    assert_eq!(attach(), Attached::Yes);
+    assert_eq!(load(WORD), VACANT.get());
+    // SAFETY: VACANT is no bootstrap cursor.
+    assert!(unsafe { cmp_store(WORD, VACANT.get(), Sheaf::make()) });
+    // SAFETY: a number stands for an object.
+    assert!(unsafe { push_slow(WORD, 2) });
+    assert_eq!(pop_slow(WORD), 2);
+}
+
+#[test]
+fn transactions_refuse_before_the_first_attach() {
+    let name = "fresh::fresh_process";
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--exact", name, "--test-threads=1", "--nocapture"])
+        .env(FRESH, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+/// A thread that begins under a filter which refuses rseq has no slot: it must not take part in
+/// transactions, because nobody would abort its sections.
+///
+/// Only where threads register themselves: glibc ends the process when a thread of its own cannot
+/// be registered after the first one was.
+#[test]
+fn thread_that_the_kernel_refuses_has_no_slot() {
+    let _alone = alone();
+    assert_eq!(attach(), Attached::Yes);
+    let facts = engine::facts();
+    if facts.mode != Mode::Rseq || facts.libc_registered {
+        return;
+    }
+    let program = seccomp::program(&[libc::SYS_rseq], libc::EPERM);
+    // The filter holds for the thread that installs it and for those that it starts.
+    let filtered = std::thread::spawn(move || {
+        if let Err(error) = seccomp::install(&program) {
+            println!("skipped: filters are not permitted here: {error}");
+            return;
+        }
+        let refused = std::thread::spawn(|| {
+            assert!(engine::current_slot() < 0, "slot {}", engine::current_slot());
+            assert_eq!(attach(), Attached::No);
+            everything_refuses();
+        });
+        refused.join().unwrap();
+    });
+    filtered.join().unwrap();
+}

@@ -1,0 +1,20 @@
+//! Tests of transactions from outside, on whatever engine the environment chose.
+//!
+//! `configurations` runs this whole program again for every other engine and kind of slot, so no
+//! test here may assume one. `boundaries` interrupts every section at every instruction.
+
+mod configurations;
+mod counters;
+mod drain;
+mod fast;
+mod fresh;
+mod one_slot;
+mod seccomp;
+mod sheaves;
+mod vocabulary;
+
+/// The other engines and kinds of slots; each runs all other tests of this program.
+#[test]
+fn in_every_configuration() {
+    configurations::run_all();
+}

@@ -1,0 +1,57 @@
+//! Keeps a test on one slot, and the tests of this program out of each other's way.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sheaves_percpu::engine;
+use sheaves_percpu::slots::{Attached, attach};
+use sheaves_sys::topology::{Affinity, possible_processors};
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// One test at a time: a drain detaches every slot for a moment, and then others' transactions
+/// refuse, which is right but no basis for an assertion.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Processors on which the calling thread may run.
+pub(crate) fn processors() -> Vec<usize> {
+    let before = Affinity::current().unwrap();
+    let bind = |processor: &usize| Affinity::only(*processor).is_some_and(|only| only.bind());
+    let found = (0..possible_processors()).filter(bind).collect();
+    assert!(before.bind());
+    found
+}
+
+/// Binds the calling thread to one processor until dropped.
+pub(crate) struct Bound(Affinity);
+
+impl Bound {
+    pub(crate) fn to(processor: usize) -> Bound {
+        let before = Affinity::current().unwrap();
+        assert!(Affinity::only(processor).unwrap().bind());
+        Bound(before)
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        assert!(self.0.bind());
+    }
+}
+
+/// Runs `steps` on an attached thread until it stayed on one slot from beginning to end.
+///
+/// Even a thread that is bound to its processor can get another concurrency id, so the steps
+/// only collect what they saw; the caller judges what this returns.
+pub(crate) fn on_one_slot<R>(mut steps: impl FnMut() -> R) -> R {
+    let _bound = Bound::to(processors()[0]);
+    loop {
+        assert_eq!(attach(), Attached::Yes);
+        let slot = engine::current_slot();
+        let result = steps();
+        if engine::current_slot() == slot {
+            return result;
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Sheaves for tests: ordinary memory of the right shape, never given back.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES, base};
+
+#[repr(C, align(1024))]
+pub(crate) struct Sheaf([AtomicUsize; ENTRIES]);
+
+const _: () = assert!(size_of::<Sheaf>() == SHEAF_BYTES);
+
+impl Sheaf {
+    /// A new sheaf with its sentinel in entry 0; its cursor when empty.
+    pub(crate) fn make() -> usize {
+        let sheaf = Box::leak(Box::new(Sheaf([const { AtomicUsize::new(0) }; ENTRIES])));
+        (&raw const *sheaf).expose_provenance();
+        sheaf.fill(&[])
+    }
+
+    /// Puts the sentinel and then objects into the sheaf; the cursor.
+    pub(crate) fn fill(&self, objects: &[usize]) -> usize {
+        // Relaxed, here and below: whoever fills or reads owns the sheaf.
+        self.0[0].store(1, Ordering::Relaxed);
+        for (entry, object) in self.0[1..].iter().zip(objects) {
+            entry.store(*object, Ordering::Relaxed);
+        }
+        (&raw const self.0[objects.len()]).addr()
+    }
+
+    /// The sheaf of a cursor that came from [`Sheaf::make`] or [`Sheaf::fill`].
+    pub(crate) fn of_cursor(cursor: usize) -> &'static Sheaf {
+        let sheaf = core::ptr::with_exposed_provenance::<Sheaf>(base(cursor));
+        // SAFETY: cursors of these tests lie in sheaves that are never freed, all of whose
+        // entries are atomic.
+        unsafe { &*sheaf }
+    }
+
+    /// The objects below a cursor.
+    pub(crate) fn objects(cursor: usize) -> Vec<usize> {
+        let sheaf = Sheaf::of_cursor(cursor);
+        let count = (cursor - base(cursor)) / 8;
+        sheaf.0[1..=count].iter().map(|entry| entry.load(Ordering::Relaxed)).collect()
+    }
+}

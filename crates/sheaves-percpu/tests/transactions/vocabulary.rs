@@ -1,0 +1,205 @@
+//! Each transaction by itself: what it does, what it refuses, what it leaves alone.
+
+use sheaves_percpu::area::WORDS;
+use sheaves_percpu::engine::{pop_slow, push_slow};
+use sheaves_percpu::sheaf::{BOOTSTRAP, ENTRIES, OBJECTS_MAX, VACANT, is_full, is_sentinel};
+use sheaves_percpu::slots::{Attached, attach, drain, observe, prepare};
+use sheaves_percpu::{Word, add, cmp_store, load};
+
+use crate::fast;
+use crate::one_slot::{alone, on_one_slot};
+use crate::sheaves::Sheaf;
+
+/// Puts `cursor` into the vacant word of the current slot.
+fn install(word: Word, cursor: usize) -> bool {
+    // SAFETY: VACANT is no bootstrap cursor, and the sheaf is the test's own.
+    unsafe { cmp_store(word, VACANT.get(), cursor) }
+}
+
+fn give(word: Word, object: usize) -> bool {
+    // SAFETY: numbers stand for objects.
+    unsafe { push_slow(word, object) }
+}
+
+/// Empties a word in every slot; what it held.
+fn taken(word: Word) -> Vec<usize> {
+    let mut values = Vec::with_capacity(8192);
+    assert!(drain(&[word], &mut |index, value| {
+        assert_eq!(index, 0);
+        values.push(value);
+    }));
+    values
+}
+
+#[test]
+fn objects_come_back_in_reverse_order() {
+    let _alone = alone();
+    let word = Word::new(2);
+    let (installed, pushed, popped) = on_one_slot(|| {
+        taken(word);
+        let installed = install(word, Sheaf::make());
+        let pushed: Vec<_> = (1..=5).map(|number| give(word, 2 * number)).collect();
+        let popped: Vec<_> = (0..6).map(|_| pop_slow(word)).collect();
+        (installed, pushed, popped)
+    });
+    assert!(installed);
+    assert_eq!(pushed, [true; 5]);
+    assert_eq!(popped[..5], [10, 8, 6, 4, 2]);
+    assert!(is_sentinel(popped[5]));
+    taken(word);
+}
+
+#[test]
+fn full_and_empty_sheaves_refuse_and_stay_as_they_are() {
+    let _alone = alone();
+    let word = Word::new(3);
+    let (sheaf, pushed, full, after, popped, left) = on_one_slot(|| {
+        taken(word);
+        let sheaf = Sheaf::make();
+        install(word, sheaf);
+        let pushed = (1..ENTRIES).filter(|number| give(word, 2 * number)).count();
+        let full = load(word);
+        let after = (give(word, 4000), load(word));
+        let popped: Vec<_> = (0..OBJECTS_MAX).map(|_| pop_slow(word)).collect();
+        let refused = (pop_slow(word), pop_slow(word));
+        (sheaf, pushed, full, after, popped, (refused, load(word)))
+    });
+    assert_eq!(pushed, OBJECTS_MAX);
+    assert!(is_full(full));
+    assert_eq!(after, (false, full));
+    assert_eq!(popped, (1..ENTRIES).rev().map(|number| 2 * number).collect::<Vec<_>>());
+    assert!(is_sentinel(left.0.0) && is_sentinel(left.0.1));
+    assert_eq!(left.1, sheaf);
+    taken(word);
+}
+
+#[test]
+fn vacant_word_is_empty_and_full() {
+    let _alone = alone();
+    let word = Word::new(4);
+    let (before, popped, pushed, after) = on_one_slot(|| {
+        taken(word);
+        (load(word), pop_slow(word), give(word, 2), load(word))
+    });
+    assert_eq!((before, after), (VACANT.get(), VACANT.get()));
+    assert!(is_sentinel(popped));
+    assert!(!pushed);
+}
+
+#[test]
+fn fast_and_slow_forms_work_on_the_same_sheaf() {
+    let _alone = alone();
+    let word = Word::new(5);
+    let (fast, slow, popped) = on_one_slot(|| {
+        taken(word);
+        install(word, Sheaf::make());
+        // SAFETY: numbers stand for objects.
+        let fast = unsafe { fast::push(word, 2) };
+        (fast, give(word, 4), [fast::pop(word), pop_slow(word), pop_slow(word)])
+    });
+    assert!(slow);
+    if fast {
+        assert_eq!(popped[..2], [4, 2]);
+    } else {
+        // The portable engine has no fast form: it refuses, and nothing else.
+        assert!(is_sentinel(popped[0]));
+        assert_eq!(popped[1], 4);
+    }
+    assert!(is_sentinel(popped[2]));
+    taken(word);
+}
+
+#[test]
+fn exchange_compares_first() {
+    let _alone = alone();
+    let word = Word::new(6);
+    let (refused, kept, done, now) = on_one_slot(|| {
+        taken(word);
+        install(word, 100);
+        // SAFETY: the word holds numbers.
+        let refused = unsafe { cmp_store(word, 102, 104) };
+        let kept = load(word);
+        // SAFETY: as above.
+        (refused, kept, unsafe { cmp_store(word, 100, 104) }, load(word))
+    });
+    assert_eq!((refused, kept, done, now), (false, 100, true, 104));
+    taken(word);
+}
+
+#[test]
+fn addition_wraps_around() {
+    let _alone = alone();
+    let word = Word::new(7);
+    let (done, values) = on_one_slot(|| {
+        taken(word);
+        install(word, 10);
+        let done = [add(word, 5), add(word, usize::MAX), add(word, 0)];
+        (done, load(word))
+    });
+    assert_eq!((done, values), ([true; 3], 14));
+    taken(word);
+}
+
+#[test]
+fn words_do_not_touch_each_other() {
+    let _alone = alone();
+    let words = [20, 21, 22].map(Word::new);
+    let (added, seen) = on_one_slot(|| {
+        words.iter().for_each(|word| {
+            taken(*word);
+        });
+        install(words[0], 100);
+        install(words[1], Sheaf::make());
+        install(words[2], 300);
+        give(words[1], 2);
+        (add(words[2], 1), words.map(load))
+    });
+    assert!(added);
+    assert_eq!((seen[0], seen[2]), (100, 301));
+    assert_eq!(Sheaf::objects(seen[1]), [2]);
+    words.iter().for_each(|word| assert_eq!(taken(*word).len(), 1));
+}
+
+#[test]
+fn observing_takes_nothing() {
+    let _alone = alone();
+    let words = [8, 9].map(Word::new);
+    let seen = on_one_slot(|| {
+        words.iter().for_each(|word| {
+            taken(*word);
+        });
+        install(words[1], 100);
+        let mut seen = Vec::with_capacity(8192);
+        for _ in 0..2 {
+            observe(&words, &mut |index, value| seen.push((index, value)));
+        }
+        seen
+    });
+    assert_eq!(seen, [(1, 100), (1, 100)]);
+    assert_eq!(taken(words[1]), [100]);
+    assert_eq!(taken(words[1]), []);
+}
+
+#[test]
+fn prepared_words_begin_vacant() {
+    let _alone = alone();
+    assert_eq!(attach(), Attached::Yes);
+    let words = 256..300;
+    prepare(words.end);
+    prepare(10);
+    for word in words.map(Word::new) {
+        let (before, installed) = on_one_slot(|| {
+            taken(word);
+            (load(word), install(word, 100))
+        });
+        assert_eq!((before, installed), (VACANT.get(), true));
+        assert_eq!(taken(word), [100]);
+    }
+    assert_ne!(VACANT.get(), BOOTSTRAP.get());
+}
+
+#[test]
+#[should_panic(expected = "words <= WORDS")]
+fn more_words_than_a_block_has_are_refused() {
+    prepare(WORDS + 1);
+}
