@@ -31,8 +31,9 @@ struct Check {
 
 const _: () = assert!(size_of::<Check>() == 16);
 
-static CHECKS: [Check; OWNERS_MAX / 16] = {
-    let mut checks = [Check { reciprocal: 0, offset_mask: 0 }; OWNERS_MAX / 16];
+/// Class n is at n + 1: place 0 is for owner 0, "nobody's", which must fail as well.
+static CHECKS: [Check; OWNERS_MAX / 16 + 1] = {
+    let mut checks = [Check { reciprocal: 0, offset_mask: 0 }; OWNERS_MAX / 16 + 1];
     let mut class = 0;
     while class < CLASSES {
         let size = classes::SIZE_TABLE[class] as u64;
@@ -42,7 +43,7 @@ static CHECKS: [Check; OWNERS_MAX / 16] = {
             2049..=4096 => 4,
             _ => 8,
         };
-        checks[class] =
+        checks[class + 1] =
             Check { reciprocal: u64::MAX / size + 1, offset_mask: granules * (64 << 10) - 1 };
         class += 1;
     }
@@ -61,22 +62,23 @@ pub(crate) fn open() {
     FAST_BYTES_END.store(SMALL_BYTES_MAX + 1, Ordering::Release);
 }
 
-/// True when the fast path is open and serves this size.
+/// True when the fast path is open and serves this size, which is then at most
+/// [`SMALL_BYTES_MAX`].
 #[inline(always)]
 fn is_fast(size: usize) -> bool {
     // Relaxed: see `open`.
     size < FAST_BYTES_END.load(Ordering::Relaxed)
 }
 
-/// Takes an object of a class, or an odd number.
+/// Takes an object from a word of allocations, or an odd number.
 ///
 /// # Safety
 /// The fast path is open.
 #[inline(always)]
-unsafe fn pop(class: usize) -> usize {
+unsafe fn pop(word: Word) -> usize {
     // SAFETY: the fast path was opened after the engine's start.
     let access = unsafe { Access::of_started() };
-    percpu::pop(access, CacheId::new(class as u16).allocs())
+    percpu::pop(access, word)
 }
 
 /// At least `size` bytes at a multiple of 16, uninitialised; null (and `ENOMEM`) when there is no
@@ -88,8 +90,10 @@ unsafe fn pop(class: usize) -> usize {
 #[must_use]
 pub fn malloc(size: usize) -> *mut u8 {
     if is_fast(size) {
+        // SAFETY: the size is within what the fast path serves.
+        let class = unsafe { classes::of_size_unchecked(size) };
         // SAFETY: the fast path is open.
-        let object = unsafe { pop(classes::of_size(size)) };
+        let object = unsafe { pop(CacheId::new(class as u16).allocs()) };
         if !is_sentinel(object) {
             return with_exposed_provenance_mut(object);
         }
@@ -108,8 +112,8 @@ pub fn malloc(size: usize) -> *mut u8 {
 #[inline(always)]
 pub unsafe fn free(block: *mut u8) {
     let address = block.expose_provenance();
-    let owner = usize::from(granule::owner_of(address));
-    if starts_object(owner, address) {
+    let owner = granule::owner_of(address);
+    if let Some(owner) = owner.filter(|owner| starts_object(*owner, address)) {
         // SAFETY: an address with an owner proves that the engine has started.
         let access = unsafe { Access::of_started() };
         // SAFETY: objects are even, and the caller gives up this one.
@@ -124,7 +128,9 @@ pub unsafe fn free(block: *mut u8) {
 /// True when the owner is a size class and one of its objects can start at the address.
 #[inline(always)]
 fn starts_object(owner: usize, address: usize) -> bool {
-    let check = &CHECKS[owner / size_of::<Check>()];
+    debug_assert!(owner < OWNERS_MAX);
+    // SAFETY: every entry of the owner map is below `OWNERS_MAX`.
+    let check = unsafe { CHECKS.get_unchecked(owner / size_of::<Check>()) };
     // A multiple of the size has a product whose low half is below the reciprocal: see
     // `Shape::index_of` in the slab crate.
     (address as u64 & check.offset_mask).wrapping_mul(check.reciprocal) < check.reciprocal
@@ -137,7 +143,7 @@ pub fn alloc_layout(layout: Layout) -> *mut u8 {
     let class = classes::of_layout(layout.size(), layout.align());
     if let (Some(class), true) = (class, is_fast(layout.size())) {
         // SAFETY: the fast path is open.
-        let object = unsafe { pop(class) };
+        let object = unsafe { pop(CacheId::new(class as u16).allocs()) };
         if !is_sentinel(object) {
             return with_exposed_provenance_mut(object);
         }
