@@ -130,7 +130,7 @@ pub unsafe fn free(block: *mut u8) {
 fn starts_object(owner: usize, address: usize) -> bool {
     debug_assert!(owner < OWNERS_MAX);
     // SAFETY: every entry of the owner map is below `OWNERS_MAX`.
-    let check = unsafe { CHECKS.get_unchecked(owner / size_of::<Check>()) };
+    let check = unsafe { CHECKS.get_unchecked((owner + 8) / size_of::<Check>()) };
     // A multiple of the size has a product whose low half is below the reciprocal: see
     // `Shape::index_of` in the slab crate.
     (address as u64 & check.offset_mask).wrapping_mul(check.reciprocal) < check.reciprocal

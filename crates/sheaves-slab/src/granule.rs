@@ -37,21 +37,18 @@ static LIMIT: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Granule(pub(crate) u32);
 
-/// The owner map's entry for an address, for the fast path of `free`; 0 for an address outside
-/// the window.
+/// The owner map's entry for an address, for the fast path of `free`; `None` for an address
+/// outside the window.
 ///
 /// An address inside the window that is not from this heap may fault where the address space is
 /// limited, see [`crate::window`].
 #[inline(always)]
 #[must_use]
-pub fn owner_of(address: usize) -> u16 {
+pub fn owner_of(address: usize) -> Option<usize> {
     // Relaxed: see the head of this file.
     let window = WINDOW.load(Ordering::Relaxed);
     let number = address.wrapping_sub(window) / GRANULE_BYTES;
-    if number >= WINDOW_BYTES / GRANULE_BYTES {
-        return 0;
-    }
-    entry_at(window, number)
+    (number < WINDOW_BYTES / GRANULE_BYTES).then(|| usize::from(entry_at(window, number)))
 }
 
 /// The owner map starts with the window.
