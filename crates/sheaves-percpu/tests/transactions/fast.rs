@@ -2,11 +2,11 @@
 //!
 //! Portable engines refuse them always.
 
-use sheaves_percpu::Word;
+use sheaves_percpu::{Access, Word};
 
 #[inline(never)]
 pub(crate) fn pop(word: Word) -> usize {
-    sheaves_percpu::pop(word)
+    sheaves_percpu::pop(Access::get(), word)
 }
 
 /// # Safety
@@ -14,5 +14,5 @@ pub(crate) fn pop(word: Word) -> usize {
 #[inline(never)]
 pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
     // SAFETY: the same contract.
-    unsafe { sheaves_percpu::push(word, object) }
+    unsafe { sheaves_percpu::push(Access::get(), word, object) }
 }

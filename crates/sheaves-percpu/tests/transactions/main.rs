@@ -3,6 +3,8 @@
 //! `configurations` runs this whole program again for every other engine and kind of slot, so no
 //! test here may assume one. `boundaries` interrupts every section at every instruction.
 
+#[cfg(target_arch = "x86_64")]
+mod boundaries;
 mod configurations;
 mod counters;
 mod drain;

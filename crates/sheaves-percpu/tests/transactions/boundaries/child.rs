@@ -1,0 +1,296 @@
+//! The traced process: prepares words, meets the tracer, performs one transaction, reports.
+//!
+//! It is a fork of the test, so that both see the same addresses; what they tell each other is on
+//! a board in shared memory.
+
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use sheaves_percpu::engine::{pop_slow, push_slow};
+use sheaves_percpu::sheaf::{OBJECTS_MAX, VACANT};
+use sheaves_percpu::slots::{Attached, attach, drain, observe};
+use sheaves_percpu::{Word, add, cmp_store, load};
+use sheaves_sys::topology::Affinity;
+
+use super::control::{self, Fault};
+use crate::fast;
+use crate::sheaves::Sheaf;
+
+const WORD: Word = Word::new(50);
+
+/// What the word holds before an exchange, what the transaction and what the handler want there.
+pub(crate) const EXPECTED: usize = 100;
+pub(crate) const NEW: usize = 200;
+pub(crate) const NEW_TOO: usize = 300;
+/// The word before an exchange that has to be refused.
+const UNEXPECTED: usize = 400;
+/// What the transaction and the handler add.
+pub(crate) const ADDED: usize = 1;
+pub(crate) const ADDED_TOO: usize = 1000;
+/// What the transaction and the handler push.
+pub(crate) const PUSHED: usize = 100_000;
+pub(crate) const PUSHED_TOO: usize = 200_000;
+/// `other` on the board when the handler did not run.
+const NOT_RUN: usize = usize::MAX;
+
+/// What is traced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Pop,
+    PopSlow,
+    Push,
+    PushSlow,
+    CmpStore,
+    Add,
+    /// From the outside, but by transactions: where there is no fence.
+    Drain,
+    Control(Fault),
+}
+
+impl Operation {
+    /// Those of the library.
+    pub(crate) const ALL: [Operation; 7] = [
+        Operation::Pop,
+        Operation::PopSlow,
+        Operation::Push,
+        Operation::PushSlow,
+        Operation::CmpStore,
+        Operation::Add,
+        Operation::Drain,
+    ];
+
+    /// True when the interference may be a reason for the transaction to refuse.
+    pub(crate) fn may_refuse(self, signalled: bool) -> bool {
+        // A drain that is sent elsewhere says that it is not complete.
+        self == Operation::Drain || signalled && self == Operation::CmpStore
+    }
+
+    /// False when no input makes it refuse.
+    pub(crate) fn can_refuse(self) -> bool {
+        !matches!(self, Operation::Add | Operation::Drain)
+    }
+
+    fn is_of_sheaves(self) -> bool {
+        !matches!(self, Operation::CmpStore | Operation::Add)
+    }
+
+    fn is_push(self) -> bool {
+        matches!(self, Operation::Push | Operation::PushSlow)
+    }
+}
+
+/// What a transaction finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Input {
+    /// It can happen.
+    Open,
+    /// It must refuse; where a transaction never refuses, the same as `Open`.
+    Shut,
+}
+
+/// A few numbers in shared memory.
+#[repr(C)]
+pub(crate) struct Values {
+    count: AtomicUsize,
+    values: [AtomicUsize; 16],
+}
+
+impl Values {
+    // Relaxed, all: the two processes take turns, ordered by stops and waits.
+    pub(crate) fn get(&self) -> Vec<usize> {
+        let count = self.count.load(Ordering::Relaxed);
+        self.values[..count].iter().map(|value| value.load(Ordering::Relaxed)).collect()
+    }
+
+    fn clear(&self) {
+        self.count.store(0, Ordering::Relaxed);
+    }
+
+    fn push(&self, value: usize) {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        self.values[count].store(value, Ordering::Relaxed);
+    }
+}
+
+/// What tracer and child tell each other. Relaxed everywhere: they take turns.
+#[repr(C)]
+pub(crate) struct Board {
+    sheaves: [Sheaf; 2],
+    /// The word of the control sections.
+    control: AtomicUsize,
+    of_sheaves: AtomicUsize,
+    shut: AtomicUsize,
+    result: AtomicUsize,
+    other: AtomicUsize,
+    in_handler: AtomicUsize,
+    pub(crate) before: Values,
+    pub(crate) after: Values,
+    pub(crate) drained: Values,
+}
+
+impl Board {
+    pub(crate) fn set_input(&self, input: Input) {
+        self.shut.store(input as usize, Ordering::Relaxed);
+    }
+
+    pub(crate) fn result(&self) -> usize {
+        self.result.load(Ordering::Relaxed)
+    }
+
+    /// What the handler's transaction gave; odd and not 1 when it did not run.
+    pub(crate) fn other(&self) -> usize {
+        self.other.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn handler_ran(&self) -> bool {
+        self.other() != NOT_RUN
+    }
+
+    pub(crate) fn is_in_handler(&self) -> bool {
+        self.in_handler.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn is_of_sheaves(&self) -> bool {
+        self.of_sheaves.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// The processors between which the child is moved: twice the same one where there is one only.
+pub(crate) fn places(processors: &[usize]) -> [usize; 2] {
+    [processors[0], *processors.get(1).unwrap_or(&processors[0])]
+}
+
+fn bind(processor: usize) {
+    assert!(Affinity::only(processor).is_some_and(|only| only.bind()));
+}
+
+/// Tells the tracer that it is its turn.
+fn meet() {
+    // SAFETY: raising a signal at oneself; the tracer swallows it.
+    let _ = unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+/// What a word holds before the transaction.
+fn initial(operation: Operation, shut: bool, sheaf: &Sheaf, first: usize) -> usize {
+    if !operation.is_of_sheaves() {
+        return if shut { UNEXPECTED } else { EXPECTED };
+    }
+    let count = match (operation.is_push(), shut) {
+        (_, false) => 3,
+        (true, true) => OBJECTS_MAX,
+        (false, true) => 0,
+    };
+    let mut objects = [0; OBJECTS_MAX];
+    for (index, object) in objects[..count].iter_mut().enumerate() {
+        *object = first + 2 * index;
+    }
+    sheaf.fill(&objects[..count])
+}
+
+/// Puts known values into the words of the slots of both processors, and ends on the first.
+fn prepare(board: &Board, operation: Operation, places: [usize; 2]) {
+    let shut = board.shut.load(Ordering::Relaxed) != 0;
+    board.of_sheaves.store(operation.is_of_sheaves().into(), Ordering::Relaxed);
+    board.other.store(NOT_RUN, Ordering::Relaxed);
+    for values in [&board.before, &board.after, &board.drained] {
+        values.clear();
+    }
+    while !drain(&[WORD], &mut |_, _| {}) {}
+    for (index, place) in places.into_iter().enumerate() {
+        bind(place);
+        let value = initial(operation, shut, &board.sheaves[index], 10_000 * (index + 1));
+        if let Operation::Control(_) = operation {
+            board.control.store(value, Ordering::Relaxed);
+            continue;
+        }
+        loop {
+            assert_eq!(attach(), Attached::Yes);
+            // SAFETY: VACANT is no bootstrap cursor; the sheaf is ours.
+            let installed = unsafe { cmp_store(WORD, VACANT.get(), value) };
+            // Both processors can have the same concurrency id.
+            if installed || load(WORD) != VACANT.get() {
+                break;
+            }
+        }
+    }
+    bind(places[0]);
+    see(board, operation, &board.before);
+}
+
+/// Writes down what the words of all slots hold.
+fn see(board: &Board, operation: Operation, values: &Values) {
+    match operation {
+        Operation::Control(_) => values.push(board.control.load(Ordering::Relaxed)),
+        _ => observe(&[WORD], &mut |_, value| values.push(value)),
+    }
+}
+
+fn perform(board: &Board, operation: Operation) -> usize {
+    match operation {
+        Operation::Pop => fast::pop(WORD),
+        Operation::PopSlow => pop_slow(WORD),
+        // SAFETY: numbers stand for objects.
+        Operation::Push => usize::from(unsafe { fast::push(WORD, PUSHED) }),
+        // SAFETY: as above.
+        Operation::PushSlow => usize::from(unsafe { push_slow(WORD, PUSHED) }),
+        // SAFETY: the word holds numbers, and none is the bootstrap cursor.
+        Operation::CmpStore => usize::from(unsafe { cmp_store(WORD, EXPECTED, NEW) }),
+        Operation::Add => usize::from(add(WORD, ADDED)),
+        Operation::Drain => {
+            let complete = drain(&[WORD], &mut |_, value| board.drained.push(value));
+            usize::from(complete)
+        }
+        Operation::Control(fault) => control::pop(fault, &board.control),
+    }
+}
+
+/// What the handler does: the kind of transaction that would do the most harm here.
+fn interfere(board: &Board, operation: Operation) -> usize {
+    match operation {
+        Operation::Pop | Operation::PopSlow | Operation::Drain => pop_slow(WORD),
+        Operation::Push | Operation::PushSlow => {
+            // SAFETY: numbers stand for objects.
+            let pushed = unsafe { push_slow(WORD, PUSHED_TOO) };
+            usize::from(pushed)
+        }
+        // SAFETY: the word holds numbers, and none is the bootstrap cursor.
+        Operation::CmpStore => usize::from(unsafe { cmp_store(WORD, EXPECTED, NEW_TOO) }),
+        Operation::Add => usize::from(add(WORD, ADDED_TOO)),
+        Operation::Control(_) => control::pop(Fault::None, &board.control),
+    }
+}
+
+/// For the handler, which has no arguments of its own.
+static CASE: AtomicPtr<Case> = AtomicPtr::new(core::ptr::null_mut());
+
+struct Case {
+    board: &'static Board,
+    operation: Operation,
+}
+
+extern "C" fn on_signal(_: i32) {
+    let case = CASE.load(Ordering::Relaxed);
+    // SAFETY: set before the handler was installed, and never freed.
+    let Case { board, operation } = unsafe { &*case };
+    board.in_handler.store(1, Ordering::Relaxed);
+    board.other.store(interfere(board, *operation), Ordering::Relaxed);
+    board.in_handler.store(0, Ordering::Relaxed);
+}
+
+/// The life of the child; it ends with its tracer.
+pub(crate) fn run(board: &'static Board, operation: Operation, places: [usize; 2]) -> ! {
+    let case = Box::leak(Box::new(Case { board, operation }));
+    CASE.store(case, Ordering::Relaxed);
+    let handler = on_signal as extern "C" fn(i32);
+    // SAFETY: the handler touches atomics and per-CPU words only.
+    let _ = unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
+    meet();
+    loop {
+        prepare(board, operation, places);
+        meet();
+        let result = perform(board, operation);
+        board.result.store(result, Ordering::Relaxed);
+        see(board, operation, &board.after);
+        meet();
+    }
+}

@@ -1,0 +1,271 @@
+//! Every section, interrupted at every instruction boundary.
+//!
+//! A child process performs one transaction at a time under ptrace. At each boundary of each
+//! section it is stopped by a breakpoint, which is a preemption; while it stands there it may be
+//! sent to another processor, and a signal may be waiting for it whose handler works on the same
+//! word. The kernel must then abort the section, unless it has committed, and in the end the
+//! transaction must have happened exactly once, or not at all if it says so.
+//!
+//! `control` has sections with deliberate faults, which this same procedure must find.
+
+mod accounts;
+mod child;
+mod control;
+mod sections;
+mod tracee;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sheaves_percpu::engine::{self, Mode};
+use sheaves_percpu::slots::{Attached, attach};
+
+use self::child::{Input, Operation};
+use self::control::Fault;
+use self::sections::Section;
+use self::tracee::{Stop, Tracee};
+use crate::one_slot::{alone, processors};
+
+/// What happens to the child while it stands at a boundary.
+#[derive(Debug, Clone, Copy)]
+struct Interference {
+    migrate: bool,
+    signal: bool,
+}
+
+const INTERFERENCES: [Interference; 4] = [
+    Interference { migrate: false, signal: false },
+    Interference { migrate: true, signal: false },
+    Interference { migrate: false, signal: true },
+    Interference { migrate: true, signal: true },
+];
+
+/// What was wrong with one run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Wrong {
+    /// Interrupted inside, but it went on as if nothing had been.
+    NotAborted,
+    /// Aborted after the commit.
+    AbortedAfterCommit,
+    /// Objects or numbers do not add up.
+    Accounts(String),
+    /// The child ended, or stopped where nobody asked it to.
+    Astray(String),
+}
+
+/// How a run went.
+enum Run {
+    /// The transaction did not come to the boundary.
+    Elsewhere,
+    /// It came there before the kernel could stop it, or was refused for lack of a slot.
+    Again,
+    Reached(Vec<Wrong>),
+}
+
+/// All runs of one operation.
+#[derive(Default)]
+struct Survey {
+    runs: usize,
+    /// Boundaries that were reached, by the start of their section.
+    reached: BTreeMap<usize, BTreeSet<usize>>,
+    wrong: BTreeMap<Wrong, usize>,
+}
+
+/// Runs again this often when a run does not count.
+const ATTEMPTS: usize = 20;
+
+impl Survey {
+    /// `None` where ptrace is not permitted.
+    fn of(operation: Operation, sections: &[Section]) -> Option<Survey> {
+        let places = child::places(&processors());
+        let tracee = Tracee::start(operation, places)?;
+        let mut survey = Survey::default();
+        for section in sections {
+            for input in [Input::Open, Input::Shut] {
+                survey.section(&tracee, section, input);
+            }
+        }
+        Some(survey)
+    }
+
+    fn section(&mut self, tracee: &Tracee, section: &Section, input: Input) {
+        for boundary in section.boundaries() {
+            for interference in INTERFERENCES {
+                let run = (0..ATTEMPTS)
+                    .map(|_| one_run(tracee, section, boundary, input, interference))
+                    .find(|run| !matches!(run, Run::Again));
+                match run {
+                    // Not at the first boundary: this operation has no use for the section.
+                    Some(Run::Elsewhere) if boundary == section.start => return,
+                    Some(Run::Elsewhere) => break,
+                    Some(Run::Reached(found)) => {
+                        for wrong in found {
+                            *self.wrong.entry(wrong).or_default() += 1;
+                        }
+                    }
+                    Some(Run::Again) | None => {
+                        let wrong = Wrong::Astray(format!("never a clean run: {interference:?}"));
+                        *self.wrong.entry(wrong).or_default() += 1;
+                    }
+                }
+                self.runs += 1;
+                self.reached.entry(section.start).or_default().insert(boundary);
+            }
+        }
+    }
+
+    fn saw(&self, wanted: impl Fn(&Wrong) -> bool) -> bool {
+        self.wrong.keys().any(wanted)
+    }
+
+    /// Boundaries that no input came to, of the sections that were entered.
+    fn missed(&self, sections: &[Section]) -> Vec<usize> {
+        let entered = sections.iter().filter(|section| self.reached.contains_key(&section.start));
+        entered
+            .flat_map(|section| {
+                let reached = &self.reached[&section.start];
+                section.boundaries().into_iter().filter(|boundary| !reached.contains(boundary))
+            })
+            .collect()
+    }
+}
+
+/// One transaction, stopped once at `boundary`.
+fn one_run(
+    tracee: &Tracee,
+    section: &Section,
+    boundary: usize,
+    input: Input,
+    interference: Interference,
+) -> Run {
+    let board = tracee.board();
+    board.set_input(input);
+    tracee.settle();
+    let before = accounts::Before::of(board);
+    let planted = tracee.plant(boundary);
+    let stop = tracee.resume(0);
+    tracee.lift(planted);
+    match stop {
+        Stop::Rendezvous => return Run::Elsewhere,
+        Stop::Trap(ip) if ip == boundary => {}
+        other => return Run::Reached(vec![Wrong::Astray(format!("{other:?} at a boundary"))]),
+    }
+    tracee.set_ip(boundary);
+    if interference.migrate {
+        tracee.migrate();
+    }
+    let signal = if interference.signal { libc::SIGUSR1 } else { 0 };
+    let aborted = match to_the_end(tracee, section, signal) {
+        Ok(aborted) => aborted,
+        Err(wrong) => return Run::Reached(vec![wrong]),
+    };
+    let mut found = Vec::new();
+    if aborted != (boundary < section.end) {
+        found.push(if aborted { Wrong::AbortedAfterCommit } else { Wrong::NotAborted });
+    }
+    let operation = tracee.operation();
+    match before.compare(board, operation, interference.signal) {
+        Err(text) => found.push(Wrong::Accounts(text)),
+        Ok(true) if input == Input::Shut && operation.can_refuse() => {
+            found.push(Wrong::Accounts("not refused".into()));
+        }
+        Ok(false) if input == Input::Open && !operation.may_refuse(interference.signal) => {
+            return Run::Again;
+        }
+        Ok(_) => {}
+    }
+    Run::Reached(found)
+}
+
+/// Lets the transaction end; true when it passed its abort handler on the way.
+fn to_the_end(tracee: &Tracee, section: &Section, mut signal: i32) -> Result<bool, Wrong> {
+    let mut planted = Some(tracee.plant(section.abort));
+    let mut aborted = false;
+    loop {
+        match tracee.resume(signal) {
+            Stop::Trap(ip) if ip == section.abort && planted.is_some() => {
+                planted.take().into_iter().for_each(|planted| tracee.lift(planted));
+                tracee.set_ip(ip);
+                if tracee.board().is_in_handler() {
+                    // The handler's own transaction was preempted: not what we wait for.
+                    if !matches!(tracee.step(), Stop::Trap(_)) {
+                        return Err(Wrong::Astray("one step from an abort handler".into()));
+                    }
+                    planted = Some(tracee.plant(section.abort));
+                } else {
+                    aborted = true;
+                }
+            }
+            Stop::Rendezvous => {
+                planted.take().into_iter().for_each(|planted| tracee.lift(planted));
+                return Ok(aborted);
+            }
+            other => return Err(Wrong::Astray(format!("{other:?} after a boundary"))),
+        }
+        signal = 0;
+    }
+}
+
+fn is_rseq() -> bool {
+    assert_eq!(attach(), Attached::Yes);
+    let is_rseq = engine::mode() == Mode::Rseq;
+    if !is_rseq {
+        println!("skipped: this engine has no sections");
+    }
+    is_rseq
+}
+
+#[test]
+fn every_boundary_of_every_section() {
+    let _alone = alone();
+    if !is_rseq() {
+        return;
+    }
+    let sections = sections::of_program();
+    let mut entered = BTreeSet::new();
+    let mut runs = 0;
+    for operation in Operation::ALL {
+        // With a fence a drain needs no transactions.
+        if operation == Operation::Drain && engine::facts().fence {
+            continue;
+        }
+        let Some(survey) = Survey::of(operation, &sections) else {
+            println!("skipped: ptrace is not permitted here");
+            return;
+        };
+        assert!(survey.wrong.is_empty(), "{operation:?}: {:#?}", survey.wrong);
+        assert_eq!(survey.reached.len(), 1, "{operation:?} is one section");
+        let missed = survey.missed(&sections);
+        assert!(missed.is_empty(), "{operation:?} never came to {missed:x?}");
+        entered.extend(survey.reached.keys().copied());
+        runs += survey.runs;
+    }
+    println!("{runs} runs through {} of {} sections", entered.len(), sections.len());
+}
+
+/// A procedure that finds nothing proves nothing unless it can find something.
+#[test]
+fn faults_are_found() {
+    let _alone = alone();
+    if !is_rseq() {
+        return;
+    }
+    for fault in Fault::ALL {
+        let section = control::section(fault);
+        let Some(survey) = Survey::of(Operation::Control(fault), &[section]) else {
+            println!("skipped: ptrace is not permitted here");
+            return;
+        };
+        let unaborted = survey.saw(|wrong| *wrong == Wrong::NotAborted);
+        let twice = survey.saw(|wrong| *wrong == Wrong::AbortedAfterCommit);
+        let accounts = survey.saw(|wrong| matches!(wrong, Wrong::Accounts(_)));
+        let astray = survey.saw(|wrong| matches!(wrong, Wrong::Astray(_)));
+        let expected = match fault {
+            Fault::None => (false, false, false),
+            Fault::Unarmed | Fault::EndsEarly => (true, false, true),
+            Fault::EndsLate => (false, true, true),
+        };
+        assert!(!astray, "{fault:?}: {:#?}", survey.wrong);
+        assert_eq!((unaborted, twice, accounts), expected, "{fault:?}: {:#?}", survey.wrong);
+        assert!(survey.missed(&[section]).is_empty(), "{fault:?}");
+    }
+}
