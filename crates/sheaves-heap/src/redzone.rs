@@ -1,13 +1,13 @@
 //! Red zones: what surrounds every block while `SHEAVES_DEBUG` is set.
 //!
 //! ```text
-//!   | pad of `front` bytes, ending in {size, front} | user's bytes | red zone to the end |
-//!   ^ real start                                     ^ what the user has
+//!   | pad of `front` bytes, ending in {size, seal} | user's bytes | red zone to the end |
+//!   ^ real start                                    ^ what the user has
 //! ```
 //!
-//! The pad is as long as the alignment (16 at the least), its last 16 bytes hold the user's size
-//! and the pad's length, each mixed with a word that an overwrite will not hit by chance. The red
-//! zone, at least 16 bytes, holds a fixed byte. Both are checked when the block is freed, resized
+//! The pad is as long as the alignment (16 at the least). Its last 16 bytes hold the user's size
+//! and a seal: the logarithm of the pad's length and a hash of size and address, so that no change
+//! of either word passes for a size. The red zone, at least 16 bytes, holds a fixed byte. Both are checked when the block is freed, resized
 //! or asked for its size. The caches beneath check for double frees and for writes after free.
 
 use core::ptr::with_exposed_provenance_mut;
@@ -20,7 +20,10 @@ const PAD_BYTES: usize = 16;
 const ZONE_BYTES: usize = 16;
 /// The byte of the kernel's `SLUB_RED_ACTIVE`.
 const ZONE: u8 = 0xcc;
-const MIX: usize = 0x5bd1_e995_9e37_79b9;
+/// Odd, so that different sizes have different products: 2^64 over the golden ratio.
+const MIX: usize = 0x9E37_79B9_7F4A_7C15;
+/// The part of a seal that holds the logarithm of the pad's length.
+const SHIFT_MASK: usize = 63;
 
 /// A block with pad and red zone; 0 when there is no memory.
 pub(crate) fn alloc(size: usize, align: usize) -> usize {
@@ -34,8 +37,8 @@ pub(crate) fn alloc(size: usize, align: usize) -> usize {
         return 0;
     }
     let user = start + front;
-    write(user - 16, size ^ MIX ^ user);
-    write(user - 8, front ^ MIX ^ user);
+    write(user - 16, size);
+    write(user - 8, seal(user, size, front.trailing_zeros() as usize));
     let zone = zone_of(user, size, start);
     zone.fill(ZONE);
     user
@@ -65,15 +68,21 @@ fn measures(user: usize) -> (usize, usize) {
     if !slow::is_in_use(user) || !slow::is_in_use(user - PAD_BYTES) {
         slow::foreign(user, "free");
     }
-    let (size, front) = (read(user - 16) ^ MIX ^ user, read(user - 8) ^ MIX ^ user);
-    let is_sane = front.is_power_of_two() && front >= PAD_BYTES && size <= isize::MAX as usize;
-    if !is_sane {
+    let (size, found) = (read(user - 16), read(user - 8));
+    let shift = found & SHIFT_MASK;
+    if found != seal(user, size, shift) || 1 << shift < PAD_BYTES {
         report::die(format_args!(
             "block {user:#x} was freed before, is not the start of a block, or was written to \
              before its start"
         ));
     }
-    (size, front)
+    (size, 1 << shift)
+}
+
+/// What stands between size and block: `shift` below, a hash above.
+fn seal(user: usize, size: usize, shift: usize) -> usize {
+    let product = (user ^ size).wrapping_mul(MIX);
+    (product ^ (product >> 32)) & !SHIFT_MASK | shift
 }
 
 /// From the end of the user's bytes to the end of the block, at most a page.
