@@ -4,7 +4,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_slab::registry;
-use sheaves_sys::{env, fork, lock::Lock, report::Line};
+use sheaves_sys::{fork, lock::Lock, report::Line};
 
 use crate::classes::{CLASSES, SIZES};
 
@@ -35,7 +35,7 @@ fn start_slow() -> bool {
         *made += 1;
     }
     // Relaxed: published by the Release below.
-    DEBUG.store(env::flag("SHEAVES_DEBUG"), Ordering::Relaxed);
+    DEBUG.store(registry::is_debug(), Ordering::Relaxed);
     fork::announce(fork::Layer::Heap, &HANDLERS);
     // Release pairs with the Acquire in `start`.
     STARTED.store(true, Ordering::Release);

@@ -114,6 +114,12 @@ impl Registry {
     }
 }
 
+/// True when `SHEAVES_DEBUG` makes every cache a checked one. Known once a cache was made.
+#[must_use]
+pub fn is_debug() -> bool {
+    REGISTRY.lock().debug
+}
+
 /// Numbers of the caches that exist. A cache may come or go meanwhile.
 pub(crate) fn existing() -> impl Iterator<Item = CacheId> {
     let taken = REGISTRY.lock().taken;
