@@ -1,0 +1,237 @@
+//! Frees of what is no block, double frees, writes outside blocks.
+
+use core::alloc::Layout;
+use core::ptr::{NonNull, with_exposed_provenance_mut};
+
+use sheaves_heap::{calloc, free, malloc, realloc, trim, usable_size};
+use sheaves_slab::raw::{Cache, Options};
+
+use crate::End::{Dies, GoesOn};
+
+const DEBUG: [(&str, &str); 1] = [("SHEAVES_DEBUG", "1")];
+const NONE: [(&str, &str); 0] = [];
+
+/// A block, and a free at a distance from its start.
+fn free_inside(size: usize, distance: usize) {
+    let block = malloc(size);
+    // Bad input on purpose: the heap has to notice.
+    // SAFETY: the process ends in this call.
+    unsafe { free(block.wrapping_add(distance)) };
+}
+
+/// A block that is freed twice, while another of the same size is alive.
+fn free_twice(size: usize) {
+    let (block, _alive) = (malloc(size), malloc(size));
+    // SAFETY: from this heap.
+    unsafe { free(block) };
+    // SAFETY: bad input on purpose; the block is not used by anybody.
+    unsafe { free(block) };
+}
+
+/// Writes one byte where the caller may not write, but where the heap has mapped memory.
+fn spoil(block: *mut u8, distance: isize) {
+    let byte = block.wrapping_offset(distance);
+    // SAFETY: bad input on purpose; pad, red zone or a freed object, all of which stay mapped.
+    unsafe { byte.write(1) };
+}
+
+/// Writes one byte at a distance from the start of a block, and frees the block.
+fn write_and_free(size: usize, distance: isize) {
+    let block = malloc(size);
+    spoil(block, distance);
+    // SAFETY: from this heap.
+    unsafe { free(block) };
+}
+
+fn cache(name: &str, debug: bool) -> Cache {
+    let options = Options { debug, ..Options::default() };
+    Cache::new(name, Layout::new::<[u64; 6]>(), options).unwrap()
+}
+
+crate::cases! {
+    foreign_address NONE, Dies("free of 0x123456780, which is not from this heap") => {
+        let _started = malloc(1);
+        // SAFETY: bad input on purpose.
+        unsafe { free(with_exposed_provenance_mut(0x1_2345_6780)) };
+    }
+    foreign_address_as_the_first_call NONE, Dies("which is not from this heap") => {
+        // SAFETY: bad input on purpose.
+        unsafe { free(with_exposed_provenance_mut(0x1_2345_6780)) };
+    }
+    foreign_address_debug DEBUG, Dies("which is not from this heap") => {
+        // SAFETY: bad input on purpose.
+        unsafe { free(with_exposed_provenance_mut(0x1_2345_6780)) };
+    }
+    address_on_the_stack NONE, Dies("which is not from this heap") => {
+        let mut local = [0_u128; 4];
+        // SAFETY: bad input on purpose.
+        unsafe { free((&raw mut local).cast()) };
+    }
+    address_in_static_data NONE, Dies("which is not from this heap") => {
+        static DATA: [u128; 4] = [1; 4];
+        // SAFETY: bad input on purpose.
+        unsafe { free((&raw const DATA).cast_mut().cast()) };
+    }
+    address_of_another_heap NONE, Dies("which is not from this heap") => {
+        let _started = malloc(1);
+        let other = Box::leak(Box::new([0_u128; 4]));
+        // SAFETY: bad input on purpose.
+        unsafe { free(core::ptr::from_mut(other).cast()) };
+    }
+    address_of_another_mapping NONE, Dies("which is not from this heap") => {
+        let _started = malloc(1);
+        let other = sheaves_sys::map::anywhere(1 << 16).unwrap();
+        // SAFETY: bad input on purpose.
+        unsafe { free(with_exposed_provenance_mut(other)) };
+    }
+    realloc_of_a_foreign_address NONE, Dies("realloc of 0x123456780, which is not from") => {
+        // SAFETY: bad input on purpose.
+        let _ = unsafe { realloc(with_exposed_provenance_mut(0x1_2345_6780), 100) };
+    }
+    usable_size_of_a_foreign_address NONE, Dies("which is not from this heap") => {
+        // SAFETY: bad input on purpose.
+        let _ = unsafe { usable_size(with_exposed_provenance_mut(0x1_2345_6780)) };
+    }
+    inside_an_object NONE, Dies("which is not the start of an object of cache malloc-112") => {
+        free_inside(100, 16);
+    }
+    inside_an_object_odd NONE, Dies("which is not the start of an object of cache malloc-112") => {
+        free_inside(100, 1);
+    }
+    inside_an_object_debug DEBUG, Dies("is not the start of a block") => {
+        free_inside(100, 32);
+    }
+    inside_a_large_block NONE, Dies("which lies inside a block") => {
+        free_inside(200_000, 64 << 10);
+    }
+    inside_a_large_block_first_page NONE, Dies("which lies inside a block") => {
+        free_inside(200_000, 16);
+    }
+    inside_a_huge_block NONE, Dies("which is not from this heap") => {
+        free_inside(4 << 20, 4096);
+    }
+    object_of_a_named_cache NONE, Dies("which belongs to a named cache") => {
+        let object = cache("named", false).alloc().unwrap();
+        // SAFETY: bad input on purpose.
+        unsafe { free(object.as_ptr()) };
+    }
+    object_of_another_cache NONE, Dies("which is not of cache second") => {
+        let (first, second) = (cache("first", false), cache("second", false));
+        // SAFETY: bad input on purpose.
+        unsafe { second.free(first.alloc().unwrap()) };
+        second.shrink();
+    }
+    object_of_another_cache_debug NONE, Dies("which is not of cache second") => {
+        let (first, second) = (cache("first", false), cache("second", true));
+        // SAFETY: bad input on purpose.
+        unsafe { second.free(first.alloc().unwrap()) };
+    }
+    inside_an_object_of_a_cache NONE, Dies("which is not the start of an object of cache it") => {
+        let cache = cache("it", false);
+        // SAFETY: inside the object.
+        let inside = unsafe { cache.alloc().unwrap().add(8) };
+        // SAFETY: bad input on purpose.
+        unsafe { cache.free(inside) };
+        cache.shrink();
+    }
+    /// Nobody uses the object, so the process may go on until the object returns to its slab.
+    twice NONE, Dies("double free in cache malloc-48") => {
+        free_twice(40);
+        trim();
+    }
+    twice_large NONE, Dies("which lies in free memory (double free?)") => {
+        free_twice(100_000);
+    }
+    twice_huge NONE, Dies("which is not from this heap") => {
+        free_twice(4 << 20);
+    }
+    twice_in_a_cache NONE, Dies("double free in cache twice") => {
+        let cache = cache("twice", false);
+        let object = cache.alloc().unwrap();
+        for _ in 0..2 {
+            // SAFETY: bad input on purpose the second time.
+            unsafe { cache.free(object) };
+        }
+        cache.shrink();
+    }
+    twice_in_one_bulk NONE, Dies("double free in cache twice") => {
+        let cache = cache("twice", false);
+        let object = cache.alloc().unwrap();
+        // SAFETY: bad input on purpose.
+        unsafe { cache.free_bulk(&[object; 2]) };
+        cache.shrink();
+    }
+    twice_debug DEBUG, Dies("was freed before") => {
+        free_twice(40);
+    }
+    twice_large_debug DEBUG, Dies("which lies in free memory (double free?)") => {
+        free_twice(100_000);
+    }
+    twice_huge_debug DEBUG, Dies("which is not from this heap") => {
+        free_twice(4 << 20);
+    }
+    twice_in_a_debug_cache NONE, Dies("double free in cache twice") => {
+        let cache = cache("twice", true);
+        let object = cache.alloc().unwrap();
+        for _ in 0..2 {
+            // SAFETY: bad input on purpose the second time.
+            unsafe { cache.free(object) };
+        }
+    }
+    past_the_end DEBUG, Dies("of 40 bytes was written to 0 bytes past its end") => {
+        write_and_free(40, 40);
+    }
+    far_past_the_end DEBUG, Dies("of 40 bytes was written to 15 bytes past its end") => {
+        write_and_free(40, 55);
+    }
+    past_the_end_large DEBUG, Dies("was written to 0 bytes past its end") => {
+        write_and_free(100_001, 100_001);
+    }
+    past_the_end_huge DEBUG, Dies("was written to 2 bytes past its end") => {
+        write_and_free(3 << 20, (3 << 20) + 2);
+    }
+    past_the_end_seen_by_realloc DEBUG, Dies("was written to 0 bytes past its end") => {
+        let block = calloc(5, 5);
+        spoil(block, 25);
+        // SAFETY: from this heap.
+        let _ = unsafe { realloc(block, 30) };
+    }
+    before_the_start DEBUG, Dies("was written to before its start") => {
+        write_and_free(40, -1);
+    }
+    before_the_start_size_word DEBUG, Dies("was written to before its start") => {
+        write_and_free(40, -16);
+    }
+    before_the_start_large DEBUG, Dies("was written to before its start") => {
+        write_and_free(100_000, -9);
+    }
+    after_free DEBUG, Dies("was written to while it was free") => {
+        let (_alive, block) = (malloc(40), malloc(40));
+        // SAFETY: from this heap.
+        unsafe { free(block) };
+        spoil(block, 20);
+        let _ = malloc(40);
+    }
+    after_free_in_a_debug_cache NONE, Dies("was written to while it was free, at byte 47") => {
+        let cache = cache("late", true);
+        let object = cache.alloc().unwrap();
+        // SAFETY: from this cache.
+        unsafe { cache.free(object) };
+        spoil(object.as_ptr(), 47);
+        let _ = cache.alloc();
+    }
+    /// The same calls without a mistake, so that debug mode is known not to see ghosts.
+    no_mistake DEBUG, GoesOn(&[]) => {
+        let mut blocks = Vec::new();
+        for size in (0..2000).chain([40_000, 100_000, 3 << 20]) {
+            let block = NonNull::new(malloc(size)).unwrap();
+            // SAFETY: the block has that many bytes.
+            unsafe { block.write_bytes(0x55, size) };
+            blocks.push(block);
+        }
+        for block in blocks {
+            // SAFETY: from this heap, each once.
+            unsafe { free(block.as_ptr()) };
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Address space at its end: null and `ENOMEM`, nothing lost, and all well again afterwards.
+
+use core::ptr::null_mut;
+
+use sheaves_heap::{free, malloc, realloc, report, trim};
+use sheaves_sys::errno;
+
+use crate::End::GoesOn;
+
+const NONE: [(&str, &str); 0] = [];
+const DEBUG: [(&str, &str); 1] = [("SHEAVES_DEBUG", "1")];
+const PORTABLE: [(&str, &str); 2] = [("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "3")];
+
+/// Room for the addresses of all blocks, made before memory is short.
+const BLOCKS_MAX: usize = 3_000_000;
+
+/// Sets the soft limit on the address space.
+fn limit_to(bytes: libc::rlim_t) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the structure is valid for the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+}
+
+/// Address space in use, from `/proc/self/statm`.
+fn mapped_bytes() -> libc::rlim_t {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: libc::rlim_t = text.split(' ').next().unwrap().parse().unwrap();
+    pages * sheaves_sys::map::page_bytes() as libc::rlim_t
+}
+
+/// Allocates until there is nothing left, and writes to every block.
+fn fill(blocks: &mut Vec<*mut u8>, size: usize) -> usize {
+    let before = blocks.len();
+    loop {
+        errno::set(0);
+        let block = malloc(size);
+        if block.is_null() {
+            assert_eq!(errno::get(), errno::ENOMEM);
+            return blocks.len() - before;
+        }
+        assert!(blocks.len() < BLOCKS_MAX, "the limit has no effect");
+        // SAFETY: the block has `size` bytes.
+        unsafe { block.write_bytes(blocks.len() as u8, 16.min(size)) };
+        blocks.push(block);
+    }
+}
+
+/// Frees every block from an index on, after a look at what was written into it.
+fn empty(blocks: &mut Vec<*mut u8>, from: usize) {
+    for (index, block) in blocks.drain(from..).enumerate() {
+        // SAFETY: alive and written by `fill`.
+        assert_eq!(unsafe { block.read() }, (from + index) as u8);
+        // SAFETY: from this heap, each once.
+        unsafe { free(block) };
+    }
+}
+
+/// Fills up to the limit twice with each size; the second time has to get as far.
+fn fill_and_empty() {
+    let mut blocks = Vec::with_capacity(BLOCKS_MAX);
+    // SAFETY: from this heap; so it has started before memory is short.
+    unsafe { free(malloc(1)) };
+    limit_to(mapped_bytes() + (48 << 20));
+    // From the large to the small: address space of the heap serves any size below 1 MiB, but does
+    // not go back for mappings.
+    for size in [3 << 20, 1 << 20, 100_000, 32 << 10, 1000, 48] {
+        let first = fill(&mut blocks, size);
+        assert!(first * size >= 16 << 20, "only {first} blocks of {size} bytes");
+        let half = blocks.len() / 2;
+        empty(&mut blocks, half);
+        assert!(!malloc_and_free(size).is_null(), "{size} bytes after half was freed");
+        empty(&mut blocks, 0);
+        let second = fill(&mut blocks, size);
+        assert!(second >= first * 9 / 10, "{size}: first {first}, then {second}");
+        // A block that cannot grow stays what it was.
+        errno::set(0);
+        // SAFETY: from this heap.
+        assert_eq!(unsafe { realloc(blocks[0], 40 << 20) }, null_mut());
+        assert_eq!(errno::get(), errno::ENOMEM);
+        empty(&mut blocks, 0);
+        trim();
+        assert_eq!(report::totals().used_bytes, 0, "after blocks of {size} bytes");
+    }
+    limit_to(libc::RLIM_INFINITY);
+    assert!(!malloc_and_free(200 << 20).is_null());
+}
+
+fn malloc_and_free(size: usize) -> *mut u8 {
+    let block = malloc(size);
+    // SAFETY: from this heap, or null.
+    unsafe { free(block) };
+    block
+}
+
+/// The very first call finds no address space.
+fn start_late() {
+    limit_to(mapped_bytes() >> 1);
+    for _ in 0..10 {
+        errno::set(0);
+        assert_eq!(malloc(100), null_mut());
+        assert_eq!(errno::get(), errno::ENOMEM);
+    }
+    limit_to(libc::RLIM_INFINITY);
+    assert!(!malloc_and_free(100).is_null());
+}
+
+/// Takes whatever is left of the address space; the mappings, to be given back.
+fn occupy_all() -> Vec<(*mut libc::c_void, usize)> {
+    let mut taken = Vec::with_capacity(60_000);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let mut bytes = 1_usize << 46;
+    while bytes >= 1 << 18 && taken.len() < taken.capacity() {
+        // SAFETY: a new mapping, which replaces nothing.
+        let place = unsafe { libc::mmap(null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+        if place == libc::MAP_FAILED {
+            bytes /= 2;
+        } else {
+            taken.push((place, bytes));
+        }
+    }
+    taken
+}
+
+/// No limit, but no addresses either.
+fn exhausted() {
+    let mut blocks = Vec::with_capacity(BLOCKS_MAX);
+    // SAFETY: from this heap; so it has started before memory is short.
+    unsafe { free(malloc(1)) };
+    let taken = occupy_all();
+    fill(&mut blocks, 100_000);
+    assert_eq!(malloc(3 << 20), null_mut());
+    assert_eq!(malloc(1 << 40), null_mut());
+    empty(&mut blocks, 0);
+    for (place, bytes) in taken {
+        // SAFETY: mapped by `occupy_all`, used by nobody.
+        assert_eq!(unsafe { libc::munmap(place, bytes) }, 0);
+    }
+    for size in [100, 100_000, 3 << 20, 100 << 20] {
+        assert!(!malloc_and_free(size).is_null());
+    }
+    assert_eq!(report::totals().used_bytes, 0);
+}
+
+crate::cases! {
+    address_space_limited NONE, GoesOn(&[]) => { fill_and_empty(); }
+    address_space_limited_portable PORTABLE, GoesOn(&[]) => { fill_and_empty(); }
+    address_space_limited_debug DEBUG, GoesOn(&[]) => { fill_and_empty(); }
+    limited_from_the_start NONE, GoesOn(&[]) => { start_late(); }
+    address_space_exhausted NONE, GoesOn(&[]) => { exhausted(); }
+}

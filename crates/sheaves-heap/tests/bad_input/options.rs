@@ -1,0 +1,87 @@
+//! Options that make no sense: one line, and the default.
+
+use sheaves_heap::{free, malloc, report};
+use sheaves_percpu::engine::{self, Mode};
+
+use crate::End::GoesOn;
+
+const PORTABLE: (&str, &str) = ("SHEAVES_ENGINE", "portable");
+
+/// The heap works, and debug mode is off.
+fn works() {
+    let blocks: Vec<_> = (0..1000).map(malloc).collect();
+    for block in blocks {
+        assert!(!block.is_null());
+        // SAFETY: from this heap.
+        unsafe { free(block) };
+    }
+    let block = malloc(17);
+    // SAFETY: from this heap. Debug mode tells exactly what was asked for.
+    assert_eq!(unsafe { sheaves_heap::usable_size(block) }, 32);
+    // SAFETY: from this heap.
+    unsafe { free(block) };
+    assert_eq!(report::totals().used_bytes, 0);
+}
+
+crate::cases! {
+    engine_unknown [("SHEAVES_ENGINE", "warp")],
+    GoesOn(&["SHEAVES_ENGINE=warp is ignored: not one of the known words"]) => {
+        works();
+    }
+    engine_empty [("SHEAVES_ENGINE", "")], GoesOn(&["SHEAVES_ENGINE= is ignored"]) => {
+        works();
+    }
+    engine_in_capitals [("SHEAVES_ENGINE", "PORTABLE")],
+    GoesOn(&["SHEAVES_ENGINE=PORTABLE is ignored"]) => {
+        works();
+    }
+    slot_unknown [("SHEAVES_SLOT", "socket")],
+    GoesOn(&["SHEAVES_SLOT=socket is ignored: not one of the known words"]) => {
+        works();
+    }
+    slots_none [PORTABLE, ("SHEAVES_SLOTS", "0")],
+    GoesOn(&["SHEAVES_SLOTS=0 is ignored: not a number in range"]) => {
+        works();
+        assert!(engine::facts().slots >= 1);
+    }
+    slots_negative [PORTABLE, ("SHEAVES_SLOTS", "-1")],
+    GoesOn(&["SHEAVES_SLOTS=-1 is ignored: not a number in range"]) => {
+        works();
+    }
+    slots_too_many [PORTABLE, ("SHEAVES_SLOTS", "8193")],
+    GoesOn(&["SHEAVES_SLOTS=8193 is ignored: not a number in range"]) => {
+        works();
+    }
+    slots_beyond_numbers [PORTABLE, ("SHEAVES_SLOTS", "99999999999999999999999")],
+    GoesOn(&["SHEAVES_SLOTS=99999999999999999999999 is ignored"]) => {
+        works();
+    }
+    slots_a_word [PORTABLE, ("SHEAVES_SLOTS", "many")], GoesOn(&["SHEAVES_SLOTS=many is"]) => {
+        works();
+    }
+    debug_unknown [("SHEAVES_DEBUG", "perhaps")],
+    GoesOn(&["SHEAVES_DEBUG=perhaps is ignored: not one of the known words"]) => {
+        works();
+    }
+    /// A long value is cut, so that the line stays one line.
+    engine_very_long [("SHEAVES_ENGINE", LONG)], GoesOn(&["is ignored"]) => {
+        works();
+    }
+    all_at_once [("SHEAVES_ENGINE", "x"), ("SHEAVES_SLOT", "y"), ("SHEAVES_DEBUG", "z")],
+    GoesOn(&["SHEAVES_ENGINE=x is", "SHEAVES_SLOT=y is", "SHEAVES_DEBUG=z is"]) => {
+        works();
+    }
+    /// Not nonsense, and so without a word.
+    sensible [PORTABLE, ("SHEAVES_SLOTS", "8192"), ("SHEAVES_DEBUG", "off")], GoesOn(&[]) => {
+        works();
+        assert_eq!((engine::mode(), engine::facts().slots), (Mode::Portable, 8192));
+    }
+}
+
+const LONG: &str = {
+    static BYTES: [u8; 20_000] = [b'a'; 20_000];
+    match core::str::from_utf8(&BYTES) {
+        Ok(text) => text,
+        Err(_) => "",
+    }
+};
