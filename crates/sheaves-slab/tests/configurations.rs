@@ -1,0 +1,16 @@
+//! The tests of caches again, in every configuration of the engine below.
+//!
+//! Run on their own, the tests that are included here are the ones of their own programs.
+
+mod cache;
+#[expect(dead_code, reason = "shared with the tests of the per-CPU layer, which use all of it")]
+#[path = "../../sheaves-percpu/tests/transactions/configurations.rs"]
+mod engines;
+#[path = "../../sheaves-percpu/tests/transactions/seccomp.rs"]
+mod seccomp;
+mod storm;
+
+#[test]
+fn in_every_configuration() {
+    engines::run_all();
+}

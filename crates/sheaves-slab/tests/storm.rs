@@ -1,0 +1,423 @@
+//! Storm: more threads than slots, moved between processors every millisecond, under signals all
+//! the time, while another thread takes everything out of the slots again and again.
+//!
+//! Each object carries a tag that says whether somebody has it. Taking an object that somebody has,
+//! or giving back one that nobody has, is found at once; a lost object is found at the end, when
+//! the cache refuses to be destroyed. `SHEAVES_STORM_SECONDS` says how long it lasts.
+
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use sheaves_slab::raw::{Cache, Options};
+
+/// More than the slots of the smallest configurations and than most test machines have.
+const THREADS: usize = 8;
+const SECONDS_DEFAULT: u64 = 5;
+/// Objects that a thread has at most, for each cache.
+const HAND_MAX: usize = 1500;
+/// Objects that change hands at once at most.
+const BULK_MAX: usize = 300;
+const MIGRATION_INTERVAL: Duration = Duration::from_millis(1);
+const SIGNAL_INTERVAL: Duration = Duration::from_micros(50);
+
+/// The tag of an object that nobody has.
+const NOBODY: u64 = 0x6672_6565_6672_6565;
+
+/// What is stormed: a cache, or something that only pretends to be one.
+trait Source: Sync {
+    fn take(&self) -> Option<NonNull<u8>>;
+    fn give(&self, object: NonNull<u8>);
+    fn take_many(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize;
+    fn give_many(&self, objects: &[NonNull<u8>]);
+    fn drain(&self) -> bool;
+}
+
+impl Source for Cache {
+    fn take(&self) -> Option<NonNull<u8>> {
+        self.alloc()
+    }
+
+    fn give(&self, object: NonNull<u8>) {
+        // SAFETY: the storm gives what it took, once; the tags check that.
+        unsafe { self.free(object) };
+    }
+
+    fn take_many(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        self.alloc_bulk(out)
+    }
+
+    fn give_many(&self, objects: &[NonNull<u8>]) {
+        // SAFETY: as above.
+        unsafe { self.free_bulk(objects) };
+    }
+
+    fn drain(&self) -> bool {
+        self.shrink()
+    }
+}
+
+fn tag(object: NonNull<u8>) -> &'static AtomicU64 {
+    // SAFETY: objects are at least 8 bytes, aligned to 8, and stay mapped while somebody has
+    // them; all access to their first word is atomic.
+    unsafe { object.cast::<AtomicU64>().as_ref() }
+}
+
+/// Objects keep their contents from one user to the next, so the tag is set once per slab.
+///
+/// # Safety
+/// `object` is at least 8 bytes.
+unsafe fn construct(object: NonNull<u8>) {
+    // SAFETY: as above, and nobody else has it yet.
+    unsafe { object.cast::<u64>().write(NOBODY) };
+}
+
+/// One thread's objects, with the tag that it wrote into each.
+type Hand = Vec<(NonNull<u8>, u64)>;
+
+/// State that all threads of a storm share.
+struct Storm<'a> {
+    sources: &'a [&'a dyn Source],
+    until: Instant,
+    over: AtomicBool,
+    /// The first fault that somebody found.
+    fault: Mutex<Option<String>>,
+    /// Threads that are moved and signalled; 0 while not started or after its end.
+    targets: [AtomicI32; THREADS],
+    /// Objects on their way from one thread to another, by source.
+    market: Vec<Mutex<Vec<(usize, u64)>>>,
+    serial: AtomicU64,
+    operations: AtomicUsize,
+    migrations: AtomicUsize,
+    drains: AtomicUsize,
+}
+
+impl Storm<'_> {
+    // Relaxed, all of this file: counters and hints; joining the threads orders the rest.
+    fn goes_on(&self) -> bool {
+        !self.over.load(Ordering::Relaxed) && Instant::now() < self.until
+    }
+
+    fn found(&self, text: String) {
+        self.over.store(true, Ordering::Relaxed);
+        self.fault.lock().unwrap().get_or_insert(text);
+    }
+
+    fn mark(&self, object: NonNull<u8>) -> (NonNull<u8>, u64) {
+        let mine = self.serial.fetch_add(1, Ordering::Relaxed) << 8 | 1;
+        let before = tag(object).swap(mine, Ordering::Relaxed);
+        if before != NOBODY {
+            self.found(format!("{object:p} was taken twice: {before:#x}"));
+        }
+        (object, mine)
+    }
+
+    fn unmark(&self, object: NonNull<u8>, mine: u64) {
+        let before = tag(object).swap(NOBODY, Ordering::Relaxed);
+        if before != mine {
+            self.found(format!("{object:p} has {before:#x}, not {mine:#x}"));
+        }
+    }
+
+    fn take(&self, source: usize, count: usize, hand: &mut Hand) {
+        if count == 1 {
+            match self.sources[source].take() {
+                Some(object) => hand.push(self.mark(object)),
+                None => self.found("no object".into()),
+            }
+            return;
+        }
+        let mut out = vec![MaybeUninit::uninit(); count];
+        let got = self.sources[source].take_many(&mut out);
+        if got != count {
+            self.found(format!("{got} of {count} objects"));
+        }
+        for object in &out[..got] {
+            // SAFETY: the first `got` were filled.
+            hand.push(self.mark(unsafe { object.assume_init() }));
+        }
+    }
+
+    fn give(&self, source: usize, count: usize, hand: &mut Hand) {
+        let given = hand.split_off(hand.len().saturating_sub(count));
+        given.iter().for_each(|(object, mine)| self.unmark(*object, *mine));
+        match given[..] {
+            [(object, _)] => self.sources[source].give(object),
+            _ => {
+                let objects: Vec<_> = given.iter().map(|(object, _)| *object).collect();
+                self.sources[source].give_many(&objects);
+            }
+        }
+    }
+
+    /// Leaves some objects for others, or takes what they left.
+    fn trade(&self, source: usize, count: usize, hand: &mut Hand) {
+        let mut market = self.market[source].lock().unwrap();
+        if market.len() < THREADS * BULK_MAX {
+            let left = hand.split_off(hand.len().saturating_sub(count));
+            market.extend(
+                left.iter().map(|(object, mine)| (object.as_ptr().expose_provenance(), *mine)),
+            );
+        } else {
+            hand.extend(market.drain(..count).map(|(address, mine)| (object_at(address), mine)));
+        }
+    }
+
+    fn work(&self, index: usize) {
+        let mut dice = Dice(index as u64 + 1);
+        let mut hands: Vec<Hand> = self.sources.iter().map(|_| Hand::new()).collect();
+        // SAFETY: no precondition.
+        let thread = unsafe { libc::gettid() };
+        self.targets[index].store(thread, Ordering::Relaxed);
+        let mut operations = 0;
+        while self.goes_on() {
+            for _ in 0..50 {
+                let source = dice.throw(self.sources.len());
+                let hand = &mut hands[source];
+                // Most calls are for one object: these are the ones on the fast path.
+                let count = if dice.throw(8) > 0 { 1 } else { dice.throw(BULK_MAX) + 2 };
+                match dice.throw(9) {
+                    0..4 if hand.len() < HAND_MAX => self.take(source, count, hand),
+                    8 => self.trade(source, count.min(BULK_MAX), hand),
+                    _ => self.give(source, count, hand),
+                }
+            }
+            operations += 50;
+        }
+        self.targets[index].store(0, Ordering::Relaxed);
+        self.operations.fetch_add(operations, Ordering::Relaxed);
+        for (source, hand) in hands.iter_mut().enumerate() {
+            self.give(source, HAND_MAX + BULK_MAX + 2, hand);
+        }
+    }
+
+    /// Moves every thread to a processor of its own choice, each millisecond.
+    fn migrate(&self, processors: &[usize]) {
+        let mut dice = Dice(77);
+        while self.goes_on() {
+            for target in &self.targets {
+                let thread = target.load(Ordering::Relaxed);
+                let processor = processors[dice.throw(processors.len())];
+                if thread != 0 && bind(thread, processor) {
+                    self.migrations.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            std::thread::sleep(MIGRATION_INTERVAL);
+        }
+    }
+
+    fn signal(&self) {
+        let process = std::process::id().cast_signed();
+        while self.goes_on() {
+            for target in &self.targets {
+                let thread = target.load(Ordering::Relaxed);
+                if thread != 0 {
+                    // SAFETY: a signal with a handler, to a thread of this process.
+                    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR1) };
+                }
+            }
+            std::thread::sleep(SIGNAL_INTERVAL);
+        }
+    }
+
+    fn drain(&self) {
+        while self.goes_on() {
+            for source in self.sources {
+                if !source.drain() {
+                    self.found("a slot could not be drained".into());
+                }
+                self.drains.fetch_add(1, Ordering::Relaxed);
+            }
+            std::thread::sleep(MIGRATION_INTERVAL);
+        }
+    }
+
+    /// What is still on the market goes back.
+    fn clear(&self) {
+        for (source, market) in self.market.iter().enumerate() {
+            let left: Vec<_> = core::mem::take(&mut *market.lock().unwrap());
+            for (address, mine) in left {
+                self.give(source, 1, &mut vec![(object_at(address), mine)]);
+            }
+        }
+    }
+}
+
+fn object_at(address: usize) -> NonNull<u8> {
+    NonNull::new(core::ptr::with_exposed_provenance_mut(address)).unwrap()
+}
+
+/// Binds a thread of this process; false where that is refused or the thread has ended.
+fn bind(thread: i32, processor: usize) -> bool {
+    // SAFETY: an all-zero set is valid and empty.
+    let mut mask: libc::cpu_set_t = unsafe { core::mem::zeroed() };
+    // SAFETY: the number comes from such a set.
+    unsafe { libc::CPU_SET(processor, &mut mask) };
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: the mask is valid for reads of its size.
+    unsafe { libc::sched_setaffinity(thread, size, &raw const mask) == 0 }
+}
+
+/// Processors on which this thread may run.
+fn processors() -> Vec<usize> {
+    // SAFETY: an all-zero set is valid and empty.
+    let mut mask: libc::cpu_set_t = unsafe { core::mem::zeroed() };
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: the mask is valid for writes of its size.
+    let status = unsafe { libc::sched_getaffinity(0, size, &raw mut mask) };
+    assert_eq!(status, 0);
+    // SAFETY: the numbers are below the number of bits of the set.
+    (0..8 * size).filter(|processor| unsafe { libc::CPU_ISSET(*processor, &mask) }).collect()
+}
+
+static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+
+/// A little work, with a loop, so that a signal costs its thread some registers and time.
+extern "C" fn on_signal(_: i32) {
+    for _ in 0..100 {
+        SIGNALS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A small generator of numbers, good enough to mix operations.
+struct Dice(u64);
+
+impl Dice {
+    fn throw(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % sides as u64) as usize
+    }
+}
+
+/// The storm itself; the first fault that it found, if any.
+fn storm(sources: &[&dyn Source], duration: Duration) -> Result<(), String> {
+    let handler = on_signal as extern "C" fn(i32);
+    // SAFETY: the handler touches one atomic only. libc restarts what it interrupts.
+    let _ = unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
+    let storm = Storm {
+        sources,
+        until: Instant::now() + duration,
+        over: AtomicBool::new(false),
+        fault: Mutex::new(None),
+        targets: [const { AtomicI32::new(0) }; THREADS],
+        market: sources.iter().map(|_| Mutex::default()).collect(),
+        serial: AtomicU64::new(1),
+        operations: AtomicUsize::new(0),
+        migrations: AtomicUsize::new(0),
+        drains: AtomicUsize::new(0),
+    };
+    let processors = processors();
+    std::thread::scope(|scope| {
+        let storm = &storm;
+        (0..THREADS).for_each(|index| drop(scope.spawn(move || storm.work(index))));
+        scope.spawn(|| storm.migrate(&processors));
+        scope.spawn(|| storm.signal());
+        scope.spawn(|| storm.drain());
+    });
+    storm.clear();
+    let (signals, migrations) = (SIGNALS.load(Ordering::Relaxed), storm.migrations);
+    println!(
+        "{:?} operations, {migrations:?} moves, {} signals, {:?} drains",
+        storm.operations,
+        signals / 100,
+        storm.drains,
+    );
+    let fault = storm.fault.into_inner().unwrap();
+    assert!(fault.is_some() || signals > 0 && migrations.into_inner() > 0);
+    fault.map_or(Ok(()), Err)
+}
+
+/// True for a copy of these tests that another program includes to run them in other processes.
+fn is_idle_copy() -> bool {
+    module_path!() != "storm" && std::env::var_os("SHEAVES_EXPECT").is_none()
+}
+
+#[test]
+fn no_object_is_lost_or_doubled() {
+    if is_idle_copy() {
+        return;
+    }
+    let seconds = std::env::var("SHEAVES_STORM_SECONDS");
+    let seconds = seconds.map_or(SECONDS_DEFAULT, |text| text.parse().unwrap());
+    let options = Options { constructor: Some(construct), ..Options::default() };
+    let caches = [48, 2048].map(|size| {
+        let layout = Layout::from_size_align(size, 8).unwrap();
+        Cache::new("storm", layout, options).unwrap()
+    });
+    let sources = [&caches[0] as &dyn Source, &caches[1]];
+    assert_eq!(storm(&sources, Duration::from_secs(seconds)), Ok(()));
+    for cache in caches {
+        let stats = cache.stats();
+        assert_eq!(stats.objects_out, 0, "{stats:?}");
+        cache.destroy().unwrap();
+    }
+}
+
+/// Pretends to be a cache: a list of free objects, without any protection.
+struct Unprotected {
+    objects: Vec<[AtomicU64; 2]>,
+    list: Vec<AtomicUsize>,
+    used: AtomicUsize,
+}
+
+impl Unprotected {
+    fn new() -> Unprotected {
+        const OBJECTS: usize = 4 * THREADS * (HAND_MAX + BULK_MAX);
+        let objects: Vec<_> =
+            (0..OBJECTS).map(|_| [AtomicU64::new(NOBODY), AtomicU64::new(0)]).collect();
+        let list =
+            objects.iter().map(|object| AtomicUsize::new((&raw const *object).expose_provenance()));
+        let (list, used) = (list.collect(), AtomicUsize::new(OBJECTS));
+        Unprotected { objects, list, used }
+    }
+}
+
+impl Source for Unprotected {
+    fn take(&self) -> Option<NonNull<u8>> {
+        // Atomic accesses, so that the fault is one of logic only: nothing holds them together.
+        let used = self.used.load(Ordering::Relaxed);
+        let object = self.list.get(used.checked_sub(1)?)?.load(Ordering::Relaxed);
+        self.used.store(used - 1, Ordering::Relaxed);
+        Some(object_at(object))
+    }
+
+    fn give(&self, object: NonNull<u8>) {
+        let used = self.used.load(Ordering::Relaxed);
+        if let Some(entry) = self.list.get(used) {
+            entry.store(object.as_ptr().expose_provenance(), Ordering::Relaxed);
+            self.used.store(used + 1, Ordering::Relaxed);
+        }
+    }
+
+    fn take_many(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+        let mut objects = core::iter::from_fn(|| self.take());
+        out.iter_mut().zip(&mut objects).map(|(place, object)| place.write(object)).count()
+    }
+
+    fn give_many(&self, objects: &[NonNull<u8>]) {
+        objects.iter().for_each(|object| self.give(*object));
+    }
+
+    fn drain(&self) -> bool {
+        self.objects.len() == self.list.len()
+    }
+}
+
+/// A storm that everything survives proves nothing.
+#[test]
+fn unprotected_list_does_not_survive() {
+    // Only here: the fault has nothing to do with engines.
+    if module_path!() != "storm" {
+        return;
+    }
+    let begin = Instant::now();
+    let fault = storm(&[&Unprotected::new()], Duration::from_secs(10)).unwrap_err();
+    println!("after {:?}: {fault}", begin.elapsed());
+    assert!(fault.contains("taken twice") || fault.contains("not"), "{fault}");
+}
