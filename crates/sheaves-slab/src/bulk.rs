@@ -31,11 +31,10 @@ pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> u
 }
 
 fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-    let shape = id.shape();
     let mut done = 0;
     while done < out.len() && attach() == Attached::Yes {
-        let Some(cursor) = take_sheaf(id.allocs(), |cursor| !is_empty(shape, cursor))
-            .or_else(|| take_sheaf(id.frees(), |cursor| !is_empty(shape, cursor)))
+        let Some(cursor) = take_sheaf(id.allocs(), |cursor| !is_empty(cursor))
+            .or_else(|| take_sheaf(id.frees(), |cursor| !is_empty(cursor)))
             .or_else(|| depot::take_full(id))
         else {
             let count = from_slabs(id, &mut out[done..]);
@@ -46,7 +45,7 @@ fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
             continue;
         };
         let sheaf = pool::Sheaf::of_cursor(cursor);
-        let first = shape.sentinel() + 1;
+        let first = sheaf.sentinel() + 1;
         let used = (cursor - sheaf.cursor(0)) / 8 + 1;
         let count = (used - first).min(out.len() - done);
         // SAFETY: the sheaf is ours, and this is the only reference to its entries.
@@ -84,7 +83,6 @@ pub(crate) fn free_bulk(id: CacheId, objects: &[NonNull<u8>]) {
 }
 
 fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
-    let shape = id.shape();
     let mut done = 0;
     while done < objects.len() && attach() == Attached::Yes {
         let Some(cursor) =
@@ -95,7 +93,6 @@ fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
         let sheaf = pool::Sheaf::of_cursor(cursor);
         let used = (cursor - sheaf.cursor(0)) / 8 + 1;
         let count = (ENTRIES - used).min(objects.len() - done);
-        debug_assert!(used > shape.sentinel());
         // SAFETY: the sheaf is ours, and this is the only reference to its entries.
         let room = unsafe { sheaf.entries(used, count) };
         for (place, object) in room.iter_mut().zip(&objects[done..]) {

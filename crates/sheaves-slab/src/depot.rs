@@ -21,14 +21,20 @@ const BYTES_MAX: usize = 256 << 20;
 const SHEAVES_MIN: usize = 4;
 /// Time between two halvings: 1 << this, in ms.
 const DECAY_SHIFT: u32 = 10;
+/// Trips are counted over spans of 1 << this, in ms (the clock's own step is 1 to 10 ms).
+const TRIPS_SHIFT: u32 = 3;
+/// So many trips in one span double the size of new sheaves.
+const TRIPS_MANY: u32 = 32;
+/// So many spans without a trip halve it.
+const TRIPS_PAUSE: u32 = 64;
 
-fn sheaves_for(shape: &Shape, bytes: usize) -> u32 {
-    (bytes / (shape.sheaf_objects * shape.stride)).max(SHEAVES_MIN) as u32
+fn objects_for(shape: &Shape, bytes: usize) -> u32 {
+    (bytes / shape.stride).max(SHEAVES_MIN * shape.sheaf_objects) as u32
 }
 
-/// The limit with which a cache begins, in sheaves.
+/// The limit with which a cache begins, in objects.
 pub(crate) fn limit_at_least(shape: &Shape) -> u32 {
-    sheaves_for(shape, BYTES_MIN)
+    objects_for(shape, BYTES_MIN)
 }
 
 /// Takes a full sheaf; its cursor.
@@ -36,7 +42,7 @@ pub(crate) fn take_full(id: CacheId) -> Option<usize> {
     let descriptor = id.descriptor();
     let sheaf = descriptor.full.pop()?;
     // Relaxed, both: a count that guides decisions; the sheaf itself came by the stack.
-    descriptor.full_count.fetch_sub(1, Ordering::Relaxed);
+    descriptor.full_objects.fetch_sub(sheaf.capacity() as u32, Ordering::Relaxed);
     descriptor.counters.depot_hits.fetch_add(1, Ordering::Relaxed);
     Some(sheaf.cursor(ENTRIES - 1))
 }
@@ -45,16 +51,40 @@ pub(crate) fn take_full(id: CacheId) -> Option<usize> {
 pub(crate) fn put_full(id: CacheId, cursor: usize) {
     debug_assert!(sheaves_percpu::sheaf::is_full(cursor));
     let descriptor = id.descriptor();
+    let sheaf = Sheaf::of_cursor(cursor);
+    let objects = sheaf.capacity() as u32;
     // Relaxed, all: counts that guide decisions; being off by a few sheaves is harmless.
-    let count = descriptor.full_count.fetch_add(1, Ordering::Relaxed);
+    let count = descriptor.full_objects.fetch_add(objects, Ordering::Relaxed);
     if count < descriptor.full_limit.load(Ordering::Relaxed) {
-        descriptor.full.push(Sheaf::of_cursor(cursor));
+        descriptor.full.push(sheaf);
         return;
     }
-    descriptor.full_count.fetch_sub(1, Ordering::Relaxed);
-    descriptor.overflows.fetch_add(1, Ordering::Relaxed);
+    descriptor.full_objects.fetch_sub(objects, Ordering::Relaxed);
+    descriptor.overflows.fetch_add(objects, Ordering::Relaxed);
     crate::flush::flush_sheaf(id, cursor);
     decay(id);
+}
+
+/// Counts a trip of a slot beyond its own two sheaves, and sizes new sheaves by how many there
+/// are: small sheaves keep what a program works on small, large ones make trips rare.
+pub(crate) fn count_trip(id: CacheId) {
+    let descriptor = id.descriptor();
+    let now = (clock::coarse_ms() >> TRIPS_SHIFT) as u32;
+    // Relaxed, all: as in `put_full`.
+    let before = descriptor.trips_at.swap(now, Ordering::Relaxed);
+    if before != now {
+        descriptor.trips.store(0, Ordering::Relaxed);
+        if now.wrapping_sub(before) > TRIPS_PAUSE {
+            let objects = descriptor.sheaf_objects.load(Ordering::Relaxed) / 2;
+            let least = id.shape().sheaf_objects_min() as u32;
+            descriptor.sheaf_objects.store(objects.max(least), Ordering::Relaxed);
+        }
+    } else if descriptor.trips.fetch_add(1, Ordering::Relaxed) == TRIPS_MANY {
+        descriptor.trips.store(0, Ordering::Relaxed);
+        let objects = descriptor.sheaf_objects.load(Ordering::Relaxed) * 2 + 1;
+        let most = id.shape().sheaf_objects as u32;
+        descriptor.sheaf_objects.store(objects.min(most), Ordering::Relaxed);
+    }
 }
 
 /// Called at every refill from slabs: raises the limit if the depot has overflowed before.
@@ -65,7 +95,7 @@ pub(crate) fn missed(id: CacheId) {
     if overflows == 0 {
         return;
     }
-    let most = sheaves_for(id.shape(), BYTES_MAX);
+    let most = objects_for(id.shape(), BYTES_MAX);
     let limit = descriptor.full_limit.load(Ordering::Relaxed);
     let raised = limit.saturating_add(overflows.max(limit)).min(most);
     descriptor.full_limit.store(raised, Ordering::Relaxed);
@@ -101,7 +131,6 @@ pub(crate) fn empty(id: CacheId) {
 /// An empty sheaf for this cache; its cursor, on the sentinel. `None` when there is no memory.
 pub(crate) fn take_empty(id: CacheId) -> Option<usize> {
     let sheaf = pool::take_empty()?;
-    let sentinel = id.shape().sentinel();
-    sheaf.set_sentinel(sentinel);
-    Some(sheaf.cursor(sentinel))
+    // Relaxed: a size between the two bounds, whichever it is now.
+    Some(sheaf.format(id.descriptor().sheaf_objects.load(Ordering::Relaxed) as usize))
 }

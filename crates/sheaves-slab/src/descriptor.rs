@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sheaves_percpu::Word;
 use sheaves_percpu::area::WORDS;
-use sheaves_percpu::sheaf::{ENTRIES, OBJECTS_MAX as SHEAF_OBJECTS_MAX};
+use sheaves_percpu::sheaf::OBJECTS_MAX as SHEAF_OBJECTS_MAX;
 use sheaves_sys::lock::Lock;
 
 use crate::bins::Slabs;
@@ -27,6 +27,8 @@ pub const OBJECT_BYTES_MAX: usize = 64 << 10;
 /// A sheaf holds at most this many bytes of objects (and never fewer than [`SHEAF_OBJECTS_MIN`]).
 const SHEAF_HOLDS_BYTES: usize = 512 << 10;
 const SHEAF_OBJECTS_MIN: usize = 7;
+/// Caches begin with sheaves for so many objects.
+const SHEAF_OBJECTS_START: usize = 31;
 /// Longest name that is kept, in bytes.
 const NAME_BYTES: usize = 31;
 
@@ -46,7 +48,7 @@ pub(crate) struct Shape {
     pub(crate) granules: usize,
     /// Objects of a slab.
     pub(crate) slab_objects: usize,
-    /// Objects of a full sheaf.
+    /// Objects of the largest sheaf.
     pub(crate) sheaf_objects: usize,
     pub(crate) constructor: Option<Constructor>,
     /// Every call takes the slow path and is checked.
@@ -106,10 +108,9 @@ impl Shape {
         ((product as u64) < self.reciprocal && index < self.slab_objects).then_some(index)
     }
 
-    /// Index of the sentinel in this cache's sheaves.
-    #[inline]
-    pub(crate) fn sentinel(&self) -> usize {
-        ENTRIES - 1 - self.sheaf_objects
+    /// Objects of the smallest sheaf, with which a cache begins.
+    pub(crate) fn sheaf_objects_min(&self) -> usize {
+        self.sheaf_objects.min(SHEAF_OBJECTS_START)
     }
 }
 
@@ -130,12 +131,17 @@ pub(crate) struct Descriptor {
     shape: UnsafeCell<Option<Shape>>,
     /// The depot's full sheaves.
     pub(crate) full: SheafStack,
-    /// How many there are; raised before the push and lowered after the pop.
-    pub(crate) full_count: AtomicU32,
+    /// Objects in them; raised before the push and lowered after the pop.
+    pub(crate) full_objects: AtomicU32,
     /// How many there may be before sheaves are flushed to slabs.
     pub(crate) full_limit: AtomicU32,
-    /// Full sheaves that were flushed since the limit was last raised.
+    /// Objects of sheaves that were flushed since the limit was last raised.
     pub(crate) overflows: AtomicU32,
+    /// Objects for which new sheaves are made, see `depot::count_trip`.
+    pub(crate) sheaf_objects: AtomicU32,
+    /// Trips within the span of time `trips_at`.
+    pub(crate) trips: AtomicU32,
+    pub(crate) trips_at: AtomicU32,
     /// When the limit was last lowered, in 1024 ms.
     pub(crate) decayed: AtomicU32,
     pub(crate) counters: Counters,
@@ -151,9 +157,12 @@ static TABLE: [Descriptor; CACHES_MAX] = [const {
     Descriptor {
         shape: UnsafeCell::new(None),
         full: SheafStack::new(),
-        full_count: AtomicU32::new(0),
+        full_objects: AtomicU32::new(0),
         full_limit: AtomicU32::new(0),
         overflows: AtomicU32::new(0),
+        sheaf_objects: AtomicU32::new(0),
+        trips: AtomicU32::new(0),
+        trips_at: AtomicU32::new(0),
         decayed: AtomicU32::new(0),
         counters: Counters {
             refills: AtomicU64::new(0),
@@ -249,6 +258,8 @@ impl CacheId {
         // Relaxed, all: published by the release of the registry lock.
         self.descriptor().full_limit.store(limit, Ordering::Relaxed);
         self.descriptor().overflows.store(0, Ordering::Relaxed);
+        let objects = shape.map_or(0, |shape| shape.sheaf_objects_min() as u32);
+        self.descriptor().sheaf_objects.store(objects, Ordering::Relaxed);
     }
 }
 

@@ -22,7 +22,7 @@ const EMPTY_SLABS_KEPT: u32 = 1;
 /// Flushes the objects of a sheaf that the caller owns, and puts the sheaf into the pool.
 pub(crate) fn flush_sheaf(id: CacheId, cursor: usize) {
     let sheaf = Sheaf::of_cursor(cursor);
-    let first = id.shape().sentinel() + 1;
+    let first = sheaf.sentinel() + 1;
     let used = (cursor - sheaf.cursor(0)) / 8 + 1;
     debug_assert!(first <= used && used <= ENTRIES);
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.

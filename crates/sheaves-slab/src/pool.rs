@@ -2,7 +2,9 @@
 //!
 //! Sheaves are numbered from 1; number 0 stands for "none". A sheaf is in exactly one place: a
 //! word of a slot, a depot, the empty stack, the returned set, or a thread that is moving it.
-//! The memory is never unmapped, because a sequence or a stale reader may still look at it;
+//! Entry 0 of a sheaf holds no object but, as an odd number, the index of the sentinel (bits 1 to
+//! 7) and, while the sheaf is stacked, the number of the next one (from bit 8 on); in a sheaf for
+//! 127 objects it is the sentinel itself. The memory is never unmapped, because a sequence or a stale reader may still look at it;
 //! whole free pages can be given back by [`trim`], after which their sheaves are in the returned
 //! set until they are needed again.
 
@@ -15,6 +17,8 @@ use sheaves_sys::map;
 use crate::stack::{Links, Stack};
 use crate::window::SHEAVES;
 
+/// Where the link begins in entry 0.
+const LINK_SHIFT: u32 = 8;
 /// Highest sheaf number.
 const NUMBER_MAX: usize = (1 << 24) - 1;
 
@@ -56,35 +60,51 @@ impl Sheaf {
         unsafe { core::slice::from_raw_parts_mut(start, count) }
     }
 
-    /// Puts the sentinel at entry `index`, which makes the sheaf one of `127 - index` objects.
-    pub(crate) fn set_sentinel(self, index: usize) {
-        // SAFETY: the caller owns the sheaf (a precondition of all methods).
-        let entry = unsafe { self.entries(index, 1) };
+    /// Makes this an empty sheaf for `objects` objects and returns its cursor, on the sentinel.
+    pub(crate) fn format(self, objects: usize) -> usize {
+        let sentinel = ENTRIES - 1 - objects;
+        // SAFETY: the caller owns the sheaf (a precondition of all methods that change it).
+        let entry = unsafe { self.entries(sentinel, 1) };
         entry[0] = 1;
+        // Relaxed: the caller owns the sheaf; whoever gets it next does so by an ordered way.
+        self.entry_0().store((sentinel as u64) << 1 | 1, Ordering::Relaxed);
+        self.cursor(sentinel)
+    }
+
+    /// Index of the sentinel. A hint where the sheaf is not the caller's.
+    #[inline]
+    pub(crate) fn sentinel(self) -> usize {
+        // Relaxed: written by the owner; others only take hints.
+        (self.entry_0().load(Ordering::Relaxed) >> 1) as usize & (ENTRIES - 1)
+    }
+
+    /// How many objects fit.
+    pub(crate) fn capacity(self) -> usize {
+        ENTRIES - 1 - self.sentinel()
+    }
+
+    /// What entry 0 holds, see the head of this file.
+    fn entry_0(self) -> &'static AtomicU64 {
+        // SAFETY: the sheaf is mapped for ever, and entry 0 never holds an object: all access is
+        // atomic, or by an owner who writes the sentinel there.
+        unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64>(self.0) }
     }
 }
 
 /// Links of stacked sheaves, in their entry 0.
 struct InSheaves;
 
-impl InSheaves {
-    fn entry_0(number: u32) -> &'static AtomicU64 {
-        let address = Sheaf::from_number(number).0;
-        // SAFETY: the sheaf is mapped, and entry 0 never holds an object: all access is atomic or
-        // by the owner before it stacks the sheaf.
-        unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64>(address) }
-    }
-}
-
 impl Links for InSheaves {
     fn link(&self, number: u32) -> u32 {
         // Relaxed: ordered by the Acquire load of the head; a stale value is discarded.
-        (Self::entry_0(number).load(Ordering::Relaxed) >> 1) as u32
+        (Sheaf::from_number(number).entry_0().load(Ordering::Relaxed) >> LINK_SHIFT) as u32
     }
 
     fn set_link(&self, number: u32, next: u32) {
-        // Relaxed: published by the Release exchange of the head.
-        Self::entry_0(number).store(u64::from(next) << 1 | 1, Ordering::Relaxed);
+        let entry = Sheaf::from_number(number).entry_0();
+        // Relaxed, both: published by the Release exchange of the head.
+        let kept = entry.load(Ordering::Relaxed) & ((1 << LINK_SHIFT) - 1);
+        entry.store(u64::from(next) << LINK_SHIFT | kept | 1, Ordering::Relaxed);
     }
 }
 

@@ -9,8 +9,9 @@ use sheaves_percpu::engine::{self, cmp_store, load, pop_slow, push_slow};
 use sheaves_percpu::sheaf::{BOOTSTRAP, SHEAF_BYTES, VACANT, is_full, is_sentinel};
 use sheaves_percpu::slots::{Attached, attach};
 
-use crate::descriptor::{CacheId, Shape};
-use crate::{debug, depot, flush, pool, refill};
+use crate::descriptor::CacheId;
+use crate::pool::{self, Sheaf};
+use crate::{debug, depot, flush, refill};
 
 /// How often a slow path starts over because other threads changed the slot under it. After that
 /// it goes to the slabs: with the portable engine all slots can be busy for as long as a thread
@@ -22,14 +23,20 @@ pub(crate) fn is_sheaf(cursor: usize) -> bool {
     cursor != VACANT.get() && cursor != BOOTSTRAP.get()
 }
 
-/// True when a real sheaf of this shape holds no object.
-pub(crate) fn is_empty(shape: &Shape, cursor: usize) -> bool {
-    cursor % SHEAF_BYTES == shape.sentinel() * 8
+/// True when a real sheaf holds no object.
+pub(crate) fn is_empty(cursor: usize) -> bool {
+    fill(cursor) == 0
 }
 
-/// How many objects a sheaf of this shape holds.
-fn fill(shape: &Shape, cursor: usize) -> usize {
-    cursor % SHEAF_BYTES / 8 - shape.sentinel()
+/// How many objects a real sheaf holds.
+fn fill(cursor: usize) -> usize {
+    cursor % SHEAF_BYTES / 8 - Sheaf::of_cursor(cursor).sentinel().min(cursor % SHEAF_BYTES / 8)
+}
+
+/// True when a sheaf of freed objects is worth being allocated from: half full at the least.
+/// With less, a program that goes on with a few objects would be on the slow path all the time.
+fn is_worth_a_swap(cursor: usize) -> bool {
+    2 * fill(cursor) >= Sheaf::of_cursor(cursor).capacity()
 }
 
 /// An object when the fast path found none; 0 when there is no memory.
@@ -48,17 +55,14 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
         if !is_sentinel(object) {
             return object;
         }
-        // Freed objects come back when there are enough of them to be worth the swap; otherwise
-        // a program that goes on with a few objects would be here at every call.
-        let Some(cursor) =
-            take_sheaf(id.frees(), |cursor| 2 * fill(shape, cursor) >= shape.sheaf_objects)
-                .or_else(|| depot::take_full(id))
-                .or_else(|| refilled_sheaf(id))
-                .or_else(|| take_sheaf(id.frees(), |cursor| !is_empty(shape, cursor)))
+        let Some(cursor) = take_sheaf(id.frees(), is_worth_a_swap)
+            .or_else(|| full_sheaf(id))
+            .or_else(|| refilled_sheaf(id))
+            .or_else(|| take_sheaf(id.frees(), |cursor| !is_empty(cursor)))
         else {
             break;
         };
-        install(id, id.allocs(), cursor, |main| !is_sheaf(main) || is_empty(shape, main));
+        install(id, id.allocs(), cursor, |main| !is_sheaf(main) || is_empty(main));
     }
     take_one(id)
 }
@@ -81,8 +85,7 @@ pub(crate) fn free_slow(id: CacheId, object: usize) {
             return;
         }
         // The swap: the full sheaf takes the place of the empty one in `retire`.
-        let Some(cursor) = take_sheaf(id.allocs(), |cursor| is_empty(shape, cursor))
-            .or_else(|| depot::take_empty(id))
+        let Some(cursor) = take_sheaf(id.allocs(), is_empty).or_else(|| depot::take_empty(id))
         else {
             break;
         };
@@ -101,22 +104,28 @@ pub(crate) fn take_sheaf(word: Word, wanted: impl Fn(usize) -> bool) -> Option<u
     unsafe { cmp_store(word, cursor, VACANT.get()) }.then_some(cursor)
 }
 
+/// A full sheaf from the depot.
+fn full_sheaf(id: CacheId) -> Option<usize> {
+    depot::count_trip(id);
+    depot::take_full(id)
+}
+
 /// A sheaf filled from slabs, not necessarily to the brim; `None` when there is no memory.
 fn refilled_sheaf(id: CacheId) -> Option<usize> {
     depot::missed(id);
     let empty = depot::take_empty(id)?;
-    let shape = id.shape();
-    let sheaf = pool::Sheaf::of_cursor(empty);
+    let sheaf = Sheaf::of_cursor(empty);
+    let (sentinel, capacity) = (sheaf.sentinel(), sheaf.capacity());
     // SAFETY: taken from the pool, owned by us, no other reference.
-    let entries = unsafe { sheaf.entries(shape.sentinel() + 1, shape.sheaf_objects) };
+    let entries = unsafe { sheaf.entries(sentinel + 1, capacity) };
     let count = refill::refill(id, entries);
     if count == 0 {
         pool::put_empty(sheaf);
         return None;
     }
     // A short refill leaves its objects at the back.
-    entries.copy_within(shape.sheaf_objects - count.., 0);
-    Some(sheaf.cursor(shape.sentinel() + count))
+    entries.copy_within(capacity - count.., 0);
+    Some(sheaf.cursor(sentinel + count))
 }
 
 /// Puts a sheaf that the caller owns into a word of the current slot, where what is there now is
@@ -150,13 +159,14 @@ pub(crate) fn retire(id: CacheId, cursor: usize) {
     if !is_sheaf(cursor) {
         return;
     }
-    let (full, empty) = (is_full(cursor), is_empty(id.shape(), cursor));
+    let (full, empty) = (is_full(cursor), is_empty(cursor));
     let word = if empty { id.frees() } else { id.allocs() };
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
     if unsafe { cmp_store(word, VACANT.get(), cursor) } {
         return;
     }
     if full {
+        depot::count_trip(id);
         depot::put_full(id, cursor);
     } else {
         // Also for an empty one: then there is nothing to flush.

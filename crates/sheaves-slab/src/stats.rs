@@ -48,12 +48,12 @@ pub struct CacheStats {
 pub fn stats(id: CacheId) -> CacheStats {
     let (descriptor, shape) = (id.descriptor(), id.shape());
     // Relaxed, all: statistics.
-    let full = descriptor.full_count.load(Ordering::Relaxed) as usize;
-    let objects_in_depot = full * shape.sheaf_objects;
+    let objects_in_depot = descriptor.full_objects.load(Ordering::Relaxed) as usize;
     let mut objects_in_slots = 0;
     slots::observe(&[id.allocs(), id.frees()], &mut |_, cursor| {
-        let used = (cursor - Sheaf::of_cursor(cursor).cursor(0)) / 8;
-        objects_in_slots += used.saturating_sub(shape.sentinel());
+        let sheaf = Sheaf::of_cursor(cursor);
+        let used = (cursor - sheaf.cursor(0)) / 8;
+        objects_in_slots += used.saturating_sub(sheaf.sentinel());
     });
     let (slabs, objects_in_slabs) = {
         let slabs = descriptor.slabs.lock();
