@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering;
 
 use sheaves_percpu::sheaf::ENTRIES;
 
+use crate::counting::{self, Listing};
 use crate::descriptor::{CacheId, Shape};
 use crate::granule::Granule;
 use crate::pool::{self, Sheaf};
@@ -81,8 +82,7 @@ fn flush_run(id: CacheId, shape: &Shape, granule: Granule, run: &[usize]) {
     }
     put(id, slab, word, bits, start);
     let before = slab.count_put(run.len() as u32) as usize;
-    let after = before + run.len();
-    if before == 0 || after == shape.slab_objects {
+    if counting::needs_look(before, run.len(), shape.slab_objects) {
         relist(id, shape, granule);
     }
 }
@@ -105,14 +105,13 @@ fn relist(id: CacheId, shape: &Shape, granule: Granule) {
     }
     let free = slab.free.load(Ordering::Acquire) as usize;
     let listed = slab.bin.load(Ordering::Relaxed) != UNLISTED;
-    match (listed, free) {
-        (_, 0) => return,
-        (false, _) => slabs.list(granule, shape.slab_objects),
-        (true, free) if free == shape.slab_objects => {
+    match counting::listing(listed, free, shape.slab_objects) {
+        Listing::Stays => return,
+        Listing::Enters => slabs.list(granule, shape.slab_objects),
+        Listing::Moves => {
             slabs.unlist(granule);
             slabs.list(granule, shape.slab_objects);
         }
-        (true, _) => return,
     }
     refill::release_empty(id, &mut slabs, EMPTY_SLABS_KEPT);
 }

@@ -24,26 +24,56 @@
 //! header, in another part of the address space.
 #![no_std]
 
-mod bins;
-mod bulk;
-pub mod chunk;
-mod debug;
-mod depot;
-pub mod descriptor;
-mod flush;
-pub mod granule;
-mod pool;
-pub mod raw;
-mod reclaim;
-mod refill;
-pub mod registry;
-pub mod slab;
-mod slow;
+#[cfg(all(test, loom))]
+extern crate std;
+
+// The protocols that are modelled. A model checker's atomics fit into no static and no header, so
+// that a build for it has these files and their models alone.
+mod counting;
+#[cfg(all(test, loom))]
+mod models;
 mod stack;
+
+#[cfg(not(loom))]
+mod bins;
+#[cfg(not(loom))]
+mod bulk;
+#[cfg(not(loom))]
+pub mod chunk;
+#[cfg(not(loom))]
+mod debug;
+#[cfg(not(loom))]
+mod depot;
+#[cfg(not(loom))]
+pub mod descriptor;
+#[cfg(not(loom))]
+mod flush;
+#[cfg(not(loom))]
+pub mod granule;
+#[cfg(not(loom))]
+mod pool;
+#[cfg(not(loom))]
+pub mod raw;
+#[cfg(not(loom))]
+mod reclaim;
+#[cfg(not(loom))]
+mod refill;
+#[cfg(not(loom))]
+pub mod registry;
+#[cfg(not(loom))]
+pub mod slab;
+#[cfg(not(loom))]
+mod slow;
+#[cfg(not(loom))]
 pub mod stats;
+#[cfg(not(loom))]
 mod typed;
+#[cfg(not(loom))]
 pub mod window;
 
+#[cfg(not(loom))]
 pub use descriptor::CacheId;
+#[cfg(not(loom))]
 pub use reclaim::trim;
+#[cfg(not(loom))]
 pub use typed::{Cache, CacheBox};

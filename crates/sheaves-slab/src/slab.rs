@@ -13,15 +13,15 @@
 //! | `bin`, `next`, `previous` | list operations | the cache's lock |
 //! | the rest | the cache, while no object of the slab is out | the cache's lock |
 //!
-//! Invariant: `free` <= number of set bits. A refill takes at most `free` objects, so it always
-//! finds its bits. Whoever raises `free` from 0 puts the slab on a list; whoever raises it to the
-//! capacity asks the cache to look whether the slab is still empty.
+//! Whoever raises `free` from 0 puts the slab on a list; whoever raises it to the capacity asks the
+//! cache to look whether the slab is still empty. The steps themselves are in [`crate::counting`].
 
 use core::sync::atomic::AtomicUsize;
 
 use sheaves_sys::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use sheaves_sys::map;
 
+use crate::counting;
 use crate::granule::{self, Granule};
 use crate::window;
 
@@ -106,79 +106,32 @@ impl Slab {
     }
 
     /// Marks objects of one bitmap word as free. False when one of them is free already.
+    #[inline]
     pub(crate) fn put_bits(&self, word: usize, bits: u64) -> bool {
-        // Release pairs with the Acquire in `take`: what the user wrote last into the object
-        // happens before what its next user does.
-        self.bits[word].fetch_or(bits, Ordering::Release) & bits == 0
+        counting::put_bits(&self.bits[word], bits)
     }
 
     /// Counts objects whose bits were put; returns how many were counted before.
+    #[inline]
     pub(crate) fn count_put(&self, count: u32) -> u32 {
-        // AcqRel: Release after the bits, pairs with the Acquire in `take`; Acquire, so that the
-        // one who raises the count from 0 or to the capacity sees what others did before.
-        self.free.fetch_add(count, Ordering::AcqRel)
+        counting::count_put(&self.free, count)
     }
 
     /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Returns how
     /// many are left. Under the cache's lock.
-    pub(crate) fn take(&self, wanted: usize, mut take: impl FnMut(usize)) -> u32 {
-        // Acquire pairs with the Release in `count_put`: at least that many bits are visible.
-        let counted = self.free.load(Ordering::Acquire) as usize;
-        let count = wanted.min(counted);
-        // Relaxed: only this lock's holder lowers the count.
-        let before = self.free.fetch_sub(count as u32, Ordering::Relaxed);
-        let mut missing = count;
-        for (index, word) in self.bits.iter().enumerate() {
-            if missing == 0 {
-                break;
-            }
-            // Relaxed: a look; the fetch_and below orders.
-            let taken = lowest_bits(word.load(Ordering::Relaxed), missing);
-            if taken == 0 {
-                continue;
-            }
-            // Acquire pairs with the Release in `put_bits`.
-            word.fetch_and(!taken, Ordering::Acquire);
-            missing -= taken.count_ones() as usize;
-            let mut rest = taken;
-            while rest != 0 {
-                take(index * 64 + rest.trailing_zeros() as usize);
-                rest &= rest - 1;
+    #[inline]
+    pub(crate) fn take(&self, wanted: usize, take: impl FnMut(usize)) -> u32 {
+        match counting::take(&self.free, &self.bits, wanted, take) {
+            Some(left) => left,
+            None => {
+                sheaves_sys::report::die(format_args!("a slab has fewer objects than it counts"))
             }
         }
-        if missing != 0 {
-            sheaves_sys::report::die(format_args!("a slab has fewer objects than it counts"));
-        }
-        before - count as u32
     }
 
     /// True when the object is free in the slab: neither with a sheaf nor with a user.
     pub(crate) fn is_free(&self, index: usize) -> bool {
         // Relaxed: a look for checks and statistics.
         self.bits[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
-    }
-}
-
-/// The lowest `count` set bits.
-fn lowest_bits(bits: u64, count: usize) -> u64 {
-    if bits.count_ones() as usize <= count {
-        return bits;
-    }
-    let mut rest = bits;
-    for _ in 0..count {
-        rest &= rest - 1;
-    }
-    bits & !rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lowest_bits_are_lowest() {
-        assert_eq!(lowest_bits(0b1011_0110, 3), 0b1_0110);
-        assert_eq!(lowest_bits(u64::MAX, 64), u64::MAX);
-        assert_eq!(lowest_bits(u64::MAX, 0), 0);
     }
 }

@@ -1,0 +1,112 @@
+//! How objects are counted in and out of a slab: the steps on its bitmap and its count.
+//!
+//! Used by [`crate::slab`], [`crate::flush`] and, with a model checker's atomics, by
+//! `models/counting.rs`. Whoever flushes sets bits, then counts them; a refill takes from the count,
+//! then clears as many bits. So `free` is never above the number of set bits, and a refill always
+//! finds what it has taken.
+
+use sheaves_sys::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Marks objects of one bitmap word as free. False when one of them is free already.
+#[inline]
+pub(crate) fn put_bits(word: &AtomicU64, bits: u64) -> bool {
+    // Release pairs with the Acquire in `take`: what the user wrote last into the object happens
+    // before what its next user does.
+    word.fetch_or(bits, Ordering::Release) & bits == 0
+}
+
+/// Counts objects whose bits were put; returns how many were counted before.
+#[inline]
+pub(crate) fn count_put(free: &AtomicU32, count: u32) -> u32 {
+    // AcqRel: Release after the bits, pairs with the Acquire in `take`; Acquire, so that the one
+    // who raises the count from 0 or to the capacity sees what others did before.
+    free.fetch_add(count, Ordering::AcqRel)
+}
+
+/// Whether somebody who counted `count` objects in has to look after the slab's list.
+#[inline]
+pub(crate) fn needs_look(before: usize, count: usize, capacity: usize) -> bool {
+    before == 0 || before + count == capacity
+}
+
+/// What that look finds to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// Somebody else was faster, or a refill has taken everything again.
+    Stays,
+    /// The slab comes onto a list.
+    Enters,
+    /// The slab is empty and goes to the list of those.
+    Moves,
+}
+
+/// Decides by the state under the cache's lock.
+#[inline]
+pub(crate) fn listing(is_listed: bool, free: usize, capacity: usize) -> Listing {
+    match (is_listed, free) {
+        (_, 0) => Listing::Stays,
+        (false, _) => Listing::Enters,
+        (true, free) if free == capacity => Listing::Moves,
+        (true, _) => Listing::Stays,
+    }
+}
+
+/// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Returns how many
+/// are left, or `None` when the bits are fewer than the count. Under the cache's lock.
+#[inline]
+pub(crate) fn take(
+    free: &AtomicU32,
+    bits: &[AtomicU64],
+    wanted: usize,
+    mut take: impl FnMut(usize),
+) -> Option<u32> {
+    // Acquire pairs with the Release in `count_put`: at least that many bits are visible.
+    let counted = free.load(Ordering::Acquire) as usize;
+    let count = wanted.min(counted);
+    // Relaxed: only this lock's holder lowers the count.
+    let before = free.fetch_sub(count as u32, Ordering::Relaxed);
+    let mut missing = count;
+    for (index, word) in bits.iter().enumerate() {
+        if missing == 0 {
+            break;
+        }
+        // Relaxed: a look; the fetch_and below orders.
+        let taken = lowest_bits(word.load(Ordering::Relaxed), missing);
+        if taken == 0 {
+            continue;
+        }
+        // Acquire pairs with the Release in `put_bits`.
+        word.fetch_and(!taken, Ordering::Acquire);
+        missing -= taken.count_ones() as usize;
+        let mut rest = taken;
+        while rest != 0 {
+            take(index * 64 + rest.trailing_zeros() as usize);
+            rest &= rest - 1;
+        }
+    }
+    (missing == 0).then(|| before - count as u32)
+}
+
+/// The lowest `count` set bits.
+fn lowest_bits(bits: u64, count: usize) -> u64 {
+    if bits.count_ones() as usize <= count {
+        return bits;
+    }
+    let mut rest = bits;
+    for _ in 0..count {
+        rest &= rest - 1;
+    }
+    bits & !rest
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lowest_bits_are_lowest() {
+        assert_eq!(lowest_bits(0b1011_0110, 3), 0b1_0110);
+        assert_eq!(lowest_bits(u64::MAX, 64), u64::MAX);
+        assert_eq!(lowest_bits(u64::MAX, 0), 0);
+    }
+}
