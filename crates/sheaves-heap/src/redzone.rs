@@ -7,8 +7,9 @@
 //!
 //! The pad is as long as the alignment (16 at the least). Its last 16 bytes hold the user's size
 //! and a seal: the logarithm of the pad's length and a hash of size and address, so that no change
-//! of either word passes for a size. The red zone, at least 16 bytes, holds a fixed byte. Both are checked when the block is freed, resized
-//! or asked for its size. The caches beneath check for double frees and for writes after free.
+//! of either word passes for a size. The red zone, at least 16 bytes, holds a fixed byte. Both are
+//! checked when the block is freed, resized or asked for its size. The caches beneath check for
+//! double frees and for writes after free.
 
 use core::ptr::with_exposed_provenance_mut;
 
