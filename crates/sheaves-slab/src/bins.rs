@@ -87,18 +87,22 @@ impl Slabs {
         self.heads[EMPTY_BIN].checked_sub(1).map(Granule)
     }
 
-    /// Sum of the free objects of all slabs.
-    pub(crate) fn free_objects(&self) -> usize {
-        let mut sum = 0;
+    /// Calls `visit` for every listed slab.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(Granule)) {
         for head in self.heads {
             let mut next = head;
             while let Some(number) = next.checked_sub(1) {
-                let slab = slab::header(Granule(number));
-                // Relaxed: statistics under the cache's lock; flushes may add meanwhile.
-                sum += slab.free.load(Ordering::Relaxed) as usize;
-                next = slab.next.load(Ordering::Relaxed);
+                visit(Granule(number));
+                next = slab::header(Granule(number)).next.load(Ordering::Relaxed);
             }
         }
+    }
+
+    /// Sum of the free objects of all slabs.
+    pub(crate) fn free_objects(&self) -> usize {
+        let mut sum = 0;
+        // Relaxed: statistics under the cache's lock; flushes may add meanwhile.
+        self.for_each(|slab| sum += slab::header(slab).free.load(Ordering::Relaxed) as usize);
         sum
     }
 }

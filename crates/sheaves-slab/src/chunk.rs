@@ -212,7 +212,28 @@ pub fn extend_run(first: Granule, count: usize, more: usize) -> bool {
 /// Gives all free memory back to the system now, with the headers of wholly free chunks. Returns
 /// the bytes of heap that were given back.
 pub fn trim() -> usize {
-    purge(true)
+    let bytes = purge(true);
+    discard_owners();
+    bytes
+}
+
+/// Gives back the pages of the owner map that cover free chunks only.
+fn discard_owners() {
+    let page = map::page_bytes();
+    let page_granules = page / 2;
+    // Held all the time, so that no run is taken meanwhile: a few system calls.
+    let chunks = CHUNKS.lock();
+    let first = granule::first().0 as usize;
+    let end = first + chunks.count * CHUNK_GRANULES;
+    let is_free = |granule: usize| chunk((granule - first) / CHUNK_GRANULES).free == u32::MAX;
+    for start in (first.next_multiple_of(page_granules)..end).step_by(page_granules) {
+        let covered = start..(start + page_granules).min(end);
+        if covered.step_by(CHUNK_GRANULES).all(is_free) {
+            // SAFETY: only entries of free granules, all 0, and of granules that do not exist
+            // yet lie in this page; zero is what it reads as afterwards.
+            unsafe { map::discard(window::OWNERS.base() + 2 * start, page) };
+        }
+    }
 }
 
 /// Gives granules back to the system: all free ones, or those freed before the last tick.

@@ -5,15 +5,22 @@ use sheaves_percpu::slots;
 
 use crate::descriptor::CacheId;
 use crate::pool::{self, Sheaf, SheafStack};
-use crate::{chunk, depot, flush, refill, registry};
+use crate::{chunk, depot, flush, refill, registry, slab};
 
-/// Takes everything that rests in slots and depot back to the slabs, and releases slabs with no
-/// object out. False when some slot could not be reached: its objects stay where they are.
+/// Takes everything that rests in slots and depot back to the slabs, releases slabs with no object
+/// out, and gives the pages of free objects in the others back to the system. False when some slot could not be reached: its objects stay where they are.
 pub(crate) fn shrink(id: CacheId) -> bool {
     let complete = drain(id);
     depot::empty(id);
+    let shape = id.shape();
     let mut slabs = id.descriptor().slabs.lock();
     refill::release_empty(id, &mut slabs, 0);
+    // What a constructor wrote has to stay, and so has the poison of a checked cache.
+    if shape.constructor.is_none() && !shape.debug {
+        slabs.for_each(|slab| {
+            slab::discard_free_objects(slab, shape.stride, shape.slab_objects);
+        });
+    }
     complete
 }
 

@@ -88,6 +88,24 @@ pub(crate) fn discard_headers(first: Granule, count: usize) {
     }
 }
 
+/// Gives back the pages that lie wholly in free objects of a slab. Under the cache's lock, which
+/// keeps free objects from being taken; not for caches whose free objects have contents.
+pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize) {
+    let page = map::page_bytes();
+    let (slab, start) = (header(first), first.address());
+    let mut index = 0;
+    while index < objects {
+        let run = (index..objects).take_while(|object| slab.is_free(*object)).count();
+        let from = (start + index * stride).next_multiple_of(page);
+        let to = (start + (index + run) * stride) / page * page;
+        if from < to {
+            // SAFETY: these pages hold free objects only, and nobody can take them now.
+            unsafe { map::discard(from, to - from) };
+        }
+        index += run + 1;
+    }
+}
+
 impl Slab {
     /// Makes a header for a slab of `capacity` objects, all free, on no list.
     pub(crate) fn init(&self, cache: u16, capacity: usize) {
