@@ -1,6 +1,8 @@
 //! Counters by addition: their sum is exact, whatever happens to the threads that add.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::time::Instant;
 
 use sheaves_percpu::sheaf::VACANT;
 use sheaves_percpu::slots::{Attached, attach, drain, observe};
@@ -12,8 +14,8 @@ use crate::one_slot::alone;
 /// More threads than slots in the smallest configurations, and than most test machines have.
 const THREADS: usize = 8;
 
-fn additions() -> usize {
-    if is_small() { 2_000 } else { 200_000 }
+fn duration() -> Duration {
+    Duration::from_millis(if is_small() { 200 } else { 700 })
 }
 
 /// Adds for sure: a slot whose block is detached by a drain refuses for a moment.
@@ -28,32 +30,39 @@ fn counted(value: usize) -> usize {
     value.wrapping_sub(VACANT.get())
 }
 
-fn add_from_many_threads(word: Word, meanwhile: impl Fn() + Sync) {
-    let running = AtomicBool::new(true);
+/// Adds 3 at a time; returns the number of additions.
+fn add_from_many_threads(word: Word, meanwhile: impl Fn() + Sync) -> usize {
+    let until = Instant::now() + duration();
+    let additions = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        let adders: Vec<_> = (0..THREADS)
-            .map(|_| scope.spawn(move || (0..additions()).for_each(|_| add_surely(word, 3))))
-            .collect();
-        let (running, meanwhile) = (&running, &meanwhile);
-        scope.spawn(move || {
-            // Relaxed: ends the loop; joining orders the rest.
-            while running.load(Ordering::Relaxed) {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while Instant::now() < until {
+                    (0..1_000).for_each(|_| add_surely(word, 3));
+                    // Relaxed: read after the threads have been joined.
+                    additions.fetch_add(1_000, Ordering::Relaxed);
+                }
+            });
+        }
+        scope.spawn(|| {
+            while Instant::now() < until {
                 meanwhile();
+                // This thread wakes beside one that adds.
+                std::thread::sleep(Duration::from_micros(100));
             }
         });
-        adders.into_iter().for_each(|adder| adder.join().unwrap());
-        running.store(false, Ordering::Relaxed);
     });
+    additions.into_inner()
 }
 
 #[test]
 fn sums_are_exact_with_more_threads_than_slots() {
     let _alone = alone();
     let word = Word::new(30);
-    add_from_many_threads(word, std::thread::yield_now);
+    let additions = add_from_many_threads(word, || ());
     let mut sum = 0;
     observe(&[word], &mut |_, value| sum += counted(value));
-    assert_eq!(sum, THREADS * additions() * 3);
+    assert_eq!(sum, additions * 3);
 }
 
 #[test]
@@ -65,7 +74,7 @@ fn sums_are_exact_while_counters_are_drained() {
         let mut drained = drained.lock().unwrap();
         assert!(drain(&[word], &mut |_, value| *drained += counted(value)));
     };
-    add_from_many_threads(word, collect);
+    let additions = add_from_many_threads(word, collect);
     collect();
-    assert_eq!(*drained.lock().unwrap(), THREADS * additions() * 3);
+    assert_eq!(*drained.lock().unwrap(), additions * 3);
 }

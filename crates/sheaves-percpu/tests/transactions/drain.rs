@@ -1,7 +1,9 @@
 //! Draining from outside while other threads push and pop: every object is accounted for.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use sheaves_percpu::engine::{pop_slow, push_slow};
 use sheaves_percpu::sheaf::{BOOTSTRAP, VACANT, base, is_sentinel};
@@ -15,9 +17,10 @@ use crate::sheaves::Sheaf;
 
 const THREADS: usize = 6;
 const OBJECTS_EACH: usize = 300;
+const DRAIN_INTERVAL: Duration = Duration::from_micros(100);
 
-fn rounds() -> usize {
-    if is_small() { 300 } else { 20_000 }
+fn duration() -> Duration {
+    Duration::from_millis(if is_small() { 300 } else { 1_000 })
 }
 
 /// Objects and empty sheaves between threads.
@@ -36,6 +39,13 @@ impl Market {
     fn unload(&self, cursor: usize) {
         self.objects.lock().unwrap().extend(Sheaf::objects(cursor));
         self.sheaves.lock().unwrap().push(Sheaf::of_cursor(cursor).fill(&[]));
+    }
+
+    /// Objects that drains took out of the slots, back to whoever has few.
+    fn buy(&self, hand: &mut Vec<usize>) {
+        let mut objects = self.objects.lock().unwrap();
+        let left = objects.len().saturating_sub(OBJECTS_EACH);
+        hand.extend(objects.drain(left..));
     }
 
     fn drain(&self, word: Word) {
@@ -78,13 +88,17 @@ fn trade(market: &Market, word: Word, seed: u64) -> Vec<usize> {
     let mut dice = Dice(seed);
     let first = seed as usize * OBJECTS_EACH;
     let mut hand: Vec<usize> = (first..first + OBJECTS_EACH).map(|number| 2 * number).collect();
-    for _ in 0..rounds() {
+    let until = Instant::now() + duration();
+    while Instant::now() < until {
         for _ in 0..dice.throw(40) {
             let object = if dice.throw(2) == 0 { pop(word) } else { pop_slow(word) };
             if is_sentinel(object) {
                 break;
             }
             hand.push(object);
+        }
+        if hand.len() < OBJECTS_EACH / 4 {
+            market.buy(&mut hand);
         }
         for _ in 0..dice.throw(40) {
             let Some(object) = hand.pop() else { break };
@@ -121,7 +135,9 @@ fn no_object_is_lost_or_doubled_by_drains() {
             // Relaxed: ends the loop; joining orders the rest.
             while running.load(Ordering::Relaxed) {
                 market.drain(word);
-                std::thread::yield_now();
+                // So that the others come to their fast paths again, and that this thread wakes
+                // beside one of them.
+                std::thread::sleep(DRAIN_INTERVAL);
             }
         });
         for trader in traders {

@@ -1,6 +1,6 @@
 //! What must be true after a transaction: everything is where it was, or where it went.
 
-use sheaves_percpu::sheaf::is_sentinel;
+use sheaves_percpu::sheaf::{BOOTSTRAP, VACANT, base, is_sentinel};
 
 use super::child::{
     ADDED, ADDED_TOO, Board, EXPECTED, NEW, NEW_TOO, Operation, PUSHED, PUSHED_TOO,
@@ -77,6 +77,24 @@ impl Before {
         let (expected, found) = (expected.len(), found.len());
         Err(format!("{expected} before, {found} after: {missing} missing, {doubled} doubled"))
     }
+}
+
+/// True when a transaction that happened did so on the slot where the child is now.
+pub(crate) fn is_in_place(board: &Board, operation: Operation) -> bool {
+    let here = board.here();
+    match operation {
+        Operation::Pop | Operation::PopSlow => board.sheaf_of(board.result()) == base(here),
+        Operation::Push | Operation::PushSlow => {
+            is_cursor(here) && Sheaf::objects(here).contains(&PUSHED)
+        }
+        Operation::CmpStore => here == NEW,
+        Operation::Add => [EXPECTED + ADDED, EXPECTED + ADDED + ADDED_TOO].contains(&here),
+        Operation::Drain | Operation::Control(_) => true,
+    }
+}
+
+fn is_cursor(value: usize) -> bool {
+    value != VACANT.get() && value != BOOTSTRAP.get()
 }
 
 /// One more of the expected values has become `new`, if the exchange says that it happened.

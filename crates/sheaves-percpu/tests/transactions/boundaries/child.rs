@@ -29,6 +29,8 @@ pub(crate) const ADDED_TOO: usize = 1000;
 /// What the transaction and the handler push.
 pub(crate) const PUSHED: usize = 100_000;
 pub(crate) const PUSHED_TOO: usize = 200_000;
+/// The objects of the first sheaf are from here on, those of the second from twice that.
+const FIRST: usize = 10_000;
 /// `other` on the board when the handler did not run.
 const NOT_RUN: usize = usize::MAX;
 
@@ -122,6 +124,8 @@ pub(crate) struct Board {
     shut: AtomicUsize,
     result: AtomicUsize,
     other: AtomicUsize,
+    /// What the word of the current slot holds after the transaction.
+    here: AtomicUsize,
     in_handler: AtomicUsize,
     pub(crate) before: Values,
     pub(crate) after: Values,
@@ -140,6 +144,15 @@ impl Board {
     /// What the handler's transaction gave; odd and not 1 when it did not run.
     pub(crate) fn other(&self) -> usize {
         self.other.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn here(&self) -> usize {
+        self.here.load(Ordering::Relaxed)
+    }
+
+    /// Address of the sheaf in which an object was before.
+    pub(crate) fn sheaf_of(&self, object: usize) -> usize {
+        (&raw const self.sheaves[object / FIRST - 1]).addr()
     }
 
     pub(crate) fn handler_ran(&self) -> bool {
@@ -173,7 +186,7 @@ fn meet() {
 /// What a word holds before the transaction.
 fn initial(operation: Operation, shut: bool, sheaf: &Sheaf, first: usize) -> usize {
     if !operation.is_of_sheaves() {
-        return if shut { UNEXPECTED } else { EXPECTED };
+        return if shut && operation.can_refuse() { UNEXPECTED } else { EXPECTED };
     }
     let count = match (operation.is_push(), shut) {
         (_, false) => 3,
@@ -198,7 +211,7 @@ fn prepare(board: &Board, operation: Operation, places: [usize; 2]) {
     while !drain(&[WORD], &mut |_, _| {}) {}
     for (index, place) in places.into_iter().enumerate() {
         bind(place);
-        let value = initial(operation, shut, &board.sheaves[index], 10_000 * (index + 1));
+        let value = initial(operation, shut, &board.sheaves[index], FIRST * (index + 1));
         if let Operation::Control(_) = operation {
             board.control.store(value, Ordering::Relaxed);
             continue;
@@ -290,6 +303,7 @@ pub(crate) fn run(board: &'static Board, operation: Operation, places: [usize; 2
         meet();
         let result = perform(board, operation);
         board.result.store(result, Ordering::Relaxed);
+        board.here.store(load(WORD), Ordering::Relaxed);
         see(board, operation, &board.after);
         meet();
     }

@@ -114,5 +114,5 @@ pub(crate) fn section(fault: Fault) -> Section {
     let truth = core::ptr::with_exposed_provenance::<Truth>(truth);
     // SAFETY: the three words that the assembler put there and the loader relocated.
     let Truth { start, end, abort } = unsafe { truth.read() };
-    Section { start, end, abort }
+    Section::new(start, end, abort)
 }

@@ -1,10 +1,11 @@
 //! Every section, interrupted at every instruction boundary.
 //!
 //! A child process performs one transaction at a time under ptrace. At each boundary of each
-//! section it is stopped by a breakpoint, which is a preemption; while it stands there it may be
-//! sent to another processor, and a signal may be waiting for it whose handler works on the same
-//! word. The kernel must then abort the section, unless it has committed, and in the end the
-//! transaction must have happened exactly once, or not at all if it says so.
+//! section, and of the instructions that arm it, it is stopped by a breakpoint, which is a
+//! preemption; while it stands there it may be sent to another processor, and a signal may be
+//! waiting for it whose handler works on the same word. The kernel must then abort the section,
+//! unless it has not begun or has committed, and in the end the transaction must have happened
+//! exactly once, on the slot where the thread was by then, or not at all if it says so.
 //!
 //! `control` has sections with deliberate faults, which this same procedure must find.
 
@@ -56,8 +57,9 @@ enum Wrong {
 enum Run {
     /// The transaction did not come to the boundary.
     Elsewhere,
-    /// It came there before the kernel could stop it, or was refused for lack of a slot.
-    Again,
+    /// It was refused for lack of a slot, or the slot changed afterwards: allowed, but then a run
+    /// shows nothing.
+    Again(&'static str),
     Reached(Vec<Wrong>),
 }
 
@@ -90,20 +92,24 @@ impl Survey {
     fn section(&mut self, tracee: &Tracee, section: &Section, input: Input) {
         for boundary in section.boundaries() {
             for interference in INTERFERENCES {
-                let run = (0..ATTEMPTS)
-                    .map(|_| one_run(tracee, section, boundary, input, interference))
-                    .find(|run| !matches!(run, Run::Again));
+                let mut run = Run::Again("no attempt");
+                for _ in 0..ATTEMPTS {
+                    run = one_run(tracee, section, boundary, input, interference);
+                    if !matches!(run, Run::Again(_)) {
+                        break;
+                    }
+                }
                 match run {
                     // Not at the first boundary: this operation has no use for the section.
-                    Some(Run::Elsewhere) if boundary == section.start => return,
-                    Some(Run::Elsewhere) => break,
-                    Some(Run::Reached(found)) => {
+                    Run::Elsewhere if boundary == section.entry => return,
+                    Run::Elsewhere => break,
+                    Run::Reached(found) => {
                         for wrong in found {
                             *self.wrong.entry(wrong).or_default() += 1;
                         }
                     }
-                    Some(Run::Again) | None => {
-                        let wrong = Wrong::Astray(format!("never a clean run: {interference:?}"));
+                    Run::Again(why) => {
+                        let wrong = Wrong::Astray(format!("always {why}"));
                         *self.wrong.entry(wrong).or_default() += 1;
                     }
                 }
@@ -159,7 +165,7 @@ fn one_run(
         Err(wrong) => return Run::Reached(vec![wrong]),
     };
     let mut found = Vec::new();
-    if aborted != (boundary < section.end) {
+    if aborted != (section.start..section.end).contains(&boundary) {
         found.push(if aborted { Wrong::AbortedAfterCommit } else { Wrong::NotAborted });
     }
     let operation = tracee.operation();
@@ -169,7 +175,11 @@ fn one_run(
             found.push(Wrong::Accounts("not refused".into()));
         }
         Ok(false) if input == Input::Open && !operation.may_refuse(interference.signal) => {
-            return Run::Again;
+            return Run::Again("refused");
+        }
+        // Whoever is moved after the commit is no longer where it happened.
+        Ok(true) if boundary < section.end && !accounts::is_in_place(board, operation) => {
+            return Run::Again("on another slot");
         }
         Ok(_) => {}
     }

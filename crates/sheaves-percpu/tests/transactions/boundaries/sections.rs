@@ -20,9 +20,11 @@ unsafe extern "C" {
     static __stop___rseq_cs: Descriptor;
 }
 
-/// A section: its first instruction, the one after its commit, and its abort handler.
+/// A section: where it is armed, its first instruction, the one after its commit, and its abort
+/// handler.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Section {
+    pub(crate) entry: usize,
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) abort: usize,
@@ -38,24 +40,38 @@ pub(crate) fn of_program() -> Vec<Section> {
     let section = |descriptor: &Descriptor| {
         assert_eq!((descriptor.version, descriptor.flags), (0, 0));
         let Descriptor { start, length, abort, .. } = *descriptor;
-        Section { start, end: start + length, abort }
+        Section::new(start, start + length, abort)
     };
     descriptors.iter().map(section).collect()
 }
 
 impl Section {
-    /// Where an instruction begins, from the first one to the one after the commit.
+    /// The entry is where the abort handler, which is one jump, leads to.
+    pub(crate) fn new(start: usize, end: usize, abort: usize) -> Section {
+        const JUMP_BYTES_MAX: usize = 5;
+        let jump = decoder(abort, abort + JUMP_BYTES_MAX).decode();
+        // 0 for what is no near branch.
+        let entry = jump.near_branch_target() as usize;
+        assert!(entry != 0 && entry < start, "{jump:?} at {abort:#x}");
+        Section { entry, start, end, abort }
+    }
+
+    /// Where an instruction begins, from the entry to the one after the commit.
     pub(crate) fn boundaries(&self) -> Vec<usize> {
-        let start = core::ptr::with_exposed_provenance::<u8>(self.start);
-        // SAFETY: the section's instructions, which nobody writes (breakpoints are the child's).
-        let code = unsafe { core::slice::from_raw_parts(start, self.end - self.start) };
-        let decoder = Decoder::with_ip(64, code, self.start as u64, DecoderOptions::NONE);
-        let mut boundaries = vec![self.start];
-        for instruction in decoder {
+        let mut boundaries = vec![self.entry];
+        for instruction in decoder(self.entry, self.end) {
             assert!(!instruction.is_invalid(), "at {:#x}", instruction.ip());
             boundaries.push(instruction.next_ip() as usize);
         }
+        assert!(boundaries.contains(&self.start));
         assert_eq!(boundaries.last(), Some(&self.end));
         boundaries
     }
+}
+
+fn decoder(first: usize, end: usize) -> Decoder<'static> {
+    let start = core::ptr::with_exposed_provenance::<u8>(first);
+    // SAFETY: instructions of this program, which nobody writes (breakpoints are the child's).
+    let code = unsafe { core::slice::from_raw_parts(start, end - first) };
+    Decoder::with_ip(64, code, first as u64, DecoderOptions::NONE)
 }
