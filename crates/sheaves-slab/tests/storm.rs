@@ -8,7 +8,7 @@
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -27,9 +27,14 @@ const SIGNAL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// The tag of an object that nobody has.
 const NOBODY: u64 = 0x6672_6565_6672_6565;
+/// The upper half of the tags of objects that somebody has.
+const SOMEBODY: u64 = 0x7374_6f72;
 
 /// What is stormed: a cache, or something that only pretends to be one.
 trait Source: Sync {
+    /// True when objects hold [`NOBODY`] from one user to the next, and when they are new; false
+    /// when they may hold anything but a tag of somebody's.
+    fn keeps_contents(&self) -> bool;
     fn take(&self) -> Option<NonNull<u8>>;
     fn give(&self, object: NonNull<u8>);
     fn take_many(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize;
@@ -37,27 +42,47 @@ trait Source: Sync {
     fn drain(&self) -> bool;
 }
 
-impl Source for Cache {
+/// A cache, with a constructor or without: the pages of free objects go back to the system if
+/// nobody has written into them what has to stay.
+struct Stormed {
+    cache: Cache,
+    constructed: bool,
+}
+
+impl Stormed {
+    fn new(size: usize, constructed: bool) -> Stormed {
+        let layout = Layout::from_size_align(size, 8).unwrap();
+        let constructor = constructed.then_some(construct as unsafe fn(NonNull<u8>));
+        let options = Options { constructor, ..Options::default() };
+        Stormed { cache: Cache::new("storm", layout, options).unwrap(), constructed }
+    }
+}
+
+impl Source for Stormed {
+    fn keeps_contents(&self) -> bool {
+        self.constructed
+    }
+
     fn take(&self) -> Option<NonNull<u8>> {
-        self.alloc()
+        self.cache.alloc()
     }
 
     fn give(&self, object: NonNull<u8>) {
         // SAFETY: the storm gives what it took, once; the tags check that.
-        unsafe { self.free(object) };
+        unsafe { self.cache.free(object) };
     }
 
     fn take_many(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        self.alloc_bulk(out)
+        self.cache.alloc_bulk(out)
     }
 
     fn give_many(&self, objects: &[NonNull<u8>]) {
         // SAFETY: as above.
-        unsafe { self.free_bulk(objects) };
+        unsafe { self.cache.free_bulk(objects) };
     }
 
     fn drain(&self) -> bool {
-        self.shrink()
+        self.cache.shrink()
     }
 }
 
@@ -90,7 +115,8 @@ struct Storm<'a> {
     targets: [AtomicI32; THREADS],
     /// Objects on their way from one thread to another, by source.
     market: Vec<Mutex<Vec<(usize, u64)>>>,
-    serial: AtomicU64,
+    /// Wraps around after more objects than anybody has at once.
+    serial: AtomicU32,
     operations: AtomicUsize,
     migrations: AtomicUsize,
     drains: AtomicUsize,
@@ -107,10 +133,12 @@ impl Storm<'_> {
         self.fault.lock().unwrap().get_or_insert(text);
     }
 
-    fn mark(&self, object: NonNull<u8>) -> (NonNull<u8>, u64) {
-        let mine = self.serial.fetch_add(1, Ordering::Relaxed) << 8 | 1;
+    fn mark(&self, source: usize, object: NonNull<u8>) -> (NonNull<u8>, u64) {
+        let mine = SOMEBODY << 32 | u64::from(self.serial.fetch_add(1, Ordering::Relaxed));
         let before = tag(object).swap(mine, Ordering::Relaxed);
-        if before != NOBODY {
+        let strict = self.sources[source].keeps_contents();
+        let is_taken = if strict { before != NOBODY } else { before >> 32 == SOMEBODY };
+        if is_taken {
             self.found(format!("{object:p} was taken twice: {before:#x}"));
         }
         (object, mine)
@@ -126,7 +154,7 @@ impl Storm<'_> {
     fn take(&self, source: usize, count: usize, hand: &mut Hand) {
         if count == 1 {
             match self.sources[source].take() {
-                Some(object) => hand.push(self.mark(object)),
+                Some(object) => hand.push(self.mark(source, object)),
                 None => self.found("no object".into()),
             }
             return;
@@ -138,7 +166,7 @@ impl Storm<'_> {
         }
         for object in &out[..got] {
             // SAFETY: the first `got` were filled.
-            hand.push(self.mark(unsafe { object.assume_init() }));
+            hand.push(self.mark(source, unsafe { object.assume_init() }));
         }
     }
 
@@ -307,7 +335,7 @@ fn storm(sources: &[&dyn Source], duration: Duration) -> Result<(), String> {
         fault: Mutex::new(None),
         targets: [const { AtomicI32::new(0) }; THREADS],
         market: sources.iter().map(|_| Mutex::default()).collect(),
-        serial: AtomicU64::new(1),
+        serial: AtomicU32::new(1),
         operations: AtomicUsize::new(0),
         migrations: AtomicUsize::new(0),
         drains: AtomicUsize::new(0),
@@ -345,14 +373,10 @@ fn no_object_is_lost_or_doubled() {
     }
     let seconds = std::env::var("SHEAVES_STORM_SECONDS");
     let seconds = seconds.map_or(SECONDS_DEFAULT, |text| text.parse().unwrap());
-    let options = Options { constructor: Some(construct), ..Options::default() };
-    let caches = [48, 2048].map(|size| {
-        let layout = Layout::from_size_align(size, 8).unwrap();
-        Cache::new("storm", layout, options).unwrap()
-    });
+    let caches = [Stormed::new(48, true), Stormed::new(2048, false)];
     let sources = [&caches[0] as &dyn Source, &caches[1]];
     assert_eq!(storm(&sources, Duration::from_secs(seconds)), Ok(()));
-    for cache in caches {
+    for Stormed { cache, .. } in caches {
         let stats = cache.stats();
         assert_eq!(stats.objects_out, 0, "{stats:?}");
         cache.destroy().unwrap();
@@ -379,6 +403,10 @@ impl Unprotected {
 }
 
 impl Source for Unprotected {
+    fn keeps_contents(&self) -> bool {
+        true
+    }
+
     fn take(&self) -> Option<NonNull<u8>> {
         // Atomic accesses, so that the fault is one of logic only: nothing holds them together.
         let used = self.used.load(Ordering::Relaxed);
