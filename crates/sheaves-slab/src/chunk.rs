@@ -243,7 +243,7 @@ fn purge(all: bool) -> usize {
 }
 
 fn purge_chunk(index: usize, all: bool) -> usize {
-    let (victims, is_empty) = {
+    let (old, victims, is_empty) = {
         let mut chunks = CHUNKS.lock();
         let state = chunk(index);
         let old = state.free & !state.clean & if all { u32::MAX } else { !state.young };
@@ -257,17 +257,17 @@ fn purge_chunk(index: usize, all: bool) -> usize {
         let dirty = old.count_ones() as usize;
         chunks.dirty -= dirty;
         chunks.used += victims.count_ones() as usize;
-        (victims, is_empty)
+        (old, victims, is_empty)
     };
     if victims == 0 {
         return 0;
     }
-    discard(index, victims);
+    discard(index, old);
     if is_empty {
         crate::slab::discard_headers(granule_of(index, 0), CHUNK_GRANULES);
     }
     CHUNKS.lock().give(index, victims, true);
-    victims.count_ones() as usize * GRANULE_BYTES
+    old.count_ones() as usize * GRANULE_BYTES
 }
 
 /// Discards the pages of every run of set bits.

@@ -182,48 +182,50 @@ pub(crate) fn put_empty(sheaf: Sheaf) {
 /// Gives back every page whose sheaves are all empty. Returns the bytes.
 pub(crate) fn trim() -> usize {
     let mut pool = POOL.lock();
-    let before = pool.returned;
+    let page_sheaves = (map::page_bytes() / SHEAF_BYTES).max(1);
+    let mut bytes = 0;
     while let Some(sheaf) = EMPTY.pop() {
         let number = sheaf.number() as usize;
         // Relaxed: under the pool lock.
         RETURNED[number / 64].fetch_or(1 << (number % 64), Ordering::Relaxed);
         pool.returned += 1;
+        // A page is complete with the last of its sheaves, once.
+        let first = number / page_sheaves * page_sheaves;
+        if is_free_page(&pool, first, page_sheaves) {
+            let address = Sheaf::from_number(first as u32).0;
+            // SAFETY: the page holds sheaves only, and all of them are owned by the returned set.
+            // It stays mapped, so stale readers read zeros.
+            unsafe { map::discard(address, page_sheaves * SHEAF_BYTES) };
+            bytes += page_sheaves * SHEAF_BYTES;
+        }
     }
-    if pool.returned == before {
-        return 0;
-    }
-    let page_sheaves = (map::page_bytes() / SHEAF_BYTES).max(1);
-    let mut bytes = 0;
-    for first in (0..pool.used.next_multiple_of(page_sheaves)).step_by(page_sheaves) {
-        bytes += trim_page(&mut pool, first, page_sheaves);
+    for first in (0..pool.used).step_by(page_sheaves) {
+        if !is_free_page(&pool, first, page_sheaves) {
+            put_back(&mut pool, first, page_sheaves);
+        }
     }
     bytes
 }
 
-/// Gives one page back, or its returned sheaves to the empty stack.
-fn trim_page(pool: &mut Pool, first: usize, count: usize) -> usize {
-    let is_returned = |number: usize| {
-        // Relaxed: under the pool lock.
-        RETURNED[number / 64].load(Ordering::Relaxed) & (1 << (number % 64)) != 0
-    };
-    // Numbers that were never handed out, and 0, do not keep a page.
+fn is_returned(number: usize) -> bool {
+    // Relaxed: under the pool lock.
+    RETURNED[number / 64].load(Ordering::Relaxed) & (1 << (number % 64)) != 0
+}
+
+/// True when every sheaf of a page is in the returned set, or was never handed out.
+fn is_free_page(pool: &Pool, first: usize, count: usize) -> bool {
     let unused = |number: usize| number == 0 || number >= pool.used;
-    if (first..first + count).all(|number| unused(number) || is_returned(number)) {
-        let address = Sheaf::from_number(first as u32).0;
-        // SAFETY: the page holds sheaves only, and all of them are owned by the returned set. It
-        // stays mapped, so stale readers read zeros.
-        unsafe { map::discard(address, count * SHEAF_BYTES) };
-        return count * SHEAF_BYTES;
+    (first..first + count).all(|number| unused(number) || is_returned(number))
+}
+
+/// Gives the returned sheaves of a page that has others in use back to the empty stack.
+fn put_back(pool: &mut Pool, first: usize, count: usize) {
+    for number in (first..first + count).filter(|number| is_returned(*number)) {
+        // Relaxed: under the pool lock.
+        RETURNED[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
+        pool.returned -= 1;
+        EMPTY.push(Sheaf::from_number(number as u32));
     }
-    for number in first..first + count {
-        if is_returned(number) {
-            // Relaxed: under the pool lock.
-            RETURNED[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
-            pool.returned -= 1;
-            EMPTY.push(Sheaf::from_number(number as u32));
-        }
-    }
-    0
 }
 
 /// Takes the pool's lock for a fork.
