@@ -1,0 +1,157 @@
+// The malloc family as C programs see it. With the argument "info": prints malloc_info.
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+
+// Sizes that a compiler must not reason about.
+static volatile size_t huge = SIZE_MAX;
+static volatile size_t half = SIZE_MAX / 2 + 2;
+
+static int is_aligned(const void *block, size_t align) {
+    return (uintptr_t)block % align == 0;
+}
+
+static void sizes(void) {
+    for (size_t size = 0; size < 70000; size = size + size / 16 + 1) {
+        char *block = malloc(size);
+        CHECK(block && is_aligned(block, 16));
+        CHECK(malloc_usable_size(block) >= size);
+        memset(block, 1, malloc_usable_size(block));
+        char *zeros = calloc(size, 3);
+        CHECK(zeros);
+        for (size_t i = 0; i < 3 * size; i++) CHECK(zeros[i] == 0);
+        block = realloc(block, 2 * size + 1);
+        CHECK(block);
+        for (size_t i = 0; i < size; i++) CHECK(block[i] == 1);
+        free(block);
+        free(zeros);
+    }
+    CHECK(malloc_usable_size(NULL) == 0);
+    free(NULL);
+    void *a = malloc(0), *b = malloc(0);
+    CHECK(a && b && a != b);
+    // Size 0 is no free: it gives a unique block.
+    a = realloc(a, 0);
+    CHECK(a && a != b);
+    free(a);
+    free(b);
+}
+
+static void overflow(void) {
+    void *block = malloc(10);
+    errno = 0;
+    CHECK(!malloc(huge) && errno == ENOMEM);
+    errno = 0;
+    CHECK(!malloc(PTRDIFF_MAX + (size_t)1 + (huge - SIZE_MAX)) && errno == ENOMEM);
+    errno = 0;
+    CHECK(!calloc(half, 2) && errno == ENOMEM);
+    errno = 0;
+    CHECK(!reallocarray(block, half, 2) && errno == ENOMEM);
+    errno = 0;
+    CHECK(!reallocarray(NULL, huge, huge) && errno == ENOMEM);
+    errno = 0;
+    CHECK(!realloc(block, huge) && errno == ENOMEM);
+    errno = 0;
+    CHECK(!pvalloc(huge) && errno == ENOMEM);
+    errno = 0;
+    CHECK(!valloc(huge) && errno == ENOMEM);
+    block = reallocarray(block, 100, 7);
+    CHECK(block && malloc_usable_size(block) >= 700);
+    free(block);
+}
+
+static void alignments(void) {
+    char here;
+    void *untouched = &here, *place = untouched;
+    errno = 77;
+    CHECK(posix_memalign(&place, 3, 1) == EINVAL && place == untouched);
+    CHECK(posix_memalign(&place, 4, 1) == EINVAL && place == untouched);
+    CHECK(posix_memalign(&place, 0, 1) == EINVAL && place == untouched);
+    CHECK(posix_memalign(&place, 24, 1) == EINVAL && place == untouched);
+    CHECK(posix_memalign(&place, 64, huge) == ENOMEM && place == untouched);
+    CHECK(posix_memalign(&place, huge / 2 + 1, 1) == ENOMEM && place == untouched);
+    // POSIX: posix_memalign tells by its result alone.
+    CHECK(errno == 77);
+    for (size_t align = 8; align <= (size_t)1 << 30; align *= 2) {
+        CHECK(posix_memalign(&place, align, 100) == 0 && is_aligned(place, align));
+        memset(place, 2, 100);
+        free(place);
+        place = aligned_alloc(align, align < 1 << 20 ? 3 * align : 5000);
+        CHECK(place && is_aligned(place, align));
+        memset(place, 2, 5000 < 3 * align ? 5000 : 3 * align);
+        CHECK(malloc_usable_size(place) >= 24);
+        place = realloc(place, 6000);
+        CHECK(place && *(char *)place == 2);
+        free(place);
+        place = memalign(align, 1);
+        CHECK(place && is_aligned(place, align));
+        free(place);
+    }
+    errno = 0;
+    CHECK(!aligned_alloc(48, 10) && errno == EINVAL);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    place = valloc(10);
+    CHECK(place && is_aligned(place, page));
+    free(place);
+    place = pvalloc(page + 1);
+    CHECK(place && is_aligned(place, page) && malloc_usable_size(place) >= 2 * page);
+    free(place);
+}
+
+// free leaves errno alone, also where it gives memory back to the system.
+static void errno_is_kept(void) {
+    static void *blocks[2000];
+    const size_t sizes[] = {1, 100, 5000, 40000, 3 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t count = sizes[i] > 1 << 20 ? 20 : 2000;
+        for (size_t n = 0; n < count; n++) CHECK(blocks[n] = malloc(sizes[i]));
+        for (size_t n = 0; n < count; n++) {
+            errno = 1234;
+            free(blocks[n]);
+            CHECK(errno == 1234);
+        }
+    }
+}
+
+static void figures(void) {
+    struct mallinfo2 before = mallinfo2();
+    void *mapped = malloc(64 << 20), *large = malloc(500000);
+    CHECK(mapped && large);
+    struct mallinfo2 with = mallinfo2();
+    CHECK(with.hblks == before.hblks + 1 && with.hblkhd >= before.hblkhd + (64 << 20));
+    CHECK(with.uordblks >= before.uordblks + 500000);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    CHECK(mallinfo().hblks == (int)with.hblks);
+#pragma GCC diagnostic pop
+    free(mapped);
+    free(large);
+    struct mallinfo2 after = mallinfo2();
+    CHECK(after.hblks == before.hblks && after.hblkhd == before.hblkhd);
+    CHECK(after.uordblks == before.uordblks);
+    CHECK(mallopt(M_MMAP_THRESHOLD, 1 << 20) == 1);
+    CHECK(malloc_info(1, stdout) == -1 && errno == EINVAL);
+    // The run that was freed is there to be given back, once.
+    CHECK(malloc_trim(0) == 1);
+    CHECK(malloc_trim(0) == 0);
+    CHECK(mallinfo2().keepcost == 0);
+}
+
+int main(int count, char **arguments) {
+    if (count > 1 && !strcmp(arguments[1], "info")) {
+        free(malloc(1000));
+        CHECK(malloc_info(0, stdout) == 0);
+        malloc_stats();
+        return 0;
+    }
+    sizes();
+    overflow();
+    alignments();
+    errno_is_kept();
+    figures();
+    return 0;
+}

@@ -1,0 +1,100 @@
+//! C and C++ programs on the preload object.
+
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::{compile, run, run_silent};
+
+type Variables = &'static [(&'static str, &'static str)];
+
+const CONFIGURATIONS: [Variables; 5] = [
+    &[],
+    &[("SHEAVES_SLOT", "cpu")],
+    &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "2")],
+    &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
+    &[("SHEAVES_DEBUG", "1")],
+];
+
+const MINUTE: Duration = Duration::from_secs(60);
+const FORKS_DEFAULT: u64 = 500;
+
+/// Compiled once, for the two tests that run it.
+fn family() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile("gcc", "family.c"))
+}
+
+#[test]
+fn c_functions_keep_their_contracts() {
+    for variables in CONFIGURATIONS {
+        run_silent(family(), &[], variables, MINUTE);
+    }
+}
+
+#[test]
+fn malloc_info_and_stats_tell_of_this_heap() {
+    let output = run(family(), &["info"], &[], MINUTE);
+    let (text, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success());
+    assert!(text.starts_with("<malloc version=\"sheaves-1\">"), "{text}");
+    assert!(text.trim_end().ends_with("</malloc>"), "{text}");
+    assert!(errors.starts_with("sheaves statistics: pid "), "{errors}");
+}
+
+#[test]
+fn threads_may_allocate_while_they_end() {
+    let program = compile("gcc", "thread_end.c");
+    for variables in CONFIGURATIONS {
+        run_silent(&program, &[], variables, MINUTE);
+    }
+}
+
+#[test]
+fn c_plus_plus_operators_keep_their_contracts() {
+    if Command::new("g++").arg("--version").output().is_err() {
+        println!("g++ is not here");
+        return;
+    }
+    let program = compile("g++", "operators.cpp");
+    for variables in CONFIGURATIONS {
+        run_silent(&program, &[], variables, MINUTE);
+    }
+}
+
+/// Forks beside 8 threads that allocate; the children allocate and free. `share` of the forks.
+fn forks(share: u64, variables: &[(&str, &str)]) {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let program = PROGRAM.get_or_init(|| compile("gcc", "fork.c"));
+    let count = std::env::var("SHEAVES_FORKS").ok().map(|text| text.parse().expect("a number"));
+    let count: u64 = count.unwrap_or(FORKS_DEFAULT).div_ceil(share);
+    let limit = MINUTE + Duration::from_millis(200 * count);
+    run_silent(program, &[&count.to_string()], variables, limit);
+}
+
+#[test]
+fn forks_on_rseq() {
+    forks(1, &[]);
+}
+
+#[test]
+fn forks_on_rseq_by_processor() {
+    forks(10, &[("SHEAVES_SLOT", "cpu")]);
+}
+
+#[test]
+fn forks_on_two_virtual_slots() {
+    forks(2, &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "2")]);
+}
+
+#[test]
+fn forks_on_64_virtual_slots() {
+    forks(2, &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")]);
+}
+
+#[test]
+fn forks_in_debug_mode() {
+    forks(10, &[("SHEAVES_DEBUG", "1")]);
+}
