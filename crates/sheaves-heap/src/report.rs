@@ -159,7 +159,8 @@ fn print_text(out: &mut Output) -> fmt::Result {
     let t = totals();
     writeln!(
         out,
-        "total: {} KiB used, {} KiB cached, {} KiB free runs, {} KiB heap, {} huge blocks of {} KiB",
+        "total: {} KiB used, {} KiB cached, {} KiB free runs, {} KiB heap, \
+         {} huge blocks of {} KiB",
         t.used_bytes / 1024,
         t.cached_bytes / 1024,
         t.dirty_bytes / 1024,

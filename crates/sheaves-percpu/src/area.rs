@@ -11,10 +11,10 @@
 //! | memory | written by | when |
 //! |---|---|---|
 //! | table entries -2, -1 | nobody | always the bootstrap block (threads without a slot) |
-//! | table entry of a slot | the holder of the slots lock | install: bootstrap -> block; drain: block -> bootstrap -> block |
+//! | table entry of a slot | the slots lock's holder | install; drain: to bootstrap and back |
 //! | words of an installed block | transactions on that slot | any time |
-//! | words of a block during its drain | the drainer | after the fence that follows bootstrap in the table |
-//! | words of no cache yet | the holder of the slots lock | before the word's number is handed out |
+//! | words of a block during its drain | the drainer | after the fence that follows the detach |
+//! | words of no cache yet | the slots lock's holder | before the word's number is handed out |
 //! | bootstrap block | nobody | in read-only memory |
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
 //! glibc's questions about the heap: `mallinfo2`, `malloc_stats`, `malloc_trim` and their kin.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::fmt::Write;
 
 use sheaves_heap::report::{self, Format, Totals};
@@ -93,10 +93,6 @@ pub extern "C" fn mallopt(_parameter: c_int, _value: c_int) -> c_int {
     1
 }
 
-unsafe extern "C" {
-    fn fputs(text: *const c_char, stream: *mut c_void) -> c_int;
-}
-
 /// `malloc_info(3)`: a short XML document on a stream; `EINVAL` for options other than 0.
 ///
 /// # Safety
@@ -122,7 +118,8 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut c_void) -> c_i
         totals.huge_bytes,
         totals.heap_bytes
     );
-    // SAFETY: the text ends with a zero byte; the stream is the caller's.
-    let status = unsafe { fputs(text.as_bytes().as_ptr().cast(), stream) };
-    if status < 0 { -1 } else { 0 }
+    let text = CStr::from_bytes_until_nul(text.as_bytes()).unwrap_or_default();
+    // SAFETY: the stream is the caller's.
+    let written = unsafe { sheaves_sys::report::write_to_stream(stream, text) };
+    if written { 0 } else { -1 }
 }

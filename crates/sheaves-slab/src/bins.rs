@@ -93,6 +93,7 @@ impl Slabs {
             let mut next = head;
             while let Some(number) = next.checked_sub(1) {
                 visit(Granule(number));
+                // Relaxed: under the cache's lock.
                 next = slab::header(Granule(number)).next.load(Ordering::Relaxed);
             }
         }

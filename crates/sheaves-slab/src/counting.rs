@@ -1,9 +1,9 @@
 //! How objects are counted in and out of a slab: the steps on its bitmap and its count.
 //!
 //! Used by [`crate::slab`], [`crate::flush`] and, with a model checker's atomics, by
-//! `models/counting.rs`. Whoever flushes sets bits, then counts them; a refill takes from the count,
-//! then clears as many bits. So `free` is never above the number of set bits, and a refill always
-//! finds what it has taken.
+//! `models/counting.rs`. Whoever flushes sets bits, then counts them; a refill takes from the
+//! count, then clears as many bits. So `free` is never above the number of set bits, and a refill
+//! always finds what it has taken.
 
 use sheaves_sys::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -268,6 +268,12 @@ fn no_such_cache(id: CacheId) -> ! {
     sheaves_sys::report::die(format_args!("cache number {} does not exist (destroyed?)", id.0))
 }
 
+const _: () = {
+    // The last number is not used for a class, so that its entries are free for the others.
+    assert!(CacheId::new(CLASSES_MAX as u16 - 2).owner() < NAMED);
+    assert!((NAMED as usize) < OWNERS_MAX);
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,9 +297,3 @@ mod tests {
         assert!(Shape::new("odd", OBJECT_BYTES_MAX - 1, 2 * GRANULE_BYTES).is_none());
     }
 }
-
-const _: () = {
-    // The last number is not used for a class, so that its entries are free for the others.
-    assert!(CacheId::new(CLASSES_MAX as u16 - 2).owner() < NAMED);
-    assert!((NAMED as usize) < OWNERS_MAX);
-};

@@ -4,9 +4,11 @@
 //! word of a slot, a depot, the empty stack, the returned set, or a thread that is moving it.
 //! Entry 0 of a sheaf holds no object but, as an odd number, the index of the sentinel (bits 1 to
 //! 7) and, while the sheaf is stacked, the number of the next one (from bit 8 on); in a sheaf for
-//! 127 objects it is the sentinel itself. The memory is never unmapped, because a sequence or a stale reader may still look at it;
-//! whole free pages can be given back by [`trim`], after which their sheaves are in the returned
-//! set until they are needed again.
+//! 127 objects it is the sentinel itself.
+//!
+//! The memory is never unmapped, because a sequence or a stale reader may still look at it; whole
+//! free pages can be given back by [`trim`], after which their sheaves are in the returned set
+//! until they are needed again.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -8,7 +8,8 @@ use crate::pool::{self, Sheaf, SheafStack};
 use crate::{chunk, depot, flush, refill, registry, slab};
 
 /// Takes everything that rests in slots and depot back to the slabs, releases slabs with no object
-/// out, and gives the pages of free objects in the others back to the system. False when some slot could not be reached: its objects stay where they are.
+/// out, and gives the pages of free objects in the others back to the system. False when some slot
+/// could not be reached: its objects stay where they are.
 pub(crate) fn shrink(id: CacheId) -> bool {
     let complete = drain(id);
     depot::empty(id);

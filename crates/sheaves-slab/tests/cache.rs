@@ -119,8 +119,8 @@ fn constructor_runs_once_per_object_and_contents_stay() {
     let take = |count| -> Vec<NonNull<u64>> {
         (0..count).map(|_| cache.alloc().unwrap().cast::<u64>()).collect()
     };
-    // SAFETY: objects of this cache that the caller owns.
     let values = |objects: &[NonNull<u64>]| -> Vec<u64> {
+        // SAFETY: objects of this cache that the caller owns.
         objects.iter().map(|object| unsafe { object.read() }).collect()
     };
     let free = |objects: Vec<NonNull<u64>>| {

@@ -76,6 +76,16 @@ pub fn report(text: fmt::Arguments<'_>) {
     });
 }
 
+/// Writes a text to a `FILE` of libc, for calls that are given one. False when that fails.
+///
+/// # Safety
+/// `stream` is an open `FILE`.
+#[must_use]
+pub unsafe fn write_to_stream(stream: *mut core::ffi::c_void, text: &core::ffi::CStr) -> bool {
+    // SAFETY: `text` is a C string; the stream is the caller's.
+    unsafe { libc::fputs(text.as_ptr(), stream.cast()) >= 0 }
+}
+
 /// Prints one line and aborts the process: the heap is corrupt or an invariant is broken.
 ///
 /// No unwinding, no destructors: a process that goes on with a corrupt heap does more damage.

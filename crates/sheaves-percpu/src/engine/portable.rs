@@ -8,8 +8,8 @@
 //!
 //! | value | meaning | transitions |
 //! |---|---|---|
-//! | [`BUSY`] | checked out by one thread, which alone may follow the old value | -> a value, by that thread |
-//! | any other | a cursor or number, owned by the slot | -> BUSY by exchange; -> new by compare-exchange |
+//! | [`BUSY`] | checked out by one thread | -> a value, by that thread |
+//! | any other | cursor or number of the slot | -> BUSY by exchange; -> new by compare-exchange |
 //!
 //! A child of `fork` could inherit a word that another thread had checked out; the fork handlers
 //! of this crate wait until there is none (`check_out_all`).
