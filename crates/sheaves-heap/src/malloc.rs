@@ -14,12 +14,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use sheaves_percpu::{self as percpu, Access, Word, sheaf::is_sentinel};
 use sheaves_slab::CacheId;
-use sheaves_slab::granule::{self, OWNERS_MAX};
+use sheaves_slab::granule::{self, OWNER_STEP, OWNERS};
 
 use crate::classes::{self, CLASSES, SMALL_BYTES_MAX};
 use crate::slow;
 
-/// What `free` needs to check that an address starts an object, for the owners 8 + 16 n.
+/// What `free` needs to check that an address starts an object, one for each owner.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 struct Check {
@@ -29,11 +29,10 @@ struct Check {
     offset_mask: u64,
 }
 
-const _: () = assert!(size_of::<Check>() == 16);
+const _: () = assert!(size_of::<Check>() == OWNER_STEP);
 
-/// Class n is at n + 1: place 0 is for owner 0, "nobody's", which must fail as well.
-static CHECKS: [Check; OWNERS_MAX / 16 + 1] = {
-    let mut checks = [Check { reciprocal: 0, offset_mask: 0 }; OWNERS_MAX / 16 + 1];
+static CHECKS: [Check; OWNERS] = {
+    let mut checks = [Check { reciprocal: 0, offset_mask: 0 }; OWNERS];
     let mut class = 0;
     while class < CLASSES {
         let size = classes::SIZE_TABLE[class] as u64;
@@ -43,7 +42,7 @@ static CHECKS: [Check; OWNERS_MAX / 16 + 1] = {
             2049..=4096 => 4,
             _ => 8,
         };
-        checks[class + 1] =
+        checks[CacheId::new(class as u16).owner() as usize / OWNER_STEP] =
             Check { reciprocal: u64::MAX / size + 1, offset_mask: granules * (64 << 10) - 1 };
         class += 1;
     }
@@ -117,7 +116,7 @@ pub unsafe fn free(block: *mut u8) {
         // SAFETY: an address with an owner proves that the engine has started.
         let access = unsafe { Access::of_started() };
         // SAFETY: objects are even, and the caller gives up this one.
-        if unsafe { percpu::push(access, Word::at_offset(owner), address) } {
+        if unsafe { percpu::push(access, CacheId::frees_of_owner(owner), address) } {
             return;
         }
     }
@@ -128,9 +127,11 @@ pub unsafe fn free(block: *mut u8) {
 /// True when the owner is a size class and one of its objects can start at the address.
 #[inline(always)]
 fn starts_object(owner: usize, address: usize) -> bool {
-    debug_assert!(owner < OWNERS_MAX);
-    // SAFETY: every entry of the owner map is below `OWNERS_MAX`.
-    let check = unsafe { CHECKS.get_unchecked((owner + 8) / size_of::<Check>()) };
+    debug_assert!(owner < OWNERS * OWNER_STEP && owner.is_multiple_of(OWNER_STEP));
+    // SAFETY: every entry of the owner map is a multiple of the step below that many steps.
+    let check = unsafe { CHECKS.as_ptr().byte_add(owner) };
+    // SAFETY: hence this is an element of the table.
+    let check = unsafe { &*check };
     // A multiple of the size has a product whose low half is below the reciprocal: see
     // `Shape::index_of` in the slab crate.
     (address as u64 & check.offset_mask).wrapping_mul(check.reciprocal) < check.reciprocal

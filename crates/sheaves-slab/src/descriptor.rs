@@ -14,7 +14,7 @@ use sheaves_percpu::sheaf::OBJECTS_MAX as SHEAF_OBJECTS_MAX;
 use sheaves_sys::lock::Lock;
 
 use crate::bins::Slabs;
-use crate::granule::{NAMED, OWNERS_MAX};
+use crate::granule::{NAMED, OWNER_STEP};
 use crate::pool::SheafStack;
 use crate::registry::CLASSES_MAX;
 use crate::slab;
@@ -195,20 +195,26 @@ impl CacheId {
         self.0
     }
 
-    /// The entry of the owner map for this cache's granules: for a size class, where its word of
-    /// frees is.
+    /// The entry of the owner map for this cache's granules.
     #[inline]
     #[must_use]
     pub const fn owner(self) -> u16 {
-        if self.0 < CLASSES_MAX as u16 { self.frees().offset() as u16 } else { NAMED }
+        if self.0 < CLASSES_MAX as u16 { (self.0 + 1) * OWNER_STEP as u16 } else { NAMED }
     }
 
     /// The size class with an owner map's entry, `None` for anything else.
     #[inline]
     #[must_use]
     pub const fn from_owner(owner: u16) -> Option<CacheId> {
-        let is_class = owner % 16 == 8 && owner < NAMED;
-        if is_class { Some(CacheId(owner / 16)) } else { None }
+        let is_class = owner != 0 && owner < NAMED;
+        if is_class { Some(CacheId(owner / OWNER_STEP as u16 - 1)) } else { None }
+    }
+
+    /// The word of frees of the size class with an owner map's entry: by a subtraction.
+    #[inline(always)]
+    #[must_use]
+    pub const fn frees_of_owner(owner: usize) -> Word {
+        Word::at_offset(owner - 8)
     }
 
     /// What a slab's header says of the cache to which it belongs.
@@ -269,9 +275,9 @@ fn no_such_cache(id: CacheId) -> ! {
 }
 
 const _: () = {
-    // The last number is not used for a class, so that its entries are free for the others.
-    assert!(CacheId::new(CLASSES_MAX as u16 - 2).owner() < NAMED);
-    assert!((NAMED as usize) < OWNERS_MAX);
+    let last = CacheId::new(CLASSES_MAX as u16 - 1);
+    assert!(last.owner() < NAMED);
+    assert!(CacheId::frees_of_owner(last.owner() as usize).offset() == last.frees().offset());
 };
 
 #[cfg(test)]

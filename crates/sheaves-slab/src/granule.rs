@@ -5,7 +5,7 @@
 //! | value | meaning | written by |
 //! |---|---|---|
 //! | 0 | free, or never used | whoever releases the granule |
-//! | 8 + 16 n | slab of size class n of malloc: offset of its word of frees | the class |
+//! | 16 n + 16 | slab of size class n of malloc | the class |
 //! | [`NAMED`] | slab of a named cache, whose number is in the slab's header | the cache |
 //! | [`RUN_START`] | first granule of a run of pages | the heap |
 //! | [`RUN_INSIDE`] | a later granule of such a run | the heap |
@@ -17,45 +17,48 @@
 use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use crate::registry::CLASSES_MAX;
-use crate::window::{self, GRANULE_BYTES, WINDOW_BYTES};
+use crate::window::{self, GRANULE_BYTES};
 
+/// Entries are multiples of this, so that tables with 16 bytes per owner need no arithmetic.
+pub const OWNER_STEP: usize = 16;
 /// Owner of the slabs of named caches.
-pub const NAMED: u16 = OWNERS_MAX as u16 - 3;
+pub const NAMED: u16 = (OWNER_STEP * (CLASSES_MAX + 1)) as u16;
 /// Owner of the first granule of a run.
-pub const RUN_START: u16 = OWNERS_MAX as u16 - 1;
+pub const RUN_START: u16 = (OWNER_STEP * (CLASSES_MAX + 2)) as u16;
 /// Owner of the other granules of a run.
-pub const RUN_INSIDE: u16 = OWNERS_MAX as u16 - 2;
-/// All entries are below this: a table with one place per 16 entries covers them.
-pub const OWNERS_MAX: usize = 16 * CLASSES_MAX;
+pub const RUN_INSIDE: u16 = (OWNER_STEP * (CLASSES_MAX + 3)) as u16;
+/// Number of different owners, nobody among them: all entries are below this times the step.
+pub const OWNERS: usize = CLASSES_MAX + 4;
 
-/// Address of the window; before the start a number that is far from every address.
-static WINDOW: AtomicUsize = AtomicUsize::new(1 << 63);
-/// Granules below this have an entry and may be in use; grows under the chunks lock.
-static LIMIT: AtomicUsize = AtomicUsize::new(0);
+/// Address of the window; 0 before the start.
+static WINDOW: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of the window, from its address, whose granules have an entry and may be in use; grows
+/// under the chunks lock.
+static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Number of a granule, from the beginning of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Granule(pub(crate) u32);
 
 /// The owner map's entry for an address, for the fast path of `free`; `None` for an address
-/// outside the window.
-///
-/// An address inside the window that is not from this heap may fault where the address space is
-/// limited, see [`crate::window`].
+/// outside the heap.
 #[inline(always)]
 #[must_use]
 pub fn owner_of(address: usize) -> Option<usize> {
-    // Relaxed: see the head of this file.
+    // Relaxed, both: see the head of this file. The limit only grows.
     let window = WINDOW.load(Ordering::Relaxed);
-    let number = address.wrapping_sub(window) / GRANULE_BYTES;
-    (number < WINDOW_BYTES / GRANULE_BYTES).then(|| usize::from(entry_at(window, number)))
+    let offset = address.wrapping_sub(window);
+    if offset >= LIMIT_BYTES.load(Ordering::Relaxed) {
+        return None;
+    }
+    Some(usize::from(entry_at(window, offset / GRANULE_BYTES)))
 }
 
 /// The owner map starts with the window.
 #[inline(always)]
 fn entry_at(window: usize, number: usize) -> u16 {
     let entry = core::ptr::with_exposed_provenance::<AtomicU16>(window + 2 * number);
-    // SAFETY: the number is below the window's count of granules; the map stays mapped; all
+    // SAFETY: the number is that of a granule of the heap; the map covers it and stays mapped; all
     // access is atomic.
     let entry = unsafe { &*entry };
     // Relaxed: see the head of this file.
@@ -68,8 +71,9 @@ impl Granule {
     #[must_use]
     pub fn of(address: usize) -> Option<Granule> {
         // Relaxed, both: see the head of this file. The limit only grows.
-        let number = address.wrapping_sub(WINDOW.load(Ordering::Relaxed)) / GRANULE_BYTES;
-        (number < LIMIT.load(Ordering::Relaxed)).then_some(Granule(number as u32))
+        let offset = address.wrapping_sub(WINDOW.load(Ordering::Relaxed));
+        let is_inside = offset < LIMIT_BYTES.load(Ordering::Relaxed);
+        is_inside.then_some(Granule((offset / GRANULE_BYTES) as u32))
     }
 
     /// First address of the granule.
@@ -135,6 +139,6 @@ pub(crate) fn first() -> Granule {
 /// Tells the map of a heap that has grown to `granules`. Under the chunks lock.
 pub(crate) fn publish(granules: usize) {
     // Release, both: the entries are mapped; partner as in the head of this file.
-    LIMIT.store(first().0 as usize + granules, Ordering::Release);
     WINDOW.store(window::OWNERS.base(), Ordering::Release);
+    LIMIT_BYTES.store((first().0 as usize + granules) * GRANULE_BYTES, Ordering::Release);
 }

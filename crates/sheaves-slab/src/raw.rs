@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use sheaves_percpu::{self as percpu, Access, sheaf::is_sentinel};
+use sheaves_percpu::{self as percpu, Access, Word, sheaf::is_sentinel};
 
 use crate::descriptor::{CacheId, Constructor};
 pub use crate::registry::CacheError;
@@ -28,7 +28,7 @@ pub struct Options {
 ///
 /// Allocation and free of the common kind are about a dozen instructions on the slot's sheaves:
 /// no lock, no atomic instruction. Objects are at multiples of the alignment, 8 bytes at
-/// the least, and consecutive allocations tend to be neighbours. The handle is 32 bytes.
+/// the least, and consecutive allocations tend to be neighbours. The handle is 48 bytes.
 ///
 /// Memory: what one thread wrote into an object before it freed it happens before what the next
 /// user reads. Blocking: the slow paths may sleep on a lock for microseconds. Signals: do not
@@ -50,9 +50,11 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Cache {
     access: Access,
+    allocs: Word,
+    frees: Word,
+    size: usize,
     id: CacheId,
     zero: bool,
-    size: usize,
 }
 
 impl Cache {
@@ -65,17 +67,16 @@ impl Cache {
     pub fn new(name: &str, layout: Layout, options: Options) -> Result<Cache, CacheError> {
         let Options { constructor, zero, debug } = options;
         let id = registry::create(&Request { name, layout, constructor, debug })?;
-        Ok(Cache { access: Access::get(), id, zero, size: layout.size() })
+        let (allocs, frees) = (id.allocs(), id.frees());
+        Ok(Cache { access: Access::get(), allocs, frees, size: layout.size(), id, zero })
     }
 
     /// One object, or `None` when there is no memory.
     #[inline]
     #[must_use]
     pub fn alloc(&self) -> Option<NonNull<u8>> {
-        let mut object = percpu::pop(self.access, self.id.allocs());
-        if is_sentinel(object) {
-            object = slow::alloc_slow(self.id);
-        }
+        let object = percpu::pop(self.access, self.allocs);
+        let object = if is_sentinel(object) { slow::alloc_slow(self.id) } else { object };
         let object = NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(object))?;
         if self.zero {
             // SAFETY: the object is `size` bytes and ours alone.
@@ -95,7 +96,7 @@ impl Cache {
     pub unsafe fn free(&self, object: NonNull<u8>) {
         let object = object.as_ptr().expose_provenance();
         // SAFETY: objects are even, and the caller gives up this one.
-        if !unsafe { percpu::push(self.access, self.id.frees(), object) } {
+        if !unsafe { percpu::push(self.access, self.frees, object) } {
             slow::free_slow(self.id, object);
         }
     }

@@ -28,7 +28,7 @@ pub const CHUNK_BYTES: usize = 2 << 20;
 /// Granules of a chunk.
 pub const CHUNK_GRANULES: usize = CHUNK_BYTES / GRANULE_BYTES;
 
-/// Addresses less than this above the window's are looked up in the owners.
+/// Bytes of the window.
 pub const WINDOW_BYTES: usize = 1 << 40;
 
 const HEAP_BYTES_MAX: usize = 1 << 39;
@@ -174,10 +174,7 @@ pub(crate) fn start() -> bool {
     for _ in 0..ATTEMPTS {
         let base = WINDOWS_START + random_chunks(WINDOWS_BYTES - WINDOW_BYTES);
         layout.place(base, random_chunks(WINDOW_BYTES - layout.total()));
-        // Whoever limits the address space pays for the owners as they are needed; then an
-        // address in the window that is nobody's may fault in `free` instead of being reported.
-        let owners = if map::is_limited() { 1 } else { layout.owners };
-        if OWNERS.grow_to(owners) && map_beginnings() {
+        if map_beginnings() {
             map::avoid_huge_pages(HEAP.base(), CHUNK_BYTES);
             return true;
         }
@@ -194,7 +191,7 @@ fn start_reserved() -> bool {
             // Relaxed: single-threaded, under the lock of the caches' registry.
             RESERVED.store(true, Ordering::Relaxed);
             layout.place(address.next_multiple_of(CHUNK_BYTES), 0);
-            return OWNERS.grow_to(layout.owners) && map_beginnings();
+            return map_beginnings();
         }
         heap /= 2;
     }
