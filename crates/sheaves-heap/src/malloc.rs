@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A free checks that the address is one of ours and the start of an object; a caller that gives
-//! the layout saves both looks. Everything else is in [`crate::slow`].
+//! the layout saves both looks. Everything else is in `slow.rs`.
 
 use core::alloc::Layout;
 use core::ptr::with_exposed_provenance_mut;

@@ -10,7 +10,7 @@
 //! | 1 | 0 | 0 | is free, holds old contents, freed before the last tick: given back at the next |
 //!
 //! Runs are placed at the lowest address where they fit, so that the heap stays dense and
-//! chunks at its end become free. A tick happens at most every [`TICK_MS`], when a run is freed
+//! chunks at its end become free. A tick happens at most every half second, when a run is freed
 //! or taken, and at every [`trim`]. All under one lock; system calls are made outside it.
 
 use sheaves_sys::lock::Lock;

@@ -14,7 +14,7 @@
 //! | the rest | the cache, while no object of the slab is out | the cache's lock |
 //!
 //! Whoever raises `free` from 0 puts the slab on a list; whoever raises it to the capacity asks the
-//! cache to look whether the slab is still empty. The steps themselves are in [`crate::counting`].
+//! cache to look whether the slab is still empty. The steps themselves are in `counting.rs`.
 
 use core::sync::atomic::AtomicUsize;
 

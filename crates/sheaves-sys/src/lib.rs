@@ -3,7 +3,7 @@
 //! Everything that the layers above need from the operating system is here, one file per need:
 //! address space ([`map`]), sleeping locks ([`lock`]), fences in other threads ([`membarrier`]),
 //! restartable-sequence registration ([`rseq`]), processors ([`topology`]), the fork registry
-//! ([`fork`]), options ([`env`]), time ([`clock`]), and the lines that go to standard error
+//! ([`fork`]), options ([`mod@env`]), time ([`clock`]), and the lines that go to standard error
 //! ([`mod@report`]). All of it works below `malloc`: nothing here allocates, unwinds, reads
 //! `std::env` or keeps a thread-local with a destructor.
 //!
