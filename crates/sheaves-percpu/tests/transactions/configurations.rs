@@ -158,10 +158,11 @@ fn kernel_has_rseq() -> bool {
 fn command(program: Command, skip: &[&str]) -> Command {
     let mut command = program;
     for name in ["in_every_configuration"].iter().chain(skip) {
-        // One test at a time: a storm beside other tests still loses a few objects now and then,
-        // on either engine (known defect, see the changelog).
-        command.args(["--skip", name, "--test-threads=1"]);
+        command.args(["--skip", name]);
     }
+    // One test at a time: a storm beside other tests still loses a few objects now and then, on
+    // either engine (known defect, see the changelog).
+    command.arg("--test-threads=1");
     for name in ["SHEAVES_ENGINE", "SHEAVES_SLOT", "SHEAVES_SLOTS", "GLIBC_TUNABLES"] {
         command.env_remove(name);
     }
@@ -218,7 +219,7 @@ fn run_under_valgrind() -> bool {
     let mut valgrind = Command::new("valgrind");
     // Fair turns: with the default lock one thread of a storm may starve the others.
     valgrind.args(["-q", "--error-exitcode=9", "--leak-check=no", "--fair-sched=yes"]);
-    valgrind.arg(env::current_exe().unwrap()).arg("--test-threads=1");
+    valgrind.arg(env::current_exe().unwrap());
     let mut command = command(valgrind, &[]);
     command.env(EXPECT, "portable virtual").env(SMALL, "1").env(STORM, "1");
     finish("valgrind", &mut command)
