@@ -219,7 +219,9 @@ impl Storm<'_> {
         self.targets[index].store(0, Ordering::Relaxed);
         self.operations.fetch_add(operations, Ordering::Relaxed);
         for (source, hand) in hands.iter_mut().enumerate() {
-            self.give(source, HAND_MAX + BULK_MAX + 2, hand);
+            // All of it: trades may have made it larger than `HAND_MAX`.
+            self.give(source, hand.len(), hand);
+            assert!(hand.is_empty());
         }
     }
 

@@ -160,9 +160,6 @@ fn command(program: Command, skip: &[&str]) -> Command {
     for name in ["in_every_configuration"].iter().chain(skip) {
         command.args(["--skip", name]);
     }
-    // One test at a time: a storm beside other tests still loses a few objects now and then, on
-    // either engine (known defect, see the changelog).
-    command.arg("--test-threads=1");
     for name in ["SHEAVES_ENGINE", "SHEAVES_SLOT", "SHEAVES_SLOTS", "GLIBC_TUNABLES"] {
         command.env_remove(name);
     }
