@@ -55,6 +55,15 @@ impl<T> Lock<T> {
         Held { lock: self }
     }
 
+    /// The lock if it is free now; never waits and makes no system call.
+    #[inline]
+    pub fn try_lock(&self) -> Option<Held<'_, T>> {
+        // Acquire pairs with the Release in `release`; Relaxed on failure: nothing is read then.
+        let word = &self.word;
+        let won = word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
+        won.is_ok().then(|| Held { lock: self })
+    }
+
     /// Takes the lock without a guard, for a `fork` handler; ends with [`Lock::release`].
     #[inline]
     pub fn acquire(&self) {
@@ -163,5 +172,14 @@ mod tests {
             }
         });
         assert_eq!(*LOCK.lock(), 200_000);
+    }
+
+    #[test]
+    fn held_lock_is_not_had_without_waiting() {
+        let lock = Lock::new(7);
+        let held = lock.try_lock().unwrap();
+        assert!(lock.try_lock().is_none());
+        drop(held);
+        assert_eq!(*lock.try_lock().unwrap(), 7);
     }
 }

@@ -138,10 +138,17 @@ pub unsafe fn resize(
 /// True when a soft limit on the address space is set (`RLIMIT_AS`).
 #[must_use]
 pub fn is_limited() -> bool {
+    limit_bytes().is_some()
+}
+
+/// The soft limit on the address space in bytes (`RLIMIT_AS`), `None` where there is none.
+#[must_use]
+pub fn limit_bytes() -> Option<usize> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid for the call to fill.
     let status = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
-    status == 0 && limit.rlim_cur != libc::RLIM_INFINITY
+    let is_limited = status == 0 && limit.rlim_cur != libc::RLIM_INFINITY;
+    is_limited.then(|| usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]
