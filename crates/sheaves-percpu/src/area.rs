@@ -1,10 +1,12 @@
 //! Per-slot blocks, one constant stride apart, and the table that leads to them.
 //!
 //! ```text
-//!   table: [-2] [-1] [0] [1] [2] ...            area: block 0 | block 1 | block 2 | ...
-//!            |    |   |   `------------------------------------^
+//!   table: [-2] [-1] [0] [1] [2] ...            area: row 0 | row 1 | row 2 | ...
+//!            |    |   |   `----------------------------------^
 //!            `----+---`--> bootstrap block
 //! ```
+//!
+//! The head of a slot's row is its block; its per-CPU objects lie behind.
 //!
 //! Who may write what, and when:
 //!
@@ -23,10 +25,14 @@ use sheaves_sys::topology::PROCESSORS_MAX;
 
 use crate::sheaf::{BOOTSTRAP_CURSOR, ConstantCursor};
 
+pub(crate) mod rows;
+
 /// Words in a block.
-pub const WORDS: usize = 2048;
-/// Bytes of a block, and the distance between the blocks of neighbouring slots.
-pub const BLOCK_BYTES: usize = WORDS * 8;
+pub const BLOCK_WORDS: usize = 2048;
+/// Words that are there for the layers above; the rest of a block is this crate's own.
+pub const WORDS: usize = 1920;
+/// Bytes of a block, the head of each row.
+pub const BLOCK_BYTES: usize = BLOCK_WORDS * 8;
 
 /// One column of the per-slot state: the same eight bytes in every slot's block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +45,11 @@ impl Word {
     /// Word number `index` of every block.
     ///
     /// # Panics
-    /// At compile time or start, when `index` is not below [`WORDS`].
+    /// At compile time or start, when `index` is not below [`BLOCK_WORDS`].
     #[inline]
     #[must_use]
     pub const fn new(index: usize) -> Word {
-        assert!(index < WORDS);
+        assert!(index < BLOCK_WORDS);
         Word { offset: index * 8 }
     }
 
@@ -65,9 +71,9 @@ impl Word {
 
 /// The block that unused slots and unregistered threads see: every word both empty and full.
 #[repr(C, align(64))]
-pub(crate) struct BootstrapBlock([ConstantCursor; WORDS]);
+pub(crate) struct BootstrapBlock([ConstantCursor; BLOCK_WORDS]);
 
-static BOOTSTRAP_BLOCK: BootstrapBlock = BootstrapBlock([BOOTSTRAP_CURSOR; WORDS]);
+static BOOTSTRAP_BLOCK: BootstrapBlock = BootstrapBlock([BOOTSTRAP_CURSOR; BLOCK_WORDS]);
 
 /// Entries before entry 0: `cpu_id` is -1 (not initialised) or -2 (registration failed).
 const ENTRIES_BEFORE: usize = 2;
@@ -91,8 +97,6 @@ pub(crate) static TABLE: Table = {
 
 /// Number of slots; 0 before the start.
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
-/// Address of block 0; 0 before the start.
-static AREA: AtomicUsize = AtomicUsize::new(0);
 
 /// Number of slots, from 1 on; 0 before the start.
 #[must_use]
@@ -106,12 +110,13 @@ pub(crate) fn bootstrap() -> usize {
     (&raw const BOOTSTRAP_BLOCK).addr()
 }
 
-/// Fills the table and maps the area for `slots` slots. False when there is no memory; then
+/// Fills the table and reserves the rows of `slots` slots. False when there is no memory; then
 /// nothing changed.
 pub(crate) fn map(slots: usize) -> bool {
-    let Some(area) = sheaves_sys::map::anywhere(slots * BLOCK_BYTES) else { return false };
-    // Relaxed, all: published by the Release below.
-    AREA.store(area, Ordering::Relaxed);
+    if !rows::reserve(slots) {
+        return false;
+    }
+    // Relaxed: published by the Release below.
     for entry in &TABLE.0[ENTRIES_BEFORE..ENTRIES_BEFORE + slots] {
         entry.store((&raw const BOOTSTRAP_BLOCK).cast_mut(), Ordering::Relaxed);
     }
@@ -140,10 +145,9 @@ pub(crate) fn set_block(slot: usize, block: usize) {
     TABLE.0[slot + ENTRIES_BEFORE].store(block, Ordering::Release);
 }
 
-/// Address of a slot's own block, installed or not.
+/// Address of a slot's own block, installed or not. To be touched only where the row is open.
 pub(crate) fn block(slot: usize) -> usize {
-    // Relaxed: callers run after `slot_count` or the engine's mode told them of the start.
-    AREA.load(Ordering::Relaxed) + slot * BLOCK_BYTES
+    rows::row(slot)
 }
 
 /// A word of a block, as an atomic.
@@ -154,9 +158,9 @@ pub(crate) fn word(block: usize, word: Word) -> &'static AtomicUsize {
 
 /// The word at an address inside the area, the bootstrap block or a copy of the area.
 #[inline]
-fn word_at(address: usize) -> &'static AtomicUsize {
+pub(crate) fn word_at(address: usize) -> &'static AtomicUsize {
     let pointer = core::ptr::with_exposed_provenance::<AtomicUsize>(address);
-    // SAFETY: 1. callers pass addresses inside memory that `map` made or static memory, which is
+    // SAFETY: 1. callers pass addresses in open rows, in copies of them or in static memory, which is
     // never unmapped; 2. they are multiples of 8; 3. all access from Rust is atomic.
     unsafe { &*pointer }
 }

@@ -7,7 +7,7 @@ use sheaves_sys::lock::Lock;
 use sheaves_sys::topology::{Affinity, PROCESSORS_MAX};
 use sheaves_sys::{membarrier, rseq, tls};
 
-use crate::area::{self, WORDS, Word};
+use crate::area::{self, BLOCK_WORDS, WORDS, Word, rows};
 use crate::engine::{self, Mode, SlotKind};
 use crate::sheaf::{BOOTSTRAP, VACANT};
 
@@ -29,7 +29,7 @@ static INSTALLED: [AtomicUsize; PROCESSORS_MAX / 64] =
 pub enum Attached {
     /// Its slot has a block: transactions work.
     Yes,
-    /// It has no slot (registration refused for this thread): go on without one.
+    /// It has no slot (registration refused for this thread, or no memory): go on without one.
     No,
 }
 
@@ -49,25 +49,31 @@ pub fn attach() -> Attached {
     if index >= area::slot_count() {
         return Attached::No;
     }
-    if area::current_block(slot) == area::bootstrap() {
-        install(slot, index);
+    if area::current_block(slot) != area::bootstrap() || install(slot, index) {
+        return Attached::Yes;
     }
-    Attached::Yes
+    Attached::No
 }
 
-fn install(slot: i32, index: usize) {
+/// Gives a slot its block. False when there is no memory for it.
+#[cold]
+fn install(slot: i32, index: usize) -> bool {
     let _slots = SLOTS.lock();
     if area::current_block(slot) != area::bootstrap() {
-        return;
+        return true;
+    }
+    if !rows::open(index) {
+        return false;
     }
     let block = area::block(index);
     for word in 0..words_under_lock() {
         // Relaxed: published by the Release in `set_block`.
         area::word(block, Word::new(word)).store(VACANT.get(), Ordering::Relaxed);
     }
-    // Relaxed: under the slots lock.
-    INSTALLED[index / 64].fetch_or(1 << (index % 64), Ordering::Relaxed);
+    // Release pairs with the Acquire in `installed_indexes`: the row is open.
+    INSTALLED[index / 64].fetch_or(1 << (index % 64), Ordering::Release);
     area::set_block(index, block);
+    true
 }
 
 /// Registers this project's own rseq area for the calling thread, where the engine needs it.
@@ -97,6 +103,12 @@ pub(crate) fn register_own_area() -> bool {
 /// When `words` is above [`WORDS`].
 pub fn prepare(words: usize) {
     assert!(words <= WORDS);
+    prepare_block(words);
+}
+
+/// [`prepare`] for this crate's own words, too.
+pub(crate) fn prepare_block(words: usize) {
+    assert!(words <= BLOCK_WORDS);
     if engine::mode() == Mode::NotStarted {
         engine::start();
     }
@@ -105,7 +117,8 @@ pub fn prepare(words: usize) {
     for index in installed_indexes() {
         for word in ready..words {
             // Relaxed: nobody uses these words yet; their number is handed out after us.
-            area::word(area::block(index), Word::new(word)).store(VACANT.get(), Ordering::Relaxed);
+            let place = area::word(area::block(index), Word::new(word));
+            place.store(VACANT.get(), Ordering::Relaxed);
         }
     }
     // Relaxed: under the slots lock.
@@ -118,12 +131,11 @@ pub(crate) fn words_under_lock() -> usize {
     WORDS_READY.load(Ordering::Relaxed)
 }
 
-/// Slots that have a block. Under the slots lock.
+/// Slots that have a block, a drain notwithstanding. Without the slots lock, more may follow.
+#[inline]
 pub(crate) fn installed_indexes() -> impl Iterator<Item = usize> {
-    (0..area::slot_count()).filter(|index| {
-        // Relaxed: changes under the slots lock only.
-        INSTALLED[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
-    })
+    // Acquire pairs with the Release in `install`.
+    rows::Bits::of(|word| INSTALLED[word].load(Ordering::Acquire), area::slot_count())
 }
 
 /// Takes the values of `words` out of every slot and leaves [`VACANT`]; `take` gets each value

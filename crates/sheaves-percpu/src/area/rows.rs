@@ -1,0 +1,261 @@
+//! The rows: one reservation of address space, in which every slot has its own part.
+//!
+//! ```text
+//!   base              base + stride                       base + slots * stride
+//!   | block | objects ... | block | objects ... |   ...   | unused | objects ... |
+//!     row of slot 0         row of slot 1                   the shared row
+//! ```
+//!
+//! A per-CPU object lies at the same offset in every row. The block of words is the head of a row,
+//! objects lie behind it. The last row is for threads without a slot: they share it, and so change
+//! it by atomic instructions only.
+//!
+//! Nothing of a row can be touched until the row is *opened*, and then only its first
+//! [`committed_bytes`], which grow with the objects; so a slot that is never used costs no memory,
+//! no promise of memory and no system call. The stride is one page more than a power of two:
+//! otherwise an object's places in all rows would compete for the same sets of every cache.
+//!
+//! | state | written by | when |
+//! |---|---|---|
+//! | base, stride, slots | [`reserve`] | once, before the engine has started |
+//! | open rows, committed bytes | the slots lock's holder | growing only |
+//! | shared row touched | anybody | before a thread without a slot changes an object |
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use sheaves_sys::map;
+use sheaves_sys::topology::PROCESSORS_MAX;
+
+use super::BLOCK_BYTES;
+
+/// Address space for all rows together, where there is no limit.
+const TOTAL_BYTES: usize = 128 << 30;
+/// Address space for one row.
+const ROW_BYTES_MAX: usize = 1 << 30;
+/// What a row gets however many there are, where there is no limit.
+const ROW_BYTES_MIN: usize = 64 << 20;
+/// Share of a limit on the address space that may be reserved for rows.
+const LIMIT_SHARE: usize = 16;
+/// Where a huge page could make one touched byte cost 2 MiB.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Address of row 0.
+static BASE: AtomicUsize = AtomicUsize::new(0);
+/// Distance between neighbouring rows.
+static STRIDE: AtomicUsize = AtomicUsize::new(0);
+/// Rows of slots; the shared row comes after them.
+static SLOTS: AtomicUsize = AtomicUsize::new(0);
+/// From the start of a row on, what is readable and writable in every open row.
+static COMMITTED: AtomicUsize = AtomicUsize::new(0);
+/// One bit per row.
+static OPEN: [AtomicUsize; PROCESSORS_MAX / 64 + 1] =
+    [const { AtomicUsize::new(0) }; PROCESSORS_MAX / 64 + 1];
+/// True once the shared row may hold something else than zero.
+static SHARED_TOUCHED: AtomicBool = AtomicBool::new(false);
+
+/// Address space of a row: a power of two, before the page that is added.
+fn wanted_row_bytes(rows: usize, limit: Option<usize>) -> usize {
+    let (total, least) = match limit {
+        Some(limit) => (limit / LIMIT_SHARE, BLOCK_BYTES),
+        None => (TOTAL_BYTES, ROW_BYTES_MIN),
+    };
+    let share = (total / rows).clamp(least, ROW_BYTES_MAX);
+    1 << share.ilog2()
+}
+
+/// Reserves the rows of `slots` slots and the shared row, smaller ones where the address space
+/// does not suffice. False where there is not even room for the blocks of words.
+pub(super) fn reserve(slots: usize) -> bool {
+    let (rows, page) = (slots + 1, map::page_bytes());
+    let least = BLOCK_BYTES.next_multiple_of(page);
+    let mut bytes = wanted_row_bytes(rows, map::limit_bytes()).max(least);
+    loop {
+        let stride = bytes + page;
+        if let Some(base) = map::reserve(rows * stride) {
+            if bytes >= HUGE_PAGE_BYTES {
+                map::avoid_huge_pages(base, rows * stride);
+            }
+            // Relaxed, all: published by the Release of the number of slots in `area::map`.
+            BASE.store(base, Ordering::Relaxed);
+            STRIDE.store(stride, Ordering::Relaxed);
+            SLOTS.store(slots, Ordering::Relaxed);
+            COMMITTED.store(least, Ordering::Relaxed);
+            return true;
+        }
+        if bytes == least {
+            return false;
+        }
+        bytes = (bytes / 2).max(least);
+    }
+}
+
+/// Address of a row.
+#[inline]
+pub(crate) fn row(index: usize) -> usize {
+    // Relaxed, both: written before the engine started, and callers run after that.
+    BASE.load(Ordering::Relaxed) + index * STRIDE.load(Ordering::Relaxed)
+}
+
+/// Number of the row that threads without a slot share.
+#[inline]
+pub(crate) fn shared() -> usize {
+    // Relaxed: as in `row`.
+    SLOTS.load(Ordering::Relaxed)
+}
+
+/// Bytes of a row that can ever be committed.
+pub(crate) fn row_bytes() -> usize {
+    // Relaxed: as in `row`. The page between two rows stays unused.
+    STRIDE.load(Ordering::Relaxed).saturating_sub(map::page_bytes())
+}
+
+/// How much of every open row can be touched, from its start on.
+pub(crate) fn committed_bytes() -> usize {
+    // Relaxed: grows under the slots lock; whoever has an object learnt its offset afterwards.
+    COMMITTED.load(Ordering::Relaxed)
+}
+
+/// True when a row has been opened.
+#[inline]
+pub(crate) fn is_open(index: usize) -> bool {
+    // Acquire pairs with the Release in `open`.
+    OPEN[index / 64].load(Ordering::Acquire) & (1 << (index % 64)) != 0
+}
+
+/// Makes a row readable and writable as far as rows are. Under the slots lock.
+///
+/// False when there is no memory for it; then nothing changed.
+pub(crate) fn open(index: usize) -> bool {
+    if is_open(index) {
+        return true;
+    }
+    // SAFETY: the row lies in the reservation, and nothing in it is in use.
+    if !unsafe { map::commit(row(index), committed_bytes()) } {
+        return false;
+    }
+    // Release pairs with the Acquire in `is_open` and `open_rows`.
+    OPEN[index / 64].fetch_or(1 << (index % 64), Ordering::Release);
+    true
+}
+
+/// Makes the first `bytes` of every open row readable and writable. Under the slots lock.
+///
+/// False when there is no memory or no room in a row; then [`committed_bytes`] is unchanged.
+pub(crate) fn commit(bytes: usize) -> bool {
+    let committed = committed_bytes();
+    if bytes <= committed {
+        return true;
+    }
+    let bytes = bytes.next_multiple_of(map::page_bytes());
+    if bytes > row_bytes() {
+        return false;
+    }
+    for index in open_rows() {
+        // SAFETY: the range lies in the reservation, and nothing in it is in use.
+        if !unsafe { map::commit(row(index) + committed, bytes - committed) } {
+            return false;
+        }
+    }
+    // Relaxed: under the slots lock, see `committed_bytes`.
+    COMMITTED.store(bytes, Ordering::Relaxed);
+    true
+}
+
+/// The rows that are open, the shared one among them.
+pub(crate) fn open_rows() -> impl Iterator<Item = usize> {
+    // Acquire pairs with the Release in `open`.
+    Bits::of(|word| OPEN[word].load(Ordering::Acquire), shared() + 1)
+}
+
+/// Notes that a thread without a slot is about to change an object.
+pub(crate) fn touch_shared() {
+    // Relaxed, both: whoever takes the object back learns of the change in an ordered way, and of
+    // this with it.
+    if !SHARED_TOUCHED.load(Ordering::Relaxed) {
+        SHARED_TOUCHED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The shared row, where it may hold something else than zero.
+pub(crate) fn touched_shared() -> Option<usize> {
+    // Relaxed: as in `touch_shared`.
+    SHARED_TOUCHED.load(Ordering::Relaxed).then(shared)
+}
+
+/// Gives the pages of a range back in every open row; they read as zero afterwards. Pages that
+/// lie in the range with a part only stay.
+///
+/// # Safety
+/// Nobody uses the range in any row.
+pub(crate) unsafe fn discard(start: usize, bytes: usize) {
+    let page = map::page_bytes();
+    let (first, end) = (start.next_multiple_of(page), (start + bytes) / page * page);
+    for index in open_rows().filter(|_| first < end) {
+        // SAFETY: committed memory of an open row; the caller vouches for its disuse.
+        unsafe { map::discard(row(index) + first, end - first) };
+    }
+}
+
+/// The numbers of the bits that are set in a row of words.
+pub(crate) struct Bits<F> {
+    words: F,
+    /// Bits of the word at hand that have not been handed out.
+    rest: usize,
+    next_word: usize,
+    words_end: usize,
+}
+
+impl<F: Fn(usize) -> usize> Bits<F> {
+    /// Bits below `bits`; `words` reads a word.
+    pub(crate) fn of(words: F, bits: usize) -> Bits<F> {
+        Bits { words, rest: 0, next_word: 0, words_end: bits.div_ceil(64) }
+    }
+}
+
+impl<F: Fn(usize) -> usize> Iterator for Bits<F> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        while self.rest == 0 {
+            if self.next_word == self.words_end {
+                return None;
+            }
+            self.rest = (self.words)(self.next_word);
+            self.next_word += 1;
+        }
+        let bit = self.rest.trailing_zeros() as usize;
+        self.rest &= self.rest - 1;
+        Some((self.next_word - 1) * 64 + bit)
+    }
+}
+
+const _: () = {
+    assert!(ROW_BYTES_MAX.is_power_of_two() && ROW_BYTES_MIN.is_power_of_two());
+    assert!(BLOCK_BYTES.is_power_of_two());
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_fit_into_what_there_is() {
+        for rows in [2, 3, 65, 257, 8193] {
+            let bytes = wanted_row_bytes(rows, None);
+            assert!(bytes.is_power_of_two() && (ROW_BYTES_MIN..=ROW_BYTES_MAX).contains(&bytes));
+            let small = wanted_row_bytes(rows, Some(256 << 20));
+            assert!(small == BLOCK_BYTES || small * rows <= 16 << 20, "{rows} rows of {small}");
+        }
+        assert_eq!(wanted_row_bytes(65, None), 1 << 30);
+        assert_eq!(wanted_row_bytes(3, Some(1)), BLOCK_BYTES);
+    }
+
+    #[test]
+    fn bits_are_found_in_order() {
+        let words = [1 | 1 << 63, 0, 1 << 5];
+        let found = Bits::of(|word| words[word], 192);
+        let expected = [0, 63, 133];
+        assert!(found.eq(expected));
+    }
+}
