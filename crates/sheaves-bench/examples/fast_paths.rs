@@ -50,22 +50,19 @@ pub unsafe extern "C" fn fast_sized_free(block: *mut u8) {
     unsafe { Sheaves.dealloc(block, LAYOUT) }
 }
 
-/// `malloc`.
-#[inline(never)]
-#[unsafe(no_mangle)]
-pub extern "C" fn fast_malloc(size: usize) -> *mut u8 {
-    sheaves::heap::malloc(size)
+sheaves::heap::define_malloc! {
+    /// `malloc`.
+    #[unsafe(no_mangle)]
+    fast_malloc -> u8
 }
 
-/// `free`.
-///
-/// # Safety
-/// As [`sheaves::heap::free`].
-#[inline(never)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fast_free(block: *mut u8) {
-    // SAFETY: the caller's contract.
-    unsafe { sheaves::heap::free(block) }
+sheaves::heap::define_free! {
+    /// `free`.
+    ///
+    /// # Safety
+    /// As [`sheaves::heap::free`].
+    #[unsafe(no_mangle)]
+    fast_free(u8)
 }
 
 fn main() {

@@ -4,6 +4,9 @@
 //! most 12.5 % above 128 bytes. All sizes are multiples of 16, so a table with one entry per 16
 //! bytes, 2 KiB in all, gives the class by one load.
 
+use sheaves_percpu::Word;
+use sheaves_slab::CacheId;
+
 /// The largest size that a class serves, in bytes.
 pub const SMALL_BYTES_MAX: usize = 32 << 10;
 /// Every class size is a multiple of this, and every object aligned to it at the least.
@@ -37,6 +40,18 @@ pub(crate) const SIZE_TABLE: [u32; CLASSES] = {
     sizes
 };
 
+/// The word of allocations, as its offset, by size in quanta, rounded up.
+#[doc(hidden)]
+pub static WORDS: [u16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
+    let mut words = [0; SMALL_BYTES_MAX / QUANTUM_BYTES + 1];
+    let mut quanta = 0;
+    while quanta < words.len() {
+        words[quanta] = CacheId::of_class(QUANTA_TABLE[quanta] as usize).allocs().offset() as u16;
+        quanta += 1;
+    }
+    words
+};
+
 /// Class by size in quanta, rounded up.
 static BY_QUANTA: [u8; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = QUANTA_TABLE;
 
@@ -65,12 +80,24 @@ pub fn of_size(size: usize) -> usize {
     unsafe { of_size_unchecked(size) }
 }
 
+/// The word of allocations for a size.
+///
+/// # Safety
+/// `size` is at most [`SMALL_BYTES_MAX`].
+#[inline(always)]
+pub(crate) unsafe fn word_of_size_unchecked(size: usize) -> Word {
+    debug_assert!(size <= SMALL_BYTES_MAX);
+    let quanta = (size + (QUANTUM_BYTES - 1)) >> QUANTUM_BYTES.trailing_zeros();
+    // SAFETY: the table covers every size up to the limit.
+    Word::at_offset(usize::from(*unsafe { WORDS.get_unchecked(quanta) }))
+}
+
 /// [`of_size`] without a test.
 ///
 /// # Safety
 /// `size` is at most [`SMALL_BYTES_MAX`].
 #[inline(always)]
-pub(crate) unsafe fn of_size_unchecked(size: usize) -> usize {
+unsafe fn of_size_unchecked(size: usize) -> usize {
     debug_assert!(size <= SMALL_BYTES_MAX);
     // SAFETY: the table covers every size up to the limit.
     // `div_ceil` would not know that the sum cannot overflow, and costs five instructions more.

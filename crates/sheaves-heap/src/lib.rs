@@ -11,14 +11,17 @@
 #![no_std]
 
 pub mod classes;
+pub mod entry;
 mod huge;
 mod large;
 pub mod malloc;
 mod realloc;
 mod redzone;
 pub mod report;
-mod slow;
+#[doc(hidden)]
+pub mod slow;
 mod start;
 
-pub use malloc::{alloc_layout, dealloc_layout, free, malloc};
+pub use entry::{free, malloc};
+pub use malloc::{alloc_layout, dealloc_layout};
 pub use realloc::{aligned_alloc, calloc, realloc, trim, usable_size};

@@ -5,7 +5,7 @@ use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 use sheaves_sys::errno;
 
 use crate::classes::SMALL_BYTES_MAX;
-use crate::malloc::{free, malloc};
+use crate::entry::{free, malloc};
 use crate::slow::{self, Block};
 use crate::start::{is_debug, start};
 use crate::{huge, large};

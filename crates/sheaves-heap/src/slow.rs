@@ -28,7 +28,7 @@ pub(crate) enum Block {
 
 #[cold]
 #[inline(never)]
-pub(crate) extern "C" fn malloc(size: usize) -> *mut u8 {
+pub extern "C" fn malloc(size: usize) -> *mut u8 {
     alloc(size, classes::QUANTUM_BYTES)
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn alloc(size: usize, align: usize) -> *mut u8 {
 /// The same without red zones; 0 when there is no memory.
 pub(crate) fn alloc_plain(size: usize, align: usize) -> usize {
     match classes::of_layout(size, align) {
-        Some(class) => by_id::alloc(CacheId::new(class as u16)),
+        Some(class) => by_id::alloc(CacheId::of_class(class)),
         None if large::serves(size, align) => large::alloc(size, align).0,
         None => huge::alloc(size, align),
     }
@@ -77,7 +77,7 @@ pub(crate) fn alloc_zeroed(size: usize) -> *mut u8 {
             return block;
         }
     }
-    let block = crate::malloc::malloc(size);
+    let block = crate::malloc(size);
     let is_huge = is_fresh && !large::serves(size, 1);
     if !block.is_null() && !is_huge {
         // SAFETY: the block is `size` bytes and ours alone.
@@ -93,7 +93,7 @@ pub(crate) fn look_up(address: usize) -> Option<Block> {
     };
     let owner = granule.owner();
     if let Some(id) = CacheId::from_owner(owner) {
-        let class = usize::from(id.number());
+        let class = id.class();
         return (class < CLASSES).then_some(Block::Small { class });
     }
     (owner == RUN_START && granule.address() == address).then_some(Block::Large(granule))
@@ -111,7 +111,7 @@ pub(crate) fn is_in_use(address: usize) -> bool {
 /// As [`crate::malloc::free`].
 #[cold]
 #[inline(never)]
-pub(crate) unsafe extern "C" fn free(block: *mut u8) {
+pub unsafe extern "C" fn free(block: *mut u8) {
     if block.is_null() {
         return;
     }
@@ -127,7 +127,7 @@ pub(crate) fn free_plain(address: usize) {
     match look_up(address) {
         // SAFETY: the caller gives the block up; the slow path checks the rest.
         Some(Block::Small { class }) => unsafe {
-            by_id::free_checked(CacheId::new(class as u16), address);
+            by_id::free_checked(CacheId::of_class(class), address);
         },
         Some(Block::Large(granule)) => large::free(granule),
         Some(Block::Huge { .. }) => huge::free(address),

@@ -70,8 +70,10 @@ impl Word {
 }
 
 /// The block that unused slots and unregistered threads see: every word both empty and full.
+#[doc(hidden)]
+#[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct BootstrapBlock([ConstantCursor; BLOCK_WORDS]);
+pub struct BootstrapBlock([ConstantCursor; BLOCK_WORDS]);
 
 static BOOTSTRAP_BLOCK: BootstrapBlock = BootstrapBlock([BOOTSTRAP_CURSOR; BLOCK_WORDS]);
 
@@ -80,11 +82,16 @@ const ENTRIES_BEFORE: usize = 2;
 
 /// The table of bases. In the data of the program, so that the fast path knows its address; all
 /// but the pages of slots that exist stay untouched.
+#[doc(hidden)]
+#[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Table([AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + PROCESSORS_MAX]);
+pub struct Table([AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + PROCESSORS_MAX]);
 
 /// Before the start only the entries for threads without a slot are ever read.
-pub(crate) static TABLE: Table = {
+///
+/// Public for the assembly of [`crate::pop_by_size`] and [`crate::push_by_owner`] only.
+#[doc(hidden)]
+pub static TABLE: Table = {
     let mut entries =
         [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES_BEFORE + PROCESSORS_MAX];
     let mut index = 0;

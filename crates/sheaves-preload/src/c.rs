@@ -11,20 +11,19 @@ use sheaves_heap as heap;
 use sheaves_sys::errno::{self, EINVAL, ENOMEM};
 use sheaves_sys::map;
 
-/// `malloc(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn malloc(size: usize) -> *mut c_void {
-    heap::malloc(size).cast()
+heap::define_malloc! {
+    /// `malloc(3)`.
+    #[unsafe(no_mangle)]
+    malloc -> c_void
 }
 
-/// `free(3)`.
-///
-/// # Safety
-/// As [`heap::free`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn free(block: *mut c_void) {
-    // SAFETY: the caller's contract.
-    unsafe { heap::free(block.cast()) }
+heap::define_free! {
+    /// `free(3)`.
+    ///
+    /// # Safety
+    /// As [`heap::free`].
+    #[unsafe(no_mangle)]
+    free(c_void)
 }
 
 /// `calloc(3)`.

@@ -22,6 +22,11 @@ use crate::window::{self, CHUNK_BYTES, CHUNK_GRANULES, GRANULE_BYTES};
 /// Freed granules keep their memory for one to two of these.
 const TICK_MS: u64 = 500;
 
+/// So many chunks are left to the kernel's own choice of page size; the ones after them ask for
+/// huge pages. A heap of 8 MiB misses the translation caches all the time, and what the last huge
+/// page wastes is at most a quarter of it.
+const HUGE_PAGES_AFTER: usize = 4;
+
 /// State of one chunk; see the table above.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -45,10 +50,23 @@ struct Chunks {
     dirty: usize,
     /// Granules in use.
     used: usize,
+    /// Huge pages are never asked for.
+    small_pages: bool,
 }
 
-static CHUNKS: Lock<Chunks> =
-    Lock::new(Chunks { count: 0, first_fit: [0; CHUNK_GRANULES], ticked_ms: 0, dirty: 0, used: 0 });
+static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
+    count: 0,
+    first_fit: [0; CHUNK_GRANULES],
+    ticked_ms: 0,
+    dirty: 0,
+    used: 0,
+    small_pages: false,
+});
+
+/// Never asks for huge pages from now on.
+pub(crate) fn use_small_pages() {
+    CHUNKS.lock().small_pages = true;
+}
 
 /// A run that was taken.
 #[derive(Debug, Clone, Copy)]
@@ -135,6 +153,9 @@ impl Chunks {
             && window::CHUNKS.grow_to(count * size_of::<Chunk>())
             && window::HEAP.grow_to(count * CHUNK_BYTES);
         if complete {
+            if count > HUGE_PAGES_AFTER && !self.small_pages {
+                map::prefer_huge_pages(granule_of(self.count, 0).address(), CHUNK_BYTES);
+            }
             *chunk(self.count) = Chunk { free: u32::MAX, clean: u32::MAX, young: 0, reserved: 0 };
             self.count = count;
             granule::publish(granules);

@@ -5,7 +5,7 @@
 //! to slabs shows that a larger depot would have saved both. Once a second without that it is
 //! halved, down to where it began.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::sheaf::ENTRIES;
 use sheaves_sys::clock;
@@ -21,12 +21,12 @@ const BYTES_MAX: usize = 256 << 20;
 const SHEAVES_MIN: usize = 4;
 /// Time between two halvings: 1 << this, in ms.
 const DECAY_SHIFT: u32 = 10;
-/// Trips are counted over spans of 1 << this, in ms (the clock's own step is 1 to 10 ms).
-const TRIPS_SHIFT: u32 = 3;
-/// So many trips in one span double the size of new sheaves.
-const TRIPS_MANY: u32 = 32;
-/// So many spans without a trip halve it.
-const TRIPS_PAUSE: u32 = 64;
+/// After so many trips the size of new sheaves is thought over.
+const TRIPS: u32 = 32;
+/// They are many if they took no longer than this (the clock's own step is 1 to 10 ms).
+const TRIPS_SHORT_MS: u32 = 8;
+/// They are few if they took longer than this.
+const TRIPS_LONG_MS: u32 = 512;
 
 fn objects_for(shape: &Shape, bytes: usize) -> u32 {
     (bytes / shape.stride).max(SHEAVES_MIN * shape.sheaf_objects) as u32
@@ -43,7 +43,7 @@ pub(crate) fn take_full(id: CacheId) -> Option<usize> {
     let sheaf = descriptor.full.pop()?;
     // Relaxed, both: a count that guides decisions; the sheaf itself came by the stack.
     descriptor.full_objects.fetch_sub(sheaf.capacity() as u32, Ordering::Relaxed);
-    descriptor.counters.depot_hits.fetch_add(1, Ordering::Relaxed);
+    count(&descriptor.counters.depot_hits);
     Some(sheaf.cursor(ENTRIES - 1))
 }
 
@@ -65,26 +65,41 @@ pub(crate) fn put_full(id: CacheId, cursor: usize) {
     decay(id);
 }
 
-/// Counts a trip of a slot beyond its own two sheaves, and sizes new sheaves by how many there
-/// are: small sheaves keep what a program works on small, large ones make trips rare.
+/// Counts without a locked instruction: two threads that count at once may count one.
+fn count(counter: &AtomicU64) {
+    // Relaxed, both: statistics.
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// Counts a trip of a slot beyond its own two sheaves, and sizes new sheaves by how often there is
+/// one: small sheaves keep what a program works on small, large ones make trips rare.
 pub(crate) fn count_trip(id: CacheId) {
     let descriptor = id.descriptor();
-    let now = (clock::coarse_ms() >> TRIPS_SHIFT) as u32;
-    // Relaxed, all: as in `put_full`.
-    let before = descriptor.trips_at.swap(now, Ordering::Relaxed);
-    if before != now {
-        descriptor.trips.store(0, Ordering::Relaxed);
-        if now.wrapping_sub(before) > TRIPS_PAUSE {
-            let objects = descriptor.sheaf_objects.load(Ordering::Relaxed) / 2;
-            let least = id.shape().sheaf_objects_min() as u32;
-            descriptor.sheaf_objects.store(objects.max(least), Ordering::Relaxed);
-        }
-    } else if descriptor.trips.fetch_add(1, Ordering::Relaxed) == TRIPS_MANY {
-        descriptor.trips.store(0, Ordering::Relaxed);
-        let objects = descriptor.sheaf_objects.load(Ordering::Relaxed) * 2 + 1;
-        let most = id.shape().sheaf_objects as u32;
-        descriptor.sheaf_objects.store(objects.min(most), Ordering::Relaxed);
+    // Relaxed, both, and without a locked instruction: a trip more or less does not matter.
+    let trips = descriptor.trips.load(Ordering::Relaxed) + 1;
+    descriptor.trips.store(trips % TRIPS, Ordering::Relaxed);
+    if trips == TRIPS {
+        size_sheaves(id);
     }
+}
+
+/// Doubles the size of new sheaves if the last [`TRIPS`] took a short time, halves it if they took
+/// a long one.
+#[cold]
+fn size_sheaves(id: CacheId) {
+    let descriptor = id.descriptor();
+    let now = clock::coarse_ms() as u32;
+    // Relaxed, all: a size between the two bounds, whichever it is.
+    let took_ms = now.wrapping_sub(descriptor.trips_since_ms.swap(now, Ordering::Relaxed));
+    let objects = descriptor.sheaf_objects.load(Ordering::Relaxed);
+    let wanted = match took_ms {
+        0..=TRIPS_SHORT_MS => objects * 2 + 1,
+        TRIPS_LONG_MS.. => objects / 2,
+        _ => return,
+    };
+    let shape = id.shape();
+    let bounds = (shape.sheaf_objects_min() as u32, shape.sheaf_objects as u32);
+    descriptor.sheaf_objects.store(wanted.clamp(bounds.0, bounds.1), Ordering::Relaxed);
 }
 
 /// Called at every refill from slabs: raises the limit if the depot has overflowed before.

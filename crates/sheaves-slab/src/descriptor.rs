@@ -14,9 +14,9 @@ use sheaves_percpu::sheaf::OBJECTS_MAX as SHEAF_OBJECTS_MAX;
 use sheaves_sys::lock::Lock;
 
 use crate::bins::Slabs;
-use crate::granule::{NAMED, OWNER_STEP};
+use crate::granule::{NAMED, RUN_INSIDE};
 use crate::pool::SheafStack;
-use crate::registry::CLASSES_MAX;
+use crate::registry::{CLASSES_MAX, NAMED_FIRST};
 use crate::slab;
 use crate::window::GRANULE_BYTES;
 
@@ -139,9 +139,9 @@ pub(crate) struct Descriptor {
     pub(crate) overflows: AtomicU32,
     /// Objects for which new sheaves are made, see `depot::count_trip`.
     pub(crate) sheaf_objects: AtomicU32,
-    /// Trips within the span of time `trips_at`.
+    /// Trips since `trips_since_ms`.
     pub(crate) trips: AtomicU32,
-    pub(crate) trips_at: AtomicU32,
+    pub(crate) trips_since_ms: AtomicU32,
     /// When the limit was last lowered, in 1024 ms.
     pub(crate) decayed: AtomicU32,
     pub(crate) counters: Counters,
@@ -162,7 +162,7 @@ static TABLE: [Descriptor; CACHES_MAX] = [const {
         overflows: AtomicU32::new(0),
         sheaf_objects: AtomicU32::new(0),
         trips: AtomicU32::new(0),
-        trips_at: AtomicU32::new(0),
+        trips_since_ms: AtomicU32::new(0),
         decayed: AtomicU32::new(0),
         counters: Counters {
             refills: AtomicU64::new(0),
@@ -199,7 +199,7 @@ impl CacheId {
     #[inline]
     #[must_use]
     pub const fn owner(self) -> u16 {
-        if self.0 < CLASSES_MAX as u16 { (self.0 + 1) * OWNER_STEP as u16 } else { NAMED }
+        if self.0 <= CLASSES_MAX as u16 { self.frees().offset() as u16 } else { NAMED }
     }
 
     /// The size class with an owner map's entry, `None` for anything else.
@@ -207,14 +207,28 @@ impl CacheId {
     #[must_use]
     pub const fn from_owner(owner: u16) -> Option<CacheId> {
         let is_class = owner != 0 && owner < NAMED;
-        if is_class { Some(CacheId(owner / OWNER_STEP as u16 - 1)) } else { None }
+        if is_class { Some(CacheId(owner / 16)) } else { None }
     }
 
-    /// The word of frees of the size class with an owner map's entry: by a subtraction.
+    /// The cache of a size class of malloc.
+    #[inline]
+    #[must_use]
+    pub const fn of_class(class: usize) -> CacheId {
+        CacheId(class as u16 + 1)
+    }
+
+    /// The size class of such a cache.
+    #[inline]
+    #[must_use]
+    pub const fn class(self) -> usize {
+        self.0 as usize - 1
+    }
+
+    /// The word for an owner map's entry: that of a size class's frees, or an always vacant one.
     #[inline(always)]
     #[must_use]
     pub const fn frees_of_owner(owner: usize) -> Word {
-        Word::at_offset(owner - 8)
+        Word::at_offset(owner)
     }
 
     /// What a slab's header says of the cache to which it belongs.
@@ -275,9 +289,9 @@ fn no_such_cache(id: CacheId) -> ! {
 }
 
 const _: () = {
-    let last = CacheId::new(CLASSES_MAX as u16 - 1);
-    assert!(last.owner() < NAMED);
-    assert!(CacheId::frees_of_owner(last.owner() as usize).offset() == last.frees().offset());
+    let last = CacheId::of_class(CLASSES_MAX - 1);
+    assert!(last.owner() < NAMED && last.owner() as usize == last.frees().offset());
+    assert!(CacheId::new(NAMED_FIRST as u16 - 1).frees().offset() >= RUN_INSIDE as usize);
 };
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! Granules of 64 KiB: which cache one belongs to.
 //!
-//! The owner map has two bytes per granule. State of an entry:
+//! The owner map has two bytes per granule: the offset, in a slot's block, of the word onto which
+//! an object of the granule is freed; where objects are not freed that way, of a word that is
+//! always vacant. State of an entry:
 //!
 //! | value | meaning | written by |
 //! |---|---|---|
 //! | 0 | free, or never used | whoever releases the granule |
-//! | 16 n + 16 | slab of size class n of malloc | the class |
+//! | 16 n + 24 | slab of size class n of malloc | the class |
 //! | [`NAMED`] | slab of a named cache, whose number is in the slab's header | the cache |
 //! | [`RUN_START`] | first granule of a run of pages | the heap |
 //! | [`RUN_INSIDE`] | a later granule of such a run | the heap |
@@ -16,25 +18,24 @@
 
 use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
+use crate::descriptor::CacheId;
 use crate::registry::CLASSES_MAX;
 use crate::window::{self, GRANULE_BYTES};
 
-/// Entries are multiples of this, so that tables with 16 bytes per owner need no arithmetic.
-pub const OWNER_STEP: usize = 16;
 /// Owner of the slabs of named caches.
-pub const NAMED: u16 = (OWNER_STEP * (CLASSES_MAX + 1)) as u16;
+pub const NAMED: u16 = CacheId::new(CLASSES_MAX as u16 + 1).frees().offset() as u16;
 /// Owner of the first granule of a run.
-pub const RUN_START: u16 = (OWNER_STEP * (CLASSES_MAX + 2)) as u16;
+pub const RUN_START: u16 = CacheId::new(CLASSES_MAX as u16 + 2).frees().offset() as u16;
 /// Owner of the other granules of a run.
-pub const RUN_INSIDE: u16 = (OWNER_STEP * (CLASSES_MAX + 3)) as u16;
-/// Number of different owners, nobody among them: all entries are below this times the step.
-pub const OWNERS: usize = CLASSES_MAX + 4;
+pub const RUN_INSIDE: u16 = CacheId::new(CLASSES_MAX as u16 + 3).frees().offset() as u16;
 
 /// Address of the window; 0 before the start.
-static WINDOW: AtomicUsize = AtomicUsize::new(0);
+#[doc(hidden)]
+pub static WINDOW: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of the window, from its address, whose granules have an entry and may be in use; grows
 /// under the chunks lock.
-static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(0);
+#[doc(hidden)]
+pub static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Number of a granule, from the beginning of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

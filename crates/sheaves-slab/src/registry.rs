@@ -11,8 +11,12 @@ use sheaves_sys::{env, fork, lock::Lock};
 use crate::descriptor::{CACHES_MAX, CacheId, Constructor, Shape};
 use crate::{chunk, pool, window};
 
-/// Numbers below this are for the size classes of malloc.
+/// Size classes of malloc, at most: caches 1 to this.
 pub const CLASSES_MAX: usize = 96;
+/// First number of a named cache. Number 0 and those from `CLASSES_MAX + 1` up to here are never
+/// given to a cache: their words are always vacant, which is what the owner map's entries for
+/// anything but a size class lead to.
+pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 4;
 
 /// What the registry lock guards.
 #[derive(Debug)]
@@ -61,19 +65,19 @@ pub(crate) struct Request<'a> {
     pub(crate) debug: bool,
 }
 
-/// Makes a cache with the lowest free number from [`CLASSES_MAX`] on.
+/// Makes a cache with the lowest free number for named ones.
 pub(crate) fn create(request: &Request<'_>) -> Result<CacheId, CacheError> {
-    create_in(request, CLASSES_MAX..CACHES_MAX)
+    create_in(request, NAMED_FIRST..CACHES_MAX)
 }
 
-/// Makes the cache of a malloc size class under a given number.
+/// Makes the cache of a malloc size class.
 ///
 /// # Errors
-/// As [`CacheError`]; `TooMany` when the number is taken or not below [`CLASSES_MAX`].
-pub fn create_class(number: usize, name: &str, size: usize) -> Result<CacheId, CacheError> {
+/// As [`CacheError`]; `TooMany` when the class has one or is not below [`CLASSES_MAX`].
+pub fn create_class(class: usize, name: &str, size: usize) -> Result<CacheId, CacheError> {
     let layout = Layout::from_size_align(size, 8).map_err(|_| CacheError::Layout)?;
     let request = Request { name, layout, constructor: None, debug: false };
-    create_in(&request, number..CLASSES_MAX.min(number + 1))
+    create_in(&request, class + 1..CLASSES_MAX.min(class + 1) + 1)
 }
 
 fn create_in(
@@ -108,6 +112,9 @@ impl Registry {
         if !self.started && window::start() {
             self.started = true;
             self.debug = env::flag("SHEAVES_DEBUG");
+            if env::flag("SHEAVES_SMALL_PAGES") {
+                chunk::use_small_pages();
+            }
             fork::announce(fork::Layer::Slab, &HANDLERS);
         }
         self.started

@@ -47,6 +47,9 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
     if shape.debug {
         return debug::alloc(id);
     }
+    if let Some(object) = exchange_empty(id) {
+        return object;
+    }
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
             break;
@@ -67,6 +70,30 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
     take_one(id)
 }
 
+/// The common case: a sheaf with objects, from the slot's other word or the depot, takes the place
+/// of the empty one, and its last object is taken on the way.
+#[inline]
+fn exchange_empty(id: CacheId) -> Option<usize> {
+    let empty = load(id.allocs());
+    if !is_sheaf(empty) || !is_empty(empty) {
+        return None;
+    }
+    let cursor = take_sheaf(id.frees(), is_worth_a_swap).or_else(|| full_sheaf(id))?;
+    // What was seen before a sheaf was taken is a hint: it may have been emptied and filled anew
+    // meanwhile, with its sentinel in another place.
+    if is_empty(cursor) {
+        retire(id, cursor);
+        return None;
+    }
+    let entry = core::ptr::with_exposed_provenance::<usize>(cursor);
+    // SAFETY: the sheaf is ours and the cursor is on an object.
+    let object = unsafe { entry.read() };
+    // SAFETY: `empty` is not the bootstrap cursor; the sheaf, less that object, is ours.
+    let exchanged = unsafe { cmp_store(id.allocs(), empty, cursor - 8) };
+    retire(id, if exchanged { empty } else { cursor - 8 });
+    Some(object)
+}
+
 /// Frees an object when the fast path found no room.
 #[cold]
 #[inline(never)]
@@ -74,6 +101,9 @@ pub(crate) fn free_slow(id: CacheId, object: usize) {
     let shape = id.shape();
     if shape.debug {
         debug::free(id, object);
+        return;
+    }
+    if exchange_full(id, object) {
         return;
     }
     for _ in 0..ATTEMPTS {
@@ -92,6 +122,31 @@ pub(crate) fn free_slow(id: CacheId, object: usize) {
         install(id, id.frees(), cursor, |main| !is_sheaf(main) || is_full(main));
     }
     flush::flush(id, &mut [object]);
+}
+
+/// The common case: an empty sheaf takes the place of the full one, with the object in it. False
+/// when nothing happened.
+#[inline]
+fn exchange_full(id: CacheId, object: usize) -> bool {
+    let full = load(id.frees());
+    if !is_sheaf(full) || !is_full(full) {
+        return false;
+    }
+    let Some(cursor) = take_sheaf(id.allocs(), is_empty).or_else(|| depot::take_empty(id)) else {
+        return false;
+    };
+    // A hint no more, as above.
+    if is_full(cursor) {
+        retire(id, cursor);
+        return false;
+    }
+    let entry = core::ptr::with_exposed_provenance_mut::<usize>(cursor + 8);
+    // SAFETY: the sheaf is ours and not full, so the entry above the cursor is in it.
+    unsafe { entry.write(object) };
+    // SAFETY: `full` is not the bootstrap cursor; the sheaf is ours, and so is the object in it.
+    let exchanged = unsafe { cmp_store(id.frees(), full, cursor + 8) };
+    retire(id, if exchanged { full } else { cursor + 8 });
+    true
 }
 
 /// Takes the sheaf out of a word of the current slot if it is one that the caller wants.

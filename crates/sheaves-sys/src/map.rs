@@ -97,6 +97,11 @@ pub fn avoid_huge_pages(address: usize, bytes: usize) {
     advise(address, bytes, libc::MADV_NOHUGEPAGE);
 }
 
+/// Asks the kernel to back this range with huge pages, where it does so on demand.
+pub fn prefer_huge_pages(address: usize, bytes: usize) {
+    advise(address, bytes, libc::MADV_HUGEPAGE);
+}
+
 fn advise(address: usize, bytes: usize, advice: i32) {
     crate::errno::preserve(|| {
         let start = with_exposed_provenance_mut(address);

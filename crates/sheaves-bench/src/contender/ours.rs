@@ -82,31 +82,16 @@ impl Contender for Sized {
 #[derive(Debug)]
 pub(crate) struct Malloc;
 
-#[inline(never)]
-extern "C" fn sheaves_bench_malloc(size: usize) -> *mut u8 {
-    sheaves_heap::malloc(size)
-}
-
-/// Frees.
-///
-/// # Safety
-/// `object` came from [`sheaves_bench_malloc`] and was not freed since.
-#[inline(never)]
-unsafe extern "C" fn sheaves_bench_free(object: *mut u8) {
-    // SAFETY: the caller's promise is the one that is asked for here.
-    unsafe { sheaves_heap::free(object) }
-}
-
 impl Contender for Malloc {
     #[inline]
     fn alloc(&self, size: usize) -> *mut u8 {
-        sheaves_bench_malloc(size)
+        sheaves_heap::malloc(size)
     }
 
     #[inline]
     unsafe fn free(&self, object: *mut u8, _size: usize) {
-        // SAFETY: the object came from `sheaves_bench_malloc`.
-        unsafe { sheaves_bench_free(object) }
+        // SAFETY: the object came from `alloc`.
+        unsafe { sheaves_heap::free(object) }
     }
 }
 

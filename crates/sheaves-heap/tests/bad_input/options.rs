@@ -9,7 +9,7 @@ const PORTABLE: (&str, &str) = ("SHEAVES_ENGINE", "portable");
 
 /// The heap works, and debug mode is off.
 fn works() {
-    let blocks: Vec<_> = (0..1000).map(malloc).collect();
+    let blocks: Vec<_> = (0..1000).map(|size| malloc(size)).collect();
     for block in blocks {
         assert!(!block.is_null());
         // SAFETY: from this heap.

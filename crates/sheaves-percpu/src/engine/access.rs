@@ -16,13 +16,17 @@ pub struct Access {
 }
 
 /// The words of the one [`Access`], both 0 before the start; on one cache line.
+#[doc(hidden)]
+#[derive(Debug)]
 #[repr(C, align(16))]
-struct Published {
+pub struct Published {
     sequence: AtomicIsize,
     slot: AtomicIsize,
 }
 
-static PUBLISHED: Published =
+/// Public for the assembly of [`crate::pop_by_size`] and [`crate::push_by_owner`] only.
+#[doc(hidden)]
+pub static PUBLISHED: Published =
     Published { sequence: AtomicIsize::new(0), slot: AtomicIsize::new(0) };
 
 impl Access {

@@ -19,13 +19,15 @@
 
 mod access;
 mod choice;
+#[cfg(target_arch = "x86_64")]
+mod entry_x86_64;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod rseq_x86_64;
 
 pub(crate) use portable::{BUSY, check_in_all, check_out_all, take as take_portable};
 
-pub use access::Access;
+pub use access::{Access, PUBLISHED, Published};
 pub use choice::{Facts, Mode, SlotKind, facts, mode, start};
 
 #[cfg(target_arch = "x86_64")]

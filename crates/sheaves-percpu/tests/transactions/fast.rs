@@ -1,8 +1,11 @@
-//! The inlined forms of pop and push as functions, each with one section of its own.
+//! The inlined forms of pop and push, and their forms as whole functions, each with one section of
+//! its own.
 //!
 //! Portable engines refuse them always.
 
 use sheaves_percpu::{Access, Word};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use whole::{pop_by_size, push_by_owner};
 
 #[inline(never)]
 pub(crate) fn pop(word: Word) -> usize {
@@ -15,4 +18,66 @@ pub(crate) fn pop(word: Word) -> usize {
 pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
     // SAFETY: the same contract.
     unsafe { sheaves_percpu::push(Access::get(), word, object) }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod whole {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    use sheaves_percpu::Word;
+
+    /// Sizes from 0 to 16 lead to the word below.
+    static LIMIT: AtomicUsize = AtomicUsize::new(0);
+    static WORDS: [u16; 2] = [WORD.offset() as u16; 2];
+    const WORD: Word = Word::new(50);
+
+    /// The lowest address that may be mapped: below every number that stands for an object.
+    const WINDOW_START: usize = 1 << 16;
+    static WINDOW: AtomicUsize = AtomicUsize::new(0);
+    static WINDOW_BYTES: AtomicUsize = AtomicUsize::new(0);
+    /// What the slow path of a push saw last, 0 for nothing.
+    static REFUSED: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn no_object(_: usize) -> *mut u8 {
+        core::ptr::without_provenance_mut(1)
+    }
+
+    unsafe extern "C" fn refuse(object: *mut u8) {
+        // Relaxed, all of this file: one thread.
+        REFUSED.store(object.addr(), Ordering::Relaxed);
+    }
+
+    #[unsafe(naked)]
+    extern "C" fn whole_pop(_: usize) -> *mut u8 {
+        sheaves_percpu::pop_by_size!(limit = LIMIT, table = WORDS, slow = no_object)
+    }
+
+    #[unsafe(naked)]
+    unsafe extern "C" fn whole_push(_: *mut u8) {
+        sheaves_percpu::push_by_owner!(window = WINDOW, limit = WINDOW_BYTES, slow = refuse)
+    }
+
+    pub(crate) fn pop_by_size() -> usize {
+        LIMIT.store(17, Ordering::Relaxed);
+        whole_pop(10).addr()
+    }
+
+    /// # Safety
+    /// As [`sheaves_percpu::push`]; the object is a number from 65,536 on.
+    pub(crate) unsafe fn push_by_owner(object: usize) -> bool {
+        if WINDOW.load(Ordering::Relaxed) == 0 {
+            assert!(sheaves_sys::map::exactly(WINDOW_START, 1 << 12));
+            let map = core::ptr::with_exposed_provenance_mut::<u16>(WINDOW_START);
+            for granule in 0..16 {
+                // SAFETY: inside the page that was just mapped.
+                unsafe { map.add(granule).write(WORD.offset() as u16) };
+            }
+            WINDOW.store(WINDOW_START, Ordering::Relaxed);
+            WINDOW_BYTES.store(16 << 16, Ordering::Relaxed);
+        }
+        REFUSED.store(0, Ordering::Relaxed);
+        // SAFETY: the caller gives the object up.
+        unsafe { whole_push(core::ptr::without_provenance_mut(object)) };
+        REFUSED.load(Ordering::Relaxed) != object
+    }
 }

@@ -32,12 +32,12 @@ impl Before {
         let (mut expected, mut found) = (self.objects.clone(), Vec::new());
         let after = board.after.get();
         let happened = match operation {
-            Operation::Pop | Operation::PopSlow | Operation::Control(_) => {
+            Operation::Pop | Operation::PopSlow | Operation::PopBySize | Operation::Control(_) => {
                 found = objects(&after);
                 found.extend(popped(result).into_iter().chain(popped(other)));
                 !is_sentinel(result)
             }
-            Operation::Push | Operation::PushSlow => {
+            Operation::Push | Operation::PushSlow | Operation::PushByOwner => {
                 found = objects(&after);
                 expected.extend([PUSHED].iter().filter(|_| result == 1));
                 expected.extend([PUSHED_TOO].iter().filter(|_| other == 1));
@@ -83,8 +83,10 @@ impl Before {
 pub(crate) fn is_in_place(board: &Board, operation: Operation) -> bool {
     let here = board.here();
     match operation {
-        Operation::Pop | Operation::PopSlow => board.sheaf_of(board.result()) == base(here),
-        Operation::Push | Operation::PushSlow => {
+        Operation::Pop | Operation::PopSlow | Operation::PopBySize => {
+            board.sheaf_of(board.result()) == base(here)
+        }
+        Operation::Push | Operation::PushSlow | Operation::PushByOwner => {
             is_cursor(here) && Sheaf::objects(here).contains(&PUSHED)
         }
         Operation::CmpStore => here == NEW,

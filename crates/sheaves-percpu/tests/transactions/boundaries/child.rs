@@ -39,8 +39,10 @@ const NOT_RUN: usize = usize::MAX;
 pub(crate) enum Operation {
     Pop,
     PopSlow,
+    PopBySize,
     Push,
     PushSlow,
+    PushByOwner,
     CmpStore,
     Add,
     /// From the outside, but by transactions: where there is no fence.
@@ -50,11 +52,13 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// Those of the library.
-    pub(crate) const ALL: [Operation; 7] = [
+    pub(crate) const ALL: [Operation; 9] = [
         Operation::Pop,
         Operation::PopSlow,
+        Operation::PopBySize,
         Operation::Push,
         Operation::PushSlow,
+        Operation::PushByOwner,
         Operation::CmpStore,
         Operation::Add,
         Operation::Drain,
@@ -75,8 +79,12 @@ impl Operation {
         !matches!(self, Operation::CmpStore | Operation::Add)
     }
 
-    fn is_push(self) -> bool {
-        matches!(self, Operation::Push | Operation::PushSlow)
+    pub(crate) fn is_push(self) -> bool {
+        matches!(self, Operation::Push | Operation::PushSlow | Operation::PushByOwner)
+    }
+
+    pub(crate) fn is_pop(self) -> bool {
+        matches!(self, Operation::Pop | Operation::PopSlow | Operation::PopBySize)
     }
 }
 
@@ -242,10 +250,13 @@ fn perform(board: &Board, operation: Operation) -> usize {
     match operation {
         Operation::Pop => fast::pop(WORD),
         Operation::PopSlow => pop_slow(WORD),
+        Operation::PopBySize => fast::pop_by_size(),
         // SAFETY: numbers stand for objects.
         Operation::Push => usize::from(unsafe { fast::push(WORD, PUSHED) }),
         // SAFETY: as above.
         Operation::PushSlow => usize::from(unsafe { push_slow(WORD, PUSHED) }),
+        // SAFETY: as above.
+        Operation::PushByOwner => usize::from(unsafe { fast::push_by_owner(PUSHED) }),
         // SAFETY: the word holds numbers, and none is the bootstrap cursor.
         Operation::CmpStore => usize::from(unsafe { cmp_store(WORD, EXPECTED, NEW) }),
         Operation::Add => usize::from(add(WORD, ADDED)),
@@ -260,8 +271,8 @@ fn perform(board: &Board, operation: Operation) -> usize {
 /// What the handler does: the kind of transaction that would do the most harm here.
 fn interfere(board: &Board, operation: Operation) -> usize {
     match operation {
-        Operation::Pop | Operation::PopSlow | Operation::Drain => pop_slow(WORD),
-        Operation::Push | Operation::PushSlow => {
+        _ if operation.is_pop() || operation == Operation::Drain => pop_slow(WORD),
+        _ if operation.is_push() => {
             // SAFETY: numbers stand for objects.
             let pushed = unsafe { push_slow(WORD, PUSHED_TOO) };
             usize::from(pushed)
@@ -269,7 +280,7 @@ fn interfere(board: &Board, operation: Operation) -> usize {
         // SAFETY: the word holds numbers, and none is the bootstrap cursor.
         Operation::CmpStore => usize::from(unsafe { cmp_store(WORD, EXPECTED, NEW_TOO) }),
         Operation::Add => usize::from(add(WORD, ADDED_TOO)),
-        Operation::Control(_) => control::pop(Fault::None, &board.control),
+        _ => control::pop(Fault::None, &board.control),
     }
 }
 

@@ -1,0 +1,96 @@
+//! `malloc` and `free` as functions that are called, by a C symbol or not: the bodies.
+//!
+//! On x86-64 they are naked functions of about twenty instructions; elsewhere they are the inlined
+//! forms of [`mod@crate::malloc`]. Being macros, they become the very functions that carry the C
+//! names, with no jump in between.
+
+/// Defines a function `malloc`: see [`crate::malloc()`].
+#[cfg(target_arch = "x86_64")]
+#[macro_export]
+macro_rules! define_malloc {
+    ($(#[$attribute:meta])* $name:ident -> $block:ty) => {
+        $(#[$attribute])*
+        #[unsafe(naked)]
+        pub extern "C" fn $name(size: usize) -> *mut $block {
+            $crate::entry::pop_by_size!(
+                limit = $crate::malloc::FAST_BYTES_END,
+                table = $crate::classes::WORDS,
+                slow = $crate::slow::malloc
+            )
+        }
+    };
+}
+
+/// Defines a function `free`: see [`crate::free`].
+#[cfg(target_arch = "x86_64")]
+#[macro_export]
+macro_rules! define_free {
+    ($(#[$attribute:meta])* $name:ident($block:ty)) => {
+        $(#[$attribute])*
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name(block: *mut $block) {
+            $crate::entry::push_by_owner!(
+                window = $crate::entry::WINDOW,
+                limit = $crate::entry::LIMIT_BYTES,
+                slow = $crate::slow::free
+            )
+        }
+    };
+}
+
+/// Defines a function `malloc`: see [`crate::malloc()`].
+#[cfg(not(target_arch = "x86_64"))]
+#[macro_export]
+macro_rules! define_malloc {
+    ($(#[$attribute:meta])* $name:ident -> $block:ty) => {
+        $(#[$attribute])*
+        #[inline(never)]
+        pub extern "C" fn $name(size: usize) -> *mut $block {
+            $crate::malloc::malloc_inline(size).cast()
+        }
+    };
+}
+
+/// Defines a function `free`: see [`crate::free`].
+#[cfg(not(target_arch = "x86_64"))]
+#[macro_export]
+macro_rules! define_free {
+    ($(#[$attribute:meta])* $name:ident($block:ty)) => {
+        $(#[$attribute])*
+        #[inline(never)]
+        pub unsafe extern "C" fn $name(block: *mut $block) {
+            // SAFETY: the same contract.
+            unsafe { $crate::malloc::free_inline(block.cast()) };
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+#[doc(hidden)]
+pub use sheaves_percpu::{pop_by_size, push_by_owner};
+#[cfg(target_arch = "x86_64")]
+#[doc(hidden)]
+pub use sheaves_slab::granule::{LIMIT_BYTES, WINDOW};
+
+define_malloc! {
+    /// At least `size` bytes at a multiple of 16, uninitialised; null (and `ENOMEM`) when there is
+    /// no memory. Size 0 gives a unique pointer.
+    ///
+    /// Common path: 20 instructions, no atomic. May sleep on a lock for microseconds otherwise.
+    /// Safe in every thread at any time; not in signal handlers.
+    #[must_use]
+    malloc -> u8
+}
+
+define_free! {
+    /// Gives memory back. Null is ignored. `errno` is kept.
+    ///
+    /// An address that is not ours, or not the start of a block, ends the process with one line:
+    /// at once where the address is outside the heap, in memory that is in use by no block or by a
+    /// large one, or no multiple of 16; inside a small block, and for a double free, when the block
+    /// returns to its slab, or at once in debug mode.
+    ///
+    /// # Safety
+    /// `block` came from this heap, and nobody uses it any more.
+    free(u8)
+}

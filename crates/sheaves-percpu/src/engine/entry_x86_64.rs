@@ -1,0 +1,116 @@
+//! The two transactions as bodies of whole functions, for callers that come by a C symbol.
+//!
+//! `malloc` and `free` are called out of line millions of times a second. Written as functions of
+//! Rust around [`super::pop`] and [`super::push`] they test every outcome twice, because inline
+//! assembly cannot both give a result and jump; as *naked* functions they leave the sequence
+//! straight for the slow path. The sequences are those of `rseq_x86_64.rs` with the same rules.
+//!
+//! Before the start of the engine both limits are 0, so nothing else is read. Registers: only those
+//! that the System V ABI lets a function change, and the argument is kept for the slow path.
+
+/// The body of a naked `extern "C" fn(usize) -> *mut u8`: pops an object from the word that a
+/// table names for a size.
+///
+/// - `limit`: static `AtomicUsize`; sizes below it are looked up; 0 until the engine has started.
+/// - `table`: static array of `u16`, one for each multiple of 16 bytes below the limit, rounded up:
+///   the word's offset.
+/// - `slow`: `extern "C"` function of the same type, for everything else.
+#[macro_export]
+macro_rules! pop_by_size {
+    (limit = $limit:path, table = $table:path, slow = $slow:path) => {
+        ::core::arch::naked_asm!(
+            ".pushsection __rseq_cs, \"aw\"",
+            ".balign 32",
+            "3: .long 0, 0",
+            ".quad 4f, 5f - 4f, 6f",
+            ".popsection",
+            ".pushsection .text.sheaves_abort, \"ax\"",
+            ".byte 0x0f, 0xb9, 0x3d",
+            ".long 0x53053053",
+            "6: jmp 2f",
+            ".popsection",
+            "cmp rdi, qword ptr [rip + {limit}]",
+            "jae {slow}",
+            "lea rax, [rdi + 15]",
+            "shr rax, 4",
+            "lea rcx, [rip + {table}]",
+            "movzx ecx, word ptr [rcx + 2*rax]",
+            "mov rdx, qword ptr [rip + {access}]",
+            "mov rsi, qword ptr [rip + {access} + 8]",
+            "lea r8, [rip + {bases} + 16]",
+            "2: lea rax, [rip + 3b]",
+            "mov qword ptr fs:[rdx], rax",
+            "4: movsxd r10, dword ptr fs:[rsi]",
+            "mov r9, qword ptr [r8 + 8*r10]",
+            "mov r10, qword ptr [r9 + rcx]",
+            "mov rax, qword ptr [r10]",
+            "test al, 1",
+            "jnz {slow}",
+            "sub r10, 8",
+            "mov qword ptr [r9 + rcx], r10",
+            "5: ret",
+            ".p2align 6",
+            limit = sym $limit,
+            table = sym $table,
+            slow = sym $slow,
+            access = sym $crate::engine::PUBLISHED,
+            bases = sym $crate::area::TABLE,
+        )
+    };
+}
+
+/// The body of a naked `extern "C" fn(*mut u8)`: pushes an object onto the word that an owner map
+/// names for its address.
+///
+/// - `window`, `limit`: static `AtomicUsize`s; addresses from `window` on and fewer than `limit`
+///   bytes further are looked up; both 0 until the engine has started. The map, of `u16`, one for
+///   each 64 KiB, starts at the window and holds the words' offsets; where nothing may be pushed,
+///   that of a word which is always vacant.
+/// - `slow`: `extern "C"` function of the same type, for everything else, among it every address
+///   that is no multiple of 16.
+#[macro_export]
+macro_rules! push_by_owner {
+    (window = $window:path, limit = $limit:path, slow = $slow:path) => {
+        ::core::arch::naked_asm!(
+            ".pushsection __rseq_cs, \"aw\"",
+            ".balign 32",
+            "3: .long 0, 0",
+            ".quad 4f, 5f - 4f, 6f",
+            ".popsection",
+            ".pushsection .text.sheaves_abort, \"ax\"",
+            ".byte 0x0f, 0xb9, 0x3d",
+            ".long 0x53053053",
+            "6: jmp 2f",
+            ".popsection",
+            "mov rax, qword ptr [rip + {window}]",
+            "mov rcx, rdi",
+            "sub rcx, rax",
+            "cmp rcx, qword ptr [rip + {limit}]",
+            "jae {slow}",
+            "test dil, 15",
+            "jnz {slow}",
+            "shr rcx, 16",
+            "movzx ecx, word ptr [rax + 2*rcx]",
+            "mov rdx, qword ptr [rip + {access}]",
+            "mov rsi, qword ptr [rip + {access} + 8]",
+            "lea r8, [rip + {bases} + 16]",
+            "2: lea rax, [rip + 3b]",
+            "mov qword ptr fs:[rdx], rax",
+            "4: movsxd r10, dword ptr fs:[rsi]",
+            "mov r9, qword ptr [r8 + 8*r10]",
+            "mov r10, qword ptr [r9 + rcx]",
+            "add r10, 8",
+            "test r10d, 1023",
+            "jz {slow}",
+            "mov qword ptr [r10], rdi",
+            "mov qword ptr [r9 + rcx], r10",
+            "5: ret",
+            ".p2align 6",
+            window = sym $window,
+            limit = sym $limit,
+            slow = sym $slow,
+            access = sym $crate::engine::PUBLISHED,
+            bases = sym $crate::area::TABLE,
+        )
+    };
+}
