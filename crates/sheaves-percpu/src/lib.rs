@@ -18,6 +18,7 @@
 #![no_std]
 
 pub mod area;
+pub mod dynamic;
 pub mod engine;
 mod fork;
 pub mod sheaf;

@@ -1,0 +1,199 @@
+//! Work that is put off until it suits: chunks and pages are given back, and a few empty pages are
+//! kept at hand for requests that must not grow.
+
+use crate::dynamic::allocator::{Allocator, EMPTY_PAGES_HIGH};
+use crate::dynamic::backing::Backing;
+use crate::dynamic::chunk::{mask, ranges};
+use crate::dynamic::config::PAGE_BYTES;
+use crate::dynamic::lists::{NONE, list_of};
+use crate::dynamic::policy::Policy;
+
+impl<P: Policy, B: Backing> Allocator<P, B> {
+    /// Does what [`Allocator::balance_wanted`] is about. Calls the backing, once for each chunk
+    /// and each range of pages that changes hands.
+    pub fn balance(&mut self) {
+        self.balance_wanted = false;
+        self.destroy_free_chunks(false);
+        self.reclaim();
+        self.populate_ahead();
+        self.destroy_free_chunks(true);
+    }
+
+    /// Gives back everything that no object lies on, also what [`Allocator::balance`] keeps for
+    /// the requests to come. Returns the number of pages.
+    pub fn trim(&mut self) -> usize {
+        self.balance_wanted = false;
+        let before = self.totals.populated_pages;
+        let mut from = 0;
+        while let Some(chunk) = self.records.next_live(from) {
+            let header = self.records.header(chunk);
+            let isolated = header.isolated;
+            if header.free_bits == self.geometry.bits {
+                self.destroy(chunk);
+            } else {
+                self.depopulate_empty(chunk);
+                if isolated {
+                    self.reintegrate(chunk);
+                }
+            }
+            from = chunk + 1;
+        }
+        (before - self.totals.populated_pages) as usize
+    }
+
+    /// Whether a free chunk exists beside another one.
+    pub(super) fn has_two_free(&self) -> bool {
+        let head = self.lists.head(self.lists.free());
+        head != NONE && self.records.header(head).next != NONE
+    }
+
+    /// Destroys all chunks without an object but one. `bare`: only those without populated pages.
+    fn destroy_free_chunks(&mut self, bare: bool) {
+        let head = self.lists.head(self.lists.free());
+        if head == NONE {
+            return;
+        }
+        let mut chunk = self.records.header(head).next;
+        while chunk != NONE {
+            let header = self.records.header(chunk);
+            let next = header.next;
+            if !bare || header.populated == 0 {
+                self.destroy(chunk);
+            }
+            chunk = next;
+        }
+    }
+
+    /// Ends a chunk without an object.
+    fn destroy(&mut self, chunk: u32) {
+        self.depopulate(chunk, self.records.header(chunk).populated);
+        self.lists.remove(&mut self.records, chunk);
+        self.records.close(chunk, &mut self.backing);
+        self.backing.destroy_chunk(chunk as usize);
+        self.counters.chunks_destroyed += 1;
+        self.totals.chunks -= 1;
+    }
+
+    /// Whether a chunk has so many empty pages that they are worth giving back.
+    #[inline]
+    pub(super) fn should_reclaim(&self, chunk: u32) -> bool {
+        let header = self.records.header(chunk);
+        if header.isolated {
+            return header.empty > 0;
+        }
+        self.empty > EMPTY_PAGES_HIGH + header.empty && header.empty >= self.geometry.pages / 4
+    }
+
+    /// Takes a chunk out of the search until its empty pages are given back.
+    #[cold]
+    pub(super) fn isolate(&mut self, chunk: u32) {
+        let list = self.lists.to_depopulate();
+        let header = self.records.header_mut(chunk);
+        if !header.isolated {
+            header.isolated = true;
+            self.empty -= header.empty;
+        }
+        self.lists.remove(&mut self.records, chunk);
+        self.lists.add_head(&mut self.records, chunk, list);
+    }
+
+    /// Makes an isolated chunk an ordinary one.
+    pub(super) fn reintegrate(&mut self, chunk: u32) {
+        let header = self.records.header_mut(chunk);
+        header.isolated = false;
+        self.empty += header.empty;
+        self.relocate(chunk);
+    }
+
+    /// Gives back the empty pages of the chunks that were isolated for that.
+    fn reclaim(&mut self) {
+        loop {
+            let chunk = self.lists.head(self.lists.to_depopulate());
+            if chunk == NONE {
+                return;
+            }
+            // Too few are left elsewhere: these come just in time.
+            let keep = self.empty < EMPTY_PAGES_HIGH;
+            if !keep {
+                self.depopulate_empty(chunk);
+            }
+            if keep || self.records.header(chunk).free_bits == self.geometry.bits {
+                self.reintegrate(chunk);
+            } else {
+                self.lists.remove(&mut self.records, chunk);
+                let sidelined = self.lists.sidelined();
+                self.lists.add_tail(&mut self.records, chunk, sidelined);
+            }
+        }
+    }
+
+    fn depopulate_empty(&mut self, chunk: u32) {
+        let view = self.records.chunk(chunk);
+        let pages = view.free_pages() & view.header.populated;
+        self.counters.pages_depopulated += u64::from(pages.count_ones());
+        self.depopulate(chunk, pages);
+    }
+
+    /// Gives back pages of a chunk that are populated and hold no object.
+    fn depopulate(&mut self, chunk: u32, pages: u64) {
+        for range in ranges(pages) {
+            let range = range.start as usize..range.end as usize;
+            self.backing.depopulate(chunk as usize, range);
+        }
+        let count = pages.count_ones();
+        let header = self.records.header_mut(chunk);
+        header.populated &= !pages;
+        header.empty -= count;
+        if !header.isolated {
+            self.empty -= count;
+        }
+        self.totals.populated_pages -= u64::from(count);
+    }
+
+    /// Populates pages until enough are empty, in the fullest chunks that have any to populate.
+    fn populate_ahead(&mut self) {
+        let mut wanted = match core::mem::take(&mut self.populated_missing) {
+            true => EMPTY_PAGES_HIGH,
+            false => EMPTY_PAGES_HIGH.saturating_sub(self.empty),
+        };
+        while wanted > 0 {
+            let Some(chunk) = self.chunk_to_populate() else { return };
+            let missing = self.geometry.page_mask() & !self.records.header(chunk).populated;
+            let Some(range) = ranges(missing).next() else { return };
+            let range = range.start..range.end.min(range.start + wanted);
+            let count = range.end - range.start;
+            let pages = range.start as usize..range.end as usize;
+            if !self.backing.populate(chunk as usize, pages) {
+                return;
+            }
+            let header = self.records.header_mut(chunk);
+            header.populated |= mask(range);
+            header.empty += count;
+            if header.isolated {
+                self.reintegrate(chunk);
+            } else {
+                self.empty += count;
+            }
+            self.totals.populated_pages += u64::from(count);
+            wanted -= count;
+        }
+    }
+
+    /// A chunk with pages that are not populated; a new one when there is none.
+    fn chunk_to_populate(&mut self) -> Option<u32> {
+        let all = self.geometry.page_mask();
+        for list in list_of(PAGE_BYTES)..=self.lists.free() {
+            let mut chunk = self.lists.head(list);
+            while chunk != NONE {
+                let header = self.records.header(chunk);
+                if header.populated != all {
+                    return Some(chunk);
+                }
+                chunk = header.next;
+            }
+        }
+        self.create_chunk().ok()?;
+        let head = self.lists.head(self.lists.free());
+        (head != NONE).then_some(head)
+    }
+}

@@ -1,0 +1,173 @@
+//! What the allocator is made for, what it is asked for, and the arithmetic between both.
+
+use crate::dynamic::error::{AllocError, NewError};
+use crate::dynamic::hints::{BLOCK_BITS, Run};
+
+/// Smallest difference between two offsets: one bit of the maps.
+pub const GRAIN_BYTES: usize = 4;
+/// Bytes of a page: the unit in which memory is populated, and the bytes of a block.
+pub const PAGE_BYTES: usize = 4096;
+/// The largest object.
+pub const OBJECT_BYTES_MAX: usize = 32 << 10;
+/// The largest alignment of an object.
+pub const ALIGN_MAX: usize = PAGE_BYTES;
+/// The smallest unit; no smaller one could hold the largest object.
+pub const UNIT_BYTES_MIN: usize = OBJECT_BYTES_MAX;
+/// The largest unit; its pages have one bit each in a word.
+pub const UNIT_BYTES_MAX: usize = 64 * PAGE_BYTES;
+
+/// The shape of the memory that an allocator divides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// Bytes of one chunk in one slot: 32, 64, 128 or 256 KiB.
+    pub unit_bytes: usize,
+    /// The most chunks that may exist at a time, at least 1.
+    pub chunks_max: usize,
+    /// Bytes at the head of chunk 0 that somebody else uses, a multiple of 4 below
+    /// `unit_bytes`. No object lies there, and their pages count as populated.
+    pub head_bytes: usize,
+}
+
+/// Whether a request may make chunks and populate pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Growth {
+    /// It may: the backing is called, which may make system calls.
+    Allowed,
+    /// It takes what is populated already and calls nobody.
+    PopulatedOnly,
+}
+
+/// Where an object lies in every slot: its chunk's number times the bytes of a unit, plus its
+/// offset in the unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Offset(usize);
+
+impl Offset {
+    /// The offset of so many bytes. Any number will do; `free` finds out if it is one of its own.
+    #[inline]
+    #[must_use]
+    pub const fn new(bytes: usize) -> Offset {
+        Offset(bytes)
+    }
+
+    /// The offset in bytes.
+    #[inline]
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        self.0
+    }
+}
+
+/// A valid request in bits: one bit for each [`GRAIN_BYTES`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request {
+    /// Bits of the area, from 1 on.
+    pub(super) bits: u32,
+    /// The area's alignment less one; alignments are powers of two up to a block.
+    align_mask: u32,
+}
+
+impl Request {
+    #[inline]
+    pub(super) fn new(size: usize, align: usize) -> Result<Request, AllocError> {
+        if size == 0 {
+            return Err(AllocError::ZeroSize);
+        }
+        if size > OBJECT_BYTES_MAX {
+            return Err(AllocError::TooLarge);
+        }
+        if !align.is_power_of_two() || align > ALIGN_MAX {
+            return Err(AllocError::BadAlignment);
+        }
+        let bits = size.div_ceil(GRAIN_BYTES) as u32;
+        Ok(Request { bits, align_mask: (align.div_ceil(GRAIN_BYTES) - 1) as u32 })
+    }
+
+    /// The first aligned bit at or after `bit`.
+    #[inline(always)]
+    pub(super) fn align_up(self, bit: u32) -> u32 {
+        (bit + self.align_mask) & !self.align_mask
+    }
+
+    /// The first place for the area in a free run; `None` when it does not fit.
+    #[inline(always)]
+    pub(super) fn place_in(self, run: Run) -> Option<Run> {
+        let start = self.align_up(run.start);
+        let end = start + self.bits;
+        (end <= run.end).then_some(Run { start, end })
+    }
+}
+
+/// The numbers that follow from a [`Config`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Geometry {
+    pub(super) config: Config,
+    /// Unit bytes = 1 << `unit_shift`.
+    pub(super) unit_shift: u32,
+    /// Bits of a chunk's allocation map.
+    pub(super) bits: u32,
+    /// Pages and blocks of a chunk.
+    pub(super) pages: u32,
+    /// Bits of the hidden head of chunk 0.
+    pub(super) head_bits: u32,
+}
+
+impl Geometry {
+    pub(super) fn new(config: Config) -> Result<Geometry, NewError> {
+        let Config { unit_bytes, chunks_max, head_bytes } = config;
+        if !unit_bytes.is_power_of_two() || !(UNIT_BYTES_MIN..=UNIT_BYTES_MAX).contains(&unit_bytes)
+        {
+            return Err(NewError::BadUnit);
+        }
+        if chunks_max == 0 || chunks_max > (u32::MAX - 1) as usize {
+            return Err(NewError::BadChunks);
+        }
+        if chunks_max.checked_mul(unit_bytes).is_none() {
+            return Err(NewError::BadChunks);
+        }
+        if !head_bytes.is_multiple_of(GRAIN_BYTES) || head_bytes >= unit_bytes {
+            return Err(NewError::BadHead);
+        }
+        Ok(Geometry {
+            config,
+            unit_shift: unit_bytes.trailing_zeros(),
+            bits: (unit_bytes / GRAIN_BYTES) as u32,
+            pages: (unit_bytes / PAGE_BYTES) as u32,
+            head_bits: (head_bytes / GRAIN_BYTES) as u32,
+        })
+    }
+
+    /// The chunk in which an offset lies, if its number can be one, and the byte in its unit.
+    #[inline(always)]
+    pub(super) fn split(&self, offset: Offset) -> Option<(u32, usize)> {
+        let chunk = offset.bytes() >> self.unit_shift;
+        let byte = offset.bytes() & (self.config.unit_bytes - 1);
+        (chunk < self.config.chunks_max).then_some((chunk as u32, byte))
+    }
+
+    /// The offset of a bit of a chunk.
+    #[inline(always)]
+    pub(super) fn offset(&self, chunk: u32, bit: u32) -> Offset {
+        Offset(((chunk as usize) << self.unit_shift) + bit as usize * GRAIN_BYTES)
+    }
+
+    /// All pages of a chunk, as bits.
+    #[inline]
+    pub(super) fn page_mask(&self) -> u64 {
+        u64::MAX >> (u64::BITS - self.pages)
+    }
+}
+
+/// Bytes of so many bits.
+#[inline(always)]
+pub(super) const fn bytes_of(bits: u32) -> usize {
+    bits as usize * GRAIN_BYTES
+}
+
+const _: () = {
+    assert!(BLOCK_BITS as usize * GRAIN_BYTES == PAGE_BYTES);
+    assert!(UNIT_BYTES_MAX / PAGE_BYTES == u64::BITS as usize);
+    // Positions plus alignment plus size stay far below 32 bits.
+    assert!(UNIT_BYTES_MAX / GRAIN_BYTES < 1 << 20);
+};

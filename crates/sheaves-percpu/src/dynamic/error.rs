@@ -1,0 +1,84 @@
+//! Why the allocator refused, as values.
+
+use core::fmt;
+
+/// Why there is no object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllocError {
+    /// The size was 0.
+    ZeroSize,
+    /// The size was above [`crate::dynamic::OBJECT_BYTES_MAX`].
+    TooLarge,
+    /// The alignment was not a power of two, or above [`crate::dynamic::ALIGN_MAX`].
+    BadAlignment,
+    /// All chunks exist and none has a run that fits.
+    Exhausted,
+    /// Populated memory only was asked for, and none of it fits.
+    NotPopulated,
+    /// The backing had no memory for a chunk, for its metadata or for pages.
+    NoMemory,
+}
+
+/// Why an offset was not freed. Nothing was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FreeError {
+    /// The offset lies in no chunk.
+    Foreign,
+    /// No object begins at the offset.
+    NotAnObject,
+    /// No object begins there now, though one began or ended there before: most likely it is
+    /// freed for the second time.
+    AlreadyFree,
+}
+
+/// Why there is no allocator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewError {
+    /// The unit is not a power of two from [`crate::dynamic::UNIT_BYTES_MIN`] to
+    /// [`crate::dynamic::UNIT_BYTES_MAX`].
+    BadUnit,
+    /// The number of chunks is 0 or too large to number every byte.
+    BadChunks,
+    /// The hidden head is not a multiple of 4 bytes below the size of a unit.
+    BadHead,
+    /// The backing had no memory for metadata.
+    NoMemory,
+}
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AllocError::ZeroSize => "the size is 0",
+            AllocError::TooLarge => "the size is above 32 KiB",
+            AllocError::BadAlignment => "the alignment is no power of two up to 4096",
+            AllocError::Exhausted => "the reserved range is exhausted",
+            AllocError::NotPopulated => "no populated memory fits",
+            AllocError::NoMemory => "out of memory",
+        })
+    }
+}
+
+impl fmt::Display for FreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FreeError::Foreign => "the offset lies in no chunk",
+            FreeError::NotAnObject => "no object begins at the offset",
+            FreeError::AlreadyFree => "the object is free already",
+        })
+    }
+}
+
+impl fmt::Display for NewError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NewError::BadUnit => "the unit is no power of two from 32 to 256 KiB",
+            NewError::BadChunks => "the number of chunks is 0 or too large",
+            NewError::BadHead => "the hidden head is no multiple of 4 below the unit",
+            NewError::NoMemory => "out of memory",
+        })
+    }
+}
+
+impl core::error::Error for AllocError {}
+impl core::error::Error for FreeError {}
+impl core::error::Error for NewError {}

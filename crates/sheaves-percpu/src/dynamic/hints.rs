@@ -1,0 +1,311 @@
+//! What is known of the free runs of a span, which is a block or a chunk, without reading its map.
+//!
+//! | field | meaning |
+//! |---|---|
+//! | contig | the longest known free run; 0: none |
+//! | scan | the longest free run before contig, 0: not known; or one as long as contig, after it |
+//! | first free | the first zero bit |
+//! | left, right | the free runs that touch the edges; of a block only |
+//!
+//! How far they are exact is in [`crate::dynamic::policy`]. With exact hints, "no run before
+//! contig" needs no field: it is when the first free bit is where contig begins.
+//!
+//! Everything is in bits, relative to the span.
+
+use crate::dynamic::policy::Policy;
+
+/// Bits of a block, which is a page.
+pub(super) const BLOCK_BITS: u32 = 1024;
+/// Words of a block's part of the maps.
+pub(super) const BLOCK_WORDS: usize = (BLOCK_BITS / u64::BITS) as usize;
+
+/// Bits from `start` to before `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) start: u32,
+    pub(super) end: u32,
+}
+
+impl Run {
+    #[inline(always)]
+    pub(super) const fn new(start: u32, bits: u32) -> Run {
+        Run { start, end: start + bits }
+    }
+
+    /// Its bits; 0 for one that ends before it begins.
+    #[inline(always)]
+    pub(super) const fn bits(self) -> u32 {
+        self.end.saturating_sub(self.start)
+    }
+
+    #[inline(always)]
+    pub(super) const fn overlaps(self, other: Run) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+
+    /// The block in which it begins.
+    #[inline(always)]
+    pub(super) const fn first_block(self) -> usize {
+        (self.start / BLOCK_BITS) as usize
+    }
+
+    /// The block in which it ends; of one that is not empty.
+    #[inline(always)]
+    pub(super) const fn last_block(self) -> usize {
+        ((self.end - 1) / BLOCK_BITS) as usize
+    }
+}
+
+/// The hints of a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct Hints {
+    pub(super) contig: u32,
+    pub(super) contig_start: u32,
+    pub(super) scan: u32,
+    pub(super) scan_start: u32,
+    pub(super) first_free: u32,
+    pub(super) left: u32,
+    pub(super) right: u32,
+    /// Bits of the span.
+    pub(super) bits: u32,
+}
+
+impl Hints {
+    /// A span without an object.
+    pub(super) const fn free(bits: u32) -> Hints {
+        Hints {
+            contig: bits,
+            contig_start: 0,
+            scan: 0,
+            scan_start: 0,
+            first_free: 0,
+            left: bits,
+            right: bits,
+            bits,
+        }
+    }
+
+    /// A span without a free bit.
+    pub(super) const fn full(bits: u32) -> Hints {
+        Hints {
+            contig: 0,
+            contig_start: 0,
+            scan: 0,
+            scan_start: 0,
+            first_free: bits,
+            left: 0,
+            right: 0,
+            bits,
+        }
+    }
+
+    /// Fills the span; its dropped hints keep their starts under P-c.
+    #[inline]
+    pub(super) fn fill<P: Policy>(&mut self) {
+        let (contig_start, scan_start) = (self.contig_start, self.scan_start);
+        *self = Hints::full(self.bits);
+        if P::DEFECTS.stale_starts {
+            (self.contig_start, self.scan_start) = (contig_start, scan_start);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) const fn contig_run(&self) -> Run {
+        Run::new(self.contig_start, self.contig)
+    }
+
+    #[inline(always)]
+    pub(super) const fn scan_run(&self) -> Run {
+        Run::new(self.scan_start, self.scan)
+    }
+
+    #[inline(always)]
+    pub(super) const fn is_free(&self) -> bool {
+        self.left == self.bits
+    }
+
+    /// With exact hints: contig is the first run.
+    #[inline(always)]
+    pub(super) const fn nothing_before_contig(&self) -> bool {
+        self.first_free >= self.contig_start
+    }
+
+    /// With exact hints: if a run fits so many bits then it is contig or lies after it.
+    #[inline(always)]
+    pub(super) const fn only_contig_fits(&self, bits: u32) -> bool {
+        (self.scan > 0 && bits > self.scan) || self.nothing_before_contig()
+    }
+
+    /// The bit from which on a run of so many bits may be found.
+    #[inline(always)]
+    pub(super) const fn resume(&self, bits: u32, use_hint: bool) -> u32 {
+        if use_hint && self.scan != 0 && self.scan_start < self.contig_start && bits > self.scan {
+            self.scan_start + self.scan
+        } else {
+            self.first_free
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn drop_scan<P: Policy>(&mut self) {
+        self.scan = 0;
+        if !P::DEFECTS.stale_starts {
+            self.scan_start = 0;
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn drop_contig<P: Policy>(&mut self) {
+        self.contig = 0;
+        if !P::DEFECTS.stale_starts {
+            self.contig_start = 0;
+        }
+    }
+
+    #[inline(always)]
+    fn set_contig(&mut self, run: Run) {
+        self.contig = run.bits();
+        self.contig_start = run.start;
+    }
+
+    #[inline(always)]
+    fn set_scan(&mut self, run: Run) {
+        self.scan = run.bits();
+        self.scan_start = run.start;
+    }
+
+    /// The scan hint becomes contig; true when there was one. What lies before it is not known
+    /// then, and not needed: nothing there is longer.
+    #[inline]
+    pub(super) fn promote_scan<P: Policy>(&mut self) -> bool {
+        if self.scan == 0 {
+            return false;
+        }
+        self.set_contig(self.scan_run());
+        self.drop_scan::<P>();
+        true
+    }
+
+    /// Enters a free run: all of it as far as it lies in the span.
+    #[inline]
+    pub(super) fn offer<P: Policy>(&mut self, run: Run) {
+        let bits = run.bits();
+        // Before the first free bit changes: it is what tells.
+        let alone = self.nothing_before_contig();
+        self.first_free = self.first_free.min(run.start);
+        if run.start == 0 {
+            self.left = bits;
+        }
+        if run.end == self.bits {
+            self.right = bits;
+        }
+        if bits > self.contig {
+            self.offer_longer::<P>(run);
+        } else if bits == self.contig {
+            self.offer_equal::<P>(run);
+        } else if P::SCAN_HINT && run.start < self.contig_start {
+            self.offer_shorter::<P>(run, alone);
+        }
+    }
+
+    #[inline]
+    fn offer_longer<P: Policy>(&mut self, run: Run) {
+        let contig = self.contig_run();
+        self.set_contig(run);
+        if !P::SCAN_HINT {
+            return;
+        }
+        if run.start > contig.start {
+            if contig.bits() > self.scan {
+                self.set_scan(contig);
+            } else if P::DEFECTS.scan_in_contig {
+                if run.start < self.scan_start {
+                    self.drop_scan::<P>();
+                }
+            } else if run.start <= self.scan_start {
+                // As long as the old contig, and inside or behind the new one.
+                self.set_scan(contig);
+            }
+        } else if P::DEFECTS.scan_not_longest || run.start <= self.scan_start {
+            // Else it is still the longest of what lies before.
+            self.drop_scan::<P>();
+        }
+    }
+
+    #[inline]
+    fn offer_equal<P: Policy>(&mut self, run: Run) {
+        let contig = self.contig_run();
+        if run.start == contig.start || run.bits() == 0 {
+            return;
+        }
+        let better = run.start == 0 || run.start.trailing_zeros() > contig.start.trailing_zeros();
+        if contig.start != 0 && better {
+            self.set_contig(run);
+            if !P::SCAN_HINT {
+                return;
+            }
+            if !P::DEFECTS.scan_not_longest {
+                self.set_scan(contig);
+            } else if run.start < self.scan_start && contig.bits() > self.scan {
+                self.drop_scan::<P>();
+            }
+        } else if P::SCAN_HINT && (run.start > self.scan_start || contig.bits() > self.scan) {
+            self.set_scan(run);
+        }
+    }
+
+    /// Of a run before contig. `alone`: before this run there was none.
+    #[inline]
+    fn offer_shorter<P: Policy>(&mut self, run: Run, alone: bool) {
+        let bits = run.bits();
+        let longest = bits > self.scan || (bits == self.scan && run.start > self.scan_start);
+        // An unset hint knows nothing of other runs, any of which may be longer than this one.
+        let known = P::DEFECTS.scan_not_longest || self.scan > 0 || alone;
+        if longest && known {
+            self.set_scan(run);
+        }
+    }
+
+    /// An area was taken out of the free runs. `alone`: contig was the first run before. True
+    /// when contig broke and has to be found anew.
+    #[inline]
+    pub(super) fn take<P: Policy>(&mut self, area: Run, alone: bool) -> bool {
+        self.left = self.left.min(area.start);
+        self.right = self.right.min(self.bits - area.end.min(self.bits));
+        if P::SCAN_HINT && breaks::<P>(area, self.scan_run()) {
+            self.drop_scan::<P>();
+        }
+        breaks::<P>(area, self.contig_run()) && !(P::SHRINK_CONTIG && self.shrink::<P>(area, alone))
+    }
+
+    /// Shortens contig by an area out of it; false when another run may be the longest now.
+    #[inline]
+    fn shrink<P: Policy>(&mut self, area: Run, alone: bool) -> bool {
+        let contig = self.contig_run();
+        let head = Run { start: contig.start, end: area.start };
+        let tail = Run { start: area.end, end: contig.end };
+        let longest = head.bits().max(tail.bits());
+        let known = contig.end == self.bits && (self.scan > 0 || alone);
+        if !known || longest < self.scan {
+            return false;
+        }
+        if longest == 0 {
+            self.drop_contig::<P>();
+        } else if tail.bits() >= head.bits() {
+            self.set_contig(tail);
+            if head.bits() > 0 && head.bits() >= self.scan {
+                self.set_scan(head);
+            }
+        } else {
+            self.set_contig(head);
+        }
+        true
+    }
+}
+
+/// Does an area break a hint?
+#[inline(always)]
+fn breaks<P: Policy>(area: Run, hint: Run) -> bool {
+    if P::OVERLAP { area.overlaps(hint) } else { (hint.start..hint.end).contains(&area.start) }
+}

@@ -1,0 +1,157 @@
+//! The lists of chunks, from those without room to those without an object.
+//!
+//! | list | chunks in it |
+//! |---|---|
+//! | 0 | without a free bit, or relegated |
+//! | 1 and up | by the power of two of their key in bytes: 4..15, 16..31, 32..63, ... |
+//! | last but two | sidelined: pages were given back |
+//! | last but one | free: without an object |
+//! | last | to depopulate: pages are to be given back; never searched |
+//!
+//! A request begins with the list of its own size and goes up. A chunk that gained room goes to
+//! the head of its new list, one that lost room to the tail: so the fullest are filled first.
+//!
+//! The links are chunk numbers in the headers.
+
+use crate::dynamic::records::Records;
+
+/// No chunk.
+pub(super) const NONE: u32 = u32::MAX;
+/// Enough for the largest unit.
+const LISTS_MAX: usize = 20;
+/// Keys of less than 32 bytes: the lists from which chunks are relegated.
+const SMALL: u32 = 3;
+/// The list of chunks without room.
+pub(super) const FULL: u32 = 0;
+
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    head: u32,
+    tail: u32,
+}
+
+/// Heads and tails of all lists.
+#[derive(Debug)]
+pub(super) struct Lists {
+    ends: [Ends; LISTS_MAX],
+    /// One bit for each list that is not empty.
+    occupied: u32,
+    sidelined: u32,
+}
+
+/// The list of a size in bytes that is not a whole unit.
+#[inline(always)]
+pub(super) fn list_of(bytes: usize) -> u32 {
+    (usize::BITS - bytes.leading_zeros()).saturating_sub(3).max(1)
+}
+
+/// Whether a chunk that does not fit is to be taken out of this list.
+#[inline(always)]
+pub(super) fn is_small(list: u32) -> bool {
+    list < SMALL
+}
+
+impl Lists {
+    pub(super) fn new(unit_bytes: usize) -> Lists {
+        let ends = [Ends { head: NONE, tail: NONE }; LISTS_MAX];
+        Lists { ends, occupied: 0, sidelined: list_of(unit_bytes) + 1 }
+    }
+
+    pub(super) fn sidelined(&self) -> u32 {
+        self.sidelined
+    }
+
+    pub(super) fn free(&self) -> u32 {
+        self.sidelined + 1
+    }
+
+    pub(super) fn to_depopulate(&self) -> u32 {
+        self.sidelined + 2
+    }
+
+    /// Number of lists.
+    pub(super) fn count(&self) -> u32 {
+        self.sidelined + 3
+    }
+
+    #[inline(always)]
+    pub(super) fn head(&self, list: u32) -> u32 {
+        self.ends[list as usize].head
+    }
+
+    pub(super) fn tail(&self, list: u32) -> u32 {
+        self.ends[list as usize].tail
+    }
+
+    /// 1 for a list with chunks.
+    pub(super) fn occupied(&self, list: u32) -> u32 {
+        self.occupied >> list & 1
+    }
+
+    /// One bit for each list from `first` on that is searched and not empty.
+    #[inline(always)]
+    pub(super) fn searched_from(&self, first: u32) -> u32 {
+        self.occupied & ((1 << self.to_depopulate()) - (1 << first))
+    }
+
+    /// Puts a chunk that is in no list at the head of one.
+    pub(super) fn add_head(&mut self, records: &mut Records, chunk: u32, list: u32) {
+        let ends = &mut self.ends[list as usize];
+        let next = core::mem::replace(&mut ends.head, chunk);
+        if next == NONE {
+            ends.tail = chunk;
+        } else {
+            records.header_mut(next).previous = chunk;
+        }
+        self.occupied |= 1 << list;
+        let header = records.header_mut(chunk);
+        (header.next, header.previous, header.list) = (next, NONE, list);
+    }
+
+    /// Puts a chunk that is in no list at the tail of one.
+    pub(super) fn add_tail(&mut self, records: &mut Records, chunk: u32, list: u32) {
+        let ends = &mut self.ends[list as usize];
+        let previous = core::mem::replace(&mut ends.tail, chunk);
+        if previous == NONE {
+            ends.head = chunk;
+        } else {
+            records.header_mut(previous).next = chunk;
+        }
+        self.occupied |= 1 << list;
+        let header = records.header_mut(chunk);
+        (header.next, header.previous, header.list) = (NONE, previous, list);
+    }
+
+    /// Takes a chunk out of its list.
+    pub(super) fn remove(&mut self, records: &mut Records, chunk: u32) {
+        let header = records.header(chunk);
+        let (next, previous, list) = (header.next, header.previous, header.list);
+        let ends = &mut self.ends[list as usize];
+        match previous {
+            NONE => ends.head = next,
+            _ => records.header_mut(previous).next = next,
+        }
+        match next {
+            NONE => ends.tail = previous,
+            _ => records.header_mut(next).previous = previous,
+        }
+        if ends.head == NONE {
+            self.occupied &= !(1 << list);
+        }
+    }
+
+    /// Moves a chunk to the list that it belongs to now: up to the head, down to the tail.
+    #[inline]
+    pub(super) fn move_to(&mut self, records: &mut Records, chunk: u32, list: u32) {
+        let before = records.header(chunk).list;
+        if list == before {
+            return;
+        }
+        self.remove(records, chunk);
+        if list > before {
+            self.add_head(records, chunk, list);
+        } else {
+            self.add_tail(records, chunk, list);
+        }
+    }
+}

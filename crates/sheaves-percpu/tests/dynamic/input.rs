@@ -1,0 +1,110 @@
+//! Bad input: an error that says which, and nothing changes.
+
+use sheaves_percpu::dynamic::verify::Promise;
+use sheaves_percpu::dynamic::{
+    AllocError, Allocator, Config, Fixed, FreeError, Growth, NewError, OBJECT_BYTES_MAX, Offset,
+};
+
+use crate::arena::Arena;
+
+const CONFIG: Config = Config { unit_bytes: 32 << 10, chunks_max: 2, head_bytes: 0 };
+
+fn allocator(config: Config) -> Result<Allocator<Fixed, Arena>, NewError> {
+    Allocator::new(Arena::new(2, config.head_bytes), config)
+}
+
+#[test]
+fn bad_shapes_are_refused() {
+    for unit_bytes in [0, 4096, 16 << 10, 48 << 10, 512 << 10, usize::MAX] {
+        let refused = allocator(Config { unit_bytes, ..CONFIG });
+        assert_eq!(refused.err(), Some(NewError::BadUnit));
+    }
+    for chunks_max in [0, usize::MAX, 1 << 60] {
+        let refused = allocator(Config { chunks_max, ..CONFIG });
+        assert_eq!(refused.err(), Some(NewError::BadChunks));
+    }
+    for head_bytes in [1, 2, 4098, 32 << 10, usize::MAX] {
+        let refused = Allocator::<Fixed, _>::new(Arena::new(1, 0), Config { head_bytes, ..CONFIG });
+        assert_eq!(refused.err(), Some(NewError::BadHead));
+    }
+    let mut arena = Arena::new(1, 0);
+    arena.allowance = 0;
+    let refused = Allocator::<Fixed, _>::new(arena, CONFIG);
+    assert_eq!(refused.err(), Some(NewError::NoMemory));
+}
+
+#[test]
+fn bad_requests_are_refused() {
+    let mut a = allocator(CONFIG).unwrap();
+    for growth in [Growth::Allowed, Growth::PopulatedOnly] {
+        let mut refusal = |size, align| a.alloc(size, align, growth).unwrap_err();
+        assert_eq!(refusal(0, 8), AllocError::ZeroSize);
+        assert_eq!(refusal(OBJECT_BYTES_MAX + 1, 8), AllocError::TooLarge);
+        assert_eq!(refusal(usize::MAX, 8), AllocError::TooLarge);
+        for align in [0, 3, 24, 8192, usize::MAX, 1 << 63] {
+            assert_eq!(refusal(8, align), AllocError::BadAlignment);
+        }
+    }
+    assert_eq!(a.statistics().chunks, 0);
+}
+
+#[test]
+fn a_range_that_is_used_up_is_exhausted_and_usable_again() {
+    let mut a = allocator(CONFIG).unwrap();
+    let first = a.alloc(OBJECT_BYTES_MAX, 4096, Growth::Allowed).unwrap();
+    let second = a.alloc(OBJECT_BYTES_MAX, 4096, Growth::Allowed).unwrap();
+    assert_eq!(a.alloc(4, 4, Growth::Allowed), Err(AllocError::Exhausted));
+    assert_eq!(a.alloc(4, 4, Growth::PopulatedOnly), Err(AllocError::NotPopulated));
+    assert_eq!(a.free(first), Ok(OBJECT_BYTES_MAX));
+    assert_eq!(a.alloc(4, 4, Growth::Allowed), Ok(first));
+    assert_eq!(a.free(second), Ok(OBJECT_BYTES_MAX));
+    a.verify(Promise::FIXED).unwrap();
+}
+
+#[test]
+fn a_backing_without_memory_is_named() {
+    let mut a = allocator(CONFIG).unwrap();
+    for allowance in 0..3 {
+        a.backing_mut().allowance = allowance;
+        assert_eq!(a.alloc(16, 16, Growth::Allowed), Err(AllocError::NoMemory));
+        a.verify(Promise::FIXED).unwrap();
+    }
+    a.backing_mut().allowance = usize::MAX;
+    assert!(a.alloc(16, 16, Growth::Allowed).is_ok());
+}
+
+#[test]
+fn bad_frees_are_told_apart() {
+    let mut a = allocator(Config { head_bytes: 16 << 10, ..CONFIG }).unwrap();
+    assert_eq!(a.free(Offset::new(0)), Err(FreeError::Foreign));
+    let object = a.alloc(100, 64, Growth::Allowed).unwrap();
+    assert_eq!(object.bytes(), 16 << 10);
+    let at = |bytes: usize| Offset::new(object.bytes() + bytes);
+    assert_eq!(a.size(object), Ok(100));
+    // The hidden head, the inside of the object, what was never allocated, another chunk, beyond.
+    assert_eq!(a.free(Offset::new(0)), Err(FreeError::NotAnObject));
+    assert_eq!(a.free(Offset::new(4096)), Err(FreeError::NotAnObject));
+    assert_eq!(a.free(at(1)), Err(FreeError::NotAnObject));
+    assert_eq!(a.free(at(4)), Err(FreeError::NotAnObject));
+    assert_eq!(a.free(at(96)), Err(FreeError::NotAnObject));
+    assert_eq!(a.free(at(104)), Err(FreeError::NotAnObject));
+    assert_eq!(a.free(Offset::new(32 << 10)), Err(FreeError::Foreign));
+    assert_eq!(a.free(Offset::new(64 << 10)), Err(FreeError::Foreign));
+    assert_eq!(a.free(Offset::new(usize::MAX)), Err(FreeError::Foreign));
+    assert_eq!(a.size(at(4)), Err(FreeError::NotAnObject));
+    assert_eq!(a.free(object), Ok(100));
+    assert_eq!(a.free(object), Err(FreeError::AlreadyFree));
+    assert_eq!(a.statistics().frees, 1);
+    a.verify(Promise::FIXED).unwrap();
+}
+
+#[test]
+fn errors_say_what_they_are() {
+    let said = [
+        AllocError::ZeroSize.to_string(),
+        AllocError::Exhausted.to_string(),
+        FreeError::AlreadyFree.to_string(),
+        NewError::BadUnit.to_string(),
+    ];
+    assert!(said.iter().all(|line| line.len() > 10 && !line.ends_with('.')));
+}

@@ -1,0 +1,138 @@
+//! Random operations, after each of which all metadata is recomputed and compared.
+
+use sheaves_percpu::dynamic::verify::Promise;
+use sheaves_percpu::dynamic::{Config, Fixed, Growth, OBJECT_BYTES_MAX, Policy, V50, V52};
+
+use crate::random::Random;
+use crate::tester::{Outcome, Tester};
+
+/// What requests of a run are like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sizes {
+    /// 1 to 64 bytes, small alignments: many objects, many holes.
+    Small,
+    /// Three objects of 16, 16 and 20 bytes, the first two aligned to 16.
+    Three,
+    /// 1 byte to 32 KiB, alignments to 4096.
+    All,
+    /// About whole pages.
+    Pages,
+    /// Small, with large alignments.
+    Aligned,
+}
+
+impl Sizes {
+    pub(crate) const ALL: [Sizes; 5] =
+        [Sizes::Small, Sizes::Three, Sizes::All, Sizes::Pages, Sizes::Aligned];
+
+    fn request(self, random: &mut Random) -> (usize, usize) {
+        match self {
+            Sizes::Small => (1 + random.below(64), 1 << random.below(6)),
+            Sizes::Three => [(16, 16), (16, 16), (20, 4)][random.below(3)],
+            Sizes::All => (random.log_uniform(OBJECT_BYTES_MAX), 1 << random.below(13)),
+            Sizes::Pages => {
+                let pages = 1 + random.below(8);
+                let size = (pages * 4096 + 8 - 4 * random.below(5)).min(OBJECT_BYTES_MAX);
+                (size, 1 << random.below(13))
+            }
+            Sizes::Aligned => (random.log_uniform(512), 1 << (4 + random.below(9))),
+        }
+    }
+}
+
+/// One run: so many operations that grow, shrink and churn in turn.
+pub(crate) fn run<P: Policy>(
+    tester: &mut Tester<P>,
+    sizes: Sizes,
+    seed: u64,
+    operations: usize,
+) -> Outcome {
+    let mut random = Random::new(seed);
+    let (mut allocations_in_16, mut mixed) = (12, false);
+    for operation in 0..operations {
+        if operation % 256 == 0 {
+            allocations_in_16 = [14, 9, 8, 8, 6, 1][random.below(6)];
+            mixed = random.once_in(4);
+        }
+        let sizes = if mixed { Sizes::ALL[random.below(5)] } else { sizes };
+        let step = step(tester, sizes, &mut random, allocations_in_16);
+        tester.allocator.backing_mut().allowance = usize::MAX;
+        step.map_err(|error| format!("operation {operation}: {error}"))?;
+    }
+    tester.finish()
+}
+
+fn step<P: Policy>(
+    tester: &mut Tester<P>,
+    sizes: Sizes,
+    random: &mut Random,
+    allocations_in_16: usize,
+) -> Outcome {
+    if tester.allocator.balance_wanted() && random.once_in(8) || random.once_in(500) {
+        tester.balance()?;
+    }
+    if random.once_in(2000) {
+        tester.trim()?;
+    }
+    if random.once_in(32) {
+        tester.free_badly(random)?;
+    }
+    if random.once_in(64) {
+        tester.allocator.backing_mut().allowance = random.below(4);
+    }
+    if random.below(16) < allocations_in_16 || tester.offsets.is_empty() {
+        let (size, align) = sizes.request(random);
+        let growth = if random.once_in(8) { Growth::PopulatedOnly } else { Growth::Allowed };
+        tester.alloc(size, align, growth)
+    } else if random.once_in(4) {
+        // The youngest: what lies beside it is likely free.
+        tester.free(tester.offsets.len() - 1)
+    } else {
+        let index = random.below(tester.offsets.len());
+        tester.free(index)
+    }
+}
+
+/// Operations of the whole property test.
+fn operations() -> usize {
+    let given = std::env::var("SHEAVES_DYNAMIC_OPERATIONS").ok();
+    given.map_or(120_000, |given| given.parse().expect("SHEAVES_DYNAMIC_OPERATIONS: a number"))
+}
+
+/// All units, heads, numbers of slots and sizes, with an equal share of the operations each.
+fn all_shapes<P: Policy>(promise: Promise) {
+    let units = [32, 64, 128, 256];
+    let heads = [0, 16 << 10, 4100];
+    let runs = units.len() * heads.len() * Sizes::ALL.len();
+    let share = (operations() / 3).div_ceil(runs);
+    let mut seed = 0;
+    for unit in units {
+        for head_bytes in heads {
+            for sizes in Sizes::ALL {
+                seed += 1;
+                let slots = [1, 2, 8, 64][seed as usize % 4];
+                let chunks_max = 1024 / unit + seed as usize % 16;
+                let config = Config { unit_bytes: unit << 10, chunks_max, head_bytes };
+                let mut tester = Tester::<P>::new(config, slots, promise);
+                if let Err(error) = run(&mut tester, sizes, seed, share) {
+                    panic!("{}: {config:?}, {sizes:?}, seed {seed}: {error}", P::NAME);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn v50_keeps_its_metadata_right() {
+    all_shapes::<V50>(Promise::V50);
+}
+
+#[test]
+fn v52_keeps_its_metadata_right() {
+    all_shapes::<V52>(Promise::V52);
+}
+
+#[test]
+fn fixed_keeps_its_metadata_exact() {
+    all_shapes::<Fixed>(Promise::FIXED);
+}

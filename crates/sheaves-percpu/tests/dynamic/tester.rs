@@ -1,0 +1,223 @@
+//! An allocator beside a model of it, and operations on both that verify all metadata.
+
+use std::collections::BTreeMap;
+
+use sheaves_percpu::dynamic::verify::{Promise, Violation};
+use sheaves_percpu::dynamic::{
+    AllocError, Allocator, Config, FreeError, Growth, Offset, PAGE_BYTES, Policy,
+};
+
+use crate::arena::Arena;
+use crate::random::Random;
+
+pub(crate) struct Tester<P: Policy> {
+    pub(crate) allocator: Allocator<P, Arena>,
+    pub(crate) promise: Promise,
+    /// Size in the maps and offset of each object.
+    objects: BTreeMap<usize, usize>,
+    /// Offsets of the objects in no order, to pick from.
+    pub(crate) offsets: Vec<usize>,
+    /// An offset that was freed and not allocated again, to free it twice.
+    freed: Option<usize>,
+    operations: usize,
+}
+
+/// What went wrong: metadata, or an object where none may be.
+pub(crate) type Outcome = Result<(), String>;
+
+impl<P: Policy> Tester<P> {
+    pub(crate) fn new(config: Config, slots: usize, promise: Promise) -> Tester<P> {
+        let arena = Arena::new(slots, config.head_bytes);
+        Tester {
+            allocator: Allocator::new(arena, config).unwrap(),
+            promise,
+            objects: BTreeMap::new(),
+            offsets: Vec::new(),
+            freed: None,
+            operations: 0,
+        }
+    }
+
+    fn chunk_of(&self, offset: usize) -> usize {
+        offset / self.allocator.config().unit_bytes
+    }
+
+    /// Allocates and checks the object and its chunk.
+    pub(crate) fn alloc(&mut self, size: usize, align: usize, growth: Growth) -> Outcome {
+        let calls = self.allocator.backing().calls;
+        let result = self.allocator.alloc(size, align, growth);
+        if growth == Growth::PopulatedOnly && self.allocator.backing().calls != calls {
+            return Err("a request that must not grow called the backing".into());
+        }
+        match result {
+            Ok(offset) => {
+                self.enter(offset.bytes(), size, align)?;
+                self.verify_after(Some(offset.bytes()))
+            }
+            Err(AllocError::Exhausted) if P::LAST_RESORT => {
+                self.check_exhausted(size, align)?;
+                self.verify_after(None)
+            }
+            Err(AllocError::Exhausted | AllocError::NoMemory | AllocError::NotPopulated) => {
+                self.verify_after(None)
+            }
+            Err(error) => Err(format!("alloc({size}, {align}): {error}")),
+        }
+    }
+
+    /// Enters a new object into the model, unless it may not be where it is.
+    fn enter(&mut self, offset: usize, size: usize, align: usize) -> Outcome {
+        let Config { unit_bytes, head_bytes, chunks_max } = self.allocator.config();
+        let bytes = size.next_multiple_of(4);
+        let in_unit = offset % unit_bytes;
+        if in_unit + bytes > unit_bytes || offset < head_bytes || offset >= chunks_max * unit_bytes
+        {
+            return Err(format!("object {offset}+{bytes} lies outside of its unit"));
+        }
+        if !in_unit.is_multiple_of(align.max(4)) {
+            return Err(format!("object {offset} is not aligned to {align}"));
+        }
+        let before = self.objects.range(..offset + bytes).next_back();
+        if let Some((other, other_bytes)) = before
+            && other + other_bytes > offset
+        {
+            return Err(format!("object {offset}+{bytes} overlaps {other}+{other_bytes}"));
+        }
+        self.objects.insert(offset, bytes);
+        self.offsets.push(offset);
+        if self.freed == Some(offset) {
+            self.freed = None;
+        }
+        Ok(())
+    }
+
+    /// Nothing may fit after "exhausted".
+    fn check_exhausted(&self, size: usize, align: usize) -> Outcome {
+        let Config { unit_bytes, head_bytes, chunks_max } = self.allocator.config();
+        let mut at = head_bytes;
+        let end = chunks_max * unit_bytes;
+        for (offset, bytes) in self.objects.iter().map(|(o, b)| (*o, *b)).chain([(end, 0)]) {
+            while at < offset {
+                let gap_end = offset.min((at / unit_bytes + 1) * unit_bytes);
+                if at.next_multiple_of(align.max(4)) + size <= gap_end {
+                    return Err(format!("exhausted, but {at}..{gap_end} fits {size}@{align}"));
+                }
+                at = gap_end;
+            }
+            at = offset + bytes;
+        }
+        Ok(())
+    }
+
+    /// Frees the object that is in place `index` of those to pick from.
+    pub(crate) fn free(&mut self, index: usize) -> Outcome {
+        let offset = self.offsets.swap_remove(index);
+        let bytes = self.objects.remove(&offset).unwrap();
+        let freed = self.allocator.free(Offset::new(offset));
+        if freed != Ok(bytes) {
+            return Err(format!("free({offset}): {freed:?}, expected {bytes} bytes"));
+        }
+        self.freed = Some(offset);
+        self.verify_after(Some(offset))
+    }
+
+    /// Frees what is no object, in one of several ways; each has to be refused.
+    pub(crate) fn free_badly(&mut self, random: &mut Random) -> Outcome {
+        let Config { unit_bytes, chunks_max, .. } = self.allocator.config();
+        let (offset, expected) = match random.below(4) {
+            0 => (chunks_max * unit_bytes + random.below(1 << 40), Some(FreeError::Foreign)),
+            1 => (random.below(chunks_max * unit_bytes), None),
+            2 => match self.freed {
+                Some(freed) => (freed, None),
+                None => return Ok(()),
+            },
+            _ if self.offsets.is_empty() => return Ok(()),
+            _ => {
+                let offset = self.offsets[random.below(self.offsets.len())];
+                (offset + 1 + random.below(self.objects[&offset] - 1), Some(FreeError::NotAnObject))
+            }
+        };
+        if self.objects.contains_key(&offset) {
+            return Ok(());
+        }
+        match self.allocator.free(Offset::new(offset)) {
+            Err(error) if expected.is_none_or(|expected| expected == error) => {}
+            other => return Err(format!("free({offset}) of no object: {other:?}")),
+        }
+        self.verify_after(None)
+    }
+
+    pub(crate) fn balance(&mut self) -> Outcome {
+        self.allocator.balance();
+        self.verify_everything()
+    }
+
+    pub(crate) fn trim(&mut self) -> Outcome {
+        self.allocator.trim();
+        let statistics = self.allocator.statistics();
+        if P::NAME != "V50" && statistics.empty_pages != 0 {
+            return Err(format!("{} empty pages after trim", statistics.empty_pages));
+        }
+        self.verify_everything()
+    }
+
+    /// Verifies the chunk of an operation always, everything now and then.
+    fn verify_after(&mut self, offset: Option<usize>) -> Outcome {
+        self.operations += 1;
+        if self.operations.is_multiple_of(128) {
+            return self.verify_everything();
+        }
+        match offset.map(|offset| self.chunk_of(offset)) {
+            Some(chunk) => self.named(|allocator, promise| allocator.verify_chunk(chunk, promise)),
+            None => Ok(()),
+        }
+    }
+
+    fn named(
+        &mut self,
+        verify: impl FnOnce(&mut Allocator<P, Arena>, Promise) -> Result<(), Violation>,
+    ) -> Outcome {
+        verify(&mut self.allocator, self.promise).map_err(|violation| violation.to_string())
+    }
+
+    /// All metadata, and the model against the boundary map and the backing.
+    pub(crate) fn verify_everything(&mut self) -> Outcome {
+        self.named(Allocator::verify)?;
+        let mut found = BTreeMap::new();
+        self.allocator.for_each_object(|offset, bytes| {
+            found.insert(offset.bytes(), bytes);
+        });
+        if found != self.objects {
+            return Err("the boundary map does not have the objects of the model".into());
+        }
+        let chunks: Vec<usize> = self.allocator.chunks().collect();
+        if chunks.len() != self.allocator.backing().chunk_count() {
+            return Err("the backing has other chunks".into());
+        }
+        for chunk in chunks {
+            let backed = self.allocator.backing().populated(chunk);
+            if self.allocator.populated_pages_of(chunk) != backed {
+                return Err(format!("the backing has other populated pages of chunk {chunk}"));
+            }
+        }
+        let bytes: usize = self.objects.values().sum();
+        if self.allocator.allocated_bytes() != bytes {
+            return Err("allocated bytes differ from the model's".into());
+        }
+        Ok(())
+    }
+
+    /// Frees every object; then nothing may be left but what is kept for later.
+    pub(crate) fn finish(&mut self) -> Outcome {
+        while !self.offsets.is_empty() {
+            self.free(self.offsets.len() - 1)?;
+        }
+        self.trim()?;
+        let Config { head_bytes, .. } = self.allocator.config();
+        let pages = self.allocator.statistics().populated_pages as usize;
+        if pages > head_bytes.div_ceil(PAGE_BYTES) {
+            return Err(format!("{pages} pages are populated without an object"));
+        }
+        Ok(())
+    }
+}
