@@ -43,6 +43,69 @@ fn next(map: &[u64], from: u32, end: u32, flip: u64) -> u32 {
     end
 }
 
+/// The longest run that [`zero_run`] finds.
+pub(super) const ZERO_RUN_MAX: u32 = WORD_BITS;
+
+/// The first of `count` zero bits in a row, from 1 to [`ZERO_RUN_MAX`], at or after `from`, at a
+/// multiple of `align_mask` + 1, that end at `end` or before. Tests all places in a word at once.
+#[inline]
+pub(super) fn zero_run(
+    map: &[u64],
+    from: u32,
+    end: u32,
+    count: u32,
+    align_mask: u32,
+) -> Option<u32> {
+    let aligned = ALIGNED[(align_mask + 1).ilog2().min(WORD_BITS.ilog2()) as usize];
+    let mut base = from & !(WORD_BITS - 1);
+    let mut first = u64::MAX << (from % WORD_BITS);
+    let words = map.get((from / WORD_BITS) as usize..)?;
+    for (index, word) in words.iter().enumerate() {
+        if base >= end {
+            return None;
+        }
+        // Where alignment leaves words out, so does this.
+        let wanted = if base & align_mask & !(WORD_BITS - 1) == 0 { aligned & first } else { 0 };
+        if !word & wanted != 0 {
+            // Beyond the map nothing is free.
+            let after = words.get(index + 1).copied().unwrap_or(u64::MAX);
+            let free = !(u128::from(after) << WORD_BITS | u128::from(*word));
+            let places = runs_begin(free, count) as u64 & wanted;
+            if places != 0 {
+                let place = base + places.trailing_zeros();
+                return (place + count <= end).then_some(place);
+            }
+        }
+        first = u64::MAX;
+        base += WORD_BITS;
+    }
+    None
+}
+
+/// The bits at which runs of `count` one bits begin.
+#[inline(always)]
+fn runs_begin(mut bits: u128, count: u32) -> u128 {
+    let mut known = 1;
+    while known < count {
+        let step = known.min(count - known);
+        bits &= bits >> step;
+        known += step;
+    }
+    bits
+}
+
+/// The multiples of each power of two in a word.
+const ALIGNED: [u64; 7] = {
+    let mut masks = [1; 7];
+    let mut index = 0;
+    while index < 6 {
+        // All ones, divided by a one at every multiple's distance.
+        masks[index] = u64::MAX / ((1 << (1 << index)) - 1);
+        index += 1;
+    }
+    masks
+};
+
 /// The position after the last one bit at or after `floor` and below `from`; `floor` when there is
 /// none. That is where the run of zeros begins that ends at `from`.
 #[inline]
@@ -141,6 +204,19 @@ mod tests {
                 assert_eq!(next_zero(&MAP, from, end), zero);
                 assert_eq!(next_one(&MAP, from, end), one);
                 assert_eq!(run_start(&MAP, end, from), start);
+            }
+        }
+    }
+
+    #[test]
+    fn runs_agree_with_bit_by_bit() {
+        for from in 0..=256 {
+            for (count, align) in [(1, 1), (2, 1), (3, 4), (8, 8), (5, 16), (64, 1), (33, 128)] {
+                let fits = |at: u32, end| at + count <= end && !(at..at + count).any(naive);
+                for end in [from, 200, 256] {
+                    let run = (from..end).find(|at| at % align == 0 && fits(*at, end));
+                    assert_eq!(zero_run(&MAP, from, end, count, align - 1), run);
+                }
             }
         }
     }

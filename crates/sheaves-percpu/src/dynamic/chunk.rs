@@ -98,17 +98,32 @@ impl Chunk<'_> {
         self.header.free_bits -= area.bits();
         self.header.objects += 1;
         self.header.object_bits_max = self.header.object_bits_max.max(area.bits());
-        let mut filled = 0;
-        for block in area.first_block()..=area.last_block().min(self.blocks.len() - 1) {
-            if self.take_in_block::<P>(block, area, counters) {
-                filled |= 1 << block;
-            }
-        }
+        let (first, last) = (area.first_block(), area.last_block());
+        let filled = if first == last {
+            u64::from(self.take_in_block::<P>(first, area, counters)) << first
+        } else {
+            self.take_in_blocks::<P>(first, last, area, counters)
+        };
         if P::EMPTY_PAGES == EmptyPages::Delta {
             self.header.empty -= (filled & self.header.populated).count_ones();
         }
         self.take_in_chunk::<P>(area, counters);
         self.header.empty as i32 - empty as i32
+    }
+
+    /// The part of [`Chunk::take`] for several blocks; returns those that were wholly free.
+    #[inline(never)]
+    fn take_in_blocks<P: Policy>(
+        &mut self,
+        first: usize,
+        last: usize,
+        area: Run,
+        counters: &mut Counters,
+    ) -> u64 {
+        let end = self.blocks.len().min(last + 1);
+        (first..end).fold(0, |filled, block| {
+            filled | u64::from(self.take_in_block::<P>(block, area, counters)) << block
+        })
     }
 
     /// The part of [`Chunk::take`] for one block; true when the block was wholly free.
@@ -175,21 +190,28 @@ impl Chunk<'_> {
             start: self.run_start(first, area.start, counters),
             end: self.run_end(last, area.end, counters),
         };
-        let mut emptied = 0;
-        for block in first..=last {
-            let part = part_in_block(run, block);
-            if let Some(hints) = self.blocks.get_mut(block) {
-                hints.offer::<P>(part);
-            }
-            if part.bits() == BLOCK_BITS {
-                emptied |= 1 << block;
-            }
-        }
+        let emptied = if first == last {
+            u64::from(self.give_to_block::<P>(first, run)) << first
+        } else {
+            (first..=last).fold(0, |emptied, block| {
+                emptied | u64::from(self.give_to_block::<P>(block, run)) << block
+            })
+        };
         if P::EMPTY_PAGES == EmptyPages::Delta {
             self.header.empty += (emptied & self.header.populated).count_ones();
         }
         self.give_to_chunk::<P>(area, run, emptied != 0, counters);
         self.header.empty as i32 - empty as i32
+    }
+
+    /// The part of [`Chunk::give`] for one block; true when it is wholly free now.
+    #[inline(always)]
+    fn give_to_block<P: Policy>(&mut self, index: usize, run: Run) -> bool {
+        let part = part_in_block(run, index);
+        if let Some(block) = self.blocks.get_mut(index) {
+            block.offer::<P>(part);
+        }
+        part.bits() == BLOCK_BITS
     }
 
     /// Where the free run in a block begins that ends with a freed area's start.

@@ -65,7 +65,7 @@ pub(super) struct Request {
     /// Bits of the area, from 1 on.
     pub(super) bits: u32,
     /// The area's alignment less one; alignments are powers of two up to a block.
-    align_mask: u32,
+    pub(super) align_mask: u32,
 }
 
 impl Request {

@@ -25,3 +25,22 @@ pub struct Counters {
     /// Pages that were given back while their chunk lived on.
     pub pages_depopulated: u64,
 }
+
+impl Counters {
+    /// The work that was done after `before`, which is an earlier copy.
+    #[must_use]
+    pub fn since(self, before: Counters) -> Counters {
+        Counters {
+            chunks_tested: self.chunks_tested - before.chunks_tested,
+            words_read: self.words_read - before.words_read,
+            block_refreshes: self.block_refreshes - before.block_refreshes,
+            chunk_refreshes: self.chunk_refreshes - before.chunk_refreshes,
+            blocks_refreshed: self.blocks_refreshed - before.blocks_refreshed,
+            blocks_searched: self.blocks_searched - before.blocks_searched,
+            relegations: self.relegations - before.relegations,
+            chunks_created: self.chunks_created - before.chunks_created,
+            chunks_destroyed: self.chunks_destroyed - before.chunks_destroyed,
+            pages_depopulated: self.pages_depopulated - before.pages_depopulated,
+        }
+    }
+}

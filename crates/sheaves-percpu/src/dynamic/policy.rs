@@ -22,6 +22,7 @@
 //! | an area at the edge of contig only shrinks it | `SHRINK_CONTIG` | no | no | yes |
 //! | freed runs are joined across blocks | `STITCH_FREED` | no | no | yes |
 //! | where only contig fits it is taken unseen | `TAKE_CONTIG` | no | no | yes |
+//! | searches of the map test words, not holes | `WORD_SEARCH` | no | no | yes |
 //! | a search without hints precedes refusal | `LAST_RESORT` | no | no | yes |
 //!
 //! [`Fixed`] does not note skipped runs: its scan hint is exact or unset, and a run that was
@@ -134,6 +135,9 @@ pub trait Policy: 'static {
     /// When no run before the longest one can fit, the area is taken from the longest one
     /// without reading the map. Needs scan hints that are exact.
     const TAKE_CONTIG: bool;
+    /// A search of the map tests all places in a word at once, not one hole after another; it
+    /// does not see what it skips.
+    const WORD_SEARCH: bool;
     /// Before a request is refused, every chunk whose longest run is long enough is searched
     /// from end to end.
     const LAST_RESORT: bool;
@@ -171,6 +175,7 @@ impl Policy for V50 {
     const SHRINK_CONTIG: bool = false;
     const STITCH_FREED: bool = false;
     const TAKE_CONTIG: bool = false;
+    const WORD_SEARCH: bool = false;
     const LAST_RESORT: bool = false;
     const EXACT_FREED_LENGTH: bool = true;
     const CLAMP_WINDOW: bool = true;
@@ -190,6 +195,7 @@ impl Policy for V52 {
     const SHRINK_CONTIG: bool = false;
     const STITCH_FREED: bool = false;
     const TAKE_CONTIG: bool = false;
+    const WORD_SEARCH: bool = false;
     const LAST_RESORT: bool = false;
     const EXACT_FREED_LENGTH: bool = true;
     const CLAMP_WINDOW: bool = true;
@@ -215,6 +221,7 @@ impl Policy for Fixed {
     const SHRINK_CONTIG: bool = true;
     const STITCH_FREED: bool = true;
     const TAKE_CONTIG: bool = true;
+    const WORD_SEARCH: bool = true;
     const LAST_RESORT: bool = true;
     const EXACT_FREED_LENGTH: bool = true;
     const CLAMP_WINDOW: bool = true;

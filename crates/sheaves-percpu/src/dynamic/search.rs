@@ -41,7 +41,12 @@ impl Chunk<'_> {
         }
         let from = hints.resume(request.bits, P::USE_CHUNK_HINT);
         let from = self.walk_populated::<P>(from, request, growth, counters)?;
-        self.search::<P>(from, request, counters).filter(|area| self.may_take(*area, growth))
+        let area = if P::WORD_SEARCH && request.bits <= bits::ZERO_RUN_MAX {
+            self.search_words(from, request, counters)
+        } else {
+            self.search::<P>(from, request, counters)
+        };
+        area.filter(|area| self.may_take(*area, growth))
     }
 
     #[inline(always)]
@@ -120,7 +125,7 @@ impl Chunk<'_> {
 
     /// The first free area from a bit on, in the map.
     #[inline]
-    fn search<P: Policy>(
+    pub(super) fn search<P: Policy>(
         &mut self,
         from: u32,
         request: Request,
@@ -154,6 +159,17 @@ impl Chunk<'_> {
             self.enter_skipped::<P>(skipped, counters);
         }
         Some(found)
+    }
+
+    /// The first free area from a bit on, in the map, of at most [`bits::ZERO_RUN_MAX`] bits.
+    #[inline]
+    fn search_words(&self, from: u32, request: Request, counters: &mut Counters) -> Option<Run> {
+        let end = self.header.hints.bits;
+        let (count, align_mask) = (request.bits, request.align_mask);
+        let place = bits::zero_run(self.allocated, from, end, count, align_mask);
+        let area = Run::new(place?, count);
+        counters.words_read += bits::words_between(from, area.end);
+        Some(area)
     }
 
     /// Offers the longest run that a search skipped to the block in which it lies.

@@ -8,7 +8,7 @@ use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
 use crate::dynamic::bits;
 use crate::dynamic::chunk::{Chunk, mask, pages_of};
-use crate::dynamic::config::{Offset, bytes_of};
+use crate::dynamic::config::{GRAIN_BYTES, Offset, Request, bytes_of};
 use crate::dynamic::counters::Counters;
 use crate::dynamic::hints::{BLOCK_BITS, Hints, Run};
 use crate::dynamic::lists::{FULL, NONE, is_small};
@@ -170,6 +170,19 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
         let expected = self.list_for(chunk);
         let relegated = P::RELEGATE && list == FULL && is_small(expected);
         check(apart || relegated || list == expected, "list", expected, list)
+    }
+
+    /// Where a search of the map ends that begins at an offset, whether or not there is room.
+    pub fn search_map(&mut self, from: Offset, size: usize, align: usize) -> Option<Offset> {
+        let request = Request::new(size, align).ok()?;
+        let (chunk, byte) = self.geometry.split(from)?;
+        if !self.records.is_live(chunk) {
+            return None;
+        }
+        let mut counters = Counters::default();
+        let bit = (byte / GRAIN_BYTES) as u32;
+        let area = self.records.chunk(chunk).search::<P>(bit, request, &mut counters)?;
+        Some(self.geometry.offset(chunk, area.start))
     }
 
     /// Calls `see` with each object's offset and bytes, rounded up to 4, in order of offset.

@@ -4,8 +4,11 @@
 //! default takes a few seconds, a million and more is for long runs.
 
 mod arena;
+mod defects;
 mod growth;
 mod input;
 mod property;
+mod race;
 mod random;
 mod tester;
+mod variant;
