@@ -2,15 +2,22 @@
 //!
 //! Multiples of 16 bytes up to 128, then eight classes per doubling up to 32 KiB: a step is at
 //! most 12.5 % above 128 bytes. All sizes are multiples of 16, so a table with one entry per 16
-//! bytes, 2 KiB in all, gives the class by one load.
+//! bytes, 4 KiB in all, gives the class by one load.
+//!
+//! Objects of 1 KiB and its multiples have a distance that is no multiple of 1 KiB, for the sake
+//! of the processor's caches; for alignments of 1 KiB and above there are classes of their own.
 
 use sheaves_percpu::Word;
 use sheaves_slab::CacheId;
+use sheaves_slab::descriptor::stride_for;
 
 /// The largest size that a class serves, in bytes.
 pub const SMALL_BYTES_MAX: usize = 32 << 10;
 /// Every class size is a multiple of this, and every object aligned to it at the least.
 pub const QUANTUM_BYTES: usize = 16;
+
+/// Up to this alignment every class whose size is a multiple of it will do.
+const LINE_BYTES: usize = 64;
 
 /// Classes of 16, 32, ... 128 bytes.
 const FINE: usize = 8;
@@ -19,16 +26,26 @@ const PER_DOUBLING: usize = 8;
 /// Doublings from 128 bytes to [`SMALL_BYTES_MAX`].
 const DOUBLINGS: usize = (SMALL_BYTES_MAX / 128).trailing_zeros() as usize;
 
-/// Number of classes.
-pub const CLASSES: usize = FINE + PER_DOUBLING * DOUBLINGS;
+/// Number of classes for ordinary requests.
+pub const PLAIN: usize = FINE + PER_DOUBLING * DOUBLINGS;
+/// Smallest size of a class that is for alignment, in bytes.
+const ALIGNED_BYTES_MIN: usize = 1024;
+/// Number of classes: the ordinary ones, then one for each power of two from 1 KiB to 32 KiB whose
+/// objects are aligned to their size.
+pub const CLASSES: usize = PLAIN + (SMALL_BYTES_MAX / ALIGNED_BYTES_MIN).ilog2() as usize + 1;
 
 /// Size of each class, in bytes.
 pub static SIZES: [u32; CLASSES] = SIZE_TABLE;
 
-pub(crate) const SIZE_TABLE: [u32; CLASSES] = {
+const SIZE_TABLE: [u32; CLASSES] = {
     let mut sizes = [0; CLASSES];
     let mut class = 0;
     while class < CLASSES {
+        if class >= PLAIN {
+            sizes[class] = (ALIGNED_BYTES_MIN << (class - PLAIN)) as u32;
+            class += 1;
+            continue;
+        }
         sizes[class] = if class < FINE {
             (class + 1) * QUANTUM_BYTES
         } else {
@@ -39,6 +56,17 @@ pub(crate) const SIZE_TABLE: [u32; CLASSES] = {
     }
     sizes
 };
+
+/// To which alignment a class is made.
+pub(crate) const fn align_of_class(class: usize) -> usize {
+    if class < PLAIN { QUANTUM_BYTES } else { SIZE_TABLE[class] as usize }
+}
+
+/// True when every object of a class lies at a multiple of a power of two.
+fn is_aligned(class: usize, align: usize) -> bool {
+    let size = SIZE_TABLE[class] as usize;
+    stride_for(size, align_of_class(class)).is_some_and(|stride| stride.is_multiple_of(align))
+}
 
 /// The word of allocations, as its offset, by size in quanta, rounded up.
 #[doc(hidden)]
@@ -109,8 +137,8 @@ unsafe fn of_size_unchecked(size: usize) -> usize {
 /// The smallest class whose objects hold `size` bytes and lie at multiples of `align` (a power of
 /// two), or `None`.
 ///
-/// Objects are at multiples of the class size from the start of a slab, which is aligned to
-/// 64 KiB: so the class size must be a multiple of the alignment.
+/// Objects are at multiples of their distance from the start of a slab, which is aligned to
+/// 64 KiB: so that distance must be a multiple of the alignment.
 #[inline]
 #[must_use]
 pub fn of_layout(size: usize, align: usize) -> Option<usize> {
@@ -120,18 +148,30 @@ pub fn of_layout(size: usize, align: usize) -> Option<usize> {
     if align <= QUANTUM_BYTES {
         return Some(of_size(size));
     }
+    if align > LINE_BYTES {
+        return of_wide_alignment(size, align);
+    }
+    // The class of a multiple of the alignment has a size that is one, see the assertions below.
+    Some(of_size(size.max(align).next_multiple_of(align)))
+}
+
+/// [`of_layout`] for alignments above a cache line.
+fn of_wide_alignment(size: usize, align: usize) -> Option<usize> {
     if align > SMALL_BYTES_MAX {
         return None;
     }
-    let first = of_size(size.max(align));
-    (first..CLASSES).find(|class| (SIZES[*class] as usize).is_multiple_of(align))
+    let plain = (of_size(size.max(align))..PLAIN).find(|class| is_aligned(*class, align));
+    let own = size.max(align).next_power_of_two().max(ALIGNED_BYTES_MIN);
+    let own = PLAIN + (own / ALIGNED_BYTES_MIN).ilog2() as usize;
+    plain.into_iter().chain([own]).min_by_key(|class| SIZES[*class])
 }
 
 const _: () = {
+    assert!(SIZE_TABLE[PLAIN - 1] as usize == SMALL_BYTES_MAX);
     assert!(SIZE_TABLE[CLASSES - 1] as usize == SMALL_BYTES_MAX);
     assert!(CLASSES <= sheaves_slab::registry::CLASSES_MAX);
     let mut class = 1;
-    while class < CLASSES {
+    while class < PLAIN {
         let (below, size) = (SIZE_TABLE[class - 1] as usize, SIZE_TABLE[class] as usize);
         assert!(size > below && size.is_multiple_of(QUANTUM_BYTES));
         // At most 12.5 % above 128 bytes.
@@ -139,6 +179,9 @@ const _: () = {
         // The table sends every size up to here to this class, and no larger one.
         assert!(QUANTA_TABLE[size / QUANTUM_BYTES] as usize == class);
         assert!(QUANTA_TABLE[below / QUANTUM_BYTES + 1] as usize == class);
+        // A step between classes is a multiple of 64 bytes, or no multiple of 64 is skipped.
+        let step = size - below;
+        assert!(step.is_multiple_of(LINE_BYTES) || LINE_BYTES.is_multiple_of(step));
         class += 1;
     }
 };
@@ -153,7 +196,7 @@ mod tests {
             for size in (0..=SMALL_BYTES_MAX).step_by(7) {
                 let class = of_layout(size, 1 << shift).unwrap();
                 let bytes = SIZES[class] as usize;
-                assert!(bytes >= size && bytes.is_multiple_of(1 << shift));
+                assert!(bytes >= size && is_aligned(class, 1 << shift));
             }
         }
         assert!(of_layout(1, 1 << 16).is_none());

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use sheaves_slab::registry;
 use sheaves_sys::{fork, lock::Lock, report::Line};
 
-use crate::classes::{CLASSES, SIZES};
+use crate::classes::{self, CLASSES, PLAIN, SIZES};
 
 /// Set when all classes exist.
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -25,11 +25,12 @@ pub(crate) fn start() -> bool {
 fn start_slow() -> bool {
     let mut made = MAKING.lock();
     while *made < CLASSES {
-        let size = SIZES[*made] as usize;
+        let (size, align) = (SIZES[*made] as usize, classes::align_of_class(*made));
         let mut name = Line::new();
-        let _ = write!(name, "malloc-{size}");
+        let aligned = if *made < PLAIN { "" } else { "-aligned" };
+        let _ = write!(name, "malloc-{size}{aligned}");
         let name = core::str::from_utf8(name.as_bytes()).unwrap_or("malloc");
-        if registry::create_class(*made, name, size).is_err() {
+        if registry::create_class(*made, name, size, align).is_err() {
             return false;
         }
         *made += 1;

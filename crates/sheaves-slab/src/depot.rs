@@ -28,6 +28,9 @@ const TRIPS_SHORT_MS: u32 = 8;
 /// They are few if they took longer than this.
 const TRIPS_LONG_MS: u32 = 512;
 
+/// A cache of which an object passes through a sheaf as often as this has the processor to itself.
+const HOT_OBJECT_NS: u64 = 24;
+
 fn objects_for(shape: &Shape, bytes: usize) -> u32 {
     (bytes / shape.stride).max(SHEAVES_MIN * shape.sheaf_objects) as u32
 }
@@ -100,6 +103,26 @@ fn size_sheaves(id: CacheId) {
     let shape = id.shape();
     let bounds = (shape.sheaf_objects_min() as u32, shape.sheaf_objects as u32);
     descriptor.sheaf_objects.store(wanted.clamp(bounds.0, bounds.1), Ordering::Relaxed);
+}
+
+/// Looks at an empty sheaf, which the caller owns, between two uses: where a slot's two sheaves
+/// change places all the time, they become larger. Returns its cursor.
+pub(crate) fn refit(id: CacheId, empty: usize) -> usize {
+    let (descriptor, shape) = (id.descriptor(), id.shape());
+    let sheaf = Sheaf::of_cursor(empty);
+    let capacity = sheaf.capacity();
+    if capacity >= shape.sheaf_objects {
+        return empty;
+    }
+    let hot_ns = (pool::USES * capacity) as u64 * HOT_OBJECT_NS;
+    if sheaf.count_use().is_some_and(|took_ns| took_ns < hot_ns) {
+        let larger = (2 * capacity + 1).min(shape.sheaf_objects);
+        // Relaxed: as in `size_sheaves`.
+        descriptor.sheaf_objects.fetch_max(larger as u32, Ordering::Relaxed);
+    }
+    // Relaxed: as in `take_empty`.
+    let wanted = descriptor.sheaf_objects.load(Ordering::Relaxed) as usize;
+    if wanted == capacity { empty } else { sheaf.format(wanted) }
 }
 
 /// Called at every refill from slabs: raises the limit if the depot has overflowed before.

@@ -63,14 +63,11 @@ impl Shape {
         if size == 0 || size > OBJECT_BYTES_MAX || align > GRANULE_BYTES {
             return None;
         }
-        let stride = size.next_multiple_of(align.max(8));
-        if stride > OBJECT_BYTES_MAX {
-            return None;
-        }
+        let stride = stride_for(size, align)?;
         let granules = match stride {
-            0..=1024 => 1,
-            1025..=2048 => 2,
-            2049..=4096 => 4,
+            0..=1088 => 1,
+            1089..=2112 => 2,
+            2113..=4160 => 4,
             _ => 8,
         };
         let mut kept = [0; NAME_BYTES];
@@ -112,6 +109,27 @@ impl Shape {
     pub(crate) fn sheaf_objects_min(&self) -> usize {
         self.sheaf_objects.min(SHEAF_OBJECTS_START)
     }
+}
+
+/// The distance of objects, or `None` when it would be out of range.
+///
+/// A processor's caches take a line's place from the low bits of its address, so objects that lie
+/// multiples of 1 KiB apart compete for few places: objects of 4 KiB, all of whose first lines
+/// belong to one of 64 sets, have 12 of these in a cache of 48 KiB. A line more in between spreads
+/// them. (Slab colouring, the older remedy, moves whole slabs and leaves neighbours in conflict;
+/// Bonwick, "The Slab Allocator", 1994, section 4.)
+#[must_use]
+pub const fn stride_for(size: usize, align: usize) -> Option<usize> {
+    const LINE_BYTES: usize = 64;
+    let stride = size.next_multiple_of(if align < 8 { 8 } else { align });
+    if stride > OBJECT_BYTES_MAX {
+        return None;
+    }
+    let conflicts = stride.is_multiple_of(1024) && align <= LINE_BYTES;
+    if conflicts && stride < OBJECT_BYTES_MAX {
+        return Some(stride + LINE_BYTES);
+    }
+    Some(stride)
 }
 
 /// Counters of the slow paths; see [`crate::stats`].
@@ -300,8 +318,10 @@ mod tests {
 
     #[test]
     fn index_is_exact_for_every_offset() {
-        for stride in [8, 16, 24, 48, 80, 112, 144, 1000, 1024, 1152, 3072, 20480, 32768, 65536] {
-            let shape = Shape::new("test", stride, 8).unwrap();
+        for size in [8, 16, 24, 48, 80, 112, 144, 1000, 1024, 1152, 3072, 20480, 32768, 65536] {
+            let shape = Shape::new("test", size, 8).unwrap();
+            let stride = shape.stride;
+            assert!(stride >= size && (size < 1024 || stride % 1024 != 0 || stride == 65536));
             for offset in 0..shape.granules * GRANULE_BYTES {
                 let index = offset / stride;
                 let expected = offset % stride == 0 && index < shape.slab_objects;

@@ -4,7 +4,8 @@
 //! word of a slot, a depot, the empty stack, the returned set, or a thread that is moving it.
 //! Entry 0 of a sheaf holds no object but, as an odd number, the index of the sentinel (bits 1 to
 //! 7) and, while the sheaf is stacked, the number of the next one (from bit 8 on); in a sheaf for
-//! 127 objects it is the sentinel itself.
+//! 127 objects it is the sentinel itself. Entries 1 and 2 of smaller ones hold how often the sheaf
+//! was used and when that was last looked at.
 //!
 //! The memory is never unmapped, because a sequence or a stale reader may still look at it; whole
 //! free pages can be given back by [`trim`], after which their sheaves are in the returned set
@@ -14,7 +15,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES};
 use sheaves_sys::lock::Lock;
-use sheaves_sys::map;
+use sheaves_sys::{clock, map};
 
 use crate::stack::{Links, Stack};
 use crate::window::SHEAVES;
@@ -23,6 +24,9 @@ use crate::window::SHEAVES;
 const LINK_SHIFT: u32 = 8;
 /// Highest sheaf number.
 const NUMBER_MAX: usize = (1 << 24) - 1;
+
+/// So many uses are timed together, see [`Sheaf::count_use`].
+pub(crate) const USES: usize = 32;
 
 /// A sheaf owned by the caller, as its first address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +72,10 @@ impl Sheaf {
         // SAFETY: the caller owns the sheaf (a precondition of all methods that change it).
         let entry = unsafe { self.entries(sentinel, 1) };
         entry[0] = 1;
+        if sentinel > 2 {
+            // SAFETY: as above.
+            unsafe { self.entries(1, 2) }.fill(0);
+        }
         // Relaxed: the caller owns the sheaf; whoever gets it next does so by an ordered way.
         self.entry_0().store((sentinel as u64) << 1 | 1, Ordering::Relaxed);
         self.cursor(sentinel)
@@ -78,6 +86,24 @@ impl Sheaf {
     pub(crate) fn sentinel(self) -> usize {
         // Relaxed: written by the owner; others only take hints.
         (self.entry_0().load(Ordering::Relaxed) >> 1) as usize & (ENTRIES - 1)
+    }
+
+    /// Counts a use of a sheaf that the caller owns; every [`USES`] times gives the nanoseconds
+    /// since this happened last. The two numbers lie below the sentinel, where there is room.
+    pub(crate) fn count_use(self) -> Option<u64> {
+        if self.sentinel() <= 2 {
+            return None;
+        }
+        // SAFETY: the caller owns the sheaf, and this is the only reference to these entries.
+        let notes = unsafe { self.entries(1, 2) };
+        notes[0] += 1;
+        if notes[0] < USES {
+            return None;
+        }
+        let now = clock::fine_ns() as usize;
+        let took = now.wrapping_sub(notes[1]);
+        (notes[0], notes[1]) = (0, now);
+        Some(took as u64)
     }
 
     /// How many objects fit.

@@ -70,12 +70,17 @@ pub(crate) fn create(request: &Request<'_>) -> Result<CacheId, CacheError> {
     create_in(request, NAMED_FIRST..CACHES_MAX)
 }
 
-/// Makes the cache of a malloc size class.
+/// Makes the cache of a malloc size class, whose objects lie at multiples of `align` bytes.
 ///
 /// # Errors
 /// As [`CacheError`]; `TooMany` when the class has one or is not below [`CLASSES_MAX`].
-pub fn create_class(class: usize, name: &str, size: usize) -> Result<CacheId, CacheError> {
-    let layout = Layout::from_size_align(size, 8).map_err(|_| CacheError::Layout)?;
+pub fn create_class(
+    class: usize,
+    name: &str,
+    size: usize,
+    align: usize,
+) -> Result<CacheId, CacheError> {
+    let layout = Layout::from_size_align(size, align).map_err(|_| CacheError::Layout)?;
     let request = Request { name, layout, constructor: None, debug: false };
     create_in(&request, class + 1..CLASSES_MAX.min(class + 1) + 1)
 }

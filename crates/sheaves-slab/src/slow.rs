@@ -78,7 +78,8 @@ fn exchange_empty(id: CacheId) -> Option<usize> {
     if !is_sheaf(empty) || !is_empty(empty) {
         return None;
     }
-    let cursor = take_sheaf(id.frees(), is_worth_a_swap).or_else(|| full_sheaf(id))?;
+    let swapped = take_sheaf(id.frees(), is_worth_a_swap);
+    let cursor = swapped.or_else(|| full_sheaf(id))?;
     // What was seen before a sheaf was taken is a hint: it may have been emptied and filled anew
     // meanwhile, with its sentinel in another place.
     if is_empty(cursor) {
@@ -90,7 +91,11 @@ fn exchange_empty(id: CacheId) -> Option<usize> {
     let object = unsafe { entry.read() };
     // SAFETY: `empty` is not the bootstrap cursor; the sheaf, less that object, is ours.
     let exchanged = unsafe { cmp_store(id.allocs(), empty, cursor - 8) };
-    retire(id, if exchanged { empty } else { cursor - 8 });
+    if exchanged && swapped.is_some() {
+        retire(id, depot::refit(id, empty));
+    } else {
+        retire(id, if exchanged { empty } else { cursor - 8 });
+    }
     Some(object)
 }
 

@@ -5,11 +5,22 @@
 /// Never blocks; async-signal-safe.
 #[must_use]
 pub fn coarse_ms() -> u64 {
+    read(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000
+}
+
+/// Nanoseconds of the monotonic clock, as exact as it gets; about 25 ns. 0 when it fails.
+#[must_use]
+pub fn fine_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// A clock in nanoseconds, 0 when it fails.
+fn read(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a valid timespec for the call to fill.
-    let status = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut now) };
+    let status = unsafe { libc::clock_gettime(clock, &raw mut now) };
     if status != 0 {
         return 0;
     }
-    now.tv_sec.cast_unsigned() * 1000 + now.tv_nsec.cast_unsigned() / 1_000_000
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
