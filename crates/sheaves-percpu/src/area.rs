@@ -167,8 +167,8 @@ pub(crate) fn word(block: usize, word: Word) -> &'static AtomicUsize {
 #[inline]
 pub(crate) fn word_at(address: usize) -> &'static AtomicUsize {
     let pointer = core::ptr::with_exposed_provenance::<AtomicUsize>(address);
-    // SAFETY: 1. callers pass addresses in open rows, in copies of them or in static memory, which is
-    // never unmapped; 2. they are multiples of 8; 3. all access from Rust is atomic.
+    // SAFETY: 1. callers pass addresses in open rows, in copies of them or in static memory, which
+    // is never unmapped; 2. they are multiples of 8; 3. all access from Rust is atomic.
     unsafe { &*pointer }
 }
 

@@ -7,7 +7,9 @@
 
 use sheaves_sys::fork::{Handlers, Layer};
 
+use crate::counter::FOLDING;
 use crate::engine::{self, Mode};
+use crate::memory::state::MEMORY;
 use crate::slots;
 
 static HANDLERS: Handlers = Handlers { prepare, parent, child };
@@ -17,6 +19,8 @@ pub(crate) fn announce() {
 }
 
 fn prepare() {
+    FOLDING.acquire();
+    MEMORY.acquire();
     slots::SLOTS.acquire();
     if engine::mode() == Mode::Portable {
         engine::check_out_all(slots::words_under_lock(), slots::installed_indexes());
@@ -41,4 +45,8 @@ fn release() {
     }
     // SAFETY: taken in `prepare` by the thread that forked, without a guard.
     unsafe { slots::SLOTS.release() };
+    // SAFETY: as above.
+    unsafe { MEMORY.release() };
+    // SAFETY: as above.
+    unsafe { FOLDING.release() };
 }

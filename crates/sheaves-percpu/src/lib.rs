@@ -18,11 +18,18 @@
 #![no_std]
 
 pub mod area;
+mod counter;
 pub mod dynamic;
 pub mod engine;
 mod fork;
+pub mod memory;
+mod percpu;
+mod percpu_ref;
 pub mod sheaf;
 pub mod slots;
 
 pub use area::Word;
+pub use counter::Counter;
 pub use engine::{Access, add, cmp_store, load, pop, push};
+pub use percpu::{CellRef, CellValue, Field, PerCpu, PerCpuStatic, SlotCell, Zeroed};
+pub use percpu_ref::{KillError, PerCpuRef, ReinitError};

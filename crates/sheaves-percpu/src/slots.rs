@@ -3,7 +3,7 @@
 //! The slots lock covers the table of bases, the number of words in use, and drains. It is held
 //! for microseconds and nothing is allocated under it.
 
-use sheaves_sys::lock::Lock;
+use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::topology::{Affinity, PROCESSORS_MAX};
 use sheaves_sys::{membarrier, rseq, tls};
 
@@ -41,6 +41,18 @@ pub fn attach() -> Attached {
     if engine::mode() == Mode::NotStarted {
         engine::start();
     }
+    attach_by(|| Some(SLOTS.lock()))
+}
+
+/// [`attach`] without waiting: [`Attached::No`] also where it would have to. Async-signal-safe.
+pub(crate) fn attach_at_once() -> Attached {
+    if engine::mode() == Mode::NotStarted {
+        return Attached::No;
+    }
+    attach_by(|| SLOTS.try_lock())
+}
+
+fn attach_by(lock: impl FnOnce() -> Option<Held<'static, ()>>) -> Attached {
     let mut slot = engine::current_slot();
     if slot < 0 && register_own_area() {
         slot = engine::current_slot();
@@ -49,16 +61,18 @@ pub fn attach() -> Attached {
     if index >= area::slot_count() {
         return Attached::No;
     }
-    if area::current_block(slot) != area::bootstrap() || install(slot, index) {
+    if area::current_block(slot) != area::bootstrap() {
         return Attached::Yes;
     }
-    Attached::No
+    match lock() {
+        Some(_slots) if install(slot, index) => Attached::Yes,
+        _ => Attached::No,
+    }
 }
 
-/// Gives a slot its block. False when there is no memory for it.
+/// Gives a slot its block. False when there is no memory for it. Under the slots lock.
 #[cold]
 fn install(slot: i32, index: usize) -> bool {
-    let _slots = SLOTS.lock();
     if area::current_block(slot) != area::bootstrap() {
         return true;
     }
@@ -225,6 +239,47 @@ fn drain_here(slot: usize, words: &[Word], take: &mut dyn FnMut(usize, usize)) -
         }
     }
     true
+}
+
+/// Stops every addition to a word of an object that is guarded, and takes the word's values.
+///
+/// The caller has set the guard. `None`, and nothing taken, when some slot could not be reached (no
+/// fence and no affinity). Interrupts the processors that run this process once.
+pub(crate) fn close(offset: usize) -> Option<usize> {
+    let _slots = SLOTS.lock();
+    let facts = engine::facts();
+    let (is_quiet, left) = match facts.mode {
+        Mode::NotStarted => (true, 0),
+        Mode::Portable => (true, engine::rows::CLOSED),
+        Mode::Rseq => ((facts.fence && membarrier::abort_sections()) || visit_slots(), 0),
+    };
+    is_quiet.then(|| {
+        let take = |slot| {
+            // AcqRel: in the portable engine pairs with that of additions, which find the word
+            // closed after this; with sequences the fence has ordered everything.
+            area::word_at(rows::row(slot) + offset).swap(left, Ordering::AcqRel)
+        };
+        installed_indexes().map(take).fold(0, usize::wrapping_add)
+    })
+}
+
+/// Undoes [`close`]. The caller opens the guard afterwards.
+pub(crate) fn reopen(offset: usize) {
+    let _slots = SLOTS.lock();
+    for slot in installed_indexes() {
+        // Relaxed: published by the Release with which the guard is opened.
+        area::word_at(rows::row(slot) + offset).store(0, Ordering::Relaxed);
+    }
+}
+
+/// Runs on every slot's processor for a moment: whoever was in a sequence there is no longer.
+fn visit_slots() -> bool {
+    if engine::facts().slot_kind != SlotKind::Processor {
+        return false;
+    }
+    let Some(before) = Affinity::current() else { return false };
+    let visit = |slot| Affinity::only(slot).is_some_and(|only| only.bind());
+    installed_indexes().all(visit) & before.bind()
 }
 
 /// Reads the words of all slots without taking them; values may be old. For statistics.

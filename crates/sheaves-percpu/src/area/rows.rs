@@ -31,7 +31,7 @@ use super::BLOCK_BYTES;
 /// Address space for all rows together, where there is no limit.
 const TOTAL_BYTES: usize = 128 << 30;
 /// Address space for one row.
-const ROW_BYTES_MAX: usize = 1 << 30;
+pub(crate) const ROW_BYTES_MAX: usize = 1 << 30;
 /// What a row gets however many there are, where there is no limit.
 const ROW_BYTES_MIN: usize = 64 << 20;
 /// Share of a limit on the address space that may be reserved for rows.

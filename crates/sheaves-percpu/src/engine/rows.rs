@@ -1,0 +1,197 @@
+//! Transactions on words anywhere in a row: those of per-CPU objects.
+//!
+//! | transaction | effect on the word at an offset in the current slot's row | declines |
+//! |---|---|---|
+//! | [`add`] | wrapping addition | never |
+//! | [`add_checked`] | addition of signed numbers | the sum overflows |
+//! | [`add_guarded`] | wrapping addition | the guard is not 0; the word is [`CLOSED`] |
+//! | [`cmp_store`] | new value if it holds the expected one | it does not |
+//!
+//! As with words of blocks, the inlined forms belong to the rseq engine and the forms in [`slow`]
+//! are for both. Without a block all of them refuse with [`Outcome::NoBlock`].
+//!
+//! A guard is how somebody stops additions from outside: set the guard, fence, read the words. In
+//! the portable engine, where there is nothing to fence, it also closes the words themselves.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Access, Mode, mode};
+use crate::area;
+
+#[cfg(target_arch = "x86_64")]
+#[path = "rows_x86_64.rs"]
+mod fast;
+
+/// Where there is no rseq engine every fast path refuses.
+#[cfg(not(target_arch = "x86_64"))]
+mod fast {
+    use super::{Access, Outcome};
+    use core::sync::atomic::AtomicUsize;
+
+    pub(super) unsafe fn add(_: Access, _: usize, _: usize) -> Outcome {
+        Outcome::NoBlock
+    }
+    pub(super) unsafe fn add_checked(_: Access, _: usize, _: usize) -> Outcome {
+        Outcome::NoBlock
+    }
+    pub(super) unsafe fn add_guarded(_: Access, _: &AtomicUsize, _: usize, _: usize) -> Outcome {
+        Outcome::NoBlock
+    }
+    pub(super) unsafe fn cmp_store(_: Access, _: usize, _: usize, _: usize) -> Outcome {
+        Outcome::NoBlock
+    }
+}
+
+/// How a transaction ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Outcome {
+    /// It happened.
+    Done,
+    /// It did not: the word, or the guard, says no.
+    Declined,
+    /// It did not: the current slot has no block, or this form is not for this engine.
+    NoBlock,
+}
+
+/// What [`add_guarded`] takes for a closed word in the portable engine. No count comes near it.
+pub(crate) const CLOSED: usize = 1 << 63;
+
+/// Adds to a word of the current slot, wrapping. Never blocks, no atomic.
+///
+/// # Safety
+/// All of this file's functions: the offset is a multiple of 8 and that of eight bytes of an object
+/// of which every open row has memory, and which are changed by transactions only.
+#[inline(always)]
+pub(crate) unsafe fn add(access: Access, offset: usize, amount: usize) -> Outcome {
+    // SAFETY: the same contract.
+    unsafe { fast::add(access, offset, amount) }
+}
+
+/// Adds signed numbers, where the sum fits.
+///
+/// # Safety
+/// As [`add`].
+#[inline(always)]
+pub(crate) unsafe fn add_checked(access: Access, offset: usize, amount: usize) -> Outcome {
+    // SAFETY: the same contract.
+    unsafe { fast::add_checked(access, offset, amount) }
+}
+
+/// Adds where the guard is 0, wrapping.
+///
+/// # Safety
+/// As [`add`].
+#[inline(always)]
+pub(crate) unsafe fn add_guarded(
+    access: Access,
+    guard: &AtomicUsize,
+    offset: usize,
+    amount: usize,
+) -> Outcome {
+    // SAFETY: the same contract.
+    unsafe { fast::add_guarded(access, guard, offset, amount) }
+}
+
+/// Replaces `expected` by `new`.
+///
+/// # Safety
+/// As [`add`].
+#[inline(always)]
+pub(crate) unsafe fn cmp_store(
+    access: Access,
+    offset: usize,
+    expected: usize,
+    new: usize,
+) -> Outcome {
+    // SAFETY: the same contract.
+    unsafe { fast::cmp_store(access, offset, expected, new) }
+}
+
+/// The address of the current slot's row: a hint. `None` when it has no block.
+#[inline]
+pub(crate) fn current_row() -> Option<usize> {
+    let slot = super::current_slot();
+    let row = area::current_block(slot);
+    (row != area::bootstrap()).then_some(row)
+}
+
+/// The same transactions on whatever engine there is.
+pub(crate) mod slow {
+    use super::{Access, AtomicUsize, CLOSED, Mode, Ordering, Outcome, area, fast, mode};
+
+    /// # Safety
+    /// As [`super::add`].
+    pub(crate) unsafe fn add(offset: usize, amount: usize) -> Outcome {
+        match mode() {
+            // SAFETY: the same contract.
+            Mode::Rseq => unsafe { fast::add(Access::get(), offset, amount) },
+            Mode::Portable => change(offset, |value| Some(value.wrapping_add(amount))),
+            Mode::NotStarted => Outcome::NoBlock,
+        }
+    }
+
+    /// # Safety
+    /// As [`super::add`].
+    pub(crate) unsafe fn add_checked(offset: usize, amount: usize) -> Outcome {
+        match mode() {
+            // SAFETY: the same contract.
+            Mode::Rseq => unsafe { fast::add_checked(Access::get(), offset, amount) },
+            Mode::Portable => change(offset, |value| {
+                let sum = value.cast_signed().checked_add(amount.cast_signed());
+                sum.map(isize::cast_unsigned)
+            }),
+            Mode::NotStarted => Outcome::NoBlock,
+        }
+    }
+
+    /// # Safety
+    /// As [`super::add`].
+    pub(crate) unsafe fn add_guarded(guard: &AtomicUsize, offset: usize, amount: usize) -> Outcome {
+        match mode() {
+            // SAFETY: the same contract.
+            Mode::Rseq => unsafe { fast::add_guarded(Access::get(), guard, offset, amount) },
+            Mode::Portable => {
+                let Some(word) = current_word(offset) else { return Outcome::NoBlock };
+                // Acquire pairs with the Release of whoever opens the guard. A block that was
+                // installed after the words were closed is found after the guard was set, because
+                // both happen under the slots lock; hence the guard is read after the block.
+                if guard.load(Ordering::Acquire) != 0 {
+                    return Outcome::Declined;
+                }
+                change_word(word, |value| (value != CLOSED).then(|| value.wrapping_add(amount)))
+            }
+            Mode::NotStarted => Outcome::NoBlock,
+        }
+    }
+
+    /// # Safety
+    /// As [`super::add`].
+    pub(crate) unsafe fn cmp_store(offset: usize, expected: usize, new: usize) -> Outcome {
+        match mode() {
+            // SAFETY: the same contract.
+            Mode::Rseq => unsafe { fast::cmp_store(Access::get(), offset, expected, new) },
+            Mode::Portable => change(offset, |value| (value == expected).then_some(new)),
+            Mode::NotStarted => Outcome::NoBlock,
+        }
+    }
+
+    /// The word in the current virtual slot's row.
+    fn current_word(offset: usize) -> Option<&'static AtomicUsize> {
+        super::current_row().map(|row| area::word_at(row + offset))
+    }
+
+    fn change(offset: usize, new: impl Fn(usize) -> Option<usize>) -> Outcome {
+        current_word(offset).map_or(Outcome::NoBlock, |word| change_word(word, new))
+    }
+
+    /// Atomic: in this engine threads share slots.
+    pub(super) fn change_word(word: &AtomicUsize, new: impl Fn(usize) -> Option<usize>) -> Outcome {
+        // AcqRel pairs with itself, on the same word: transactions of a slot are ordered. Relaxed
+        // on failure: nothing is concluded from the value but the next attempt.
+        match word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, new) {
+            Ok(_) => Outcome::Done,
+            Err(_) => Outcome::Declined,
+        }
+    }
+}

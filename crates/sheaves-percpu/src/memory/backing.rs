@@ -1,0 +1,97 @@
+//! The allocator's memory in production: rows of the reservation, and a mapping for its metadata.
+
+use core::ops::Range;
+use core::ptr::NonNull;
+
+use sheaves_sys::map;
+
+use crate::area::rows;
+use crate::dynamic::{Backing, PAGE_BYTES};
+use crate::memory::live;
+use crate::slots;
+
+/// Bytes of a chunk in one row. Large enough that a program with a million objects has some
+/// hundred chunks, small enough that an empty one is worth nothing.
+pub(crate) const UNIT_BYTES: usize = 64 << 10;
+/// Rows grow by this share of what they are, so that the number of system calls is logarithmic.
+const GROWTH_SHARE: usize = 8;
+/// The least by which metadata grows.
+const METADATA_STEP_BYTES: usize = 64 << 10;
+
+/// All rows, and the metadata that says what is in them.
+///
+/// Chunks are ranges of offsets, so making one is committing rows further. Rows are never made
+/// smaller: what goes back to the system is pages. Nothing is populated in advance, so that a page
+/// of a slot costs memory only once the slot has written to it.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    metadata: usize,
+    metadata_bytes: usize,
+    /// From the start of the metadata on, what can be read and written.
+    committed: usize,
+}
+
+impl Rows {
+    pub(crate) const fn new() -> Rows {
+        Rows { metadata: 0, metadata_bytes: 0, committed: 0 }
+    }
+}
+
+// SAFETY: 1. the metadata is a reservation of its own, aligned to pages and never unmapped;
+// 2. what was committed stays readable and writable; 3. only ranges that the allocator released
+// are given back, and only as far as they are whole pages.
+unsafe impl Backing for Rows {
+    fn reserve_metadata(&mut self, bytes: usize) -> Option<NonNull<u8>> {
+        let start = map::reserve(bytes)?;
+        map::avoid_huge_pages(start, bytes);
+        *self = Rows { metadata: start, metadata_bytes: bytes, committed: 0 };
+        NonNull::new(core::ptr::with_exposed_provenance_mut(start))
+    }
+
+    fn commit_metadata(&mut self, range: Range<usize>) -> bool {
+        if range.end <= self.committed {
+            return true;
+        }
+        let page = map::page_bytes();
+        let wish = range.end.next_multiple_of(METADATA_STEP_BYTES.max(page));
+        let end = self.metadata_bytes.next_multiple_of(page).min(wish);
+        let (start, bytes) = (self.metadata + self.committed, end - self.committed);
+        // SAFETY: part of the reservation that this backing made.
+        if !unsafe { map::commit(start, bytes) } {
+            return false;
+        }
+        self.committed = end;
+        true
+    }
+
+    fn release_metadata(&mut self, range: Range<usize>) {
+        let page = map::page_bytes();
+        let (start, end) = (range.start.next_multiple_of(page), range.end / page * page);
+        if start < end {
+            // SAFETY: whole pages of which the allocator needs nothing any more.
+            unsafe { map::discard(self.metadata + start, end - start) };
+        }
+    }
+
+    fn create_chunk(&mut self, chunk: usize) -> bool {
+        let need = (chunk + 1) * UNIT_BYTES;
+        if !live::commit(need) {
+            return false;
+        }
+        let _slots = slots::SLOTS.lock();
+        let committed = rows::committed_bytes();
+        if need <= committed {
+            return true;
+        }
+        let wish = need.max(committed + committed / GROWTH_SHARE).min(rows::row_bytes());
+        rows::commit(wish) || rows::commit(need)
+    }
+
+    fn depopulate(&mut self, chunk: usize, pages: Range<usize>) {
+        let start = chunk * UNIT_BYTES + pages.start * PAGE_BYTES;
+        // SAFETY: the allocator vouches that no object lies on these pages.
+        unsafe { rows::discard(start, pages.len() * PAGE_BYTES) };
+    }
+}
+
+const _: () = assert!(crate::area::BLOCK_BYTES < UNIT_BYTES);

@@ -1,0 +1,283 @@
+//! Some free objects of each size class at hand in every slot, so that the lock is off the common
+//! path.
+//!
+//! Each class has one word in every block. It holds the cursor of a sheaf of free objects: their
+//! offsets, which are even. Taking one is a `pop`, giving one back a `push`. An empty sheaf gets a
+//! batch from the allocator, a full one gives its older half back, each under one holding of the
+//! lock.
+//!
+//! | word | meaning | transitions |
+//! |---|---|---|
+//! | vacant | the slot has no sheaf of this class | -> cursor, by whoever brings a sheaf |
+//! | cursor | the slot's sheaf, and how many objects are in it | by `pop` and `push`; -> vacant |
+//!
+//! A sheaf belongs to one word or to whoever took its cursor out of one, by an exchange. So a
+//! thread may change slots between any two lines here. What the thread holds in between is its own.
+//!
+//! Objects in a cache are zero in every row.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::dynamic::Growth;
+use crate::engine::{self, Access, Mode, cmp_store, load, pop_slow, push_slow};
+use crate::memory::Error;
+use crate::memory::class::{BATCH_MAX, CLASSES, Class};
+use crate::memory::pool::Sheaf;
+use crate::memory::state::{self, MEMORY, State};
+use crate::sheaf::{BOOTSTRAP, OBJECTS_MAX, VACANT, is_full, is_sentinel};
+use crate::slots::{self, Attached, attach};
+use crate::{area::Word, sheaf};
+
+/// How often a slow path starts over because other threads changed the slot under it.
+const ATTEMPTS: u32 = 16;
+/// Objects of a full sheaf that go back to the allocator.
+const SURPLUS: usize = OBJECTS_MAX / 2;
+
+/// True once the words are prepared, in every block to come, too.
+static OPEN: AtomicBool = AtomicBool::new(false);
+
+/// The words are prepared. Under the memory lock.
+pub(super) fn open() {
+    // Release pairs with the Acquire in `is_open`.
+    OPEN.store(true, Ordering::Release);
+}
+
+#[inline]
+pub(super) fn is_open() -> bool {
+    // Acquire pairs with the Release in `open`.
+    OPEN.load(Ordering::Acquire)
+}
+
+/// An object from the current slot's sheaf.
+#[inline]
+pub(super) fn pop(class: Class) -> Option<usize> {
+    if !is_open() {
+        return None;
+    }
+    // SAFETY: the caches are open, so the engine has started.
+    let object = engine::pop(unsafe { Access::of_started() }, class.word());
+    (!is_sentinel(object)).then_some(object)
+}
+
+/// Puts an object on the current slot's sheaf; false when it is full.
+///
+/// # Safety
+/// An object of this class, zero in every row, that the caller owns; after true it does not.
+#[inline]
+pub(super) unsafe fn push(class: Class, offset: usize) -> bool {
+    // SAFETY: there are objects, so the engine has started.
+    let access = unsafe { Access::of_started() };
+    // SAFETY: offsets are even; the caller gives the object up.
+    unsafe { engine::push(access, class.word(), offset) }
+}
+
+/// An object when the current slot's sheaf has none.
+#[cold]
+#[inline(never)]
+pub(super) fn take_slow(class: Class, growth: Growth) -> Result<usize, Error> {
+    if growth == Growth::PopulatedOnly {
+        return take_at_hand(class);
+    }
+    if is_open() && attach() == Attached::Yes {
+        let object = pop_slow(class.word());
+        if !is_sentinel(object) {
+            return Ok(object);
+        }
+    }
+    match refill(class) {
+        Err(Error::Exhausted | Error::NoMemory) => state::take_uncached(class.shape(), growth),
+        other => other,
+    }
+}
+
+/// An object without waiting: of the slot, if it has one at hand, or of the allocator.
+fn take_at_hand(class: Class) -> Result<usize, Error> {
+    if is_open() && engine::current_slot() >= 0 {
+        let object = pop_slow(class.word());
+        if !is_sentinel(object) {
+            return Ok(object);
+        }
+    }
+    state::take_uncached(class.shape(), Growth::PopulatedOnly)
+}
+
+/// Takes a batch from the allocator: the first object is the result, the rest goes to the slot.
+fn refill(class: Class) -> Result<usize, Error> {
+    let mut batch = [0; BATCH_MAX];
+    let (word, mut sheaf) = (class.word(), None);
+    let count = {
+        let mut memory = MEMORY.lock();
+        let count = memory.take_batch(class, &mut batch)?;
+        if load(word) == VACANT.get() {
+            sheaf = memory.sheaves.take();
+        }
+        count
+    };
+    let (first, mut rest) = (batch[0], &batch[1..count]);
+    if let Some(mut sheaf) = sheaf.take() {
+        sheaf.entries()[1..=rest.len()].copy_from_slice(rest);
+        match install(word, sheaf, rest.len()) {
+            Ok(()) => return Ok(first),
+            Err(sheaf) => MEMORY.lock().sheaves.put(sheaf),
+        }
+    }
+    while let [object, others @ ..] = rest {
+        // SAFETY: just taken from the allocator for this class.
+        if !unsafe { push_slow(word, *object) } {
+            MEMORY.lock().give(rest);
+            break;
+        }
+        rest = others;
+    }
+    Ok(first)
+}
+
+/// Puts an owned sheaf with `count` objects, in entries 1 and up, into a vacant word of the current
+/// slot, or hands it back as it is.
+fn install(word: Word, sheaf: Sheaf, count: usize) -> Result<(), Sheaf> {
+    let address = sheaf.address();
+    let cursor = sheaf.into_cursor(count);
+    // SAFETY: not the bootstrap cursor; the sheaf is ours.
+    if unsafe { cmp_store(word, VACANT.get(), cursor) } {
+        return Ok(());
+    }
+    // SAFETY: nobody got it.
+    Err(unsafe { Sheaf::at(address) })
+}
+
+impl State {
+    /// Fills a part of `batch` from its start on, at least one object; how many.
+    fn take_batch(&mut self, class: Class, batch: &mut [usize]) -> Result<usize, Error> {
+        let shape = class.shape();
+        let mut count = 0;
+        for place in batch.iter_mut().take(class.batch()) {
+            match self.take(shape, Growth::Allowed) {
+                Ok(offset) => *place = offset,
+                Err(error) if count == 0 => return Err(error),
+                Err(_) => break,
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+/// Gives an object back when the current slot's sheaf has no room.
+///
+/// The object is of this class and zero in every row, and the caller gives it up.
+#[cold]
+#[inline(never)]
+pub(super) fn give_slow(class: Class, offset: usize) {
+    let word = class.word();
+    for _ in 0..ATTEMPTS {
+        if attach() == Attached::No {
+            break;
+        }
+        // SAFETY: the caller gives the object up.
+        if unsafe { push_slow(word, offset) } {
+            return;
+        }
+        let cursor = load(word);
+        if cursor == VACANT.get() {
+            let Some(mut sheaf) = MEMORY.lock().sheaves.take() else { break };
+            sheaf.entries()[1] = offset;
+            match install(word, sheaf, 1) {
+                Ok(()) => return,
+                Err(sheaf) => MEMORY.lock().sheaves.put(sheaf),
+            }
+        } else if cursor == BOOTSTRAP.get() {
+            // A drain has the block, for which `attach` waits; or all virtual slots are busy.
+            if engine::mode() == Mode::Portable {
+                break;
+            }
+        } else if is_full(cursor) {
+            // SAFETY: not the bootstrap cursor; VACANT is a cursor for any word.
+            if unsafe { cmp_store(word, cursor, VACANT.get()) } {
+                // SAFETY: the exchange made the sheaf ours.
+                relieve(word, unsafe { Sheaf::of_cursor(cursor) }, offset);
+                return;
+            }
+        }
+    }
+    MEMORY.lock().give(&[offset]);
+}
+
+/// Gives the older half of a full sheaf back to the allocator and returns the sheaf, with one
+/// object more, to the current slot.
+fn relieve(word: Word, mut sheaf: Sheaf, offset: usize) {
+    const KEPT: usize = OBJECTS_MAX - SURPLUS;
+    let entries = sheaf.entries();
+    MEMORY.lock().give(&entries[1..=SURPLUS]);
+    entries.copy_within(SURPLUS + 1.., 1);
+    entries[KEPT + 1] = offset;
+    if let Err(mut sheaf) = install(word, sheaf, KEPT + 1) {
+        // Another thread brought a sheaf meanwhile.
+        let mut memory = MEMORY.lock();
+        memory.give(&sheaf.entries()[1..=KEPT + 1]);
+        memory.sheaves.put(sheaf);
+    }
+}
+
+/// Takes all objects out of the caches of all slots, back to the allocator. True when there were
+/// any.
+#[cold]
+pub(super) fn drain() -> bool {
+    if !is_open() {
+        return false;
+    }
+    let words: [Word; CLASSES] = core::array::from_fn(|index| Class::at(index).word());
+    let mut list = List { first: 0 };
+    // What cannot be drained (no fence, no affinity) stays where it is.
+    let _ = slots::drain(&words, &mut |_, cursor| {
+        // SAFETY: the drain has taken the cursor out of its word.
+        list.add(unsafe { Sheaf::of_cursor(cursor) }, cursor);
+    });
+    let mut found = false;
+    while let Some((mut sheaf, count)) = list.next() {
+        let mut memory = MEMORY.lock();
+        memory.give(&sheaf.entries()[1..=count]);
+        memory.sheaves.put(sheaf);
+        found |= count > 0;
+    }
+    found
+}
+
+/// Sheaves that a drain has taken, linked by their first entries: the address of the next, and
+/// how many objects there are, which fits into the bits that addresses of sheaves leave.
+struct List {
+    first: usize,
+}
+
+impl List {
+    fn add(&mut self, mut sheaf: Sheaf, cursor: usize) {
+        let count = sheaf.count(cursor);
+        sheaf.entries()[0] = self.first;
+        self.first = sheaf.address() | count;
+    }
+
+    fn next(&mut self) -> Option<(Sheaf, usize)> {
+        if self.first == 0 {
+            return None;
+        }
+        let count = self.first % sheaf::SHEAF_BYTES;
+        // SAFETY: the list owns the sheaves in it.
+        let mut sheaf = unsafe { Sheaf::at(sheaf::base(self.first)) };
+        self.first = sheaf.entries()[0];
+        Some((sheaf, count))
+    }
+}
+
+/// Bytes of free objects in the caches of all slots, more or less.
+pub(super) fn cached_bytes() -> usize {
+    if !is_open() {
+        return 0;
+    }
+    let words: [Word; CLASSES] = core::array::from_fn(|index| Class::at(index).word());
+    let mut bytes = 0;
+    slots::observe(&words, &mut |index, cursor| {
+        bytes += cursor % sheaf::SHEAF_BYTES / 8 * Class::at(index).size();
+    });
+    bytes
+}
+
+const _: () = assert!(OBJECTS_MAX < sheaf::SHEAF_BYTES);

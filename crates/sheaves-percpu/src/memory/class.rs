@@ -1,0 +1,141 @@
+//! Size classes of the caches.
+//!
+//! Up to 64 bytes there is one class for each multiple of 4, so that nothing is wasted; above, for
+//! each multiple of 16 up to 128 and of 32 up to 256. An object of a class lies at a multiple of
+//! the largest power of two that divides the class's size, up to 64: a shape whose alignment is
+//! larger than that has no class.
+
+use crate::area::{BLOCK_WORDS, WORDS, Word};
+use crate::memory::state::Shape;
+
+const EXACT_BYTES_MAX: usize = 64;
+const EXACT_CLASSES: usize = EXACT_BYTES_MAX / 4;
+const MIDDLE_BYTES_MAX: usize = 128;
+const MIDDLE_CLASSES: usize = (MIDDLE_BYTES_MAX - EXACT_BYTES_MAX) / 16;
+/// The largest object with a class.
+const BYTES_MAX: usize = 256;
+/// Number of classes.
+pub(super) const CLASSES: usize =
+    EXACT_CLASSES + MIDDLE_CLASSES + (BYTES_MAX - MIDDLE_BYTES_MAX) / 32;
+/// The largest alignment of a class.
+const CLASS_ALIGN_MAX: usize = 64;
+/// Objects that go from the allocator to a slot at a time, for the smallest classes.
+pub(super) const BATCH_MAX: usize = 32;
+/// Bytes of a batch, above [`BATCH_MIN`].
+const BATCH_BYTES: usize = 2048;
+const BATCH_MIN: usize = 8;
+
+/// A size class, below [`CLASSES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Class(u8);
+
+impl Class {
+    /// The class of a shape; a constant where the shape is one.
+    #[inline(always)]
+    pub(crate) const fn of(shape: Shape) -> Option<Class> {
+        let size = shape.size();
+        let index = if size <= EXACT_BYTES_MAX {
+            size.div_ceil(4) - 1
+        } else if size <= MIDDLE_BYTES_MAX {
+            EXACT_CLASSES + (size - EXACT_BYTES_MAX).div_ceil(16) - 1
+        } else if size <= BYTES_MAX {
+            EXACT_CLASSES + MIDDLE_CLASSES + (size - MIDDLE_BYTES_MAX).div_ceil(32) - 1
+        } else {
+            return None;
+        };
+        let class = Class(index as u8);
+        if shape.align() <= class.align() { Some(class) } else { None }
+    }
+
+    /// Class number `index`, below [`CLASSES`].
+    pub(super) const fn at(index: usize) -> Class {
+        assert!(index < CLASSES);
+        Class(index as u8)
+    }
+
+    /// The size of its objects, in bytes.
+    pub(super) const fn size(self) -> usize {
+        let index = self.0 as usize;
+        if index < EXACT_CLASSES {
+            (index + 1) * 4
+        } else if index < EXACT_CLASSES + MIDDLE_CLASSES {
+            EXACT_BYTES_MAX + (index - EXACT_CLASSES + 1) * 16
+        } else {
+            MIDDLE_BYTES_MAX + (index - EXACT_CLASSES - MIDDLE_CLASSES + 1) * 32
+        }
+    }
+
+    /// The alignment of its objects.
+    #[inline]
+    pub(super) const fn align(self) -> usize {
+        let natural = 1 << self.size().trailing_zeros();
+        if natural < CLASS_ALIGN_MAX { natural } else { CLASS_ALIGN_MAX }
+    }
+
+    /// Objects that go from the allocator to a slot at a time.
+    pub(super) const fn batch(self) -> usize {
+        let count = BATCH_BYTES / self.size();
+        if count > BATCH_MAX {
+            BATCH_MAX
+        } else if count < BATCH_MIN {
+            BATCH_MIN
+        } else {
+            count
+        }
+    }
+
+    /// The word that holds the cursor of the class's sheaf.
+    #[inline(always)]
+    pub(super) const fn word(self) -> Word {
+        Word::at_offset((WORDS + self.0 as usize) * 8)
+    }
+
+    /// What the allocator is asked for.
+    pub(super) const fn shape(self) -> Shape {
+        Shape { size: self.size(), align: self.align() }
+    }
+}
+
+const _: () = {
+    assert!(WORDS + CLASSES <= BLOCK_WORDS);
+    let mut index = 0;
+    while index < CLASSES {
+        let class = Class::at(index);
+        let shape = class.shape();
+        assert!(matches!(Class::of(shape), Some(found) if found.0 == class.0));
+        assert!(class.word().offset() == (WORDS + index) * 8);
+        index += 1;
+    }
+    assert!(Class::at(CLASSES - 1).size() == BYTES_MAX);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_small_shape_fits_its_class() {
+        for size in 1..=BYTES_MAX {
+            for shift in 0..=12 {
+                let shape = Shape::new(size, 1 << shift).unwrap();
+                let Some(class) = Class::of(shape) else {
+                    assert!(shift > 2, "{shape:?} has no class");
+                    continue;
+                };
+                assert!(class.size() >= size && class.align() >= 1 << shift);
+                assert!(class.size() - size < 32);
+                assert!(size > 64 || class.size() - size < 4);
+            }
+        }
+        assert_eq!(Class::of(Shape::new(BYTES_MAX + 1, 4).unwrap()), None);
+    }
+
+    #[test]
+    fn common_shapes_have_classes() {
+        for (size, align) in [(4, 4), (8, 8), (16, 8), (16, 16), (24, 8), (64, 64), (128, 64)] {
+            assert!(Class::of(Shape::new(size, align).unwrap()).is_some(), "{size} at {align}");
+        }
+        // Rounding it up would waste 12 bytes of 32.
+        assert_eq!(Class::of(Shape::new(20, 16).unwrap()), None);
+    }
+}

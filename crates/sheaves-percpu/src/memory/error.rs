@@ -1,0 +1,54 @@
+//! Why there is no object.
+
+use core::fmt;
+
+use crate::dynamic::AllocError;
+
+/// Why an allocation was refused. Nothing changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The size was 0.
+    ZeroSize,
+    /// The size was above [`super::OBJECT_BYTES_MAX`].
+    TooLarge,
+    /// The alignment was no power of two, or above [`super::ALIGN_MAX`].
+    BadAlignment,
+    /// The range that is reserved for each slot is exhausted.
+    Exhausted,
+    /// Memory at hand was asked for, and none of it fits.
+    NotPopulated,
+    /// Memory at hand was asked for while another thread was at the allocator.
+    Busy,
+    /// The system has no memory, or no address space, left.
+    NoMemory,
+}
+
+impl From<AllocError> for Error {
+    fn from(error: AllocError) -> Error {
+        match error {
+            AllocError::ZeroSize => Error::ZeroSize,
+            AllocError::TooLarge => Error::TooLarge,
+            AllocError::BadAlignment => Error::BadAlignment,
+            AllocError::Exhausted => Error::Exhausted,
+            AllocError::NotPopulated => Error::NotPopulated,
+            AllocError::NoMemory => Error::NoMemory,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Error::ZeroSize => "the size is 0",
+            Error::TooLarge => "the size is above 32 KiB",
+            Error::BadAlignment => "the alignment is no power of two up to 4096",
+            Error::Exhausted => "the range reserved for each slot is exhausted",
+            Error::NotPopulated => "no memory at hand fits",
+            Error::Busy => "another thread is at the allocator",
+            Error::NoMemory => "out of memory",
+        })
+    }
+}
+
+impl core::error::Error for Error {}

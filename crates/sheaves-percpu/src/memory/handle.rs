@@ -1,0 +1,114 @@
+//! Handles: what [`super::alloc`] gives and [`super::free`] takes.
+
+use core::num::NonZeroU64;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// A per-CPU object: one place in every slot, at the same offset.
+///
+/// A number, for programs that keep it as one: [`Handle::to_bits`]. It knows its size, so `free`
+/// needs no lookup, and it is sealed, so that a number from elsewhere is recognised.
+///
+/// | bits | what |
+/// |---|---|
+/// | 0..28 | offset in the row, in units of 4 bytes |
+/// | 28..44 | size in bytes |
+/// | 44..48 | logarithm of the alignment |
+/// | 48..64 | seal: a hash of the rest and of a secret of the process |
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct Handle(NonZeroU64);
+
+const SIZE_SHIFT: u32 = 28;
+const ALIGN_SHIFT: u32 = 44;
+const SEAL_SHIFT: u32 = 48;
+
+/// The secret in the seals; 0 until the first handle.
+static SECRET: AtomicU64 = AtomicU64::new(0);
+
+fn secret() -> u64 {
+    // Relaxed, both: a number that is the same whoever stores it.
+    let known = SECRET.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let made = sheaves_sys::process::random_seed() | 1;
+    SECRET.store(made, Ordering::Relaxed);
+    made
+}
+
+fn seal(rest: u64) -> u64 {
+    // The multiplier is that of Fibonacci hashing; the upper bits depend on all of the rest.
+    (rest ^ secret()).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> SEAL_SHIFT
+}
+
+impl Handle {
+    /// `offset` below 1 GiB and a multiple of 4, `size` from 1 to 32 KiB, `align` a power of two up
+    /// to 4096.
+    pub(super) fn new(offset: usize, size: usize, align: usize) -> Option<Handle> {
+        let rest = (offset as u64 / 4)
+            | ((size as u64) << SIZE_SHIFT)
+            | (u64::from(align.trailing_zeros()) << ALIGN_SHIFT);
+        NonZeroU64::new(rest | (seal(rest) << SEAL_SHIFT)).map(Handle)
+    }
+
+    /// The handle as a number, which is never 0.
+    #[must_use]
+    pub fn to_bits(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The handle that a number stands for; `None` when it cannot come from this process's
+    /// [`Handle::to_bits`]. One number of 65536 that do not passes; [`super::free`] refuses those,
+    /// too, as long as no object begins there.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Option<Handle> {
+        let rest = bits & ((1 << SEAL_SHIFT) - 1);
+        let sealed = seal(rest) == bits >> SEAL_SHIFT;
+        NonZeroU64::new(bits).filter(|_| sealed).map(Handle)
+    }
+
+    /// Offset of the object in every slot's row, in bytes.
+    #[must_use]
+    pub fn offset(self) -> usize {
+        (self.0.get() & ((1 << SIZE_SHIFT) - 1)) as usize * 4
+    }
+
+    /// Size of the object in one slot, in bytes, as it was asked for.
+    #[must_use]
+    pub fn size(self) -> usize {
+        ((self.0.get() >> SIZE_SHIFT) & 0xFFFF) as usize
+    }
+
+    /// Alignment of the object, as it was asked for.
+    #[must_use]
+    pub fn align(self) -> usize {
+        1 << ((self.0.get() >> ALIGN_SHIFT) & 0xF)
+    }
+}
+
+const _: () = {
+    assert!(crate::dynamic::OBJECT_BYTES_MAX <= 0xFFFF);
+    assert!(crate::dynamic::ALIGN_MAX <= 1 << 0xF);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_know_what_they_were_made_of() {
+        for (offset, size, align) in [(16384, 1, 1), ((1 << 30) - 4, 32768, 4096), (65536, 20, 4)] {
+            let handle = Handle::new(offset, size, align).unwrap();
+            assert_eq!((handle.offset(), handle.size(), handle.align()), (offset, size, align));
+            assert_eq!(Handle::from_bits(handle.to_bits()), Some(handle));
+        }
+    }
+
+    #[test]
+    fn numbers_from_elsewhere_are_no_handles() {
+        let handle = Handle::new(16384, 64, 8).unwrap().to_bits();
+        assert_eq!(Handle::from_bits(0), None);
+        let close = (0..64).filter(|bit| Handle::from_bits(handle ^ (1 << bit)).is_some()).count();
+        assert!(close <= 1, "{close} of 64 neighbours pass");
+    }
+}

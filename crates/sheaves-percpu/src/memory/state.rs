@@ -1,0 +1,262 @@
+//! The allocator of this process, its lock, and the way in and out past the caches.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use sheaves_sys::lock::{Held, Lock};
+
+use crate::area::{self, BLOCK_BYTES, BLOCK_WORDS, rows};
+use crate::dynamic::{ALIGN_MAX, Allocator, Config, Fixed, Growth, OBJECT_BYTES_MAX, Offset};
+use crate::engine;
+use crate::memory::Error;
+use crate::memory::backing::{Rows, UNIT_BYTES};
+use crate::memory::caches;
+use crate::memory::class::Class;
+use crate::memory::clear::{Reach, clear};
+use crate::memory::pool::Pool;
+use crate::slots;
+
+/// A valid size and alignment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(super) size: usize,
+    pub(super) align: usize,
+}
+
+impl Shape {
+    /// A word.
+    pub(crate) const WORD: Shape = Shape { size: 8, align: 8 };
+
+    #[inline]
+    pub(crate) const fn new(size: usize, align: usize) -> Result<Shape, Error> {
+        if size == 0 {
+            return Err(Error::ZeroSize);
+        }
+        if size > OBJECT_BYTES_MAX {
+            return Err(Error::TooLarge);
+        }
+        if !align.is_power_of_two() || align > ALIGN_MAX {
+            return Err(Error::BadAlignment);
+        }
+        Ok(Shape { size, align })
+    }
+
+    #[inline]
+    pub(crate) const fn at_least(self, size: usize) -> Shape {
+        Shape { size: if self.size < size { size } else { self.size }, align: self.align }
+    }
+
+    #[inline]
+    pub(crate) const fn size(self) -> usize {
+        self.size
+    }
+
+    #[inline]
+    pub(crate) const fn align(self) -> usize {
+        self.align
+    }
+}
+
+/// What the memory lock guards.
+pub(crate) struct State {
+    allocator: Option<Allocator<Fixed, Rows>>,
+    pub(super) sheaves: Pool,
+}
+
+/// The memory lock. Taken before the slots lock.
+pub(crate) static MEMORY: Lock<State> = Lock::new(State { allocator: None, sheaves: Pool::new() });
+
+/// How often an allocation that must not wait looks for the lock before it gives up.
+const TRIES: u32 = 100;
+
+/// Takes the memory lock without waiting for its holder to run.
+pub(super) fn try_lock() -> Option<Held<'static, State>> {
+    for _ in 0..TRIES {
+        if let Some(held) = MEMORY.try_lock() {
+            return Some(held);
+        }
+        core::hint::spin_loop();
+    }
+    None
+}
+
+impl State {
+    /// Makes the allocator, once: opens the shared row and prepares the words of the caches.
+    fn start(&mut self) -> Result<&mut Allocator<Fixed, Rows>, Error> {
+        if self.allocator.is_none() {
+            self.allocator = Some(make()?);
+            slots::prepare_block(BLOCK_WORDS);
+            caches::open();
+        }
+        self.allocator.as_mut().ok_or(Error::NoMemory)
+    }
+
+    /// An object from the allocator; its offset.
+    pub(super) fn take(&mut self, shape: Shape, growth: Growth) -> Result<usize, Error> {
+        if growth == Growth::PopulatedOnly && self.allocator.is_none() {
+            return Err(Error::NotPopulated);
+        }
+        let allocator = self.start()?;
+        let offset = allocator.alloc(shape.size, shape.align, growth)?;
+        if growth == Growth::Allowed && allocator.balance_wanted() {
+            allocator.balance();
+        }
+        Ok(offset.bytes())
+    }
+
+    /// Gives objects back to the allocator. They are zero everywhere.
+    pub(super) fn give(&mut self, offsets: &[usize]) {
+        let Some(allocator) = &mut self.allocator else { return };
+        for offset in offsets {
+            if let Err(error) = allocator.free(Offset::new(*offset)) {
+                let text = "per-CPU memory is corrupt: the object at offset";
+                sheaves_sys::report::die(format_args!("{text} {offset:#x}: {error}"));
+            }
+        }
+        if allocator.balance_wanted() {
+            allocator.balance();
+        }
+    }
+
+    pub(super) fn allocator(&self) -> Option<&Allocator<Fixed, Rows>> {
+        self.allocator.as_ref()
+    }
+}
+
+/// The allocator of the rows. Under the memory lock.
+fn make() -> Result<Allocator<Fixed, Rows>, Error> {
+    if engine::mode() == engine::Mode::NotStarted {
+        engine::start();
+    }
+    let config = Config {
+        unit_bytes: UNIT_BYTES,
+        chunks_max: rows::row_bytes() / UNIT_BYTES,
+        head_bytes: BLOCK_BYTES,
+    };
+    // A limit on the address space can leave rows without room for a chunk.
+    let is_open = config.chunks_max > 0 && {
+        let _slots = slots::SLOTS.lock();
+        rows::open(rows::shared())
+    };
+    if !is_open {
+        return Err(Error::NoMemory);
+    }
+    Allocator::new(Rows::new(), config).map_err(|_| Error::NoMemory)
+}
+
+/// An object, zero in every row; its offset. From the caches where they have one.
+#[inline]
+pub(crate) fn take(shape: Shape, growth: Growth) -> Result<usize, Error> {
+    match Class::of(shape) {
+        Some(class) => match caches::pop(class) {
+            Some(offset) => Ok(offset),
+            None => caches::take_slow(class, growth),
+        },
+        None => take_uncached(shape, growth),
+    }
+}
+
+/// An object from the allocator. When the rows are exhausted, what rests in the caches is
+/// given back first.
+#[cold]
+pub(crate) fn take_uncached(shape: Shape, growth: Growth) -> Result<usize, Error> {
+    if growth == Growth::PopulatedOnly {
+        return try_lock().ok_or(Error::Busy)?.take(shape, growth);
+    }
+    let first = MEMORY.lock().take(shape, growth);
+    if !matches!(first, Err(Error::Exhausted | Error::NoMemory)) || !caches::drain() {
+        return first;
+    }
+    MEMORY.lock().take(shape, growth)
+}
+
+/// Gives an object back, to the caches where there is room.
+///
+/// # Safety
+/// The object came from [`take`] with this shape, and nobody uses it any more in any row; it was
+/// written to in rows of this reach only.
+#[inline]
+pub(crate) unsafe fn give(offset: usize, shape: Shape, reach: Reach) {
+    // SAFETY: the object is the caller's alone.
+    unsafe { clear(offset, shape.size, reach) };
+    match Class::of(shape) {
+        Some(class) => {
+            // SAFETY: the object is zero, of this class, and ours to give.
+            if !unsafe { caches::push(class, offset) } {
+                caches::give_slow(class, offset);
+            }
+        }
+        None => give_uncached(offset),
+    }
+}
+
+#[cold]
+fn give_uncached(offset: usize) {
+    MEMORY.lock().give(&[offset]);
+}
+
+/// The offset of an object that is made at first use, kept in four bytes of its owner.
+///
+/// | value | meaning | transitions |
+/// |---|---|---|
+/// | 0 | not made yet | -> offset or 1, by the first thread that comes |
+/// | 1 | there was no memory: the owner does without | never again |
+/// | other | the offset | never again |
+#[derive(Debug)]
+pub(crate) struct Lazy(AtomicU32);
+
+impl Lazy {
+    pub(crate) const fn new() -> Lazy {
+        Lazy(AtomicU32::new(0))
+    }
+
+    /// The offset, where the object is made.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<usize> {
+        // Acquire pairs with the Release in `make`: there is memory at the offset.
+        let offset = self.0.load(Ordering::Acquire) as usize;
+        (offset >= BLOCK_BYTES).then_some(offset)
+    }
+
+    /// The offset; makes the object where that has not happened. `None` where there is no memory.
+    #[cold]
+    pub(crate) fn make(&self, shape: Shape) -> Option<usize> {
+        // Relaxed: only says whether to try; `get` orders.
+        if self.0.load(Ordering::Relaxed) == 0 {
+            let made = take(shape, Growth::Allowed);
+            let bits = made.unwrap_or(1) as u32;
+            // Release pairs with the Acquire in `get`. Relaxed on failure: `get` reads again.
+            let won = self.0.compare_exchange(0, bits, Ordering::Release, Ordering::Relaxed);
+            if let (Err(_), Ok(offset)) = (won, made) {
+                // SAFETY: just taken, and nobody else was told of it.
+                unsafe { give(offset, shape, Reach::Used) };
+            }
+        }
+        self.get()
+    }
+
+    /// Gives the object back.
+    ///
+    /// # Safety
+    /// `shape` is that of [`Lazy::make`], and nobody uses the object any more.
+    pub(crate) unsafe fn end(&mut self, shape: Shape) {
+        if let Some(offset) = self.get() {
+            // SAFETY: the same contract.
+            unsafe { give(offset, shape, Reach::Used) };
+        }
+        *self.0.get_mut() = 0;
+    }
+}
+
+/// True when an object of this shape can lie at an offset.
+pub(super) fn is_inside(offset: usize, shape: Shape) -> bool {
+    let end = offset + shape.size;
+    let is_started = area::slot_count() > 0 && caches::is_open();
+    is_started && offset >= BLOCK_BYTES && end <= rows::committed_bytes()
+}
+
+/// Gives everything back to the system that no object lies on.
+pub(super) fn trim() {
+    if let Some(allocator) = &mut MEMORY.lock().allocator {
+        allocator.trim();
+    }
+}

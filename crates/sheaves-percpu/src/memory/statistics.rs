@@ -1,0 +1,45 @@
+//! What there is, for people and programs that watch.
+
+use crate::area::rows;
+use crate::dynamic;
+use crate::memory::caches;
+use crate::memory::state::MEMORY;
+use crate::slots;
+
+/// The state of per-CPU memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// The allocator's own view, in which objects in the caches are out. Bytes and pages are those
+    /// of one slot.
+    pub allocator: dynamic::Statistics,
+    /// How much work the allocator did.
+    pub counters: dynamic::Counters,
+    /// Bytes of free objects in the caches of all slots, in one slot's row.
+    pub cached_bytes: usize,
+    /// Bytes of the sheaves of all caches.
+    pub sheaves_bytes: usize,
+    /// Slots that threads have used.
+    pub slots_used: usize,
+    /// Bytes of each used slot's row that may hold memory.
+    pub committed_bytes: usize,
+    /// Bytes that are reserved for each slot.
+    pub row_bytes: usize,
+}
+
+/// Statistics of per-CPU memory; `None` before the first allocation. Takes the locks for moments.
+#[must_use]
+pub fn statistics() -> Option<Statistics> {
+    let cached_bytes = caches::cached_bytes();
+    let memory = MEMORY.lock();
+    let allocator = memory.allocator()?;
+    Some(Statistics {
+        allocator: allocator.statistics(),
+        counters: allocator.counters(),
+        cached_bytes,
+        sheaves_bytes: memory.sheaves.bytes(),
+        slots_used: slots::installed_indexes().count(),
+        committed_bytes: rows::committed_bytes(),
+        row_bytes: rows::row_bytes(),
+    })
+}

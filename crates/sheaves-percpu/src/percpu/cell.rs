@@ -1,0 +1,209 @@
+//! Words of per-CPU objects that change by transactions.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::memory::access;
+use crate::memory::clear::Reach;
+use crate::percpu::Zeroed;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// An integer of eight bytes: what a [`SlotCell`] can hold.
+pub trait CellValue: Copy + Eq + sealed::Sealed {
+    #[doc(hidden)]
+    fn from_word(word: usize) -> Self;
+    #[doc(hidden)]
+    fn into_word(self) -> usize;
+}
+
+macro_rules! cell_value {
+    ($($type:ty),+) => {
+        $(
+            impl sealed::Sealed for $type {}
+            impl CellValue for $type {
+                #[inline(always)]
+                fn from_word(word: usize) -> $type {
+                    word as $type
+                }
+                #[inline(always)]
+                fn into_word(self) -> usize {
+                    self as usize
+                }
+            }
+        )+
+    };
+}
+
+cell_value!(usize, isize, u64, i64);
+
+/// A number in each slot that changes by transactions of [`CellRef`] only.
+///
+/// A reference to one can read it, nothing more: the threads of its slot add to it without atomic
+/// instructions, which a store from elsewhere would undo.
+#[repr(C, align(8))]
+pub struct SlotCell<W> {
+    word: AtomicUsize,
+    value: PhantomData<W>,
+}
+
+impl<W: CellValue> SlotCell<W> {
+    /// A cell for an initialiser.
+    #[must_use]
+    pub fn new(value: W) -> SlotCell<W> {
+        SlotCell { word: AtomicUsize::new(value.into_word()), value: PhantomData }
+    }
+
+    /// What it holds now.
+    #[inline]
+    #[must_use]
+    pub fn load(&self) -> W {
+        // Relaxed: a number, which promises nothing about other memory.
+        W::from_word(self.word.load(Ordering::Relaxed))
+    }
+}
+
+// SAFETY: zero is a number.
+unsafe impl<W: CellValue> Zeroed for SlotCell<W> {}
+
+impl<W: CellValue + fmt::Debug> fmt::Debug for SlotCell<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SlotCell").field(&self.load()).finish()
+    }
+}
+
+/// Where in a `T` there is a [`SlotCell<W>`]. Made by [`crate::field!`], at compile time.
+///
+/// # Invariants
+/// Every value of type `T` has a `SlotCell<W>` at this byte.
+pub struct Field<T, W> {
+    byte: usize,
+    field: PhantomData<fn(&T) -> &SlotCell<W>>,
+}
+
+impl<T, W> Field<T, W> {
+    /// For [`crate::field!`] only.
+    ///
+    /// # Safety
+    /// The invariant of the type.
+    #[doc(hidden)]
+    #[must_use]
+    pub const unsafe fn new(byte: usize, _: fn(&T) -> &SlotCell<W>) -> Field<T, W> {
+        // INVARIANT: the same contract.
+        Field { byte, field: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(super) const fn byte(self) -> usize {
+        self.byte
+    }
+}
+
+impl<T, W> Clone for Field<T, W> {
+    fn clone(&self) -> Field<T, W> {
+        *self
+    }
+}
+
+impl<T, W> Copy for Field<T, W> {}
+
+impl<T, W> fmt::Debug for Field<T, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Field").field("byte", &self.byte).finish()
+    }
+}
+
+/// A [`SlotCell`] field of a struct, by its type and name: see [`PerCpu::cell`].
+///
+/// [`PerCpu::cell`]: crate::PerCpu::cell
+#[macro_export]
+macro_rules! field {
+    ($type:ty, $field:ident $(. $inner:ident)*) => {
+        const {
+            // Outside of the unsafe block, so that it compiles for fields of structs only.
+            let field: fn(&$type) -> &_ = |value| &value.$field $(. $inner)*;
+            let byte = ::core::mem::offset_of!($type, $field $(. $inner)*);
+            // SAFETY: every value of the struct has this field, and `field` shows its type.
+            unsafe { $crate::Field::new(byte, field) }
+        }
+    };
+}
+
+/// A [`SlotCell`] in all slots at once: the transactions on it.
+///
+/// Each is one restartable sequence, without atomic instruction or lock, and never waits. A
+/// thread without a slot works on a row of its kind, by atomics. Async-signal-safe.
+///
+/// # Invariants
+/// `offset` is that of a [`SlotCell`] in an object that is out for `'a`.
+#[derive(Clone, Copy)]
+pub struct CellRef<'a, W> {
+    offset: usize,
+    reach: Reach,
+    object: PhantomData<&'a SlotCell<W>>,
+}
+
+impl<'a, W: CellValue> CellRef<'a, W> {
+    /// # Safety
+    /// The invariants of the type; `reach` is the object's.
+    #[inline]
+    pub(crate) unsafe fn new(offset: usize, reach: Reach) -> CellRef<'a, W> {
+        // INVARIANT: the same contract.
+        CellRef { offset, reach, object: PhantomData }
+    }
+
+    /// Adds to the current slot's number, wrapping.
+    #[inline(always)]
+    pub fn add(self, amount: W) {
+        // SAFETY: by the invariant.
+        unsafe { access::add_at(self.offset, amount.into_word()) }
+    }
+
+    /// Subtracts from the current slot's number, wrapping.
+    #[inline(always)]
+    pub fn sub(self, amount: W) {
+        // SAFETY: by the invariant.
+        unsafe { access::add_at(self.offset, amount.into_word().wrapping_neg()) }
+    }
+
+    /// What the current slot holds: a hint, since the thread may be elsewhere right after.
+    #[inline]
+    #[must_use]
+    pub fn load(self) -> W {
+        // SAFETY: by the invariant.
+        W::from_word(unsafe { access::load_at(self.offset) })
+    }
+
+    /// Stores `new` in the slot on which the thread is now, if it holds `expected` there; whether
+    /// it did. The slot need not be the one that an earlier [`CellRef::load`] looked at.
+    #[inline]
+    #[must_use]
+    pub fn cmp_store(self, expected: W, new: W) -> bool {
+        // SAFETY: by the invariant.
+        unsafe { access::cmp_store_at(self.offset, expected.into_word(), new.into_word()) }
+    }
+
+    /// The sum over all slots, wrapping.
+    ///
+    /// Additions that happened before are in it. Of those that happen meanwhile some may be, so
+    /// that a thread that moves between slots may be counted in one and not in the other.
+    #[must_use]
+    pub fn sum(self) -> W {
+        // SAFETY: by the invariant.
+        W::from_word(unsafe { access::sum_at(self.offset, self.reach) })
+    }
+}
+
+impl<W: CellValue + fmt::Debug> fmt::Debug for CellRef<'_, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CellRef").field("sum", &self.sum()).finish()
+    }
+}
+
+const _: () = {
+    assert!(size_of::<SlotCell<u64>>() == 8);
+    assert!(size_of::<usize>() == 8);
+};

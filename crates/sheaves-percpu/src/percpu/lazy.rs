@@ -1,0 +1,118 @@
+//! Per-CPU values in statics.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::memory::Error;
+use crate::percpu::{PerCpu, Zeroed};
+
+/// A [`PerCpu`] for a `static`: it is there from the first instruction on and gets its memory at
+/// the first use. From then on the price of that is one test of a number that is loaded anyway.
+///
+/// ```
+/// use core::sync::atomic::{AtomicU64, Ordering};
+/// use sheaves_percpu::PerCpuStatic;
+///
+/// static SEEN: PerCpuStatic<AtomicU64> = PerCpuStatic::new();
+///
+/// SEEN.get().fetch_add(1, Ordering::Relaxed);
+/// assert_eq!(SEEN.iter().map(|slot| slot.load(Ordering::Relaxed)).sum::<u64>(), 1);
+/// ```
+///
+/// | `place` | meaning | transitions |
+/// |---|---|---|
+/// | 0 | no memory yet | -> the bits of a [`PerCpu`], by the first thread that has some |
+/// | other | the bits of a [`PerCpu`] | never again |
+pub struct PerCpuStatic<T> {
+    place: AtomicU32,
+    /// The one value that there is where there is no memory for more.
+    spare: T,
+}
+
+impl<T: Zeroed + Sync> PerCpuStatic<T> {
+    /// One that is zero in every slot.
+    #[must_use]
+    pub const fn new() -> PerCpuStatic<T> {
+        // SAFETY: zero bytes are a valid value of the type.
+        let spare = unsafe { core::mem::zeroed() };
+        PerCpuStatic { place: AtomicU32::new(0), spare }
+    }
+
+    /// The values of all slots.
+    ///
+    /// The first use allocates, see [`PerCpu::zeroed`].
+    ///
+    /// # Errors
+    /// See [`Error`]. A later call tries again.
+    #[inline]
+    pub fn try_all(&self) -> Result<&PerCpu<T>, Error> {
+        match self.made() {
+            Some(made) => Ok(made),
+            None => self.make(),
+        }
+    }
+
+    #[inline]
+    fn made(&self) -> Option<&PerCpu<T>> {
+        // Acquire pairs with the Release in `make`: the memory is there.
+        if self.place.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let place = self.place.as_ptr().cast::<PerCpu<T>>();
+        // SAFETY: 1. what is not 0 here are the bits of a `PerCpu<T>`, which is a number of the
+        // same size; 2. they are never written again.
+        Some(unsafe { &*place })
+    }
+
+    #[cold]
+    fn make(&self) -> Result<&PerCpu<T>, Error> {
+        let made = core::mem::ManuallyDrop::new(PerCpu::<T>::zeroed()?);
+        let bits = made.object.0;
+        // Release pairs with the Acquire in `made`; Acquire on failure, with the Release of whoever
+        // was first.
+        let won = self.place.compare_exchange(0, bits, Ordering::Release, Ordering::Acquire);
+        if won.is_err() {
+            drop(core::mem::ManuallyDrop::into_inner(made));
+        }
+        self.made().ok_or(Error::NoMemory)
+    }
+
+    /// The value of the slot on which the thread is now, see [`PerCpu::get`]. Where there is no
+    /// memory, one value for all.
+    #[inline]
+    #[must_use]
+    pub fn get(&self) -> &T {
+        match self.try_all() {
+            Ok(all) => all.get(),
+            Err(_) => &self.spare,
+        }
+    }
+
+    /// The values of all slots that threads have used, see [`PerCpu::iter`], and the one that
+    /// stands in for them where there is no memory.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.made().into_iter().flat_map(PerCpu::iter).chain(core::iter::once(&self.spare))
+    }
+}
+
+impl<T: Zeroed + Sync> Default for PerCpuStatic<T> {
+    fn default() -> PerCpuStatic<T> {
+        PerCpuStatic::new()
+    }
+}
+
+impl<T> Drop for PerCpuStatic<T> {
+    fn drop(&mut self) {
+        if *self.place.get_mut() != 0 {
+            let place = self.place.as_ptr().cast::<PerCpu<T>>();
+            // SAFETY: as in `made`, and this is the last use.
+            unsafe { place.drop_in_place() };
+        }
+    }
+}
+
+impl<T: Zeroed + Sync + fmt::Debug> fmt::Debug for PerCpuStatic<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,48 @@
+//! Types for which zero bytes are a value.
+
+use core::sync::atomic::{
+    AtomicBool, AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicIsize, AtomicPtr, AtomicU8,
+    AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
+};
+
+/// A type of which a place full of zero bytes is a valid value.
+///
+/// ```
+/// use core::sync::atomic::AtomicU64;
+/// use sheaves_percpu::Zeroed;
+///
+/// #[repr(C)]
+/// struct Traffic {
+///     packets: AtomicU64,
+///     bytes: AtomicU64,
+/// }
+///
+/// // SAFETY: zero is a valid value of both fields.
+/// unsafe impl Zeroed for Traffic {}
+/// ```
+///
+/// # Safety
+/// Zero bytes are a valid value of the type.
+pub unsafe trait Zeroed {}
+
+macro_rules! zeroed {
+    ($($type:ty),+ $(,)?) => {
+        // SAFETY: zero is a valid value of every type in this list.
+        $(unsafe impl Zeroed for $type {})+
+    };
+}
+
+zeroed!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64, bool, char, ());
+zeroed!(AtomicBool, AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicIsize);
+zeroed!(AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize);
+
+// SAFETY: null is a valid value.
+unsafe impl<T> Zeroed for AtomicPtr<T> {}
+// SAFETY: null is a valid value.
+unsafe impl<T> Zeroed for *const T {}
+// SAFETY: null is a valid value.
+unsafe impl<T> Zeroed for *mut T {}
+// SAFETY: every element is.
+unsafe impl<T: Zeroed, const COUNT: usize> Zeroed for [T; COUNT] {}
+// SAFETY: the wrapped value is.
+unsafe impl<T: Zeroed> Zeroed for core::cell::UnsafeCell<T> {}
