@@ -1,0 +1,116 @@
+//! `Counter`: exact sums, bounded errors, statics.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use sheaves_percpu::Counter;
+
+use crate::Dice;
+
+static STATIC: Counter = Counter::new();
+
+#[test]
+fn statics_count_from_the_beginning() {
+    assert_eq!(STATIC.sum(), 0);
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| (0..10_000).for_each(|_| STATIC.add(3)));
+        }
+    });
+    STATIC.sub(1);
+    assert_eq!(STATIC.sum(), 6 * 30_000 - 1);
+}
+
+#[test]
+fn sums_are_exact_and_errors_bounded() {
+    // Small batches, so that shares are moved all the time.
+    let counter = Counter::<4>::with_batch();
+    let running = AtomicBool::new(true);
+    let expected: i64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..=6)
+            .map(|seed| {
+                let counter = &counter;
+                scope.spawn(move || {
+                    let (mut dice, mut sum) = (Dice(seed), 0);
+                    for _ in 0..if crate::engines::is_small() { 2000 } else { 50_000 } {
+                        let amount = match dice.throw(10) {
+                            0 => dice.throw(2000) as i64 - 900,
+                            1 => -(dice.throw(16) as i64),
+                            _ => dice.throw(16) as i64,
+                        };
+                        counter.add(amount);
+                        sum += amount;
+                    }
+                    sum
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            // Relaxed: ends the loop.
+            while running.load(Ordering::Relaxed) {
+                let _ = counter.sum();
+                std::thread::yield_now();
+            }
+        });
+        let sum = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        running.store(false, Ordering::Relaxed);
+        sum
+    });
+    assert_eq!(counter.sum(), expected);
+    let error = counter.approximate().abs_diff(expected);
+    assert!(error <= counter.error_bound(), "{error} of {}", counter.error_bound());
+}
+
+/// While a counter only grows nobody sees it shrink, although shares are moved.
+#[test]
+fn sums_never_step_back() {
+    let counter = Counter::<3>::with_batch();
+    let running = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        let adding: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    let count = if crate::engines::is_small() { 3000 } else { 100_000 };
+                    (0..count).for_each(|_| counter.add(1));
+                })
+            })
+            .collect();
+        let (counter, running) = (&counter, &running);
+        scope.spawn(move || {
+            let mut last = 0;
+            // Relaxed: ends the loop.
+            while running.load(Ordering::Relaxed) {
+                let sum = counter.sum();
+                assert!(sum >= last, "{last}, then {sum}");
+                last = sum;
+            }
+        });
+        adding.into_iter().for_each(|thread| thread.join().unwrap());
+        running.store(false, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn large_and_extreme_amounts() {
+    let counter = Counter::<10>::with_batch();
+    for amount in [i64::MAX, i64::MIN, -1, 1 << 10, -(1 << 10), (1 << 10) - 1, 0] {
+        let before = counter.sum();
+        counter.add(amount);
+        assert_eq!(counter.sum(), before.wrapping_add(amount), "{amount}");
+        counter.sub(amount);
+        assert_eq!(counter.sum(), before, "{amount}");
+    }
+    let widest = Counter::<62>::with_batch();
+    widest.add(i64::MAX / 4);
+    assert_eq!(widest.sum(), i64::MAX / 4);
+}
+
+/// Counters come and go, each beginning at 0.
+#[test]
+fn counters_come_and_go() {
+    for round in 0..if crate::engines::is_small() { 200 } else { 3000 } {
+        let counter = Counter::new();
+        assert_eq!(counter.sum(), 0, "round {round}");
+        counter.add(round);
+        assert_eq!(counter.sum(), round);
+    }
+}

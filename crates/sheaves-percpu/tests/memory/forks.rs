@@ -1,0 +1,124 @@
+//! Forks: the child sees the parent's values, and both go on by themselves.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use sheaves_percpu::{Counter, PerCpu, PerCpuRef, memory};
+
+use crate::Dice;
+
+const FORKS: usize = 20;
+const THREADS: usize = 4;
+
+static COUNTER: Counter = Counter::new();
+
+/// Forks; the child runs `body` and ends with its result, which is asserted here.
+fn in_child(body: impl FnOnce() -> bool) {
+    // SAFETY: the child works on per-CPU memory and ends; that this is allowed is what is tested.
+    let process = unsafe { libc::fork() };
+    if process == 0 {
+        // SAFETY: no precondition. A child that hangs is killed.
+        unsafe { libc::alarm(60) };
+        let code = if body() { 0 } else { 1 };
+        // SAFETY: ends the child without the destructors of the test harness.
+        unsafe { libc::_exit(code) };
+    }
+    assert!(process > 0);
+    let mut status = -1;
+    // SAFETY: the status is valid for the call.
+    assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
+    assert_eq!(status, 0, "the child failed or hung");
+}
+
+/// Allocates, uses and frees values of many sizes.
+fn use_memory(seed: u64) -> bool {
+    let mut dice = Dice(seed);
+    let values: Vec<_> = (0..200).map(|_| PerCpu::<[AtomicU64; 3]>::zeroed().unwrap()).collect();
+    let handles: Vec<_> =
+        (0..200).map(|_| memory::alloc(8 + dice.throw(3000), 8).unwrap()).collect();
+    for value in &values {
+        value.get()[1].fetch_add(1, Ordering::Relaxed);
+    }
+    for handle in &handles {
+        // SAFETY: changed by transactions only; out until freed below.
+        unsafe { memory::add(*handle, 0, handle.offset()) };
+    }
+    let sum = |value: &PerCpu<[AtomicU64; 3]>| -> u64 {
+        value.iter().map(|slot| slot[1].load(Ordering::Relaxed)).sum()
+    };
+    let mut is_right = values.iter().all(|value| sum(value) == 1);
+    for handle in handles {
+        // SAFETY: as above.
+        is_right &= unsafe { memory::sum(handle, 0) } == handle.offset();
+        // SAFETY: nobody uses it any more.
+        is_right &= unsafe { memory::free(handle) }.is_ok();
+    }
+    is_right
+}
+
+#[test]
+fn both_sides_go_on() {
+    let value = PerCpu::<AtomicU64>::zeroed().unwrap();
+    let sum = || value.iter().map(|slot| slot.load(Ordering::Relaxed)).sum::<u64>();
+    value.get().fetch_add(5, Ordering::Relaxed);
+    COUNTER.add(70_000);
+    let before = COUNTER.sum();
+    in_child(|| {
+        let inherited = sum() == 5 && COUNTER.sum() == before;
+        value.get().fetch_add(1, Ordering::Relaxed);
+        COUNTER.sub(70_000);
+        inherited && sum() == 6 && COUNTER.sum() == before - 70_000 && use_memory(3)
+    });
+    assert_eq!(sum(), 5);
+    assert_eq!(COUNTER.sum(), before);
+    assert!(use_memory(4));
+}
+
+#[test]
+fn references_are_counted_on_both_sides() {
+    let released = AtomicBool::new(false);
+    let count = PerCpuRef::new(|| released.store(true, Ordering::Relaxed));
+    assert!(count.try_get());
+    in_child(|| {
+        let killed = count.kill() == Ok(true);
+        count.put();
+        killed && released.load(Ordering::Relaxed) && !count.try_get()
+    });
+    assert!(count.try_get_live() && !released.load(Ordering::Relaxed));
+    count.put();
+    count.put();
+    assert_eq!(count.kill(), Ok(true));
+    assert!(released.load(Ordering::Relaxed));
+}
+
+/// Forks in the middle of everything that other threads do.
+#[test]
+fn children_of_busy_parents() {
+    let running = AtomicBool::new(true);
+    let forks = if crate::engines::is_small() { 3 } else { FORKS };
+    std::thread::scope(|scope| {
+        for seed in 1..=THREADS as u64 {
+            let running = &running;
+            scope.spawn(move || {
+                // Relaxed: ends the loop.
+                while running.load(Ordering::Relaxed) {
+                    assert!(use_memory(seed));
+                    if seed == 1 {
+                        memory::trim();
+                        let _ = COUNTER.sum();
+                    }
+                }
+            });
+        }
+        let counter = Counter::<3>::with_batch();
+        for fork in 1..=forks {
+            counter.add(1000);
+            in_child(|| {
+                let inherited = counter.sum() == 1000 * fork as i64;
+                counter.add(1);
+                inherited && counter.sum() == 1000 * fork as i64 + 1 && use_memory(fork as u64)
+            });
+        }
+        assert_eq!(counter.sum(), 1000 * forks as i64);
+        running.store(false, Ordering::Relaxed);
+    });
+}

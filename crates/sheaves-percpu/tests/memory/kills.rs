@@ -1,0 +1,145 @@
+//! `PerCpuRef`: references, kills in the middle of everything, one release.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use sheaves_percpu::{PerCpuRef, ReinitError};
+
+#[test]
+fn one_life() {
+    let released = AtomicUsize::new(0);
+    // Relaxed, here and below: one thread.
+    let count = PerCpuRef::new(|| {
+        released.fetch_add(1, Ordering::Relaxed);
+    });
+    assert!(count.try_get() && count.try_get_live());
+    count.get();
+    count.put();
+    assert!(!count.is_killed() && !count.is_released());
+    assert_eq!(count.reinit(), Err(ReinitError::Alive));
+    assert_eq!(count.kill(), Ok(true));
+    assert_eq!(count.kill(), Ok(false));
+    assert!(count.is_killed() && !count.is_released());
+    assert!(!count.try_get_live() && count.try_get());
+    count.put();
+    count.put();
+    assert_eq!(count.reinit(), Err(ReinitError::InUse));
+    assert_eq!(released.load(Ordering::Relaxed), 0);
+    count.put();
+    assert_eq!(released.load(Ordering::Relaxed), 1);
+    assert!(count.is_released() && !count.try_get());
+    // One too many changes nothing.
+    count.put();
+    count.get();
+    assert_eq!(released.load(Ordering::Relaxed), 1);
+    assert_eq!(count.reinit(), Ok(()));
+    assert!(count.try_get_live());
+    count.put();
+    assert_eq!(count.kill(), Ok(true));
+    assert_eq!(released.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn kill_without_references_releases_at_once() {
+    let released = AtomicUsize::new(0);
+    // Relaxed: one thread.
+    let count = PerCpuRef::new(|| {
+        released.fetch_add(1, Ordering::Relaxed);
+    });
+    assert_eq!(count.kill(), Ok(true));
+    assert!(count.is_released());
+    assert_eq!(released.load(Ordering::Relaxed), 1);
+}
+
+static STATIC: PerCpuRef = PerCpuRef::new(|| ());
+
+#[test]
+fn statics_have_references() {
+    assert!(STATIC.try_get_live());
+    STATIC.put();
+}
+
+/// What is counted: may be used by whoever has a reference, and ends with the last one.
+struct Thing {
+    /// Uses that are going on.
+    uses: AtomicUsize,
+    ended: AtomicBool,
+}
+
+/// Threads get, pass on and put references while the count is killed, life after life.
+#[test]
+fn kills_in_the_middle() {
+    let thing = Thing { uses: AtomicUsize::new(0), ended: AtomicBool::new(false) };
+    let releases = AtomicUsize::new(0);
+    let count = PerCpuRef::new(|| {
+        assert_eq!(thing.uses.load(Ordering::SeqCst), 0, "released while in use");
+        assert!(!thing.ended.swap(true, Ordering::SeqCst), "released twice");
+        releases.fetch_add(1, Ordering::SeqCst);
+    });
+    let running = AtomicBool::new(true);
+    let lives = if crate::engines::is_small() { 10 } else { 300 };
+    std::thread::scope(|scope| {
+        let using: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut got = 0_usize;
+                    while running.load(Ordering::Relaxed) {
+                        if !count.try_get_live() {
+                            std::thread::yield_now();
+                            continue;
+                        }
+                        got += 1;
+                        thing.uses.fetch_add(1, Ordering::SeqCst);
+                        assert!(!thing.ended.load(Ordering::SeqCst), "used after the end");
+                        // Another one, put elsewhere perhaps.
+                        count.get();
+                        if got.is_multiple_of(64) {
+                            std::thread::yield_now();
+                        }
+                        count.put();
+                        thing.uses.fetch_sub(1, Ordering::SeqCst);
+                        count.put();
+                    }
+                    got
+                })
+            })
+            .collect();
+        for life in 1..=lives {
+            std::thread::sleep(core::time::Duration::from_micros(200));
+            assert_eq!(count.kill(), Ok(true));
+            assert!(!count.try_get_live());
+            while !count.is_released() {
+                std::thread::yield_now();
+            }
+            while releases.load(Ordering::SeqCst) < life {
+                std::thread::yield_now();
+            }
+            thing.ended.store(false, Ordering::SeqCst);
+            assert_eq!(count.reinit(), Ok(()));
+        }
+        running.store(false, Ordering::Relaxed);
+        let got: usize = using.into_iter().map(|thread| thread.join().unwrap()).sum();
+        println!("{got} references in {lives} lives");
+    });
+    assert_eq!(releases.load(Ordering::SeqCst), lives);
+    assert_eq!(count.kill(), Ok(true));
+    assert_eq!(releases.load(Ordering::SeqCst), lives + 1);
+}
+
+/// Of many who kill at once, one does.
+#[test]
+fn one_kill_wins() {
+    for _ in 0..if crate::engines::is_small() { 5 } else { 50 } {
+        let releases = AtomicUsize::new(0);
+        let count = PerCpuRef::new(|| {
+            releases.fetch_add(1, Ordering::SeqCst);
+        });
+        assert!(count.try_get());
+        let kills = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| count.kill().unwrap())).collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).filter(|won| *won).count()
+        });
+        assert_eq!((kills, releases.load(Ordering::SeqCst)), (1, 0));
+        count.put();
+        assert_eq!(releases.load(Ordering::SeqCst), 1);
+    }
+}

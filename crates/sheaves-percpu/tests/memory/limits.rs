@@ -1,0 +1,110 @@
+//! Memory at its end: errors, and everything that needs no memory goes on.
+
+use sheaves_percpu::area::slot_count;
+use sheaves_percpu::memory::{self, Error, Handle, OBJECT_BYTES_MAX, alloc, free};
+use sheaves_percpu::{Counter, PerCpuRef, PerCpuStatic, SlotCell};
+
+use crate::{in_process, is_process_for};
+
+/// Limits that programs are started under, in KiB, as `ulimit -v` takes them.
+const LIMITS_KIB: [usize; 4] = [900_000, 200_000, 60_000, 20_000];
+
+fn give(handle: Handle) {
+    // SAFETY: the tests here do not use the memory.
+    unsafe { free(handle) }.unwrap();
+}
+
+/// Allocates until there is nothing left; the objects and the error.
+fn exhaust(size: usize) -> (Vec<Handle>, Error) {
+    let mut out = Vec::new();
+    loop {
+        match alloc(size, 8) {
+            Ok(handle) => out.push(handle),
+            Err(error) => return (out, error),
+        }
+    }
+}
+
+/// Runs under a limit on the address space, which makes the rows short.
+#[test]
+fn exhausted() {
+    if !is_process_for("limits::exhausted") {
+        return;
+    }
+    let rows = slot_count() + 1;
+    let (large, error) = exhaust(OBJECT_BYTES_MAX);
+    println!("{rows} rows: {} objects of 32 KiB, then: {error}", large.len());
+    assert!(matches!(error, Error::Exhausted | Error::NoMemory), "{error}");
+    // What is left serves small ones, until nothing fits, cached ones included.
+    for size in [4096, 200, 16] {
+        let (out, error) = exhaust(size);
+        assert!(matches!(error, Error::Exhausted | Error::NoMemory), "{error}");
+        out.into_iter().for_each(give);
+    }
+    let (small, _) = exhaust(8);
+    // Those who need no memory of their own, or can do without.
+    let counter = Counter::new();
+    counter.add(5);
+    assert_eq!(counter.sum(), 5);
+    let count = PerCpuRef::new(|| ());
+    assert!(count.try_get());
+    count.put();
+    assert_eq!(count.kill(), Ok(true));
+    assert!(count.is_released());
+    static LAZY: PerCpuStatic<SlotCell<u64>> = PerCpuStatic::new();
+    assert_eq!(LAZY.get().load(), 0);
+    // And all is well again once something was freed.
+    let count = large.len();
+    large.into_iter().chain(small).for_each(give);
+    let (again, _) = exhaust(OBJECT_BYTES_MAX);
+    assert_eq!(again.len(), count);
+    again.into_iter().for_each(give);
+    memory::trim();
+}
+
+/// The same program started by a shell with `ulimit -v`.
+#[test]
+fn address_space_limited() {
+    if crate::engines::is_small() {
+        return;
+    }
+    for limit in LIMITS_KIB {
+        let output = std::process::Command::new("sh")
+            .arg("-c")
+            .arg(format!("ulimit -v {limit}; exec \"$0\" --exact limits::exhausted --nocapture"))
+            .arg(std::env::current_exe().unwrap())
+            .arg("--test-threads=1")
+            .env(crate::PROCESS, "limits::exhausted")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{limit} KiB: {}\n{text}{errors}", output.status);
+        println!("{limit} KiB: {}", text.lines().find(|l| l.contains("rows")).unwrap_or_default());
+    }
+}
+
+/// The end of the reserved range, not of memory: few objects fit a row of 8192.
+#[test]
+fn range_exhausted() {
+    const NAME: &str = "limits::range_exhausted";
+    if !is_process_for(NAME) {
+        if !crate::engines::is_small() {
+            let slots = [("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "8192")];
+            in_process(NAME, &slots);
+        }
+        return;
+    }
+    let row_bytes = {
+        give(alloc(8, 8).unwrap());
+        memory::statistics().unwrap().row_bytes
+    };
+    let (out, error) = exhaust(OBJECT_BYTES_MAX);
+    assert_eq!(error, Error::Exhausted);
+    assert_eq!(error.to_string(), "the range reserved for each slot is exhausted");
+    let taken = out.len() * OBJECT_BYTES_MAX;
+    assert!(taken + (128 << 10) >= row_bytes, "{taken} of {row_bytes}");
+    out.into_iter().for_each(give);
+    memory::trim();
+    assert_eq!(memory::statistics().unwrap().allocator.objects, 0);
+}

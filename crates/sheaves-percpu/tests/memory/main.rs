@@ -1,0 +1,82 @@
+//! Tests of per-CPU memory and the types on top, on whatever engine the environment chose.
+//!
+//! `engines` runs this whole program again for every other engine and kind of slot, so no test here
+//! may assume one. Options: `SHEAVES_STORM_SECONDS`, how long storms last (default 2).
+
+mod bad_input;
+mod counters;
+#[path = "../transactions/configurations.rs"]
+mod engines;
+mod forks;
+mod kills;
+mod limits;
+mod objects;
+mod resident;
+#[path = "../transactions/seccomp.rs"]
+mod seccomp;
+mod slotless;
+mod storm;
+mod values;
+
+use core::time::Duration;
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The other engines and kinds of slots; each runs all other tests of this program.
+#[test]
+fn in_every_configuration() {
+    engines::run_all();
+}
+
+/// One test at a time, for those that look at the memory of the whole process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long a storm lasts.
+fn storm_duration() -> Duration {
+    let asked = std::env::var("SHEAVES_STORM_SECONDS").ok();
+    let seconds = asked.map_or(2.0, |text| text.parse().expect("a number of seconds"));
+    Duration::from_secs_f64(seconds)
+}
+
+/// Set in the process that [`in_process`] starts.
+const PROCESS: &str = "SHEAVES_TEST_PROCESS";
+
+/// True in the process that [`in_process`] started for a test.
+fn is_process_for(test: &str) -> bool {
+    std::env::var(PROCESS).is_ok_and(|found| found == test)
+}
+
+/// Runs one test of this program in a process of its own and panics when it fails.
+fn in_process(test: &str, variables: &[(&str, &str)]) -> Output {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--test-threads=1", "--nocapture"])
+        .env(PROCESS, test)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let (text, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{test}: {}\n{text}\n{errors}", output.status);
+    assert!(text.contains("1 passed"), "{text}");
+    output
+}
+
+/// A small generator of numbers, good enough to mix operations.
+struct Dice(u64);
+
+impl Dice {
+    fn throw(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % sides as u64) as usize
+    }
+
+    /// One of some numbers.
+    fn pick(&mut self, numbers: &[usize]) -> usize {
+        numbers[self.throw(numbers.len())]
+    }
+}

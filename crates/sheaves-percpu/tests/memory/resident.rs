@@ -1,0 +1,106 @@
+//! What per-CPU memory costs where it is not used: processes with 64 virtual slots, 2 of them used.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use sheaves_percpu::{PerCpu, memory};
+
+use crate::{alone, in_process, is_process_for};
+
+const OBJECTS: usize = 1_000_000;
+const OBJECT_BYTES: usize = 16;
+const SLOTS: &[(&str, &str)] = &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")];
+
+type Object = PerCpu<[AtomicU64; 2]>;
+
+/// Resident bytes of this process.
+fn resident_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * sheaves_sys::map::page_bytes()
+}
+
+/// Writes to every object, on one slot.
+fn write(objects: &[Object]) {
+    for object in objects {
+        for word in object.get() {
+            // Relaxed: nobody else is there.
+            word.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs in a process of its own, see [`idle_slots_cost_nothing`].
+#[test]
+fn million_objects() {
+    if !is_process_for("resident::million_objects") {
+        return;
+    }
+    // Memory that is no per-CPU memory is there before.
+    let mut objects: Vec<Object> = Vec::with_capacity(OBJECTS);
+    objects.resize_with(OBJECTS, || Object::zeroed().unwrap());
+    objects.clear();
+    memory::trim();
+    // So is what the first thread of a process costs.
+    std::thread::spawn(|| ()).join().unwrap();
+    let before = resident_bytes();
+    objects.resize_with(OBJECTS, || Object::zeroed().unwrap());
+    let allocated = resident_bytes() - before;
+    write(&objects);
+    std::thread::scope(|scope| {
+        scope.spawn(|| write(&objects));
+    });
+    let used = objects[OBJECTS / 2].iter().filter(|slot| slot[0].load(Ordering::Relaxed) > 0);
+    assert_eq!(used.count(), 2, "slots in use");
+    let peak = resident_bytes() - before;
+    objects.clear();
+    let freed = resident_bytes().saturating_sub(before);
+    memory::trim();
+    let trimmed = resident_bytes().saturating_sub(before);
+    let slot_bytes = OBJECTS * OBJECT_BYTES;
+    let share = |bytes: usize| bytes as f64 / slot_bytes as f64;
+    println!(
+        "{OBJECTS} objects of {OBJECT_BYTES} B, in bytes of one slot: allocated {:.3}, written on \
+         two slots {:.3}, freed {:.4}, trimmed {:.4}",
+        share(allocated),
+        share(peak),
+        share(freed),
+        share(trimmed)
+    );
+    assert!(peak * 10 <= slot_bytes * 21, "{peak} bytes for {slot_bytes} in each of two slots");
+    assert!(freed * 100 <= peak, "{freed} bytes are left of {peak}");
+    assert!(trimmed <= freed);
+    let statistics = memory::statistics().unwrap();
+    assert_eq!(statistics.allocator.objects, 0);
+}
+
+#[test]
+fn idle_slots_cost_nothing() {
+    let _alone = alone();
+    if crate::engines::is_small() {
+        return;
+    }
+    let output = in_process("resident::million_objects", SLOTS);
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{}", text.lines().find(|line| line.contains("objects of")).unwrap_or_default());
+}
+
+/// A program that links this and does nothing with it has one open row at the most.
+#[test]
+fn nothing_is_paid_before_the_first_object() {
+    if !is_process_for("resident::nothing_is_paid_before_the_first_object") {
+        in_process("resident::nothing_is_paid_before_the_first_object", SLOTS);
+        return;
+    }
+    assert_eq!(memory::statistics(), None);
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    // The reservation is one mapping that nobody can touch.
+    let is_reserved = |line: &str| {
+        let (range, rest) = line.split_once(' ').unwrap_or_default();
+        let ends = range.split_once('-').map(|(start, end)| {
+            let number = |text| usize::from_str_radix(text, 16).unwrap_or(0);
+            number(end) - number(start)
+        });
+        rest.starts_with("---p") && ends.is_some_and(|bytes| bytes >= 65 << 20)
+    };
+    assert!(maps.lines().any(is_reserved), "{maps}");
+}
