@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `SHEAVES_STATS=1` or `json` | statistics at exit, of the process that was started |
 //! | `SHEAVES_STATS_FILE=PATH` | there instead of on standard error, appended |
-//! | `SHEAVES_SMALL_PAGES=1` | no huge pages for a heap above 8 MiB |
+//! | `SHEAVES_SMALL_PAGES=1` | no huge pages for a heap above 16 MiB |
 //! | `SHEAVES_DEBUG=1` | red zones, poison, every double free |
 //! | `SHEAVES_HELLO_FD=N` | one line to descriptor N at start: how `sheaves run` knows |
 //!

@@ -23,9 +23,9 @@ use crate::window::{self, CHUNK_BYTES, CHUNK_GRANULES, GRANULE_BYTES};
 const TICK_MS: u64 = 500;
 
 /// So many chunks are left to the kernel's own choice of page size; the ones after them ask for
-/// huge pages. A heap of 8 MiB misses the translation caches all the time, and what the last huge
-/// page wastes is at most a quarter of it.
-const HUGE_PAGES_AFTER: usize = 4;
+/// huge pages. A heap of 16 MiB misses the translation caches all the time, and what the last huge
+/// page wastes is at most an eighth of it.
+const HUGE_PAGES_AFTER: usize = 8;
 
 /// State of one chunk; see the table above.
 #[repr(C)]
@@ -153,7 +153,7 @@ impl Chunks {
             && window::CHUNKS.grow_to(count * size_of::<Chunk>())
             && window::HEAP.grow_to(count * CHUNK_BYTES);
         if complete {
-            if count > HUGE_PAGES_AFTER && !self.small_pages {
+            if self.has_huge_pages(self.count) {
                 map::prefer_huge_pages(granule_of(self.count, 0).address(), CHUNK_BYTES);
             }
             *chunk(self.count) = Chunk { free: u32::MAX, clean: u32::MAX, young: 0, reserved: 0 };
@@ -161,6 +161,10 @@ impl Chunks {
             granule::publish(granules);
         }
         complete
+    }
+
+    fn has_huge_pages(&self, index: usize) -> bool {
+        index >= HUGE_PAGES_AFTER && !self.small_pages
     }
 
     fn take(&mut self, index: usize, bit: u32, count: usize) -> Run {
@@ -264,10 +268,15 @@ fn purge(all: bool) -> usize {
 }
 
 fn purge_chunk(index: usize, all: bool) -> usize {
-    let (old, victims, is_empty) = {
+    let (old, victims, is_empty, dirty) = {
         let mut chunks = CHUNKS.lock();
         let state = chunk(index);
-        let old = state.free & !state.clean & if all { u32::MAX } else { !state.young };
+        let mut old = state.free & !state.clean & if all { u32::MAX } else { !state.young };
+        let rest = state.free & !state.young;
+        if chunks.has_huge_pages(index) && (all || old != 0 && rest == u32::MAX) {
+            // What reads as zero can be resident all the same: a huge page comes as a whole.
+            old = state.free;
+        }
         state.young = 0;
         // Nobody can take them while they are marked as in use.
         state.free &= !old;
@@ -275,10 +284,11 @@ fn purge_chunk(index: usize, all: bool) -> usize {
         // A wholly free chunk is held for as long as its headers are being given back.
         let victims = if is_empty { u32::MAX } else { old };
         state.free &= !victims;
-        let dirty = old.count_ones() as usize;
+        let dirty = (old & !state.clean).count_ones() as usize;
+        state.clean &= !old;
         chunks.dirty -= dirty;
         chunks.used += victims.count_ones() as usize;
-        (old, victims, is_empty)
+        (old, victims, is_empty, dirty)
     };
     if victims == 0 {
         return 0;
@@ -288,7 +298,7 @@ fn purge_chunk(index: usize, all: bool) -> usize {
         crate::slab::discard_headers(granule_of(index, 0), CHUNK_GRANULES);
     }
     CHUNKS.lock().give(index, victims, true);
-    old.count_ones() as usize * GRANULE_BYTES
+    dirty * GRANULE_BYTES
 }
 
 /// Discards the pages of every run of set bits.
