@@ -22,7 +22,8 @@ mod choice;
 #[cfg(target_arch = "x86_64")]
 mod entry_x86_64;
 mod portable;
-pub(crate) mod rows;
+#[doc(hidden)]
+pub mod rows;
 #[cfg(target_arch = "x86_64")]
 mod rseq_x86_64;
 

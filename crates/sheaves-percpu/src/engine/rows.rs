@@ -10,6 +10,8 @@
 //! As with words of blocks, the inlined forms belong to the rseq engine and the forms in [`slow`]
 //! are for both. Without a block all of them refuse with [`Outcome::NoBlock`].
 //!
+//! Public for the tests that interrupt every section, and for nobody else.
+//!
 //! A guard is how somebody stops additions from outside: set the guard, fence, read the words. In
 //! the portable engine, where there is nothing to fence, it also closes the words themselves.
 
@@ -45,7 +47,7 @@ mod fast {
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// It happened.
     Done,
     /// It did not: the word, or the guard, says no.
@@ -55,7 +57,7 @@ pub(crate) enum Outcome {
 }
 
 /// What [`add_guarded`] takes for a closed word in the portable engine. No count comes near it.
-pub(crate) const CLOSED: usize = 1 << 63;
+pub const CLOSED: usize = 1 << 63;
 
 /// Adds to a word of the current slot, wrapping. Never blocks, no atomic.
 ///
@@ -63,7 +65,7 @@ pub(crate) const CLOSED: usize = 1 << 63;
 /// All of this file's functions: the offset is a multiple of 8 and that of eight bytes of an object
 /// of which every open row has memory, and which are changed by transactions only.
 #[inline(always)]
-pub(crate) unsafe fn add(access: Access, offset: usize, amount: usize) -> Outcome {
+pub unsafe fn add(access: Access, offset: usize, amount: usize) -> Outcome {
     // SAFETY: the same contract.
     unsafe { fast::add(access, offset, amount) }
 }
@@ -73,7 +75,7 @@ pub(crate) unsafe fn add(access: Access, offset: usize, amount: usize) -> Outcom
 /// # Safety
 /// As [`add`].
 #[inline(always)]
-pub(crate) unsafe fn add_checked(access: Access, offset: usize, amount: usize) -> Outcome {
+pub unsafe fn add_checked(access: Access, offset: usize, amount: usize) -> Outcome {
     // SAFETY: the same contract.
     unsafe { fast::add_checked(access, offset, amount) }
 }
@@ -83,7 +85,7 @@ pub(crate) unsafe fn add_checked(access: Access, offset: usize, amount: usize) -
 /// # Safety
 /// As [`add`].
 #[inline(always)]
-pub(crate) unsafe fn add_guarded(
+pub unsafe fn add_guarded(
     access: Access,
     guard: &AtomicUsize,
     offset: usize,
@@ -98,12 +100,7 @@ pub(crate) unsafe fn add_guarded(
 /// # Safety
 /// As [`add`].
 #[inline(always)]
-pub(crate) unsafe fn cmp_store(
-    access: Access,
-    offset: usize,
-    expected: usize,
-    new: usize,
-) -> Outcome {
+pub unsafe fn cmp_store(access: Access, offset: usize, expected: usize, new: usize) -> Outcome {
     // SAFETY: the same contract.
     unsafe { fast::cmp_store(access, offset, expected, new) }
 }
@@ -117,12 +114,14 @@ pub(crate) fn current_row() -> Option<usize> {
 }
 
 /// The same transactions on whatever engine there is.
-pub(crate) mod slow {
+pub mod slow {
     use super::{Access, AtomicUsize, CLOSED, Mode, Ordering, Outcome, area, fast, mode};
 
-    /// # Safety
     /// As [`super::add`].
-    pub(crate) unsafe fn add(offset: usize, amount: usize) -> Outcome {
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn add(offset: usize, amount: usize) -> Outcome {
         match mode() {
             // SAFETY: the same contract.
             Mode::Rseq => unsafe { fast::add(Access::get(), offset, amount) },
@@ -131,9 +130,11 @@ pub(crate) mod slow {
         }
     }
 
+    /// As [`super::add_checked`].
+    ///
     /// # Safety
-    /// As [`super::add`].
-    pub(crate) unsafe fn add_checked(offset: usize, amount: usize) -> Outcome {
+    /// As there.
+    pub unsafe fn add_checked(offset: usize, amount: usize) -> Outcome {
         match mode() {
             // SAFETY: the same contract.
             Mode::Rseq => unsafe { fast::add_checked(Access::get(), offset, amount) },
@@ -145,9 +146,11 @@ pub(crate) mod slow {
         }
     }
 
+    /// As [`super::add_guarded`].
+    ///
     /// # Safety
-    /// As [`super::add`].
-    pub(crate) unsafe fn add_guarded(guard: &AtomicUsize, offset: usize, amount: usize) -> Outcome {
+    /// As there.
+    pub unsafe fn add_guarded(guard: &AtomicUsize, offset: usize, amount: usize) -> Outcome {
         match mode() {
             // SAFETY: the same contract.
             Mode::Rseq => unsafe { fast::add_guarded(Access::get(), guard, offset, amount) },
@@ -165,9 +168,11 @@ pub(crate) mod slow {
         }
     }
 
+    /// As [`super::cmp_store`].
+    ///
     /// # Safety
-    /// As [`super::add`].
-    pub(crate) unsafe fn cmp_store(offset: usize, expected: usize, new: usize) -> Outcome {
+    /// As there.
+    pub unsafe fn cmp_store(offset: usize, expected: usize, new: usize) -> Outcome {
         match mode() {
             // SAFETY: the same contract.
             Mode::Rseq => unsafe { fast::cmp_store(Access::get(), offset, expected, new) },

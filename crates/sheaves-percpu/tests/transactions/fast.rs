@@ -70,7 +70,9 @@ mod whole {
             let map = core::ptr::with_exposed_provenance_mut::<u16>(WINDOW_START);
             for granule in 0..16 {
                 // SAFETY: inside the page that was just mapped.
-                unsafe { map.add(granule).write(WORD.offset() as u16) };
+                let entry = unsafe { map.add(granule) };
+                // SAFETY: as above.
+                unsafe { entry.write(WORD.offset() as u16) };
             }
             WINDOW.store(WINDOW_START, Ordering::Relaxed);
             WINDOW_BYTES.store(16 << 16, Ordering::Relaxed);

@@ -49,18 +49,18 @@ impl Before {
                 found.extend(popped(other));
                 result == 1
             }
-            Operation::CmpStore => {
+            _ if operation.is_exchange() => {
                 expected.clone_from(&self.values);
                 replace(&mut expected, result, NEW)?;
                 replace(&mut expected, other, NEW_TOO)?;
                 found.clone_from(&after);
                 result == 1
             }
-            Operation::Add => {
-                let sum: usize = self.values.iter().sum();
+            Operation::Add | Operation::CmpStore | Operation::InRow(_) => {
+                let sum = |values: &[usize]| values.iter().copied().fold(0, usize::wrapping_add);
                 let added = ADDED * result + if other == 1 { ADDED_TOO } else { 0 };
-                expected.push(sum + added);
-                found.push(after.iter().sum());
+                expected.push(sum(&self.values).wrapping_add(added));
+                found.push(sum(&after));
                 result == 1
             }
         };
@@ -89,8 +89,10 @@ pub(crate) fn is_in_place(board: &Board, operation: Operation) -> bool {
         Operation::Push | Operation::PushSlow | Operation::PushByOwner => {
             is_cursor(here) && Sheaf::objects(here).contains(&PUSHED)
         }
-        Operation::CmpStore => here == NEW,
-        Operation::Add => [EXPECTED + ADDED, EXPECTED + ADDED + ADDED_TOO].contains(&here),
+        _ if operation.is_exchange() => here == NEW,
+        Operation::Add | Operation::CmpStore | Operation::InRow(_) => {
+            [EXPECTED + ADDED, EXPECTED + ADDED + ADDED_TOO].contains(&here)
+        }
         Operation::Drain | Operation::Control(_) => true,
     }
 }

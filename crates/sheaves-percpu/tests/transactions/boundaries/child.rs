@@ -12,6 +12,7 @@ use sheaves_percpu::{Word, add, cmp_store, load};
 use sheaves_sys::topology::Affinity;
 
 use super::control::{self, Fault};
+use super::in_rows::{self, InRow};
 use crate::fast;
 use crate::sheaves::Sheaf;
 
@@ -45,6 +46,7 @@ pub(crate) enum Operation {
     PushByOwner,
     CmpStore,
     Add,
+    InRow(InRow),
     /// From the outside, but by transactions: where there is no fence.
     Drain,
     Control(Fault),
@@ -52,7 +54,7 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// Those of the library.
-    pub(crate) const ALL: [Operation; 9] = [
+    pub(crate) const ALL: [Operation; 13] = [
         Operation::Pop,
         Operation::PopSlow,
         Operation::PopBySize,
@@ -61,22 +63,30 @@ impl Operation {
         Operation::PushByOwner,
         Operation::CmpStore,
         Operation::Add,
+        Operation::InRow(InRow::Add),
+        Operation::InRow(InRow::AddChecked),
+        Operation::InRow(InRow::AddGuarded),
+        Operation::InRow(InRow::CmpStore),
         Operation::Drain,
     ];
 
     /// True when the interference may be a reason for the transaction to refuse.
     pub(crate) fn may_refuse(self, signalled: bool) -> bool {
         // A drain that is sent elsewhere says that it is not complete.
-        self == Operation::Drain || signalled && self == Operation::CmpStore
+        self == Operation::Drain || signalled && self.is_exchange()
     }
 
     /// False when no input makes it refuse.
     pub(crate) fn can_refuse(self) -> bool {
-        !matches!(self, Operation::Add | Operation::Drain)
+        !matches!(self, Operation::Add | Operation::InRow(InRow::Add) | Operation::Drain)
     }
 
     fn is_of_sheaves(self) -> bool {
-        !matches!(self, Operation::CmpStore | Operation::Add)
+        !matches!(self, Operation::CmpStore | Operation::Add | Operation::InRow(_))
+    }
+
+    pub(crate) fn is_exchange(self) -> bool {
+        matches!(self, Operation::CmpStore | Operation::InRow(InRow::CmpStore))
     }
 
     pub(crate) fn is_push(self) -> bool {
@@ -128,6 +138,7 @@ pub(crate) struct Board {
     sheaves: [Sheaf; 2],
     /// The word of the control sections.
     control: AtomicUsize,
+    guard: AtomicUsize,
     of_sheaves: AtomicUsize,
     shut: AtomicUsize,
     result: AtomicUsize,
@@ -193,8 +204,11 @@ fn meet() {
 
 /// What a word holds before the transaction.
 fn initial(operation: Operation, shut: bool, sheaf: &Sheaf, first: usize) -> usize {
-    if !operation.is_of_sheaves() {
-        return if shut && operation.can_refuse() { UNEXPECTED } else { EXPECTED };
+    match operation {
+        Operation::InRow(transaction) if shut => return transaction.shut_value(UNEXPECTED),
+        Operation::CmpStore if shut => return UNEXPECTED,
+        _ if !operation.is_of_sheaves() => return EXPECTED,
+        _ => {}
     }
     let count = match (operation.is_push(), shut) {
         (_, false) => 3,
@@ -213,6 +227,7 @@ fn prepare(board: &Board, operation: Operation, places: [usize; 2]) {
     let shut = board.shut.load(Ordering::Relaxed) != 0;
     board.of_sheaves.store(operation.is_of_sheaves().into(), Ordering::Relaxed);
     board.other.store(NOT_RUN, Ordering::Relaxed);
+    board.guard.store(shut.into(), Ordering::Relaxed);
     for values in [&board.before, &board.after, &board.drained] {
         values.clear();
     }
@@ -260,6 +275,7 @@ fn perform(board: &Board, operation: Operation) -> usize {
         // SAFETY: the word holds numbers, and none is the bootstrap cursor.
         Operation::CmpStore => usize::from(unsafe { cmp_store(WORD, EXPECTED, NEW) }),
         Operation::Add => usize::from(add(WORD, ADDED)),
+        Operation::InRow(transaction) => in_rows::perform(transaction, WORD, &board.guard),
         Operation::Drain => {
             let complete = drain(&[WORD], &mut |_, value| board.drained.push(value));
             usize::from(complete)
@@ -280,6 +296,7 @@ fn interfere(board: &Board, operation: Operation) -> usize {
         // SAFETY: the word holds numbers, and none is the bootstrap cursor.
         Operation::CmpStore => usize::from(unsafe { cmp_store(WORD, EXPECTED, NEW_TOO) }),
         Operation::Add => usize::from(add(WORD, ADDED_TOO)),
+        Operation::InRow(transaction) => in_rows::interfere(transaction, WORD, &board.guard),
         _ => control::pop(Fault::None, &board.control),
     }
 }

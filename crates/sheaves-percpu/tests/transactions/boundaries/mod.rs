@@ -12,6 +12,7 @@
 mod accounts;
 mod child;
 mod control;
+mod in_rows;
 mod sections;
 mod tracee;
 

@@ -1,0 +1,84 @@
+//! The transactions on words anywhere in a row, each with one section of its own.
+//!
+//! They work on any offset, so here on that of a word that the rest of these tests understands.
+
+use core::sync::atomic::AtomicUsize;
+
+use sheaves_percpu::engine::rows::{self, Outcome, slow};
+use sheaves_percpu::{Access, Word};
+
+use super::child::{ADDED, ADDED_TOO, EXPECTED, NEW, NEW_TOO};
+
+/// Which one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InRow {
+    Add,
+    AddChecked,
+    AddGuarded,
+    CmpStore,
+}
+
+impl InRow {
+    /// What the word holds before a transaction that has to be refused for it.
+    pub(crate) fn shut_value(self, unexpected: usize) -> usize {
+        match self {
+            InRow::AddChecked => isize::MAX.cast_unsigned(),
+            // The guard refuses.
+            InRow::Add | InRow::AddGuarded => EXPECTED,
+            InRow::CmpStore => unexpected,
+        }
+    }
+}
+
+#[inline(never)]
+fn add(word: Word, amount: usize) -> Outcome {
+    // SAFETY: the word exists in every row and is changed by transactions only.
+    unsafe { rows::add(Access::get(), word.offset(), amount) }
+}
+
+#[inline(never)]
+fn add_checked(word: Word, amount: usize) -> Outcome {
+    // SAFETY: as above.
+    unsafe { rows::add_checked(Access::get(), word.offset(), amount) }
+}
+
+#[inline(never)]
+fn add_guarded(word: Word, guard: &AtomicUsize, amount: usize) -> Outcome {
+    // SAFETY: as above.
+    unsafe { rows::add_guarded(Access::get(), guard, word.offset(), amount) }
+}
+
+#[inline(never)]
+fn cmp_store(word: Word, expected: usize, new: usize) -> Outcome {
+    // SAFETY: as above.
+    unsafe { rows::cmp_store(Access::get(), word.offset(), expected, new) }
+}
+
+fn happened(outcome: Outcome) -> usize {
+    usize::from(outcome == Outcome::Done)
+}
+
+/// The transaction that is traced.
+pub(crate) fn perform(transaction: InRow, word: Word, guard: &AtomicUsize) -> usize {
+    happened(match transaction {
+        InRow::Add => add(word, ADDED),
+        InRow::AddChecked => add_checked(word, ADDED),
+        InRow::AddGuarded => add_guarded(word, guard, ADDED),
+        InRow::CmpStore => cmp_store(word, EXPECTED, NEW),
+    })
+}
+
+/// The same kind from a signal handler.
+pub(crate) fn interfere(transaction: InRow, word: Word, guard: &AtomicUsize) -> usize {
+    let offset = word.offset();
+    happened(match transaction {
+        // SAFETY: as above.
+        InRow::Add => unsafe { slow::add(offset, ADDED_TOO) },
+        // SAFETY: as above.
+        InRow::AddChecked => unsafe { slow::add_checked(offset, ADDED_TOO) },
+        // SAFETY: as above.
+        InRow::AddGuarded => unsafe { slow::add_guarded(guard, offset, ADDED_TOO) },
+        // SAFETY: as above.
+        InRow::CmpStore => unsafe { slow::cmp_store(offset, EXPECTED, NEW_TOO) },
+    })
+}
