@@ -5,11 +5,12 @@
 //! to slabs shows that a larger depot would have saved both. Once a second without that it is
 //! halved, down to where it began.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use sheaves_percpu::sheaf::ENTRIES;
 use sheaves_sys::clock;
 
+use crate::counts::count;
 use crate::descriptor::{CacheId, Shape};
 use crate::pool::{self, Sheaf};
 
@@ -44,9 +45,9 @@ pub(crate) fn limit_at_least(shape: &Shape) -> u32 {
 pub(crate) fn take_full(id: CacheId) -> Option<usize> {
     let descriptor = id.descriptor();
     let sheaf = descriptor.full.pop()?;
-    // Relaxed, both: a count that guides decisions; the sheaf itself came by the stack.
+    // Relaxed: a count that guides decisions; the sheaf itself came by the stack.
     descriptor.full_objects.fetch_sub(sheaf.capacity() as u32, Ordering::Relaxed);
-    count(&descriptor.counters.depot_hits);
+    count!(id, depot_hits);
     Some(sheaf.cursor(ENTRIES - 1))
 }
 
@@ -66,12 +67,6 @@ pub(crate) fn put_full(id: CacheId, cursor: usize) {
     descriptor.overflows.fetch_add(objects, Ordering::Relaxed);
     crate::flush::flush_sheaf(id, cursor);
     decay(id);
-}
-
-/// Counts without a locked instruction: two threads that count at once may count one.
-fn count(counter: &AtomicU64) {
-    // Relaxed, both: statistics.
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 /// Counts a trip of a slot beyond its own two sheaves, and sizes new sheaves by how often there is

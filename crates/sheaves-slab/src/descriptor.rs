@@ -6,14 +6,15 @@
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use sheaves_percpu::Word;
 use sheaves_percpu::area::WORDS;
 use sheaves_percpu::sheaf::OBJECTS_MAX as SHEAF_OBJECTS_MAX;
+use sheaves_percpu::{PerCpu, Word};
 use sheaves_sys::lock::Lock;
 
 use crate::bins::Slabs;
+use crate::counts::{self, Counts};
 use crate::granule::{NAMED, RUN_INSIDE};
 use crate::pool::SheafStack;
 use crate::registry::{CLASSES_MAX, NAMED_FIRST};
@@ -132,21 +133,18 @@ pub const fn stride_for(size: usize, align: usize) -> Option<usize> {
     Some(stride)
 }
 
-/// Counters of the slow paths; see [`crate::stats`].
+/// What is written when a cache is made and when it is removed.
 #[derive(Debug)]
-pub(crate) struct Counters {
-    pub(crate) refills: AtomicU64,
-    pub(crate) flushes: AtomicU64,
-    pub(crate) depot_hits: AtomicU64,
-    pub(crate) slabs_made: AtomicU64,
-    pub(crate) slabs_released: AtomicU64,
+struct Made {
+    shape: Shape,
+    counts: Option<PerCpu<Counts>>,
 }
 
 /// A cache. All zero until it is made.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Descriptor {
-    shape: UnsafeCell<Option<Shape>>,
+    made: UnsafeCell<Option<Made>>,
     /// The depot's full sheaves.
     pub(crate) full: SheafStack,
     /// Objects in them; raised before the push and lowered after the pop.
@@ -162,18 +160,17 @@ pub(crate) struct Descriptor {
     pub(crate) trips_since_ms: AtomicU32,
     /// When the limit was last lowered, in 1024 ms.
     pub(crate) decayed: AtomicU32,
-    pub(crate) counters: Counters,
     /// The cache's lock.
     pub(crate) slabs: Lock<Slabs>,
 }
 
-// SAFETY: `shape` is written under the registry lock, before the number is handed out or after
+// SAFETY: `made` is written under the registry lock, before the number is handed out or after
 // the last user has given it back; every other field is atomic or a lock.
 unsafe impl Sync for Descriptor {}
 
 static TABLE: [Descriptor; CACHES_MAX] = [const {
     Descriptor {
-        shape: UnsafeCell::new(None),
+        made: UnsafeCell::new(None),
         full: SheafStack::new(),
         full_objects: AtomicU32::new(0),
         full_limit: AtomicU32::new(0),
@@ -182,13 +179,6 @@ static TABLE: [Descriptor; CACHES_MAX] = [const {
         trips: AtomicU32::new(0),
         trips_since_ms: AtomicU32::new(0),
         decayed: AtomicU32::new(0),
-        counters: Counters {
-            refills: AtomicU64::new(0),
-            flushes: AtomicU64::new(0),
-            depot_hits: AtomicU64::new(0),
-            slabs_made: AtomicU64::new(0),
-            slabs_released: AtomicU64::new(0),
-        },
         slabs: Lock::new(Slabs::new()),
     }
 }; CACHES_MAX];
@@ -278,11 +268,19 @@ impl CacheId {
     #[inline]
     pub(crate) fn shape(self) -> &'static Shape {
         // SAFETY: written only while the cache has no user, see `Sync` above.
-        let shape = unsafe { &*self.descriptor().shape.get() };
-        match shape {
-            Some(shape) => shape,
+        let made = unsafe { &*self.descriptor().made.get() };
+        match made {
+            Some(made) => &made.shape,
             None => no_such_cache(self),
         }
+    }
+
+    /// Where the cache's slow paths count.
+    #[inline]
+    pub(crate) fn counts(self) -> Option<&'static PerCpu<Counts>> {
+        // SAFETY: as in `shape`.
+        let made = unsafe { &*self.descriptor().made.get() };
+        made.as_ref().and_then(|made| made.counts.as_ref())
     }
 
     /// Writes the shape of a cache that nobody uses, or removes it.
@@ -290,8 +288,9 @@ impl CacheId {
     /// # Safety
     /// The registry lock is held and the number is not with any user.
     pub(crate) unsafe fn set_shape(self, shape: Option<Shape>) {
+        let made = shape.map(|shape| Made { shape, counts: counts::make() });
         // SAFETY: the caller guarantees that nobody reads it now.
-        unsafe { *self.descriptor().shape.get() = shape };
+        unsafe { *self.descriptor().made.get() = made };
         let limit = shape.map_or(0, |shape| crate::depot::limit_at_least(&shape));
         // Relaxed, all: published by the release of the registry lock.
         self.descriptor().full_limit.store(limit, Ordering::Relaxed);
@@ -321,7 +320,9 @@ mod tests {
         for size in [8, 16, 24, 48, 80, 112, 144, 1000, 1024, 1152, 3072, 20480, 32768, 65536] {
             let shape = Shape::new("test", size, 8).unwrap();
             let stride = shape.stride;
-            assert!(stride >= size && (size < 1024 || stride % 1024 != 0 || stride == 65536));
+            assert!(
+                stride >= size && (size < 1024 || !stride.is_multiple_of(1024) || stride == 65536)
+            );
             for offset in 0..shape.granules * GRANULE_BYTES {
                 let index = offset / stride;
                 let expected = offset % stride == 0 && index < shape.slab_objects;

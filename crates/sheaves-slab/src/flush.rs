@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering;
 use sheaves_percpu::sheaf::ENTRIES;
 
 use crate::counting::{self, Listing};
+use crate::counts::count;
 use crate::descriptor::{CacheId, Shape};
 use crate::granule::Granule;
 use crate::pool::{self, Sheaf};
@@ -48,8 +49,7 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
         flush_run(id, shape, granule, run);
         rest = others;
     }
-    // Relaxed: statistics.
-    id.descriptor().counters.flushes.fetch_add(1, Ordering::Relaxed);
+    count!(id, flushes);
 }
 
 /// The first granule of the slab in which an object lies, after checking whose slab it is.

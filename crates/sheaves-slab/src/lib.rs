@@ -41,6 +41,8 @@ mod bulk;
 #[cfg(not(loom))]
 pub mod chunk;
 #[cfg(not(loom))]
+mod counts;
+#[cfg(not(loom))]
 mod debug;
 #[cfg(not(loom))]
 mod depot;

@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering;
 
 use crate::bins::Slabs;
 use crate::chunk;
+use crate::counts::count;
 use crate::descriptor::{CacheId, Shape};
 use crate::granule::Granule;
 use crate::slab;
@@ -38,8 +39,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
         }
     }
     drop(slabs);
-    // Relaxed: statistics.
-    id.descriptor().counters.refills.fetch_add(1, Ordering::Relaxed);
+    count!(id, refills);
     out.len() - place
 }
 
@@ -65,8 +65,7 @@ fn make_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs) -> bool {
     slab::header(run.first).init(id.in_header(), shape.slab_objects);
     run.first.set_owner(shape.granules, id.owner(), id.owner());
     slabs.count += 1;
-    // Relaxed: statistics.
-    id.descriptor().counters.slabs_made.fetch_add(1, Ordering::Relaxed);
+    count!(id, slabs_made);
     slabs.list(run.first, shape.slab_objects);
     true
 }
@@ -83,9 +82,9 @@ pub(crate) fn release_empty(id: CacheId, slabs: &mut Slabs, keep: u32) {
 fn release(id: CacheId, slabs: &mut Slabs, granule: Granule) {
     let shape = id.shape();
     slabs.count -= 1;
-    // Relaxed, both: the cache's lock orders them before any other use of the slab.
+    // Relaxed: the cache's lock orders it before any other use of the slab.
     slab::header(granule).cache.store(0, Ordering::Relaxed);
-    id.descriptor().counters.slabs_released.fetch_add(1, Ordering::Relaxed);
+    count!(id, slabs_released);
     granule.set_owner(shape.granules, 0, 0);
     chunk::give_run(granule, shape.granules);
 }

@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering;
 
 use sheaves_percpu::slots;
 
+use crate::counts::counted;
 use crate::descriptor::{CACHES_MAX, CacheId};
 use crate::pool::Sheaf;
 use crate::window::GRANULE_BYTES;
@@ -60,7 +61,6 @@ pub fn stats(id: CacheId) -> CacheStats {
         (slabs.count as usize, slabs.free_objects())
     };
     let inside = objects_in_slabs + objects_in_depot + objects_in_slots;
-    let counters = &descriptor.counters;
     CacheStats {
         object_bytes: shape.size,
         stride_bytes: shape.stride,
@@ -70,11 +70,11 @@ pub fn stats(id: CacheId) -> CacheStats {
         objects_in_slots,
         objects_in_depot,
         objects_in_slabs,
-        refills: counters.refills.load(Ordering::Relaxed),
-        flushes: counters.flushes.load(Ordering::Relaxed),
-        depot_hits: counters.depot_hits.load(Ordering::Relaxed),
-        slabs_made: counters.slabs_made.load(Ordering::Relaxed),
-        slabs_released: counters.slabs_released.load(Ordering::Relaxed),
+        refills: counted!(id, refills),
+        flushes: counted!(id, flushes),
+        depot_hits: counted!(id, depot_hits),
+        slabs_made: counted!(id, slabs_made),
+        slabs_released: counted!(id, slabs_released),
     }
 }
 
