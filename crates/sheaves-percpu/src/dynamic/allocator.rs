@@ -12,7 +12,7 @@ use crate::dynamic::hints::Run;
 use crate::dynamic::lists::{FULL, Lists, NONE, is_small, list_of};
 use crate::dynamic::policy::{Policy, SlotKey};
 use crate::dynamic::records::Records;
-use crate::dynamic::search::may_fit;
+use crate::dynamic::search::takes_contig;
 use crate::dynamic::statistics::Totals;
 
 use core::marker::PhantomData;
@@ -55,7 +55,7 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
             backing,
             geometry,
             records,
-            lists: Lists::new(config.unit_bytes),
+            lists: Lists::new::<P>(geometry.bits),
             empty: 0,
             balance_wanted: false,
             populated_missing: false,
@@ -117,30 +117,51 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
     /// A chunk and a free area in it.
     #[inline]
     fn find(&mut self, request: Request, growth: Growth) -> Option<(u32, Run)> {
-        let mut lists = self.lists.searched_from(list_of(bytes_of(request.bits)));
-        if bytes_of(request.bits) == self.geometry.config.unit_bytes {
-            lists = self.lists.searched_from(self.lists.free());
-        }
+        let whole = request.bits == self.geometry.bits;
+        let first = if whole { self.lists.free() } else { list_of::<P>(request.bits) };
+        let mut lists = self.lists.searched_from(first);
         while lists != 0 {
-            let list = lists.trailing_zeros();
-            lists &= lists - 1;
-            let mut chunk = self.lists.head(list);
-            while chunk != NONE {
-                self.counters.chunks_tested += 1;
-                let header = self.records.header(chunk);
-                let next = header.next;
-                if may_fit(&header.hints, request) {
-                    let mut view = self.records.chunk(chunk);
-                    if let Some(area) = view.find::<P>(request, growth, &mut self.counters) {
-                        return Some((chunk, area));
-                    }
-                }
-                if P::RELEGATE && is_small(list) {
-                    self.lists.move_to(&mut self.records, chunk, FULL);
-                    self.counters.relegations += 1;
-                }
-                chunk = next;
+            let found = self.find_in_list(lists.trailing_zeros(), request, growth);
+            if found.is_some() {
+                return found;
             }
+            lists &= lists - 1;
+        }
+        None
+    }
+
+    #[inline]
+    fn find_in_list(&mut self, list: u32, request: Request, growth: Growth) -> Option<(u32, Run)> {
+        let mut chunk = self.lists.head(list);
+        let mut unfit = 0;
+        while chunk != NONE {
+            self.counters.chunks_tested += 1;
+            let header = self.records.header(chunk);
+            let (next, hints) = (header.next, &header.hints);
+            // A shorter run may fit when the longest is badly aligned: not to look for it is what
+            // keeps the test cheap.
+            if let Some(area) = request.place_in(hints.contig_run()) {
+                if growth == Growth::Allowed && takes_contig::<P>(hints, request) {
+                    return Some((chunk, area));
+                }
+                let mut view = self.records.chunk(chunk);
+                let found = view.find::<P>(request, area, growth, &mut self.counters);
+                if let Some(area) = found {
+                    return Some((chunk, area));
+                }
+            }
+            if P::RELEGATE && is_small::<P>(list) {
+                self.lists.move_to(&mut self.records, chunk, FULL);
+                self.counters.relegations += 1;
+            } else {
+                unfit += 1;
+                if unfit == P::UNFIT_MAX {
+                    // The next request that comes here tests others.
+                    self.lists.rotate(&mut self.records, list, unfit);
+                    break;
+                }
+            }
+            chunk = next;
         }
         None
     }
@@ -276,10 +297,10 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
             return FULL;
         }
         let key = match P::SLOT_KEY {
-            SlotKey::FreeBytes => bytes_of(free_bits),
-            SlotKey::Contig => bytes_of(contig),
+            SlotKey::FreeBytes => free_bits,
+            SlotKey::Contig => contig,
         };
-        if key == self.geometry.config.unit_bytes { self.lists.free() } else { list_of(key) }
+        if key == self.geometry.bits { self.lists.free() } else { list_of::<P>(key) }
     }
 
     /// Makes a chunk without an object; it goes to the list of the free, unless part of it is

@@ -4,7 +4,7 @@
 use crate::dynamic::allocator::{Allocator, EMPTY_PAGES_HIGH};
 use crate::dynamic::backing::Backing;
 use crate::dynamic::chunk::{mask, ranges};
-use crate::dynamic::config::PAGE_BYTES;
+use crate::dynamic::hints::BLOCK_BITS;
 use crate::dynamic::lists::{NONE, list_of};
 use crate::dynamic::policy::Policy;
 
@@ -182,7 +182,7 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
     /// A chunk with pages that are not populated; a new one when there is none.
     fn chunk_to_populate(&mut self) -> Option<u32> {
         let all = self.geometry.page_mask();
-        for list in list_of(PAGE_BYTES)..=self.lists.free() {
+        for list in list_of::<P>(BLOCK_BITS)..=self.lists.free() {
             let mut chunk = self.lists.head(list);
             while chunk != NONE {
                 let header = self.records.header(chunk);

@@ -150,6 +150,25 @@ pub(super) fn clear_range(map: &mut [u64], start: u32, end: u32) {
     change(map, start, end, |word, mask| *word &= !mask);
 }
 
+/// Sets bits `start` and `end` and clears those between; `start` is below `end`.
+#[inline]
+pub(super) fn mark_ends(map: &mut [u64], start: u32, end: u32) {
+    let (first, last) = ((start / WORD_BITS) as usize, (end / WORD_BITS) as usize);
+    let (begin, stop) = (1 << (start % WORD_BITS), 1 << (end % WORD_BITS));
+    // Bits from the start on, and bits before the end.
+    let (from, before) = (u64::MAX << (start % WORD_BITS), stop - 1);
+    let Some(words) = map.get_mut(first..=last) else { return };
+    match words {
+        [] => {}
+        [only] => *only = *only & !(from & before) | begin | stop,
+        [head, middle @ .., tail] => {
+            *head = *head & !from | begin;
+            middle.fill(0);
+            *tail = *tail & !before | stop;
+        }
+    }
+}
+
 /// Bits `low..=high` of a word, both below 64.
 #[inline(always)]
 fn mask(low: u32, high: u32) -> u64 {
@@ -235,6 +254,22 @@ mod tests {
                 assert!(
                     (0..256).all(|b| is_one(&map, b) == (naive(b) || (start..end).contains(&b)))
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn ends_agree_with_bit_by_bit() {
+        for end in 1..=255 {
+            for start in 0..end {
+                let mut map = MAP;
+                mark_ends(&mut map, start, end);
+                let wanted = |bit| match bit {
+                    _ if bit == start || bit == end => true,
+                    _ if bit > start && bit < end => false,
+                    _ => naive(bit),
+                };
+                assert!((0..256).all(|bit| is_one(&map, bit) == wanted(bit)));
             }
         }
     }

@@ -92,9 +92,7 @@ impl Chunk<'_> {
     pub(super) fn take<P: Policy>(&mut self, area: Run, counters: &mut Counters) -> i32 {
         let empty = self.header.empty;
         bits::set_range(self.allocated, area.start, area.end);
-        bits::clear_range(self.bounds, area.start + 1, area.end);
-        bits::set(self.bounds, area.start);
-        bits::set(self.bounds, area.end);
+        bits::mark_ends(self.bounds, area.start, area.end);
         self.header.free_bits -= area.bits();
         self.header.objects += 1;
         self.header.object_bits_max = self.header.object_bits_max.max(area.bits());
@@ -158,8 +156,18 @@ impl Chunk<'_> {
         let hints = &mut self.header.hints;
         let alone = hints.nothing_before_contig();
         if area.start == hints.first_free {
-            hints.first_free = bits::next_zero(self.allocated, area.end, hints.bits);
-            counters.words_read += bits::words_between(area.end, hints.first_free);
+            // The last block has found its own already.
+            let last = area.last_block();
+            let base = last as u32 * BLOCK_BITS;
+            hints.first_free = match self.blocks.get(last) {
+                Some(block) if block.first_free < BLOCK_BITS => base + block.first_free,
+                _ => {
+                    let from = base + BLOCK_BITS;
+                    let found = bits::next_zero(self.allocated, from, hints.bits);
+                    counters.words_read += bits::words_between(from, found);
+                    found
+                }
+            };
         }
         let broke = area.overlaps(hints.contig_run());
         let lost = hints.take::<P>(area, alone);

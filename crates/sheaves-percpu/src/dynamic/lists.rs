@@ -3,24 +3,28 @@
 //! | list | chunks in it |
 //! |---|---|
 //! | 0 | without a free bit, or relegated |
-//! | 1 and up | by the power of two of their key in bytes: 4..15, 16..31, 32..63, ... |
+//! | 1 and up | by the power of two of their key: 4..15 bytes, 16..31, 32..63, ... |
 //! | last but two | sidelined: pages were given back |
 //! | last but one | free: without an object |
 //! | last | to depopulate: pages are to be given back; never searched |
+//!
+//! With [`Policy::FINE_LISTS`] each power of two has four lists, and below 32 bytes each key its
+//! own: then fewer chunks in a request's first list turn out to be too small for it.
 //!
 //! A request begins with the list of its own size and goes up. A chunk that gained room goes to
 //! the head of its new list, one that lost room to the tail: so the fullest are filled first.
 //!
 //! The links are chunk numbers in the headers.
 
+use crate::dynamic::policy::Policy;
 use crate::dynamic::records::Records;
 
 /// No chunk.
 pub(super) const NONE: u32 = u32::MAX;
 /// Enough for the largest unit.
-const LISTS_MAX: usize = 20;
-/// Keys of less than 32 bytes: the lists from which chunks are relegated.
-const SMALL: u32 = 3;
+const LISTS_MAX: usize = 64;
+/// Keys below so many bits are small: in their lists are the chunks that are relegated.
+const SMALL_BITS: u32 = 8;
 /// The list of chunks without room.
 pub(super) const FULL: u32 = 0;
 
@@ -35,26 +39,34 @@ struct Ends {
 pub(super) struct Lists {
     ends: [Ends; LISTS_MAX],
     /// One bit for each list that is not empty.
-    occupied: u32,
+    occupied: u64,
     sidelined: u32,
 }
 
-/// The list of a size in bytes that is not a whole unit.
+/// The list of a key in bits, from 1 on, that is not a whole unit.
 #[inline(always)]
-pub(super) fn list_of(bytes: usize) -> u32 {
-    (usize::BITS - bytes.leading_zeros()).saturating_sub(3).max(1)
+pub(super) fn list_of<P: Policy>(bits: u32) -> u32 {
+    let power = bits.ilog2();
+    if !P::FINE_LISTS {
+        power.max(1)
+    } else if bits < SMALL_BITS {
+        bits
+    } else {
+        let quarter = bits >> (power - 2) & 3;
+        SMALL_BITS + (power - SMALL_BITS.ilog2()) * 4 + quarter
+    }
 }
 
 /// Whether a chunk that does not fit is to be taken out of this list.
 #[inline(always)]
-pub(super) fn is_small(list: u32) -> bool {
-    list < SMALL
+pub(super) fn is_small<P: Policy>(list: u32) -> bool {
+    list < list_of::<P>(SMALL_BITS)
 }
 
 impl Lists {
-    pub(super) fn new(unit_bytes: usize) -> Lists {
+    pub(super) fn new<P: Policy>(unit_bits: u32) -> Lists {
         let ends = [Ends { head: NONE, tail: NONE }; LISTS_MAX];
-        Lists { ends, occupied: 0, sidelined: list_of(unit_bytes) + 1 }
+        Lists { ends, occupied: 0, sidelined: list_of::<P>(unit_bits) + 1 }
     }
 
     pub(super) fn sidelined(&self) -> u32 {
@@ -85,12 +97,12 @@ impl Lists {
 
     /// 1 for a list with chunks.
     pub(super) fn occupied(&self, list: u32) -> u32 {
-        self.occupied >> list & 1
+        (self.occupied >> list & 1) as u32
     }
 
     /// One bit for each list from `first` on that is searched and not empty.
     #[inline(always)]
-    pub(super) fn searched_from(&self, first: u32) -> u32 {
+    pub(super) fn searched_from(&self, first: u32) -> u64 {
         self.occupied & ((1 << self.to_depopulate()) - (1 << first))
     }
 
@@ -140,6 +152,16 @@ impl Lists {
         }
     }
 
+    /// Puts the first `count` chunks of a list behind the others.
+    #[cold]
+    pub(super) fn rotate(&mut self, records: &mut Records, list: u32, count: u32) {
+        for _ in 0..count {
+            let head = self.head(list);
+            self.remove(records, head);
+            self.add_tail(records, head, list);
+        }
+    }
+
     /// Moves a chunk to the list that it belongs to now: up to the head, down to the tail.
     #[inline]
     pub(super) fn move_to(&mut self, records: &mut Records, chunk: u32, list: u32) {
@@ -155,3 +177,10 @@ impl Lists {
         }
     }
 }
+
+const _: () = {
+    // The largest unit's list and the three above it.
+    let power = (crate::dynamic::UNIT_BYTES_MAX / crate::dynamic::GRAIN_BYTES).ilog2();
+    assert!(SMALL_BITS + (power - SMALL_BITS.ilog2()) * 4 + 3 < LISTS_MAX as u32);
+    assert!(LISTS_MAX as u32 <= u64::BITS);
+};

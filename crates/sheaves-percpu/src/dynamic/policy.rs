@@ -13,6 +13,8 @@
 //! | a search ends where its chunk ends | `CLAMP_WINDOW` | yes | yes | yes |
 //! | every area that overlaps a hint breaks it | `OVERLAP` | yes | yes | yes |
 //! | lists by longest run, not by free bytes | `SLOT_KEY` | bytes | run | run |
+//! | four lists for each power of two | `FINE_LISTS` | no | no | yes |
+//! | so many unfit chunks of a list are tested | `UNFIT_MAX` | all | all | 8 |
 //! | chunks of unfit small holes leave the search | `RELEGATE` | no | yes | yes |
 //! | empty pages are counted as they change | `EMPTY_PAGES` | recount | delta | delta |
 //! | the longest run before the longest is known | `SCAN_HINT` | no | yes | yes |
@@ -114,6 +116,11 @@ pub trait Policy: 'static {
     const NAME: &'static str;
     /// What the lists of chunks are ordered by.
     const SLOT_KEY: SlotKey;
+    /// Each power of two of the key has four lists, and small keys have one each.
+    const FINE_LISTS: bool;
+    /// After so many chunks of one list that do not fit, a request goes on to the next list; the
+    /// chunks go to their list's tail.
+    const UNFIT_MAX: u32;
     /// A chunk in one of the lists of small runs that does not fit is not tried again until
     /// something in it is freed.
     const RELEGATE: bool;
@@ -166,6 +173,8 @@ pub enum Fixed {}
 impl Policy for V50 {
     const NAME: &'static str = "V50";
     const SLOT_KEY: SlotKey = SlotKey::FreeBytes;
+    const FINE_LISTS: bool = false;
+    const UNFIT_MAX: u32 = u32::MAX;
     const RELEGATE: bool = false;
     const EMPTY_PAGES: EmptyPages = EmptyPages::Recount;
     const SCAN_HINT: bool = false;
@@ -186,6 +195,8 @@ impl Policy for V50 {
 impl Policy for V52 {
     const NAME: &'static str = "V52";
     const SLOT_KEY: SlotKey = SlotKey::Contig;
+    const FINE_LISTS: bool = false;
+    const UNFIT_MAX: u32 = u32::MAX;
     const RELEGATE: bool = true;
     const EMPTY_PAGES: EmptyPages = EmptyPages::Delta;
     const SCAN_HINT: bool = true;
@@ -212,6 +223,8 @@ impl Policy for V52 {
 impl Policy for Fixed {
     const NAME: &'static str = "FIXED";
     const SLOT_KEY: SlotKey = SlotKey::Contig;
+    const FINE_LISTS: bool = true;
+    const UNFIT_MAX: u32 = 8;
     const RELEGATE: bool = true;
     const EMPTY_PAGES: EmptyPages = EmptyPages::Delta;
     const SCAN_HINT: bool = true;

@@ -16,28 +16,25 @@ struct Found {
     room: Run,
 }
 
-/// Whether the longest run of a chunk fits. A shorter one may fit when the longest is badly
-/// aligned: not to look for it is what keeps the test cheap.
+/// Whether a request takes its area from the longest run without a look at the others.
 #[inline(always)]
-pub(super) fn may_fit(hints: &Hints, request: Request) -> bool {
-    request.place_in(hints.contig_run()).is_some()
+pub(super) fn takes_contig<P: Policy>(hints: &Hints, request: Request) -> bool {
+    P::TAKE_CONTIG && hints.only_contig_fits(request.bits)
 }
 
 impl Chunk<'_> {
-    /// A free area for the request, in a chunk that may fit.
+    /// A free area for the request, in a chunk whose longest run fits at `area`.
     #[inline]
     pub(super) fn find<P: Policy>(
         &mut self,
         request: Request,
+        area: Run,
         growth: Growth,
         counters: &mut Counters,
     ) -> Option<Run> {
         let hints = &self.header.hints;
-        if P::TAKE_CONTIG && hints.only_contig_fits(request.bits) {
-            let area = request.place_in(hints.contig_run())?;
-            if self.may_take(area, growth) {
-                return Some(area);
-            }
+        if takes_contig::<P>(hints, request) && self.may_take(area, growth) {
+            return Some(area);
         }
         let from = hints.resume(request.bits, P::USE_CHUNK_HINT);
         let from = self.walk_populated::<P>(from, request, growth, counters)?;

@@ -168,7 +168,7 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
         let apart = list == self.lists.sidelined() || list == self.lists.to_depopulate();
         equal("isolated", u32::from(apart), u32::from(header.isolated))?;
         let expected = self.list_for(chunk);
-        let relegated = P::RELEGATE && list == FULL && is_small(expected);
+        let relegated = P::RELEGATE && list == FULL && is_small::<P>(expected);
         check(apart || relegated || list == expected, "list", expected, list)
     }
 

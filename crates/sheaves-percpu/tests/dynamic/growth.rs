@@ -66,6 +66,22 @@ fn a_request_that_must_not_grow_skips_pages_that_are_not_populated() {
 }
 
 #[test]
+fn small_requests_fill_the_first_hole_that_fits() {
+    let mut a = allocator();
+    let objects: Vec<Offset> =
+        (0..300).map(|_| a.alloc(100, 4, Growth::Allowed).unwrap()).collect();
+    for index in [20, 50, 51, 120] {
+        a.free(objects[index]).unwrap();
+    }
+    let mut alloc = |size, align| a.alloc(size, align, Growth::Allowed).unwrap();
+    assert_eq!(alloc(104, 4), objects[50]);
+    assert_eq!(alloc(100, 4), objects[20]);
+    assert_eq!(alloc(96, 4).bytes(), objects[50].bytes() + 104);
+    assert_eq!(alloc(32, 64).bytes(), objects[120].bytes().next_multiple_of(64));
+    a.verify(Promise::FIXED).unwrap();
+}
+
+#[test]
 fn free_chunks_are_destroyed_but_one() {
     let mut a = allocator();
     let objects = pages(&mut a, 40);

@@ -10,5 +10,6 @@ mod input;
 mod property;
 mod race;
 mod random;
+mod statistics;
 mod tester;
 mod variant;

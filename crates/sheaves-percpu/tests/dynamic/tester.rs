@@ -54,13 +54,13 @@ impl<P: Policy> Tester<P> {
                 self.enter(offset.bytes(), size, align)?;
                 self.verify_after(Some(offset.bytes()))
             }
-            Err(AllocError::Exhausted) if P::LAST_RESORT => {
-                self.check_exhausted(size, align)?;
+            Err(refusal @ (AllocError::Exhausted | AllocError::NotPopulated)) => {
+                if P::LAST_RESORT {
+                    self.check_refusal(refusal, size, align)?;
+                }
                 self.verify_after(None)
             }
-            Err(AllocError::Exhausted | AllocError::NoMemory | AllocError::NotPopulated) => {
-                self.verify_after(None)
-            }
+            Err(AllocError::NoMemory) => self.verify_after(None),
             Err(error) => Err(format!("alloc({size}, {align}): {error}")),
         }
     }
@@ -91,22 +91,42 @@ impl<P: Policy> Tester<P> {
         Ok(())
     }
 
-    /// Nothing may fit after "exhausted".
-    fn check_exhausted(&self, size: usize, align: usize) -> Outcome {
+    /// Nothing may fit after "exhausted", and nothing on populated pages after "not populated".
+    fn check_refusal(&self, refusal: AllocError, size: usize, align: usize) -> Outcome {
         let Config { unit_bytes, head_bytes, chunks_max } = self.allocator.config();
+        let align = align.max(4);
         let mut at = head_bytes;
         let end = chunks_max * unit_bytes;
         for (offset, bytes) in self.objects.iter().map(|(o, b)| (*o, *b)).chain([(end, 0)]) {
             while at < offset {
                 let gap_end = offset.min((at / unit_bytes + 1) * unit_bytes);
-                if at.next_multiple_of(align.max(4)) + size <= gap_end {
-                    return Err(format!("exhausted, but {at}..{gap_end} fits {size}@{align}"));
+                let mut place = at.next_multiple_of(align);
+                while place + size <= gap_end {
+                    match self
+                        .page_missing(place, size)
+                        .filter(|_| refusal != AllocError::Exhausted)
+                    {
+                        Some(after) => place = after.next_multiple_of(align),
+                        None => {
+                            return Err(format!("{refusal}, but {size}@{align} fits at {place}"));
+                        }
+                    }
                 }
                 at = gap_end;
             }
             at = offset + bytes;
         }
         Ok(())
+    }
+
+    /// Where the last page ends that is not populated under an area of one chunk.
+    fn page_missing(&self, place: usize, size: usize) -> Option<usize> {
+        let unit_bytes = self.allocator.config().unit_bytes;
+        let populated = self.allocator.populated_pages_of(place / unit_bytes);
+        let (base, first) = (place / unit_bytes * unit_bytes, place % unit_bytes / PAGE_BYTES);
+        let last = (place + size - 1) % unit_bytes / PAGE_BYTES;
+        let missing = (first..=last).rev().find(|page| populated >> page & 1 == 0)?;
+        Some(base + (missing + 1) * PAGE_BYTES)
     }
 
     /// Frees the object that is in place `index` of those to pick from.

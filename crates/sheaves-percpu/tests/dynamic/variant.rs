@@ -24,11 +24,15 @@ pub(crate) const WRONG_LENGTH: u32 = 1 << 9;
 pub(crate) const NO_OVERLAP: u32 = 1 << 10;
 pub(crate) const NO_RELEGATION: u32 = 1 << 11;
 pub(crate) const NO_STITCH: u32 = 1 << 12;
+pub(crate) const COARSE_LISTS: u32 = 1 << 13;
+pub(crate) const TEST_ALL: u32 = 1 << 14;
 
 impl<B: Policy, const FLIPPED: u32> Policy for But<B, FLIPPED> {
     const NAME: &'static str = "variant";
     const SLOT_KEY: SlotKey =
         if FLIPPED & FREE_BYTES_KEY != 0 { SlotKey::FreeBytes } else { B::SLOT_KEY };
+    const FINE_LISTS: bool = B::FINE_LISTS && FLIPPED & COARSE_LISTS == 0;
+    const UNFIT_MAX: u32 = if FLIPPED & TEST_ALL != 0 { u32::MAX } else { B::UNFIT_MAX };
     const RELEGATE: bool = B::RELEGATE && FLIPPED & NO_RELEGATION == 0;
     const EMPTY_PAGES: EmptyPages =
         if FLIPPED & RECOUNT != 0 { EmptyPages::Recount } else { B::EMPTY_PAGES };
