@@ -7,5 +7,6 @@ pub use global::Sheaves;
 pub use sheaves_heap as heap;
 pub use sheaves_slab::{Cache, CacheBox, raw, trim};
 
-/// Per-CPU transactions and areas, for code that builds on them directly.
+/// Per-CPU transactions and memory, for code that builds on them directly.
 pub use sheaves_percpu as percpu;
+pub use sheaves_percpu::{Counter, PerCpu, PerCpuRef, PerCpuStatic, SlotCell, Zeroed, field};
