@@ -7,10 +7,11 @@ use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::topology::{Affinity, PROCESSORS_MAX};
 use sheaves_sys::{membarrier, rseq, tls};
 
-use crate::area::{self, BLOCK_WORDS, WORDS, Word, rows};
+use crate::area::{self, WORDS, Word, rows};
 use crate::engine::{self, Mode, SlotKind};
 use crate::sheaf::{BOOTSTRAP, VACANT};
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The slots lock: guards changes of the table and of the two statics below.
@@ -19,6 +20,9 @@ pub(crate) static SLOTS: Lock<()> = Lock::new(());
 /// Words below this number are initialised in every installed block. Never below 256: the fast
 /// paths of malloc may try the words of its size classes before these are made.
 static WORDS_READY: AtomicUsize = AtomicUsize::new(256);
+
+/// Of this crate's own words, which begin at [`WORDS`], those that are initialised likewise.
+static OWN_WORDS_READY: AtomicUsize = AtomicUsize::new(0);
 
 /// One bit per slot: its block has been installed, though a drain may have detached it.
 static INSTALLED: [AtomicUsize; PROCESSORS_MAX / 64] =
@@ -80,10 +84,9 @@ fn install(slot: i32, index: usize) -> bool {
         return false;
     }
     let block = area::block(index);
-    for word in 0..words_under_lock() {
-        // Relaxed: published by the Release in `set_block`.
-        area::word(block, Word::new(word)).store(VACANT.get(), Ordering::Relaxed);
-    }
+    // Published by the Release in `set_block`.
+    vacate(block, 0..words_ready());
+    vacate(block, WORDS..WORDS + own_words_ready());
     // Release pairs with the Acquire in `installed_indexes`: the row is open.
     INSTALLED[index / 64].fetch_or(1 << (index % 64), Ordering::Release);
     area::set_block(index, block);
@@ -117,32 +120,51 @@ pub(crate) fn register_own_area() -> bool {
 /// When `words` is above [`WORDS`].
 pub fn prepare(words: usize) {
     assert!(words <= WORDS);
-    prepare_block(words);
-}
-
-/// [`prepare`] for this crate's own words, too.
-pub(crate) fn prepare_block(words: usize) {
-    assert!(words <= BLOCK_WORDS);
     if engine::mode() == Mode::NotStarted {
         engine::start();
     }
     let _slots = SLOTS.lock();
-    let ready = words_under_lock();
-    for index in installed_indexes() {
-        for word in ready..words {
-            // Relaxed: nobody uses these words yet; their number is handed out after us.
-            let place = area::word(area::block(index), Word::new(word));
-            place.store(VACANT.get(), Ordering::Relaxed);
-        }
+    let ready = words_ready();
+    for index in installed_indexes().filter(|_| ready < words) {
+        // Nobody uses these words yet; their number is handed out after us.
+        vacate(area::block(index), ready..words);
     }
     // Relaxed: under the slots lock.
     WORDS_READY.store(ready.max(words), Ordering::Relaxed);
 }
 
-/// Number of words in use. Under the slots lock.
-pub(crate) fn words_under_lock() -> usize {
+/// Prepares the first `words` of this crate's own words, once.
+pub(crate) fn prepare_own(words: usize) {
+    let _slots = SLOTS.lock();
+    for index in installed_indexes() {
+        vacate(area::block(index), WORDS..WORDS + words);
+    }
+    // Relaxed: under the slots lock.
+    OWN_WORDS_READY.store(words, Ordering::Relaxed);
+}
+
+fn vacate(block: usize, words: Range<usize>) {
+    for word in words.map(Word::new) {
+        // Relaxed: callers see to it that nobody finds these words before they are vacant.
+        area::word(block, word).store(VACANT.get(), Ordering::Relaxed);
+    }
+}
+
+/// Number of words in use by the layers above. Under the slots lock.
+fn words_ready() -> usize {
     // Relaxed: changes under the slots lock only.
     WORDS_READY.load(Ordering::Relaxed)
+}
+
+/// Number of this crate's own words that are in use. Under the slots lock.
+fn own_words_ready() -> usize {
+    // Relaxed: changes under the slots lock only.
+    OWN_WORDS_READY.load(Ordering::Relaxed)
+}
+
+/// Words from the first on, beyond which none is in use. Under the slots lock.
+pub(crate) fn words_end() -> usize {
+    if own_words_ready() > 0 { WORDS + own_words_ready() } else { words_ready() }
 }
 
 /// Slots that have a block, a drain notwithstanding. Without the slots lock, more may follow.

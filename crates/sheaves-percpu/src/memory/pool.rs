@@ -1,14 +1,15 @@
 //! Empty sheaves for the caches, under the memory lock.
 //!
-//! Sheaves are made a few at a time and never given back: a slot needs one for each size class
-//! that it uses. A free sheaf's first entry is the address of the next one, or 0.
+//! Sheaves are never given back to the system: a slot needs one for each size class that it uses.
+//! The first entry of one that came back is the address of the next, or 0.
 
 use sheaves_sys::map;
 
 use crate::sheaf::{ENTRIES, SHEAF_BYTES};
 
-/// Sheaves that are made at a time.
-const SHEAVES_PER_MAP: usize = 16;
+/// Sheaves for which memory is mapped at a time. Memory of a sheaf is touched when it is first
+/// used.
+const SHEAVES_PER_MAP: usize = 64;
 
 /// A sheaf that the holder owns: no word of any slot leads to it.
 #[derive(Debug)]
@@ -59,21 +60,25 @@ impl Sheaf {
 /// The sheaves that no slot has.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// Address of the first, 0 for none.
+    /// Address of the first of those that came back, 0 for none.
     first: usize,
-    /// Sheaves that exist.
+    /// Address of the next one that was never used.
+    fresh: usize,
+    /// How many were never used.
+    fresh_count: usize,
+    /// Sheaves that are or were in use.
     made: usize,
 }
 
 impl Pool {
     pub(super) const fn new() -> Pool {
-        Pool { first: 0, made: 0 }
+        Pool { first: 0, fresh: 0, fresh_count: 0, made: 0 }
     }
 
     /// A sheaf with any content; `None` when there is no memory.
     pub(super) fn take(&mut self) -> Option<Sheaf> {
-        if self.first == 0 && !self.grow() {
-            return None;
+        if self.first == 0 {
+            return self.make();
         }
         let mut sheaf = Sheaf(self.first);
         self.first = sheaf.entries()[0];
@@ -85,21 +90,21 @@ impl Pool {
         self.first = sheaf.0;
     }
 
-    /// Bytes of all sheaves.
+    /// Bytes of all sheaves that are or were in use.
     pub(super) fn bytes(&self) -> usize {
         self.made * SHEAF_BYTES
     }
 
-    /// Makes sheaves; false when there is no memory.
-    #[cold]
-    fn grow(&mut self) -> bool {
-        let bytes = SHEAVES_PER_MAP * SHEAF_BYTES;
-        let Some(start) = map::aligned(bytes, SHEAF_BYTES) else { return false };
-        for index in (0..SHEAVES_PER_MAP).rev() {
-            self.put(Sheaf(start + index * SHEAF_BYTES));
+    fn make(&mut self) -> Option<Sheaf> {
+        if self.fresh_count == 0 {
+            self.fresh = map::aligned(SHEAVES_PER_MAP * SHEAF_BYTES, SHEAF_BYTES)?;
+            self.fresh_count = SHEAVES_PER_MAP;
         }
-        self.made += SHEAVES_PER_MAP;
-        true
+        let sheaf = Sheaf(self.fresh);
+        self.fresh += SHEAF_BYTES;
+        self.fresh_count -= 1;
+        self.made += 1;
+        Some(sheaf)
     }
 }
 

@@ -4,13 +4,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use sheaves_sys::lock::{Held, Lock};
 
-use crate::area::{self, BLOCK_BYTES, BLOCK_WORDS, rows};
+use crate::area::{self, BLOCK_BYTES, rows};
 use crate::dynamic::{ALIGN_MAX, Allocator, Config, Fixed, Growth, OBJECT_BYTES_MAX, Offset};
 use crate::engine;
 use crate::memory::Error;
 use crate::memory::backing::{Rows, UNIT_BYTES};
 use crate::memory::caches;
-use crate::memory::class::Class;
+use crate::memory::class::{CLASSES, Class};
 use crate::memory::clear::{Reach, clear};
 use crate::memory::pool::Pool;
 use crate::slots;
@@ -84,7 +84,7 @@ impl State {
     fn start(&mut self) -> Result<&mut Allocator<Fixed, Rows>, Error> {
         if self.allocator.is_none() {
             self.allocator = Some(make()?);
-            slots::prepare_block(BLOCK_WORDS);
+            slots::prepare_own(CLASSES);
             caches::open();
         }
         self.allocator.as_mut().ok_or(Error::NoMemory)
