@@ -1,8 +1,11 @@
 //! A bounded queue between two threads, for pointers: the carrier of the table `remote`.
 //!
 //! One producer, one consumer, no locked instruction. Each side keeps its own position in a local
-//! variable and a copy of the other's, and looks at the shared word only when the copy says that
-//! the queue is full or empty; so the two cache lines change hands rarely.
+//! variable and a copy of the other's, looks at the shared word only when the copy says that the
+//! queue is full or empty, and publishes its own position every [`STEP`] objects, or when it is
+//! about to wait. So the cache lines change hands rarely, whichever side is the faster one: a queue
+//! that publishes each object costs 3 ns while it is half full and 30 ns while it is nearly
+//! empty, and that would depend on the contender.
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -12,7 +15,9 @@ use crate::contender::slot::Padded;
 /// Objects that are on the way at most.
 pub(crate) const CAPACITY: usize = 1024;
 const MASK: usize = CAPACITY - 1;
-const _: () = assert!(CAPACITY.is_power_of_two());
+/// A side's position is published at multiples of this.
+const STEP: usize = 64;
+const _: () = assert!(CAPACITY.is_power_of_two() && CAPACITY.is_multiple_of(STEP));
 
 /// The queue.
 ///
@@ -39,7 +44,7 @@ impl Ring {
     /// which loses objects but breaks no memory.
     pub(crate) fn producer(&self) -> Producer<'_> {
         // Acquire, twice: an earlier end of this ring may have lived on another thread; partners
-        // are the stores of `push` and `pop`.
+        // are the stores of the two `publish`.
         let sent = self.sent.0.load(Ordering::Acquire);
         Producer { ring: self, sent, taken: self.taken.0.load(Ordering::Acquire) }
     }
@@ -71,19 +76,40 @@ impl Producer<'_> {
         // Relaxed: published by the store below.
         self.ring.entries[self.sent & MASK].store(object, Ordering::Relaxed);
         self.sent += 1;
+        if self.sent.is_multiple_of(STEP) {
+            self.publish();
+        }
+    }
+
+    /// Lets the other side see everything that was sent.
+    #[inline]
+    fn publish(&self) {
         // Release: partner is the acquire load in `Consumer::refresh`.
         self.ring.sent.0.store(self.sent, Ordering::Release);
     }
 
     #[cold]
     fn push_slow(&mut self) {
+        self.publish();
         let mut wait = Wait::new();
         while self.sent - self.taken == CAPACITY {
             wait.turn();
-            // Acquire: partner is the release store in `Consumer::try_pop`; the entry was read
+            // Acquire: partner is the release store in `Consumer::publish`; the entry was read
             // before it is written again.
             self.taken = self.ring.taken.0.load(Ordering::Acquire);
         }
+    }
+}
+
+impl Drop for Producer<'_> {
+    fn drop(&mut self) {
+        self.publish();
+    }
+}
+
+impl Drop for Consumer<'_> {
+    fn drop(&mut self) {
+        self.publish();
     }
 }
 
@@ -118,15 +144,24 @@ impl Consumer<'_> {
         // Relaxed: ordered by the load in `refresh`.
         let object = self.ring.entries[self.taken & MASK].load(Ordering::Relaxed);
         self.taken += 1;
-        // Release: partner is the acquire load in `Producer::push_slow`.
-        self.ring.taken.0.store(self.taken, Ordering::Release);
+        if self.taken.is_multiple_of(STEP) {
+            self.publish();
+        }
         Some(object)
     }
 
-    /// Looks whether more has come.
+    /// Lets the other side fill what was taken.
     #[inline]
+    fn publish(&self) {
+        // Release: partner is the acquire load in `Producer::push_slow`.
+        self.ring.taken.0.store(self.taken, Ordering::Release);
+    }
+
+    /// Looks whether more has come.
+    #[cold]
     fn refresh(&mut self) -> bool {
-        // Acquire: partner is the release store in `Producer::push`.
+        self.publish();
+        // Acquire: partner is the release store in `Producer::publish`.
         self.sent = self.ring.sent.0.load(Ordering::Acquire);
         self.taken != self.sent
     }
@@ -162,6 +197,7 @@ mod tests {
             let mut producer = ring.producer();
             (0..CAPACITY).for_each(|number| producer.push(pointer(number + round)));
             assert_eq!(producer.sent - producer.taken, CAPACITY);
+            drop(producer);
             let mut consumer = ring.consumer();
             assert!((0..CAPACITY).all(|number| consumer.pop().addr() == number + round));
             assert_eq!(consumer.try_pop(), None);
