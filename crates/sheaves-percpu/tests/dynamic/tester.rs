@@ -133,7 +133,11 @@ impl<P: Policy> Tester<P> {
     pub(crate) fn free(&mut self, index: usize) -> Outcome {
         let offset = self.offsets.swap_remove(index);
         let bytes = self.objects.remove(&offset).unwrap();
+        let calls = self.allocator.backing().calls;
         let freed = self.allocator.free(Offset::new(offset));
+        if self.allocator.backing().calls != calls {
+            return Err("free called the backing".into());
+        }
         if freed != Ok(bytes) {
             return Err(format!("free({offset}): {freed:?}, expected {bytes} bytes"));
         }
