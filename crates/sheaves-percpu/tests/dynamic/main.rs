@@ -4,7 +4,6 @@
 //! default takes a few seconds, a million and more is for long runs.
 
 mod arena;
-mod batch;
 mod defects;
 mod growth;
 mod input;
