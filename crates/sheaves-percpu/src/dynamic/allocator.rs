@@ -89,7 +89,11 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
 
     /// Nothing fits: makes a chunk, or looks everywhere before it refuses.
     #[cold]
-    fn alloc_slow(&mut self, request: Request, growth: Growth) -> Result<Offset, AllocError> {
+    pub(super) fn alloc_slow(
+        &mut self,
+        request: Request,
+        growth: Growth,
+    ) -> Result<Offset, AllocError> {
         let refusal = match growth {
             Growth::PopulatedOnly => {
                 self.populated_missing = true;
@@ -116,7 +120,7 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
 
     /// A chunk and a free area in it.
     #[inline]
-    fn find(&mut self, request: Request, growth: Growth) -> Option<(u32, Run)> {
+    pub(super) fn find(&mut self, request: Request, growth: Growth) -> Option<(u32, Run)> {
         let whole = request.bits == self.geometry.bits;
         let first = if whole { self.lists.free() } else { list_of::<P>(request.bits) };
         let mut lists = self.lists.searched_from(first);
@@ -187,6 +191,14 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
     /// Turns a free area into an object, populated.
     #[inline]
     fn commit(&mut self, chunk: u32, area: Run) -> Result<Offset, AllocError> {
+        self.occupy(chunk, area)?;
+        self.totals.allocated(area.bits());
+        Ok(self.geometry.offset(chunk, area.start))
+    }
+
+    /// Takes a free area and populates it.
+    #[inline]
+    pub(super) fn occupy(&mut self, chunk: u32, area: Run) -> Result<(), AllocError> {
         let mut view = self.records.chunk(chunk);
         let change = view.take::<P>(area, &mut self.counters);
         let missing = mask(pages_of(area)) & !view.header.populated;
@@ -204,8 +216,7 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
         if self.empty < EMPTY_PAGES_LOW {
             self.balance_wanted = true;
         }
-        self.totals.allocated(area.bits());
-        Ok(self.geometry.offset(chunk, area.start))
+        Ok(())
     }
 
     #[cold]
@@ -243,7 +254,7 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
     }
 
     #[inline]
-    fn object(&mut self, offset: Offset) -> Result<(u32, Run), FreeError> {
+    pub(super) fn object(&mut self, offset: Offset) -> Result<(u32, Run), FreeError> {
         let (chunk, byte) = self.geometry.split(offset).ok_or(FreeError::Foreign)?;
         if !self.records.is_live(chunk) {
             return Err(FreeError::Foreign);
@@ -262,7 +273,7 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
 
     /// Turns an object into free memory and finds out what that calls for.
     #[inline]
-    fn give(&mut self, chunk: u32, area: Run) {
+    pub(super) fn give(&mut self, chunk: u32, area: Run) {
         let mut view = self.records.chunk(chunk);
         let change = view.give::<P>(area, &mut self.counters);
         let (isolated, free_bits) = (view.header.isolated, view.header.free_bits);

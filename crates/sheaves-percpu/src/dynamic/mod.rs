@@ -30,6 +30,7 @@
 mod allocator;
 pub mod backing;
 mod balance;
+mod batch;
 mod bits;
 mod chunk;
 mod config;

@@ -18,12 +18,12 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::dynamic::Growth;
+use crate::dynamic::{Growth, Offset};
 use crate::engine::{self, Access, Mode, cmp_store, load, pop_slow, push_slow};
 use crate::memory::Error;
 use crate::memory::class::{BATCH_MAX, CLASSES, Class};
 use crate::memory::pool::Sheaf;
-use crate::memory::state::{self, MEMORY, State};
+use crate::memory::state::{self, MEMORY};
 use crate::sheaf::{BOOTSTRAP, OBJECTS_MAX, VACANT, is_full, is_sentinel};
 use crate::slots::{self, Attached, attach};
 use crate::{area::Word, sheaf};
@@ -103,33 +103,45 @@ fn take_at_hand(class: Class) -> Result<usize, Error> {
 
 /// Takes a batch from the allocator: the first object is the result, the rest goes to the slot.
 fn refill(class: Class) -> Result<usize, Error> {
-    let mut batch = [0; BATCH_MAX];
+    let mut batch = [Offset::new(0); BATCH_MAX];
     let (word, mut sheaf) = (class.word(), None);
     let count = {
         let mut memory = MEMORY.lock();
-        let count = memory.take_batch(class, &mut batch)?;
+        let count = memory.take_many(class.shape(), &mut batch[..class.batch()])?;
         if load(word) == VACANT.get() {
             sheaf = memory.sheaves.take();
         }
         count
     };
-    let (first, mut rest) = (batch[0], &batch[1..count]);
-    if let Some(mut sheaf) = sheaf.take() {
-        sheaf.entries()[1..=rest.len()].copy_from_slice(rest);
-        match install(word, sheaf, rest.len()) {
-            Ok(()) => return Ok(first),
+    // The objects with the lowest offsets come out first.
+    let mut rest = [0; BATCH_MAX];
+    let rest = &mut rest[..count - 1];
+    for (entry, offset) in rest.iter_mut().zip(batch[1..count].iter().rev()) {
+        *entry = offset.bytes();
+    }
+    stock(word, sheaf, rest);
+    Ok(batch[0].bytes())
+}
+
+/// Puts objects from the allocator on the current slot's sheaf, for which there may be a new one.
+/// What finds no room goes back.
+fn stock(word: Word, sheaf: Option<Sheaf>, objects: &[usize]) {
+    if let Some(mut sheaf) = sheaf {
+        sheaf.entries()[1..=objects.len()].copy_from_slice(objects);
+        match install(word, sheaf, objects.len()) {
+            Ok(()) => return,
             Err(sheaf) => MEMORY.lock().sheaves.put(sheaf),
         }
     }
+    let mut rest = objects;
     while let [object, others @ ..] = rest {
         // SAFETY: just taken from the allocator for this class.
         if !unsafe { push_slow(word, *object) } {
             MEMORY.lock().give(rest);
-            break;
+            return;
         }
         rest = others;
     }
-    Ok(first)
 }
 
 /// Puts an owned sheaf with `count` objects, in entries 1 and up, into a vacant word of the current
@@ -143,23 +155,6 @@ fn install(word: Word, sheaf: Sheaf, count: usize) -> Result<(), Sheaf> {
     }
     // SAFETY: nobody got it.
     Err(unsafe { Sheaf::at(address) })
-}
-
-impl State {
-    /// Fills a part of `batch` from its start on, at least one object; how many.
-    fn take_batch(&mut self, class: Class, batch: &mut [usize]) -> Result<usize, Error> {
-        let shape = class.shape();
-        let mut count = 0;
-        for place in batch.iter_mut().take(class.batch()) {
-            match self.take(shape, Growth::Allowed) {
-                Ok(offset) => *place = offset,
-                Err(error) if count == 0 => return Err(error),
-                Err(_) => break,
-            }
-            count += 1;
-        }
-        Ok(count)
-    }
 }
 
 /// Gives an object back when the current slot's sheaf has no room.

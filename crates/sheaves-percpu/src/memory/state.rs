@@ -103,13 +103,33 @@ impl State {
         Ok(offset.bytes())
     }
 
+    /// Objects of one shape from the allocator, at least one; fills `offsets` from its start on.
+    pub(super) fn take_many(
+        &mut self,
+        shape: Shape,
+        offsets: &mut [Offset],
+    ) -> Result<usize, Error> {
+        let allocator = self.start()?;
+        let count = allocator.alloc_many(shape.size, shape.align, Growth::Allowed, offsets)?;
+        if allocator.balance_wanted() {
+            allocator.balance();
+        }
+        Ok(count)
+    }
+
     /// Gives objects back to the allocator. They are zero everywhere.
     pub(super) fn give(&mut self, offsets: &[usize]) {
+        const MANY: usize = 64;
         let Some(allocator) = &mut self.allocator else { return };
-        for offset in offsets {
-            if let Err(error) = allocator.free(Offset::new(*offset)) {
-                let text = "per-CPU memory is corrupt: the object at offset";
-                sheaves_sys::report::die(format_args!("{text} {offset:#x}: {error}"));
+        for offsets in offsets.chunks(MANY) {
+            let mut list = [Offset::new(0); MANY];
+            let list = &mut list[..offsets.len()];
+            for (entry, offset) in list.iter_mut().zip(offsets) {
+                *entry = Offset::new(*offset);
+            }
+            if let Err((offset, error)) = allocator.free_many(list) {
+                let (text, offset) = ("per-CPU memory is corrupt: the object at", offset.bytes());
+                sheaves_sys::report::die(format_args!("{text} offset {offset:#x}: {error}"));
             }
         }
         if allocator.balance_wanted() {

@@ -4,6 +4,7 @@
 //! default takes a few seconds, a million and more is for long runs.
 
 mod arena;
+mod batch;
 mod defects;
 mod growth;
 mod input;

@@ -1,0 +1,168 @@
+//! Many objects at a time: at the places of as many single requests, and freed in any order.
+
+use std::collections::BTreeMap;
+
+use sheaves_percpu::dynamic::verify::Promise;
+use sheaves_percpu::dynamic::{
+    AllocError, Allocator, Config, Fixed, FreeError, Growth, Offset, Policy, V50, V52,
+};
+
+use crate::arena::Arena;
+use crate::random::Random;
+
+const CONFIG: Config = Config { unit_bytes: 64 << 10, chunks_max: 12, head_bytes: 16 << 10 };
+const BATCH_MAX: usize = 64;
+
+fn allocator<P: Policy>() -> Allocator<P, Arena> {
+    Allocator::new(Arena::new(2, CONFIG.head_bytes), CONFIG).unwrap()
+}
+
+/// Objects that are out, their sizes in the maps by offset.
+type Model = BTreeMap<usize, usize>;
+
+/// All metadata, and the objects that the maps have.
+fn verify<P: Policy>(allocator: &mut Allocator<P, Arena>, promise: Promise, model: &Model) {
+    allocator.verify(promise).unwrap_or_else(|violation| panic!("{violation}"));
+    let mut found = Model::new();
+    allocator.for_each_object(|offset, bytes| {
+        found.insert(offset.bytes(), bytes);
+    });
+    assert_eq!(found, *model);
+    assert_eq!(allocator.statistics().objects as usize, model.len());
+}
+
+/// Up to 64 objects of one size; false when there is no room for one.
+fn alloc<P: Policy>(
+    allocator: &mut Allocator<P, Arena>,
+    model: &mut Model,
+    random: &mut Random,
+) -> bool {
+    let (size, align) =
+        [(4, 4), (16, 16), (20, 4), (48, 16), (20, 16), (256, 64), (3000, 8)][random.below(7)];
+    let growth = if random.once_in(8) { Growth::PopulatedOnly } else { Growth::Allowed };
+    let mut offsets = [Offset::new(0); BATCH_MAX];
+    let wanted = &mut offsets[..1 + random.below(BATCH_MAX)];
+    allocator.backing_mut().allowance =
+        if random.once_in(20) { random.below(5) } else { usize::MAX };
+    let result = allocator.alloc_many(size, align, growth, wanted);
+    allocator.backing_mut().allowance = usize::MAX;
+    let count = match result {
+        Ok(count) => count,
+        Err(AllocError::NotPopulated | AllocError::NoMemory) => return true,
+        Err(refusal) => {
+            assert_eq!(refusal, AllocError::Exhausted);
+            return false;
+        }
+    };
+    assert!(count > 0);
+    for offset in &wanted[..count] {
+        assert!(offset.bytes().is_multiple_of(align));
+        assert!(model.insert(offset.bytes(), size.next_multiple_of(4)).is_none());
+    }
+    let mut all = model.iter().zip(model.keys().skip(1));
+    assert!(all.all(|((offset, bytes), next)| offset + bytes <= *next), "objects overlap");
+    true
+}
+
+/// Objects that lie side by side, and some that do not.
+fn free<P: Policy>(allocator: &mut Allocator<P, Arena>, model: &mut Model, random: &mut Random) {
+    let first = random.below(CONFIG.chunks_max * CONFIG.unit_bytes);
+    let mut offsets: Vec<_> = model.range(first..).map(|(offset, _)| *offset).take(40).collect();
+    offsets.extend(model.keys().step_by(17).take(8));
+    offsets.sort_unstable();
+    offsets.dedup();
+    offsets.retain(|_| !random.once_in(6));
+    offsets.iter().for_each(|offset| {
+        model.remove(offset);
+    });
+    let mut offsets: Vec<_> = offsets.into_iter().map(Offset::new).collect();
+    for last in (1..offsets.len()).rev() {
+        offsets.swap(last, random.below(last + 1));
+    }
+    assert_eq!(allocator.free_many(&mut offsets), Ok(()));
+}
+
+fn storm<P: Policy>(promise: Promise) {
+    for seed in 0..6 {
+        let (mut allocator, mut model) = (allocator::<P>(), Model::new());
+        let mut random = Random::new(seed);
+        let mut growing = true;
+        for _ in 0..300 {
+            if growing {
+                growing = alloc(&mut allocator, &mut model, &mut random);
+            } else {
+                free(&mut allocator, &mut model, &mut random);
+                growing = random.once_in(3);
+            }
+            verify(&mut allocator, promise, &model);
+            if allocator.balance_wanted() && random.once_in(4) {
+                allocator.balance();
+                verify(&mut allocator, promise, &model);
+            }
+        }
+        let mut rest: Vec<_> = model.keys().copied().map(Offset::new).collect();
+        assert_eq!(allocator.free_many(&mut rest), Ok(()));
+        verify(&mut allocator, promise, &Model::new());
+    }
+}
+
+#[test]
+fn v50_keeps_its_metadata_right() {
+    storm::<V50>(Promise::V50);
+}
+
+#[test]
+fn v52_keeps_its_metadata_right() {
+    storm::<V52>(Promise::V52);
+}
+
+#[test]
+fn fixed_keeps_its_metadata_exact() {
+    storm::<Fixed>(Promise::FIXED);
+}
+
+/// A batch fills the holes that as many single requests would fill.
+#[test]
+fn batches_take_the_places_of_single_requests() {
+    let (mut one, mut many) = (allocator::<Fixed>(), allocator::<Fixed>());
+    let mut offsets = [Offset::new(0); 2000];
+    let single = |allocator: &mut Allocator<Fixed, Arena>, count: usize| -> Vec<Offset> {
+        (0..count).map(|_| allocator.alloc(16, 16, Growth::Allowed).unwrap()).collect()
+    };
+    let filled = single(&mut one, 2000);
+    assert_eq!(many.alloc_many(16, 16, Growth::Allowed, &mut offsets), Ok(2000));
+    assert_eq!(filled, offsets);
+    for offset in filled.iter().step_by(3).chain(filled[600..700].iter().skip(1).step_by(3)) {
+        assert_eq!(one.free(*offset), Ok(16));
+        assert_eq!(many.free(*offset), Ok(16));
+    }
+    let mut again = [Offset::new(0); 900];
+    assert_eq!(many.alloc_many(16, 16, Growth::Allowed, &mut again), Ok(900));
+    let mut expected = single(&mut one, 900);
+    expected.sort_unstable();
+    again.sort_unstable();
+    assert_eq!(expected, again);
+    let work = (one.counters().chunks_tested, many.counters().chunks_tested);
+    assert!(work.1 < work.0, "{work:?}");
+}
+
+#[test]
+fn what_is_no_object_is_refused() {
+    let mut allocator = allocator::<Fixed>();
+    let mut offsets = [Offset::new(0); 8];
+    assert_eq!(allocator.alloc_many(16, 4, Growth::Allowed, &mut offsets), Ok(8));
+    assert_eq!(allocator.alloc_many(16, 4, Growth::Allowed, &mut []), Ok(0));
+    let zero = allocator.alloc_many(0, 4, Growth::Allowed, &mut offsets.clone());
+    assert_eq!(zero, Err(AllocError::ZeroSize));
+    let bad = Offset::new(offsets[3].bytes() + 4);
+    let mut list = [offsets[1], bad, offsets[5], offsets[2]];
+    assert_eq!(allocator.free_many(&mut list), Err((bad, FreeError::NotAnObject)));
+    // Those before it in order are free, those after are not.
+    assert_eq!(allocator.free(offsets[2]), Err(FreeError::AlreadyFree));
+    let mut twice = [offsets[5], offsets[5]];
+    assert_eq!(allocator.free_many(&mut twice), Err((offsets[5], FreeError::AlreadyFree)));
+    let mut rest = [offsets[0], offsets[3], offsets[4], offsets[6], offsets[7]];
+    assert_eq!(allocator.free_many(&mut rest), Ok(()));
+    assert_eq!(allocator.statistics().objects, 0);
+    allocator.verify(Promise::FIXED).unwrap();
+}
