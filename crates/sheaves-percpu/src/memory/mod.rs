@@ -73,10 +73,10 @@ pub fn alloc(size: usize, align: usize) -> Result<Handle, Error> {
     alloc_with(size, align, Growth::Allowed)
 }
 
-/// [`alloc`] from memory that is at hand: makes no system call and waits for nobody.
+/// [`alloc`] from memory that is at hand: waits for nobody, and makes no system call but to wake a
+/// thread that waits for the lock.
 ///
-/// It is for code that must not wait, such as an allocator beneath this one's user, and may fail
-/// where [`alloc`] would not.
+/// It is for code that must not wait, and may fail where [`alloc`] would not.
 ///
 /// # Errors
 /// See [`Error`]; [`Error::NotPopulated`] and [`Error::Busy`] come from here only.

@@ -1,8 +1,11 @@
 //! Memory at its end: errors, and everything that needs no memory goes on.
 
+use std::sync::Barrier;
+
 use sheaves_percpu::area::slot_count;
 use sheaves_percpu::memory::{self, Error, Handle, OBJECT_BYTES_MAX, alloc, free};
-use sheaves_percpu::{Counter, PerCpuRef, PerCpuStatic, SlotCell};
+use sheaves_percpu::slots::{Attached, attach};
+use sheaves_percpu::{Counter, PerCpu, PerCpuRef, PerCpuStatic, SlotCell};
 
 use crate::{in_process, is_process_for};
 
@@ -107,4 +110,76 @@ fn range_exhausted() {
     out.into_iter().for_each(give);
     memory::trim();
     assert_eq!(memory::statistics().unwrap().allocator.objects, 0);
+}
+
+/// Sets the soft limit on memory that can be written to.
+fn limit_data(bytes: libc::rlim_t) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the structure is valid for the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) }, 0);
+}
+
+/// The system refuses memory for a while, to rows of new slots, too: no unit is lost, and slots
+/// work as soon as there is memory again.
+#[test]
+fn memory_refused() {
+    const NAME: &str = "limits::memory_refused";
+    const THREADS: i64 = 6;
+    if !is_process_for(NAME) {
+        if !crate::engines::is_small() {
+            in_process(NAME, &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")]);
+        }
+        return;
+    }
+    let (counter, number) =
+        (Counter::<4>::with_batch(), PerCpu::<SlotCell<i64>>::zeroed().unwrap());
+    let count = PerCpuRef::new(|| ());
+    counter.add(1);
+    assert!(count.try_get());
+    count.put();
+    let mut objects = Vec::with_capacity(100_000);
+    let barrier = Barrier::new(THREADS as usize + 1);
+    let add = || {
+        for _ in 0..1000 {
+            counter.add(7);
+            number.sub(2);
+            assert!(count.try_get_live());
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                // Once when the thread has begun, for which it needs memory.
+                barrier.wait();
+                barrier.wait();
+                assert_eq!(attach(), Attached::No);
+                add();
+                barrier.wait();
+                barrier.wait();
+                assert_eq!(attach(), Attached::Yes);
+                add();
+            });
+        }
+        barrier.wait();
+        // Not 0, which the kernel takes for no limit.
+        limit_data(1);
+        barrier.wait();
+        let refusal = loop {
+            match alloc(OBJECT_BYTES_MAX, 8) {
+                Ok(object) => objects.push(object),
+                Err(refusal) => break refusal,
+            }
+        };
+        assert_eq!(refusal, Error::NoMemory);
+        barrier.wait();
+        limit_data(libc::RLIM_INFINITY);
+        barrier.wait();
+        objects.push(alloc(OBJECT_BYTES_MAX, 8).unwrap());
+    });
+    assert_eq!(counter.sum(), 1 + 14_000 * THREADS);
+    assert_eq!(number.sum(), -4_000 * THREADS);
+    (0..2_000 * THREADS).for_each(|_| count.put());
+    assert_eq!(count.kill(), Ok(true));
+    assert!(count.is_released());
+    objects.into_iter().for_each(give);
 }
