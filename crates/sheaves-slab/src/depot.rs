@@ -1,24 +1,28 @@
 //! The depot: each cache's stack of full sheaves, bounded by bytes.
 //!
+//! It has a few shards, chosen by slot: a sheaf that a processor leaves there comes back to it rather
+//! than to another one, for which its objects would be cold. Who finds nothing in its own shard
+//! looks into the others.
+//!
 //! A fixed count falls off a cliff at "allocate 10,000, then free all": so the limit is a number
 //! of bytes, and it is raised when the cache pays for it: a refill from slabs that follows a flush
 //! to slabs shows that a larger depot would have saved both. Once a second without that it is
 //! halved, down to where it began.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use sheaves_percpu::sheaf::ENTRIES;
 use sheaves_sys::clock;
 
 use crate::counts::count;
 use crate::descriptor::{CacheId, Shape};
-use crate::pool::{self, Sheaf};
+use crate::pool::{self, SHARDS, Sheaf, SheafStack, shard_here};
 
 /// The limit of a new cache, in bytes of objects.
 const BYTES_MIN: usize = 1 << 20;
 /// The limit is never raised above this, in bytes of objects.
 const BYTES_MAX: usize = 256 << 20;
-/// A depot holds a few sheaves, however large the objects are.
+/// A shard holds a few sheaves, however large the objects are.
 const SHEAVES_MIN: usize = 4;
 /// Time between two halvings: 1 << this, in ms.
 const DECAY_SHIFT: u32 = 10;
@@ -33,7 +37,7 @@ const TRIPS_LONG_MS: u32 = 512;
 const HOT_OBJECT_NS: u64 = 24;
 
 fn objects_for(shape: &Shape, bytes: usize) -> u32 {
-    (bytes / shape.stride).max(SHEAVES_MIN * shape.sheaf_objects) as u32
+    (bytes / shape.stride).max(SHARDS * SHEAVES_MIN * shape.sheaf_objects) as u32
 }
 
 /// The limit with which a cache begins, in objects.
@@ -41,12 +45,40 @@ pub(crate) fn limit_at_least(shape: &Shape) -> u32 {
     objects_for(shape, BYTES_MIN)
 }
 
-/// Takes a full sheaf; its cursor.
+/// A part of a cache's depot, on cache lines of its own.
+#[repr(align(128))]
+#[derive(Debug)]
+pub(crate) struct Shard {
+    full: SheafStack,
+    /// Objects in the full sheaves; raised before the push and lowered after the pop.
+    objects: AtomicU32,
+    /// Trips since `trips_since_ms`.
+    trips: AtomicU32,
+    trips_since_ms: AtomicU32,
+}
+
+impl Shard {
+    pub(crate) const fn new() -> Shard {
+        Shard {
+            full: SheafStack::new(),
+            objects: AtomicU32::new(0),
+            trips: AtomicU32::new(0),
+            trips_since_ms: AtomicU32::new(0),
+        }
+    }
+
+    fn take(&self) -> Option<Sheaf> {
+        let sheaf = self.full.pop()?;
+        // Relaxed: a count that guides decisions; the sheaf itself came by the stack.
+        self.objects.fetch_sub(sheaf.capacity() as u32, Ordering::Relaxed);
+        Some(sheaf)
+    }
+}
+
+/// Takes a full sheaf, from the slot's own shard if possible; its cursor.
 pub(crate) fn take_full(id: CacheId) -> Option<usize> {
-    let descriptor = id.descriptor();
-    let sheaf = descriptor.full.pop()?;
-    // Relaxed: a count that guides decisions; the sheaf itself came by the stack.
-    descriptor.full_objects.fetch_sub(sheaf.capacity() as u32, Ordering::Relaxed);
+    let (shards, here) = (&id.descriptor().shards, shard_here());
+    let sheaf = (0..SHARDS).find_map(|step| shards[(here + step) % SHARDS].take())?;
     count!(id, depot_hits);
     Some(sheaf.cursor(ENTRIES - 1))
 }
@@ -55,40 +87,50 @@ pub(crate) fn take_full(id: CacheId) -> Option<usize> {
 pub(crate) fn put_full(id: CacheId, cursor: usize) {
     debug_assert!(sheaves_percpu::sheaf::is_full(cursor));
     let descriptor = id.descriptor();
+    let shard = &descriptor.shards[shard_here()];
     let sheaf = Sheaf::of_cursor(cursor);
     let objects = sheaf.capacity() as u32;
     // Relaxed, all: counts that guide decisions; being off by a few sheaves is harmless.
-    let count = descriptor.full_objects.fetch_add(objects, Ordering::Relaxed);
-    if count < descriptor.full_limit.load(Ordering::Relaxed) {
-        descriptor.full.push(sheaf);
+    let count = shard.objects.fetch_add(objects, Ordering::Relaxed);
+    if count < descriptor.full_limit.load(Ordering::Relaxed) / SHARDS as u32 {
+        shard.full.push(sheaf);
         return;
     }
-    descriptor.full_objects.fetch_sub(objects, Ordering::Relaxed);
+    shard.objects.fetch_sub(objects, Ordering::Relaxed);
     descriptor.overflows.fetch_add(objects, Ordering::Relaxed);
     crate::flush::flush_sheaf(id, cursor);
     decay(id);
 }
 
+/// Objects in the depot. For statistics.
+pub(crate) fn objects(id: CacheId) -> usize {
+    let count = |shard: &Shard| {
+        // Relaxed: statistics.
+        shard.objects.load(Ordering::Relaxed) as usize
+    };
+    id.descriptor().shards.iter().map(count).sum()
+}
+
 /// Counts a trip of a slot beyond its own two sheaves, and sizes new sheaves by how often there is
 /// one: small sheaves keep what a program works on small, large ones make trips rare.
 pub(crate) fn count_trip(id: CacheId) {
-    let descriptor = id.descriptor();
+    let shard = &id.descriptor().shards[shard_here()];
     // Relaxed, both, and without a locked instruction: a trip more or less does not matter.
-    let trips = descriptor.trips.load(Ordering::Relaxed) + 1;
-    descriptor.trips.store(trips % TRIPS, Ordering::Relaxed);
+    let trips = shard.trips.load(Ordering::Relaxed) + 1;
+    shard.trips.store(trips % TRIPS, Ordering::Relaxed);
     if trips == TRIPS {
-        size_sheaves(id);
+        size_sheaves(id, shard);
     }
 }
 
 /// Doubles the size of new sheaves if the last [`TRIPS`] took a short time, halves it if they took
 /// a long one.
 #[cold]
-fn size_sheaves(id: CacheId) {
+fn size_sheaves(id: CacheId, shard: &Shard) {
     let descriptor = id.descriptor();
     let now = clock::coarse_ms() as u32;
     // Relaxed, all: a size between the two bounds, whichever it is.
-    let took_ms = now.wrapping_sub(descriptor.trips_since_ms.swap(now, Ordering::Relaxed));
+    let took_ms = now.wrapping_sub(shard.trips_since_ms.swap(now, Ordering::Relaxed));
     let objects = descriptor.sheaf_objects.load(Ordering::Relaxed);
     let wanted = match took_ms {
         0..=TRIPS_SHORT_MS => objects * 2 + 1,

@@ -15,8 +15,9 @@ use sheaves_sys::lock::Lock;
 
 use crate::bins::Slabs;
 use crate::counts::{self, Counts};
+use crate::depot::Shard;
 use crate::granule::{NAMED, RUN_INSIDE};
-use crate::pool::SheafStack;
+use crate::pool::SHARDS;
 use crate::registry::{CLASSES_MAX, NAMED_FIRST};
 use crate::slab;
 use crate::window::GRANULE_BYTES;
@@ -145,23 +146,17 @@ struct Made {
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     made: UnsafeCell<Option<Made>>,
-    /// The depot's full sheaves.
-    pub(crate) full: SheafStack,
-    /// Objects in them; raised before the push and lowered after the pop.
-    pub(crate) full_objects: AtomicU32,
-    /// How many there may be before sheaves are flushed to slabs.
+    /// How many objects may be in the depot before sheaves are flushed to slabs.
     pub(crate) full_limit: AtomicU32,
     /// Objects of sheaves that were flushed since the limit was last raised.
     pub(crate) overflows: AtomicU32,
     /// Objects for which new sheaves are made, see `depot::count_trip`.
     pub(crate) sheaf_objects: AtomicU32,
-    /// Trips since `trips_since_ms`.
-    pub(crate) trips: AtomicU32,
-    pub(crate) trips_since_ms: AtomicU32,
     /// When the limit was last lowered, in 1024 ms.
     pub(crate) decayed: AtomicU32,
     /// The cache's lock.
     pub(crate) slabs: Lock<Slabs>,
+    pub(crate) shards: [Shard; SHARDS],
 }
 
 // SAFETY: `made` is written under the registry lock, before the number is handed out or after
@@ -171,15 +166,12 @@ unsafe impl Sync for Descriptor {}
 static TABLE: [Descriptor; CACHES_MAX] = [const {
     Descriptor {
         made: UnsafeCell::new(None),
-        full: SheafStack::new(),
-        full_objects: AtomicU32::new(0),
         full_limit: AtomicU32::new(0),
         overflows: AtomicU32::new(0),
         sheaf_objects: AtomicU32::new(0),
-        trips: AtomicU32::new(0),
-        trips_since_ms: AtomicU32::new(0),
         decayed: AtomicU32::new(0),
         slabs: Lock::new(Slabs::new()),
+        shards: [const { Shard::new() }; SHARDS],
     }
 }; CACHES_MAX];
 

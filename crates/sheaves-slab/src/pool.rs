@@ -1,4 +1,4 @@
-//! Memory for sheaves, and the stack of empty ones that all caches share.
+//! Memory for sheaves, and the stacks of empty ones that all caches share.
 //!
 //! Sheaves are numbered from 1; number 0 stands for "none". A sheaf is in exactly one place: a
 //! word of a slot, a depot, the empty stack, the returned set, or a thread that is moving it.
@@ -13,6 +13,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use sheaves_percpu::engine;
 use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::{clock, map};
@@ -154,7 +155,20 @@ impl SheafStack {
     }
 }
 
-static EMPTY: SheafStack = SheafStack::new();
+/// Stacks of sheaves or depots for so many slots: slot `n` uses number `n % SHARDS`. A power of two.
+pub(crate) const SHARDS: usize = 4;
+
+/// Number of the current slot's shard.
+pub(crate) fn shard_here() -> usize {
+    engine::current_slot() as usize % SHARDS
+}
+
+/// Empty sheaves, in shards, so that a sheaf comes back to the processor that has it in its caches.
+static EMPTY: [Shard; SHARDS] = [const { Shard(SheafStack::new()) }; SHARDS];
+
+/// A stack on cache lines of its own.
+#[repr(align(128))]
+struct Shard(SheafStack);
 
 /// Guards growth and the returned set.
 struct Pool {
@@ -172,11 +186,14 @@ static RETURNED: [AtomicU64; (NUMBER_MAX + 1) / 64] =
 
 /// An empty sheaf, its sentinel not yet set; `None` when there is no memory.
 pub(crate) fn take_empty() -> Option<Sheaf> {
-    EMPTY.pop().or_else(take_empty_slow)
+    EMPTY[shard_here()].0.pop().or_else(take_empty_slow)
 }
 
 #[cold]
 fn take_empty_slow() -> Option<Sheaf> {
+    if let Some(sheaf) = pop_any() {
+        return Some(sheaf);
+    }
     let mut pool = POOL.lock();
     if pool.returned > 0 {
         return Some(take_returned(&mut pool));
@@ -187,6 +204,11 @@ fn take_empty_slow() -> Option<Sheaf> {
     }
     pool.used = number + 1;
     Some(Sheaf::from_number(number as u32))
+}
+
+/// An empty sheaf of any shard.
+fn pop_any() -> Option<Sheaf> {
+    EMPTY.iter().find_map(|shard| shard.0.pop())
 }
 
 fn take_returned(pool: &mut Pool) -> Sheaf {
@@ -204,7 +226,7 @@ fn take_returned(pool: &mut Pool) -> Sheaf {
 
 /// Takes back a sheaf that holds no object.
 pub(crate) fn put_empty(sheaf: Sheaf) {
-    EMPTY.push(sheaf);
+    EMPTY[shard_here()].0.push(sheaf);
 }
 
 /// Gives back every page whose sheaves are all empty. Returns the bytes.
@@ -212,7 +234,7 @@ pub(crate) fn trim() -> usize {
     let mut pool = POOL.lock();
     let page_sheaves = (map::page_bytes() / SHEAF_BYTES).max(1);
     let mut bytes = 0;
-    while let Some(sheaf) = EMPTY.pop() {
+    while let Some(sheaf) = pop_any() {
         let number = sheaf.number() as usize;
         // Relaxed: under the pool lock.
         RETURNED[number / 64].fetch_or(1 << (number % 64), Ordering::Relaxed);
@@ -252,7 +274,7 @@ fn put_back(pool: &mut Pool, first: usize, count: usize) {
         // Relaxed: under the pool lock.
         RETURNED[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
         pool.returned -= 1;
-        EMPTY.push(Sheaf::from_number(number as u32));
+        put_empty(Sheaf::from_number(number as u32));
     }
 }
 

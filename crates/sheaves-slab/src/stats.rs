@@ -4,8 +4,6 @@
 //! less those free in slabs, in depots and in the slots' sheaves. Read while other threads work,
 //! the figures are each right for some moment, not for the same one.
 
-use core::sync::atomic::Ordering;
-
 use sheaves_percpu::slots;
 
 use crate::counts::counted;
@@ -48,8 +46,7 @@ pub struct CacheStats {
 #[must_use]
 pub fn stats(id: CacheId) -> CacheStats {
     let (descriptor, shape) = (id.descriptor(), id.shape());
-    // Relaxed, all: statistics.
-    let objects_in_depot = descriptor.full_objects.load(Ordering::Relaxed) as usize;
+    let objects_in_depot = crate::depot::objects(id);
     let mut objects_in_slots = 0;
     slots::observe(&[id.allocs(), id.frees()], &mut |_, cursor| {
         let sheaf = Sheaf::of_cursor(cursor);
