@@ -2,7 +2,7 @@
 //!
 //! | size | served by |
 //! |---|---|
-//! | up to 32 KiB | one of 72 size classes ([`classes`]) or of 6 for wide alignments, each an object cache |
+//! | up to 32 KiB | one of 72 size classes, or 6 for wide alignments ([`classes`]): object caches |
 //! | up to 1 MiB | a run of 64 KiB granules out of the heap's chunks |
 //! | above | a mapping of its own, resized by `mremap` |
 //!

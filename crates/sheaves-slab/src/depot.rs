@@ -1,8 +1,8 @@
 //! The depot: each cache's stack of full sheaves, bounded by bytes.
 //!
-//! It has a few shards, chosen by slot: a sheaf that a processor leaves there comes back to it rather
-//! than to another one, for which its objects would be cold. Who finds nothing in its own shard
-//! looks into the others.
+//! It has a few shards, chosen by slot: a sheaf that a processor leaves there comes back to it
+//! rather than to another one, for which its objects would be cold. Who finds nothing in its own
+//! shard looks into the others.
 //!
 //! A fixed count falls off a cliff at "allocate 10,000, then free all": so the limit is a number
 //! of bytes, and it is raised when the cache pays for it: a refill from slabs that follows a flush

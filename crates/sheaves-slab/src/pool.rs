@@ -155,7 +155,7 @@ impl SheafStack {
     }
 }
 
-/// Stacks of sheaves or depots for so many slots: slot `n` uses number `n % SHARDS`. A power of two.
+/// What all slots share comes in so many shards: slot `n` uses number `n % SHARDS`.
 pub(crate) const SHARDS: usize = 4;
 
 /// Number of the current slot's shard.

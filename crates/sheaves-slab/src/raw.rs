@@ -62,7 +62,7 @@ impl Cache {
     ///
     /// # Errors
     /// [`CacheError::Layout`] for size 0 or above 64 KiB and for alignment above 64 KiB,
-    /// [`CacheError::TooMany`] when 928 named caches exist, [`CacheError::OutOfMemory`] when there
+    /// [`CacheError::TooMany`] when 860 named caches exist, [`CacheError::OutOfMemory`] when there
     /// is no address space.
     pub fn new(name: &str, layout: Layout, options: Options) -> Result<Cache, CacheError> {
         let Options { constructor, zero, debug } = options;

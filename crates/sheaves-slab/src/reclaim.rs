@@ -58,13 +58,15 @@ fn decode(last: usize) -> Option<usize> {
 }
 
 /// Gives back what can be given back, of all caches: drains every slot, empties every depot,
-/// returns free memory to the system. Returns the bytes returned.
+/// returns free memory to the system, that of per-CPU objects too. Returns the bytes of heap
+/// returned.
 ///
 /// Interrupts the processors that run this process, once per cache. May sleep on locks.
 pub fn trim() -> usize {
     for id in registry::existing() {
         shrink(id);
     }
+    sheaves_percpu::memory::trim();
     chunk::trim() + pool::trim()
 }
 
