@@ -25,13 +25,15 @@ pub struct Handlers {
 pub enum Layer {
     /// `sheaves-percpu`.
     PerCpu = 0,
+    /// `sheaves-rcu`.
+    Rcu = 1,
     /// `sheaves-slab`.
-    Slab = 1,
+    Slab = 2,
     /// `sheaves-heap`.
-    Heap = 2,
+    Heap = 3,
 }
 
-const LAYERS: usize = 3;
+const LAYERS: usize = 4;
 
 /// Addresses of the layers' handlers, 0 while absent.
 ///

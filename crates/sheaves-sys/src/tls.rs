@@ -18,7 +18,9 @@ pub struct ThreadArea {
     pub virtual_slot: i32,
     /// Always -1: read as slot number where the fast path is to refuse.
     pub no_slot: i32,
-    reserved: [u32; 6],
+    /// The word that tells whether the thread reads under RCU: [`no_reader`] before its first use.
+    pub reader: *const u64,
+    reserved: [u32; 4],
 }
 
 const _: () = assert!(size_of::<ThreadArea>() == 64);
@@ -39,10 +41,98 @@ core::arch::global_asm!(
     ".long 0",    // padding
     ".long -1",   // virtual_slot
     ".long -1",   // no_slot
-    ".zero 24",   // reserved
+    ".quad sheaves_no_reader",
+    ".zero 16", // reserved
     ".size sheaves_thread, 64",
     ".popsection",
+    ".pushsection .rodata.sheaves_no_reader,\"a\",@progbits",
+    ".p2align 6",
+    ".globl sheaves_no_reader",
+    ".hidden sheaves_no_reader",
+    ".type sheaves_no_reader,@object",
+    "sheaves_no_reader:",
+    ".quad -1",
+    ".zero 56",
+    ".size sheaves_no_reader, 64",
+    ".popsection",
 );
+
+#[cfg(target_arch = "x86_64")]
+unsafe extern "C" {
+    #[link_name = "sheaves_no_reader"]
+    static NO_READER: u64;
+}
+
+/// The word of all threads that have none of their own: all ones, and never written.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[must_use]
+pub fn no_reader() -> *const u64 {
+    &raw const NO_READER
+}
+
+/// The word that tells whether the calling thread reads under RCU; [`no_reader`] while it has none.
+/// Two loads, and no call. Async-signal-safe.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+#[must_use]
+pub fn reader() -> *const u64 {
+    let address: usize;
+    // SAFETY: loads a loader-computed constant and a field of the thread's area.
+    unsafe {
+        core::arch::asm!(
+            "mov {address}, qword ptr [rip + sheaves_thread@GOTTPOFF]",
+            "mov {address}, qword ptr fs:[{address} + {reader}]",
+            address = out(reg) address,
+            reader = const core::mem::offset_of!(ThreadArea, reader),
+            options(nostack, pure, readonly),
+        );
+    }
+    core::ptr::with_exposed_provenance(address)
+}
+
+/// Gives the calling thread another word for [`reader`] if it has `expected` now; whether it did.
+///
+/// One atomic step, also for a signal handler that comes in between.
+#[cfg(target_arch = "x86_64")]
+#[must_use]
+pub fn exchange_reader(expected: *const u64, new: *const u64) -> bool {
+    use core::sync::atomic::{AtomicPtr, Ordering};
+    let area = thread_area();
+    // SAFETY: the area belongs to this thread and lives as long as it.
+    let place = unsafe { &raw mut (*area).reader };
+    // SAFETY: the field is an aligned pointer, which is read by `reader` above and written here.
+    let place = unsafe { AtomicPtr::from_ptr(place.cast::<*mut u64>()) };
+    let (expected, new) = (expected.cast_mut(), new.cast_mut());
+    // Relaxed, both: nobody but this thread and its signal handlers uses the field.
+    place.compare_exchange(expected, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+}
+
+/// The word of all threads that have none of their own: all ones, and never written.
+#[cfg(not(target_arch = "x86_64"))]
+#[must_use]
+pub fn no_reader() -> *const u64 {
+    static NO_READER: u64 = u64::MAX;
+    &raw const NO_READER
+}
+
+/// The word that tells whether the calling thread reads under RCU; [`no_reader`] while it has none.
+///
+/// On this architecture it is what the thread is to give back at its end.
+#[cfg(not(target_arch = "x86_64"))]
+#[must_use]
+pub fn reader() -> *const u64 {
+    let word = crate::thread::at_exit();
+    if word.is_null() { no_reader() } else { word.cast::<u64>().cast_const() }
+}
+
+/// Gives the calling thread another word for [`reader`]: on this architecture it is the one that
+/// was announced for its end, so nothing is left to do.
+#[cfg(not(target_arch = "x86_64"))]
+#[must_use]
+pub fn exchange_reader(_expected: *const u64, _new: *const u64) -> bool {
+    true
+}
 
 /// Offset of [`ThreadArea::no_slot`] in the area, in bytes.
 pub const NO_SLOT_OFFSET: usize = core::mem::offset_of!(ThreadArea, no_slot);

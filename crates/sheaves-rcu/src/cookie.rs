@@ -1,0 +1,179 @@
+//! Grace periods that are asked about instead of waited for.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::expedite::Urgency;
+use crate::grace::{self, GENERATIONS, InsideReader};
+use crate::later::Finished;
+
+/// Grace periods up to this number are wanted by somebody. Raised by whoever asks.
+static REQUESTED: AtomicU64 = AtomicU64::new(0);
+/// Grace periods up to this number are wanted at once.
+static EXPEDITED: AtomicU64 = AtomicU64::new(0);
+
+/// A moment, and the question whether all readers of that moment are gone.
+///
+/// ```
+/// use sheaves_rcu::Cookie;
+///
+/// let cookie = Cookie::start_poll();
+/// while !cookie.poll() {
+///     // Do something else.
+/// }
+/// ```
+///
+/// A number: it may be copied, compared, kept and used in any thread, also in one that never reads.
+/// Once [`Cookie::poll`] has returned true, everything that readers did who had begun before the
+/// cookie was made has happened, and it stays true. Of two cookies the smaller is over first.
+///
+/// After a fork a cookie is valid in parent and child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Cookie(u64);
+
+impl Cookie {
+    /// The moment of now. Nothing is started: some grace period that others ask for will do.
+    ///
+    /// Two loads and a fence. Never blocks; async-signal-safe.
+    #[must_use]
+    pub fn get() -> Cookie {
+        Cookie(GENERATIONS.next())
+    }
+
+    /// The moment of now, for which a grace period is started if it may at this moment.
+    ///
+    /// Never blocks; async-signal-safe. Paced: many requests share one grace period.
+    #[must_use]
+    pub fn start_poll() -> Cookie {
+        let cookie = Cookie::get();
+        cookie.request(Urgency::Normal);
+        grace::drive(cookie.0, Urgency::Normal);
+        cookie
+    }
+
+    /// As [`Cookie::start_poll`], at once: interrupts all processors that run this process.
+    #[must_use]
+    pub fn start_poll_expedited() -> Cookie {
+        let cookie = Cookie::get();
+        cookie.request(Urgency::Expedited);
+        grace::drive(cookie.0, Urgency::Expedited);
+        cookie
+    }
+
+    /// Are all readers of that moment gone?
+    ///
+    /// If not, and the grace period was asked for, this does what can be done without waiting to
+    /// bring it to its end, unless somebody else is about it. Never blocks; async-signal-safe.
+    #[inline]
+    #[must_use]
+    pub fn poll(self) -> bool {
+        GENERATIONS.is_complete(self.0) || self.poll_slow()
+    }
+
+    #[cold]
+    fn poll_slow(self) -> bool {
+        // Relaxed, both: hints; nothing is published through them.
+        if REQUESTED.load(Ordering::Relaxed) < self.0 {
+            return false;
+        }
+        let is_expedited = EXPEDITED.load(Ordering::Relaxed) >= self.0;
+        let urgency = if is_expedited { Urgency::Expedited } else { Urgency::Normal };
+        grace::drive(self.0, urgency);
+        GENERATIONS.is_complete(self.0)
+    }
+
+    /// Waits until all readers of that moment are gone. May lead the grace period.
+    ///
+    /// Sleeps; not for signal handlers.
+    ///
+    /// # Errors
+    /// [`InsideReader`] if they are not gone and the caller reads itself: it would wait for ever.
+    pub fn wait(self) -> Result<(), InsideReader> {
+        self.wait_with(Urgency::Normal)
+    }
+
+    /// [`Cookie::wait`] without pacing.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_expedited(self) -> Result<(), InsideReader> {
+        self.wait_with(Urgency::Expedited)
+    }
+
+    fn wait_with(self, urgency: Urgency) -> Result<(), InsideReader> {
+        if self.poll() {
+            return Ok(());
+        }
+        grace::refuse_inside_reader()?;
+        grace::wait_for(self.0, urgency);
+        Ok(())
+    }
+
+    /// A future that is ready when all readers of that moment are gone.
+    ///
+    /// The first one that has to wait starts a thread, which libc allocates for.
+    ///
+    /// ```
+    /// # async fn replace() {
+    /// let cookie = sheaves_rcu::Cookie::get();
+    /// cookie.finished().await;
+    /// # }
+    /// ```
+    pub fn finished(self) -> Finished {
+        self.request(Urgency::Normal);
+        Finished::new(self)
+    }
+
+    /// The cookie as a number.
+    #[must_use]
+    pub fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The cookie that a number stands for. One that never came from [`Cookie::to_bits`] stands
+    /// for a moment in the past, or for one that may take for ever to come.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Cookie {
+        Cookie(bits)
+    }
+
+    fn request(self, urgency: Urgency) {
+        // Relaxed, both: hints; nothing is published through them.
+        REQUESTED.fetch_max(self.0, Ordering::Relaxed);
+        if urgency == Urgency::Expedited {
+            EXPEDITED.fetch_max(self.0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Waits until all readers that have begun before this call are gone.
+///
+/// Whoever calls this leads the grace period if nobody does, and shares it with all who come before
+/// it begins. From less than a microsecond, when nobody reads and nothing runs, to as long as the
+/// longest reader takes. Sleeps; not for signal handlers.
+///
+/// ```
+/// sheaves_rcu::synchronize()?;
+/// # Ok::<(), sheaves_rcu::InsideReader>(())
+/// ```
+///
+/// # Errors
+/// [`InsideReader`], and a line on standard error, if the caller reads itself: it would wait for
+/// ever.
+pub fn synchronize() -> Result<(), InsideReader> {
+    synchronize_with(Urgency::Normal)
+}
+
+/// [`synchronize`] without pacing: interrupts all processors that run this process, at once.
+///
+/// # Errors
+/// As there.
+pub fn synchronize_expedited() -> Result<(), InsideReader> {
+    synchronize_with(Urgency::Expedited)
+}
+
+fn synchronize_with(urgency: Urgency) -> Result<(), InsideReader> {
+    grace::refuse_inside_reader()?;
+    grace::wait_for(GENERATIONS.join(), urgency);
+    Ok(())
+}

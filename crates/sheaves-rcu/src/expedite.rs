@@ -1,0 +1,160 @@
+//! How urgent grace periods are: expedited, or paced so that many requests share one.
+//!
+//! A grace period interrupts every processor that runs the process, so under load it pays to let
+//! requests gather. Without load there is nothing to gather, and nobody waits.
+//!
+//! Everything is expedited while a program starts: from the first use until [`end_startup`], not
+//! for less than a second and not for more than ten. `SHEAVES_RCU=normal` and
+//! `SHEAVES_RCU=expedited` decide for the whole process, whatever it asks for.
+
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use sheaves_sys::{clock, env, process};
+
+use crate::grace::GENERATIONS;
+
+/// What somebody asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    Normal,
+    Expedited,
+}
+
+/// Shortest and longest time for which the start of a program is expedited.
+const STARTUP_MS_MIN: u64 = 1_000;
+const STARTUP_MS_MAX: u64 = 10_000;
+
+/// Time between the begins of two paced grace periods that nobody waits for.
+const INTERVAL_NS: u64 = 50_000;
+/// How often a leader lets other threads run so that they can join.
+const YIELDS: u32 = 8;
+
+/// Policies of [`POLICY`].
+const UNKNOWN: u32 = 0;
+const AS_ASKED: u32 = 1;
+const ALWAYS_NORMAL: u32 = 2;
+const ALWAYS_EXPEDITED: u32 = 3;
+
+/// What `SHEAVES_RCU` says. Written once, by the first who asks.
+static POLICY: AtomicU32 = AtomicU32::new(UNKNOWN);
+/// Guards of [`expedite`] that exist.
+static GUARDS: AtomicU32 = AtomicU32::new(0);
+/// How many joined the last grace period.
+static JOINED: AtomicU32 = AtomicU32::new(0);
+
+/// The start of the program:
+///
+/// | value | meaning | transitions |
+/// |---|---|---|
+/// | 0 | nothing was asked yet | -> the time, by the first request |
+/// | ms << 1 | began at that time of the clock | -> bit 0 set, by [`end_startup`]; -> over |
+/// | [`STARTUP_OVER`] | over | none |
+static STARTUP: AtomicU64 = AtomicU64::new(0);
+const STARTUP_OVER: u64 = u64::MAX;
+const STARTUP_END: u64 = 1;
+
+/// Grace periods are expedited for everybody while this exists. Guards nest and may be sent.
+#[derive(Debug)]
+#[must_use = "grace periods are expedited as long as the guard exists"]
+pub struct Expedite {
+    made_here: PhantomData<()>,
+}
+
+/// Expedites all grace periods of the process until the guard is dropped.
+///
+/// For phases in which latency counts more than interrupts. Async-signal-safe.
+pub fn expedite() -> Expedite {
+    // Relaxed: a hint; nothing is published through it.
+    GUARDS.fetch_add(1, Ordering::Relaxed);
+    Expedite { made_here: PhantomData }
+}
+
+impl Drop for Expedite {
+    fn drop(&mut self) {
+        // Relaxed: as in `expedite`.
+        GUARDS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Tells that the program has started. The expedited start ends now, or when it has lasted for a
+/// second. Async-signal-safe.
+pub fn end_startup() {
+    // Relaxed, both: a hint; nothing is published through it.
+    let end = |startup: u64| {
+        let began = if startup == 0 { clock::coarse_ms() << 1 } else { startup };
+        (startup != STARTUP_OVER).then_some(began | STARTUP_END)
+    };
+    let _ = STARTUP.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end);
+}
+
+/// True while the program starts.
+fn is_starting() -> bool {
+    // Relaxed, here and below: hints; nothing is published through them.
+    let startup = STARTUP.load(Ordering::Relaxed);
+    if startup == STARTUP_OVER {
+        return false;
+    }
+    let now = clock::coarse_ms();
+    if startup == 0 {
+        let _ = STARTUP.compare_exchange(0, now << 1, Ordering::Relaxed, Ordering::Relaxed);
+        return true;
+    }
+    let limit = if startup & STARTUP_END != 0 { STARTUP_MS_MIN } else { STARTUP_MS_MAX };
+    let is_over = now.saturating_sub(startup >> 1) >= limit;
+    if is_over {
+        // Relaxed: as above.
+        STARTUP.store(STARTUP_OVER, Ordering::Relaxed);
+    }
+    !is_over
+}
+
+fn policy() -> u32 {
+    // Relaxed, both: a number that is the same whoever stores it.
+    let known = POLICY.load(Ordering::Relaxed);
+    if known != UNKNOWN {
+        return known;
+    }
+    const WORDS: &[(&str, u32)] = &[("normal", ALWAYS_NORMAL), ("expedited", ALWAYS_EXPEDITED)];
+    let found = env::choice("SHEAVES_RCU", WORDS).unwrap_or(AS_ASKED);
+    POLICY.store(found, Ordering::Relaxed);
+    found
+}
+
+/// Is a request to be served at once? Async-signal-safe.
+pub(crate) fn is_urgent(urgency: Urgency) -> bool {
+    match policy() {
+        ALWAYS_NORMAL => false,
+        ALWAYS_EXPEDITED => true,
+        // Relaxed: a hint.
+        _ => urgency == Urgency::Expedited || GUARDS.load(Ordering::Relaxed) != 0 || is_starting(),
+    }
+}
+
+/// Remembers how many joined a grace period.
+pub(crate) fn note_joined(joined: u32) {
+    // Relaxed: a hint.
+    JOINED.store(joined, Ordering::Relaxed);
+}
+
+/// Lets as many join the next grace period as joined the last one, for a moment. For the leader.
+///
+/// Who is alone, as the last time, waits for nobody.
+pub(crate) fn pace(urgency: Urgency) {
+    // Relaxed: a hint.
+    let expected = JOINED.load(Ordering::Relaxed);
+    if expected < 2 || is_urgent(urgency) {
+        return;
+    }
+    for _ in 0..YIELDS {
+        if GENERATIONS.joined() >= expected {
+            return;
+        }
+        process::give_way();
+    }
+}
+
+/// May a grace period begin that nobody waits for, after one that began at `last_ns`?
+pub(crate) fn may_begin(urgency: Urgency, last_ns: u64) -> bool {
+    is_urgent(urgency) || clock::fine_ns().saturating_sub(last_ns) >= INTERVAL_NS
+}

@@ -1,0 +1,34 @@
+//! What this crate does around `fork`.
+//!
+//! Nothing is waited for before a fork: a leader may wait for a reader that is the very thread that
+//! forks. What the lead guards is made consistent in the child instead: a grace period that was
+//! under way begins anew with its number, which is always permitted. The other threads' records
+//! become free there, their sections with them; those of the forking thread stay open.
+//!
+//! Sleepers, and the thread that wakes futures, are not in the child. The latter is started again
+//! when it is needed.
+
+use sheaves_sys::fork::{Handlers, Layer};
+
+use crate::{grace, later, mode, registry};
+
+static HANDLERS: Handlers = Handlers { prepare, parent, child };
+
+pub(crate) fn announce() {
+    sheaves_sys::fork::announce(Layer::Rcu, &HANDLERS);
+}
+
+fn prepare() {
+    later::acquire();
+}
+
+fn parent() {
+    later::release();
+}
+
+fn child() {
+    registry::restart_in_child(mode::restart_in_child());
+    grace::restart_in_child();
+    later::restart_in_child();
+    later::release();
+}

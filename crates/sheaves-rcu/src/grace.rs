@@ -1,0 +1,261 @@
+//! Grace periods of the default domain: who leads one, and in which steps.
+//!
+//! ```text
+//! 0  begin       started = n; requests from now on belong to n + 1
+//! 1  membarrier  every thread passes a full fence
+//! 2  advance     readers that begin from now on copy a new sequence
+//! 3  scan        until each reader's word is idle or carries that sequence
+//! 4  complete    full fence, completed = n, wake the generation
+//! ```
+//!
+//! Why that suffices. An updater has unlinked something before it got number n, so before the
+//! fence of step 0. Take any section, and the point P of its thread at which step 1 made it pass a
+//! fence.
+//!
+//! - If the section reads after P, it sees what the updater did, and does not have the old thing.
+//! - If it has read before P, then it stored its word before P, too, since the compiler keeps that
+//!   order, and copied the sequence even before. That sequence is an old one: the new one was
+//!   stored after step 1, so after P. Step 3 therefore finds in the word an old sequence, and
+//!   waits, or what comes later in the same thread: then the section is over, and the Acquire of
+//!   the scan makes all of it happen before step 4.
+//! - A thread that registered before P is in the registry for step 3 by the same argument.
+//!
+//! The advance must not come before the membarrier: a section could copy the new sequence and read
+//! old data before P. And it is the membarrier in the middle that makes one scan enough: with the
+//! new sequence in its word a section reads after P. Where membarrier is refused the same holds
+//! with P being the reader's own fence.
+//!
+//! There is no thread for this. Whoever waits leads, if nobody does; others sleep. Whoever polls
+//! leads without waiting, and stops in the middle if a reader is in the way. At most one
+//! membarrier is under way in a process.
+//!
+//! | state | written by | meaning |
+//! |---|---|---|
+//! | `SCANNING` | the leader | steps 1 and 2 are done for the grace period that is under way |
+//! | `CURSOR`, `LIMIT` | the leader | records below the cursor have passed; where the scan ends |
+//! | `BEGAN_NS` | the leader | when step 0 was |
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use sheaves_sys::{clock, futex, process, report, thread};
+
+use crate::expedite::{self, Urgency};
+use crate::generation::{Generations, Sleep};
+use crate::mode::heavy_fence;
+use crate::reader::{self, GLOBAL};
+use crate::registry::{self, OVERFLOW};
+use crate::stall::{self, SHARED};
+use crate::word;
+
+pub(crate) static GENERATIONS: Generations = Generations::new();
+
+static SCANNING: AtomicBool = AtomicBool::new(false);
+static CURSOR: AtomicU32 = AtomicU32::new(0);
+static LIMIT: AtomicU32 = AtomicU32::new(0);
+static BEGAN_NS: AtomicU64 = AtomicU64::new(0);
+/// Membarriers of this domain so far.
+static FENCES: AtomicU64 = AtomicU64::new(0);
+
+/// Rounds of spinning before somebody who waits for a leader sleeps.
+const SPINS: u32 = 200;
+/// Rounds of spinning on a reader, then of giving way, before the leader sleeps.
+const SCAN_SPINS: u32 = 200;
+const SCAN_YIELDS: u32 = 20;
+/// Shortest and longest sleep between two looks at a reader.
+const NAP_NS: u64 = 10_000;
+const NAP_NS_MAX: u64 = 1_000_000;
+
+/// The calling thread is inside a read section, for which it would wait for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InsideReader;
+
+impl core::fmt::Display for InsideReader {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("waiting for readers inside a read section")
+    }
+}
+
+impl core::error::Error for InsideReader {}
+
+/// Threads sleep on futexes.
+pub(crate) struct Futex;
+
+impl Sleep for Futex {
+    fn wait(&self, word: &AtomicU32, expected: u32) {
+        futex::wait(word, expected);
+    }
+    fn wake_one(&self, word: &AtomicU32) -> bool {
+        futex::wake(word, 1) != 0
+    }
+    fn wake_all(&self, word: &AtomicU32) {
+        futex::wake_all(word);
+    }
+}
+
+/// Refuses, with a line, to wait inside of a read section.
+pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
+    if reader::is_reading() {
+        let thread = thread::id();
+        report::report(format_args!(
+            "rcu: thread {thread} waits for readers inside a read section"
+        ));
+        return Err(InsideReader);
+    }
+    Ok(())
+}
+
+/// Waits until a grace period is over, and leads whatever is needed for that if nobody does.
+pub(crate) fn wait_for(number: u64, urgency: Urgency) {
+    while !GENERATIONS.is_complete(number) {
+        if GENERATIONS.try_lead() {
+            lead_until(number, urgency);
+            GENERATIONS.hand_over(&Futex);
+        } else if !spin(number) {
+            GENERATIONS.sleep(number, &Futex);
+        }
+    }
+}
+
+/// A short wait; true when there is something to do.
+fn spin(number: u64) -> bool {
+    (0..SPINS).any(|_| {
+        core::hint::spin_loop();
+        GENERATIONS.is_complete(number) || !GENERATIONS.is_led()
+    })
+}
+
+/// The leader's work until a grace period is over: that one, and one that was under way before.
+fn lead_until(number: u64, urgency: Urgency) {
+    while !GENERATIONS.is_complete(number) {
+        if GENERATIONS.under_way().is_none() {
+            expedite::pace(urgency);
+        }
+        let led = begin();
+        wait_for_readers(urgency);
+        finish(led);
+    }
+}
+
+/// Leads as far as it goes without waiting; nothing when somebody else leads.
+///
+/// Async-signal-safe.
+pub(crate) fn drive(number: u64, urgency: Urgency) {
+    if !GENERATIONS.try_lead() {
+        return;
+    }
+    // Twice at most: what was under way, and the one that is asked about.
+    while !GENERATIONS.is_complete(number)
+        && (GENERATIONS.under_way().is_some() || expedite::may_begin(urgency, began_ns()))
+    {
+        let led = begin();
+        if let Some(record) = first_in_the_way() {
+            // Relaxed: the leader's own.
+            stall::look(record, began_ns(), GLOBAL.0.load(Ordering::Relaxed));
+            break;
+        }
+        finish(led);
+    }
+    GENERATIONS.hand_over(&Futex);
+}
+
+/// Steps 0, 1 and 2, as far as they are still to be done: the number of what is under way.
+fn begin() -> u64 {
+    // Relaxed, here and below: what leaders alone write passes between them with the lead.
+    let number = GENERATIONS.under_way().unwrap_or_else(|| {
+        let (number, joined) = GENERATIONS.begin();
+        expedite::note_joined(joined);
+        number
+    });
+    if !SCANNING.load(Ordering::Relaxed) {
+        BEGAN_NS.store(clock::fine_ns(), Ordering::Relaxed);
+        heavy_fence();
+        FENCES.fetch_add(1, Ordering::Relaxed);
+        let global = GLOBAL.0.load(Ordering::Relaxed).wrapping_add(word::STEP);
+        // Relaxed: no reader may rely on the order of this store, see above.
+        GLOBAL.0.store(global, Ordering::Relaxed);
+        CURSOR.store(0, Ordering::Relaxed);
+        LIMIT.store(registry::count(), Ordering::Relaxed);
+        SCANNING.store(true, Ordering::Relaxed);
+    }
+    number
+}
+
+/// Step 3, once: the number of the first record that has not passed, [`SHARED`] for [`OVERFLOW`].
+fn first_in_the_way() -> Option<u32> {
+    // Relaxed, here and below: what leaders alone write passes between them with the lead.
+    let global = GLOBAL.0.load(Ordering::Relaxed);
+    let limit = LIMIT.load(Ordering::Relaxed);
+    let begin = CURSOR.load(Ordering::Relaxed);
+    for number in begin..limit {
+        // Acquire pairs with the Release of the unlock: the section is over. [R4]
+        let word = registry::record(number).word.load(Ordering::Acquire);
+        if !word::has_passed(word, global) {
+            CURSOR.store(number, Ordering::Relaxed);
+            return Some(number);
+        }
+    }
+    CURSOR.store(limit, Ordering::Relaxed);
+    // Acquire pairs with the Release of the unlock. [R4]
+    (OVERFLOW.load(Ordering::Acquire) != 0).then_some(SHARED)
+}
+
+/// Step 3 until every reader has passed.
+fn wait_for_readers(urgency: Urgency) {
+    let mut rounds = 0_u32;
+    let patience = if expedite::is_urgent(urgency) { 4 * SCAN_SPINS } else { SCAN_SPINS };
+    while let Some(record) = first_in_the_way() {
+        rounds = rounds.saturating_add(1);
+        if rounds < patience {
+            core::hint::spin_loop();
+        } else if rounds < patience + SCAN_YIELDS {
+            process::give_way();
+        } else {
+            // Relaxed: the leader's own.
+            stall::look(record, began_ns(), GLOBAL.0.load(Ordering::Relaxed));
+            let waited = clock::fine_ns().saturating_sub(began_ns());
+            thread::sleep_ns((waited / 8).clamp(NAP_NS, NAP_NS_MAX));
+        }
+    }
+}
+
+/// Step 4.
+fn finish(number: u64) {
+    // Relaxed: the leader's own.
+    SCANNING.store(false, Ordering::Relaxed);
+    GENERATIONS.complete(number, &Futex);
+}
+
+fn began_ns() -> u64 {
+    // Relaxed: the leader's own.
+    BEGAN_NS.load(Ordering::Relaxed)
+}
+
+/// What grace periods have cost so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Grace periods that are over.
+    pub grace_periods: u64,
+    /// Membarriers, or fences in their place, that were used for them.
+    pub membarriers: u64,
+    /// Threads that have a record, and records that wait for one.
+    pub records: u32,
+}
+
+/// What grace periods of the default domain have cost so far. Async-signal-safe.
+#[must_use]
+pub fn statistics() -> Statistics {
+    Statistics {
+        grace_periods: GENERATIONS.completed(),
+        // Relaxed: a number for reports.
+        membarriers: FENCES.load(Ordering::Relaxed),
+        records: registry::count(),
+    }
+}
+
+/// In the child of a fork: a grace period that was under way begins anew, with its number.
+pub(crate) fn restart_in_child() {
+    // Relaxed: the child has one thread.
+    SCANNING.store(false, Ordering::Relaxed);
+    GENERATIONS.restart_in_child();
+}

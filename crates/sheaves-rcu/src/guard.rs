@@ -1,0 +1,76 @@
+//! The proof that a thread reads.
+
+use core::marker::PhantomData;
+
+use crate::reader::{self, Word};
+
+/// A read section of the default domain. It ends when the guard is dropped.
+///
+/// What was reachable when the section began stays valid until it ends. Guards nest, and may be
+/// dropped in any order; the section lasts as long as one of them. A guard belongs to its thread.
+/// One that is never dropped ([`core::mem::forget`]) holds up all grace periods, which is reported.
+#[derive(Debug)]
+#[must_use = "the read section ends when the guard is dropped"]
+pub struct Guard {
+    word: Word,
+    /// Neither to be sent nor to be shared.
+    thread: PhantomData<*mut ()>,
+}
+
+/// Begins a read section.
+///
+/// Two loads and a store for the outermost one, no atomic instruction, no fence. Works in any
+/// thread at any time without registration: in threads that C has made, in signal handlers, in
+/// destructors of thread-local storage. Never blocks. Sections that are open during a fork stay
+/// open in the child for the forking thread.
+///
+/// ```
+/// let outer = sheaves_rcu::read();
+/// let inner = sheaves_rcu::read();
+/// drop(outer);
+/// assert!(sheaves_rcu::is_reading());
+/// drop(inner);
+/// assert!(!sheaves_rcu::is_reading());
+/// ```
+#[inline(always)]
+#[cfg_attr(debug_assertions, track_caller)]
+pub fn read() -> Guard {
+    Guard { word: reader::enter(), thread: PhantomData }
+}
+
+impl Drop for Guard {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: entered by `read`, in this thread, and left here only.
+        unsafe { reader::leave(self.word) };
+    }
+}
+
+/// True while the calling thread is inside a read section of the default domain.
+#[must_use]
+pub fn is_reading() -> bool {
+    reader::is_reading()
+}
+
+/// Read sections without a guard, for faces in other languages.
+pub mod raw {
+    use crate::reader;
+
+    /// Begins a read section, see [`crate::read`]. Ends with [`unlock`].
+    #[inline(always)]
+    #[cfg_attr(debug_assertions, track_caller)]
+    pub fn lock() {
+        let _ = reader::enter();
+    }
+
+    /// Ends the innermost read section.
+    ///
+    /// # Safety
+    /// The calling thread has called [`lock`] more often than this.
+    #[inline(always)]
+    pub unsafe fn unlock() {
+        // SAFETY: the thread's word is that of its sections; a thread without one, or whose word
+        // came after the section began, has its section counted elsewhere, which `leave` knows.
+        unsafe { reader::leave(sheaves_sys::tls::reader().cast()) };
+    }
+}

@@ -1,0 +1,76 @@
+//! Read-copy-update for user-space Linux programs: readers that cost next to nothing, and updaters
+//! that wait until no reader can have the old thing any more.
+//!
+//! ```
+//! use sheaves_rcu::{read, synchronize};
+//!
+//! {
+//!     let _guard = read();
+//!     // What is reachable now stays valid until the guard is dropped.
+//! }
+//! // Unlink something, then wait until nobody can be using it.
+//! synchronize()?;
+//! # Ok::<(), sheaves_rcu::InsideReader>(())
+//! ```
+//!
+//! | to do | call | blocks |
+//! |---|---|---|
+//! | read | [`read`] | never |
+//! | wait for readers | [`synchronize`], [`synchronize_expedited`] | yes |
+//! | ask whether readers are gone | [`Cookie`] | never |
+//! | wait for readers in an `async` function | [`Cookie::finished`] | never |
+//!
+//! Start reading at `word` (what a reader writes), `reader` (how), `grace` (what a grace period
+//! does, and why that suffices), `generation` (who waits for which), `registry` (threads).
+//!
+//! Nobody registers and nobody unregisters; no thread runs in the background until a future has to
+//! wait. All memory comes from the system directly.
+//!
+//! Options: `SHEAVES_RCU=normal|expedited` overrules what the program asks for,
+//! `SHEAVES_RCU_STALL_MS` is the age at which a grace period is reported (1000; 0 for never), and
+//! `SHEAVES_RCU_FENCES=1` has readers use fences as if membarrier were refused.
+#![no_std]
+
+#[cfg(all(test, loom))]
+extern crate std;
+
+// The protocols that are modelled. A model checker's atomics fit into no static, so that a build
+// for it has these files and their models alone.
+#[cfg_attr(loom, expect(dead_code, reason = "models use what they model"))]
+mod generation;
+#[cfg(all(test, loom))]
+mod models;
+#[cfg_attr(loom, expect(dead_code, reason = "models use what they model"))]
+mod word;
+
+#[cfg(not(loom))]
+mod cookie;
+#[cfg(not(loom))]
+mod expedite;
+#[cfg(not(loom))]
+mod fork;
+#[cfg(not(loom))]
+mod grace;
+#[cfg(not(loom))]
+mod guard;
+#[cfg(not(loom))]
+mod later;
+#[cfg(not(loom))]
+mod mode;
+#[cfg(not(loom))]
+mod reader;
+#[cfg(not(loom))]
+mod registry;
+#[cfg(not(loom))]
+pub mod stall;
+
+#[cfg(not(loom))]
+pub use cookie::{Cookie, synchronize, synchronize_expedited};
+#[cfg(not(loom))]
+pub use expedite::{Expedite, end_startup, expedite};
+#[cfg(not(loom))]
+pub use grace::{InsideReader, Statistics, statistics};
+#[cfg(not(loom))]
+pub use guard::{Guard, is_reading, raw, read};
+#[cfg(not(loom))]
+pub use later::Finished;

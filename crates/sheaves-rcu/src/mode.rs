@@ -1,0 +1,76 @@
+//! How readers and grace periods order themselves: by membarrier, or by fences in every reader.
+//!
+//! Decided once, by whoever is first to register a reader or to begin a grace period.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use sheaves_sys::{env, membarrier, report};
+
+/// Who orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Mode {
+    /// The kernel fences all threads once for each grace period: readers have no fence.
+    Membarrier = 1,
+    /// Membarrier is refused: readers fence when they begin.
+    Fences = 2,
+}
+
+/// The mode, 0 while undecided. Written by the first [`mode`], and by the child of a fork.
+static MODE: AtomicU32 = AtomicU32::new(0);
+
+/// The mode of this process. Async-signal-safe.
+#[inline]
+pub(crate) fn mode() -> Mode {
+    // Acquire pairs with the AcqRel in `decide`: what was decided is in effect.
+    match MODE.load(Ordering::Acquire) {
+        1 => Mode::Membarrier,
+        2 => Mode::Fences,
+        _ => decide(),
+    }
+}
+
+#[cold]
+fn decide() -> Mode {
+    crate::fork::announce();
+    crate::registry::prepare();
+    let wants_fences = env::flag("SHEAVES_RCU_FENCES");
+    let registered = !wants_fences && membarrier::register_fence();
+    let chosen = if registered { Mode::Membarrier } else { Mode::Fences };
+    // AcqRel: Release pairs with the Acquire in `mode`, Acquire with whoever was first.
+    match MODE.compare_exchange(0, chosen as u32, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => chosen,
+        Err(first) if first == Mode::Membarrier as u32 => Mode::Membarrier,
+        Err(_) => Mode::Fences,
+    }
+}
+
+/// The heavy side: afterwards every thread has passed a full fence since the call.
+///
+/// In the mode of fences that is nobody but the caller, whose fence pairs with those of readers.
+pub(crate) fn heavy_fence() {
+    // SeqCst pairs with the fence of readers in `reader` and `srcu`, in the mode of fences. [R2]
+    core::sync::atomic::fence(Ordering::SeqCst);
+    if mode() == Mode::Membarrier && !membarrier::fence() {
+        fence_after_refusal();
+    }
+}
+
+/// A filter came into force after the start: readers do not fence, so something else has to.
+#[cold]
+fn fence_after_refusal() {
+    if !membarrier::fence_slowly() {
+        report::die(format_args!("rcu: membarrier was allowed and is now refused: cannot go on"));
+    }
+}
+
+/// In the child of a fork, whose registration is gone. True where its readers have to fence now.
+pub(crate) fn restart_in_child() -> bool {
+    // Relaxed, both: the child has one thread.
+    let asked = MODE.load(Ordering::Relaxed) == Mode::Membarrier as u32;
+    let refused = asked && !membarrier::register_fence();
+    if refused {
+        MODE.store(Mode::Fences as u32, Ordering::Relaxed);
+    }
+    refused
+}

@@ -1,0 +1,152 @@
+//! Read sections of the default domain: entering and leaving.
+//!
+//! Neither has an atomic read-modify-write instruction, nor a fence of the processor: what orders a
+//! reader is the membarrier of the grace period, which acts as a fence in every thread, at a point
+//! that the reader does not know. So all a reader has to see to is that the compiler leaves its
+//! steps in order. Where membarrier is refused the word carries a bit that leads both fast paths
+//! to the slow half, which fences. See `grace` for the proof.
+//!
+//! In signal handlers a section works at every instruction: what a handler enters it leaves, so the
+//! word is afterwards what it was before.
+
+use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
+
+use sheaves_sys::{report, tls};
+
+use crate::registry::{self, OVERFLOW, Record};
+use crate::word::{self, FENCED, FIRST, IDLE, NESTING};
+
+/// What an outermost section copies to its word. Alone on its line, which is read all the time and
+/// written to once for each grace period, by its leader.
+#[repr(align(128))]
+pub(crate) struct Global(pub(crate) AtomicU64);
+
+pub(crate) static GLOBAL: Global = Global(AtomicU64::new(FIRST));
+
+/// The word of an open section, to leave it by.
+pub(crate) type Word = *const AtomicU64;
+
+/// Enters a section. Never blocks; async-signal-safe.
+#[inline(always)]
+#[cfg_attr(debug_assertions, track_caller)]
+pub(crate) fn enter() -> Word {
+    let word: Word = tls::reader().cast();
+    // SAFETY: a thread's reader word, its own or the constant, is never unmapped.
+    let place = unsafe { &*word };
+    // Relaxed, here and below: only this thread writes the word. The sequence may be an old one,
+    // then a grace period waits longer.
+    if place.load(Ordering::Relaxed) == IDLE {
+        place.store(GLOBAL.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        remember_place(word);
+        // SeqCst, for the compiler alone: the section stays behind the store. The membarrier of
+        // the grace period pairs with it. [R3]
+        compiler_fence(Ordering::SeqCst);
+        word
+    } else {
+        enter_slow()
+    }
+}
+
+/// Leaves the section that the last [`enter`] of this thread has opened. Never blocks;
+/// async-signal-safe.
+///
+/// # Safety
+/// `word` is what an `enter` of this thread has returned that is not left yet.
+#[inline(always)]
+pub(crate) unsafe fn leave(word: Word) {
+    // SAFETY: records and the constant are never unmapped.
+    let place = unsafe { &*word };
+    // Relaxed: the thread's own word.
+    let value = place.load(Ordering::Relaxed);
+    if value & (FENCED | NESTING) == 1 {
+        // Release pairs with the Acquire of the scan: the section is over. [R4]
+        place.store(IDLE, Ordering::Release);
+    } else {
+        leave_slow(word);
+    }
+}
+
+/// The first section of a thread, one inside another, or one that has to fence.
+#[cold]
+#[inline(never)]
+#[cfg_attr(debug_assertions, track_caller)]
+fn enter_slow() -> Word {
+    let mut own = tls::reader();
+    if core::ptr::eq(own, tls::no_reader()) {
+        own = registry::register().unwrap_or(own);
+    }
+    if core::ptr::eq(own, tls::no_reader()) {
+        // SeqCst pairs with the heavy fence: a grace period counts us, or we see what it unlinked.
+        // [R2]
+        OVERFLOW.fetch_add(1, Ordering::SeqCst);
+        // SeqCst, as above: for what this section reads. [R2]
+        fence(Ordering::SeqCst);
+        return own.cast();
+    }
+    let word: Word = own.cast();
+    // SAFETY: the thread's own record.
+    let place = unsafe { &*word };
+    // Relaxed, here and below: only this thread writes the word.
+    let value = place.load(Ordering::Relaxed);
+    match word::nesting(value) {
+        0 => {
+            let global = GLOBAL.0.load(Ordering::Relaxed);
+            place.store(word::outermost(value, global), Ordering::Relaxed);
+            remember_place(word);
+            if value & FENCED != 0 {
+                // SeqCst pairs with the heavy fence of the grace period. [R2]
+                fence(Ordering::SeqCst);
+            }
+        }
+        NESTING => report::die(format_args!("rcu: read sections are nested too deep")),
+        _ => place.store(value + 1, Ordering::Relaxed),
+    }
+    // SeqCst, for the compiler alone, as in `enter`. [R3]
+    compiler_fence(Ordering::SeqCst);
+    word
+}
+
+/// Not the outermost section, or one that fences, or one that was counted in [`OVERFLOW`].
+#[cold]
+#[inline(never)]
+fn leave_slow(word: Word) {
+    let is_shared = core::ptr::eq(word.cast(), tls::no_reader());
+    // SAFETY: records and the constant are never unmapped.
+    let place = unsafe { &*word };
+    // Relaxed: the thread's own word, or a constant.
+    let value = place.load(Ordering::Relaxed);
+    if !is_shared && word::nesting(value) != 0 {
+        // Release pairs with the Acquire of the scan: the section is over. [R4]
+        place.store(word::left(value), Ordering::Release);
+        return;
+    }
+    // Release pairs with the Acquire of the scan. Relaxed on failure: nothing was changed. [R4]
+    let less = |count: u64| count.checked_sub(1);
+    if OVERFLOW.fetch_update(Ordering::Release, Ordering::Relaxed, less).is_err() {
+        report::die(format_args!("rcu: a read section is left that was not entered"));
+    }
+}
+
+/// True while the calling thread is inside a section.
+#[inline]
+pub(crate) fn is_reading() -> bool {
+    let word: Word = tls::reader().cast();
+    // SAFETY: records and the constant are never unmapped.
+    let place = unsafe { &*word };
+    // Relaxed: the thread's own word, or a constant.
+    let value = place.load(Ordering::Relaxed);
+    word::nesting(value) != 0 && value != u64::MAX
+}
+
+/// In builds with debug assertions: notes where the outermost section was entered.
+#[inline(always)]
+#[cfg_attr(debug_assertions, track_caller)]
+fn remember_place(word: Word) {
+    if cfg!(debug_assertions) {
+        let place = core::panic::Location::caller();
+        // SAFETY: the word is in a record, at its beginning; the constant is never entered.
+        let record = unsafe { &*word.cast::<Record>() };
+        // Relaxed: for a report, which reads constant memory through it.
+        record.entered.store(core::ptr::from_ref(place).cast_mut(), Ordering::Relaxed);
+    }
+}

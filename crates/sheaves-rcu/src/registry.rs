@@ -1,0 +1,300 @@
+//! The threads that read: one record for each, in mapped blocks that are never unmapped.
+//!
+//! A thread holds the address of its record in its own memory, and grace periods find all records
+//! here. Since a record outlives its thread, looking at one is always safe; nobody ever looks into
+//! the memory of a thread.
+//!
+//! How a record comes back:
+//!
+//! 1. At the end of its thread, by the function that libc calls after the destructors of the
+//!    language. A thread that reads again after that gets another record, and another call.
+//! 2. Where that did not happen (no key was to be had, a thread ended by a bare system call, or
+//!    read in the last round of destructors): the kernel is asked whether the thread is alive, when
+//!    a block of records is used up, and when a record holds a grace period up.
+//! 3. In the child of a fork, which has one thread.
+//!
+//! Everything is lock-free, so that a signal handler can register its thread.
+//!
+//! | `owner` | meaning | transitions |
+//! |---|---|---|
+//! | 0 | free | -> a thread's number, by that thread |
+//! | number | in use | -> 0 by its thread; -> -1 by whoever finds the thread gone |
+//! | -1 | being taken back | -> 0 by whoever made it -1 |
+
+use core::ffi::c_void;
+use core::panic::Location;
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use sheaves_sys::{map, report, thread, tls};
+
+use crate::mode::{Mode, mode};
+use crate::word::{self, FENCED, IDLE};
+
+/// What is known of a reading thread. One cache line, which its thread alone writes to.
+#[repr(C, align(64))]
+pub(crate) struct Record {
+    /// See [`crate::word`]. Has to be first: it is what the thread's pointer points to.
+    pub(crate) word: AtomicU64,
+    /// See above.
+    pub(crate) owner: AtomicI32,
+    /// Number of the record + 1, of the next one on the stack of free records.
+    next: AtomicU32,
+    /// Number of this record.
+    number: AtomicU32,
+    /// Rounds of destructors in which the thread was reading.
+    rounds: AtomicU32,
+    /// Where the outermost section was entered, in builds with debug assertions.
+    pub(crate) entered: AtomicPtr<Location<'static>>,
+}
+
+const _: () = {
+    assert!(size_of::<Record>() == 64);
+    assert!(core::mem::offset_of!(Record, word) == 0);
+};
+
+/// Records in a block.
+const BLOCK_RECORDS: u32 = 1024;
+/// Blocks at most: for a million threads at a time.
+const BLOCKS_MAX: usize = 1024;
+/// Rounds that libc makes through the functions of keys.
+const ROUNDS: u32 = 4;
+/// The owner of a record that is being taken back.
+const TAKEN_BACK: i32 = -1;
+
+/// Addresses of the blocks, from the first on without gaps.
+static BLOCKS: [AtomicPtr<Record>; BLOCKS_MAX] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; BLOCKS_MAX];
+
+/// Records below this number have been used. Their blocks are there.
+static USED: AtomicU32 = AtomicU32::new(0);
+
+/// Stack of free records: number + 1 in the low half, a tag that changes with each step above.
+static FREE: AtomicU64 = AtomicU64::new(0);
+
+/// Sections of threads for which there was no memory for a record: they are counted together.
+pub(crate) static OVERFLOW: AtomicU64 = AtomicU64::new(0);
+
+/// How many records a grace period has to look at.
+pub(crate) fn count() -> u32 {
+    // Acquire pairs with the AcqRel in `take_fresh`: the blocks are there. [R1]
+    USED.load(Ordering::Acquire)
+}
+
+/// A record by its number, which is below [`count`].
+pub(crate) fn record(number: u32) -> &'static Record {
+    // Acquire pairs with the Release in `has_block`.
+    let block = BLOCKS[(number / BLOCK_RECORDS) as usize].load(Ordering::Acquire);
+    // SAFETY: the number is below `USED`, so the block is there, with all its records.
+    let record = unsafe { block.add((number % BLOCK_RECORDS) as usize) };
+    // SAFETY: as above, and for good. Zero bytes are a record.
+    unsafe { &*record }
+}
+
+/// Once, before the first record: what is called at the end of threads.
+pub(crate) fn prepare() {
+    thread::prepare_at_exit(at_exit);
+}
+
+/// The calling thread's record's word, which it gets now if it has none. `None` without memory.
+#[cold]
+pub(crate) fn register() -> Option<*const u64> {
+    let idle = if mode() == Mode::Fences { FENCED } else { IDLE };
+    let record = take_free().or_else(take_fresh)?;
+    // Relaxed, here and below: the record is ours alone. What makes grace periods see it is the
+    // fence of the first section, or the membarrier of the grace period.
+    record.word.store(idle, Ordering::Relaxed);
+    record.rounds.store(0, Ordering::Relaxed);
+    record.owner.store(thread::id(), Ordering::Relaxed);
+    let address: *const u64 = record.word.as_ptr();
+    if tls::exchange_reader(tls::no_reader(), address) {
+        thread::set_at_exit(record_address(record));
+        return Some(address);
+    }
+    // A signal handler was faster: its record is the thread's.
+    release(record);
+    Some(tls::reader())
+}
+
+fn record_address(record: &'static Record) -> usize {
+    core::ptr::from_ref(record).expose_provenance()
+}
+
+/// A record that was given back.
+fn take_free() -> Option<&'static Record> {
+    // Acquire pairs with the Release in `push`: the record's link.
+    let mut head = FREE.load(Ordering::Acquire);
+    loop {
+        let number = (head as u32).checked_sub(1)?;
+        let free = record(number);
+        // Relaxed: if it is not the one of `head` any more, the tag is not either.
+        let next = free.next.load(Ordering::Relaxed);
+        let new = tagged(head, next);
+        // Acquire, both, pair with the Release in `push`.
+        match FREE.compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => return Some(free),
+            Err(now) => head = now,
+        }
+    }
+}
+
+fn push(record: &Record) {
+    // Relaxed, here and below: the record is ours until the exchange publishes it.
+    let number = record.number.load(Ordering::Relaxed);
+    let mut head = FREE.load(Ordering::Relaxed);
+    loop {
+        record.next.store(head as u32, Ordering::Relaxed);
+        let new = tagged(head, number + 1);
+        // Release pairs with the Acquire in `take_free`. Relaxed on failure: it is tried again.
+        match FREE.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(now) => head = now,
+        }
+    }
+}
+
+/// A head with the next tag.
+fn tagged(head: u64, link: u32) -> u64 {
+    (((head >> 32) + 1) << 32) | u64::from(link)
+}
+
+/// A record that was never used.
+fn take_fresh() -> Option<&'static Record> {
+    loop {
+        // Relaxed: a number; the exchange below orders.
+        let number = USED.load(Ordering::Relaxed);
+        let is_end_of_block = number > 0 && number.is_multiple_of(BLOCK_RECORDS);
+        if is_end_of_block
+            && sweep()
+            && let Some(swept) = take_free()
+        {
+            return Some(swept);
+        }
+        if !has_block((number / BLOCK_RECORDS) as usize) {
+            return None;
+        }
+        // AcqRel: Release pairs with the Acquire in `count`; Acquire with whoever was first.
+        // Relaxed on failure: it is tried again. [R1]
+        let won = USED.compare_exchange(number, number + 1, Ordering::AcqRel, Ordering::Relaxed);
+        if won.is_ok() {
+            let fresh = record(number);
+            // Relaxed: ours alone.
+            fresh.number.store(number, Ordering::Relaxed);
+            return Some(fresh);
+        }
+    }
+}
+
+/// Sees to it that a block is there. False when there is no memory, or no place for more.
+fn has_block(block: usize) -> bool {
+    let Some(place) = BLOCKS.get(block) else { return false };
+    // Acquire pairs with the Release below.
+    if !place.load(Ordering::Acquire).is_null() {
+        return true;
+    }
+    let bytes = BLOCK_RECORDS as usize * size_of::<Record>();
+    let Some(address) = map::anywhere(bytes) else { return false };
+    let made = core::ptr::with_exposed_provenance_mut(address);
+    // Release pairs with the Acquire above and in `record`. Relaxed on failure: ours is not used.
+    let null = core::ptr::null_mut();
+    if place.compare_exchange(null, made, Ordering::Release, Ordering::Relaxed).is_err() {
+        // SAFETY: mapped above and known to nobody.
+        unsafe { map::unmap(address, bytes) };
+    }
+    true
+}
+
+/// Gives a record back. Its owner calls it, or whoever has taken it back.
+fn release(record: &'static Record) {
+    // Relaxed, all: `push` publishes them.
+    record.entered.store(core::ptr::null_mut(), Ordering::Relaxed);
+    record.owner.store(0, Ordering::Relaxed);
+    push(record);
+}
+
+/// Called at the end of a thread that has registered, with its record.
+unsafe extern "C" fn at_exit(value: *mut c_void) {
+    // SAFETY: the value is the address of a record, which lives for good.
+    let record = unsafe { &*value.cast_const().cast::<Record>() };
+    // Relaxed, here and below: the thread's own words.
+    if word::nesting(record.word.load(Ordering::Relaxed)) == 0 {
+        let _ = tls::exchange_reader(record.word.as_ptr(), tls::no_reader());
+        release(record);
+        return;
+    }
+    // A destructor that comes later may end the section. If none does, whoever finds the thread
+    // gone takes the record back.
+    let rounds = record.rounds.load(Ordering::Relaxed) + 1;
+    record.rounds.store(rounds, Ordering::Relaxed);
+    if rounds < ROUNDS {
+        thread::set_at_exit(value.expose_provenance());
+    } else {
+        let owner = record.owner.load(Ordering::Relaxed);
+        report::report(format_args!("rcu: thread {owner} ends inside a read section"));
+    }
+}
+
+/// Takes a record back if its thread is gone. True if so, or if it was free anyway.
+pub(crate) fn take_back(record: &'static Record) -> bool {
+    // Relaxed: compared again below.
+    let owner = record.owner.load(Ordering::Relaxed);
+    if owner <= 0 || thread::is_alive(owner) {
+        return owner == 0;
+    }
+    // Acquire: nothing pairs with it, the thread is gone; it keeps what follows below. Relaxed on
+    // failure: nothing follows.
+    let place = &record.owner;
+    if place.compare_exchange(owner, TAKEN_BACK, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        return false;
+    }
+    if thread::is_alive(owner) {
+        // The number, and the record, have been given to another thread in between. Relaxed: it
+        // publishes nothing; if that thread has released the record meanwhile it stays so.
+        let _ = place.compare_exchange(TAKEN_BACK, owner, Ordering::Relaxed, Ordering::Relaxed);
+        return false;
+    }
+    // Relaxed, all: the thread is gone, the record is ours.
+    let word = record.word.load(Ordering::Relaxed);
+    if word::nesting(word) != 0 {
+        if record.rounds.load(Ordering::Relaxed) < ROUNDS {
+            report::report(format_args!("rcu: thread {owner} ended inside a read section"));
+        }
+        record.word.store(IDLE, Ordering::Relaxed);
+    }
+    release(record);
+    true
+}
+
+/// Takes back the records of threads that are gone. True if there were any.
+fn sweep() -> bool {
+    let mut found = false;
+    for number in 0..count() {
+        let record = record(number);
+        // Relaxed: `take_back` looks again.
+        if record.owner.load(Ordering::Relaxed) > 0 {
+            found |= take_back(record);
+        }
+    }
+    found
+}
+
+/// In the child of a fork: forgets all threads but the caller, and gives it its new number.
+pub(crate) fn restart_in_child(readers_fence: bool) {
+    let own = tls::reader();
+    // Relaxed, all: the child has one thread.
+    FREE.store(0, Ordering::Relaxed);
+    OVERFLOW.store(0, Ordering::Relaxed);
+    for number in 0..count() {
+        let record = record(number);
+        if core::ptr::eq(record.word.as_ptr(), own) {
+            record.owner.store(thread::id(), Ordering::Relaxed);
+            if readers_fence {
+                record.word.fetch_or(FENCED, Ordering::Relaxed);
+            }
+        } else {
+            // What another thread had begun to write, its number perhaps, is made up for.
+            record.number.store(number, Ordering::Relaxed);
+            record.word.store(IDLE, Ordering::Relaxed);
+            release(record);
+        }
+    }
+}

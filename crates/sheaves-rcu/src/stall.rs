@@ -1,0 +1,142 @@
+//! Readers that hold grace periods up: they are named.
+//!
+//! Once a grace period has been under way for a second (see [`set_timeout_ms`] and
+//! `SHEAVES_RCU_STALL_MS`) its leader writes one line about the reader that it waits for, and calls
+//! the program's function if it has set one. One report for each grace period: the first reader in
+//! the way is enough to know where to look.
+
+use core::panic::Location;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use sheaves_sys::thread::{self, NAME_BYTES};
+use sheaves_sys::{clock, env, report};
+
+use crate::registry;
+
+/// Milliseconds until a report, unless the program or the environment says otherwise.
+const TIMEOUT_MS: u64 = 1_000;
+/// The highest value of `SHEAVES_RCU_STALL_MS`.
+const TIMEOUT_MS_MAX: usize = 86_400_000;
+/// A reader is asked for its life after this time.
+const ALIVE_NS: u64 = 2_000_000;
+
+/// Stands for the readers without a record, where a record's number is expected.
+pub(crate) const SHARED: u32 = u32::MAX;
+
+/// Milliseconds until a report, 0 for none; [`UNSET`] until the environment was asked.
+static TIMEOUT: AtomicU64 = AtomicU64::new(UNSET);
+const UNSET: u64 = u64::MAX;
+/// Address of the program's function, 0 for none.
+static CALLBACK: AtomicUsize = AtomicUsize::new(0);
+/// The process's word during the last grace period that was reported.
+static REPORTED: AtomicU64 = AtomicU64::new(0);
+
+/// A reader that holds a grace period up.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Stall {
+    /// The kernel's number of the thread; 0 if it is one of those for which there was no memory.
+    pub thread: i32,
+    /// How long the grace period has been under way, in milliseconds: the section is older.
+    pub age_ms: u64,
+    /// Where the thread entered its outermost section, in builds with debug assertions.
+    pub entered: Option<&'static Location<'static>>,
+    name: [u8; NAME_BYTES],
+    name_bytes: usize,
+}
+
+impl Stall {
+    /// The thread's name, empty where it cannot be read.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        core::str::from_utf8(&self.name[..self.name_bytes]).unwrap_or("")
+    }
+}
+
+/// Sets after how many milliseconds a grace period is reported as stalled; 0 for never.
+pub fn set_timeout_ms(milliseconds: u64) {
+    // Relaxed: a number.
+    TIMEOUT.store(milliseconds.min(TIMEOUT_MS_MAX as u64), Ordering::Relaxed);
+}
+
+/// Sets a function to be called for each report, after the line is written; `None` for none.
+///
+/// It runs in the thread that leads the grace period, which waits for it. It must not wait for
+/// readers.
+pub fn set_callback(callback: Option<fn(&Stall)>) {
+    let address = callback.map_or(0, |function| function as *const () as usize);
+    // Release pairs with the Acquire in `call`: what the function needs was set up before.
+    CALLBACK.store(address, Ordering::Release);
+}
+
+fn timeout_ms() -> u64 {
+    // Relaxed, here and below: a number.
+    let known = TIMEOUT.load(Ordering::Relaxed);
+    if known != UNSET {
+        return known;
+    }
+    let asked = env::number("SHEAVES_RCU_STALL_MS", 0, TIMEOUT_MS_MAX);
+    let found = asked.map_or(TIMEOUT_MS, |milliseconds| milliseconds as u64);
+    let _ = TIMEOUT.compare_exchange(UNSET, found, Ordering::Relaxed, Ordering::Relaxed);
+    TIMEOUT.load(Ordering::Relaxed)
+}
+
+/// Looks at a record that is in the way of a grace period which began at `began_ns`.
+///
+/// For the leader. `number` is that of the record, or [`SHARED`].
+#[cold]
+pub(crate) fn look(number: u32, began_ns: u64, global: u64) {
+    let age_ns = clock::fine_ns().saturating_sub(began_ns);
+    let record = (number != SHARED).then(|| registry::record(number));
+    if age_ns >= ALIVE_NS && record.is_some_and(registry::take_back) {
+        return;
+    }
+    let timeout = timeout_ms();
+    // Relaxed, both: leaders alone write it, and it passes between them with the lead.
+    let is_due = timeout != 0 && age_ns / 1_000_000 >= timeout;
+    if !is_due || REPORTED.load(Ordering::Relaxed) == global {
+        return;
+    }
+    REPORTED.store(global, Ordering::Relaxed);
+    let mut stall = Stall {
+        thread: 0,
+        age_ms: age_ns / 1_000_000,
+        entered: None,
+        name: [0; NAME_BYTES],
+        name_bytes: 0,
+    };
+    if let Some(record) = record {
+        // Relaxed, both: for a report.
+        stall.thread = record.owner.load(Ordering::Relaxed);
+        let entered = record.entered.load(Ordering::Relaxed).cast_const();
+        // SAFETY: null, or a place in the program's text, which is constant.
+        stall.entered = unsafe { entered.as_ref() };
+        stall.name_bytes = thread::name(stall.thread, &mut stall.name);
+    }
+    write(&stall);
+    call(&stall);
+}
+
+fn write(stall: &Stall) {
+    let (thread, name, age) = (stall.thread, stall.name(), stall.age_ms);
+    match stall.entered {
+        Some(place) => report::report(format_args!(
+            "rcu: thread {thread} ({name}) reads since more than {age} ms, entered at {place}"
+        )),
+        None => report::report(format_args!(
+            "rcu: thread {thread} ({name}) reads since more than {age} ms"
+        )),
+    }
+}
+
+fn call(stall: &Stall) {
+    // Acquire pairs with the Release in `set_callback`.
+    let address = CALLBACK.load(Ordering::Acquire);
+    if address == 0 {
+        return;
+    }
+    let pointer = core::ptr::with_exposed_provenance::<()>(address);
+    // SAFETY: the address is that of a function of this type, from `set_callback`.
+    let function = unsafe { core::mem::transmute::<*const (), fn(&Stall)>(pointer) };
+    function(stall);
+}

@@ -1,0 +1,76 @@
+//! Words on which threads sleep until somebody changes them.
+//!
+//! All calls keep `errno`. Words are private to the process.
+
+use core::sync::atomic::AtomicU32;
+
+/// Sleeps until somebody wakes the word, unless it does not hold `expected` any more.
+///
+/// May return at any time for no reason: the caller looks at the word again.
+pub fn wait(word: &AtomicU32, expected: u32) {
+    wait_until(word, expected, core::ptr::null());
+}
+
+/// [`wait`] for no longer than a number of nanoseconds.
+pub fn wait_for(word: &AtomicU32, expected: u32, nanoseconds: u64) {
+    let limit = libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000).cast_signed(),
+        tv_nsec: (nanoseconds % 1_000_000_000).cast_signed(),
+    };
+    wait_until(word, expected, &raw const limit);
+}
+
+fn wait_until(word: &AtomicU32, expected: u32, limit: *const libc::timespec) {
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    crate::errno::preserve(|| {
+        // SAFETY: the word is valid for the call; the limit is null or a valid duration.
+        let _ =
+            unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, expected, limit) };
+    });
+}
+
+/// Wakes up to `count` threads that sleep on the word; how many there were. Async-signal-safe.
+pub fn wake(word: &AtomicU32, count: i32) -> usize {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    crate::errno::preserve(|| {
+        // SAFETY: waking takes the word's address only.
+        let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, count) };
+        usize::try_from(woken).unwrap_or(0)
+    })
+}
+
+/// Wakes all threads that sleep on the word, by one call. Async-signal-safe.
+pub fn wake_all(word: &AtomicU32) -> usize {
+    wake(word, i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use core::sync::atomic::Ordering;
+
+    #[test]
+    fn a_changed_word_is_not_slept_on() {
+        let word = AtomicU32::new(1);
+        wait(&word, 0);
+        wait_for(&word, 1, 1_000_000);
+        assert_eq!(wake_all(&word), 0);
+    }
+
+    #[test]
+    fn all_sleepers_are_woken_by_one_call() {
+        static WORD: AtomicU32 = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while WORD.load(Ordering::Acquire) == 0 {
+                        wait(&WORD, 0);
+                    }
+                });
+            }
+            WORD.store(1, Ordering::Release);
+            wake_all(&WORD);
+        });
+    }
+}

@@ -1,0 +1,151 @@
+//! Threads: who is who, who is gone, and what a thread gives back at its end.
+//!
+//! Nothing here uses a thread-local destructor of the language. What a thread has is announced as
+//! the value of a key of libc ([`set_at_exit`]), whose function runs after those destructors.
+
+use core::ffi::{CStr, c_void};
+use core::fmt::Write as _;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// The kernel's number of the calling thread. One system call, about 0.1 us. Async-signal-safe.
+#[must_use]
+pub fn id() -> i32 {
+    // SAFETY: gettid has no precondition.
+    let id = unsafe { libc::syscall(libc::SYS_gettid) };
+    i32::try_from(id).unwrap_or(0)
+}
+
+/// False when no thread of this process has that number. Async-signal-safe.
+///
+/// A number can be given to another thread as soon as its first owner is gone.
+#[must_use]
+pub fn is_alive(id: i32) -> bool {
+    crate::errno::preserve(|| {
+        // SAFETY: signal 0 is checked and not sent.
+        let status = unsafe { libc::syscall(libc::SYS_tgkill, crate::process::id(), id, 0) };
+        status == 0 || crate::errno::get() != libc::ESRCH
+    })
+}
+
+/// Bytes of a thread's name with its final newline.
+pub const NAME_BYTES: usize = 16;
+
+/// The name of a thread of this process into `name`; its length, 0 where it cannot be read.
+pub fn name(id: i32, name: &mut [u8; NAME_BYTES]) -> usize {
+    let mut path = crate::report::Line::new();
+    let _ = write!(path, "/proc/self/task/{id}/comm\0");
+    let Ok(path) = CStr::from_bytes_with_nul(path.as_bytes()) else { return 0 };
+    let used = crate::process::read_file(path, name).unwrap_or(0);
+    if used > 0 && name[used - 1] == b'\n' { used - 1 } else { used }
+}
+
+/// Sleeps. Async-signal-safe; a signal may end it early.
+pub fn sleep_ns(nanoseconds: u64) {
+    let duration = libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000).cast_signed(),
+        tv_nsec: (nanoseconds % 1_000_000_000).cast_signed(),
+    };
+    // SAFETY: the duration is valid, and the rest is not asked for.
+    crate::errno::preserve(|| unsafe { libc::nanosleep(&raw const duration, null_mut()) });
+}
+
+/// Keys below this one have their value in the thread's own memory: setting it never allocates.
+const KEYS_AT_HAND: u32 = 32;
+/// States of [`KEY`] other than a key's number.
+const NO_KEY: u32 = u32::MAX;
+const KEY_REFUSED: u32 = u32::MAX - 1;
+
+/// The key. Written once, by whoever calls [`prepare_at_exit`] first.
+static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
+
+/// Has `function` called at the end of every thread whose value is not null, with that value.
+///
+/// libc clears the value first, and goes round up to four times while functions set values anew.
+/// Call it early, so that the key is one of the first 32; beyond these nothing is announced,
+/// because that would allocate. The first function stays for good.
+pub fn prepare_at_exit(function: unsafe extern "C" fn(*mut c_void)) {
+    // Relaxed, here and below: a number, which publishes nothing.
+    if KEY.load(Ordering::Relaxed) != NO_KEY {
+        return;
+    }
+    let mut key: libc::pthread_key_t = 0;
+    // SAFETY: the key is valid for the call to fill; functions of ours are never unloaded.
+    let status = unsafe { libc::pthread_key_create(&raw mut key, Some(function)) };
+    let usable = status == 0 && key < KEYS_AT_HAND;
+    let made = if usable { key } else { KEY_REFUSED };
+    let won = KEY.compare_exchange(NO_KEY, made, Ordering::Relaxed, Ordering::Relaxed);
+    if status == 0 && (won.is_err() || !usable) {
+        // SAFETY: made above and known to nobody.
+        let _ = unsafe { libc::pthread_key_delete(key) };
+    }
+}
+
+/// Sets the address with which the function of [`prepare_at_exit`] is called for this thread, 0
+/// for not at all. False where there is no key. Async-signal-safe in practice: it stores to the
+/// thread's own memory.
+pub fn set_at_exit(value: usize) -> bool {
+    // Relaxed: a number, which publishes nothing.
+    let key = KEY.load(Ordering::Relaxed);
+    let value = core::ptr::with_exposed_provenance(value);
+    // SAFETY: the key was made by `prepare_at_exit` and is never deleted once it is in `KEY`.
+    key < KEYS_AT_HAND && unsafe { libc::pthread_setspecific(key, value) } == 0
+}
+
+/// What was set by [`set_at_exit`] for this thread; null where nothing was.
+#[must_use]
+pub fn at_exit() -> *mut c_void {
+    // Relaxed: a number, which publishes nothing.
+    let key = KEY.load(Ordering::Relaxed);
+    if key >= KEYS_AT_HAND {
+        return null_mut();
+    }
+    // SAFETY: as in `set_at_exit`.
+    unsafe { libc::pthread_getspecific(key) }
+}
+
+/// Starts a thread that nobody joins, with all signals blocked. False when there can be none.
+///
+/// libc allocates for it: never below `malloc`.
+#[must_use]
+pub fn spawn(body: extern "C" fn(*mut c_void) -> *mut c_void) -> bool {
+    // SAFETY: an all-zero set is valid to be filled.
+    let mut all: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: as above.
+    let mut before: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: the set is valid for writes.
+    unsafe { libc::sigfillset(&raw mut all) };
+    // SAFETY: both sets are valid.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+    let mut thread: libc::pthread_t = 0;
+    let no_attributes = core::ptr::null();
+    // SAFETY: the thread's function takes and ignores a null argument.
+    let status = unsafe { libc::pthread_create(&raw mut thread, no_attributes, body, null_mut()) };
+    // SAFETY: the set was filled above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
+    if status == 0 {
+        // SAFETY: the thread was just made and is joined by nobody.
+        unsafe { libc::pthread_detach(thread) };
+    }
+    status == 0
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    #[test]
+    fn threads_have_numbers_and_names() {
+        let mut text = [0; NAME_BYTES];
+        assert!(is_alive(id()));
+        assert!(name(id(), &mut text) > 0);
+        let gone = std::thread::spawn(id).join().unwrap();
+        // The kernel removes a thread shortly after it has let it be joined.
+        let is_gone = (0..1000).any(|_| {
+            sleep_ns(1_000_000);
+            !is_alive(gone)
+        });
+        assert!(is_gone);
+    }
+}
