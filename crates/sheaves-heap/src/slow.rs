@@ -108,7 +108,7 @@ pub(crate) fn is_in_use(address: usize) -> bool {
 }
 
 /// # Safety
-/// As [`crate::malloc::free`].
+/// As [`crate::free`].
 #[cold]
 #[inline(never)]
 pub unsafe extern "C" fn free(block: *mut u8) {

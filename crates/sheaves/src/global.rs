@@ -6,7 +6,7 @@ use core::alloc::{GlobalAlloc, Layout};
 ///
 /// Frees know their layout, so they save the look at the address that C's `free` needs. Zero
 /// bytes large, `const`-constructible; every instance stands for the one heap of the process.
-/// Blocking, fork and signals: as [`crate::heap::malloc::malloc`]. Out of memory is a null
+/// Blocking, fork and signals: as [`crate::heap::malloc()`]. Out of memory is a null
 /// pointer, which `alloc` turns into `handle_alloc_error`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sheaves;
