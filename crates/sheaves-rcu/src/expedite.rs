@@ -110,7 +110,7 @@ fn is_starting() -> bool {
 }
 
 fn policy() -> u32 {
-    // Relaxed, both: a number that is the same whoever stores it.
+    // Relaxed, here and below: a number that is the same whoever stores it.
     let known = POLICY.load(Ordering::Relaxed);
     if known != UNKNOWN {
         return known;

@@ -16,8 +16,14 @@
 //!
 //! | `words[n % 2]` | meaning | transitions |
 //! |---|---|---|
-//! | bits 1..32 | last completed generation of this parity | by the leader, when it completes |
+//! | bits 12..32 | last completed generation of this parity | by the leader, when it completes |
+//! | bits 1..12 | how often the lead was handed to a sleeper since | by whoever hands over |
 //! | bit 0 | somebody may sleep | set by a waiter before it sleeps; cleared by completion |
+//!
+//! Whoever wakes a word has changed it before, so that a waiter that is about to sleep does not.
+//! The numbers in it wrap; who sleeps on a value that has come round, after two thousand hand-overs
+//! or a million grace periods in the moment before it sleeps, looks again after a tenth of a
+//! second.
 //!
 //! | `lead` | meaning | transitions |
 //! |---|---|---|
@@ -33,7 +39,7 @@ use sheaves_sys::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// How threads sleep on a word: futexes, or what stands for them in a model.
 pub(crate) trait Sleep {
-    /// Sleeps until the word is woken, unless it does not hold `expected`.
+    /// Sleeps until the word is woken, unless it does not hold `expected`; not for ever.
     fn wait(&self, word: &AtomicU32, expected: u32);
     /// Wakes one sleeper; whether there was one.
     fn wake_one(&self, word: &AtomicU32) -> bool;
@@ -43,6 +49,11 @@ pub(crate) trait Sleep {
 
 /// The bit of a word that says that somebody may sleep on it.
 const SLEEPERS: u32 = 1;
+/// One more hand-over, and the bits that count them.
+const HAND: u32 = 2;
+const HANDS: u32 = (1 << GENERATION_SHIFT) - HAND;
+/// Where the generation begins.
+const GENERATION_SHIFT: u32 = 12;
 
 /// The numbers of a domain. See the file for who writes what.
 #[repr(align(128))]
@@ -96,6 +107,7 @@ impl Generations {
     }
 
     /// How many have joined since the last call of [`Generations::begin`], about.
+    #[cfg(not(loom))]
     pub(crate) fn joined(&self) -> u32 {
         // Relaxed: a hint.
         self.joined.load(Ordering::Relaxed)
@@ -109,6 +121,7 @@ impl Generations {
     }
 
     /// The last grace period that is over.
+    #[cfg(not(loom))]
     pub(crate) fn completed(&self) -> u64 {
         // Acquire pairs with the Release in `complete`. [G2]
         self.completed.load(Ordering::Acquire)
@@ -129,6 +142,7 @@ impl Generations {
     }
 
     /// The number of the grace period that is under way, if one is. For the leader.
+    #[cfg(not(loom))]
     pub(crate) fn under_way(&self) -> Option<u64> {
         // Relaxed, both: only leaders write them.
         let started = self.started.load(Ordering::Relaxed);
@@ -159,7 +173,7 @@ impl Generations {
         let word = self.word(number);
         // AcqRel: Release pairs with the Acquire in `sleep`, which finds the generation complete
         // if it finds this value; Acquire with the one that set the bit. [G4]
-        let before = word.swap((number as u32) << 1, Ordering::AcqRel);
+        let before = word.swap((number as u32) << GENERATION_SHIFT, Ordering::AcqRel);
         if before & SLEEPERS != 0 {
             sleep.wake_all(word);
         }
@@ -177,8 +191,13 @@ impl Generations {
         fence(Ordering::SeqCst);
         for number in [next, next + 1] {
             let word = self.word(number);
-            // Relaxed: the fence orders.
-            if word.load(Ordering::Relaxed) & SLEEPERS != 0 && sleep.wake_one(word) {
+            let handed = |value: u32| {
+                let hands = value.wrapping_add(HAND) & HANDS;
+                (value & SLEEPERS != 0).then_some((value & !HANDS) | hands)
+            };
+            // Relaxed, both: the fence orders, and the value says only that there is something new.
+            let changed = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, handed);
+            if changed.is_ok() && sleep.wake_one(word) {
                 return;
             }
         }

@@ -17,7 +17,8 @@
 //!   order, and copied the sequence even before. That sequence is an old one: the new one was
 //!   stored after step 1, so after P. Step 3 therefore finds in the word an old sequence, and
 //!   waits, or what comes later in the same thread: then the section is over, and the Acquire of
-//!   the scan makes all of it happen before step 4.
+//!   the scan makes all of it happen before step 4. For that the outermost lock is a Release, like
+//!   the unlock: what the scan meets may be the word of the next section.
 //! - A thread that registered before P is in the registry for step 3 by the same argument.
 //!
 //! The advance must not come before the membarrier: a section could copy the new sequence and read
@@ -58,6 +59,8 @@ static FENCES: AtomicU64 = AtomicU64::new(0);
 
 /// Rounds of spinning before somebody who waits for a leader sleeps.
 const SPINS: u32 = 200;
+/// After this time a sleeper looks again, see `generation`.
+const SLEEP_NS: u64 = 100_000_000;
 /// Rounds of spinning on a reader, then of giving way, before the leader sleeps.
 const SCAN_SPINS: u32 = 200;
 const SCAN_YIELDS: u32 = 20;
@@ -82,7 +85,7 @@ pub(crate) struct Futex;
 
 impl Sleep for Futex {
     fn wait(&self, word: &AtomicU32, expected: u32) {
-        futex::wait(word, expected);
+        futex::wait_for(word, expected, SLEEP_NS);
     }
     fn wake_one(&self, word: &AtomicU32) -> bool {
         futex::wake(word, 1) != 0

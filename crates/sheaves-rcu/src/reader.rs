@@ -33,10 +33,12 @@ pub(crate) fn enter() -> Word {
     let word: Word = tls::reader().cast();
     // SAFETY: a thread's reader word, its own or the constant, is never unmapped.
     let place = unsafe { &*word };
-    // Relaxed, here and below: only this thread writes the word. The sequence may be an old one,
-    // then a grace period waits longer.
+    // Relaxed, both: only this thread writes the word. The sequence may be an old one, then a grace
+    // period waits longer.
     if place.load(Ordering::Relaxed) == IDLE {
-        place.store(GLOBAL.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        let global = GLOBAL.0.load(Ordering::Relaxed);
+        // Release pairs with the Acquire of the scan: the section before this one is over. [R4]
+        place.store(global, Ordering::Release);
         remember_place(word);
         // SeqCst, for the compiler alone: the section stays behind the store. The membarrier of
         // the grace period pairs with it. [R3]
@@ -91,7 +93,8 @@ fn enter_slow() -> Word {
     match word::nesting(value) {
         0 => {
             let global = GLOBAL.0.load(Ordering::Relaxed);
-            place.store(word::outermost(value, global), Ordering::Relaxed);
+            // Release, as in `enter`. [R4]
+            place.store(word::outermost(value, global), Ordering::Release);
             remember_place(word);
             if value & FENCED != 0 {
                 // SeqCst pairs with the heavy fence of the grace period. [R2]

@@ -1,0 +1,233 @@
+//! The protocol of a grace period: a reader beside an updater, as `grace` and `reader` do it.
+//!
+//! The updater unlinks a thing, waits for readers and ends it. What must hold: no reader is at the
+//! thing when it ends. The values of words and the test whether a reader has passed are the real
+//! ones of `word`.
+
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use loom::thread;
+
+use super::membarrier::Interrupt;
+use crate::word::{self, FENCED, FIRST, IDLE};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Variant {
+    Right,
+    /// Membarrier is refused, and readers fence.
+    Fences,
+    /// Membarrier is refused, and readers do not fence.
+    FencesForgotten,
+    /// The sequence advances before the membarrier.
+    AdvanceFirst,
+    /// There is no membarrier.
+    NoMembarrier,
+    /// The unlock has no order.
+    RelaxedUnlock,
+    /// The outermost lock has no order: a scan that meets it knows nothing of the section before.
+    RelaxedLock,
+    /// The thread gets into the registry after its first section has begun.
+    RegisteredLate,
+}
+
+struct Model {
+    variant: Variant,
+    global: AtomicU64,
+    /// Records in the registry.
+    registered: AtomicUsize,
+    word: AtomicU64,
+    interrupt: Interrupt,
+    /// Which thing is linked.
+    linked: AtomicUsize,
+    /// The things; the first one ends.
+    things: [UnsafeCell<usize>; 2],
+}
+
+// SAFETY: whether things are used one at a time is what the model is about.
+unsafe impl Sync for Model {}
+// SAFETY: as above.
+unsafe impl Send for Model {}
+
+impl Model {
+    fn new(variant: Variant) -> Arc<Model> {
+        Arc::new(Model {
+            variant,
+            global: AtomicU64::new(FIRST),
+            registered: AtomicUsize::new(0),
+            word: AtomicU64::new(IDLE),
+            interrupt: Interrupt::new(),
+            linked: AtomicUsize::new(0),
+            things: [UnsafeCell::new(1), UnsafeCell::new(1)],
+        })
+    }
+
+    fn has_fences(&self) -> bool {
+        matches!(self.variant, Variant::Fences | Variant::FencesForgotten)
+    }
+
+    fn step(&self) {
+        if !self.has_fences() {
+            self.interrupt.step();
+        }
+    }
+
+    fn register(&self) {
+        let idle = if self.has_fences() { FENCED } else { IDLE };
+        self.word.store(idle, Ordering::Relaxed);
+        self.registered.store(1, Ordering::Release);
+    }
+
+    fn reader(&self, sections: usize) {
+        if self.variant != Variant::RegisteredLate {
+            self.register();
+            self.step();
+        }
+        for _ in 0..sections {
+            self.section();
+            self.step();
+        }
+        self.interrupt.end();
+    }
+
+    fn section(&self) {
+        let idle = self.word.load(Ordering::Relaxed);
+        let global = self.global.load(Ordering::Relaxed);
+        self.step();
+        let order = match self.variant {
+            Variant::RelaxedLock => Ordering::Relaxed,
+            _ => Ordering::Release,
+        };
+        self.word.store(word::outermost(idle, global), order);
+        if self.variant == Variant::Fences {
+            fence(Ordering::SeqCst);
+        }
+        self.step();
+        let linked = self.linked.load(Ordering::Acquire);
+        self.step();
+        // SAFETY: linked when the section began; where that is wrong, loom or the value tells.
+        let value = self.things[linked].with(|thing| unsafe { *thing });
+        assert_eq!(value, 1, "a reader has a thing that has ended");
+        self.step();
+        let order = match self.variant {
+            Variant::RelaxedUnlock => Ordering::Relaxed,
+            _ => Ordering::Release,
+        };
+        if self.variant == Variant::RegisteredLate {
+            self.registered.store(1, Ordering::Release);
+        }
+        self.word.store(word::left(self.word.load(Ordering::Relaxed)), order);
+    }
+
+    fn advance(&self) -> u64 {
+        let global = self.global.load(Ordering::Relaxed) + word::STEP;
+        self.global.store(global, Ordering::Relaxed);
+        global
+    }
+
+    fn wait_for_readers(&self) {
+        let early = (self.variant == Variant::AdvanceFirst).then(|| self.advance());
+        fence(Ordering::SeqCst);
+        let fenced = !self.has_fences() && self.variant != Variant::NoMembarrier;
+        if fenced {
+            Interrupt::membarrier(&[&self.interrupt]);
+        }
+        let global = early.unwrap_or_else(|| self.advance());
+        if self.registered.load(Ordering::Acquire) != 0 {
+            while !word::has_passed(self.word.load(Ordering::Acquire), global) {
+                thread::yield_now();
+            }
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    fn update(&self) {
+        self.linked.store(1, Ordering::Release);
+        self.wait_for_readers();
+        // SAFETY: nobody has the first thing any more; where that is wrong, loom tells.
+        self.things[0].with_mut(|thing| unsafe { *thing = 0 });
+    }
+}
+
+fn run(variant: Variant, sections: usize) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(5);
+    builder.check(move || {
+        let model = Model::new(variant);
+        let reader = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || model.reader(sections))
+        };
+        model.update();
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn model_of_a_grace_period() {
+    run(Variant::Right, 1);
+}
+
+#[test]
+fn model_of_a_grace_period_beside_two_sections() {
+    run(Variant::Right, 2);
+}
+
+#[test]
+fn model_of_a_grace_period_with_fences() {
+    run(Variant::Fences, 1);
+}
+
+#[test]
+#[should_panic]
+fn model_with_fences_forgotten_is_caught() {
+    run(Variant::FencesForgotten, 1);
+}
+
+#[test]
+#[should_panic]
+fn model_that_advances_first_is_caught() {
+    run(Variant::AdvanceFirst, 1);
+}
+
+#[test]
+#[should_panic]
+fn model_without_a_membarrier_is_caught() {
+    run(Variant::NoMembarrier, 1);
+}
+
+#[test]
+#[should_panic]
+fn model_with_a_relaxed_unlock_is_caught() {
+    run(Variant::RelaxedUnlock, 2);
+}
+
+#[test]
+#[should_panic]
+fn model_with_a_relaxed_lock_is_caught() {
+    run(Variant::RelaxedLock, 2);
+}
+
+#[test]
+#[should_panic]
+fn model_that_registers_late_is_caught() {
+    run(Variant::RegisteredLate, 1);
+}
+
+/// Two grace periods in a row, beside a reader that may carry an old sequence.
+#[test]
+fn model_of_two_grace_periods() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let model = Model::new(Variant::Right);
+        let reader = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || model.reader(1))
+        };
+        model.wait_for_readers();
+        model.update();
+        reader.join().unwrap();
+    });
+}

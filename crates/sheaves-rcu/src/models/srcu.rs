@@ -1,0 +1,131 @@
+//! The protocol of SRCU domains: counts of entered and left sections at two indexes.
+//!
+//! A reader takes the index, counts itself in there, and out when it leaves. A grace period waits
+//! for both indexes in turn, with a flip in between. What must hold: no reader is at a thing when
+//! it ends.
+
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicUsize, Ordering, fence};
+use loom::thread;
+
+use super::membarrier::Interrupt;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Variant {
+    Right,
+    /// Only the index that was current is waited for.
+    SingleFlip,
+}
+
+struct Model {
+    variant: Variant,
+    index: AtomicUsize,
+    entered: [AtomicUsize; 2],
+    left: [AtomicUsize; 2],
+    interrupt: Interrupt,
+    linked: AtomicUsize,
+    /// Things; each update ends the one that it has unlinked.
+    things: [UnsafeCell<usize>; 3],
+}
+
+// SAFETY: whether things are used one at a time is what the model is about.
+unsafe impl Sync for Model {}
+// SAFETY: as above.
+unsafe impl Send for Model {}
+
+impl Model {
+    fn new(variant: Variant) -> Arc<Model> {
+        Arc::new(Model {
+            variant,
+            index: AtomicUsize::new(0),
+            entered: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            left: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            interrupt: Interrupt::new(),
+            linked: AtomicUsize::new(0),
+            things: core::array::from_fn(|_| UnsafeCell::new(1)),
+        })
+    }
+
+    fn reader(&self, sections: usize) {
+        let interrupt = &self.interrupt;
+        for _ in 0..sections {
+            let index = self.index.load(Ordering::Relaxed) & 1;
+            interrupt.step();
+            self.entered[index].fetch_add(1, Ordering::Relaxed);
+            interrupt.step();
+            let linked = self.linked.load(Ordering::Acquire);
+            interrupt.step();
+            // SAFETY: linked when the section began; where that is wrong, loom or the value tells.
+            let value = self.things[linked].with(|thing| unsafe { *thing });
+            assert_eq!(value, 1, "a reader has a thing that has ended");
+            interrupt.step();
+            self.left[index].fetch_add(1, Ordering::Release);
+            interrupt.step();
+        }
+        interrupt.end();
+    }
+
+    fn membarrier(&self) {
+        Interrupt::membarrier(&[&self.interrupt]);
+    }
+
+    fn is_drained(&self, index: usize) -> bool {
+        let left = self.left[index].load(Ordering::Acquire);
+        self.membarrier();
+        left == self.entered[index].load(Ordering::Relaxed)
+    }
+
+    fn synchronize(&self) {
+        fence(Ordering::SeqCst);
+        let current = self.index.load(Ordering::Relaxed) & 1;
+        if self.variant != Variant::SingleFlip {
+            while !self.is_drained(current ^ 1) {
+                thread::yield_now();
+            }
+        }
+        self.index.store(current ^ 1, Ordering::Relaxed);
+        while !self.is_drained(current) {
+            thread::yield_now();
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    fn update(&self, number: usize) {
+        self.linked.store(number + 1, Ordering::Release);
+        self.synchronize();
+        // SAFETY: nobody has the thing any more; where that is wrong, loom tells.
+        self.things[number].with_mut(|thing| unsafe { *thing = 0 });
+    }
+}
+
+fn run(variant: Variant, sections: usize, updates: usize, bound: usize) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(bound);
+    builder.check(move || {
+        let model = Model::new(variant);
+        let reader = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || model.reader(sections))
+        };
+        (0..updates).for_each(|number| model.update(number));
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn model_of_srcu() {
+    run(Variant::Right, 1, 2, 3);
+}
+
+#[test]
+fn model_of_srcu_beside_two_sections() {
+    run(Variant::Right, 2, 1, 2);
+}
+
+#[test]
+#[should_panic]
+fn model_of_srcu_with_a_single_flip_is_caught() {
+    run(Variant::SingleFlip, 1, 2, 3);
+}
