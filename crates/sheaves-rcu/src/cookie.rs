@@ -137,7 +137,8 @@ impl Cookie {
         Cookie(bits)
     }
 
-    fn request(self, urgency: Urgency) {
+    /// Makes [`Cookie::poll`] do its part.
+    pub(crate) fn request(self, urgency: Urgency) {
         // Relaxed, both: hints; nothing is published through them.
         REQUESTED.fetch_max(self.0, Ordering::Relaxed);
         if urgency == Urgency::Expedited {

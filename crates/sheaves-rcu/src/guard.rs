@@ -1,7 +1,5 @@
 //! The proof that a thread reads.
 
-use core::marker::PhantomData;
-
 use crate::reader::{self, Word};
 
 /// A read section of the default domain. It ends when the guard is dropped.
@@ -12,9 +10,8 @@ use crate::reader::{self, Word};
 #[derive(Debug)]
 #[must_use = "the read section ends when the guard is dropped"]
 pub struct Guard {
+    /// A raw pointer, so that a guard is neither sent nor shared.
     word: Word,
-    /// Neither to be sent nor to be shared.
-    thread: PhantomData<*mut ()>,
 }
 
 /// Begins a read section.
@@ -35,7 +32,7 @@ pub struct Guard {
 #[inline(always)]
 #[cfg_attr(debug_assertions, track_caller)]
 pub fn read() -> Guard {
-    Guard { word: reader::enter(), thread: PhantomData }
+    Guard { word: reader::enter() }
 }
 
 impl Drop for Guard {

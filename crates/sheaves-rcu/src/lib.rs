@@ -16,6 +16,7 @@
 //! | to do | call | blocks |
 //! |---|---|---|
 //! | read | [`read`] | never |
+//! | keep a value that is read often and replaced as a whole | [`RcuCell`], [`RcuOption`] | never |
 //! | wait for readers | [`synchronize`], [`synchronize_expedited`] | yes |
 //! | ask whether readers are gone | [`Cookie`] | never |
 //! | wait for readers in an `async` function | [`Cookie::finished`] | never |
@@ -24,13 +25,16 @@
 //! does, and why that suffices), `generation` (who waits for which), `registry` (threads).
 //!
 //! Nobody registers and nobody unregisters; no thread runs in the background until a future has to
-//! wait. All memory comes from the system directly.
+//! wait. All memory comes from the system directly, but for the boxes of [`RcuCell`].
 //!
 //! Options: `SHEAVES_RCU=normal|expedited` overrules what the program asks for,
 //! `SHEAVES_RCU_STALL_MS` is the age at which a grace period is reported (1000; 0 for never), and
 //! `SHEAVES_RCU_FENCES=1` has readers use fences as if membarrier were refused.
 #![no_std]
 
+// For the boxes of [`RcuCell`], which are the program's own; nothing else here allocates.
+#[cfg(not(loom))]
+extern crate alloc;
 #[cfg(all(test, loom))]
 extern crate std;
 
@@ -43,6 +47,8 @@ mod models;
 #[cfg_attr(all(loom, not(test)), expect(dead_code, reason = "models alone use it"))]
 mod word;
 
+#[cfg(not(loom))]
+mod cell;
 #[cfg(not(loom))]
 mod cookie;
 #[cfg(not(loom))]
@@ -65,8 +71,12 @@ mod reader;
 #[cfg(not(loom))]
 mod registry;
 #[cfg(not(loom))]
+mod retired;
+#[cfg(not(loom))]
 pub mod stall;
 
+#[cfg(not(loom))]
+pub use cell::{RcuCell, RcuOption};
 #[cfg(not(loom))]
 pub use cookie::{Cookie, synchronize, synchronize_expedited};
 #[cfg(not(loom))]
@@ -77,3 +87,5 @@ pub use grace::{InsideReader, Statistics, statistics};
 pub use guard::{Guard, is_reading, raw, read};
 #[cfg(not(loom))]
 pub use later::Finished;
+#[cfg(not(loom))]
+pub use retired::Retired;

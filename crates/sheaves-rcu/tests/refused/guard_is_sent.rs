@@ -1,0 +1,6 @@
+use sheaves_rcu::read;
+
+fn main() {
+    let guard = read();
+    std::thread::spawn(move || drop(guard));
+}
