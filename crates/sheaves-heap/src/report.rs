@@ -14,7 +14,7 @@ use core::fmt::{self, Write};
 
 use sheaves_percpu::engine::{self, Mode, SlotKind};
 use sheaves_slab::chunk::{self, Footprint};
-use sheaves_slab::stats::{self, CacheStats};
+use sheaves_slab::stats::{self, CacheStats, Name};
 use sheaves_sys::report::Line;
 
 use crate::huge;
@@ -54,7 +54,7 @@ pub fn totals() -> Totals {
     let Footprint { mapped_bytes, used_bytes, dirty_bytes } = chunk::footprint();
     let (huge_blocks, huge_bytes) = huge::totals();
     let (mut out_bytes, mut slab_bytes) = (0, 0);
-    for stats in stats::existing().map(stats::stats) {
+    for (_, stats) in stats::all() {
         out_bytes += stats.objects_out * stats.stride_bytes;
         slab_bytes += stats.slab_bytes;
     }
@@ -116,10 +116,8 @@ impl Write for Output {
 }
 
 /// Caches that have had a slab, with their statistics.
-fn used_caches() -> impl Iterator<Item = (&'static str, CacheStats)> {
-    stats::existing()
-        .map(|id| (stats::name(id), stats::stats(id)))
-        .filter(|(_, stats)| stats.slabs_made > 0)
+fn used_caches() -> impl Iterator<Item = (Name, CacheStats)> {
+    stats::all().filter(|(_, stats)| stats.slabs_made > 0)
 }
 
 fn print_text(out: &mut Output) -> fmt::Result {
@@ -142,6 +140,7 @@ fn print_text(out: &mut Output) -> fmt::Result {
         "flushes"
     )?;
     for (name, s) in used_caches() {
+        let name = name.as_str();
         writeln!(
             out,
             "{name:<16} {:>7} {:>9} {:>7} {:>7} {:>9} {:>6} {:>9} {:>8} {:>8}",
@@ -184,7 +183,7 @@ fn print_json(out: &mut Output) -> fmt::Result {
         let comma = if index == 0 { "" } else { "," };
         // Names of caches are given by programs: quotes and control characters are left out.
         write!(out, "{comma}{{\"name\":\"")?;
-        for plain in name.chars().filter(|c| !c.is_control() && *c != '"' && *c != '\\') {
+        for plain in name.as_str().chars().filter(|c| !c.is_control() && *c != '"' && *c != '\\') {
             write!(out, "{plain}")?;
         }
         write!(out, "\",\"object_bytes\":{},\"stride_bytes\":{},", s.object_bytes, s.stride_bytes)?;

@@ -141,7 +141,7 @@ impl<R: Fn()> PerCpuRef<R> {
     }
 
     /// Ends the life: from now on references are counted in one place, and the first reference is
-    /// put. False when somebody else was first, who may not have finished.
+    /// put. False when somebody else was first, who may not have finished and may yet fail.
     ///
     /// Interrupts the processors that run this process once, as
     /// [`drain`](crate::slots::drain) does. May sleep.
@@ -237,7 +237,9 @@ impl<R: Fn()> PerCpuRef<R> {
         if live && self.is_killed() {
             return false;
         }
-        let increment = |count: usize| (count > 0).then_some(count + 1);
+        // While the bias is in, a kill has not come to its end.
+        let least = if live { BIAS / 2 } else { 1 };
+        let increment = |count: usize| (count >= least).then_some(count + 1);
         // Relaxed: as with any reference count, whoever gets one has the object already.
         self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, increment).is_ok()
     }

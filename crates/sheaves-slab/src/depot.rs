@@ -147,6 +147,7 @@ fn size_sheaves(id: CacheId, shard: &Shard) {
 pub(crate) fn refit(id: CacheId, empty: usize) -> usize {
     let (descriptor, shape) = (id.descriptor(), id.shape());
     let sheaf = Sheaf::of_cursor(empty);
+    debug_assert!(empty == sheaf.cursor(sheaf.sentinel()));
     let capacity = sheaf.capacity();
     if capacity >= shape.sheaf_objects {
         return empty;

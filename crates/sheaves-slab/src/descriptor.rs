@@ -32,7 +32,7 @@ const SHEAF_OBJECTS_MIN: usize = 7;
 /// Caches begin with sheaves for so many objects.
 const SHEAF_OBJECTS_START: usize = 31;
 /// Longest name that is kept, in bytes.
-const NAME_BYTES: usize = 31;
+pub(crate) const NAME_BYTES: usize = 31;
 
 /// Runs once for every object when its slab is made.
 pub type Constructor = unsafe fn(NonNull<u8>);

@@ -29,9 +29,10 @@ pub const RUN_START: u16 = CacheId::new(CLASSES_MAX as u16 + 2).frees().offset()
 /// Owner of the other granules of a run.
 pub const RUN_INSIDE: u16 = CacheId::new(CLASSES_MAX as u16 + 3).frees().offset() as u16;
 
-/// Address of the window; 0 before the start.
+/// Address of the window. Before the start one from which every address of a user is too far away,
+/// whichever limit a thread reads beside it.
 #[doc(hidden)]
-pub static WINDOW: AtomicUsize = AtomicUsize::new(0);
+pub static WINDOW: AtomicUsize = AtomicUsize::new(1 << 63);
 /// Bytes of the window, from its address, whose granules have an entry and may be in use; grows
 /// under the chunks lock.
 #[doc(hidden)]

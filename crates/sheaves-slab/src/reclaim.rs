@@ -63,9 +63,7 @@ fn decode(last: usize) -> Option<usize> {
 ///
 /// Interrupts the processors that run this process, once per cache. May sleep on locks.
 pub fn trim() -> usize {
-    for id in registry::existing() {
-        shrink(id);
-    }
+    registry::map_existing(shrink).for_each(drop);
     sheaves_percpu::memory::trim();
     chunk::trim() + pool::trim()
 }
@@ -73,11 +71,9 @@ pub fn trim() -> usize {
 /// Removes a cache. `Err` with the number of objects that are still out (0 when a slot could not
 /// be drained); then the cache goes on to exist.
 pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
-    let complete = shrink(id);
-    let out = crate::stats::objects_outside_slabs(id);
-    if out != 0 || !complete {
-        return Err(out);
-    }
-    registry::remove(id);
-    Ok(())
+    registry::remove_if(id, || {
+        let complete = shrink(id);
+        let out = crate::stats::objects_outside_slabs(id);
+        if out == 0 && complete { Ok(()) } else { Err(out) }
+    })
 }

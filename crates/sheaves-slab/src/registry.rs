@@ -132,21 +132,25 @@ pub fn is_debug() -> bool {
     REGISTRY.lock().debug
 }
 
-/// Numbers of the caches that exist. A cache may come or go meanwhile.
-pub(crate) fn existing() -> impl Iterator<Item = CacheId> {
-    let taken = REGISTRY.lock().taken;
-    (0..CACHES_MAX)
-        .filter(move |number| taken[number / 64] & (1 << (number % 64)) != 0)
-        .map(|number| CacheId::new(number as u16))
+/// What `look` makes of each cache that exists, one after the other. A cache may come or go between
+/// two of them, but not under the look, which runs under the registry lock.
+pub(crate) fn map_existing<R>(look: impl Fn(CacheId) -> R) -> impl Iterator<Item = R> {
+    (0..CACHES_MAX).filter_map(move |number| {
+        let registry = REGISTRY.lock();
+        let exists = registry.taken[number / 64] & (1 << (number % 64)) != 0;
+        exists.then(|| look(CacheId::new(number as u16)))
+    })
 }
 
-/// Removes a cache that [`crate::reclaim::destroy`] has emptied.
-pub(crate) fn remove(id: CacheId) {
+/// Removes a cache if `empty` can empty it; nobody else looks at it meanwhile.
+pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     let mut registry = REGISTRY.lock();
+    empty()?;
     let number = usize::from(id.number());
     // SAFETY: the registry lock is held; no object is out and the caller was the last user.
     unsafe { id.set_shape(None) };
     registry.taken[number / 64] &= !(1 << (number % 64));
+    Ok(())
 }
 
 static HANDLERS: fork::Handlers =

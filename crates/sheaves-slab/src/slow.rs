@@ -91,7 +91,8 @@ fn exchange_empty(id: CacheId) -> Option<usize> {
     let object = unsafe { entry.read() };
     // SAFETY: `empty` is not the bootstrap cursor; the sheaf, less that object, is ours.
     let exchanged = unsafe { cmp_store(id.allocs(), empty, cursor - 8) };
-    if exchanged && swapped.is_some() {
+    // Also of the sheaf that came out it is known only now that it is empty.
+    if exchanged && swapped.is_some() && is_empty(empty) {
         retire(id, depot::refit(id, empty));
     } else {
         retire(id, if exchanged { empty } else { cursor - 8 });

@@ -7,7 +7,7 @@
 use sheaves_percpu::slots;
 
 use crate::counts::counted;
-use crate::descriptor::{CACHES_MAX, CacheId};
+use crate::descriptor::{CACHES_MAX, CacheId, NAME_BYTES};
 use crate::pool::Sheaf;
 use crate::window::GRANULE_BYTES;
 
@@ -87,9 +87,32 @@ pub fn name(id: CacheId) -> &'static str {
     id.shape().name()
 }
 
-/// Numbers of the caches that exist now, for reports.
-pub fn existing() -> impl Iterator<Item = CacheId> {
-    crate::registry::existing()
+/// A cache's name, copied.
+#[derive(Debug, Clone, Copy)]
+pub struct Name {
+    bytes: [u8; NAME_BYTES],
+    count: usize,
+}
+
+impl Name {
+    fn of(id: CacheId) -> Name {
+        let name = name(id).as_bytes();
+        let mut bytes = [0; NAME_BYTES];
+        bytes[..name.len()].copy_from_slice(name);
+        Name { bytes, count: name.len() }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.count]).unwrap_or("")
+    }
+}
+
+/// Names and statistics of the caches that exist, each taken when the iterator comes to it. Each
+/// step may sleep on locks for microseconds.
+pub fn all() -> impl Iterator<Item = (Name, CacheStats)> {
+    crate::registry::map_existing(|id| (Name::of(id), stats(id)))
 }
 
 const _: () = assert!(CACHES_MAX <= u16::MAX as usize - 3);

@@ -8,6 +8,8 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::lock::Lock;
+
 /// What one layer does around a fork. All three must neither allocate nor fail.
 #[derive(Debug, Clone, Copy)]
 pub struct Handlers {
@@ -40,6 +42,12 @@ const LAYERS: usize = 4;
 /// Written once per layer by [`announce`], read by the three handlers below.
 static ANNOUNCED: [AtomicUsize; LAYERS] = [const { AtomicUsize::new(0) }; LAYERS];
 
+/// The layers that have prepared for the fork under way, one bit each: a layer that is announced
+/// in the middle of a fork has nothing to give back. Held from the first handler to the last, which
+/// makes one fork wait for another.
+static PREPARING: Lock<()> = Lock::new(());
+static READY: AtomicUsize = AtomicUsize::new(0);
+
 /// How often the prepare handler has run: a test can prove that the registration is in effect.
 static PREPARED: AtomicUsize = AtomicUsize::new(0);
 
@@ -57,30 +65,45 @@ pub fn prepared_count() -> usize {
     PREPARED.load(Ordering::Relaxed)
 }
 
-fn each(layers: impl Iterator<Item = usize>, run: impl Fn(&Handlers)) {
-    for layer in layers {
-        // Acquire pairs with the Release in `announce`.
-        let address = ANNOUNCED[layer].load(Ordering::Acquire);
-        let handlers = core::ptr::with_exposed_provenance::<Handlers>(address);
-        // SAFETY: the address is 0 or that of a `&'static Handlers`.
-        if let Some(handlers) = unsafe { handlers.as_ref() } {
-            run(handlers);
-        }
-    }
+fn handlers_of(layer: usize) -> Option<&'static Handlers> {
+    // Acquire pairs with the Release in `announce`.
+    let address = ANNOUNCED[layer].load(Ordering::Acquire);
+    let handlers = core::ptr::with_exposed_provenance::<Handlers>(address);
+    // SAFETY: the address is 0 or that of a `&'static Handlers`.
+    unsafe { handlers.as_ref() }
+}
+
+/// Runs a handler of every layer that has prepared, the lowest first, and ends the fork.
+fn finish(run: impl Fn(&Handlers)) {
+    // Relaxed: under the lock, which the forking thread holds.
+    let ready = READY.load(Ordering::Relaxed);
+    let layers = (0..LAYERS).filter(|layer| ready & (1 << layer) != 0);
+    layers.filter_map(handlers_of).for_each(run);
+    // SAFETY: taken in `prepare` by the thread that forked.
+    unsafe { PREPARING.release() };
 }
 
 extern "C" fn prepare() {
     // Relaxed: a counter, see `prepared_count`.
     PREPARED.fetch_add(1, Ordering::Relaxed);
-    each((0..LAYERS).rev(), |handlers| (handlers.prepare)());
+    PREPARING.acquire();
+    let mut ready = 0;
+    for layer in (0..LAYERS).rev() {
+        if let Some(handlers) = handlers_of(layer) {
+            (handlers.prepare)();
+            ready |= 1 << layer;
+        }
+    }
+    // Relaxed: under the lock.
+    READY.store(ready, Ordering::Relaxed);
 }
 
 extern "C" fn parent() {
-    each(0..LAYERS, |handlers| (handlers.parent)());
+    finish(|handlers| (handlers.parent)());
 }
 
 extern "C" fn child() {
-    each(0..LAYERS, |handlers| (handlers.child)());
+    finish(|handlers| (handlers.child)());
 }
 
 extern "C" fn register() {

@@ -86,28 +86,40 @@ pub unsafe fn commit(address: usize, bytes: usize) -> bool {
 
 /// Gives the pages of a mapping back; they read as zero when touched next.
 ///
+/// Memory that somebody has locked (`mlock`) is given back by Linux 5.18 and later; before, it is
+/// zeroed and stays.
+///
 /// # Safety
 /// The caller owns the whole range, and nothing in it is live or referred to.
 pub unsafe fn discard(address: usize, bytes: usize) {
-    advise(address, bytes, libc::MADV_DONTNEED);
+    let given_back =
+        advise(address, bytes, libc::MADV_DONTNEED) || advise(address, bytes, MADV_DONTNEED_LOCKED);
+    if !given_back {
+        // SAFETY: the caller owns the range, which is readable and writable.
+        unsafe { with_exposed_provenance_mut::<u8>(address).write_bytes(0, bytes) };
+    }
 }
+
+/// `MADV_DONTNEED` that does not refuse locked memory.
+const MADV_DONTNEED_LOCKED: i32 = 24;
 
 /// Asks the kernel not to back this range with huge pages.
 pub fn avoid_huge_pages(address: usize, bytes: usize) {
-    advise(address, bytes, libc::MADV_NOHUGEPAGE);
+    let _ = advise(address, bytes, libc::MADV_NOHUGEPAGE);
 }
 
 /// Asks the kernel to back this range with huge pages, where it does so on demand.
 pub fn prefer_huge_pages(address: usize, bytes: usize) {
-    advise(address, bytes, libc::MADV_HUGEPAGE);
+    let _ = advise(address, bytes, libc::MADV_HUGEPAGE);
 }
 
-fn advise(address: usize, bytes: usize, advice: i32) {
+/// True when the kernel took the advice.
+fn advise(address: usize, bytes: usize, advice: i32) -> bool {
     crate::errno::preserve(|| {
         let start = with_exposed_provenance_mut(address);
         // SAFETY: the advice keeps contents, or the caller of `discard` vouches for the range.
-        let _ = unsafe { libc::madvise(start, bytes, advice) };
-    });
+        unsafe { libc::madvise(start, bytes, advice) == 0 }
+    })
 }
 
 /// Removes a mapping that the caller owns and that nothing refers to any more.

@@ -16,7 +16,11 @@ pub fn auxiliary(kind: libc::c_ulong) -> usize {
     usize::try_from(value).unwrap_or(0)
 }
 
-/// Sixteen random bytes of the kernel (`AT_RANDOM`), folded to one word; 0 where absent.
+/// Sixteen random bytes of the kernel (`AT_RANDOM`), folded to one word; 0 where absent. The same
+/// at every call.
+///
+/// libc makes its own secrets of the two halves. Each is scrambled before they are added, so that
+/// the sum tells nothing of either without the other.
 #[must_use]
 pub fn random_seed() -> u64 {
     let address = auxiliary(libc::AT_RANDOM) as *const u64;
@@ -24,7 +28,15 @@ pub fn random_seed() -> u64 {
         return 0;
     }
     // SAFETY: AT_RANDOM points at 16 bytes that live as long as the process.
-    unsafe { address.read_unaligned() }
+    let halves = unsafe { address.cast::<[u64; 2]>().read_unaligned() };
+    scramble(halves[0]).wrapping_add(scramble(!halves[1]))
+}
+
+/// The finaliser of splitmix64 (Steele, Lea, Flood 2014).
+fn scramble(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
 }
 
 /// Reads the beginning of a file into `buffer`; `None` where it cannot be opened or read.

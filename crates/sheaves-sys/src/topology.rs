@@ -12,7 +12,7 @@ pub const PROCESSORS_MAX: usize = 8192;
 /// space, too few would be out of bounds.
 #[must_use]
 pub fn possible_processors() -> usize {
-    let mut buffer = [0_u8; 256];
+    let mut buffer = [0_u8; 4096];
     crate::process::read_file(c"/sys/devices/system/cpu/possible", &mut buffer)
         .and_then(|used| highest_id(&buffer[..used]))
         .map_or(PROCESSORS_MAX, |highest| (highest + 1).min(PROCESSORS_MAX))

@@ -2,6 +2,8 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 
+use sheaves_heap::classes::of_layout;
+
 /// The general heap as a Rust global allocator.
 ///
 /// Frees know their layout, so they save the look at the address that C's `free` needs. Zero
@@ -51,7 +53,10 @@ unsafe impl GlobalAlloc for Sheaves {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if layout.align() <= ALIGN_MIN {
+        // A block that stays in place stays in its class, and `dealloc` goes by the layout: only
+        // where the new layout leads to the same class may it stay. No class is the same, too.
+        let class = |size| of_layout(size, layout.align());
+        if layout.align() <= ALIGN_MIN && class(layout.size()) == class(size) {
             // SAFETY: the caller's contract.
             return unsafe { sheaves_heap::realloc(block, size) };
         }

@@ -84,6 +84,27 @@ crate::cases! {
         // SAFETY: bad input on purpose.
         unsafe { free(with_exposed_provenance_mut(other)) };
     }
+    null_before_the_first_growth_is_complete NONE, GoesOn(&[]) => {
+        // What a thread may see while another one makes the heap: the limit, not yet the window.
+        sheaves_heap::entry::LIMIT_BYTES.store(1 << 39, core::sync::atomic::Ordering::Relaxed);
+        // SAFETY: null may be freed at any time.
+        unsafe { free(core::ptr::null_mut()) };
+    }
+    locked_memory_is_zeroed NONE, GoesOn(&[]) => {
+        let block = malloc(256 << 10);
+        // SAFETY: the block is ours.
+        unsafe { block.write_bytes(0xAA, 256 << 10) };
+        // SAFETY: locking changes no contents; where it is refused, the case shows nothing.
+        let _ = unsafe { libc::mlock(block.cast(), 4096) };
+        // SAFETY: from this heap.
+        unsafe { free(block) };
+        trim();
+        let again = calloc(1, 256 << 10);
+        assert_eq!(again, block);
+        // SAFETY: the block has that many bytes, and `calloc` has written them all.
+        let bytes = unsafe { core::slice::from_raw_parts(again, 256 << 10) };
+        assert!(bytes.iter().all(|byte| *byte == 0));
+    }
     realloc_of_a_foreign_address NONE, Dies("realloc of 0x123456780, which is not from") => {
         // SAFETY: bad input on purpose.
         let _ = unsafe { realloc(with_exposed_provenance_mut(0x1_2345_6780), 100) };

@@ -74,11 +74,13 @@ pub(super) fn set(offset: usize) {
 }
 
 /// Notes that an object is no longer out; false when it was not.
-///
-/// The offset lies in committed memory.
 #[inline]
 #[must_use]
 pub(super) fn clear(offset: usize) -> bool {
+    // Relaxed: grows only, and whoever has an object learnt of it after it had grown that far.
+    if offset / WORD_CELL_BYTES * 8 >= COMMITTED.load(Ordering::Relaxed) {
+        return false;
+    }
     let (word, bit) = place(offset);
     // Relaxed: as in `set`.
     word.fetch_and(!bit, Ordering::Relaxed) & bit != 0

@@ -107,6 +107,22 @@ fn numbers_that_are_no_handles() {
 }
 
 /// A typed value is nobody else's to free, wherever it lies.
+/// Memory that rows have beyond the last object: the numbers there pass for handles.
+#[test]
+fn numbers_beyond_the_last_object() {
+    if !is_apart("bad_input::numbers_beyond_the_last_object") {
+        return;
+    }
+    let objects: Vec<_> = (0..100).map(|_| alloc(32 << 10, 8).unwrap()).collect();
+    let end = sheaves_percpu::memory::statistics().unwrap().committed_bytes;
+    for offset in [end - 65_536, end - 8, end] {
+        let rest = (offset as u64 / 4) | 8 << 28 | 3 << 44;
+        let handle = (0..=0xFFFF).find_map(|seal: u64| Handle::from_bits(rest | seal << 48));
+        assert!(give(handle.unwrap()).is_err());
+    }
+    objects.into_iter().for_each(|object| give(object).unwrap());
+}
+
 #[test]
 fn handles_of_typed_values_are_refused() {
     if !is_apart("bad_input::handles_of_typed_values_are_refused") {

@@ -128,3 +128,23 @@ fn threads_allocate_while_they_end() {
         assert!(threads.into_iter().all(|thread| thread.join().unwrap() == 7));
     }
 }
+
+/// A vector that shrinks far enough for another size class is freed with its new layout.
+#[test]
+fn a_smaller_layout_leads_to_the_right_class() {
+    let mut kept = Vec::new();
+    for _ in 0..200 {
+        let mut shrunk: Vec<u8> = Vec::with_capacity(1000);
+        shrunk.resize(600, 1);
+        kept.push(Vec::<u8>::with_capacity(600));
+        shrunk.shrink_to_fit();
+        assert!(shrunk.iter().all(|byte| *byte == 1));
+        drop(shrunk);
+        if kept.len() > 50 {
+            kept.clear();
+        }
+    }
+    drop(kept);
+    // Here every object is checked for the slab that it returns to.
+    sheaves::trim();
+}

@@ -1,0 +1,31 @@
+//! A trim takes from all caches of the process, so it has a process of its own: what it holds for a
+//! moment would be missing in other tests' statistics.
+
+use core::alloc::Layout;
+use std::time::{Duration, Instant};
+
+use sheaves_slab::raw::{Cache, Options};
+
+/// A trim goes over all caches, also those that come and go meanwhile.
+#[test]
+fn trim_and_destroy_do_not_meet() {
+    let until = Instant::now() + Duration::from_millis(500);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while Instant::now() < until {
+                sheaves_slab::trim();
+                assert!(sheaves_slab::stats::all().all(|(_, stats)| stats.object_bytes > 0));
+            }
+        });
+        scope.spawn(|| {
+            while Instant::now() < until {
+                let layout = Layout::new::<[u64; 12]>();
+                let cache = Cache::new("short-lived", layout, Options::default()).unwrap();
+                let object = cache.alloc().unwrap();
+                // SAFETY: from this cache.
+                unsafe { cache.free(object) };
+                cache.destroy().unwrap();
+            }
+        });
+    });
+}
