@@ -2,7 +2,8 @@
 //! moment would be missing in other tests' statistics.
 
 use core::alloc::Layout;
-use std::time::{Duration, Instant};
+use core::time::Duration;
+use std::time::Instant;
 
 use sheaves_slab::raw::{Cache, Options};
 
