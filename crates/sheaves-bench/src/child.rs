@@ -6,6 +6,8 @@
 //! the better figure counts. Each child is started once and asked for one sample at a time, so that
 //! it takes its turn among the other contenders. While it is not asked, it sleeps in a read.
 //!
+//! In a third mode Sheaves itself runs on 64 virtual slots, of which most machines have fewer.
+//!
 //! The child is this very program with the same arguments and `--serve MODE` behind them. One
 //! request or answer is one line of JSON.
 
@@ -21,9 +23,12 @@ use crate::contender::Kind;
 use crate::failure::Failure;
 use crate::measure::{Sampler, become_threaded};
 use crate::workload::Job;
+use crate::workload::counter::SUM_SLOTS;
 
 /// The mode in which glibc leaves restartable sequences alone.
 const PER_CPU: &str = "percpu";
+/// The mode in which Sheaves has 64 virtual slots.
+const SLOTS: &str = "64slots";
 
 /// What the parent asks for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -113,6 +118,10 @@ impl Line {
             // this child's belongs to the peer.
             command.env("SHEAVES_ENGINE", "portable");
         }
+        if mode == SLOTS {
+            command.env("SHEAVES_ENGINE", "portable");
+            command.env("SHEAVES_SLOTS", SUM_SLOTS.to_string());
+        }
         let mut process =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
         match (process.stdin.take(), process.stdout.take()) {
@@ -176,7 +185,7 @@ fn answer_to(request: Request, mode: &str, ready: &mut HashMap<String, Sampler>)
     let result = match request {
         Request::Prepare { job, contender } => prepare(&job, contender, mode, ready),
         Request::Sample { contender } => match ready.get_mut(&contender) {
-            Some(sampler) => sampler().map(Answer::Values),
+            Some(sampler) => sampler.sample().map(Answer::Values),
             None => Err(Failure::run(format!("{contender} is not ready"))),
         },
     };
@@ -194,7 +203,9 @@ fn prepare(
         return Err(Failure::run(format!("{contender} does not run in the mode {mode}")));
     };
     #[cfg(feature = "peers")]
-    crate::contender::peers::check_mode(mode)?;
+    if kind.role().is_peer() {
+        crate::contender::peers::check_mode(mode)?;
+    }
     ready.insert(contender, job.sampler(kind)?);
     Ok(Answer::Ready)
 }
@@ -217,7 +228,7 @@ mod tests {
         let mut ready = HashMap::new();
         let sample = Request::Sample { contender: "cache".to_owned() };
         assert!(matches!(answer_to(sample, PER_CPU, &mut ready), Answer::Refused(_)));
-        let job = crate::workload::Table::Pair.jobs(&[64], 1).remove(0);
+        let job = crate::workload::Table::Pair.jobs(&[64], 1, true).remove(0);
         let prepare = Request::Prepare { job, contender: "cache".to_owned() };
         assert!(matches!(answer_to(prepare, PER_CPU, &mut ready), Answer::Refused(_)));
     }

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::measure::{self, Effort, Lane, Shuffle};
 use crate::report::{Report, demonstration, text};
 use crate::workload::name::{self, Request};
-use crate::workload::{Job, SIZE_RANGE, SIZES, SIZES_QUICK, Table};
+use crate::workload::{Job, Table};
 
 /// Contenders of a quick run without a table: the result of 2011, before and after.
 const BEFORE_AND_AFTER: [&str; 2] = ["cache", "locked"];
@@ -28,7 +28,8 @@ const STEPS: u64 = 100;
 /// and the 10th and 90th percentile.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub struct Args {
-    /// pair, batch, slabtest, remote or replace; or a part of one, as in batch/shuffled/64
+    /// pair, batch, slabtest, remote, replace, percpu or counter; or a part of one, as in
+    /// batch/shuffled/64
     #[arg(value_name = "TABLE")]
     pub table: Option<String>,
 
@@ -36,7 +37,8 @@ pub struct Args {
     #[arg(long)]
     pub quick: bool,
 
-    /// Threads of `replace`, and on the side of `remote` that has many [default: 2]
+    /// Threads of `replace`, `counter` and `concurrent`, and on the side of `remote` that has many
+    /// [default: 2]
     #[arg(long, value_name = "N")]
     pub threads: Option<String>,
 
@@ -44,7 +46,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub json: Option<std::path::PathBuf>,
 
-    /// Only these sizes, in bytes, separated by commas
+    /// Only these sizes, in bytes, separated by commas; for `percpu` numbers of filters
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub sizes: Option<Vec<String>>,
 
@@ -119,7 +121,6 @@ struct Plan {
 impl Plan {
     fn from(args: &Args) -> Result<Plan, Failure> {
         let threads = parse_threads(args.threads.as_deref())?;
-        let asked = args.sizes.as_deref().map(parse_sizes).transpose()?;
         let demonstration = args.table.is_none() && args.quick && args.contenders.is_none();
         let request = match &args.table {
             Some(table) => Request::parse(table)?,
@@ -129,12 +130,16 @@ impl Plan {
                 return Err(Failure::usage(format!("no table given (there are: {tables})")));
             }
         };
-        let few: &[usize] = if args.quick && !demonstration { &SIZES_QUICK } else { &SIZES };
+        let usual = request.table.sizes(args.quick && !demonstration);
+        let asked =
+            args.sizes.as_deref().map(|list| parse_sizes(list, request.table)).transpose()?;
         // A size in the request itself is meant, whether it is one of the usual ones or not.
         let named = args.table.as_deref().and_then(|table| name::Name::parse(table).size);
-        let named = named.filter(|size| SIZE_RANGE.contains(size)).map(|size| vec![size]);
-        let sizes = asked.or(named).unwrap_or_else(|| few.to_vec());
-        let mut jobs = request.table.jobs(&sizes, threads);
+        let (range, _) = request.table.size_range();
+        let named = named.filter(|size| range.contains(size)).map(|size| vec![size]);
+        let sizes = asked.or(named).unwrap_or_else(|| usual.to_vec());
+        let few = args.quick && !request.names_a_variant();
+        let mut jobs = request.table.jobs(&sizes, threads, few);
         jobs.retain(|job| job.rows().iter().any(|row| request.admits(row)));
         if jobs.is_empty() {
             let table = args.table.as_deref().unwrap_or_default();
@@ -147,7 +152,7 @@ impl Plan {
         if kinds.is_empty() {
             return Err(Failure::usage("none of these contenders takes part in this table"));
         }
-        let effort = if args.quick { Effort::QUICK } else { Effort::FULL };
+        let effort = request.table.effort(args.quick);
         let title = args.table.clone().unwrap_or_else(|| request.table.name().to_owned());
         Ok(Plan { title, jobs, kinds, effort, demonstration })
     }
@@ -161,12 +166,13 @@ fn parse_threads(text: Option<&str>) -> Result<usize, Failure> {
     }
 }
 
-fn parse_sizes(list: &[String]) -> Result<Vec<usize>, Failure> {
+fn parse_sizes(list: &[String], table: Table) -> Result<Vec<usize>, Failure> {
+    let (range, unit) = table.size_range();
     let parse = |text: &String| match text.trim().parse() {
-        Ok(size) if SIZE_RANGE.contains(&size) => Ok(size),
+        Ok(size) if range.contains(&size) => Ok(size),
         _ => {
-            let (low, high) = (SIZE_RANGE.start(), SIZE_RANGE.end());
-            Err(Failure::usage(format!("--sizes {text}: expected {low} to {high} bytes")))
+            let (low, high) = (range.start(), range.end());
+            Err(Failure::usage(format!("--sizes {text}: expected {low} to {high} {unit}")))
         }
     };
     let mut sizes: Vec<usize> = list.iter().map(parse).collect::<Result<_, _>>()?;
@@ -183,6 +189,8 @@ fn measure_all(plan: &Plan) -> Result<Report, Failure> {
     let bar = progress_bar(plan.jobs.len() as u64);
     for (index, job) in plan.jobs.iter().enumerate() {
         bar.set_message(job.name());
+        let mut kinds = plan.kinds.clone();
+        kinds.retain(|kind| job.admits(*kind) && report.admit(job, *kind));
         let lane = |kind: &Kind| -> Result<Lane, Failure> {
             let sampler = match kind.mode() {
                 Some(mode) => children.sampler(mode, job, *kind)?,
@@ -191,12 +199,14 @@ fn measure_all(plan: &Plan) -> Result<Report, Failure> {
             Ok(Lane { kind: *kind, sampler })
         };
         let mut lanes: Vec<Lane> =
-            plan.kinds.iter().map(lane).collect::<Result<_, _>>().inspect_err(|_| bar.abandon())?;
+            kinds.iter().map(lane).collect::<Result<_, _>>().inspect_err(|_| bar.abandon())?;
         let done = index as u64 * STEPS;
         let tick = |share: f64| bar.set_position(done + (share * STEPS as f64) as u64);
         let series = measure::run(&mut lanes, plan.effort, &mut shuffle, tick)?;
-        let kinds: Vec<Kind> = lanes.iter().map(|lane| lane.kind).collect();
         report.add(&job.rows(), &kinds, &series);
+        for lane in &lanes {
+            report.add_work(&job.rows(), lane.kind, lane.sampler.work());
+        }
     }
     bar.finish_and_clear();
     report.finish();
@@ -241,6 +251,8 @@ mod tests {
             let args = Args { sizes: Some(vec![sizes.to_owned()]), ..args("pair") };
             assert_eq!(status_of(&args), 2, "{sizes}");
         }
+        let few = Args { sizes: Some(vec!["10".to_owned()]), ..args("percpu") };
+        assert!(Plan::from(&few).unwrap_err().message.contains("4000000 filters"));
         for contenders in ["fastmalloc", "", "floor"] {
             let args = Args { contenders: Some(vec![contenders.to_owned()]), ..args("pair") };
             assert_eq!(status_of(&args), 2, "{contenders}");
@@ -273,5 +285,19 @@ mod tests {
         let sizes = Some(vec!["64".to_owned(), "1024".to_owned(), "64".to_owned()]);
         let plan = Plan::from(&Args { sizes, ..args("pair") }).unwrap();
         assert_eq!(plan.jobs.len(), 2);
+    }
+
+    #[test]
+    fn tables_have_contenders_of_their_own() {
+        let names = |table: &str| -> Vec<_> {
+            Plan::from(&args(table)).unwrap().kinds.iter().map(|kind| kind.name()).collect()
+        };
+        let percpu = names("percpu");
+        assert!(percpu.contains(&"V50") && percpu.contains(&"padded-box"));
+        assert!(!percpu.contains(&"cache") && !percpu.contains(&"atomic"));
+        assert!(names("counter").contains(&"atomic"));
+        assert!(!names("pair").contains(&"V50"));
+        let plan = Plan::from(&args("tc/64k/5000")).unwrap();
+        assert_eq!(plan.jobs.iter().map(Job::name).collect::<Vec<_>>(), ["tc/64k/5000"]);
     }
 }

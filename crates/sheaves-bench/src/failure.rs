@@ -33,6 +33,17 @@ impl fmt::Display for Failure {
 #[cold]
 #[inline(never)]
 pub(crate) fn out_of_memory() -> ! {
-    eprintln!("sheaves-bench: a contender ran out of memory");
+    end("a contender ran out of memory")
+}
+
+/// Ends the program: a contender does not take back what it handed out.
+#[cold]
+#[inline(never)]
+pub(crate) fn refused_free() -> ! {
+    end("a contender refused an object of its own")
+}
+
+fn end(message: &str) -> ! {
+    eprintln!("sheaves-bench: {message}");
     std::process::exit(1)
 }

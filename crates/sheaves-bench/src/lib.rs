@@ -29,6 +29,8 @@
 //! | `slabtest` | the six parts of the kernel's slab_test, step by step | `1` to `6` |
 //! | `remote` | allocate here, free on another thread | `1to1`, `1to1-read`, `1toN`, `Nto1` |
 //! | `replace` | replace a random one of 5,000 objects of 16 to 1016 bytes | `1t` to `Nt` threads |
+//! | `percpu` | per-CPU memory in the pattern of network filters | see below |
+//! | `counter` | add to one number; sum it up | `1t` to `Nt` threads; `sum` |
 //!
 //! A row is called `TABLE/VARIANT/SIZE`: `pair/64`, `batch/shuffled/64`, `remote/1to1/64`,
 //! `replace/2t`. Parts that are timed on their own have rows of their own: `batch-alloc/inorder/64`
@@ -67,14 +69,61 @@
 //! snmalloc's build turns to a debug build, thirty times slower, when the profile asks for debug
 //! information: keep `debug = false` in the profile that measures.
 //!
+//! # Per-CPU memory
+//!
+//! `percpu` has rows named by their pattern, `PATTERN/CHUNK/FILTERS`, and the pattern may be asked
+//! for in place of the table: `tc`, `tc/64k`, `tc/64k-zeroed-8/100000`.
+//!
+//! | pattern | a filter's objects | what is timed, each per object |
+//! |---|---|---|
+//! | `tc` | 16 B at 16, 16 B at 16, 20 B at 4 | adding 1,000,000 filters (`--quick`: 100,000) |
+//! | `tc-packed` | 12 B, 12 B, 20 B, all at 4 | the same |
+//! | `control` | 16 B at 4 | the same |
+//! | `churn` | as `tc` | deleting a random tenth and adding as many, ten rounds |
+//! | `concurrent` | 8, 16, 24 and 32 B at 8 | `1t` to `Nt` threads replace filters at random |
+//! | `concurrent-pair` | the same | `1t` to `Nt` threads allocate, count once and free at once |
+//!
+//! A filter of `tc` is what made Linux's per-CPU allocator slow and led to its change of 2019:
+//! every 64 bytes there remains a hole of 12 bytes that none of its objects fits into. `CHUNK` is
+//! the part of one slot in a chunk, `32k`, `64k` or `256k`. In `64k-zeroed-8` each object is zeroed
+//! in 8 slots, outside the lock; without this nothing is written, so that the number of slots makes
+//! no difference. `tc` is measured with 1,000 filters and more, to show what grows with them.
+//! `--sizes` takes numbers of filters. A full run takes half an hour, most of it `V50`.
+//!
+//! | contender | what |
+//! |---|---|
+//! | `V50`, `V52` | the algorithm before and after 2019, under the library's lock |
+//! | `FIXED` | the library's own: `V52` without its defects, on the same memory and lock |
+//! | `FIXED+caches` | the library as programs use it, on the slots and the engine of this machine |
+//! | `mutex-pool` | pools of powers of two with a mutex each, as librseq's are described |
+//! | `padded-box` | `Box<[CachePadded<T>]>` for each object |
+//!
+//! Rows tell what was done for the first sample, which is the same on every machine: chunks tested,
+//! words read and so on. Memory in use is compared with the sum of the objects and the holes that
+//! alignment forces when they lie in the order of the requests. It does not include metadata, which
+//! exists once and not in each slot. Whoever is left out of a row is named, with the reason.
+//!
+//! `counter` has the contenders `counter`, the library's; `atomic`, one number; `sharded`, atomic
+//! numbers of which each thread takes one; and `thread-local`, a number for each thread and a
+//! registry. In `counter/sum/64` the library runs in a child process on 64 virtual slots. One
+//! addition is held against 1.5 ns; `atomic` with one thread tells what the machine makes of an
+//! atomic one, and `thread-local` what of a load, an addition and a store.
+//!
 //! # The JSON file
 //!
 //! ```text
 //! {schema, table, machine: {cpu, cpus, kernel, glibc, thp, commit},
-//!  rows: [{workload, contender, unit, samples, median, low, high}],
+//!  rows: [{workload, contender, unit, samples, median, low, high, work}],
 //!  ratios: [{workload, of, to, median, low, high}],
-//!  bars: [{workload, contender, versus, ratio, at_most, verdict}]}
+//!  bars: [{workload, contender, versus, ratio, at_most, verdict}],
+//!  left_out: [{contender, reason, workloads}]}
 //! ```
+//!
+//! `work` and `left_out` are there where there is something to tell. `work` has `chunks_tested`,
+//! `words_read`, `block_refreshes` and `blocks_visited`, all per allocation, `relegations`,
+//! `chunks_live`, `populated_pages`, `metadata_bytes`, `unusable_bytes`, `bytes_in_use` and
+//! `bytes_ideal`, those that a contender counts. `versus` is another contender, or what a figure is
+//! held against: `1 chunk tested`, `ideal memory` or `1 ns`; `ratio` is then the figure itself.
 
 extern crate alloc;
 

@@ -6,9 +6,28 @@ use std::time::Instant;
 
 use crate::contender::Kind;
 use crate::failure::Failure;
+use crate::report::work::Work;
 
-/// Takes one sample: one number for each row of the workload, in nanoseconds per operation.
-pub(crate) type Sampler = Box<dyn FnMut() -> Result<Vec<f64>, Failure>>;
+/// One contender made ready for one workload.
+pub(crate) trait Sample {
+    /// Takes one sample: one number for each row of the workload, in nanoseconds per operation.
+    fn sample(&mut self) -> Result<Vec<f64>, Failure>;
+
+    /// What the contender did for the first sample, in numbers that do not depend on the machine,
+    /// where it counts. It is the same for all rows of the workload.
+    fn work(&self) -> Option<Work> {
+        None
+    }
+}
+
+impl<F: FnMut() -> Result<Vec<f64>, Failure>> Sample for F {
+    fn sample(&mut self) -> Result<Vec<f64>, Failure> {
+        self()
+    }
+}
+
+/// What takes the samples of a lane.
+pub(crate) type Sampler = Box<dyn Sample>;
 
 /// One contender in one workload.
 pub(crate) struct Lane {
@@ -39,6 +58,16 @@ impl Effort {
         rounds_max: 101,
         time_max: Duration::from_millis(3000),
     };
+    /// For workloads that take seconds, figures that are kept.
+    pub(crate) const LONG: Effort = Effort {
+        warm_up: 0,
+        rounds_min: 3,
+        rounds_max: 101,
+        time_max: Duration::from_millis(3000),
+    };
+    /// For workloads that take seconds, a first look.
+    pub(crate) const LONG_QUICK: Effort =
+        Effort { warm_up: 0, rounds_min: 3, rounds_max: 41, time_max: Duration::from_millis(400) };
     /// For a first look.
     pub(crate) const QUICK: Effort =
         Effort { warm_up: 1, rounds_min: 5, rounds_max: 41, time_max: Duration::from_millis(400) };
@@ -58,7 +87,7 @@ pub(crate) fn run(
     let mut order: Vec<usize> = (0..lanes.len()).collect();
     for _ in 0..effort.warm_up {
         for lane in lanes.iter_mut() {
-            (lane.sampler)()?;
+            lane.sampler.sample()?;
         }
     }
     let start = Instant::now();
@@ -72,7 +101,7 @@ pub(crate) fn run(
         tick(by_time.max(by_rounds).min(1.0));
         shuffle.shuffle(&mut order);
         for index in &order {
-            let values = (lanes[*index].sampler)()?;
+            let values = lanes[*index].sampler.sample()?;
             let rows = &mut series[*index];
             rows.resize(values.len(), Vec::new());
             rows.iter_mut().zip(values).for_each(|(row, value)| row.push(value));

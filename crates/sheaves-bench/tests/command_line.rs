@@ -23,6 +23,8 @@ fn bad_input_is_one_line_and_a_status() {
         &["pair/7"],
         &["pair", "--contenders", "fastmalloc"],
         &["replace", "--threads", "0"],
+        &["percpu/nonsense"],
+        &["tc", "--contenders", "cache"],
         &["pair", "--sizes", "0"],
         &["pair", "--sizes", "64,huge"],
     ] {
@@ -65,6 +67,37 @@ fn the_queue_is_measured_alone_too() {
     let output = bench(&args);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8(output.stdout).unwrap().contains("floor"));
+}
+
+#[test]
+fn per_cpu_memory_is_counted_and_judged() {
+    let args = ["tc/64k-zeroed-8/2000", "--quick", "--json", "/dev/stdout"];
+    let output = bench(&args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (text, report) = text.split_once("\n{").unwrap();
+    assert!(text.contains("what was done") && text.contains("FIXED+caches is left out"), "{text}");
+    let report: serde_json::Value = serde_json::from_str(&format!("{{{report}")).unwrap();
+    let work = |contender: &str| {
+        let rows = report["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["contender"] == contender).unwrap()["work"].clone()
+    };
+    // Two chunks of 1024 filters: half of the requests go past a full one.
+    assert!(work("V50")["chunks_tested"].as_f64().unwrap() > 1.4);
+    assert!(work("FIXED")["chunks_tested"].as_f64().unwrap() <= 1.01);
+    assert_eq!(work("FIXED")["bytes_ideal"], 128_000);
+    assert!(work("mutex-pool")["chunks_tested"].is_null());
+    assert_eq!(report["left_out"][0]["contender"], "FIXED+caches");
+}
+
+#[test]
+fn counters_are_added_to_and_summed_up() {
+    let output = bench(&["counter", "--quick", "--threads", "1"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["counter/1t", "counter/sum", "thread-local", "<= 1.50"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
 }
 
 #[cfg(feature = "peers")]

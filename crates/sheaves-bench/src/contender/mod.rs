@@ -2,17 +2,20 @@
 //!
 //! A workload is written once, generic over [`Contender`], and compiled once for each, so that a
 //! contender that is inlined in a real program is inlined here, and one that is called is called.
-//! [`Kind`] is the list of them; [`visit`] turns a kind into its type.
+//! [`Kind`] is the list of them; [`visit`] turns a kind into its type. Contenders that hand out
+//! per-CPU memory or count have traits of their own, in [`percpu`] and [`count`].
 //!
 //! Nothing here may be registered as the global allocator: the program itself stays on glibc.
 
 #[cfg(test)]
 mod checks;
+pub(crate) mod count;
 pub(crate) mod glibc;
 pub(crate) mod locked;
 pub(crate) mod ours;
 #[cfg(feature = "peers")]
 pub(crate) mod peers;
+pub(crate) mod percpu;
 pub(crate) mod slot;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tid;
@@ -58,12 +61,22 @@ pub(crate) enum Role {
     PeerUnsized,
     /// The workload without an allocator.
     Floor,
+    /// Hands out per-CPU memory: takes part in `percpu` only.
+    PerCpu,
+    /// Counts: takes part in `counter` only.
+    Count,
 }
 
 impl Role {
     /// One of the three faces of Sheaves.
     pub(crate) fn is_ours(self) -> bool {
         matches!(self, Role::OursCache | Role::OursSized | Role::OursMalloc)
+    }
+
+    /// Another allocator.
+    #[cfg(feature = "peers")]
+    pub(crate) fn is_peer(self) -> bool {
+        matches!(self, Role::PeerSized | Role::PeerUnsized)
     }
 
     /// Whether `peer` belongs to the field that `self` is judged against.
@@ -107,6 +120,17 @@ kinds! {
     Locked "locked" Baseline;
     #[cfg(target_arch = "x86_64")] Tid "tid" Baseline;
     Floor "floor" Floor;
+    V50 "V50" PerCpu;
+    V52 "V52" PerCpu;
+    Fixed "FIXED" PerCpu;
+    FixedCaches "FIXED+caches" PerCpu;
+    MutexPool "mutex-pool" PerCpu;
+    PaddedBox "padded-box" PerCpu;
+    Counter "counter" Count;
+    CounterSlots "counter@64slots" Count;
+    Atomic "atomic" Count;
+    Sharded "sharded" Count;
+    ThreadLocal "thread-local" Count;
     Glibc "glibc" PeerUnsized;
     #[cfg(feature = "peers")] Mimalloc "mimalloc" PeerUnsized;
     #[cfg(feature = "peers")] MimallocSized "mimalloc-sized" PeerSized;
@@ -209,7 +233,8 @@ pub(crate) fn visit<V: Visitor>(kind: Kind, shape: Shape, visitor: V) -> Result<
         Kind::Glibc => visitor.visit(glibc::Glibc),
         Kind::Floor => visitor.visit(ours::Floor),
         #[cfg(feature = "peers")]
-        _ => return peers::visit(kind, visitor),
+        _ if kind.role().is_peer() => return peers::visit(kind, visitor),
+        _ => return Err(Failure::run(format!("{} hands out no ordinary objects", kind.name()))),
     })
 }
 

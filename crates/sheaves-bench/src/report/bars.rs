@@ -2,7 +2,8 @@
 //!
 //! A bar is a ratio of medians, ours to the best peer of the same row: sized forms meet sized
 //! forms, unsized ones meet unsized ones, and a named cache meets both. For `slabtest` the
-//! reference is the contender `locked`, and the bar is a speed-up turned over.
+//! reference is the contender `locked`, and the bar is a speed-up turned over. The bars of `percpu`
+//! and `counter` are in [`super::duels`].
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,8 @@ pub(crate) enum Versus {
     BestPeer,
     /// The same slab under a lock.
     Locked,
+    /// Whoever, or whatever, the judgement names.
+    Named,
 }
 
 /// The most that a ratio may be.
@@ -68,7 +71,7 @@ pub(crate) struct Judgement {
     pub(crate) workload: String,
     /// Which face.
     pub(crate) contender: String,
-    /// Who was the best of its field.
+    /// Who was the best of its field, or what else it is held against.
     pub(crate) versus: String,
     /// Ratio of the two medians: below 1 we are faster.
     pub(crate) ratio: f64,

@@ -3,7 +3,7 @@
 use super::text::{align_numbers, new_table, number};
 use super::{Report, bars};
 use crate::stats::geometric_mean;
-use crate::workload::name::Name;
+use crate::workload::name::{self, Name};
 
 /// The speed-up of the alloc/free pair that was published in 2011, a mean over the sizes.
 const PUBLISHED_SPEEDUP: f64 = 1.70;
@@ -36,7 +36,7 @@ pub(crate) fn render(report: &Report) -> String {
     text.push_str(&format!("\nAn allocation and a free at once, by size\n{}\n", by_size(report)));
     text.push_str(&format!("\nAll parts of the test\n{}\n\n", by_part(report)));
     text.push_str(&sentences(report));
-    text.push_str("More: a table (pair, batch, slabtest, remote, replace) instead of --quick.\n");
+    text.push_str(&format!("More: a table ({}) instead of --quick.\n", name::tables()));
     text
 }
 

@@ -4,8 +4,10 @@
 
 pub(crate) mod bars;
 pub(crate) mod demonstration;
+mod duels;
 pub(crate) mod machine;
 pub(crate) mod text;
+pub(crate) mod work;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +15,11 @@ use crate::contender::{Kind, Role, family};
 use crate::failure::Failure;
 use crate::measure::Series;
 use crate::stats::{Summary, geometric_mean, paired_ratio, summarize};
+use crate::workload::Job;
 use crate::workload::name::Name;
 use bars::{Judgement, Versus};
 use machine::Machine;
+use work::Work;
 
 /// Name and version of the file format.
 pub(crate) const SCHEMA: &str = "sheaves-bench/1";
@@ -39,6 +43,20 @@ pub(crate) struct Report {
     pub(crate) ratios: Vec<Ratio>,
     /// Sheaves against the best of its field, as ratio of medians, and what is asked of it.
     pub(crate) bars: Vec<Judgement>,
+    /// Who was left out of which workloads, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// A contender that took no part in some workloads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeftOut {
+    /// Who.
+    pub(crate) contender: String,
+    /// Why, in a few words.
+    pub(crate) reason: String,
+    /// The workloads.
+    pub(crate) workloads: Vec<String>,
 }
 
 /// One contender in one workload. Low and high are the 10th and the 90th percentile.
@@ -58,6 +76,9 @@ pub(crate) struct Row {
     pub(crate) low: f64,
     /// 90th percentile.
     pub(crate) high: f64,
+    /// What was done for it, where contenders count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) work: Option<Work>,
 }
 
 /// Two contenders in one workload. Low and high are the 10th and the 90th percentile.
@@ -87,7 +108,24 @@ impl Report {
             rows: Vec::new(),
             ratios: Vec::new(),
             bars: Vec::new(),
+            left_out: Vec::new(),
         }
+    }
+
+    /// Whether a contender takes part in a workload; if not, the report says why.
+    pub(crate) fn admit(&mut self, job: &Job, kind: Kind) -> bool {
+        let Some(reason) = job.refusal(kind) else { return true };
+        let contender = kind.name();
+        let same = |left: &&mut LeftOut| left.contender == contender && left.reason == reason;
+        match self.left_out.iter_mut().find(same) {
+            Some(left_out) => left_out.workloads.push(job.name()),
+            None => self.left_out.push(LeftOut {
+                contender: contender.to_owned(),
+                reason,
+                workloads: vec![job.name()],
+            }),
+        }
+        false
     }
 
     /// Adds what one workload brought: `series` has one entry for each of `kinds`, and in it one
@@ -101,7 +139,7 @@ impl Report {
     }
 
     fn add_row(&mut self, workload: &str, lanes: &[(Kind, &[f64])]) {
-        let mut field: Vec<(String, Role, &[f64])> = Vec::new();
+        let mut field: Vec<Entrant<'_>> = Vec::new();
         for (kind, series) in lanes {
             self.rows.push(row(workload, kind.name(), summarize(series)));
             // Of two modes of one contender the better one counts, under the common name.
@@ -120,23 +158,28 @@ impl Report {
             for (to, other, reference) in &field {
                 let baseline = *other == Role::Baseline && *role == Role::OursCache;
                 if role.meets(*other) || baseline {
-                    let ratio = paired_ratio(series, reference);
-                    self.ratios.push(Ratio {
-                        workload: workload.to_owned(),
-                        of: of.clone(),
-                        to: to.clone(),
-                        median: ratio.median,
-                        low: ratio.low,
-                        high: ratio.high,
-                    });
+                    self.add_ratio(workload, (of, series), (to, reference));
                 }
             }
             self.judge(workload, of, *role, &field);
         }
+        self.add_duels(workload, &field);
+    }
+
+    fn add_ratio(&mut self, workload: &str, of: (&str, &[f64]), to: (&str, &[f64])) {
+        let ratio = paired_ratio(of.1, to.1);
+        self.ratios.push(Ratio {
+            workload: workload.to_owned(),
+            of: of.0.to_owned(),
+            to: to.0.to_owned(),
+            median: ratio.median,
+            low: ratio.low,
+            high: ratio.high,
+        });
     }
 
     /// Compares one face of Sheaves with the best of its field.
-    fn judge(&mut self, workload: &str, of: &str, role: Role, field: &[(String, Role, &[f64])]) {
+    fn judge(&mut self, workload: &str, of: &str, role: Role, field: &[Entrant<'_>]) {
         let bar = bars::bar_for(workload, of);
         let versus = bar.map_or(Versus::BestPeer, |bar| bar.versus);
         let median = |series: &[f64]| summarize(series).median;
@@ -145,6 +188,7 @@ impl Report {
             .filter(|(name, other, _)| match versus {
                 Versus::BestPeer => role.meets(*other),
                 Versus::Locked => name == "locked",
+                Versus::Named => false,
             })
             .min_by(|a, b| median(a.2).total_cmp(&median(b.2)));
         let own = field.iter().find(|(name, ..)| name == of);
@@ -191,8 +235,11 @@ impl Report {
     }
 }
 
+/// A contender's common name, its role, and its series in one workload.
+type Entrant<'a> = (String, Role, &'a [f64]);
+
 /// Whether every peer that a face is judged against took part, and not only glibc.
-fn is_complete(role: Role, field: &[(String, Role, &[f64])]) -> bool {
+fn is_complete(role: Role, field: &[Entrant<'_>]) -> bool {
     let mut all = Kind::ALL.iter().filter(|kind| role.meets(kind.role()));
     let present = |kind: &Kind| field.iter().any(|(name, ..)| name == kind.family());
     cfg!(feature = "peers") && all.all(present)
@@ -207,6 +254,7 @@ fn row(workload: &str, contender: &str, summary: Summary) -> Row {
         median: summary.median,
         low: summary.low,
         high: summary.high,
+        work: None,
     }
 }
 

@@ -5,28 +5,31 @@
 //! that a child process can be asked for the same one.
 
 pub(crate) mod batch;
+pub(crate) mod counter;
 pub(crate) mod crew;
 pub(crate) mod name;
 pub(crate) mod pair;
+pub(crate) mod percpu;
 pub(crate) mod remote;
 pub(crate) mod replace;
 pub(crate) mod ring;
 pub(crate) mod slabtest;
 
 use core::hint::black_box;
+use core::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contender::{self, Contender, Kind, Shape};
+use crate::contender::{self, Contender, Kind, Role, Shape};
 use crate::failure::{Failure, out_of_memory};
-use crate::measure::Sampler;
+use crate::measure::{Effort, Sampler};
 
 /// Sizes of a full run, in bytes.
 pub(crate) const SIZES: [usize; 12] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384];
 /// Sizes of a quick run, in bytes.
 pub(crate) const SIZES_QUICK: [usize; 4] = [8, 64, 1024, 16384];
 /// Smallest and largest size that can be asked for, in bytes.
-pub(crate) const SIZE_RANGE: core::ops::RangeInclusive<usize> = 8..=16384;
+pub(crate) const SIZE_RANGE: RangeInclusive<usize> = 8..=16384;
 /// Objects that are live at once in the tables that allocate many.
 pub(crate) const OBJECTS: usize = 10_000;
 
@@ -44,12 +47,23 @@ pub(crate) enum Table {
     Remote,
     /// Random replacement of mixed sizes.
     Replace,
+    /// Per-CPU memory.
+    Percpu,
+    /// Adding to one number from several threads.
+    Counter,
 }
 
 impl Table {
     /// In the order of the documentation.
-    pub(crate) const ALL: [Table; 5] =
-        [Table::Pair, Table::Batch, Table::Slabtest, Table::Remote, Table::Replace];
+    pub(crate) const ALL: [Table; 7] = [
+        Table::Pair,
+        Table::Batch,
+        Table::Slabtest,
+        Table::Remote,
+        Table::Replace,
+        Table::Percpu,
+        Table::Counter,
+    ];
 
     /// As asked for on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -59,6 +73,8 @@ impl Table {
             Table::Slabtest => "slabtest",
             Table::Remote => "remote",
             Table::Replace => "replace",
+            Table::Percpu => "percpu",
+            Table::Counter => "counter",
         }
     }
 
@@ -67,20 +83,63 @@ impl Table {
         Table::ALL.into_iter().find(|table| table.name() == name)
     }
 
+    /// The first parts of the names of its rows: the table's own name, or those of its patterns.
+    pub(crate) fn row_parts(self) -> Vec<&'static str> {
+        match self {
+            Table::Percpu => percpu::variant::Pattern::ALL.map(|pattern| pattern.name()).to_vec(),
+            _ => vec![self.name()],
+        }
+    }
+
+    /// The sizes of a run, in ascending order: bytes, or numbers of filters.
+    pub(crate) fn sizes(self, quick: bool) -> &'static [usize] {
+        match (self, quick) {
+            (Table::Percpu, false) => &percpu::FILTERS,
+            (Table::Percpu, true) => &percpu::FILTERS_QUICK,
+            (_, false) => &SIZES,
+            (_, true) => &SIZES_QUICK,
+        }
+    }
+
+    /// The sizes that can be asked for, and what they are.
+    pub(crate) fn size_range(self) -> (RangeInclusive<usize>, &'static str) {
+        match self {
+            Table::Percpu => (percpu::FILTERS_RANGE, "filters"),
+            _ => (SIZE_RANGE, "bytes"),
+        }
+    }
+
+    /// How many rounds its workloads get.
+    pub(crate) fn effort(self, quick: bool) -> Effort {
+        match (self, quick) {
+            (Table::Percpu, false) => Effort::LONG,
+            (Table::Percpu, true) => Effort::LONG_QUICK,
+            (_, false) => Effort::FULL,
+            (_, true) => Effort::QUICK,
+        }
+    }
+
     /// Every workload of the table, for these sizes and up to so many threads.
-    pub(crate) fn jobs(self, sizes: &[usize], threads: usize) -> Vec<Job> {
+    pub(crate) fn jobs(self, sizes: &[usize], threads: usize, quick: bool) -> Vec<Job> {
         match self {
             Table::Pair => pair::jobs(sizes),
             Table::Batch => batch::jobs(sizes),
             Table::Slabtest => slabtest::jobs(sizes),
             Table::Remote => remote::jobs(sizes, threads),
             Table::Replace => replace::jobs(threads),
+            Table::Percpu => percpu::jobs(sizes, threads, quick),
+            Table::Counter => counter::jobs(threads),
         }
     }
 
-    /// Whether a contender takes part: the floor is the cost of a queue, and only one table has it.
+    /// Whether a contender takes part. The floor is the cost of a queue, and only one table has it.
     pub(crate) fn admits(self, kind: Kind) -> bool {
-        kind != Kind::Floor || self == Table::Remote
+        match kind.role() {
+            Role::PerCpu => self == Table::Percpu,
+            Role::Count => self == Table::Counter,
+            Role::Floor => self == Table::Remote,
+            _ => !matches!(self, Table::Percpu | Table::Counter),
+        }
     }
 }
 
@@ -103,6 +162,8 @@ impl Job {
         let parts: &[&str] = match self.table {
             Table::Batch => &["batch", "batch-alloc", "batch-free"],
             Table::Slabtest => return slabtest::rows(self),
+            // The variant begins with the pattern, which is the first part of the name.
+            Table::Percpu => return vec![name::join(&self.variant, "", self.size)],
             _ => &[self.table.name()],
         };
         parts.iter().map(|part| name::join(part, &self.variant, self.size)).collect()
@@ -117,8 +178,23 @@ impl Job {
         self.size.map_or(Shape::Mixed, Shape::One)
     }
 
+    /// Whether a contender of the table takes part in this workload of it.
+    pub(crate) fn admits(&self, kind: Kind) -> bool {
+        self.table != Table::Counter || counter::admits(self, kind)
+    }
+
+    /// Why a contender that would take part is left out, if so.
+    pub(crate) fn refusal(&self, kind: Kind) -> Option<String> {
+        if self.table == Table::Percpu { percpu::refusal(self, kind) } else { None }
+    }
+
     /// Makes the contender and what takes samples of it.
     pub(crate) fn sampler(&self, kind: Kind) -> Result<Sampler, Failure> {
+        match self.table {
+            Table::Percpu => return percpu::sampler(self, kind),
+            Table::Counter => return counter::sampler(self, kind),
+            _ => {}
+        }
         contender::visit(kind, self.shape(), Prepare { job: self })?
     }
 }
@@ -138,6 +214,9 @@ impl contender::Visitor for Prepare<'_> {
             Table::Slabtest => slabtest::sampler(self.job, contender),
             Table::Remote => remote::sampler(self.job, contender),
             Table::Replace => replace::sampler(self.job, contender),
+            Table::Percpu | Table::Counter => {
+                Err(Failure::run("no ordinary objects take part in this table"))
+            }
         }
     }
 }
@@ -173,8 +252,11 @@ mod tests {
 
     #[test]
     fn rows_follow_the_naming() {
-        let names: Vec<String> =
-            Table::ALL.iter().flat_map(|table| table.jobs(&[64], 2)).map(|j| j.name()).collect();
+        let names: Vec<String> = Table::ALL
+            .iter()
+            .flat_map(|table| table.jobs(&[64], 2, true))
+            .map(|j| j.name())
+            .collect();
         for name in
             ["pair/64", "batch/shuffled/64", "remote/1to1/64", "replace/2t", "slabtest/2/64"]
         {
@@ -184,11 +266,12 @@ mod tests {
 
     #[test]
     fn every_job_yields_as_many_numbers_as_rows() {
+        let kinds = [Kind::Cache, Kind::Glibc, Kind::Fixed, Kind::MutexPool, Kind::Sharded];
         for table in Table::ALL {
-            for job in table.jobs(&[64], 2) {
-                for kind in [Kind::Cache, Kind::Glibc] {
+            for job in table.jobs(&[64], 2, true) {
+                for kind in kinds.into_iter().filter(|kind| table.admits(*kind)) {
                     let mut sampler = job.sampler(kind).unwrap();
-                    let values = sampler().unwrap();
+                    let values = sampler.sample().unwrap();
                     assert_eq!(values.len(), job.rows().len(), "{}", job.name());
                     assert!(values.iter().all(|value| *value >= 0.0 && value.is_finite()));
                 }
@@ -198,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_job_survives_the_way_to_a_child() {
-        let job = Table::Remote.jobs(&[64], 2).remove(0);
+        let job = Table::Remote.jobs(&[64], 2, true).remove(0);
         let text = serde_json::to_string(&job).unwrap();
         assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job);
     }

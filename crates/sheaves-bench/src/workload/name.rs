@@ -54,19 +54,33 @@ pub(crate) struct Request {
 impl Request {
     /// Reads `TABLE`, `TABLE/VARIANT` or `TABLE/VARIANT/SIZE`.
     pub(crate) fn parse(text: &str) -> Result<Request, Failure> {
-        let first = text.split('/').next().unwrap_or(text);
-        let Some(table) = Table::named(first) else {
+        let text = text.trim_end_matches('/');
+        let (first, rest) = text.split_once('/').unwrap_or((text, ""));
+        // Where rows do not begin with the name of their table, it may be given or not.
+        let parts = |table: &Table| table.row_parts();
+        if let Some(table) = Table::named(first).filter(|table| !parts(table).contains(&first)) {
+            return Ok(Request { table, prefix: rest.to_owned() });
+        }
+        let Some(table) = Table::ALL.into_iter().find(|table| parts(table).contains(&first)) else {
             return Err(Failure::usage(format!(
                 "unknown table '{text}' (there are: {})",
                 tables()
             )));
         };
-        Ok(Request { table, prefix: text.trim_end_matches('/').to_owned() })
+        Ok(Request { table, prefix: text.to_owned() })
+    }
+
+    /// Whether more than a table, or a pattern of one, is asked for.
+    pub(crate) fn names_a_variant(&self) -> bool {
+        self.prefix.contains('/')
     }
 
     /// Whether the workload of this name is asked for.
     pub(crate) fn admits(&self, name: &str) -> bool {
-        name.strip_prefix(&self.prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        self.prefix.is_empty()
+            || name
+                .strip_prefix(&self.prefix)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }
 
@@ -88,6 +102,8 @@ mod tests {
             ("replace", "2t", None),
             ("slabtest", "2", Some(64)),
             ("slabtest", "1-alloc", Some(8)),
+            ("tc", "64k-zeroed-8", Some(1_000_000)),
+            ("concurrent", "2t", None),
         ] {
             let name = Name { part: part.into(), variant: variant.into(), size };
             assert_eq!(Name::parse(&join(part, variant, size)), name);
@@ -103,6 +119,18 @@ mod tests {
         assert!(variant.admits("batch/shuffled/64") && !variant.admits("batch/inorder/64"));
         let single = Request::parse("pair/8").unwrap();
         assert!(single.admits("pair/8") && !single.admits("pair/8192"));
+    }
+
+    #[test]
+    fn patterns_may_be_named_with_their_table_or_without() {
+        for text in ["percpu/tc/64k", "tc/64k", "tc/64k/"] {
+            let request = Request::parse(text).unwrap();
+            assert_eq!(request.table, Table::Percpu);
+            assert!(request.admits("tc/64k/1000") && !request.admits("tc/64k-zeroed-8/1000"));
+        }
+        let whole = Request::parse("percpu").unwrap();
+        assert!(whole.admits("tc/64k/1000") && whole.admits("concurrent/2t"));
+        assert!(!Request::parse("tc").unwrap().admits("tc-packed/64k/1000"));
     }
 
     #[test]

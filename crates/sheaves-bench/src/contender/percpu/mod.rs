@@ -1,0 +1,193 @@
+//! Contenders of the table `percpu`: everything that can hand out an object that has a place in
+//! every slot.
+
+pub(crate) mod chunked;
+pub(crate) mod ground;
+pub(crate) mod library;
+pub(crate) mod mutex_pool;
+pub(crate) mod padded_box;
+mod pthread;
+
+use sheaves::percpu::dynamic::{Counters, Fixed, V50, V52};
+
+use super::Kind;
+use crate::failure::Failure;
+use crate::report::work::{ChunkWork, Work};
+use ground::Ground;
+
+/// Hands out per-CPU memory and takes it back.
+///
+/// Contenders are called from several threads and lock whatever they must. One that finds no
+/// memory ends the program.
+pub(crate) trait PerCpuMemory: Sized + Send + Sync + 'static {
+    /// What stands for an object.
+    type Object: Copy + Send + Sync + 'static;
+
+    /// Whether its objects outlive it, so that each has to be freed.
+    const OUTLIVED: bool;
+
+    /// A contender without objects.
+    fn new(ground: &Ground) -> Result<Self, Failure>;
+
+    /// An object in every slot, with any content.
+    fn alloc(&self, size: usize, align: usize) -> Self::Object;
+
+    /// Makes an object zero in every slot, outside of all locks; nothing where it is zero already.
+    ///
+    /// # Safety
+    /// The object came from this contender with this size and is not freed.
+    unsafe fn zero(&self, object: Self::Object, size: usize);
+
+    /// Takes an object back.
+    ///
+    /// # Safety
+    /// As [`PerCpuMemory::zero`]; nobody uses the object any more.
+    unsafe fn free(&self, object: Self::Object, size: usize);
+
+    /// Adds 1 to the object's first word in the slot of this CPU.
+    ///
+    /// # Safety
+    /// As [`PerCpuMemory::zero`]; the object has 8 bytes at least, aligned to 8.
+    unsafe fn add(&self, object: Self::Object);
+
+    /// What it did so far, and what it holds for the `objects` that are out.
+    fn tally(&self, objects: usize) -> Tally;
+}
+
+/// What a contender did, and what it holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tally {
+    /// Where there are chunks.
+    pub(crate) chunks: Option<ChunkTally>,
+    /// Free bytes of one slot in runs that are too short for any object so far.
+    pub(crate) unusable_bytes: Option<u64>,
+    /// Bytes of one slot that hold memory.
+    pub(crate) bytes_in_use: u64,
+}
+
+/// The same of an allocator that works with chunks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ChunkTally {
+    pub(crate) counters: Counters,
+    pub(crate) allocations: u64,
+    pub(crate) chunks: u64,
+    pub(crate) populated_pages: u64,
+    pub(crate) metadata_bytes: u64,
+}
+
+impl Tally {
+    /// What was done after `before`, and what there is now; the objects need `bytes_ideal`.
+    pub(crate) fn work_since(&self, before: &Tally, bytes_ideal: u64) -> Work {
+        let chunks = self.chunks.zip(before.chunks);
+        Work {
+            chunks: chunks.map(|(now, before)| now.work_since(&before)),
+            unusable_bytes: self.unusable_bytes,
+            bytes_in_use: self.bytes_in_use,
+            bytes_ideal,
+        }
+    }
+}
+
+impl ChunkTally {
+    fn work_since(&self, before: &ChunkTally) -> ChunkWork {
+        let done = self.counters.since(before.counters);
+        let allocations = (self.allocations - before.allocations).max(1) as f64;
+        ChunkWork {
+            chunks_tested: done.chunks_tested as f64 / allocations,
+            words_read: done.words_read as f64 / allocations,
+            block_refreshes: done.block_refreshes as f64 / allocations,
+            blocks_visited: done.blocks_refreshed as f64 / allocations,
+            relegations: done.relegations,
+            chunks_live: self.chunks,
+            populated_pages: self.populated_pages,
+            metadata_bytes: self.metadata_bytes,
+        }
+    }
+}
+
+/// Receives a contender's type.
+pub(crate) trait Visitor {
+    /// What the visit leaves behind.
+    type Out;
+    /// Called once.
+    fn visit<C: PerCpuMemory>(self) -> Self::Out;
+}
+
+/// Calls `visitor` with the type of a contender.
+pub(crate) fn visit<V: Visitor>(kind: Kind, visitor: V) -> Result<V::Out, Failure> {
+    Ok(match kind {
+        Kind::V50 => visitor.visit::<chunked::Chunked<V50>>(),
+        Kind::V52 => visitor.visit::<chunked::Chunked<V52>>(),
+        Kind::Fixed => visitor.visit::<chunked::Chunked<Fixed>>(),
+        Kind::FixedCaches => visitor.visit::<library::Library>(),
+        Kind::MutexPool => visitor.visit::<mutex_pool::MutexPools>(),
+        Kind::PaddedBox => visitor.visit::<padded_box::PaddedBox>(),
+        _ => return Err(Failure::run(format!("{} has no per-CPU memory", kind.name()))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    const THREADS: usize = 3;
+    const ROUNDS: usize = 50;
+    const LIVE: usize = 100;
+    const SIZES: [usize; 4] = [8, 16, 24, 32];
+
+    /// Every object of a thread is counted in by that thread alone, so no count changes under it.
+    struct Check;
+
+    impl Visitor for Check {
+        type Out = ();
+
+        fn visit<C: PerCpuMemory>(self) {
+            let contender = C::new(&Ground::new(2, 64 << 10, 4 << 20)).unwrap();
+            let live = Mutex::new(std::collections::HashSet::new());
+            std::thread::scope(|scope| {
+                for _ in 0..THREADS {
+                    scope.spawn(|| (0..ROUNDS).for_each(|_| round(&contender, &live)));
+                }
+            });
+            assert!(live.lock().unwrap().is_empty());
+            let tally = contender.tally(0);
+            assert!(tally.chunks.is_none_or(|chunks| chunks.allocations > 0));
+        }
+    }
+
+    fn round<C: PerCpuMemory>(contender: &C, live: &Mutex<std::collections::HashSet<Vec<u8>>>) {
+        let objects: Vec<(C::Object, usize)> = (0..LIVE)
+            .map(|index| {
+                let size = SIZES[index % SIZES.len()];
+                let object = contender.alloc(size, 8);
+                assert!(live.lock().unwrap().insert(bytes_of(&object)), "two owners");
+                // SAFETY: just allocated with this size.
+                unsafe { contender.zero(object, size) };
+                // SAFETY: as above; every size is 8 at least, and so is the alignment.
+                unsafe { contender.add(object) };
+                (object, size)
+            })
+            .collect();
+        for (object, size) in objects {
+            assert!(live.lock().unwrap().remove(&bytes_of(&object)));
+            // SAFETY: allocated above and freed once.
+            unsafe { contender.free(object, size) };
+        }
+    }
+
+    /// What tells objects apart: all of them are plain numbers.
+    fn bytes_of<O: Copy>(object: &O) -> Vec<u8> {
+        let start = (&raw const *object).cast::<u8>();
+        // SAFETY: numbers have no padding, and the slice does not outlive the object.
+        unsafe { core::slice::from_raw_parts(start, size_of::<O>()) }.to_vec()
+    }
+
+    #[test]
+    fn no_object_has_two_owners() {
+        for kind in Kind::ALL.iter().filter(|kind| kind.role() == super::super::Role::PerCpu) {
+            visit(*kind, Check).unwrap();
+        }
+        assert!(visit(Kind::Glibc, Check).is_err());
+    }
+}

@@ -1,0 +1,192 @@
+//! `concurrent`: each thread keeps a thousand filters of small objects. Again and again it picks
+//! one at random, frees its objects, allocates others in their place, zeroed, and counts once in
+//! each, in the slot of its CPU. `concurrent-pair`: beside as many filters, each object is freed as
+//! soon as it has counted. The row is one object, freed and allocated, averaged over the threads.
+//!
+//! The filters stay from sample to sample. Slots are those of this machine.
+
+use alloc::sync::Arc;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use super::fill::{add_filters, delete_filters};
+use super::variant::{Pattern, Variant};
+use crate::contender::percpu::ground::Ground;
+use crate::contender::percpu::{PerCpuMemory, Tally};
+use crate::failure::Failure;
+use crate::measure::{Sample, Shuffle};
+use crate::report::work::Work;
+use crate::workload::crew::{Crew, Gate};
+use crate::workload::per_operation;
+
+/// Filters that each thread keeps.
+const LIVE: usize = 1000;
+/// Filters that each thread replaces in a sample.
+const REPLACEMENTS: usize = 5000;
+/// Filters that are replaced before the clock starts, so that their places are well mixed.
+const REPLACEMENTS_UNTIMED: usize = 2000;
+
+/// A contender with filters of several threads.
+pub(crate) struct Concurrent<C: PerCpuMemory> {
+    variant: Variant,
+    crew: alloc::rc::Rc<Crew>,
+    shared: Arc<Shared<C>>,
+    before: Tally,
+    work: Option<Work>,
+    /// Differs from sample to sample.
+    seed: u64,
+}
+
+/// What the threads share.
+struct Shared<C: PerCpuMemory> {
+    variant: Variant,
+    contender: C,
+    /// Whatever the contender stands on stays as long as it.
+    _ground: Ground,
+    /// Each thread's own.
+    objects: Vec<Mutex<Vec<C::Object>>>,
+}
+
+impl<C: PerCpuMemory> Concurrent<C> {
+    pub(crate) fn new(variant: Variant) -> Result<Concurrent<C>, Failure> {
+        let threads = variant.threads();
+        let crew = Crew::of(threads)?;
+        let ground = variant.ground(LIVE * threads);
+        let contender = C::new(&ground)?;
+        let before = contender.tally(0);
+        let objects = (0..threads).map(|_| Mutex::new(Vec::new())).collect();
+        let shared = Arc::new(Shared { variant, contender, _ground: ground, objects });
+        let filled = Arc::clone(&shared);
+        crew.run(move |thread| filled.fill(thread));
+        Ok(Concurrent { variant, crew, shared, before, work: None, seed: 0 })
+    }
+
+    fn count(&self) -> usize {
+        LIVE * self.variant.threads() * self.variant.pattern.objects().len()
+    }
+}
+
+impl<C: PerCpuMemory> Sample for Concurrent<C> {
+    fn sample(&mut self) -> Result<Vec<f64>, Failure> {
+        let threads = self.variant.threads();
+        let gate = Gate::new(threads);
+        let shared = Arc::clone(&self.shared);
+        let seed = self.seed;
+        self.seed += threads as u64;
+        let times = self.crew.run(move |thread| {
+            let mut random = Shuffle::new(seed + thread as u64);
+            gate.pass();
+            shared.work(thread, &mut random, REPLACEMENTS_UNTIMED);
+            let start = Instant::now();
+            shared.work(thread, &mut random, REPLACEMENTS);
+            let time = start.elapsed();
+            // Nobody stops while another is still being timed against it.
+            shared.work(thread, &mut random, REPLACEMENTS_UNTIMED);
+            gate.pass();
+            time
+        });
+        if self.work.is_none() {
+            let filters = LIVE * threads;
+            let bytes_ideal = filters * self.variant.pattern.filter_bytes();
+            let tally = self.shared.contender.tally(self.count());
+            self.work = Some(tally.work_since(&self.before, bytes_ideal as u64));
+        }
+        let objects = self.variant.pattern.objects().len() * threads;
+        Ok(vec![per_operation(times.iter().sum(), REPLACEMENTS * objects)])
+    }
+
+    fn work(&self) -> Option<Work> {
+        self.work.clone()
+    }
+}
+
+impl<C: PerCpuMemory> Shared<C> {
+    fn fill(&self, thread: usize) {
+        let mut objects = self.objects[thread].lock().unwrap_or_else(PoisonError::into_inner);
+        add_filters(&self.contender, self.variant.pattern.objects(), LIVE, true, &mut objects);
+    }
+
+    fn work(&self, thread: usize, random: &mut Shuffle, count: usize) {
+        match self.variant.pattern {
+            Pattern::ConcurrentPair => self.pairs(count),
+            _ => self.replace(thread, random, count),
+        }
+    }
+
+    /// A zeroed object that has counted once.
+    #[inline]
+    fn object(&self, size: usize, align: usize) -> C::Object {
+        let object = self.contender.alloc(size, align);
+        // SAFETY: just allocated with this size.
+        unsafe { self.contender.zero(object, size) };
+        // SAFETY: as above; all sizes are 8 at least, and so is the alignment.
+        unsafe { self.contender.add(object) };
+        object
+    }
+
+    #[inline(never)]
+    fn pairs(&self, count: usize) {
+        for _ in 0..count {
+            for (size, align) in self.variant.pattern.objects() {
+                let object = self.object(*size, *align);
+                // SAFETY: just allocated with this size, and nobody else knows it.
+                unsafe { self.contender.free(object, *size) };
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn replace(&self, thread: usize, random: &mut Shuffle, count: usize) {
+        let mut objects = self.objects[thread].lock().unwrap_or_else(PoisonError::into_inner);
+        let (contender, shapes) = (&self.contender, self.variant.pattern.objects());
+        for _ in 0..count {
+            let first = random.below(LIVE as u32) as usize * shapes.len();
+            let filter = &mut objects[first..first + shapes.len()];
+            for (object, (size, _)) in filter.iter().zip(shapes) {
+                // SAFETY: the filter's object of this size, which is replaced below.
+                unsafe { contender.free(*object, *size) };
+            }
+            for (place, (size, align)) in filter.iter_mut().zip(shapes) {
+                *place = self.object(*size, *align);
+            }
+        }
+    }
+}
+
+impl<C: PerCpuMemory> Drop for Shared<C> {
+    fn drop(&mut self) {
+        for objects in &self.objects {
+            let objects = objects.lock().unwrap_or_else(PoisonError::into_inner);
+            delete_filters(&self.contender, self.variant.pattern.objects(), &objects);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender::percpu::chunked::Chunked;
+    use sheaves::percpu::dynamic::Fixed;
+
+    #[test]
+    fn threads_keep_their_filters() {
+        for pattern in [Pattern::Concurrent, Pattern::ConcurrentPair] {
+            check(Variant::concurrent(pattern, 2));
+        }
+    }
+
+    fn check(variant: Variant) {
+        let mut concurrent = Concurrent::<Chunked<Fixed>>::new(variant).unwrap();
+        concurrent.sample().unwrap();
+        let mut all = Vec::new();
+        for objects in &concurrent.shared.objects {
+            let objects = objects.lock().unwrap();
+            assert_eq!(objects.len(), LIVE * 4);
+            all.extend(objects.iter().copied());
+        }
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), concurrent.count());
+        assert!(concurrent.work().unwrap().chunks_tested().unwrap() >= 0.0);
+    }
+}

@@ -1,0 +1,191 @@
+//! The variants of `percpu`: what filters take, in chunks of which size, zeroed in how many slots.
+
+use core::fmt;
+
+use crate::contender::percpu::ground::Ground;
+use crate::contender::slot::slot_count;
+
+/// Size and alignment of an object, in bytes.
+pub(crate) type Shape = (usize, usize);
+
+/// What a filter takes, and what is done with filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    Tc,
+    TcPacked,
+    Control,
+    Churn,
+    Concurrent,
+    ConcurrentPair,
+}
+
+impl Pattern {
+    /// In the order of the documentation.
+    pub(crate) const ALL: [Pattern; 6] = [
+        Pattern::Tc,
+        Pattern::TcPacked,
+        Pattern::Control,
+        Pattern::Churn,
+        Pattern::Concurrent,
+        Pattern::ConcurrentPair,
+    ];
+
+    /// The first part of the names of its rows.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Pattern::Tc => "tc",
+            Pattern::TcPacked => "tc-packed",
+            Pattern::Control => "control",
+            Pattern::Churn => "churn",
+            Pattern::Concurrent => "concurrent",
+            Pattern::ConcurrentPair => "concurrent-pair",
+        }
+    }
+
+    fn named(name: &str) -> Option<Pattern> {
+        Pattern::ALL.into_iter().find(|pattern| pattern.name() == name)
+    }
+
+    /// Whether several threads are at it.
+    pub(crate) fn is_concurrent(self) -> bool {
+        matches!(self, Pattern::Concurrent | Pattern::ConcurrentPair)
+    }
+
+    /// The objects of a filter, in the order of their allocation.
+    pub(crate) fn objects(self) -> &'static [Shape] {
+        match self {
+            Pattern::Tc | Pattern::Churn => &[(16, 16), (16, 16), (20, 4)],
+            Pattern::TcPacked => &[(12, 4), (12, 4), (20, 4)],
+            Pattern::Control => &[(16, 4)],
+            Pattern::Concurrent | Pattern::ConcurrentPair => &[(8, 8), (16, 8), (24, 8), (32, 8)],
+        }
+    }
+
+    /// Bytes of a filter in one slot, the holes included that alignment forces.
+    pub(crate) fn filter_bytes(self) -> usize {
+        let mut end = 0_usize;
+        for (size, align) in self.objects() {
+            end = end.next_multiple_of(*align) + size;
+        }
+        // The next filter begins with the first object again.
+        end.next_multiple_of(self.objects()[0].1)
+    }
+}
+
+/// One variant of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    pub(crate) pattern: Pattern,
+    /// Bytes of a chunk in one slot.
+    pub(crate) unit_bytes: usize,
+    /// Slots in which objects are zeroed; 0: objects are not zeroed.
+    pub(crate) slots: usize,
+    /// Threads of the concurrent patterns, else 1.
+    threads: usize,
+}
+
+/// Bytes of chunks, in KiB.
+const UNITS_KIB: [usize; 3] = [32, 64, 256];
+/// The chunks of the concurrent patterns, in KiB: the library's.
+const UNIT_KIB_CONCURRENT: usize = 64;
+/// Before the number of slots, where objects are zeroed.
+pub(crate) const ZEROED: &str = "-zeroed-";
+
+impl Variant {
+    /// All but the concurrent ones: not zeroed, and zeroed in each of these numbers of slots.
+    pub(crate) fn all(slots: &[usize]) -> Vec<Variant> {
+        let patterns = Pattern::ALL.into_iter().filter(|p| !p.is_concurrent());
+        let mut all = Vec::new();
+        for pattern in patterns {
+            for unit_kib in UNITS_KIB {
+                let zeroed = slots.iter().copied();
+                let variants = core::iter::once(0).chain(zeroed).map(|slots| Variant {
+                    pattern,
+                    unit_bytes: unit_kib << 10,
+                    slots,
+                    threads: 1,
+                });
+                all.extend(variants);
+            }
+        }
+        all
+    }
+
+    /// A concurrent pattern with so many threads, on the slots of this machine.
+    pub(crate) fn concurrent(pattern: Pattern, threads: usize) -> Variant {
+        let unit_bytes = UNIT_KIB_CONCURRENT << 10;
+        Variant { pattern, unit_bytes, slots: slot_count(), threads }
+    }
+
+    /// The variant of a name without the number of filters: `tc/64k-zeroed-8`, `concurrent/2t`.
+    pub(crate) fn parse(name: &str) -> Option<Variant> {
+        let (pattern, rest) = name.split_once('/')?;
+        let pattern = Pattern::named(pattern)?;
+        if pattern.is_concurrent() {
+            let threads = rest.strip_suffix('t')?.parse().ok()?;
+            return Some(Variant::concurrent(pattern, threads));
+        }
+        let (unit, slots) = match rest.split_once(ZEROED) {
+            Some((unit, slots)) => (unit, slots.parse().ok()?),
+            None => (rest, 0),
+        };
+        let unit_bytes = unit.strip_suffix('k')?.parse::<usize>().ok()? << 10;
+        Some(Variant { pattern, unit_bytes, slots, threads: 1 })
+    }
+
+    /// Threads that work at the same time.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Bytes of one slot that so many filters need, also where sizes are rounded up to powers of
+    /// two, and with what random deletion leaves unused.
+    pub(crate) fn row_bytes(&self, filters: usize) -> usize {
+        let powers = self.pattern.objects().iter().map(|(size, _)| size.next_power_of_two());
+        let bytes = filters * self.pattern.filter_bytes().max(powers.sum());
+        if self.pattern == Pattern::Churn { bytes + bytes / 4 } else { bytes }
+    }
+
+    /// What contenders stand on.
+    pub(crate) fn ground(&self, filters: usize) -> Ground {
+        Ground::new(self.slots, self.unit_bytes, self.row_bytes(filters))
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (pattern, unit_kib) = (self.pattern.name(), self.unit_bytes >> 10);
+        match (self.pattern.is_concurrent(), self.slots) {
+            (true, _) => write!(f, "{pattern}/{}t", self.threads),
+            (_, 0) => write!(f, "{pattern}/{unit_kib}k"),
+            (_, slots) => write!(f, "{pattern}/{unit_kib}k{ZEROED}{slots}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variants_are_found_again() {
+        for variant in Variant::all(&[8, 64]) {
+            assert_eq!(Variant::parse(&variant.to_string()), Some(variant));
+        }
+        let concurrent = Variant::concurrent(Pattern::ConcurrentPair, 3);
+        assert_eq!(Variant::parse("concurrent-pair/3t"), Some(concurrent));
+        for name in
+            ["tc", "tc/64", "tc/64k-zeroed-", "tc/64-zeroed-8", "nonsense/64k", "concurrent/64k"]
+        {
+            assert_eq!(Variant::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn holes_are_counted_where_alignment_forces_them() {
+        assert_eq!(Pattern::Tc.filter_bytes(), 64);
+        assert_eq!(Pattern::TcPacked.filter_bytes(), 44);
+        assert_eq!(Pattern::Control.filter_bytes(), 16);
+        assert_eq!(Pattern::Concurrent.filter_bytes(), 80);
+    }
+}
