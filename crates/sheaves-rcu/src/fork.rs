@@ -10,7 +10,7 @@
 
 use sheaves_sys::fork::{Handlers, Layer};
 
-use crate::{grace, later, mode, registry};
+use crate::{grace, later, mode, registry, srcu};
 
 static HANDLERS: Handlers = Handlers { prepare, parent, child };
 
@@ -27,7 +27,9 @@ fn parent() {
 }
 
 fn child() {
-    registry::restart_in_child(mode::restart_in_child());
+    let readers_fence = mode::restart_in_child();
+    registry::restart_in_child(readers_fence);
+    srcu::restart_in_child(readers_fence);
     grace::restart_in_child();
     later::restart_in_child();
     later::release();

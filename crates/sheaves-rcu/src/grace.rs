@@ -109,21 +109,26 @@ pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
 
 /// Waits until a grace period is over, and leads whatever is needed for that if nobody does.
 pub(crate) fn wait_for(number: u64, urgency: Urgency) {
-    while !GENERATIONS.is_complete(number) {
-        if GENERATIONS.try_lead() {
-            lead_until(number, urgency);
-            GENERATIONS.hand_over(&Futex);
-        } else if !spin(number) {
-            GENERATIONS.sleep(number, &Futex);
+    wait_on(&GENERATIONS, number, || lead_until(number, urgency));
+}
+
+/// [`wait_for`] in any domain, whose grace period `lead` leads.
+pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn()) {
+    while !generations.is_complete(number) {
+        if generations.try_lead() {
+            lead();
+            generations.hand_over(&Futex);
+        } else if !spin(generations, number) {
+            generations.sleep(number, &Futex);
         }
     }
 }
 
 /// A short wait; true when there is something to do.
-fn spin(number: u64) -> bool {
+fn spin(generations: &Generations, number: u64) -> bool {
     (0..SPINS).any(|_| {
         core::hint::spin_loop();
-        GENERATIONS.is_complete(number) || !GENERATIONS.is_led()
+        generations.is_complete(number) || !generations.is_led()
     })
 }
 

@@ -17,6 +17,7 @@
 //! |---|---|---|
 //! | read | [`read`] | never |
 //! | keep a value that is read often and replaced as a whole | [`RcuCell`], [`RcuOption`] | never |
+//! | read across an `.await`, or end elsewhere | [`Srcu`] | never |
 //! | wait for readers | [`synchronize`], [`synchronize_expedited`] | yes |
 //! | ask whether readers are gone | [`Cookie`] | never |
 //! | wait for readers in an `async` function | [`Cookie::finished`] | never |
@@ -73,6 +74,8 @@ mod registry;
 #[cfg(not(loom))]
 mod retired;
 #[cfg(not(loom))]
+mod srcu;
+#[cfg(not(loom))]
 pub mod stall;
 
 #[cfg(not(loom))]
@@ -89,3 +92,5 @@ pub use guard::{Guard, is_reading, raw, read};
 pub use later::Finished;
 #[cfg(not(loom))]
 pub use retired::Retired;
+#[cfg(not(loom))]
+pub use srcu::{Srcu, SrcuGuard};

@@ -117,6 +117,16 @@ pub(crate) fn look(number: u32, began_ns: u64, global: u64) {
     call(&stall);
 }
 
+/// Looks at a grace period of a domain of its own, which nobody knows the readers of.
+#[cold]
+pub(crate) fn look_at_domain(age_ns: u64, is_reported: &mut bool) {
+    let (timeout, age_ms) = (timeout_ms(), age_ns / 1_000_000);
+    if !*is_reported && timeout != 0 && age_ms >= timeout {
+        *is_reported = true;
+        report::report(format_args!("rcu: a section of a domain lasts for more than {age_ms} ms"));
+    }
+}
+
 fn write(stall: &Stall) {
     let (thread, name, age) = (stall.thread, stall.name(), stall.age_ms);
     match stall.entered {

@@ -2,6 +2,7 @@
 #![no_std]
 
 mod global;
+pub mod rcu;
 
 pub use global::Sheaves;
 pub use sheaves_heap as heap;

@@ -1,0 +1,296 @@
+//! Domains of their own, whose sections may sleep, be sent to other threads, and last.
+//!
+//! ```text
+//! reader                       grace period
+//! index                        0  begin
+//! entered[index] += 1          1  drain the index that is not current
+//! (section)                    2  flip the current index
+//! left[index] += 1             3  drain the one that was current
+//!                              4  complete
+//! drain(i): left = sum of left[i];  membarrier;  until left = sum of entered[i]
+//! ```
+//!
+//! Each slot has counts of its own, which change by transactions: no registration, no atomic
+//! instruction, and a cost that does not depend on the number of threads. A section may be left on
+//! another slot than it was entered on, because only sums count.
+//!
+//! Why that suffices. What the updater has unlinked is unlinked before the membarrier of step 1.
+//! A section that reads after the point P at which that membarrier made its thread pass a fence
+//! does not have the old thing. One that has read before P has counted itself in before P: at the
+//! index that is not current, if it took the index before an earlier flip, then step 1 waits for
+//! it; or at the current one, then step 3 does. In a drain the sum of those who left is taken
+//! before the membarrier and that of those who entered after it, so whoever is in the first sum
+//! is in the second, and equal sums mean that all who had entered have left. The flip is for
+//! those who come later: they count elsewhere, so that step 3 comes to an end.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
+
+use sheaves_percpu::memory::Error;
+use sheaves_percpu::{CellRef, PerCpu, SlotCell, Zeroed, field};
+use sheaves_sys::{clock, process, thread};
+
+use crate::generation::Generations;
+use crate::grace::{self, Futex};
+use crate::mode::{self, Mode, heavy_fence};
+use crate::stall;
+
+/// A slot's counts. Two pairs: those of index 0 and those of index 1.
+#[repr(C, align(32))]
+struct Counts {
+    entered_0: SlotCell<u64>,
+    left_0: SlotCell<u64>,
+    entered_1: SlotCell<u64>,
+    left_1: SlotCell<u64>,
+}
+
+// SAFETY: zero is a valid value of every field.
+unsafe impl Zeroed for Counts {}
+
+/// What sections compare their domain's state with: bit 0 says that readers fence, so that no state
+/// matches; bits from 2 on count forks on the way to this process. Written in the child of a fork,
+/// and when fences are chosen.
+static STATE: AtomicU32 = AtomicU32::new(0);
+const FENCES: u32 = 1;
+const FORK: u32 = 4;
+/// In a domain's state alone: sections of other processes are being written off.
+const BUSY: u32 = 2;
+
+/// Rounds of spinning, then of giving way, before whoever drains an index sleeps.
+const SPINS: u32 = 200;
+const YIELDS: u32 = 20;
+/// Shortest and longest sleep between two looks at the counts.
+const NAP_NS: u64 = 10_000;
+const NAP_NS_MAX: u64 = 1_000_000;
+
+/// A domain: read sections, and grace periods that wait for these alone.
+///
+/// Its guards may be held across an `.await`, be sent to other threads and dropped there. What it
+/// costs: two transactions for a section, 32 bytes in each slot.
+///
+/// ```
+/// use sheaves_rcu::Srcu;
+///
+/// let domain = Srcu::new()?;
+/// let guard = domain.read();
+/// // Unlink something; the guard ends on another thread.
+/// std::thread::spawn(move || drop(guard)).join().unwrap();
+/// # Ok::<(), sheaves_percpu::memory::Error>(())
+/// ```
+///
+/// Sections that are open during a fork count as over in the child, whoever held them.
+///
+/// | state | written by | meaning |
+/// |---|---|---|
+/// | `counts` | readers, by transactions | how many sections were entered and left |
+/// | `index` | the leader | at which of the two indexes sections count themselves |
+/// | `state` | the first reader after a fork | forks that the counts know of, or busy|
+pub struct Srcu {
+    counts: PerCpu<Counts>,
+    index: AtomicUsize,
+    state: AtomicU32,
+    generations: Generations,
+}
+
+/// A read section of a domain. It ends when the guard is dropped, in whatever thread.
+#[must_use = "the read section ends when the guard is dropped"]
+pub struct SrcuGuard<'domain> {
+    domain: &'domain Srcu,
+    index: u32,
+    /// The domain's state when the section began.
+    state: u32,
+}
+
+impl Srcu {
+    /// A domain without sections.
+    ///
+    /// # Errors
+    /// When there is no per-CPU memory, see [`Error`].
+    pub fn new() -> Result<Srcu, Error> {
+        if mode::mode() == Mode::Fences {
+            // Relaxed: readers take it from here or from a domain that was made after it.
+            STATE.fetch_or(FENCES, Ordering::Relaxed);
+        }
+        Ok(Srcu {
+            counts: PerCpu::zeroed()?,
+            index: AtomicUsize::new(0),
+            // Relaxed: as above.
+            state: AtomicU32::new(STATE.load(Ordering::Relaxed) & !FENCES),
+            generations: Generations::new(),
+        })
+    }
+
+    /// Begins a section. Never blocks; async-signal-safe.
+    #[inline]
+    pub fn read(&self) -> SrcuGuard<'_> {
+        // Relaxed, here and below: which index does not matter, and what orders the section is the
+        // membarrier.
+        let state = self.state.load(Ordering::Relaxed);
+        if state != STATE.load(Ordering::Relaxed) {
+            return self.read_slow();
+        }
+        let index = self.index.load(Ordering::Relaxed) as u32;
+        self.entered(index).add(1);
+        // SeqCst, for the compiler alone: the section stays behind the count. The membarrier of
+        // the grace period pairs with it. [R3]
+        compiler_fence(Ordering::SeqCst);
+        SrcuGuard { domain: self, index, state }
+    }
+
+    /// After a fork, or where membarrier is refused.
+    #[cold]
+    #[inline(never)]
+    fn read_slow(&self) -> SrcuGuard<'_> {
+        let state = self.write_off_other_processes();
+        // Relaxed: as in `read`.
+        let index = self.index.load(Ordering::Relaxed) as u32;
+        self.entered(index).add(1);
+        // SeqCst pairs with the heavy fence of the grace period. [R2]
+        fence(Ordering::SeqCst);
+        SrcuGuard { domain: self, index, state }
+    }
+
+    /// Waits until all sections of this domain that have begun before this call are over.
+    ///
+    /// Whoever calls this leads the grace period if nobody does. Sleeps; not for signal handlers.
+    /// Never returns inside of a section of this domain: there is no way to know whose a section
+    /// is. That is reported like any section that lasts.
+    pub fn synchronize(&self) {
+        self.write_off_other_processes();
+        let number = self.generations.join();
+        grace::wait_on(&self.generations, number, || self.lead_until(number));
+    }
+
+    fn lead_until(&self, number: u64) {
+        while !self.generations.is_complete(number) {
+            let led = self.generations.under_way().unwrap_or_else(|| self.generations.begin().0);
+            let mut wait = Wait { began_ns: clock::fine_ns(), rounds: 0, is_reported: false };
+            // Relaxed, both: leaders alone write it, and readers may have an old one.
+            let current = self.index.load(Ordering::Relaxed) as u32;
+            self.drain(current ^ 1, &mut wait);
+            self.index.store((current ^ 1) as usize, Ordering::Relaxed);
+            self.drain(current, &mut wait);
+            self.generations.complete(led, &Futex);
+        }
+    }
+
+    /// Waits until every section that was entered at an index has been left.
+    fn drain(&self, index: u32, wait: &mut Wait) {
+        loop {
+            let left = self.left(index).sum();
+            heavy_fence();
+            if self.entered(index).sum() == left {
+                return;
+            }
+            // Looks without a fence, until it pays to look with one.
+            while self.left(index).sum() != self.entered(index).sum() {
+                wait.once();
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn entered(&self, index: u32) -> CellRef<'_, u64> {
+        match index {
+            0 => self.counts.cell(field!(Counts, entered_0)),
+            _ => self.counts.cell(field!(Counts, entered_1)),
+        }
+    }
+
+    #[inline(always)]
+    fn left(&self, index: u32) -> CellRef<'_, u64> {
+        match index {
+            0 => self.counts.cell(field!(Counts, left_0)),
+            _ => self.counts.cell(field!(Counts, left_1)),
+        }
+    }
+
+    /// In the child of a fork, once: sections of the parent are over, nobody waits, nobody leads.
+    /// The state that the domain has now.
+    fn write_off_other_processes(&self) -> u32 {
+        loop {
+            // Relaxed: a count of forks, which were before this.
+            let wanted = STATE.load(Ordering::Relaxed) & !FENCES;
+            // Acquire pairs with the Release below.
+            let state = self.state.load(Ordering::Acquire);
+            if state == wanted {
+                return state;
+            }
+            let busy = wanted | BUSY;
+            // Relaxed, both: the store below publishes.
+            let state = &self.state;
+            let before = state.load(Ordering::Relaxed);
+            if before == busy || before == wanted {
+                process::give_way();
+                continue;
+            }
+            // Relaxed, both: as above.
+            let won = state.compare_exchange(before, busy, Ordering::Relaxed, Ordering::Relaxed);
+            if won.is_ok() {
+                for index in [0, 1] {
+                    let open = self.entered(index).sum().wrapping_sub(self.left(index).sum());
+                    self.left(index).add(open);
+                }
+                self.generations.restart_in_child();
+                // Release pairs with the Acquire above: the counts are those of this process.
+                state.store(wanted, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Drop for SrcuGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SeqCst, for the compiler alone: the section stays before the count, which is a store
+        // that no earlier access passes, as the transaction that makes it promises.
+        compiler_fence(Ordering::SeqCst);
+        // Relaxed: a count of forks. A section of the parent is written off in the child.
+        if self.state == STATE.load(Ordering::Relaxed) & !FENCES {
+            self.domain.left(self.index).add(1);
+        }
+    }
+}
+
+impl fmt::Debug for Srcu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Srcu").field("grace_periods", &self.generations.completed()).finish()
+    }
+}
+
+impl fmt::Debug for SrcuGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SrcuGuard").field("index", &self.index).finish()
+    }
+}
+
+/// How long somebody has waited for sections.
+struct Wait {
+    began_ns: u64,
+    rounds: u32,
+    is_reported: bool,
+}
+
+impl Wait {
+    fn once(&mut self) {
+        self.rounds = self.rounds.saturating_add(1);
+        if self.rounds < SPINS {
+            core::hint::spin_loop();
+        } else if self.rounds < SPINS + YIELDS {
+            process::give_way();
+        } else {
+            let waited = clock::fine_ns().saturating_sub(self.began_ns);
+            stall::look_at_domain(waited, &mut self.is_reported);
+            thread::sleep_ns((waited / 8).clamp(NAP_NS, NAP_NS_MAX));
+        }
+    }
+}
+
+/// In the child of a fork: domains write off the sections of the parent.
+pub(crate) fn restart_in_child(readers_fence: bool) {
+    // Relaxed, both: the child has one thread.
+    STATE.fetch_add(FORK, Ordering::Relaxed);
+    if readers_fence {
+        STATE.fetch_or(FENCES, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,17 @@
+//! Read-copy-update: readers that cost next to nothing, and updaters that wait for them.
+//!
+//! ```
+//! use sheaves::rcu::{self, RcuCell};
+//!
+//! let config = RcuCell::new(String::from("slow"));
+//! assert_eq!(config.load(&rcu::read()), "slow");
+//! // Replaces the value; dropping the old one waits until nobody reads it.
+//! drop(config.store(String::from("fast")));
+//! assert_eq!(config.load(&rcu::read()), "fast");
+//! ```
+
+pub use sheaves_rcu::{
+    Cookie, Expedite, Finished, Guard, InsideReader, RcuCell, RcuOption, Retired, Srcu, SrcuGuard,
+    Statistics, end_startup, expedite, is_reading, raw, read, stall, statistics, synchronize,
+    synchronize_expedited,
+};
