@@ -73,8 +73,11 @@ const NAP_NS_MAX: u64 = 1_000_000;
 ///
 /// let domain = Srcu::new()?;
 /// let guard = domain.read();
-/// // Unlink something; the guard ends on another thread.
-/// std::thread::spawn(move || drop(guard)).join().unwrap();
+/// // The section ends on another thread.
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| drop(guard));
+/// });
+/// domain.synchronize();
 /// # Ok::<(), sheaves_percpu::memory::Error>(())
 /// ```
 ///
@@ -84,7 +87,7 @@ const NAP_NS_MAX: u64 = 1_000_000;
 /// |---|---|---|
 /// | `counts` | readers, by transactions | how many sections were entered and left |
 /// | `index` | the leader | at which of the two indexes sections count themselves |
-/// | `state` | the first reader after a fork | forks that the counts know of, or busy|
+/// | `state` | the first reader after a fork | forks that the counts know of, or busy |
 pub struct Srcu {
     counts: PerCpu<Counts>,
     index: AtomicUsize,
