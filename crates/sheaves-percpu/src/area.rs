@@ -28,9 +28,48 @@ use crate::sheaf::{BOOTSTRAP_CURSOR, ConstantCursor};
 pub(crate) mod rows;
 
 /// Words in a block.
-pub const BLOCK_WORDS: usize = 2048;
-/// Words that are there for the layers above; the rest of a block is this crate's own.
-pub const WORDS: usize = 1920;
+pub const BLOCK_WORDS: usize = 4096;
+
+/// A part of every block that one layer uses, from its first word on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// Place in [`Region::ALL`].
+    pub(crate) index: usize,
+    first: usize,
+    words: usize,
+}
+
+impl Region {
+    /// Two words for each object cache: allocations and frees.
+    pub const CACHES: Region = Region { index: 0, first: 0, words: 1920 };
+    /// This crate's own: per-CPU objects.
+    pub(crate) const OWN: Region = Region { index: 1, first: 1920, words: 128 };
+    /// One word for each object cache: what is deferred.
+    pub const DEFERRED: Region = Region { index: 2, first: 2048, words: 960 };
+    /// For deferred calls.
+    pub const CALLS: Region = Region { index: 3, first: 3008, words: 64 };
+
+    pub(crate) const ALL: [Region; 4] =
+        [Region::CACHES, Region::OWN, Region::DEFERRED, Region::CALLS];
+
+    /// How many words it has.
+    #[must_use]
+    pub const fn words(self) -> usize {
+        self.words
+    }
+
+    /// Its word number `index`.
+    ///
+    /// # Panics
+    /// At compile time or start, when there are not so many.
+    #[inline]
+    #[must_use]
+    pub const fn word(self, index: usize) -> Word {
+        assert!(index < self.words);
+        Word::new(self.first + index)
+    }
+}
+
 /// Bytes of a block, the head of each row.
 pub const BLOCK_BYTES: usize = BLOCK_WORDS * 8;
 
@@ -182,4 +221,12 @@ pub(crate) fn current_block(slot: i32) -> usize {
 const _: () = {
     assert!(size_of::<BootstrapBlock>() == BLOCK_BYTES);
     assert!(BLOCK_BYTES.is_multiple_of(4096));
+    let mut index = 1;
+    while index < Region::ALL.len() {
+        let before = Region::ALL[index - 1];
+        assert!(before.first + before.words <= Region::ALL[index].first);
+        assert!(Region::ALL[index].index == index);
+        index += 1;
+    }
+    assert!(Region::CALLS.first + Region::CALLS.words <= BLOCK_WORDS);
 };

@@ -23,7 +23,7 @@ fn prepare() {
     MEMORY.acquire();
     slots::SLOTS.acquire();
     if engine::mode() == Mode::Portable {
-        engine::check_out_all(slots::words_end(), slots::installed_indexes());
+        engine::check_out_all(slots::ready_words(), slots::installed_indexes());
     }
 }
 
@@ -41,7 +41,7 @@ fn child() {
 
 fn release() {
     if engine::mode() == Mode::Portable {
-        engine::check_in_all(slots::words_end(), slots::installed_indexes());
+        engine::check_in_all(slots::ready_words(), slots::installed_indexes());
     }
     // SAFETY: taken in `prepare` by the thread that forked, without a guard.
     unsafe { slots::SLOTS.release() };

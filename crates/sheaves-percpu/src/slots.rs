@@ -7,22 +7,25 @@ use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::topology::{Affinity, PROCESSORS_MAX};
 use sheaves_sys::{membarrier, rseq, tls};
 
-use crate::area::{self, WORDS, Word, rows};
+use crate::area::{self, Region, Word, rows};
 use crate::engine::{self, Mode, SlotKind};
 use crate::sheaf::{BOOTSTRAP, VACANT};
 
-use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The slots lock: guards changes of the table and of the two statics below.
 pub(crate) static SLOTS: Lock<()> = Lock::new(());
 
-/// Words below this number are initialised in every installed block. Never below 256: the fast
-/// paths of malloc may try the words of its size classes before these are made.
-static WORDS_READY: AtomicUsize = AtomicUsize::new(256);
-
-/// Of this crate's own words, which begin at [`WORDS`], those that are initialised likewise.
-static OWN_WORDS_READY: AtomicUsize = AtomicUsize::new(0);
+/// How many words of each region, from its first on, are initialised in every installed block.
+///
+/// Never below 256 and 128 where the fast paths of malloc may try the words of its size classes
+/// before these are made.
+static READY: [AtomicUsize; Region::ALL.len()] = {
+    let mut ready = [const { AtomicUsize::new(0) }; Region::ALL.len()];
+    ready[Region::CACHES.index] = AtomicUsize::new(256);
+    ready[Region::DEFERRED.index] = AtomicUsize::new(128);
+    ready
+};
 
 /// One bit per slot: its block has been installed, though a drain may have detached it.
 static INSTALLED: [AtomicUsize; PROCESSORS_MAX / 64] =
@@ -85,8 +88,7 @@ fn install(slot: i32, index: usize) -> bool {
     }
     let block = area::block(index);
     // Published by the Release in `set_block`.
-    vacate(block, 0..words_ready());
-    vacate(block, WORDS..WORDS + own_words_ready());
+    vacate(block, ready_words());
     // Release pairs with the Acquire in `installed_indexes`: the row is open.
     INSTALLED[index / 64].fetch_or(1 << (index % 64), Ordering::Release);
     area::set_block(index, block);
@@ -111,60 +113,45 @@ pub(crate) fn register_own_area() -> bool {
     false
 }
 
-/// Prepares words `0..words` in every block, present and future: each holds
+/// Prepares the first `words` words of a region in every block, present and future: each holds
 /// [`crate::sheaf::VACANT`] until a transaction changes it.
 ///
 /// Call it before a word's number is given to anybody.
 ///
 /// # Panics
-/// When `words` is above [`WORDS`].
-pub fn prepare(words: usize) {
-    assert!(words <= WORDS);
+/// When the region has not so many words.
+pub fn prepare(region: Region, words: usize) {
+    assert!(words <= region.words(), "{words} words of {}", region.words());
     if engine::mode() == Mode::NotStarted {
         engine::start();
     }
     let _slots = SLOTS.lock();
-    let ready = words_ready();
+    let ready = ready_in(region);
     for index in installed_indexes().filter(|_| ready < words) {
         // Nobody uses these words yet; their number is handed out after us.
-        vacate(area::block(index), ready..words);
+        vacate(area::block(index), (ready..words).map(|word| region.word(word)));
     }
     // Relaxed: under the slots lock.
-    WORDS_READY.store(ready.max(words), Ordering::Relaxed);
+    READY[region.index].store(ready.max(words), Ordering::Relaxed);
 }
 
-/// Prepares the first `words` of this crate's own words, once.
-pub(crate) fn prepare_own(words: usize) {
-    let _slots = SLOTS.lock();
-    for index in installed_indexes() {
-        vacate(area::block(index), WORDS..WORDS + words);
-    }
-    // Relaxed: under the slots lock.
-    OWN_WORDS_READY.store(words, Ordering::Relaxed);
-}
-
-fn vacate(block: usize, words: Range<usize>) {
-    for word in words.map(Word::new) {
+fn vacate(block: usize, words: impl Iterator<Item = Word>) {
+    for word in words {
         // Relaxed: callers see to it that nobody finds these words before they are vacant.
         area::word(block, word).store(VACANT.get(), Ordering::Relaxed);
     }
 }
 
-/// Number of words in use by the layers above. Under the slots lock.
-fn words_ready() -> usize {
+/// Number of words of a region that are in use. Under the slots lock.
+fn ready_in(region: Region) -> usize {
     // Relaxed: changes under the slots lock only.
-    WORDS_READY.load(Ordering::Relaxed)
+    READY[region.index].load(Ordering::Relaxed)
 }
 
-/// Number of this crate's own words that are in use. Under the slots lock.
-fn own_words_ready() -> usize {
-    // Relaxed: changes under the slots lock only.
-    OWN_WORDS_READY.load(Ordering::Relaxed)
-}
-
-/// Words from the first on, beyond which none is in use. Under the slots lock.
-pub(crate) fn words_end() -> usize {
-    if own_words_ready() > 0 { WORDS + own_words_ready() } else { words_ready() }
+/// All words that are in use. Under the slots lock.
+pub(crate) fn ready_words() -> impl Iterator<Item = Word> + Clone {
+    let words = |region: Region| (0..ready_in(region)).map(move |word| region.word(word));
+    Region::ALL.into_iter().flat_map(words)
 }
 
 /// Slots that have a block, a drain notwithstanding. Without the slots lock, more may follow.

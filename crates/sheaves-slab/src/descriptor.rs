@@ -8,7 +8,7 @@ use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use sheaves_percpu::area::WORDS;
+use sheaves_percpu::area::Region;
 use sheaves_percpu::sheaf::OBJECTS_MAX as SHEAF_OBJECTS_MAX;
 use sheaves_percpu::{PerCpu, Word};
 use sheaves_sys::lock::Lock;
@@ -23,7 +23,7 @@ use crate::slab;
 use crate::window::GRANULE_BYTES;
 
 /// The most caches that can exist at one time.
-pub const CACHES_MAX: usize = WORDS / 2;
+pub const CACHES_MAX: usize = Region::CACHES.words() / 2;
 /// The largest object of a cache, in bytes.
 pub const OBJECT_BYTES_MAX: usize = 64 << 10;
 /// A sheaf holds at most this many bytes of objects (and never fewer than [`SHEAF_OBJECTS_MIN`]).
@@ -298,6 +298,7 @@ fn no_such_cache(id: CacheId) -> ! {
 }
 
 const _: () = {
+    assert!(Region::DEFERRED.words() == CACHES_MAX);
     let last = CacheId::of_class(CLASSES_MAX - 1);
     assert!(last.owner() < NAMED && last.owner() as usize == last.frees().offset());
     assert!(CacheId::new(NAMED_FIRST as u16 - 1).frees().offset() >= RUN_INSIDE as usize);

@@ -5,6 +5,7 @@
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use sheaves_percpu::area::Region;
 use sheaves_percpu::slots;
 use sheaves_sys::{env, fork, lock::Lock};
 
@@ -107,7 +108,8 @@ fn create_in(
     let id = CacheId::new(number as u16);
     // SAFETY: the registry lock is held and the number was free.
     unsafe { id.set_shape(Some(shape)) };
-    slots::prepare(2 * (number + 1));
+    slots::prepare(Region::CACHES, 2 * (number + 1));
+    slots::prepare(Region::DEFERRED, number + 1);
     Ok(id)
 }
 

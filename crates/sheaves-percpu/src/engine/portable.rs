@@ -138,7 +138,10 @@ static KEPT: AtomicUsize = AtomicUsize::new(0);
 /// Checks out every word of every slot, so that no other thread has one while the process forks.
 ///
 /// Under the slots lock. Other threads find all slots busy meanwhile and go on without one.
-pub(crate) fn check_out_all(words: usize, installed: impl Iterator<Item = usize>) {
+pub(crate) fn check_out_all(
+    words: impl Iterator<Item = Word> + Clone,
+    installed: impl Iterator<Item = usize>,
+) {
     let bytes = area::slot_count() * area::BLOCK_BYTES;
     // Relaxed, here and below: under the slots lock.
     if KEPT.load(Ordering::Relaxed) == 0 {
@@ -147,7 +150,7 @@ pub(crate) fn check_out_all(words: usize, installed: impl Iterator<Item = usize>
         KEPT.store(kept, Ordering::Relaxed);
     }
     for slot in installed {
-        for word in (0..words).map(Word::new) {
+        for word in words.clone() {
             let value = take(area::word(area::block(slot), word), BUSY);
             kept(slot, word).store(value, Ordering::Relaxed);
         }
@@ -155,13 +158,16 @@ pub(crate) fn check_out_all(words: usize, installed: impl Iterator<Item = usize>
 }
 
 /// Checks in what [`check_out_all`] checked out; in the parent and in the child.
-pub(crate) fn check_in_all(words: usize, installed: impl Iterator<Item = usize>) {
+pub(crate) fn check_in_all(
+    words: impl Iterator<Item = Word> + Clone,
+    installed: impl Iterator<Item = usize>,
+) {
     // Relaxed, here and below: under the slots lock.
     if KEPT.load(Ordering::Relaxed) == 0 {
         return;
     }
     for slot in installed {
-        for word in (0..words).map(Word::new) {
+        for word in words.clone() {
             let value = kept(slot, word).load(Ordering::Relaxed);
             check_in(area::word(area::block(slot), word), value);
         }

@@ -5,7 +5,7 @@
 //! the largest power of two that divides the class's size, up to 64: a shape whose alignment is
 //! larger than that has no class.
 
-use crate::area::{BLOCK_WORDS, WORDS, Word};
+use crate::area::{Region, Word};
 use crate::memory::state::Shape;
 
 const EXACT_BYTES_MAX: usize = 64;
@@ -87,7 +87,7 @@ impl Class {
     /// The word that holds the cursor of the class's sheaf.
     #[inline(always)]
     pub(super) const fn word(self) -> Word {
-        Word::at_offset((WORDS + self.0 as usize) * 8)
+        Region::OWN.word(self.0 as usize)
     }
 
     /// What the allocator is asked for.
@@ -97,13 +97,13 @@ impl Class {
 }
 
 const _: () = {
-    assert!(WORDS + CLASSES <= BLOCK_WORDS);
+    assert!(CLASSES <= Region::OWN.words());
     let mut index = 0;
     while index < CLASSES {
         let class = Class::at(index);
         let shape = class.shape();
         assert!(matches!(Class::of(shape), Some(found) if found.0 == class.0));
-        assert!(class.word().offset() == (WORDS + index) * 8);
+        assert!(class.word().offset() == Region::OWN.word(index).offset());
         index += 1;
     }
     assert!(Class::at(CLASSES - 1).size() == BYTES_MAX);

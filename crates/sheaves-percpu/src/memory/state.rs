@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use sheaves_sys::lock::{Held, Lock};
 
-use crate::area::{self, BLOCK_BYTES, rows};
+use crate::area::{self, BLOCK_BYTES, Region, rows};
 use crate::dynamic::{ALIGN_MAX, Allocator, Config, Fixed, Growth, OBJECT_BYTES_MAX, Offset};
 use crate::engine;
 use crate::memory::Error;
@@ -84,7 +84,7 @@ impl State {
     fn start(&mut self) -> Result<&mut Allocator<Fixed, Rows>, Error> {
         if self.allocator.is_none() {
             self.allocator = Some(make()?);
-            slots::prepare_own(CLASSES);
+            slots::prepare(Region::OWN, CLASSES);
             caches::open();
         }
         self.allocator.as_mut().ok_or(Error::NoMemory)

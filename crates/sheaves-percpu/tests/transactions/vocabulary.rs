@@ -1,6 +1,6 @@
 //! Each transaction by itself: what it does, what it refuses, what it leaves alone.
 
-use sheaves_percpu::area::WORDS;
+use sheaves_percpu::area::Region;
 use sheaves_percpu::engine::{pop_slow, push_slow};
 use sheaves_percpu::sheaf::{BOOTSTRAP, ENTRIES, OBJECTS_MAX, VACANT, is_full, is_sentinel};
 use sheaves_percpu::slots::{Attached, attach, drain, observe, prepare};
@@ -184,10 +184,12 @@ fn observing_takes_nothing() {
 fn prepared_words_begin_vacant() {
     let _alone = alone();
     assert_eq!(attach(), Attached::Yes);
-    let words = 256..300;
-    prepare(words.end);
-    prepare(10);
-    for word in words.map(Word::new) {
+    let region = Region::CACHES;
+    prepare(region, 300);
+    prepare(region, 10);
+    prepare(Region::DEFERRED, 200);
+    let deferred = (190..200).map(|index| Region::DEFERRED.word(index));
+    for word in (256..300).map(|index| region.word(index)).chain(deferred) {
         let (before, installed) = on_one_slot(|| {
             taken(word);
             (load(word), install(word, 100))
@@ -199,7 +201,7 @@ fn prepared_words_begin_vacant() {
 }
 
 #[test]
-#[should_panic(expected = "words <= WORDS")]
-fn more_words_than_a_block_has_are_refused() {
-    prepare(WORDS + 1);
+#[should_panic(expected = "1921 words of 1920")]
+fn more_words_than_a_region_has_are_refused() {
+    prepare(Region::CACHES, Region::CACHES.words() + 1);
 }
