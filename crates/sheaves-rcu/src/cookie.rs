@@ -46,8 +46,7 @@ impl Cookie {
     #[must_use]
     pub fn start_poll() -> Cookie {
         let cookie = Cookie::get();
-        cookie.request(Urgency::Normal);
-        grace::drive(cookie.0, Urgency::Normal);
+        cookie.start();
         cookie
     }
 
@@ -55,9 +54,28 @@ impl Cookie {
     #[must_use]
     pub fn start_poll_expedited() -> Cookie {
         let cookie = Cookie::get();
-        cookie.request(Urgency::Expedited);
-        grace::drive(cookie.0, Urgency::Expedited);
+        cookie.start_expedited();
         cookie
+    }
+
+    /// Asks for the grace period of that moment, if it may begin now, and leads it as far as it
+    /// goes without waiting. Never blocks; async-signal-safe.
+    pub fn start(self) {
+        self.request(Urgency::Normal);
+        grace::drive(self.0, Urgency::Normal);
+    }
+
+    /// [`Cookie::start`], at once: interrupts all processors that run this process.
+    pub fn start_expedited(self) {
+        self.request(Urgency::Expedited);
+        grace::drive(self.0, Urgency::Expedited);
+    }
+
+    /// Are all readers of that moment known to be gone? One load; does nothing about it.
+    #[inline]
+    #[must_use]
+    pub fn has_passed(self) -> bool {
+        GENERATIONS.is_complete(self.0)
     }
 
     /// Are all readers of that moment gone?

@@ -53,6 +53,8 @@ mod cell;
 #[cfg(not(loom))]
 mod cookie;
 #[cfg(not(loom))]
+pub mod defer;
+#[cfg(not(loom))]
 mod expedite;
 #[cfg(not(loom))]
 mod fork;

@@ -1,0 +1,145 @@
+//! Sealing everything from outside, and the face that `sheaves-rcu` knows of this layer.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use sheaves_percpu::Word;
+use sheaves_percpu::slots;
+use sheaves_rcu::defer::{self, Pending, Sink};
+
+use super::{emergency, reclaim};
+use crate::descriptor::{CACHES_MAX, CacheId};
+use crate::pool::{Sheaf, SheafStack};
+use crate::{refill, registry, stats};
+
+/// One bit for each cache in which something was ever deferred: set before it is.
+static EVER: [AtomicU64; CACHES_MAX / 64] = [const { AtomicU64::new(0) }; CACHES_MAX / 64];
+/// True once the sink is registered.
+static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+
+/// Called before something of a cache is deferred.
+#[inline]
+pub(crate) fn start(id: CacheId) {
+    if !id.descriptor().is_deferring() {
+        start_slow(id);
+    }
+}
+
+#[cold]
+fn start_slow(id: CacheId) {
+    let number = usize::from(id.number());
+    // Release pairs with the Acquire in `caches`. Whoever seals everything after something was
+    // deferred knows that it was, and so finds the bit. [D1]
+    EVER[number / 64].fetch_or(1 << (number % 64), Ordering::Release);
+    id.descriptor().set_deferring(true);
+    // AcqRel: whoever comes second finds the sink registered, or being so by another thread.
+    if !IS_REGISTERED.swap(true, Ordering::AcqRel) {
+        emergency::prepare();
+        defer::register(&SLAB);
+    }
+}
+
+/// Called when a cache ends, with nothing deferred, under the registry lock.
+pub(crate) fn forget(id: CacheId) {
+    let number = usize::from(id.number());
+    // Relaxed: nobody uses the cache any more.
+    EVER[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
+    id.descriptor().set_deferring(false);
+}
+
+/// Numbers of the caches of a word of [`EVER`].
+fn caches(word: usize) -> impl Iterator<Item = CacheId> {
+    // Acquire pairs with the Release in `start_slow`. [D1]
+    let bits = EVER[word].load(Ordering::Acquire);
+    let numbers = (0..64).filter(move |bit| bits & (1 << bit) != 0);
+    numbers.map(move |bit| CacheId::new((word * 64 + bit) as u16))
+}
+
+/// Seals what the slots and open sheaves hold of the caches of a word of [`EVER`].
+fn seal_word(word: usize) {
+    let mut ids = [CacheId::new(0); 64];
+    let mut words = [Word::new(0); 64];
+    let mut count = 0;
+    for id in caches(word) {
+        (ids[count], words[count]) = (id, id.deferred());
+        count += 1;
+    }
+    if count > 0 {
+        seal_caches(&ids[..count], &words[..count]);
+    }
+}
+
+/// Seals what the slots and open sheaves hold of one cache.
+pub(super) fn seal_one(id: CacheId) {
+    seal_caches(&[id], &[id.deferred()]);
+}
+
+fn seal_caches(ids: &[CacheId], words: &[Word]) {
+    // Under the slots lock a sheaf is only put aside, with what is known of it below its sentinel.
+    let taken = SheafStack::new();
+    slots::drain(words, &mut |index, cursor| {
+        let sheaf = Sheaf::of_cursor(cursor);
+        // SAFETY: the drain made the sheaf ours; the only reference to these entries.
+        let notes = unsafe { sheaf.entries(1, 2) };
+        (notes[0], notes[1]) = (index, cursor);
+        taken.push(sheaf);
+    });
+    while let Some(sheaf) = taken.pop() {
+        // SAFETY: popped from our own stack, so ours; the only reference to these entries.
+        let notes = unsafe { sheaf.entries(1, 2) };
+        let (index, cursor) = (notes[0], notes[1]);
+        super::seal(ids[index], cursor);
+    }
+    for id in ids {
+        for queue in &id.descriptor().deferred {
+            if let Some(sealed) = queue.seal_open() {
+                super::after_seal(*id, sealed);
+            }
+        }
+    }
+}
+
+/// Gives up what is ready of every cache, and the slabs of type-stable ones.
+pub(crate) fn finish() -> bool {
+    let mut any = false;
+    emergency::prepare();
+    for word in 0..EVER.len() {
+        for id in caches(word) {
+            let done = registry::if_existing(id, |id| reclaim(id) | refill::release_ready(id));
+            any |= done.unwrap_or(false);
+        }
+    }
+    any
+}
+
+/// What this layer is to `sheaves-rcu`.
+struct Slab;
+
+static SLAB: Slab = Slab;
+
+impl Sink for Slab {
+    fn seal(&self) {
+        for word in 0..EVER.len() {
+            // The registry's lock keeps caches from ending meanwhile.
+            registry::while_none_ends(|| seal_word(word));
+        }
+    }
+
+    fn reclaim(&self) -> bool {
+        finish()
+    }
+
+    fn pending(&self) -> Pending {
+        let mut pending = Pending::default();
+        for id in (0..EVER.len()).flat_map(caches) {
+            let known = registry::if_existing(id, |id| (stats::deferred(id), id.shape().stride));
+            let Some((objects, stride)) = known else { continue };
+            pending.objects += objects as u64;
+            pending.bytes += (objects * stride) as u64;
+        }
+        pending
+    }
+
+    fn name(&self) -> &'static str {
+        "slab"
+    }
+}
