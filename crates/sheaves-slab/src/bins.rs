@@ -7,6 +7,8 @@
 
 use core::sync::atomic::Ordering;
 
+use sheaves_rcu::Cookie;
+
 use crate::granule::Granule;
 use crate::slab::{self, Slab, UNLISTED};
 
@@ -62,6 +64,10 @@ impl Slabs {
         }
         self.heads[bin] = granule.0 + 1;
         slab.bin.store(bin as u32, Ordering::Relaxed);
+        if bin == EMPTY_BIN {
+            // All its objects were freed before: who can still have one is older than this.
+            slab.cookie.store(Cookie::get().to_bits(), Ordering::Relaxed);
+        }
         self.empty += u32::from(bin == EMPTY_BIN);
     }
 
@@ -82,9 +88,19 @@ impl Slabs {
         self.empty -= u32::from(bin == EMPTY_BIN);
     }
 
-    /// A slab with no object out, if one is known.
-    pub(crate) fn an_empty_one(&self) -> Option<Granule> {
-        self.heads[EMPTY_BIN].checked_sub(1).map(Granule)
+    /// A slab with no object out, if one is known; if `typesafe`, one that readers left.
+    pub(crate) fn an_empty_one(&self, typesafe: bool) -> Option<Granule> {
+        let mut next = self.heads[EMPTY_BIN];
+        while let Some(number) = next.checked_sub(1) {
+            let slab = slab::header(Granule(number));
+            // Relaxed, both: under the cache's lock.
+            let cookie = Cookie::from_bits(slab.cookie.load(Ordering::Relaxed));
+            if !typesafe || cookie.has_passed() {
+                return Some(Granule(number));
+            }
+            next = slab.next.load(Ordering::Relaxed);
+        }
+        None
     }
 
     /// Calls `visit` for every listed slab.

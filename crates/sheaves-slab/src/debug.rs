@@ -6,8 +6,12 @@
 //! when the object is handed out again (not in caches with a constructor, whose objects keep
 //! their contents).
 
+use sheaves_sys::report;
+
 use crate::descriptor::CacheId;
-use crate::{flush, refill, slab};
+use crate::pool::{self, Sheaf};
+use crate::slab::{self, Slab};
+use crate::{flush, refill};
 
 /// What freed objects are filled with (the byte of the kernel's `POISON_FREE`).
 const POISON: u8 = 0x6b;
@@ -24,14 +28,67 @@ pub(crate) fn alloc(id: CacheId) -> usize {
 }
 
 pub(crate) fn free(id: CacheId, object: usize) {
+    let (slab, index) = find(id, object);
+    if slab.is_marked(index) {
+        report_deferred(id, object, "freed");
+        return;
+    }
+    free_checked(id, object);
+}
+
+/// Marks an object as deferred; false, with a line, if it is already: then it is freed once.
+pub(crate) fn defer(id: CacheId, object: usize) -> bool {
+    let (slab, index) = find(id, object);
+    if slab.mark(index, true) {
+        report_deferred(id, object, "deferred again");
+        return false;
+    }
+    true
+}
+
+/// Frees the objects of a sheaf, whose readers are gone, and puts the sheaf into the pool.
+pub(crate) fn reclaim(id: CacheId, cursor: usize) {
+    let sheaf = Sheaf::of_cursor(cursor);
+    let first = sheaf.sentinel() + 1;
+    let used = (cursor - sheaf.cursor(0)) / 8 + 1;
+    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+    let objects = unsafe { sheaf.entries(first, used - first) };
+    for object in objects {
+        free_deferred(id, *object);
+    }
+    pool::put_empty(sheaf);
+}
+
+/// Frees an object that was deferred and whose readers are gone.
+pub(crate) fn free_deferred(id: CacheId, object: usize) {
+    let (slab, index) = find(id, object);
+    slab.mark(index, false);
+    free_checked(id, object);
+}
+
+/// Slab and index of an object that is with a user; ends the process for anything else.
+fn find(id: CacheId, object: usize) -> (&'static Slab, usize) {
     let shape = id.shape();
     let granule = flush::slab_of(id, shape, object);
     let Some(index) = shape.index_of(object - granule.address()) else {
         flush::inside_object(id, object)
     };
-    if slab::header(granule).is_free(index) {
+    let slab = slab::header(granule);
+    if slab.is_free(index) {
         flush::freed_twice(id, object);
     }
+    (slab, index)
+}
+
+fn report_deferred(id: CacheId, object: usize, what: &str) {
+    let name = id.shape().name();
+    report::report(format_args!(
+        "object {object:#x} of cache {name} is {what} although it is deferred; ignored"
+    ));
+}
+
+fn free_checked(id: CacheId, object: usize) {
+    let shape = id.shape();
     if shape.constructor.is_none() {
         // SAFETY: the object is of this cache and its owner has given it up.
         let bytes = unsafe { bytes_of(object, shape.stride) };

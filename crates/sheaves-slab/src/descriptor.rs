@@ -2,11 +2,12 @@
 //!
 //! Descriptors lie in a static table: the cache of a number is arithmetic, and the allocator
 //! needs no memory to make one. A cache's words in every slot's block are number * 2 (the sheaf of
-//! allocations) and number * 2 + 1 (that of frees).
+//! allocations) and number * 2 + 1 (that of frees); that of deferred objects is in a region of its
+//! own.
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use sheaves_percpu::area::Region;
 use sheaves_percpu::sheaf::OBJECTS_MAX as SHEAF_OBJECTS_MAX;
@@ -15,9 +16,10 @@ use sheaves_sys::lock::Lock;
 
 use crate::bins::Slabs;
 use crate::counts::{self, Counts};
+use crate::deferred::Queue;
 use crate::depot::Shard;
 use crate::granule::{NAMED, RUN_INSIDE};
-use crate::pool::SHARDS;
+use crate::pool::{self, SHARDS};
 use crate::registry::{CLASSES_MAX, NAMED_FIRST};
 use crate::slab;
 use crate::window::GRANULE_BYTES;
@@ -55,6 +57,8 @@ pub(crate) struct Shape {
     pub(crate) constructor: Option<Constructor>,
     /// Every call takes the slow path and is checked.
     pub(crate) debug: bool,
+    /// Slabs stay of this cache until readers of the moment when they became empty are gone.
+    pub(crate) typesafe: bool,
     name: [u8; NAME_BYTES],
     name_bytes: u8,
 }
@@ -84,6 +88,7 @@ impl Shape {
             sheaf_objects: (SHEAF_HOLDS_BYTES / stride).clamp(SHEAF_OBJECTS_MIN, SHEAF_OBJECTS_MAX),
             constructor: None,
             debug: false,
+            typesafe: false,
             name: kept,
             name_bytes: name_bytes as u8,
         })
@@ -154,9 +159,32 @@ pub(crate) struct Descriptor {
     pub(crate) sheaf_objects: AtomicU32,
     /// When the limit was last lowered, in 1024 ms.
     pub(crate) decayed: AtomicU32,
+    /// Something of the cache was ever deferred.
+    deferring: AtomicBool,
     /// The cache's lock.
     pub(crate) slabs: Lock<Slabs>,
     pub(crate) shards: [Shard; SHARDS],
+    /// What is deferred and sealed, by slot like the depot.
+    pub(crate) deferred: [Queue; SHARDS],
+}
+
+impl Descriptor {
+    /// Was something of the cache ever deferred?
+    #[inline]
+    pub(crate) fn is_deferring(&self) -> bool {
+        // Relaxed: a hint that spares a look; whoever defers sees its own store.
+        self.deferring.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_deferring(&self, is_deferring: bool) {
+        // Relaxed: as in `is_deferring`.
+        self.deferring.store(is_deferring, Ordering::Relaxed);
+    }
+
+    /// The current slot's queue of sealed sheaves.
+    pub(crate) fn deferred_here(&self) -> &Queue {
+        &self.deferred[pool::shard_here()]
+    }
 }
 
 // SAFETY: `made` is written under the registry lock, before the number is handed out or after
@@ -170,8 +198,10 @@ static TABLE: [Descriptor; CACHES_MAX] = [const {
         overflows: AtomicU32::new(0),
         sheaf_objects: AtomicU32::new(0),
         decayed: AtomicU32::new(0),
+        deferring: AtomicBool::new(false),
         slabs: Lock::new(Slabs::new()),
         shards: [const { Shard::new() }; SHARDS],
+        deferred: [const { Queue::new() }; SHARDS],
     }
 }; CACHES_MAX];
 
@@ -251,6 +281,20 @@ impl CacheId {
         Word::new(2 * (self.0 as usize % CACHES_MAX) + 1)
     }
 
+    /// The word of the sheaf onto which objects are deferred.
+    #[inline(always)]
+    #[must_use]
+    pub const fn deferred(self) -> Word {
+        Region::DEFERRED.word(self.0 as usize % CACHES_MAX)
+    }
+
+    /// The word of deferred objects for an owner map's entry, as [`CacheId::frees_of_owner`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn deferred_of_owner(owner: usize) -> Word {
+        Word::at_offset(Region::DEFERRED.word(0).offset() + (owner - 8) / 2)
+    }
+
     #[inline]
     pub(crate) fn descriptor(self) -> &'static Descriptor {
         &TABLE[usize::from(self.0)]
@@ -300,6 +344,8 @@ fn no_such_cache(id: CacheId) -> ! {
 const _: () = {
     assert!(Region::DEFERRED.words() == CACHES_MAX);
     let last = CacheId::of_class(CLASSES_MAX - 1);
+    let deferred = CacheId::deferred_of_owner(last.owner() as usize);
+    assert!(deferred.offset() == last.deferred().offset());
     assert!(last.owner() < NAMED && last.owner() as usize == last.frees().offset());
     assert!(CacheId::new(NAMED_FIRST as u16 - 1).frees().offset() >= RUN_INSIDE as usize);
 };

@@ -18,11 +18,14 @@ use crate::refill;
 use crate::slab::{self, UNLISTED};
 use crate::window::GRANULE_BYTES;
 
-/// Slabs with no object out that a cache keeps.
-const EMPTY_SLABS_KEPT: u32 = 1;
-
 /// Flushes the objects of a sheaf that the caller owns, and puts the sheaf into the pool.
 pub(crate) fn flush_sheaf(id: CacheId, cursor: usize) {
+    flush_objects(id, cursor);
+    pool::put_empty(Sheaf::of_cursor(cursor));
+}
+
+/// Flushes the objects of a sheaf that the caller owns; the sheaf stays the caller's.
+pub(crate) fn flush_objects(id: CacheId, cursor: usize) {
     let sheaf = Sheaf::of_cursor(cursor);
     let first = sheaf.sentinel() + 1;
     let used = (cursor - sheaf.cursor(0)) / 8 + 1;
@@ -30,7 +33,6 @@ pub(crate) fn flush_sheaf(id: CacheId, cursor: usize) {
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
     let objects = unsafe { sheaf.entries(first, used - first) };
     flush(id, objects);
-    pool::put_empty(sheaf);
 }
 
 /// Flushes objects, which the caller owns; sorts the slice.
@@ -113,7 +115,7 @@ fn relist(id: CacheId, shape: &Shape, granule: Granule) {
             slabs.list(granule, shape.slab_objects);
         }
     }
-    refill::release_empty(id, &mut slabs, EMPTY_SLABS_KEPT);
+    refill::release_empty(id, &mut slabs, refill::EMPTY_SLABS_KEPT);
 }
 
 #[cold]

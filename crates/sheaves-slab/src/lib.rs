@@ -45,6 +45,8 @@ mod counts;
 #[cfg(not(loom))]
 mod debug;
 #[cfg(not(loom))]
+mod deferred;
+#[cfg(not(loom))]
 mod depot;
 #[cfg(not(loom))]
 pub mod descriptor;
@@ -73,6 +75,11 @@ mod typed;
 #[cfg(not(loom))]
 pub mod window;
 
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub use deferred::fail_one_in;
+#[cfg(not(loom))]
+pub use deferred::{Emergencies, emergencies};
 #[cfg(not(loom))]
 pub use descriptor::CacheId;
 #[cfg(not(loom))]

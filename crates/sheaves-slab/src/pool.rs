@@ -3,9 +3,9 @@
 //! Sheaves are numbered from 1; number 0 stands for "none". A sheaf is in exactly one place: a
 //! word of a slot, a depot, the empty stack, the returned set, or a thread that is moving it.
 //! Entry 0 of a sheaf holds no object but, as an odd number, the index of the sentinel (bits 1 to
-//! 7) and, while the sheaf is stacked, the number of the next one (from bit 8 on); in a sheaf for
-//! 127 objects it is the sentinel itself. Entries 1 and 2 of smaller ones hold how often the sheaf
-//! was used and when that was last looked at.
+//! 7) and, while the sheaf is stacked or queued, the number of the next one (from bit 8 on); in one
+//! for 127 objects it is the sentinel itself. Entries 1 and 2 of smaller ones hold how often the
+//! sheaf was used and when that was last looked at; while it is deferred, see `deferred::queue`.
 //!
 //! The memory is never unmapped, because a sequence or a stale reader may still look at it; whole
 //! free pages can be given back by [`trim`], after which their sheaves are in the returned set
@@ -44,7 +44,15 @@ impl Sheaf {
         Sheaf(SHEAVES.base() + number as usize * SHEAF_BYTES)
     }
 
-    fn number(self) -> u32 {
+    /// The sheaf of a number, `None` for 0.
+    #[inline]
+    pub(crate) fn existing(number: u32) -> Option<Sheaf> {
+        (number != 0).then(|| Sheaf::from_number(number))
+    }
+
+    /// The sheaf's number, from 1 on.
+    #[inline]
+    pub(crate) fn number(self) -> u32 {
         ((self.0 - SHEAVES.base()) / SHEAF_BYTES) as u32
     }
 
@@ -110,6 +118,16 @@ impl Sheaf {
     /// How many objects fit.
     pub(crate) fn capacity(self) -> usize {
         ENTRIES - 1 - self.sentinel()
+    }
+
+    /// The link of a sheaf that the caller owns, 0 for none.
+    pub(crate) fn link(self) -> u32 {
+        InSheaves.link(self.number())
+    }
+
+    /// Stores the link of a sheaf that the caller owns.
+    pub(crate) fn set_link(self, next: u32) {
+        InSheaves.set_link(self.number(), next);
     }
 
     /// What entry 0 holds, see the head of this file.

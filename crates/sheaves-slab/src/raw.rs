@@ -10,7 +10,7 @@ use crate::descriptor::{CacheId, Constructor};
 pub use crate::registry::CacheError;
 use crate::registry::{self, Request};
 use crate::stats::CacheStats;
-use crate::{bulk, reclaim, slow, stats};
+use crate::{bulk, deferred, reclaim, slow, stats};
 
 /// How a cache behaves beyond size and alignment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,6 +20,11 @@ pub struct Options {
     pub constructor: Option<Constructor>,
     /// Objects come back zeroed.
     pub zero: bool,
+    /// `TYPESAFE_BY_RCU`: an object that is freed may be handed out again at once, but as long as
+    /// somebody reads ([`sheaves_rcu::read`]) who may have its address, it stays an object of this
+    /// cache: its slab goes neither to another cache nor to the system. For readers who check
+    /// after they have looked whether it is still the object that they meant.
+    pub typesafe_by_rcu: bool,
     /// Every call is checked; slow. `SHEAVES_DEBUG=1` makes every cache one of these.
     pub debug: bool,
 }
@@ -28,7 +33,7 @@ pub struct Options {
 ///
 /// Allocation and free of the common kind are about a dozen instructions on the slot's sheaves:
 /// no lock, no atomic instruction. Objects are at multiples of the alignment, 8 bytes at
-/// the least, and consecutive allocations tend to be neighbours. The handle is 48 bytes.
+/// the least, and consecutive allocations tend to be neighbours. The handle is 56 bytes.
 ///
 /// Memory: what one thread wrote into an object before it freed it happens before what the next
 /// user reads. Blocking: the slow paths may sleep on a lock for microseconds. Signals: do not
@@ -52,6 +57,7 @@ pub struct Cache {
     access: Access,
     allocs: Word,
     frees: Word,
+    deferred: Word,
     size: usize,
     id: CacheId,
     zero: bool,
@@ -65,10 +71,17 @@ impl Cache {
     /// [`CacheError::TooMany`] when 860 named caches exist, [`CacheError::OutOfMemory`] when there
     /// is no address space.
     pub fn new(name: &str, layout: Layout, options: Options) -> Result<Cache, CacheError> {
-        let Options { constructor, zero, debug } = options;
-        let id = registry::create(&Request { name, layout, constructor, debug })?;
-        let (allocs, frees) = (id.allocs(), id.frees());
-        Ok(Cache { access: Access::get(), allocs, frees, size: layout.size(), id, zero })
+        let Options { constructor, zero, typesafe_by_rcu: typesafe, debug } = options;
+        let id = registry::create(&Request { name, layout, constructor, debug, typesafe })?;
+        Ok(Cache {
+            access: Access::get(),
+            allocs: id.allocs(),
+            frees: id.frees(),
+            deferred: id.deferred(),
+            size: layout.size(),
+            id,
+            zero,
+        })
     }
 
     /// One object, or `None` when there is no memory.
@@ -98,6 +111,42 @@ impl Cache {
         // SAFETY: objects are even, and the caller gives up this one.
         if !unsafe { percpu::push(self.access, self.frees, object) } {
             slow::free_slow(self.id, object);
+        }
+    }
+
+    /// Gives an object back once everybody who reads now is gone ([`sheaves_rcu::read`]).
+    ///
+    /// As cheap as [`Cache::free`]: nothing is written into the object, no thread is woken. After
+    /// a grace period, which somebody starts at the latest after the age that
+    /// [`sheaves_rcu::defer`] is set to, whole sheaves of such objects serve allocations again.
+    /// Never blocks, with one exception: outside of read sections, and without memory for even
+    /// one sheaf, it waits for a grace period. May be called by readers.
+    ///
+    /// An object that is deferred twice is reported in a debug cache and otherwise found as a
+    /// double free, when it returns to its slab, if at all.
+    ///
+    /// ```
+    /// use core::alloc::Layout;
+    /// use sheaves_slab::raw::{Cache, Options};
+    ///
+    /// let cache = Cache::new("route", Layout::new::<[u64; 4]>(), Options::default())?;
+    /// let object = cache.alloc().expect("out of memory");
+    /// // Unlink it, so that no new reader finds it; then:
+    /// // SAFETY: from this cache; who still reads it began before now.
+    /// unsafe { cache.free_rcu(object) };
+    /// cache.destroy().expect("waits until the object is back");
+    /// # Ok::<(), sheaves_slab::raw::CacheError>(())
+    /// ```
+    ///
+    /// # Safety
+    /// `object` came from this cache, and nobody uses it but readers who have begun before this
+    /// call.
+    #[inline]
+    pub unsafe fn free_rcu(&self, object: NonNull<u8>) {
+        let object = object.as_ptr().expose_provenance();
+        // SAFETY: objects are even, and the caller gives up this one.
+        if !unsafe { percpu::push(self.access, self.deferred, object) } {
+            deferred::free_rcu_slow(self.id, object);
         }
     }
 
@@ -131,7 +180,8 @@ impl Cache {
         reclaim::shrink(self.id)
     }
 
-    /// Ends the cache and gives its memory back.
+    /// Ends the cache and gives its memory back. Waits for a grace period where objects are
+    /// deferred.
     ///
     /// # Errors
     /// [`DestroyError`] with the cache when objects are still out: nothing is lost, it can be
@@ -183,7 +233,7 @@ impl core::error::Error for DestroyError {}
 
 /// The fast and slow halves for callers that know a cache by its number: malloc.
 pub mod by_id {
-    use super::{Access, CacheId, is_sentinel, percpu, slow};
+    use super::{Access, CacheId, deferred, is_sentinel, percpu, slow};
     use crate::flush;
 
     /// An object's address, 0 when there is no memory.
@@ -206,5 +256,18 @@ pub mod by_id {
             flush::inside_object(id, object);
         }
         slow::free_slow(id, object);
+    }
+
+    /// Defers an object by the slow path; ends the process where none of the cache starts there.
+    ///
+    /// # Safety
+    /// As [`super::Cache::free_rcu`].
+    pub unsafe fn free_rcu_checked(id: CacheId, object: usize) {
+        let shape = id.shape();
+        let start = flush::slab_of(id, shape, object).address();
+        if shape.index_of(object - start).is_none() {
+            flush::inside_object(id, object);
+        }
+        deferred::free_rcu_slow(id, object);
     }
 }

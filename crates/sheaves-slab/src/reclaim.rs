@@ -5,19 +5,21 @@ use sheaves_percpu::slots;
 
 use crate::descriptor::CacheId;
 use crate::pool::{self, Sheaf, SheafStack};
-use crate::{chunk, depot, flush, refill, registry, slab};
+use crate::{chunk, deferred, depot, flush, refill, registry, slab};
 
 /// Takes everything that rests in slots and depot back to the slabs, releases slabs with no object
 /// out, and gives the pages of free objects in the others back to the system. False when some slot
 /// could not be reached: its objects stay where they are.
 pub(crate) fn shrink(id: CacheId) -> bool {
+    deferred::reclaim(id);
     let complete = drain(id);
     depot::empty(id);
     let shape = id.shape();
     let mut slabs = id.descriptor().slabs.lock();
     refill::release_empty(id, &mut slabs, 0);
-    // What a constructor wrote has to stay, and so has the poison of a checked cache.
-    if shape.constructor.is_none() && !shape.debug {
+    // What a constructor wrote has to stay, so has the poison of a checked cache, and what late
+    // readers of a type-stable one still look at.
+    if shape.constructor.is_none() && !shape.debug && !shape.typesafe {
         slabs.for_each(|slab| {
             slab::discard_free_objects(slab, shape.stride, shape.slab_objects);
         });
@@ -63,17 +65,31 @@ fn decode(last: usize) -> Option<usize> {
 ///
 /// Interrupts the processors that run this process, once per cache. May sleep on locks.
 pub fn trim() -> usize {
+    deferred::finish();
     registry::map_existing(shrink).for_each(drop);
     sheaves_percpu::memory::trim();
     chunk::trim() + pool::trim()
 }
 
-/// Removes a cache. `Err` with the number of objects that are still out (0 when a slot could not
-/// be drained); then the cache goes on to exist.
+/// Removes a cache, after a grace period if objects of it are deferred or it is type-stable. `Err`
+/// with the number of objects that are still out (0 when a slot could not be drained); then the
+/// cache goes on to exist.
 pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
+    let is_typesafe = id.shape().typesafe;
+    if is_typesafe {
+        // Slabs become empty now: their cookies pass in the grace period that follows.
+        shrink(id);
+    }
+    if !deferred::drain(id, is_typesafe) {
+        return Err(crate::stats::objects_outside_slabs(id));
+    }
     registry::remove_if(id, || {
         let complete = shrink(id);
         let out = crate::stats::objects_outside_slabs(id);
-        if out == 0 && complete { Ok(()) } else { Err(out) }
+        if out != 0 || !complete {
+            return Err(out);
+        }
+        deferred::forget(id);
+        Ok(())
     })
 }

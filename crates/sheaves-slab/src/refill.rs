@@ -6,13 +6,17 @@
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
+use sheaves_rcu::defer;
+
 use crate::bins::Slabs;
-use crate::chunk;
 use crate::counts::count;
 use crate::descriptor::{CacheId, Shape};
 use crate::granule::Granule;
-use crate::slab;
 use crate::window::GRANULE_BYTES;
+use crate::{chunk, deferred, slab};
+
+/// Slabs with no object out that a cache keeps.
+pub(crate) const EMPTY_SLABS_KEPT: u32 = 1;
 
 /// Fills `out` with objects, so that reading it from the back gives ascending addresses within a
 /// slab. Returns how many, at the back of `out`; fewer than asked for when memory is short.
@@ -71,12 +75,34 @@ fn make_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs) -> bool {
 }
 
 /// Gives slabs with no object out back, until `keep` are left. Under the cache's lock.
+///
+/// Those of a type-stable cache stay until their readers are gone; they can be refilled from.
 pub(crate) fn release_empty(id: CacheId, slabs: &mut Slabs, keep: u32) {
+    let is_typesafe = id.shape().typesafe;
     while slabs.empty > keep {
-        let Some(granule) = slabs.an_empty_one() else { return };
+        let Some(granule) = slabs.an_empty_one(is_typesafe) else {
+            deferred::start(id);
+            defer::arm();
+            return;
+        };
         slabs.unlist(granule);
         release(id, slabs, granule);
     }
+}
+
+/// Releases slabs of a type-stable cache whose readers are gone; true if there was one.
+pub(crate) fn release_ready(id: CacheId) -> bool {
+    if !id.shape().typesafe {
+        return false;
+    }
+    let mut slabs = id.descriptor().slabs.lock();
+    let before = slabs.count;
+    while slabs.empty > EMPTY_SLABS_KEPT {
+        let Some(granule) = slabs.an_empty_one(true) else { break };
+        slabs.unlist(granule);
+        release(id, &mut slabs, granule);
+    }
+    slabs.count < before
 }
 
 fn release(id: CacheId, slabs: &mut Slabs, granule: Granule) {

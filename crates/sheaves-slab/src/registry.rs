@@ -9,8 +9,9 @@ use sheaves_percpu::area::Region;
 use sheaves_percpu::slots;
 use sheaves_sys::{env, fork, lock::Lock};
 
+use crate::deferred::Queue;
 use crate::descriptor::{CACHES_MAX, CacheId, Constructor, Shape};
-use crate::{chunk, pool, window};
+use crate::{chunk, pool, slab, window};
 
 /// Size classes of malloc, at most: caches 1 to this.
 pub const CLASSES_MAX: usize = 96;
@@ -64,6 +65,7 @@ pub(crate) struct Request<'a> {
     pub(crate) layout: Layout,
     pub(crate) constructor: Option<Constructor>,
     pub(crate) debug: bool,
+    pub(crate) typesafe: bool,
 }
 
 /// Makes a cache with the lowest free number for named ones.
@@ -82,7 +84,7 @@ pub fn create_class(
     align: usize,
 ) -> Result<CacheId, CacheError> {
     let layout = Layout::from_size_align(size, align).map_err(|_| CacheError::Layout)?;
-    let request = Request { name, layout, constructor: None, debug: false };
+    let request = Request { name, layout, constructor: None, debug: false, typesafe: false };
     create_in(&request, class + 1..CLASSES_MAX.min(class + 1) + 1)
 }
 
@@ -98,6 +100,10 @@ fn create_in(
     let mut shape = Shape::new(request.name, size, align).ok_or(CacheError::Layout)?;
     shape.constructor = request.constructor;
     shape.debug = request.debug || registry.debug;
+    shape.typesafe = request.typesafe;
+    if shape.debug {
+        shape.slab_objects = shape.slab_objects.min(slab::DEBUG_OBJECTS_MAX);
+    }
     let number = numbers
         .into_iter()
         .find(|number| registry.taken[number / 64] & (1 << (number % 64)) == 0)
@@ -144,6 +150,20 @@ pub(crate) fn map_existing<R>(look: impl Fn(CacheId) -> R) -> impl Iterator<Item
     })
 }
 
+/// What `look` makes of a cache, under the registry lock, if it exists.
+pub(crate) fn if_existing<R>(id: CacheId, look: impl FnOnce(CacheId) -> R) -> Option<R> {
+    let registry = REGISTRY.lock();
+    let number = usize::from(id.number());
+    let exists = registry.taken[number / 64] & (1 << (number % 64)) != 0;
+    exists.then(|| look(id))
+}
+
+/// Does something while no cache comes or ends.
+pub(crate) fn while_none_ends<R>(work: impl FnOnce() -> R) -> R {
+    let _registry = REGISTRY.lock();
+    work()
+}
+
 /// Removes a cache if `empty` can empty it; nobody else looks at it meanwhile.
 pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     let mut registry = REGISTRY.lock();
@@ -163,6 +183,7 @@ fn lock_all() {
     REGISTRY.acquire();
     for id in all_ids() {
         id.descriptor().slabs.acquire();
+        id.descriptor().deferred.iter().for_each(Queue::lock_for_fork);
     }
     chunk::lock_for_fork();
     pool::lock_for_fork();
@@ -174,6 +195,10 @@ fn unlock_all() {
     // SAFETY: as above.
     unsafe { chunk::unlock_after_fork() };
     for id in all_ids() {
+        for queue in &id.descriptor().deferred {
+            // SAFETY: as above.
+            unsafe { queue.unlock_after_fork() };
+        }
         // SAFETY: as above.
         unsafe { id.descriptor().slabs.release() };
     }

@@ -11,6 +11,8 @@
 //! | `free` += n | whoever flushed n objects, after their bits | nothing |
 //! | `free` -= n | a refill, before it clears at most n bits | the cache's lock |
 //! | `bin`, `next`, `previous` | list operations | the cache's lock |
+//! | `cookie` | whoever lists the slab as empty | the cache's lock |
+//! | a mark | whoever defers the object or takes it back | nothing |
 //! | the rest | the cache, while no object of the slab is out | the cache's lock |
 //!
 //! Whoever raises `free` from 0 puts the slab on a list; whoever raises it to the capacity asks the
@@ -31,6 +33,10 @@ pub(crate) const HEADER_BYTES: usize = 640;
 const BITMAP_WORDS: usize = 64;
 /// The most objects of a slab.
 pub(crate) const OBJECTS_MAX: usize = BITMAP_WORDS * 64;
+
+/// Words of marks, and so the most objects of a slab of a debug cache.
+const MARK_WORDS: usize = 10;
+pub(crate) const DEBUG_OBJECTS_MAX: usize = MARK_WORDS * 64;
 
 /// `bin` of a slab that is on no list.
 pub(crate) const UNLISTED: u32 = u32::MAX;
@@ -53,7 +59,10 @@ pub struct Slab {
     pub run_granules: AtomicU32,
     /// For a run of pages: bytes that its user asked for.
     pub run_bytes: AtomicUsize,
-    reserved: [u64; 11],
+    /// In type-stable caches: the cookie of the moment at which the slab became empty.
+    pub(crate) cookie: AtomicU64,
+    /// In debug caches: one bit for each object that is deferred.
+    marks: [AtomicU64; MARK_WORDS],
     bits: [AtomicU64; BITMAP_WORDS],
 }
 
@@ -116,6 +125,7 @@ impl Slab {
             // first object that leaves the slab.
             word.store(bits, Ordering::Relaxed);
         }
+        self.marks.iter().for_each(|marks| marks.store(0, Ordering::Relaxed));
         self.free.store(capacity as u32, Ordering::Relaxed);
         self.bin.store(UNLISTED, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
@@ -145,6 +155,24 @@ impl Slab {
                 sheaves_sys::report::die(format_args!("a slab has fewer objects than it counts"))
             }
         }
+    }
+
+    /// Marks an object of a debug cache as deferred, or not; what it was before.
+    pub(crate) fn mark(&self, index: usize, is_deferred: bool) -> bool {
+        let (marks, bit) = (&self.marks[index / 64], 1 << (index % 64));
+        // Relaxed: the mark of an object is changed by whoever owns the object.
+        let before = if is_deferred {
+            marks.fetch_or(bit, Ordering::Relaxed)
+        } else {
+            marks.fetch_and(!bit, Ordering::Relaxed)
+        };
+        before & bit != 0
+    }
+
+    /// True when the object is deferred. For debug caches.
+    pub(crate) fn is_marked(&self, index: usize) -> bool {
+        // Relaxed: as in `mark`.
+        self.marks[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
     }
 
     /// True when the object is free in the slab: neither with a sheaf nor with a user.

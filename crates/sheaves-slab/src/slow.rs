@@ -1,4 +1,5 @@
-//! When the sheaf of allocations is empty or that of frees is full: swap, depot, slabs.
+//! When the sheaf of allocations is empty or that of frees is full: swap, deferred objects whose
+//! readers are gone, depot, slabs.
 //!
 //! A thread may change slots between any two lines here. That is harmless: a sheaf belongs to
 //! exactly one place, and every move is one exchange of a word whose value names sheaf and fill.
@@ -11,7 +12,7 @@ use sheaves_percpu::slots::{Attached, attach};
 
 use crate::descriptor::CacheId;
 use crate::pool::{self, Sheaf};
-use crate::{debug, depot, flush, refill};
+use crate::{debug, deferred, depot, flush, refill};
 
 /// How often a slow path starts over because other threads changed the slot under it. After that
 /// it goes to the slabs: with the portable engine all slots can be busy for as long as a thread
@@ -59,6 +60,7 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
             return object;
         }
         let Some(cursor) = take_sheaf(id.frees(), is_worth_a_swap)
+            .or_else(|| deferred::take_ready(id))
             .or_else(|| full_sheaf(id))
             .or_else(|| refilled_sheaf(id))
             .or_else(|| take_sheaf(id.frees(), |cursor| !is_empty(cursor)))
@@ -79,7 +81,7 @@ fn exchange_empty(id: CacheId) -> Option<usize> {
         return None;
     }
     let swapped = take_sheaf(id.frees(), is_worth_a_swap);
-    let cursor = swapped.or_else(|| full_sheaf(id))?;
+    let cursor = swapped.or_else(|| deferred::take_ready(id)).or_else(|| full_sheaf(id))?;
     // What was seen before a sheaf was taken is a hint: it may have been emptied and filled anew
     // meanwhile, with its sentinel in another place.
     if is_empty(cursor) {

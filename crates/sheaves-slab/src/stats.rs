@@ -4,7 +4,7 @@
 //! less those free in slabs, in depots and in the slots' sheaves. Read while other threads work,
 //! the figures are each right for some moment, not for the same one.
 
-use sheaves_percpu::slots;
+use sheaves_percpu::{Word, slots};
 
 use crate::counts::counted;
 use crate::descriptor::{CACHES_MAX, CacheId, NAME_BYTES};
@@ -26,6 +26,8 @@ pub struct CacheStats {
     pub objects_out: usize,
     /// Objects in the sheaves of the slots.
     pub objects_in_slots: usize,
+    /// Objects that are deferred until their readers are gone.
+    pub objects_deferred: usize,
     /// Objects in the depot.
     pub objects_in_depot: usize,
     /// Objects free in slabs.
@@ -47,17 +49,13 @@ pub struct CacheStats {
 pub fn stats(id: CacheId) -> CacheStats {
     let (descriptor, shape) = (id.descriptor(), id.shape());
     let objects_in_depot = crate::depot::objects(id);
-    let mut objects_in_slots = 0;
-    slots::observe(&[id.allocs(), id.frees()], &mut |_, cursor| {
-        let sheaf = Sheaf::of_cursor(cursor);
-        let used = (cursor - sheaf.cursor(0)) / 8;
-        objects_in_slots += used.saturating_sub(sheaf.sentinel());
-    });
+    let objects_in_slots = in_slots(&[id.allocs(), id.frees()]);
     let (slabs, objects_in_slabs) = {
         let slabs = descriptor.slabs.lock();
         (slabs.count as usize, slabs.free_objects())
     };
-    let inside = objects_in_slabs + objects_in_depot + objects_in_slots;
+    let objects_deferred = deferred(id);
+    let inside = objects_in_slabs + objects_in_depot + objects_in_slots + objects_deferred;
     CacheStats {
         object_bytes: shape.size,
         stride_bytes: shape.stride,
@@ -65,6 +63,7 @@ pub fn stats(id: CacheId) -> CacheStats {
         slab_bytes: slabs * shape.granules * GRANULE_BYTES,
         objects_out: (slabs * shape.slab_objects).saturating_sub(inside),
         objects_in_slots,
+        objects_deferred,
         objects_in_depot,
         objects_in_slabs,
         refills: counted!(id, refills),
@@ -73,6 +72,25 @@ pub fn stats(id: CacheId) -> CacheStats {
         slabs_made: counted!(id, slabs_made),
         slabs_released: counted!(id, slabs_released),
     }
+}
+
+/// Objects in the sheaves of some words, about.
+fn in_slots(words: &[Word]) -> usize {
+    let mut objects = 0;
+    slots::observe(words, &mut |_, cursor| {
+        let sheaf = Sheaf::of_cursor(cursor);
+        let used = (cursor - sheaf.cursor(0)) / 8;
+        objects += used.saturating_sub(sheaf.sentinel());
+    });
+    objects
+}
+
+/// Objects that are deferred.
+pub(crate) fn deferred(id: CacheId) -> usize {
+    if !id.descriptor().is_deferring() {
+        return 0;
+    }
+    crate::deferred::objects_in_queues(id) + in_slots(&[id.deferred()])
 }
 
 /// Objects that are not in slabs, exact when nobody else uses the cache.

@@ -3,6 +3,7 @@
 //! Run on their own, the tests that are included here are the ones of their own programs.
 
 mod cache;
+mod deferred;
 #[expect(dead_code, reason = "shared with the tests of the per-CPU layer, which use all of it")]
 #[path = "../../sheaves-percpu/tests/transactions/configurations.rs"]
 mod engines;

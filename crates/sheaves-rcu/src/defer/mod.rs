@@ -8,4 +8,4 @@ mod pressure;
 mod sink;
 
 pub use pressure::{Pressure, arm, note_reclaimed, note_sealed};
-pub use sink::{Pending, Sink, register};
+pub use sink::{Pending, SINKS_MAX, Sink, register};

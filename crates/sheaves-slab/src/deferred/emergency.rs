@@ -6,7 +6,7 @@
 //! | 1 | the cache itself: a sheaf of free objects, which go back to their slabs | a flush |
 //! | 2 | a few that were set aside | none |
 //! | 3 | nowhere: the caller waits for readers and frees the object itself | a grace period |
-//! | 4 | nowhere, and the caller reads: the object is never freed, and a line says so | the object |
+//! | 4 | nowhere, and the caller reads: the object is never freed, with a line | the object |
 //!
 //! Nothing is ever freed too early.
 
@@ -32,20 +32,39 @@ static REQUESTS: AtomicU32 = AtomicU32::new(0);
 static REACHED: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
 
 /// Makes one in so many requests for an empty sheaf fail, 0 for none. For tests.
-pub(crate) fn fail_one_in(requests: u32) {
+#[doc(hidden)]
+pub fn fail_one_in(requests: u32) {
     // Relaxed: a switch for tests.
     FAIL_ONE_IN.store(requests, Ordering::Relaxed);
 }
 
-/// How often the rungs from 1 to 4 were reached.
-pub(crate) fn reached() -> [u32; 4] {
-    // Relaxed: statistics.
-    core::array::from_fn(|rung| REACHED[rung].load(Ordering::Relaxed))
+/// What deferring objects did without memory for another sheaf, by what it did then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Emergencies {
+    /// Sheaves that were taken from their own cache, whose free objects went back to their slabs.
+    pub from_the_cache: u32,
+    /// Sheaves that had been set aside.
+    pub from_the_reserve: u32,
+    /// Objects for which the caller waited for readers itself.
+    pub waits: u32,
+    /// Objects that will never be freed: the caller was inside of a read section.
+    pub leaks: u32,
 }
 
-fn reach(rung: usize) {
+/// How often deferring an object found no memory for another sheaf so far.
+#[must_use]
+pub fn emergencies() -> Emergencies {
     // Relaxed: statistics.
-    REACHED[rung - 1].fetch_add(1, Ordering::Relaxed);
+    let [from_the_cache, from_the_reserve, waits, leaks] =
+        core::array::from_fn(|rung| REACHED[rung].load(Ordering::Relaxed));
+    Emergencies { from_the_cache, from_the_reserve, waits: waits - leaks, leaks }
+}
+
+/// Counts that a rung was reached; how often it had been before.
+fn reach(rung: usize) -> u32 {
+    // Relaxed: statistics.
+    REACHED[rung - 1].fetch_add(1, Ordering::Relaxed)
 }
 
 /// True when this request is to fail, for a test.
@@ -68,7 +87,9 @@ pub(super) fn prepare() {
 
 /// An empty sheaf, by whatever rung has one.
 pub(super) fn take_empty(id: CacheId) -> Option<Sheaf> {
-    if !fails() && let Some(sheaf) = pool::take_empty() {
+    if !fails()
+        && let Some(sheaf) = pool::take_empty()
+    {
         return Some(sheaf);
     }
     take_empty_slow(id)
@@ -76,7 +97,9 @@ pub(super) fn take_empty(id: CacheId) -> Option<Sheaf> {
 
 #[cold]
 fn take_empty_slow(id: CacheId) -> Option<Sheaf> {
-    if !fails() && let Some(sheaf) = of_the_cache(id) {
+    if !fails()
+        && let Some(sheaf) = of_the_cache(id)
+    {
         reach(1);
         return Some(sheaf);
     }
@@ -104,7 +127,7 @@ fn of_the_cache(id: CacheId) -> Option<Sheaf> {
 #[cold]
 pub(super) fn free(id: CacheId, object: usize) {
     reach(3);
-    if sheaves_rcu::synchronize_expedited().is_ok() {
+    if !sheaves_rcu::is_reading() && sheaves_rcu::synchronize_expedited().is_ok() {
         if id.shape().debug {
             debug::free_deferred(id, object);
         } else {
@@ -112,9 +135,11 @@ pub(super) fn free(id: CacheId, object: usize) {
         }
         return;
     }
-    reach(4);
-    let name = id.shape().name();
-    report::report(format_args!(
-        "out of memory inside a read section: object {object:#x} of cache {name} is never freed"
-    ));
+    if reach(4) == 0 {
+        let name = id.shape().name();
+        report::report(format_args!(
+            "out of memory inside a read section: objects are never freed, {object:#x} of cache \
+             {name} is the first"
+        ));
+    }
 }

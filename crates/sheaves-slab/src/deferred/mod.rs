@@ -41,7 +41,7 @@ use crate::pool::{self, Sheaf};
 use crate::slow::is_sheaf;
 use crate::{debug, depot, flush};
 
-pub(crate) use emergency::fail_one_in;
+pub use emergency::{Emergencies, emergencies, fail_one_in};
 pub(crate) use queue::Queue;
 pub(crate) use seal::{finish, forget, start};
 

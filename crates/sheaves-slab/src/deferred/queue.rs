@@ -7,8 +7,8 @@
 //! | entry | holds |
 //! |---|---|
 //! | 0 | the index of the sentinel, and the number of the next sheaf |
-//! | [`COOKIE`] | the cookie |
-//! | [`LAST`] | where in the sheaf the cursor stood, in bytes |
+//! | 1 | the cookie |
+//! | 2 | where in the sheaf the cursor stood, in bytes |
 //! | [`SENTINEL_MIN`] or higher | the sentinel |
 
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -21,8 +21,6 @@ use super::emergency;
 use crate::descriptor::CacheId;
 use crate::pool::Sheaf;
 
-const COOKIE: usize = 1;
-const LAST: usize = 2;
 const SENTINEL_MIN: usize = 3;
 /// The most objects of a sheaf that can be sealed.
 const OBJECTS_MAX: usize = ENTRIES - 1 - SENTINEL_MIN;
@@ -98,11 +96,7 @@ fn fill(cursor: usize) -> usize {
 impl Queue {
     pub(crate) const fn new() -> Queue {
         let sealed = Sealed { first: 0, last: 0, unstarted: 0, open: 0 };
-        Queue {
-            sealed: Lock::new(sealed),
-            sheaves: AtomicU32::new(0),
-            objects: AtomicU32::new(0),
-        }
+        Queue { sealed: Lock::new(sealed), sheaves: AtomicU32::new(0), objects: AtomicU32::new(0) }
     }
 
     /// Seals a sheaf that the caller owns. `None` when it is empty; then it is in the pool.
@@ -152,9 +146,9 @@ impl Queue {
         // After the last object came: whoever reads one of them now is older than the cookie.
         let cookie = Cookie::get();
         // SAFETY: the caller owns the sheaf, and this is the only reference to these entries.
-        let notes = unsafe { sheaf.entries(COOKIE, 2) };
-        notes[COOKIE - COOKIE] = cookie.to_bits() as usize;
-        notes[LAST - COOKIE] = cursor - sheaf.cursor(0);
+        let notes = unsafe { sheaf.entries(1, 2) };
+        notes[0] = cookie.to_bits() as usize;
+        notes[1] = cursor - sheaf.cursor(0);
         sheaf.set_link(0);
         match Sheaf::existing(sealed.last) {
             Some(last) => last.set_link(sheaf.number()),
@@ -180,11 +174,11 @@ impl Queue {
         let mut sealed = self.sealed.lock();
         let sheaf = Sheaf::existing(sealed.first)?;
         // SAFETY: sheaves in the queue belong to whoever has the lock; the only reference.
-        let notes = unsafe { sheaf.entries(COOKIE, 2) };
-        if !Cookie::from_bits(notes[COOKIE - COOKIE] as u64).has_passed() {
+        let notes = unsafe { sheaf.entries(1, 2) };
+        if !Cookie::from_bits(notes[0] as u64).has_passed() {
             return None;
         }
-        let cursor = sheaf.cursor(0) + notes[LAST - COOKIE];
+        let cursor = sheaf.cursor(0) + notes[1];
         // From now on these entries are the pool's, see `Sheaf::count_use`.
         notes.fill(0);
         sealed.first = sheaf.link();

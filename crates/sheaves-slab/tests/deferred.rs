@@ -1,0 +1,326 @@
+//! Deferred objects from outside: none comes back while somebody may read it, each comes back once.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+use core::time::Duration;
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::Instant;
+
+use sheaves_rcu::{read, synchronize};
+use sheaves_slab::raw::{Cache, Options};
+
+const WORDS: usize = 6;
+
+fn cache(name: &str, options: Options) -> Cache {
+    Cache::new(name, Layout::new::<[u64; WORDS]>(), options).unwrap()
+}
+
+/// Emergencies and grace periods are the process's: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn take(cache: &Cache, count: usize) -> Vec<NonNull<u8>> {
+    (0..count).map(|_| cache.alloc().unwrap()).collect()
+}
+
+fn defer(cache: &Cache, objects: &[NonNull<u8>]) {
+    for object in objects {
+        // SAFETY: from this cache; nobody uses it but readers.
+        unsafe { cache.free_rcu(*object) };
+    }
+}
+
+fn give(cache: &Cache, objects: &[NonNull<u8>]) {
+    for object in objects {
+        // SAFETY: from this cache, not used after.
+        unsafe { cache.free(*object) };
+    }
+}
+
+#[test]
+fn nothing_comes_back_while_somebody_reads() {
+    let _alone = alone();
+    for debug in [false, true] {
+        let cache = cache("read", Options { debug, ..Options::default() });
+        let objects = take(&cache, 5000);
+        let guard = read();
+        defer(&cache, &objects);
+        assert_eq!(cache.stats().objects_deferred, objects.len());
+        assert_eq!(cache.stats().objects_out, 0);
+        let distinct: HashSet<_> = objects.iter().collect();
+        let others = take(&cache, 10_000);
+        sheaves_slab::trim();
+        assert!(others.iter().all(|object| !distinct.contains(object)));
+        assert_eq!(cache.stats().objects_deferred, objects.len());
+        drop(guard);
+        give(&cache, &others);
+        cache.destroy().unwrap();
+    }
+}
+
+#[test]
+fn what_was_deferred_is_allocated_again() {
+    let _alone = alone();
+    let cache = cache("again", Options::default());
+    let mut seen = HashSet::new();
+    for _ in 0..200_000 {
+        let object = cache.alloc().unwrap();
+        seen.insert(object);
+        defer(&cache, &[object]);
+    }
+    // Far fewer than were taken: they came back, without anybody waiting for it.
+    assert!(seen.len() < 100_000, "{} objects", seen.len());
+    assert!(cache.stats().slabs < 100);
+    cache.destroy().unwrap();
+}
+
+#[test]
+fn a_cache_that_only_defers_gives_its_memory_back() {
+    let _alone = alone();
+    let cache = cache("burst", Options::default());
+    let objects = take(&cache, 200_000);
+    let slabs = cache.stats().slabs;
+    defer(&cache, &objects);
+    synchronize().unwrap();
+    sheaves_slab::trim();
+    synchronize().unwrap();
+    sheaves_slab::trim();
+    let stats = cache.stats();
+    assert!(stats.objects_deferred < 2000, "{stats:?}");
+    assert!(stats.slabs < slabs / 10, "{stats:?}");
+    cache.destroy().unwrap();
+}
+
+/// A place whose object readers look at and updaters replace.
+type Place = AtomicPtr<[AtomicU64; WORDS]>;
+
+fn fresh(cache: &Cache, serial: u64) -> *mut [AtomicU64; WORDS] {
+    let object = cache.alloc().unwrap().cast::<[AtomicU64; WORDS]>();
+    // SAFETY: the object has this size and alignment, and all access is atomic.
+    for word in unsafe { object.as_ref() } {
+        // Relaxed: published by the swap.
+        word.store(serial, Ordering::Relaxed);
+    }
+    object.as_ptr()
+}
+
+/// What a reader finds: the same number in every word, for as long as it reads.
+fn look(place: &Place, spin: usize) {
+    let _guard = read();
+    // Acquire pairs with the AcqRel of the updater's swap.
+    let object = place.load(Ordering::Acquire);
+    // SAFETY: the object is not reused while the guard lasts; that is what is tested, and slabs
+    // stay mapped even if not.
+    let words = unsafe { &*object };
+    // Relaxed, both: the object must not change at all.
+    let serial = words[0].load(Ordering::Relaxed);
+    for _ in 0..spin {
+        core::hint::spin_loop();
+    }
+    for word in words {
+        assert_eq!(word.load(Ordering::Relaxed), serial, "an object was reused under a reader");
+    }
+    fence(Ordering::Acquire);
+}
+
+/// Readers and updaters, drains and short threads; how many of them found a fault. `broken` frees
+/// at once.
+fn storm(seconds: f64, broken: bool) -> usize {
+    let cache = cache("storm", Options::default());
+    let until = Instant::now() + Duration::from_secs_f64(seconds);
+    let (serial, faults) = (AtomicU64::new(1), AtomicUsize::new(0));
+    let over = AtomicBool::new(false);
+    let places: Vec<Place> = (0..16).map(|_| AtomicPtr::new(fresh(&cache, 0))).collect();
+    // Relaxed, all of this function: counters and hints; joining the threads orders the rest.
+    let goes_on = || Instant::now() < until && !over.load(Ordering::Relaxed);
+    let watched = |work: &dyn Fn()| {
+        if std::panic::catch_unwind(core::panic::AssertUnwindSafe(work)).is_err() {
+            faults.fetch_add(1, Ordering::Relaxed);
+            over.store(true, Ordering::Relaxed);
+        }
+    };
+    let update = |count: usize| {
+        for index in 0..count {
+            let new = fresh(&cache, serial.fetch_add(1, Ordering::Relaxed));
+            // AcqRel: Release pairs with the Acquire in `look`.
+            let old = places[index % places.len()].swap(new, Ordering::AcqRel);
+            let old = NonNull::new(old).unwrap().cast();
+            if broken {
+                // SAFETY: it is not: readers have it. The slab stays mapped all the same.
+                unsafe { cache.free(old) };
+            } else {
+                // SAFETY: unlinked, so that only readers have it.
+                unsafe { cache.free_rcu(old) };
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for reader in 0..3 {
+            let (places, watched, goes_on) = (&places, &watched, &goes_on);
+            scope.spawn(move || {
+                watched(&|| {
+                    let mut turn = reader;
+                    while goes_on() {
+                        turn += 1;
+                        look(&places[turn % places.len()], turn % 300);
+                    }
+                });
+            });
+        }
+        for _ in 0..2 {
+            scope.spawn(|| {
+                watched(&|| {
+                    while goes_on() {
+                        update(5000);
+                    }
+                });
+            });
+        }
+        scope.spawn(|| {
+            while goes_on() {
+                thread::scope(|short| {
+                    short.spawn(|| update(3));
+                });
+            }
+        });
+        scope.spawn(|| {
+            while goes_on() {
+                sheaves_slab::trim();
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+    });
+    let place = |place: &Place| NonNull::new(place.load(Ordering::Relaxed)).unwrap().cast();
+    give(&cache, &places.iter().map(place).collect::<Vec<_>>());
+    cache.destroy().unwrap();
+    faults.into_inner()
+}
+
+#[test]
+fn readers_never_see_an_object_that_was_reused() {
+    let _alone = alone();
+    assert_eq!(storm(3.0, false), 0);
+}
+
+#[test]
+fn the_storm_finds_objects_that_are_freed_too_early() {
+    let _alone = alone();
+    assert!((0..10).any(|_| storm(1.0, true) > 0));
+}
+
+#[test]
+fn every_rung_of_the_emergency_ladder_is_reached() {
+    let _alone = alone();
+    let cache = cache("emergency", Options::default());
+    sheaves_slab::fail_one_in(2);
+    let before = sheaves_slab::emergencies();
+    for _ in 0..50 {
+        let objects = take(&cache, 3000);
+        defer(&cache, &objects);
+    }
+    let after = sheaves_slab::emergencies();
+    assert!(after.from_the_cache > before.from_the_cache, "{after:?}");
+    // From now on every request fails: the caller waits for readers.
+    sheaves_slab::fail_one_in(1);
+    let objects = take(&cache, 300);
+    defer(&cache, &objects);
+    assert!(sheaves_slab::emergencies().waits > after.waits);
+    // Unless it is one itself: then an object is given up, and a line says so.
+    let objects = take(&cache, 300);
+    let guard = read();
+    defer(&cache, &objects);
+    drop(guard);
+    sheaves_slab::fail_one_in(0);
+    let leaks = sheaves_slab::emergencies().leaks as usize;
+    assert!(leaks > 0);
+    let refused = cache.destroy().unwrap_err();
+    assert_eq!(refused.objects_out, leaks, "nothing but what was reported is lost");
+}
+
+#[test]
+fn debug_caches_notice_what_is_deferred_twice_or_freed() {
+    let _alone = alone();
+    let cache = cache("twice", Options { debug: true, ..Options::default() });
+    let objects = take(&cache, 3);
+    defer(&cache, &objects);
+    // Ignored, each with a line: the objects are freed once.
+    defer(&cache, &objects[..1]);
+    give(&cache, &objects[1..2]);
+    assert_eq!(cache.stats().objects_deferred, 3);
+    cache.destroy().unwrap();
+}
+
+#[test]
+fn slabs_of_type_stable_caches_stay_while_somebody_reads() {
+    let _alone = alone();
+    let cache = cache("typesafe", Options { typesafe_by_rcu: true, ..Options::default() });
+    let objects = take(&cache, 50_000);
+    let slabs = cache.stats().slabs;
+    let guard = read();
+    give(&cache, &objects);
+    cache.shrink();
+    assert_eq!(cache.stats().slabs, slabs, "a slab went away under a reader");
+    // The memory may be handed out again at once.
+    let again = take(&cache, 50_000);
+    assert_eq!(cache.stats().slabs, slabs);
+    give(&cache, &again);
+    cache.shrink();
+    drop(guard);
+    synchronize().unwrap();
+    cache.shrink();
+    assert_eq!(cache.stats().slabs, 0);
+    cache.destroy().unwrap();
+}
+
+#[test]
+fn a_child_takes_back_what_was_deferred_before_the_fork() {
+    let _alone = alone();
+    let cache = cache("fork", Options::default());
+    let objects = take(&cache, 1000);
+    defer(&cache, &objects);
+    // SAFETY: the child uses the cache and leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let objects = take(&cache, 2000);
+        defer(&cache, &objects);
+        let is_fine = cache.destroy().is_ok();
+        // SAFETY: ends the child without running the parent's handlers.
+        unsafe { libc::_exit(i32::from(!is_fine)) };
+    }
+    let mut status = 0;
+    // SAFETY: the child from above, and a place for its status.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!((waited, status), (child, 0));
+    cache.destroy().unwrap();
+}
+
+#[test]
+#[ignore = "measures"]
+fn cost_of_a_deferred_free() {
+    for threads in [1, 2] {
+        let cache = cache("cost", Options::default());
+        let began = Instant::now();
+        const COUNT: u32 = 30_000_000;
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    for _ in 0..COUNT {
+                        let object = cache.alloc().unwrap();
+                        // SAFETY: the object is ours.
+                        unsafe { object.write(1) };
+                        // SAFETY: from this cache, not used after.
+                        unsafe { cache.free_rcu(object) };
+                    }
+                });
+            }
+        });
+        println!("{threads} threads: {:?} each, {:?}", began.elapsed() / COUNT, cache.stats());
+        println!("{:?}", sheaves_rcu::statistics());
+        cache.destroy().unwrap();
+    }
+}
