@@ -292,7 +292,7 @@ impl CacheId {
     #[inline(always)]
     #[must_use]
     pub const fn deferred_of_owner(owner: usize) -> Word {
-        Word::at_offset(Region::DEFERRED.word(0).offset() + (owner - 8) / 2)
+        Word::at_offset(Region::DEFERRED.word(0).offset() + owner / 16 * 8)
     }
 
     #[inline]

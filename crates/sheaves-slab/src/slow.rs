@@ -64,6 +64,7 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
             .or_else(|| full_sheaf(id))
             .or_else(|| refilled_sheaf(id))
             .or_else(|| take_sheaf(id.frees(), |cursor| !is_empty(cursor)))
+            .or_else(|| deferred::take_any_ready(id))
         else {
             break;
         };

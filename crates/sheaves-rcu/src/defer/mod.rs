@@ -7,5 +7,5 @@
 mod pressure;
 mod sink;
 
-pub use pressure::{Pressure, arm, note_reclaimed, note_sealed};
+pub use pressure::{Pressure, arm, note_reclaimed, note_sealed, pressure};
 pub use sink::{Pending, SINKS_MAX, Sink, register};

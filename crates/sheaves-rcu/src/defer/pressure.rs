@@ -26,11 +26,22 @@ const HARD_BYTES: u64 = 256 << 20;
 /// Something was deferred into a place that was empty: arms the bound on its age.
 pub fn arm() {}
 
-/// A batch was sealed: what its bytes, with all the others, ask for.
+/// Batches were sealed: what their bytes, with all the others, ask for.
+///
+/// Writes to memory that all processors share, so a layer that seals often tells of many batches
+/// at once, and in between asks for the [`pressure`] alone.
 pub fn note_sealed(objects: usize, bytes: usize) -> Pressure {
     // Relaxed, both: counts.
     OBJECTS.fetch_add(objects as u64, Ordering::Relaxed);
-    match BYTES.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64 {
+    BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
+    pressure()
+}
+
+/// What the bytes that are deferred ask for, as far as layers have told of them. One load.
+#[must_use]
+pub fn pressure() -> Pressure {
+    // Relaxed: a count.
+    match BYTES.load(Ordering::Relaxed) {
         HARD_BYTES.. => Pressure::Hard,
         HIGH_BYTES.. => Pressure::High,
         SOFT_BYTES.. => Pressure::Soft,
@@ -38,7 +49,7 @@ pub fn note_sealed(objects: usize, bytes: usize) -> Pressure {
     }
 }
 
-/// A batch was taken back.
+/// Batches were taken back.
 pub fn note_reclaimed(objects: usize, bytes: usize) {
     // Relaxed, both: counts.
     OBJECTS.fetch_sub(objects as u64, Ordering::Relaxed);

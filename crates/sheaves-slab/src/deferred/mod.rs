@@ -117,39 +117,44 @@ pub(crate) fn seal(id: CacheId, cursor: usize) {
 
 /// What sealing a sheaf leads to.
 fn after_seal(id: CacheId, sealed: queue::SealedSheaf) {
-    let bytes = sealed.objects * id.shape().stride;
-    let pressure = defer::note_sealed(sealed.objects, bytes);
-    match pressure {
-        Pressure::High | Pressure::Hard => sealed.cookie.start_expedited(),
-        Pressure::Soft => sealed.cookie.start(),
-        Pressure::None if sealed.is_time => sealed.cookie.start(),
-        Pressure::None => {}
+    let pressure = sealed.pressure;
+    let queue = id.descriptor().deferred_here();
+    if pressure >= Pressure::High {
+        sealed.cookie.start_expedited();
+    } else if queue.is_time(sealed.unstarted, pressure == Pressure::Soft) {
+        queue.start(sealed.cookie);
     }
     let most = match pressure {
         Pressure::Hard => usize::MAX,
-        _ if sealed.is_long => RECLAIM,
-        _ => 0,
+        Pressure::None if !sealed.is_long => 0,
+        _ => RECLAIM,
     };
-    let queue = id.descriptor().deferred_here();
     (0..most).map_while(|_| queue.take_ready(id)).for_each(|cursor| put_away(id, cursor));
 }
 
-/// A sheaf of objects whose readers are gone, if there is one: its cursor. For the caller.
+/// A sheaf of objects whose readers are gone, if the current slot's queue has one: its cursor. For
+/// the caller.
+///
+/// Not from other queues: slots that take from each other whenever their own objects still wait
+/// would send all of them back and forth between the processors' caches.
 #[inline]
 pub(crate) fn take_ready(id: CacheId) -> Option<usize> {
     let descriptor = id.descriptor();
     if !descriptor.is_deferring() {
         return None;
     }
-    let here = pool::shard_here();
-    let shards = &descriptor.deferred;
-    (0..shards.len()).find_map(|step| shards[(here + step) % shards.len()].take_ready(id))
+    descriptor.deferred_here().take_ready(id)
+}
+
+/// The same from any queue, for whoever finds nothing elsewhere.
+pub(crate) fn take_any_ready(id: CacheId) -> Option<usize> {
+    id.descriptor().deferred.iter().find_map(|queue| queue.take_ready(id))
 }
 
 /// Takes back everything whose cookie has passed; true if there was something.
 pub(crate) fn reclaim(id: CacheId) -> bool {
     let mut any = false;
-    while let Some(cursor) = take_ready(id) {
+    while let Some(cursor) = take_any_ready(id) {
         put_away(id, cursor);
         any = true;
     }

@@ -11,10 +11,12 @@
 //! | 2 | where in the sheaf the cursor stood, in bytes |
 //! | [`SENTINEL_MIN`] or higher | the sentinel |
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES, is_full};
-use sheaves_rcu::{Cookie, defer};
+use sheaves_rcu::Cookie;
+use sheaves_rcu::defer::{self, Pressure};
+use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 
 use super::emergency;
@@ -25,12 +27,17 @@ const SENTINEL_MIN: usize = 3;
 /// The most objects of a sheaf that can be sealed.
 const OBJECTS_MAX: usize = ENTRIES - 1 - SENTINEL_MIN;
 
-/// After so many sealed sheaves a grace period is started. A membarrier costs from a third of a
-/// microsecond, when no other thread runs, to ten: so many make it a fraction of a nanosecond
-/// for each object, few enough that what is waiting stays in a processor's second-level cache.
-const START_SHEAVES: u32 = 16;
+/// After so many sealed sheaves, at the least and at the most, a grace period is started. Few, so
+/// that what waits stays in a processor's second-level cache; many where grace periods are dear.
+const START_SHEAVES_MIN: u32 = 8;
+const START_SHEAVES_MAX: u32 = 64;
 /// A queue of more sheaves than this gives up ready ones to the depot.
-const LONG_SHEAVES: u32 = 4 * START_SHEAVES;
+const LONG_SHEAVES: u32 = 2 * START_SHEAVES_MAX;
+/// Bytes of which a queue tells at once.
+const TOLD_BYTES: usize = 512 << 10;
+/// Grace periods take a share of one in so many of a thread's time, about: a membarrier costs a
+/// third of a microsecond when no other thread runs, ten when one does.
+const TIME_SHARE: u64 = 8;
 
 /// There is no memory for another sheaf.
 #[derive(Debug)]
@@ -40,9 +47,10 @@ pub(super) struct NoSheaf;
 #[derive(Debug)]
 pub(super) struct SealedSheaf {
     pub(super) cookie: Cookie,
-    pub(super) objects: usize,
-    /// It is time for a grace period.
-    pub(super) is_time: bool,
+    /// What the bytes that are deferred ask for.
+    pub(super) pressure: Pressure,
+    /// Sheaves of the queue for which no grace period was started, this one among them.
+    pub(super) unstarted: u32,
     /// The queue is long.
     pub(super) is_long: bool,
 }
@@ -53,10 +61,16 @@ struct Sealed {
     /// Number of the oldest and of the youngest sheaf, 0 for none.
     first: u32,
     last: u32,
-    /// Sheaves since a grace period was last started.
+    /// Cookie of the youngest sheaf, and how many at the end of the queue carry it: for the
+    /// others a grace period has begun.
+    cookie: u64,
     unstarted: u32,
     /// Cursor of a sheaf that is not sealed yet, 0 for none.
     open: usize,
+    /// Bytes and objects that were sealed, less those taken back, of which `sheaves-rcu` was not
+    /// told yet: that is done in large steps, since all processors share what it writes.
+    untold_bytes: isize,
+    untold_objects: isize,
 }
 
 /// A shard's queue, on cache lines of its own.
@@ -64,10 +78,32 @@ struct Sealed {
 #[derive(Debug)]
 pub(crate) struct Queue {
     sealed: Lock<Sealed>,
+    /// After so many sheaves this queue starts a grace period.
+    start_after: AtomicU32,
+    /// When it last did, in ns of the fine clock.
+    started_ns: AtomicU64,
     /// Sheaves in the queue; changes under the lock.
     sheaves: AtomicU32,
     /// Objects in the queue and in the open sheaf; changes under the lock.
     objects: AtomicU32,
+}
+
+impl Sealed {
+    /// Counts objects that came, or went if negative: the pressure now.
+    fn tell(&mut self, objects: isize, stride: usize) -> Pressure {
+        self.untold_objects += objects;
+        self.untold_bytes += objects * stride as isize;
+        if self.untold_bytes.unsigned_abs() < TOLD_BYTES {
+            return defer::pressure();
+        }
+        let objects = core::mem::take(&mut self.untold_objects);
+        let bytes = core::mem::take(&mut self.untold_bytes);
+        if bytes > 0 {
+            return defer::note_sealed(objects.unsigned_abs(), bytes.unsigned_abs());
+        }
+        defer::note_reclaimed(objects.unsigned_abs(), bytes.unsigned_abs());
+        defer::pressure()
+    }
 }
 
 /// An empty sheaf to defer objects with: its cursor.
@@ -95,8 +131,22 @@ fn fill(cursor: usize) -> usize {
 
 impl Queue {
     pub(crate) const fn new() -> Queue {
-        let sealed = Sealed { first: 0, last: 0, unstarted: 0, open: 0 };
-        Queue { sealed: Lock::new(sealed), sheaves: AtomicU32::new(0), objects: AtomicU32::new(0) }
+        let sealed = Sealed {
+            first: 0,
+            last: 0,
+            cookie: 0,
+            unstarted: 0,
+            open: 0,
+            untold_bytes: 0,
+            untold_objects: 0,
+        };
+        Queue {
+            sealed: Lock::new(sealed),
+            start_after: AtomicU32::new(START_SHEAVES_MIN),
+            started_ns: AtomicU64::new(0),
+            sheaves: AtomicU32::new(0),
+            objects: AtomicU32::new(0),
+        }
     }
 
     /// Seals a sheaf that the caller owns. `None` when it is empty; then it is in the pool.
@@ -108,7 +158,7 @@ impl Queue {
         debug_assert!(Sheaf::of_cursor(cursor).sentinel() >= SENTINEL_MIN, "{id:?}");
         let mut sealed = self.sealed.lock();
         self.count_objects(fill(cursor) as u32);
-        Some(self.append(&mut sealed, cursor))
+        Some(self.append(id, &mut sealed, cursor))
     }
 
     /// Puts an object into the open sheaf, which is sealed when it is full.
@@ -127,21 +177,21 @@ impl Queue {
             return Ok(None);
         }
         let cursor = core::mem::take(&mut sealed.open);
-        Ok(Some(self.append(&mut sealed, cursor)))
+        Ok(Some(self.append(id, &mut sealed, cursor)))
     }
 
     /// Seals the open sheaf, if there is one.
-    pub(super) fn seal_open(&self) -> Option<SealedSheaf> {
+    pub(super) fn seal_open(&self, id: CacheId) -> Option<SealedSheaf> {
         let mut sealed = self.sealed.lock();
         if sealed.open == 0 {
             return None;
         }
         let cursor = core::mem::take(&mut sealed.open);
-        Some(self.append(&mut sealed, cursor))
+        Some(self.append(id, &mut sealed, cursor))
     }
 
     /// Stamps a sheaf and puts it at the end. Cookies are taken under the lock, so they ascend.
-    fn append(&self, sealed: &mut Sealed, cursor: usize) -> SealedSheaf {
+    fn append(&self, id: CacheId, sealed: &mut Sealed, cursor: usize) -> SealedSheaf {
         let sheaf = Sheaf::of_cursor(cursor);
         // After the last object came: whoever reads one of them now is older than the cookie.
         let cookie = Cookie::get();
@@ -155,14 +205,15 @@ impl Queue {
             None => sealed.first = sheaf.number(),
         }
         sealed.last = sheaf.number();
-        sealed.unstarted += 1;
-        let is_time = sealed.unstarted >= START_SHEAVES;
-        if is_time {
-            sealed.unstarted = 0;
+        if sealed.cookie != cookie.to_bits() {
+            (sealed.cookie, sealed.unstarted) = (cookie.to_bits(), 0);
         }
+        sealed.unstarted += 1;
+        let (unstarted, objects) = (sealed.unstarted, fill(cursor));
+        let pressure = sealed.tell(objects as isize, id.shape().stride);
         // Relaxed: changes under the lock.
         let sheaves = self.sheaves.fetch_add(1, Ordering::Relaxed) + 1;
-        SealedSheaf { cookie, objects: fill(cursor), is_time, is_long: sheaves > LONG_SHEAVES }
+        SealedSheaf { cookie, pressure, unstarted, is_long: sheaves > LONG_SHEAVES }
     }
 
     /// Takes the oldest sheaf if its cookie has passed: its cursor.
@@ -189,9 +240,34 @@ impl Queue {
         // Relaxed, both: change under the lock.
         self.sheaves.fetch_sub(1, Ordering::Relaxed);
         self.objects.fetch_sub(objects as u32, Ordering::Relaxed);
+        sealed.tell(-(objects as isize), id.shape().stride);
         drop(sealed);
-        defer::note_reclaimed(objects, objects * id.shape().stride);
         Some(cursor)
+    }
+
+    /// Are so many sheaves enough to start a grace period for? Fewer are under pressure.
+    pub(super) fn is_time(&self, unstarted: u32, is_pressed: bool) -> bool {
+        // Relaxed: a hint.
+        let enough = self.start_after.load(Ordering::Relaxed);
+        unstarted >= if is_pressed { enough / 4 } else { enough }
+    }
+
+    /// Starts a grace period, and learns from what it costs how often to do so.
+    pub(super) fn start(&self, cookie: Cookie) {
+        let began_ns = clock::fine_ns();
+        cookie.start();
+        let took_ns = clock::fine_ns().saturating_sub(began_ns);
+        // Relaxed, all: hints.
+        let since_ns = began_ns.saturating_sub(self.started_ns.swap(began_ns, Ordering::Relaxed));
+        let enough = self.start_after.load(Ordering::Relaxed);
+        let wanted = if took_ns * TIME_SHARE > since_ns {
+            (enough * 2).min(START_SHEAVES_MAX)
+        } else if took_ns * TIME_SHARE * 4 < since_ns {
+            (enough / 2).max(START_SHEAVES_MIN)
+        } else {
+            return;
+        };
+        self.start_after.store(wanted, Ordering::Relaxed);
     }
 
     fn count_objects(&self, objects: u32) {

@@ -91,7 +91,7 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) {
     }
     for id in ids {
         for queue in &id.descriptor().deferred {
-            if let Some(sealed) = queue.seal_open() {
+            if let Some(sealed) = queue.seal_open(*id) {
                 super::after_seal(*id, sealed);
             }
         }
