@@ -6,7 +6,6 @@ use core::sync::atomic::{AtomicI64, Ordering};
 use sheaves_sys::lock::Lock;
 
 use crate::area::{self, rows};
-use crate::engine::Access;
 use crate::engine::rows::{self as transactions, Outcome, slow};
 use crate::memory::access::retry;
 use crate::memory::state::{Lazy, Shape};
@@ -79,12 +78,9 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
     /// Adds. One transaction; see the type for what it costs beyond that.
     #[inline]
     pub fn add(&self, amount: i64) {
-        if let (Some(offset), Some(share)) = (self.shares.get(), Self::share_of(amount)) {
-            // SAFETY: there are objects, so the engine has started.
-            let access = unsafe { Access::of_started() };
+        if let (Some(place), Some(share)) = (self.shares.near(), Self::share_of(amount)) {
             // SAFETY: the word is the counter's own and out as long as it exists.
-            let outcome = unsafe { transactions::add_checked(access, offset, share) };
-            if outcome == Outcome::Done {
+            if unsafe { transactions::add_near(place, share) } == Outcome::Done {
                 return;
             }
         }

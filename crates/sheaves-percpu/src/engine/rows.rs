@@ -3,7 +3,7 @@
 //! | transaction | effect on the word at an offset in the current slot's row | declines |
 //! |---|---|---|
 //! | [`add`] | wrapping addition | never |
-//! | [`add_checked`] | addition of signed numbers | the sum overflows |
+//! | [`add_checked`], [`add_near`] | addition of signed numbers | the sum overflows |
 //! | [`add_guarded`] | wrapping addition | the guard is not 0; the word is [`CLOSED`] |
 //! | [`cmp_store`] | new value if it holds the expected one | it does not |
 //!
@@ -18,7 +18,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Access, Mode, mode};
-use crate::area;
+use crate::area::{self, rows};
 
 #[cfg(target_arch = "x86_64")]
 #[path = "rows_x86_64.rs"]
@@ -27,13 +27,16 @@ mod fast;
 /// Where there is no rseq engine every fast path refuses.
 #[cfg(not(target_arch = "x86_64"))]
 mod fast {
-    use super::{Access, Outcome};
+    use super::{Access, Near, Outcome};
     use core::sync::atomic::AtomicUsize;
 
     pub(super) unsafe fn add(_: Access, _: usize, _: usize) -> Outcome {
         Outcome::NoBlock
     }
     pub(super) unsafe fn add_checked(_: Access, _: usize, _: usize) -> Outcome {
+        Outcome::NoBlock
+    }
+    pub(super) unsafe fn add_near(_: Near, _: usize) -> Outcome {
         Outcome::NoBlock
     }
     pub(super) unsafe fn add_guarded(_: Access, _: &AtomicUsize, _: usize, _: usize) -> Outcome {
@@ -55,6 +58,80 @@ pub enum Outcome {
     /// It did not: the current slot has no block, or this form is not for this engine.
     NoBlock,
 }
+
+/// The offset of a word, and the [`Access`] to it, in one number: an addition that finds it with
+/// the word's owner needs one load for all of them.
+///
+/// | bits | what |
+/// |---|---|
+/// | 0..32 | where the slot number lies, from the thread pointer, signed |
+/// | 32..63 | offset in the row |
+/// | 63 | 1, the mark |
+///
+/// The rseq area, with `rseq_cs` in it, begins at the multiple of its size before the slot number.
+///
+/// # Invariants
+/// The engine has started, and area and slot number lie where this says.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub struct Near(u64);
+
+impl Near {
+    const MARK: u64 = 1 << 63;
+    /// What the mark adds to the offset.
+    pub(super) const MARK_BYTES: usize = 1 << 31;
+    /// Areas are aligned to as many bytes as were in the first version of them.
+    const AREA_BYTES: isize = 32;
+
+    /// For the word at an offset in rows; `None` where the engine has no such place.
+    #[must_use]
+    pub fn new(offset: usize) -> Option<Near> {
+        if !cfg!(target_arch = "x86_64") || mode() != Mode::Rseq {
+            return None;
+        }
+        let access = Access::get();
+        let slot = i32::try_from(access.slot).ok()?;
+        let place = Near(Near::MARK | (offset as u64) << 32 | u64::from(slot.cast_unsigned()));
+        // INVARIANT: the access is right, and this is the same.
+        let sequence = place.area() + sheaves_sys::rseq::SEQUENCE_OFFSET.cast_signed();
+        (sequence == access.sequence).then_some(place)
+    }
+
+    /// The place that a number stands for; `None` where it stands for something else.
+    ///
+    /// # Safety
+    /// If the number has the highest bit, it is [`Near::to_bits`] of one.
+    #[inline(always)]
+    pub(crate) unsafe fn from_bits(bits: u64) -> Option<Near> {
+        (bits & Near::MARK != 0).then_some(Near(bits))
+    }
+
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The offset.
+    pub(crate) fn offset(self) -> usize {
+        self.marked_offset() - Near::MARK_BYTES
+    }
+
+    #[inline(always)]
+    fn slot(self) -> isize {
+        (self.0 as u32).cast_signed() as isize
+    }
+
+    #[inline(always)]
+    fn area(self) -> isize {
+        self.slot() & -Near::AREA_BYTES
+    }
+
+    #[inline(always)]
+    fn marked_offset(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+}
+
+const _: () = assert!(rows::ROW_BYTES_MAX <= Near::MARK_BYTES);
 
 /// What [`add_guarded`] takes for a closed word in the portable engine. No count comes near it.
 pub const CLOSED: usize = 1 << 63;
@@ -78,6 +155,16 @@ pub unsafe fn add(access: Access, offset: usize, amount: usize) -> Outcome {
 pub unsafe fn add_checked(access: Access, offset: usize, amount: usize) -> Outcome {
     // SAFETY: the same contract.
     unsafe { fast::add_checked(access, offset, amount) }
+}
+
+/// [`add_checked`] with two loads less.
+///
+/// # Safety
+/// As [`add`], of the offset in the place.
+#[inline(always)]
+pub unsafe fn add_near(place: Near, amount: usize) -> Outcome {
+    // SAFETY: the same contract.
+    unsafe { fast::add_near(place, amount) }
 }
 
 /// Adds where the guard is 0, wrapping.

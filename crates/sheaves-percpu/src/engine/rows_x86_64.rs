@@ -8,13 +8,16 @@
 use core::arch::asm;
 use core::sync::atomic::AtomicUsize;
 
-use super::{Access, Outcome};
+use sheaves_sys::rseq::SEQUENCE_OFFSET;
+
+use super::{Access, Near, Outcome};
 use crate::area;
 
-/// The parts that all sequences share. `$body` runs with the row's address in `{block}` and ends
-/// with the one committing store.
-macro_rules! sequence {
-    ($access:ident, [$($body:literal),+ $(,)?], $($operands:tt)*) => {
+/// The parts that all sequences share. `$sequence` is where `rseq_cs` lies, from the thread
+/// pointer. `$body` runs with the row's address in `{block}` and ends with the one committing
+/// store.
+macro_rules! sequence_at {
+    ($sequence:literal, [$($body:literal),+ $(,)?], $($operands:tt)*) => {
         asm!(
             // The descriptor: version, flags, start, length, abort handler.
             ".pushsection __rseq_cs, \"aw\"",
@@ -29,19 +32,30 @@ macro_rules! sequence {
             "6: jmp 2f",
             ".popsection",
             "2: lea {block}, [rip + 3b]",
-            "mov qword ptr fs:[{sequence}], {block}",
+            concat!("mov qword ptr fs:[", $sequence, "], {block}"),
             "4: movsxd {block}, dword ptr fs:[{slot}]",
             "mov {block}, qword ptr [{table} + 8*{block}]",
             "cmp {block}, {bootstrap}",
             "je {refused}",
             $($body,)+
             "5:",
-            sequence = in(reg) $access.sequence,
-            slot = in(reg) $access.slot,
             table = in(reg) area::table(),
             bootstrap = in(reg) area::bootstrap(),
             block = out(reg) _,
             refused = label { return Outcome::NoBlock },
+            $($operands)*
+        )
+    };
+}
+
+/// A sequence with an [`Access`].
+macro_rules! sequence {
+    ($access:ident, [$($body:literal),+ $(,)?], $($operands:tt)*) => {
+        sequence_at!(
+            "{sequence}",
+            [$($body),+],
+            sequence = in(reg) $access.sequence,
+            slot = in(reg) $access.slot,
             $($operands)*
         )
     };
@@ -89,6 +103,36 @@ pub(super) unsafe fn add_checked(access: Access, offset: usize, amount: usize) -
     }
     Outcome::Done
 }
+
+/// # Safety
+/// As [`super::add_near`].
+#[inline(always)]
+pub(super) unsafe fn add_near(place: Near, amount: usize) -> Outcome {
+    // SAFETY: as in `add_checked`. A `Near` exists only where both fields lie in one area of their
+    // thread, and its offset still has the mark, which the displacement takes off.
+    unsafe {
+        sequence_at!(
+            "{area} + {sequence}",
+            [
+                "mov {value}, qword ptr [{block} + {marked} - 0x80000000]",
+                "add {value}, {amount}",
+                "jo {declined}",
+                "mov qword ptr [{block} + {marked} - 0x80000000], {value}",
+            ],
+            area = in(reg) place.area(),
+            sequence = const SEQUENCE_OFFSET,
+            slot = in(reg) place.slot(),
+            value = out(reg) _,
+            marked = in(reg) place.marked_offset(),
+            amount = in(reg) amount,
+            declined = label { return Outcome::Declined },
+            options(nostack),
+        );
+    }
+    Outcome::Done
+}
+
+const _: () = assert!(Near::MARK_BYTES == 0x8000_0000);
 
 /// # Safety
 /// As [`super::add`].

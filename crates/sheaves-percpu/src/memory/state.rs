@@ -1,12 +1,13 @@
 //! The allocator of this process, its lock, and the way in and out past the caches.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_sys::lock::{Held, Lock};
 
 use crate::area::{self, BLOCK_BYTES, Region, rows};
 use crate::dynamic::{ALIGN_MAX, Allocator, Config, Fixed, Growth, OBJECT_BYTES_MAX, Offset};
-use crate::engine;
+use crate::engine::rows::Near;
+use crate::engine::{self, Mode};
 use crate::memory::Error;
 use crate::memory::backing::{Rows, UNIT_BYTES};
 use crate::memory::caches;
@@ -144,7 +145,7 @@ impl State {
 
 /// The allocator of the rows. Under the memory lock.
 fn make() -> Result<Allocator<Fixed, Rows>, Error> {
-    if engine::mode() == engine::Mode::NotStarted {
+    if engine::mode() == Mode::NotStarted {
         engine::start();
     }
     let config = Config {
@@ -214,27 +215,39 @@ fn give_uncached(offset: usize) {
     MEMORY.lock().give(&[offset]);
 }
 
-/// The offset of an object that is made at first use, kept in four bytes of its owner.
+/// The offset of an object that is made at first use, kept in eight bytes of its owner.
 ///
 /// | value | meaning | transitions |
 /// |---|---|---|
-/// | 0 | not made yet | -> offset or 1, by the first thread that comes |
+/// | 0 | not made yet | -> place, offset or 1, by the first thread that comes |
 /// | 1 | there was no memory: the owner does without | never again |
-/// | other | the offset | never again |
+/// | a [`Near`] | the offset, and how to get there by one load | never again |
+/// | other | the offset, where the engine has no such places | never again |
 #[derive(Debug)]
-pub(crate) struct Lazy(AtomicU32);
+pub(crate) struct Lazy(AtomicU64);
 
 impl Lazy {
     pub(crate) const fn new() -> Lazy {
-        Lazy(AtomicU32::new(0))
+        Lazy(AtomicU64::new(0))
     }
 
     /// The offset, where the object is made.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<usize> {
         // Acquire pairs with the Release in `make`: there is memory at the offset.
-        let offset = self.0.load(Ordering::Acquire) as usize;
+        let bits = self.0.load(Ordering::Acquire);
+        // SAFETY: what has the mark here is a place; offsets have not.
+        let offset = unsafe { Near::from_bits(bits) }.map_or(bits as usize, Near::offset);
         (offset >= BLOCK_BYTES).then_some(offset)
+    }
+
+    /// The same as a place, where the engine has those.
+    #[inline(always)]
+    pub(crate) fn near(&self) -> Option<Near> {
+        // Acquire: as in `get`.
+        let bits = self.0.load(Ordering::Acquire);
+        // SAFETY: as in `get`.
+        unsafe { Near::from_bits(bits) }
     }
 
     /// The offset; makes the object where that has not happened. `None` where there is no memory.
@@ -243,7 +256,8 @@ impl Lazy {
         // Relaxed: only says whether to try; `get` orders.
         if self.0.load(Ordering::Relaxed) == 0 {
             let made = take(shape, Growth::Allowed);
-            let bits = made.unwrap_or(1) as u32;
+            let bits =
+                made.map_or(1, |offset| Near::new(offset).map_or(offset as u64, Near::to_bits));
             // Release pairs with the Acquire in `get`. Relaxed on failure: `get` reads again.
             let won = self.0.compare_exchange(0, bits, Ordering::Release, Ordering::Relaxed);
             if let (Err(_), Ok(offset)) = (won, made) {

@@ -54,7 +54,7 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// Those of the library.
-    pub(crate) const ALL: [Operation; 13] = [
+    pub(crate) const ALL: [Operation; 14] = [
         Operation::Pop,
         Operation::PopSlow,
         Operation::PopBySize,
@@ -65,6 +65,7 @@ impl Operation {
         Operation::Add,
         Operation::InRow(InRow::Add),
         Operation::InRow(InRow::AddChecked),
+        Operation::InRow(InRow::AddNear),
         Operation::InRow(InRow::AddGuarded),
         Operation::InRow(InRow::CmpStore),
         Operation::Drain,

@@ -4,7 +4,7 @@
 
 use core::sync::atomic::AtomicUsize;
 
-use sheaves_percpu::engine::rows::{self, Outcome, slow};
+use sheaves_percpu::engine::rows::{self, Near, Outcome, slow};
 use sheaves_percpu::{Access, Word};
 
 use super::child::{ADDED, ADDED_TOO, EXPECTED, NEW, NEW_TOO};
@@ -14,6 +14,7 @@ use super::child::{ADDED, ADDED_TOO, EXPECTED, NEW, NEW_TOO};
 pub(crate) enum InRow {
     Add,
     AddChecked,
+    AddNear,
     AddGuarded,
     CmpStore,
 }
@@ -22,7 +23,7 @@ impl InRow {
     /// What the word holds before a transaction that has to be refused for it.
     pub(crate) fn shut_value(self, unexpected: usize) -> usize {
         match self {
-            InRow::AddChecked => isize::MAX.cast_unsigned(),
+            InRow::AddChecked | InRow::AddNear => isize::MAX.cast_unsigned(),
             // The guard refuses.
             InRow::Add | InRow::AddGuarded => EXPECTED,
             InRow::CmpStore => unexpected,
@@ -40,6 +41,13 @@ fn add(word: Word, amount: usize) -> Outcome {
 fn add_checked(word: Word, amount: usize) -> Outcome {
     // SAFETY: as above.
     unsafe { rows::add_checked(Access::get(), word.offset(), amount) }
+}
+
+#[inline(never)]
+fn add_near(word: Word, amount: usize) -> Outcome {
+    let place = Near::new(word.offset()).expect("a place on this engine");
+    // SAFETY: as above.
+    unsafe { rows::add_near(place, amount) }
 }
 
 #[inline(never)]
@@ -63,6 +71,7 @@ pub(crate) fn perform(transaction: InRow, word: Word, guard: &AtomicUsize) -> us
     happened(match transaction {
         InRow::Add => add(word, ADDED),
         InRow::AddChecked => add_checked(word, ADDED),
+        InRow::AddNear => add_near(word, ADDED),
         InRow::AddGuarded => add_guarded(word, guard, ADDED),
         InRow::CmpStore => cmp_store(word, EXPECTED, NEW),
     })
@@ -75,7 +84,7 @@ pub(crate) fn interfere(transaction: InRow, word: Word, guard: &AtomicUsize) -> 
         // SAFETY: as above.
         InRow::Add => unsafe { slow::add(offset, ADDED_TOO) },
         // SAFETY: as above.
-        InRow::AddChecked => unsafe { slow::add_checked(offset, ADDED_TOO) },
+        InRow::AddChecked | InRow::AddNear => unsafe { slow::add_checked(offset, ADDED_TOO) },
         // SAFETY: as above.
         InRow::AddGuarded => unsafe { slow::add_guarded(guard, offset, ADDED_TOO) },
         // SAFETY: as above.
