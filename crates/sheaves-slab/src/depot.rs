@@ -21,7 +21,7 @@ use crate::pool::{self, SHARDS, Sheaf, SheafStack, shard_here};
 /// The limit of a new cache, in bytes of objects.
 const BYTES_MIN: usize = 1 << 20;
 /// The limit is never raised above this, in bytes of objects.
-const BYTES_MAX: usize = 256 << 20;
+const BYTES_MAX: usize = 1 << 30;
 /// A shard holds a few sheaves, however large the objects are.
 const SHEAVES_MIN: usize = 4;
 /// Time between two halvings: 1 << this, in ms.
