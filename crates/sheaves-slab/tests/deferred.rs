@@ -54,7 +54,7 @@ fn nothing_comes_back_while_somebody_reads() {
         assert_eq!(cache.stats().objects_out, 0);
         let distinct: HashSet<_> = objects.iter().collect();
         let others = take(&cache, 10_000);
-        sheaves_slab::trim();
+        cache.shrink();
         assert!(others.iter().all(|object| !distinct.contains(object)));
         assert_eq!(cache.stats().objects_deferred, objects.len());
         drop(guard);
@@ -87,9 +87,9 @@ fn a_cache_that_only_defers_gives_its_memory_back() {
     let slabs = cache.stats().slabs;
     defer(&cache, &objects);
     synchronize().unwrap();
-    sheaves_slab::trim();
+    cache.shrink();
     synchronize().unwrap();
-    sheaves_slab::trim();
+    cache.shrink();
     let stats = cache.stats();
     assert!(stats.objects_deferred < 2000, "{stats:?}");
     assert!(stats.slabs < slabs / 10, "{stats:?}");
@@ -190,7 +190,7 @@ fn storm(seconds: f64, broken: bool) -> usize {
         });
         scope.spawn(|| {
             while goes_on() {
-                sheaves_slab::trim();
+                cache.shrink();
                 thread::sleep(Duration::from_millis(2));
             }
         });
