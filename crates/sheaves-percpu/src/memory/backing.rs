@@ -75,16 +75,19 @@ unsafe impl Backing for Rows {
 
     fn create_chunk(&mut self, chunk: usize) -> bool {
         let need = (chunk + 1) * UNIT_BYTES;
-        if !live::commit(need) {
-            return false;
-        }
         let _slots = slots::SLOTS.lock();
         let committed = rows::committed_bytes();
         if need <= committed {
             return true;
         }
         let wish = need.max(committed + committed / GROWTH_SHARE).min(rows::row_bytes());
-        rows::commit(wish) || rows::commit(need)
+        // Marks first: whatever lies in committed rows has one.
+        let grow = |bytes| live::commit(bytes) && rows::commit(bytes);
+        grow(wish) || grow(need)
+    }
+
+    fn destroy_chunk(&mut self, chunk: usize) {
+        live::forget(chunk * UNIT_BYTES, (chunk + 1) * UNIT_BYTES);
     }
 
     fn depopulate(&mut self, chunk: usize, pages: Range<usize>) {

@@ -1,87 +1,125 @@
-//! Which objects are out by handle: one bit for each 8 bytes of a row.
+//! Which objects are out by handle: a byte for each place where one can begin.
 //!
 //! The allocator's own maps cannot tell: an object that rests in a slot's cache is taken there,
-//! and so are those behind typed owners, which nobody frees twice. The bit of an object is that of
-//! the 8 bytes in which it begins; since objects with handles have 8 bytes at the least, no two
-//! share one.
+//! and so are those behind typed owners, which nobody frees twice.
 //!
-//! | bit | meaning | transitions |
+//! | byte | meaning | transitions |
 //! |---|---|---|
 //! | 0 | nothing with a handle begins here | -> 1 by `alloc`, which owns the object |
 //! | 1 | an object is out | -> 0 by `free`; of two that free at once one finds 0 |
+//!
+//! It is a byte and not a bit because the neighbours' owners are other threads: so an allocation
+//! only stores, and one atomic instruction is left, that of the free.
+//!
+//! There is a map of objects below 16 bytes, of which no two begin in the same 8 bytes, and one of
+//! all others, of which no two begin in the same 16. They exist once, not in each slot, and take
+//! memory where there are objects with handles: an eighth or a sixteenth of these in one slot.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use sheaves_sys::map;
 
-use crate::area::{self, rows};
+use crate::area::rows;
 
-/// Bytes of a row for which there is one bit.
-pub(crate) const CELL_BYTES: usize = 8;
-/// Bytes of a row for which there is one word of bits.
-const WORD_CELL_BYTES: usize = CELL_BYTES * 64;
+/// Bytes of the smallest object with a handle.
+pub(super) const BYTES_MIN: usize = 1 << SHIFTS[0];
+/// Bytes of a row for which a map has one byte, as powers of two.
+const SHIFTS: [u32; 2] = [3, 4];
+/// From so many bytes on an object is in the second map.
+const LARGE_BYTES_MIN: usize = 1 << SHIFTS[1];
 
-/// Address of the bits; 0 before the first object.
-static BITS: AtomicUsize = AtomicUsize::new(0);
-/// Bytes of bits that are readable and writable.
+/// Where the maps begin; 0 before [`reserve`].
+static STARTS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+/// Bytes of rows whose marks are readable and writable.
 static COMMITTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes the bits of the first `row_bytes` of rows usable. Under the memory lock; false when there
-/// is no memory.
-pub(super) fn commit(row_bytes: usize) -> bool {
-    // Relaxed, all: under the memory lock, which whoever gets an object has gone through.
-    let mut base = BITS.load(Ordering::Relaxed);
-    if base == 0 {
-        let all = rows::row_bytes().div_ceil(WORD_CELL_BYTES * 64) * 64 * 8;
-        let Some(reserved) = map::reserve(all) else { return false };
-        base = reserved;
-        BITS.store(base, Ordering::Relaxed);
-    }
-    let committed = COMMITTED.load(Ordering::Relaxed);
-    // Whole groups of words, see `place`.
-    let need = row_bytes.div_ceil(WORD_CELL_BYTES * 64) * 64 * 8;
-    let need = need.next_multiple_of(map::page_bytes());
-    if need <= committed {
+/// Sets address space aside for the marks of whole rows, once. Under the memory lock; false when
+/// there is none.
+pub(super) fn reserve() -> bool {
+    // Relaxed, all: `caches::open` publishes them, and whoever frees has been through its Acquire.
+    if STARTS[0].load(Ordering::Relaxed) != 0 {
         return true;
     }
-    // SAFETY: part of the reservation made above.
-    if !unsafe { map::commit(base + committed, need - committed) } {
-        return false;
-    }
-    COMMITTED.store(need, Ordering::Relaxed);
+    let [small, large] = SHIFTS.map(|shift| rows::row_bytes() >> shift);
+    let bytes = (small + large).next_multiple_of(map::page_bytes());
+    let Some(start) = map::reserve(bytes) else { return false };
+    map::avoid_huge_pages(start, bytes);
+    // Relaxed, both: as above.
+    STARTS[0].store(start, Ordering::Relaxed);
+    STARTS[1].store(start + small, Ordering::Relaxed);
     true
 }
 
-/// The word and the bit of an object.
-///
-/// Within each group of 64 words the index is transposed, so that words of neighbouring runs of
-/// 512 bytes, which two slots may have in their caches, do not share a cache line.
+/// Address of the marks of bytes `from..to` of a row in a map.
+fn marks(map: usize, from: usize, to: usize) -> (usize, usize) {
+    // Relaxed: under the memory lock.
+    let start = STARTS[map].load(Ordering::Relaxed);
+    (start + (from >> SHIFTS[map]), start + (to >> SHIFTS[map]))
+}
+
+/// Makes the marks of the first `row_bytes` of rows usable. Under the memory lock; false when
+/// there is no memory.
+pub(super) fn commit(row_bytes: usize) -> bool {
+    let page = map::page_bytes();
+    // Rows are committed in whole pages.
+    let row_bytes = row_bytes.next_multiple_of(page);
+    // Relaxed: under the memory lock.
+    let committed = COMMITTED.load(Ordering::Relaxed);
+    if row_bytes <= committed {
+        return true;
+    }
+    for index in 0..SHIFTS.len() {
+        let (start, end) = marks(index, committed, row_bytes);
+        let (start, end) = (start / page * page, end.next_multiple_of(page));
+        // SAFETY: part of the reservation, which ends with a page; what is in use at the edges
+        // stays as it is.
+        if !unsafe { map::commit(start, end - start) } {
+            return false;
+        }
+    }
+    // Relaxed: as above.
+    COMMITTED.store(row_bytes, Ordering::Relaxed);
+    true
+}
+
+/// Gives the memory of the marks of bytes `from..to` of a row back, as far as it is whole pages:
+/// no object lies there. They are 0 afterwards, as they were.
+pub(super) fn forget(from: usize, to: usize) {
+    let page = map::page_bytes();
+    for index in 0..SHIFTS.len() {
+        let (start, end) = marks(index, from, to);
+        let (start, end) = (start.next_multiple_of(page), end / page * page);
+        if start < end {
+            // SAFETY: committed with the rows; a mark that is 0 is not changed by that.
+            unsafe { map::discard(start, end - start) };
+        }
+    }
+}
+
+/// The mark of an object of so many bytes, in a part of rows that is committed.
 #[inline]
-fn place(offset: usize) -> (&'static AtomicUsize, usize) {
-    let index = offset / WORD_CELL_BYTES;
-    let index = (index & !63) | ((index & 7) << 3) | ((index >> 3) & 7);
-    // Relaxed: as in `commit`.
-    let word = area::word_at(BITS.load(Ordering::Relaxed) + index * 8);
-    (word, 1 << (offset / CELL_BYTES % 64))
+fn mark(offset: usize, size: usize) -> &'static AtomicU8 {
+    let map = usize::from(size >= LARGE_BYTES_MIN);
+    // Relaxed: as in `reserve`.
+    let start = STARTS[map].load(Ordering::Relaxed);
+    let address = start + (offset >> SHIFTS[map]);
+    let mark = core::ptr::with_exposed_provenance::<AtomicU8>(address);
+    // SAFETY: 1. callers pass offsets in committed rows, whose marks were committed before and are
+    // never unmapped; 2. all access is atomic.
+    unsafe { &*mark }
 }
 
 /// Notes that an object is out.
 #[inline]
-pub(super) fn set(offset: usize) {
-    let (word, bit) = place(offset);
-    // Relaxed: only the atomicity counts; an object changes hands by other means.
-    word.fetch_or(bit, Ordering::Relaxed);
+pub(super) fn set(offset: usize, size: usize) {
+    // Relaxed: the caller owns the object, and it changes hands by other means.
+    mark(offset, size).store(1, Ordering::Relaxed);
 }
 
 /// Notes that an object is no longer out; false when it was not.
 #[inline]
 #[must_use]
-pub(super) fn clear(offset: usize) -> bool {
-    // Relaxed: grows only, and whoever has an object learnt of it after it had grown that far.
-    if offset / WORD_CELL_BYTES * 8 >= COMMITTED.load(Ordering::Relaxed) {
-        return false;
-    }
-    let (word, bit) = place(offset);
-    // Relaxed: as in `set`.
-    word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
+pub(super) fn clear(offset: usize, size: usize) -> bool {
+    // Relaxed: only the atomicity counts; as in `set`.
+    mark(offset, size).swap(0, Ordering::Relaxed) != 0
 }

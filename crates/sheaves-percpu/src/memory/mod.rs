@@ -59,7 +59,7 @@ use clear::Reach;
 use state::Shape;
 
 /// The smallest object behind a handle; smaller ones get this size.
-const HANDLE_BYTES_MIN: usize = live::CELL_BYTES;
+const HANDLE_BYTES_MIN: usize = live::BYTES_MIN;
 
 /// Allocates `size` bytes in every slot, from 1 to [`OBJECT_BYTES_MAX`], at a multiple of `align`,
 /// a power of two up to [`ALIGN_MAX`]. They are zero.
@@ -87,7 +87,7 @@ pub fn try_alloc(size: usize, align: usize) -> Result<Handle, Error> {
 fn alloc_with(size: usize, align: usize, growth: Growth) -> Result<Handle, Error> {
     let shape = Shape::new(size, align)?.at_least(HANDLE_BYTES_MIN);
     let offset = state::take(shape, growth)?;
-    live::set(offset);
+    live::set(offset, shape.size());
     Handle::new(offset, size, align).ok_or(Error::NoMemory)
 }
 
@@ -107,10 +107,10 @@ pub unsafe fn free(handle: Handle) -> Result<(), FreeError> {
     if !state::is_inside(offset, shape) {
         return Err(FreeError::Foreign);
     }
-    if !live::clear(offset) {
+    if !live::clear(offset, shape.size()) {
         return Err(FreeError::AlreadyFree);
     }
-    // SAFETY: the object was out by handle, and its bit makes us the only one to free it; the
+    // SAFETY: the object was out by handle, and its mark makes us the only one to free it; the
     // caller vouches for its disuse.
     unsafe { state::give(offset, shape, Reach::Open) };
     Ok(())

@@ -10,10 +10,10 @@ use crate::engine::rows::Near;
 use crate::engine::{self, Mode};
 use crate::memory::Error;
 use crate::memory::backing::{Rows, UNIT_BYTES};
-use crate::memory::caches;
 use crate::memory::class::{CLASSES, Class};
 use crate::memory::clear::{Reach, clear};
 use crate::memory::pool::Pool;
+use crate::memory::{caches, live};
 use crate::slots;
 
 /// A valid size and alignment.
@@ -154,7 +154,7 @@ fn make() -> Result<Allocator<Fixed, Rows>, Error> {
         head_bytes: BLOCK_BYTES,
     };
     // A limit on the address space can leave rows without room for a chunk.
-    let is_open = config.chunks_max > 0 && {
+    let is_open = config.chunks_max > 0 && live::reserve() && {
         let _slots = slots::SLOTS.lock();
         rows::open(rows::shared())
     };

@@ -57,7 +57,7 @@ fn freed_twice() {
     if !is_apart("bad_input::freed_twice") {
         return;
     }
-    for size in [8, 64, 300, 5000] {
+    for size in [1, 8, 12, 15, 16, 17, 64, 300, 5000] {
         // Beside others, so that the memory is not handed out anew in between.
         let neighbours: Vec<_> = (0..3).map(|_| alloc(size, 8).unwrap()).collect();
         give(neighbours[1]).unwrap();
@@ -106,7 +106,6 @@ fn numbers_that_are_no_handles() {
     give(handle).unwrap();
 }
 
-/// A typed value is nobody else's to free, wherever it lies.
 /// Memory that rows have beyond the last object: the numbers there pass for handles.
 #[test]
 fn numbers_beyond_the_last_object() {
@@ -123,6 +122,7 @@ fn numbers_beyond_the_last_object() {
     objects.into_iter().for_each(|object| give(object).unwrap());
 }
 
+/// A typed value is nobody else's to free, wherever it lies.
 #[test]
 fn handles_of_typed_values_are_refused() {
     if !is_apart("bad_input::handles_of_typed_values_are_refused") {

@@ -119,6 +119,74 @@ fn limit_data(bytes: libc::rlim_t) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) }, 0);
 }
 
+/// Reservations are no promise of memory: a process that may write to 64 MiB altogether has rows of
+/// gigabytes, uses what it may, and is told when that is all.
+///
+/// The limit counts what strict accounting (`vm.overcommit_memory` = 2) counts, private memory that
+/// can be written to; so this is the nearest to it that does not change the whole machine.
+#[test]
+fn writable_memory_limited() {
+    const NAME: &str = "limits::writable_memory_limited";
+    const LIMIT: usize = 64 << 20;
+    if !is_process_for(NAME) {
+        if !crate::engines::is_small() {
+            in_process(NAME, &[]);
+        }
+        return;
+    }
+    let mut out = Vec::with_capacity(100_000);
+    limit_data(LIMIT as libc::rlim_t);
+    // Before the engine has started, so that the reservation itself is made under the limit.
+    assert_eq!(memory::statistics(), None);
+    let error = loop {
+        match alloc(OBJECT_BYTES_MAX, 8) {
+            Ok(handle) => out.push(handle),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, Error::NoMemory);
+    let statistics = memory::statistics().unwrap();
+    assert!(statistics.row_bytes > LIMIT, "{statistics:?}");
+    // The row of this thread's slot and the shared one, some of which the program has for itself.
+    let rows = (statistics.slots_used + 1) * statistics.committed_bytes;
+    assert!((LIMIT / 4..=LIMIT).contains(&rows), "{rows} bytes of rows");
+    assert!(out.len() * OBJECT_BYTES_MAX + (128 << 10) >= statistics.committed_bytes);
+    out.into_iter().for_each(give);
+    let counter = Counter::new();
+    counter.add(3);
+    assert_eq!(counter.sum(), 3);
+    limit_data(libc::RLIM_INFINITY);
+}
+
+/// What can be written to is accounted for, and what is merely reserved is not.
+#[test]
+fn reservations_are_not_accounted_for() {
+    const NAME: &str = "limits::reservations_are_not_accounted_for";
+    if !is_process_for(NAME) {
+        in_process(NAME, &[]);
+        return;
+    }
+    give(alloc(8, 8).unwrap());
+    let row_bytes = memory::statistics().unwrap().row_bytes;
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut reserved = 0;
+    let mut bytes = None;
+    for line in maps.lines() {
+        let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if let Some((start, end)) = first.split_once('-').filter(|_| rest.starts_with("---p")) {
+            let number = |text| usize::from_str_radix(text, 16).unwrap();
+            bytes = Some(number(end) - number(start));
+        } else if first.contains('-') {
+            bytes = None;
+        } else if let (Some(bytes), "VmFlags:") = (bytes, first) {
+            let accounted = rest.split_whitespace().any(|flag| flag == "ac");
+            assert!(!accounted, "{bytes} bytes: {rest}");
+            reserved += bytes;
+        }
+    }
+    assert!(reserved >= row_bytes, "{reserved} bytes are reserved, a row has {row_bytes}");
+}
+
 /// The system refuses memory for a while, to rows of new slots, too: no unit is lost, and slots
 /// work as soon as there is memory again.
 #[test]

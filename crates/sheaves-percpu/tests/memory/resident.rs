@@ -2,7 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use sheaves_percpu::{PerCpu, memory};
+use sheaves_percpu::PerCpu;
+use sheaves_percpu::memory::{self, Handle};
 
 use crate::{alone, in_process, is_process_for};
 
@@ -19,38 +20,75 @@ fn resident_bytes() -> usize {
     pages * sheaves_sys::map::page_bytes()
 }
 
-/// Writes to every object, on one slot.
-fn write(objects: &[Object]) {
-    for object in objects {
-        for word in object.get() {
+/// What programs keep of an object.
+trait Own: Send + Sync + Sized {
+    /// The most that a million may cost on two slots, in hundredths of the objects in one.
+    const COST_MAX: usize;
+
+    fn make() -> Self;
+    /// Adds to both of its words, on the current slot.
+    fn write(&self);
+}
+
+impl Own for Object {
+    const COST_MAX: usize = 210;
+
+    fn make() -> Object {
+        Object::zeroed().unwrap()
+    }
+
+    fn write(&self) {
+        for word in self.get() {
             // Relaxed: nobody else is there.
             word.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Runs in a process of its own, see [`idle_slots_cost_nothing`].
-#[test]
-fn million_objects() {
-    if !is_process_for("resident::million_objects") {
-        return;
+/// A handle, which is given back when dropped.
+struct Handled(Handle);
+
+impl Own for Handled {
+    // One byte more for each object, which says whether it is out.
+    const COST_MAX: usize = 210 + 100 / OBJECT_BYTES;
+
+    fn make() -> Handled {
+        Handled(memory::alloc(OBJECT_BYTES, 8).unwrap())
     }
+
+    fn write(&self) {
+        for byte in [0, 8] {
+            // SAFETY: the object is out, and its words are changed by transactions only.
+            unsafe { memory::add(self.0, byte, 1) };
+        }
+    }
+}
+
+impl Drop for Handled {
+    fn drop(&mut self) {
+        // SAFETY: out as long as this existed.
+        unsafe { memory::free(self.0) }.unwrap();
+    }
+}
+
+/// Allocates a million, writes to them on two slots, and frees them.
+fn come_and_go<O: Own>() {
     // Memory that is no per-CPU memory is there before.
-    let mut objects: Vec<Object> = Vec::with_capacity(OBJECTS);
-    objects.resize_with(OBJECTS, || Object::zeroed().unwrap());
+    let mut objects: Vec<O> = Vec::with_capacity(OBJECTS);
+    objects.resize_with(OBJECTS, O::make);
     objects.clear();
     memory::trim();
     // So is what the first thread of a process costs.
     std::thread::spawn(|| ()).join().unwrap();
     let before = resident_bytes();
-    objects.resize_with(OBJECTS, || Object::zeroed().unwrap());
+    objects.resize_with(OBJECTS, O::make);
     let allocated = resident_bytes() - before;
-    write(&objects);
+    let write = || objects.iter().for_each(O::write);
+    write();
     std::thread::scope(|scope| {
-        scope.spawn(|| write(&objects));
+        scope.spawn(write);
     });
-    let used = objects[OBJECTS / 2].iter().filter(|slot| slot[0].load(Ordering::Relaxed) > 0);
-    assert_eq!(used.count(), 2, "slots in use");
+    assert_eq!(memory::statistics().unwrap().slots_used, 2);
     let peak = resident_bytes() - before;
     objects.clear();
     let freed = resident_bytes().saturating_sub(before);
@@ -66,11 +104,30 @@ fn million_objects() {
         share(freed),
         share(trimmed)
     );
-    assert!(peak * 10 <= slot_bytes * 21, "{peak} bytes for {slot_bytes} in each of two slots");
+    assert!(
+        peak * 100 <= slot_bytes * O::COST_MAX,
+        "{peak} bytes for {slot_bytes} in each of two slots"
+    );
     assert!(freed * 100 <= peak, "{freed} bytes are left of {peak}");
     assert!(trimmed <= freed);
     let statistics = memory::statistics().unwrap();
     assert_eq!(statistics.allocator.objects, 0);
+}
+
+/// Runs in a process of its own, see [`idle_slots_cost_nothing`].
+#[test]
+fn million_values() {
+    if is_process_for("resident::million_values") {
+        come_and_go::<Object>();
+    }
+}
+
+/// The same.
+#[test]
+fn million_handles() {
+    if is_process_for("resident::million_handles") {
+        come_and_go::<Handled>();
+    }
 }
 
 #[test]
@@ -79,9 +136,12 @@ fn idle_slots_cost_nothing() {
     if crate::engines::is_small() {
         return;
     }
-    let output = in_process("resident::million_objects", SLOTS);
-    let text = String::from_utf8_lossy(&output.stdout);
-    print!("{}", text.lines().find(|line| line.contains("objects of")).unwrap_or_default());
+    for test in ["resident::million_values", "resident::million_handles"] {
+        let output = in_process(test, SLOTS);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = text.lines().find(|line| line.contains("objects of"));
+        println!("{test}: {}", line.unwrap_or_default());
+    }
 }
 
 /// A program that links this and does nothing with it has one open row at the most.
