@@ -94,14 +94,17 @@
 //! |---|---|
 //! | `V50`, `V52` | the algorithm before and after 2019, under the library's lock |
 //! | `FIXED` | the library's own: `V52` without its defects, on the same memory and lock |
-//! | `FIXED+caches` | the library as programs use it, on the slots and the engine of this machine |
+//! | `FIXED+caches` | `PerCpu`, as programs use it, on the slots and the engine of this machine |
+//! | `FIXED+handles` | the same by handles, which know their size and refuse to be freed twice |
 //! | `mutex-pool` | pools of powers of two with a mutex each, as librseq's are described |
 //! | `padded-box` | `Box<[CachePadded<T>]>` for each object |
 //!
 //! Rows tell what was done for the first sample, which is the same on every machine: chunks tested,
 //! words read and so on. Memory in use is compared with the sum of the objects and the holes that
-//! alignment forces when they lie in the order of the requests. It does not include metadata, which
-//! exists once and not in each slot. Whoever is left out of a row is named, with the reason.
+//! alignment forces: where objects lie in the order of the requests (`V50`, `V52`, `FIXED`) there
+//! are some between sizes, where those of one size lie side by side there are none. It does not
+//! include metadata, which exists once and not in each slot. Whoever is left out of a row is named,
+//! with the reason. The bars of slot caches are held against `FIXED+caches`.
 //!
 //! `counter` has the contenders `counter`, the library's; `atomic`, one number; `sharded`, atomic
 //! numbers of which each thread takes one; and `thread-local`, a number for each thread and a

@@ -124,6 +124,7 @@ kinds! {
     V52 "V52" PerCpu;
     Fixed "FIXED" PerCpu;
     FixedCaches "FIXED+caches" PerCpu;
+    FixedHandles "FIXED+handles" PerCpu;
     MutexPool "mutex-pool" PerCpu;
     PaddedBox "padded-box" PerCpu;
     Counter "counter" Count;

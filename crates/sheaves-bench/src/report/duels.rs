@@ -49,6 +49,7 @@ fn duels(workload: &str) -> Vec<Duel> {
                 ("FIXED", "mutex-pool", None),
                 ("FIXED", "padded-box", None),
                 ("FIXED+caches", "mutex-pool", None),
+                ("FIXED+handles", "mutex-pool", None),
             ]
         }
         "control" => {
@@ -59,6 +60,7 @@ fn duels(workload: &str) -> Vec<Duel> {
                 ("FIXED", "mutex-pool", None),
                 ("FIXED", "padded-box", None),
                 ("FIXED+caches", "mutex-pool", None),
+                ("FIXED+handles", "mutex-pool", None),
             ]
         }
         "concurrent" | "concurrent-pair" => {
@@ -67,6 +69,7 @@ fn duels(workload: &str) -> Vec<Duel> {
                 ("FIXED+caches", "mutex-pool", asked),
                 ("FIXED+caches", "FIXED", None),
                 ("FIXED+caches", "padded-box", None),
+                ("FIXED+handles", "mutex-pool", None),
             ]
         }
         "counter" => {
@@ -92,7 +95,7 @@ fn limits(workload: &str, contender: &str, work: &Work) -> Vec<(&'static str, f6
     if let Some(tested) = work.chunks_tested().filter(|_| new && part == "tc") {
         limits.push(("1 chunk tested", tested, CHUNKS_TESTED_MAX));
     }
-    if ["FIXED", "FIXED+caches"].contains(&contender) {
+    if ["FIXED", "FIXED+caches", "FIXED+handles"].contains(&contender) {
         limits.push(("ideal memory", work.memory_ratio(), MEMORY_RATIO_MAX));
     }
     limits
@@ -166,6 +169,7 @@ mod tests {
         let rows = ["tc/64k/100000".to_owned()];
         report.add(&rows, &[Kind::Fixed], &vec![vec![vec![40.0]]]);
         report.add_work(&rows, Kind::Fixed, Some(example(1.005)));
+        assert_eq!(limits("tc/64k/100000", "FIXED+handles", &example(1.0)).len(), 1);
         let expected = [("FIXED", "1 chunk tested", "PASS"), ("FIXED", "ideal memory", "MISS")];
         assert_eq!(verdicts(&report), expected);
         let work = report.row(&rows[0], "FIXED").unwrap().work.clone();

@@ -67,7 +67,7 @@ impl<T: Zeroed + Sync> PerCpuStatic<T> {
     #[cold]
     fn make(&self) -> Result<&PerCpu<T>, Error> {
         let made = core::mem::ManuallyDrop::new(PerCpu::<T>::zeroed()?);
-        let bits = made.object.0;
+        let bits = made.object.0.get();
         // Release pairs with the Acquire in `made`; Acquire on failure, with the Release of whoever
         // was first.
         let won = self.place.compare_exchange(0, bits, Ordering::Release, Ordering::Acquire);

@@ -18,6 +18,7 @@ pub use zeroed::Zeroed;
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::num::NonZeroU32;
 
 use crate::area::rows;
 use crate::dynamic::Growth;
@@ -66,23 +67,26 @@ pub struct PerCpu<T> {
 }
 
 /// Where a value lies, and in which rows there is one: the offset, which is a multiple of 4, and
-/// bit 0 for [`Reach::Open`]. Never 0.
+/// bit 0 for [`Reach::Open`].
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-struct Object(u32);
+struct Object(NonZeroU32);
 
 impl Object {
     fn new(offset: usize, reach: Reach) -> Object {
-        Object(offset as u32 | u32::from(reach == Reach::Open))
+        let bits = offset as u32 | u32::from(reach == Reach::Open);
+        // No object lies at the head of a row, where the block is.
+        Object(NonZeroU32::new(bits).unwrap_or(NonZeroU32::MAX))
     }
 
     #[inline]
     fn offset(self) -> usize {
-        (self.0 & !1) as usize
+        (self.0.get() & !1) as usize
     }
 
+    #[inline]
     fn reach(self) -> Reach {
-        if self.0 & 1 == 0 { Reach::Used } else { Reach::Open }
+        if self.0.get() & 1 == 0 { Reach::Used } else { Reach::Open }
     }
 
     /// The value in a row.
@@ -131,6 +135,37 @@ impl<T> PerCpu<T> {
         core::mem::forget(filling);
         // INVARIANT: every row has been opened and filled.
         Ok(PerCpu { object, values: PhantomData })
+    }
+
+    /// Turns it into a number, for a place that has four bytes for it: a tagged word, a table, a
+    /// program in another language. The values stay until [`PerCpu::from_raw`] has it back.
+    ///
+    /// ```
+    /// use sheaves_percpu::{PerCpu, SlotCell};
+    ///
+    /// let number = PerCpu::<SlotCell<u64>>::zeroed()?.into_raw();
+    /// // SAFETY: the number of a value of this type, which is turned back once.
+    /// let hits = unsafe { PerCpu::<SlotCell<u64>>::from_raw(number) };
+    /// hits.add(1);
+    /// assert_eq!(hits.sum(), 1);
+    /// # Ok::<(), sheaves_percpu::memory::Error>(())
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn into_raw(self) -> NonZeroU32 {
+        core::mem::ManuallyDrop::new(self).object.0
+    }
+
+    /// What [`PerCpu::into_raw`] made a number of.
+    ///
+    /// # Safety
+    /// The number came from there, for this type and in this process or a parent of it, and is
+    /// turned back once; or only one of the results is ever dropped, as its last use.
+    #[inline]
+    #[must_use]
+    pub unsafe fn from_raw(number: NonZeroU32) -> PerCpu<T> {
+        // INVARIANT: that of the value which the number was made of.
+        PerCpu { object: Object(number), values: PhantomData }
     }
 
     /// The value of the slot on which the thread is now, or of the next one it moves to: near, but
@@ -301,5 +336,5 @@ impl<T> Drop for Filling<T> {
 
 const _: () = {
     assert!(rows::ROW_BYTES_MAX <= u32::MAX as usize);
-    assert!(size_of::<PerCpu<u64>>() == 4);
+    assert!(size_of::<Option<PerCpu<u64>>>() == 4);
 };

@@ -73,6 +73,7 @@ where
 {
     type Object = Offset;
     const OUTLIVED: bool = false;
+    const BY_SIZE: bool = false;
 
     fn new(ground: &Ground) -> Result<Chunked<P>, Failure> {
         let rows = Rows { memory: ground.shared()?, slots: ground.slots, stride: ground.stride() };

@@ -26,6 +26,10 @@ pub(crate) trait PerCpuMemory: Sized + Send + Sync + 'static {
     /// Whether its objects outlive it, so that each has to be freed.
     const OUTLIVED: bool;
 
+    /// Whether objects of one size lie side by side, so that alignment forces no holes between
+    /// those of different sizes.
+    const BY_SIZE: bool;
+
     /// A contender without objects.
     fn new(ground: &Ground) -> Result<Self, Failure>;
 
@@ -119,7 +123,8 @@ pub(crate) fn visit<V: Visitor>(kind: Kind, visitor: V) -> Result<V::Out, Failur
         Kind::V50 => visitor.visit::<chunked::Chunked<V50>>(),
         Kind::V52 => visitor.visit::<chunked::Chunked<V52>>(),
         Kind::Fixed => visitor.visit::<chunked::Chunked<Fixed>>(),
-        Kind::FixedCaches => visitor.visit::<library::Library>(),
+        Kind::FixedCaches => visitor.visit::<library::Typed>(),
+        Kind::FixedHandles => visitor.visit::<library::Handles>(),
         Kind::MutexPool => visitor.visit::<mutex_pool::MutexPools>(),
         Kind::PaddedBox => visitor.visit::<padded_box::PaddedBox>(),
         _ => return Err(Failure::run(format!("{} has no per-CPU memory", kind.name()))),

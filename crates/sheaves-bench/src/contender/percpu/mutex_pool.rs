@@ -85,6 +85,7 @@ impl MutexPools {
 impl PerCpuMemory for MutexPools {
     type Object = usize;
     const OUTLIVED: bool = false;
+    const BY_SIZE: bool = true;
 
     fn new(ground: &Ground) -> Result<MutexPools, Failure> {
         let (slots, bytes) = (ground.slots.max(1), MutexPools::bytes(ground));

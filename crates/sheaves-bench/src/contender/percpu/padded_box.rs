@@ -28,6 +28,7 @@ impl PerCpuMemory for PaddedBox {
     /// The address of the slice.
     type Object = usize;
     const OUTLIVED: bool = true;
+    const BY_SIZE: bool = true;
 
     fn new(ground: &Ground) -> Result<PaddedBox, Failure> {
         Ok(PaddedBox { slots: ground.slots })

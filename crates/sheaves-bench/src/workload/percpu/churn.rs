@@ -76,9 +76,9 @@ impl<C: PerCpuMemory> Sample for Churn<C> {
             replacements += count;
         }
         if let Some(before) = before {
-            let bytes_ideal = self.order.len() * self.variant.pattern.filter_bytes();
+            let bytes_ideal = self.variant.bytes_ideal::<C>(self.order.len());
             let tally = self.contender.tally(self.objects.len());
-            self.work = Some(tally.work_since(&before, bytes_ideal as u64));
+            self.work = Some(tally.work_since(&before, bytes_ideal));
         }
         Ok(vec![per_operation(time, replacements)])
     }

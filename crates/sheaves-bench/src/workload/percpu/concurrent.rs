@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use super::fill::{add_filters, delete_filters};
 use super::variant::{Pattern, Variant};
+use crate::contender::percpu::PerCpuMemory;
 use crate::contender::percpu::ground::Ground;
-use crate::contender::percpu::{PerCpuMemory, Tally};
 use crate::failure::Failure;
 use crate::measure::{Sample, Shuffle};
 use crate::report::work::Work;
@@ -31,7 +31,7 @@ pub(crate) struct Concurrent<C: PerCpuMemory> {
     variant: Variant,
     crew: alloc::rc::Rc<Crew>,
     shared: Arc<Shared<C>>,
-    before: Tally,
+    /// Of filling it, and of as many replacements as in a sample.
     work: Option<Work>,
     /// Differs from sample to sample.
     seed: u64,
@@ -57,8 +57,16 @@ impl<C: PerCpuMemory> Concurrent<C> {
         let objects = (0..threads).map(|_| Mutex::new(Vec::new())).collect();
         let shared = Arc::new(Shared { variant, contender, _ground: ground, objects });
         let filled = Arc::clone(&shared);
-        crew.run(move |thread| filled.fill(thread));
-        Ok(Concurrent { variant, crew, shared, before, work: None, seed: 0 })
+        crew.run(move |thread| {
+            filled.fill(thread);
+            filled.work(thread, &mut Shuffle::new(thread as u64), REPLACEMENTS);
+        });
+        // Now, before there is another contender on the same memory.
+        let mut new = Concurrent { variant, crew, shared, work: None, seed: threads as u64 };
+        let bytes_ideal = variant.bytes_ideal::<C>(LIVE * threads);
+        let tally = new.shared.contender.tally(new.count());
+        new.work = Some(tally.work_since(&before, bytes_ideal));
+        Ok(new)
     }
 
     fn count(&self) -> usize {
@@ -85,12 +93,6 @@ impl<C: PerCpuMemory> Sample for Concurrent<C> {
             gate.pass();
             time
         });
-        if self.work.is_none() {
-            let filters = LIVE * threads;
-            let bytes_ideal = filters * self.variant.pattern.filter_bytes();
-            let tally = self.shared.contender.tally(self.count());
-            self.work = Some(tally.work_since(&self.before, bytes_ideal as u64));
-        }
         let objects = self.variant.pattern.objects().len() * threads;
         Ok(vec![per_operation(times.iter().sum(), REPLACEMENTS * objects)])
     }

@@ -70,10 +70,11 @@ pub(crate) fn refusal(job: &Job, kind: Kind) -> Option<String> {
     if variant.pattern.is_concurrent() {
         return None;
     }
-    if kind == Kind::FixedCaches && variant.unit_bytes != library::UNIT_BYTES {
+    let is_library = matches!(kind, Kind::FixedCaches | Kind::FixedHandles);
+    if is_library && variant.unit_bytes != library::UNIT_BYTES {
         return Some(format!("the library's chunks are of {} KiB", library::UNIT_BYTES >> 10));
     }
-    if kind == Kind::FixedCaches && variant.slots > 0 {
+    if is_library && variant.slots > 0 {
         let slots = slot_count();
         return Some(format!("it has this machine's {slots} slots and zeroes when it frees"));
     }
@@ -161,6 +162,7 @@ mod tests {
         let refused = |variant, size, kind| refusal(&job(variant, size), kind).is_some();
         assert!(!refused("tc/64k", 1000, Kind::FixedCaches));
         assert!(refused("tc/32k", 1000, Kind::FixedCaches));
+        assert!(refused("tc/32k", 1000, Kind::FixedHandles));
         assert!(refused("tc/64k-zeroed-8", 1000, Kind::FixedCaches));
         assert!(!refused("tc/64k-zeroed-8", 1000, Kind::PaddedBox));
         assert!(refused("tc/64k", 1000, Kind::PaddedBox));

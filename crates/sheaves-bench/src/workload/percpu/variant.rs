@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::contender::percpu::PerCpuMemory;
 use crate::contender::percpu::ground::Ground;
 use crate::contender::slot::slot_count;
 
@@ -61,7 +62,13 @@ impl Pattern {
         }
     }
 
-    /// Bytes of a filter in one slot, the holes included that alignment forces.
+    /// Bytes of a filter's objects in one slot, where those of one size lie side by side.
+    pub(crate) fn objects_bytes(self) -> usize {
+        self.objects().iter().map(|(size, align)| size.next_multiple_of(*align)).sum()
+    }
+
+    /// Bytes of a filter in one slot, where its objects lie side by side: with the holes that
+    /// alignment forces between them.
     pub(crate) fn filter_bytes(self) -> usize {
         let mut end = 0_usize;
         for (size, align) in self.objects() {
@@ -146,6 +153,13 @@ impl Variant {
         if self.pattern == Pattern::Churn { bytes + bytes / 4 } else { bytes }
     }
 
+    /// Bytes of one slot that so many filters need at least in a contender.
+    pub(crate) fn bytes_ideal<C: PerCpuMemory>(&self, filters: usize) -> u64 {
+        let pattern = self.pattern;
+        let bytes = if C::BY_SIZE { pattern.objects_bytes() } else { pattern.filter_bytes() };
+        (filters * bytes) as u64
+    }
+
     /// What contenders stand on.
     pub(crate) fn ground(&self, filters: usize) -> Ground {
         Ground::new(self.slots, self.unit_bytes, self.row_bytes(filters))
@@ -187,5 +201,7 @@ mod tests {
         assert_eq!(Pattern::TcPacked.filter_bytes(), 44);
         assert_eq!(Pattern::Control.filter_bytes(), 16);
         assert_eq!(Pattern::Concurrent.filter_bytes(), 80);
+        assert_eq!(Pattern::Tc.objects_bytes(), 52);
+        assert_eq!(Pattern::TcPacked.objects_bytes(), 44);
     }
 }
