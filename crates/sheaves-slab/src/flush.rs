@@ -115,7 +115,11 @@ fn relist(id: CacheId, shape: &Shape, granule: Granule) {
             slabs.list(granule, shape.slab_objects);
         }
     }
-    refill::release_empty(id, &mut slabs, refill::EMPTY_SLABS_KEPT);
+    let is_done = refill::release_empty(id, &mut slabs, refill::EMPTY_SLABS_KEPT);
+    drop(slabs);
+    if !is_done {
+        refill::slabs_wait(id);
+    }
 }
 
 #[cold]

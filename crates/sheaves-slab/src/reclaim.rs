@@ -2,6 +2,7 @@
 
 use sheaves_percpu::sheaf::{ENTRIES, is_full};
 use sheaves_percpu::slots;
+use sheaves_rcu::Cookie;
 
 use crate::descriptor::CacheId;
 use crate::pool::{self, Sheaf, SheafStack};
@@ -16,13 +17,17 @@ pub(crate) fn shrink(id: CacheId) -> bool {
     depot::empty(id);
     let shape = id.shape();
     let mut slabs = id.descriptor().slabs.lock();
-    refill::release_empty(id, &mut slabs, 0);
+    let is_done = refill::release_empty(id, &mut slabs, 0);
     // What a constructor wrote has to stay, so has the poison of a checked cache, and what late
     // readers of a type-stable one still look at.
     if shape.constructor.is_none() && !shape.debug && !shape.typesafe {
         slabs.for_each(|slab| {
             slab::discard_free_objects(slab, shape.stride, shape.slab_objects);
         });
+    }
+    drop(slabs);
+    if !is_done {
+        refill::slabs_wait(id);
     }
     complete
 }
@@ -75,12 +80,13 @@ pub fn trim() -> usize {
 /// with the number of objects that are still out (0 when a slot could not be drained); then the
 /// cache goes on to exist.
 pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
-    let is_typesafe = id.shape().typesafe;
-    if is_typesafe {
+    let mut may_end = deferred::drain(id);
+    if may_end && id.shape().typesafe {
         // Slabs become empty now: their cookies pass in the grace period that follows.
         shrink(id);
+        may_end = Cookie::get().wait_expedited().is_ok();
     }
-    if !deferred::drain(id, is_typesafe) {
+    if !may_end {
         return Err(crate::stats::objects_outside_slabs(id));
     }
     registry::remove_if(id, || {
@@ -89,6 +95,7 @@ pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
         if out != 0 || !complete {
             return Err(out);
         }
+        debug_assert_eq!(id.descriptor().slabs.lock().count, 0);
         deferred::forget(id);
         Ok(())
     })

@@ -76,18 +76,24 @@ fn make_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs) -> bool {
 
 /// Gives slabs with no object out back, until `keep` are left. Under the cache's lock.
 ///
-/// Those of a type-stable cache stay until their readers are gone; they can be refilled from.
-pub(crate) fn release_empty(id: CacheId, slabs: &mut Slabs, keep: u32) {
+/// Those of a type-stable cache stay until their readers are gone; they can be refilled from. False
+/// if there is one: then [`slabs_wait`] is to be called without the lock.
+#[must_use]
+pub(crate) fn release_empty(id: CacheId, slabs: &mut Slabs, keep: u32) -> bool {
     let is_typesafe = id.shape().typesafe;
     while slabs.empty > keep {
-        let Some(granule) = slabs.an_empty_one(is_typesafe) else {
-            deferred::start(id);
-            defer::arm();
-            return;
-        };
+        let Some(granule) = slabs.an_empty_one(is_typesafe) else { return false };
         slabs.unlist(granule);
         release(id, slabs, granule);
     }
+    true
+}
+
+/// Sees to it that somebody comes back for slabs whose readers are still there.
+#[cold]
+pub(crate) fn slabs_wait(id: CacheId) {
+    deferred::start(id);
+    defer::arm();
 }
 
 /// Releases slabs of a type-stable cache whose readers are gone; true if there was one.

@@ -300,6 +300,23 @@ fn a_child_takes_back_what_was_deferred_before_the_fork() {
 }
 
 #[test]
+fn a_type_stable_cache_with_deferred_objects_ends_whole() {
+    let _alone = alone();
+    let typesafe = Options { typesafe_by_rcu: true, ..Options::default() };
+    for _ in 0..20 {
+        let cache = cache("both", typesafe);
+        let objects = take(&cache, 20_000);
+        defer(&cache, &objects[..10_000]);
+        give(&cache, &objects[10_000..]);
+        cache.destroy().unwrap();
+    }
+    // Its number, and its slabs, are another's now.
+    let cache = cache("next", Options::default());
+    assert_eq!(cache.stats().slabs, 0);
+    cache.destroy().unwrap();
+}
+
+#[test]
 #[ignore = "measures"]
 fn cost_of_a_deferred_free() {
     const COUNT: u32 = 30_000_000;

@@ -172,10 +172,10 @@ fn put_away(id: CacheId, cursor: usize) {
     }
 }
 
-/// Waits until nothing of the cache is deferred any more, or for a grace period anyway. For a cache
-/// that nobody else uses. False inside of a read section, with what is deferred still there.
-pub(crate) fn drain(id: CacheId, anyway: bool) -> bool {
-    if !id.descriptor().is_deferring() && !anyway {
+/// Waits until nothing of the cache is deferred any more. For a cache that nobody else uses. False
+/// inside of a read section, with what is deferred still there.
+pub(crate) fn drain(id: CacheId) -> bool {
+    if !id.descriptor().is_deferring() {
         return true;
     }
     seal::seal_one(id);
