@@ -17,6 +17,11 @@
 //! # Ok::<(), memory::Error>(())
 //! ```
 //!
+//! A handle knows its size and refuses to be freed twice. For that [`free`] has an atomic
+//! instruction, and the objects need a sixteenth of what they take in one slot, an eighth where
+//! they are below 16 bytes, once for all slots. A [`crate::PerCpu`] needs neither: its type knows
+//! the size, and it has one owner.
+//!
 //! Objects begin as zeroes in every slot. Memory of slots that no thread uses costs nothing, a
 //! page of a slot costs memory once something is written to it, and pages without an object go back
 //! to the system.

@@ -68,6 +68,29 @@ fn freed_twice() {
     }
 }
 
+/// Also when the memory of all of them, and of the marks that tell, has gone back to the system.
+#[test]
+fn freed_twice_after_all_is_given_back() {
+    if !is_apart("bad_input::freed_twice_after_all_is_given_back") {
+        return;
+    }
+    for (size, align) in [(8, 8), (12, 4), (16, 16), (40, 8), (3000, 64)] {
+        let objects: Vec<_> = (0..20_000).map(|_| alloc(size, align).unwrap()).collect();
+        assert!(objects.iter().all(|object| give(*object).is_ok()));
+        sheaves_percpu::memory::trim();
+        for object in &objects {
+            assert_eq!(give(*object), Err(FreeError::AlreadyFree), "{size} {object:?}");
+        }
+        // Had one gone through, two of these would lie at the same place.
+        let again: Vec<_> = (0..20_000).map(|_| alloc(size, align).unwrap()).collect();
+        let mut offsets: Vec<_> = again.iter().map(|object| object.offset()).collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        assert_eq!(offsets.len(), again.len());
+        again.into_iter().for_each(|object| give(object).unwrap());
+    }
+}
+
 #[test]
 fn freed_by_many_at_once() {
     if !is_apart("bad_input::freed_by_many_at_once") {

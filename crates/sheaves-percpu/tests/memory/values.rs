@@ -28,6 +28,30 @@ fn values_of_all_slots_add_up() {
     assert_eq!(sum, 1000 * THREADS as u64);
 }
 
+/// As a number it is nobody's to drop; turned back it drops as ever, with what was added before.
+#[test]
+fn values_survive_as_numbers() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    struct Noted(Arc<AtomicUsize>, SlotCell<u64>);
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            // Relaxed: one thread.
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let made = PerCpu::with(|slot| Noted(Arc::clone(&drops), SlotCell::new(slot as u64))).unwrap();
+    let sum = || (0..=slot_count() as u64).sum::<u64>();
+    let number = made.into_raw();
+    assert_eq!(drops.load(Ordering::Relaxed), 0);
+    // SAFETY: the number of this value, turned back once.
+    let back = unsafe { PerCpu::<Noted>::from_raw(number) };
+    assert_eq!(back.iter().map(|noted| noted.1.load()).sum::<u64>(), sum());
+    assert_eq!(back.into_raw(), number);
+    // SAFETY: as above; `back` was made a number again.
+    drop(unsafe { PerCpu::<Noted>::from_raw(number) });
+    assert_eq!(drops.load(Ordering::Relaxed), slot_count() + 1);
+}
+
 #[test]
 fn numbers_by_transactions_add_up() {
     let signed = PerCpu::<SlotCell<i64>>::zeroed().unwrap();
