@@ -1,4 +1,6 @@
-//! Tells the program which commit it was built from, so that every figure it prints can be traced.
+//! Tells the program which commit it was built from, so that every figure it prints can be traced,
+//! and with the feature `peers` compiles the reader loops of liburcu, each flavour in a unit of its
+//! own.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,5 +19,28 @@ fn main() {
     };
     if let Some(commit) = commit {
         println!("cargo:rustc-env=SHEAVES_COMMIT={}", commit.trim());
+    }
+    #[cfg(feature = "peers")]
+    compile_liburcu();
+}
+
+/// As a program of liburcu's users is compiled: with `-O2`, as a position-independent executable.
+#[cfg(feature = "peers")]
+fn compile_liburcu() {
+    const SOURCE: &str = "src/contender/liburcu.c";
+    println!("cargo:rerun-if-changed={SOURCE}");
+    for flavour in ["memb", "mb", "bp", "qsbr"] {
+        let mut build = cc::Build::new();
+        build.file(SOURCE).opt_level(2).debug(false).pic(false).flag("-fPIE").warnings(true);
+        build.define("FLAVOUR", flavour);
+        build.define("URCU_HEADER", format!("<urcu/urcu-{flavour}.h>").as_str());
+        if flavour == "qsbr" {
+            build.define("IS_QSBR", None);
+        }
+        if let Err(error) = build.try_compile(&format!("sheaves_bench_liburcu_{flavour}")) {
+            println!("cargo:warning=the feature `peers` needs liburcu (Debian: liburcu-dev)");
+            panic!("{SOURCE} was not compiled for {flavour}: {error}");
+        }
+        println!("cargo:rustc-link-lib=dylib=urcu-{flavour}");
     }
 }

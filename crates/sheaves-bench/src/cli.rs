@@ -17,8 +17,6 @@ use crate::workload::{Job, Table};
 
 /// Contenders of a quick run without a table: the result of 2011, before and after.
 const BEFORE_AND_AFTER: [&str; 2] = ["cache", "locked"];
-/// Threads that can be asked for.
-const THREADS_MAX: usize = 1024;
 /// Steps of the progress bar for one workload.
 const STEPS: u64 = 100;
 
@@ -28,8 +26,8 @@ const STEPS: u64 = 100;
 /// and the 10th and 90th percentile.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub struct Args {
-    /// pair, batch, slabtest, remote, replace, percpu or counter; or a part of one, as in
-    /// batch/shuffled/64
+    /// pair, batch, slabtest, remote, replace, percpu, counter, readers or synchronize; or a part
+    /// of one, as in batch/shuffled/64
     #[arg(value_name = "TABLE")]
     pub table: Option<String>,
 
@@ -37,8 +35,8 @@ pub struct Args {
     #[arg(long)]
     pub quick: bool,
 
-    /// Threads of `replace`, `counter` and `concurrent`, and on the side of `remote` that has many
-    /// [default: 2]
+    /// Threads of `replace`, `counter`, `concurrent` and `readers`, and on the side of `remote`
+    /// that has many [default: 2]; for `synchronize` the most that register [default: 10000]
     #[arg(long, value_name = "N")]
     pub threads: Option<String>,
 
@@ -120,7 +118,6 @@ struct Plan {
 
 impl Plan {
     fn from(args: &Args) -> Result<Plan, Failure> {
-        let threads = parse_threads(args.threads.as_deref())?;
         let demonstration = args.table.is_none() && args.quick && args.contenders.is_none();
         let request = match &args.table {
             Some(table) => Request::parse(table)?,
@@ -130,6 +127,7 @@ impl Plan {
                 return Err(Failure::usage(format!("no table given (there are: {tables})")));
             }
         };
+        let threads = parse_threads(args.threads.as_deref(), request.table)?;
         let usual = request.table.sizes(args.quick && !demonstration);
         let asked =
             args.sizes.as_deref().map(|list| parse_sizes(list, request.table)).transpose()?;
@@ -158,11 +156,15 @@ impl Plan {
     }
 }
 
-fn parse_threads(text: Option<&str>) -> Result<usize, Failure> {
-    let Some(text) = text else { return Ok(2) };
+fn parse_threads(text: Option<&str>, table: Table) -> Result<usize, Failure> {
+    let (usual, range) = table.threads();
+    let Some(text) = text else { return Ok(usual) };
     match text.parse() {
-        Ok(threads) if (1..=THREADS_MAX).contains(&threads) => Ok(threads),
-        _ => Err(Failure::usage(format!("--threads {text}: expected 1 to {THREADS_MAX}"))),
+        Ok(threads) if range.contains(&threads) => Ok(threads),
+        _ => {
+            let (low, high) = (range.start(), range.end());
+            Err(Failure::usage(format!("--threads {text}: expected {low} to {high}")))
+        }
     }
 }
 

@@ -31,6 +31,8 @@
 //! | `replace` | replace a random one of 5,000 objects of 16 to 1016 bytes | `1t` to `Nt` threads |
 //! | `percpu` | per-CPU memory in the pattern of network filters | see below |
 //! | `counter` | add to one number; sum it up | `1t` to `Nt` threads; `sum` |
+//! | `readers` | enter and leave read sections; read a pointer in them | see below |
+//! | `synchronize` | wait for readers | see below |
 //!
 //! A row is called `TABLE/VARIANT/SIZE`: `pair/64`, `batch/shuffled/64`, `remote/1to1/64`,
 //! `replace/2t`. Parts that are timed on their own have rows of their own: `batch-alloc/inorder/64`
@@ -112,6 +114,55 @@
 //! addition is held against 1.5 ns; `atomic` with one thread tells what the machine makes of an
 //! atomic one, and `thread-local` what of a load, an addition and a store.
 //!
+//! # Readers
+//!
+//! `readers` has the rows `enter-leave/Nt` and `load-K/Nt`, for `1t` to `Nt` threads; `--quick` has
+//! K = 1 and 5. In `load-K` each section reads a pointer and the value behind K dependent loads,
+//! while one more thread replaces what is read, all the time; `load-K-replace/Nt` is the time from
+//! one replacement to the next. How often an updater replaces depends on whether it waits for
+//! readers, so these two rows belong together. What was read is checked.
+//!
+//! | contender | section | what is replaced |
+//! |---|---|---|
+//! | `rcu` | guard of the default domain | freed after a wait |
+//! | `srcu` | guard of a domain of its own | freed after a wait |
+//! | `increments` | two transactions on the slot: the floor for `srcu` | no such row |
+//! | `crossbeam-epoch` | pins the thread | deferred |
+//! | `seize` | enters the collector | retired |
+//! | `haphazard` | a hazard pointer, kept: protect and give up | retired |
+//! | `arc-swap` | `load` | freed by whoever is last |
+//! | `rwlock`, `parking_lot` | read lock | freed at once |
+//! | `liburcu-memb`, `-mb`, `-bp`, `-qsbr` | inlined from its headers, `-O2` | freed after a wait |
+//!
+//! A reader of `qsbr` announces that it is in no section after every 1024 of them, as in liburcu's
+//! own tests, and before it sleeps. liburcu needs the feature `peers` and Debian's `liburcu-dev`.
+//!
+//! # Waiting for readers
+//!
+//! | row of `synchronize` | who waits |
+//! |---|---|
+//! | `alone` | one thread, 1,000 times in a row, while nobody reads |
+//! | `10x1000` | ten threads, 1,000 times each: allocate an object, wait, free it |
+//! | `10x1000+flood` | the same, while 10,000 callbacks that free objects are queued |
+//! | `waiters/N` | 1, 64 and 500 threads, as above, 1,000, 100 and 20 times in a row |
+//! | `registered/N` | one thread, while N idle ones are registered; `--threads` is the highest N |
+//!
+//! Each is a number of rows, which the text has as columns: the mean of all calls, and with
+//! `-p50`, `-p99`, `-max`, `-total`, `-worst`, `-spread`, `-range`, `-periods` and `-membarriers`
+//! behind the first part of the name what these say. Threads that wait have registered as readers.
+//! All contenders are measured after the start of the program, for which Sheaves expedites.
+//!
+//! | contender | what |
+//! |---|---|
+//! | `direct` | Sheaves: a generation of waiters is woken by one call |
+//! | `callback` | the same grace periods; a thread wakes waiters by callbacks, in order |
+//! | `prototype` | a list that is released as a whole, **too early** for some: for its cost alone |
+//! | `liburcu-...` | as above; its own thread runs the callbacks of the flood |
+//!
+//! `callback` in the flood is the "before" of the change that had Linux wake waiters directly in
+//! 2024, and `direct` what it did instead. In both, the flood is run by the thread of `callback`,
+//! which takes what is queued whenever a grace period is over; liburcu's sleeps for 10 ms between.
+//!
 //! # The JSON file
 //!
 //! ```text
@@ -122,6 +173,8 @@
 //!  left_out: [{contender, reason, workloads}]}
 //! ```
 //!
+//! `unit` is `ns/op` except in `synchronize`, whose other rows have `ns`, `%`, `grace periods` and
+//! `membarriers`; contenders that do not count the last two have no such rows.
 //! `work` and `left_out` are there where there is something to tell. `work` has `chunks_tested`,
 //! `words_read`, `block_refreshes` and `blocks_visited`, all per allocation, `relegations`,
 //! `chunks_live`, `populated_pages`, `metadata_bytes`, `unusable_bytes`, `bytes_in_use` and

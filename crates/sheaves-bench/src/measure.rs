@@ -68,6 +68,16 @@ impl Effort {
     /// For workloads that take seconds, a first look.
     pub(crate) const LONG_QUICK: Effort =
         Effort { warm_up: 0, rounds_min: 3, rounds_max: 41, time_max: Duration::from_millis(400) };
+    /// For workloads that take a tenth of a second, figures that are kept.
+    pub(crate) const WAITS: Effort = Effort {
+        warm_up: 1,
+        rounds_min: 11,
+        rounds_max: 101,
+        time_max: Duration::from_millis(5000),
+    };
+    /// For workloads that take a tenth of a second, a first look.
+    pub(crate) const WAITS_QUICK: Effort =
+        Effort { warm_up: 1, rounds_min: 3, rounds_max: 41, time_max: Duration::from_millis(1000) };
     /// For a first look.
     pub(crate) const QUICK: Effort =
         Effort { warm_up: 1, rounds_min: 5, rounds_max: 41, time_max: Duration::from_millis(400) };

@@ -45,6 +45,18 @@ pub(crate) fn paired_ratio(of: &[f64], to: &[f64]) -> Summary {
     summarize(&ratios)
 }
 
+/// The arithmetic mean; 0 for an empty series.
+pub(crate) fn mean(series: &[f64]) -> f64 {
+    if series.is_empty() { 0.0 } else { series.iter().sum::<f64>() / series.len() as f64 }
+}
+
+/// The standard deviation of a whole population; 0 for an empty series.
+pub(crate) fn standard_deviation(series: &[f64]) -> f64 {
+    let middle = mean(series);
+    let squares: Vec<f64> = series.iter().map(|value| (value - middle).powi(2)).collect();
+    mean(&squares).sqrt()
+}
+
 /// The geometric mean, which is the right one for ratios; `None` for an empty series.
 pub(crate) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     if ratios.is_empty() || ratios.iter().any(|ratio| *ratio <= 0.0) {
@@ -95,6 +107,12 @@ mod tests {
         let ratio = paired_ratio(&[1.0, 100.0, 1.0], &[2.0, 200.0, 2.0]);
         assert!(close(ratio.median, 0.5) && close(ratio.low, 0.5) && close(ratio.high, 0.5));
         assert_eq!(paired_ratio(&[1.0], &[0.0]).samples, 0);
+    }
+
+    #[test]
+    fn means_and_deviations() {
+        assert!(close(mean(&[1.0, 2.0, 6.0]), 3.0) && close(mean(&[]), 0.0));
+        assert!(close(standard_deviation(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]), 2.0));
     }
 
     #[test]

@@ -27,6 +27,10 @@ fn bad_input_is_one_line_and_a_status() {
         &["tc", "--contenders", "cache"],
         &["pair", "--sizes", "0"],
         &["pair", "--sizes", "64,huge"],
+        &["readers/enter-leave/3t"],
+        &["synchronize", "--threads", "1"],
+        &["synchronize", "--threads", "10001"],
+        &["synchronize", "--contenders", "rcu"],
     ] {
         assert_eq!(refusal(args).0, 2, "{args:?}");
     }
@@ -97,6 +101,58 @@ fn counters_are_added_to_and_summed_up() {
     let text = String::from_utf8(output.stdout).unwrap();
     for part in ["counter/1t", "counter/sum", "thread-local", "<= 1.50"] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn readers_are_timed_and_their_updater() {
+    let output = bench(&["load-1", "--quick", "--threads", "1", "--json", "/dev/stdout"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["load-1/1t", "load-1-replace/1t", "crossbeam-epoch", "haphazard", "rwlock"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert!(!text.contains("increments"), "{text}");
+    let output = bench(&["readers/enter-leave", "--quick", "--threads", "1"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["increments", "<= 0.35"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn waits_are_counted_and_judged() {
+    let args = ["10x1000+flood", "--quick", "--json", "/dev/stdout"];
+    let output = bench(&args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (text, report) = text.split_once("\n{").unwrap();
+    assert!(text.contains("membarriers") && text.contains("prototype"), "{text}");
+    let report: serde_json::Value = serde_json::from_str(&format!("{{{report}")).unwrap();
+    let row = |workload: &str| {
+        let rows = report["rows"].as_array().unwrap();
+        let own =
+            |row: &&serde_json::Value| row["workload"] == workload && row["contender"] == "direct";
+        rows.iter().find(own).unwrap().clone()
+    };
+    assert_eq!(row("10x1000+flood-total")["unit"], "ns");
+    assert_eq!(row("10x1000+flood-spread")["unit"], "%");
+    // Each of a thousand calls in a row needs a grace period of its own.
+    assert!(row("10x1000+flood-periods")["median"].as_f64().unwrap() >= 1000.0);
+    let bars = report["bars"].as_array().unwrap();
+    let judged = |bar: &&serde_json::Value| bar["at_most"].is_number();
+    assert!(bars.iter().filter(judged).any(|bar| bar["versus"] == "callback"));
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn liburcu_takes_its_turn() {
+    let args = ["registered", "--quick", "--threads", "100"];
+    let output = bench(&args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for flavour in ["memb", "mb", "bp", "qsbr"] {
+        assert!(text.contains(&format!("liburcu-{flavour}")), "{flavour} is missing in\n{text}");
     }
 }
 

@@ -130,7 +130,8 @@ impl Srcu {
         // membarrier.
         let state = self.state.load(Ordering::Relaxed);
         if state != STATE.load(Ordering::Relaxed) {
-            return self.read_slow();
+            let (index, state) = self.read_slow();
+            return SrcuGuard { domain: self, index, state };
         }
         let index = self.index.load(Ordering::Relaxed) as u32;
         self.entered(index).add(1);
@@ -140,17 +141,18 @@ impl Srcu {
         SrcuGuard { domain: self, index, state }
     }
 
-    /// After a fork, or where membarrier is refused.
+    /// After a fork, or where membarrier is refused: index and state for the guard, which come in
+    /// registers, so that guards need no memory.
     #[cold]
     #[inline(never)]
-    fn read_slow(&self) -> SrcuGuard<'_> {
+    fn read_slow(&self) -> (u32, u32) {
         let state = self.write_off_other_processes();
         // Relaxed: as in `read`.
         let index = self.index.load(Ordering::Relaxed) as u32;
         self.entered(index).add(1);
         // SeqCst pairs with the heavy fence of the grace period. [R2]
         fence(Ordering::SeqCst);
-        SrcuGuard { domain: self, index, state }
+        (index, state)
     }
 
     /// Waits until all sections of this domain that have begun before this call are over.

@@ -3,7 +3,8 @@
 //! A workload is written once, generic over [`Contender`], and compiled once for each, so that a
 //! contender that is inlined in a real program is inlined here, and one that is called is called.
 //! [`Kind`] is the list of them; [`visit`] turns a kind into its type. Contenders that hand out
-//! per-CPU memory or count have traits of their own, in [`percpu`] and [`count`].
+//! per-CPU memory, count, protect readers or wait for them have traits of their own, in [`percpu`],
+//! [`count`], [`read`] and [`wait`].
 //!
 //! Nothing here may be registered as the global allocator: the program itself stays on glibc.
 
@@ -11,14 +12,18 @@
 mod checks;
 pub(crate) mod count;
 pub(crate) mod glibc;
+#[cfg(feature = "peers")]
+mod liburcu;
 pub(crate) mod locked;
 pub(crate) mod ours;
 #[cfg(feature = "peers")]
 pub(crate) mod peers;
 pub(crate) mod percpu;
+pub(crate) mod read;
 pub(crate) mod slot;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tid;
+pub(crate) mod wait;
 
 use crate::failure::Failure;
 use ours::{BySteps, NamedCache};
@@ -65,6 +70,13 @@ pub(crate) enum Role {
     PerCpu,
     /// Counts: takes part in `counter` only.
     Count,
+    /// Protects readers: takes part in `readers` only.
+    Read,
+    /// Waits for readers: takes part in `synchronize` only.
+    Wait,
+    /// Does both.
+    #[cfg(feature = "peers")]
+    Urcu,
 }
 
 impl Role {
@@ -77,6 +89,26 @@ impl Role {
     #[cfg(feature = "peers")]
     pub(crate) fn is_peer(self) -> bool {
         matches!(self, Role::PeerSized | Role::PeerUnsized)
+    }
+
+    /// Takes part in `readers`.
+    pub(crate) fn reads(self) -> bool {
+        match self {
+            Role::Read => true,
+            #[cfg(feature = "peers")]
+            Role::Urcu => true,
+            _ => false,
+        }
+    }
+
+    /// Takes part in `synchronize`.
+    pub(crate) fn waits(self) -> bool {
+        match self {
+            Role::Wait => true,
+            #[cfg(feature = "peers")]
+            Role::Urcu => true,
+            _ => false,
+        }
     }
 
     /// Whether `peer` belongs to the field that `self` is judged against.
@@ -132,6 +164,22 @@ kinds! {
     Atomic "atomic" Count;
     Sharded "sharded" Count;
     ThreadLocal "thread-local" Count;
+    Rcu "rcu" Read;
+    Srcu "srcu" Read;
+    Increments "increments" Read;
+    CrossbeamEpoch "crossbeam-epoch" Read;
+    Seize "seize" Read;
+    Haphazard "haphazard" Read;
+    ArcSwap "arc-swap" Read;
+    RwLock "rwlock" Read;
+    ParkingLot "parking_lot" Read;
+    Direct "direct" Wait;
+    Callback "callback" Wait;
+    Prototype "prototype" Wait;
+    #[cfg(feature = "peers")] UrcuMemb "liburcu-memb" Urcu;
+    #[cfg(feature = "peers")] UrcuMb "liburcu-mb" Urcu;
+    #[cfg(feature = "peers")] UrcuBp "liburcu-bp" Urcu;
+    #[cfg(feature = "peers")] UrcuQsbr "liburcu-qsbr" Urcu;
     Glibc "glibc" PeerUnsized;
     #[cfg(feature = "peers")] Mimalloc "mimalloc" PeerUnsized;
     #[cfg(feature = "peers")] MimallocSized "mimalloc-sized" PeerSized;

@@ -12,7 +12,7 @@ use crate::workload::name::Name;
 use crate::workload::percpu::variant::ZEROED;
 
 /// Two contenders by name, and the most that the ratio of their medians may be.
-type Duel = (&'static str, &'static str, Option<f64>);
+pub(super) type Duel = (&'static str, &'static str, Option<f64>);
 
 /// How much faster than `V50` its successors have to be where objects are zeroed.
 const TC_SPEEDUP_V52: f64 = 1.77;
@@ -80,7 +80,7 @@ fn duels(workload: &str) -> Vec<Duel> {
                 ("counter", "thread-local", None),
             ]
         }
-        _ => Vec::new(),
+        _ => super::rcu::duels(workload),
     }
 }
 
@@ -117,9 +117,17 @@ impl Report {
             let ns = self.row(workload, "counter").map_or(f64::NAN, |row| row.median);
             self.judge_limit(workload, "counter", "1 ns", ns, ADDITION_NS_MAX);
         }
+        self.judge_rcu(workload);
     }
 
-    fn judge_limit(&mut self, workload: &str, of: &str, what: &str, figure: f64, at_most: f64) {
+    pub(super) fn judge_limit(
+        &mut self,
+        workload: &str,
+        of: &str,
+        what: &str,
+        figure: f64,
+        at_most: f64,
+    ) {
         let bar = Some(Bar { versus: Versus::Named, at_most });
         self.bars.push(Judgement::new(workload, of, what, figure, bar));
     }

@@ -6,6 +6,7 @@ pub(crate) mod bars;
 pub(crate) mod demonstration;
 mod duels;
 pub(crate) mod machine;
+mod rcu;
 pub(crate) mod text;
 pub(crate) mod work;
 
@@ -15,8 +16,8 @@ use crate::contender::{Kind, Role, family};
 use crate::failure::Failure;
 use crate::measure::Series;
 use crate::stats::{Summary, geometric_mean, paired_ratio, summarize};
-use crate::workload::Job;
 use crate::workload::name::Name;
+use crate::workload::{self, Job};
 use bars::{Judgement, Versus};
 use machine::Machine;
 use work::Work;
@@ -25,8 +26,6 @@ use work::Work;
 pub(crate) const SCHEMA: &str = "sheaves-bench/1";
 /// Largest size in the published mean, in bytes.
 const PUBLISHED_SIZE_MAX: usize = 8192;
-/// The unit of every row.
-const UNIT: &str = "ns/op";
 
 /// Everything that a run found out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,7 +65,7 @@ pub(crate) struct Row {
     pub(crate) workload: String,
     /// Who ran.
     pub(crate) contender: String,
-    /// Always nanoseconds per operation.
+    /// Nanoseconds per operation; another one for some rows of `synchronize`.
     pub(crate) unit: String,
     /// How many samples were taken.
     pub(crate) samples: usize,
@@ -132,8 +131,10 @@ impl Report {
     /// for each of `rows`.
     pub(crate) fn add(&mut self, rows: &[String], kinds: &[Kind], series: &Series) {
         for (index, workload) in rows.iter().enumerate() {
-            let lanes: Vec<(Kind, &[f64])> =
-                kinds.iter().zip(series).map(|(kind, rows)| (*kind, &rows[index][..])).collect();
+            // Who does not measure what the row is about has no figure.
+            let is_measured = |(_, series): &(Kind, &[f64])| series.iter().all(|v| v.is_finite());
+            let lanes = kinds.iter().zip(series).map(|(kind, rows)| (*kind, &rows[index][..]));
+            let lanes: Vec<(Kind, &[f64])> = lanes.filter(is_measured).collect();
             self.add_row(workload, &lanes);
         }
     }
@@ -201,6 +202,7 @@ impl Report {
     /// Adds the judgements over a whole group of rows, once all rows are there: the result of 2011
     /// is a geometric mean over the sizes.
     pub(crate) fn finish(&mut self) {
+        self.judge_cliff();
         for part in ["slabtest/2", "slabtest/1-free"] {
             let ratios: Vec<f64> = self
                 .bars
@@ -249,7 +251,7 @@ fn row(workload: &str, contender: &str, summary: Summary) -> Row {
     Row {
         workload: workload.to_owned(),
         contender: contender.to_owned(),
-        unit: UNIT.to_owned(),
+        unit: workload::unit_of(workload).to_owned(),
         samples: summary.samples,
         median: summary.median,
         low: summary.low,

@@ -7,13 +7,16 @@
 pub(crate) mod batch;
 pub(crate) mod counter;
 pub(crate) mod crew;
+pub(crate) mod flood;
 pub(crate) mod name;
 pub(crate) mod pair;
 pub(crate) mod percpu;
+pub(crate) mod readers;
 pub(crate) mod remote;
 pub(crate) mod replace;
 pub(crate) mod ring;
 pub(crate) mod slabtest;
+pub(crate) mod synchronize;
 
 use core::hint::black_box;
 use core::ops::RangeInclusive;
@@ -30,6 +33,8 @@ pub(crate) const SIZES: [usize; 12] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048,
 pub(crate) const SIZES_QUICK: [usize; 4] = [8, 64, 1024, 16384];
 /// Smallest and largest size that can be asked for, in bytes.
 pub(crate) const SIZE_RANGE: RangeInclusive<usize> = 8..=16384;
+/// Threads that can be asked for in most tables.
+const THREADS_MAX: usize = 1024;
 /// Objects that are live at once in the tables that allocate many.
 pub(crate) const OBJECTS: usize = 10_000;
 
@@ -51,11 +56,15 @@ pub(crate) enum Table {
     Percpu,
     /// Adding to one number from several threads.
     Counter,
+    /// Reading what others replace.
+    Readers,
+    /// Waiting for those who read.
+    Synchronize,
 }
 
 impl Table {
     /// In the order of the documentation.
-    pub(crate) const ALL: [Table; 7] = [
+    pub(crate) const ALL: [Table; 9] = [
         Table::Pair,
         Table::Batch,
         Table::Slabtest,
@@ -63,6 +72,8 @@ impl Table {
         Table::Replace,
         Table::Percpu,
         Table::Counter,
+        Table::Readers,
+        Table::Synchronize,
     ];
 
     /// As asked for on the command line.
@@ -75,6 +86,8 @@ impl Table {
             Table::Replace => "replace",
             Table::Percpu => "percpu",
             Table::Counter => "counter",
+            Table::Readers => "readers",
+            Table::Synchronize => "synchronize",
         }
     }
 
@@ -87,6 +100,8 @@ impl Table {
     pub(crate) fn row_parts(self) -> Vec<&'static str> {
         match self {
             Table::Percpu => percpu::variant::Pattern::ALL.map(|pattern| pattern.name()).to_vec(),
+            Table::Readers => readers::parts(),
+            Table::Synchronize => synchronize::PARTS.to_vec(),
             _ => vec![self.name()],
         }
     }
@@ -114,8 +129,18 @@ impl Table {
         match (self, quick) {
             (Table::Percpu, false) => Effort::LONG,
             (Table::Percpu, true) => Effort::LONG_QUICK,
+            (Table::Synchronize, false) => Effort::WAITS,
+            (Table::Synchronize, true) => Effort::WAITS_QUICK,
             (_, false) => Effort::FULL,
             (_, true) => Effort::QUICK,
+        }
+    }
+
+    /// Threads of a run that is not asked for a number, and how many can be asked for.
+    pub(crate) fn threads(self) -> (usize, RangeInclusive<usize>) {
+        match self {
+            Table::Synchronize => (synchronize::REGISTERED_MAX, 2..=synchronize::REGISTERED_MAX),
+            _ => (2, 1..=THREADS_MAX),
         }
     }
 
@@ -129,6 +154,8 @@ impl Table {
             Table::Replace => replace::jobs(threads),
             Table::Percpu => percpu::jobs(sizes, threads, quick),
             Table::Counter => counter::jobs(threads),
+            Table::Readers => readers::jobs(threads, quick),
+            Table::Synchronize => synchronize::jobs(threads, quick),
         }
     }
 
@@ -138,8 +165,18 @@ impl Table {
             Role::PerCpu => self == Table::Percpu,
             Role::Count => self == Table::Counter,
             Role::Floor => self == Table::Remote,
-            _ => !matches!(self, Table::Percpu | Table::Counter),
+            role if role.reads() || role.waits() => match self {
+                Table::Readers => role.reads(),
+                Table::Synchronize => role.waits(),
+                _ => false,
+            },
+            _ => self.has_objects(),
         }
+    }
+    /// Whether its contenders hand out ordinary objects.
+    fn has_objects(self) -> bool {
+        use Table::{Counter, Percpu, Readers, Synchronize};
+        !matches!(self, Percpu | Counter | Readers | Synchronize)
     }
 }
 
@@ -164,6 +201,8 @@ impl Job {
             Table::Slabtest => return slabtest::rows(self),
             // The variant begins with the pattern, which is the first part of the name.
             Table::Percpu => return vec![name::join(&self.variant, "", self.size)],
+            Table::Readers => return readers::rows(self),
+            Table::Synchronize => return synchronize::rows(self),
             _ => &[self.table.name()],
         };
         parts.iter().map(|part| name::join(part, &self.variant, self.size)).collect()
@@ -180,7 +219,12 @@ impl Job {
 
     /// Whether a contender of the table takes part in this workload of it.
     pub(crate) fn admits(&self, kind: Kind) -> bool {
-        self.table != Table::Counter || counter::admits(self, kind)
+        match self.table {
+            Table::Counter => counter::admits(self, kind),
+            Table::Readers => readers::admits(self, kind),
+            Table::Synchronize => synchronize::admits(self, kind),
+            _ => true,
+        }
     }
 
     /// Why a contender that would take part is left out, if so.
@@ -193,6 +237,8 @@ impl Job {
         match self.table {
             Table::Percpu => return percpu::sampler(self, kind),
             Table::Counter => return counter::sampler(self, kind),
+            Table::Readers => return readers::sampler(self, kind),
+            Table::Synchronize => return synchronize::sampler(self, kind),
             _ => {}
         }
         contender::visit(kind, self.shape(), Prepare { job: self })?
@@ -214,7 +260,7 @@ impl contender::Visitor for Prepare<'_> {
             Table::Slabtest => slabtest::sampler(self.job, contender),
             Table::Remote => remote::sampler(self.job, contender),
             Table::Replace => replace::sampler(self.job, contender),
-            Table::Percpu | Table::Counter => {
+            Table::Percpu | Table::Counter | Table::Readers | Table::Synchronize => {
                 Err(Failure::run("no ordinary objects take part in this table"))
             }
         }
@@ -231,6 +277,11 @@ pub(crate) fn touch(object: *mut u8) {
     // SAFETY: the object is live and at least one byte; volatile, so that the write is not dropped.
     unsafe { object.write_volatile(14) };
     black_box(object);
+}
+
+/// The unit of a row.
+pub(crate) fn unit_of(row: &str) -> &'static str {
+    synchronize::measure_of(row).map_or("ns/op", |(_, measure)| synchronize::MEASURES[measure].1)
 }
 
 /// Nanoseconds per operation.
@@ -266,7 +317,15 @@ mod tests {
 
     #[test]
     fn every_job_yields_as_many_numbers_as_rows() {
-        let kinds = [Kind::Cache, Kind::Glibc, Kind::Fixed, Kind::MutexPool, Kind::Sharded];
+        let kinds = [
+            Kind::Cache,
+            Kind::Glibc,
+            Kind::Fixed,
+            Kind::MutexPool,
+            Kind::Sharded,
+            Kind::Rcu,
+            Kind::Direct,
+        ];
         for table in Table::ALL {
             for job in table.jobs(&[64], 2, true) {
                 for kind in kinds.into_iter().filter(|kind| table.admits(*kind)) {

@@ -1,0 +1,155 @@
+//! Contenders of the table `synchronize`: ways to wait for readers.
+
+use core::ptr::NonNull;
+use std::sync::Once;
+
+use sheaves_rcu::older;
+
+use super::Kind;
+use crate::failure::Failure;
+use crate::workload::flood::Object;
+
+/// Waits for readers.
+pub(crate) trait Wait: Send + Sync + 'static {
+    /// Runs on a thread before it waits or queues: from now on it is one that may read.
+    fn enter_thread(&self);
+
+    /// Runs on a thread that will not read for a while.
+    fn leave_thread(&self) {}
+
+    /// Runs before a thread that has entered sleeps, and does not wait for readers with it.
+    fn pause(&self) {}
+
+    /// Runs after it.
+    fn resume(&self) {}
+
+    /// Waits until all sections that have begun are over.
+    fn synchronize(&self);
+
+    /// Queues an object to be taken back by [`Object::end`] when readers are gone.
+    ///
+    /// # Safety
+    /// The object is not queued yet, and is not used any more.
+    unsafe fn call(&self, object: NonNull<Object>);
+
+    /// Grace periods and membarriers so far, where they are counted.
+    fn counts(&self) -> Option<[u64; 2]> {
+        None
+    }
+}
+
+/// Receives the contender that [`visit`] made, with its type.
+pub(crate) trait Visitor {
+    /// What the visit leaves behind.
+    type Out;
+    /// Called once.
+    fn visit<C: Wait>(self, contender: C) -> Self::Out;
+}
+
+/// Makes the contender and hands it to `visitor`.
+pub(crate) fn visit<V: Visitor>(kind: Kind, visitor: V) -> Result<V::Out, Failure> {
+    Ok(match kind {
+        Kind::Direct => visitor.visit(Ours::new(sheaves_rcu::synchronize)),
+        Kind::Callback => visitor.visit(Ours::new(older::synchronize_by_callback)),
+        Kind::Prototype => visitor.visit(Ours::new(older::synchronize_as_published)),
+        #[cfg(feature = "peers")]
+        _ if kind.role() == super::Role::Urcu => visitor.visit(super::liburcu::Waiter::new(kind)?),
+        _ => return Err(Failure::run(format!("{} waits for no readers", kind.name()))),
+    })
+}
+
+/// `direct`, `callback` and `prototype`: the same grace periods, and three ways to be woken at the
+/// end of one. Callbacks of the flood are run by the one thread of `callback` in all three.
+#[derive(Clone, Copy, Debug)]
+struct Ours<F> {
+    synchronize: F,
+}
+
+impl<F> Ours<F> {
+    fn new(synchronize: F) -> Ours<F> {
+        static STARTED: Once = Once::new();
+        STARTED.call_once(end_startup);
+        Ours { synchronize }
+    }
+}
+
+/// While a program starts its grace periods are expedited. Programs are measured as they run later.
+fn end_startup() {
+    sheaves_rcu::end_startup();
+    // The start lasts for a second at least.
+    std::thread::sleep(core::time::Duration::from_millis(1100));
+}
+
+impl<F> Wait for Ours<F>
+where
+    F: Fn() -> Result<(), sheaves_rcu::InsideReader> + Send + Sync + 'static,
+{
+    fn enter_thread(&self) {
+        // The first section of a thread registers it.
+        drop(sheaves_rcu::read());
+    }
+
+    #[inline]
+    fn synchronize(&self) {
+        (self.synchronize)().expect("this thread is in no section");
+    }
+
+    unsafe fn call(&self, object: NonNull<Object>) {
+        let head = object.cast::<older::Head>();
+        // SAFETY: the object begins with room for the head, and is the caller's.
+        unsafe { head.write(older::Head::new(end)) };
+        // SAFETY: the object stays where it is until `end` takes it back.
+        if !unsafe { older::call(head.as_ptr()) } {
+            crate::failure::out_of_memory();
+        }
+    }
+
+    fn counts(&self) -> Option<[u64; 2]> {
+        let statistics = sheaves_rcu::statistics();
+        Some([statistics.grace_periods, statistics.membarriers])
+    }
+}
+
+/// # Safety
+/// The head is that of an object that was queued.
+unsafe fn end(head: *mut older::Head) {
+    // SAFETY: never null.
+    let object = unsafe { NonNull::new_unchecked(head) }.cast();
+    // SAFETY: the object was queued, once.
+    unsafe { Object::end(object) };
+}
+
+const _: () = assert!(size_of::<older::Head>() <= size_of::<[usize; 2]>());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::flood::Flood;
+
+    struct Check;
+
+    impl Visitor for Check {
+        type Out = ();
+
+        fn visit<C: Wait>(self, contender: C) {
+            contender.enter_thread();
+            let flood = Flood::new(100);
+            flood.queue_up_to_limit(&contender);
+            assert!(flood.queued() >= 100);
+            contender.synchronize();
+            contender.pause();
+            flood.wait_for_all();
+            contender.resume();
+            contender.leave_thread();
+            assert_eq!(flood.queued(), flood.ended());
+        }
+    }
+
+    #[test]
+    fn what_is_queued_is_taken_back() {
+        for kind in Kind::ALL.iter().filter(|kind| kind.role().waits()) {
+            visit(*kind, Check).unwrap();
+        }
+        assert!(visit(Kind::Glibc, Check).is_err());
+    }
+}

@@ -1,0 +1,260 @@
+//! What is asked of readers and of those who wait for them, and the tables of the latter.
+
+use super::bars::{Bar, Judgement, Versus};
+use super::duels::Duel;
+use super::text::{align_numbers, new_table, number};
+use super::{Report, Row};
+use crate::workload::name::Name;
+use crate::workload::synchronize::{MEASURES, measure_of};
+
+/// A section of the default domain to one of liburcu's usual flavour, and to a pin of crossbeam.
+const SECTION_TO_LIBURCU: f64 = 0.7;
+const SECTION_TO_CROSSBEAM: f64 = 0.35;
+/// What a section of a domain of its own may cost, in nanoseconds; if it costs more, then to the
+/// two transactions that it consists of.
+const SRCU_NS_MAX: f64 = 1.6;
+const SRCU_TO_INCREMENTS: f64 = 1.3;
+/// How much faster than a wait by callback a direct one has to be while callbacks are queued: the
+/// mean of all calls, and the slowest worker to the slowest. The figures published for Linux.
+const DIRECT_SPEEDUP_MEAN: f64 = 2.24;
+const DIRECT_SPEEDUP_WORST: f64 = 2.65;
+/// The standard deviation of workers' times to their mean, in percent.
+const SPREAD_PERCENT_MAX: f64 = 2.0;
+/// The total of ten workers to that of the flavours of liburcu which ask neither a fence nor
+/// announcements of readers.
+const TOTAL_TO_LIBURCU: f64 = 0.8;
+/// A wait of somebody who is alone, to liburcu's usual flavour.
+const ALONE_TO_LIBURCU: f64 = 1.0;
+/// A wait while 10,000 threads are registered, in microseconds.
+const REGISTERED_US_MAX: f64 = 100.0;
+/// The share of one waiter in the total with 500 of them, to that with 64.
+const CLIFF_MAX: f64 = 1.5;
+
+/// Places in [`MEASURES`].
+const MEAN: usize = 0;
+const TOTAL: usize = 4;
+const WORST: usize = 5;
+const SPREAD: usize = 6;
+
+/// The duels of a row of these tables.
+pub(super) fn duels(row: &str) -> Vec<Duel> {
+    if let Some((workload, measure)) = measure_of(row) {
+        return duels_of_waiters(&workload, measure);
+    }
+    let Name { part, .. } = Name::parse(row);
+    let is_section = part == "enter-leave";
+    if !is_section && (!part.starts_with("load-") || part.ends_with("-replace")) {
+        return Vec::new();
+    }
+    let asked = |limit| is_section.then_some(limit);
+    vec![
+        ("rcu", "liburcu-memb", asked(SECTION_TO_LIBURCU)),
+        ("rcu", "crossbeam-epoch", asked(SECTION_TO_CROSSBEAM)),
+        ("rcu", "liburcu-bp", None),
+        ("rcu", "liburcu-qsbr", None),
+        ("rcu", "seize", None),
+        ("rcu", "haphazard", None),
+        ("rcu", "arc-swap", None),
+        ("rcu", "rwlock", None),
+        ("rcu", "parking_lot", None),
+    ]
+}
+
+fn duels_of_waiters(workload: &str, measure: usize) -> Vec<Duel> {
+    let is_alone = workload == "alone";
+    let is_flood = workload == "10x1000+flood";
+    let flooded = |times: f64| is_flood.then_some(1.0 / times);
+    let liburcu = |at_most: Option<f64>| {
+        vec![
+            ("direct", "liburcu-memb", at_most),
+            ("direct", "liburcu-bp", at_most.filter(|_| !is_alone)),
+            ("direct", "liburcu-mb", None),
+            ("direct", "liburcu-qsbr", None),
+        ]
+    };
+    match measure {
+        MEAN if is_alone => liburcu(Some(ALONE_TO_LIBURCU)),
+        MEAN => vec![("direct", "callback", flooded(DIRECT_SPEEDUP_MEAN))],
+        WORST => vec![("direct", "callback", flooded(DIRECT_SPEEDUP_WORST))],
+        TOTAL if workload == "10x1000" => liburcu(Some(TOTAL_TO_LIBURCU)),
+        TOTAL if !is_alone => liburcu(None),
+        _ => Vec::new(),
+    }
+}
+
+impl Report {
+    /// Holds a row of these tables against numbers.
+    pub(super) fn judge_rcu(&mut self, workload: &str) {
+        let median = |of: &str| self.row(workload, of).map(|row| row.median);
+        let enters = workload.starts_with("enter-leave/");
+        if let (true, Some(srcu)) = (enters, median("srcu")) {
+            if srcu <= SRCU_NS_MAX {
+                self.judge_limit(workload, "srcu", "1 ns", srcu, SRCU_NS_MAX);
+            } else if let Some(floor) = median("increments") {
+                self.judge_limit(workload, "srcu", "increments", srcu / floor, SRCU_TO_INCREMENTS);
+            }
+            return;
+        }
+        let (Some((of, measure)), Some(own)) = (measure_of(workload), median("direct")) else {
+            return;
+        };
+        match (of.as_str(), measure) {
+            ("10x1000" | "10x1000+flood", SPREAD) => {
+                self.judge_limit(workload, "direct", "1 %", own, SPREAD_PERCENT_MAX);
+            }
+            ("registered/10000", MEAN) => {
+                self.judge_limit(workload, "direct", "1 us", own / 1000.0, REGISTERED_US_MAX);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether many waiters cost more each than some do.
+    pub(super) fn judge_cliff(&mut self) {
+        let share = |count: f64| {
+            let row = self.row(&format!("waiters-total/{count}"), "direct")?;
+            // With fewer calls of each, but the same for the share: per waiter and call.
+            Some(row.median / count)
+        };
+        let (Some(many), Some(few)) = (share(500.0), share(64.0)) else { return };
+        // 20 calls of each against 100.
+        let ratio = (many / 20.0) / (few / 100.0);
+        let bar = Some(Bar { versus: Versus::Named, at_most: CLIFF_MAX });
+        let row = "waiters-total/500";
+        self.bars.push(Judgement::new(row, "direct", "64 waiters, each", ratio, bar));
+    }
+}
+
+/// The tables of those who wait: one for each workload, a column for each measure.
+pub(super) fn tables_of_waiters(report: &Report) -> String {
+    let mut workloads: Vec<String> = Vec::new();
+    let mut measured: Vec<(&Row, String, usize)> = Vec::new();
+    for row in &report.rows {
+        let Some((workload, measure)) = measure_of(&row.workload) else { continue };
+        if !workloads.contains(&workload) {
+            workloads.push(workload.clone());
+        }
+        measured.push((row, workload, measure));
+    }
+    let mut text = String::new();
+    for workload in &workloads {
+        let rows: Vec<(&Row, usize)> = measured
+            .iter()
+            .filter(|(_, of, _)| of == workload)
+            .map(|(row, _, measure)| (*row, *measure))
+            .collect();
+        text.push_str(&format!("\n{workload}\n{}\n", table_of(&rows)));
+    }
+    if !text.is_empty() {
+        text.push_str(
+            "\nMicroseconds for each call: mean, percentiles, longest; for all: total, slowest\n\
+             thread, and that less the fastest. Standard deviation of the threads' times in\n\
+             percent. Grace periods and membarriers, where they are counted. All are medians.\n",
+        );
+    }
+    text
+}
+
+fn table_of(rows: &[(&Row, usize)]) -> comfy_table::Table {
+    let mut contenders: Vec<&str> = Vec::new();
+    for (row, _) in rows {
+        if !contenders.contains(&row.contender.as_str()) {
+            contenders.push(&row.contender);
+        }
+    }
+    let mut table = new_table();
+    let names = MEASURES.map(|(suffix, _)| match suffix {
+        "" => "mean",
+        suffix => suffix.trim_start_matches('-'),
+    });
+    table.set_header(core::iter::once("").chain(names).collect::<Vec<_>>());
+    for contender in contenders {
+        let cell = |(measure, (_, unit)): (usize, &(&str, &str))| {
+            let own = |(row, at): &&(&Row, usize)| row.contender == contender && *at == measure;
+            let scale = if unit.starts_with("ns") { 1000.0 } else { 1.0 };
+            rows.iter().find(own).map_or("-".to_owned(), |(row, _)| number(row.median / scale))
+        };
+        let cells = MEASURES.iter().enumerate().map(cell);
+        table.add_row(core::iter::once(contender.to_owned()).chain(cells).collect::<Vec<_>>());
+    }
+    align_numbers(&mut table, 1);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contender::Kind;
+
+    fn verdicts(report: &Report) -> Vec<(&str, &str, &str)> {
+        let judged = report.bars.iter().filter_map(|bar| Some((bar, bar.verdict.as_deref()?)));
+        judged.map(|(bar, verdict)| (&bar.contender[..], &bar.versus[..], verdict)).collect()
+    }
+
+    fn add(report: &mut Report, row: &str, figures: &[(Kind, f64)]) {
+        let kinds: Vec<Kind> = figures.iter().map(|(kind, _)| *kind).collect();
+        let series = figures.iter().map(|(_, figure)| vec![vec![*figure; 3]]).collect();
+        report.add(&[row.to_owned()], &kinds, &series);
+    }
+
+    #[test]
+    fn sections_are_held_against_others_and_the_clock() {
+        let mut report = Report::new("readers");
+        let figures = [
+            (Kind::Rcu, 0.5),
+            (Kind::Srcu, 1.7),
+            (Kind::Increments, 1.2),
+            (Kind::CrossbeamEpoch, 1.0),
+        ];
+        add(&mut report, "enter-leave/1t", &figures);
+        let expected = [("rcu", "crossbeam-epoch", "MISS"), ("srcu", "increments", "MISS")];
+        assert_eq!(verdicts(&report), expected);
+        report.bars.clear();
+        add(&mut report, "enter-leave/2t", &[(Kind::Srcu, 1.5), (Kind::Increments, 1.0)]);
+        assert_eq!(verdicts(&report), [("srcu", "1 ns", "PASS")]);
+        report.bars.clear();
+        add(&mut report, "load-1/1t", &[(Kind::Rcu, 1.0), (Kind::CrossbeamEpoch, 1.0)]);
+        assert!(report.bars.len() == 1 && verdicts(&report).is_empty());
+    }
+
+    #[test]
+    fn direct_waits_are_held_against_callbacks_in_the_flood() {
+        let mut report = Report::new("synchronize");
+        let pair = |ratio: f64| [(Kind::Direct, 1000.0), (Kind::Callback, 1000.0 * ratio)];
+        add(&mut report, "10x1000+flood", &pair(2.3));
+        add(&mut report, "10x1000+flood-worst", &pair(2.3));
+        add(&mut report, "10x1000", &pair(0.5));
+        add(&mut report, "10x1000-spread", &[(Kind::Direct, 1.9)]);
+        add(&mut report, "registered/10000", &[(Kind::Direct, 101_000.0)]);
+        let expected = [
+            ("direct", "callback", "PASS"),
+            ("direct", "callback", "MISS"),
+            ("direct", "1 %", "PASS"),
+            ("direct", "1 us", "MISS"),
+        ];
+        assert_eq!(verdicts(&report), expected);
+    }
+
+    #[test]
+    fn many_waiters_are_held_against_some() {
+        let mut report = Report::new("synchronize");
+        add(&mut report, "waiters-total/64", &[(Kind::Direct, 6400.0)]);
+        add(&mut report, "waiters-total/500", &[(Kind::Direct, 20_000.0)]);
+        report.bars.clear();
+        report.finish();
+        assert_eq!(verdicts(&report), [("direct", "64 waiters, each", "MISS")]);
+        assert!((report.bars[0].ratio - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_workload_of_waiters_is_one_table() {
+        let mut report = Report::new("synchronize");
+        add(&mut report, "waiters/64", &[(Kind::Direct, 2500.0)]);
+        add(&mut report, "waiters-periods/64", &[(Kind::Direct, 12.0)]);
+        let text = tables_of_waiters(&report);
+        for part in ["waiters/64\n", "periods", "2.50", "12.0"] {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+        assert_eq!(tables_of_waiters(&Report::new("pair")), "");
+    }
+}
