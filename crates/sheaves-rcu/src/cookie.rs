@@ -2,14 +2,12 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::expedite::Urgency;
+use crate::expedite::{self, Urgency};
 use crate::grace::{self, GENERATIONS, InsideReader};
 use crate::later::Finished;
 
 /// Grace periods up to this number are wanted by somebody. Raised by whoever asks.
 static REQUESTED: AtomicU64 = AtomicU64::new(0);
-/// Grace periods up to this number are wanted at once.
-static EXPEDITED: AtomicU64 = AtomicU64::new(0);
 
 /// A moment, and the question whether all readers of that moment are gone.
 ///
@@ -90,11 +88,11 @@ impl Cookie {
 
     #[cold]
     fn poll_slow(self) -> bool {
-        // Relaxed, both: hints; nothing is published through them.
+        // Relaxed: a hint; nothing is published through it.
         if REQUESTED.load(Ordering::Relaxed) < self.0 {
             return false;
         }
-        let is_expedited = EXPEDITED.load(Ordering::Relaxed) >= self.0;
+        let is_expedited = expedite::is_wanted_at_once(self.0);
         let urgency = if is_expedited { Urgency::Expedited } else { Urgency::Normal };
         grace::drive(self.0, urgency);
         GENERATIONS.is_complete(self.0)
@@ -157,10 +155,10 @@ impl Cookie {
 
     /// Makes [`Cookie::poll`] do its part.
     pub(crate) fn request(self, urgency: Urgency) {
-        // Relaxed, both: hints; nothing is published through them.
+        // Relaxed: a hint; nothing is published through it.
         REQUESTED.fetch_max(self.0, Ordering::Relaxed);
         if urgency == Urgency::Expedited {
-            EXPEDITED.fetch_max(self.0, Ordering::Relaxed);
+            expedite::want_at_once(self.0);
         }
     }
 }

@@ -137,6 +137,21 @@ pub(crate) fn note_joined(joined: u32) {
     JOINED.store(joined, Ordering::Relaxed);
 }
 
+/// Grace periods up to this number are wanted at once, by those who wait or poll.
+static WANTED: AtomicU64 = AtomicU64::new(0);
+
+/// Remembers that a grace period is wanted at once, so that a leader that paces itself stops that.
+pub(crate) fn want_at_once(number: u64) {
+    // Relaxed: a hint; nothing is published through it.
+    WANTED.fetch_max(number, Ordering::Relaxed);
+}
+
+/// Is a grace period wanted at once by somebody?
+pub(crate) fn is_wanted_at_once(number: u64) -> bool {
+    // Relaxed: a hint.
+    WANTED.load(Ordering::Relaxed) >= number
+}
+
 /// Lets as many join the next grace period as joined the last one, for a moment. For the leader.
 ///
 /// Who is alone, as the last time, waits for nobody.
@@ -146,8 +161,9 @@ pub(crate) fn pace(urgency: Urgency) {
     if expected < 2 || is_urgent(urgency) {
         return;
     }
+    let next = GENERATIONS.completed() + 1;
     for _ in 0..YIELDS {
-        if GENERATIONS.joined() >= expected {
+        if GENERATIONS.joined() >= expected || is_wanted_at_once(next) {
             return;
         }
         process::give_way();

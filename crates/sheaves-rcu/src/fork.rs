@@ -10,7 +10,7 @@
 
 use sheaves_sys::fork::{Handlers, Layer};
 
-use crate::{grace, later, mode, registry, srcu};
+use crate::{grace, later, mode, registry, srcu, stall};
 
 static HANDLERS: Handlers = Handlers { prepare, parent, child };
 
@@ -31,6 +31,7 @@ fn child() {
     registry::restart_in_child(readers_fence);
     srcu::restart_in_child(readers_fence);
     grace::restart_in_child();
+    stall::restart_in_child();
     later::restart_in_child();
     later::release();
 }

@@ -42,7 +42,7 @@ use sheaves_sys::{clock, futex, process, report, thread};
 
 use crate::expedite::{self, Urgency};
 use crate::generation::{Generations, Sleep};
-use crate::mode::heavy_fence;
+use crate::mode::{Mode, heavy_fence, mode};
 use crate::reader::{self, GLOBAL};
 use crate::registry::{self, OVERFLOW};
 use crate::stall::{self, SHARED};
@@ -68,7 +68,8 @@ const SCAN_YIELDS: u32 = 20;
 const NAP_NS: u64 = 10_000;
 const NAP_NS_MAX: u64 = 1_000_000;
 
-/// The calling thread is inside a read section, for which it would wait for ever.
+/// The calling thread is inside a read section, for which it would wait for ever, or in the
+/// function of [`crate::stall::set_callback`], whose caller leads the grace period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InsideReader;
 
@@ -95,9 +96,32 @@ impl Sleep for Futex {
     }
 }
 
-/// Refuses, with a line, to wait inside of a read section.
+/// The lead, until this is dropped: also when the program's function for stalls panics.
+struct Lead<'a>(&'a Generations);
+
+impl<'a> Lead<'a> {
+    /// The lead if nobody has it. Never waits.
+    fn take(generations: &'a Generations) -> Option<Lead<'a>> {
+        // Made only then: dropping one gives the lead back.
+        generations.try_lead().then(|| Lead(generations))
+    }
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        self.0.hand_over(&Futex);
+    }
+}
+
+/// Would the calling thread wait for ever if it waited for readers? It does inside a read section,
+/// and in the function for stalls, which a leader calls.
+pub(crate) fn waits_for_itself() -> bool {
+    reader::is_reading() || stall::is_calling_here()
+}
+
+/// Refuses, with a line, to wait where that would be for ever.
 pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
-    if reader::is_reading() {
+    if waits_for_itself() {
         let thread = thread::id();
         report::report(format_args!(
             "rcu: thread {thread} waits for readers inside a read section"
@@ -109,15 +133,17 @@ pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
 
 /// Waits until a grace period is over, and leads whatever is needed for that if nobody does.
 pub(crate) fn wait_for(number: u64, urgency: Urgency) {
+    if urgency == Urgency::Expedited {
+        expedite::want_at_once(number);
+    }
     wait_on(&GENERATIONS, number, || lead_until(number, urgency));
 }
 
 /// [`wait_for`] in any domain, whose grace period `lead` leads.
 pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn()) {
     while !generations.is_complete(number) {
-        if generations.try_lead() {
+        if let Some(_lead) = Lead::take(generations) {
             lead();
-            generations.hand_over(&Futex);
         } else if !spin(generations, number) {
             generations.sleep(number, &Futex);
         }
@@ -148,9 +174,7 @@ fn lead_until(number: u64, urgency: Urgency) {
 ///
 /// Async-signal-safe.
 pub(crate) fn drive(number: u64, urgency: Urgency) {
-    if !GENERATIONS.try_lead() {
-        return;
-    }
+    let Some(_lead) = Lead::take(&GENERATIONS) else { return };
     // Twice at most: what was under way, and the one that is asked about.
     while !GENERATIONS.is_complete(number)
         && (GENERATIONS.under_way().is_some() || expedite::may_begin(urgency, began_ns()))
@@ -163,7 +187,6 @@ pub(crate) fn drive(number: u64, urgency: Urgency) {
         }
         finish(led);
     }
-    GENERATIONS.hand_over(&Futex);
 }
 
 /// Steps 0, 1 and 2, as far as they are still to be done: the number of what is under way.
@@ -248,6 +271,8 @@ pub struct Statistics {
     pub membarriers: u64,
     /// Threads that have a record, and records that wait for one.
     pub records: u32,
+    /// Readers use fences: membarrier is refused, or `SHEAVES_RCU_FENCES` is set.
+    pub readers_fence: bool,
 }
 
 /// What grace periods of the default domain have cost so far. Async-signal-safe.
@@ -258,6 +283,7 @@ pub fn statistics() -> Statistics {
         // Relaxed: a number for reports.
         membarriers: FENCES.load(Ordering::Relaxed),
         records: registry::count(),
+        readers_fence: mode() == Mode::Fences,
     }
 }
 

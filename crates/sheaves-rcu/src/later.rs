@@ -24,6 +24,7 @@ use sheaves_sys::{futex, thread};
 use crate::cookie::Cookie;
 use crate::expedite::Urgency;
 use crate::grace::{self, GENERATIONS};
+use crate::mode;
 
 struct Node {
     next: *mut Node,
@@ -68,6 +69,8 @@ impl core::fmt::Debug for Finished {
 
 impl Finished {
     pub(crate) fn new(cookie: Cookie) -> Finished {
+        // Whoever takes the lock has to be known to `fork` before.
+        mode::mode();
         let node = Node {
             next: null_mut(),
             previous: null_mut(),
@@ -104,6 +107,11 @@ impl Future for Finished {
             // Relaxed: the lock orders; the value says only that there is something new.
             ADDED.fetch_add(1, Ordering::Relaxed);
             futex::wake_all(&ADDED);
+            // Relaxed: whoever was starting the thread, and could not, has emptied the list after
+            // that; if it did so before we came, the lock lets us see it here.
+            if RUNNING.load(Ordering::Relaxed) == 0 {
+                context.waker().wake_by_ref();
+            }
         } else {
             context.waker().wake_by_ref();
         }
@@ -217,12 +225,15 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     loop {
         // Relaxed: read before the list; what is added later changes it.
         let added = ADDED.load(Ordering::Relaxed);
+        let completed = GENERATIONS.completed();
         let lowest = LIST.lock().lowest();
         let Some(number) = lowest else {
             futex::wait(&ADDED, added);
             continue;
         };
-        grace::wait_for(number, Urgency::Normal);
+        // One grace period at a time: a future of an earlier one may come while a later one is
+        // waited for, and its readers may be gone long before those of the later one.
+        grace::wait_for(number.min(completed + 1), Urgency::Normal);
         loop {
             // The lock is given back before the waker runs.
             let waker = LIST.lock().take_complete();

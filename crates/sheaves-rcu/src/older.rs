@@ -1,9 +1,11 @@
-//! Two older ways of waking those who wait, for benchmarks and tests alone. Not for programs.
+//! Older and wrong ways to wait, for benchmarks and tests alone. Not for programs.
 //!
 //! - [`synchronize_by_callback`]: a waiter queues a callback that wakes it; a thread waits for a
 //!   grace period and runs the callbacks of it one by one, those of others among them.
 //! - [`synchronize_as_published`]: the waiters are on a list of their own, all of which is released
 //!   at the end of a grace period. That is **wrong**: who came in the middle goes too early.
+//! - [`synchronize_with_a_single_drain`]: a domain waits for one of its two indexes. **Wrong**, too:
+//!   a section that took the index before an earlier flip is at the other one.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -193,4 +195,9 @@ pub fn synchronize_as_published() -> Result<(), InsideReader> {
         LEAD.store(0, Ordering::Release);
     }
     Ok(())
+}
+
+/// Waits for the sections of a domain that are at its current index, which may be **too early**.
+pub fn synchronize_with_a_single_drain(domain: &crate::Srcu) {
+    domain.synchronize_with(false);
 }

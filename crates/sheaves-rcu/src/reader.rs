@@ -78,6 +78,7 @@ fn enter_slow() -> Word {
         own = registry::register().unwrap_or(own);
     }
     if core::ptr::eq(own, tls::no_reader()) {
+        tls::set_shared_sections(tls::shared_sections() + 1);
         // SeqCst pairs with the heavy fence: a grace period counts us, or we see what it unlinked.
         // [R2]
         OVERFLOW.fetch_add(1, Ordering::SeqCst);
@@ -102,7 +103,9 @@ fn enter_slow() -> Word {
             }
         }
         NESTING => report::die(format_args!("rcu: read sections are nested too deep")),
-        _ => place.store(value + 1, Ordering::Relaxed),
+        // Release, too: what the scan meets may be this word, and it has to know of the section
+        // before. A relaxed store would hide the Release that came before it. [R4]
+        _ => place.store(value + 1, Ordering::Release),
     }
     // SeqCst, for the compiler alone, as in `enter`. [R3]
     compiler_fence(Ordering::SeqCst);
@@ -128,6 +131,7 @@ fn leave_slow(word: Word) {
     if OVERFLOW.fetch_update(Ordering::Release, Ordering::Relaxed, less).is_err() {
         report::die(format_args!("rcu: a read section is left that was not entered"));
     }
+    tls::set_shared_sections(tls::shared_sections().saturating_sub(1));
 }
 
 /// True while the calling thread is inside a section.
@@ -138,7 +142,7 @@ pub(crate) fn is_reading() -> bool {
     let place = unsafe { &*word };
     // Relaxed: the thread's own word, or a constant.
     let value = place.load(Ordering::Relaxed);
-    word::nesting(value) != 0 && value != u64::MAX
+    (word::nesting(value) != 0 && value != u64::MAX) || tls::shared_sections() != 0
 }
 
 /// In builds with debug assertions: notes where the outermost section was entered.

@@ -25,7 +25,7 @@ use core::ffi::c_void;
 use core::panic::Location;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use sheaves_sys::{map, report, thread, tls};
+use sheaves_sys::{errno, map, report, thread, tls};
 
 use crate::mode::{Mode, mode};
 use crate::word::{self, FENCED, IDLE};
@@ -43,6 +43,8 @@ pub(crate) struct Record {
     number: AtomicU32,
     /// Rounds of destructors in which the thread was reading.
     rounds: AtomicU32,
+    /// How many records had been taken when this one was, at the last time.
+    stamp: AtomicU64,
     /// Where the outermost section was entered, in builds with debug assertions.
     pub(crate) entered: AtomicPtr<Location<'static>>,
 }
@@ -71,7 +73,12 @@ static USED: AtomicU32 = AtomicU32::new(0);
 /// Stack of free records: number + 1 in the low half, a tag that changes with each step above.
 static FREE: AtomicU64 = AtomicU64::new(0);
 
-/// Sections of threads for which there was no memory for a record: they are counted together.
+/// How often a record was taken.
+static STAMPS: AtomicU64 = AtomicU64::new(0);
+
+/// Sections of threads for which there was no memory for a record: they are counted together, and
+/// each thread knows how many of them are its own. A grace period waits until there is none, so it
+/// may wait for sections that began after it, and for ever where such a thread has ended inside.
 pub(crate) static OVERFLOW: AtomicU64 = AtomicU64::new(0);
 
 /// How many records a grace period has to look at.
@@ -96,23 +103,34 @@ pub(crate) fn prepare() {
 }
 
 /// The calling thread's record's word, which it gets now if it has none. `None` without memory.
+///
+/// No handler comes in between: one that forks would make free, in the child, the very record that
+/// is being taken here.
 #[cold]
 pub(crate) fn register() -> Option<*const u64> {
+    errno::preserve(|| thread::undisturbed(register_undisturbed))
+}
+
+fn register_undisturbed() -> Option<*const u64> {
+    let own = tls::reader();
+    if !core::ptr::eq(own, tls::no_reader()) {
+        // A handler came before.
+        return Some(own);
+    }
     let idle = if mode() == Mode::Fences { FENCED } else { IDLE };
     let record = take_free().or_else(take_fresh)?;
+    // Release pairs with the Acquire of the scan, which may meet this word after one that the
+    // record's last thread stored, and has to know of that thread's sections. [R4]
+    record.word.store(idle, Ordering::Release);
     // Relaxed, here and below: the record is ours alone. What makes grace periods see it is the
     // fence of the first section, or the membarrier of the grace period.
-    record.word.store(idle, Ordering::Relaxed);
+    record.stamp.store(STAMPS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     record.rounds.store(0, Ordering::Relaxed);
     record.owner.store(thread::id(), Ordering::Relaxed);
     let address: *const u64 = record.word.as_ptr();
-    if tls::exchange_reader(tls::no_reader(), address) {
-        thread::set_at_exit(record_address(record));
-        return Some(address);
-    }
-    // A signal handler was faster: its record is the thread's.
-    release(record);
-    Some(tls::reader())
+    let _ = tls::exchange_reader(tls::no_reader(), address);
+    thread::set_at_exit(record_address(record));
+    Some(address)
 }
 
 fn record_address(record: &'static Record) -> usize {
@@ -217,8 +235,11 @@ unsafe extern "C" fn at_exit(value: *mut c_void) {
     let record = unsafe { &*value.cast_const().cast::<Record>() };
     // Relaxed, here and below: the thread's own words.
     if word::nesting(record.word.load(Ordering::Relaxed)) == 0 {
-        let _ = tls::exchange_reader(record.word.as_ptr(), tls::no_reader());
-        release(record);
+        // As in `register`: no handler finds the record half given back, or forks in between.
+        thread::undisturbed(|| {
+            let _ = tls::exchange_reader(record.word.as_ptr(), tls::no_reader());
+            release(record);
+        });
         return;
     }
     // A destructor that comes later may end the section. If none does, whoever finds the thread
@@ -237,7 +258,7 @@ unsafe extern "C" fn at_exit(value: *mut c_void) {
 pub(crate) fn take_back(record: &'static Record) -> bool {
     // Relaxed: compared again below.
     let owner = record.owner.load(Ordering::Relaxed);
-    if owner <= 0 || thread::is_alive(owner) {
+    if owner <= 0 || !is_gone(record, owner) {
         return owner == 0;
     }
     // Acquire: nothing pairs with it, the thread is gone; it keeps what follows below. Relaxed on
@@ -246,7 +267,7 @@ pub(crate) fn take_back(record: &'static Record) -> bool {
     if place.compare_exchange(owner, TAKEN_BACK, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return false;
     }
-    if thread::is_alive(owner) {
+    if !is_gone(record, owner) {
         // The number, and the record, have been given to another thread in between. Relaxed: it
         // publishes nothing; if that thread has released the record meanwhile it stays so.
         let _ = place.compare_exchange(TAKEN_BACK, owner, Ordering::Relaxed, Ordering::Relaxed);
@@ -264,13 +285,30 @@ pub(crate) fn take_back(record: &'static Record) -> bool {
     true
 }
 
+/// Is the thread gone that has taken a record?
+///
+/// The kernel gives numbers out again: where a thread of that number is alive, and has taken
+/// another record later, then this one is from a thread before it.
+fn is_gone(record: &'static Record, owner: i32) -> bool {
+    // Relaxed, all: numbers. The stamp of a record that is given to another thread changes, and is
+    // compared again when the record has been claimed.
+    let stamp = record.stamp.load(Ordering::Relaxed);
+    let is_later = |other: u32| {
+        let other = self::record(other);
+        other.owner.load(Ordering::Relaxed) == owner && other.stamp.load(Ordering::Relaxed) > stamp
+    };
+    !thread::is_alive(owner) || (0..count()).any(is_later)
+}
+
 /// Takes back the records of threads that are gone. True if there were any.
 fn sweep() -> bool {
     let mut found = false;
     for number in 0..count() {
         let record = record(number);
-        // Relaxed: `take_back` looks again.
-        if record.owner.load(Ordering::Relaxed) > 0 {
+        // Relaxed: `take_back` looks again. It looks at all other records where the number is in
+        // use, which is too much for all of them.
+        let owner = record.owner.load(Ordering::Relaxed);
+        if owner > 0 && !thread::is_alive(owner) {
             found |= take_back(record);
         }
     }
@@ -282,7 +320,7 @@ pub(crate) fn restart_in_child(readers_fence: bool) {
     let own = tls::reader();
     // Relaxed, all: the child has one thread.
     FREE.store(0, Ordering::Relaxed);
-    OVERFLOW.store(0, Ordering::Relaxed);
+    OVERFLOW.store(u64::from(tls::shared_sections()), Ordering::Relaxed);
     for number in 0..count() {
         let record = record(number);
         if core::ptr::eq(record.word.as_ptr(), own) {
@@ -296,5 +334,36 @@ pub(crate) fn restart_in_child(readers_fence: bool) {
             record.word.store(IDLE, Ordering::Relaxed);
             release(record);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::word::FIRST;
+
+    #[test]
+    fn a_number_that_was_given_out_again_keeps_nobody_waiting() {
+        // The record of a thread that vanished inside a section, and whose number is ours now.
+        let stale = take_free().or_else(take_fresh).unwrap();
+        stale.word.store(FIRST - word::STEP, Ordering::Release);
+        stale.stamp.store(STAMPS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        stale.owner.store(thread::id(), Ordering::Relaxed);
+        // We have none yet: it might be ours.
+        assert!(!take_back(stale));
+        drop(crate::read());
+        crate::synchronize().unwrap();
+        assert_ne!(stale.owner.load(Ordering::Relaxed), thread::id());
+        // Our own record is not taken from us.
+        let own = tls::reader();
+        let guard = crate::read();
+        assert!(
+            (0..count())
+                .map(record)
+                .filter(|own_or_not| take_back(own_or_not))
+                .all(|taken| !core::ptr::eq(taken.word.as_ptr(), own))
+        );
+        assert!(crate::is_reading());
+        drop(guard);
     }
 }

@@ -10,7 +10,6 @@ use sheaves_sys::report;
 use crate::cookie::Cookie;
 use crate::expedite::Urgency;
 use crate::grace;
-use crate::reader;
 
 /// A value that is in its cell no more, and that readers may still have.
 ///
@@ -113,7 +112,7 @@ impl<T> core::ops::Deref for Retired<T> {
 impl<T> Drop for Retired<T> {
     fn drop(&mut self) {
         if !self.cookie.poll() {
-            if reader::is_reading() {
+            if grace::waits_for_itself() {
                 report::report(format_args!("rcu: a retired value is leaked: dropped by a reader"));
                 return;
             }

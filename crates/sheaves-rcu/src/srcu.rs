@@ -161,18 +161,25 @@ impl Srcu {
     /// Never returns inside of a section of this domain: there is no way to know whose a section
     /// is. That is reported like any section that lasts.
     pub fn synchronize(&self) {
-        self.write_off_other_processes();
-        let number = self.generations.join();
-        grace::wait_on(&self.generations, number, || self.lead_until(number));
+        self.synchronize_with(true);
     }
 
-    fn lead_until(&self, number: u64) {
+    /// `drains_both` is false for the variant that is wrong, see [`crate::older`].
+    pub(crate) fn synchronize_with(&self, drains_both: bool) {
+        self.write_off_other_processes();
+        let number = self.generations.join();
+        grace::wait_on(&self.generations, number, || self.lead_until(number, drains_both));
+    }
+
+    fn lead_until(&self, number: u64, drains_both: bool) {
         while !self.generations.is_complete(number) {
             let led = self.generations.under_way().unwrap_or_else(|| self.generations.begin().0);
             let mut wait = Wait { began_ns: clock::fine_ns(), rounds: 0, is_reported: false };
             // Relaxed, both: leaders alone write it, and readers may have an old one.
             let current = self.index.load(Ordering::Relaxed) as u32;
-            self.drain(current ^ 1, &mut wait);
+            if drains_both {
+                self.drain(current ^ 1, &mut wait);
+            }
             self.index.store((current ^ 1) as usize, Ordering::Relaxed);
             self.drain(current, &mut wait);
             self.generations.complete(led, &Futex);
@@ -183,6 +190,7 @@ impl Srcu {
     fn drain(&self, index: u32, wait: &mut Wait) {
         loop {
             let left = self.left(index).sum();
+            // Pairs with the Release of who has left. [R5]
             heavy_fence();
             if self.entered(index).sum() == left {
                 return;
@@ -216,40 +224,46 @@ impl Srcu {
         loop {
             // Relaxed: a count of forks, which were before this.
             let wanted = STATE.load(Ordering::Relaxed) & !FENCES;
-            // Acquire pairs with the Release below.
-            let state = self.state.load(Ordering::Acquire);
-            if state == wanted {
-                return state;
+            // Acquire pairs with the Release in `write_off`.
+            let before = self.state.load(Ordering::Acquire);
+            if before == wanted {
+                return wanted;
             }
-            let busy = wanted | BUSY;
-            // Relaxed, both: the store below publishes.
-            let state = &self.state;
-            let before = state.load(Ordering::Relaxed);
-            if before == busy || before == wanted {
-                process::give_way();
-                continue;
-            }
-            // Relaxed, both: as above.
-            let won = state.compare_exchange(before, busy, Ordering::Relaxed, Ordering::Relaxed);
-            if won.is_ok() {
-                for index in [0, 1] {
-                    let open = self.entered(index).sum().wrapping_sub(self.left(index).sum());
-                    self.left(index).add(open);
-                }
-                self.generations.restart_in_child();
-                // Release pairs with the Acquire above: the counts are those of this process.
-                state.store(wanted, Ordering::Release);
+            if before == wanted | BUSY {
+                // A sleep, not a mere turn: the thread that is busy may be a less urgent one.
+                thread::sleep_ns(NAP_NS);
+            } else {
+                // A handler of this very thread would wait for it for ever.
+                thread::undisturbed(|| self.write_off(before, wanted));
             }
         }
+    }
+
+    #[cold]
+    fn write_off(&self, before: u32, wanted: u32) {
+        // Relaxed, both: the store below publishes.
+        let (state, busy) = (&self.state, wanted | BUSY);
+        if state.compare_exchange(before, busy, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        for index in [0, 1] {
+            let open = self.entered(index).sum().wrapping_sub(self.left(index).sum());
+            self.left(index).add(open);
+        }
+        self.generations.restart_in_child();
+        // Release pairs with the Acquire in `write_off_other_processes`: the counts are those of
+        // this process.
+        state.store(wanted, Ordering::Release);
     }
 }
 
 impl Drop for SrcuGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SeqCst, for the compiler alone: the section stays before the count, which is a store
-        // that no earlier access passes, as the transaction that makes it promises.
-        compiler_fence(Ordering::SeqCst);
+        // Release pairs with the heavy fence of a drain, which has read the count before: the
+        // section is over. Needed where readers fence, on processors on which the portable engine
+        // counts without an order; on x86-64 it is a word to the compiler alone. [R5]
+        fence(Ordering::Release);
         // Relaxed: a count of forks. A section of the parent is written off in the child.
         if self.state == STATE.load(Ordering::Relaxed) & !FENCES {
             self.domain.left(self.index).add(1);

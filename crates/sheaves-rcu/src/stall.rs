@@ -6,7 +6,7 @@
 //! the way is enough to know where to look.
 
 use core::panic::Location;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::thread::{self, NAME_BYTES};
 use sheaves_sys::{clock, env, report};
@@ -28,6 +28,8 @@ static TIMEOUT: AtomicU64 = AtomicU64::new(UNSET);
 const UNSET: u64 = u64::MAX;
 /// Address of the program's function, 0 for none.
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
+/// The number of the thread in which the program's function runs, 0 for none. Written by leaders.
+static CALLING: AtomicI32 = AtomicI32::new(0);
 /// The process's word during the last grace period that was reported.
 static REPORTED: AtomicU64 = AtomicU64::new(0);
 
@@ -61,8 +63,11 @@ pub fn set_timeout_ms(milliseconds: u64) {
 
 /// Sets a function to be called for each report, after the line is written; `None` for none.
 ///
-/// It runs in the thread that leads the grace period, which waits for it. It must not wait for
-/// readers.
+/// It runs in the thread that leads the grace period, which waits for it: in one that waits for
+/// readers, or polls a cookie; so in a signal handler, if cookies are polled there, and under
+/// whatever locks the thread holds that polls. In it, waiting for readers is refused as inside a
+/// read section, and cookies that are not over stay so. It may read, and it may panic where
+/// unwinding out of its caller is sound.
 pub fn set_callback(callback: Option<fn(&Stall)>) {
     let address = callback.map_or(0, |function| function as *const () as usize);
     // Release pairs with the Acquire in `call`: what the function needs was set up before.
@@ -148,5 +153,37 @@ fn call(stall: &Stall) {
     let pointer = core::ptr::with_exposed_provenance::<()>(address);
     // SAFETY: the address is that of a function of this type, from `set_callback`.
     let function = unsafe { core::mem::transmute::<*const (), fn(&Stall)>(pointer) };
+    let _calling = Calling::here();
     function(stall);
+}
+
+/// The program's function runs in this thread, until this is dropped.
+struct Calling;
+
+impl Calling {
+    fn here() -> Calling {
+        // Relaxed: only the thread itself finds its number there.
+        CALLING.store(thread::id(), Ordering::Relaxed);
+        Calling
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        // Relaxed: as in `here`.
+        CALLING.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Does the calling thread run the program's function, as a leader?
+pub(crate) fn is_calling_here() -> bool {
+    // Relaxed: only the thread itself has stored its number there.
+    let thread = CALLING.load(Ordering::Relaxed);
+    thread != 0 && thread == thread::id()
+}
+
+/// In the child of a fork: the thread that called may be another one's, or have another number.
+pub(crate) fn restart_in_child() {
+    // Relaxed: the child has one thread.
+    CALLING.store(0, Ordering::Relaxed);
 }

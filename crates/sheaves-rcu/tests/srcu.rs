@@ -1,9 +1,12 @@
 //! Tests of domains of their own.
 
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use core::time::Duration;
 
 use sheaves_rcu::{Srcu, SrcuGuard};
+
+#[expect(dead_code, reason = "shared with other test programs, which use all of it")]
+mod configurations;
 
 fn assert_send<T: Send>(value: T) -> T {
     value
@@ -106,4 +109,66 @@ fn a_child_does_not_wait_for_sections_of_its_parent() {
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
     drop(guard);
     domain.synchronize();
+}
+
+/// The domain that the handler reads.
+static CURRENT: AtomicPtr<Srcu> = AtomicPtr::new(core::ptr::null_mut());
+static HANDLED: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn read_current(_: libc::c_int) {
+    let domain = CURRENT.load(Ordering::Relaxed);
+    // SAFETY: null, or a domain that outlives the timer.
+    if let Some(domain) = unsafe { domain.as_ref() } {
+        drop(domain.read());
+        HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// In the child of a fork each domain writes off its parent's sections when it is read first; a
+/// handler may come in the middle of that, in the same thread.
+#[test]
+fn handlers_read_beside_the_first_section_after_a_fork() {
+    let domains: Vec<_> = (0..10_000).map(|_| Srcu::new().unwrap()).collect();
+    domains.iter().step_by(2).for_each(|domain| core::mem::forget(domain.read()));
+    // SAFETY: the child ends by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: an all-zero action is valid to be filled.
+        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+        action.sa_sigaction = read_current as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        let interval = libc::timeval { tv_sec: 0, tv_usec: 20 };
+        let timer = libc::itimerval { it_interval: interval, it_value: interval };
+        // SAFETY: the handler is async-signal-safe, which is what is tested.
+        unsafe { libc::sigaction(libc::SIGALRM, &raw const action, core::ptr::null_mut()) };
+        // SAFETY: the timer is valid.
+        unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, core::ptr::null_mut()) };
+        for domain in &domains {
+            CURRENT.store(core::ptr::from_ref(domain).cast_mut(), Ordering::Relaxed);
+            drop(domain.read());
+            domain.synchronize();
+        }
+        let status = i32::from(HANDLED.load(Ordering::Relaxed) == 0);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(status) };
+    }
+    let mut status = 0;
+    let ended = (0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        // SAFETY: asks for the child that was just made.
+        unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) == child }
+    });
+    if !ended {
+        // SAFETY: our own child, which is not waited for yet.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        // SAFETY: as above.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+    }
+    assert!(ended, "a handler waits for the thread that it interrupted");
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:x}");
+}
+
+#[test]
+fn in_every_configuration() {
+    configurations::run_all();
 }

@@ -1,4 +1,7 @@
 //! Fences in the other threads of this process: `membarrier(2)`, Linux 5.10 for the rseq form.
+//!
+//! All calls keep `errno`, also where the kernel refuses: readers in signal handlers may be the
+//! first who ask.
 
 const CMD_QUERY: i32 = 0;
 const CMD_GLOBAL: i32 = 1 << 0;
@@ -9,7 +12,7 @@ const CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ: i32 = 1 << 8;
 
 fn membarrier(command: i32) -> libc::c_long {
     // SAFETY: the call takes integers only and touches no memory of ours.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }
+    crate::errno::preserve(|| unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) })
 }
 
 /// The commands that this kernel (and its seccomp filter) allows, as a bit set; 0 for none.
@@ -46,6 +49,10 @@ pub fn fence_slowly() -> bool {
     if membarrier(CMD_GLOBAL) == 0 {
         return true;
     }
+    crate::errno::preserve(visit_every_processor)
+}
+
+fn visit_every_processor() -> bool {
     let Some(before) = crate::topology::Affinity::current() else { return false };
     let mut visited = 0_usize;
     for processor in 0..crate::topology::possible_processors() {
@@ -87,6 +94,13 @@ mod tests {
             assert!(fence());
         }
         assert!(fence_slowly());
+    }
+
+    #[test]
+    fn a_refusal_keeps_errno() {
+        crate::errno::set(7);
+        assert_eq!(membarrier(-1), -1);
+        assert_eq!(crate::errno::get(), 7);
     }
 
     #[test]

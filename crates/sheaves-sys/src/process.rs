@@ -40,17 +40,19 @@ fn scramble(number: u64) -> u64 {
 }
 
 /// Reads the beginning of a file into `buffer`; `None` where it cannot be opened or read.
+///
+/// Bare system calls: those of libc are cancellation points, at which `pthread_cancel` may end a
+/// thread that has something in its hands that others wait for. Async-signal-safe but for `errno`.
 pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: `path` is a C string.
-    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    if fd < 0 {
-        return None;
-    }
+    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) };
+    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
     let mut used = 0;
     while used < buffer.len() {
         let room = &mut buffer[used..];
         // SAFETY: `room` is valid for writes of its length.
-        let count = unsafe { libc::read(fd, room.as_mut_ptr().cast(), room.len()) };
+        let count = unsafe { libc::syscall(libc::SYS_read, fd, room.as_mut_ptr(), room.len()) };
         match usize::try_from(count) {
             Ok(0) | Err(_) => break,
             Ok(count) => used += count,
@@ -63,7 +65,7 @@ pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
 /// Closes a file descriptor that the caller owns.
 pub fn close(fd: i32) {
     // SAFETY: closing a descriptor touches no memory; the caller owns it.
-    let _ = unsafe { libc::close(fd) };
+    let _ = unsafe { libc::syscall(libc::SYS_close, fd) };
 }
 
 /// Opens `path` for appending text, mode 0644; `None` where that fails.

@@ -32,22 +32,55 @@ pub fn is_alive(id: i32) -> bool {
 pub const NAME_BYTES: usize = 16;
 
 /// The name of a thread of this process into `name`; its length, 0 where it cannot be read.
+/// Async-signal-safe.
 pub fn name(id: i32, name: &mut [u8; NAME_BYTES]) -> usize {
     let mut path = crate::report::Line::new();
     let _ = write!(path, "/proc/self/task/{id}/comm\0");
     let Ok(path) = CStr::from_bytes_with_nul(path.as_bytes()) else { return 0 };
-    let used = crate::process::read_file(path, name).unwrap_or(0);
+    let read = || crate::process::read_file(path, name).unwrap_or(0);
+    let used = crate::errno::preserve(read);
     if used > 0 && name[used - 1] == b'\n' { used - 1 } else { used }
 }
 
-/// Sleeps. Async-signal-safe; a signal may end it early.
+/// Sleeps. Async-signal-safe; a signal may end it early. Not a cancellation point: who sleeps here
+/// has something in its hands that others wait for.
 pub fn sleep_ns(nanoseconds: u64) {
     let duration = libc::timespec {
         tv_sec: (nanoseconds / 1_000_000_000).cast_signed(),
         tv_nsec: (nanoseconds % 1_000_000_000).cast_signed(),
     };
-    // SAFETY: the duration is valid, and the rest is not asked for.
-    crate::errno::preserve(|| unsafe { libc::nanosleep(&raw const duration, null_mut()) });
+    let no_rest = null_mut::<libc::timespec>();
+    crate::errno::preserve(|| {
+        // SAFETY: the duration is valid, and the rest is not asked for.
+        unsafe { libc::syscall(libc::SYS_nanosleep, &raw const duration, no_rest) }
+    });
+}
+
+/// Runs `body` without a signal handler in between, for steps that a handler of the same thread
+/// must not meet half done. Two system calls. Async-signal-safe.
+pub fn undisturbed<R>(body: impl FnOnce() -> R) -> R {
+    let before = block_signals();
+    let result = body();
+    restore_signals(&before);
+    result
+}
+
+/// Blocks all signals in the calling thread: the mask that was in force.
+fn block_signals() -> libc::sigset_t {
+    // SAFETY: an all-zero set is valid to be filled.
+    let mut all: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: as above.
+    let mut before: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: the set is valid for writes.
+    unsafe { libc::sigfillset(&raw mut all) };
+    // SAFETY: both sets are valid.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+    before
+}
+
+fn restore_signals(before: &libc::sigset_t) {
+    // SAFETY: the set was filled by `block_signals`.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, null_mut()) };
 }
 
 /// Keys below this one have their value in the thread's own memory: setting it never allocates.
@@ -109,20 +142,12 @@ pub fn at_exit() -> *mut c_void {
 /// libc allocates for it: never below `malloc`.
 #[must_use]
 pub fn spawn(body: extern "C" fn(*mut c_void) -> *mut c_void) -> bool {
-    // SAFETY: an all-zero set is valid to be filled.
-    let mut all: libc::sigset_t = unsafe { core::mem::zeroed() };
-    // SAFETY: as above.
-    let mut before: libc::sigset_t = unsafe { core::mem::zeroed() };
-    // SAFETY: the set is valid for writes.
-    unsafe { libc::sigfillset(&raw mut all) };
-    // SAFETY: both sets are valid.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+    let before = block_signals();
     let mut thread: libc::pthread_t = 0;
     let no_attributes = core::ptr::null();
     // SAFETY: the thread's function takes and ignores a null argument.
     let status = unsafe { libc::pthread_create(&raw mut thread, no_attributes, body, null_mut()) };
-    // SAFETY: the set was filled above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
+    restore_signals(&before);
     if status == 0 {
         // SAFETY: the thread was just made and is joined by nobody.
         unsafe { libc::pthread_detach(thread) };
@@ -134,6 +159,24 @@ pub fn spawn(body: extern "C" fn(*mut c_void) -> *mut c_void) -> bool {
 mod tests {
     extern crate std;
     use super::*;
+
+    #[test]
+    fn signals_wait_until_the_end() {
+        // SAFETY: an all-zero set is valid to be filled.
+        let mut pending: libc::sigset_t = unsafe { core::mem::zeroed() };
+        undisturbed(|| {
+            // SAFETY: the signal is one that is ignored by default.
+            unsafe { libc::raise(libc::SIGURG) };
+            // SAFETY: the set is valid for writes.
+            unsafe { libc::sigpending(&raw mut pending) };
+        });
+        // SAFETY: the set is valid.
+        assert_eq!(unsafe { libc::sigismember(&raw const pending, libc::SIGURG) }, 1);
+        let after = block_signals();
+        restore_signals(&after);
+        // SAFETY: the set is valid.
+        assert_eq!(unsafe { libc::sigismember(&raw const after, libc::SIGURG) }, 0);
+    }
 
     #[test]
     fn threads_have_numbers_and_names() {

@@ -20,7 +20,9 @@ pub struct ThreadArea {
     pub no_slot: i32,
     /// The word that tells whether the thread reads under RCU: [`no_reader`] before its first use.
     pub reader: *const u64,
-    reserved: [u32; 4],
+    /// Open read sections of this thread that have no word of their own: see [`shared_sections`].
+    pub shared_sections: u32,
+    reserved: [u32; 3],
 }
 
 const _: () = assert!(size_of::<ThreadArea>() == 64);
@@ -42,7 +44,7 @@ core::arch::global_asm!(
     ".long -1",   // virtual_slot
     ".long -1",   // no_slot
     ".quad sheaves_no_reader",
-    ".zero 16", // reserved
+    ".zero 16", // shared_sections, reserved
     ".size sheaves_thread, 64",
     ".popsection",
     ".pushsection .rodata.sheaves_no_reader,\"a\",@progbits",
@@ -133,6 +135,37 @@ pub fn reader() -> *const u64 {
 pub fn exchange_reader(_expected: *const u64, _new: *const u64) -> bool {
     true
 }
+
+/// How many read sections of this thread are open that were counted together with those of other
+/// threads, because there was no memory for a word. Async-signal-safe.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[must_use]
+pub fn shared_sections() -> u32 {
+    let area = thread_area();
+    // SAFETY: the area belongs to this thread, lives as long as it, and has no other reference.
+    unsafe { (*area).shared_sections }
+}
+
+/// Sets what [`shared_sections`] says. A signal handler puts back what it changes.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub fn set_shared_sections(count: u32) {
+    let area = thread_area();
+    // SAFETY: the area belongs to this thread, lives as long as it, and has no other reference.
+    unsafe { (*area).shared_sections = count }
+}
+
+/// Not known on this architecture: 0.
+#[cfg(not(target_arch = "x86_64"))]
+#[must_use]
+pub fn shared_sections() -> u32 {
+    0
+}
+
+/// Nothing is remembered on this architecture.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn set_shared_sections(_count: u32) {}
 
 /// Offset of [`ThreadArea::no_slot`] in the area, in bytes.
 pub const NO_SLOT_OFFSET: usize = core::mem::offset_of!(ThreadArea, no_slot);

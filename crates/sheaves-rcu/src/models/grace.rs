@@ -16,6 +16,8 @@ use crate::word::{self, FENCED, FIRST, IDLE};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
     Right,
+    /// Sections have others inside.
+    Nested,
     /// Membarrier is refused, and readers fence.
     Fences,
     /// Membarrier is refused, and readers do not fence.
@@ -28,6 +30,10 @@ enum Variant {
     RelaxedUnlock,
     /// The outermost lock has no order: a scan that meets it knows nothing of the section before.
     RelaxedLock,
+    /// A nested lock has no order: it hides the outermost lock before it.
+    RelaxedNesting,
+    /// A thread that takes over a record prepares its word without order.
+    RelaxedTakeOver,
     /// The thread gets into the registry after its first section has begun.
     RegisteredLate,
 }
@@ -39,6 +45,8 @@ struct Model {
     registered: AtomicUsize,
     word: AtomicU64,
     interrupt: Interrupt,
+    /// Set when the first thread has given its record back.
+    is_free: AtomicUsize,
     /// Which thing is linked.
     linked: AtomicUsize,
     /// The things; the first one ends.
@@ -58,13 +66,17 @@ impl Model {
             registered: AtomicUsize::new(0),
             word: AtomicU64::new(IDLE),
             interrupt: Interrupt::new(),
+            is_free: AtomicUsize::new(0),
             linked: AtomicUsize::new(0),
             things: [UnsafeCell::new(1), UnsafeCell::new(1)],
         })
     }
 
     fn has_fences(&self) -> bool {
-        matches!(self.variant, Variant::Fences | Variant::FencesForgotten)
+        matches!(
+            self.variant,
+            Variant::Fences | Variant::FencesForgotten | Variant::RelaxedTakeOver
+        )
     }
 
     fn step(&self) {
@@ -91,6 +103,26 @@ impl Model {
         self.interrupt.end();
     }
 
+    /// A thread that ends, and gives its record to the next one. Membarrier is refused: the checker
+    /// lets a thread that waits for another's fence go on only when that one is at its end.
+    fn predecessor(&self) {
+        self.register();
+        self.step();
+        self.section();
+        self.is_free.store(1, Ordering::Release);
+    }
+
+    /// Takes the record over. Its own sections would change nothing: the scan meets its word.
+    fn heir(&self) {
+        if self.is_free.load(Ordering::Acquire) != 0 {
+            let order = match self.variant {
+                Variant::RelaxedTakeOver => Ordering::Relaxed,
+                _ => Ordering::Release,
+            };
+            self.word.store(FENCED, order);
+        }
+    }
+
     fn section(&self) {
         let idle = self.word.load(Ordering::Relaxed);
         let global = self.global.load(Ordering::Relaxed);
@@ -100,8 +132,16 @@ impl Model {
             _ => Ordering::Release,
         };
         self.word.store(word::outermost(idle, global), order);
-        if self.variant == Variant::Fences {
+        if self.has_fences() && self.variant != Variant::FencesForgotten {
             fence(Ordering::SeqCst);
+        }
+        let is_nested = matches!(self.variant, Variant::Nested | Variant::RelaxedNesting);
+        if is_nested {
+            let order = match self.variant {
+                Variant::RelaxedNesting => Ordering::Relaxed,
+                _ => Ordering::Release,
+            };
+            self.word.store(self.word.load(Ordering::Relaxed) + 1, order);
         }
         self.step();
         let linked = self.linked.load(Ordering::Acquire);
@@ -116,6 +156,9 @@ impl Model {
         };
         if self.variant == Variant::RegisteredLate {
             self.registered.store(1, Ordering::Release);
+        }
+        if is_nested {
+            self.word.store(word::left(self.word.load(Ordering::Relaxed)), order);
         }
         self.word.store(word::left(self.word.load(Ordering::Relaxed)), order);
     }
@@ -213,6 +256,43 @@ fn model_with_a_relaxed_lock_is_caught() {
 #[should_panic]
 fn model_that_registers_late_is_caught() {
     run(Variant::RegisteredLate, 1);
+}
+
+#[test]
+fn model_of_nested_sections() {
+    run(Variant::Nested, 2);
+}
+
+#[test]
+#[should_panic]
+fn model_with_a_relaxed_nested_lock_is_caught() {
+    run(Variant::RelaxedNesting, 2);
+}
+
+fn run_with_heir(variant: Variant) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let model = Model::new(variant);
+        let bodies: [fn(&Model); 2] = [Model::predecessor, Model::heir];
+        let threads = bodies.map(|body| {
+            let model = Arc::clone(&model);
+            thread::spawn(move || body(&model))
+        });
+        model.update();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+#[test]
+fn model_of_a_record_that_is_taken_over() {
+    run_with_heir(Variant::Fences);
+}
+
+#[test]
+#[should_panic]
+fn model_with_a_relaxed_take_over_is_caught() {
+    run_with_heir(Variant::RelaxedTakeOver);
 }
 
 /// Two grace periods in a row, beside a reader that may carry an old sequence.

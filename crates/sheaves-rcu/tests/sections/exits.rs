@@ -5,22 +5,77 @@ use core::cell::RefCell;
 use sheaves_rcu::{Guard, raw, read, statistics, synchronize};
 
 use crate::alone;
+use crate::configurations::in_own_process;
 
-/// How many short threads: 100,000 by `SHEAVES_RCU_THREADS`, fewer by default.
-fn threads() -> usize {
-    std::env::var("SHEAVES_RCU_THREADS").map_or(3_000, |value| value.parse().unwrap())
+/// How many short threads, in each configuration.
+const THREADS: usize = 100_000;
+/// Bytes that the process may grow meanwhile; a record for each thread would be 6.4 million.
+const GROWTH_BYTES: usize = 1 << 20;
+
+/// Bytes of memory that this process has now.
+fn resident_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * sheaves_sys::map::page_bytes()
+}
+
+/// Starts short threads, two at a time, until there were that many.
+fn short_threads(count: usize) {
+    extern "C" fn body(_: *mut libc::c_void) -> *mut libc::c_void {
+        drop(read());
+        core::ptr::null_mut()
+    }
+    for _ in 0..count / 2 {
+        let [first, second] = [(); 2].map(|()| {
+            let mut thread: libc::pthread_t = 0;
+            let (null, argument) = (core::ptr::null(), core::ptr::null_mut());
+            // SAFETY: the thread ignores its argument.
+            let status = unsafe { libc::pthread_create(&raw mut thread, null, body, argument) };
+            assert_eq!(status, 0);
+            thread
+        });
+        for thread in [first, second] {
+            // SAFETY: started above, joined once.
+            unsafe { libc::pthread_join(thread, core::ptr::null_mut()) };
+        }
+    }
 }
 
 #[test]
 fn short_threads_leave_nothing() {
-    let _alone = alone();
-    std::thread::spawn(|| drop(read())).join().unwrap();
-    let before = statistics().records;
-    for _ in 0..threads() {
-        std::thread::spawn(|| drop(read())).join().unwrap();
+    if in_own_process("exits::short_threads_leave_nothing") {
+        return;
     }
-    let after = statistics().records;
-    assert!(after <= before + 8, "{before} records became {after}");
+    short_threads(1_000);
+    let (records, bytes) = (statistics().records, resident_bytes());
+    short_threads(THREADS);
+    let (records_after, bytes_after) = (statistics().records, resident_bytes());
+    println!("records: {records}, then {records_after}; bytes: {bytes}, then {bytes_after}");
+    assert!(records_after <= records + 8, "{records} records became {records_after}");
+    assert!(bytes_after <= bytes + GROWTH_BYTES, "{bytes} bytes became {bytes_after}");
+}
+
+/// Where every thread is gone without a word: by a bare system call, which no destructor survives.
+#[test]
+fn threads_that_vanish_are_found() {
+    if in_own_process("exits::threads_that_vanish_are_found") {
+        return;
+    }
+    extern "C" fn body(_: *mut libc::c_void) -> *mut libc::c_void {
+        drop(read());
+        // SAFETY: ends this thread alone.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+        core::ptr::null_mut()
+    }
+    for _ in 0..5_000 {
+        let mut thread: libc::pthread_t = 0;
+        let (null, argument) = (core::ptr::null(), core::ptr::null_mut());
+        // SAFETY: the thread ignores its argument.
+        assert_eq!(unsafe { libc::pthread_create(&raw mut thread, null, body, argument) }, 0);
+        // SAFETY: started above. libc joins by the word that the kernel clears.
+        unsafe { libc::pthread_join(thread, core::ptr::null_mut()) };
+    }
+    assert!(statistics().records <= 2 * 1024, "{} records", statistics().records);
 }
 
 thread_local! {
@@ -81,12 +136,34 @@ fn a_key_of_libc_may_read_in_every_round() {
     }
 }
 
+/// What this process writes to standard error while `body` runs.
+fn reports(body: impl FnOnce()) -> String {
+    let path = std::env::temp_dir().join(format!("sheaves-reports-{}", std::process::id()));
+    let file = std::fs::File::create(&path).unwrap();
+    // SAFETY: integers only.
+    let before = unsafe { libc::dup(2) };
+    // SAFETY: both are open.
+    unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&file), 2) };
+    body();
+    // SAFETY: both are open.
+    unsafe { libc::dup2(before, 2) };
+    // SAFETY: opened above.
+    unsafe { libc::close(before) };
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    text
+}
+
 #[test]
 fn a_thread_that_ends_inside_a_section_is_found() {
-    let _alone = alone();
-    // Reported on standard error; what counts is that nobody waits for ever.
-    std::thread::spawn(raw::lock).join().unwrap();
-    synchronize().unwrap();
+    if in_own_process("exits::a_thread_that_ends_inside_a_section_is_found") {
+        return;
+    }
+    let text = reports(|| {
+        std::thread::spawn(raw::lock).join().unwrap();
+        synchronize().unwrap();
+    });
+    assert!(text.contains("ends inside a read section"), "not reported: {text}");
     // The same by a bare system call, which no destructor survives.
     extern "C" fn body(_: *mut libc::c_void) -> *mut libc::c_void {
         raw::lock();
@@ -94,13 +171,16 @@ fn a_thread_that_ends_inside_a_section_is_found() {
         unsafe { libc::syscall(libc::SYS_exit, 0) };
         core::ptr::null_mut()
     }
-    let mut thread = 0;
-    let null = core::ptr::null();
-    // SAFETY: the thread takes a null argument, which it ignores.
-    let status =
-        unsafe { libc::pthread_create(&raw mut thread, null, body, core::ptr::null_mut()) };
-    assert_eq!(status, 0);
-    // SAFETY: started above. libc joins by the word that the kernel clears.
-    unsafe { libc::pthread_join(thread, core::ptr::null_mut()) };
-    synchronize().unwrap();
+    let text = reports(|| {
+        let mut thread = 0;
+        let null = core::ptr::null();
+        // SAFETY: the thread takes a null argument, which it ignores.
+        let status =
+            unsafe { libc::pthread_create(&raw mut thread, null, body, core::ptr::null_mut()) };
+        assert_eq!(status, 0);
+        // SAFETY: started above. libc joins by the word that the kernel clears.
+        unsafe { libc::pthread_join(thread, core::ptr::null_mut()) };
+        synchronize().unwrap();
+    });
+    assert!(text.contains("ended inside a read section"), "not reported: {text}");
 }

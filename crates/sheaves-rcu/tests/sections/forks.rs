@@ -7,7 +7,7 @@ use sheaves_rcu::{Cookie, read, synchronize};
 use crate::{Reader, alone};
 
 /// Runs `body` in a child of a fork; whether it returned true there within ten seconds.
-fn in_child(body: impl FnOnce() -> bool) -> bool {
+pub(crate) fn in_child(body: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs `body` and ends by `_exit`.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);

@@ -10,6 +10,7 @@ use std::task::Wake;
 
 use sheaves_rcu::Cookie;
 
+use crate::configurations::{in_own_process, seccomp};
 use crate::{Reader, alone};
 
 struct Unpark(std::thread::Thread, AtomicUsize);
@@ -75,4 +76,59 @@ fn a_future_may_be_dropped_while_it_waits() {
     }
     drop(reader);
     block_on(Cookie::get().finished());
+}
+
+#[test]
+fn a_future_does_not_wait_for_readers_that_came_later() {
+    if in_own_process("futures::a_future_does_not_wait_for_readers_that_came_later") {
+        return;
+    }
+    let first = Reader::start();
+    let early = Cookie::start_poll_expedited();
+    let late = Cookie::get();
+    assert!(early < late && !early.poll());
+    // The later grace period is awaited first, and will be held up by the second reader.
+    let mut late = Box::pin(late.finished());
+    assert!(late.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let second = Reader::start();
+    std::thread::sleep(Duration::from_millis(20));
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            block_on(early.finished());
+            done.send(()).unwrap();
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        drop(first);
+        // It would come with the second reader's end, which comes after this.
+        is_done.recv_timeout(Duration::from_secs(20)).expect("nobody woke the future");
+        drop(second);
+    });
+    block_on(late);
+}
+
+#[test]
+fn futures_come_to_their_end_where_no_thread_can_be_started() {
+    if in_own_process("futures::futures_come_to_their_end_where_no_thread_can_be_started") {
+        return;
+    }
+    const THREADS: usize = 16;
+    let barrier = std::sync::Barrier::new(THREADS);
+    let calls = [libc::SYS_clone, libc::SYS_clone3];
+    let program = seccomp::program(&calls, libc::EAGAIN);
+    // An executor that is woken only by its wakers: who is forgotten sleeps until the alarm.
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                barrier.wait();
+                if seccomp::install(&program).is_err() {
+                    println!("skipped: filters are not permitted here");
+                    return;
+                }
+                for _ in 0..300 {
+                    block_on(Cookie::get().finished());
+                }
+            });
+        }
+    });
 }

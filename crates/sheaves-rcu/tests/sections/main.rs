@@ -2,14 +2,18 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use std::time::Instant;
 
-use sheaves_rcu::{Cookie, raw, read, stall, statistics, synchronize, synchronize_expedited};
+use sheaves_rcu::{Cookie, raw, read, statistics, synchronize, synchronize_expedited};
 
+#[path = "../configurations/mod.rs"]
+mod configurations;
+mod errno;
 mod exits;
 mod forks;
 mod futures;
+mod shared;
 mod signals;
+mod stalls;
 
 /// Several threads of one test program share the domain: reports of one test would meet readers of
 /// another, so tests that hold readers take this.
@@ -181,30 +185,7 @@ fn expedite_nests() {
     synchronize().unwrap();
 }
 
-static STALLED: std::sync::Mutex<Option<(i32, String, bool)>> = std::sync::Mutex::new(None);
-
 #[test]
-fn a_stalled_reader_is_named() {
-    let _alone = alone();
-    stall::set_timeout_ms(200);
-    stall::set_callback(Some(|stall| {
-        let entered = stall.entered.is_some_and(|place| place.file().ends_with("main.rs"));
-        *STALLED.lock().unwrap() = Some((stall.thread, stall.name().to_owned(), entered));
-    }));
-    let reader = Reader::start();
-    let begin = Instant::now();
-    std::thread::scope(|scope| {
-        scope.spawn(|| synchronize().unwrap());
-        while STALLED.lock().unwrap().is_none() {
-            assert!(begin.elapsed() < Duration::from_secs(5), "nothing was reported");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        drop(reader);
-    });
-    stall::set_callback(None);
-    stall::set_timeout_ms(1000);
-    let (thread, name, entered) = STALLED.lock().unwrap().take().unwrap();
-    assert!(thread > 0);
-    assert_eq!(name, "holds-up");
-    assert_eq!(entered, cfg!(debug_assertions));
+fn in_every_configuration() {
+    configurations::run_all();
 }

@@ -1,0 +1,154 @@
+//! Runs the tests of a program again: on each engine, with membarrier and without.
+//!
+//! Each configuration is the same executable, started anew, because options and a seccomp filter
+//! take effect before `main`. A test in it compares what was asked for with what is in effect, so
+//! that a configuration that silently fell back is a failure. Used by several test programs.
+
+use std::env;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Output};
+
+use sheaves_percpu::engine::{self, Mode, SlotKind};
+
+#[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
+pub(crate) mod seccomp;
+
+/// What the child has to find in effect: engine and readers.
+const EXPECT: &str = "SHEAVES_EXPECT";
+/// The name of the test that has a process of its own.
+const OWN: &str = "SHEAVES_TEST_OWN";
+/// A child that hangs is ended after this time.
+const ALARM_SECONDS: u32 = 300;
+
+/// One way to run.
+#[derive(Clone)]
+pub(crate) struct Configuration {
+    pub(crate) name: String,
+    pub(crate) variables: Vec<(&'static str, &'static str)>,
+    pub(crate) is_refused: bool,
+    expect: String,
+}
+
+/// Every engine with every way to order readers.
+pub(crate) fn all() -> Vec<Configuration> {
+    // Name, options, and what is in effect without membarrier: slots are processors then.
+    let engines = [
+        ("rseq cid", vec![("SHEAVES_SLOT", "cid")], "rseq cpu"),
+        ("rseq cpu", vec![("SHEAVES_SLOT", "cpu")], "rseq cpu"),
+        ("portable", vec![("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")], "portable"),
+    ];
+    let mut found = Vec::new();
+    for (engine, variables, without_membarrier) in engines {
+        for readers in ["membarrier", "fences", "refused"] {
+            let is_refused = readers == "refused";
+            let runs = if is_refused { without_membarrier } else { engine };
+            let mut variables = variables.clone();
+            if readers == "fences" {
+                variables.push(("SHEAVES_RCU_FENCES", "1"));
+            }
+            let order = if readers == "membarrier" { "membarrier" } else { "fences" };
+            let expect = format!("{runs}, {order}");
+            let name = format!("{engine}, {readers}");
+            found.push(Configuration { name, variables, is_refused, expect });
+        }
+    }
+    found
+}
+
+/// What is in effect here, in the words of an expectation.
+fn describe() -> String {
+    let facts = engine::facts();
+    let engine = match (facts.mode, facts.slot_kind) {
+        (Mode::Portable, _) => "portable",
+        (_, SlotKind::Processor) => "rseq cpu",
+        _ => "rseq cid",
+    };
+    let order = if sheaves_rcu::statistics().readers_fence { "fences" } else { "membarrier" };
+    format!("{engine}, {order}")
+}
+
+#[test]
+fn what_was_asked_for_is_in_effect() {
+    // The engine starts with the first per-CPU memory.
+    let _domain = sheaves_rcu::Srcu::new().unwrap();
+    let expected = env::var(EXPECT).unwrap_or_default();
+    let is_possible = |word| expected.contains(word) && !describe().contains(word);
+    if is_possible("rseq cid") {
+        println!("skipped: the kernel has no concurrency ids");
+    } else if !expected.is_empty() {
+        assert_eq!(describe(), expected);
+    }
+}
+
+/// A command in a configuration, without the caller's options.
+pub(crate) fn configure(command: &mut Command, configuration: &Configuration) {
+    let options = ["SHEAVES_ENGINE", "SHEAVES_SLOT", "SHEAVES_SLOTS", "SHEAVES_RCU_FENCES"];
+    for name in options.iter().chain(&["SHEAVES_RCU"]) {
+        command.env_remove(name);
+    }
+    command.envs(configuration.variables.iter().copied()).env(EXPECT, &configuration.expect);
+    filter(command, configuration.is_refused);
+}
+
+/// Ends the command's process if it hangs, and refuses it membarrier if that is asked for.
+fn filter(command: &mut Command, is_refused: bool) {
+    let program = seccomp::program(&[libc::SYS_membarrier], libc::EPERM);
+    let prepare = move || {
+        // SAFETY: integers only. The alarm outlives exec.
+        unsafe { libc::alarm(ALARM_SECONDS) };
+        if is_refused { seccomp::install(&program) } else { Ok(()) }
+    };
+    // SAFETY: the closure makes system calls only and touches memory of its own.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// What a command that has come to its end has printed, where it failed. `None` where filters are
+/// not permitted.
+pub(crate) fn finish(name: &str, output: std::io::Result<Output>) -> Option<bool> {
+    let output = match output {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            println!("skipped: {name}: filters are not permitted here: {error}");
+            return None;
+        }
+        Err(error) => panic!("{name}: {error}"),
+    };
+    println!("{name}: {}", output.status);
+    if !output.status.success() {
+        println!("{}", String::from_utf8_lossy(&output.stdout));
+        println!("{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Some(output.status.success())
+}
+
+/// Runs all other tests of this executable in every configuration; panics where one fails.
+pub(crate) fn run_all() {
+    let mut failed = Vec::new();
+    for configuration in all() {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--skip", "in_every_configuration"]);
+        configure(&mut command, &configuration);
+        if finish(&configuration.name, command.output()) == Some(false) {
+            failed.push(configuration.name);
+        }
+    }
+    assert!(failed.is_empty(), "failed: {failed:?}");
+}
+
+/// Runs the test of that name again in a process of its own, in the configuration of this one.
+/// False in that process: the test goes on there.
+pub(crate) fn in_own_process(name: &str) -> bool {
+    if env::var(OWN).is_ok_and(|own| own == name) {
+        return false;
+    }
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(OWN, name);
+    filter(&mut command, false);
+    let output = command.output();
+    // A name that is not that of a test would pass as well.
+    let ran = output
+        .as_ref()
+        .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+    assert!(finish(name, output) == Some(true) && ran, "{name} failed in its own process");
+    true
+}

@@ -1,0 +1,77 @@
+//! Sections of threads for which there is no memory for a record.
+
+use sheaves_rcu::{Cookie, is_reading, raw, read, statistics, synchronize};
+
+use crate::configurations::in_own_process;
+use crate::forks::in_child;
+
+/// Refuses all new memory to this process, or permits it again.
+fn refuse_memory(is_refused: bool) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is valid for the call to fill.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) }, 0);
+    limit.rlim_cur = if is_refused { 1 } else { limit.rlim_max };
+    // SAFETY: the limit is valid.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+}
+
+#[test]
+fn sections_without_memory_are_sections() {
+    if in_own_process("shared::sections_without_memory_are_sections") {
+        return;
+    }
+    refuse_memory(true);
+    let outer = read();
+    assert!(is_reading());
+    assert_eq!(statistics().records, 0);
+    assert!(synchronize().is_err());
+    let cookie = Cookie::start_poll_expedited();
+    let inner = read();
+    drop(outer);
+    assert!(is_reading() && !cookie.poll());
+    // The forking thread's sections stay open in the child.
+    assert!(in_child(|| {
+        let stays = is_reading() && !cookie.poll() && synchronize().is_err();
+        drop(inner);
+        stays && !is_reading() && synchronize().is_ok() && cookie.poll()
+    }));
+    // The closure was dropped here, and the guard with it.
+    assert!(!is_reading() && cookie.poll());
+    assert!(synchronize().is_ok());
+    // A record that comes in the middle of sections: they end in any order.
+    raw::lock();
+    refuse_memory(false);
+    raw::lock();
+    assert_eq!(statistics().records, 1);
+    // SAFETY: two sections are open.
+    unsafe { raw::unlock() };
+    assert!(is_reading() && synchronize().is_err());
+    // SAFETY: one section is open.
+    unsafe { raw::unlock() };
+    assert!(!is_reading() && synchronize().is_ok());
+}
+
+#[test]
+fn a_section_without_memory_is_waited_for() {
+    if in_own_process("shared::a_section_without_memory_is_waited_for") {
+        return;
+    }
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            refuse_memory(true);
+            let guard = read();
+            refuse_memory(false);
+            ready.send(()).unwrap();
+            stopped.recv().unwrap();
+            drop(guard);
+        });
+        is_ready.recv().unwrap();
+        let cookie = Cookie::start_poll_expedited();
+        assert!(!cookie.poll() && !is_reading());
+        stop.send(()).unwrap();
+        cookie.wait().unwrap();
+    });
+    assert_eq!(statistics().records, 0);
+}

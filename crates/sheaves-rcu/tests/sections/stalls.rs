@@ -1,0 +1,130 @@
+//! Readers that hold grace periods up are named, and the program's function is told.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::panic::catch_unwind;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use sheaves_rcu::{Cookie, read, stall, synchronize};
+
+use crate::{Reader, alone};
+
+/// Sets the function and a short time, until this is dropped.
+struct Reports;
+
+impl Reports {
+    fn to(function: fn(&stall::Stall)) -> Reports {
+        stall::set_timeout_ms(100);
+        stall::set_callback(Some(function));
+        Reports
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        stall::set_callback(None);
+        stall::set_timeout_ms(1000);
+    }
+}
+
+/// Waits until something has happened.
+fn until(happened: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !happened() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "nothing was reported");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+static STALLED: Mutex<Option<(i32, String, bool)>> = Mutex::new(None);
+
+#[test]
+fn a_stalled_reader_is_named() {
+    let _alone = alone();
+    let _reports = Reports::to(|stall| {
+        let entered = stall.entered.is_some_and(|place| place.file().ends_with("main.rs"));
+        *STALLED.lock().unwrap() = Some((stall.thread, stall.name().to_owned(), entered));
+    });
+    let reader = Reader::start();
+    std::thread::scope(|scope| {
+        scope.spawn(|| synchronize().unwrap());
+        until(|| STALLED.lock().unwrap().is_some());
+        drop(reader);
+    });
+    let (thread, name, entered) = STALLED.lock().unwrap().take().unwrap();
+    assert!(thread > 0);
+    assert_eq!(name, "holds-up");
+    assert_eq!(entered, cfg!(debug_assertions));
+}
+
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
+
+#[test]
+fn the_function_may_not_wait_and_may_read() {
+    let _alone = alone();
+    let _reports = Reports::to(|_| {
+        drop(read());
+        let cookie = Cookie::start_poll_expedited();
+        assert!(!cookie.poll() && cookie.wait().is_err());
+        assert!(synchronize().is_err());
+        REFUSED.fetch_add(1, Ordering::SeqCst);
+    });
+    let reader = Reader::start();
+    std::thread::scope(|scope| {
+        scope.spawn(|| synchronize().unwrap());
+        until(|| REFUSED.load(Ordering::SeqCst) != 0);
+        drop(reader);
+    });
+    // The thread that led may wait again.
+    synchronize().unwrap();
+}
+
+#[test]
+fn a_function_that_panics_gives_the_lead_back() {
+    let _alone = alone();
+    let reports = Reports::to(|_| panic!("this panic is part of the test"));
+    let reader = Reader::start();
+    assert!(catch_unwind(synchronize).is_err());
+    drop(reports);
+    // Nobody leads, nobody counts as being in the function, and the grace period goes on.
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            synchronize().unwrap();
+            done.store(true, Ordering::SeqCst);
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!done.load(Ordering::SeqCst));
+        drop(reader);
+        until(|| done.load(Ordering::SeqCst));
+    });
+    synchronize().unwrap();
+}
+
+extern "C" fn wait_and_return(_: *mut libc::c_void) -> *mut libc::c_void {
+    synchronize().unwrap();
+    core::ptr::without_provenance_mut(1)
+}
+
+#[test]
+fn a_leader_is_not_cancelled_in_the_middle() {
+    let _alone = alone();
+    let reader = Reader::start();
+    let mut thread: libc::pthread_t = 0;
+    let (null, argument) = (core::ptr::null(), core::ptr::null_mut());
+    // SAFETY: the thread ignores its argument.
+    let status = unsafe { libc::pthread_create(&raw mut thread, null, wait_and_return, argument) };
+    assert_eq!(status, 0);
+    // Long enough for the leader to be asleep between two looks.
+    std::thread::sleep(Duration::from_millis(50));
+    // SAFETY: the thread was started above and is not joined yet.
+    assert_eq!(unsafe { libc::pthread_cancel(thread) }, 0);
+    std::thread::sleep(Duration::from_millis(20));
+    drop(reader);
+    let mut result = core::ptr::null_mut();
+    // SAFETY: started above, joined once.
+    assert_eq!(unsafe { libc::pthread_join(thread, &raw mut result) }, 0);
+    assert_eq!(result.addr(), 1, "the leader was ended while it led");
+    synchronize().unwrap();
+}
