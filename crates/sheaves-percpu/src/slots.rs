@@ -19,11 +19,12 @@ pub(crate) static SLOTS: Lock<()> = Lock::new(());
 /// How many words of each region, from its first on, are initialised in every installed block.
 ///
 /// Never below 256 and 128 where the fast paths of malloc may try the words of its size classes
-/// before these are made.
+/// before these are made. Nor below 1 where deferred calls are pushed without asking anybody.
 static READY: [AtomicUsize; Region::ALL.len()] = {
     let mut ready = [const { AtomicUsize::new(0) }; Region::ALL.len()];
     ready[Region::CACHES.index] = AtomicUsize::new(256);
     ready[Region::DEFERRED.index] = AtomicUsize::new(128);
+    ready[Region::CALLS.index] = AtomicUsize::new(1);
     ready
 };
 

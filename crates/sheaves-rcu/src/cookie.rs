@@ -149,7 +149,7 @@ impl Cookie {
     /// The cookie that a number stands for. One that never came from [`Cookie::to_bits`] stands
     /// for a moment in the past, or for one that may take for ever to come.
     #[must_use]
-    pub fn from_bits(bits: u64) -> Cookie {
+    pub const fn from_bits(bits: u64) -> Cookie {
         Cookie(bits)
     }
 

@@ -5,12 +5,12 @@
 //! under way begins anew with its number, which is always permitted. The other threads' records
 //! become free there, their sections with them; those of the forking thread stay open.
 //!
-//! Sleepers, and the thread that wakes futures, are not in the child. The latter is started again
-//! when it is needed.
+//! Sleepers, the thread that wakes futures, and the reclaimer, are not in the child. The threads
+//! are started again when they are needed; see `defer::fork` for what is pending.
 
 use sheaves_sys::fork::{Handlers, Layer};
 
-use crate::{grace, later, mode, registry, srcu, stall};
+use crate::{defer, grace, later, mode, registry, srcu, stall};
 
 static HANDLERS: Handlers = Handlers { prepare, parent, child };
 
@@ -20,9 +20,12 @@ pub(crate) fn announce() {
 
 fn prepare() {
     later::acquire();
+    defer::fork::acquire();
 }
 
 fn parent() {
+    // SAFETY: acquired in `prepare`, by the thread that forked.
+    unsafe { defer::fork::release() };
     later::release();
 }
 
@@ -32,6 +35,9 @@ fn child() {
     srcu::restart_in_child(readers_fence);
     grace::restart_in_child();
     stall::restart_in_child();
+    defer::fork::restart_in_child();
+    // SAFETY: acquired in `prepare`, by the thread that forked.
+    unsafe { defer::fork::release() };
     later::restart_in_child();
     later::release();
 }

@@ -21,16 +21,20 @@
 //! | wait for readers | [`synchronize`], [`synchronize_expedited`] | yes |
 //! | ask whether readers are gone | [`Cookie`] | never |
 //! | wait for readers in an `async` function | [`Cookie::finished`] | never |
+//! | free or call something once readers are gone | [`mod@defer`], [`fn@defer`] | never |
 //!
 //! Start reading at `word` (what a reader writes), `reader` (how), `grace` (what a grace period
 //! does, and why that suffices), `generation` (who waits for which), `registry` (threads).
 //!
 //! Nobody registers and nobody unregisters; no thread runs in the background until a future has to
-//! wait. All memory comes from the system directly, but for the boxes of [`RcuCell`].
+//! wait, or something is deferred. All memory comes from the system directly, but for the boxes of
+//! [`RcuCell`] and of deferred closures.
 //!
 //! Options: `SHEAVES_RCU=normal|expedited` overrules what the program asks for,
 //! `SHEAVES_RCU_STALL_MS` is the age at which a grace period is reported (1000; 0 for never), and
-//! `SHEAVES_RCU_FENCES=1` has readers use fences as if membarrier were refused.
+//! `SHEAVES_RCU_FENCES=1` has readers use fences as if membarrier were refused. Those of deferring:
+//! `SHEAVES_RCU_RECLAIMERS=0|1`, `SHEAVES_RCU_AGE_MS` (20), `SHEAVES_RCU_SOFT_BYTES`, `_HIGH_BYTES`
+//! and `_HARD_BYTES` (4, 32 and 256 MiB), `SHEAVES_RCU_PRESSURE=1`.
 #![no_std]
 
 // For the boxes of [`RcuCell`], which are the program's own; nothing else here allocates.
@@ -84,6 +88,8 @@ pub mod stall;
 pub use cell::{RcuCell, RcuOption};
 #[cfg(not(loom))]
 pub use cookie::{Cookie, synchronize, synchronize_expedited};
+#[cfg(not(loom))]
+pub use defer::defer;
 #[cfg(not(loom))]
 pub use expedite::{Expedite, end_startup, expedite};
 #[cfg(not(loom))]

@@ -85,6 +85,26 @@ impl<T> Retired<T> {
         unsafe { self.into_box() }
     }
 
+    /// Drops the value once nobody reads it any more, in another thread; see [`fn@crate::defer`].
+    ///
+    /// Never blocks; allocates a box of two words. Values without a destructor only have their
+    /// memory freed there.
+    pub fn defer(self)
+    where
+        T: Send + 'static,
+    {
+        struct Owned<T>(NonNull<T>);
+        // SAFETY: it owns the value, which may be sent.
+        unsafe impl<T: Send> Send for Owned<T> {}
+
+        let owned = Owned(ManuallyDrop::new(self).value);
+        crate::defer::defer(move || {
+            let owned = owned;
+            // SAFETY: from a box, by the invariant, and readers are gone.
+            drop(unsafe { Box::from_raw(owned.0.as_ptr()) });
+        });
+    }
+
     /// The moment when it was replaced.
     #[must_use]
     pub fn cookie(&self) -> Cookie {

@@ -74,7 +74,7 @@ pub fn set_callback(callback: Option<fn(&Stall)>) {
     CALLBACK.store(address, Ordering::Release);
 }
 
-fn timeout_ms() -> u64 {
+pub(crate) fn timeout_ms() -> u64 {
     // Relaxed, here and below: a number.
     let known = TIMEOUT.load(Ordering::Relaxed);
     if known != UNSET {

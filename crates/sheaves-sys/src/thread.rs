@@ -42,6 +42,12 @@ pub fn name(id: i32, name: &mut [u8; NAME_BYTES]) -> usize {
     if used > 0 && name[used - 1] == b'\n' { used - 1 } else { used }
 }
 
+/// Names the calling thread, in at most [`NAME_BYTES`] with the terminator; more is cut off.
+pub fn set_name(name: &CStr) {
+    // SAFETY: the name is a C string, of which the kernel copies the beginning.
+    let _ = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
 /// Sleeps. Async-signal-safe; a signal may end it early. Not a cancellation point: who sleeps here
 /// has something in its hands that others wait for.
 pub fn sleep_ns(nanoseconds: u64) {

@@ -6,6 +6,7 @@ pub mod rcu;
 
 pub use global::Sheaves;
 pub use sheaves_heap as heap;
+pub use sheaves_rcu::defer::poll;
 pub use sheaves_slab::{Cache, CacheBox, raw, trim};
 
 /// Per-CPU transactions and memory, for code that builds on them directly.

@@ -12,6 +12,6 @@
 
 pub use sheaves_rcu::{
     Cookie, Expedite, Finished, Guard, InsideReader, RcuCell, RcuOption, Retired, Srcu, SrcuGuard,
-    Statistics, end_startup, expedite, is_reading, raw, read, stall, statistics, synchronize,
-    synchronize_expedited,
+    Statistics, defer, end_startup, expedite, is_reading, raw, read, stall, statistics,
+    synchronize, synchronize_expedited,
 };

@@ -1,6 +1,19 @@
-//! How much is deferred, and what that asks for.
+//! How much is deferred, since when, and what that asks for.
+//!
+//! | `ARMED` | meaning | transitions |
+//! |---|---|---|
+//! | 0 | nothing was deferred since everything was sealed last | -> the time, by [`arm`] |
+//! | ms of the clock | something was, then at the earliest | -> 0, by whoever seals everything |
+//!
+//! Whoever seals disarms *before* it looks. Who has put something where the sealer does not find it
+//! any more arms after that, and finds the word 0: between the two stands the drain, which
+//! is a fence in every thread or an exchange of the very word onto which was pushed. [A1]
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
+
+use sheaves_sys::clock;
+
+use super::{options, reclaimer};
 
 /// What the bytes that are deferred ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,43 +28,100 @@ pub enum Pressure {
     Hard,
 }
 
-static OBJECTS: AtomicU64 = AtomicU64::new(0);
-static BYTES: AtomicU64 = AtomicU64::new(0);
-
-/// Above these many bytes the pressure is soft, high, hard.
-const SOFT_BYTES: u64 = 4 << 20;
-const HIGH_BYTES: u64 = 32 << 20;
-const HARD_BYTES: u64 = 256 << 20;
+/// What is sealed. A batch may be taken back before the thread that has sealed it has counted it,
+/// so these may be below 0 for a moment.
+static OBJECTS: AtomicI64 = AtomicI64::new(0);
+static BYTES: AtomicI64 = AtomicI64::new(0);
+/// The time, see above.
+static ARMED: AtomicU64 = AtomicU64::new(0);
 
 /// Something was deferred into a place that was empty: arms the bound on its age.
-pub fn arm() {}
+///
+/// One load when it is armed. Otherwise wakes the reclaimer if that sleeps without end, or starts
+/// it: libc allocates for that, so this is not for places where `malloc` must not be called.
+#[inline]
+pub fn arm() {
+    // Relaxed: the sealer's fence orders it behind what the caller has deferred. [A1]
+    if ARMED.load(Ordering::Relaxed) == 0 {
+        arm_slow();
+    }
+}
 
-/// Batches were sealed: what their bytes, with all the others, ask for.
+#[cold]
+fn arm_slow() {
+    let now = clock::coarse_ms().max(1);
+    // SeqCst: before the look whether the reclaimer sleeps, see `reclaimer`. Relaxed on failure:
+    // somebody else was faster, and does the rest.
+    if ARMED.compare_exchange(0, now, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+        reclaimer::wake_for_age();
+    }
+}
+
+/// Since when something is deferred and not sealed, in milliseconds of the clock.
+pub(super) fn armed_ms() -> Option<u64> {
+    // SeqCst: behind the look at the bell, see `reclaimer`.
+    let armed = ARMED.load(Ordering::SeqCst);
+    (armed != 0).then_some(armed)
+}
+
+/// Before everything is sealed: since when something was deferred.
+pub(super) fn disarm() -> Option<u64> {
+    // SeqCst, both: before the look at what is there. [A1]
+    let armed = ARMED.swap(0, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    (armed != 0).then_some(armed)
+}
+
+/// What the bytes that are deferred ask for, as far as layers have told of them. Three loads.
+#[must_use]
+pub fn pressure() -> Pressure {
+    let bytes = sealed().1;
+    let [soft, high, hard] = options::limits();
+    match bytes {
+        _ if bytes < soft => Pressure::None,
+        _ if bytes < high => Pressure::Soft,
+        _ if bytes < hard => Pressure::High,
+        _ => Pressure::Hard,
+    }
+}
+
+/// Batches were sealed: what their bytes, with all the others, ask for. From [`Pressure::High`] on
+/// the reclaimer is woken, too.
 ///
 /// Writes to memory that all processors share, so a layer that seals often tells of many batches
 /// at once, and in between asks for the [`pressure`] alone.
 pub fn note_sealed(objects: usize, bytes: usize) -> Pressure {
-    // Relaxed, both: counts.
-    OBJECTS.fetch_add(objects as u64, Ordering::Relaxed);
-    BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
-    pressure()
+    count(objects, bytes);
+    after_seal()
 }
 
-/// What the bytes that are deferred ask for, as far as layers have told of them. One load.
-#[must_use]
-pub fn pressure() -> Pressure {
-    // Relaxed: a count.
-    match BYTES.load(Ordering::Relaxed) {
-        HARD_BYTES.. => Pressure::Hard,
-        HIGH_BYTES.. => Pressure::High,
-        SOFT_BYTES.. => Pressure::Soft,
-        _ => Pressure::None,
+/// The first half of [`note_sealed`], which may be called under locks.
+pub(super) fn count(objects: usize, bytes: usize) {
+    // Relaxed, both: counts.
+    OBJECTS.fetch_add(objects as i64, Ordering::Relaxed);
+    BYTES.fetch_add(bytes as i64, Ordering::Relaxed);
+}
+
+/// The second half of [`note_sealed`].
+pub(super) fn after_seal() -> Pressure {
+    let pressure = pressure();
+    if pressure >= Pressure::High {
+        reclaimer::ring(reclaimer::READY);
     }
+    pressure
 }
 
 /// Batches were taken back.
 pub fn note_reclaimed(objects: usize, bytes: usize) {
     // Relaxed, both: counts.
-    OBJECTS.fetch_sub(objects as u64, Ordering::Relaxed);
-    BYTES.fetch_sub(bytes as u64, Ordering::Relaxed);
+    OBJECTS.fetch_sub(objects as i64, Ordering::Relaxed);
+    BYTES.fetch_sub(bytes as i64, Ordering::Relaxed);
+}
+
+/// What is sealed and not taken back: objects and bytes.
+pub(super) fn sealed() -> (u64, u64) {
+    // Relaxed, both: statistics.
+    let counts = [&OBJECTS, &BYTES].map(|count| count.load(Ordering::Relaxed));
+    let [objects, bytes] = counts.map(|count| u64::try_from(count).unwrap_or(0));
+    (objects, bytes)
 }

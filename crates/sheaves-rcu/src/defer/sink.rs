@@ -41,7 +41,8 @@ unsafe impl Sync for Places {}
 
 static PLACES: Places = Places([const { UnsafeCell::new(None) }; SINKS_MAX]);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-static REGISTERING: Lock<()> = Lock::new(());
+/// Held while a sink or a channel becomes known.
+pub(super) static REGISTERING: Lock<()> = Lock::new(());
 
 /// Makes a layer known, for ever; false when there are [`SINKS_MAX`] already. Once for each.
 pub fn register(sink: &'static dyn Sink) -> bool {
@@ -57,8 +58,7 @@ pub fn register(sink: &'static dyn Sink) -> bool {
 }
 
 /// All layers that are known.
-#[expect(dead_code, reason = "for whoever walks them")]
-pub(crate) fn sinks() -> impl Iterator<Item = &'static dyn Sink> {
+pub(super) fn sinks() -> impl Iterator<Item = &'static dyn Sink> {
     // Acquire pairs with the Release in `register`. [S1]
     let count = COUNT.load(Ordering::Acquire);
     // SAFETY: written before the count was raised, and never again.

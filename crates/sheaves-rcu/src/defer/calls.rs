@@ -1,0 +1,428 @@
+//! Deferred calls: a buffer in each slot, sealed buffers in queues.
+//!
+//! ```text
+//!   call_rcu --push--> buffer of the slot, without a cookie
+//!                        | full, drained, or old: sealed, *then* given a cookie
+//!                        v
+//!                      queue of sealed buffers, oldest first
+//!                        | cookie passed
+//!                        v
+//!                      the driver runs the calls
+//! ```
+//!
+//! The common case is a push of the head's address, as `free` does it. A buffer is a sheaf of
+//! [`CAPACITY`] heads; the driver is woken for every [`START_SHEAVES`] of them, 2,000 calls.
+//! Several small buffers rather than one of 16 KiB: what a slot has begun costs 1 KiB, and the
+//! transaction is the one there is. The exchange for each 123 calls is a small part of their cost.
+//!
+//! Heads that find no buffer, because there is no memory or the thread has no slot, are linked by
+//! themselves: that needs nothing. A list waits as a whole for one cookie, and what comes meanwhile
+//! for the next: heads are never added to one that waits.
+//!
+//! In which order calls run: those that are pushed in one slot in the order in which they were
+//! pushed, so those of a thread in its order while it stays in its slot. Two things may break that:
+//! a thread that is moved at the very moment when it begins a buffer begins it with the queue of
+//! the slot that it left; and linked heads wait by themselves. Who needs order takes a barrier.
+
+use core::ptr::with_exposed_provenance_mut;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use sheaves_percpu::Word;
+use sheaves_percpu::area::Region;
+use sheaves_percpu::engine::{self, Access, cmp_store, load, push, push_slow};
+use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES, VACANT, base, is_full};
+use sheaves_percpu::slots::{self, Attached, attach};
+use sheaves_sys::lock::{Held, Lock};
+
+use super::head::{Call, Head, List};
+use super::pool::SHEAVES;
+use super::pressure::{self, Pressure};
+use super::queue::{Batch, HEADER_WORDS, Queue};
+use super::sink::Pending;
+use super::{emergency, reclaimer, watch};
+use crate::cookie::Cookie;
+
+/// The word of each slot that holds its buffer; there from the start.
+const WORD: Word = Region::CALLS.word(0);
+/// The entry below the first head.
+const SENTINEL: usize = HEADER_WORDS;
+/// Heads of a buffer.
+const CAPACITY: usize = ENTRIES - 1 - SENTINEL;
+/// After so many sealed buffers of a shard a grace period is started and the driver woken.
+const START_SHEAVES: u32 = (2000 / CAPACITY) as u32;
+/// So many linked heads do the same.
+const START_HEADS: usize = 2000;
+/// What one call counts for: its head. What hangs on it is not known.
+const CALL_BYTES: usize = size_of::<Head>();
+/// Queues, to which slots are dealt.
+const SHARDS: usize = 16;
+/// How often a push starts over because other threads changed the slot under it.
+const ATTEMPTS: u32 = 16;
+
+const _: () = {
+    assert!(SENTINEL + 1 + CAPACITY == ENTRIES && CAPACITY == 123);
+    assert!(size_of::<Batch>() == SENTINEL * 8);
+};
+
+/// What a shard's lock guards.
+struct Waiting {
+    queue: Queue,
+    /// Buffers since a grace period was last started.
+    unstarted: u32,
+    /// Linked heads without a cookie.
+    open: List,
+    /// Linked heads that wait, and for what.
+    sealed: List,
+    cookie: Cookie,
+}
+
+/// On cache lines of its own.
+#[repr(align(128))]
+struct Shard {
+    waiting: Lock<Waiting>,
+    /// Calls in the queue and in the lists; changes under the lock.
+    calls: AtomicUsize,
+    /// Those of them that are linked.
+    linked: AtomicUsize,
+}
+
+static ALL: [Shard; SHARDS] = [const {
+    let waiting = Waiting {
+        queue: Queue::new(),
+        unstarted: 0,
+        open: List::new(),
+        sealed: List::new(),
+        cookie: Cookie::from_bits(0),
+    };
+    Shard { waiting: Lock::new(waiting), calls: AtomicUsize::new(0), linked: AtomicUsize::new(0) }
+}; SHARDS];
+
+/// Calls `call` with `head` once the readers of now are gone.
+///
+/// About as long as a `free`: no atomic instruction, no lock, nothing woken, nothing allocated.
+/// Where it runs, in which order and when: see [`super`]. Never blocks on anything but short locks,
+/// also inside of a read section; not for signal handlers.
+///
+/// A head that is queued already is reported in one line, and not queued again.
+///
+/// # Safety
+/// `head` is valid, zero or idle, and nobody but readers uses the object in which it lies until the
+/// call. `call` may be called with it in another thread.
+#[inline]
+pub unsafe fn call_rcu(head: *mut Head, call: Call) {
+    // SAFETY: valid by the contract.
+    let place = unsafe { &*head };
+    if !place.claim(call as *const () as usize) {
+        return;
+    }
+    // SAFETY: a head is aligned to 8, so its address is even, and it is ours until it is called.
+    if !unsafe { push(Access::get(), WORD, head.expose_provenance()) } {
+        call_slow(head);
+    }
+}
+
+/// [`call_rcu`], not lazy: what is deferred now is sealed at once and taken back as soon as its
+/// readers are gone. Wakes the reclaimer, and interrupts the processors.
+///
+/// # Safety
+/// As [`call_rcu`].
+pub unsafe fn call_hurry(head: *mut Head, call: Call) {
+    // SAFETY: the same contract.
+    unsafe { call_rcu(head, call) };
+    super::flush();
+}
+
+/// Defers a claimed head when the fast path found no room.
+#[cold]
+#[inline(never)]
+fn call_slow(head: *mut Head) {
+    for _ in 0..ATTEMPTS {
+        if attach() == Attached::No {
+            break;
+        }
+        // SAFETY: as in `call_rcu`.
+        if unsafe { push_slow(WORD, head.addr()) } {
+            return;
+        }
+        match exchange(head.addr()) {
+            Exchange::Done => return,
+            Exchange::Again => {}
+            Exchange::NoMemory => {
+                emergency::reach(emergency::LINKED);
+                break;
+            }
+        }
+    }
+    link(head);
+}
+
+enum Exchange {
+    Done,
+    Again,
+    NoMemory,
+}
+
+/// An empty buffer with the head in it takes the place of the full one, which is sealed.
+fn exchange(head: usize) -> Exchange {
+    let before = load(WORD);
+    let is_full_one = is_buffer(before) && is_full(before);
+    if before != VACANT.get() && !is_full_one {
+        return Exchange::Again;
+    }
+    let Some(empty) = SHEAVES.take() else { return Exchange::NoMemory };
+    let number = here();
+    let cursor = format(empty, number, head);
+    let shard = &ALL[number];
+    // From before the exchange on, so that nobody seals the new one before the old one.
+    let mut waiting = shard.waiting.lock();
+    // SAFETY: `before` is not the bootstrap cursor; the buffer and the head in it are ours.
+    if !unsafe { cmp_store(WORD, before, cursor) } {
+        drop(waiting);
+        // SAFETY: taken above, in no word.
+        unsafe { SHEAVES.give(empty) };
+        return Exchange::Again;
+    }
+    let sealed = is_full_one.then(|| seal(shard, &mut waiting, before));
+    drop(waiting);
+    pressure::arm();
+    if let Some(sealed) = sealed {
+        after_seal(sealed);
+    }
+    Exchange::Done
+}
+
+/// A buffer with one head in it: its cursor. The sentinel says which shard it belongs to.
+fn format(sheaf: usize, shard: usize, head: usize) -> usize {
+    let entries = with_exposed_provenance_mut::<[usize; 2]>(sheaf + SENTINEL * 8);
+    // SAFETY: two entries of a sheaf of ours.
+    unsafe { entries.write([shard << 1 | 1, head]) };
+    sheaf + (SENTINEL + 1) * 8
+}
+
+/// The shard that a buffer belongs to, which the caller has taken out of its slot.
+fn shard_of(cursor: usize) -> usize {
+    let sentinel = with_exposed_provenance_mut::<usize>(base(cursor) + SENTINEL * 8);
+    // SAFETY: the buffer is ours.
+    unsafe { sentinel.read() >> 1 }
+}
+
+/// Is it a cursor into a buffer, not one of the constants?
+fn is_buffer(cursor: usize) -> bool {
+    cursor != VACANT.get()
+        && cursor != sheaves_percpu::sheaf::BOOTSTRAP.get()
+        && cursor.is_multiple_of(8)
+        && cursor >= SHEAF_BYTES
+}
+
+/// Number of the shard of the calling thread's slot.
+fn here() -> usize {
+    usize::try_from(engine::current_slot()).unwrap_or(0) % SHARDS
+}
+
+/// Something was sealed.
+#[derive(Clone, Copy)]
+struct Sealed {
+    cookie: Cookie,
+    /// It is time for a grace period.
+    is_time: bool,
+}
+
+/// Seals a buffer that the caller has taken out of a slot's word, under its shard's lock.
+fn seal(shard: &Shard, waiting: &mut Waiting, cursor: usize) -> Sealed {
+    let end = cursor % SHEAF_BYTES / 8 + 1;
+    let count = end - SENTINEL - 1;
+    let (begin, bytes) = (SENTINEL + 1, count * CALL_BYTES);
+    // SAFETY: the buffer is ours, the heads up to the cursor are written, and no push can find it.
+    let cookie = unsafe { waiting.queue.append(base(cursor), begin, end, bytes) };
+    waiting.unstarted += 1;
+    let is_time = waiting.unstarted >= START_SHEAVES;
+    if is_time {
+        waiting.unstarted = 0;
+    }
+    // Relaxed: changes under the lock.
+    shard.calls.fetch_add(count, Ordering::Relaxed);
+    pressure::count(count, bytes);
+    Sealed { cookie, is_time }
+}
+
+/// What sealing something leads to, without the lock.
+fn after_seal(Sealed { cookie, is_time }: Sealed) {
+    let pressure = pressure::after_seal();
+    if pressure >= Pressure::High {
+        cookie.start_expedited();
+    } else if is_time || pressure == Pressure::Soft {
+        cookie.start();
+    }
+    if is_time {
+        reclaimer::ring(reclaimer::READY);
+    }
+    watch::look();
+}
+
+/// Defers a claimed head by linking it.
+fn link(head: *mut Head) {
+    let shard = &ALL[here()];
+    let mut waiting = shard.waiting.lock();
+    // SAFETY: valid, claimed, and on no list.
+    unsafe { waiting.open.push(head, CALL_BYTES) };
+    // Relaxed, both: change under the lock.
+    shard.calls.fetch_add(1, Ordering::Relaxed);
+    shard.linked.fetch_add(1, Ordering::Relaxed);
+    let sealed = (waiting.open.count >= START_HEADS).then(|| waiting.seal_list()).flatten();
+    drop(waiting);
+    pressure::arm();
+    if let Some(cookie) = sealed {
+        after_seal(Sealed { cookie, is_time: true });
+    }
+}
+
+impl Waiting {
+    /// Gives the linked heads a cookie, unless others wait already.
+    fn seal_list(&mut self) -> Option<Cookie> {
+        if self.open.is_empty() || !self.sealed.is_empty() {
+            return None;
+        }
+        self.sealed = core::mem::replace(&mut self.open, List::new());
+        // After the last head came.
+        self.cookie = Cookie::get();
+        pressure::count(self.sealed.count, self.sealed.count * CALL_BYTES);
+        Some(self.cookie)
+    }
+}
+
+/// What sealing everything came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SealedAll {
+    /// Every slot was reached.
+    pub(super) is_complete: bool,
+    /// Some heads still have no cookie, because others wait in their place.
+    pub(super) is_left: bool,
+}
+
+/// Seals the buffers of all slots, and the lists. Grace periods are left to the caller.
+pub(super) fn seal_all() -> SealedAll {
+    // All locks: what is pushed meanwhile cannot get into a queue before what is taken here.
+    let mut held: [Held<'_, Waiting>; SHARDS] = core::array::from_fn(|at| ALL[at].waiting.lock());
+    let is_complete = slots::drain(&[WORD], &mut |_, cursor| {
+        let number = shard_of(cursor);
+        seal(&ALL[number], &mut held[number], cursor);
+    });
+    let mut is_left = false;
+    for waiting in &mut held {
+        let _ = waiting.seal_list();
+        is_left |= !waiting.open.is_empty();
+    }
+    SealedAll { is_complete, is_left }
+}
+
+/// Runs everything whose cookie has passed; true if there was something. For the driver.
+pub(super) fn run_ready() -> bool {
+    let mut any = false;
+    for shard in &ALL {
+        // Relaxed: a hint that spares the lock.
+        if shard.calls.load(Ordering::Relaxed) == 0 {
+            continue;
+        }
+        while let Some(sheaf) = shard.ready() {
+            shard.run(sheaf);
+            any = true;
+        }
+        while let Some(head) = shard.pop_ready() {
+            run_head(head);
+            any = true;
+        }
+    }
+    watch::end();
+    any
+}
+
+impl Shard {
+    fn ready(&self) -> Option<usize> {
+        self.waiting.lock().queue.ready()
+    }
+
+    /// Runs the calls of the oldest buffer, which has passed.
+    fn run(&self, sheaf: usize) {
+        let batch = with_exposed_provenance_mut::<Batch>(sheaf);
+        // SAFETY: the batch is in front; the driver alone changes how far it has come.
+        while let Some(index) = unsafe { Batch::advance(batch) } {
+            let entry = with_exposed_provenance_mut::<usize>(sheaf + index * 8);
+            // SAFETY: an entry that was written before the buffer was sealed.
+            let head = unsafe { entry.read() };
+            run_head(with_exposed_provenance_mut(head));
+        }
+        // SAFETY: as above.
+        let count = unsafe { (*batch).count } as usize;
+        let mut waiting = self.waiting.lock();
+        waiting.queue.remove_first();
+        // Relaxed: changes under the lock.
+        self.calls.fetch_sub(count, Ordering::Relaxed);
+        pressure::note_reclaimed(count, count * CALL_BYTES);
+        drop(waiting);
+        // SAFETY: from the pool; in no word and in no queue.
+        unsafe { SHEAVES.give(sheaf) };
+    }
+
+    /// Takes a linked head whose cookie has passed.
+    fn pop_ready(&self) -> Option<*mut Head> {
+        // Relaxed: a hint that spares the lock.
+        if self.linked.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut waiting = self.waiting.lock();
+        if !waiting.cookie.has_passed() {
+            return None;
+        }
+        let head = waiting.sealed.pop()?;
+        // Relaxed, both: change under the lock.
+        self.calls.fetch_sub(1, Ordering::Relaxed);
+        self.linked.fetch_sub(1, Ordering::Relaxed);
+        pressure::note_reclaimed(1, CALL_BYTES);
+        Some(head)
+    }
+}
+
+/// Runs a call whose readers are gone.
+fn run_head(head: *mut Head) {
+    // SAFETY: valid until it is called, by the contract of `call_rcu`.
+    let Some(call) = (unsafe { (*head).finish() }) else { return };
+    watch::begin(call);
+    let function = core::ptr::with_exposed_provenance::<()>(call);
+    // SAFETY: the address is that of a function of this type, from `call_rcu`.
+    let function = unsafe { core::mem::transmute::<*const (), Call>(function) };
+    // SAFETY: readers are gone; the contract of `call_rcu` is the function's.
+    unsafe { function(head) };
+}
+
+/// What waits, those without a cookie included; and those of them that are linked.
+pub(super) fn pending() -> (Pending, Pending) {
+    let mut count = 0;
+    slots::observe(&[WORD], &mut |_, cursor| {
+        // The cursor of a buffer, or a constant, which is on its sentinel.
+        count += if is_buffer(cursor) { cursor % SHEAF_BYTES / 8 - SENTINEL } else { 0 };
+    });
+    let mut linked = 0;
+    for shard in &ALL {
+        // Relaxed, both: statistics.
+        count += shard.calls.load(Ordering::Relaxed);
+        linked += shard.linked.load(Ordering::Relaxed);
+    }
+    let of = |count: usize| Pending { objects: count as u64, bytes: (count * CALL_BYTES) as u64 };
+    (of(count - linked.min(count)), of(linked))
+}
+
+/// Takes all locks for a fork.
+pub(super) fn acquire() {
+    ALL.iter().for_each(|shard| shard.waiting.acquire());
+}
+
+/// Gives them back.
+///
+/// # Safety
+/// Taken by [`acquire`] in the thread that forked.
+pub(super) unsafe fn release() {
+    for shard in &ALL {
+        // SAFETY: the same contract.
+        unsafe { shard.waiting.release() };
+    }
+}

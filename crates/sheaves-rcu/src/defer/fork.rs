@@ -1,0 +1,36 @@
+//! What this module does around `fork`, called by the crate's handlers.
+//!
+//! Locks from the top down: who may become known, channels, calls, memory. Who drives is not waited
+//! for, see `driver`. Everything that is pending is pending in the child, too, but for the one call
+//! that another thread was in.
+
+use super::pool::{BLOCKS, SHEAVES};
+use super::{calls, channel, driver, reclaimer, sink};
+
+pub(crate) fn acquire() {
+    sink::REGISTERING.acquire();
+    channel::acquire();
+    calls::acquire();
+    SHEAVES.acquire();
+    BLOCKS.acquire();
+}
+
+/// # Safety
+/// After [`acquire`] in the thread that forked, in parent or child.
+pub(crate) unsafe fn release() {
+    // SAFETY: the same contract, here and below.
+    unsafe { BLOCKS.release() };
+    // SAFETY: as above.
+    unsafe { SHEAVES.release() };
+    // SAFETY: as above.
+    unsafe { calls::release() };
+    // SAFETY: as above.
+    unsafe { channel::release() };
+    // SAFETY: as above.
+    unsafe { sink::REGISTERING.release() };
+}
+
+pub(crate) fn restart_in_child() {
+    driver::restart_in_child();
+    reclaimer::restart_in_child();
+}

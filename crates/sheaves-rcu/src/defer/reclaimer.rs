@@ -1,0 +1,180 @@
+//! The reclaimer: the thread that takes back what nobody else does.
+//!
+//! It sleeps without end while nothing is deferred, and until the age bound while something is.
+//! It is started by the first who defers, and in the child of a fork by the first who does there.
+//!
+//! | `SLEEPING` | meaning |
+//! |---|---|
+//! | [`AWAKE`] | it looks at everything before it sleeps again |
+//! | [`UNTIL_AGE`] | woken by requests |
+//! | [`WITHOUT_END`] | woken by requests, and when something is deferred |
+//!
+//! Whoever wants something says so first, then changes the bell, then looks whether the thread
+//! sleeps. The thread looks at the bell first, then at what is wanted, then says that it sleeps,
+//! and then sleeps unless the bell has changed. In the total order of these (all are SeqCst) one of
+//! the two sees the other. [B1]
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use sheaves_sys::{clock, futex, report, thread, tls};
+
+use super::{driver, options, pressure, round, system};
+
+/// Something is sealed that is worth a grace period.
+pub(super) const READY: u32 = 1;
+/// Everything is to be sealed and taken back now.
+pub(super) const FLUSH: u32 = 2;
+
+/// States of [`SLEEPING`].
+const AWAKE: u32 = 0;
+const UNTIL_AGE: u32 = 1;
+const WITHOUT_END: u32 = 2;
+
+/// Changes with everything that is wanted: the thread sleeps on it.
+static BELL: AtomicU32 = AtomicU32::new(0);
+static SLEEPING: AtomicU32 = AtomicU32::new(AWAKE);
+/// What is wanted. Taken by whoever does it.
+static REQUESTS: AtomicU32 = AtomicU32::new(0);
+/// 1 from the start of the thread on. Written by whoever starts it, and in the child of a fork.
+static RUNNING: AtomicU32 = AtomicU32::new(0);
+/// The thread's pointer, to know it again in the child of a fork. Written by it.
+static THREAD: AtomicUsize = AtomicUsize::new(0);
+/// A start has failed, and was reported.
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// How often the thread has gone to sleep; for statistics and tests.
+static SLEEPS: AtomicU32 = AtomicU32::new(0);
+
+/// Is the thread there?
+pub(super) fn is_running() -> bool {
+    // Relaxed: a flag; what the thread looks at is ordered by itself.
+    RUNNING.load(Ordering::Relaxed) != 0
+}
+
+/// Something was deferred where nothing was.
+#[cold]
+pub(super) fn wake_for_age() {
+    start();
+    wake_from(WITHOUT_END);
+}
+
+/// Asks for something, and wakes the thread if nobody has asked for it yet.
+pub(super) fn ring(request: u32) {
+    start();
+    // SeqCst: see the file. [B1]
+    if REQUESTS.fetch_or(request, Ordering::SeqCst) & request == 0 {
+        wake_from(UNTIL_AGE);
+    }
+}
+
+/// Wakes the thread if it sleeps at least as deep.
+pub(super) fn wake_from(depth: u32) {
+    // SeqCst, both: see the file. [B1]
+    BELL.fetch_add(1, Ordering::SeqCst);
+    if SLEEPING.load(Ordering::SeqCst) >= depth {
+        futex::wake(&BELL, 1);
+    }
+}
+
+/// Wakes the thread for a barrier, which has said that it waits.
+pub(super) fn wake() {
+    wake_from(UNTIL_AGE);
+}
+
+/// Takes what is wanted.
+pub(super) fn take_requests() -> u32 {
+    // SeqCst: see the file. [B1]
+    REQUESTS.swap(0, Ordering::SeqCst)
+}
+
+/// Is something wanted?
+pub(super) fn has_requests() -> bool {
+    // Relaxed: a hint.
+    REQUESTS.load(Ordering::Relaxed) != 0
+}
+
+/// How often the thread has gone to sleep.
+pub(super) fn sleeps() -> u32 {
+    // Relaxed: statistics.
+    SLEEPS.load(Ordering::Relaxed)
+}
+
+/// Starts the thread where it is not there and may be. True if it is.
+pub(super) fn start() -> bool {
+    is_running() || (options::has_reclaimer() && start_slow())
+}
+
+#[cold]
+fn start_slow() -> bool {
+    // The handlers for forks are in place before anything is pending.
+    let _ = crate::mode::mode();
+    // Relaxed, all: a flag, see `is_running`.
+    if RUNNING.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return true;
+    }
+    if thread::spawn(run) {
+        return true;
+    }
+    RUNNING.store(0, Ordering::Relaxed);
+    if !HAS_FAILED.swap(true, Ordering::Relaxed) {
+        report::report(format_args!(
+            "rcu: no thread can be started: what is deferred waits for poll() or barrier()"
+        ));
+    }
+    false
+}
+
+/// The thread.
+extern "C" fn run(_: *mut c_void) -> *mut c_void {
+    thread::set_name(c"sheaves-rcu");
+    // Relaxed: read by this thread alone, in the handler of a fork.
+    THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
+    loop {
+        // SeqCst, here and below: see the file. [B1]
+        let bell = BELL.load(Ordering::SeqCst);
+        let requests = take_requests();
+        let age_ms = pressure::armed_ms().map(|armed| clock::coarse_ms().saturating_sub(armed));
+        let is_old = age_ms.is_some_and(|age| age >= options::age_ms());
+        if requests & FLUSH != 0 || round::is_awaited() {
+            round::full(&driver::drive(), true);
+        } else if is_old || (age_ms.is_some() && system::is_short()) {
+            round::full(&driver::drive(), !is_old);
+        } else if requests & READY != 0 {
+            round::ready(&driver::drive());
+        } else {
+            sleep(bell, age_ms);
+        }
+    }
+}
+
+fn sleep(bell: u32, age_ms: Option<u64>) {
+    // Relaxed: statistics.
+    SLEEPS.fetch_add(1, Ordering::Relaxed);
+    let depth = if age_ms.is_some() { UNTIL_AGE } else { WITHOUT_END };
+    // SeqCst: see the file. [B1]
+    SLEEPING.store(depth, Ordering::SeqCst);
+    match age_ms {
+        None => futex::wait(&BELL, bell),
+        Some(age) => {
+            let rest_ms = options::age_ms().saturating_sub(age).max(1);
+            futex::wait_for(&BELL, bell, system::patience_ms(rest_ms) * 1_000_000);
+        }
+    }
+    // SeqCst: as above.
+    SLEEPING.store(AWAKE, Ordering::SeqCst);
+}
+
+/// In the child of a fork: the thread is not there, unless it was the one that forked. What was
+/// wanted, or deferred and not sealed, is wanted by the first who defers or polls.
+pub(super) fn restart_in_child() {
+    // Relaxed, all: the child has one thread.
+    if THREAD.load(Ordering::Relaxed) == tls::thread_pointer() && is_running() {
+        return;
+    }
+    RUNNING.store(0, Ordering::Relaxed);
+    SLEEPING.store(AWAKE, Ordering::Relaxed);
+    if pressure::disarm().is_some() {
+        REQUESTS.fetch_or(FLUSH, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,300 @@
+//! Rounds: everything is sealed, one grace period passes for all of it, everything is taken back.
+//!
+//! A barrier is a round that begins after it. Many share one: each takes a number before it waits,
+//! and a round answers all numbers that were taken before it began.
+//!
+//! | word | meaning | written by |
+//! |---|---|---|
+//! | `WANTED` | barriers so far | each barrier |
+//! | `DONE` | those that are answered, in numbers that wrap | the driver, at the end of a round |
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use sheaves_sys::{futex, report};
+
+use super::calls::{self, SealedAll};
+use super::driver::{self, Driving};
+use super::pool::{BLOCKS, SHEAVES};
+use super::pressure::{self, Pressure};
+use super::reclaimer::{self, FLUSH};
+use super::{channel, options, sink, watch};
+use crate::cookie::Cookie;
+use crate::grace;
+use crate::reader;
+
+static WANTED: AtomicU32 = AtomicU32::new(0);
+static DONE: AtomicU32 = AtomicU32::new(0);
+/// The last round did not reach every slot. Written by the driver.
+static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
+/// Since when the oldest that is sealed was deferred, 0 for nothing. Written by the driver.
+static SEALED_MS: AtomicU64 = AtomicU64::new(0);
+/// The cookie for which [`poll`] and [`flush`] go on without waiting. Written by the driver.
+static POLLED: AtomicU64 = AtomicU64::new(0);
+/// Grace periods that were asked for here.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+/// Who waits for a round looks after the driver so often.
+const LOOK_NS: u64 = 100_000_000;
+
+/// Why a barrier cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BarrierError {
+    /// The caller is inside of a read section, for which it would wait for ever.
+    InsideReader,
+    /// The caller is inside of a deferred call, for the end of which it would wait.
+    InsideCall,
+    /// A slot could not be reached: the system refuses what could be done at the start.
+    Unreachable,
+}
+
+impl core::fmt::Display for BarrierError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            BarrierError::InsideReader => "waiting for deferred calls inside a read section",
+            BarrierError::InsideCall => "waiting for deferred calls inside one of them",
+            BarrierError::Unreachable => "not every slot can be reached",
+        })
+    }
+}
+
+impl core::error::Error for BarrierError {}
+
+/// Returns when everything that was deferred before, by whatever thread on whatever path, has been
+/// freed or called. What was deferred meanwhile may be, too.
+///
+/// Waits for readers and for deferred calls, so sleeps; at once, by an expedited grace period.
+/// Allocates nothing. Where there is no reclaimer (by option, or in a child of a fork that has
+/// deferred nothing) the calls run in here.
+///
+/// # Errors
+/// See [`BarrierError`]. The first two come with a line on standard error, and nothing was waited
+/// for.
+pub fn barrier() -> Result<(), BarrierError> {
+    grace::refuse_inside_reader().map_err(|_| BarrierError::InsideReader)?;
+    if driver::is_driving() {
+        report::report(format_args!("rcu: a deferred call waits for deferred calls"));
+        return Err(BarrierError::InsideCall);
+    }
+    // SeqCst: what was deferred before is found by a round that finds this; and before the look
+    // whether the reclaimer sleeps. Pairs with `full`. [B2]
+    let number = WANTED.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+    if reclaimer::is_running() {
+        reclaimer::wake();
+        sleep_until(number);
+    }
+    if !is_done(number) {
+        full(&driver::drive(), true);
+    }
+    // Relaxed: of that round or a later one.
+    if IS_INCOMPLETE.load(Ordering::Relaxed) { Err(BarrierError::Unreachable) } else { Ok(()) }
+}
+
+/// Sleeps until a barrier is answered, or nobody is there to do so.
+fn sleep_until(number: u32) {
+    while reclaimer::is_running() {
+        // Acquire pairs with the Release in `full`: what the calls did has happened. [B2]
+        let done = DONE.load(Ordering::Acquire);
+        if is_past(done, number) {
+            return;
+        }
+        futex::wait_for(&DONE, done, LOOK_NS);
+        watch::look();
+    }
+}
+
+fn is_done(number: u32) -> bool {
+    // Acquire pairs with the Release in `full`. [B2]
+    is_past(DONE.load(Ordering::Acquire), number)
+}
+
+/// Is a number answered? Numbers wrap.
+fn is_past(done: u32, number: u32) -> bool {
+    done.wrapping_sub(number) < 1 << 31
+}
+
+/// Does somebody wait for a round?
+pub(super) fn is_awaited() -> bool {
+    // SeqCst: behind the look at the bell, see `reclaimer`. [B2]
+    let wanted = WANTED.load(Ordering::SeqCst);
+    !is_done(wanted)
+}
+
+/// Seals everything and sees to it that it is taken back soon, without waiting for that.
+///
+/// Never blocks on readers. Without a reclaimer [`poll`] does the rest.
+pub fn flush() {
+    if reclaimer::start() {
+        reclaimer::ring(FLUSH);
+    } else if let Some(driving) = driver::try_drive() {
+        begin(&driving);
+    } else {
+        reclaimer::ring(FLUSH);
+    }
+}
+
+/// Takes back, and calls, what is ready in the calling thread, and brings the rest on its way; true
+/// if there was something.
+///
+/// For programs that have no reclaimer (`SHEAVES_RCU_RECLAIMERS=0`), from their main loop: after
+/// the age bound it seals what is partial, and leads grace periods as far as they go without
+/// waiting. Never waits for readers, though the calls may do anything. A few loads when nothing is
+/// deferred. Inside of a read section or a deferred call, or beside another driver, does nothing.
+pub fn poll() -> bool {
+    if is_idle() || reader::is_reading() || driver::is_driving() {
+        return false;
+    }
+    let Some(driving) = driver::try_drive() else { return false };
+    let mut any = take_back(&driving);
+    if !reclaimer::is_running() {
+        let now = sheaves_sys::clock::coarse_ms();
+        let is_old = |armed| now.saturating_sub(armed) >= options::age_ms();
+        let is_due = pressure::armed_ms().is_some_and(is_old);
+        if reclaimer::take_requests() & FLUSH != 0 || is_due || is_awaited() {
+            begin(&driving);
+        } else {
+            go_on();
+        }
+    }
+    any |= take_back(&driving);
+    any
+}
+
+/// Is nothing deferred, as far as a glance tells?
+fn is_idle() -> bool {
+    pressure::armed_ms().is_none() && pressure::sealed().0 == 0 && !reclaimer::has_requests()
+}
+
+/// Seals everything, and starts a grace period for it.
+fn begin(driving: &Driving) {
+    let _ = seal(driving);
+    let cookie = Cookie::get();
+    // Relaxed, both: the driver's own; statistics.
+    POLLED.store(cookie.to_bits(), Ordering::Relaxed);
+    ASKED.fetch_add(1, Ordering::Relaxed);
+    cookie.start();
+}
+
+/// Goes on with a grace period, or begins another if something is sealed.
+fn go_on() {
+    // Relaxed, all: the driver's own; statistics.
+    let polled = Cookie::from_bits(POLLED.load(Ordering::Relaxed));
+    if !polled.has_passed() {
+        let _ = polled.poll();
+    } else if pressure::sealed().0 != 0 {
+        let cookie = Cookie::get();
+        POLLED.store(cookie.to_bits(), Ordering::Relaxed);
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        cookie.start();
+    }
+}
+
+/// Seals everything that is partial, on every path.
+fn seal(_: &Driving) -> SealedAll {
+    let armed = pressure::disarm();
+    // Relaxed, both: written by the driver; statistics.
+    if let Some(armed) = armed
+        && SEALED_MS.load(Ordering::Relaxed) == 0
+    {
+        SEALED_MS.store(armed, Ordering::Relaxed);
+    }
+    let mut sealed = calls::seal_all();
+    sealed.is_left |= channel::seal_all();
+    sink::sinks().for_each(|sink| sink.seal());
+    sealed
+}
+
+/// Takes back what is ready on every path; true if there was something.
+fn take_back(_: &Driving) -> bool {
+    let mut any = calls::run_ready();
+    any |= channel::free_ready();
+    for sink in sink::sinks() {
+        any |= sink.reclaim();
+    }
+    if reader::is_reading() {
+        report::die(format_args!("rcu: a deferred call has left a read section open"));
+    }
+    any
+}
+
+/// A whole round: whatever was deferred before is taken back. Waits for readers.
+pub(super) fn full(driving: &Driving, is_urgent: bool) {
+    // SeqCst pairs with `barrier`. [B2]
+    let wanted = WANTED.load(Ordering::SeqCst);
+    let mut is_complete = true;
+    // Twice where heads could not be sealed because others waited in their place.
+    for _ in 0..2 {
+        let sealed = seal(driving);
+        is_complete &= sealed.is_complete;
+        wait(driving, is_urgent);
+        take_back(driving);
+        if !sealed.is_left {
+            break;
+        }
+    }
+    SHEAVES.refill();
+    BLOCKS.refill();
+    // Relaxed, both: statistics; published by the Release below.
+    SEALED_MS.store(0, Ordering::Relaxed);
+    IS_INCOMPLETE.store(!is_complete, Ordering::Relaxed);
+    // Release pairs with the Acquire in `sleep_until` and `is_done`. [B2]
+    if DONE.swap(wanted, Ordering::Release) != wanted {
+        futex::wake_all(&DONE);
+    }
+}
+
+/// Takes back what is sealed, after a grace period if nothing is ready.
+pub(super) fn ready(driving: &Driving) {
+    if !take_back(driving) {
+        wait(driving, false);
+        take_back(driving);
+    }
+}
+
+/// Waits for a grace period: what is sealed now has passed then. The driver is no reader.
+///
+/// What has passed with the one that is under way is not held up by readers that began later.
+fn wait(driving: &Driving, is_urgent: bool) {
+    // Relaxed: statistics.
+    ASKED.fetch_add(1, Ordering::Relaxed);
+    let cookie = Cookie::get();
+    let before = Cookie::from_bits(cookie.to_bits() - 1);
+    if !before.has_passed() {
+        wait_for_one(before, is_urgent);
+        take_back(driving);
+    }
+    wait_for_one(cookie, is_urgent);
+}
+
+fn wait_for_one(cookie: Cookie, is_urgent: bool) {
+    let is_urgent = is_urgent || pressure::pressure() >= Pressure::High;
+    let waited = if is_urgent { cookie.wait_expedited() } else { cookie.wait() };
+    debug_assert!(waited.is_ok());
+}
+
+/// Takes back, in a caller that has deferred too much, what is ready; no calls.
+pub(super) fn help() {
+    if driver::is_driving() {
+        return;
+    }
+    let Some(_driving) = driver::try_drive() else { return };
+    channel::free_ready();
+    for sink in sink::sinks() {
+        sink.reclaim();
+    }
+}
+
+/// Grace periods that were asked for here.
+pub(super) fn asked() -> u64 {
+    // Relaxed: statistics.
+    ASKED.load(Ordering::Relaxed)
+}
+
+/// Since when the oldest was deferred that is not taken back, in milliseconds of the clock.
+pub(super) fn oldest_ms() -> Option<u64> {
+    // Relaxed: statistics.
+    match SEALED_MS.load(Ordering::Relaxed) {
+        0 => pressure::armed_ms(),
+        sealed => Some(sealed),
+    }
+}

@@ -1,0 +1,271 @@
+//! What waits in a channel: the open block, sealed blocks, and linked heads.
+
+use core::ptr::with_exposed_provenance_mut;
+use core::sync::atomic::{AtomicUsize, Ordering, fence};
+
+use sheaves_sys::lock::Lock;
+
+use super::channel::Channel;
+use super::head::{Head, List};
+use super::pressure::{self, Pressure};
+use super::queue::{Batch, HEADER_WORDS, Queue};
+use super::{emergency, reclaimer, round, watch};
+use crate::cookie::Cookie;
+
+const BLOCK_BYTES: usize = 4096;
+/// Addresses of a block: what its header leaves of it.
+pub(super) const CAPACITY: usize = (BLOCK_BYTES - size_of::<Batch>()) / size_of::<usize>();
+/// Index behind the last address, in words from the beginning of the block.
+const END: usize = HEADER_WORDS + CAPACITY;
+/// A block that stands for so many bytes is sealed, and its grace period started.
+const SEAL_BYTES: usize = 1 << 20;
+/// So many linked heads are sealed.
+const SEAL_HEADS: usize = CAPACITY;
+/// With debug assertions an address is looked for in the open blocks and so many sealed ones.
+const BLOCKS_SEARCHED: usize = 16;
+
+const _: () = assert!(END * 8 == BLOCK_BYTES && CAPACITY == 508);
+
+/// What a shard's lock guards.
+pub(super) struct Waiting {
+    /// The block that is not sealed, 0 for none; the index behind its last address; its bytes.
+    block: usize,
+    end: usize,
+    bytes: usize,
+    queue: Queue,
+    /// Linked heads without a cookie.
+    open: List,
+    /// Linked heads that wait, and for what.
+    sealed: List,
+    cookie: Cookie,
+}
+
+#[repr(align(128))]
+pub(super) struct Shard {
+    pub(super) waiting: Lock<Waiting>,
+    /// Objects and bytes that are deferred here; change under the lock.
+    pub(super) objects: AtomicUsize,
+    pub(super) bytes: AtomicUsize,
+    /// Linked heads; changes under the lock.
+    pub(super) linked: AtomicUsize,
+}
+
+/// There is no memory for a block.
+#[derive(Debug)]
+pub(super) struct NoBlock;
+
+impl Shard {
+    pub(super) const fn new() -> Shard {
+        let waiting = Waiting {
+            block: 0,
+            end: HEADER_WORDS,
+            bytes: 0,
+            queue: Queue::new(),
+            open: List::new(),
+            sealed: List::new(),
+            cookie: Cookie::from_bits(0),
+        };
+        Shard {
+            waiting: Lock::new(waiting),
+            objects: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            linked: AtomicUsize::new(0),
+        }
+    }
+
+    /// Puts an address into the open block.
+    pub(super) fn push(&self, pointer: *mut u8, bytes: usize) -> Result<(), NoBlock> {
+        let mut waiting = self.waiting.lock();
+        if waiting.block == 0 {
+            // The system may have to be asked: not under the lock.
+            drop(waiting);
+            let block = emergency::take_block().ok_or(NoBlock)?;
+            waiting = self.waiting.lock();
+            if waiting.block == 0 {
+                (waiting.block, waiting.end, waiting.bytes) = (block, HEADER_WORDS, 0);
+            } else {
+                // SAFETY: taken above.
+                unsafe { emergency::give_block(block) };
+            }
+        }
+        let is_first = waiting.end == HEADER_WORDS;
+        let entry = with_exposed_provenance_mut::<usize>(waiting.block + waiting.end * 8);
+        // SAFETY: blocks that are full are sealed at once, so there is room.
+        unsafe { entry.write(pointer.expose_provenance()) };
+        waiting.end += 1;
+        waiting.bytes += bytes;
+        self.count(bytes);
+        let is_due = waiting.end == END || waiting.bytes >= SEAL_BYTES;
+        let sealed = if is_due { waiting.seal_block() } else { None };
+        drop(waiting);
+        if is_first {
+            // SeqCst: what was pushed is before the look at the word. [A1]
+            fence(Ordering::SeqCst);
+            pressure::arm();
+        }
+        after_seal(sealed, true);
+        Ok(())
+    }
+
+    /// Defers an object by its claimed head.
+    pub(super) fn link(&self, head: *mut Head, bytes: usize) {
+        let mut waiting = self.waiting.lock();
+        // SAFETY: valid, claimed, and on no list.
+        unsafe { waiting.open.push(head, bytes) };
+        self.count(bytes);
+        // Relaxed: changes under the lock.
+        self.linked.fetch_add(1, Ordering::Relaxed);
+        let is_due = waiting.open.count >= SEAL_HEADS || waiting.open.bytes >= SEAL_BYTES;
+        let sealed = if is_due { waiting.seal_list() } else { None };
+        drop(waiting);
+        // SeqCst: what was linked is before the look at the word. [A1]
+        fence(Ordering::SeqCst);
+        pressure::arm();
+        after_seal(sealed, true);
+    }
+
+    /// Counts an object. Under the lock.
+    fn count(&self, bytes: usize) {
+        // Relaxed, both: change under the lock.
+        self.objects.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts sealed objects that are taken back. Under the lock.
+    fn discount(&self, objects: usize, bytes: usize) {
+        pressure::note_reclaimed(objects, bytes);
+        // Relaxed, both: change under the lock.
+        self.objects.fetch_sub(objects, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Frees what is ready of a channel; true if there was something. For the driver.
+    pub(super) fn free_ready(&self, channel: &Channel) -> bool {
+        let mut any = false;
+        loop {
+            let ready = self.waiting.lock().queue.ready();
+            let Some(block) = ready else { break };
+            self.free_block(channel, block);
+            any = true;
+        }
+        while let Some(head) = self.pop_ready() {
+            // SAFETY: valid until it is freed, by the contract of `free_later_with`.
+            if let Some(distance) = unsafe { (*head).finish() } {
+                let pointer = with_exposed_provenance_mut(head.addr() - distance);
+                channel.free_one(pointer);
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Frees what the oldest block holds, which has passed.
+    fn free_block(&self, channel: &Channel, block: usize) {
+        let batch = with_exposed_provenance_mut::<Batch>(block);
+        // SAFETY: the batch is in front, and we drive.
+        while let Some(index) = unsafe { Batch::advance(batch) } {
+            let entry = with_exposed_provenance_mut::<usize>(block + index * 8);
+            // SAFETY: an entry that was written before the block was sealed.
+            let pointer = unsafe { entry.read() };
+            channel.free_one(with_exposed_provenance_mut(pointer));
+        }
+        // SAFETY: constant since it was sealed.
+        let count = unsafe { (*batch).count } as usize;
+        // SAFETY: as above.
+        let bytes = unsafe { (*batch).bytes };
+        let mut waiting = self.waiting.lock();
+        waiting.queue.remove_first();
+        self.discount(count, bytes);
+        drop(waiting);
+        // SAFETY: in no queue any more.
+        unsafe { emergency::give_block(block) };
+    }
+
+    /// Takes a linked head whose cookie has passed. The bytes of the list are dealt out evenly, the
+    /// rest to the last one.
+    fn pop_ready(&self) -> Option<*mut Head> {
+        // Relaxed: a hint that spares the lock.
+        if self.linked.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut waiting = self.waiting.lock();
+        if waiting.sealed.is_empty() || !waiting.cookie.has_passed() {
+            return None;
+        }
+        let bytes = waiting.sealed.bytes / waiting.sealed.count;
+        let head = waiting.sealed.pop()?;
+        waiting.sealed.bytes -= bytes;
+        self.discount(1, bytes);
+        // Relaxed: changes under the lock.
+        self.linked.fetch_sub(1, Ordering::Relaxed);
+        Some(head)
+    }
+
+    /// Seals what is partial; true if some heads still have no cookie.
+    pub(super) fn seal(&self) -> bool {
+        let mut waiting = self.waiting.lock();
+        let (block, list) = (waiting.seal_block(), waiting.seal_list());
+        let is_left = !waiting.open.is_empty();
+        drop(waiting);
+        after_seal(block, false);
+        after_seal(list, false);
+        is_left
+    }
+
+    /// Is an address in the open block, or in one of the oldest that are sealed?
+    pub(super) fn has(&self, address: usize) -> bool {
+        let waiting = self.waiting.lock();
+        let open = (waiting.block, HEADER_WORDS..waiting.end);
+        let open = (waiting.block != 0).then_some(open);
+        let mut blocks = open.into_iter().chain(waiting.queue.each().take(BLOCKS_SEARCHED));
+        blocks.any(|(block, mut indexes)| {
+            indexes.any(|index| {
+                let entry = with_exposed_provenance_mut::<usize>(block + index * 8);
+                // SAFETY: an entry that was written, in a block that is here under the lock.
+                unsafe { entry.read() == address }
+            })
+        })
+    }
+}
+
+impl Waiting {
+    fn seal_block(&mut self) -> Option<Cookie> {
+        if self.block == 0 {
+            return None;
+        }
+        let block = core::mem::take(&mut self.block);
+        pressure::count(self.end - HEADER_WORDS, self.bytes);
+        // SAFETY: the block is ours, its addresses up to `end` are written, and it is open no more.
+        Some(unsafe { self.queue.append(block, HEADER_WORDS, self.end, self.bytes) })
+    }
+
+    /// Gives the linked heads a cookie, unless others wait already.
+    fn seal_list(&mut self) -> Option<Cookie> {
+        if self.open.is_empty() || !self.sealed.is_empty() {
+            return None;
+        }
+        self.sealed = core::mem::replace(&mut self.open, List::new());
+        // After the last head came.
+        self.cookie = Cookie::get();
+        pressure::count(self.sealed.count, self.sealed.bytes);
+        Some(self.cookie)
+    }
+}
+
+/// What sealing something leads to.
+fn after_seal(sealed: Option<Cookie>, is_due: bool) {
+    let Some(cookie) = sealed else { return };
+    let pressure = pressure::after_seal();
+    if pressure >= Pressure::High {
+        cookie.start_expedited();
+    } else if is_due {
+        cookie.start();
+    }
+    if is_due {
+        reclaimer::ring(reclaimer::READY);
+        watch::look();
+    }
+    if pressure == Pressure::Hard {
+        round::help();
+    }
+}

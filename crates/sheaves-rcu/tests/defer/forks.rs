@@ -1,0 +1,151 @@
+//! Deferring around `fork`.
+
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::thread;
+
+use sheaves_rcu::defer::{Channel, Head, barrier, flush, poll, statistics as deferred};
+
+use crate::{
+    Object, Reader, all_called, allocations_in, alone, count_call, free_later, free_object,
+    object_of, wait_until,
+};
+
+static CHANNEL: Channel = Channel::new("forks", free_object);
+
+/// Forks; the child runs `body` and ends. True if that was.
+fn in_child(body: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child runs `body` and ends by `_exit`.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        // SAFETY: ends the child if it hangs.
+        unsafe { libc::alarm(30) };
+        let status = if body() { 0 } else { 1 };
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(status) };
+    }
+    has_succeeded(child)
+}
+
+fn has_succeeded(child: i32) -> bool {
+    let mut status = 0;
+    // SAFETY: waits for a child of this process.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+#[test]
+fn a_child_keeps_what_is_pending() {
+    let _alone = alone();
+    let (calls, frees) = (Object::many(1000), Object::many(1000));
+    let reader = Reader::start();
+    calls.iter().for_each(Object::defer);
+    frees.iter().for_each(|object| free_later(&CHANNEL, object, 8));
+    // The reader is not in the child: there the objects are freed, here they are not.
+    let ok = in_child(|| {
+        let mut ok = false;
+        let allocations = allocations_in(|| ok = barrier().is_ok());
+        ok && allocations == 0 && all_called(calls, 1) && all_called(frees, 1)
+    });
+    assert!(ok);
+    assert!(all_called(calls, 0) && all_called(frees, 0));
+    let polled = in_child(|| {
+        while !(all_called(calls, 1) && all_called(frees, 1)) {
+            poll();
+        }
+        true
+    });
+    assert!(polled);
+    drop(reader);
+    barrier().unwrap();
+    assert!(all_called(calls, 1) && all_called(frees, 1));
+}
+
+#[test]
+fn a_child_has_a_reclaimer_of_its_own_when_it_defers() {
+    let _alone = alone();
+    let (early, late) = (Object::many(10), Object::many(10));
+    let reader = Reader::start();
+    early.iter().for_each(Object::defer);
+    let ok = in_child(|| {
+        late.iter().for_each(Object::defer);
+        flush();
+        // Nobody polls, nobody waits.
+        wait_until("calls in a child", || all_called(early, 1) && all_called(late, 1));
+        deferred().sealed.objects == 0
+    });
+    assert!(ok);
+    drop(reader);
+}
+
+#[test]
+fn a_call_may_fork() {
+    let _alone = alone();
+    static CHILD: AtomicI32 = AtomicI32::new(0);
+    static IS_CHILD: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn fork_here(head: *mut Head) {
+        // SAFETY: the child goes on as the reclaimer, and ends by the last call.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            IS_CHILD.store(true, Ordering::SeqCst);
+            // SAFETY: ends the child if it hangs.
+            unsafe { libc::alarm(30) };
+        } else {
+            CHILD.store(child, Ordering::SeqCst);
+        }
+        // SAFETY: the head is that of an object that lives for good.
+        unsafe { count_call(head) };
+    }
+    unsafe extern "C" fn last(head: *mut Head) {
+        object_of(head).calls.fetch_add(1, Ordering::SeqCst);
+        if IS_CHILD.load(Ordering::SeqCst) {
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(0) };
+        }
+    }
+    let objects = Object::many(3);
+    objects[0].defer_to(fork_here);
+    // Behind it in the same buffer, or later: the child calls it as its parent does.
+    objects[1].defer();
+    barrier().unwrap();
+    objects[2].defer_to(last);
+    barrier().unwrap();
+    assert!(all_called(objects, 1));
+    // The child has its own first barrier behind it only if `last` comes: it has none to defer it.
+    let child = CHILD.load(Ordering::SeqCst);
+    // SAFETY: a child of this process, whose reclaimer sleeps.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    let mut status = 0;
+    // SAFETY: waits for that child.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(libc::WTERMSIG(status), libc::SIGKILL);
+}
+
+#[test]
+fn forks_beside_everything() {
+    let _alone = alone();
+    static STOP: AtomicBool = AtomicBool::new(false);
+    STOP.store(false, Ordering::SeqCst);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !STOP.load(Ordering::Relaxed) {
+                    let objects = Object::many(300);
+                    objects.iter().take(150).for_each(Object::defer);
+                    objects.iter().skip(150).for_each(|o| free_later(&CHANNEL, o, 8));
+                    barrier().unwrap();
+                    assert!(all_called(objects, 1));
+                }
+            });
+        }
+        for _ in 0..30 {
+            let objects = Object::many(10);
+            let ok = in_child(|| {
+                objects.iter().for_each(Object::defer);
+                barrier().is_ok() && all_called(objects, 1)
+            });
+            assert!(ok);
+        }
+        STOP.store(true, Ordering::SeqCst);
+    });
+}

@@ -1,0 +1,139 @@
+//! Every rung of the emergency ladder, reached by making memory fail.
+
+use core::mem::offset_of;
+
+use sheaves_rcu::defer::{Channel, barrier, fail_one_in, statistics as deferred};
+use sheaves_rcu::read;
+
+use crate::{Object, Reader, all_called, alone, free_later, free_object, pointer_of};
+
+static CHANNEL: Channel = Channel::new("ladder", free_object);
+
+/// Requests for memory fail while this exists.
+struct Failing;
+
+impl Failing {
+    fn one_in(requests: u32) -> Failing {
+        fail_one_in(requests);
+        Failing
+    }
+}
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        fail_one_in(0);
+    }
+}
+
+fn free_later_with(object: &'static Object, bytes: usize) {
+    let head = (&raw const object.head).cast_mut();
+    // SAFETY: the object lives for good, and the head is one of its fields.
+    unsafe { CHANNEL.free_later_with(head, pointer_of(object), bytes) };
+}
+
+#[test]
+fn calls_without_memory_are_linked() {
+    let _alone = alone();
+    let before = deferred().emergencies.linked;
+    let objects = Object::many(10_000);
+    let reader = Reader::start();
+    let failing = Failing::one_in(1);
+    objects.iter().for_each(Object::defer);
+    assert!(deferred().linked_calls.objects > 9000, "{:?}", deferred());
+    assert!(deferred().emergencies.linked > before);
+    assert!(all_called(objects, 0));
+    drop(reader);
+    barrier().unwrap();
+    assert!(all_called(objects, 1));
+    drop(failing);
+    assert_eq!(deferred().linked_calls.objects, 0);
+    assert_eq!(deferred().sealed.bytes, 0);
+}
+
+#[test]
+fn heads_that_come_late_wait_for_their_own_cookie() {
+    let _alone = alone();
+    let (early, late) = (Object::many(3000), Object::many(3000));
+    let _failing = Failing::one_in(1);
+    let first = Reader::start();
+    // More than a list holds before it is sealed.
+    early.iter().for_each(Object::defer);
+    // This reader has seen the late ones only.
+    let second = Reader::start();
+    late.iter().for_each(Object::defer);
+    drop(first);
+    crate::wait_until("the early ones", || early[..2000].iter().all(|o| o.calls() == 1));
+    assert!(all_called(late, 0));
+    drop(second);
+    barrier().unwrap();
+    assert!(all_called(early, 1) && all_called(late, 1));
+}
+
+#[test]
+fn objects_with_heads_are_linked() {
+    let _alone = alone();
+    assert_eq!(offset_of!(Object, head), 0);
+    let objects = Object::many(2000);
+    let reader = Reader::start();
+    let failing = Failing::one_in(1);
+    for object in objects {
+        free_later_with(object, 24);
+    }
+    let pending = deferred();
+    assert_eq!(pending.linked_objects, 2000);
+    assert_eq!((pending.channels.objects, pending.channels.bytes), (2000, 48_000));
+    assert!(all_called(objects, 0));
+    drop(reader);
+    barrier().unwrap();
+    drop(failing);
+    assert!(all_called(objects, 1));
+    assert_eq!(deferred().channels.bytes, 0);
+    assert_eq!(deferred().sealed.bytes, 0);
+}
+
+#[test]
+fn blocks_are_set_aside() {
+    let _alone = alone();
+    let before = deferred().emergencies.from_the_reserve;
+    let objects = Object::many(20_000);
+    let failing = Failing::one_in(2);
+    for object in objects {
+        free_later_with(object, 8);
+    }
+    drop(failing);
+    assert!(deferred().emergencies.from_the_reserve > before);
+    barrier().unwrap();
+    assert!(all_called(objects, 1));
+}
+
+#[test]
+fn without_a_head_the_caller_waits() {
+    let _alone = alone();
+    let before = deferred().emergencies.waits;
+    let objects = Object::many(20);
+    let failing = Failing::one_in(1);
+    for object in objects {
+        free_later(&CHANNEL, object, 8);
+        assert_eq!(object.calls(), 1);
+    }
+    drop(failing);
+    assert_eq!(deferred().emergencies.waits, before + 20);
+}
+
+#[test]
+fn without_a_head_a_reader_leaks() {
+    let _alone = alone();
+    let before = deferred().emergencies.leaks;
+    let objects = Object::many(20);
+    let failing = Failing::one_in(1);
+    let guard = read();
+    for object in objects {
+        free_later(&CHANNEL, object, 8);
+    }
+    drop(guard);
+    drop(failing);
+    barrier().unwrap();
+    // Never too early, and so never.
+    assert!(all_called(objects, 0));
+    assert_eq!(deferred().emergencies.leaks, before + 20);
+}

@@ -1,0 +1,198 @@
+//! Deferred calls and channels from outside: nothing too early, everything once, on every path.
+
+use core::alloc::GlobalAlloc;
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::alloc::System;
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, mpsc};
+use std::thread;
+use std::time::Instant;
+
+use sheaves_rcu::defer::{Call, Channel, Head, barrier, call_rcu};
+use sheaves_rcu::read;
+
+mod calls;
+mod channels;
+#[path = "../../../sheaves-percpu/tests/transactions/configurations.rs"]
+mod engines;
+mod forks;
+mod ladder;
+mod options;
+#[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
+mod seccomp;
+mod storm;
+
+#[test]
+fn in_every_configuration() {
+    engines::run_all();
+    // And with fences in readers, as where membarrier is refused to them.
+    let fences = Command::new(std::env::current_exe().unwrap())
+        .args(["--skip", "in_every_configuration"])
+        .env("SHEAVES_RCU_FENCES", "1")
+        .output()
+        .unwrap();
+    assert!(fences.status.success(), "{}", String::from_utf8_lossy(&fences.stdout));
+}
+
+/// Counts what each thread allocates.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: hands everything to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the same contract.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the same contract.
+        unsafe { System.dealloc(pointer, layout) };
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// How often the calling thread allocates in `body`.
+fn allocations_in(body: impl FnOnce()) -> usize {
+    let before = ALLOCATIONS.get();
+    body();
+    ALLOCATIONS.get() - before
+}
+
+/// Barriers, faults and statistics are the process's: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    barrier().unwrap();
+    alone
+}
+
+/// An object that counts how often it was called.
+#[repr(C)]
+struct Object {
+    head: Head,
+    calls: AtomicUsize,
+}
+
+impl Object {
+    const fn new() -> Object {
+        Object { head: Head::new(), calls: AtomicUsize::new(0) }
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// Objects that are never freed, so that a wrong call can be counted.
+    fn many(count: usize) -> &'static [Object] {
+        Box::leak((0..count).map(|_| Object::new()).collect())
+    }
+
+    fn defer(&'static self) {
+        self.defer_to(count_call);
+    }
+
+    fn defer_to(&'static self, call: Call) {
+        // SAFETY: the object lives for good, and is used by shared references alone.
+        unsafe { call_rcu((&raw const self.head).cast_mut(), call) };
+    }
+}
+
+/// The object of a head.
+fn object_of(head: *mut Head) -> &'static Object {
+    // SAFETY: the head is the first field of an object, which lives for good.
+    unsafe { &*head.cast::<Object>() }
+}
+
+unsafe extern "C" fn count_call(head: *mut Head) {
+    object_of(head).calls.fetch_add(1, Ordering::SeqCst);
+}
+
+fn all_called(objects: &[Object], times: usize) -> bool {
+    objects.iter().all(|object| object.calls() == times)
+}
+
+/// Waits until something has happened; a failure after a long time.
+fn wait_until(what: &str, has_happened: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !has_happened() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "never happened: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A thread that is inside of a read section until this is dropped.
+struct Reader {
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Reader {
+    fn start() -> Reader {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let (ready, is_ready) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let _guard = read();
+            ready.send(()).unwrap();
+            let _ = stopped.recv();
+        });
+        is_ready.recv().unwrap();
+        Reader { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// A channel of objects as above.
+unsafe fn free_object(pointer: *mut u8) {
+    // SAFETY: only objects that live for good are freed through this.
+    unsafe { &*pointer.cast::<Object>() }.calls.fetch_add(1, Ordering::SeqCst);
+}
+
+fn pointer_of(object: &'static Object) -> *mut u8 {
+    core::ptr::from_ref(object).cast_mut().cast()
+}
+
+fn free_later(channel: &'static Channel, object: &'static Object, bytes: usize) {
+    // SAFETY: the object lives for good.
+    unsafe { channel.free_later(pointer_of(object), bytes) };
+}
+
+/// Says to a test that it runs in a process of its own.
+const OWN: &str = "SHEAVES_TEST_OWN";
+
+fn is_own() -> bool {
+    std::env::var_os(OWN).is_some()
+}
+
+/// Runs a test of this program in a process of its own, with options.
+fn run_own(test: &str, options: &[(&str, &str)]) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", test])
+        .env(OWN, "1")
+        .envs(options.iter().copied())
+        .output()
+        .unwrap()
+}
+
+/// The same; fails if that fails. What it wrote on standard error.
+fn pass_own(test: &str, options: &[(&str, &str)]) -> String {
+    let output = run_own(test, options);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}\n{text}");
+    text
+}

@@ -1,0 +1,112 @@
+//! Options, each in a process of its own; reports, by what they write.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::thread;
+
+use sheaves_rcu::defer::{Head, barrier, poll, statistics as deferred};
+
+use crate::{Object, all_called, alone, is_own, object_of, pass_own, wait_until};
+
+#[test]
+fn without_a_reclaimer_the_program_polls() {
+    let _alone = alone();
+    if !is_own() {
+        let options = [("SHEAVES_RCU_RECLAIMERS", "0"), ("SHEAVES_RCU_AGE_MS", "1")];
+        pass_own("options::without_a_reclaimer_the_program_polls", &options);
+        return;
+    }
+    static HERE: std::sync::Mutex<Option<thread::ThreadId>> = std::sync::Mutex::new(None);
+    unsafe extern "C" fn note(head: *mut Head) {
+        *HERE.lock().unwrap() = Some(thread::current().id());
+        object_of(head).calls.fetch_add(1, Ordering::SeqCst);
+    }
+    let objects = Object::many(5000);
+    objects.iter().for_each(|object| object.defer_to(note));
+    thread::sleep(Duration::from_millis(50));
+    assert!(all_called(objects, 0), "somebody else has called");
+    wait_until("polling", || {
+        poll();
+        all_called(objects, 1)
+    });
+    assert_eq!(*HERE.lock().unwrap(), Some(thread::current().id()));
+    objects.iter().for_each(Object::defer);
+    barrier().unwrap();
+    assert!(all_called(objects, 2) && !poll());
+    assert_eq!(deferred().reclaimer_sleeps, 0);
+}
+
+#[test]
+fn an_idle_program_is_not_woken() {
+    let _alone = alone();
+    if !is_own() {
+        pass_own("options::an_idle_program_is_not_woken", &[]);
+        return;
+    }
+    let objects = Object::many(500);
+    objects.iter().for_each(Object::defer);
+    barrier().unwrap();
+    // What was armed before the barrier makes for one more look.
+    thread::sleep(Duration::from_millis(200));
+    let before = deferred();
+    thread::sleep(Duration::from_secs(2));
+    let after = deferred();
+    assert_eq!(before.reclaimer_sleeps, after.reclaimer_sleeps);
+    assert_eq!(before.grace_periods_asked, after.grace_periods_asked);
+}
+
+#[test]
+fn nonsense_is_reported() {
+    let _alone = alone();
+    let test = "options::nonsense_is_reported";
+    if !is_own() {
+        let text = pass_own(test, &[("SHEAVES_RCU_AGE_MS", "soon")]);
+        assert!(text.contains("SHEAVES_RCU_AGE_MS=soon is ignored"), "{text}");
+        let text = pass_own(test, &[("SHEAVES_RCU_SOFT_BYTES", "99999999999")]);
+        assert!(text.contains("do not ascend"), "{text}");
+        return;
+    }
+    let objects = Object::many(10);
+    objects.iter().for_each(Object::defer);
+    wait_until("calls", || all_called(objects, 1));
+}
+
+#[test]
+fn a_call_that_does_not_return_is_named() {
+    let _alone = alone();
+    let test = "options::a_call_that_does_not_return_is_named";
+    if !is_own() {
+        let text = pass_own(test, &[("SHEAVES_RCU_STALL_MS", "100")]);
+        let named = text.lines().filter(|line| line.contains("runs since more than"));
+        assert_eq!(named.count(), 1, "{text}");
+        return;
+    }
+    static MAY_RETURN: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn hang(head: *mut Head) {
+        while !MAY_RETURN.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        object_of(head).calls.fetch_add(1, Ordering::SeqCst);
+    }
+    let objects = Object::many(1);
+    objects[0].defer_to(hang);
+    thread::spawn(|| {
+        thread::sleep(Duration::from_millis(800));
+        MAY_RETURN.store(true, Ordering::SeqCst);
+    });
+    barrier().unwrap();
+    assert!(all_called(objects, 1));
+}
+
+#[test]
+fn memory_pressure_is_looked_at() {
+    let _alone = alone();
+    if !is_own() {
+        let options = [("SHEAVES_RCU_PRESSURE", "1"), ("SHEAVES_RCU_AGE_MS", "300")];
+        pass_own("options::memory_pressure_is_looked_at", &options);
+        return;
+    }
+    let objects = Object::many(10);
+    objects.iter().for_each(Object::defer);
+    wait_until("calls", || all_called(objects, 1));
+}
