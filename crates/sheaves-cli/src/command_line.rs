@@ -26,6 +26,8 @@ pub(crate) enum Subcommand {
     Doctor(DoctorOptions),
     /// Compare Sheaves with other ways to allocate.
     Bench(sheaves_bench::cli::Args),
+    /// Torture a part of Sheaves, and tell whether it withstood.
+    Torture(sheaves_torture::cli::Args),
     /// Print a completion script.
     #[command(hide = true)]
     Completions {

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         // The first thing a newcomer types is `cargo run --release`; it shows what this is for.
         None => bench::run(&bench::Args { quick: true, ..bench::Args::default() }),
         Some(Subcommand::Bench(options)) => bench::run(&options),
+        Some(Subcommand::Torture(options)) => sheaves_torture::cli::run(&options),
         Some(Subcommand::Run(options)) => run::run(&options).unwrap_or_else(|refusal| {
             eprintln!("sheaves: {}", refusal.line);
             ExitCode::from(refusal.status)

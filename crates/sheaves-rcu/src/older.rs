@@ -4,7 +4,7 @@
 //!   grace period and runs the callbacks of it one by one, those of others among them.
 //! - [`synchronize_as_published`]: the waiters are on a list of their own, all of which is released
 //!   at the end of a grace period. That is **wrong**: who came in the middle goes too early.
-//! - [`synchronize_with_a_single_drain`]: a domain waits for one of its two indexes. **Wrong**, too:
+//! - [`synchronize_with_a_single_drain`]: a domain waits for one of its two indexes. **Wrong**:
 //!   a section that took the index before an earlier flip is at the other one.
 
 use core::ffi::c_void;

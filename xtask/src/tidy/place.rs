@@ -6,7 +6,7 @@
 use super::rust::RustFile;
 
 /// Crates under `crates/` that are programs for people, not code under malloc.
-const TOOL_CRATES: [&str; 2] = ["sheaves-bench", "sheaves-cli"];
+const TOOL_CRATES: [&str; 3] = ["sheaves-bench", "sheaves-cli", "sheaves-torture"];
 
 /// The crate under `crates/` that the file belongs to.
 pub(crate) fn crate_of(path: &str) -> Option<&str> {

@@ -5,3 +5,4 @@ mod real_object;
 mod refusals;
 mod run;
 mod stand_in;
+mod torture;

@@ -1,0 +1,96 @@
+//! A clock made of grace periods: structures of ten generations, and readers that look at it.
+//!
+//! One item is current. When it is replaced its age becomes 1, and with each grace period after
+//! that it grows by 1, until the item is used anew at age 10. A reader that finds its item older
+//! than 1 has lasted for a whole grace period, which then was none. The form is that of the
+//! kernel's rcutorture.
+//!
+//! | age of an item | meaning | transitions |
+//! |---|---|---|
+//! | 0 | current | -> 1 by [`Pipeline::replace`] |
+//! | 1 | replaced; readers may have it | -> 2 by [`Pipeline::grow`], after a grace period |
+//! | 2..10 | nobody may have it | -> one more, the same way |
+//! | 10 | free | -> 0 by [`Pipeline::replace`] |
+//!
+//! One thread replaces and grows; any number of threads and handlers read.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Grace periods until an item is used again.
+pub(crate) const GENERATIONS: u64 = 10;
+/// The age that readers may see.
+pub(crate) const AGE_ALLOWED: u64 = 1;
+/// Items of a pipeline: each generation may hold a few when many are under way at a time.
+const ITEMS: usize = 32;
+
+/// The structures that one updater replaces.
+pub(crate) struct Pipeline {
+    current: AtomicUsize,
+    ages: [AtomicU64; ITEMS],
+}
+
+/// What a reader has found when it began.
+#[derive(Clone, Copy)]
+pub(crate) struct Item(usize);
+
+impl Pipeline {
+    pub(crate) const fn new() -> Pipeline {
+        Pipeline {
+            current: AtomicUsize::new(0),
+            ages: [const { AtomicU64::new(GENERATIONS) }; ITEMS],
+        }
+    }
+
+    /// Before a run: one item is current, the others are free.
+    pub(crate) fn reset(&self) {
+        self.ages.iter().for_each(|age| age.store(GENERATIONS, Ordering::Relaxed));
+        self.ages[0].store(0, Ordering::Relaxed);
+        self.current.store(0, Ordering::Release);
+    }
+
+    /// What a reader finds inside its section. Async-signal-safe, like [`Pipeline::age`].
+    pub(crate) fn find(&self) -> Item {
+        Item(self.current.load(Ordering::Acquire))
+    }
+
+    /// How old it is.
+    pub(crate) fn age(&self, item: Item) -> u64 {
+        self.ages[item.0].load(Ordering::Relaxed)
+    }
+
+    /// Puts a free item in the place of the current one, which is returned; `None` when all are
+    /// under way.
+    pub(crate) fn replace(&self) -> Option<Item> {
+        let is_free = |item: &usize| self.ages[*item].load(Ordering::Relaxed) >= GENERATIONS;
+        let new = (0..ITEMS).find(is_free)?;
+        self.ages[new].store(0, Ordering::Relaxed);
+        let old = self.current.swap(new, Ordering::AcqRel);
+        self.ages[old].store(1, Ordering::Relaxed);
+        Some(Item(old))
+    }
+
+    /// A grace period is over that began after the item's last change. True when it is free.
+    pub(crate) fn grow(&self, item: Item) -> bool {
+        let age = self.ages[item.0].load(Ordering::Relaxed) + 1;
+        self.ages[item.0].store(age, Ordering::Relaxed);
+        age >= GENERATIONS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_used_again_after_ten_generations() {
+        let pipeline = Pipeline::new();
+        pipeline.reset();
+        let seen = pipeline.find();
+        let old = pipeline.replace().unwrap();
+        assert_eq!((old.0, pipeline.age(seen)), (seen.0, 1));
+        let grown = (0..GENERATIONS - 1).map(|_| pipeline.grow(old)).filter(|free| *free).count();
+        assert_eq!((grown, pipeline.age(seen)), (1, GENERATIONS));
+        let others = core::iter::from_fn(|| pipeline.replace()).count();
+        assert_eq!(others, ITEMS - 1);
+    }
+}

@@ -1,0 +1,255 @@
+//! Readers of every kind: long and short, nested, moved, interrupted, in threads that come and go.
+
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::sync::PoisonError;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Instant;
+
+use sheaves_rcu::{Cookie, Guard, SrcuGuard, read};
+
+use super::world::{
+    DOMAIN, DOMAIN_ELSEWHERE, DOMAIN_HANDLER, HANDLER, MIGRATING, NESTED, PLAIN, Round,
+    SHORT_THREAD, WORLD,
+};
+use crate::pipeline::Item;
+use crate::random::Random;
+
+/// Sections inside of each other at most.
+const NESTING_MAX: usize = 8;
+/// Threads that come and go, each second, of all that make such threads.
+pub(super) const THREADS_PER_SECOND: u64 = 10_000;
+/// Short threads that are alive at a time, for each that makes them.
+const BATCH: usize = 8;
+/// Bytes of stack of a short thread.
+const STACK_BYTES: usize = 64 << 10;
+
+/// Stays for a moment: often a short one, seldom 20 milliseconds.
+fn dwell(random: &mut Random) {
+    match random.below(10_000) {
+        0 => std::thread::sleep(Duration::from_micros(random.below(20_000))),
+        1..200 => std::thread::sleep(Duration::from_micros(random.below(200))),
+        200..1_000 => std::thread::yield_now(),
+        _ => (0..random.below(60)).for_each(|_| core::hint::spin_loop()),
+    }
+}
+
+/// Words that a duelling reader writes to, at random: more than a processor's own caches hold.
+const CLUTTER_WORDS: usize = 4 << 20;
+/// How many of them before each section.
+const CLUTTER: usize = 24;
+
+/// A section whose begin is hidden for as long as can be.
+///
+/// Stores become visible in order. Behind stores that miss the caches, that of the outermost lock
+/// stays in the processor for up to a microsecond, while the loads of the section are done: unless
+/// a membarrier makes the processor wait, an updater sees no reader.
+fn duel(clutter: &mut [u64], random: &mut Random) {
+    let pipeline = &WORLD.pipelines[0];
+    for _ in 0..CLUTTER {
+        clutter[random.below(CLUTTER_WORDS as u64) as usize] += 1;
+    }
+    let guard = read();
+    let item = pipeline.find();
+    (0..random.below(60)).for_each(|_| core::hint::spin_loop());
+    WORLD.check(pipeline, item, PLAIN);
+    drop(guard);
+}
+
+/// Moves the thread to a processor that may be another one.
+fn migrate(random: &mut Random) {
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    // SAFETY: an all-zero set is valid and empty.
+    let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
+    // SAFETY: the number is below that of the set's bits.
+    unsafe { libc::CPU_SET(random.below(count as u64) as usize, &mut set) };
+    // SAFETY: the set is valid. A refusal leaves the thread where it is.
+    unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+}
+
+/// One section of the default domain, of random form.
+fn section(random: &mut Random) {
+    let pipeline = &WORLD.pipelines[random.below(WORLD.pipelines.len() as u64) as usize];
+    let mut guards: [Option<Guard>; NESTING_MAX] = [const { None }; NESTING_MAX];
+    guards[0] = Some(read());
+    let item = pipeline.find();
+    let depth =
+        if random.one_in(4) { 1 + random.below(NESTING_MAX as u64 - 1) as usize } else { 0 };
+    guards[1..=depth].fill_with(|| Some(read()));
+    let is_moved = random.one_in(300);
+    if is_moved {
+        migrate(random);
+    }
+    dwell(random);
+    // Guards may be dropped in any order: one of them, whichever, keeps the section open.
+    let last = random.below(depth as u64 + 1) as usize;
+    for (_, guard) in guards.iter_mut().enumerate().filter(|(number, _)| *number != last) {
+        *guard = None;
+    }
+    let kind = match (is_moved, depth) {
+        (true, _) => MIGRATING,
+        (_, 0) => PLAIN,
+        _ => NESTED,
+    };
+    WORLD.check(pipeline, item, kind);
+}
+
+/// A thread that reads until the run ends.
+pub(super) fn read_on() {
+    WORLD.be_target();
+    let mut random = Random::new();
+    while !WORLD.is_stopped() {
+        if WORLD.is_turn(Round::Few) {
+            section(&mut random);
+        }
+    }
+    WORLD.outlast_signals();
+}
+
+/// The reader that also takes part in duels.
+pub(super) fn read_and_duel() {
+    WORLD.be_target();
+    let mut random = Random::new();
+    let mut clutter = vec![0; CLUTTER_WORDS];
+    while !WORLD.is_stopped() {
+        if WORLD.is_duel() {
+            duel(&mut clutter, &mut random);
+        } else {
+            section(&mut random);
+        }
+    }
+    WORLD.outlast_signals();
+}
+
+/// A section of the domain that is on its way to the thread in which it ends.
+pub(super) type Passed = (SrcuGuard<'static>, Item);
+
+/// A thread that reads in the domain, and lets some sections end elsewhere.
+pub(super) fn read_domain(elsewhere: &SyncSender<Passed>) {
+    WORLD.be_target();
+    let mut random = Random::new();
+    while !WORLD.is_stopped() {
+        if !WORLD.is_turn(Round::Crowd) {
+            continue;
+        }
+        let guard = WORLD.domain().read();
+        let item = WORLD.domain_pipeline.find();
+        if random.one_in(20) {
+            // Where it is full, or gone, the section ends here.
+            if let Err(refused) = elsewhere.try_send((guard, item)) {
+                let (std::sync::mpsc::TrySendError::Full(passed)
+                | std::sync::mpsc::TrySendError::Disconnected(passed)) = refused;
+                WORLD.check(&WORLD.domain_pipeline, passed.1, DOMAIN);
+            }
+            continue;
+        }
+        let inner = random.one_in(4).then(|| WORLD.domain().read());
+        dwell(&mut random);
+        WORLD.check(&WORLD.domain_pipeline, item, DOMAIN);
+        drop(guard);
+        drop(inner);
+    }
+    WORLD.outlast_signals();
+}
+
+/// The thread in which sections of the domain end that others began.
+pub(super) fn end_domain(passed: &Receiver<Passed>) {
+    let mut random = Random::new();
+    // Ends when all who send have ended.
+    while let Ok((guard, item)) = passed.recv() {
+        dwell(&mut random);
+        WORLD.check(&WORLD.domain_pipeline, item, DOMAIN_ELSEWHERE);
+        drop(guard);
+    }
+}
+
+/// Reads and polls wherever it meets the thread: inside a section, between two, in the middle of
+/// leading a grace period or of waiting for one.
+extern "C" fn handler(_: libc::c_int) {
+    // A stand-in for chance, which a handler has not: how many there have been.
+    let turn = WORLD.sections[HANDLER].load(Ordering::Relaxed);
+    let pipeline = &WORLD.pipelines[turn as usize % WORLD.pipelines.len()];
+    let outer = read();
+    let item = pipeline.find();
+    let inner = read();
+    (0..turn % 200).for_each(|_| core::hint::spin_loop());
+    drop(outer);
+    WORLD.check(pipeline, item, HANDLER);
+    drop(inner);
+    let guard = WORLD.domain().read();
+    let item = WORLD.domain_pipeline.find();
+    (0..turn % 100).for_each(|_| core::hint::spin_loop());
+    WORLD.check(&WORLD.domain_pipeline, item, DOMAIN_HANDLER);
+    drop(guard);
+    let cookie = match turn % 16 {
+        0 => Cookie::start_poll_expedited(),
+        1..8 => Cookie::start_poll(),
+        _ => Cookie::get(),
+    };
+    let _ = cookie.poll();
+}
+
+/// Has the handler called for the signal that [`disturb`] sends.
+pub(super) fn prepare_handler() {
+    // SAFETY: an all-zero action is valid to be filled.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_sigaction = handler as *const () as usize;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handler is async-signal-safe.
+    unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, core::ptr::null_mut()) };
+}
+
+/// A thread that interrupts all others.
+pub(super) fn disturb() {
+    let mut random = Random::new();
+    while !WORLD.is_stopped() {
+        if WORLD.is_turn(Round::Crowd) {
+            let targets = WORLD.targets.lock().unwrap_or_else(PoisonError::into_inner);
+            for target in targets.iter().filter(|_| random.one_in(2)) {
+                // SAFETY: targets stay until nobody disturbs any more.
+                unsafe { libc::pthread_kill(*target, libc::SIGUSR2) };
+            }
+        }
+        std::thread::sleep(Duration::from_micros(100 + random.below(400)));
+    }
+    WORLD.disturbers.fetch_sub(1, Ordering::Release);
+}
+
+/// A thread that makes threads, each of which lives for one section or two.
+pub(super) fn come_and_go(makers: u64) {
+    let begin = Instant::now();
+    let mut made = 0_u64;
+    while !WORLD.is_stopped() {
+        if !WORLD.is_turn(Round::Crowd) {
+            continue;
+        }
+        let threads: Vec<_> = (0..BATCH).filter_map(|_| short_thread()).collect();
+        made += threads.len() as u64;
+        WORLD.threads.fetch_add(threads.len() as u64, Ordering::Relaxed);
+        for thread in threads {
+            thread.join().expect("a short thread ends");
+        }
+        // Not faster than asked for, so that others get their share of the processors.
+        let due = Duration::from_micros(made * 1_000_000 * makers / THREADS_PER_SECOND);
+        std::thread::sleep(due.saturating_sub(begin.elapsed()));
+    }
+}
+
+/// A thread for one section, or for a few; `None` where the system has no more threads.
+fn short_thread() -> Option<std::thread::JoinHandle<()>> {
+    let body = || {
+        let mut random = Random::new();
+        for _ in 0..=random.below(2) {
+            let pipeline = &WORLD.pipelines[random.below(3) as usize];
+            let guard = read();
+            let item = pipeline.find();
+            (0..random.below(60)).for_each(|_| core::hint::spin_loop());
+            if random.one_in(50) {
+                std::thread::yield_now();
+            }
+            WORLD.check(pipeline, item, SHORT_THREAD);
+            drop(guard);
+        }
+    };
+    std::thread::Builder::new().stack_size(STACK_BYTES).spawn(body).ok()
+}

@@ -1,0 +1,182 @@
+//! What a run has found, as text and as JSON.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sheaves_percpu::engine::{self, Mode, SlotKind};
+use sheaves_rcu::{Statistics, statistics};
+
+use super::world::{PIPELINES, SECTIONS, UPDATES, WORLD};
+use crate::pipeline::AGE_ALLOWED;
+
+/// What a run has found.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// The form of this report.
+    pub schema: &'static str,
+    /// What was tortured.
+    pub subject: &'static str,
+    /// How long it lasted.
+    pub seconds: f64,
+    /// What the transactions of domains run on.
+    pub engine: String,
+    /// What orders readers: membarriers, or fences of their own.
+    pub order: &'static str,
+    /// Sections that have come to their end, by kind.
+    pub sections: BTreeMap<&'static str, u64>,
+    /// Updates that have come to their end, by kind: one for each generation of an item.
+    pub updates: BTreeMap<&'static str, u64>,
+    /// Threads that came and went.
+    pub threads: u64,
+    /// Domains that came and went.
+    pub domains: u64,
+    /// Grace periods of the default domain.
+    pub grace_periods: u64,
+    /// Membarriers for these, or fences in their place.
+    pub membarriers: u64,
+    /// How many sections have seen a structure of which age, from 0 on.
+    pub ages: Vec<u64>,
+    /// The oldest structure that a reader has seen.
+    pub oldest: u64,
+    /// The oldest that readers may see.
+    pub oldest_allowed: u64,
+    /// The reader that was to be reported.
+    pub leak: Option<Leak>,
+    /// What must not happen and has happened: one line for each.
+    pub failures: Vec<String>,
+}
+
+/// A reader that stayed until it was reported.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Leak {
+    /// The kernel's number of the thread.
+    pub thread: i32,
+    /// After how many milliseconds it was reported; none if never.
+    pub reported_ms: Option<u64>,
+    /// Within how many it has to be.
+    pub allowed_ms: u64,
+}
+
+impl Leak {
+    pub(super) fn new(thread: i32, reported_ms: Option<u64>, allowed_ms: u64) -> Leak {
+        Leak { thread, reported_ms, allowed_ms }
+    }
+
+    fn is_late(&self) -> bool {
+        self.reported_ms.is_none_or(|reported| reported > self.allowed_ms)
+    }
+}
+
+impl Report {
+    pub(super) fn new(
+        seconds: f64,
+        before: Statistics,
+        leak: Option<Leak>,
+        stuck: &[String],
+    ) -> Report {
+        let after = statistics();
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let ages = WORLD.ages();
+        let oldest = ages.iter().rposition(|count| *count != 0).unwrap_or(0) as u64;
+        let mut report = Report {
+            schema: "sheaves-torture/1",
+            subject: "rcu",
+            seconds,
+            engine: engine(),
+            order: if after.readers_fence { "fences" } else { "membarrier" },
+            sections: SECTIONS.into_iter().zip(WORLD.sections.iter().map(load)).collect(),
+            updates: UPDATES.into_iter().zip(WORLD.updates.iter().map(load)).collect(),
+            threads: load(&WORLD.threads),
+            domains: load(&WORLD.domains),
+            grace_periods: after.grace_periods - before.grace_periods,
+            membarriers: after.membarriers - before.membarriers,
+            ages,
+            oldest,
+            oldest_allowed: AGE_ALLOWED,
+            leak,
+            failures: Vec::new(),
+        };
+        report.failures = report.judge(stuck);
+        report
+    }
+
+    fn judge(&self, stuck: &[String]) -> Vec<String> {
+        let mut failures = Vec::new();
+        let errors: u64 = self.ages.iter().skip(AGE_ALLOWED as usize + 1).sum();
+        if errors != 0 {
+            let kinds = those(SECTIONS.iter().zip(&WORLD.late));
+            let pipelines = those(PIPELINES.iter().zip(&WORLD.late_of));
+            failures.push(format!(
+                "{errors} readers saw a structure of up to {} generations, and {AGE_ALLOWED} is \
+                 allowed: a grace period was none (sections: {kinds}; updaters: {pipelines})",
+                self.oldest
+            ));
+        }
+        if !stuck.is_empty() {
+            failures.push(format!("threads that wait for ever: {}", stuck.join(", ")));
+        }
+        if let Some(leak) = self.leak.as_ref().filter(|leak| leak.is_late()) {
+            let reported = leak.reported_ms.map_or("not".into(), |ms| format!("after {ms} ms"));
+            failures.push(format!("a reader that stayed was reported {reported}"));
+        }
+        // A run that was ended by an error, or at once, has not had the time for everything.
+        if errors == 0 && self.seconds >= 1.0 {
+            for (kind, _) in self.updates.iter().chain(&self.sections).filter(|kind| *kind.1 == 0) {
+                failures.push(format!("nothing of the kind {kind} came to its end"));
+            }
+        }
+        failures
+    }
+
+    /// Did everything go well?
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.failures.is_empty()
+    }
+}
+
+/// The names of what was counted.
+fn those<'a>(counts: impl Iterator<Item = (&'a &'a str, &'a AtomicU64)>) -> String {
+    let counted = counts.filter(|(_, count)| count.load(Ordering::Relaxed) != 0);
+    counted.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+fn engine() -> String {
+    let facts = engine::facts();
+    let slots = match facts.slot_kind {
+        SlotKind::ConcurrencyId => "by concurrency id",
+        SlotKind::Processor => "by processor",
+        SlotKind::Virtual => "virtual",
+    };
+    let mode = if facts.mode == Mode::Portable { "portable" } else { "rseq" };
+    format!("{mode}, {} slots {slots}", facts.slots)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, engine, order) = (self.seconds, &self.engine, self.order);
+        writeln!(f, "rcu: {seconds:.1} s; {engine}; readers ordered by {order}")?;
+        for (title, counts) in [("sections", &self.sections), ("updates", &self.updates)] {
+            writeln!(f, "{title}: {}", counts.values().sum::<u64>())?;
+            for (kind, count) in counts {
+                writeln!(f, "  {kind:<22}{count:>12}")?;
+            }
+        }
+        let each_second = self.threads as f64 / seconds;
+        writeln!(f, "threads that came and went: {} ({each_second:.0} a second)", self.threads)?;
+        writeln!(f, "domains that came and went: {}", self.domains)?;
+        let (periods, membarriers) = (self.grace_periods, self.membarriers);
+        writeln!(f, "grace periods: {periods}, with {membarriers} membarriers or fences")?;
+        if let Some((thread, Some(reported))) =
+            self.leak.as_ref().map(|l| (l.thread, l.reported_ms))
+        {
+            writeln!(f, "reader that stayed: thread {thread}, reported after {reported} ms")?;
+        }
+        let (oldest, allowed) = (self.oldest, self.oldest_allowed);
+        writeln!(f, "oldest generation that a reader saw: {oldest} ({allowed} is allowed)")
+    }
+}

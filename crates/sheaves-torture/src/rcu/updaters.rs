@@ -1,0 +1,262 @@
+//! Updaters of every kind, each of which replaces the items of one pipeline.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::Wake;
+
+use sheaves_rcu::{Cookie, Srcu, older, read, synchronize, synchronize_expedited};
+
+use super::Broken;
+use super::world::{
+    ASYNC, COOKIE_WAIT, DOMAIN_UPDATE, EXPEDITE_GUARD, EXPEDITED, POLLED, Round, SYNCHRONIZE, WORLD,
+};
+use crate::pipeline::{Item, Pipeline};
+use crate::random::Random;
+
+/// Updates of the pipelines: of those who block, who poll, and who await.
+const BLOCKING: usize = 0;
+const POLLING: usize = 1;
+const AWAITING: usize = 2;
+
+const REFUSED: &str = "an updater is not inside a section";
+
+/// Counts an update that has come to its end.
+fn count(kind: usize) {
+    WORLD.updates[kind].fetch_add(1, Ordering::Relaxed);
+}
+
+/// Waits in one of the ways that block; which one.
+fn wait_somehow(random: &mut Random, broken: Option<Broken>) -> usize {
+    if broken == Some(Broken::Published) {
+        older::synchronize_as_published().expect(REFUSED);
+        return SYNCHRONIZE;
+    }
+    match random.below(8) {
+        0 => {
+            synchronize_expedited().expect(REFUSED);
+            EXPEDITED
+        }
+        1 => {
+            let _expedited = (sheaves_rcu::expedite(), sheaves_rcu::expedite());
+            synchronize().expect(REFUSED);
+            EXPEDITE_GUARD
+        }
+        2 => {
+            let cookie = Cookie::start_poll_expedited();
+            drop(read());
+            cookie.wait_expedited().expect(REFUSED);
+            COOKIE_WAIT
+        }
+        3 => {
+            Cookie::get().wait().expect(REFUSED);
+            COOKIE_WAIT
+        }
+        4 => {
+            older::synchronize_by_callback().expect(REFUSED);
+            SYNCHRONIZE
+        }
+        _ => {
+            synchronize().expect(REFUSED);
+            SYNCHRONIZE
+        }
+    }
+}
+
+/// Replaces items, and waits each time before anything that was replaced grows older.
+fn replace_and_wait(last: Round, pipeline: &Pipeline, mut wait: impl FnMut() -> usize) {
+    let mut replaced: Vec<Item> = Vec::new();
+    while !WORLD.is_stopped() {
+        if !WORLD.is_turn(last) {
+            continue;
+        }
+        replaced.push(pipeline.replace().expect("ten generations are under way at most"));
+        let kind = wait();
+        replaced.retain(|item| !pipeline.grow(*item));
+        count(kind);
+    }
+}
+
+/// The updater that blocks.
+pub(super) fn block(broken: Option<Broken>) {
+    WORLD.be_target();
+    let mut random = Random::new();
+    let pipeline = &WORLD.pipelines[BLOCKING];
+    replace_and_wait(Round::Duel, pipeline, || {
+        if WORLD.is_duel() && broken != Some(Broken::Published) {
+            synchronize_expedited().expect(REFUSED);
+            EXPEDITED
+        } else {
+            wait_somehow(&mut random, broken)
+        }
+    });
+    WORLD.outlast_signals();
+}
+
+/// One that only waits: it comes in the middle of others' grace periods.
+pub(super) fn join(broken: Option<Broken>) {
+    WORLD.be_target();
+    let mut random = Random::new();
+    while !WORLD.is_stopped() {
+        if WORLD.is_turn(Round::Few) {
+            count(wait_somehow(&mut random, broken));
+            (0..random.below(200)).for_each(|_| core::hint::spin_loop());
+        }
+    }
+    WORLD.outlast_signals();
+}
+
+/// The updater that polls: each item has a cookie of its own, so that many are under way.
+pub(super) fn poll(broken: Option<Broken>) {
+    WORLD.be_target();
+    let mut random = Random::new();
+    let pipeline = &WORLD.pipelines[POLLING];
+    let mut under_way: Vec<(Item, Cookie)> = Vec::new();
+    while !WORLD.is_stopped() {
+        if !WORLD.is_turn(Round::Few) {
+            continue;
+        }
+        // What is wrong in this variant: the cookie is from before the item was unlinked, so that
+        // its grace period may have begun before.
+        let early = (broken == Some(Broken::EarlyCookie)).then(|| ask(&mut random));
+        if let Some(item) = pipeline.replace() {
+            under_way.push((item, early.unwrap_or_else(|| ask(&mut random))));
+        }
+        let before = under_way.len();
+        under_way.retain_mut(|(item, cookie)| {
+            if !cookie.poll() {
+                return true;
+            }
+            count(POLLED);
+            *cookie = ask(&mut random);
+            !pipeline.grow(*item)
+        });
+        if under_way.len() == before {
+            std::thread::yield_now();
+        }
+    }
+    WORLD.outlast_signals();
+}
+
+/// A cookie whose grace period somebody brings on its way.
+fn ask(random: &mut Random) -> Cookie {
+    match random.below(4) {
+        0 => Cookie::start_poll_expedited(),
+        1 => {
+            let cookie = Cookie::get();
+            cookie.start();
+            cookie
+        }
+        _ => Cookie::start_poll(),
+    }
+}
+
+/// What wakes one task.
+struct Ready(AtomicBool, std::thread::Thread);
+
+impl Wake for Ready {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+        self.1.unpark();
+    }
+}
+
+type Task = (Pin<Box<dyn Future<Output = ()>>>, Arc<Ready>);
+
+/// The updater that awaits: each item has a task of its own. The thread sleeps until a waker
+/// wakes it, and for ever if one is forgotten.
+pub(super) fn awaiting() {
+    WORLD.be_target();
+    let pipeline = &WORLD.pipelines[AWAITING];
+    let mut tasks: Vec<Task> = Vec::new();
+    while !WORLD.is_stopped() {
+        if !WORLD.is_turn(Round::Few) {
+            continue;
+        }
+        if let Some(item) = pipeline.replace() {
+            let ready = Ready(AtomicBool::new(true), std::thread::current());
+            tasks.push((Box::pin(age(pipeline, item)), Arc::new(ready)));
+        }
+        let mut is_idle = true;
+        tasks.retain_mut(|(task, ready)| {
+            if !ready.0.swap(false, Ordering::AcqRel) {
+                return true;
+            }
+            is_idle = false;
+            let waker = Waker::from(Arc::clone(ready));
+            task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending()
+        });
+        if is_idle {
+            std::thread::park();
+        }
+    }
+    // Those that wait are dropped in the middle.
+    drop(tasks);
+    WORLD.outlast_signals();
+}
+
+/// Lets an item grow until it is free.
+async fn age(pipeline: &Pipeline, item: Item) {
+    let mut random = Random::new();
+    loop {
+        let cookie = Cookie::get();
+        if random.one_in(4) {
+            // A future that is given up in the middle.
+            Once(Some(Box::pin(cookie.finished()))).await;
+        }
+        cookie.finished().await;
+        count(ASYNC);
+        if pipeline.grow(item) {
+            return;
+        }
+    }
+}
+
+/// Polls a future once, and drops it.
+struct Once(Option<Pin<Box<sheaves_rcu::Finished>>>);
+
+impl Future for Once {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(mut future) = self.0.take() {
+            let _ = future.as_mut().poll(context);
+        }
+        Poll::Ready(())
+    }
+}
+
+/// The updater of the domain.
+pub(super) fn update_domain(broken: Option<Broken>) {
+    WORLD.be_target();
+    replace_and_wait(Round::Crowd, &WORLD.domain_pipeline, || wait_in_domain(broken));
+    WORLD.outlast_signals();
+}
+
+fn wait_in_domain(broken: Option<Broken>) -> usize {
+    if broken == Some(Broken::SingleFlip) {
+        older::synchronize_with_a_single_drain(WORLD.domain());
+    } else {
+        WORLD.domain().synchronize();
+    }
+    DOMAIN_UPDATE
+}
+
+/// One that waits in the domain, and makes domains that go again.
+pub(super) fn make_domains(broken: Option<Broken>) {
+    let mut random = Random::new();
+    while !WORLD.is_stopped() {
+        if !WORLD.is_turn(Round::Crowd) {
+            continue;
+        }
+        count(wait_in_domain(broken));
+        if random.one_in(10)
+            && let Ok(domain) = Srcu::new()
+        {
+            drop(domain.read());
+            domain.synchronize();
+            WORLD.domains.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

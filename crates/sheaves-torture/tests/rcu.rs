@@ -1,0 +1,114 @@
+//! Runs of `sheaves torture rcu`: for 20 seconds in every configuration, and with mistakes made on
+//! purpose, which have to be found. `SHEAVES_TORTURE_SECONDS` says how long instead of 20.
+
+use core::time::Duration;
+use std::process::{Command, Stdio};
+
+use sheaves_torture::rcu::{Broken, Options, Report, run};
+
+#[expect(dead_code, reason = "shared with other test programs, which use all of it")]
+#[path = "../../sheaves-rcu/tests/configurations/mod.rs"]
+mod configurations;
+
+use configurations::in_own_process;
+
+/// A mistake has to be found in this time. Most are found in seconds.
+const BROKEN_SECONDS: u64 = 150;
+
+/// One run at a time: several would take each other's processors, and what two threads do at the
+/// same moment would not be.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn seconds() -> u64 {
+    let asked = std::env::var("SHEAVES_TORTURE_SECONDS");
+    asked.map_or(20, |value| value.parse().expect("a number of seconds"))
+}
+
+fn torture(seconds: u64, broken: Option<Broken>, leak: bool) -> Report {
+    let report = run(&Options { duration: Duration::from_secs(seconds), broken, leak }).unwrap();
+    println!("{report}");
+    report.failures.iter().for_each(|failure| println!("FAILED: {failure}"));
+    report
+}
+
+#[test]
+fn no_reader_outlasts_a_grace_period() {
+    let _alone = alone();
+    if in_own_process("no_reader_outlasts_a_grace_period") {
+        return;
+    }
+    let report = torture(seconds(), None, true);
+    assert!(report.passed() && report.oldest <= report.oldest_allowed);
+    // Everything has taken part: the pipeline went round many times.
+    assert!(report.updates.values().all(|updates| *updates > 100));
+    assert!(report.leak.is_some_and(|leak| leak.reported_ms.is_some()));
+}
+
+/// All at a time: on so many threads each is interrupted in the middle of everything.
+#[test]
+fn in_every_configuration() {
+    let _alone = alone();
+    let mut configurations = configurations::all();
+    for (policy, configuration) in ["normal", "expedited"].iter().zip(configurations.clone()) {
+        let mut more = configuration;
+        more.name = format!("{}, policy {policy}", more.name);
+        more.variables.push(("SHEAVES_RCU", policy));
+        configurations.push(more);
+    }
+    let children: Vec<_> = configurations
+        .iter()
+        .map(|configuration| {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", "no_reader_outlasts_a_grace_period", "--nocapture"]);
+            configurations::configure(&mut command, configuration);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+        })
+        .collect();
+    let mut failed = Vec::new();
+    for (child, configuration) in children.into_iter().zip(configurations) {
+        let output = child.and_then(std::process::Child::wait_with_output);
+        if configurations::finish(&configuration.name, output) == Some(false) {
+            failed.push(configuration.name);
+        }
+    }
+    assert!(failed.is_empty(), "failed: {failed:?}");
+}
+
+/// The mistake is found, by a reader that sees a structure that is too old.
+fn is_found(name: &str, broken: Broken) {
+    let _alone = alone();
+    if in_own_process(name) {
+        return;
+    }
+    let report = torture(BROKEN_SECONDS, Some(broken), false);
+    assert!(!report.passed() && report.oldest > report.oldest_allowed, "{broken:?} is not found");
+}
+
+#[test]
+fn broken_wake_up_as_published_is_found() {
+    is_found("broken_wake_up_as_published_is_found", Broken::Published);
+}
+
+#[test]
+fn broken_membarrier_is_found() {
+    // With fences in readers there is no membarrier to be missed.
+    if std::env::var_os("SHEAVES_RCU_FENCES").is_none() {
+        is_found("broken_membarrier_is_found", Broken::Membarrier);
+    }
+}
+
+/// The step in which a reader has to be interrupted is two instructions long where code is
+/// optimised, and its neighbours are many where it is not. A model finds the mistake in any build.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "found in a second by release builds, seldom by others")]
+fn broken_domain_with_a_single_flip_is_found() {
+    is_found("broken_domain_with_a_single_flip_is_found", Broken::SingleFlip);
+}
+
+#[test]
+fn broken_update_with_an_early_cookie_is_found() {
+    is_found("broken_update_with_an_early_cookie_is_found", Broken::EarlyCookie);
+}
