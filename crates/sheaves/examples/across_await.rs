@@ -1,0 +1,106 @@
+//! Read sections that are held across `.await`, in tasks that move between threads.
+//!
+//! A section of an SRCU domain may sleep, and may end on another thread than it began on: what a
+//! task of an asynchronous runtime needs. Run it:
+//!
+//! ```sh
+//! cargo run --release -p sheaves --example across_await
+//! ```
+
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::Arc;
+
+use sheaves::rcu::Srcu;
+
+const TASKS: u64 = 64;
+const ROUNDS: u64 = 200;
+
+/// What the tasks read. A page that has been taken back has `is_valid` cleared before it is freed.
+struct Page {
+    number: u64,
+    is_valid: AtomicU64,
+}
+
+struct Shared {
+    domain: Srcu,
+    page: AtomicPtr<Page>,
+    /// Sections that ended on another thread than they began on.
+    moved: AtomicU64,
+    sections: AtomicU64,
+}
+
+impl Shared {
+    fn page(number: u64) -> *mut Page {
+        Box::into_raw(Box::new(Page { number, is_valid: AtomicU64::new(1) }))
+    }
+
+    /// One task: reads a page, awaits in the middle, and goes on with what it has.
+    async fn read(self: Arc<Shared>) {
+        for round in 0..ROUNDS {
+            let guard = self.domain.read();
+            let began_on = std::thread::current().id();
+            // SAFETY: the page is not freed before the section ends, wherever that is.
+            let page = unsafe { &*self.page.load(Ordering::Acquire) };
+            let number = page.number;
+            if round % 20 == 0 {
+                tokio::time::sleep(Duration::from_micros(50)).await;
+            } else {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(page.is_valid.load(Ordering::Relaxed), 1, "the page was taken back");
+            assert_eq!(page.number, number);
+            let is_moved = std::thread::current().id() != began_on;
+            self.moved.fetch_add(u64::from(is_moved), Ordering::Relaxed);
+            self.sections.fetch_add(1, Ordering::Relaxed);
+            drop(guard);
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Replaces the page once; waits for all sections that may have the old one.
+    fn replace(&self, number: u64) {
+        let old = self.page.swap(Shared::page(number), Ordering::AcqRel);
+        self.domain.synchronize();
+        // SAFETY: made by `page`, unlinked above, and no section has it any more.
+        let old = unsafe { Box::from_raw(old) };
+        old.is_valid.store(0, Ordering::Relaxed);
+        assert_eq!(old.number + 1, number);
+    }
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    let shared = Arc::new(Shared {
+        domain: Srcu::new().expect("per-CPU memory"),
+        page: AtomicPtr::new(Shared::page(0)),
+        moved: AtomicU64::new(0),
+        sections: AtomicU64::new(0),
+    });
+    let replaced = runtime.block_on(async {
+        let tasks: Vec<_> = (0..TASKS).map(|_| tokio::spawn(Arc::clone(&shared).read())).collect();
+        let mut replaced = 0;
+        // Waiting sleeps, so it is not for the runtime's own threads.
+        while !tasks.iter().all(tokio::task::JoinHandle::is_finished) || replaced < 10 {
+            replaced += 1;
+            let (shared, number) = (Arc::clone(&shared), replaced);
+            tokio::task::spawn_blocking(move || shared.replace(number)).await.expect("replaced");
+        }
+        for task in tasks {
+            task.await.expect("no task has seen a page that was taken back");
+        }
+        replaced
+    });
+    let sections = shared.sections.load(Ordering::Relaxed);
+    let moved = shared.moved.load(Ordering::Relaxed);
+    println!("{sections} sections across .await beside {replaced} replacements of the page");
+    println!("{moved} of them ended on another thread than they began on");
+    assert_eq!(sections, TASKS * ROUNDS);
+    assert!(moved > 0, "no task was moved");
+    // SAFETY: the last page; all tasks are over.
+    drop(unsafe { Box::from_raw(shared.page.load(Ordering::Relaxed)) });
+}
