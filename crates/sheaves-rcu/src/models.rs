@@ -8,6 +8,7 @@
 //! The test `models` does that where `SHEAVES_MODELS=1` is set. Each protocol has variants that are
 //! wrong in one step, and tests that the checker finds it out.
 
+mod defer;
 mod grace;
 mod membarrier;
 mod srcu;

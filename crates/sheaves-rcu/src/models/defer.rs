@@ -1,0 +1,191 @@
+//! Sealing beside pushing, and cookies, as `defer` does it, on the real [`Generations`].
+//!
+//! A reader looks at a thing; an updater unlinks it and pushes it into the buffer of its slot; a
+//! driver seals the buffers, takes a cookie, lets a grace period pass and ends what it has sealed.
+//! What must hold: nothing ends while the reader is at it, and after a barrier nothing is left.
+//! Pushing is a step under a mutex here: that transactions and drains do not tear is modelled in
+//! `sheaves-slab`.
+
+use std::sync::Arc;
+use std::vec::Vec;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Mutex;
+use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use loom::thread;
+
+use crate::generation::{Generations, Sleep};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Variant {
+    Right,
+    /// The cookie is that of the moment when the buffer was begun.
+    CookieAtPush,
+    /// What came while a batch was waiting is added to it.
+    AttachesToWaiting,
+    /// Only the driver's own slot is sealed.
+    ForgetsIdleSlots,
+    /// The arm is taken back after the look at what is there.
+    DisarmsLate,
+}
+
+/// Nobody sleeps here.
+struct Awake;
+
+impl Sleep for Awake {
+    fn wait(&self, _: &AtomicU32, _: u32) {}
+    fn wake_one(&self, _: &AtomicU32) -> bool {
+        false
+    }
+    fn wake_all(&self, _: &AtomicU32) {}
+}
+
+struct Model {
+    variant: Variant,
+    generations: Generations,
+    is_reading: AtomicUsize,
+    /// Whether the thing can be found.
+    is_linked: AtomicUsize,
+    thing: UnsafeCell<usize>,
+    /// The buffers of two slots: how often the thing is in them.
+    buffers: [Mutex<usize>; 2],
+    is_armed: AtomicUsize,
+}
+
+// SAFETY: whether the thing is used one at a time is what the model is about.
+unsafe impl Sync for Model {}
+// SAFETY: as above.
+unsafe impl Send for Model {}
+
+impl Model {
+    fn new(variant: Variant) -> Arc<Model> {
+        Arc::new(Model {
+            variant,
+            generations: Generations::new(),
+            is_reading: AtomicUsize::new(0),
+            is_linked: AtomicUsize::new(1),
+            thing: UnsafeCell::new(1),
+            buffers: [Mutex::new(0), Mutex::new(0)],
+            is_armed: AtomicUsize::new(0),
+        })
+    }
+
+    fn read(&self) {
+        self.is_reading.store(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        if self.is_linked.load(Ordering::Acquire) == 1 {
+            // SAFETY: it does not end while we read; the checker finds it out if it does.
+            self.thing.with(|thing| assert_eq!(unsafe { *thing }, 1));
+        }
+        self.is_reading.store(0, Ordering::Release);
+    }
+
+    fn defer(&self, slot: usize) {
+        self.is_linked.store(0, Ordering::Release);
+        *self.buffers[slot].lock().unwrap() += 1;
+        if self.is_armed.load(Ordering::Relaxed) == 0 {
+            self.is_armed.store(1, Ordering::Relaxed);
+        }
+    }
+
+    fn take(&self) -> usize {
+        let slots = if self.variant == Variant::ForgetsIdleSlots { 1 } else { 2 };
+        self.buffers[..slots]
+            .iter()
+            .map(|buffer| core::mem::take(&mut *buffer.lock().unwrap()))
+            .sum()
+    }
+
+    fn wait_for(&self, number: u64) {
+        while !self.generations.is_complete(number) {
+            let (begun, _) = self.generations.begin();
+            while self.is_reading.load(Ordering::Acquire) != 0 {
+                thread::yield_now();
+            }
+            self.generations.complete(begun, &Awake);
+        }
+    }
+
+    /// A round of the driver.
+    fn round(&self) {
+        if self.variant != Variant::DisarmsLate {
+            self.is_armed.swap(0, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        }
+        let early = self.generations.next();
+        if self.variant == Variant::CookieAtPush {
+            self.wait_for(early);
+        }
+        let mut batch = self.take();
+        if self.variant != Variant::CookieAtPush {
+            self.wait_for(self.generations.next());
+        }
+        if self.variant == Variant::AttachesToWaiting {
+            batch += self.take();
+        }
+        if self.variant == Variant::DisarmsLate {
+            self.is_armed.swap(0, Ordering::SeqCst);
+        }
+        if batch > 0 {
+            // SAFETY: readers are gone; the checker finds it out if not.
+            self.thing.with_mut(|thing| unsafe { *thing = 0 });
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.buffers.iter().all(|buffer| *buffer.lock().unwrap() == 0)
+    }
+}
+
+/// A reader and an updater beside the driver; then a barrier.
+fn deferring(variant: Variant) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let model = Model::new(variant);
+        let bodies: [fn(&Model); 2] = [Model::read, |model| model.defer(1)];
+        let others: Vec<_> = bodies
+            .into_iter()
+            .map(|body| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || body(&model))
+            })
+            .collect();
+        model.round();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        let is_armed = model.is_armed.load(Ordering::Relaxed) == 1;
+        assert!(model.is_empty() || is_armed, "something is left that nobody will look for");
+        // The barrier: the updater was before it.
+        model.round();
+        assert!(model.is_empty(), "a barrier has left something");
+    });
+}
+
+#[test]
+fn model_of_deferring() {
+    deferring(Variant::Right);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn model_with_a_cookie_at_push_is_caught() {
+    deferring(Variant::CookieAtPush);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn model_that_attaches_to_a_waiting_batch_is_caught() {
+    deferring(Variant::AttachesToWaiting);
+}
+
+#[test]
+#[should_panic(expected = "left")]
+fn model_that_forgets_idle_slots_is_caught() {
+    deferring(Variant::ForgetsIdleSlots);
+}
+
+#[test]
+#[should_panic(expected = "nobody will look for")]
+fn model_that_disarms_late_is_caught() {
+    deferring(Variant::DisarmsLate);
+}
