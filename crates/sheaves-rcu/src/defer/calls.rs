@@ -13,7 +13,8 @@
 //! The common case is a push of the head's address, as `free` does it. A buffer is a sheaf of
 //! [`CAPACITY`] heads; the driver is woken for every [`START_SHEAVES`] of them, 2,000 calls.
 //! Several small buffers rather than one of 16 KiB: what a slot has begun costs 1 KiB, and the
-//! transaction is the one there is. The exchange for each 123 calls is a small part of their cost.
+//! transaction is the one there is. A call costs 2 ns with the exchange for each 123 (example
+//! `defer_cost`, 1,000 calls by one thread, best round, Zen 4).
 //!
 //! Heads that find no buffer, because there is no memory or the thread has no slot, are linked by
 //! themselves: that needs nothing. A list waits as a whole for one cookie, and what comes meanwhile

@@ -1,0 +1,75 @@
+//! What deferring a call costs the thread that defers, and how long a call waits under light load.
+//!
+//! ```sh
+//! cargo run --release -p sheaves-rcu --example defer_cost
+//! ```
+//!
+//! Each thread defers a number of calls and then waits for all of them; only the deferring is
+//! timed, beside the reclaimer, which calls meanwhile. The best and the median of the rounds.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use sheaves_rcu::defer::{Head, barrier, call_rcu, statistics};
+
+const ROUNDS: usize = 21;
+
+unsafe extern "C" fn nothing(_: *mut Head) {}
+
+/// Nanoseconds for each call, best and median, with so many threads that defer so many calls each.
+fn measure(threads: usize, calls: usize) -> (f64, f64) {
+    let gate = Barrier::new(threads);
+    let all = std::thread::scope(|scope| {
+        let body = || {
+            let heads: Vec<Head> = (0..calls).map(|_| Head::new()).collect();
+            let mut rounds = Vec::with_capacity(ROUNDS);
+            for _ in 0..ROUNDS {
+                gate.wait();
+                let begin = Instant::now();
+                for head in &heads {
+                    // SAFETY: idle after the barrier, and it lives until the last one.
+                    unsafe { call_rcu(core::ptr::from_ref(head).cast_mut(), nothing) };
+                }
+                rounds.push(begin.elapsed().as_nanos() as f64 / calls as f64);
+                barrier().expect("outside of sections and calls");
+            }
+            rounds
+        };
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(body)).collect();
+        let rounds = threads.into_iter().flat_map(|thread| thread.join().expect("no panics"));
+        rounds.collect::<Vec<f64>>()
+    });
+    let mut all = all;
+    all.sort_by(f64::total_cmp);
+    (all[0], all[all.len() / 2])
+}
+
+/// Milliseconds between deferring and being called, at most, with a call every millisecond; and how
+/// often the reclaimer has slept for so many calls.
+fn measure_age(calls: u32) -> (f64, u32) {
+    static AGE_US: AtomicU64 = AtomicU64::new(0);
+    let before = statistics().reclaimer_sleeps;
+    for _ in 0..calls {
+        let begin = Instant::now();
+        sheaves_rcu::defer(move || {
+            let age = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
+            AGE_US.fetch_max(age, Ordering::Relaxed);
+        });
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let sleeps = statistics().reclaimer_sleeps - before;
+    barrier().expect("outside of sections and calls");
+    (AGE_US.load(Ordering::Relaxed) as f64 / 1000.0, sleeps)
+}
+
+fn main() {
+    let (age_ms, sleeps) = measure_age(2000);
+    println!("light load: oldest {age_ms:.1} ms, reclaimer slept {sleeps} times for 2000 calls");
+    for threads in [1, 2] {
+        for calls in [1_000, 100_000] {
+            let (best, median) = measure(threads, calls);
+            println!("{threads} threads, {calls} calls: best {best:.1} ns, median {median:.1} ns");
+        }
+    }
+}
