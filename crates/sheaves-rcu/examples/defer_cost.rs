@@ -7,9 +7,10 @@
 //! Each thread defers a number of calls and then waits for all of them; only the deferring is
 //! timed, beside the reclaimer, which calls meanwhile. The best and the median of the rounds.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sheaves_rcu::defer::{Head, barrier, call_rcu, statistics};
 

@@ -84,7 +84,7 @@ fn a_call_may_fork() {
     static CHILD: AtomicI32 = AtomicI32::new(0);
     static IS_CHILD: AtomicBool = AtomicBool::new(false);
     unsafe extern "C" fn fork_here(head: *mut Head) {
-        // SAFETY: the child goes on as the reclaimer, and ends by the last call.
+        // SAFETY: the child goes on as the reclaimer, and ends by the other call.
         let child = unsafe { libc::fork() };
         if child == 0 {
             IS_CHILD.store(true, Ordering::SeqCst);
@@ -103,22 +103,15 @@ fn a_call_may_fork() {
             unsafe { libc::_exit(0) };
         }
     }
-    let objects = Object::many(3);
+    let objects = Object::many(2);
+    let reader = Reader::start();
     objects[0].defer_to(fork_here);
-    // Behind it in the same buffer, or later: the child calls it as its parent does.
-    objects[1].defer();
-    barrier().unwrap();
-    objects[2].defer_to(last);
+    objects[1].defer_to(last);
+    drop(reader);
     barrier().unwrap();
     assert!(all_called(objects, 1));
-    // The child has its own first barrier behind it only if `last` comes: it has none to defer it.
-    let child = CHILD.load(Ordering::SeqCst);
-    // SAFETY: a child of this process, whose reclaimer sleeps.
-    unsafe { libc::kill(child, libc::SIGKILL) };
-    let mut status = 0;
-    // SAFETY: waits for that child.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(libc::WTERMSIG(status), libc::SIGKILL);
+    // The child has gone on where it was: what was pending beside the call that forked ends it.
+    assert!(has_succeeded(CHILD.load(Ordering::SeqCst)));
 }
 
 #[test]
