@@ -80,6 +80,19 @@ pub fn trim() -> usize {
 /// with the number of objects that are still out (0 when a slot could not be drained); then the
 /// cache goes on to exist.
 pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
+    loop {
+        match try_destroy(id) {
+            Err(AGAIN) => {}
+            result => return result,
+        }
+    }
+}
+
+/// Stands for no number of objects: nothing is out, but what the reclaimer of `sheaves-rcu` had in
+/// its hands has come back so late that its slabs wait for another grace period.
+const AGAIN: usize = usize::MAX;
+
+fn try_destroy(id: CacheId) -> Result<(), usize> {
     let mut may_end = deferred::drain(id);
     if may_end && id.shape().typesafe {
         // Slabs become empty now: their cookies pass in the grace period that follows.
@@ -95,7 +108,9 @@ pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
         if out != 0 || !complete {
             return Err(out);
         }
-        debug_assert_eq!(id.descriptor().slabs.lock().count, 0);
+        if id.descriptor().slabs.lock().count != 0 {
+            return Err(AGAIN);
+        }
         deferred::forget(id);
         Ok(())
     })

@@ -247,11 +247,14 @@ fn debug_caches_notice_what_is_deferred_twice_or_freed() {
     let _alone = alone();
     let cache = cache("twice", Options { debug: true, ..Options::default() });
     let objects = take(&cache, 3);
+    // Nobody takes them back meanwhile.
+    let guard = read();
     defer(&cache, &objects);
     // Ignored, each with a line: the objects are freed once.
     defer(&cache, &objects[..1]);
     give(&cache, &objects[1..2]);
     assert_eq!(cache.stats().objects_deferred, 3);
+    drop(guard);
     cache.destroy().unwrap();
 }
 
