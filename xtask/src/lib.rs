@@ -1,7 +1,8 @@
 //! Checks and chores of the Sheaves repository, as a library so that tests can call them.
 //!
 //! The command line is in `main.rs`. A rule of the house lives in [`tidy`]; the page about the fast
-//! paths is made by [`disasm`]; [`ci`] is the list of steps that every change must pass.
+//! paths is made by [`disasm`], the C header by [`header`]; [`ci`] is the list of steps that every
+//! change must pass.
 
 #![forbid(unsafe_code)]
 #![expect(
@@ -12,5 +13,6 @@
 pub mod ci;
 pub mod disasm;
 pub mod finding;
+pub mod header;
 pub mod repo;
 pub mod tidy;

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{ci, disasm, repo, tidy};
+use xtask::{ci, disasm, header, repo, tidy};
 
 /// Checks and chores of the Sheaves repository.
 #[derive(Debug, Parser)]
@@ -28,6 +28,12 @@ enum Chore {
         #[arg(long, value_name = "FILE")]
         executable: Option<std::path::PathBuf>,
     },
+    /// Write crates/sheaves-capi/include/sheaves.h: the C header, made of the Rust source.
+    Header {
+        /// Write nothing; fail if the committed header is stale.
+        #[arg(long)]
+        check: bool,
+    },
     /// Run every check that a change must pass, in order; stop at the first failure.
     Ci,
 }
@@ -37,6 +43,7 @@ fn main() -> ExitCode {
     let done = match arguments.chore {
         Chore::Tidy => run_tidy(),
         Chore::Disasm { check, executable } => disasm::run(repo::root(), check, executable),
+        Chore::Header { check } => header::run(repo::root(), check),
         Chore::Ci => ci::run(repo::root()),
     };
     match done {

@@ -70,6 +70,17 @@ pub fn expedite() -> Expedite {
     Expedite { made_here: PhantomData }
 }
 
+impl Expedite {
+    /// A guard for one that was forgotten ([`core::mem::forget`]), for faces in other languages:
+    /// dropping it ends what that one began.
+    ///
+    /// # Safety
+    /// A guard was forgotten, and no other was made for it.
+    pub unsafe fn of_forgotten() -> Expedite {
+        Expedite { made_here: PhantomData }
+    }
+}
+
 impl Drop for Expedite {
     fn drop(&mut self) {
         // Relaxed: as in `expedite`.

@@ -51,7 +51,13 @@ pub fn is_reading() -> bool {
 
 /// Read sections without a guard, for faces in other languages.
 pub mod raw {
+    use core::sync::atomic::AtomicU64;
+
     use crate::reader;
+
+    /// What an outermost section copies to the word of its thread, for faces that inline the fast
+    /// path: [`lock`] and [`unlock`] say what else it takes. To be read, never written.
+    pub const SEQUENCE: &AtomicU64 = &reader::GLOBAL.0;
 
     /// Begins a read section, see [`crate::read`]. Ends with [`unlock`].
     #[inline(always)]

@@ -257,6 +257,37 @@ impl Srcu {
     }
 }
 
+impl<'domain> SrcuGuard<'domain> {
+    /// The section as a number, for faces in other languages. It ends with the guard that
+    /// [`SrcuGuard::from_raw`] makes of it, in whatever thread.
+    ///
+    /// ```
+    /// use sheaves_rcu::{Srcu, SrcuGuard};
+    ///
+    /// let domain = Srcu::new()?;
+    /// let section = domain.read().into_raw();
+    /// // SAFETY: of this domain, and ended once.
+    /// drop(unsafe { SrcuGuard::from_raw(&domain, section) });
+    /// domain.synchronize();
+    /// # Ok::<(), sheaves_percpu::memory::Error>(())
+    /// ```
+    #[inline]
+    #[must_use = "the section does not end without it"]
+    pub fn into_raw(self) -> u64 {
+        let guard = core::mem::ManuallyDrop::new(self);
+        u64::from(guard.state) << 32 | u64::from(guard.index)
+    }
+
+    /// The guard of a section that [`SrcuGuard::into_raw`] has given out.
+    ///
+    /// # Safety
+    /// `section` is of this domain, and no guard was made of it before.
+    #[inline]
+    pub unsafe fn from_raw(domain: &'domain Srcu, section: u64) -> SrcuGuard<'domain> {
+        SrcuGuard { domain, index: section as u32, state: (section >> 32) as u32 }
+    }
+}
+
 impl Drop for SrcuGuard<'_> {
     #[inline]
     fn drop(&mut self) {

@@ -36,8 +36,9 @@ const SHEAF_OBJECTS_START: usize = 31;
 /// Longest name that is kept, in bytes.
 pub(crate) const NAME_BYTES: usize = 31;
 
-/// Runs once for every object when its slab is made.
-pub type Constructor = unsafe fn(NonNull<u8>);
+/// Runs once for every object when its slab is made. A C function, so that C programs have them,
+/// too.
+pub type Constructor = unsafe extern "C" fn(NonNull<u8>);
 
 /// What does not change while the cache exists.
 #[derive(Debug, Clone, Copy)]

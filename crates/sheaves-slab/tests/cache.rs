@@ -110,7 +110,7 @@ fn destroy_reports_what_is_out_and_loses_nothing() {
 fn constructor_runs_once_per_object_and_contents_stay() {
     /// # Safety
     /// `object` is 16 bytes.
-    unsafe fn construct(object: NonNull<u8>) {
+    unsafe extern "C" fn construct(object: NonNull<u8>) {
         // SAFETY: as above.
         unsafe { object.cast::<u64>().write(0xC0FFEE) };
     }

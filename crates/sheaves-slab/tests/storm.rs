@@ -52,7 +52,7 @@ struct Stormed {
 impl Stormed {
     fn new(size: usize, constructed: bool) -> Stormed {
         let layout = Layout::from_size_align(size, 8).unwrap();
-        let constructor = constructed.then_some(construct as unsafe fn(NonNull<u8>));
+        let constructor = constructed.then_some(construct as unsafe extern "C" fn(NonNull<u8>));
         let options = Options { constructor, ..Options::default() };
         Stormed { cache: Cache::new("storm", layout, options).unwrap(), constructed }
     }
@@ -96,7 +96,7 @@ fn tag(object: NonNull<u8>) -> &'static AtomicU64 {
 ///
 /// # Safety
 /// `object` is at least 8 bytes.
-unsafe fn construct(object: NonNull<u8>) {
+unsafe extern "C" fn construct(object: NonNull<u8>) {
     // SAFETY: as above, and nobody else has it yet.
     unsafe { object.cast::<u64>().write(NOBODY) };
 }

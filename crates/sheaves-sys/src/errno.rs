@@ -6,6 +6,16 @@
 pub const ENOMEM: i32 = libc::ENOMEM;
 /// Invalid argument (`EINVAL`).
 pub const EINVAL: i32 = libc::EINVAL;
+/// Not now (`EAGAIN`).
+pub const EAGAIN: i32 = libc::EAGAIN;
+/// In use (`EBUSY`).
+pub const EBUSY: i32 = libc::EBUSY;
+/// Would wait for itself (`EDEADLK`).
+pub const EDEADLK: i32 = libc::EDEADLK;
+/// There is one already (`EEXIST`).
+pub const EEXIST: i32 = libc::EEXIST;
+/// No place for more (`ENOSPC`).
+pub const ENOSPC: i32 = libc::ENOSPC;
 
 /// Reads `errno` of the calling thread. Never blocks; async-signal-safe.
 #[must_use]

@@ -3,6 +3,9 @@
 //! Stable Rust compiles `thread_local!` in a shared object to a call, so the area is declared in
 //! assembly with the initial-exec model: thread pointer plus a constant that the loader computes.
 //!
+//! Its symbol is protected: a shared object may export it to programs in C, and yet each object
+//! that holds this crate has an area of its own and never takes that of another.
+//!
 //! On other architectures there is no area: libc's thread handle stands in for the thread
 //! pointer and the slot of the portable engine is a hash of it.
 
@@ -32,7 +35,7 @@ core::arch::global_asm!(
     ".pushsection .tdata.sheaves_thread,\"awT\",@progbits",
     ".p2align 6",
     ".globl sheaves_thread",
-    ".hidden sheaves_thread",
+    ".protected sheaves_thread",
     ".type sheaves_thread,@object",
     "sheaves_thread:",
     ".long 0",    // processor_start

@@ -18,8 +18,8 @@ const ASM_FOLDER: &str = "crates/sheaves-percpu/src/engine/";
 const ASM_FILE: &str = "crates/sheaves-sys/src/tls.rs";
 /// Where system calls may stand.
 const SYSTEM_CALL_FOLDER: &str = "crates/sheaves-sys/src/";
-/// The crate that is linked last and so has to bring a panic runtime, which is in `std`.
-const PRELOAD_FOLDER: &str = "crates/sheaves-preload/";
+/// The crates that are linked last and so have to bring a panic runtime, which is in `std`.
+const OBJECT_FOLDERS: [&str; 2] = ["crates/sheaves-preload/", "crates/sheaves-capi/"];
 
 /// Functions of libc that stay in user space and take no lock. Every other one counts as a system
 /// call: a list of what is harmless cannot grow stale, a list of what is harmful can.
@@ -86,7 +86,8 @@ fn check_std(source: &RustFile, findings: &mut Vec<Finding>) {
         let is_extern_crate = before == "crate" && source.text_at(index.checked_sub(2)) == "extern";
         let is_path = source.text_at(Some(index + 1)) == "::"
             && (before != "::" || !is_word(source, index.checked_sub(2)));
-        let is_allowed = is_extern_crate && source.path.starts_with(PRELOAD_FOLDER);
+        let is_allowed =
+            is_extern_crate && OBJECT_FOLDERS.iter().any(|folder| source.path.starts_with(folder));
         if (is_path || is_extern_crate) && !is_allowed {
             findings.push(Finding::new(&source.path, token.line, Kind::UsesStd));
         }

@@ -14,7 +14,7 @@ const LINE_COLUMNS_MAX: usize = 100;
 /// Endings of what counts as source for the limits on length; prose and data are not.
 const SOURCE_ENDINGS: [&str; 7] = [".rs", ".c", ".h", ".cc", ".sh", ".py", ".toml"];
 /// Written by tools, so the rules about text do not apply.
-const GENERATED: [&str; 1] = ["Cargo.lock"];
+const GENERATED: [&str; 2] = ["Cargo.lock", crate::header::HEADER];
 
 /// Beginnings of paths that exist on one machine only. They are put together here so that this file
 /// does not hold them.

@@ -67,6 +67,7 @@ fn std_in_library() {
     assert_finds(LIBRARY, "fn f() { ::std::env::var(\"A\") }\n", &[(1, Kind::UsesStd)]);
     assert_finds(LIBRARY, "extern crate std;\n", &[(1, Kind::UsesStd)]);
     assert_clean("crates/sheaves-preload/src/panic.rs", "extern crate std;\n");
+    assert_clean("crates/sheaves-capi/src/panic.rs", "extern crate std;\n");
     assert_clean(TOOL, "use std::env;\n");
     assert_clean(LIBRARY, "/// ```\n/// use std::env;\n/// ```\nfn f() { other::std::f() }\n");
 }

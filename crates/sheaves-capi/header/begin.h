@@ -1,0 +1,43 @@
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Version of this header. */
+#define SHEAVES_VERSION_MAJOR @MAJOR@
+#define SHEAVES_VERSION_MINOR @MINOR@
+#define SHEAVES_VERSION_PATCH @PATCH@
+#define SHEAVES_VERSION "@MAJOR@.@MINOR@.@PATCH@"
+
+#if defined(__GNUC__)
+#define SHEAVES_MUST_USE __attribute__((warn_unused_result))
+#define SHEAVES_API __attribute__((visibility("default")))
+#define SHEAVES_MALLOC __attribute__((malloc))
+#define SHEAVES_SIZE(...) __attribute__((alloc_size(__VA_ARGS__)))
+#else
+#define SHEAVES_MUST_USE
+#define SHEAVES_API
+#define SHEAVES_MALLOC
+#define SHEAVES_SIZE(...)
+#endif
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/* At least size bytes at a multiple of 16, uninitialised; NULL and ENOMEM when there is no memory.
+ * Size 0 gives a unique pointer.
+ *
+ * About 20 instructions, no lock, no atomic instruction; what is less common may sleep on a lock
+ * for microseconds. Any thread at any time; not for signal handlers. A child of fork() has all
+ * blocks. */
+SHEAVES_API SHEAVES_MUST_USE SHEAVES_MALLOC SHEAVES_SIZE(1) void *sheaves_malloc(size_t size);
+
+/* Gives a block back. NULL is ignored, errno is kept. As cheap as sheaves_malloc.
+ *
+ * An address that this family did not give, or that was given back before, ends the process with
+ * one line, at once or when the block returns to its slab. */
+SHEAVES_API void sheaves_free(void *block);
+
+#if defined(__cplusplus)
+}
+#endif

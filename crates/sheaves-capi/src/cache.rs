@@ -1,0 +1,259 @@
+//! Caches of equal objects.
+
+use core::alloc::Layout;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::{ManuallyDrop, MaybeUninit, transmute};
+use core::ptr::NonNull;
+
+use sheaves_slab::raw::{Cache, CacheError, Options};
+use sheaves_sys::errno::{EBUSY, EINVAL, ENOMEM, ENOSPC};
+
+use crate::{boxed, refuse, unboxed};
+
+/// Objects come back zeroed.
+pub const SHEAVES_CACHE_ZERO: u32 = 1;
+/// An object that is freed stays an object of its cache while somebody reads
+/// (sheaves_rcu_read_lock) who may have its address, though it may be handed out again at once.
+pub const SHEAVES_CACHE_TYPESAFE_BY_RCU: u32 = 2;
+/// Every call is checked; slow.
+pub const SHEAVES_CACHE_DEBUG: u32 = 4;
+
+/// A cache of equal objects, shared by all threads.
+#[derive(Debug)]
+pub struct SheavesCache(Cache);
+
+/// What a cache holds and has done.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SheavesCacheStatistics {
+    /// Bytes of an object.
+    pub object_bytes: usize,
+    /// Bytes from one object to the next.
+    pub stride_bytes: usize,
+    /// Bytes of all slabs.
+    pub slab_bytes: usize,
+    /// Objects with users.
+    pub objects_out: usize,
+    /// Objects that are deferred until their readers are gone.
+    pub objects_deferred: usize,
+    /// Objects that are free.
+    pub objects_free: usize,
+}
+
+/// Makes a cache of objects of size bytes at multiples of align, a power of two; 0 stands for 16.
+/// Both are 64 KiB at most. The name, of which 31 bytes are kept, is for reports and may be NULL.
+///
+/// constructor, unless NULL, is called once for every object when its memory is made, not at every
+/// allocation: objects keep their contents from free to the next allocation. It must not use the
+/// cache. flags are SHEAVES_CACHE_* or 0.
+///
+/// NULL and EINVAL for a wrong argument, ENOSPC when 860 caches exist, ENOMEM. May sleep on a lock
+/// for moments. A child of fork() may go on using all caches, as with every function below.
+///
+/// # Safety
+/// name is NULL or a string; constructor may be called in any thread.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn sheaves_cache_create(
+    name: *const c_char,
+    size: usize,
+    align: usize,
+    flags: u32,
+    constructor: Option<unsafe extern "C" fn(object: *mut c_void)>,
+) -> *mut SheavesCache {
+    let known = SHEAVES_CACHE_ZERO | SHEAVES_CACHE_TYPESAFE_BY_RCU | SHEAVES_CACHE_DEBUG;
+    let align = if align == 0 { 16 } else { align };
+    let Ok(layout) = Layout::from_size_align(size, align) else { return refuse(EINVAL) };
+    if flags & !known != 0 {
+        return refuse(EINVAL);
+    }
+    let options = Options {
+        // SAFETY: a pointer that is not null is passed as a pointer.
+        constructor: constructor.map(|is| unsafe {
+            transmute::<unsafe extern "C" fn(*mut c_void), unsafe extern "C" fn(NonNull<u8>)>(is)
+        }),
+        zero: flags & SHEAVES_CACHE_ZERO != 0,
+        typesafe_by_rcu: flags & SHEAVES_CACHE_TYPESAFE_BY_RCU != 0,
+        debug: flags & SHEAVES_CACHE_DEBUG != 0,
+    };
+    // SAFETY: null or a string by the contract.
+    let name = if name.is_null() { c"" } else { unsafe { CStr::from_ptr(name) } };
+    match Cache::new(name.to_str().unwrap_or("(not UTF-8)"), layout, options) {
+        Ok(cache) => {
+            let made = boxed(SheavesCache(cache));
+            if made.is_null() { refuse(ENOMEM) } else { made }
+        }
+        Err(CacheError::Layout) => refuse(EINVAL),
+        Err(CacheError::TooMany) => refuse(ENOSPC),
+        Err(CacheError::OutOfMemory) => refuse(ENOMEM),
+    }
+}
+
+/// Ends a cache and gives its memory back. Waits for readers where objects are deferred.
+///
+/// 0; EBUSY when objects are still out, then the cache is as usable as before; EINVAL for NULL;
+/// EDEADLK inside of a read section.
+///
+/// # Safety
+/// Nobody else uses the cache, and after 0 nobody does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_cache_destroy(cache: *mut SheavesCache) -> c_int {
+    if cache.is_null() {
+        return EINVAL;
+    }
+    if sheaves_rcu::is_reading() {
+        return sheaves_sys::errno::EDEADLK;
+    }
+    // SAFETY: made by `sheaves_cache_create`, and not used by others.
+    let SheavesCache(inner) = unsafe { cache.read() };
+    match inner.destroy() {
+        Ok(()) => {
+            // SAFETY: the cache is no more; what is left is the handle's memory.
+            let _ = unsafe { unboxed(cache.cast::<MaybeUninit<SheavesCache>>()) };
+            0
+        }
+        Err(error) => {
+            // The same value is still in the handle's memory.
+            let _same = ManuallyDrop::new(error.cache);
+            EBUSY
+        }
+    }
+}
+
+/// One object; NULL and ENOMEM when there is no memory, EINVAL for a NULL cache.
+///
+/// About a dozen instructions, no lock, no atomic instruction. What is less common may sleep on a
+/// lock for microseconds. Not for signal handlers.
+///
+/// # Safety
+/// cache is NULL or was created.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn sheaves_cache_alloc(cache: *mut SheavesCache) -> *mut c_void {
+    // SAFETY: null or valid by the contract.
+    let Some(SheavesCache(cache)) = (unsafe { cache.as_ref() }) else { return refuse(EINVAL) };
+    cache.alloc().map_or_else(|| refuse(ENOMEM), |object| object.as_ptr().cast())
+}
+
+/// Gives an object back; NULL is ignored. As cheap as sheaves_cache_alloc. errno is kept.
+///
+/// A double free, an object of another cache or an address inside of an object ends the process
+/// with one line: at once in a cache with SHEAVES_CACHE_DEBUG, otherwise when the object returns to
+/// its slab.
+///
+/// # Safety
+/// The object is of this cache, and nobody uses it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_cache_free(cache: *mut SheavesCache, object: *mut c_void) {
+    // SAFETY: null or valid by the contract.
+    let cache = unsafe { cache.as_ref() };
+    if let (Some(SheavesCache(cache)), Some(object)) = (cache, NonNull::new(object.cast::<u8>())) {
+        // SAFETY: the same contract.
+        unsafe { cache.free(object) };
+    }
+}
+
+/// Gives an object back once everybody who reads now is gone (sheaves_rcu_read_lock). NULL is
+/// ignored.
+///
+/// As cheap as sheaves_cache_free: nothing is written into the object, nothing is woken, nothing is
+/// called later; whole sheaves of such objects serve allocations again. Readers may call it. Never
+/// blocks, with one exception: outside of read sections, and without memory for one sheaf, it waits
+/// for readers.
+///
+/// # Safety
+/// The object is of this cache, and nobody uses it any more but readers who have begun before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_cache_free_rcu(cache: *mut SheavesCache, object: *mut c_void) {
+    // SAFETY: null or valid by the contract.
+    let cache = unsafe { cache.as_ref() };
+    if let (Some(SheavesCache(cache)), Some(object)) = (cache, NonNull::new(object.cast::<u8>())) {
+        // SAFETY: the same contract.
+        unsafe { cache.free_rcu(object) };
+    }
+}
+
+/// Allocates up to count objects at once, about a nanosecond each, and returns how many there are
+/// in objects: fewer only when memory is short. 0 for NULL.
+///
+/// # Safety
+/// objects has place for count pointers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_cache_alloc_bulk(
+    cache: *mut SheavesCache,
+    objects: *mut *mut c_void,
+    count: usize,
+) -> usize {
+    // SAFETY: null or valid by the contract.
+    let cache = unsafe { cache.as_ref() };
+    let (Some(SheavesCache(cache)), false) = (cache, objects.is_null()) else { return 0 };
+    let objects = objects.cast::<MaybeUninit<NonNull<u8>>>();
+    // SAFETY: place for so many pointers by the contract.
+    cache.alloc_bulk(unsafe { core::slice::from_raw_parts_mut(objects, count) })
+}
+
+/// Gives count objects back at once. 0; EINVAL, and nothing happens, for NULL among them.
+///
+/// # Safety
+/// As for sheaves_cache_free, for each of them; none is there twice.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_cache_free_bulk(
+    cache: *mut SheavesCache,
+    objects: *const *mut c_void,
+    count: usize,
+) -> c_int {
+    if count == 0 {
+        return 0;
+    }
+    // SAFETY: null or valid by the contract.
+    let cache = unsafe { cache.as_ref() };
+    let (Some(SheavesCache(cache)), false) = (cache, objects.is_null()) else { return EINVAL };
+    // SAFETY: so many pointers by the contract.
+    let pointers = unsafe { core::slice::from_raw_parts(objects, count) };
+    if pointers.iter().any(|object| object.is_null()) {
+        return EINVAL;
+    }
+    // SAFETY: the same pointers, none of which is null.
+    let objects = unsafe { core::slice::from_raw_parts(objects.cast::<NonNull<u8>>(), count) };
+    // SAFETY: the same contract.
+    unsafe { cache.free_bulk(objects) };
+    0
+}
+
+/// Gives free objects' memory back to the system as far as whole slabs are free. Interrupts the
+/// processors that run this process. 0; EAGAIN when a slot could not be reached; EINVAL for NULL.
+///
+/// # Safety
+/// cache is NULL or was created.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_cache_shrink(cache: *mut SheavesCache) -> c_int {
+    // SAFETY: null or valid by the contract.
+    let Some(SheavesCache(cache)) = (unsafe { cache.as_ref() }) else { return EINVAL };
+    if cache.shrink() { 0 } else { sheaves_sys::errno::EAGAIN }
+}
+
+/// Writes what the cache holds now to statistics. 0; EINVAL for NULL. Takes the cache's lock.
+///
+/// # Safety
+/// Both are NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_cache_get_statistics(
+    cache: *mut SheavesCache,
+    statistics: *mut SheavesCacheStatistics,
+) -> c_int {
+    // SAFETY: null or valid by the contract.
+    let cache = unsafe { cache.as_ref() };
+    let (Some(SheavesCache(cache)), false) = (cache, statistics.is_null()) else { return EINVAL };
+    let is = cache.stats();
+    let found = SheavesCacheStatistics {
+        object_bytes: is.object_bytes,
+        stride_bytes: is.stride_bytes,
+        slab_bytes: is.slab_bytes,
+        objects_out: is.objects_out,
+        objects_deferred: is.objects_deferred,
+        objects_free: is.objects_in_slots + is.objects_in_depot + is.objects_in_slabs,
+    };
+    // SAFETY: valid for a write by the contract.
+    unsafe { statistics.write(found) };
+    0
+}

@@ -1,0 +1,147 @@
+//! Per-CPU memory and transactions on it.
+
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+
+use sheaves_percpu::memory::{self, Error, Handle};
+use sheaves_percpu::{area, engine};
+use sheaves_sys::errno::{EINVAL, ENOMEM};
+
+/// A per-CPU object: a place in every slot. A number, 0 for none.
+///
+/// A slot is one row of per-CPU state: a processor, or better, a number that the kernel gives to
+/// each thread that runs, unique at any time and as low as can be.
+pub type SheavesPercpu = u64;
+
+/// The handle, if it may be one whose word at `byte` can be worked on.
+fn word(object: SheavesPercpu, byte: usize) -> Option<Handle> {
+    let fits = |is: &Handle| byte.is_multiple_of(8) && byte + 8 <= is.size() && is.align() >= 8;
+    Handle::from_bits(object).filter(|_| byte < memory::OBJECT_BYTES_MAX).filter(fits)
+}
+
+/// Allocates size bytes in every slot, 1 to 32768, at a multiple of align, a power of two up to
+/// 4096;
+/// 0 stands for 8. They are zero. Slots that no thread uses cost no memory.
+///
+/// 0, and the object in *object; EINVAL for a wrong argument; ENOMEM. May sleep on a lock for
+/// microseconds. A child of fork() has a copy of all objects.
+///
+/// # Safety
+/// object is NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_percpu_alloc(
+    size: usize,
+    align: usize,
+    object: *mut SheavesPercpu,
+) -> c_int {
+    if object.is_null() {
+        return EINVAL;
+    }
+    match memory::alloc(size, if align == 0 { 8 } else { align }) {
+        Ok(handle) => {
+            // SAFETY: valid for a write by the contract.
+            unsafe { object.write(handle.to_bits()) };
+            0
+        }
+        Err(Error::ZeroSize | Error::TooLarge | Error::BadAlignment) => EINVAL,
+        Err(_) => ENOMEM,
+    }
+}
+
+/// Gives an object back; 0 is ignored. EINVAL, and nothing happens, for one that is not out: freed
+/// before, or never allocated.
+///
+/// # Safety
+/// Nobody uses the object any more, in any slot.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_percpu_free(object: SheavesPercpu) -> c_int {
+    if object == 0 {
+        return 0;
+    }
+    let Some(handle) = Handle::from_bits(object) else { return EINVAL };
+    // SAFETY: the same contract.
+    unsafe { memory::free(handle) }.map_or(EINVAL, |()| 0)
+}
+
+/// Adds to the 64-bit word of the current slot that begins byte bytes into the object, wrapping.
+///
+/// One transaction: no atomic instruction, no lock. Never waits; async-signal-safe. EINVAL where no
+/// word can be: byte is no multiple of 8 or beyond the object, the object's alignment is below 8.
+///
+/// # Safety
+/// The object is out, and these bytes are changed by transactions only.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_percpu_add(
+    object: SheavesPercpu,
+    byte: usize,
+    amount: u64,
+) -> c_int {
+    let Some(handle) = word(object, byte) else { return EINVAL };
+    // SAFETY: the same contract; the word fits.
+    unsafe { memory::add(handle, byte, amount as usize) };
+    0
+}
+
+/// The word of the current slot: a hint, old as soon as it is returned. 0 where no word can be.
+///
+/// # Safety
+/// As sheaves_percpu_add.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_percpu_load(object: SheavesPercpu, byte: usize) -> u64 {
+    let Some(handle) = word(object, byte) else { return 0 };
+    // SAFETY: the same contract; the word fits.
+    unsafe { memory::load(handle, byte) as u64 }
+}
+
+/// Replaces the word of the current slot by desired if it holds expected; whether it did. False
+/// where no word can be. As cheap as sheaves_percpu_add; async-signal-safe.
+///
+/// # Safety
+/// As sheaves_percpu_add.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_percpu_compare_store(
+    object: SheavesPercpu,
+    byte: usize,
+    expected: u64,
+    desired: u64,
+) -> bool {
+    let Some(handle) = word(object, byte) else { return false };
+    // SAFETY: the same contract; the word fits.
+    unsafe { memory::cmp_store(handle, byte, expected as usize, desired as usize) }
+}
+
+/// The sum of a word over all slots, wrapping. Additions that go on meanwhile may be in it or not.
+/// 0 where no word can be.
+///
+/// # Safety
+/// As sheaves_percpu_add.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_percpu_sum(object: SheavesPercpu, byte: usize) -> u64 {
+    let Some(handle) = word(object, byte) else { return 0 };
+    // SAFETY: the same contract; the word fits.
+    unsafe { memory::sum(handle, byte) as u64 }
+}
+
+/// The address of an object in a slot from 0 to sheaves_slot_count(), whether or not a thread has
+/// used the slot; the last is that of threads without a slot. NULL where there is none.
+///
+/// Other threads may be at it by transactions, so access is by atomics or where the program knows
+/// better.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_percpu_address(object: SheavesPercpu, slot: usize) -> *mut c_void {
+    let address = Handle::from_bits(object).and_then(|handle| memory::address(handle, slot));
+    address.map_or(null_mut(), |place| place.as_ptr().cast())
+}
+
+/// How many slots there are: constant, at least 1.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_slot_count() -> usize {
+    let _started = engine::Access::get();
+    area::slot_count()
+}
+
+/// The slot on which the thread runs now, a hint; -1 where it has none.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_current_slot() -> c_int {
+    engine::current_slot().max(-1)
+}

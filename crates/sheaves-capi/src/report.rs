@@ -1,0 +1,99 @@
+//! What there is, what it has cost, and which version this is.
+
+use core::ffi::{c_char, c_int};
+
+use sheaves_heap::report::{self, Format};
+use sheaves_sys::errno::EINVAL;
+
+/// Version of the library that runs, as MAJOR.MINOR.PATCH. The header's is in SHEAVES_VERSION.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// For people.
+pub const SHEAVES_FORMAT_TEXT: c_int = 0;
+/// For programs.
+pub const SHEAVES_FORMAT_JSON: c_int = 1;
+
+/// Prints statistics of the heap and of all caches to a file descriptor, as SHEAVES_FORMAT_TEXT or
+/// _JSON. Allocates nothing. 0; EINVAL for another format or a negative descriptor. A descriptor
+/// that fails loses the text.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_print_statistics(fd: c_int, format: c_int) -> c_int {
+    let format = match format {
+        SHEAVES_FORMAT_TEXT => Format::Text,
+        SHEAVES_FORMAT_JSON => Format::Json,
+        _ => return EINVAL,
+    };
+    if fd < 0 {
+        return EINVAL;
+    }
+    report::print(fd, format);
+    0
+}
+
+/// Sums over the whole process.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SheavesStatistics {
+    /// Objects and blocks with users, in bytes.
+    pub used_bytes: u64,
+    /// Free objects that are kept at hand.
+    pub cached_bytes: u64,
+    /// Free memory that will go back to the system soon.
+    pub dirty_bytes: u64,
+    /// Address space of the heap.
+    pub heap_bytes: u64,
+    /// Blocks above 1 MiB.
+    pub huge_bytes: u64,
+    /// Grace periods that are over.
+    pub grace_periods: u64,
+    /// Interrupts of all processors, or fences in their place, that were used for them.
+    pub membarriers: u64,
+    /// 1 if readers use fences because membarrier is refused.
+    pub readers_fence: u64,
+}
+
+/// Writes sums over the whole process to statistics, as many bytes as the caller's structure has:
+/// pass sizeof *statistics. 0; EINVAL for NULL. Takes every cache's lock for a moment.
+///
+/// # Safety
+/// statistics is NULL or valid for bytes bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_get_statistics(
+    statistics: *mut SheavesStatistics,
+    bytes: usize,
+) -> c_int {
+    if statistics.is_null() || bytes == 0 {
+        return EINVAL;
+    }
+    let (heap, rcu) = (report::totals(), sheaves_rcu::statistics());
+    let found = SheavesStatistics {
+        used_bytes: heap.used_bytes as u64,
+        cached_bytes: heap.cached_bytes as u64,
+        dirty_bytes: heap.dirty_bytes as u64,
+        heap_bytes: heap.heap_bytes as u64,
+        huge_bytes: heap.huge_bytes as u64,
+        grace_periods: rcu.grace_periods,
+        membarriers: rcu.membarriers,
+        readers_fence: u64::from(rcu.readers_fence),
+    };
+    let bytes = bytes.min(size_of::<SheavesStatistics>());
+    // SAFETY: valid for so many bytes by the contract.
+    unsafe {
+        core::ptr::copy_nonoverlapping((&raw const found).cast::<u8>(), statistics.cast(), bytes);
+    }
+    0
+}
+
+/// The engine that carries transactions out: "rseq" or "portable".
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_engine() -> *const c_char {
+    let _started = sheaves_percpu::Access::get();
+    match report::engine_names().0 {
+        "rseq" => c"rseq".as_ptr(),
+        "portable" => c"portable".as_ptr(),
+        _ => c"none".as_ptr(),
+    }
+}

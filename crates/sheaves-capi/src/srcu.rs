@@ -1,0 +1,78 @@
+//! Domains of their own, whose read sections may sleep and end in another thread.
+
+use core::ffi::c_int;
+
+use sheaves_rcu::{Srcu, SrcuGuard};
+use sheaves_sys::errno::{EINVAL, ENOMEM};
+
+use crate::{boxed, refuse, unboxed};
+
+/// A domain: read sections, and grace periods that wait for these alone.
+#[derive(Debug)]
+pub struct SheavesSrcu(Srcu);
+
+/// An open section of a domain.
+pub type SheavesSrcuSection = u64;
+
+/// Makes a domain; 32 bytes in each slot. NULL and ENOMEM.
+#[unsafe(no_mangle)]
+#[must_use]
+pub extern "C" fn sheaves_srcu_create() -> *mut SheavesSrcu {
+    let Ok(domain) = Srcu::new() else { return refuse(ENOMEM) };
+    let made = boxed(SheavesSrcu(domain));
+    if made.is_null() { refuse(ENOMEM) } else { made }
+}
+
+/// Ends a domain. NULL is ignored.
+///
+/// # Safety
+/// No section of it is open, and nobody uses it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_srcu_destroy(domain: *mut SheavesSrcu) {
+    if !domain.is_null() {
+        // SAFETY: made by `sheaves_srcu_create`, and used for the last time.
+        drop(unsafe { unboxed(domain) });
+    }
+}
+
+/// Begins a section, which sheaves_srcu_read_unlock ends, in whatever thread. It may sleep and
+/// last. One transaction, no atomic instruction. Never blocks; async-signal-safe. Sections that
+/// are open during a fork count as over in the child. 0 for NULL.
+///
+/// # Safety
+/// The domain is NULL or was created.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn sheaves_srcu_read_lock(domain: *mut SheavesSrcu) -> SheavesSrcuSection {
+    // SAFETY: the same contract.
+    unsafe { domain.as_ref() }.map_or(0, |SheavesSrcu(domain)| domain.read().into_raw())
+}
+
+/// Ends a section.
+///
+/// # Safety
+/// The section is of this domain and was not ended before; or the domain is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_srcu_read_unlock(
+    domain: *mut SheavesSrcu,
+    section: SheavesSrcuSection,
+) {
+    // SAFETY: the same contract.
+    if let Some(SheavesSrcu(domain)) = unsafe { domain.as_ref() } {
+        // SAFETY: the same contract.
+        drop(unsafe { SrcuGuard::from_raw(domain, section) });
+    }
+}
+
+/// Waits until all sections of the domain that have begun before this call are over. Sleeps; never
+/// returns inside of a section of this domain. 0; EINVAL for NULL.
+///
+/// # Safety
+/// The domain is NULL or was created.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_srcu_synchronize(domain: *mut SheavesSrcu) -> c_int {
+    // SAFETY: the same contract.
+    let Some(SheavesSrcu(domain)) = (unsafe { domain.as_ref() }) else { return EINVAL };
+    domain.synchronize();
+    0
+}

@@ -1,0 +1,115 @@
+//! The C API from outside: its header, its symbols, and C and C++ programs that run on it.
+//!
+//! Programs are compiled here and print `ok` when all is well. Each runs linked to the shared
+//! object and to the archive, on every engine. gcc is needed; what needs clang says so where it is
+//! missing.
+
+mod header;
+mod programs;
+mod symbols;
+
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// The folder with `libsheaves.so` and `libsheaves.a`, built as this test was.
+fn libraries() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        // This program is TARGET/PROFILE/deps/c_api-*.
+        let program = std::env::current_exe().unwrap();
+        let directory = program.ancestors().nth(2).unwrap();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "-p", "sheaves-capi", "--target-dir"]);
+        cargo.arg(directory.parent().unwrap());
+        if directory.ends_with("release") {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().unwrap().success(), "the library builds");
+        // By this name the loader looks for it.
+        let _ = std::os::unix::fs::symlink("libsheaves.so", directory.join("libsheaves.so.0"));
+        directory.to_owned()
+    })
+}
+
+/// A place of this crate.
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// How a program gets the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    Shared,
+    Archive,
+}
+
+/// Runs a compiler; panics with what it says when it fails.
+fn compile_with(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}\n{errors}");
+}
+
+/// Compiles a program of this crate. `flags` come after those that all have.
+fn compile(compiler: &str, source: &str, flags: &[&str], link: Link) -> PathBuf {
+    let name = format!("{source}-{link:?}-{}", flags.concat()).replace(['.', '/', '='], "-");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
+    command.arg(here("include")).args(flags).arg(here(source)).arg("-o").arg(&program);
+    match link {
+        Link::Shared => {
+            command.arg("-L").arg(libraries()).arg("-lsheaves");
+            command.arg(format!("-Wl,-rpath,{}", libraries().display()));
+        }
+        Link::Archive => {
+            command.arg(libraries().join("libsheaves.a")).args(["-ldl", "-lm"]);
+        }
+    }
+    compile_with(&mut command);
+    program
+}
+
+/// Runs a program. Panics when it takes longer than `limit`.
+fn run(program: &Path, args: &[&str], variables: &[(&str, &str)], limit: Duration) -> Output {
+    let mut child = Command::new(program)
+        .args(args)
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > limit {
+            child.kill().unwrap();
+            let output = child.wait_with_output().unwrap();
+            panic!("{program:?} {args:?} {variables:?} hangs: {output:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// Runs a program that prints `ok` when all is well.
+fn run_ok(program: &Path, args: &[&str], variables: &[(&str, &str)], limit: Duration) {
+    let output = run(program, args, variables, limit);
+    let (text, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let status = output.status;
+    let is_ok = status.success() && text.lines().last() == Some("ok");
+    assert!(is_ok, "{program:?} {args:?} {variables:?}: {status}\n{text}\n{errors}");
+}
+
+/// The engines, as variables.
+const ENGINES: [&[(&str, &str)]; 3] =
+    [&[], &[("SHEAVES_SLOT", "cpu")], &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")]];
+
+/// Is a program there?
+fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok()
+}

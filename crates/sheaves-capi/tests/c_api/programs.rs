@@ -1,0 +1,33 @@
+//! Programs in C and C++: the examples.
+
+use core::time::Duration;
+
+use crate::{ENGINES, Link, compile, run_ok};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn run_everywhere(compiler: &str, source: &str, flags: &[&str]) {
+    for link in [Link::Shared, Link::Archive] {
+        let program = compile(compiler, source, flags, link);
+        for engine in ENGINES {
+            run_ok(&program, &[], engine, LIMIT);
+        }
+    }
+}
+
+#[test]
+fn examples_in_c_run() {
+    for name in ["cache", "memory", "percpu", "rcu", "srcu", "statistics"] {
+        run_everywhere("gcc", &format!("examples/{name}.c"), &["-std=gnu99", "-pedantic"]);
+    }
+}
+
+#[test]
+fn readers_that_are_not_inlined_run() {
+    run_everywhere("gcc", "examples/rcu.c", &["-std=gnu99", "-DSHEAVES_NO_INLINE"]);
+}
+
+#[test]
+fn example_in_cxx_runs() {
+    run_everywhere("g++", "examples/resource.cpp", &["-std=c++17"]);
+}

@@ -1,0 +1,87 @@
+//! `cargo xtask header`: makes the C header of the C API out of its Rust source, by cbindgen.
+//!
+//! The header is committed, so that nobody needs this to use it; `--check` and the test
+//! `tests/header.rs` compare. What Rust cannot say stands in `crates/sheaves-capi/header/`.
+
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+
+/// The crate of the C API.
+const CRATE: &str = "crates/sheaves-capi";
+/// The header, in the repository.
+pub const HEADER: &str = "crates/sheaves-capi/include/sheaves.h";
+
+/// Writes the header, or with `check` fails if it is not what would be written.
+pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
+    let made = make(root)?;
+    let path = root.join(HEADER);
+    if check {
+        let committed = std::fs::read_to_string(&path).context(HEADER)?;
+        anyhow::ensure!(committed == made, "{HEADER} is stale: run `cargo xtask header`");
+    } else {
+        std::fs::write(&path, made).context(HEADER)?;
+    }
+    Ok(())
+}
+
+/// The text of the header, as the source is now.
+pub fn make(root: &Path) -> anyhow::Result<String> {
+    let folder = root.join(CRATE);
+    let read = |name: &str| {
+        std::fs::read_to_string(folder.join(name)).with_context(|| format!("{CRATE}/{name}"))
+    };
+    let mut config = cbindgen::Config::from_file(folder.join("cbindgen.toml"))
+        .map_err(|error| anyhow!("cbindgen.toml: {error}"))?;
+    config.after_includes = Some(numbered(&read("header/begin.h")?, &version(root)?)?);
+    config.trailer = Some(read("header/inline.h")?);
+    let mut builder = cbindgen::Builder::new().with_config(config);
+    let mut sources = Vec::new();
+    for entry in std::fs::read_dir(folder.join("src"))? {
+        sources.push(entry?.path());
+    }
+    sources.sort();
+    for source in sources.iter().filter(|path| path.extension().is_some_and(|is| is == "rs")) {
+        builder = builder.with_src(source);
+    }
+    let bindings = builder.generate().context("cbindgen")?;
+    let mut bytes = Vec::new();
+    bindings.write(&mut bytes);
+    let text = String::from_utf8(bytes).context("the header")?;
+    Ok(tidied(&text))
+}
+
+/// The version of the workspace.
+fn version(root: &Path) -> anyhow::Result<String> {
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).context("Cargo.toml")?;
+    let line = manifest.lines().find_map(|line| line.strip_prefix("version = \""));
+    let version = line.and_then(|rest| rest.strip_suffix('"'));
+    version.map(str::to_owned).context("the workspace has no version")
+}
+
+/// Fills the version in.
+fn numbered(text: &str, version: &str) -> anyhow::Result<String> {
+    let mut parts = version.split('.');
+    let mut part = || parts.next().context("a version has three parts");
+    let text = text.replace("@MAJOR@", part()?);
+    let text = text.replace("@MINOR@", part()?);
+    Ok(text.replace("@PATCH@", part()?))
+}
+
+/// No white space at ends of lines, no empty lines in a row; what `# Safety` says is for C, too.
+fn tidied(text: &str) -> String {
+    let mut tidied = String::with_capacity(text.len());
+    let mut was_empty = true;
+    for line in text.lines() {
+        let line = line.trim_end().replace("# Safety", "What the caller promises:");
+        if !(line.is_empty() && was_empty) {
+            tidied.push_str(&line);
+            tidied.push('\n');
+        }
+        was_empty = line.is_empty();
+    }
+    while tidied.ends_with("\n\n") {
+        tidied.pop();
+    }
+    tidied
+}
