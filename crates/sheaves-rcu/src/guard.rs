@@ -74,6 +74,6 @@ pub mod raw {
     pub unsafe fn unlock() {
         // SAFETY: the thread's word is that of its sections; a thread without one, or whose word
         // came after the section began, has its section counted elsewhere, which `leave` knows.
-        unsafe { reader::leave(sheaves_sys::tls::reader().cast()) };
+        unsafe { reader::leave_innermost() };
     }
 }

@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 use sheaves_sys::{report, tls};
 
 use crate::registry::{self, OVERFLOW, Record};
-use crate::word::{self, FENCED, FIRST, IDLE, NESTING};
+use crate::word::{self, FENCED, FIRST, IDLE, SLOWLY};
 
 /// What an outermost section copies to its word. Alone on its line, which is read all the time and
 /// written to once for each grace period, by its leader.
@@ -23,16 +23,30 @@ pub(crate) struct Global(pub(crate) AtomicU64);
 
 pub(crate) static GLOBAL: Global = Global(AtomicU64::new(FIRST));
 
-/// The word of an open section, to leave it by.
+/// The first word of the thread of an open section, to leave it by.
 pub(crate) type Word = *const AtomicU64;
+
+/// The two words of a thread, see [`crate::word`].
+#[repr(C)]
+struct Words {
+    first: AtomicU64,
+    second: AtomicU64,
+}
+
+/// The words of which a thread's pointer points to the first.
+#[inline(always)]
+fn words(word: Word) -> &'static Words {
+    // SAFETY: records and the constant begin with both, and are never unmapped; all access to them
+    // is atomic.
+    unsafe { &*word.cast::<Words>() }
+}
 
 /// Enters a section. Never blocks; async-signal-safe.
 #[inline(always)]
 #[cfg_attr(debug_assertions, track_caller)]
 pub(crate) fn enter() -> Word {
     let word: Word = tls::reader().cast();
-    // SAFETY: a thread's reader word, its own or the constant, is never unmapped.
-    let place = unsafe { &*word };
+    let place = &words(word).first;
     // Relaxed, both: only this thread writes the word. The sequence may be an old one, then a grace
     // period waits longer.
     if place.load(Ordering::Relaxed) == IDLE {
@@ -49,20 +63,37 @@ pub(crate) fn enter() -> Word {
     }
 }
 
-/// Leaves the section that the last [`enter`] of this thread has opened. Never blocks;
+/// Leaves a section, whichever of those that are open in this thread. Never blocks;
 /// async-signal-safe.
 ///
 /// # Safety
 /// `word` is what an `enter` of this thread has returned that is not left yet.
 #[inline(always)]
 pub(crate) unsafe fn leave(word: Word) {
-    // SAFETY: records and the constant are never unmapped.
-    let place = unsafe { &*word };
+    let words = words(word);
     // Relaxed: the thread's own word.
-    let value = place.load(Ordering::Relaxed);
-    if value & (FENCED | NESTING) == 1 {
+    if words.second.load(Ordering::Relaxed) == 0 {
         // Release pairs with the Acquire of the scan: the section is over. [R4]
-        place.store(IDLE, Ordering::Release);
+        words.first.store(IDLE, Ordering::Release);
+    } else {
+        leave_slow(word);
+    }
+}
+
+/// Leaves the innermost section of the calling thread. Never blocks; async-signal-safe.
+///
+/// # Safety
+/// There is one.
+#[inline(always)]
+pub(crate) unsafe fn leave_innermost() {
+    let word: Word = tls::reader().cast();
+    let words = words(word);
+    // Relaxed, both: the thread's own words. Where it got them after the section began, the section
+    // is counted elsewhere, and the first word knows of none.
+    let is_only = words.second.load(Ordering::Relaxed) == 0;
+    if is_only && word::is_reading(words.first.load(Ordering::Relaxed)) {
+        // Release pairs with the Acquire of the scan: the section is over. [R4]
+        words.first.store(IDLE, Ordering::Release);
     } else {
         leave_slow(word);
     }
@@ -87,25 +118,21 @@ fn enter_slow() -> Word {
         return own.cast();
     }
     let word: Word = own.cast();
-    // SAFETY: the thread's own record.
-    let place = unsafe { &*word };
-    // Relaxed, here and below: only this thread writes the word.
-    let value = place.load(Ordering::Relaxed);
-    match word::nesting(value) {
-        0 => {
-            let global = GLOBAL.0.load(Ordering::Relaxed);
-            // Release, as in `enter`. [R4]
-            place.store(word::outermost(value, global), Ordering::Release);
-            remember_place(word);
-            if value & FENCED != 0 {
-                // SeqCst pairs with the heavy fence of the grace period. [R2]
-                fence(Ordering::SeqCst);
-            }
+    let words = words(word);
+    // Relaxed, here and below: only this thread writes its words.
+    let value = words.first.load(Ordering::Relaxed);
+    if word::is_reading(value) {
+        let inside = words.second.load(Ordering::Relaxed);
+        words.second.store(inside + 1, Ordering::Relaxed);
+    } else {
+        let global = GLOBAL.0.load(Ordering::Relaxed);
+        // Release, as in `enter`. [R4]
+        words.first.store(word::outermost(value, global), Ordering::Release);
+        remember_place(word);
+        if value & FENCED != 0 {
+            // SeqCst pairs with the heavy fence of the grace period. [R2]
+            fence(Ordering::SeqCst);
         }
-        NESTING => report::die(format_args!("rcu: read sections are nested too deep")),
-        // Release, too: what the scan meets may be this word, and it has to know of the section
-        // before. A relaxed store would hide the Release that came before it. [R4]
-        _ => place.store(value + 1, Ordering::Release),
     }
     // SeqCst, for the compiler alone, as in `enter`. [R3]
     compiler_fence(Ordering::SeqCst);
@@ -117,13 +144,17 @@ fn enter_slow() -> Word {
 #[inline(never)]
 fn leave_slow(word: Word) {
     let is_shared = core::ptr::eq(word.cast(), tls::no_reader());
-    // SAFETY: records and the constant are never unmapped.
-    let place = unsafe { &*word };
-    // Relaxed: the thread's own word, or a constant.
-    let value = place.load(Ordering::Relaxed);
-    if !is_shared && word::nesting(value) != 0 {
-        // Release pairs with the Acquire of the scan: the section is over. [R4]
-        place.store(word::left(value), Ordering::Release);
+    let words = words(word);
+    // Relaxed, here and below: the thread's own words, or constants.
+    let value = words.first.load(Ordering::Relaxed);
+    if !is_shared && word::is_reading(value) {
+        let inside = words.second.load(Ordering::Relaxed);
+        if inside & !SLOWLY == 0 {
+            // Release pairs with the Acquire of the scan: the section is over. [R4]
+            words.first.store(word::left(value), Ordering::Release);
+        } else {
+            words.second.store(inside - 1, Ordering::Relaxed);
+        }
         return;
     }
     // Release pairs with the Acquire of the scan. Relaxed on failure: nothing was changed. [R4]
@@ -138,11 +169,9 @@ fn leave_slow(word: Word) {
 #[inline]
 pub(crate) fn is_reading() -> bool {
     let word: Word = tls::reader().cast();
-    // SAFETY: records and the constant are never unmapped.
-    let place = unsafe { &*word };
     // Relaxed: the thread's own word, or a constant.
-    let value = place.load(Ordering::Relaxed);
-    (word::nesting(value) != 0 && value != u64::MAX) || tls::shared_sections() != 0
+    let value = words(word).first.load(Ordering::Relaxed);
+    (word::is_reading(value) && value != u64::MAX) || tls::shared_sections() != 0
 }
 
 /// In builds with debug assertions: notes where the outermost section was entered.

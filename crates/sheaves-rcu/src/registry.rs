@@ -28,13 +28,15 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use sheaves_sys::{errno, map, report, thread, tls};
 
 use crate::mode::{Mode, mode};
-use crate::word::{self, FENCED, IDLE};
+use crate::word::{self, FENCED, IDLE, SLOWLY};
 
 /// What is known of a reading thread. One cache line, which its thread alone writes to.
 #[repr(C, align(64))]
 pub(crate) struct Record {
     /// See [`crate::word`]. Has to be first: it is what the thread's pointer points to.
     pub(crate) word: AtomicU64,
+    /// The second word, see there. Has to come next.
+    inside: AtomicU64,
     /// See above.
     pub(crate) owner: AtomicI32,
     /// Number of the record + 1, of the next one on the stack of free records.
@@ -52,6 +54,7 @@ pub(crate) struct Record {
 const _: () = {
     assert!(size_of::<Record>() == 64);
     assert!(core::mem::offset_of!(Record, word) == 0);
+    assert!(core::mem::offset_of!(Record, inside) == 8);
 };
 
 /// Records in a block.
@@ -117,13 +120,14 @@ fn register_undisturbed() -> Option<*const u64> {
         // A handler came before.
         return Some(own);
     }
-    let idle = if mode() == Mode::Fences { FENCED } else { IDLE };
+    let (idle, inside) = if mode() == Mode::Fences { (FENCED, SLOWLY) } else { (IDLE, 0) };
     let record = take_free().or_else(take_fresh)?;
     // Release pairs with the Acquire of the scan, which may meet this word after one that the
     // record's last thread stored, and has to know of that thread's sections. [R4]
     record.word.store(idle, Ordering::Release);
     // Relaxed, here and below: the record is ours alone. What makes grace periods see it is the
     // fence of the first section, or the membarrier of the grace period.
+    record.inside.store(inside, Ordering::Relaxed);
     record.stamp.store(STAMPS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     record.rounds.store(0, Ordering::Relaxed);
     record.owner.store(thread::id(), Ordering::Relaxed);
@@ -234,7 +238,7 @@ unsafe extern "C" fn at_exit(value: *mut c_void) {
     // SAFETY: the value is the address of a record, which lives for good.
     let record = unsafe { &*value.cast_const().cast::<Record>() };
     // Relaxed, here and below: the thread's own words.
-    if word::nesting(record.word.load(Ordering::Relaxed)) == 0 {
+    if !word::is_reading(record.word.load(Ordering::Relaxed)) {
         // As in `register`: no handler finds the record half given back, or forks in between.
         thread::undisturbed(|| {
             let _ = tls::exchange_reader(record.word.as_ptr(), tls::no_reader());
@@ -275,7 +279,7 @@ pub(crate) fn take_back(record: &'static Record) -> bool {
     }
     // Relaxed, all: the thread is gone, the record is ours.
     let word = record.word.load(Ordering::Relaxed);
-    if word::nesting(word) != 0 {
+    if word::is_reading(word) {
         if record.rounds.load(Ordering::Relaxed) < ROUNDS {
             report::report(format_args!("rcu: thread {owner} ended inside a read section"));
         }
@@ -327,6 +331,7 @@ pub(crate) fn restart_in_child(readers_fence: bool) {
             record.owner.store(thread::id(), Ordering::Relaxed);
             if readers_fence {
                 record.word.fetch_or(FENCED, Ordering::Relaxed);
+                record.inside.fetch_or(SLOWLY, Ordering::Relaxed);
             }
         } else {
             // What another thread had begun to write, its number perhaps, is made up for.

@@ -27,7 +27,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
 
 use sheaves_percpu::memory::Error;
-use sheaves_percpu::{CellRef, PerCpu, SlotCell, Zeroed, field};
+use sheaves_percpu::{Access, CellRef, PerCpu, SlotCell, Zeroed, field};
 use sheaves_sys::{clock, process, thread};
 
 use crate::generation::Generations;
@@ -35,14 +35,23 @@ use crate::grace::{self, Futex};
 use crate::mode::{self, Mode, heavy_fence};
 use crate::stall;
 
-/// A slot's counts. Two pairs: those of index 0 and those of index 1.
+/// The counts of an index in a slot.
+#[repr(C)]
+struct Pair {
+    entered: SlotCell<u64>,
+    left: SlotCell<u64>,
+}
+
+/// A slot's counts. An index is the place of its pair, in bytes, so that nothing is to be computed.
 #[repr(C, align(32))]
 struct Counts {
-    entered_0: SlotCell<u64>,
-    left_0: SlotCell<u64>,
-    entered_1: SlotCell<u64>,
-    left_1: SlotCell<u64>,
+    first: Pair,
+    second: Pair,
 }
+
+/// The other index.
+const SECOND: usize = core::mem::offset_of!(Counts, second);
+const _: () = assert!(SECOND.is_power_of_two());
 
 // SAFETY: zero is a valid value of every field.
 unsafe impl Zeroed for Counts {}
@@ -86,10 +95,11 @@ const NAP_NS_MAX: u64 = 1_000_000;
 /// | state | written by | meaning |
 /// |---|---|---|
 /// | `counts` | readers, by transactions | how many sections were entered and left |
-/// | `index` | the leader | at which of the two indexes sections count themselves |
+/// | `index` | the leader | at which index sections count themselves: 0 or [`SECOND`] |
 /// | `state` | the first reader after a fork | forks that the counts know of, or busy |
 pub struct Srcu {
     counts: PerCpu<Counts>,
+    access: Access,
     index: AtomicUsize,
     state: AtomicU32,
     generations: Generations,
@@ -98,9 +108,10 @@ pub struct Srcu {
 /// A read section of a domain. It ends when the guard is dropped, in whatever thread.
 #[must_use = "the read section ends when the guard is dropped"]
 pub struct SrcuGuard<'domain> {
-    domain: &'domain Srcu,
-    index: u32,
-    /// The domain's state when the section began.
+    /// Where the section is counted when it ends.
+    left: CellRef<'domain, u64>,
+    access: Access,
+    /// [`STATE`] when the section began.
     state: u32,
 }
 
@@ -116,6 +127,7 @@ impl Srcu {
         }
         Ok(Srcu {
             counts: PerCpu::zeroed()?,
+            access: Access::get(),
             index: AtomicUsize::new(0),
             // Relaxed: as above.
             state: AtomicU32::new(STATE.load(Ordering::Relaxed) & !FENCES),
@@ -131,24 +143,26 @@ impl Srcu {
         let state = self.state.load(Ordering::Relaxed);
         if state != STATE.load(Ordering::Relaxed) {
             let (index, state) = self.read_slow();
-            return SrcuGuard { domain: self, index, state };
+            return SrcuGuard { left: self.left(index), access: Access::get(), state };
         }
-        let index = self.index.load(Ordering::Relaxed) as u32;
-        self.entered(index).add(1);
+        let index = self.index.load(Ordering::Relaxed);
+        let (left, access) = (self.left(index), self.access);
+        self.entered(index).add_by(access, 1);
         // SeqCst, for the compiler alone: the section stays behind the count. The membarrier of
         // the grace period pairs with it. [R3]
         compiler_fence(Ordering::SeqCst);
-        SrcuGuard { domain: self, index, state }
+        SrcuGuard { left, access, state }
     }
 
     /// After a fork, or where membarrier is refused: index and state for the guard, which come in
     /// registers, so that guards need no memory.
     #[cold]
     #[inline(never)]
-    fn read_slow(&self) -> (u32, u32) {
-        let state = self.write_off_other_processes();
-        // Relaxed: as in `read`.
-        let index = self.index.load(Ordering::Relaxed) as u32;
+    fn read_slow(&self) -> (usize, u32) {
+        self.write_off_other_processes();
+        // Relaxed, both: as in `read`; the state changes in forks only.
+        let state = STATE.load(Ordering::Relaxed);
+        let index = self.index.load(Ordering::Relaxed);
         self.entered(index).add(1);
         // SeqCst pairs with the heavy fence of the grace period. [R2]
         fence(Ordering::SeqCst);
@@ -176,18 +190,18 @@ impl Srcu {
             let led = self.generations.under_way().unwrap_or_else(|| self.generations.begin().0);
             let mut wait = Wait { began_ns: clock::fine_ns(), rounds: 0, is_reported: false };
             // Relaxed, both: leaders alone write it, and readers may have an old one.
-            let current = self.index.load(Ordering::Relaxed) as u32;
+            let current = self.index.load(Ordering::Relaxed);
             if drains_both {
-                self.drain(current ^ 1, &mut wait);
+                self.drain(current ^ SECOND, &mut wait);
             }
-            self.index.store((current ^ 1) as usize, Ordering::Relaxed);
+            self.index.store(current ^ SECOND, Ordering::Relaxed);
             self.drain(current, &mut wait);
             self.generations.complete(led, &Futex);
         }
     }
 
     /// Waits until every section that was entered at an index has been left.
-    fn drain(&self, index: u32, wait: &mut Wait) {
+    fn drain(&self, index: usize, wait: &mut Wait) {
         loop {
             let left = self.left(index).sum();
             // Pairs with the Release of who has left. [R5]
@@ -203,31 +217,28 @@ impl Srcu {
     }
 
     #[inline(always)]
-    fn entered(&self, index: u32) -> CellRef<'_, u64> {
-        match index {
-            0 => self.counts.cell(field!(Counts, entered_0)),
-            _ => self.counts.cell(field!(Counts, entered_1)),
-        }
+    fn entered(&self, index: usize) -> CellRef<'_, u64> {
+        let first = self.counts.cell(field!(Counts, first.entered));
+        // SAFETY: an index is 0 or that of the second pair.
+        unsafe { first.behind(index) }
     }
 
     #[inline(always)]
-    fn left(&self, index: u32) -> CellRef<'_, u64> {
-        match index {
-            0 => self.counts.cell(field!(Counts, left_0)),
-            _ => self.counts.cell(field!(Counts, left_1)),
-        }
+    fn left(&self, index: usize) -> CellRef<'_, u64> {
+        let first = self.counts.cell(field!(Counts, first.left));
+        // SAFETY: as above.
+        unsafe { first.behind(index) }
     }
 
     /// In the child of a fork, once: sections of the parent are over, nobody waits, nobody leads.
-    /// The state that the domain has now.
-    fn write_off_other_processes(&self) -> u32 {
+    fn write_off_other_processes(&self) {
         loop {
             // Relaxed: a count of forks, which were before this.
             let wanted = STATE.load(Ordering::Relaxed) & !FENCES;
             // Acquire pairs with the Release in `write_off`.
             let before = self.state.load(Ordering::Acquire);
             if before == wanted {
-                return wanted;
+                return;
             }
             if before == wanted | BUSY {
                 // A sleep, not a mere turn: the thread that is busy may be a less urgent one.
@@ -246,7 +257,7 @@ impl Srcu {
         if state.compare_exchange(before, busy, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
-        for index in [0, 1] {
+        for index in [0, SECOND] {
             let open = self.entered(index).sum().wrapping_sub(self.left(index).sum());
             self.left(index).add(open);
         }
@@ -296,8 +307,8 @@ impl Drop for SrcuGuard<'_> {
         // counts without an order; on x86-64 it is a word to the compiler alone. [R5]
         fence(Ordering::Release);
         // Relaxed: a count of forks. A section of the parent is written off in the child.
-        if self.state == STATE.load(Ordering::Relaxed) & !FENCES {
-            self.domain.left(self.index).add(1);
+        if self.state == STATE.load(Ordering::Relaxed) {
+            self.left.add_by(self.access, 1);
         }
     }
 }
@@ -310,7 +321,7 @@ impl fmt::Debug for Srcu {
 
 impl fmt::Debug for SrcuGuard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SrcuGuard").field("index", &self.index).finish()
+        f.debug_struct("SrcuGuard").finish_non_exhaustive()
     }
 }
 

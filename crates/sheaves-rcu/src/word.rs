@@ -1,37 +1,51 @@
-//! The word by which a thread tells that it reads, as numbers.
+//! The two words of a thread that reads, as numbers.
+//!
+//! The first is what grace periods look at:
 //!
 //! | bits | what |
 //! |---|---|
 //! | 16..64 | sequence: that of the process when the outermost section began |
 //! | 15 | fenced: this reader orders itself by fences, membarrier being refused |
-//! | 0..15 | nesting: how many sections are open, 0 for none |
+//! | 0 | reading: a section is open |
 //!
 //! | value | meaning | written by | transitions |
 //! |---|---|---|---|
 //! | [`IDLE`] | no section | its thread | -> reading, by the outermost lock |
-//! | sequence, nesting n | reading | its thread | n -> n + 1, n - 1; from 1 -> [`IDLE`] |
+//! | sequence, reading | in a section | its thread | -> [`IDLE`], by the last unlock |
 //! | [`FENCED`] | no section, fenced | its thread | -> reading with the bit, and back |
-//! | all ones | a thread without a word of its own | nobody: it is a constant | none |
+//! | all ones | a thread without words of its own | nobody: it is a constant | none |
 //!
-//! The fast paths test for [`IDLE`] when they lock, and for a low half of 1 when they unlock.
-//! Everything else, nesting, fences and registration, lies behind these two tests. Others than the
-//! thread itself write to the word only when the thread is gone, and in the child of a fork.
+//! The second is for the thread itself, and says what its unlock has to do:
+//!
+//! | value | meaning | transitions |
+//! |---|---|---|
+//! | 0 | at most one section is open | n -> n + 1, n - 1 by sections inside others |
+//! | n | n more than one are open | |
+//! | [`SLOWLY`] and n | the same, and the reader is fenced | |
+//! | all ones | a thread without words of its own | none |
+//!
+//! The fast paths test the first for [`IDLE`] when they lock, and the second for 0 when they
+//! unlock: with one word for both, an unlock would wait for the store of its lock. Everything else,
+//! nesting, fences and registration, lies behind these two tests. Others than the thread itself
+//! write to the words only when the thread is gone, and in the child of a fork.
 
 /// No section is open, and none needs a fence.
 pub(crate) const IDLE: u64 = 0;
 /// The bit of readers that order themselves by fences.
 pub(crate) const FENCED: u64 = 1 << 15;
-/// The bits that count open sections.
-pub(crate) const NESTING: u64 = FENCED - 1;
+/// The bit of an open section.
+pub(crate) const READING: u64 = 1;
+/// In the second word: no unlock is a fast one.
+pub(crate) const SLOWLY: u64 = 1 << 63;
 /// One more grace period.
 pub(crate) const STEP: u64 = 1 << 16;
-/// The word that the first outermost lock copies: sequence 1, nesting 1.
-pub(crate) const FIRST: u64 = STEP | 1;
+/// The word that the first outermost lock copies: sequence 1, reading.
+pub(crate) const FIRST: u64 = STEP | READING;
 
-/// How many sections are open.
+/// Is a section open?
 #[inline]
-pub(crate) const fn nesting(word: u64) -> u64 {
-    word & NESTING
+pub(crate) const fn is_reading(word: u64) -> bool {
+    word & READING != 0
 }
 
 /// Does a grace period that has advanced the process's word to `global` need this reader no more?
@@ -40,7 +54,7 @@ pub(crate) const fn nesting(word: u64) -> u64 {
 /// long ago and stores it only now counts as one that holds the grace period up.
 #[inline]
 pub(crate) const fn has_passed(word: u64, global: u64) -> bool {
-    nesting(word) == 0 || (word ^ global) < STEP
+    !is_reading(word) || (word ^ global) < STEP
 }
 
 /// The word of an outermost section that begins while the process's word is `global`.
@@ -49,10 +63,10 @@ pub(crate) const fn outermost(idle: u64, global: u64) -> u64 {
     global | (idle & FENCED)
 }
 
-/// The word after the innermost section has ended. `word` has one open at least.
+/// The word after the last section has ended.
 #[inline]
 pub(crate) const fn left(word: u64) -> u64 {
-    if nesting(word) == 1 { word & FENCED } else { word - 1 }
+    word & FENCED
 }
 
 #[cfg(all(test, not(loom)))]
@@ -60,11 +74,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections_nest_and_end_where_they_began() {
+    fn sections_end_where_they_began() {
         for idle in [IDLE, FENCED] {
             let outer = outermost(idle, FIRST + 5 * STEP);
-            assert_eq!(nesting(outer), 1);
-            assert_eq!(left(outer + 1), outer);
+            assert!(is_reading(outer) && !is_reading(idle));
             assert_eq!(left(outer), idle);
         }
     }
@@ -73,7 +86,7 @@ mod tests {
     fn only_other_sequences_hold_up() {
         let global = FIRST + 9 * STEP;
         assert!(has_passed(IDLE, global) && has_passed(FENCED, global));
-        assert!(has_passed(outermost(FENCED, global) + 3, global));
+        assert!(has_passed(outermost(FENCED, global), global));
         assert!(!has_passed(outermost(IDLE, global - STEP), global));
         assert!(!has_passed(outermost(IDLE, global + STEP), global));
     }

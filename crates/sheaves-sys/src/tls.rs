@@ -56,8 +56,8 @@ core::arch::global_asm!(
     ".hidden sheaves_no_reader",
     ".type sheaves_no_reader,@object",
     "sheaves_no_reader:",
-    ".quad -1",
-    ".zero 56",
+    ".quad -1, -1",
+    ".zero 48",
     ".size sheaves_no_reader, 64",
     ".popsection",
 );
@@ -68,7 +68,7 @@ unsafe extern "C" {
     static NO_READER: u64;
 }
 
-/// The word of all threads that have none of their own: all ones, and never written.
+/// The words of all threads that have none of their own: two of all ones, never written.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[must_use]
@@ -117,8 +117,8 @@ pub fn exchange_reader(expected: *const u64, new: *const u64) -> bool {
 #[cfg(not(target_arch = "x86_64"))]
 #[must_use]
 pub fn no_reader() -> *const u64 {
-    static NO_READER: u64 = u64::MAX;
-    &raw const NO_READER
+    static NO_READER: [u64; 2] = [u64::MAX; 2];
+    (&raw const NO_READER).cast()
 }
 
 /// The word that tells whether the calling thread reads under RCU; [`no_reader`] while it has none.

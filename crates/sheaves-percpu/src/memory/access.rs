@@ -61,6 +61,16 @@ pub(crate) unsafe fn add_at(offset: usize, amount: usize) {
     // SAFETY: there are objects, so the engine has started.
     let access = unsafe { Access::of_started() };
     // SAFETY: the same contract.
+    unsafe { add_by(access, offset, amount) };
+}
+
+/// [`add_at`] for whoever has the access.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(crate) unsafe fn add_by(access: Access, offset: usize, amount: usize) {
+    // SAFETY: the same contract.
     if unsafe { transactions::add(access, offset, amount) } != Outcome::Done {
         // SAFETY: the same contract.
         unsafe { add_slow(offset, amount) };

@@ -4,6 +4,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::engine::Access;
 use crate::memory::access;
 use crate::memory::clear::Reach;
 use crate::percpu::Zeroed;
@@ -155,11 +156,29 @@ impl<'a, W: CellValue> CellRef<'a, W> {
         CellRef { offset, reach, object: PhantomData }
     }
 
+    /// The cell that lies `bytes` bytes behind this one in the same value, for arrays of cells.
+    ///
+    /// # Safety
+    /// There is a [`SlotCell<W>`].
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn behind(self, bytes: usize) -> CellRef<'a, W> {
+        // INVARIANT: the contract; the object is the same.
+        CellRef { offset: self.offset + bytes, ..self }
+    }
+
     /// Adds to the current slot's number, wrapping.
     #[inline(always)]
     pub fn add(self, amount: W) {
         // SAFETY: by the invariant.
         unsafe { access::add_at(self.offset, amount.into_word()) }
+    }
+
+    /// [`CellRef::add`] with an access that the caller keeps, for several in a row.
+    #[inline(always)]
+    pub fn add_by(self, access: Access, amount: W) {
+        // SAFETY: by the invariant.
+        unsafe { access::add_by(access, self.offset, amount.into_word()) }
     }
 
     /// Subtracts from the current slot's number, wrapping.

@@ -16,8 +16,6 @@ use crate::word::{self, FENCED, FIRST, IDLE};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
     Right,
-    /// Sections have others inside.
-    Nested,
     /// Membarrier is refused, and readers fence.
     Fences,
     /// Membarrier is refused, and readers do not fence.
@@ -30,8 +28,6 @@ enum Variant {
     RelaxedUnlock,
     /// The outermost lock has no order: a scan that meets it knows nothing of the section before.
     RelaxedLock,
-    /// A nested lock has no order: it hides the outermost lock before it.
-    RelaxedNesting,
     /// A thread that takes over a record prepares its word without order.
     RelaxedTakeOver,
     /// The thread gets into the registry after its first section has begun.
@@ -135,14 +131,6 @@ impl Model {
         if self.has_fences() && self.variant != Variant::FencesForgotten {
             fence(Ordering::SeqCst);
         }
-        let is_nested = matches!(self.variant, Variant::Nested | Variant::RelaxedNesting);
-        if is_nested {
-            let order = match self.variant {
-                Variant::RelaxedNesting => Ordering::Relaxed,
-                _ => Ordering::Release,
-            };
-            self.word.store(self.word.load(Ordering::Relaxed) + 1, order);
-        }
         self.step();
         let linked = self.linked.load(Ordering::Acquire);
         self.step();
@@ -156,9 +144,6 @@ impl Model {
         };
         if self.variant == Variant::RegisteredLate {
             self.registered.store(1, Ordering::Release);
-        }
-        if is_nested {
-            self.word.store(word::left(self.word.load(Ordering::Relaxed)), order);
         }
         self.word.store(word::left(self.word.load(Ordering::Relaxed)), order);
     }
@@ -256,17 +241,6 @@ fn model_with_a_relaxed_lock_is_caught() {
 #[should_panic]
 fn model_that_registers_late_is_caught() {
     run(Variant::RegisteredLate, 1);
-}
-
-#[test]
-fn model_of_nested_sections() {
-    run(Variant::Nested, 2);
-}
-
-#[test]
-#[should_panic]
-fn model_with_a_relaxed_nested_lock_is_caught() {
-    run(Variant::RelaxedNesting, 2);
 }
 
 fn run_with_heir(variant: Variant) {
