@@ -26,8 +26,8 @@ const STEPS: u64 = 100;
 /// and the 10th and 90th percentile.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub struct Args {
-    /// pair, batch, slabtest, remote, replace, percpu, counter, readers or synchronize; or a part
-    /// of one, as in batch/shuffled/64
+    /// pair, batch, slabtest, remote, replace, percpu, counter, readers, synchronize or map; or a
+    /// part of one, as in batch/shuffled/64
     #[arg(value_name = "TABLE")]
     pub table: Option<String>,
 
@@ -35,8 +35,9 @@ pub struct Args {
     #[arg(long)]
     pub quick: bool,
 
-    /// Threads of `replace`, `counter`, `concurrent` and `readers`, and on the side of `remote`
-    /// that has many [default: 2]; for `synchronize` the most that register [default: 10000]
+    /// Threads of `replace`, `counter`, `concurrent`, `readers` and `map`, and on the side of
+    /// `remote` that has many [default: 2]; for `synchronize` the most that register
+    /// [default: 10000]
     #[arg(long, value_name = "N")]
     pub threads: Option<String>,
 
@@ -44,7 +45,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub json: Option<std::path::PathBuf>,
 
-    /// Only these sizes, in bytes, separated by commas; for `percpu` numbers of filters
+    /// Only these sizes, in bytes, separated by commas; for `percpu` numbers of filters, for `map`
+    /// of entries
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub sizes: Option<Vec<String>>,
 

@@ -33,6 +33,7 @@
 //! | `counter` | add to one number; sum it up | `1t` to `Nt` threads; `sum` |
 //! | `readers` | enter and leave read sections; read a pointer in them | see below |
 //! | `synchronize` | wait for readers | see below |
+//! | `map` | many threads at one hash map | see below |
 //!
 //! A row is called `TABLE/VARIANT/SIZE`: `pair/64`, `batch/shuffled/64`, `remote/1to1/64`,
 //! `replace/2t`. Parts that are timed on their own have rows of their own: `batch-alloc/inorder/64`
@@ -162,6 +163,21 @@
 //! `callback` in the flood is the "before" of the change that had Linux wake waiters directly in
 //! 2024, and `direct` what it did instead. In both, the flood is run by the thread of `callback`,
 //! which takes what is queued whenever a grace period is over; liburcu's sleeps for 10 ms between.
+//!
+//! # Maps
+//!
+//! | row of `map` | entries | operations |
+//! |---|---|---|
+//! | `read-99/Nt/ENTRIES` | all keys | 99 % lookups, 1 % replace a value |
+//! | `mixed-90/Nt/ENTRIES` | half of the keys | 90 % lookups, 5 % insert, 5 % remove |
+//! | `write-50/Nt/ENTRIES` | half of the keys | 50 % lookups, 25 % insert, 25 % remove |
+//! | `grow/Nt/ENTRIES` | from none to all keys | each thread inserts its share, in random order |
+//!
+//! Keys and values are numbers of 64 bits; each key is as likely as any other. Maps have their
+//! capacity from the start, but in `grow`. Lookups check what they find. `--sizes` takes numbers of
+//! entries. Contenders are `rcu-map`, the library's, `papaya` and `dashmap`, all with foldhash.
+//! They enter and leave a section for each operation; `rcu-map-held` and `papaya-held` hold one
+//! guard for 64. The library's map allocates from its own heap, the others from glibc's.
 //!
 //! # The JSON file
 //!

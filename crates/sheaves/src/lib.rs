@@ -1,7 +1,11 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 
+// For the error of a map without memory, which is the program's; nothing here allocates by it.
+extern crate alloc;
+
 mod global;
+pub mod map;
 pub mod rcu;
 
 pub use global::Sheaves;

@@ -15,6 +15,7 @@ pub(crate) mod glibc;
 #[cfg(feature = "peers")]
 mod liburcu;
 pub(crate) mod locked;
+pub(crate) mod map;
 pub(crate) mod ours;
 #[cfg(feature = "peers")]
 pub(crate) mod peers;
@@ -74,6 +75,8 @@ pub(crate) enum Role {
     Read,
     /// Waits for readers: takes part in `synchronize` only.
     Wait,
+    /// Is a hash map: takes part in `map` only.
+    Map,
     /// Does both.
     #[cfg(feature = "peers")]
     Urcu,
@@ -173,6 +176,11 @@ kinds! {
     ArcSwap "arc-swap" Read;
     RwLock "rwlock" Read;
     ParkingLot "parking_lot" Read;
+    RcuMap "rcu-map" Map;
+    RcuMapHeld "rcu-map-held" Map;
+    Papaya "papaya" Map;
+    PapayaHeld "papaya-held" Map;
+    DashMap "dashmap" Map;
     Direct "direct" Wait;
     Callback "callback" Wait;
     Prototype "prototype" Wait;

@@ -80,6 +80,13 @@ fn duels(workload: &str) -> Vec<Duel> {
                 ("counter", "thread-local", None),
             ]
         }
+        "map" => {
+            vec![
+                ("rcu-map", "papaya", None),
+                ("rcu-map", "dashmap", None),
+                ("rcu-map-held", "papaya-held", None),
+            ]
+        }
         _ => super::rcu::duels(workload),
     }
 }

@@ -247,8 +247,8 @@ fn is_judged_without_peers(workload: &str) -> bool {
     if measure_of(workload).is_some() {
         return true;
     }
-    let own = [workload::Table::Percpu, workload::Table::Counter, workload::Table::Readers];
-    own.iter().any(|table| table.row_parts().contains(&part.as_str()))
+    use workload::Table::{Counter, Map, Percpu, Readers};
+    [Percpu, Counter, Readers, Map].iter().any(|table| table.row_parts().contains(&part.as_str()))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub(crate) mod batch;
 pub(crate) mod counter;
 pub(crate) mod crew;
 pub(crate) mod flood;
+pub(crate) mod map;
 pub(crate) mod name;
 pub(crate) mod pair;
 pub(crate) mod percpu;
@@ -60,11 +61,13 @@ pub(crate) enum Table {
     Readers,
     /// Waiting for those who read.
     Synchronize,
+    /// Many threads at one hash map.
+    Map,
 }
 
 impl Table {
     /// In the order of the documentation.
-    pub(crate) const ALL: [Table; 9] = [
+    pub(crate) const ALL: [Table; 10] = [
         Table::Pair,
         Table::Batch,
         Table::Slabtest,
@@ -74,6 +77,7 @@ impl Table {
         Table::Counter,
         Table::Readers,
         Table::Synchronize,
+        Table::Map,
     ];
 
     /// As asked for on the command line.
@@ -88,6 +92,7 @@ impl Table {
             Table::Counter => "counter",
             Table::Readers => "readers",
             Table::Synchronize => "synchronize",
+            Table::Map => "map",
         }
     }
 
@@ -111,6 +116,7 @@ impl Table {
         match (self, quick) {
             (Table::Percpu, false) => &percpu::FILTERS,
             (Table::Percpu, true) => &percpu::FILTERS_QUICK,
+            (Table::Map, _) => &map::ENTRIES,
             (_, false) => &SIZES,
             (_, true) => &SIZES_QUICK,
         }
@@ -120,6 +126,7 @@ impl Table {
     pub(crate) fn size_range(self) -> (RangeInclusive<usize>, &'static str) {
         match self {
             Table::Percpu => (percpu::FILTERS_RANGE, "filters"),
+            Table::Map => (map::ENTRIES_RANGE, "entries"),
             _ => (SIZE_RANGE, "bytes"),
         }
     }
@@ -156,6 +163,7 @@ impl Table {
             Table::Counter => counter::jobs(threads),
             Table::Readers => readers::jobs(threads, quick),
             Table::Synchronize => synchronize::jobs(threads, quick),
+            Table::Map => map::jobs(sizes, threads),
         }
     }
 
@@ -164,6 +172,7 @@ impl Table {
         match kind.role() {
             Role::PerCpu => self == Table::Percpu,
             Role::Count => self == Table::Counter,
+            Role::Map => self == Table::Map,
             Role::Floor => self == Table::Remote,
             role if role.reads() || role.waits() => match self {
                 Table::Readers => role.reads(),
@@ -175,8 +184,8 @@ impl Table {
     }
     /// Whether its contenders hand out ordinary objects.
     fn has_objects(self) -> bool {
-        use Table::{Counter, Percpu, Readers, Synchronize};
-        !matches!(self, Percpu | Counter | Readers | Synchronize)
+        use Table::{Counter, Map, Percpu, Readers, Synchronize};
+        !matches!(self, Percpu | Counter | Readers | Synchronize | Map)
     }
 }
 
@@ -239,6 +248,7 @@ impl Job {
             Table::Counter => return counter::sampler(self, kind),
             Table::Readers => return readers::sampler(self, kind),
             Table::Synchronize => return synchronize::sampler(self, kind),
+            Table::Map => return map::sampler(self, kind),
             _ => {}
         }
         contender::visit(kind, self.shape(), Prepare { job: self })?
@@ -260,7 +270,7 @@ impl contender::Visitor for Prepare<'_> {
             Table::Slabtest => slabtest::sampler(self.job, contender),
             Table::Remote => remote::sampler(self.job, contender),
             Table::Replace => replace::sampler(self.job, contender),
-            Table::Percpu | Table::Counter | Table::Readers | Table::Synchronize => {
+            Table::Percpu | Table::Counter | Table::Readers | Table::Synchronize | Table::Map => {
                 Err(Failure::run("no ordinary objects take part in this table"))
             }
         }
@@ -325,6 +335,7 @@ mod tests {
             Kind::Sharded,
             Kind::Rcu,
             Kind::Direct,
+            Kind::RcuMap,
         ];
         for table in Table::ALL {
             for job in table.jobs(&[64], 2, true) {

@@ -1,0 +1,369 @@
+//! Buckets: a cache line of six places with a byte of each hash, and a lock that sleeps.
+//!
+//! A reader looks at the word of tags, then at the places whose tag is the one it wants. It writes
+//! nothing and never waits. A writer holds the lock of the first bucket of the chain.
+//!
+//! | bits of `word` | meaning | changed by |
+//! |---|---|---|
+//! | 0..48 | a tag for each place, 0 where it is vacant, else with its highest bit | the holder |
+//! | 48 [`LOCKED`] | a writer is at the chain | whoever takes the lock; the holder |
+//! | 49 [`WAITERS`] | somebody sleeps until it is given back | who is about to; the holder, to 0 |
+//! | 50 [`MOVED`] | the entries are in the next table, too; nothing changes again | the holder |
+//!
+//! The holder publishes what it has changed with the store that gives the lock back. Buckets behind
+//! the first have tags only. A place that is vacant may still hold the address that was in it.
+
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use sheaves_sys::futex;
+
+/// Entries of a bucket.
+pub(super) const PLACES: usize = 6;
+pub(super) const BUCKET_BYTES: usize = 64;
+
+const OCCUPIED: u64 = 0x8080_8080_8080;
+const ONES: u64 = 0x0101_0101_0101;
+const TAGS: u64 = 0xFFFF_FFFF_FFFF;
+const LOCKED: u64 = 1 << 48;
+const WAITERS: u64 = 1 << 49;
+pub(super) const MOVED: u64 = 1 << 50;
+
+/// Looks at a held lock before going to sleep; it is held for tens of nanoseconds.
+const SPINS: u32 = 100;
+
+/// See above. All zeros is an empty bucket.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(super) struct Bucket<T> {
+    word: AtomicU64,
+    /// Where there were more entries than places.
+    next: AtomicPtr<Bucket<T>>,
+    places: [AtomicPtr<T>; PLACES],
+}
+
+const _: () = assert!(size_of::<Bucket<u8>>() == BUCKET_BYTES);
+
+/// The byte that stands for a hash: bits that do not number its bucket.
+#[inline(always)]
+pub(super) fn tag_of(hash: u64) -> u64 {
+    (hash >> 57) | 0x80
+}
+
+/// Places of a word, one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places(u64);
+
+impl Places {
+    #[inline(always)]
+    pub(super) fn none() -> Places {
+        Places(0)
+    }
+
+    #[inline(always)]
+    pub(super) fn occupied(word: u64) -> Places {
+        Places(word & OCCUPIED)
+    }
+
+    #[inline(always)]
+    fn vacant(word: u64) -> Places {
+        Places(!word & OCCUPIED)
+    }
+
+    /// Those whose tag this is, and now and then a place behind one of them whose tag differs in
+    /// its lowest bit: a borrow of the subtraction. Never a vacant one.
+    #[inline(always)]
+    fn matching(word: u64, tag: u64) -> Places {
+        let different = (word & TAGS) ^ (tag * ONES);
+        Places(different.wrapping_sub(ONES) & !different & OCCUPIED)
+    }
+}
+
+impl Iterator for Places {
+    type Item = usize;
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let place = self.0.trailing_zeros() as usize / 8;
+        self.0 &= self.0 - 1;
+        Some(place)
+    }
+}
+
+/// An entry and where it is.
+#[derive(Debug)]
+pub(super) struct Found<'a, T> {
+    bucket: &'a Bucket<T>,
+    place: usize,
+    pub(super) entry: *mut T,
+}
+
+impl<T> Bucket<T> {
+    /// The word: tags, and whether the entries have moved.
+    #[inline(always)]
+    pub(super) fn word(&self) -> u64 {
+        // Acquire pairs with the Release in `Held::drop`, `add` and `remove`: the entries. [M1]
+        self.word.load(Ordering::Acquire)
+    }
+
+    /// What is at a place.
+    #[inline(always)]
+    pub(super) fn entry(&self, place: usize) -> *mut T {
+        // Acquire pairs with the Release in `put` and `replace`: what the entry holds. [M2]
+        self.places[place].load(Ordering::Acquire)
+    }
+
+    /// The next bucket of the chain.
+    ///
+    /// # Safety
+    /// Buckets of the chain are not freed while the reference is used.
+    #[inline(always)]
+    pub(super) unsafe fn next<'a>(&self) -> Option<&'a Bucket<T>> {
+        // Acquire pairs with the Release in `add`: the bucket. [M3]
+        let next = self.next.load(Ordering::Acquire);
+        // SAFETY: null, or a bucket that the caller keeps alive.
+        unsafe { next.as_ref() }
+    }
+
+    /// Looks for an entry in the chain, of which this is the first bucket.
+    ///
+    /// # Safety
+    /// Neither the chain's buckets nor its entries are freed while `'a` lasts.
+    #[inline(always)]
+    pub(super) unsafe fn find<'a>(
+        &'a self,
+        word: u64,
+        tag: u64,
+        mut is_it: impl FnMut(*mut T) -> bool,
+    ) -> Option<Found<'a, T>> {
+        let (mut bucket, mut word) = (self, word);
+        loop {
+            for place in Places::matching(word, tag) {
+                let entry = bucket.entry(place);
+                if is_it(entry) {
+                    return Some(Found { bucket, place, entry });
+                }
+            }
+            // SAFETY: the caller's contract.
+            bucket = unsafe { bucket.next() }?;
+            word = bucket.word();
+        }
+    }
+
+    /// The lock of the chain. `None` if the entries have moved.
+    #[inline]
+    pub(super) fn lock(&self) -> Option<Held<'_, T>> {
+        // Relaxed: the exchange orders, and `MOVED` is looked at again by whoever goes on.
+        let word = self.word.load(Ordering::Relaxed);
+        if word & (LOCKED | MOVED) == 0 && self.try_take(word) {
+            return Some(Held { first: self, word });
+        }
+        self.lock_slow()
+    }
+
+    #[inline(always)]
+    fn try_take(&self, word: u64) -> bool {
+        // Acquire pairs with the Release in `Held::drop`. Relaxed on failure: nothing is read. [M1]
+        let taken = word | LOCKED;
+        self.word.compare_exchange(word, taken, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    fn lock_slow(&self) -> Option<Held<'_, T>> {
+        let mut spins = 0;
+        loop {
+            // Relaxed, here and below: as in `lock`.
+            let word = self.word.load(Ordering::Relaxed);
+            if word & MOVED != 0 {
+                return None;
+            }
+            if word & LOCKED == 0 {
+                if self.try_take(word) {
+                    return Some(Held { first: self, word });
+                }
+            } else if spins < SPINS {
+                spins += 1;
+                core::hint::spin_loop();
+            } else {
+                let waiting = word | WAITERS;
+                let relaxed = Ordering::Relaxed;
+                if word == waiting
+                    || self.word.compare_exchange(word, waiting, relaxed, relaxed).is_ok()
+                {
+                    futex::wait(self.half(), (waiting >> 32) as u32);
+                }
+            }
+        }
+    }
+
+    /// The half of the word that has the flags, for the kernel alone.
+    fn half(&self) -> &AtomicU32 {
+        let half = self.word.as_ptr().cast::<AtomicU32>();
+        // SAFETY: the address is that of the word or four bytes on.
+        let half = unsafe { half.add(usize::from(cfg!(target_endian = "little"))) };
+        // SAFETY: in the word, which is borrowed; only the kernel reads through it.
+        unsafe { &*half }
+    }
+}
+
+/// The lock of a chain, with the word that is published when it is given back.
+#[derive(Debug)]
+pub(super) struct Held<'a, T> {
+    first: &'a Bucket<T>,
+    word: u64,
+}
+
+impl<'a, T> Held<'a, T> {
+    /// Looks for an entry.
+    ///
+    /// # Safety
+    /// As [`Bucket::find`].
+    #[inline(always)]
+    pub(super) unsafe fn find(
+        &self,
+        tag: u64,
+        is_it: impl FnMut(*mut T) -> bool,
+    ) -> Option<Found<'a, T>> {
+        // SAFETY: the same contract.
+        unsafe { self.first.find(self.word, tag, is_it) }
+    }
+
+    /// Puts another entry of the same key into the place of one.
+    #[inline]
+    pub(super) fn replace(&mut self, found: &Found<'a, T>, entry: *mut T) {
+        put(&found.bucket.places[found.place], entry);
+    }
+
+    /// Takes an entry out. True if it was the last one of the first bucket.
+    #[inline]
+    pub(super) fn remove(&mut self, found: &Found<'a, T>) -> bool {
+        let others = !(0xFF << (8 * found.place));
+        if core::ptr::eq(found.bucket, self.first) {
+            self.word &= others;
+            return self.word & OCCUPIED == 0;
+        }
+        let word = &found.bucket.word;
+        // Relaxed: changes under the lock. Release pairs with the Acquire in `word`. [M1]
+        word.store(word.load(Ordering::Relaxed) & others, Ordering::Release);
+        false
+    }
+
+    /// Adds an entry. Where no place of the chain is vacant it takes a bucket from `make`, and says
+    /// so; false for none if that has none either.
+    ///
+    /// # Safety
+    /// The chain's buckets are not freed, and those that `make` makes are empty and nobody else's.
+    #[inline]
+    pub(super) unsafe fn add(
+        &mut self,
+        tag: u64,
+        entry: *mut T,
+        make: impl FnOnce() -> *mut Bucket<T>,
+    ) -> Added {
+        if let Some(place) = Places::vacant(self.word).next() {
+            put(&self.first.places[place], entry);
+            self.word |= tag << (8 * place);
+            return Added::InPlace;
+        }
+        let mut bucket = self.first;
+        // SAFETY: the caller's contract.
+        while let Some(next) = unsafe { bucket.next() } {
+            bucket = next;
+            // Relaxed: changes under the lock.
+            let word = bucket.word.load(Ordering::Relaxed);
+            if let Some(place) = Places::vacant(word).next() {
+                put(&bucket.places[place], entry);
+                // Release pairs with the Acquire in `word`. [M1]
+                bucket.word.store(word | (tag << (8 * place)), Ordering::Release);
+                return Added::InPlace;
+            }
+        }
+        let made = make();
+        // SAFETY: null, or an empty bucket of ours.
+        let Some(fresh) = (unsafe { made.as_ref() }) else { return Added::NoMemory };
+        put(&fresh.places[0], entry);
+        // Relaxed: the link publishes it.
+        fresh.word.store(tag, Ordering::Relaxed);
+        // Release pairs with the Acquire in `next`. [M3]
+        bucket.next.store(made, Ordering::Release);
+        Added::InNewBucket
+    }
+
+    /// Says that the entries are in the next table, too, when the lock is given back.
+    pub(super) fn set_moved(&mut self) {
+        self.word |= MOVED;
+    }
+
+    /// Calls `each` for every entry.
+    ///
+    /// # Safety
+    /// The chain's buckets are not freed.
+    pub(super) unsafe fn for_each(&self, mut each: impl FnMut(*mut T)) {
+        let (mut bucket, mut word) = (self.first, self.word);
+        loop {
+            Places::occupied(word).for_each(|place| each(bucket.entry(place)));
+            // SAFETY: the caller's contract.
+            let Some(next) = (unsafe { bucket.next() }) else { return };
+            bucket = next;
+            word = bucket.word();
+        }
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release pairs with the Acquire in `word` and `try_take`. [M1]
+        let before = self.first.word.swap(self.word, Ordering::Release);
+        if before & WAITERS != 0 {
+            futex::wake_all(self.first.half());
+        }
+    }
+}
+
+/// What became of an entry that was to be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Added {
+    InPlace,
+    InNewBucket,
+    NoMemory,
+}
+
+#[inline(always)]
+fn put<T>(place: &AtomicPtr<T>, entry: *mut T) {
+    // Release pairs with the Acquire in `entry`: what the entry holds. [M2]
+    place.store(entry, Ordering::Release);
+}
+
+impl<T> Bucket<T> {
+    /// The buckets behind the first, which the caller takes over: the first of them.
+    ///
+    /// # Safety
+    /// Nobody changes the chain any more.
+    pub(super) unsafe fn rest(&self) -> *mut Bucket<T> {
+        // Relaxed: whoever linked them held the lock before.
+        self.next.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_found_where_they_are() {
+        let tags = [0x80, 0x81, 0xFF, 0x00, 0x80, 0xC3_u64];
+        let word = tags.iter().rev().fold(0, |word, tag| (word << 8) | tag) | LOCKED | MOVED;
+        for tag in 0x80..0x100_u64 {
+            let found: u64 = Places::matching(word, tag).map(|place| 1 << place).sum();
+            let meant: u64 = (0..6).filter(|place| tags[*place] == tag).map(|p| 1 << p).sum();
+            assert_eq!(found & meant, meant, "{tag:x}");
+            for other in (0..6).filter(|place| (found & !meant) >> place & 1 == 1) {
+                assert_eq!(tags[other], tag ^ 1, "{tag:x}");
+            }
+        }
+        assert!(Places::occupied(word).eq([0, 1, 2, 4, 5]));
+        assert!(Places::vacant(word).eq([3]));
+    }
+}

@@ -1,0 +1,236 @@
+//! Entries: a key and a value in memory of their own, and how they end.
+//!
+//! An entry without a destructor is freed like any deferred object: pushed onto a sheaf of the
+//! slot. One with a destructor waits in the map itself ([`Limbo`]), because nobody may run the
+//! destructor after the end of the map's lifetime: what the value borrows may be gone.
+
+use core::alloc::Layout;
+use core::mem::{needs_drop, offset_of};
+use core::ptr::null_mut;
+
+use sheaves_rcu::Cookie;
+use sheaves_sys::lock::Lock;
+
+use super::retire;
+
+/// What a place of a bucket points to.
+#[derive(Debug)]
+pub(super) struct Entry<K, V> {
+    pub(super) key: K,
+    pub(super) value: V,
+}
+
+/// An entry with a destructor, which can wait in a list.
+struct Linked<K, V> {
+    next: *mut Linked<K, V>,
+    entry: Entry<K, V>,
+}
+
+impl<K, V> Entry<K, V> {
+    const HAS_DESTRUCTOR: bool = needs_drop::<Entry<K, V>>();
+    const LAYOUT: Layout =
+        if Self::HAS_DESTRUCTOR { Layout::new::<Linked<K, V>>() } else { Layout::new::<Self>() };
+
+    /// An entry in memory of its own.
+    ///
+    /// Without memory the program ends, as it does where a `Box` finds none.
+    #[inline]
+    pub(super) fn new(key: K, value: V) -> *mut Entry<K, V> {
+        let block = sheaves_heap::alloc_layout(Self::LAYOUT);
+        if block.is_null() {
+            alloc::alloc::handle_alloc_error(Self::LAYOUT);
+        }
+        let entry = if Self::HAS_DESTRUCTOR {
+            block.wrapping_add(offset_of!(Linked<K, V>, entry)).cast()
+        } else {
+            block.cast::<Entry<K, V>>()
+        };
+        // SAFETY: by the layout there is room for it, and the memory is ours.
+        unsafe { entry.write(Entry { key, value }) };
+        entry
+    }
+
+    /// Ends an entry now.
+    ///
+    /// # Safety
+    /// From [`Entry::new`]; nobody has it.
+    pub(super) unsafe fn end(entry: *mut Entry<K, V>) {
+        // SAFETY: the entry is ours; its memory is given back whatever its destructor does.
+        let _memory = Memory(unsafe { Self::block(entry) }, Self::LAYOUT);
+        // SAFETY: the caller's contract.
+        unsafe { entry.drop_in_place() };
+    }
+
+    /// Where the memory of an entry begins.
+    ///
+    /// # Safety
+    /// From [`Entry::new`].
+    #[inline(always)]
+    unsafe fn block(entry: *mut Entry<K, V>) -> *mut u8 {
+        if Self::HAS_DESTRUCTOR {
+            // SAFETY: the entry lies in a `Linked`.
+            unsafe { entry.cast::<u8>().sub(offset_of!(Linked<K, V>, entry)) }
+        } else {
+            entry.cast()
+        }
+    }
+}
+
+/// Given back when dropped.
+struct Memory(*mut u8, Layout);
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: from `Entry::new`, with this layout; nobody has it.
+        unsafe { sheaves_heap::dealloc_layout(self.0, self.1) };
+    }
+}
+
+/// Lists of one map, to which entries are dealt by their hash.
+const SHARDS: usize = 4;
+/// So many entries share a cookie.
+const BATCH: usize = 32;
+
+/// Entries with destructors that readers may still have.
+///
+/// Each shard has a list without a cookie, to which entries are added, and one that waits for its
+/// cookie, to which none are. Whoever adds an entry looks whether the cookie has passed, and then
+/// runs the destructors, after giving the lock back.
+///
+/// # Invariants
+/// The lists' entries are in no table any more, since before the list's cookie was made.
+pub(super) struct Limbo<K, V> {
+    shards: [Shard<K, V>; SHARDS],
+}
+
+/// On a cache line of its own.
+#[repr(align(64))]
+struct Shard<K, V> {
+    lists: Lock<Lists<K, V>>,
+}
+
+struct Lists<K, V> {
+    open: *mut Linked<K, V>,
+    count: usize,
+    sealed: *mut Linked<K, V>,
+    /// That of the sealed list.
+    cookie: Option<Cookie>,
+}
+
+// SAFETY: owners of entries, which are dropped wherever the list is.
+unsafe impl<K: Send, V: Send> Send for Lists<K, V> {}
+
+impl<K, V> Lists<K, V> {
+    /// What is over, for the caller to drop; and a cookie that somebody has to start.
+    fn turn(&mut self, at_least: usize) -> (Chain<K, V>, Option<Cookie>) {
+        let mut ready = Chain(null_mut());
+        if !self.sealed.is_null() {
+            if !self.cookie.is_some_and(Cookie::has_passed) {
+                let is_time = self.count.is_multiple_of(at_least);
+                return (ready, self.cookie.filter(|_| is_time));
+            }
+            ready = Chain(core::mem::replace(&mut self.sealed, null_mut()));
+        }
+        if self.count < at_least {
+            return (ready, None);
+        }
+        self.sealed = core::mem::replace(&mut self.open, null_mut());
+        self.count = 0;
+        // After the last entry came. INVARIANT: nothing is added to it any more.
+        self.cookie = Some(Cookie::get());
+        (ready, self.cookie)
+    }
+}
+
+impl<K, V> Limbo<K, V> {
+    pub(super) const fn new() -> Limbo<K, V> {
+        let shards = [const {
+            let (open, sealed) = (null_mut(), null_mut());
+            Shard { lists: Lock::new(Lists { open, count: 0, sealed, cookie: None }) }
+        }; SHARDS];
+        Limbo { shards }
+    }
+
+    /// Ends an entry once the readers of now are gone.
+    ///
+    /// # Safety
+    /// From [`Entry::new`]; in no table any more, and nobody has it but readers.
+    #[inline]
+    pub(super) unsafe fn retire(&self, hash: u64, entry: *mut Entry<K, V>) {
+        // SAFETY: from `Entry::new`.
+        let block = unsafe { Entry::block(entry) };
+        if Entry::<K, V>::HAS_DESTRUCTOR {
+            // SAFETY: as above: the entry lies in a `Linked`.
+            unsafe { self.add(hash, block.cast()) };
+        } else {
+            // SAFETY: allocated with this layout; readers alone have it.
+            unsafe { retire::free_rcu(block, Entry::<K, V>::LAYOUT) };
+        }
+    }
+
+    /// # Safety
+    /// As [`Limbo::retire`].
+    unsafe fn add(&self, hash: u64, linked: *mut Linked<K, V>) {
+        let shard = &self.shards[(hash >> 32) as usize % SHARDS];
+        let mut lists = shard.lists.lock();
+        // SAFETY: the memory is that of a `Linked`.
+        let next = unsafe { &raw mut (*linked).next };
+        // SAFETY: ours: readers look at the entry alone.
+        unsafe { next.write(lists.open) };
+        lists.open = linked;
+        lists.count += 1;
+        let (ready, cookie) = lists.turn(BATCH);
+        drop(lists);
+        if let Some(cookie) = cookie {
+            cookie.start();
+        }
+        drop(ready);
+    }
+
+    /// Ends what can be ended now; true if nothing waits any more.
+    pub(super) fn reclaim(&self) -> bool {
+        let mut is_empty = true;
+        for shard in &self.shards {
+            for _ in 0..2 {
+                let (ready, cookie) = shard.lists.lock().turn(1);
+                if let Some(cookie) = cookie {
+                    cookie.start();
+                }
+                drop(ready);
+            }
+            let lists = shard.lists.lock();
+            is_empty &= lists.open.is_null() && lists.sealed.is_null();
+        }
+        is_empty
+    }
+}
+
+impl<K, V> Drop for Limbo<K, V> {
+    fn drop(&mut self) {
+        for shard in &self.shards {
+            let mut lists = shard.lists.lock();
+            let open = Chain(core::mem::replace(&mut lists.open, null_mut()));
+            let sealed = Chain(core::mem::replace(&mut lists.sealed, null_mut()));
+            drop(lists);
+            drop((open, sealed));
+        }
+    }
+}
+
+/// Entries that nobody has any more; ended when dropped.
+struct Chain<K, V>(*mut Linked<K, V>);
+
+impl<K, V> Drop for Chain<K, V> {
+    fn drop(&mut self) {
+        while !self.0.is_null() {
+            let linked = self.0;
+            // SAFETY: an entry of the chain, which is ours. First, so that a destructor that
+            // unwinds leaves the others to the drop of `rest`.
+            self.0 = unsafe { (*linked).next };
+            // SAFETY: as above.
+            let entry = unsafe { &raw mut (*linked).entry };
+            // SAFETY: from `Entry::new`, and nobody has it.
+            unsafe { Entry::end(entry) };
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! All entries, one after the other.
+
+use core::fmt;
+use core::iter::FusedIterator;
+use core::marker::PhantomData;
+
+use super::bucket::{Bucket, Places};
+use super::entry::Entry;
+use super::table::Table;
+
+/// The entries of a map, in no particular order: see [`super::RcuHashMap::iter`].
+///
+/// It stays with the table that it began with. Entries that move to another one remain in their old
+/// chain, too, which is freed when the guard is gone.
+pub struct Iter<'g, K, V> {
+    table: Option<&'g Table<Entry<K, V>>>,
+    /// The number of the next chain.
+    next: usize,
+    bucket: Option<&'g Bucket<Entry<K, V>>>,
+    places: Places,
+    entries: PhantomData<&'g (K, V)>,
+}
+
+impl<'g, K, V> Iter<'g, K, V> {
+    /// # Safety
+    /// Nothing moved out of the table at some moment of the read section that `'g` is within.
+    pub(super) unsafe fn new(table: Option<&'g Table<Entry<K, V>>>) -> Iter<'g, K, V> {
+        let (bucket, places) = (None, Places::none());
+        Iter { table, next: 0, bucket, places, entries: PhantomData }
+    }
+
+    /// The next entry.
+    pub(super) fn next_entry(&mut self) -> Option<*mut Entry<K, V>> {
+        loop {
+            if let (Some(bucket), Some(place)) = (self.bucket, self.places.next()) {
+                return Some(bucket.entry(place));
+            }
+            // SAFETY: buckets are not freed in the read section.
+            self.bucket = match self.bucket.and_then(|bucket| unsafe { bucket.next() }) {
+                Some(next) => Some(next),
+                None => Some(self.next_chain()?),
+            };
+            self.places = self.bucket.map_or(Places::none(), |b| Places::occupied(b.word()));
+        }
+    }
+
+    fn next_chain(&mut self) -> Option<&'g Bucket<Entry<K, V>>> {
+        let table = self.table?;
+        if self.next == table.buckets() {
+            self.table = None;
+            return None;
+        }
+        self.next += 1;
+        Some(table.bucket(self.next as u64 - 1))
+    }
+}
+
+impl<'g, K, V> Iterator for Iter<'g, K, V> {
+    type Item = (&'g K, &'g V);
+
+    fn next(&mut self) -> Option<(&'g K, &'g V)> {
+        let entry = self.next_entry()?;
+        // SAFETY: an entry is not ended while somebody reads who may have found it: it was in the
+        // table when the section had begun.
+        let entry = unsafe { &*entry };
+        Some((&entry.key, &entry.value))
+    }
+}
+
+impl<K, V> FusedIterator for Iter<'_, K, V> {}
+
+impl<K, V> fmt::Debug for Iter<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iter").field("chains_begun", &self.next).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,379 @@
+//! A hash map that many threads read and change at once: [`RcuHashMap`].
+//!
+//! ```text
+//!   hash --low bits--> bucket: [ tags of six places, lock | next bucket | six places ]
+//!        --high bits-> tag                                                  |
+//!                                                             key and value, in an object of
+//!                                                             their own, retired through RCU
+//! ```
+//!
+//! Start reading at `bucket` (what a lookup sees, and the lock of writers), then `resize` (how
+//! entries move to another table), `entry` (how entries end), `table` (memory).
+
+mod bucket;
+mod entry;
+mod iter;
+mod resize;
+mod retire;
+mod table;
+mod write;
+
+use core::borrow::Borrow;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use sheaves_percpu::Counter;
+use sheaves_rcu::{Guard, read};
+
+use bucket::{MOVED, tag_of};
+use entry::{Entry, Limbo};
+pub use iter::Iter;
+use table::Table;
+
+/// A concurrent hash map for many readers: a lookup takes no lock, has no atomic read-modify-write
+/// instruction, and writes nothing but what its read section writes.
+///
+/// ```
+/// use std::hash::RandomState;
+/// use sheaves::map::RcuHashMap;
+/// use sheaves::rcu::read;
+///
+/// let sessions = RcuHashMap::<u64, String, RandomState>::new();
+/// let guard = read();
+/// sessions.insert(7, String::from("seven"), &guard);
+/// assert_eq!(sessions.get(&7, &guard).map(String::as_str), Some("seven"));
+/// // Who reads keeps what it has found, whatever becomes of the entry.
+/// let found = sessions.remove(&7, &guard);
+/// assert_eq!(found.map(String::as_str), Some("seven"));
+/// assert!(!sessions.contains_key(&7));
+/// ```
+///
+/// A reference ends with the guard under which it was found:
+///
+/// ```compile_fail,E0505
+/// # use std::hash::RandomState;
+/// # use sheaves::{map::RcuHashMap, rcu::read};
+/// # let sessions = RcuHashMap::<u64, String, RandomState>::new();
+/// let guard = read();
+/// let found = sessions.get(&7, &guard);
+/// drop(guard);
+/// println!("{found:?}");
+/// ```
+///
+/// and with the map:
+///
+/// ```compile_fail,E0505
+/// # use std::hash::RandomState;
+/// # use sheaves::{map::RcuHashMap, rcu::read};
+/// # let sessions = RcuHashMap::<u64, String, RandomState>::new();
+/// # let guard = read();
+/// let found = sessions.get(&7, &guard);
+/// drop(sessions);
+/// println!("{found:?}");
+/// ```
+///
+/// # Hasher
+///
+/// `S` makes the hashes: `std::hash::RandomState`, or a faster one from a crate. Its lowest bits
+/// and its highest seven should be good ones, as for `std`'s map. `Hash`, `Eq` and closures run
+/// while the chain of their key is locked: they must not use the map.
+///
+/// # Cost
+///
+/// Beside others, by `sheaves-bench map`: lookups, and changes from two threads, take less time
+/// than papaya's; a small map that grows takes more. dashmap, which keeps entries in its table, is
+/// faster where threads do not meet in a shard, above all for changes and growth.
+///
+/// A lookup touches two cache lines: the bucket and the entry. In one of about twenty-five, at
+/// worst, there is a second bucket. Memory: 16 to 32 bytes for each entry when the map has grown by
+/// itself, and the entry, which is key and value rounded up to a size class; with a destructor
+/// 8 bytes more. An empty map is about 320 bytes and has no table.
+///
+/// # Resizing
+///
+/// The table doubles at four entries for each bucket on average, and halves when there is less than
+/// half an entry, but never below the capacity that was asked for. The writer that notices makes
+/// the next table (one allocation), and all writers move entries to it, sixteen chains with each
+/// change. Lookups never wait for that and never start over; meanwhile they may look at one bucket
+/// more. A table that nobody changes any more stays half moved: that is no harm.
+///
+/// # Memory ordering
+///
+/// What happened in a thread before it inserted a value happens before what another does that has
+/// found it. Changes of one key happen in one order, on which all threads agree.
+///
+/// # Blocking
+///
+/// Lookups and iteration over entries never block. Changes of keys of the same bucket exclude each
+/// other: a short spin, then sleep. The lock is held for tens of nanoseconds, unless a closure
+/// takes longer. [`RcuHashMap::iter`], when it begins, waits for a resize that is under way, and
+/// helps.
+///
+/// # Values that end
+///
+/// What is replaced or removed is freed when its readers are gone. Without a destructor it goes
+/// back to the heap as other deferred objects do ([`crate::raw::Cache::free_rcu`]). With one it
+/// waits in the map, in batches of 32, and is dropped by some later change of the map, in
+/// [`RcuHashMap::reclaim`], or with the map: in the thread that does this, which may be in a read
+/// section. So key and value may borrow what outlives the map, and nothing is dropped later.
+///
+/// # Fork and signals
+///
+/// After a fork the child may read. It may change the map if no other thread was changing it at
+/// the moment of the fork; otherwise a chain may stay locked for ever. [`RcuHashMap::get`] may be
+/// called in signal handlers if `Hash` and `Eq` may; nothing else may.
+///
+/// # Panics
+///
+/// None of its own. A panic of `Eq`, or of a closure, leaves the map as it was. One of `Hash` while
+/// entries move ends the process. Out of memory ends it, too, as for `std`'s map; without
+/// memory for a larger table, chains get longer instead.
+///
+/// # Invariants
+/// Tables, and the entries in them, are from `Table::new` and `Entry::new`. One that can be found
+/// no more is retired, once. Every entry is in the chain of its hash, in the map's table or, if
+/// that chain is marked, in those that follow.
+pub struct RcuHashMap<K, V, S> {
+    /// See [`Table`]. Null until something is inserted.
+    table: AtomicPtr<Table<Entry<K, V>>>,
+    hasher: S,
+    /// Buckets that were asked for.
+    buckets_min: usize,
+    count: Counter,
+    limbo: Limbo<K, V>,
+}
+
+// SAFETY: the map owns its keys and values; they are dropped wherever it is.
+unsafe impl<K: Send, V: Send, S: Send> Send for RcuHashMap<K, V, S> {}
+// SAFETY: a shared one gives shared access to keys and values, takes them, and drops them wherever
+// it is used.
+unsafe impl<K: Send + Sync, V: Send + Sync, S: Sync> Sync for RcuHashMap<K, V, S> {}
+
+impl<K, V, S> RcuHashMap<K, V, S> {
+    /// An empty map. Allocates nothing.
+    #[must_use]
+    pub fn new() -> RcuHashMap<K, V, S>
+    where
+        S: Default,
+    {
+        RcuHashMap::with_hasher(S::default())
+    }
+
+    /// An empty map with a hasher; may be a `static`'s initial value. Allocates nothing.
+    ///
+    /// ```
+    /// use std::hash::{BuildHasherDefault, DefaultHasher};
+    /// use sheaves::map::RcuHashMap;
+    ///
+    /// type Hasher = BuildHasherDefault<DefaultHasher>;
+    /// static ROUTES: RcuHashMap<u32, u32, Hasher> = RcuHashMap::with_hasher(Hasher::new());
+    /// assert!(ROUTES.is_empty());
+    /// ```
+    #[must_use]
+    pub const fn with_hasher(hasher: S) -> RcuHashMap<K, V, S> {
+        RcuHashMap {
+            table: AtomicPtr::new(null_mut()),
+            hasher,
+            buckets_min: 0,
+            count: Counter::new(),
+            limbo: Limbo::new(),
+        }
+    }
+
+    /// An empty map that holds so many entries before it grows, and never shrinks below that.
+    #[must_use]
+    pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> RcuHashMap<K, V, S> {
+        let mut map = RcuHashMap::with_hasher(hasher);
+        if capacity > 0 {
+            map.buckets_min = Table::<Entry<K, V>>::buckets_for(capacity);
+            *map.table.get_mut() = Table::new(map.buckets_min);
+        }
+        map
+    }
+
+    /// How many entries there are: exact while nobody changes the map, otherwise some number that
+    /// takes every change before this call into account and some of those meanwhile.
+    ///
+    /// Reads a cache line for each slot that is in use, under a short lock.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::try_from(self.count.sum()).unwrap_or(0)
+    }
+
+    /// True if there are no entries, as [`RcuHashMap::len`] says.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many entries the table is made for; 0 without one.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        let _guard = read();
+        self.table().map_or(0, |table| table.buckets() * table::ENTRIES_MAX)
+    }
+
+    /// The hasher.
+    #[must_use]
+    pub fn hasher(&self) -> &S {
+        &self.hasher
+    }
+
+    /// Drops values that were replaced or removed and whose readers are gone, and starts a grace
+    /// period for the others; true if no others are left. Never waits. For types with a destructor;
+    /// others are freed by themselves.
+    ///
+    /// ```
+    /// use std::{hash::RandomState, sync::Arc};
+    /// use sheaves::{map::RcuHashMap, rcu::{read, synchronize}};
+    ///
+    /// let map = RcuHashMap::<u64, Arc<u64>, RandomState>::new();
+    /// let value = Arc::new(1);
+    /// map.insert(1, Arc::clone(&value), &read());
+    /// map.remove(&1, &read());
+    /// while !map.reclaim() {
+    ///     synchronize()?;
+    /// }
+    /// assert_eq!(Arc::strong_count(&value), 1);
+    /// # Ok::<(), sheaves::rcu::InsideReader>(())
+    /// ```
+    pub fn reclaim(&self) -> bool {
+        self.limbo.reclaim()
+    }
+
+    /// The map's table. The caller reads while it uses it.
+    #[inline(always)]
+    fn table(&self) -> Option<&Table<Entry<K, V>>> {
+        // Acquire pairs with the Release in `finish` and `make_table`. [M5]
+        let table = self.table.load(Ordering::Acquire);
+        // SAFETY: null, or a table, which is not freed while the caller reads.
+        unsafe { table.as_ref() }
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
+    /// The value of a key, which stays valid as long as the guard, whatever becomes of the entry.
+    /// Never blocks.
+    #[inline]
+    pub fn get<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let entry = self.find(key, guard)?;
+        Some(&entry.value)
+    }
+
+    /// Key and value, as [`RcuHashMap::get`].
+    #[inline]
+    pub fn get_key_value<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<(&'g K, &'g V)>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let entry = self.find(key, guard)?;
+        Some((&entry.key, &entry.value))
+    }
+
+    /// Is there a value for a key? In a read section of its own.
+    #[inline]
+    #[must_use]
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.find(key, &read()).is_some()
+    }
+
+    /// All entries, in no particular order.
+    ///
+    /// A key that is in the map from this call to the end of the iteration comes exactly once, also
+    /// if the map is resized meanwhile, with the value of this call or a later one. A key that
+    /// comes or goes meanwhile may be missed, or come more than once if it comes and goes.
+    ///
+    /// Waits for a resize that is under way; the iterator itself never blocks. Not in a closure of
+    /// [`RcuHashMap::compute`].
+    #[must_use]
+    pub fn iter<'g>(&'g self, guard: &'g Guard) -> Iter<'g, K, V> {
+        let _ = guard;
+        // SAFETY: nothing moved when `settled` looked, in the guard's section.
+        unsafe { Iter::new(self.settled()) }
+    }
+
+    #[inline(always)]
+    fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    /// The lookup. Every table that it comes to is the map's, or one that a mark leads to.
+    #[inline(always)]
+    fn find<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g Entry<K, V>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let _ = guard;
+        let hash = self.hash(key);
+        let mut table = self.table()?;
+        let mut first = table.bucket(hash);
+        let mut word = first.word();
+        while word & MOVED != 0 {
+            // SAFETY: tables are not freed while the guard lasts; one that is marked has a next.
+            table = unsafe { table.next() }?;
+            first = table.bucket(hash);
+            word = first.word();
+        }
+        // SAFETY: an entry that is found is not ended while the guard lasts.
+        let is_it = |entry: *mut Entry<K, V>| unsafe { (*entry).key.borrow() == key };
+        // SAFETY: neither buckets nor entries are freed while the guard lasts.
+        let found = unsafe { first.find(word, tag_of(hash), is_it) }?;
+        // SAFETY: as above; entries do not change.
+        Some(unsafe { &*found.entry })
+    }
+}
+
+impl<K, V, S: Default> Default for RcuHashMap<K, V, S> {
+    fn default() -> RcuHashMap<K, V, S> {
+        RcuHashMap::new()
+    }
+}
+
+impl<K: Hash + Eq + fmt::Debug, V: fmt::Debug, S: BuildHasher> fmt::Debug for RcuHashMap<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter(&read())).finish()
+    }
+}
+
+impl<K, V, S> Drop for RcuHashMap<K, V, S> {
+    fn drop(&mut self) {
+        let mut table = *self.table.get_mut();
+        // SAFETY: null, or a table that nobody else uses: readers borrow the map.
+        while let Some(current) = unsafe { table.as_ref() } {
+            for number in 0..current.buckets() {
+                let first = current.bucket(number as u64);
+                // None where the entries have moved, and the chain is retired.
+                let Some(held) = first.lock() else { continue };
+                // SAFETY: an entry of the map, in no chain but this.
+                let end = |entry| unsafe { Entry::end(entry) };
+                // SAFETY: the table is there until its end below.
+                unsafe { held.for_each(end) };
+                // SAFETY: nobody knows the chain any more.
+                unsafe { table::retire_rest(first) };
+                core::mem::forget(held);
+            }
+            // SAFETY: tables are not freed before they are found no more.
+            let next = unsafe { current.next() };
+            // SAFETY: from `Table::new`; nobody uses it any more.
+            unsafe { Table::free(table) };
+            table = next.map_or(null_mut(), |next| core::ptr::from_ref(next).cast_mut());
+        }
+    }
+}
+
+#[cold]
+fn out_of_memory() -> ! {
+    alloc::alloc::handle_alloc_error(core::alloc::Layout::new::<[u8; bucket::BUCKET_BYTES]>())
+}

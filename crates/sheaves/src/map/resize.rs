@@ -1,0 +1,193 @@
+//! Growing and shrinking while readers and writers go on.
+//!
+//! ```text
+//!   start:   a writer links an empty table of another size behind the table of the map
+//!   move:    every writer moves a few units: takes the lock of the unit's old chains, puts their
+//!            entries into the new ones, and marks the old ones as moved
+//!   finish:  whoever moves the last unit makes the new table the table of the map
+//! ```
+//!
+//! An entry is not copied: the new table points to what the old one points to. So an old chain that
+//! has moved stays as it is, whole: a reader that came before goes on in it undisturbed, and nobody
+//! starts over. A reader that comes later sees the mark and goes to the new chain. Nobody reaches a
+//! new chain but through a marked old one, so that it is complete when it is first seen. The old
+//! table is freed when its readers are gone.
+//!
+//! That lookups go on beside a resize, without looking twice at what they have seen, is the aim of
+//! Triplett, McKenney and Walpole, "Resizable, Scalable, Concurrent Hash Tables via Relativistic
+//! Programming" (USENIX ATC 2011). Their chains run through the entries and have to be unzipped
+//! step by step with grace periods between; here the chains run through buckets, and two tables
+//! point to the same entries. Buckets of a cache line with hash bytes in front are those of David,
+//! Guerraoui and Trigonakis, "Asynchronized Concurrency" (ASPLOS 2015, CLHT), and of Folly's F14.
+
+use core::hash::{BuildHasher, Hash};
+use core::sync::atomic::Ordering;
+
+use sheaves_sys::report;
+
+use super::RcuHashMap;
+use super::bucket::{Added, Held, tag_of};
+use super::entry::Entry;
+use super::table::{self, BUCKETS_MIN, ENTRIES_MAX, Table};
+
+/// Units that a writer moves at a time: about as much work as ten insertions. So a table of twice
+/// the size is there long before it is full itself.
+const UNITS: usize = 16;
+/// How long somebody sleeps who waits for the last units, at a time.
+const PAUSE_NS: u64 = 20_000;
+/// A table shrinks when it has more than so many buckets for each entry.
+const BUCKETS_PER_ENTRY_MAX: usize = 2;
+
+impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
+    /// After an insertion that found its chain full: doubles the table if it is too small.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn grow(&self, table: &Table<Entry<K, V>>) {
+        if self.is_current(table) && self.len() > table.buckets().saturating_mul(ENTRIES_MAX) {
+            self.start(table, table.buckets() * 2);
+        }
+    }
+
+    /// After a removal that emptied a chain: halves the table if it is too large.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn shrink(&self, table: &Table<Entry<K, V>>) {
+        let buckets = table.buckets();
+        let least = BUCKETS_MIN.max(self.buckets_min);
+        let is_sparse = || self.len() < buckets / BUCKETS_PER_ENTRY_MAX;
+        if buckets > least && self.is_current(table) && is_sparse() {
+            self.start(table, buckets / 2);
+        }
+    }
+
+    /// Entries move out of the map's table alone, never out of one that others move into.
+    fn is_current(&self, table: &Table<Entry<K, V>>) -> bool {
+        self.table().is_some_and(|current| core::ptr::eq(current, table))
+    }
+
+    /// Begins to move entries to a table of another size. Without memory nothing happens, and
+    /// chains get longer.
+    fn start(&self, table: &Table<Entry<K, V>>, buckets: usize) {
+        // Relaxed, all: who wins makes the table, and `set_next` publishes it.
+        let is_ending = &table.is_ending;
+        if is_ending.load(Ordering::Relaxed) || is_ending.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let next = Table::new(buckets);
+        if next.is_null() {
+            is_ending.store(false, Ordering::Relaxed);
+        } else {
+            table.set_next(next);
+        }
+    }
+
+    /// Moves a few units of a table that has a next one. The caller reads.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn help(&self, table: &Table<Entry<K, V>>) {
+        // SAFETY: tables are not freed while the caller reads.
+        let Some(next) = (unsafe { table.next() }) else { return };
+        let units = table.buckets().min(next.buckets());
+        // Relaxed, both: a unit belongs to whoever claims it; its locks order.
+        if table.claimed.load(Ordering::Relaxed) >= units {
+            return;
+        }
+        let first = table.claimed.fetch_add(UNITS, Ordering::Relaxed);
+        let last = (first + UNITS).min(units);
+        if first >= last {
+            return;
+        }
+        (first..last).for_each(|unit| self.move_unit(table, next, unit));
+        // AcqRel: who moves the last unit has seen all others moved, and publishes that.
+        if table.moved.fetch_add(last - first, Ordering::AcqRel) + last - first == units {
+            self.finish(table, next);
+        }
+    }
+
+    /// Moves the entries of a bucket of the smaller table, or of the two that become one.
+    fn move_unit(&self, old: &Table<Entry<K, V>>, new: &Table<Entry<K, V>>, unit: usize) {
+        let end_if_unwound = EndIfUnwound;
+        let units = old.buckets().min(new.buckets());
+        for number in (unit..old.buckets()).step_by(units) {
+            let first = old.bucket(number as u64);
+            // Locks of the old table come before those of the new one, and whoever has one of the
+            // new table wants no other. Nothing moves out of the new table before all is in it.
+            let Some(mut held) = first.lock() else { moved_twice() };
+            let Some(mut low) = new.bucket(unit as u64).lock() else { moved_twice() };
+            let is_split = new.buckets() > old.buckets();
+            let high = is_split.then(|| new.bucket((unit + units) as u64).lock());
+            let mut high = high.flatten();
+            let copy = |entry: *mut Entry<K, V>| {
+                // SAFETY: an entry in the table is not ended while its lock is held.
+                let hash = self.hash(unsafe { &(*entry).key });
+                let is_high = is_split && hash as usize & units != 0;
+                let target = if is_high { high.as_mut() } else { Some(&mut low) };
+                match target {
+                    Some(target) => add(target, hash, entry),
+                    None => moved_twice(),
+                }
+            };
+            // SAFETY: buckets are not freed while the caller reads.
+            unsafe { held.for_each(copy) };
+            // Given back first: what the mark leads to is complete.
+            drop((low, high));
+            held.set_moved();
+            drop(held);
+            // SAFETY: the chain has moved, just now.
+            unsafe { table::retire_rest(first) };
+        }
+        core::mem::forget(end_if_unwound);
+    }
+
+    /// Every entry has moved: the new table is the map's.
+    fn finish(&self, old: &Table<Entry<K, V>>, new: &Table<Entry<K, V>>) {
+        // Release pairs with the Acquire in `table`: all marks, and what they lead to. [M5]
+        self.table.store(core::ptr::from_ref(new).cast_mut(), Ordering::Release);
+        // SAFETY: from `Table::new`; who comes now finds the new one.
+        unsafe { Table::retire(core::ptr::from_ref(old).cast_mut()) };
+    }
+
+    /// The map's table, when nothing moves: helps, and waits for others that do. The caller reads.
+    pub(super) fn settled(&self) -> Option<&Table<Entry<K, V>>> {
+        loop {
+            let table = self.table()?;
+            if !table.is_moving() {
+                return Some(table);
+            }
+            self.help(table);
+            if self.table().is_some_and(|now| core::ptr::eq(now, table)) {
+                pause();
+            }
+        }
+    }
+}
+
+/// Adds an entry to a chain of the new table.
+fn add<T>(target: &mut Held<'_, T>, hash: u64, entry: *mut T) {
+    // SAFETY: buckets are not freed while the caller reads; what is made is nobody else's.
+    let added = unsafe { target.add(tag_of(hash), entry, super::table::new_bucket) };
+    if added == Added::NoMemory {
+        super::out_of_memory();
+    }
+}
+
+/// Lets those who move the last units go on: they are on their way.
+#[cold]
+fn pause() {
+    let never = core::sync::atomic::AtomicU32::new(0);
+    sheaves_sys::futex::wait_for(&never, 0, PAUSE_NS);
+}
+
+#[cold]
+fn moved_twice() -> ! {
+    report::die(format_args!("map: a chain has moved that was not to"));
+}
+
+/// A hasher that panics in the middle of a move would leave entries behind.
+struct EndIfUnwound;
+
+impl Drop for EndIfUnwound {
+    fn drop(&mut self) {
+        report::die(format_args!("map: hashing a key has panicked while the table was resized"));
+    }
+}

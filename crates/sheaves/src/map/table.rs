@@ -1,0 +1,182 @@
+//! Tables: buckets in a row, and how far their entries have moved to the next table.
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use super::bucket::{BUCKET_BYTES, Bucket};
+use super::retire;
+
+/// Buckets of the smallest table.
+pub(super) const BUCKETS_MIN: usize = 8;
+/// Entries for each bucket, on average, above which a table is too small. Of six places four are
+/// then taken, and one entry in twenty-five is in a second bucket.
+pub(super) const ENTRIES_MAX: usize = 4;
+
+/// The head of a table; its buckets follow.
+///
+/// | `next` | `moved` | state |
+/// |---|---|---|
+/// | null | 0 | the table of the map |
+/// | a table | below the number of units | entries move there, unit by unit |
+/// | a table | all units | readers and writers that came before are sent on to `next` |
+///
+/// A unit is a bucket of the smaller of the two tables and what it becomes, or is made of, in the
+/// larger one.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    /// Number of buckets - 1; they are a power of two.
+    mask: usize,
+    /// The table to which the entries move.
+    next: AtomicPtr<Table<T>>,
+    /// Units that somebody moves or has moved.
+    pub(super) claimed: AtomicUsize,
+    /// Units that have moved.
+    pub(super) moved: AtomicUsize,
+    /// Somebody makes, or has made, the next table.
+    pub(super) is_ending: AtomicBool,
+    entries: PhantomData<*mut T>,
+}
+
+const _: () = assert!(size_of::<Table<u8>>() == BUCKET_BYTES);
+
+impl<T> Table<T> {
+    /// A table, or null without memory.
+    pub(super) fn new(buckets: usize) -> *mut Table<T> {
+        debug_assert!(buckets.is_power_of_two());
+        let bytes = buckets.checked_add(1).and_then(|count| count.checked_mul(BUCKET_BYTES));
+        let Some(bytes) = bytes.filter(|bytes| isize::try_from(*bytes).is_ok()) else {
+            return null_mut();
+        };
+        let table = zeroed(bytes).cast::<Table<T>>();
+        if !table.is_null() {
+            let head = Table {
+                mask: buckets - 1,
+                next: AtomicPtr::new(null_mut()),
+                claimed: AtomicUsize::new(0),
+                moved: AtomicUsize::new(0),
+                is_ending: AtomicBool::new(false),
+                entries: PhantomData,
+            };
+            // SAFETY: the memory is ours, large enough, and aligned.
+            unsafe { table.write(head) };
+        }
+        table
+    }
+
+    /// Buckets that the entries of so many fit into.
+    pub(super) fn buckets_for(entries: usize) -> usize {
+        let buckets = entries.div_ceil(ENTRIES_MAX).max(BUCKETS_MIN);
+        buckets.checked_next_power_of_two().unwrap_or(1 << (usize::BITS - 1))
+    }
+
+    #[inline(always)]
+    pub(super) fn buckets(&self) -> usize {
+        self.mask + 1
+    }
+
+    /// The bucket in which the chain of a hash, or of a number, begins.
+    #[inline(always)]
+    pub(super) fn bucket(&self, hash: u64) -> &Bucket<T> {
+        let index = hash as usize & self.mask;
+        let first = core::ptr::from_ref(self).cast::<Bucket<T>>();
+        // SAFETY: behind the head, which is as large as a bucket, there are `mask + 1` buckets.
+        let bucket = unsafe { first.add(1 + index) };
+        // SAFETY: as above; they live as long as the table. Zero bytes are a bucket.
+        unsafe { &*bucket }
+    }
+
+    /// The table to which the entries move.
+    ///
+    /// # Safety
+    /// It is not freed while the reference is used.
+    #[inline(always)]
+    pub(super) unsafe fn next<'a>(&self) -> Option<&'a Table<T>> {
+        // Acquire pairs with the Release in `set_next`: the table. [M4]
+        let next = self.next.load(Ordering::Acquire);
+        // SAFETY: null, or a table that the caller keeps alive.
+        unsafe { next.as_ref() }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_moving(&self) -> bool {
+        // Relaxed: a hint; who goes on takes `next`.
+        !self.next.load(Ordering::Relaxed).is_null()
+    }
+
+    pub(super) fn set_next(&self, next: *mut Table<T>) {
+        // Release pairs with the Acquire in `next`. [M4]
+        self.next.store(next, Ordering::Release);
+    }
+}
+
+/// An empty bucket, or null without memory.
+pub(super) fn new_bucket<T>() -> *mut Bucket<T> {
+    zeroed(BUCKET_BYTES).cast()
+}
+
+/// Zeroed memory, aligned to a bucket.
+fn zeroed(bytes: usize) -> *mut u8 {
+    if bytes > sheaves_heap::classes::SMALL_BYTES_MAX {
+        // What comes fresh from the system is not written again, and is aligned to pages.
+        let block = sheaves_heap::calloc(1, bytes);
+        if block.addr().is_multiple_of(BUCKET_BYTES) {
+            return block;
+        }
+        // SAFETY: from the heap, and nobody has it.
+        unsafe { sheaves_heap::free(block) };
+    }
+    let block = sheaves_heap::alloc_layout(layout(bytes));
+    if !block.is_null() {
+        // SAFETY: the block is so large and ours.
+        unsafe { block.write_bytes(0, bytes) };
+    }
+    block
+}
+
+/// The layout of so many bytes, which were allocated with it, or are to be.
+fn layout(bytes: usize) -> Layout {
+    // SAFETY: a power of two; the size was asked of the heap, or has room to be rounded up.
+    unsafe { Layout::from_size_align_unchecked(bytes, BUCKET_BYTES) }
+}
+
+impl<T> Table<T> {
+    /// Frees a table that nobody knows any more.
+    ///
+    /// # Safety
+    /// From [`Table::new`], and not used after.
+    pub(super) unsafe fn free(table: *mut Table<T>) {
+        // SAFETY: from the heap.
+        unsafe { sheaves_heap::free(table.cast()) };
+    }
+
+    /// Frees a table once the readers of now are gone.
+    ///
+    /// # Safety
+    /// From [`Table::new`], and used by readers only.
+    pub(super) unsafe fn retire(table: *mut Table<T>) {
+        // SAFETY: readers use it.
+        let bytes = (unsafe { (*table).buckets() } + 1) * BUCKET_BYTES;
+        // SAFETY: from the heap; the layout is the one that it was made with.
+        unsafe { retire::free_rcu(table.cast(), layout(bytes)) };
+    }
+}
+
+/// Frees the buckets behind the first of a chain once the readers of now are gone.
+///
+/// # Safety
+/// The chain has moved, or nobody knows it any more; this is called once for it.
+pub(super) unsafe fn retire_rest<T>(first: &Bucket<T>) {
+    // SAFETY: nobody changes the chain any more.
+    let mut bucket = unsafe { first.rest() };
+    // SAFETY: null, or a bucket that is not given back yet.
+    while let Some(one) = unsafe { bucket.as_ref() } {
+        // SAFETY: as above.
+        let next = unsafe { one.rest() };
+        // SAFETY: from `new_bucket`; readers alone use it.
+        unsafe { retire::free_rcu(bucket.cast(), layout(BUCKET_BYTES)) };
+        bucket = next;
+    }
+}

@@ -1,0 +1,266 @@
+//! What changes the map.
+
+use core::borrow::Borrow;
+use core::hash::{BuildHasher, Hash};
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering;
+
+use sheaves_rcu::{Guard, read};
+
+use super::RcuHashMap;
+use super::bucket::{Added, Held, tag_of};
+use super::entry::Entry;
+use super::table::{self, BUCKETS_MIN, Table};
+
+/// One in so many removals that leave a bucket empty looks whether the table is too large.
+const SHRINK_SAMPLE: u64 = 8;
+
+/// A locked chain, and the table in which it is.
+struct Chain<'g, K, V> {
+    table: &'g Table<Entry<K, V>>,
+    held: Held<'g, Entry<K, V>>,
+    hash: u64,
+}
+
+impl<'g, K: Eq, V> Chain<'g, K, V> {
+    /// Looks for a key.
+    #[inline(always)]
+    fn find<Q: Eq + ?Sized>(&self, key: &Q) -> Option<super::bucket::Found<'g, Entry<K, V>>>
+    where
+        K: Borrow<Q>,
+    {
+        // SAFETY: entries in a chain are not ended while its lock is held.
+        let is_it = |entry: *mut Entry<K, V>| unsafe { (*entry).key.borrow() == key };
+        // SAFETY: buckets are not freed while the guard lasts.
+        unsafe { self.held.find(tag_of(self.hash), is_it) }
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
+    /// Puts a value there; the value before, if there was one, valid as long as the guard.
+    ///
+    /// The key is replaced with it. See the type for blocking.
+    pub fn insert<'g>(&'g self, key: K, value: V, guard: &'g Guard) -> Option<&'g V> {
+        let mut chain = self.lock_or_make(self.hash(&key), guard);
+        if let Some(found) = chain.find(&key) {
+            let hash = chain.hash;
+            chain.held.replace(&found, Entry::new(key, value));
+            drop(chain);
+            return Some(self.retire(hash, found.entry, guard));
+        }
+        self.add(chain, Entry::new(key, value));
+        None
+    }
+
+    /// The value of a key, which `make` makes if there is none yet. It runs at most once.
+    pub fn get_or_insert_with<'g>(
+        &'g self,
+        key: K,
+        make: impl FnOnce() -> V,
+        guard: &'g Guard,
+    ) -> &'g V {
+        if let Some(value) = self.get(&key, guard) {
+            return value;
+        }
+        let chain = self.lock_or_make(self.hash(&key), guard);
+        let entry = match chain.find(&key) {
+            Some(found) => found.entry,
+            None => {
+                let entry = Entry::new(key, make());
+                self.add(chain, entry);
+                entry
+            }
+        };
+        // SAFETY: it was in the map in the guard's section, so it is not ended before that.
+        unsafe { &(*entry).value }
+    }
+
+    /// Takes an entry out; its value, valid as long as the guard.
+    pub fn remove<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let chain = self.lock(self.hash(key), guard)?;
+        let found = chain.find(key)?;
+        Some(self.take(chain, &found, guard))
+    }
+
+    /// Replaces the value of a key by what `make` makes of it, while nobody else changes it; the
+    /// new value. `None` if there is none. `make` runs once, and must not use the map.
+    pub fn update<'g, Q>(
+        &'g self,
+        key: &Q,
+        make: impl FnOnce(&V) -> V,
+        guard: &'g Guard,
+    ) -> Option<&'g V>
+    where
+        K: Borrow<Q> + Clone,
+        Q: Hash + Eq + ?Sized,
+    {
+        let mut chain = self.lock(self.hash(key), guard)?;
+        let found = chain.find(key)?;
+        // SAFETY: an entry in a chain is not ended while its lock is held.
+        let old = unsafe { &*found.entry };
+        let new = Entry::new(old.key.clone(), make(&old.value));
+        let hash = chain.hash;
+        chain.held.replace(&found, new);
+        drop(chain);
+        self.retire(hash, found.entry, guard);
+        // SAFETY: it was in the map in the guard's section, so it is not ended before that.
+        Some(unsafe { &(*new).value })
+    }
+
+    /// Makes a key's value of the one before, or of none, while nobody else changes it: `None`
+    /// takes the entry out. The value after that. `make` runs once, and must not use the map.
+    ///
+    /// ```
+    /// use std::hash::RandomState;
+    /// use sheaves::{map::RcuHashMap, rcu::read};
+    ///
+    /// let words = RcuHashMap::<&str, u32, RandomState>::new();
+    /// let guard = read();
+    /// for word in ["a", "b", "a"] {
+    ///     words.compute(word, |count| Some(count.map_or(1, |count| count + 1)), &guard);
+    /// }
+    /// assert_eq!(words.get("a", &guard), Some(&2));
+    /// assert_eq!(words.compute("b", |_| None, &guard), None);
+    /// assert_eq!(words.len(), 1);
+    /// ```
+    pub fn compute<'g>(
+        &'g self,
+        key: K,
+        make: impl FnOnce(Option<&V>) -> Option<V>,
+        guard: &'g Guard,
+    ) -> Option<&'g V> {
+        let mut chain = self.lock_or_make(self.hash(&key), guard);
+        let Some(found) = chain.find(&key) else {
+            let entry = Entry::new(key, make(None)?);
+            self.add(chain, entry);
+            // SAFETY: it was in the map in the guard's section, so it is not ended before that.
+            return Some(unsafe { &(*entry).value });
+        };
+        // SAFETY: an entry in a chain is not ended while its lock is held.
+        let Some(value) = make(Some(unsafe { &(*found.entry).value })) else {
+            self.take(chain, &found, guard);
+            return None;
+        };
+        let (hash, new) = (chain.hash, Entry::new(key, value));
+        chain.held.replace(&found, new);
+        drop(chain);
+        self.retire(hash, found.entry, guard);
+        // SAFETY: as above.
+        Some(unsafe { &(*new).value })
+    }
+
+    /// Takes out all entries that `keep` refuses.
+    ///
+    /// An entry that is replaced meanwhile stays. Keys that come meanwhile may be missed. `keep`
+    /// runs without a lock, and may run twice for a key that comes and goes.
+    pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
+        let guard = read();
+        let mut all = self.iter(&guard);
+        while let Some(entry) = all.next_entry() {
+            // SAFETY: it was in the map in the guard's section, so it is not ended before that.
+            let Entry { key, value } = unsafe { &*entry };
+            if keep(key, value) {
+                continue;
+            }
+            let Some(chain) = self.lock(self.hash(key), &guard) else { return };
+            if let Some(found) = chain.find(key).filter(|found| found.entry == entry) {
+                self.take(chain, &found, &guard);
+            }
+        }
+    }
+
+    /// Takes out all entries that are there at this call. One that is replaced meanwhile stays.
+    pub fn clear(&self) {
+        self.retain(|_, _| false);
+    }
+
+    /// The locked chain of a hash; `None` without a table. Does its part of a resize.
+    #[inline]
+    fn lock<'g>(&'g self, hash: u64, guard: &'g Guard) -> Option<Chain<'g, K, V>> {
+        let _ = guard;
+        let mut table = self.table()?;
+        if table.is_moving() {
+            self.help(table);
+        }
+        loop {
+            if let Some(held) = table.bucket(hash).lock() {
+                return Some(Chain { table, held, hash });
+            }
+            // SAFETY: tables are not freed while the guard lasts; one that is marked has a next.
+            table = unsafe { table.next() }?;
+        }
+    }
+
+    #[inline]
+    fn lock_or_make<'g>(&'g self, hash: u64, guard: &'g Guard) -> Chain<'g, K, V> {
+        loop {
+            if let Some(chain) = self.lock(hash, guard) {
+                return chain;
+            }
+            self.make_table();
+        }
+    }
+
+    #[cold]
+    fn make_table(&self) {
+        let made = Table::new(BUCKETS_MIN.max(self.buckets_min));
+        if made.is_null() {
+            super::out_of_memory();
+        }
+        // Release pairs with the Acquire in `table`. Relaxed on failure: ours is not used. [M5]
+        let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
+        if self.table.compare_exchange(null_mut(), made, release, relaxed).is_err() {
+            // SAFETY: made above, and nobody has it.
+            unsafe { Table::free(made) };
+        }
+    }
+
+    /// Adds an entry to its chain, in which its key is not.
+    #[inline]
+    fn add(&self, chain: Chain<'_, K, V>, entry: *mut Entry<K, V>) {
+        let Chain { table, mut held, hash } = chain;
+        // SAFETY: buckets are not freed while the caller reads; what is made is nobody else's.
+        let added = unsafe { held.add(tag_of(hash), entry, table::new_bucket) };
+        drop(held);
+        if added == Added::NoMemory {
+            super::out_of_memory();
+        }
+        self.count.add(1);
+        if added == Added::InNewBucket {
+            self.grow(table);
+        }
+    }
+
+    /// Takes an entry out of its chain.
+    #[inline]
+    fn take<'g>(
+        &'g self,
+        chain: Chain<'g, K, V>,
+        found: &super::bucket::Found<'g, Entry<K, V>>,
+        guard: &'g Guard,
+    ) -> &'g V {
+        let Chain { table, mut held, hash } = chain;
+        let is_empty = held.remove(found);
+        drop(held);
+        self.count.sub(1);
+        if is_empty && (hash >> 32) % SHRINK_SAMPLE == 0 {
+            self.shrink(table);
+        }
+        self.retire(hash, found.entry, guard)
+    }
+
+    /// Ends an entry that can be found no more, after the guard.
+    #[inline]
+    fn retire<'g>(&'g self, hash: u64, entry: *mut Entry<K, V>, guard: &'g Guard) -> &'g V {
+        let _ = guard;
+        // SAFETY: taken out of its chain by us, who give its lock back before; its readers include
+        // the guard's section.
+        unsafe { self.limbo.retire(hash, entry) };
+        // SAFETY: not ended before the guard is dropped.
+        unsafe { &(*entry).value }
+    }
+}

@@ -1,0 +1,199 @@
+//! Every key and every value is dropped once, and none before its readers are gone.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::hash::RandomState;
+use std::sync::Barrier;
+
+use sheaves::map::RcuHashMap;
+use sheaves::rcu::{read, synchronize};
+
+use super::{Random, Spread, engines};
+
+/// Counts its drops, in an account of its own.
+struct Counted<'a> {
+    drops: &'a [AtomicUsize],
+    number: usize,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.drops[self.number].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn accounts(count: usize) -> Vec<AtomicUsize> {
+    (0..count).map(|_| AtomicUsize::new(0)).collect()
+}
+
+fn assert_all_once(drops: &[AtomicUsize], made: usize) {
+    for (number, count) in drops.iter().enumerate() {
+        let expected = usize::from(number < made);
+        assert_eq!(count.load(Ordering::Relaxed), expected, "value {number}");
+    }
+}
+
+#[test]
+fn each_value_is_dropped_once() {
+    let count = if engines::is_small() { 5000 } else { 100_000 };
+    let drops = accounts(count);
+    let map = RcuHashMap::<u64, Counted<'_>, Spread<64>>::new();
+    let made = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (map, made, drops) = (&map, &made, &drops);
+            scope.spawn(move || {
+                let mut random = Random::new(thread + 1);
+                loop {
+                    let number = made.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        break;
+                    }
+                    let value = Counted { drops, number };
+                    let guard = read();
+                    let key = random.below(3000);
+                    let _ = match random.below(4) {
+                        0 => map.compute(key, |_| Some(value), &guard),
+                        1 => Some(map.get_or_insert_with(key, || value, &guard)),
+                        _ => map.insert(key, value, &guard),
+                    };
+                    if let Some(value) = map.remove(&random.below(3000), &guard) {
+                        // Ours to look at while the guard lasts.
+                        assert_eq!(drops[value.number].load(Ordering::Relaxed), 0);
+                    }
+                }
+            });
+        }
+    });
+    let guard = read();
+    let in_map = map.iter(&guard).inspect(|(_, value)| {
+        assert_eq!(drops[value.number].load(Ordering::Relaxed), 0);
+    });
+    assert_eq!(in_map.count(), map.len());
+    drop(guard);
+    // What was taken out is dropped without the map's end, too.
+    map.clear();
+    while !map.reclaim() {
+        synchronize().unwrap();
+    }
+    assert_all_once(&drops, count);
+    drop(map);
+    assert_all_once(&drops, count);
+}
+
+#[test]
+fn the_map_drops_what_is_in_it_and_what_waits() {
+    let drops = accounts(3000);
+    for entries in [0, 1, 7, 100, 3000] {
+        let map = RcuHashMap::<u64, Counted<'_>, RandomState>::new();
+        let base = &drops[..entries];
+        for number in 0..entries {
+            map.insert(number as u64 % 1000, Counted { drops: base, number }, &read());
+            if number % 3 == 0 {
+                map.remove(&(number as u64 % 1000), &read());
+            }
+        }
+        drop(map);
+        assert_all_once(base, entries);
+        base.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+    }
+}
+
+#[test]
+fn nothing_is_dropped_while_somebody_reads() {
+    let drops = accounts(1000);
+    let map = RcuHashMap::<u64, Counted<'_>, RandomState>::new();
+    for number in 0..500 {
+        map.insert(number as u64, Counted { drops: &drops, number }, &read());
+    }
+    let (ready, go) = (Barrier::new(2), Barrier::new(2));
+    let (map, drops, ready, go) = (&map, &drops, &ready, &go);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let guard = read();
+            let seen: Vec<_> = (0..500).filter_map(|key| map.get(&key, &guard)).collect();
+            ready.wait();
+            go.wait();
+            for value in &seen {
+                assert_eq!(drops[value.number].load(Ordering::Relaxed), 0);
+            }
+            assert_eq!(seen.len(), 500);
+            drop(guard);
+        });
+        ready.wait();
+        for number in 500..1000 {
+            map.insert(number as u64 - 500, Counted { drops, number }, &read());
+        }
+        for _ in 0..10 {
+            assert!(!map.reclaim());
+        }
+        go.wait();
+    });
+    while !map.reclaim() {
+        synchronize().unwrap();
+    }
+    for (number, count) in drops.iter().enumerate() {
+        assert_eq!(count.load(Ordering::Relaxed), usize::from(number < 500));
+    }
+}
+
+#[test]
+fn keys_are_dropped_too() {
+    let drops = accounts(400);
+    /// Equal by number modulo 100.
+    struct Key<'a>(Counted<'a>);
+    impl PartialEq for Key<'_> {
+        fn eq(&self, other: &Key<'_>) -> bool {
+            self.0.number % 100 == other.0.number % 100
+        }
+    }
+    impl Eq for Key<'_> {}
+    impl core::hash::Hash for Key<'_> {
+        fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+            (self.0.number % 100).hash(state);
+        }
+    }
+    let map = RcuHashMap::<Key<'_>, u8, RandomState>::new();
+    for number in 0..400 {
+        map.insert(Key(Counted { drops: &drops, number }), 0, &read());
+    }
+    assert_eq!(map.len(), 100);
+    drop(map);
+    assert_all_once(&drops, 400);
+}
+
+/// What may be sent and shared: as for a lock around the map of `std`.
+#[test]
+fn send_and_sync_are_exact() {
+    trait Fallback {
+        const IS: bool = false;
+    }
+    impl<T: ?Sized> Fallback for T {}
+    struct Sends<T>(core::marker::PhantomData<T>);
+    impl<T: Send> Sends<T> {
+        const IS: bool = true;
+    }
+    struct Shares<T>(core::marker::PhantomData<T>);
+    impl<T: Sync> Shares<T> {
+        const IS: bool = true;
+    }
+    type Map<K, V> = RcuHashMap<K, V, RandomState>;
+    /// Sent, not shared.
+    type Celled = Cell<u8>;
+    /// Shared, not sent.
+    type Guarded = std::sync::MutexGuard<'static, u8>;
+    let sends = [
+        <Sends<Map<u8, u8>>>::IS,
+        <Sends<Map<u8, Celled>>>::IS,
+        <Sends<Map<u8, Guarded>>>::IS,
+        <Sends<Map<Guarded, u8>>>::IS,
+    ];
+    let shares = [
+        <Shares<Map<u8, u8>>>::IS,
+        <Shares<Map<u8, Celled>>>::IS,
+        <Shares<Map<u8, Guarded>>>::IS,
+        <Shares<Map<Celled, u8>>>::IS,
+    ];
+    assert_eq!(sends, [true, true, false, false]);
+    assert_eq!(shares, [true, false, false, false]);
+}

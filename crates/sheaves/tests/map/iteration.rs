@@ -1,0 +1,87 @@
+//! Iteration beside changes and resizes.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::hash::RandomState;
+
+use sheaves::map::RcuHashMap;
+use sheaves::rcu::read;
+
+use super::{Random, engines};
+
+/// Keys below this stay in the map, with values that change.
+const STAY: u64 = 500;
+
+fn fill(map: &RcuHashMap<u64, u64, RandomState>, keys: core::ops::Range<u64>) {
+    for key in keys {
+        map.insert(key, key, &read());
+    }
+}
+
+#[test]
+fn keys_that_stay_come_exactly_once_beside_resizes() {
+    let rounds = if engines::is_small() { 3 } else { 30 };
+    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    fill(&map, 0..STAY);
+    let (stop, resizes) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        // One makes the table grow and shrink again and again.
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for key in STAY..20_000 {
+                    map.insert(key, key, &read());
+                }
+                let large = map.capacity();
+                for key in STAY..20_000 {
+                    map.remove(&key, &read());
+                }
+                // Changes that let the table shrink. Another thread may sleep over its part of it.
+                while map.capacity() >= large {
+                    for key in STAY..20_000 {
+                        map.insert(key, key, &read());
+                        map.remove(&key, &read());
+                    }
+                }
+                resizes.fetch_add(2, Ordering::Relaxed);
+            }
+        });
+        scope.spawn(|| {
+            let mut random = Random::new(3);
+            while !stop.load(Ordering::Relaxed) {
+                let key = random.below(STAY);
+                assert!(map.update(&key, |value| value + STAY, &read()).is_some());
+            }
+        });
+        let mut round = 0;
+        while round < rounds || resizes.load(Ordering::Relaxed) < 4 {
+            let mut times = [0; STAY as usize];
+            let guard = read();
+            for (at, (key, value)) in map.iter(&guard).enumerate() {
+                if *key < STAY {
+                    times[*key as usize] += 1;
+                    assert_eq!(value % STAY, *key);
+                }
+                // Slowly, so that the table changes under it.
+                if at % 64 == 0 {
+                    std::thread::yield_now();
+                }
+            }
+            assert!(times.iter().all(|count| *count == 1), "{times:?}");
+            round += 1;
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn an_iterator_stays_with_what_it_began() {
+    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    fill(&map, 0..1000);
+    let guard = read();
+    let mut all = map.iter(&guard);
+    let mut seen: Vec<u64> = all.by_ref().take(100).map(|(key, _)| *key).collect();
+    // The map grows by several tables; nothing that the iterator has yet to come to is lost.
+    fill(&map, 1000..50_000);
+    seen.extend(all.map(|(key, _)| *key).filter(|key| *key < 1000));
+    seen.sort_unstable();
+    assert!(seen.into_iter().eq(0..1000));
+}

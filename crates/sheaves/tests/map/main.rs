@@ -1,0 +1,64 @@
+//! Tests of the hash map, and all of them again in every configuration of the engine below.
+
+#[path = "../../../sheaves-percpu/tests/transactions/configurations.rs"]
+mod engines;
+#[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
+mod seccomp;
+
+mod drops;
+mod iteration;
+mod sequential;
+mod storm;
+
+use core::hash::{BuildHasher, Hasher};
+
+#[test]
+fn in_every_configuration() {
+    engines::run_all();
+}
+
+/// A small random generator (xorshift64*).
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        ((self.next() >> 32) * bound) >> 32
+    }
+}
+
+/// Spreads numbers over `1 << BITS` hashes: with few bits a bad hash, with 64 a good one.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Spread<const BITS: u32>(u64);
+
+impl<const BITS: u32> Hasher for Spread<BITS> {
+    fn finish(&self) -> u64 {
+        if BITS == 0 {
+            return 0;
+        }
+        self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(BITS / 2) >> (64 - BITS)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+}
+
+impl<const BITS: u32> BuildHasher for Spread<BITS> {
+    type Hasher = Spread<BITS>;
+    fn build_hasher(&self) -> Spread<BITS> {
+        Spread(0)
+    }
+}

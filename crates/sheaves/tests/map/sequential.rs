@@ -1,0 +1,167 @@
+//! One thread, beside the map of `std`.
+
+use core::hash::BuildHasher;
+use std::collections::HashMap;
+use std::hash::RandomState;
+
+use sheaves::map::RcuHashMap;
+use sheaves::rcu::read;
+
+use super::{Random, Spread, engines};
+
+/// Random operations on both maps, with all results compared, while the number of entries goes up
+/// and down.
+fn compare<S: BuildHasher + Default>(seed: u64, keys: u64, operations: usize) {
+    let map = RcuHashMap::<u64, u64, S>::new();
+    let mut model = HashMap::new();
+    let mut random = Random::new(seed);
+    let (mut capacity_max, mut capacity_min_after) = (0, usize::MAX);
+    for step in 0..operations {
+        // A quarter of the time more goes than comes.
+        let is_ebb = step * 8 / operations % 4 == 3;
+        let (key, value) = (random.below(keys), random.next());
+        let guard = read();
+        match random.below(12) {
+            0..4 if !is_ebb => {
+                assert_eq!(map.insert(key, value, &guard).copied(), model.insert(key, value));
+            }
+            4 if !is_ebb => {
+                let made = map.get_or_insert_with(key, || value, &guard);
+                assert_eq!(made, model.entry(key).or_insert(value));
+            }
+            5 => {
+                let updated = map.update(&key, |old| old ^ value, &guard).copied();
+                let expected = model.get_mut(&key).map(|old| {
+                    *old ^= value;
+                    *old
+                });
+                assert_eq!(updated, expected);
+            }
+            6 => {
+                let make = |old: Option<&u64>| {
+                    if value % 3 == 0 { None } else { Some(old.map_or(1, |old| old + 1)) }
+                };
+                let new = make(model.get(&key));
+                assert_eq!(map.compute(key, make, &guard).copied(), new);
+                match new {
+                    Some(new) => model.insert(key, new),
+                    None => model.remove(&key),
+                };
+            }
+            7..10 => {
+                assert_eq!(map.get(&key, &guard), model.get(&key));
+                assert_eq!(map.get_key_value(&key, &guard), model.get_key_value(&key));
+                assert_eq!(map.contains_key(&key), model.contains_key(&key));
+            }
+            _ => assert_eq!(map.remove(&key, &guard).copied(), model.remove(&key)),
+        }
+        assert_eq!(map.len(), model.len());
+        capacity_max = capacity_max.max(map.capacity());
+        if is_ebb {
+            capacity_min_after = capacity_min_after.min(map.capacity());
+        }
+        if step % (operations / 16) == 0 {
+            check_all(&map, &model);
+        }
+    }
+    check_all(&map, &model);
+    // It has grown, and it has shrunk again when it was emptied.
+    assert!(capacity_max >= model.len() && capacity_max > 64, "{capacity_max}");
+    map.retain(|key, _| key % 2 == 0);
+    model.retain(|key, _| key % 2 == 0);
+    check_all(&map, &model);
+    map.clear();
+    assert!(map.is_empty() && map.iter(&read()).next().is_none());
+}
+
+fn check_all<S: BuildHasher>(map: &RcuHashMap<u64, u64, S>, model: &HashMap<u64, u64>) {
+    let guard = read();
+    let mut found: Vec<_> = map.iter(&guard).map(|(key, value)| (*key, *value)).collect();
+    let mut expected: Vec<_> = model.iter().map(|(key, value)| (*key, *value)).collect();
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn it_is_a_map() {
+    let operations = if engines::is_small() { 5000 } else { 200_000 };
+    for seed in 1..5 {
+        compare::<RandomState>(seed, 20_000, operations);
+        compare::<Spread<64>>(seed + 10, 500, operations);
+    }
+}
+
+#[test]
+fn bad_hashes_are_slow_and_right() {
+    let operations = if engines::is_small() { 2000 } else { 20_000 };
+    compare::<Spread<0>>(20, 400, operations);
+    compare::<Spread<4>>(21, 2000, operations);
+    compare::<Spread<8>>(22, 2000, operations);
+}
+
+#[test]
+fn tables_grow_and_shrink_to_what_was_asked_for() {
+    const COUNT: u64 = 10_000;
+    for asked in [0, 100] {
+        let map = RcuHashMap::<u64, u64, _>::with_capacity_and_hasher(asked, RandomState::new());
+        let least = map.capacity();
+        assert!(least >= asked);
+        for key in 0..COUNT {
+            map.insert(key, key, &read());
+        }
+        let most = map.capacity();
+        assert!((10_000..80_000).contains(&most), "{most}");
+        for key in 0..COUNT {
+            assert_eq!(map.remove(&key, &read()).copied(), Some(key));
+        }
+        // Removals that find nothing do not move anything on: a few entries come and go.
+        for key in 0..COUNT {
+            map.insert(key, key, &read());
+            map.remove(&key, &read());
+        }
+        assert!(map.capacity() < 1000 && map.capacity() >= least, "{}", map.capacity());
+    }
+}
+
+#[test]
+fn keys_are_found_by_what_they_borrow() {
+    let map = RcuHashMap::<String, Vec<u8>, RandomState>::new();
+    let guard = read();
+    for number in 0..1000 {
+        map.insert(format!("key {number}"), vec![1; number], &guard);
+    }
+    assert_eq!(map.get("key 999", &guard).map(Vec::len), Some(999));
+    assert_eq!(map.remove("key 5", &guard).map(Vec::len), Some(5));
+    assert!(!map.contains_key("key 5") && map.contains_key("key 6"));
+    assert_eq!(map.len(), 999);
+    assert!(format!("{map:?}").contains("\"key 0\": []"));
+}
+
+#[test]
+fn values_without_size_and_large_ones() {
+    let set = RcuHashMap::<(), (), RandomState>::new();
+    assert!(set.insert((), (), &read()).is_none());
+    assert!(set.insert((), (), &read()).is_some());
+    assert_eq!((set.len(), set.contains_key(&())), (1, true));
+    let large = RcuHashMap::<u8, [u64; 10_000], RandomState>::new();
+    for round in 0..100 {
+        large.insert(round % 3, [u64::from(round); 10_000], &read());
+    }
+    assert_eq!(large.get(&0, &read()).map(|value| value[9999]), Some(99));
+}
+
+#[test]
+fn a_closure_that_panics_changes_nothing() {
+    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    map.insert(1, 1, &read());
+    for key in [1, 2] {
+        let attempt = core::panic::AssertUnwindSafe(|| {
+            map.compute(key, |_| panic!("as it is meant to"), &read());
+        });
+        assert!(std::panic::catch_unwind(attempt).is_err());
+    }
+    // The chains are not locked.
+    assert_eq!(map.insert(1, 2, &read()).copied(), Some(1));
+    assert!(map.insert(2, 2, &read()).is_none());
+}

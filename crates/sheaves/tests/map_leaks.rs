@@ -1,0 +1,83 @@
+//! Nothing leaks: after the life of a map the heap has as much out as before, to the byte.
+//!
+//! Alone in its program, because the heap is the process's, and in a process of its own for each
+//! configuration of the engine. The program itself allocates from libc.
+
+use std::hash::RandomState;
+use std::process::Command;
+
+use sheaves::heap::report;
+use sheaves::map::RcuHashMap;
+use sheaves::rcu::read;
+use sheaves_rcu::defer::barrier;
+
+const CONFIGURATIONS: [&[(&str, &str)]; 5] = [
+    &[("SHEAVES_SLOT", "cid")],
+    &[("SHEAVES_SLOT", "cpu")],
+    &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
+    &[("SHEAVES_RCU_FENCES", "1")],
+    &[("SHEAVES_DEBUG", "1")],
+];
+
+/// Bytes of entries and tables that are out and not deferred, once nothing is deferred any more.
+fn bytes_out() -> usize {
+    barrier().unwrap();
+    report::totals().used_bytes
+}
+
+/// A life in which the table grows, chains overflow, entries are replaced and go, the table
+/// shrinks, and a resize is under way at the end.
+fn live<V: Send + Sync>(entries: u64, value: fn(u64) -> V) {
+    let map = RcuHashMap::<u64, V, RandomState>::new();
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let map = &map;
+            scope.spawn(move || {
+                for key in (thread..entries).step_by(3) {
+                    map.insert(key, value(key), &read());
+                    map.insert(key, value(key), &read());
+                }
+                for key in (thread..entries).step_by(3).filter(|key| key % 50 != 0) {
+                    map.remove(&key, &read());
+                }
+            });
+        }
+    });
+    assert_eq!(map.len() as u64, entries.div_ceil(50));
+    for key in 0..entries {
+        map.insert(key, value(key), &read());
+        if key % 5 != 0 {
+            map.remove(&key, &read());
+        }
+    }
+}
+
+fn lives() {
+    // What is made once and kept is there after the first.
+    live(1000, |key| key);
+    live(1000, |key| vec![key; 3]);
+    let before = bytes_out();
+    for entries in [0, 5, 10_000, 200_000] {
+        live(entries, |key| key);
+        assert_eq!(bytes_out(), before, "{entries} numbers");
+        live(entries, |key| vec![key; 3]);
+        assert_eq!(bytes_out(), before, "{entries} vectors");
+    }
+    // The measure is one: what is kept shows.
+    let map = RcuHashMap::<u64, u64, RandomState>::new();
+    map.insert(1, 1, &read());
+    assert!(bytes_out() > before);
+}
+
+#[test]
+fn a_map_gives_back_all_that_it_has_taken() {
+    if std::env::var_os("SHEAVES_TEST_CHILD").is_some() {
+        return lives();
+    }
+    for variables in CONFIGURATIONS {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.env("SHEAVES_TEST_CHILD", "1").envs(variables.iter().copied());
+        let output = child.output().unwrap();
+        assert!(output.status.success(), "{variables:?}: {output:?}");
+    }
+}
