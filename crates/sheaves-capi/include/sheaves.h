@@ -896,13 +896,14 @@ static inline __attribute__((always_inline)) void sheaves_rcu_read_lock_inline(v
     }
 }
 
-/* The fast path of sheaves_rcu_read_unlock: the outermost section, of a thread that need not
- * fence. */
+/* The fast path of sheaves_rcu_read_unlock: the only section of a thread that need not fence. The
+ * second word counts sections inside others. */
 static inline __attribute__((always_inline)) void sheaves_rcu_read_unlock_inline(void)
 {
     uint64_t *word = sheaves_thread.reader;
 
-    if (__builtin_expect((__atomic_load_n(word, __ATOMIC_RELAXED) & 0xFFFF) == 1, 1))
+    if (__builtin_expect(__atomic_load_n(word + 1, __ATOMIC_RELAXED) == 0
+                         && (__atomic_load_n(word, __ATOMIC_RELAXED) & 1) != 0, 1))
         __atomic_store_n(word, 0, __ATOMIC_RELEASE);
     else
         sheaves_rcu_read_unlock();

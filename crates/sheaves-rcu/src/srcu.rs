@@ -113,6 +113,7 @@ pub struct SrcuGuard<'domain> {
     access: Access,
     /// [`STATE`] when the section began.
     state: u32,
+    index: u32,
 }
 
 impl Srcu {
@@ -143,7 +144,7 @@ impl Srcu {
         let state = self.state.load(Ordering::Relaxed);
         if state != STATE.load(Ordering::Relaxed) {
             let (index, state) = self.read_slow();
-            return SrcuGuard { left: self.left(index), access: Access::get(), state };
+            return self.guard(index, state);
         }
         let index = self.index.load(Ordering::Relaxed);
         let (left, access) = (self.left(index), self.access);
@@ -151,7 +152,12 @@ impl Srcu {
         // SeqCst, for the compiler alone: the section stays behind the count. The membarrier of
         // the grace period pairs with it. [R3]
         compiler_fence(Ordering::SeqCst);
-        SrcuGuard { left, access, state }
+        SrcuGuard { left, access, state, index: index as u32 }
+    }
+
+    /// The guard of a section that is counted.
+    fn guard(&self, index: usize, state: u32) -> SrcuGuard<'_> {
+        SrcuGuard { left: self.left(index), access: self.access, state, index: index as u32 }
     }
 
     /// After a fork, or where membarrier is refused: index and state for the guard, which come in
@@ -295,7 +301,7 @@ impl<'domain> SrcuGuard<'domain> {
     /// `section` is of this domain, and no guard was made of it before.
     #[inline]
     pub unsafe fn from_raw(domain: &'domain Srcu, section: u64) -> SrcuGuard<'domain> {
-        SrcuGuard { domain, index: section as u32, state: (section >> 32) as u32 }
+        domain.guard(section as u32 as usize, (section >> 32) as u32)
     }
 }
 
