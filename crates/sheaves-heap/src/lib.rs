@@ -11,6 +11,7 @@
 #![no_std]
 
 pub mod classes;
+mod deferred;
 pub mod entry;
 mod huge;
 mod large;
@@ -23,5 +24,5 @@ pub mod slow;
 mod start;
 
 pub use entry::{free, malloc};
-pub use malloc::{alloc_layout, dealloc_layout};
+pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
 pub use realloc::{aligned_alloc, calloc, realloc, trim, usable_size};

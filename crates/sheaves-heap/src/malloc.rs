@@ -87,6 +87,51 @@ pub unsafe fn free_inline(block: *mut u8) {
     unsafe { slow::free(block) };
 }
 
+/// [`crate::free`] once everybody who reads now is gone ([`sheaves_rcu::read`]).
+///
+/// As cheap as `free`: one push, nothing is written into the block, no thread is woken. Small
+/// blocks, up to 32 KiB, come back in whole sheaves after a grace period; larger ones are freed one
+/// by one. Never blocks, but where there is no memory for even one sheaf: then it waits for a
+/// grace period, unless the caller reads. May be called by readers.
+///
+/// # Safety
+/// `block` came from this heap or is null, and nobody uses it but readers who have begun before
+/// this call.
+#[inline]
+pub unsafe fn free_rcu(block: *mut u8) {
+    let address = block.expose_provenance();
+    let is_aligned = address.is_multiple_of(classes::QUANTUM_BYTES);
+    if let (Some(owner), true) = (granule::owner_of(address), is_aligned) {
+        // SAFETY: an address with an owner proves that the engine has started.
+        let access = unsafe { Access::of_started() };
+        // SAFETY: objects are even, and the caller gives up this one.
+        if unsafe { percpu::push(access, CacheId::deferred_of_owner(owner), address) } {
+            return;
+        }
+    }
+    // SAFETY: the same contract.
+    unsafe { slow::free_rcu(block) };
+}
+
+/// [`free_rcu`] for a caller that knows the layout: saves the look at the address.
+///
+/// # Safety
+/// As there, and `block` came from [`alloc_layout`] or its kin with this layout.
+#[inline(always)]
+pub unsafe fn free_rcu_layout(block: *mut u8, layout: Layout) {
+    if let Some(class) = classes::of_layout(layout.size(), layout.align()) {
+        let address = block.expose_provenance();
+        // SAFETY: a block proves that the engine has started.
+        let access = unsafe { Access::of_started() };
+        // SAFETY: objects are even, and the caller gives up this one.
+        if unsafe { percpu::push(access, CacheId::of_class(class).deferred(), address) } {
+            return;
+        }
+    }
+    // SAFETY: the same contract.
+    unsafe { slow::free_rcu(block) };
+}
+
 /// [`crate::malloc()`] for a layout: any alignment.
 #[inline(always)]
 #[must_use]

@@ -10,7 +10,7 @@ use sheaves_sys::{errno, report};
 
 use crate::classes::{self, CLASSES, SIZES};
 use crate::start::{is_debug, start};
-use crate::{huge, large, redzone};
+use crate::{deferred, huge, large, redzone};
 
 /// No block is larger: pointer differences must fit `isize`.
 const BYTES_MAX: usize = isize::MAX as usize;
@@ -133,6 +133,29 @@ pub(crate) fn free_plain(address: usize) {
         Some(Block::Huge { .. }) => huge::free(address),
         None => foreign(address, "free"),
     }
+}
+
+/// # Safety
+/// As [`crate::free_rcu`].
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn free_rcu(block: *mut u8) {
+    if block.is_null() {
+        return;
+    }
+    errno::preserve(|| {
+        let address = block.expose_provenance();
+        let address = if is_debug() { redzone::check(address) } else { address };
+        match look_up(address) {
+            // SAFETY: the caller gives the block up; the slow path checks the rest.
+            Some(Block::Small { class }) => unsafe {
+                by_id::free_rcu_checked(CacheId::of_class(class), address);
+            },
+            Some(Block::Large(granule)) => deferred::defer(address, large::bytes_of(granule)),
+            Some(Block::Huge { bytes }) => deferred::defer(address, bytes),
+            None => foreign(address, "free_rcu"),
+        }
+    });
 }
 
 /// Bytes that the user of a block may use.

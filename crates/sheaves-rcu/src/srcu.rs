@@ -95,7 +95,7 @@ const NAP_NS_MAX: u64 = 1_000_000;
 /// | state | written by | meaning |
 /// |---|---|---|
 /// | `counts` | readers, by transactions | how many sections were entered and left |
-/// | `index` | the leader | at which index sections count themselves: 0 or [`SECOND`] |
+/// | `index` | the leader | at which of the two indexes sections count |
 /// | `state` | the first reader after a fork | forks that the counts know of, or busy |
 pub struct Srcu {
     counts: PerCpu<Counts>,

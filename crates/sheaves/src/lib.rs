@@ -7,6 +7,7 @@ extern crate alloc;
 mod global;
 pub mod map;
 pub mod rcu;
+mod rcu_box;
 
 pub use global::Sheaves;
 pub use sheaves_heap as heap;

@@ -10,6 +10,7 @@
 //! assert_eq!(config.load(&rcu::read()), "fast");
 //! ```
 
+pub use crate::rcu_box::RcuBox;
 pub use sheaves_rcu::{
     Cookie, Expedite, Finished, Guard, InsideReader, RcuCell, RcuOption, Retired, Srcu, SrcuGuard,
     Statistics, defer, end_startup, expedite, is_reading, raw, read, stall, statistics,

@@ -11,8 +11,6 @@ use core::ptr::null_mut;
 use sheaves_rcu::Cookie;
 use sheaves_sys::lock::Lock;
 
-use super::retire;
-
 /// What a place of a bucket points to.
 #[derive(Debug)]
 pub(super) struct Entry<K, V> {
@@ -164,7 +162,7 @@ impl<K, V> Limbo<K, V> {
             unsafe { self.add(hash, block.cast()) };
         } else {
             // SAFETY: allocated with this layout; readers alone have it.
-            unsafe { retire::free_rcu(block, Entry::<K, V>::LAYOUT) };
+            unsafe { sheaves_heap::free_rcu_layout(block, Entry::<K, V>::LAYOUT) };
         }
     }
 

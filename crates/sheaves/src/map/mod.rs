@@ -14,7 +14,6 @@ mod bucket;
 mod entry;
 mod iter;
 mod resize;
-mod retire;
 mod table;
 mod write;
 

@@ -6,7 +6,6 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use super::bucket::{BUCKET_BYTES, Bucket};
-use super::retire;
 
 /// Buckets of the smallest table.
 pub(super) const BUCKETS_MIN: usize = 8;
@@ -160,7 +159,7 @@ impl<T> Table<T> {
         // SAFETY: readers use it.
         let bytes = (unsafe { (*table).buckets() } + 1) * BUCKET_BYTES;
         // SAFETY: from the heap; the layout is the one that it was made with.
-        unsafe { retire::free_rcu(table.cast(), layout(bytes)) };
+        unsafe { sheaves_heap::free_rcu_layout(table.cast(), layout(bytes)) };
     }
 }
 
@@ -176,7 +175,7 @@ pub(super) unsafe fn retire_rest<T>(first: &Bucket<T>) {
         // SAFETY: as above.
         let next = unsafe { one.rest() };
         // SAFETY: from `new_bucket`; readers alone use it.
-        unsafe { retire::free_rcu(bucket.cast(), layout(BUCKET_BYTES)) };
+        unsafe { sheaves_heap::free_rcu_layout(bucket.cast(), layout(BUCKET_BYTES)) };
         bucket = next;
     }
 }

@@ -1,0 +1,176 @@
+//! Boxes whose memory outlives the readers of their value.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::{ManuallyDrop, needs_drop};
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+use sheaves_heap as heap;
+use sheaves_rcu::defer::{Head, call_rcu};
+
+/// A value on the heap of Sheaves that readers may still have when its box is dropped.
+///
+/// Dropping the box defers the end of the value until everybody who reads now is gone; the drop
+/// itself is one push, like a free. How the value ends is known to the compiler:
+///
+/// | `T` | a box takes | ends |
+/// |---|---|---|
+/// | without destructor | the size of `T` | in a whole sheaf of free blocks: no work for it |
+/// | with one | 16 bytes more, or the alignment of `T` | dropped and freed by a deferred call |
+///
+/// For structures of pointers: [`RcuBox::into_raw`] gives a pointer to publish, and what was
+/// unlinked becomes a box again by [`RcuBox::from_raw`]. Never blocks, but as
+/// [`heap::free_rcu`] without memory. A child of a fork may drop the boxes that it inherits.
+///
+/// ```
+/// use core::sync::atomic::{AtomicPtr, Ordering};
+/// use sheaves::rcu::{self, RcuBox};
+///
+/// let place = AtomicPtr::new(RcuBox::new([1, 2, 3]).into_raw());
+/// {
+///     let _guard = rcu::read();
+///     // SAFETY: what is there stays valid as long as the guard.
+///     let seen = unsafe { &*place.load(Ordering::Acquire) };
+///     assert_eq!(seen, &[1, 2, 3]);
+/// }
+/// let old = place.swap(RcuBox::new([4, 5, 6]).into_raw(), Ordering::AcqRel);
+/// // SAFETY: from `into_raw`, and no new reader finds it.
+/// drop(unsafe { RcuBox::from_raw(old) });
+/// # drop(unsafe { RcuBox::from_raw(place.into_inner()) });
+/// ```
+///
+/// # Invariants
+/// `value` is initialised, `OFFSET` bytes into a block of `LAYOUT` from the heap,
+/// and owned by the box but for readers. Where the offset is not 0 the block starts with an idle
+/// [`Head`].
+pub struct RcuBox<T: Send + Sync + 'static> {
+    value: NonNull<T>,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: it is an owner, and readers share the value.
+unsafe impl<T: Send + Sync> Send for RcuBox<T> {}
+// SAFETY: a shared one gives shared access to its value only.
+unsafe impl<T: Send + Sync> Sync for RcuBox<T> {}
+
+/// The larger of two numbers, in constants.
+const fn larger(one: usize, other: usize) -> usize {
+    if one > other { one } else { other }
+}
+
+impl<T: Send + Sync + 'static> RcuBox<T> {
+    /// Bytes before the value.
+    const OFFSET: usize =
+        if needs_drop::<T>() { larger(size_of::<Head>(), align_of::<T>()) } else { 0 };
+
+    /// The block.
+    const LAYOUT: Layout = {
+        let align = if Self::OFFSET > 0 {
+            larger(align_of::<Head>(), align_of::<T>())
+        } else {
+            align_of::<T>()
+        };
+        // Never without size, so that each value has an address of its own.
+        match Layout::from_size_align(larger(Self::OFFSET + size_of::<T>(), 1), align) {
+            Ok(layout) => layout,
+            Err(_) => panic!("the value is too large"),
+        }
+    };
+
+    /// Moves a value into a box.
+    ///
+    /// # Panics
+    /// When there is no memory; see [`RcuBox::try_new`].
+    #[must_use]
+    pub fn new(value: T) -> RcuBox<T> {
+        match RcuBox::try_new(value) {
+            Ok(boxed) => boxed,
+            Err(_) => out_of_memory(),
+        }
+    }
+
+    /// Moves a value into a box, or gives it back when there is no memory.
+    ///
+    /// # Errors
+    /// The value, when there is no memory.
+    pub fn try_new(value: T) -> Result<RcuBox<T>, T> {
+        let Some(block) = NonNull::new(heap::alloc_layout(Self::LAYOUT)) else { return Err(value) };
+        if Self::OFFSET > 0 {
+            // SAFETY: the block is ours alone and begins with room for a head.
+            unsafe { block.cast::<Head>().write(Head::new()) };
+        }
+        // SAFETY: inside the block.
+        let place = unsafe { block.add(Self::OFFSET) }.cast::<T>();
+        // SAFETY: behind the head there is room for a value, aligned for it.
+        unsafe { place.write(value) };
+        Ok(RcuBox { value: place, owns: PhantomData })
+    }
+
+    /// The value, for [`RcuBox::from_raw`]. Not for `Box`, nor for `free`.
+    #[must_use]
+    pub fn into_raw(self) -> *mut T {
+        ManuallyDrop::new(self).value.as_ptr()
+    }
+
+    /// The box of a value again.
+    ///
+    /// # Safety
+    /// `value` is from [`RcuBox::into_raw`], and becomes a box once. Readers may have it who have
+    /// begun before the box is dropped; nobody else.
+    ///
+    /// # Panics
+    /// When `value` is null.
+    #[must_use]
+    pub unsafe fn from_raw(value: *mut T) -> RcuBox<T> {
+        let value = NonNull::new(value).expect("a value's address is not null");
+        RcuBox { value, owns: PhantomData }
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for RcuBox<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: by the invariant inside the block, at its start.
+        let block = unsafe { self.value.cast::<u8>().sub(Self::OFFSET) };
+        if Self::OFFSET == 0 {
+            // SAFETY: by the invariant from the heap with this layout; the box is its owner.
+            unsafe { heap::free_rcu_layout(block.as_ptr(), Self::LAYOUT) };
+        } else {
+            // SAFETY: by the invariant an idle head; the value may be sent, and lives for ever.
+            unsafe { call_rcu(block.as_ptr().cast(), end::<T>) };
+        }
+    }
+}
+
+/// Drops a value whose readers are gone.
+unsafe extern "C" fn end<T: Send + Sync + 'static>(head: *mut Head) {
+    let block = head.cast::<u8>();
+    // SAFETY: the head starts the block of a box that was dropped, by the invariant with its value.
+    let value = unsafe { block.add(RcuBox::<T>::OFFSET) }.cast::<T>();
+    // SAFETY: initialised, and nobody has it any more.
+    unsafe { value.drop_in_place() };
+    // SAFETY: from the heap with this layout, and not used again.
+    unsafe { heap::dealloc_layout(block, RcuBox::<T>::LAYOUT) };
+}
+
+#[cold]
+fn out_of_memory() -> ! {
+    panic!("out of memory")
+}
+
+impl<T: Send + Sync + 'static> Deref for RcuBox<T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: by the invariant; the borrow of the box covers the reference.
+        unsafe { self.value.as_ref() }
+    }
+}
+
+impl<T: Send + Sync + fmt::Debug + 'static> fmt::Debug for RcuBox<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
