@@ -118,7 +118,7 @@ impl Cache {
     ///
     /// As cheap as [`Cache::free`]: nothing is written into the object, no thread is woken. After
     /// a grace period, which somebody starts at the latest after the age that
-    /// [`sheaves_rcu::defer`] is set to, whole sheaves of such objects serve allocations again.
+    /// [`mod@sheaves_rcu::defer`] is set to, whole sheaves of such objects serve allocations again.
     /// Never blocks, with one exception: outside of read sections, and without memory for even
     /// one sheaf, it waits for a grace period. May be called by readers.
     ///
