@@ -12,6 +12,9 @@ const CRATE: &str = "crates/sheaves-capi";
 /// The header, in the repository.
 pub const HEADER: &str = "crates/sheaves-capi/include/sheaves.h";
 
+/// Files whose modules cbindgen would follow: all of them, and those of other headers.
+const ELSEWHERE: [&str; 2] = ["lib.rs", "urcu.rs"];
+
 /// Writes the header, or with `check` fails if it is not what would be written.
 pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
     let made = make(root)?;
@@ -38,10 +41,13 @@ pub fn make(root: &Path) -> anyhow::Result<String> {
     let mut builder = cbindgen::Builder::new().with_config(config);
     let mut sources = Vec::new();
     for entry in std::fs::read_dir(folder.join("src"))? {
-        sources.push(entry?.path());
+        let name = entry?.file_name().into_string().unwrap_or_default();
+        if name.ends_with(".rs") && !ELSEWHERE.contains(&name.as_str()) {
+            sources.push(folder.join("src").join(name));
+        }
     }
     sources.sort();
-    for source in sources.iter().filter(|path| path.extension().is_some_and(|is| is == "rs")) {
+    for source in sources {
         builder = builder.with_src(source);
     }
     let bindings = builder.generate().context("cbindgen")?;

@@ -8,11 +8,14 @@
 struct sheaves_thread {
     uint64_t reserved_0[5];
     uint64_t *reader;
-    uint64_t reserved_1[2];
+    uint32_t reserved_1;
+    uint32_t is_online;
+    uint64_t reserved_2;
 };
 
 /* Where the fast paths of readers are inlined; SHEAVES_NO_INLINE has all readers call. */
 #if defined(__GNUC__) && defined(__x86_64__) && !defined(SHEAVES_NO_INLINE)
+#define SHEAVES_INLINED 1
 
 #if defined(__cplusplus)
 extern "C" {

@@ -16,11 +16,13 @@ extern crate std as _;
 
 pub mod cache;
 pub mod counter;
+pub mod deferred;
 pub mod memory;
 pub mod percpu;
 pub mod rcu;
 pub mod report;
 pub mod srcu;
+pub mod urcu;
 
 use core::ptr::null_mut;
 

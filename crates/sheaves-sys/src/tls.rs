@@ -25,7 +25,11 @@ pub struct ThreadArea {
     pub reader: *const u64,
     /// Open read sections of this thread that have no word of their own: see [`shared_sections`].
     pub shared_sections: u32,
-    reserved: [u32; 3],
+    /// Not 0 while the thread counts as a reader from one quiescent state to the next, which the
+    /// C API does for one kind of liburcu's programs.
+    pub is_online: u32,
+    /// What such programs keep for the thread: where its calls go. Only handed back to them.
+    pub calls: *mut core::ffi::c_void,
 }
 
 const _: () = assert!(size_of::<ThreadArea>() == 64);
@@ -47,7 +51,7 @@ core::arch::global_asm!(
     ".long -1",   // virtual_slot
     ".long -1",   // no_slot
     ".quad sheaves_no_reader",
-    ".zero 16", // shared_sections, reserved
+    ".zero 16", // shared_sections, is_online, calls
     ".size sheaves_thread, 64",
     ".popsection",
     ".pushsection .rodata.sheaves_no_reader,\"a\",@progbits",

@@ -18,6 +18,14 @@ pub fn possible_processors() -> usize {
         .map_or(PROCESSORS_MAX, |highest| (highest + 1).min(PROCESSORS_MAX))
 }
 
+/// The processor on which the thread runs now, -1 where the system does not say: old as soon as it
+/// is known.
+#[must_use]
+pub fn current_processor() -> i32 {
+    // SAFETY: the call has no precondition.
+    unsafe { libc::sched_getcpu() }
+}
+
 /// The last number of a kernel processor list such as `0-3,8-11`.
 fn highest_id(list: &[u8]) -> Option<usize> {
     let text = core::str::from_utf8(list).ok()?.trim_end();

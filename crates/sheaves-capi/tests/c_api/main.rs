@@ -7,6 +7,7 @@
 mod header;
 mod programs;
 mod symbols;
+mod urcu;
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,9 @@ fn compile(compiler: &str, source: &str, flags: &[&str], link: Link) -> PathBuf 
         Link::Archive => {
             command.arg(libraries().join("libsheaves.a")).args(["-ldl", "-lm"]);
         }
+    }
+    if source.ends_with("lfht.c") {
+        command.arg("-lurcu-cds");
     }
     compile_with(&mut command);
     program

@@ -25,7 +25,8 @@ fn exports_are_the_documented_ones() {
 
 #[test]
 fn exports_are_declared_in_the_headers() {
-    let header = std::fs::read_to_string(here("include/sheaves.h")).unwrap();
+    let mut header = std::fs::read_to_string(here("include/sheaves.h")).unwrap();
+    header += &std::fs::read_to_string(here("include/sheaves-urcu/urcu/sheaves.h")).unwrap();
     let is_in_name = |c: char| c.is_alphanumeric() || c == '_';
     let words: BTreeSet<_> = header.split(|c| !is_in_name(c)).collect();
     for symbol in SYMBOLS.lines() {

@@ -58,6 +58,7 @@ pub use emergency::Emergencies;
 pub use fault::fail_one_in;
 pub use head::{Call, Head};
 pub use pressure::{Pressure, arm, note_reclaimed, note_sealed, pressure};
+pub use reclaimer::reclaimer_thread;
 pub use round::{BarrierError, barrier, flush, poll};
 pub use sink::{Pending, SINKS_MAX, Sink, register};
 pub use statistics::{SinkPending, Statistics, statistics};

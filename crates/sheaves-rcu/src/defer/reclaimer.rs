@@ -100,6 +100,14 @@ pub(super) fn sleeps() -> u32 {
     SLEEPS.load(Ordering::Relaxed)
 }
 
+/// The thread, as libc knows it; `None` while there is none.
+#[must_use]
+pub fn reclaimer_thread() -> Option<usize> {
+    // Relaxed: a number, which is stored when the thread begins.
+    let thread = THREAD.load(Ordering::Relaxed);
+    (is_running() && thread != 0).then_some(thread)
+}
+
 /// Starts the thread where it is not there and may be. True if it is.
 pub(super) fn start() -> bool {
     is_running() || (options::has_reclaimer() && start_slow())

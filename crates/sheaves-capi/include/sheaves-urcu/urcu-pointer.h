@@ -1,0 +1,3 @@
+/* Old name of <urcu/pointer.h>. */
+
+#include <urcu/pointer.h>

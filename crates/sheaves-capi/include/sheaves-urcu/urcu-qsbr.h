@@ -1,0 +1,6 @@
+/* The flavour with quiescent states, by names without a flavour. */
+
+#ifndef URCU_API_MAP
+#define URCU_API_MAP
+#endif
+#include <urcu/urcu-qsbr.h>

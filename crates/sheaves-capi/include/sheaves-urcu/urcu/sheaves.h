@@ -1,0 +1,166 @@
+/* What the flavours' names stand for: liburcu's published interface, on Sheaves.
+ *
+ * All flavours but qsbr are one and the same: any thread may read at any time, without
+ * registration. A thread that is registered or online by qsbr reads from one quiescent state to
+ * the next; waiting for readers, in whatever flavour, is a quiescent state of it. What waits for
+ * readers ends the process inside of a read section. Forks need no calls before and after.
+ *
+ * What is not RCU (lists, uatomic, hash tables) is liburcu's own where it is installed.
+ */
+
+#ifndef SHEAVES_URCU_H
+#define SHEAVES_URCU_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <sheaves.h>
+
+#if defined(__has_include)
+#if __has_include(<urcu/system.h>)
+#include <urcu/system.h>
+#endif
+#if __has_include(<urcu/list.h>)
+#include <urcu/list.h>
+#endif
+#if __has_include(<urcu/wfcqueue.h>)
+#include <urcu/wfcqueue.h>
+#endif
+#endif
+#include <urcu/pointer.h>
+
+#ifndef caa_container_of
+#define caa_container_of(ptr, type, member) \
+    ((type *)((char *)(uintptr_t)(ptr) - offsetof(type, member)))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 16 bytes. Need not be initialised. */
+struct rcu_head {
+    void *sheaves_next;
+    void (*func)(struct rcu_head *head);
+};
+
+struct urcu_gp_poll_state {
+    unsigned long grace_period_id;
+};
+
+struct urcu_atfork {
+    void (*before_fork)(void *priv);
+    void (*after_fork_parent)(void *priv);
+    void (*after_fork_child)(void *priv);
+    void *priv;
+};
+
+/* Readers. */
+extern int sheaves_urcu_read_ongoing(void);
+extern void sheaves_urcu_nothing(void);
+extern void sheaves_urcu_qsbr_read_lock(void);
+extern void sheaves_urcu_qsbr_read_unlock(void);
+extern void sheaves_urcu_qsbr_quiescent_state(void);
+extern void sheaves_urcu_qsbr_thread_offline(void);
+extern void sheaves_urcu_qsbr_thread_online(void);
+
+static inline void sheaves_urcu_read_lock(void)
+{
+    sheaves_rcu_read_lock();
+}
+
+static inline void sheaves_urcu_read_unlock(void)
+{
+    sheaves_rcu_read_unlock();
+}
+
+#if defined(SHEAVES_INLINED)
+static inline void sheaves_urcu_qsbr_read_lock_inline(void)
+{
+    if (__builtin_expect(!sheaves_thread.is_online, 0))
+        sheaves_rcu_read_lock();
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void sheaves_urcu_qsbr_read_unlock_inline(void)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (__builtin_expect(!sheaves_thread.is_online, 0))
+        sheaves_rcu_read_unlock();
+}
+#else
+#define sheaves_urcu_qsbr_read_lock_inline sheaves_urcu_qsbr_read_lock
+#define sheaves_urcu_qsbr_read_unlock_inline sheaves_urcu_qsbr_read_unlock
+#endif
+
+/* Waiting. */
+extern void sheaves_urcu_synchronize_rcu(void);
+extern struct urcu_gp_poll_state sheaves_urcu_start_poll_synchronize_rcu(void);
+extern bool sheaves_urcu_poll_state_synchronize_rcu(struct urcu_gp_poll_state state);
+
+/* Calls. All of them run in one thread of the library: what is made to direct them is kept and has
+ * no effect. */
+struct call_rcu_data;
+
+#define URCU_CALL_RCU_RT (1U << 0)
+#define URCU_CALL_RCU_RUNNING (1U << 1)
+#define URCU_CALL_RCU_STOP (1U << 2)
+#define URCU_CALL_RCU_STOPPED (1U << 3)
+#define URCU_CALL_RCU_PAUSE (1U << 4)
+#define URCU_CALL_RCU_PAUSED (1U << 5)
+
+extern void sheaves_urcu_call_rcu(struct rcu_head *head, void (*func)(struct rcu_head *head));
+extern struct call_rcu_data *sheaves_urcu_create_call_rcu_data(unsigned long flags,
+                                                               int cpu_affinity);
+extern void sheaves_urcu_call_rcu_data_free(struct call_rcu_data *crdp);
+extern struct call_rcu_data *sheaves_urcu_get_default_call_rcu_data(void);
+extern struct call_rcu_data *sheaves_urcu_get_cpu_call_rcu_data(int cpu);
+extern struct call_rcu_data *sheaves_urcu_get_thread_call_rcu_data(void);
+extern struct call_rcu_data *sheaves_urcu_get_call_rcu_data(void);
+extern pthread_t sheaves_urcu_get_call_rcu_thread(struct call_rcu_data *crdp);
+extern void sheaves_urcu_set_thread_call_rcu_data(struct call_rcu_data *crdp);
+extern int sheaves_urcu_set_cpu_call_rcu_data(int cpu, struct call_rcu_data *crdp);
+extern int sheaves_urcu_create_all_cpu_call_rcu_data(unsigned long flags);
+extern void sheaves_urcu_free_all_cpu_call_rcu_data(void);
+extern void sheaves_urcu_call_rcu_before_fork(void);
+extern void sheaves_urcu_call_rcu_after_fork_parent(void);
+extern void sheaves_urcu_call_rcu_after_fork_child(void);
+extern void sheaves_urcu_barrier(void);
+
+extern void sheaves_urcu_defer_rcu(void (*fct)(void *p), void *p);
+extern int sheaves_urcu_defer_register_thread(void);
+extern void sheaves_urcu_defer_unregister_thread(void);
+
+extern void sheaves_urcu_register_rculfhash_atfork(struct urcu_atfork *atfork);
+extern void sheaves_urcu_unregister_rculfhash_atfork(struct urcu_atfork *atfork);
+
+/* A flavour as a value. */
+struct rcu_flavor_struct {
+    void (*read_lock)(void);
+    void (*read_unlock)(void);
+    int (*read_ongoing)(void);
+    void (*read_quiescent_state)(void);
+    void (*update_call_rcu)(struct rcu_head *head, void (*func)(struct rcu_head *head));
+    void (*update_synchronize_rcu)(void);
+    void (*update_defer_rcu)(void (*fct)(void *p), void *p);
+    void (*thread_offline)(void);
+    void (*thread_online)(void);
+    void (*register_thread)(void);
+    void (*unregister_thread)(void);
+    void (*barrier)(void);
+    void (*register_rculfhash_atfork)(struct urcu_atfork *atfork);
+    void (*unregister_rculfhash_atfork)(struct urcu_atfork *atfork);
+    struct urcu_gp_poll_state (*update_start_poll_synchronize_rcu)(void);
+    bool (*update_poll_state_synchronize_rcu)(struct urcu_gp_poll_state state);
+};
+
+extern const struct rcu_flavor_struct sheaves_urcu_flavor;
+extern const struct rcu_flavor_struct sheaves_urcu_qsbr_flavor;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SHEAVES_URCU_H */

@@ -1,0 +1,3 @@
+/* The name by which newer programs include <urcu.h> without its mapping. */
+
+#include <urcu/urcu-memb.h>

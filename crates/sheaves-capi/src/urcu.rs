@@ -1,0 +1,11 @@
+//! What the headers in `include/sheaves-urcu/` need: programs that are written for liburcu are
+//! compiled with them, unchanged.
+//!
+//! All flavours are one domain, that of `sheaves_rcu_read_lock`. Written from liburcu's published
+//! interface; nothing of its code is here. The prototypes are in the headers.
+
+pub mod calls;
+pub mod defer;
+pub mod flavor;
+pub mod qsbr;
+pub mod wait;

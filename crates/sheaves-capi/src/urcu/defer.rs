@@ -1,0 +1,63 @@
+//! `defer_rcu`: a function and a pointer, without a head.
+
+use core::ffi::{c_int, c_void};
+
+use sheaves_rcu::defer::{self, Head};
+use sheaves_sys::report;
+
+use super::calls::sheaves_urcu_barrier;
+use super::wait::sheaves_urcu_synchronize_rcu;
+use crate::{boxed, unboxed};
+
+/// A function to be called with a pointer.
+type Function = unsafe extern "C" fn(pointer: *mut c_void);
+
+/// What is deferred. The head is first, so that the address of one is that of the other.
+#[repr(C)]
+struct Deferred {
+    head: Head,
+    function: Function,
+    pointer: *mut c_void,
+}
+
+/// `defer_rcu`. Allocates 32 bytes; without memory it waits for readers and calls the function
+/// itself.
+///
+/// # Safety
+/// The function may be called with the pointer in another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sheaves_urcu_defer_rcu(function: Option<Function>, pointer: *mut c_void) {
+    let Some(function) = function else {
+        report::die(format_args!("urcu: defer_rcu without a function"));
+    };
+    let deferred = boxed(Deferred { head: Head::new(), function, pointer });
+    if deferred.is_null() {
+        sheaves_urcu_synchronize_rcu();
+        // SAFETY: the contract.
+        unsafe { function(pointer) };
+        return;
+    }
+    // SAFETY: fresh memory with an idle head, which is ours until it is called.
+    unsafe { defer::call_rcu(deferred.cast::<Head>(), call) };
+}
+
+/// # Safety
+/// The head is that of a `Deferred` in memory of its own.
+unsafe extern "C" fn call(head: *mut Head) {
+    // SAFETY: deferred by `defer_rcu`, and called once.
+    let Deferred { function, pointer, .. } = unsafe { unboxed(head.cast::<Deferred>()) };
+    // SAFETY: the contract of `defer_rcu`.
+    unsafe { function(pointer) };
+}
+
+/// `rcu_defer_register_thread`: accepted, and not needed.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_urcu_defer_register_thread() -> c_int {
+    0
+}
+
+/// `rcu_defer_unregister_thread`: waits for what was deferred, as there.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_urcu_defer_unregister_thread() {
+    sheaves_urcu_barrier();
+}

@@ -1,0 +1,85 @@
+//! `struct rcu_flavor_struct`: the functions of a flavour, for data structures over any of them.
+
+use core::ffi::{c_int, c_void};
+
+use sheaves_rcu::defer::Head;
+
+use super::calls::{
+    Atfork, CallFunction, sheaves_urcu_barrier, sheaves_urcu_call_rcu,
+    sheaves_urcu_register_rculfhash_atfork, sheaves_urcu_unregister_rculfhash_atfork,
+};
+use super::defer::sheaves_urcu_defer_rcu;
+use super::qsbr::{
+    sheaves_urcu_qsbr_quiescent_state, sheaves_urcu_qsbr_read_lock, sheaves_urcu_qsbr_read_unlock,
+    sheaves_urcu_qsbr_thread_offline, sheaves_urcu_qsbr_thread_online,
+};
+use super::wait::{
+    GpPollState, sheaves_urcu_nothing, sheaves_urcu_poll_state_synchronize_rcu,
+    sheaves_urcu_read_ongoing, sheaves_urcu_start_poll_synchronize_rcu,
+    sheaves_urcu_synchronize_rcu,
+};
+use crate::rcu::{sheaves_rcu_read_lock, sheaves_rcu_read_unlock};
+
+type Plain = extern "C" fn();
+type Deferred = unsafe extern "C" fn(pointer: *mut c_void);
+
+/// The members in the order of the published structure.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Flavor {
+    read_lock: Plain,
+    read_unlock: Plain,
+    read_ongoing: extern "C" fn() -> c_int,
+    read_quiescent_state: Plain,
+    update_call_rcu: unsafe extern "C" fn(*mut Head, CallFunction),
+    update_synchronize_rcu: Plain,
+    update_defer_rcu: unsafe extern "C" fn(Option<Deferred>, *mut c_void),
+    thread_offline: Plain,
+    thread_online: Plain,
+    register_thread: Plain,
+    unregister_thread: Plain,
+    barrier: Plain,
+    register_rculfhash_atfork: unsafe extern "C" fn(*mut Atfork),
+    unregister_rculfhash_atfork: unsafe extern "C" fn(*mut Atfork),
+    update_start_poll_synchronize_rcu: extern "C" fn() -> GpPollState,
+    update_poll_state_synchronize_rcu: extern "C" fn(GpPollState) -> bool,
+}
+
+const fn flavor(readers: [Plain; 2], quiet: Plain, offline: Plain, online: Plain) -> Flavor {
+    Flavor {
+        read_lock: readers[0],
+        read_unlock: readers[1],
+        read_ongoing: sheaves_urcu_read_ongoing,
+        read_quiescent_state: quiet,
+        update_call_rcu: sheaves_urcu_call_rcu,
+        update_synchronize_rcu: sheaves_urcu_synchronize_rcu,
+        update_defer_rcu: sheaves_urcu_defer_rcu,
+        thread_offline: offline,
+        thread_online: online,
+        register_thread: online,
+        unregister_thread: offline,
+        barrier: sheaves_urcu_barrier,
+        register_rculfhash_atfork: sheaves_urcu_register_rculfhash_atfork,
+        unregister_rculfhash_atfork: sheaves_urcu_unregister_rculfhash_atfork,
+        update_start_poll_synchronize_rcu: sheaves_urcu_start_poll_synchronize_rcu,
+        update_poll_state_synchronize_rcu: sheaves_urcu_poll_state_synchronize_rcu,
+    }
+}
+
+/// All flavours but one.
+#[unsafe(no_mangle)]
+pub static sheaves_urcu_flavor: Flavor = flavor(
+    [sheaves_rcu_read_lock, sheaves_rcu_read_unlock],
+    sheaves_urcu_nothing,
+    sheaves_urcu_nothing,
+    sheaves_urcu_nothing,
+);
+
+/// That one.
+#[unsafe(no_mangle)]
+pub static sheaves_urcu_qsbr_flavor: Flavor = flavor(
+    [sheaves_urcu_qsbr_read_lock, sheaves_urcu_qsbr_read_unlock],
+    sheaves_urcu_qsbr_quiescent_state,
+    sheaves_urcu_qsbr_thread_offline,
+    sheaves_urcu_qsbr_thread_online,
+);

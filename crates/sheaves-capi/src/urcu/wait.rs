@@ -1,0 +1,48 @@
+//! Waiting for readers, and asking about them.
+
+use core::ffi::c_int;
+
+use sheaves_rcu::Cookie;
+use sheaves_sys::report;
+
+use super::qsbr;
+
+/// `struct urcu_gp_poll_state`: an `unsigned long`, which has 64 bits here.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct GpPollState {
+    grace_period_id: u64,
+}
+
+const _: () = assert!(size_of::<core::ffi::c_ulong>() == size_of::<GpPollState>());
+
+/// `synchronize_rcu`. Ends the process inside of a read section: the interface has no way to
+/// refuse, and to return would free what is read.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_urcu_synchronize_rcu() {
+    if qsbr::offline(sheaves_rcu::synchronize).is_err() {
+        report::die(format_args!("urcu: synchronize_rcu inside of a read section"));
+    }
+}
+
+/// `rcu_read_ongoing`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_urcu_read_ongoing() -> c_int {
+    c_int::from(sheaves_rcu::is_reading())
+}
+
+/// `start_poll_synchronize_rcu`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_urcu_start_poll_synchronize_rcu() -> GpPollState {
+    GpPollState { grace_period_id: Cookie::start_poll().to_bits() }
+}
+
+/// `poll_state_synchronize_rcu`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_urcu_poll_state_synchronize_rcu(state: GpPollState) -> bool {
+    Cookie::from_bits(state.grace_period_id).poll()
+}
+
+/// What has to be done for other libraries and not here: registering, initialising.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_urcu_nothing() {}

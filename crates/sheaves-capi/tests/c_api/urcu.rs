@@ -1,0 +1,147 @@
+//! Programs for liburcu on this library: names, a torture of every flavour, forks, the hash table.
+//!
+//! `SHEAVES_TORTURE_MS` says for how long each torture runs (default 700).
+
+use core::time::Duration;
+use std::path::Path;
+use std::process::Command;
+
+use crate::{ENGINES, Link, compile, compile_with, has, here, run_ok};
+
+const LIMIT: Duration = Duration::from_secs(180);
+/// Header, and the name of the program.
+const FLAVORS: [(&str, &[&str]); 4] = [
+    ("urcu.h", &[]),
+    ("urcu.h", &["-DRCU_MB"]),
+    ("urcu-bp.h", &[]),
+    ("urcu-qsbr.h", &["-D_LGPL_SOURCE"]),
+];
+
+fn torture_ms() -> String {
+    std::env::var("SHEAVES_TORTURE_MS").unwrap_or_else(|_| "700".into())
+}
+
+fn include() -> String {
+    format!("-I{}", here("include/sheaves-urcu").display())
+}
+
+fn flags_of(flavor: usize) -> Vec<String> {
+    let (header, more) = FLAVORS[flavor];
+    let mut flags = vec![include(), format!("-DFLAVOR_HEADER=<{header}>")];
+    flags.extend(more.iter().map(|&flag| flag.into()));
+    flags
+}
+
+/// Compiles a program for a flavour, under a name of its own.
+fn compile_for(source: &str, flavor: usize, link: Link) -> std::path::PathBuf {
+    let flags = flags_of(flavor);
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    let made = compile("gcc", source, &flags, link);
+    let stem = Path::new(source).file_stem().unwrap().to_str().unwrap();
+    let program = made.with_file_name(format!("urcu-{stem}-{flavor}-{link:?}"));
+    std::fs::rename(made, &program).unwrap();
+    program
+}
+
+fn torture(flavor: usize) {
+    let program = compile_for("tests/urcu/torture.c", flavor, Link::Shared);
+    for calls in ["global", "cpu", "thread"] {
+        run_ok(&program, &[&torture_ms(), calls], &[], LIMIT);
+    }
+    for engine in ENGINES {
+        run_ok(&program, &[&torture_ms(), "global"], engine, LIMIT);
+    }
+    run_ok(&program, &[&torture_ms()], &[("SHEAVES_RCU_FENCES", "1")], LIMIT);
+}
+
+#[test]
+fn torture_of_memb_finds_nothing() {
+    torture(0);
+}
+
+#[test]
+fn torture_of_mb_finds_nothing() {
+    torture(1);
+}
+
+#[test]
+fn torture_of_bp_finds_nothing() {
+    torture(2);
+}
+
+#[test]
+fn torture_of_qsbr_finds_nothing() {
+    torture(3);
+}
+
+#[test]
+fn torture_of_calls_finds_nothing() {
+    let flags = [include(), "-DFLAVOR_HEADER=<urcu.h>".into(), "-DSHEAVES_NO_INLINE".into()];
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    let program = compile("gcc", "tests/urcu/torture.c", &flags, Link::Archive);
+    run_ok(&program, &[&torture_ms()], &[], LIMIT);
+}
+
+#[test]
+fn parents_and_children_go_on() {
+    for flavor in 0..FLAVORS.len() {
+        let program = compile_for("tests/urcu/fork.c", flavor, Link::Shared);
+        for engine in ENGINES {
+            run_ok(&program, &[], engine, LIMIT);
+        }
+    }
+}
+
+#[test]
+fn flavors_share_a_program() {
+    for link in [Link::Shared, Link::Archive] {
+        let program = compile("gcc", "tests/urcu/flavors.c", &[&include()], link);
+        for engine in ENGINES {
+            run_ok(&program, &[], engine, LIMIT);
+        }
+    }
+}
+
+#[test]
+fn headers_alone_compile_in_every_standard() {
+    let headers = ["urcu.h", "urcu-bp.h", "urcu-qsbr.h", "urcu/urcu-memb.h", "urcu/urcu-mb.h"];
+    let more = ["urcu-call-rcu.h", "urcu-defer.h", "urcu-pointer.h", "urcu/urcu-poll.h"];
+    let standards = [
+        ("gcc", "gnu99"),
+        ("gcc", "c11"),
+        ("clang", "c99"),
+        ("g++", "c++17"),
+        ("clang++", "c++20"),
+    ];
+    for (compiler, standard) in standards {
+        if !has(compiler) {
+            eprintln!("skipped: there is no {compiler}");
+            continue;
+        }
+        let language = if compiler.ends_with("++") { "c++" } else { "c" };
+        for header in headers.iter().chain(&more).chain(&["urcu/flavor.h", "urcu/pointer.h"]) {
+            let mut command = Command::new(compiler);
+            command.args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", language]);
+            command.args([&format!("-std={standard}"), &include(), "-include", header]);
+            command.arg(format!("-I{}", here("include").display()));
+            compile_with(command.arg("/dev/null"));
+        }
+    }
+}
+
+#[test]
+fn hash_table_of_liburcu_counts_exactly() {
+    if !Path::new("/usr/include").join("x86_64-linux-gnu/urcu/rculfhash.h").exists() {
+        eprintln!("skipped: there is no liburcu-dev");
+        return;
+    }
+    let program = compile_lfht();
+    for engine in ENGINES {
+        run_ok(&program, &["700"], engine, LIMIT);
+    }
+}
+
+/// With liburcu's structures behind this library.
+fn compile_lfht() -> std::path::PathBuf {
+    compile("gcc", "tests/urcu/lfht.c", &[&include()], Link::Shared)
+}
