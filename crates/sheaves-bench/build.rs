@@ -43,4 +43,19 @@ fn compile_liburcu() {
         }
         println!("cargo:rustc-link-lib=dylib=urcu-{flavour}");
     }
+    compile_loops_of_dispose();
+}
+
+/// The loops of the table `dispose`, in liburcu's usual flavour.
+#[cfg(feature = "peers")]
+fn compile_loops_of_dispose() {
+    const SOURCE: &str = "src/contender/dispose/liburcu.c";
+    println!("cargo:rerun-if-changed={SOURCE}");
+    let mut build = cc::Build::new();
+    build.file(SOURCE).opt_level(2).debug(false).pic(false).flag("-fPIE").warnings(true);
+    if let Err(error) = build.try_compile("sheaves_bench_dispose") {
+        panic!("{SOURCE} was not compiled: {error}");
+    }
+    // Behind the loops, which use it.
+    println!("cargo:rustc-link-lib=dylib=urcu-memb");
 }

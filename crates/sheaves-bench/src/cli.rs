@@ -26,8 +26,8 @@ const STEPS: u64 = 100;
 /// and the 10th and 90th percentile.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub struct Args {
-    /// pair, batch, slabtest, remote, replace, percpu, counter, readers, synchronize or map; or a
-    /// part of one, as in batch/shuffled/64
+    /// pair, batch, slabtest, remote, replace, percpu, counter, readers, synchronize, map, dispose
+    /// or bulk; or a part of one, as in batch/shuffled/64
     #[arg(value_name = "TABLE")]
     pub table: Option<String>,
 

@@ -34,6 +34,8 @@
 //! | `readers` | enter and leave read sections; read a pointer in them | see below |
 //! | `synchronize` | wait for readers | see below |
 //! | `map` | many threads at one hash map | see below |
+//! | `dispose` | have an object freed once readers are gone | see below |
+//! | `bulk` | the same in thousands, of four sizes | `1t`, `2t` |
 //!
 //! A row is called `TABLE/VARIANT/SIZE`: `pair/64`, `batch/shuffled/64`, `remote/1to1/64`,
 //! `replace/2t`. Parts that are timed on their own have rows of their own: `batch-alloc/inorder/64`
@@ -50,7 +52,7 @@
 //! | `malloc` | Sheaves as two C functions; free finds the size itself | unsized forms |
 //! | `locked` | the same slab, a lock and an array of objects for each CPU | |
 //! | `tid` | the same slab, a linked list and a transaction number for each CPU | |
-//! | `floor` | `remote` without an allocator: the queue alone | |
+//! | `floor` | `remote` without an allocator: the queue alone; `dispose` see below | |
 //! | `glibc` | the C library's malloc, checked to be just that | |
 //!
 //! `locked` is the "before" of the change that made Linux's allocator fast in 2011 by leaving
@@ -179,6 +181,48 @@
 //! They enter and leave a section for each operation; `rcu-map-held` and `papaya-held` hold one
 //! guard for 64. The library's map allocates from its own heap, the others from glibc's.
 //!
+//! # Deferred frees
+//!
+//! `dispose` has the rows `1t`, `2t` and `4t`, in which so many threads allocate an object of 64
+//! bytes, write to it and defer its free, and `request`, in which one thread has 1 to 2
+//! microseconds of work for each object. Where there are more threads than processors, the text
+//! says so; each thread's own time counts, also while it does not run. A sample is 50 ms of that,
+//! so that grace periods happen all the time and memory comes back. It does not wait for what is
+//! deferred at its end: `dispose-outstanding/...` has the bytes of that, `dispose-settled/...` the
+//! time until all is free, and `dispose-periods/...` the grace periods of the sample.
+//!
+//! | contender | how the object is freed |
+//! |---|---|
+//! | `sheaves` | `Cache::free_rcu`: one push into the slot's rcu sheaf |
+//! | `floor` | at once, by the same allocator |
+//! | `without` | there is none (`request` only) |
+//! | `before` | by a call in one list behind a mutex; its thread is woken for each |
+//! | `after` | by `call_rcu` of Sheaves: a call in the slot's buffer; wakes its thread for 2,000 |
+//! | `crossbeam-epoch` | `defer_destroy`; with mimalloc `defer_unchecked` |
+//! | `seize` | `defer_retire` |
+//! | `haphazard` | `retire_ptr`; it allocates a record for each, always with glibc |
+//! | `liburcu-call_rcu`, `liburcu-defer_rcu` | flavour `memb` |
+//!
+//! `before` is how OSv had it until 2014, and `after` what it did instead; both free to a cache of
+//! Sheaves. Peers are there with glibc's malloc and, as `...+mimalloc`, with that. Whoever frees in
+//! calls counts what it frees, about half a nanosecond each.
+//!
+//! `bulk` is the kernel's test of `kfree_rcu`: 4,000 loops of 1,000 objects of 32, 48, 80 and 112
+//! bytes in turn, each deferred at once and not touched.
+//!
+//! | contender | how the objects are freed |
+//! |---|---|
+//! | `sheaves` | as above |
+//! | `bulk` | noted in pages of 510 pointers, freed a page at a time |
+//! | `per-object` | linked by 16 bytes within them, freed one by one |
+//! | `per-object+glibc` | the same with glibc's malloc |
+//!
+//! All but the first collect for 20 ms on each CPU, then a thread of that CPU waits for readers and
+//! frees, as Linux did in 2020. Besides the rows that `dispose` has there are `bulk-footprint/...`,
+//! deferred bytes, and `bulk-resident/...`, growth of resident memory, both looked at in the first
+//! loop and after each quarter but the last, each look weighing as much as all before. The latter
+//! is taken in a run of its own that begins with free memory given back.
+//!
 //! # The JSON file
 //!
 //! ```text
@@ -189,8 +233,9 @@
 //!  left_out: [{contender, reason, workloads}]}
 //! ```
 //!
-//! `unit` is `ns/op` except in `synchronize`, whose other rows have `ns`, `%`, `grace periods` and
-//! `membarriers`; contenders that do not count the last two have no such rows.
+//! `unit` is `ns/op` except in `synchronize`, `dispose` and `bulk`, whose other rows have `ns`,
+//! `%`, `bytes`, `grace periods` and `membarriers`; who does not count the last two has no such
+//! rows.
 //! `work` and `left_out` are there where there is something to tell. `work` has `chunks_tested`,
 //! `words_read`, `block_refreshes` and `blocks_visited`, all per allocation, `relegations`,
 //! `chunks_live`, `populated_pages`, `metadata_bytes`, `unusable_bytes`, `bytes_in_use` and

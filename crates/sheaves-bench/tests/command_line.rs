@@ -31,6 +31,9 @@ fn bad_input_is_one_line_and_a_status() {
         &["synchronize", "--threads", "1"],
         &["synchronize", "--threads", "10001"],
         &["synchronize", "--contenders", "rcu"],
+        &["dispose/3t"],
+        &["dispose", "--contenders", "cache"],
+        &["bulk", "--contenders", "floor"],
     ] {
         assert_eq!(refusal(args).0, 2, "{args:?}");
     }
@@ -142,6 +145,65 @@ fn waits_are_counted_and_judged() {
     let bars = report["bars"].as_array().unwrap();
     let judged = |bar: &&serde_json::Value| bar["at_most"].is_number();
     assert!(bars.iter().filter(judged).any(|bar| bar["versus"] == "callback"));
+}
+
+fn report_of(args: &[&str]) -> (String, serde_json::Value) {
+    let output = bench(args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (text, report) = text.split_once("\n{").unwrap();
+    (text.to_owned(), serde_json::from_str(&format!("{{{report}")).unwrap())
+}
+
+fn row(report: &serde_json::Value, workload: &str, contender: &str) -> serde_json::Value {
+    let rows = report["rows"].as_array().unwrap();
+    let is_it =
+        |row: &&serde_json::Value| row["workload"] == workload && row["contender"] == contender;
+    rows.iter().find(is_it).unwrap().clone()
+}
+
+#[test]
+fn deferred_frees_are_timed_and_what_they_leave_behind() {
+    let list = "sheaves,floor,before,after,crossbeam-epoch,seize,haphazard";
+    let args = ["dispose/1t", "--quick", "--contenders", list, "--json", "/dev/stdout"];
+    let (text, report) = report_of(&args);
+    for part in ["deferred, KiB", "<= 2.00"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    for contender in list.split(',') {
+        assert!(row(&report, "dispose/1t", contender)["median"].as_f64().unwrap() > 0.0);
+    }
+    assert_eq!(row(&report, "dispose-outstanding/1t", "seize")["unit"], "bytes");
+    assert_eq!(row(&report, "dispose-settled/1t", "after")["unit"], "ns");
+    // Memory comes back while the clock runs.
+    assert!(row(&report, "dispose-periods/1t", "sheaves")["low"].as_f64().unwrap() >= 1.0);
+    let bars = report["bars"].as_array().unwrap();
+    let judged = |bar: &&serde_json::Value| bar["at_most"].is_number();
+    let versus: Vec<_> = bars.iter().filter(judged).map(|bar| bar["versus"].clone()).collect();
+    assert_eq!(versus, ["floor", "before"]);
+}
+
+#[test]
+fn bulk_has_footprints() {
+    let (text, report) = report_of(&["bulk/1t", "--quick", "--json", "/dev/stdout"]);
+    for part in ["footprint, KiB", "resident, KiB", "per-object+glibc", "<= 0.66"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    // What is collected for 20 ms is more than any sheaf holds.
+    let bytes = |of: &str| row(&report, "bulk-footprint/1t", of)["median"].as_f64().unwrap();
+    assert!(bytes("per-object") > 1e6 && bytes("bulk") > 1e6);
+    assert!(row(&report, "bulk-resident/1t", "sheaves")["median"].as_f64().unwrap() >= 0.0);
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn liburcu_takes_objects_back_in_both_ways() {
+    let list = "sheaves,liburcu-call_rcu,liburcu-defer_rcu+mimalloc,crossbeam-epoch+mimalloc";
+    let args = ["dispose/2t", "--quick", "--contenders", list, "--json", "/dev/stdout"];
+    let (_, report) = report_of(&args);
+    for contender in list.split(',') {
+        assert!(row(&report, "dispose-settled/2t", contender)["median"].as_f64().unwrap() > 0.0);
+    }
 }
 
 #[cfg(feature = "peers")]

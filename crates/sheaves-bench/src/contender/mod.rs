@@ -3,15 +3,18 @@
 //! A workload is written once, generic over [`Contender`], and compiled once for each, so that a
 //! contender that is inlined in a real program is inlined here, and one that is called is called.
 //! [`Kind`] is the list of them; [`visit`] turns a kind into its type. Contenders that hand out
-//! per-CPU memory, count, protect readers or wait for them have traits of their own, in [`percpu`],
-//! [`count`], [`read`] and [`wait`].
+//! per-CPU memory, count, protect readers, wait for them, or free objects once they are gone have
+//! traits of their own, in [`percpu`], [`count`], [`read`], [`wait`], [`dispose`] and [`bulk`].
 //!
 //! Nothing here may be registered as the global allocator: the program itself stays on glibc.
 
+pub(crate) mod bulk;
 #[cfg(test)]
 mod checks;
 pub(crate) mod count;
+pub(crate) mod dispose;
 pub(crate) mod glibc;
+pub(crate) mod ledger;
 #[cfg(feature = "peers")]
 mod liburcu;
 pub(crate) mod locked;
@@ -80,6 +83,8 @@ pub(crate) enum Role {
     /// Does both.
     #[cfg(feature = "peers")]
     Urcu,
+    /// Frees objects once readers are gone: takes part in `dispose` or `bulk` only.
+    Reclaim,
 }
 
 impl Role {
@@ -188,6 +193,20 @@ kinds! {
     #[cfg(feature = "peers")] UrcuMb "liburcu-mb" Urcu;
     #[cfg(feature = "peers")] UrcuBp "liburcu-bp" Urcu;
     #[cfg(feature = "peers")] UrcuQsbr "liburcu-qsbr" Urcu;
+    Sheaves "sheaves" Reclaim;
+    Before "before" Reclaim;
+    After "after" Reclaim;
+    Without "without" Reclaim;
+    Bulk "bulk" Reclaim;
+    PerObject "per-object" Reclaim;
+    PerObjectGlibc "per-object+glibc" Reclaim;
+    #[cfg(feature = "peers")] CrossbeamMimalloc "crossbeam-epoch+mimalloc" Reclaim;
+    #[cfg(feature = "peers")] SeizeMimalloc "seize+mimalloc" Reclaim;
+    #[cfg(feature = "peers")] HaphazardMimalloc "haphazard+mimalloc" Reclaim;
+    #[cfg(feature = "peers")] UrcuCall "liburcu-call_rcu" Reclaim;
+    #[cfg(feature = "peers")] UrcuCallMimalloc "liburcu-call_rcu+mimalloc" Reclaim;
+    #[cfg(feature = "peers")] UrcuDefer "liburcu-defer_rcu" Reclaim;
+    #[cfg(feature = "peers")] UrcuDeferMimalloc "liburcu-defer_rcu+mimalloc" Reclaim;
     Glibc "glibc" PeerUnsized;
     #[cfg(feature = "peers")] Mimalloc "mimalloc" PeerUnsized;
     #[cfg(feature = "peers")] MimallocSized "mimalloc-sized" PeerSized;

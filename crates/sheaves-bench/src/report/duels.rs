@@ -87,6 +87,7 @@ fn duels(workload: &str) -> Vec<Duel> {
                 ("rcu-map-held", "papaya-held", None),
             ]
         }
+        "dispose" | "bulk" | "bulk-footprint" | "bulk-resident" => super::reclaim::duels(workload),
         _ => super::rcu::duels(workload),
     }
 }
@@ -125,6 +126,7 @@ impl Report {
             self.judge_limit(workload, "counter", "1 ns", ns, ADDITION_NS_MAX);
         }
         self.judge_rcu(workload);
+        self.judge_reclaim(workload);
     }
 
     pub(super) fn judge_limit(

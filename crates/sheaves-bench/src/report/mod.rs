@@ -7,6 +7,7 @@ pub(crate) mod demonstration;
 mod duels;
 pub(crate) mod machine;
 mod rcu;
+mod reclaim;
 pub(crate) mod text;
 pub(crate) mod work;
 
@@ -65,7 +66,8 @@ pub(crate) struct Row {
     pub(crate) workload: String,
     /// Who ran.
     pub(crate) contender: String,
-    /// Nanoseconds per operation; another one for some rows of `synchronize`.
+    /// Nanoseconds per operation; another one for some rows of `synchronize`, `dispose`
+    /// and `bulk`.
     pub(crate) unit: String,
     /// How many samples were taken.
     pub(crate) samples: usize,

@@ -4,23 +4,24 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::work::Work;
-use super::{Report, Row, bars, demonstration, is_mode, rcu};
+use super::{Report, Row, bars, demonstration, is_mode, rcu, reclaim};
 use crate::workload;
+use crate::workload::measures;
 use crate::workload::name::Name;
 use crate::workload::percpu::variant::ZEROED;
-use crate::workload::synchronize::measure_of;
 
 /// The whole report.
 pub(crate) fn render(report: &Report) -> String {
     let mut text = format!("{}\n", report.machine);
-    if !report.rows.iter().all(|row| measure_of(&row.workload).is_some()) {
+    if !report.rows.iter().all(|row| measures::of_row(&row.workload).is_some()) {
         text.push_str("Nanoseconds per operation: medians (low and high are in the comparison).\n");
     }
-    let has_own_table = |group: &&str| measure_of(group).is_some();
+    let has_own_table = |group: &&str| measures::of_row(group).is_some();
     for group in groups(report).into_iter().filter(|group| !has_own_table(group)) {
         text.push_str(&format!("\n{group}\n{}\n", figures(report, group)));
     }
     text.push_str(&rcu::tables_of_waiters(report));
+    text.push_str(&reclaim::tables(report));
     text.push_str(&all_work(report));
     if !report.bars.is_empty() {
         text.push_str("\nOurs and what it is held against: median [10th..90th percentile]\n");
@@ -244,7 +245,7 @@ fn summary(report: &Report) -> String {
 /// Whether the workload is of a table whose contenders are all built in.
 fn is_judged_without_peers(workload: &str) -> bool {
     let part = Name::parse(workload).part;
-    if measure_of(workload).is_some() {
+    if measures::of_row(workload).is_some() {
         return true;
     }
     use workload::Table::{Counter, Map, Percpu, Readers};

@@ -7,6 +7,7 @@ use core::cell::RefCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use crate::failure::Failure;
 
@@ -15,9 +16,11 @@ type Task = Arc<dyn Fn(usize) + Send + Sync>;
 /// A fixed set of worker threads.
 ///
 /// Worker `n` is pinned to the n-th CPU that this process may use; with more workers than CPUs they
-/// share them in turn. The threads end when the crew is dropped.
+/// share them in turn. The threads end when the crew is dropped, which waits for that: what they
+/// have registered with a library is then given back before the process ends.
 pub(crate) struct Crew {
     workers: Vec<Sender<Task>>,
+    threads: Vec<JoinHandle<()>>,
     finished: Receiver<usize>,
 }
 
@@ -43,11 +46,12 @@ impl Crew {
         let cpus = allowed_cpus();
         let (finish, finished) = channel();
         let mut workers = Vec::with_capacity(size);
+        let mut threads = Vec::with_capacity(size);
         for index in 0..size {
             let (send, tasks) = channel::<Task>();
             let finish = finish.clone();
             let cpu = cpus[index % cpus.len()];
-            std::thread::Builder::new()
+            let thread = std::thread::Builder::new()
                 .name(format!("bench-{index}"))
                 .spawn(move || {
                     pin_to(cpu);
@@ -62,8 +66,9 @@ impl Crew {
                 })
                 .map_err(|error| Failure::run(format!("cannot start a thread: {error}")))?;
             workers.push(send);
+            threads.push(thread);
         }
-        Ok(Crew { workers, finished })
+        Ok(Crew { workers, threads, finished })
     }
 
     /// How many threads there are.
@@ -98,6 +103,16 @@ impl Crew {
     }
 }
 
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.workers.clear();
+        for thread in self.threads.drain(..) {
+            // It has ended by a panic at worst, which was printed.
+            let _ = thread.join();
+        }
+    }
+}
+
 /// The CPUs that this process may run on, in ascending order; never empty.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
     // SAFETY: a cpu_set_t is an array of integers, for which all zeros is a value.
@@ -111,7 +126,7 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
 }
 
 /// Pins the calling thread. A refusal is ignored: the figures are then noisier, but not wrong.
-fn pin_to(cpu: usize) {
+pub(crate) fn pin_to(cpu: usize) {
     // SAFETY: a cpu_set_t is an array of integers, for which all zeros is a value.
     let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
     // SAFETY: the number comes from a set of the same type.

@@ -5,10 +5,13 @@
 //! that a child process can be asked for the same one.
 
 pub(crate) mod batch;
+pub(crate) mod bulk;
 pub(crate) mod counter;
 pub(crate) mod crew;
+pub(crate) mod dispose;
 pub(crate) mod flood;
 pub(crate) mod map;
+pub(crate) mod measures;
 pub(crate) mod name;
 pub(crate) mod pair;
 pub(crate) mod percpu;
@@ -63,11 +66,15 @@ pub(crate) enum Table {
     Synchronize,
     /// Many threads at one hash map.
     Map,
+    /// Having an object freed once readers are gone.
+    Dispose,
+    /// Having many objects freed so.
+    Bulk,
 }
 
 impl Table {
     /// In the order of the documentation.
-    pub(crate) const ALL: [Table; 10] = [
+    pub(crate) const ALL: [Table; 12] = [
         Table::Pair,
         Table::Batch,
         Table::Slabtest,
@@ -78,6 +85,8 @@ impl Table {
         Table::Readers,
         Table::Synchronize,
         Table::Map,
+        Table::Dispose,
+        Table::Bulk,
     ];
 
     /// As asked for on the command line.
@@ -93,6 +102,8 @@ impl Table {
             Table::Readers => "readers",
             Table::Synchronize => "synchronize",
             Table::Map => "map",
+            Table::Dispose => "dispose",
+            Table::Bulk => "bulk",
         }
     }
 
@@ -136,8 +147,8 @@ impl Table {
         match (self, quick) {
             (Table::Percpu, false) => Effort::LONG,
             (Table::Percpu, true) => Effort::LONG_QUICK,
-            (Table::Synchronize, false) => Effort::WAITS,
-            (Table::Synchronize, true) => Effort::WAITS_QUICK,
+            (Table::Synchronize | Table::Dispose | Table::Bulk, false) => Effort::WAITS,
+            (Table::Synchronize | Table::Dispose | Table::Bulk, true) => Effort::WAITS_QUICK,
             (_, false) => Effort::FULL,
             (_, true) => Effort::QUICK,
         }
@@ -164,12 +175,21 @@ impl Table {
             Table::Readers => readers::jobs(threads, quick),
             Table::Synchronize => synchronize::jobs(threads, quick),
             Table::Map => map::jobs(sizes, threads),
+            Table::Dispose => dispose::jobs(),
+            Table::Bulk => bulk::jobs(),
         }
     }
 
-    /// Whether a contender takes part. The floor is the cost of a queue, and only one table has it.
+    /// Whether a contender takes part. The floor is what a workload costs without what it is about,
+    /// and only two tables have one.
     pub(crate) fn admits(self, kind: Kind) -> bool {
+        match self {
+            Table::Dispose => return contender::dispose::takes(kind),
+            Table::Bulk => return contender::bulk::takes(kind),
+            _ => {}
+        }
         match kind.role() {
+            Role::Reclaim => false,
             Role::PerCpu => self == Table::Percpu,
             Role::Count => self == Table::Counter,
             Role::Map => self == Table::Map,
@@ -184,8 +204,8 @@ impl Table {
     }
     /// Whether its contenders hand out ordinary objects.
     fn has_objects(self) -> bool {
-        use Table::{Counter, Map, Percpu, Readers, Synchronize};
-        !matches!(self, Percpu | Counter | Readers | Synchronize | Map)
+        use Table::{Batch, Pair, Remote, Replace, Slabtest};
+        matches!(self, Pair | Batch | Slabtest | Remote | Replace)
     }
 }
 
@@ -212,6 +232,8 @@ impl Job {
             Table::Percpu => return vec![name::join(&self.variant, "", self.size)],
             Table::Readers => return readers::rows(self),
             Table::Synchronize => return synchronize::rows(self),
+            Table::Dispose => return dispose::rows(self),
+            Table::Bulk => return bulk::rows(self),
             _ => &[self.table.name()],
         };
         parts.iter().map(|part| name::join(part, &self.variant, self.size)).collect()
@@ -232,6 +254,7 @@ impl Job {
             Table::Counter => counter::admits(self, kind),
             Table::Readers => readers::admits(self, kind),
             Table::Synchronize => synchronize::admits(self, kind),
+            Table::Dispose => dispose::admits(self, kind),
             _ => true,
         }
     }
@@ -249,6 +272,8 @@ impl Job {
             Table::Readers => return readers::sampler(self, kind),
             Table::Synchronize => return synchronize::sampler(self, kind),
             Table::Map => return map::sampler(self, kind),
+            Table::Dispose => return dispose::sampler(self, kind),
+            Table::Bulk => return bulk::sampler(self, kind),
             _ => {}
         }
         contender::visit(kind, self.shape(), Prepare { job: self })?
@@ -273,6 +298,7 @@ impl contender::Visitor for Prepare<'_> {
             Table::Percpu | Table::Counter | Table::Readers | Table::Synchronize | Table::Map => {
                 Err(Failure::run("no ordinary objects take part in this table"))
             }
+            _ => Err(Failure::run("no ordinary objects take part in this table")),
         }
     }
 }
@@ -291,7 +317,7 @@ pub(crate) fn touch(object: *mut u8) {
 
 /// The unit of a row.
 pub(crate) fn unit_of(row: &str) -> &'static str {
-    synchronize::measure_of(row).map_or("ns/op", |(_, measure)| synchronize::MEASURES[measure].1)
+    measures::of_row(row).map_or("ns/op", |measured| measured.unit)
 }
 
 /// Nanoseconds per operation.
@@ -336,6 +362,8 @@ mod tests {
             Kind::Rcu,
             Kind::Direct,
             Kind::RcuMap,
+            Kind::Sheaves,
+            Kind::PerObject,
         ];
         for table in Table::ALL {
             for job in table.jobs(&[64], 2, true) {
