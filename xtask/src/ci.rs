@@ -10,10 +10,13 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 
-use crate::{repo, tidy};
+use crate::{repo, tidy, urcu_examples};
 
 /// Script that runs real programs on Sheaves; it installs what it needs.
 const PROGRAMS_SCRIPT: &str = "tests/programs/run";
+
+/// For how long liburcu's hash table is worked on.
+const TABLE_MS: u32 = 2_000;
 
 /// Runs all steps at `root`.
 pub fn run(root: &Path) -> anyhow::Result<()> {
@@ -57,7 +60,7 @@ enum Outcome {
 }
 
 /// Cheap steps first, so that a slip costs seconds.
-fn steps() -> [Step; 6] {
+fn steps() -> [Step; 7] {
     [
         Step { name: "fmt", action: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
         Step { name: "tidy", action: run_tidy },
@@ -79,6 +82,7 @@ fn steps() -> [Step; 6] {
             },
         },
         Step { name: "test", action: |root| cargo(root, &["test", "--workspace"], &[]) },
+        Step { name: "urcu-examples", action: run_urcu_examples },
         Step { name: "programs", action: run_programs },
     ]
 }
@@ -90,6 +94,13 @@ fn run_tidy(root: &Path) -> anyhow::Result<Outcome> {
     }
     anyhow::ensure!(findings.is_empty(), "{} findings", findings.len());
     Ok(Outcome::Passed)
+}
+
+fn run_urcu_examples(root: &Path) -> anyhow::Result<Outcome> {
+    if !urcu_examples::are_there() {
+        return Ok(Outcome::Skipped("liburcu-dev is not installed".into()));
+    }
+    urcu_examples::run(root, TABLE_MS).map(|()| Outcome::Passed)
 }
 
 fn run_programs(root: &Path) -> anyhow::Result<Outcome> {

@@ -16,3 +16,4 @@ pub mod finding;
 pub mod header;
 pub mod repo;
 pub mod tidy;
+pub mod urcu_examples;

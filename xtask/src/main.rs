@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{ci, disasm, header, repo, tidy};
+use xtask::{ci, disasm, header, repo, tidy, urcu_examples};
 
 /// Checks and chores of the Sheaves repository.
 #[derive(Debug, Parser)]
@@ -34,6 +34,12 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Build the examples of liburcu against our headers, and compare what they print.
+    UrcuExamples {
+        /// For how long the hash table is worked on, in milliseconds.
+        #[arg(long, default_value_t = 10_000)]
+        table_ms: u32,
+    },
     /// Run every check that a change must pass, in order; stop at the first failure.
     Ci,
 }
@@ -44,6 +50,7 @@ fn main() -> ExitCode {
         Chore::Tidy => run_tidy(),
         Chore::Disasm { check, executable } => disasm::run(repo::root(), check, executable),
         Chore::Header { check } => header::run(repo::root(), check),
+        Chore::UrcuExamples { table_ms } => urcu_examples::run(repo::root(), table_ms),
         Chore::Ci => ci::run(repo::root()),
     };
     match done {

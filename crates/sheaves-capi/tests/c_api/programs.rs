@@ -1,8 +1,8 @@
-//! Programs in C and C++: the examples.
+//! Programs in C and C++: the examples, and one that loads the library over and over.
 
 use core::time::Duration;
 
-use crate::{ENGINES, Link, compile, run_ok};
+use crate::{ENGINES, Link, compile, libraries, run_ok};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -17,7 +17,7 @@ fn run_everywhere(compiler: &str, source: &str, flags: &[&str]) {
 
 #[test]
 fn examples_in_c_run() {
-    for name in ["cache", "memory", "percpu", "rcu", "srcu", "statistics"] {
+    for name in ["cache", "calls", "memory", "percpu", "rcu", "srcu", "statistics"] {
         run_everywhere("gcc", &format!("examples/{name}.c"), &["-std=gnu99", "-pedantic"]);
     }
 }
@@ -30,4 +30,14 @@ fn readers_that_are_not_inlined_run() {
 #[test]
 fn example_in_cxx_runs() {
     run_everywhere("g++", "examples/resource.cpp", &["-std=c++17"]);
+}
+
+#[test]
+fn library_is_loaded_and_unloaded() {
+    // Linked to the archive for its flags alone: nothing of it is used.
+    let program = compile("gcc", "tests/c_api/reload.c", &[], Link::Archive);
+    let library = libraries().join("libsheaves.so");
+    for engine in ENGINES {
+        run_ok(&program, &[library.to_str().unwrap()], engine, LIMIT);
+    }
 }
