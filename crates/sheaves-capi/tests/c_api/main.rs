@@ -4,6 +4,7 @@
 //! object and to the archive, on every engine. gcc is needed; what needs clang says so where it is
 //! missing.
 
+mod checked;
 mod header;
 mod programs;
 mod symbols;

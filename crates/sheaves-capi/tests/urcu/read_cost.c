@@ -1,6 +1,8 @@
 /* What a read section costs, in nanoseconds: header and library are those that it is compiled with.
  *
- * Argument: rounds of ten million sections. Prints the least of them. */
+ * Argument: rounds of ten million sections. Prints the least of them. On liburcu, inlined:
+ *     gcc -O2 -D_LGPL_SOURCE read_cost.c -lurcu
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
