@@ -142,6 +142,10 @@ typedef struct sheaves_statistics {
     uint64_t membarriers;
     // 1 if readers use fences because membarrier is refused.
     uint64_t readers_fence;
+    // Calls and objects that wait for their readers.
+    uint64_t deferred_objects;
+    // Their bytes, as far as they are known.
+    uint64_t deferred_bytes;
 } sheaves_statistics;
 
 // An open section of a domain.

@@ -53,6 +53,10 @@ pub struct SheavesStatistics {
     pub membarriers: u64,
     /// 1 if readers use fences because membarrier is refused.
     pub readers_fence: u64,
+    /// Calls and objects that wait for their readers.
+    pub deferred_objects: u64,
+    /// Their bytes, as far as they are known.
+    pub deferred_bytes: u64,
 }
 
 /// Writes sums over the whole process to statistics, as many bytes as the caller's structure has:
@@ -69,6 +73,9 @@ pub unsafe extern "C" fn sheaves_get_statistics(
         return EINVAL;
     }
     let (heap, rcu) = (report::totals(), sheaves_rcu::statistics());
+    let defer = sheaves_rcu::defer::statistics();
+    let sinks = defer.sinks.iter().map(|sink| sink.pending);
+    let waiting = || sinks.clone().chain([defer.calls, defer.linked_calls, defer.channels]);
     let found = SheavesStatistics {
         used_bytes: heap.used_bytes as u64,
         cached_bytes: heap.cached_bytes as u64,
@@ -78,6 +85,8 @@ pub unsafe extern "C" fn sheaves_get_statistics(
         grace_periods: rcu.grace_periods,
         membarriers: rcu.membarriers,
         readers_fence: u64::from(rcu.readers_fence),
+        deferred_objects: waiting().map(|pending| pending.objects).sum(),
+        deferred_bytes: waiting().map(|pending| pending.bytes).sum(),
     };
     let bytes = bytes.min(size_of::<SheavesStatistics>());
     // SAFETY: valid for so many bytes by the contract.

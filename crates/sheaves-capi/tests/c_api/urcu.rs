@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{ENGINES, Link, compile, compile_with, has, here, run_ok};
+use crate::{ENGINES, Link, compile, compile_with, has, here, run, run_ok};
 
 const LIMIT: Duration = Duration::from_secs(180);
 /// Header, and the name of the program.
@@ -80,6 +80,20 @@ fn torture_of_calls_finds_nothing() {
     let flags: Vec<_> = flags.iter().map(String::as_str).collect();
     let program = compile("gcc", "tests/urcu/torture.c", &flags, Link::Archive);
     run_ok(&program, &[&torture_ms()], &[], LIMIT);
+}
+
+#[test]
+fn torture_finds_readers_that_are_forgotten() {
+    let flags = [include(), "-DFLAVOR_HEADER=<urcu.h>".into(), "-DWITHOUT_READERS".into()];
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    let program = compile("gcc", "tests/urcu/torture.c", &flags, Link::Shared);
+    let is_found = || {
+        let output = run(&program, &["500"], &[], LIMIT);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        !output.status.success() && text.contains("too late") && !text.contains("\n0 too late")
+    };
+    // As often as it takes: threads have to meet.
+    assert!((0..40).any(|_| is_found()));
 }
 
 #[test]

@@ -15,6 +15,16 @@
 
 #include FLAVOR_HEADER
 
+#ifdef WITHOUT_READERS
+/* To see that this program can fail: nobody tells that he reads. */
+#undef rcu_read_lock
+#undef rcu_read_unlock
+#undef rcu_read_ongoing
+#define rcu_read_lock() ((void)0)
+#define rcu_read_unlock() ((void)0)
+#define rcu_read_ongoing() 1
+#endif
+
 #define STAGES 10
 #define ELEMENTS (10 * STAGES)
 #define READERS 3
