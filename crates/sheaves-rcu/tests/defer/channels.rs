@@ -93,8 +93,10 @@ fn the_caller_helps_when_there_is_too_much() {
     for object in rest {
         free_later(&CHANNEL, object, 10);
     }
-    // Nobody has polled: the thread that defers has freed them itself.
-    assert!(all_called(first, 1));
+    // Nobody has polled: the thread that defers has freed them itself, but for those in an open
+    // block, which it may have left behind when it moved to another slot.
+    let left = first.iter().filter(|object| !all_called(core::slice::from_ref(object), 1)).count();
+    assert!(left <= 508, "{left} objects");
     assert!(deferred().channels.bytes < 100_000, "{:?}", deferred());
     barrier().unwrap();
     assert!(all_called(objects, 1) && !poll());
