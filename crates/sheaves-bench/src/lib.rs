@@ -207,7 +207,7 @@
 //! Sheaves. Peers are there with glibc's malloc and, as `...+mimalloc`, with that. Whoever frees in
 //! calls counts what it frees, about half a nanosecond each.
 //!
-//! `bulk` is the kernel's test of `kfree_rcu`: 4,000 loops of 1,000 objects of 32, 48, 80 and 112
+//! `bulk` is the kernel's test of `kfree_rcu`: 20,000 loops of 1,000 objects of 32, 48, 80 and 112
 //! bytes in turn, each deferred at once and not touched.
 //!
 //! | contender | how the objects are freed |

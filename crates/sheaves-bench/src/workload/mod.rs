@@ -145,10 +145,10 @@ impl Table {
     /// How many rounds its workloads get.
     pub(crate) fn effort(self, quick: bool) -> Effort {
         match (self, quick) {
-            (Table::Percpu, false) => Effort::LONG,
-            (Table::Percpu, true) => Effort::LONG_QUICK,
-            (Table::Synchronize | Table::Dispose | Table::Bulk, false) => Effort::WAITS,
-            (Table::Synchronize | Table::Dispose | Table::Bulk, true) => Effort::WAITS_QUICK,
+            (Table::Percpu | Table::Bulk, false) => Effort::LONG,
+            (Table::Percpu | Table::Bulk, true) => Effort::LONG_QUICK,
+            (Table::Synchronize | Table::Dispose, false) => Effort::WAITS,
+            (Table::Synchronize | Table::Dispose, true) => Effort::WAITS_QUICK,
             (_, false) => Effort::FULL,
             (_, true) => Effort::QUICK,
         }

@@ -186,6 +186,6 @@ impl Form for Blocks {
     }
 
     fn trim(&self) {
-        super::trim(&self.caches);
+        super::trim();
     }
 }

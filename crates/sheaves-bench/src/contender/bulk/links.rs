@@ -61,7 +61,7 @@ impl Source for Caches {
     }
 
     fn trim(&self) {
-        super::trim(&self.0);
+        super::trim();
     }
 }
 

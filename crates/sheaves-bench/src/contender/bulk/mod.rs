@@ -77,11 +77,10 @@ fn allocate(cache: &Cache) -> NonNull<u8> {
     cache.alloc().unwrap_or_else(|| out_of_memory())
 }
 
-fn trim(caches: &[Cache; 4]) {
-    for cache in caches {
-        // Where a slot cannot be reached, what it holds stays: a few sheaves.
-        let _ = cache.shrink();
-    }
+/// Of all caches: slabs that one cache gives up would be kept for others otherwise.
+fn trim() {
+    // How much it was is of no interest.
+    let _ = sheaves::trim();
 }
 
 /// `sheaves`: one push into the slot's rcu sheaf for each object.
@@ -113,7 +112,7 @@ impl Bulk for RcuSheaves {
     }
 
     fn trim(&self) {
-        trim(&self.caches);
+        trim();
     }
 }
 
