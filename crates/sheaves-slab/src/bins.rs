@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering;
 
 use sheaves_rcu::Cookie;
 
+use crate::descriptor::Shape;
 use crate::granule::Granule;
 use crate::slab::{self, Slab, UNLISTED};
 
@@ -33,7 +34,7 @@ impl Slabs {
     }
 
     /// The fullest listed slab, or `None` when no slab has a free object.
-    pub(crate) fn fullest(&mut self, slab_objects: usize) -> Option<Granule> {
+    pub(crate) fn fullest(&mut self, shape: &Shape) -> Option<Granule> {
         let mut bin = 0;
         while bin < BINS {
             let Some(number) = self.heads[bin].checked_sub(1) else {
@@ -41,20 +42,20 @@ impl Slabs {
                 continue;
             };
             let granule = Granule(number);
-            let right = right_bin(slab::header(granule), slab_objects);
+            let right = right_bin(slab::header(granule), shape.slab_objects);
             if right <= bin {
                 return Some(granule);
             }
             self.unlist(granule);
-            self.list(granule, slab_objects);
+            self.list(granule, shape);
         }
         None
     }
 
     /// Puts a slab that has free objects on the list of its bin.
-    pub(crate) fn list(&mut self, granule: Granule, slab_objects: usize) {
+    pub(crate) fn list(&mut self, granule: Granule, shape: &Shape) {
         let slab = slab::header(granule);
-        let bin = right_bin(slab, slab_objects);
+        let bin = right_bin(slab, shape.slab_objects);
         let head = self.heads[bin];
         // Relaxed, all of this file: under the cache's lock.
         slab.next.store(head, Ordering::Relaxed);
@@ -64,7 +65,7 @@ impl Slabs {
         }
         self.heads[bin] = granule.0 + 1;
         slab.bin.store(bin as u32, Ordering::Relaxed);
-        if bin == EMPTY_BIN {
+        if bin == EMPTY_BIN && shape.typesafe {
             // All its objects were freed before: who can still have one is older than this.
             slab.cookie.store(Cookie::get().to_bits(), Ordering::Relaxed);
         }

@@ -109,10 +109,10 @@ fn relist(id: CacheId, shape: &Shape, granule: Granule) {
     let listed = slab.bin.load(Ordering::Relaxed) != UNLISTED;
     match counting::listing(listed, free, shape.slab_objects) {
         Listing::Stays => return,
-        Listing::Enters => slabs.list(granule, shape.slab_objects),
+        Listing::Enters => slabs.list(granule, shape),
         Listing::Moves => {
             slabs.unlist(granule);
-            slabs.list(granule, shape.slab_objects);
+            slabs.list(granule, shape);
         }
     }
     let is_done = refill::release_empty(id, &mut slabs, refill::EMPTY_SLABS_KEPT);

@@ -25,7 +25,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
     let mut slabs = id.descriptor().slabs.lock();
     let mut place = out.len();
     while place > 0 {
-        let Some(granule) = slabs.fullest(shape.slab_objects) else {
+        let Some(granule) = slabs.fullest(shape) else {
             if make_slab(id, shape, &mut slabs) {
                 continue;
             }
@@ -39,7 +39,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
         });
         slabs.unlist(granule);
         if left > 0 {
-            slabs.list(granule, shape.slab_objects);
+            slabs.list(granule, shape);
         }
     }
     drop(slabs);
@@ -70,7 +70,7 @@ fn make_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs) -> bool {
     run.first.set_owner(shape.granules, id.owner(), id.owner());
     slabs.count += 1;
     count!(id, slabs_made);
-    slabs.list(run.first, shape.slab_objects);
+    slabs.list(run.first, shape);
     true
 }
 

@@ -11,7 +11,7 @@
 //! | `free` += n | whoever flushed n objects, after their bits | nothing |
 //! | `free` -= n | a refill, before it clears at most n bits | the cache's lock |
 //! | `bin`, `next`, `previous` | list operations | the cache's lock |
-//! | `cookie` | whoever lists the slab as empty | the cache's lock |
+//! | `cookie` | whoever lists a type-stable cache's slab as empty | the cache's lock |
 //! | a mark | whoever defers the object or takes it back | nothing |
 //! | the rest | the cache, while no object of the slab is out | the cache's lock |
 //!
