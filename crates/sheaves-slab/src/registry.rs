@@ -106,12 +106,12 @@ fn create_in(
     }
     let number = numbers
         .into_iter()
-        .find(|number| registry.taken[number / 64] & (1 << (number % 64)) == 0)
+        .find(|number| !registry.has(CacheId::new(*number as u16)))
         .ok_or(CacheError::TooMany)?;
-    registry.taken[number / 64] |= 1 << (number % 64);
+    let id = CacheId::new(number as u16);
+    registry.set_taken(id, true);
     // Relaxed: under the registry lock.
     NUMBERS_USED.fetch_max(number + 1, Ordering::Relaxed);
-    let id = CacheId::new(number as u16);
     // SAFETY: the registry lock is held and the number was free.
     unsafe { id.set_shape(Some(shape)) };
     slots::prepare(Region::CACHES, 2 * (number + 1));
@@ -132,6 +132,23 @@ impl Registry {
         }
         self.started
     }
+
+    /// True when a cache has this number.
+    fn has(&self, id: CacheId) -> bool {
+        let (word, bit) = place_of(id);
+        self.taken[word] & bit != 0
+    }
+
+    fn set_taken(&mut self, id: CacheId, is_taken: bool) {
+        let (word, bit) = place_of(id);
+        self.taken[word] = self.taken[word] & !bit | if is_taken { bit } else { 0 };
+    }
+}
+
+/// Word and bit of a number in a set of cache numbers.
+pub(crate) fn place_of(id: CacheId) -> (usize, u64) {
+    let number = usize::from(id.number());
+    (number / 64, 1 << (number % 64))
 }
 
 /// True when `SHEAVES_DEBUG` makes every cache a checked one. Known once a cache was made.
@@ -143,19 +160,13 @@ pub fn is_debug() -> bool {
 /// What `look` makes of each cache that exists, one after the other. A cache may come or go between
 /// two of them, but not under the look, which runs under the registry lock.
 pub(crate) fn map_existing<R>(look: impl Fn(CacheId) -> R) -> impl Iterator<Item = R> {
-    (0..CACHES_MAX).filter_map(move |number| {
-        let registry = REGISTRY.lock();
-        let exists = registry.taken[number / 64] & (1 << (number % 64)) != 0;
-        exists.then(|| look(CacheId::new(number as u16)))
-    })
+    (0..CACHES_MAX).filter_map(move |number| if_existing(CacheId::new(number as u16), &look))
 }
 
 /// What `look` makes of a cache, under the registry lock, if it exists.
 pub(crate) fn if_existing<R>(id: CacheId, look: impl FnOnce(CacheId) -> R) -> Option<R> {
     let registry = REGISTRY.lock();
-    let number = usize::from(id.number());
-    let exists = registry.taken[number / 64] & (1 << (number % 64)) != 0;
-    exists.then(|| look(id))
+    registry.has(id).then(|| look(id))
 }
 
 /// Does something while no cache comes or ends.
@@ -168,10 +179,9 @@ pub(crate) fn while_none_ends<R>(work: impl FnOnce() -> R) -> R {
 pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     let mut registry = REGISTRY.lock();
     empty()?;
-    let number = usize::from(id.number());
     // SAFETY: the registry lock is held; no object is out and the caller was the last user.
     unsafe { id.set_shape(None) };
-    registry.taken[number / 64] &= !(1 << (number % 64));
+    registry.set_taken(id, false);
     Ok(())
 }
 

@@ -26,10 +26,10 @@ pub(crate) fn start(id: CacheId) {
 
 #[cold]
 fn start_slow(id: CacheId) {
-    let number = usize::from(id.number());
+    let (word, bit) = registry::place_of(id);
     // Release pairs with the Acquire in `caches`. Whoever seals everything after something was
     // deferred knows that it was, and so finds the bit. [D1]
-    EVER[number / 64].fetch_or(1 << (number % 64), Ordering::Release);
+    EVER[word].fetch_or(bit, Ordering::Release);
     id.descriptor().set_deferring(true);
     // AcqRel: whoever comes second finds the sink registered, or being so by another thread.
     if !IS_REGISTERED.swap(true, Ordering::AcqRel) {
@@ -40,9 +40,9 @@ fn start_slow(id: CacheId) {
 
 /// Called when a cache ends, with nothing deferred, under the registry lock.
 pub(crate) fn forget(id: CacheId) {
-    let number = usize::from(id.number());
+    let (word, bit) = registry::place_of(id);
     // Relaxed: nobody uses the cache any more.
-    EVER[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
+    EVER[word].fetch_and(!bit, Ordering::Relaxed);
     id.descriptor().set_deferring(false);
 }
 
