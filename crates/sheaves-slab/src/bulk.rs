@@ -10,8 +10,9 @@ use sheaves_percpu::sheaf::{ENTRIES, is_full};
 use sheaves_percpu::slots::{Attached, attach};
 
 use crate::descriptor::CacheId;
+use crate::pool::Sheaf;
 use crate::slow::{self, install, is_empty, is_sheaf, take_sheaf};
-use crate::{depot, pool, refill};
+use crate::{depot, refill};
 
 /// Fills `out` from the front; returns how many objects it got, fewer when memory is short.
 pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
@@ -44,17 +45,14 @@ fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
             done += count;
             continue;
         };
-        let sheaf = pool::Sheaf::of_cursor(cursor);
-        let first = sheaf.sentinel() + 1;
-        let used = (cursor - sheaf.cursor(0)) / 8 + 1;
-        let count = (used - first).min(out.len() - done);
         // SAFETY: the sheaf is ours, and this is the only reference to its entries.
-        let objects = unsafe { sheaf.entries(used - count, count) };
+        let objects = unsafe { Sheaf::objects(cursor) };
+        let count = objects.len().min(out.len() - done);
         for (place, object) in out[done..].iter_mut().zip(objects.iter().rev()) {
             place.write(non_null(*object));
         }
         done += count;
-        install(id, id.allocs(), sheaf.cursor(used - count - 1), |other| !is_sheaf(other));
+        install(id, id.allocs(), cursor - 8 * count, |other| !is_sheaf(other));
     }
     done
 }
@@ -90,16 +88,14 @@ fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
         else {
             break;
         };
-        let sheaf = pool::Sheaf::of_cursor(cursor);
-        let used = (cursor - sheaf.cursor(0)) / 8 + 1;
-        let count = (ENTRIES - used).min(objects.len() - done);
         // SAFETY: the sheaf is ours, and this is the only reference to its entries.
-        let room = unsafe { sheaf.entries(used, count) };
+        let room = unsafe { Sheaf::room(cursor) };
+        let count = room.len().min(objects.len() - done);
         for (place, object) in room.iter_mut().zip(&objects[done..]) {
             *place = object.as_ptr().expose_provenance();
         }
         done += count;
-        install(id, id.frees(), sheaf.cursor(used + count - 1), |other| !is_sheaf(other));
+        install(id, id.frees(), cursor + 8 * count, |other| !is_sheaf(other));
     }
     done
 }

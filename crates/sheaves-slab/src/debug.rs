@@ -10,7 +10,7 @@ use sheaves_sys::report;
 
 use crate::descriptor::CacheId;
 use crate::pool::{self, Sheaf};
-use crate::slab::{self, Slab};
+use crate::slab::Slab;
 use crate::{flush, refill};
 
 /// What freed objects are filled with (the byte of the kernel's `POISON_FREE`).
@@ -48,15 +48,12 @@ pub(crate) fn defer(id: CacheId, object: usize) -> bool {
 
 /// Frees the objects of a sheaf, whose readers are gone, and puts the sheaf into the pool.
 pub(crate) fn reclaim(id: CacheId, cursor: usize) {
-    let sheaf = Sheaf::of_cursor(cursor);
-    let first = sheaf.sentinel() + 1;
-    let used = (cursor - sheaf.cursor(0)) / 8 + 1;
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-    let objects = unsafe { sheaf.entries(first, used - first) };
+    let objects = unsafe { Sheaf::objects(cursor) };
     for object in objects {
         free_deferred(id, *object);
     }
-    pool::put_empty(sheaf);
+    pool::put_empty(Sheaf::of_cursor(cursor));
 }
 
 /// Frees an object that was deferred and whose readers are gone.
@@ -68,12 +65,7 @@ pub(crate) fn free_deferred(id: CacheId, object: usize) {
 
 /// Slab and index of an object that is with a user; ends the process for anything else.
 fn find(id: CacheId, object: usize) -> (&'static Slab, usize) {
-    let shape = id.shape();
-    let granule = flush::slab_of(id, shape, object);
-    let Some(index) = shape.index_of(object - granule.address()) else {
-        flush::inside_object(id, object)
-    };
-    let slab = slab::header(granule);
+    let (slab, index) = flush::find(id, object);
     if slab.is_free(index) {
         flush::freed_twice(id, object);
     }

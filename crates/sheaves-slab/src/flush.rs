@@ -7,15 +7,13 @@
 
 use core::sync::atomic::Ordering;
 
-use sheaves_percpu::sheaf::ENTRIES;
-
 use crate::counting::{self, Listing};
 use crate::counts::count;
 use crate::descriptor::{CacheId, Shape};
 use crate::granule::Granule;
 use crate::pool::{self, Sheaf};
 use crate::refill;
-use crate::slab::{self, UNLISTED};
+use crate::slab::{self, Slab, UNLISTED};
 use crate::window::GRANULE_BYTES;
 
 /// Flushes the objects of a sheaf that the caller owns, and puts the sheaf into the pool.
@@ -26,12 +24,8 @@ pub(crate) fn flush_sheaf(id: CacheId, cursor: usize) {
 
 /// Flushes the objects of a sheaf that the caller owns; the sheaf stays the caller's.
 pub(crate) fn flush_objects(id: CacheId, cursor: usize) {
-    let sheaf = Sheaf::of_cursor(cursor);
-    let first = sheaf.sentinel() + 1;
-    let used = (cursor - sheaf.cursor(0)) / 8 + 1;
-    debug_assert!(first <= used && used <= ENTRIES);
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-    let objects = unsafe { sheaf.entries(first, used - first) };
+    let objects = unsafe { Sheaf::objects(cursor) };
     flush(id, objects);
 }
 
@@ -55,13 +49,23 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
 }
 
 /// The first granule of the slab in which an object lies, after checking whose slab it is.
-pub(crate) fn slab_of(id: CacheId, shape: &Shape, object: usize) -> Granule {
+fn slab_of(id: CacheId, shape: &Shape, object: usize) -> Granule {
     // Slabs are aligned to their size, so the first granule is a matter of masking.
     let first = Granule::of(object).map(|granule| granule.align_down(shape.granules));
     match first {
         // Relaxed: the object's owner sees the header that the slab was given when it was made.
         Some(first) if slab::header(first).cache.load(Ordering::Relaxed) == id.in_header() => first,
         _ => not_ours(id, object),
+    }
+}
+
+/// Slab and index of an object; ends the process where no object of the cache starts.
+pub(crate) fn find(id: CacheId, object: usize) -> (&'static Slab, usize) {
+    let shape = id.shape();
+    let granule = slab_of(id, shape, object);
+    match shape.index_of(object - granule.address()) {
+        Some(index) => (slab::header(granule), index),
+        None => inside_object(id, object),
     }
 }
 
@@ -89,7 +93,7 @@ fn flush_run(id: CacheId, shape: &Shape, granule: Granule, run: &[usize]) {
     }
 }
 
-fn put(id: CacheId, slab: &slab::Slab, word: usize, bits: u64, start: usize) {
+fn put(id: CacheId, slab: &Slab, word: usize, bits: u64, start: usize) {
     if !slab.put_bits(word, bits) {
         freed_twice(id, start + word * 64 * id.shape().stride);
     }
@@ -123,13 +127,13 @@ fn relist(id: CacheId, shape: &Shape, granule: Granule) {
 }
 
 #[cold]
-pub(crate) fn not_ours(id: CacheId, object: usize) -> ! {
+fn not_ours(id: CacheId, object: usize) -> ! {
     let name = id.shape().name();
     sheaves_sys::report::die(format_args!("free of {object:#x}, which is not of cache {name}"))
 }
 
 #[cold]
-pub(crate) fn inside_object(id: CacheId, object: usize) -> ! {
+fn inside_object(id: CacheId, object: usize) -> ! {
     let name = id.shape().name();
     sheaves_sys::report::die(format_args!(
         "free of {object:#x}, which is not the start of an object of cache {name}"

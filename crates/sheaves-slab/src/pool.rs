@@ -14,7 +14,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::engine;
-use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES};
+use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES, is_full};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::{clock, map};
 
@@ -73,6 +73,46 @@ impl Sheaf {
         // SAFETY: the entries are inside the sheaf, mapped, initialised (zero at the least), and
         // the caller owns them.
         unsafe { core::slice::from_raw_parts_mut(start, count) }
+    }
+
+    /// How many objects a sheaf holds, by its cursor. A hint where the sheaf is not the caller's:
+    /// cursor and sentinel may be of different times.
+    #[inline]
+    pub(crate) fn fill(cursor: usize) -> usize {
+        index_of(cursor).saturating_sub(Sheaf::of_cursor(cursor).sentinel())
+    }
+
+    /// The objects of a sheaf, by its cursor.
+    ///
+    /// # Safety
+    /// As for [`Sheaf::entries`].
+    #[inline]
+    pub(crate) unsafe fn objects<'a>(cursor: usize) -> &'a mut [usize] {
+        let sheaf = Sheaf::of_cursor(cursor);
+        debug_assert!(sheaf.sentinel() <= index_of(cursor));
+        // SAFETY: the same contract.
+        unsafe { sheaf.entries(sheaf.sentinel() + 1, Sheaf::fill(cursor)) }
+    }
+
+    /// The room above a sheaf's cursor.
+    ///
+    /// # Safety
+    /// As for [`Sheaf::entries`].
+    #[inline]
+    pub(crate) unsafe fn room<'a>(cursor: usize) -> &'a mut [usize] {
+        let used = index_of(cursor) + 1;
+        // SAFETY: the same contract.
+        unsafe { Sheaf::of_cursor(cursor).entries(used, ENTRIES - used) }
+    }
+
+    /// Puts an object onto a sheaf that the caller owns and that is not full: the new cursor.
+    #[inline]
+    pub(crate) fn add(cursor: usize, object: usize) -> usize {
+        debug_assert!(!is_full(cursor));
+        let entry = core::ptr::with_exposed_provenance_mut::<usize>(cursor + 8);
+        // SAFETY: the caller owns the sheaf, and the entry above the cursor is in it.
+        unsafe { entry.write(object) };
+        cursor + 8
     }
 
     /// Makes this an empty sheaf for `objects` objects and returns its cursor, on the sentinel.
@@ -136,6 +176,12 @@ impl Sheaf {
         // atomic, or by an owner who writes the sentinel there.
         unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64>(self.0) }
     }
+}
+
+/// The entry on which a cursor is.
+#[inline]
+fn index_of(cursor: usize) -> usize {
+    cursor % SHEAF_BYTES / 8
 }
 
 /// Links of stacked sheaves, in their entry 0.

@@ -250,11 +250,7 @@ pub mod by_id {
     /// # Safety
     /// As [`super::Cache::free`].
     pub unsafe fn free_checked(id: CacheId, object: usize) {
-        let shape = id.shape();
-        let start = flush::slab_of(id, shape, object).address();
-        if shape.index_of(object - start).is_none() {
-            flush::inside_object(id, object);
-        }
+        flush::find(id, object);
         slow::free_slow(id, object);
     }
 
@@ -263,11 +259,7 @@ pub mod by_id {
     /// # Safety
     /// As [`super::Cache::free_rcu`].
     pub unsafe fn free_rcu_checked(id: CacheId, object: usize) {
-        let shape = id.shape();
-        let start = flush::slab_of(id, shape, object).address();
-        if shape.index_of(object - start).is_none() {
-            flush::inside_object(id, object);
-        }
+        flush::find(id, object);
         deferred::free_rcu_slow(id, object);
     }
 }

@@ -7,7 +7,7 @@
 
 use sheaves_percpu::Word;
 use sheaves_percpu::engine::{self, cmp_store, load, pop_slow, push_slow};
-use sheaves_percpu::sheaf::{BOOTSTRAP, SHEAF_BYTES, VACANT, is_full, is_sentinel};
+use sheaves_percpu::sheaf::{BOOTSTRAP, VACANT, is_full, is_sentinel};
 use sheaves_percpu::slots::{Attached, attach};
 
 use crate::descriptor::CacheId;
@@ -26,18 +26,13 @@ pub(crate) fn is_sheaf(cursor: usize) -> bool {
 
 /// True when a real sheaf holds no object.
 pub(crate) fn is_empty(cursor: usize) -> bool {
-    fill(cursor) == 0
-}
-
-/// How many objects a real sheaf holds.
-fn fill(cursor: usize) -> usize {
-    cursor % SHEAF_BYTES / 8 - Sheaf::of_cursor(cursor).sentinel().min(cursor % SHEAF_BYTES / 8)
+    Sheaf::fill(cursor) == 0
 }
 
 /// True when a sheaf of freed objects is worth being allocated from: half full at the least.
 /// With less, a program that goes on with a few objects would be on the slow path all the time.
 fn is_worth_a_swap(cursor: usize) -> bool {
-    2 * fill(cursor) >= Sheaf::of_cursor(cursor).capacity()
+    2 * Sheaf::fill(cursor) >= Sheaf::of_cursor(cursor).capacity()
 }
 
 /// An object when the fast path found none; 0 when there is no memory.
@@ -149,12 +144,10 @@ fn exchange_full(id: CacheId, object: usize) -> bool {
         retire(id, cursor);
         return false;
     }
-    let entry = core::ptr::with_exposed_provenance_mut::<usize>(cursor + 8);
-    // SAFETY: the sheaf is ours and not full, so the entry above the cursor is in it.
-    unsafe { entry.write(object) };
+    let cursor = Sheaf::add(cursor, object);
     // SAFETY: `full` is not the bootstrap cursor; the sheaf is ours, and so is the object in it.
-    let exchanged = unsafe { cmp_store(id.frees(), full, cursor + 8) };
-    retire(id, if exchanged { full } else { cursor + 8 });
+    let exchanged = unsafe { cmp_store(id.frees(), full, cursor) };
+    retire(id, if exchanged { full } else { cursor });
     true
 }
 

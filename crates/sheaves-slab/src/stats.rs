@@ -78,9 +78,7 @@ pub fn stats(id: CacheId) -> CacheStats {
 fn in_slots(words: &[Word]) -> usize {
     let mut objects = 0;
     slots::observe(words, &mut |_, cursor| {
-        let sheaf = Sheaf::of_cursor(cursor);
-        let used = (cursor - sheaf.cursor(0)) / 8;
-        objects += used.saturating_sub(sheaf.sentinel());
+        objects += Sheaf::fill(cursor);
     });
     objects
 }

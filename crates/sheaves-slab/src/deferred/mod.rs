@@ -85,7 +85,7 @@ fn exchange(id: CacheId, object: usize) -> bool {
     let Some(empty) = queue::empty_sheaf(id) else { return false };
     // Before anybody can push onto it, so that whoever seals everything does not miss it.
     start(id);
-    let cursor = queue::add(empty, object);
+    let cursor = Sheaf::add(empty, object);
     // SAFETY: `before` is not the bootstrap cursor; the sheaf and the object in it are ours.
     if !unsafe { cmp_store(word, before, cursor) } {
         pool::put_empty(Sheaf::of_cursor(cursor));

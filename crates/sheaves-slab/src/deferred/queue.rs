@@ -13,7 +13,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES, is_full};
+use sheaves_percpu::sheaf::{ENTRIES, is_full};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::{self, Pressure};
 use sheaves_sys::clock;
@@ -115,20 +115,6 @@ fn format(id: CacheId, sheaf: Sheaf) -> usize {
     sheaf.format(id.shape().sheaf_objects.min(OBJECTS_MAX))
 }
 
-/// Puts an object onto a sheaf that the caller owns and that is not full: the new cursor.
-pub(super) fn add(cursor: usize, object: usize) -> usize {
-    debug_assert!(!is_full(cursor));
-    let entry = core::ptr::with_exposed_provenance_mut::<usize>(cursor + 8);
-    // SAFETY: the sheaf is ours and not full, so the entry above the cursor is in it.
-    unsafe { entry.write(object) };
-    cursor + 8
-}
-
-/// How many objects a sheaf holds that the caller owns.
-fn fill(cursor: usize) -> usize {
-    cursor % SHEAF_BYTES / 8 - Sheaf::of_cursor(cursor).sentinel()
-}
-
 impl Queue {
     pub(crate) const fn new() -> Queue {
         let sealed = Sealed {
@@ -151,13 +137,13 @@ impl Queue {
 
     /// Seals a sheaf that the caller owns. `None` when it is empty; then it is in the pool.
     pub(super) fn seal(&self, id: CacheId, cursor: usize) -> Option<SealedSheaf> {
-        if fill(cursor) == 0 {
+        if Sheaf::fill(cursor) == 0 {
             crate::pool::put_empty(Sheaf::of_cursor(cursor));
             return None;
         }
         debug_assert!(Sheaf::of_cursor(cursor).sentinel() >= SENTINEL_MIN, "{id:?}");
         let mut sealed = self.sealed.lock();
-        self.count_objects(fill(cursor) as u32);
+        self.count_objects(Sheaf::fill(cursor) as u32);
         Some(self.append(id, &mut sealed, cursor))
     }
 
@@ -171,7 +157,7 @@ impl Queue {
         if sealed.open == 0 {
             sealed.open = empty_sheaf(id).ok_or(NoSheaf)?;
         }
-        sealed.open = add(sealed.open, object);
+        sealed.open = Sheaf::add(sealed.open, object);
         self.count_objects(1);
         if !is_full(sealed.open) {
             return Ok(None);
@@ -209,7 +195,7 @@ impl Queue {
             (sealed.cookie, sealed.unstarted) = (cookie.to_bits(), 0);
         }
         sealed.unstarted += 1;
-        let (unstarted, objects) = (sealed.unstarted, fill(cursor));
+        let (unstarted, objects) = (sealed.unstarted, Sheaf::fill(cursor));
         let pressure = sealed.tell(objects as isize, id.shape().stride);
         // Relaxed: changes under the lock.
         let sheaves = self.sheaves.fetch_add(1, Ordering::Relaxed) + 1;
@@ -236,7 +222,7 @@ impl Queue {
         if sealed.first == 0 {
             sealed.last = 0;
         }
-        let objects = fill(cursor);
+        let objects = Sheaf::fill(cursor);
         // Relaxed, both: change under the lock.
         self.sheaves.fetch_sub(1, Ordering::Relaxed);
         self.objects.fetch_sub(objects as u32, Ordering::Relaxed);
