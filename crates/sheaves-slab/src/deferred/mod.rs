@@ -101,24 +101,25 @@ fn exchange(id: CacheId, object: usize) -> bool {
 /// Defers an object of a thread that has no slot, or of a cache that keeps none.
 fn push_open(id: CacheId, object: usize) {
     start(id);
-    match id.descriptor().deferred_here().push_open(id, object) {
+    let queue = id.descriptor().deferred_here();
+    match queue.push_open(id, object) {
         Ok(None) => defer::arm(),
-        Ok(Some(sealed)) => after_seal(id, sealed),
+        Ok(Some(sealed)) => after_seal(id, queue, sealed),
         Err(queue::NoSheaf) => emergency::free(id, object),
     }
 }
 
 /// Seals a sheaf that the caller has taken out of a slot's word.
 pub(crate) fn seal(id: CacheId, cursor: usize) {
-    if let Some(sealed) = id.descriptor().deferred_here().seal(id, cursor) {
-        after_seal(id, sealed);
+    let queue = id.descriptor().deferred_here();
+    if let Some(sealed) = queue.seal(id, cursor) {
+        after_seal(id, queue, sealed);
     }
 }
 
-/// What sealing a sheaf leads to.
-fn after_seal(id: CacheId, sealed: queue::SealedSheaf) {
+/// What sealing a sheaf leads to in the queue that has it now.
+fn after_seal(id: CacheId, queue: &Queue, sealed: queue::SealedSheaf) {
     let pressure = sealed.pressure;
-    let queue = id.descriptor().deferred_here();
     if pressure >= Pressure::High {
         sealed.cookie.start_expedited();
     } else if queue.is_time(sealed.unstarted, pressure == Pressure::Soft) {

@@ -92,7 +92,7 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) {
     for id in ids {
         for queue in &id.descriptor().deferred {
             if let Some(sealed) = queue.seal_open(*id) {
-                super::after_seal(*id, sealed);
+                super::after_seal(*id, queue, sealed);
             }
         }
     }
