@@ -13,7 +13,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::fault;
+use super::fault::FAULTS;
 use super::pool::BLOCKS;
 
 /// Rungs that are counted.
@@ -73,7 +73,7 @@ pub(super) fn take_block() -> Option<usize> {
 
 #[cold]
 fn take_reserved() -> Option<usize> {
-    if fault::fails() {
+    if FAULTS.fails() {
         return None;
     }
     let free = |taken: u32| {

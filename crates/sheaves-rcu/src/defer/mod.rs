@@ -55,7 +55,7 @@ pub use channel::Channel;
 pub use closure::defer;
 pub use emergency::Emergencies;
 #[doc(hidden)]
-pub use fault::fail_one_in;
+pub use fault::{Faults, fail_one_in};
 pub use head::{Call, Head};
 pub use pressure::{Pressure, arm, note_reclaimed, note_sealed, pressure};
 pub use reclaimer::reclaimer_thread;

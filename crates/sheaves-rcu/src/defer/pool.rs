@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map;
 
-use super::fault;
+use super::fault::FAULTS;
 
 /// Bytes, and alignment, of a chunk.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -69,7 +69,7 @@ impl Pool {
 
     /// A unit, at a multiple of its size. Its contents are anything.
     pub(super) fn take(&self) -> Option<usize> {
-        if fault::fails() {
+        if FAULTS.fails() {
             return None;
         }
         let mut state = self.state.lock();

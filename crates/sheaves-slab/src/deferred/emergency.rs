@@ -12,6 +12,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use sheaves_rcu::defer::Faults;
 use sheaves_sys::report;
 
 use crate::descriptor::CacheId;
@@ -23,19 +24,17 @@ use crate::{debug, depot, flush};
 const RESERVE_SHEAVES: u32 = 8;
 
 static RESERVE: SheafStack = SheafStack::new();
-/// How many of them were ever put there.
+/// How many are there, or were a moment ago.
 static RESERVED: AtomicU32 = AtomicU32::new(0);
-/// Of so many requests for an empty sheaf one fails; 0 for none. For tests.
-static FAIL_ONE_IN: AtomicU32 = AtomicU32::new(0);
-static REQUESTS: AtomicU32 = AtomicU32::new(0);
+/// Requests for an empty sheaf that fail, for tests.
+static FAULTS: Faults = Faults::none();
 /// How often each rung from 1 on was reached.
 static REACHED: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
 
 /// Makes one in so many requests for an empty sheaf fail, 0 for none. For tests.
 #[doc(hidden)]
 pub fn fail_one_in(requests: u32) {
-    // Relaxed: a switch for tests.
-    FAIL_ONE_IN.store(requests, Ordering::Relaxed);
+    FAULTS.fail_one_in(requests);
 }
 
 /// What deferring objects did without memory for another sheaf, by what it did then.
@@ -67,13 +66,6 @@ fn reach(rung: usize) -> u32 {
     REACHED[rung - 1].fetch_add(1, Ordering::Relaxed)
 }
 
-/// True when this request is to fail, for a test.
-fn fails() -> bool {
-    // Relaxed, both: a switch for tests, and a count without meaning.
-    let one_in = FAIL_ONE_IN.load(Ordering::Relaxed);
-    one_in != 0 && REQUESTS.fetch_add(1, Ordering::Relaxed).is_multiple_of(one_in)
-}
-
 /// Sets sheaves aside, once, as far as there is memory.
 pub(super) fn prepare() {
     // Relaxed: a number of sheaves, each of which comes by the stack.
@@ -87,7 +79,7 @@ pub(super) fn prepare() {
 
 /// An empty sheaf, by whatever rung has one.
 pub(super) fn take_empty(id: CacheId) -> Option<Sheaf> {
-    if !fails()
+    if !FAULTS.fails()
         && let Some(sheaf) = pool::take_empty()
     {
         return Some(sheaf);
@@ -97,13 +89,13 @@ pub(super) fn take_empty(id: CacheId) -> Option<Sheaf> {
 
 #[cold]
 fn take_empty_slow(id: CacheId) -> Option<Sheaf> {
-    if !fails()
+    if !FAULTS.fails()
         && let Some(sheaf) = of_the_cache(id)
     {
         reach(1);
         return Some(sheaf);
     }
-    let sheaf = if fails() { None } else { RESERVE.pop() };
+    let sheaf = if FAULTS.fails() { None } else { RESERVE.pop() };
     if sheaf.is_some() {
         reach(2);
         // Relaxed: as in `prepare`.
