@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use crate::stand_in::{sheaves, sheaves_run, stand_in};
@@ -126,7 +127,10 @@ fn program_that_dies_of_a_forwarded_signal_gives_its_status() {
 
 #[test]
 fn stop_signal_stops_both_and_continue_continues_both() {
+    // In a group of its own, whose parent is in the same session: the kernel ignores the stop
+    // signal in an orphaned group, which is what a service or a job in the background runs in.
     let mut child = Command::new(assert_cmd::cargo::cargo_bin("sheaves"))
+        .process_group(0)
         .env("SHEAVES_PRELOAD", stand_in())
         .args(["run", "--", "sh", "-c", "echo $$; exec sleep 60"])
         .stdout(Stdio::piped())
