@@ -5,8 +5,8 @@
 //!   free:   address -> granule (arithmetic) -> owner (one load) -> class -> push
 //! ```
 //!
-//! A free checks that the address is one of ours and the start of an object; a caller that gives
-//! the layout saves both looks. Everything else is in `slow.rs`.
+//! A free looks whether the address is one of ours and a multiple of 16; a caller that gives the
+//! layout saves both looks. Everything else is in `slow.rs`.
 
 use core::alloc::Layout;
 use core::ptr::with_exposed_provenance_mut;
@@ -51,6 +51,49 @@ unsafe fn pop(word: Word) -> usize {
     percpu::pop(access, word)
 }
 
+/// Gives an object to a word of frees or of deferred objects. False where it has no room.
+///
+/// # Safety
+/// The address is that of a block of this heap, which the caller gives up.
+#[inline(always)]
+unsafe fn push(word: Word, address: usize) -> bool {
+    // SAFETY: a block of this heap proves that the engine has started.
+    let access = unsafe { Access::of_started() };
+    // SAFETY: objects are even, and the caller gives up this one.
+    unsafe { percpu::push(access, word, address) }
+}
+
+/// Gives an object to the word that belongs to its owner. False where it has none, or no room.
+///
+/// # Safety
+/// As [`crate::free`].
+#[inline(always)]
+unsafe fn push_by_owner(address: usize, word_of: impl FnOnce(usize) -> Word) -> bool {
+    let is_aligned = address.is_multiple_of(classes::QUANTUM_BYTES);
+    match granule::owner_of(address) {
+        // SAFETY: the same contract; an address with an owner is one of this heap.
+        Some(owner) if is_aligned => unsafe { push(word_of(owner), address) },
+        _ => false,
+    }
+}
+
+/// Gives an object to the word that belongs to its layout. False where it has none, or no room.
+///
+/// # Safety
+/// As [`dealloc_layout`].
+#[inline(always)]
+unsafe fn push_by_layout(
+    address: usize,
+    layout: Layout,
+    word_of: impl FnOnce(CacheId) -> Word,
+) -> bool {
+    match classes::of_layout(layout.size(), layout.align()) {
+        // SAFETY: the same contract.
+        Some(class) => unsafe { push(word_of(CacheId::of_class(class)), address) },
+        None => false,
+    }
+}
+
 /// [`crate::malloc()`], inlined.
 #[inline(always)]
 #[must_use]
@@ -73,18 +116,11 @@ pub fn malloc_inline(size: usize) -> *mut u8 {
 /// As there.
 #[inline(always)]
 pub unsafe fn free_inline(block: *mut u8) {
-    let address = block.expose_provenance();
-    let is_aligned = address.is_multiple_of(classes::QUANTUM_BYTES);
-    if let (Some(owner), true) = (granule::owner_of(address), is_aligned) {
-        // SAFETY: an address with an owner proves that the engine has started.
-        let access = unsafe { Access::of_started() };
-        // SAFETY: objects are even, and the caller gives up this one.
-        if unsafe { percpu::push(access, CacheId::frees_of_owner(owner), address) } {
-            return;
-        }
-    }
     // SAFETY: the same contract.
-    unsafe { slow::free(block) };
+    if !unsafe { push_by_owner(block.expose_provenance(), CacheId::frees_of_owner) } {
+        // SAFETY: the same contract.
+        unsafe { slow::free(block) };
+    }
 }
 
 /// [`crate::free`] once everybody who reads now is gone ([`sheaves_rcu::read`]).
@@ -99,18 +135,11 @@ pub unsafe fn free_inline(block: *mut u8) {
 /// this call.
 #[inline]
 pub unsafe fn free_rcu(block: *mut u8) {
-    let address = block.expose_provenance();
-    let is_aligned = address.is_multiple_of(classes::QUANTUM_BYTES);
-    if let (Some(owner), true) = (granule::owner_of(address), is_aligned) {
-        // SAFETY: an address with an owner proves that the engine has started.
-        let access = unsafe { Access::of_started() };
-        // SAFETY: objects are even, and the caller gives up this one.
-        if unsafe { percpu::push(access, CacheId::deferred_of_owner(owner), address) } {
-            return;
-        }
-    }
     // SAFETY: the same contract.
-    unsafe { slow::free_rcu(block) };
+    if !unsafe { push_by_owner(block.expose_provenance(), CacheId::deferred_of_owner) } {
+        // SAFETY: the same contract.
+        unsafe { slow::free_rcu(block) };
+    }
 }
 
 /// [`free_rcu`] for a caller that knows the layout: saves the look at the address.
@@ -119,17 +148,11 @@ pub unsafe fn free_rcu(block: *mut u8) {
 /// As there, and `block` came from [`alloc_layout`] or its kin with this layout.
 #[inline(always)]
 pub unsafe fn free_rcu_layout(block: *mut u8, layout: Layout) {
-    if let Some(class) = classes::of_layout(layout.size(), layout.align()) {
-        let address = block.expose_provenance();
-        // SAFETY: a block proves that the engine has started.
-        let access = unsafe { Access::of_started() };
-        // SAFETY: objects are even, and the caller gives up this one.
-        if unsafe { percpu::push(access, CacheId::of_class(class).deferred(), address) } {
-            return;
-        }
-    }
     // SAFETY: the same contract.
-    unsafe { slow::free_rcu(block) };
+    if !unsafe { push_by_layout(block.expose_provenance(), layout, CacheId::deferred) } {
+        // SAFETY: the same contract.
+        unsafe { slow::free_rcu(block) };
+    }
 }
 
 /// [`crate::malloc()`] for a layout: any alignment.
@@ -153,15 +176,9 @@ pub fn alloc_layout(layout: Layout) -> *mut u8 {
 /// `block` came from [`alloc_layout`] or its kin with this layout, and nobody uses it any more.
 #[inline(always)]
 pub unsafe fn dealloc_layout(block: *mut u8, layout: Layout) {
-    if let Some(class) = classes::of_layout(layout.size(), layout.align()) {
-        let address = block.expose_provenance();
-        // SAFETY: a block proves that the engine has started.
-        let access = unsafe { Access::of_started() };
-        // SAFETY: objects are even, and the caller gives up this one.
-        if unsafe { percpu::push(access, CacheId::of_class(class).frees(), address) } {
-            return;
-        }
-    }
     // SAFETY: the same contract.
-    unsafe { slow::free(block) };
+    if !unsafe { push_by_layout(block.expose_provenance(), layout, CacheId::frees) } {
+        // SAFETY: the same contract.
+        unsafe { slow::free(block) };
+    }
 }
