@@ -316,14 +316,16 @@ int sheaves_call_rcu_hurry(struct sheaves_head *head,
 // Frees a block of sheaves_malloc and its family once everybody who reads now is gone. NULL is
 // ignored.
 //
-// Nothing is written into the block. Takes a short lock. Without memory for one page it blocks:
+// Nothing is written into the block, and no thread is woken. As cheap as sheaves_free for blocks of
+// up to 32 KiB, which come back in bulk; for each larger one it takes a short lock. Readers may
+// call it; not for signal handlers. Where there is no memory to remember the block it blocks:
 // waits for readers and frees the block itself; inside of a read section, where that cannot be,
-// the block is never freed, with a line on standard error for the first one. Not for signal
-// handlers.
+// the block is never freed, with a line on standard error for the first one.
 //
 // What the caller promises:
 // block came from that family, and nobody but readers uses it any more.
-SHEAVES_API void sheaves_free_rcu(void *block);
+SHEAVES_API
+void sheaves_free_rcu(void *block);
 
 // sheaves_free_rcu with a head in the block for the case that there is no memory: never blocks but
 // for short locks, and never leaks. 0; EINVAL where the head does not lie in the block.

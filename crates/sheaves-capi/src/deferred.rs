@@ -21,8 +21,8 @@ const _: () = {
 /// What is called for a head that was deferred.
 pub type SheavesCall = Option<unsafe extern "C" fn(head: *mut SheavesHead)>;
 
-/// Blocks of the heap.
-static BLOCKS: Channel = Channel::new("sheaves_free_rcu", free_block);
+/// Blocks of the heap that have a head.
+static BLOCKS: Channel = Channel::new("sheaves_free_rcu_head", free_block);
 
 /// # Safety
 /// As [`sheaves_heap::free`].
@@ -78,21 +78,18 @@ pub unsafe extern "C" fn sheaves_call_rcu_hurry(
 /// Frees a block of sheaves_malloc and its family once everybody who reads now is gone. NULL is
 /// ignored.
 ///
-/// Nothing is written into the block. Takes a short lock. Without memory for one page it blocks:
+/// Nothing is written into the block, and no thread is woken. As cheap as sheaves_free for blocks of
+/// up to 32 KiB, which come back in bulk; for each larger one it takes a short lock. Readers may
+/// call it; not for signal handlers. Where there is no memory to remember the block it blocks:
 /// waits for readers and frees the block itself; inside of a read section, where that cannot be,
-/// the block is never freed, with a line on standard error for the first one. Not for signal
-/// handlers.
+/// the block is never freed, with a line on standard error for the first one.
 ///
 /// # Safety
 /// block came from that family, and nobody but readers uses it any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_free_rcu(block: *mut c_void) {
-    if !block.is_null() {
-        // SAFETY: a block by the contract.
-        let bytes = unsafe { sheaves_heap::usable_size(block.cast()) };
-        // SAFETY: the same contract.
-        unsafe { BLOCKS.free_later(block.cast(), bytes) };
-    }
+    // SAFETY: the same contract.
+    unsafe { sheaves_heap::free_rcu(block.cast()) };
 }
 
 /// sheaves_free_rcu with a head in the block for the case that there is no memory: never blocks but

@@ -139,7 +139,7 @@ pub(crate) fn free_plain(address: usize) {
 /// As [`crate::free_rcu`].
 #[cold]
 #[inline(never)]
-pub(crate) unsafe fn free_rcu(block: *mut u8) {
+pub(crate) unsafe extern "C" fn free_rcu(block: *mut u8) {
     if block.is_null() {
         return;
     }
