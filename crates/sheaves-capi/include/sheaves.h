@@ -316,8 +316,8 @@ int sheaves_call_rcu_hurry(struct sheaves_head *head,
 // Frees a block of sheaves_malloc and its family once everybody who reads now is gone. NULL is
 // ignored.
 //
-// Nothing is written into the block, and no thread is woken. As cheap as sheaves_free for blocks of
-// up to 32 KiB, which come back in bulk; for each larger one it takes a short lock. Readers may
+// Nothing is written into the block, and no thread is woken. As cheap as sheaves_free for blocks
+// of up to 32 KiB, which come back in bulk; takes a short lock for each larger one. Readers may
 // call it; not for signal handlers. Where there is no memory to remember the block it blocks:
 // waits for readers and frees the block itself; inside of a read section, where that cannot be,
 // the block is never freed, with a line on standard error for the first one.
