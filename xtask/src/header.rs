@@ -1,7 +1,10 @@
-//! `cargo xtask header`: makes the C header of the C API out of its Rust source, by cbindgen.
+//! `cargo xtask header`: makes the C header of the C API out of its Rust source, by cbindgen, and
+//! those of liburcu's flavours out of their template.
 //!
-//! The header is committed, so that nobody needs this to use it; `--check` and the test
+//! The headers are committed, so that nobody needs this to use them; `--check` and the test
 //! `tests/header.rs` compare. What Rust cannot say stands in `crates/sheaves-capi/header/`.
+
+mod flavors;
 
 use std::path::Path;
 
@@ -9,27 +12,30 @@ use anyhow::{Context as _, anyhow};
 
 /// The crate of the C API.
 const CRATE: &str = "crates/sheaves-capi";
-/// The header, in the repository.
+/// The header of the API, in the repository.
 pub const HEADER: &str = "crates/sheaves-capi/include/sheaves.h";
 
 /// Files whose modules cbindgen would follow: all of them, and those of other headers.
 const ELSEWHERE: [&str; 2] = ["lib.rs", "urcu.rs"];
 
-/// Writes the header, or with `check` fails if it is not what would be written.
+/// Writes the headers, or with `check` fails if one is not what would be written.
 pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
-    let made = make(root)?;
-    let path = root.join(HEADER);
-    if check {
-        let committed = std::fs::read_to_string(&path).context(HEADER)?;
-        anyhow::ensure!(committed == made, "{HEADER} is stale: run `cargo xtask header`");
-    } else {
-        std::fs::write(&path, made).context(HEADER)?;
+    let mut made = flavors::make(root)?;
+    made.push((HEADER.to_owned(), make(root)?));
+    for (name, text) in made {
+        let path = root.join(&name);
+        if check {
+            let committed = std::fs::read_to_string(&path).with_context(|| name.clone())?;
+            anyhow::ensure!(committed == text, "{name} is stale: run `cargo xtask header`");
+        } else {
+            std::fs::write(&path, text).with_context(|| name.clone())?;
+        }
     }
     Ok(())
 }
 
-/// The text of the header, as the source is now.
-pub fn make(root: &Path) -> anyhow::Result<String> {
+/// The text of `sheaves.h`, as the source is now.
+fn make(root: &Path) -> anyhow::Result<String> {
     let folder = root.join(CRATE);
     let read = |name: &str| {
         std::fs::read_to_string(folder.join(name)).with_context(|| format!("{CRATE}/{name}"))

@@ -28,7 +28,7 @@ enum Chore {
         #[arg(long, value_name = "FILE")]
         executable: Option<std::path::PathBuf>,
     },
-    /// Write crates/sheaves-capi/include/sheaves.h: the C header, made of the Rust source.
+    /// Write the C headers that are made: of the Rust source, and of a template.
     Header {
         /// Write nothing; fail if the committed header is stale.
         #[arg(long)]

@@ -1,4 +1,5 @@
-/* Takes all names without a flavour back, so that another header can give them. */
+/* Takes all names without a flavour back, so that another header can give them.
+ * Made by `cargo xtask header`: not to be edited. */
 
 #undef rcu_read_lock
 #undef rcu_read_unlock

@@ -1,4 +1,5 @@
-/* The flavour of liburcu without registration: its names. */
+/* The flavour of liburcu without registration: its names.
+ * Made by `cargo xtask header`: not to be edited. */
 
 #ifndef SHEAVES_URCU_BP_H
 #define SHEAVES_URCU_BP_H

@@ -1,4 +1,5 @@
-/* The flavour of liburcu with fences: its names. */
+/* The flavour of liburcu with fences: its names.
+ * Made by `cargo xtask header`: not to be edited. */
 
 #ifndef SHEAVES_URCU_MB_H
 #define SHEAVES_URCU_MB_H

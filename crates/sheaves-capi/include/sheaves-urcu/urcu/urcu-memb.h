@@ -1,4 +1,5 @@
-/* The flavour of liburcu the one of <urcu.h>: its names. */
+/* The flavour of liburcu of <urcu.h>: its names.
+ * Made by `cargo xtask header`: not to be edited. */
 
 #ifndef SHEAVES_URCU_MEMB_H
 #define SHEAVES_URCU_MEMB_H

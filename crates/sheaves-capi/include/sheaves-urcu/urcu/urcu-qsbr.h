@@ -1,4 +1,5 @@
-/* The flavour of liburcu with quiescent states: its names. */
+/* The flavour of liburcu with quiescent states: its names.
+ * Made by `cargo xtask header`: not to be edited. */
 
 #ifndef SHEAVES_URCU_QSBR_H
 #define SHEAVES_URCU_QSBR_H

@@ -1,4 +1,5 @@
-/* The flavour of liburcu with signals, which are gone from newer versions: its names. */
+/* The flavour of liburcu with signals, which are gone from newer versions: its names.
+ * Made by `cargo xtask header`: not to be edited. */
 
 #ifndef SHEAVES_URCU_SIGNAL_H
 #define SHEAVES_URCU_SIGNAL_H
