@@ -36,6 +36,7 @@ pub(crate) const FENCED: u64 = 1 << 15;
 /// The bit of an open section.
 pub(crate) const READING: u64 = 1;
 /// In the second word: no unlock is a fast one.
+#[cfg(not(loom))]
 pub(crate) const SLOWLY: u64 = 1 << 63;
 /// One more grace period.
 pub(crate) const STEP: u64 = 1 << 16;

@@ -7,14 +7,14 @@
 //! `sheaves-slab`.
 
 use std::sync::Arc;
-use std::vec::Vec;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
-use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use loom::sync::atomic::{AtomicUsize, Ordering, fence};
 use loom::thread;
 
-use crate::generation::{Generations, Sleep};
+use super::{Deaf, beside, check};
+use crate::generation::Generations;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
@@ -27,17 +27,6 @@ enum Variant {
     ForgetsIdleSlots,
     /// The arm is taken back after the look at what is there.
     DisarmsLate,
-}
-
-/// Nobody sleeps here.
-struct Awake;
-
-impl Sleep for Awake {
-    fn wait(&self, _: &AtomicU32, _: u32) {}
-    fn wake_one(&self, _: &AtomicU32) -> bool {
-        false
-    }
-    fn wake_all(&self, _: &AtomicU32) {}
 }
 
 struct Model {
@@ -102,7 +91,7 @@ impl Model {
             while self.is_reading.load(Ordering::Acquire) != 0 {
                 thread::yield_now();
             }
-            self.generations.complete(begun, &Awake);
+            self.generations.complete(begun, &Deaf);
         }
     }
 
@@ -139,20 +128,10 @@ impl Model {
 
 /// A reader and an updater beside the driver; then a barrier.
 fn deferring(variant: Variant) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(move || {
+    let others: [fn(&Model); 2] = [Model::read, |model| model.defer(1)];
+    check(3, move || {
         let model = Model::new(variant);
-        let bodies: [fn(&Model); 2] = [Model::read, |model| model.defer(1)];
-        let others: Vec<_> = bodies
-            .into_iter()
-            .map(|body| {
-                let model = Arc::clone(&model);
-                thread::spawn(move || body(&model))
-            })
-            .collect();
-        model.round();
-        others.into_iter().for_each(|other| other.join().unwrap());
+        beside(&model, others, Model::round);
         let is_armed = model.is_armed.load(Ordering::Relaxed) == 1;
         assert!(model.is_empty() || is_armed, "something is left that nobody will look for");
         // The barrier: the updater was before it.

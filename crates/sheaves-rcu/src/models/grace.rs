@@ -11,6 +11,7 @@ use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use loom::thread;
 
 use super::membarrier::Interrupt;
+use super::{beside, check};
 use crate::word::{self, FENCED, FIRST, IDLE};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,17 +180,8 @@ impl Model {
 }
 
 fn run(variant: Variant, sections: usize) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(5);
-    builder.check(move || {
-        let model = Model::new(variant);
-        let reader = {
-            let model = Arc::clone(&model);
-            thread::spawn(move || model.reader(sections))
-        };
-        model.update();
-        reader.join().unwrap();
-    });
+    let reader = move |model: &Model| model.reader(sections);
+    check(5, move || beside(&Model::new(variant), [reader], Model::update));
 }
 
 #[test]
@@ -244,18 +236,8 @@ fn model_that_registers_late_is_caught() {
 }
 
 fn run_with_heir(variant: Variant) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(move || {
-        let model = Model::new(variant);
-        let bodies: [fn(&Model); 2] = [Model::predecessor, Model::heir];
-        let threads = bodies.map(|body| {
-            let model = Arc::clone(&model);
-            thread::spawn(move || body(&model))
-        });
-        model.update();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-    });
+    let others: [fn(&Model); 2] = [Model::predecessor, Model::heir];
+    check(3, move || beside(&Model::new(variant), others, Model::update));
 }
 
 #[test]
@@ -272,16 +254,11 @@ fn model_with_a_relaxed_take_over_is_caught() {
 /// Two grace periods in a row, beside a reader that may carry an old sequence.
 #[test]
 fn model_of_two_grace_periods() {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(|| {
-        let model = Model::new(Variant::Right);
-        let reader = {
-            let model = Arc::clone(&model);
-            thread::spawn(move || model.reader(1))
-        };
-        model.wait_for_readers();
-        model.update();
-        reader.join().unwrap();
+    let reader = |model: &Model| model.reader(1);
+    check(3, move || {
+        beside(&Model::new(Variant::Right), [reader], |model| {
+            model.wait_for_readers();
+            model.update();
+        });
     });
 }

@@ -11,6 +11,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering, fence};
 use loom::thread;
 
 use super::membarrier::Interrupt;
+use super::{beside, check};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
@@ -128,16 +129,11 @@ impl Model {
 }
 
 fn run(variant: Variant, sections: usize, updates: usize, bound: usize) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(bound);
-    builder.check(move || {
-        let model = Model::new(variant);
-        let reader = {
-            let model = Arc::clone(&model);
-            thread::spawn(move || model.reader(sections))
-        };
-        (0..updates).for_each(|number| model.update(number));
-        reader.join().unwrap();
+    let reader = move |model: &Model| model.reader(sections);
+    check(bound, move || {
+        beside(&Model::new(variant), [reader], |model| {
+            (0..updates).for_each(|number| model.update(number));
+        });
     });
 }
 

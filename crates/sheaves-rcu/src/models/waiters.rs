@@ -6,12 +6,12 @@
 //! ever (which loom reports as a deadlock).
 
 use std::sync::Arc;
-use std::vec::Vec;
 
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
+use super::{Deaf, beside, check};
 use crate::generation::{Generations, Sleep};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,14 +107,6 @@ impl Model {
 
     fn hand_over(&self) {
         if self.variant == Variant::NoHandOver {
-            struct Deaf;
-            impl Sleep for Deaf {
-                fn wait(&self, _: &AtomicU32, _: u32) {}
-                fn wake_one(&self, _: &AtomicU32) -> bool {
-                    false
-                }
-                fn wake_all(&self, _: &AtomicU32) {}
-            }
             self.generations.hand_over(&Deaf);
         } else {
             self.generations.hand_over(&self.futex);
@@ -140,19 +132,8 @@ impl Model {
 }
 
 fn waiters(variant: Variant, threads: usize, bound: usize) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(bound);
-    builder.check(move || {
-        let model = Model::new(variant);
-        let waiters: Vec<_> = (1..threads)
-            .map(|_| {
-                let model = Arc::clone(&model);
-                thread::spawn(move || model.synchronize())
-            })
-            .collect();
-        model.synchronize();
-        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
-    });
+    let others = core::iter::repeat_n(Model::synchronize, threads - 1);
+    check(bound, move || beside(&Model::new(variant), others.clone(), Model::synchronize));
 }
 
 #[test]
