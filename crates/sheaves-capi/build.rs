@@ -1,21 +1,47 @@
-//! Linker flags of the shared object.
+//! Linker flags of the shared object, and what `cargo cinstall` installs beside it with the version
+//! filled in.
 
 use std::path::Path;
+use std::{env, fs};
+
+/// What programs are linked to where cargo-c does not say: it reads the same from `Cargo.toml`.
+const SHARED_OBJECT: &str = "libsheaves.so.0";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=exports.map");
+    println!("cargo::rerun-if-changed=install");
     let map = Path::new(env!("CARGO_MANIFEST_DIR")).join("exports.map");
-    let arguments = [
-        "-Wl,-soname,libsheaves.so.0",
+    let mut arguments = vec![
         // Threads hold addresses of this object's memory for ever: it must never be unloaded.
-        "-Wl,-z,nodelete",
+        "-Wl,-z,nodelete".to_owned(),
         // Calls of our own functions must not go through the dynamic linker's tables.
-        "-Wl,-Bsymbolic-functions",
+        "-Wl,-Bsymbolic-functions".to_owned(),
         // The thread's words, which are declared in assembly and so unknown to the compiler.
-        &format!("-Wl,--version-script={}", map.display()),
+        format!("-Wl,--version-script={}", map.display()),
     ];
+    if env::var_os("CARGO_FEATURE_CAPI").is_none() {
+        arguments.push(format!("-Wl,-soname,{SHARED_OBJECT}"));
+    }
     for argument in arguments {
         println!("cargo::rustc-cdylib-link-arg={argument}");
+    }
+    write_installed();
+}
+
+/// Writes `install/NAME.in` to `OUT_DIR/install/NAME`.
+fn write_installed() {
+    let out = env::var("OUT_DIR").expect("cargo sets it");
+    let out = Path::new(&out).join("install");
+    fs::create_dir_all(&out).expect("a folder");
+    for entry in fs::read_dir("install").expect("a folder beside this file") {
+        let path = entry.expect("an entry").path();
+        let text = fs::read_to_string(&path).expect("text");
+        let text = text
+            .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
+            .replace("@MAJOR@", env!("CARGO_PKG_VERSION_MAJOR"))
+            .replace("@MINOR@", env!("CARGO_PKG_VERSION_MINOR"));
+        let name = path.file_stem().expect("NAME.in");
+        fs::write(out.join(name), text).expect("written");
     }
 }

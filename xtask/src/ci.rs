@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 
-use crate::{repo, tidy, urcu_examples};
+use crate::{consumers, dist, install, repo, tidy, urcu_examples};
 
 /// Script that runs real programs on Sheaves; it installs what it needs.
 const PROGRAMS_SCRIPT: &str = "tests/programs/run";
@@ -60,7 +60,7 @@ enum Outcome {
 }
 
 /// Cheap steps first, so that a slip costs seconds.
-fn steps() -> [Step; 7] {
+fn steps() -> [Step; 9] {
     [
         Step { name: "fmt", action: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
         Step { name: "tidy", action: run_tidy },
@@ -83,6 +83,8 @@ fn steps() -> [Step; 7] {
         },
         Step { name: "test", action: |root| cargo(root, &["test", "--workspace"], &[]) },
         Step { name: "urcu-examples", action: run_urcu_examples },
+        Step { name: "consumers", action: run_consumers },
+        Step { name: "dist", action: run_dist },
         Step { name: "programs", action: run_programs },
     ]
 }
@@ -101,6 +103,24 @@ fn run_urcu_examples(root: &Path) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Skipped("liburcu-dev is not installed".into()));
     }
     urcu_examples::run(root, TABLE_MS).map(|()| Outcome::Passed)
+}
+
+fn run_consumers(root: &Path) -> anyhow::Result<Outcome> {
+    if !install::has_cargo_c(root) {
+        return Ok(Outcome::Skipped("cargo-c is not there: `cargo xtask tools`".into()));
+    }
+    consumers::run(root).map(|()| Outcome::Passed)
+}
+
+fn run_dist(root: &Path) -> anyhow::Result<Outcome> {
+    if let Some(missing) = dist::missing(root) {
+        return Ok(Outcome::Skipped(format!("{missing} is not there")));
+    }
+    let check = dist::clean::can_check();
+    if !check {
+        println!("ci: dist: not tried on a clean system, which takes root and debootstrap");
+    }
+    dist::run(root, check).map(|()| Outcome::Passed)
 }
 
 fn run_programs(root: &Path) -> anyhow::Result<Outcome> {

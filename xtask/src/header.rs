@@ -1,10 +1,11 @@
-//! `cargo xtask header`: makes the C header of the C API out of its Rust source, by cbindgen, and
-//! those of liburcu's flavours out of their template.
+//! `cargo xtask header`: makes the C header of the C API out of its Rust source, by cbindgen,
+//! its manual pages out of the header, and the headers of liburcu's flavours out of their template.
 //!
-//! The headers are committed, so that nobody needs this to use them; `--check` and the test
+//! All of it is committed, so that nobody needs this to use it; `--check` and the test
 //! `tests/header.rs` compare. What Rust cannot say stands in `crates/sheaves-capi/header/`.
 
 mod flavors;
+mod pages;
 
 use std::path::Path;
 
@@ -18,10 +19,12 @@ pub const HEADER: &str = "crates/sheaves-capi/include/sheaves.h";
 /// Files whose modules cbindgen would follow: all of them, and those of other headers.
 const ELSEWHERE: [&str; 2] = ["lib.rs", "urcu.rs"];
 
-/// Writes the headers, or with `check` fails if one is not what would be written.
+/// Writes the headers and pages, or with `check` fails if one is not what would be written.
 pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
     let mut made = flavors::make(root)?;
-    made.push((HEADER.to_owned(), make(root)?));
+    let header = make(root)?;
+    made.extend(pages::make(root, &header)?);
+    made.push((HEADER.to_owned(), header));
     for (name, text) in made {
         let path = root.join(&name);
         if check {
@@ -64,7 +67,7 @@ fn make(root: &Path) -> anyhow::Result<String> {
 }
 
 /// The version of the workspace.
-fn version(root: &Path) -> anyhow::Result<String> {
+pub(crate) fn version(root: &Path) -> anyhow::Result<String> {
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).context("Cargo.toml")?;
     let line = manifest.lines().find_map(|line| line.strip_prefix("version = \""));
     let version = line.and_then(|rest| rest.strip_suffix('"'));

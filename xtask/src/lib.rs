@@ -1,8 +1,9 @@
 //! Checks and chores of the Sheaves repository, as a library so that tests can call them.
 //!
 //! The command line is in `main.rs`. A rule of the house lives in [`tidy`]; the page about the fast
-//! paths is made by [`disasm`], the C header by [`header`]; [`ci`] is the list of steps that every
-//! change must pass.
+//! paths is made by [`disasm`], the C headers and manual pages by [`header`];
+//! [`install`] and [`dist`] make of the repository what people use; [`ci`] is the list of steps
+//! that every change must pass.
 
 #![forbid(unsafe_code)]
 #![expect(
@@ -11,9 +12,12 @@
 )]
 
 pub mod ci;
+pub mod consumers;
 pub mod disasm;
+pub mod dist;
 pub mod finding;
 pub mod header;
+pub mod install;
 pub mod repo;
 pub mod tidy;
 pub mod urcu_examples;

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{ci, disasm, header, repo, tidy, urcu_examples};
+use xtask::{ci, consumers, disasm, dist, header, install, repo, tidy, urcu_examples};
 
 /// Checks and chores of the Sheaves repository.
 #[derive(Debug, Parser)]
@@ -28,9 +28,9 @@ enum Chore {
         #[arg(long, value_name = "FILE")]
         executable: Option<std::path::PathBuf>,
     },
-    /// Write the C headers that are made: of the Rust source, and of a template.
+    /// Write what is made of the C API's source: headers, and manual pages.
     Header {
-        /// Write nothing; fail if the committed header is stale.
+        /// Write nothing; fail if what is committed is stale.
         #[arg(long)]
         check: bool,
     },
@@ -39,6 +39,28 @@ enum Chore {
         /// For how long the hash table is worked on, in milliseconds.
         #[arg(long, default_value_t = 10_000)]
         table_ms: u32,
+    },
+    /// Install cargo-c into target/tools, where the chores below look for it too: two minutes.
+    Tools,
+    /// Install the library, its headers, the command, manual pages and completion scripts.
+    Install {
+        /// Where they will be used.
+        #[arg(long, default_value = "/usr/local")]
+        prefix: std::path::PathBuf,
+        /// Folder of libraries below the prefix.
+        #[arg(long, default_value = "lib")]
+        libdir: std::path::PathBuf,
+        /// Stands before the prefix, for who makes packages.
+        #[arg(long)]
+        destdir: Option<std::path::PathBuf>,
+    },
+    /// Install the library to a prefix of its own, then build and run projects that use it.
+    Consumers,
+    /// Make packages for Debian, in target/dist.
+    Dist {
+        /// Install them on a clean system, and use them there: takes root and debootstrap.
+        #[arg(long)]
+        check: bool,
     },
     /// Run every check that a change must pass, in order; stop at the first failure.
     Ci,
@@ -51,6 +73,12 @@ fn main() -> ExitCode {
         Chore::Disasm { check, executable } => disasm::run(repo::root(), check, executable),
         Chore::Header { check } => header::run(repo::root(), check),
         Chore::UrcuExamples { table_ms } => urcu_examples::run(repo::root(), table_ms),
+        Chore::Tools => install::tools(repo::root()),
+        Chore::Install { prefix, libdir, destdir } => {
+            install::run(repo::root(), &install::Place { prefix, libdir, destdir })
+        }
+        Chore::Consumers => consumers::run(repo::root()),
+        Chore::Dist { check } => dist::run(repo::root(), check),
         Chore::Ci => ci::run(repo::root()),
     };
     match done {

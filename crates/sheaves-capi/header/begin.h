@@ -2,6 +2,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if !defined(__linux__) || UINTPTR_MAX != UINT64_MAX
+#error "Sheaves is for Linux on machines of 64 bits"
+#endif
+
 /* Version of this header. */
 #define SHEAVES_VERSION_MAJOR @MAJOR@
 #define SHEAVES_VERSION_MINOR @MINOR@

@@ -13,7 +13,8 @@ struct sheaves_thread {
     uint64_t reserved_2;
 };
 
-/* Where the fast paths of readers are inlined; SHEAVES_NO_INLINE has all readers call. */
+/* Where the fast paths of readers are inlined. Other machines and compilers call the functions, and
+ * with SHEAVES_NO_INLINE all do. */
 #if defined(__GNUC__) && defined(__x86_64__) && !defined(SHEAVES_NO_INLINE)
 #define SHEAVES_INLINED 1
 

@@ -21,6 +21,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if !defined(__linux__) || UINTPTR_MAX != UINT64_MAX
+#error "Sheaves is for Linux on machines of 64 bits"
+#endif
+
 /* Version of this header. */
 #define SHEAVES_VERSION_MAJOR 0
 #define SHEAVES_VERSION_MINOR 1
@@ -597,7 +601,8 @@ struct sheaves_thread {
     uint64_t reserved_2;
 };
 
-/* Where the fast paths of readers are inlined; SHEAVES_NO_INLINE has all readers call. */
+/* Where the fast paths of readers are inlined. Other machines and compilers call the functions, and
+ * with SHEAVES_NO_INLINE all do. */
 #if defined(__GNUC__) && defined(__x86_64__) && !defined(SHEAVES_NO_INLINE)
 #define SHEAVES_INLINED 1
 

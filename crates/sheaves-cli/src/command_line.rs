@@ -34,9 +34,13 @@ pub(crate) enum Subcommand {
         /// The shell that is to read it.
         shell: Shell,
     },
-    /// Print the manual page.
+    /// Print the manual pages, or write each to a file.
     #[command(hide = true)]
-    Man,
+    Man {
+        /// The folder for sheaves.1, sheaves-run.1 and so on.
+        #[arg(long, value_name = "PATH")]
+        directory: Option<PathBuf>,
+    },
 }
 
 /// Options of `sheaves run`.

@@ -35,6 +35,6 @@ fn main() -> ExitCode {
         }),
         Some(Subcommand::Doctor(options)) => doctor::doctor(&options),
         Some(Subcommand::Completions { shell }) => pages::completions(shell),
-        Some(Subcommand::Man) => pages::man(),
+        Some(Subcommand::Man { directory }) => pages::man(directory.as_deref()),
     }
 }

@@ -1,6 +1,8 @@
-//! What packagers install beside the command: completion scripts and the manual page.
+//! What packagers install beside the command: completion scripts and the manual pages.
 
+use std::fs;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
@@ -15,21 +17,66 @@ pub(crate) fn completions(shell: Shell) -> ExitCode {
     print(&script)
 }
 
-/// Prints one page for the command and, after it, one for each visible subcommand.
-pub(crate) fn man() -> ExitCode {
-    let mut command = Arguments::command();
+/// When the options changed last.
+const DATE: &str = "2026-11-22";
+
+/// What the page of the command itself has beside its options.
+const MORE: &str = r".SH ENVIRONMENT
+.TP
+\fBSHEAVES_PRELOAD\fR
+The preload object, where it is not installed with this command.
+.TP
+\fBSHEAVES_ENGINE\fR, \fBSHEAVES_SLOT\fR, \fBSHEAVES_SLOTS\fR, \fBSHEAVES_SMALL_PAGES\fR, \
+\fBSHEAVES_DEBUG\fR
+How the library works, in the programs that \fBsheaves run\fR starts: see \fBsheaves\fR(3).
+.TP
+\fBSHEAVES_STATS\fR
+With \fB1\fR or \fBjson\fR, statistics per size class at exit, as text or as JSON.
+.TP
+\fBSHEAVES_STATS_FILE\fR
+The file to which they are appended, instead of standard error.
+.SH SEE ALSO
+\fBsheaves\fR(3), \fBld.so\fR(8)
+";
+
+/// Prints the page of the command and, after it, those of the visible subcommands; or writes each
+/// to a file of `directory`.
+pub(crate) fn man(directory: Option<&Path>) -> ExitCode {
+    let Some(directory) = directory else {
+        return pages().map_or_else(failed, |pages| {
+            print(&pages.into_iter().flat_map(|(_, text)| text).collect::<Vec<_>>())
+        });
+    };
+    let write = |pages: Vec<(String, Vec<u8>)>| {
+        fs::create_dir_all(directory)?;
+        pages.into_iter().try_for_each(|(name, text)| fs::write(directory.join(name), text))
+    };
+    pages().and_then(write).map_or_else(failed, |()| ExitCode::SUCCESS)
+}
+
+/// Names of files, and what is in them.
+fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
-    let mut page = Vec::new();
-    let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
-    let mut commands = vec![command.clone()];
-    commands.extend(visible.filter(|sub| sub.get_name() != "help"));
-    for command in commands {
-        if let Err(error) = clap_mangen::Man::new(command).render(&mut page) {
-            eprintln!("sheaves: cannot make the manual page: {error}");
-            return ExitCode::FAILURE;
-        }
+    let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+    let mut pages = Vec::new();
+    for command in visible.chain([&command]) {
+        let title = command.get_display_name().unwrap_or("sheaves").to_owned();
+        let man = clap_mangen::Man::new(command.clone()).title(title).date(DATE);
+        let man = man.source(concat!("sheaves ", env!("CARGO_PKG_VERSION"))).manual("Sheaves");
+        let mut text = Vec::new();
+        man.render(&mut text)?;
+        pages.push((man.get_filename(), text));
     }
-    print(&page)
+    // The command itself comes first.
+    pages.rotate_right(1);
+    pages[0].1.extend_from_slice(MORE.as_bytes());
+    Ok(pages)
+}
+
+fn failed(error: io::Error) -> ExitCode {
+    eprintln!("sheaves: cannot make the manual pages: {error}");
+    ExitCode::FAILURE
 }
 
 /// Writes to stdout; a reader that has seen enough (`sheaves man | head`) is no failure.

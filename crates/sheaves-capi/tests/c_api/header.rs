@@ -25,6 +25,32 @@ fn header_alone_compiles_without_a_warning() {
     }
 }
 
+/// For a machine of another kind; its system's headers are not needed.
+fn compile_for(machine: &str) -> Option<bool> {
+    let mut clang = Command::new("clang");
+    clang.args([&format!("--target={machine}"), "-ffreestanding", "-fsyntax-only", "-std=c99"]);
+    clang.args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-I"]).arg(here("include"));
+    clang.arg(here("tests/c_api/elsewhere.c")).output().ok().map(|output| output.status.success())
+}
+
+#[test]
+fn other_machines_call_or_are_refused() {
+    if !has("clang") {
+        eprintln!("skipped: there is no clang");
+        return;
+    }
+    for (machine, compiles) in [
+        ("x86_64-linux-gnu", false),
+        ("aarch64-linux-gnu", true),
+        ("riscv64-linux-gnu", true),
+        ("x86_64-linux-gnux32", false),
+        ("i386-linux-gnu", false),
+        ("aarch64-unknown-freebsd", false),
+    ] {
+        assert_eq!(compile_for(machine), Some(compiles), "{machine}");
+    }
+}
+
 fn compile_alone(compiler: &str, standard: &str, language: &str, inlining: &str) {
     let object = format!("header-{compiler}-{standard}{inlining}.o");
     let mut command = Command::new(compiler);

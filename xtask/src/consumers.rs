@@ -1,0 +1,84 @@
+//! `cargo xtask consumers`: projects of other people, which find the installed library.
+//!
+//! The library is installed to a prefix of its own, as `cargo xtask install` does. A project that
+//! uses pkg-config and one that uses CMake are built with what is there, and run. Both are in
+//! `crates/sheaves-capi/tests/consumer/`.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+use crate::install::{self, Place};
+use crate::repo;
+
+/// The projects.
+pub(crate) const PROJECT: &str = "crates/sheaves-capi/tests/consumer";
+/// How many programs each of them has, each of which prints `ok`.
+const PROGRAMS: usize = 3;
+/// Where they are built, and what they use.
+const TARGET: &str = "target/consumers";
+
+/// Installs the library, then builds and runs the projects. Those whose tool is not there are left
+/// out, with a line.
+pub fn run(root: &Path) -> anyhow::Result<()> {
+    let target = root.join(TARGET);
+    if target.exists() {
+        std::fs::remove_dir_all(&target).context(TARGET)?;
+    }
+    let prefix = target.join("prefix");
+    let place = Place { prefix: prefix.clone(), libdir: "lib".into(), destdir: None };
+    install::library(root, &place)?;
+    check_links(&prefix)?;
+    let project = root.join(PROJECT);
+    if has("pkg-config") && has("make") {
+        let build = target.join("pkg-config");
+        std::fs::create_dir_all(&build)?;
+        let mut make = Command::new("make");
+        make.arg("--silent").arg("-C").arg(&project).arg(format!("BUILD={}", build.display()));
+        let printed = repo::output_of(at(&mut make, &prefix))?;
+        ensure!(printed == "ok\n".repeat(PROGRAMS), "pkg-config: {printed}");
+        println!("consumers: {PROGRAMS} programs found the library by pkg-config");
+    } else {
+        println!("consumers: skipped pkg-config: it or make is not there");
+    }
+    if has("cmake") {
+        let build = target.join("cmake");
+        let mut cmake = Command::new("cmake");
+        cmake.arg("-S").arg(&project).arg("-B").arg(&build);
+        repo::output_of(cmake.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())))?;
+        repo::output_of(Command::new("cmake").arg("--build").arg(&build))?;
+        let mut ctest = Command::new("ctest");
+        let printed = repo::output_of(at(ctest.arg("--test-dir").arg(&build), &prefix))?;
+        let wanted = format!("100% tests passed, 0 tests failed out of {PROGRAMS}");
+        ensure!(printed.contains(&wanted), "CMake: {printed}");
+        println!("consumers: {PROGRAMS} programs found the library by CMake");
+    } else {
+        println!("consumers: skipped CMake: it is not there");
+    }
+    Ok(())
+}
+
+/// Programs are linked to the object's own name, which has to lead to it.
+fn check_links(prefix: &Path) -> anyhow::Result<()> {
+    let dynamic =
+        repo::output_of(Command::new("readelf").arg("-d").arg(prefix.join("lib/libsheaves.so")))?;
+    ensure!(dynamic.contains("[libsheaves.so.0]"), "the shared object's name: {dynamic}");
+    let link = std::fs::read_link(prefix.join("lib/libsheaves.so.0")).context("libsheaves.so.0")?;
+    ensure!(prefix.join("lib").join(&link).is_file(), "{} is not there", link.display());
+    Ok(())
+}
+
+/// For what looks for the library, and for programs that were linked to it.
+fn at<'command>(command: &'command mut Command, prefix: &Path) -> &'command mut Command {
+    let prefix = prefix.display();
+    let found = format!("{prefix}/lib/pkgconfig:{prefix}/share/pkgconfig");
+    command.env("PKG_CONFIG_PATH", found).env("LD_LIBRARY_PATH", format!("{prefix}/lib"))
+}
+
+/// Is a program there?
+pub(crate) fn has(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok()
+}

@@ -1,0 +1,213 @@
+//! `cargo xtask dist`: packages for Debian, in `target/dist`.
+//!
+//! What `cargo xtask install` installs, divided among `libsheaves0` (programs need it),
+//! `libsheaves-dev` (compilers need it) and `sheaves` (the command and its preload object). They
+//! are for the release of Debian on which they are made, or a later one. `--check` is in [`clean`].
+
+pub mod clean;
+mod control;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::consumers::has;
+use crate::install::{self, Place};
+use crate::{header, repo};
+
+/// Where everything is made.
+const TARGET: &str = "target/dist";
+/// The programs that it takes, all of them of Debian's `dpkg-dev` and `binutils`.
+const TOOLS: [&str; 4] = ["dpkg-deb", "dpkg-shlibdeps", "dpkg-architecture", "strip"];
+
+/// A package, and what goes into it: files whose path below `/usr` begins so.
+struct Package {
+    name: &'static str,
+    section: &'static str,
+    /// What it needs beside the libraries that its programs are linked to.
+    depends: &'static str,
+    summary: &'static str,
+    description: &'static str,
+    /// `LIB` stands for the folder of libraries. What several packages could take is the first's.
+    takes: &'static [&'static str],
+}
+
+const PACKAGES: [Package; 3] = [
+    Package {
+        name: "libsheaves0",
+        section: "libs",
+        depends: "",
+        summary: "per-CPU memory and RCU",
+        description: "Memory allocator, object caches, per-CPU memory and read-copy-update, whose \
+                      fast paths need neither a lock nor an atomic instruction.",
+        takes: &["LIB/libsheaves.so."],
+    },
+    Package {
+        name: "libsheaves-dev",
+        section: "libdevel",
+        depends: "libsheaves0 (= VERSION)",
+        summary: "per-CPU memory and RCU, for programs in C and C++",
+        description: "Headers, manual pages and an archive for programs that use Sheaves; headers \
+                      with which programs for liburcu compile unchanged.",
+        takes: &["LIB/", "include/", "share/pkgconfig/", "share/cmake/", "share/man/man3/"],
+    },
+    Package {
+        name: "sheaves",
+        section: "utils",
+        depends: "",
+        summary: "runs programs on a memory allocator without locks",
+        description: "Command that runs any program on the allocator of Sheaves, without changing \
+                      it, and that tells what a machine offers to it.",
+        takes: &["bin/", "lib/sheaves/", "share/"],
+    },
+];
+
+/// What all packages have in common.
+struct Release {
+    version: String,
+    architecture: String,
+    /// Folder of libraries below `/usr`.
+    libdir: PathBuf,
+    /// Seconds since 1970, so that the same source makes the same packages.
+    time: String,
+}
+
+/// What it takes and this machine does not have.
+#[must_use]
+pub fn missing(root: &Path) -> Option<&'static str> {
+    if !install::has_cargo_c(root) {
+        return Some("cargo-c");
+    }
+    TOOLS.into_iter().find(|tool| !has(tool))
+}
+
+/// Makes the packages; with `check` tries them on a clean system.
+pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
+    if let Some(missing) = missing(root) {
+        bail!("{missing} is not there: `cargo xtask tools`, dpkg-dev and binutils have it all");
+    }
+    let target = root.join(TARGET);
+    if target.exists() {
+        std::fs::remove_dir_all(&target).context(TARGET)?;
+    }
+    let triplet = repo::output_of(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
+    let release = Release {
+        version: format!("{}-1", header::version(root)?),
+        architecture: repo::output_of(Command::new("dpkg").arg("--print-architecture"))?
+            .trim()
+            .to_owned(),
+        libdir: Path::new("lib").join(triplet.trim()),
+        time: time_of(root),
+    };
+    let stage = target.join("stage");
+    let place = Place {
+        prefix: "/usr".into(),
+        libdir: release.libdir.clone(),
+        destdir: Some(stage.clone()),
+    };
+    install::run(root, &place)?;
+    let mut files = Vec::new();
+    collect(&stage.join("usr"), &mut files)?;
+    let mut packages = Vec::new();
+    for package in &PACKAGES {
+        packages.push(make(root, &release, package, &mut files)?);
+    }
+    ensure!(files.is_empty(), "no package takes {files:?}");
+    lint(&packages)?;
+    if check {
+        clean::check(root, &target, &packages)?;
+    }
+    Ok(())
+}
+
+/// When the source was changed last.
+fn time_of(root: &Path) -> String {
+    let git = || {
+        let mut git = Command::new("git");
+        git.args(["log", "-1", "--format=%ct"]).current_dir(root);
+        repo::output_of(&mut git).ok().map(|time| time.trim().to_owned())
+    };
+    std::env::var("SOURCE_DATE_EPOCH").ok().or_else(git).unwrap_or_else(|| "0".into())
+}
+
+/// All files and links below a folder.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            collect(&entry.path(), files)?;
+        } else {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    Ok(())
+}
+
+/// Makes one package, of files that it takes from those that are left.
+fn make(
+    root: &Path,
+    release: &Release,
+    package: &Package,
+    files: &mut Vec<PathBuf>,
+) -> anyhow::Result<PathBuf> {
+    let target = root.join(TARGET);
+    let (stage, tree) = (target.join("stage/usr"), target.join(package.name));
+    let libdir = release.libdir.to_string_lossy();
+    let begins: Vec<_> = package.takes.iter().map(|begin| begin.replace("LIB", &libdir)).collect();
+    let mut left = Vec::new();
+    let mut objects = Vec::new();
+    for file in core::mem::take(files) {
+        let path = file.strip_prefix(&stage)?.to_owned();
+        let text = path.to_string_lossy();
+        if !begins.iter().any(|begin| text.starts_with(begin)) {
+            left.push(file);
+            continue;
+        }
+        let to = tree.join("usr").join(&path);
+        install::make_folder_of(&to)?;
+        std::fs::rename(&file, &to).with_context(|| to.display().to_string())?;
+        if text.contains("/man/") {
+            repo::output_of(Command::new("gzip").arg("-9n").arg(&to))?;
+        } else if strip(&to, &text)? {
+            objects.push(to);
+        }
+    }
+    *files = left;
+    control::write(root, release, package, &tree, &objects)?;
+    let name = format!("{}_{}_{}.deb", package.name, release.version, release.architecture);
+    let path = target.join(name);
+    let mut build = Command::new("dpkg-deb");
+    build.args(["--root-owner-group", "--build"]).arg(&tree).arg(&path);
+    repo::output_of(build.env("SOURCE_DATE_EPOCH", &release.time))?;
+    println!("dist: made {}", path.display());
+    Ok(path)
+}
+
+/// Removes from an object what running programs do not need; true for what the loader loads.
+fn strip(file: &Path, name: &str) -> anyhow::Result<bool> {
+    let is_link = std::fs::symlink_metadata(file)?.is_symlink();
+    let is_loaded = !is_link && (name.starts_with("bin/") || name.contains(".so"));
+    let what = match (is_loaded, name.ends_with(".a")) {
+        (true, _) => "--strip-unneeded",
+        (false, true) => "--strip-debug",
+        (false, false) => return Ok(false),
+    };
+    repo::output_of(Command::new("strip").arg(what).arg(file))?;
+    Ok(is_loaded)
+}
+
+/// Has Debian's own checker look at the packages, where it is there.
+fn lint(packages: &[PathBuf]) -> anyhow::Result<()> {
+    if !has("lintian") {
+        println!("dist: lintian is not there: not checked against Debian's policy");
+        return Ok(());
+    }
+    let mut lintian = Command::new("lintian");
+    lintian.args(["--allow-root", "--fail-on", "error"]);
+    let printed = repo::output_of(lintian.args(packages))?;
+    print!("{printed}");
+    println!("dist: lintian finds no error");
+    Ok(())
+}

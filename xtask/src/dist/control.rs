@@ -1,0 +1,165 @@
+//! What a package says about itself: control files, changelog, copyright, modes of files.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use super::{Package, Release, TARGET};
+use crate::install::{copy, make_folder_of};
+use crate::repo;
+
+/// Who answers for packages, unless `DEBFULLNAME` and `DEBEMAIL` say otherwise.
+const MAINTAINER: (&str, &str) = ("Sheaves maintainers", "sheaves@packages.debian.org");
+/// Examples go to those who compile.
+const EXAMPLES: &str = "crates/sheaves-capi/examples";
+
+const COPYRIGHT: &str = "\
+Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: sheaves
+
+Files: *
+Copyright: The contributors to Sheaves
+License: Expat or Apache-2.0
+
+License: Expat
+";
+
+/// Writes everything but the files themselves to `tree`. `objects` are what the loader loads.
+pub(super) fn write(
+    root: &Path,
+    release: &Release,
+    package: &Package,
+    tree: &Path,
+    objects: &[PathBuf],
+) -> anyhow::Result<()> {
+    write_documents(root, release, package, tree)?;
+    let debian = tree.join("DEBIAN");
+    std::fs::create_dir_all(&debian)?;
+    if package.section == "libs" {
+        let (name, version) = (package.name, &release.version);
+        let number = name.trim_start_matches("libsheaves");
+        let upstream = version.split('-').next().unwrap_or(version);
+        let line = format!("libsheaves {number} {name} (>= {upstream})\n");
+        std::fs::write(debian.join("shlibs"), line)?;
+        std::fs::write(debian.join("triggers"), "activate-noawait ldconfig\n")?;
+    }
+    set_modes(tree)?;
+    let sums = "find usr -type f -print0 | sort -z | xargs -0 md5sum > DEBIAN/md5sums";
+    repo::output_of(Command::new("sh").args(["-ec", sums]).current_dir(tree))?;
+    let control = control(root, release, package, tree, objects)?;
+    std::fs::write(debian.join("control"), control)?;
+    repo::output_of(Command::new("chmod").arg("-R").arg("u=rwX,go=rX").arg(&debian))?;
+    Ok(())
+}
+
+fn control(
+    root: &Path,
+    release: &Release,
+    package: &Package,
+    tree: &Path,
+    objects: &[PathBuf],
+) -> anyhow::Result<String> {
+    let mut depends = vec![package.depends.replace("VERSION", &release.version)];
+    if !objects.is_empty() {
+        depends.push(libraries_of(root, objects)?);
+    }
+    depends.retain(|one| !one.is_empty());
+    let kib = repo::output_of(Command::new("du").arg("-sk").arg(tree.join("usr")))?;
+    let kib = kib.split_whitespace().next().unwrap_or("0").to_owned();
+    let same = if package.section.starts_with("lib") { "Multi-Arch: same\n" } else { "" };
+    Ok(format!(
+        "Package: {}\nSource: sheaves\nVersion: {}\nArchitecture: {}\n{same}Maintainer: {}\n\
+         Installed-Size: {kib}\nDepends: {}\nSection: {}\nPriority: optional\n\
+         Description: {}\n{}",
+        package.name,
+        release.version,
+        release.architecture,
+        maintainer(),
+        depends.join(", "),
+        package.section,
+        package.summary,
+        folded(package.description),
+    ))
+}
+
+/// Lines of a description begin with a blank.
+fn folded(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        if lines.last().is_some_and(|line| line.len() + word.len() > 76) {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn maintainer() -> String {
+    let name = std::env::var("DEBFULLNAME").unwrap_or_else(|_| MAINTAINER.0.into());
+    let address = std::env::var("DEBEMAIL").unwrap_or_else(|_| MAINTAINER.1.into());
+    format!("{name} <{address}>")
+}
+
+/// The packages whose libraries these objects are linked to, with the versions that they need.
+fn libraries_of(root: &Path, objects: &[PathBuf]) -> anyhow::Result<String> {
+    let folder = root.join(TARGET).join("shlibdeps");
+    let control = folder.join("debian/control");
+    make_folder_of(&control)?;
+    std::fs::write(&control, "Source: sheaves\n\nPackage: any\nArchitecture: any\n")?;
+    let mut command = Command::new("dpkg-shlibdeps");
+    command.arg("-O").args(objects).current_dir(&folder);
+    let printed = repo::output_of(&mut command)?;
+    let depends = printed.trim().strip_prefix("shlibs:Depends=").context("dpkg-shlibdeps")?;
+    Ok(depends.to_owned())
+}
+
+/// Copyright and changelogs; examples for those who compile.
+fn write_documents(
+    root: &Path,
+    release: &Release,
+    package: &Package,
+    tree: &Path,
+) -> anyhow::Result<()> {
+    let folder = tree.join("usr/share/doc").join(package.name);
+    std::fs::create_dir_all(&folder)?;
+    let licence = std::fs::read_to_string(root.join("LICENSE-MIT"))?;
+    let mut copyright = COPYRIGHT.to_owned();
+    for line in licence.lines() {
+        copyright = copyright + " " + if line.is_empty() { "." } else { line } + "\n";
+    }
+    copyright +=
+        "\nLicense: Apache-2.0\n On Debian systems: /usr/share/common-licenses/Apache-2.0.\n";
+    std::fs::write(folder.join("copyright"), copyright)?;
+    let time = format!("@{}", release.time);
+    let date = repo::output_of(Command::new("date").args(["-R", "-u", "-d", &time]))?;
+    let entry = format!(
+        "sheaves ({}) unstable; urgency=medium\n\n  * Packages of the upstream repository.\n\n \
+         -- {}  {}",
+        release.version,
+        maintainer(),
+        date,
+    );
+    std::fs::write(folder.join("changelog.Debian"), entry)?;
+    std::fs::copy(root.join("CHANGELOG.md"), folder.join("changelog"))?;
+    for name in ["changelog.Debian", "changelog"] {
+        repo::output_of(Command::new("gzip").arg("-9n").arg(folder.join(name)))?;
+    }
+    if package.section == "libdevel" {
+        for entry in std::fs::read_dir(root.join(EXAMPLES))? {
+            let entry = entry?;
+            copy(&entry.path(), &folder.join("examples").join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// What Debian expects: only programs may be run.
+fn set_modes(tree: &Path) -> anyhow::Result<()> {
+    let chmod =
+        "chmod -R u=rwX,go=rX . && find usr -type f ! -path 'usr/bin/*' -exec chmod 644 {} +";
+    repo::output_of(Command::new("sh").args(["-ec", chmod]).current_dir(tree)).map(|_| ())
+}

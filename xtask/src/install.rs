@@ -1,0 +1,131 @@
+//! `cargo xtask install`: the library as cargo-c installs it, the command with its preload object,
+//! manual pages and completion scripts.
+//!
+//! What cargo-c puts where stands in `crates/sheaves-capi/Cargo.toml`. cargo-c takes minutes to
+//! build, so that is a chore of its own: `cargo xtask tools`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+use crate::repo;
+
+/// The newest that the toolchain of this repository builds.
+const CARGO_C: &str = "0.10.24+cargo-0.98.0";
+/// Where it is, unless it is installed for good.
+const TOOLS: &str = "target/tools";
+/// Completion scripts, by shell.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/sheaves"),
+    ("zsh", "share/zsh/vendor-completions/_sheaves"),
+    ("fish", "share/fish/vendor_completions.d/sheaves.fish"),
+];
+
+/// Where to install.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Where things will be used.
+    pub prefix: PathBuf,
+    /// Folder of libraries below it.
+    pub libdir: PathBuf,
+    /// Stands before the prefix until then: for packages.
+    pub destdir: Option<PathBuf>,
+}
+
+impl Place {
+    /// The prefix as it is now.
+    fn folder(&self) -> PathBuf {
+        match &self.destdir {
+            Some(destdir) => destdir.join(self.prefix.strip_prefix("/").unwrap_or(&self.prefix)),
+            None => self.prefix.clone(),
+        }
+    }
+}
+
+/// Installs everything.
+pub fn run(root: &Path, place: &Place) -> anyhow::Result<()> {
+    library(root, place)?;
+    let mut cargo = repo::cargo(root);
+    cargo.args(["build", "--quiet", "--release", "-p", "sheaves-cli", "-p", "sheaves-preload"]);
+    repo::output_of(&mut cargo)?;
+    let (built, folder) = (root.join("target/release"), place.folder());
+    let command = folder.join("bin/sheaves");
+    copy(&built.join("sheaves"), &command)?;
+    // Beside the command's folder, where it looks for it; not for linking to.
+    let object = "libsheaves_preload.so";
+    copy(&built.join(object), &folder.join("lib/sheaves").join(object))?;
+    let pages = folder.join("share/man/man1");
+    repo::output_of(Command::new(&command).args(["man", "--directory"]).arg(pages))?;
+    for (shell, path) in COMPLETIONS {
+        let script = repo::output_of(Command::new(&command).args(["completions", shell]))?;
+        let path = folder.join(path);
+        make_folder_of(&path)?;
+        std::fs::write(&path, script).with_context(|| path.display().to_string())?;
+    }
+    println!("install: everything is in {}", folder.display());
+    Ok(())
+}
+
+/// Installs the library, its headers and what finds them.
+pub fn library(root: &Path, place: &Place) -> anyhow::Result<()> {
+    ensure!(has_cargo_c(root), "cargo-c is not there: `cargo xtask tools` installs it");
+    let mut cargo = cargo_c(root);
+    cargo.args(["cinstall", "--release", "-p", "sheaves-capi"]);
+    cargo.arg("--prefix").arg(&place.prefix).arg("--libdir").arg(&place.libdir);
+    if let Some(destdir) = &place.destdir {
+        cargo.arg("--destdir").arg(destdir);
+    }
+    repo::output_of(&mut cargo).map(|_| ())
+}
+
+/// Installs cargo-c for this repository, if it is not there: about two minutes. It is built without
+/// optimisation, since what it does is to start other programs.
+pub fn tools(root: &Path) -> anyhow::Result<()> {
+    if has_cargo_c(root) {
+        println!("tools: cargo-c is there");
+        return Ok(());
+    }
+    let tools = root.join(TOOLS);
+    let build = tools.join("build");
+    let mut cargo = repo::cargo(root);
+    cargo.args(["install", "cargo-c", "--quiet", "--locked", "--debug", "--version", CARGO_C]);
+    cargo.args(["--bin", "cargo-cinstall", "--root"]).arg(&tools);
+    cargo.arg("--target-dir").arg(&build).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    repo::output_of(&mut cargo)?;
+    std::fs::remove_dir_all(&build).with_context(|| build.display().to_string())?;
+    println!("tools: cargo-c is in {TOOLS}");
+    Ok(())
+}
+
+/// Is cargo-c there?
+#[must_use]
+pub fn has_cargo_c(root: &Path) -> bool {
+    let mut cargo = cargo_c(root);
+    let status = cargo.args(["cinstall", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    status.status().is_ok_and(|status| status.success())
+}
+
+/// `cargo` with the tools of this repository.
+fn cargo_c(root: &Path) -> Command {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":");
+    path.push(OsString::from(root.join(TOOLS).join("bin")));
+    let mut cargo = repo::cargo(root);
+    cargo.env("PATH", path);
+    cargo
+}
+
+/// Copies a file to a folder that may have to be made.
+pub(crate) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    make_folder_of(to)?;
+    std::fs::copy(from, to).with_context(|| format!("{} to {}", from.display(), to.display()))?;
+    Ok(())
+}
+
+/// Makes the folder in which a file is to be.
+pub(crate) fn make_folder_of(file: &Path) -> anyhow::Result<()> {
+    let folder = file.parent().context("a file in a folder")?;
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())
+}
