@@ -4,7 +4,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_slab::registry;
-use sheaves_sys::{fork, lock::Lock, report::Line};
+use sheaves_sys::{announce_when_loaded, fork, lock::Lock, report::Line};
 
 use crate::classes::{self, CLASSES, PLAIN, SIZES};
 
@@ -37,7 +37,6 @@ fn start_slow() -> bool {
     }
     // Relaxed: published by the Release below.
     DEBUG.store(registry::is_debug(), Ordering::Relaxed);
-    fork::announce(fork::Layer::Heap, &HANDLERS);
     // Release pairs with the Acquire in `start`.
     STARTED.store(true, Ordering::Release);
     crate::malloc::open();
@@ -53,6 +52,7 @@ pub(crate) fn is_debug() -> bool {
 
 static HANDLERS: fork::Handlers =
     fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_all };
+announce_when_loaded!(Heap, &HANDLERS);
 
 fn lock_all() {
     MAKING.acquire();

@@ -8,15 +8,12 @@
 //! Sleepers, the thread that wakes futures, and the reclaimer, are not in the child. The threads
 //! are started again when they are needed; see `defer::fork` for what is pending.
 
-use sheaves_sys::fork::{Handlers, Layer};
+use sheaves_sys::fork::Handlers;
 
 use crate::{defer, grace, later, mode, registry, srcu, stall};
 
 static HANDLERS: Handlers = Handlers { prepare, parent, child };
-
-pub(crate) fn announce() {
-    sheaves_sys::fork::announce(Layer::Rcu, &HANDLERS);
-}
+sheaves_sys::announce_when_loaded!(Rcu, &HANDLERS);
 
 fn prepare() {
     later::acquire();

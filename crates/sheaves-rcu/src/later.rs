@@ -24,7 +24,6 @@ use sheaves_sys::{futex, thread};
 use crate::cookie::Cookie;
 use crate::expedite::Urgency;
 use crate::grace::{self, GENERATIONS};
-use crate::mode;
 
 struct Node {
     next: *mut Node,
@@ -69,8 +68,6 @@ impl core::fmt::Debug for Finished {
 
 impl Finished {
     pub(crate) fn new(cookie: Cookie) -> Finished {
-        // Whoever takes the lock has to be known to `fork` before.
-        mode::mode();
         let node = Node {
             next: null_mut(),
             previous: null_mut(),

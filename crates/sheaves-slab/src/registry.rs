@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use sheaves_percpu::area::Region;
 use sheaves_percpu::slots;
-use sheaves_sys::{env, fork, lock::Lock};
+use sheaves_sys::{announce_when_loaded, env, fork, lock::Lock};
 
 use crate::deferred::Queue;
 use crate::descriptor::{CACHES_MAX, CacheId, Constructor, Shape};
@@ -128,7 +128,6 @@ impl Registry {
             if env::flag("SHEAVES_SMALL_PAGES") {
                 chunk::use_small_pages();
             }
-            fork::announce(fork::Layer::Slab, &HANDLERS);
         }
         self.started
     }
@@ -187,6 +186,7 @@ pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -
 
 static HANDLERS: fork::Handlers =
     fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_all };
+announce_when_loaded!(Slab, &HANDLERS);
 
 /// Before a fork: registry, every cache, chunks, pool, in this order everywhere.
 fn lock_all() {

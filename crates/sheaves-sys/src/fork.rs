@@ -58,6 +58,31 @@ pub fn announce(layer: Layer, handlers: &'static Handlers) {
     ANNOUNCED[layer as usize].store(core::ptr::from_ref(handlers).addr(), Ordering::Release);
 }
 
+/// [`announce`] when the object is loaded, before there are threads.
+///
+/// A layer that announced itself with its first use could be in the middle of that, with its locks
+/// held, when another thread forks: the child would wait for these locks for ever.
+#[macro_export]
+macro_rules! announce_when_loaded {
+    ($layer:ident, $handlers:expr) => {
+        const _: () = {
+            extern "C" fn constructor() {
+                $crate::fork::announce($crate::fork::Layer::$layer, $handlers);
+            }
+            #[used]
+            #[unsafe(link_section = ".init_array")]
+            static CONSTRUCTOR: extern "C" fn() = constructor;
+        };
+    };
+}
+
+/// Is a layer known? For tests.
+#[doc(hidden)]
+#[must_use]
+pub fn is_announced(layer: Layer) -> bool {
+    handlers_of(layer as usize).is_some()
+}
+
 /// How many times this process has gone through the prepare handler.
 #[must_use]
 pub fn prepared_count() -> usize {

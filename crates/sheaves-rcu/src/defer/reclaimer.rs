@@ -115,8 +115,6 @@ pub(super) fn start() -> bool {
 
 #[cold]
 fn start_slow() -> bool {
-    // The handlers for forks are in place before anything is pending.
-    let _ = crate::mode::mode();
     // Relaxed, all: a flag, see `is_running`.
     if RUNNING.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
         return true;
