@@ -173,13 +173,13 @@ impl Descriptor {
     /// Was something of the cache ever deferred?
     #[inline]
     pub(crate) fn is_deferring(&self) -> bool {
-        // Relaxed: a hint that spares a look; whoever defers sees its own store.
-        self.deferring.load(Ordering::Relaxed)
+        // Acquire pairs with the Release below: whoever seals everything finds the cache.
+        self.deferring.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_deferring(&self, is_deferring: bool) {
-        // Relaxed: as in `is_deferring`.
-        self.deferring.store(is_deferring, Ordering::Relaxed);
+        // Release pairs with the Acquire above.
+        self.deferring.store(is_deferring, Ordering::Release);
     }
 
     /// The current slot's queue of sealed sheaves.

@@ -28,7 +28,7 @@ pub trait Sink: Sync {
     fn reclaim(&self) -> bool;
     /// What is pending, for statistics.
     fn pending(&self) -> Pending;
-    /// A name, for statistics.
+    /// A name of its own, for statistics.
     fn name(&self) -> &'static str;
 }
 
@@ -44,9 +44,15 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Held while a sink or a channel becomes known.
 pub(super) static REGISTERING: Lock<()> = Lock::new(());
 
-/// Makes a layer known, for ever; false when there are [`SINKS_MAX`] already. Once for each.
+/// Makes a layer known, for ever; false when there are [`SINKS_MAX`] already.
+///
+/// A layer is known by its name: one that is known already is not added again. So several threads
+/// may call this at a time, and each finds the layer known when it returns.
 pub fn register(sink: &'static dyn Sink) -> bool {
     let _registering = REGISTERING.lock();
+    if sinks().any(|known| known.name() == sink.name()) {
+        return true;
+    }
     // Relaxed: changes under the lock.
     let count = COUNT.load(Ordering::Relaxed);
     let Some(place) = PLACES.0.get(count) else { return false };

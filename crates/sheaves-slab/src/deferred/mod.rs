@@ -159,7 +159,13 @@ pub(crate) fn reclaim(id: CacheId) -> bool {
         put_away(id, cursor);
         any = true;
     }
+    tell_all(id);
     any
+}
+
+/// Tells `sheaves-rcu` of everything that is sealed, so that its sums are exact.
+fn tell_all(id: CacheId) {
+    id.descriptor().deferred.iter().for_each(Queue::tell_all);
 }
 
 /// Finds a place for a sheaf whose readers are gone.

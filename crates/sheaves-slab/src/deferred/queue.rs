@@ -96,6 +96,11 @@ impl Sealed {
         if self.untold_bytes.unsigned_abs() < TOLD_BYTES {
             return defer::pressure();
         }
+        self.tell_all()
+    }
+
+    /// Tells of everything.
+    fn tell_all(&mut self) -> Pressure {
         let objects = core::mem::take(&mut self.untold_objects);
         let bytes = core::mem::take(&mut self.untold_bytes);
         if bytes > 0 {
@@ -265,6 +270,11 @@ impl Queue {
     pub(super) fn objects(&self) -> usize {
         // Relaxed: statistics.
         self.objects.load(Ordering::Relaxed) as usize
+    }
+
+    /// Tells `sheaves-rcu` of everything, so that its sums are exact.
+    pub(super) fn tell_all(&self) {
+        self.sealed.lock().tell_all();
     }
 
     /// Takes the lock for a fork.

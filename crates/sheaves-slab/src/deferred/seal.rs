@@ -30,12 +30,16 @@ fn start_slow(id: CacheId) {
     // Release pairs with the Acquire in `caches`. Whoever seals everything after something was
     // deferred knows that it was, and so finds the bit. [D1]
     EVER[word].fetch_or(bit, Ordering::Release);
-    id.descriptor().set_deferring(true);
-    // AcqRel: whoever comes second finds the sink registered, or being so by another thread.
-    if !IS_REGISTERED.swap(true, Ordering::AcqRel) {
+    // Before the cache is known to defer, so that whoever does finds the sink registered. Several
+    // threads may be here at a time, and a fork may leave all but one of them behind.
+    // Acquire pairs with the Release below: the sink is there.
+    if !IS_REGISTERED.load(Ordering::Acquire) {
         emergency::prepare();
         defer::register(&SLAB);
+        // Release pairs with the Acquire above.
+        IS_REGISTERED.store(true, Ordering::Release);
     }
+    id.descriptor().set_deferring(true);
 }
 
 /// Called when a cache ends, with nothing deferred, under the registry lock.
@@ -131,7 +135,10 @@ impl Sink for Slab {
     fn pending(&self) -> Pending {
         let mut pending = Pending::default();
         for id in (0..EVER.len()).flat_map(caches) {
-            let known = registry::if_existing(id, |id| (stats::deferred(id), id.shape().stride));
+            let known = registry::if_existing(id, |id| {
+                super::tell_all(id);
+                (stats::deferred(id), id.shape().stride)
+            });
             let Some((objects, stride)) = known else { continue };
             pending.objects += objects as u64;
             pending.bytes += (objects * stride) as u64;
