@@ -1,11 +1,13 @@
 //! The command line of `sheaves torture`, one subcommand for each subject.
 
+use core::fmt::Display;
 use core::time::Duration;
 use std::process::ExitCode;
 
 use clap::{Args as ClapArgs, Subcommand};
+use serde::Serialize;
 
-use crate::rcu;
+use crate::{rcu, reclaim};
 
 /// Torture a part of Sheaves, and tell whether it withstood.
 #[derive(Clone, Debug, ClapArgs)]
@@ -25,6 +27,8 @@ pub enum Subject {
     /// Readers of every kind beside updaters of every kind: does any reader outlast its grace
     /// period?
     Rcu(RcuArgs),
+    /// Readers beside deferred frees on every path: is an object freed too early, twice, or never?
+    Reclaim(ReclaimArgs),
 }
 
 /// Options of `sheaves torture rcu`.
@@ -48,29 +52,72 @@ pub struct RcuArgs {
     pub broken: Option<rcu::Broken>,
 }
 
+/// Options of `sheaves torture reclaim`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ReclaimArgs {
+    /// How long to go on.
+    #[arg(long, value_name = "S", default_value_t = 20,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub seconds: u64,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+
+    /// Have one of N requests for memory fail, 0 for none.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub fail_one_in: u32,
+
+    /// Make a mistake on purpose: the run has to find it, and to fail.
+    #[arg(long, value_name = "VARIANT")]
+    pub broken: Option<reclaim::Broken>,
+}
+
 /// Does what the command line asks for.
 #[must_use]
 pub fn run(args: &Args) -> ExitCode {
-    let Subject::Rcu(args) = &args.subject;
-    let options = rcu::Options {
-        duration: Duration::from_secs(args.seconds),
-        broken: args.broken,
-        leak: args.leak,
-    };
-    let report = match rcu::run(&options) {
-        Ok(report) => report,
+    match &args.subject {
+        Subject::Rcu(args) => {
+            let options = rcu::Options {
+                duration: Duration::from_secs(args.seconds),
+                broken: args.broken,
+                leak: args.leak,
+            };
+            let report = rcu::run(&options);
+            print("rcu", args.json, report.map(|report| (report.failures.clone(), report)))
+        }
+        Subject::Reclaim(args) => {
+            let options = reclaim::Options {
+                duration: Duration::from_secs(args.seconds),
+                broken: args.broken,
+                fail_one_in: args.fail_one_in,
+            };
+            let report = reclaim::run(&options);
+            print("reclaim", args.json, report.map(|report| (report.failures.clone(), report)))
+        }
+    }
+}
+
+/// Prints what a run has found, with its failures.
+fn print<R: Display + Serialize>(
+    subject: &str,
+    is_json: bool,
+    found: Result<(Vec<String>, R), String>,
+) -> ExitCode {
+    let (failures, report) = match found {
+        Ok(found) => found,
         Err(line) => {
-            eprintln!("sheaves: torture rcu: {line}");
+            eprintln!("sheaves: torture {subject}: {line}");
             return ExitCode::from(2);
         }
     };
-    if args.json {
+    if is_json {
         println!("{}", serde_json::to_string(&report).expect("numbers and words"));
     } else {
         print!("{report}");
     }
-    for failure in &report.failures {
-        eprintln!("sheaves: torture rcu: FAILED: {failure}");
+    for failure in &failures {
+        eprintln!("sheaves: torture {subject}: FAILED: {failure}");
     }
-    ExitCode::from(u8::from(!report.passed()))
+    ExitCode::from(u8::from(!failures.is_empty()))
 }

@@ -4,9 +4,16 @@
 //! options, so that the command and the tests run the same. There is one run at a time in a
 //! process: signal handlers take part, and these know static things only.
 //!
-//! Start reading at [`rcu`].
+//! Start reading at [`rcu`] and [`reclaim`].
 
 pub mod cli;
+mod clutter;
+mod crew;
+mod engine;
+mod lie;
 mod pipeline;
 mod random;
 pub mod rcu;
+pub mod reclaim;
+mod rounds;
+mod signals;

@@ -2,10 +2,10 @@
 //! purpose, which have to be found. `SHEAVES_TORTURE_SECONDS` says how long instead of 20.
 
 use core::time::Duration;
-use std::process::{Command, Stdio};
 
 use sheaves_torture::rcu::{Broken, Options, Report, run};
 
+mod at_once;
 #[expect(dead_code, reason = "shared with other test programs, which use all of it")]
 #[path = "../../sheaves-rcu/tests/configurations/mod.rs"]
 mod configurations;
@@ -47,34 +47,14 @@ fn no_reader_outlasts_a_grace_period() {
     assert!(report.leak.is_some_and(|leak| leak.reported_ms.is_some()));
 }
 
-/// All at a time: on so many threads each is interrupted in the middle of everything.
 #[test]
 fn in_every_configuration() {
     let _alone = alone();
     let mut configurations = configurations::all();
     for (policy, configuration) in ["normal", "expedited"].iter().zip(configurations.clone()) {
-        let mut more = configuration;
-        more.name = format!("{}, policy {policy}", more.name);
-        more.variables.push(("SHEAVES_RCU", policy));
-        configurations.push(more);
+        configurations.push(at_once::with(configuration, "SHEAVES_RCU", policy));
     }
-    let children: Vec<_> = configurations
-        .iter()
-        .map(|configuration| {
-            let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(["--exact", "no_reader_outlasts_a_grace_period", "--nocapture"]);
-            configurations::configure(&mut command, configuration);
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
-        })
-        .collect();
-    let mut failed = Vec::new();
-    for (child, configuration) in children.into_iter().zip(configurations) {
-        let output = child.and_then(std::process::Child::wait_with_output);
-        if configurations::finish(&configuration.name, output) == Some(false) {
-            failed.push(configuration.name);
-        }
-    }
-    assert!(failed.is_empty(), "failed: {failed:?}");
+    at_once::run("no_reader_outlasts_a_grace_period", configurations);
 }
 
 /// The mistake is found, by a reader that sees a structure that is too old.

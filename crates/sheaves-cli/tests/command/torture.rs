@@ -33,6 +33,24 @@ fn a_mistake_is_found_and_named() {
 }
 
 #[test]
+fn reclamation_is_reported_as_json() {
+    let output = sheaves()
+        .args(["torture", "reclaim", "--seconds", "1", "--json", "--fail-one-in", "500"])
+        .assert()
+        .success()
+        .get_output()
+        .clone();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (&report["schema"], &report["subject"]),
+        (&"sheaves-torture/1".into(), &"reclaim".into())
+    );
+    assert!(report["paths"]["call_rcu"]["freed"].as_u64() > Some(0));
+    assert_eq!(report["paths"]["call_rcu"]["deferred"], report["paths"]["call_rcu"]["freed"]);
+    assert_eq!(report["failures"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
 fn there_is_no_run_without_a_subject() {
     sheaves().arg("torture").assert().code(2);
     sheaves().args(["torture", "rcu", "--seconds", "0"]).assert().code(2);

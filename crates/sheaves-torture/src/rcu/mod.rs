@@ -13,12 +13,13 @@
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Mutex;
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use sheaves_rcu::{Srcu, read, stall, statistics};
 
-mod lie;
+use crate::crew::Crew;
+use crate::lie;
+
 mod readers;
 mod report;
 mod updaters;
@@ -53,8 +54,6 @@ pub enum Broken {
 
 /// A reader that stays has to be reported within this time.
 const LEAK_MS_MAX: u64 = 1_500;
-/// Somebody who has not come to his end by this time after the end of the run never will.
-const END_SECONDS: u64 = 60;
 
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -72,80 +71,42 @@ pub fn run(options: &Options) -> Result<Report, String> {
         let _ = WORLD.domain.set(domain);
     }
     WORLD.reset();
-    readers::prepare_handler();
-    let (begin, before) = (Instant::now(), statistics());
-    let mut threads = start(options.broken);
+    let before = statistics();
+    let crew = start(options.broken);
     let mut leak = None;
     if options.leak {
         leak = Some(leak_a_reader());
     }
     // A mistake has been found with the first error; there is no need to wait for more.
-    let is_over = || begin.elapsed() >= options.duration || WORLD.errors() != 0;
-    for (round, milliseconds) in world::ROUNDS.into_iter().cycle() {
-        WORLD.begin_round(round);
-        let end = Instant::now() + Duration::from_millis(milliseconds);
-        while Instant::now() < end && !is_over() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        if is_over() {
-            break;
-        }
-    }
-    let seconds = begin.elapsed().as_secs_f64();
-    WORLD.stop();
-    let stuck = end(&mut threads);
+    let seconds = WORLD.rounds.go_on(options.duration, || WORLD.errors() != 0);
+    let stuck = crew.end();
     Ok(Report::new(seconds, before, leak, &stuck))
 }
 
 /// Threads of each kind, and how many of them.
-fn start(broken: Option<Broken>) -> Vec<JoinHandle<()>> {
+fn start(broken: Option<Broken>) -> Crew {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let readers = processors.max(2);
     let makers = processors.clamp(2, 8);
-    let mut threads = Vec::new();
-    let mut start = |name: &str, count: usize, body: Box<dyn Fn() + Send + Sync>| {
-        let body = std::sync::Arc::new(body);
-        for _ in 0..count {
-            let body = std::sync::Arc::clone(&body);
-            let thread = std::thread::Builder::new().name(name.into()).spawn(move || body());
-            threads.push(thread.expect("a thread"));
-        }
-    };
+    let mut crew = Crew::new();
     let (sender, receiver) = std::sync::mpsc::sync_channel(64);
     let receiver = Mutex::new(Some(receiver));
-    start(
-        "ends-domain",
-        1,
-        Box::new(move || {
-            let receiver = receiver.lock().ok().and_then(|mut receiver| receiver.take());
-            receiver.iter().for_each(readers::end_domain);
-        }),
-    );
-    start("reads-and-duels", 1, Box::new(readers::read_and_duel));
-    start("reads", readers - 1, Box::new(readers::read_on));
-    start("reads-domain", readers, Box::new(move || readers::read_domain(&sender)));
-    start("makes-threads", makers, Box::new(move || readers::come_and_go(makers as u64)));
-    start("blocks", 1, Box::new(move || updaters::block(broken)));
-    start("joins", 3, Box::new(move || updaters::join(broken)));
-    start("polls", 1, Box::new(move || updaters::poll(broken)));
-    start("awaits", 1, Box::new(updaters::awaiting));
-    start("updates-domain", 1, Box::new(move || updaters::update_domain(broken)));
-    start("makes-domains", 1, Box::new(move || updaters::make_domains(broken)));
-    WORLD.disturbers.store(1, Ordering::Release);
-    start("disturbs", 1, Box::new(readers::disturb));
-    threads
-}
-
-/// Waits for all threads; the names of those that do not end.
-fn end(threads: &mut Vec<JoinHandle<()>>) -> Vec<String> {
-    let begin = Instant::now();
-    while !threads.is_empty() && begin.elapsed().as_secs() < END_SECONDS {
-        // Who awaits sleeps until he is woken; this is the only time that it is not by a waker.
-        threads.iter().for_each(|thread| thread.thread().unpark());
-        std::thread::sleep(Duration::from_millis(5));
-        threads.retain(|thread| !thread.is_finished());
-    }
-    threads.iter().map(|thread| thread.thread().name().unwrap_or("?").to_owned()).collect()
+    crew.start("ends-domain", 1, move || {
+        let receiver = receiver.lock().ok().and_then(|mut receiver| receiver.take());
+        receiver.iter().for_each(readers::end_domain);
+    });
+    crew.start("reads-and-duels", 1, readers::read_and_duel);
+    crew.start("reads", readers - 1, readers::read_on);
+    crew.start("reads-domain", readers, move || readers::read_domain(&sender));
+    crew.start("makes-threads", makers, move || readers::come_and_go(makers as u64));
+    crew.start("blocks", 1, move || updaters::block(broken));
+    crew.start("joins", 3, move || updaters::join(broken));
+    crew.start("polls", 1, move || updaters::poll(broken));
+    crew.start("awaits", 1, updaters::awaiting);
+    crew.start("updates-domain", 1, move || updaters::update_domain(broken));
+    crew.start("makes-domains", 1, move || updaters::make_domains(broken));
+    crew.start("disturbs", 1, readers::disturb);
+    crew
 }
 
 /// The thread that leaks, and how long after its begin it was reported, in milliseconds.

@@ -2,18 +2,19 @@
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
-use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
 use sheaves_rcu::{Cookie, Guard, SrcuGuard, read};
 
 use super::world::{
-    DOMAIN, DOMAIN_ELSEWHERE, DOMAIN_HANDLER, HANDLER, MIGRATING, NESTED, PLAIN, Round,
-    SHORT_THREAD, WORLD,
+    DOMAIN, DOMAIN_ELSEWHERE, DOMAIN_HANDLER, HANDLER, MIGRATING, NESTED, PLAIN, SHORT_THREAD,
+    WORLD,
 };
+use crate::clutter::Clutter;
 use crate::pipeline::Item;
 use crate::random::Random;
+use crate::rounds::Round;
 
 /// Sections inside of each other at most.
 const NESTING_MAX: usize = 8;
@@ -34,21 +35,13 @@ fn dwell(random: &mut Random) {
     }
 }
 
-/// Words that a duelling reader writes to, at random: more than a processor's own caches hold.
-const CLUTTER_WORDS: usize = 4 << 20;
-/// How many of them before each section.
-const CLUTTER: usize = 24;
-
 /// A section whose begin is hidden for as long as can be.
 ///
-/// Stores become visible in order. Behind stores that miss the caches, that of the outermost lock
-/// stays in the processor for up to a microsecond, while the loads of the section are done: unless
-/// a membarrier makes the processor wait, an updater sees no reader.
-fn duel(clutter: &mut [u64], random: &mut Random) {
+/// The store of the outermost lock stays in the processor, while the loads of the section are done:
+/// unless a membarrier makes the processor wait, an updater sees no reader.
+fn duel(clutter: &mut Clutter, random: &mut Random) {
     let pipeline = &WORLD.pipelines[0];
-    for _ in 0..CLUTTER {
-        clutter[random.below(CLUTTER_WORDS as u64) as usize] += 1;
-    }
+    clutter.store(random);
     let guard = read();
     let item = pipeline.find();
     (0..random.below(60)).for_each(|_| core::hint::spin_loop());
@@ -96,29 +89,29 @@ fn section(random: &mut Random) {
 
 /// A thread that reads until the run ends.
 pub(super) fn read_on() {
-    WORLD.be_target();
+    WORLD.signals.be_target();
     let mut random = Random::new();
-    while !WORLD.is_stopped() {
-        if WORLD.is_turn(Round::Few) {
+    while !WORLD.rounds.is_stopped() {
+        if WORLD.rounds.is_turn(Round::Few) {
             section(&mut random);
         }
     }
-    WORLD.outlast_signals();
+    WORLD.signals.outlast();
 }
 
 /// The reader that also takes part in duels.
 pub(super) fn read_and_duel() {
-    WORLD.be_target();
+    WORLD.signals.be_target();
     let mut random = Random::new();
-    let mut clutter = vec![0; CLUTTER_WORDS];
-    while !WORLD.is_stopped() {
-        if WORLD.is_duel() {
+    let mut clutter = Clutter::new();
+    while !WORLD.rounds.is_stopped() {
+        if WORLD.rounds.is_duel() {
             duel(&mut clutter, &mut random);
         } else {
             section(&mut random);
         }
     }
-    WORLD.outlast_signals();
+    WORLD.signals.outlast();
 }
 
 /// A section of the domain that is on its way to the thread in which it ends.
@@ -126,10 +119,10 @@ pub(super) type Passed = (SrcuGuard<'static>, Item);
 
 /// A thread that reads in the domain, and lets some sections end elsewhere.
 pub(super) fn read_domain(elsewhere: &SyncSender<Passed>) {
-    WORLD.be_target();
+    WORLD.signals.be_target();
     let mut random = Random::new();
-    while !WORLD.is_stopped() {
-        if !WORLD.is_turn(Round::Crowd) {
+    while !WORLD.rounds.is_stopped() {
+        if !WORLD.rounds.is_turn(Round::Crowd) {
             continue;
         }
         let guard = WORLD.domain().read();
@@ -149,7 +142,7 @@ pub(super) fn read_domain(elsewhere: &SyncSender<Passed>) {
         drop(guard);
         drop(inner);
     }
-    WORLD.outlast_signals();
+    WORLD.signals.outlast();
 }
 
 /// The thread in which sections of the domain end that others began.
@@ -165,7 +158,7 @@ pub(super) fn end_domain(passed: &Receiver<Passed>) {
 
 /// Reads and polls wherever it meets the thread: inside a section, between two, in the middle of
 /// leading a grace period or of waiting for one.
-extern "C" fn handler(_: libc::c_int) {
+pub(super) extern "C" fn handle(_: libc::c_int) {
     // A stand-in for chance, which a handler has not: how many there have been.
     let turn = WORLD.sections[HANDLER].load(Ordering::Relaxed);
     let pipeline = &WORLD.pipelines[turn as usize % WORLD.pipelines.len()];
@@ -189,38 +182,24 @@ extern "C" fn handler(_: libc::c_int) {
     let _ = cookie.poll();
 }
 
-/// Has the handler called for the signal that [`disturb`] sends.
-pub(super) fn prepare_handler() {
-    // SAFETY: an all-zero action is valid to be filled.
-    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-    action.sa_sigaction = handler as *const () as usize;
-    action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the handler is async-signal-safe.
-    unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, core::ptr::null_mut()) };
-}
-
 /// A thread that interrupts all others.
 pub(super) fn disturb() {
     let mut random = Random::new();
-    while !WORLD.is_stopped() {
-        if WORLD.is_turn(Round::Crowd) {
-            let targets = WORLD.targets.lock().unwrap_or_else(PoisonError::into_inner);
-            for target in targets.iter().filter(|_| random.one_in(2)) {
-                // SAFETY: targets stay until nobody disturbs any more.
-                unsafe { libc::pthread_kill(*target, libc::SIGUSR2) };
-            }
+    while !WORLD.rounds.is_stopped() {
+        if WORLD.rounds.is_turn(Round::Crowd) {
+            WORLD.signals.send(&mut random);
         }
         std::thread::sleep(Duration::from_micros(100 + random.below(400)));
     }
-    WORLD.disturbers.fetch_sub(1, Ordering::Release);
+    WORLD.signals.end();
 }
 
 /// A thread that makes threads, each of which lives for one section or two.
 pub(super) fn come_and_go(makers: u64) {
     let begin = Instant::now();
     let mut made = 0_u64;
-    while !WORLD.is_stopped() {
-        if !WORLD.is_turn(Round::Crowd) {
+    while !WORLD.rounds.is_stopped() {
+        if !WORLD.rounds.is_turn(Round::Crowd) {
             continue;
         }
         let threads: Vec<_> = (0..BATCH).filter_map(|_| short_thread()).collect();

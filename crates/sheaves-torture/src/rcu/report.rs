@@ -5,10 +5,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use sheaves_percpu::engine::{self, Mode, SlotKind};
 use sheaves_rcu::{Statistics, statistics};
 
 use super::world::{PIPELINES, SECTIONS, UPDATES, WORLD};
+use crate::engine;
 use crate::pipeline::AGE_ALLOWED;
 
 /// What a run has found.
@@ -86,7 +86,7 @@ impl Report {
             schema: "sheaves-torture/1",
             subject: "rcu",
             seconds,
-            engine: engine(),
+            engine: engine::describe(),
             order: if after.readers_fence { "fences" } else { "membarrier" },
             sections: SECTIONS.into_iter().zip(WORLD.sections.iter().map(load)).collect(),
             updates: UPDATES.into_iter().zip(WORLD.updates.iter().map(load)).collect(),
@@ -143,17 +143,6 @@ impl Report {
 fn those<'a>(counts: impl Iterator<Item = (&'a &'a str, &'a AtomicU64)>) -> String {
     let counted = counts.filter(|(_, count)| count.load(Ordering::Relaxed) != 0);
     counted.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
-}
-
-fn engine() -> String {
-    let facts = engine::facts();
-    let slots = match facts.slot_kind {
-        SlotKind::ConcurrencyId => "by concurrency id",
-        SlotKind::Processor => "by processor",
-        SlotKind::Virtual => "virtual",
-    };
-    let mode = if facts.mode == Mode::Portable { "portable" } else { "rseq" };
-    format!("{mode}, {} slots {slots}", facts.slots)
 }
 
 impl fmt::Display for Report {

@@ -11,10 +11,11 @@ use sheaves_rcu::{Cookie, Srcu, older, read, synchronize, synchronize_expedited}
 
 use super::Broken;
 use super::world::{
-    ASYNC, COOKIE_WAIT, DOMAIN_UPDATE, EXPEDITE_GUARD, EXPEDITED, POLLED, Round, SYNCHRONIZE, WORLD,
+    ASYNC, COOKIE_WAIT, DOMAIN_UPDATE, EXPEDITE_GUARD, EXPEDITED, POLLED, SYNCHRONIZE, WORLD,
 };
 use crate::pipeline::{Item, Pipeline};
 use crate::random::Random;
+use crate::rounds::Round;
 
 /// Updates of the pipelines: of those who block, who poll, and who await.
 const BLOCKING: usize = 0;
@@ -68,8 +69,8 @@ fn wait_somehow(random: &mut Random, broken: Option<Broken>) -> usize {
 /// Replaces items, and waits each time before anything that was replaced grows older.
 fn replace_and_wait(last: Round, pipeline: &Pipeline, mut wait: impl FnMut() -> usize) {
     let mut replaced: Vec<Item> = Vec::new();
-    while !WORLD.is_stopped() {
-        if !WORLD.is_turn(last) {
+    while !WORLD.rounds.is_stopped() {
+        if !WORLD.rounds.is_turn(last) {
             continue;
         }
         replaced.push(pipeline.replace().expect("ten generations are under way at most"));
@@ -81,41 +82,41 @@ fn replace_and_wait(last: Round, pipeline: &Pipeline, mut wait: impl FnMut() -> 
 
 /// The updater that blocks.
 pub(super) fn block(broken: Option<Broken>) {
-    WORLD.be_target();
+    WORLD.signals.be_target();
     let mut random = Random::new();
     let pipeline = &WORLD.pipelines[BLOCKING];
     replace_and_wait(Round::Duel, pipeline, || {
-        if WORLD.is_duel() && broken != Some(Broken::Published) {
+        if WORLD.rounds.is_duel() && broken != Some(Broken::Published) {
             synchronize_expedited().expect(REFUSED);
             EXPEDITED
         } else {
             wait_somehow(&mut random, broken)
         }
     });
-    WORLD.outlast_signals();
+    WORLD.signals.outlast();
 }
 
 /// One that only waits: it comes in the middle of others' grace periods.
 pub(super) fn join(broken: Option<Broken>) {
-    WORLD.be_target();
+    WORLD.signals.be_target();
     let mut random = Random::new();
-    while !WORLD.is_stopped() {
-        if WORLD.is_turn(Round::Few) {
+    while !WORLD.rounds.is_stopped() {
+        if WORLD.rounds.is_turn(Round::Few) {
             count(wait_somehow(&mut random, broken));
             (0..random.below(200)).for_each(|_| core::hint::spin_loop());
         }
     }
-    WORLD.outlast_signals();
+    WORLD.signals.outlast();
 }
 
 /// The updater that polls: each item has a cookie of its own, so that many are under way.
 pub(super) fn poll(broken: Option<Broken>) {
-    WORLD.be_target();
+    WORLD.signals.be_target();
     let mut random = Random::new();
     let pipeline = &WORLD.pipelines[POLLING];
     let mut under_way: Vec<(Item, Cookie)> = Vec::new();
-    while !WORLD.is_stopped() {
-        if !WORLD.is_turn(Round::Few) {
+    while !WORLD.rounds.is_stopped() {
+        if !WORLD.rounds.is_turn(Round::Few) {
             continue;
         }
         // What is wrong in this variant: the cookie is from before the item was unlinked, so that
@@ -137,7 +138,7 @@ pub(super) fn poll(broken: Option<Broken>) {
             std::thread::yield_now();
         }
     }
-    WORLD.outlast_signals();
+    WORLD.signals.outlast();
 }
 
 /// A cookie whose grace period somebody brings on its way.
@@ -168,11 +169,11 @@ type Task = (Pin<Box<dyn Future<Output = ()>>>, Arc<Ready>);
 /// The updater that awaits: each item has a task of its own. The thread sleeps until a waker
 /// wakes it, and for ever if one is forgotten.
 pub(super) fn awaiting() {
-    WORLD.be_target();
+    WORLD.signals.be_target();
     let pipeline = &WORLD.pipelines[AWAITING];
     let mut tasks: Vec<Task> = Vec::new();
-    while !WORLD.is_stopped() {
-        if !WORLD.is_turn(Round::Few) {
+    while !WORLD.rounds.is_stopped() {
+        if !WORLD.rounds.is_turn(Round::Few) {
             continue;
         }
         if let Some(item) = pipeline.replace() {
@@ -194,7 +195,7 @@ pub(super) fn awaiting() {
     }
     // Those that wait are dropped in the middle.
     drop(tasks);
-    WORLD.outlast_signals();
+    WORLD.signals.outlast();
 }
 
 /// Lets an item grow until it is free.
@@ -229,9 +230,9 @@ impl Future for Once {
 
 /// The updater of the domain.
 pub(super) fn update_domain(broken: Option<Broken>) {
-    WORLD.be_target();
+    WORLD.signals.be_target();
     replace_and_wait(Round::Crowd, &WORLD.domain_pipeline, || wait_in_domain(broken));
-    WORLD.outlast_signals();
+    WORLD.signals.outlast();
 }
 
 fn wait_in_domain(broken: Option<Broken>) -> usize {
@@ -246,8 +247,8 @@ fn wait_in_domain(broken: Option<Broken>) -> usize {
 /// One that waits in the domain, and makes domains that go again.
 pub(super) fn make_domains(broken: Option<Broken>) {
     let mut random = Random::new();
-    while !WORLD.is_stopped() {
-        if !WORLD.is_turn(Round::Crowd) {
+    while !WORLD.rounds.is_stopped() {
+        if !WORLD.rounds.is_turn(Round::Crowd) {
             continue;
         }
         count(wait_in_domain(broken));

@@ -1,0 +1,45 @@
+//! The threads of a run.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// Somebody who has not come to his end by this time after the end of the run never will.
+const END_SECONDS: u64 = 60;
+
+/// Threads that were started and have to end.
+pub(crate) struct Crew(Vec<JoinHandle<()>>);
+
+impl Crew {
+    pub(crate) fn new() -> Crew {
+        Crew(Vec::new())
+    }
+
+    /// Starts so many threads that do the same.
+    pub(crate) fn start(
+        &mut self,
+        name: &str,
+        count: usize,
+        body: impl Fn() + Send + Sync + 'static,
+    ) {
+        let body = Arc::new(body);
+        for _ in 0..count {
+            let body = Arc::clone(&body);
+            let thread = std::thread::Builder::new().name(name.into()).spawn(move || body());
+            self.0.push(thread.expect("a thread"));
+        }
+    }
+
+    /// Waits for all threads; the names of those that do not end.
+    pub(crate) fn end(mut self) -> Vec<String> {
+        let begin = Instant::now();
+        while !self.0.is_empty() && begin.elapsed().as_secs() < END_SECONDS {
+            // Who awaits sleeps until he is woken; this is the only time that it is not by a waker.
+            self.0.iter().for_each(|thread| thread.thread().unpark());
+            std::thread::sleep(Duration::from_millis(5));
+            self.0.retain(|thread| !thread.is_finished());
+        }
+        self.0.iter().map(|thread| thread.thread().name().unwrap_or("?").to_owned()).collect()
+    }
+}

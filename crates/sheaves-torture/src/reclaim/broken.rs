@@ -1,0 +1,97 @@
+//! Ways to defer that are wrong, for objects of a cache: what a run has to find.
+
+use core::ptr::NonNull;
+
+use sheaves_rcu::Cookie;
+use sheaves_slab::raw::Cache;
+
+use super::Broken;
+use super::object::Body;
+use super::routes::Route;
+use super::world::WORLD;
+
+/// Objects of a batch.
+const BATCH: usize = 64;
+
+/// Objects that one thread defers by hand, as a variant has it.
+pub(super) struct Batch {
+    broken: Option<Broken>,
+    /// From when the cookie of the objects is.
+    cookie: Option<Cookie>,
+    objects: Vec<&'static Body>,
+}
+
+impl Batch {
+    pub(super) fn new(broken: Option<Broken>) -> Batch {
+        Batch { broken, cookie: None, objects: Vec::new() }
+    }
+
+    /// Are objects of this route deferred by hand?
+    pub(super) fn is_mistaken(&self, route: Route) -> bool {
+        let is_of_objects =
+            matches!(self.broken, Some(Broken::CookieAtPush | Broken::Attaches | Broken::OffByOne));
+        route == Route::Cache && is_of_objects
+    }
+
+    /// Before an object is unlinked.
+    pub(super) fn prepare(&mut self, route: Route) {
+        let is_first = self.is_mistaken(route) && self.cookie.is_none();
+        if is_first && self.broken == Some(Broken::CookieAtPush) {
+            self.cookie = Some(Cookie::start_poll_expedited());
+        }
+    }
+
+    /// Defers an object that was unlinked.
+    pub(super) fn retire(&mut self, body: &'static Body) {
+        let Some(cache) = WORLD.cache(Route::Cache) else { return };
+        match self.broken {
+            // What is wrong: the cookie is from before the last of the objects were unlinked.
+            Some(Broken::CookieAtPush) => {
+                self.objects.push(body);
+                if self.objects.len() >= BATCH {
+                    self.free_after_cookie(cache, self.objects.len());
+                }
+            }
+            // What is wrong: a batch that waits already gets more objects.
+            Some(Broken::Attaches) => {
+                self.objects.push(body);
+                if self.objects.len() >= BATCH {
+                    let cookie = *self.cookie.get_or_insert_with(Cookie::start_poll_expedited);
+                    if cookie.poll() {
+                        self.free_after_cookie(cache, self.objects.len());
+                    }
+                }
+            }
+            // What is wrong: a block that has one object more than are freed.
+            _ => {
+                self.objects.push(body);
+                if self.objects.len() > BATCH {
+                    self.free_after_cookie(cache, BATCH);
+                }
+            }
+        }
+    }
+
+    /// Frees so many objects, once the cookie has passed, and forgets the others.
+    fn free_after_cookie(&mut self, cache: &Cache, count: usize) {
+        let cookie = self.cookie.take().unwrap_or_else(Cookie::get);
+        cookie.wait_expedited().expect("an updater is not inside a section");
+        for body in self.objects.drain(..).take(count) {
+            // SAFETY: from this cache. Readers may have it, where the variant is wrong about that;
+            // it stays mapped.
+            unsafe { cache.free(object(body)) };
+        }
+    }
+
+    /// At the end of the thread: what is left is freed as it should be.
+    pub(super) fn end(mut self) {
+        self.cookie = None;
+        if let Some(cache) = WORLD.cache(Route::Cache) {
+            self.free_after_cookie(cache, self.objects.len());
+        }
+    }
+}
+
+fn object(body: &Body) -> NonNull<u8> {
+    NonNull::new(body.address()).expect("an object is somewhere")
+}

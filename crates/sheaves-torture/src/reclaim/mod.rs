@@ -1,0 +1,156 @@
+//! Torture of deferred reclamation, on every path by which something can be deferred.
+//!
+//! - Readers hold objects of all paths: in sections that are nested, that defer others, in signal
+//!   handlers at any instruction, and in threads that live for one section.
+//! - Updaters replace the objects and defer the old ones. Meanwhile slots are drained, somebody
+//!   polls, flushes and waits for barriers, caches with deferred objects end, the process forks,
+//!   and one in a thousand requests for memory fails.
+//! - What must not happen: an object changes under a reader; it is freed twice, or handed out while
+//!   somebody has it; a barrier leaves something that was deferred before it; something is left at
+//!   the end, in the caches or in the statistics.
+
+use core::time::Duration;
+use std::sync::Mutex;
+
+use sheaves_heap::report::totals;
+use sheaves_rcu::defer::{self, barrier};
+
+use crate::crew::Crew;
+use crate::lie;
+
+mod broken;
+mod drivers;
+mod object;
+mod readers;
+mod report;
+mod routes;
+mod updaters;
+mod world;
+
+use broken::Batch;
+pub use report::Report;
+use world::WORLD;
+
+/// What is asked of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How long it lasts.
+    pub duration: Duration,
+    /// A mistake to make, which has to be found.
+    pub broken: Option<Broken>,
+    /// Of so many requests for memory to defer with one fails; 0 for none.
+    pub fail_one_in: u32,
+}
+
+/// Mistakes that a run can make, to show that it would find them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Broken {
+    /// Give a batch the cookie of the moment when its first object came.
+    CookieAtPush,
+    /// Add objects to a batch that waits for its cookie already.
+    Attaches,
+    /// Wait for readers in the place of a barrier: what is partial in the slots is forgotten.
+    Barrier,
+    /// Free one object less than a block holds.
+    OffByOne,
+    /// Have the kernel say that it aborted transactions, and not do it, so that slots are drained
+    /// without a fence. Lasts for the process. Found in seconds where two processors are idle, by
+    /// what it does to the heap; seldom on busy ones. A model finds it in any case.
+    Drain,
+}
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Runs everything. One run at a time in a process; others wait.
+///
+/// # Errors
+/// One line, where the run cannot begin.
+pub fn run(options: &Options) -> Result<Report, String> {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if options.broken == Some(Broken::Drain) {
+        lie::about_drains().map_err(|error| format!("no filter can be set: {error}"))?;
+    }
+    let before = report::Before::now();
+    let used_bytes = totals().used_bytes;
+    WORLD.reset().map_err(|error| format!("there is no cache: {error}"))?;
+    defer::fail_one_in(options.fail_one_in);
+    sheaves_slab::fail_one_in(options.fail_one_in);
+    let crew = start(options.broken);
+    // A mistake has been found with the first error; there is no need to wait for more.
+    let is_found = || WORLD.faults() != 0 || !WORLD.notes().is_empty();
+    let seconds = WORLD.rounds.go_on(options.duration, is_found);
+    let stuck = crew.end();
+    defer::fail_one_in(0);
+    sheaves_slab::fail_one_in(0);
+    if stuck.is_empty() {
+        end(used_bytes);
+    }
+    Ok(Report::new(seconds, &before, &stuck))
+}
+
+/// Threads of each kind, and how many of them.
+fn start(broken: Option<Broken>) -> Crew {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from).clamp(2, 8);
+    let mut crew = Crew::new();
+    crew.start("reads", processors + 1, move || readers::read_on(broken));
+    crew.start("updates-and-duels", 1, move || updaters::update_and_duel(broken));
+    crew.start("updates", processors - 1, move || updaters::update_on(broken));
+    crew.start("makes-threads", 1, updaters::come_and_go);
+    crew.start("makes-caches", 1, updaters::make_caches);
+    crew.start("waits", 2, move || drivers::wait_on(broken));
+    crew.start("drains-and-duels", 1, drivers::drain_and_duel);
+    crew.start("drains", 1, drivers::drain_on);
+    crew.start("forks", 1, drivers::fork_on);
+    crew.start("disturbs", 1, readers::disturb);
+    crew
+}
+
+/// When all threads have ended: everything is freed, and nothing must be left.
+fn end(used_bytes: usize) {
+    let mut batch = Batch::new(None);
+    routes::empty_places(&mut batch);
+    if let Err(error) = barrier() {
+        WORLD.note(format!("the last barrier: {error}"));
+    }
+    left().into_iter().for_each(|line| WORLD.note(format!("left after the last barrier: {line}")));
+    for (route, name) in routes::ROUTES {
+        let [made, deferred, ended] = WORLD.counts(route);
+        if made != deferred || (route.is_called() && ended != deferred) {
+            WORLD.note(format!("{name}: {made} made, {deferred} deferred, {ended} freed"));
+        }
+    }
+    WORLD.empty_graves();
+    for cache in WORLD.take_caches() {
+        if let Err(error) = cache.destroy() {
+            WORLD.note(format!("at the end {error}"));
+        }
+    }
+    let used = totals().used_bytes;
+    if used != used_bytes {
+        WORLD
+            .note(format!("{used_bytes} bytes of the heap were used before the run, {used} after"));
+    }
+}
+
+/// What statistics and caches say is still deferred, when nobody defers and after a barrier.
+fn left() -> Vec<String> {
+    let statistics = defer::statistics();
+    let paths = [
+        ("calls", statistics.calls),
+        ("linked calls", statistics.linked_calls),
+        ("channels", statistics.channels),
+        ("sealed", statistics.sealed),
+    ];
+    let sinks = statistics.sinks.map(|sink| (sink.name, sink.pending));
+    let pending = paths.into_iter().chain(sinks);
+    let pending = pending.filter(|(_, pending)| pending.objects != 0 || pending.bytes != 0);
+    let mut left: Vec<_> = pending
+        .map(|(name, pending)| {
+            format!("{name}, {} objects, {} bytes", pending.objects, pending.bytes)
+        })
+        .collect();
+    for (name, stats) in sheaves_slab::stats::all().filter(|stats| stats.1.objects_deferred != 0) {
+        left.push(format!("cache {}, {} objects", name.as_str(), stats.objects_deferred));
+    }
+    left
+}

@@ -1,0 +1,103 @@
+//! Readers, which hold an object for the time of a section, and look whether it stays what it is.
+
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+
+use sheaves_rcu::{Guard, read};
+
+use super::Broken;
+use super::broken::Batch;
+use super::object::{Body, Seen};
+use super::routes::{self, ROUTES, Route};
+use super::world::{Deed, PLACES, WORLD};
+use crate::random::Random;
+use crate::rounds::Round;
+
+/// Sections inside of each other at most.
+const NESTING_MAX: usize = 4;
+
+/// What is in a place of a route. Async-signal-safe.
+fn find(route: Route, place: usize, guard: &Guard) -> Option<Seen> {
+    if route == Route::Retired {
+        let value = WORLD.cells[place].load(guard)?;
+        let address = core::ptr::from_ref(value).cast_mut().cast();
+        // SAFETY: what is in cells stays while the guard lasts: that is what is tested.
+        return Some(Seen::new(unsafe { Body::at(address) }, route));
+    }
+    let found = WORLD.places[route as usize][place].load(Ordering::Acquire);
+    // SAFETY: null, or an object, which stays while the guard lasts: that is what is tested.
+    (!found.is_null()).then(|| Seen::new(unsafe { Body::at(found) }, route))
+}
+
+/// Stays for a moment: often a short one, seldom some milliseconds.
+fn dwell(random: &mut Random) {
+    match random.below(5_000) {
+        0 => std::thread::sleep(Duration::from_micros(random.below(10_000))),
+        1..50 => std::thread::sleep(Duration::from_micros(random.below(200))),
+        50..400 => std::thread::yield_now(),
+        _ => (0..random.below(100)).for_each(|_| core::hint::spin_loop()),
+    }
+}
+
+/// One section. Some hold several objects, some defer others meanwhile.
+pub(super) fn section(random: &mut Random, batch: &mut Batch) {
+    let guard = read();
+    let depth = if random.one_in(4) { 1 + random.below(NESTING_MAX as u64 - 1) } else { 0 };
+    let guards: Vec<Guard> = (0..depth).map(|_| read()).collect();
+    let seen: [Option<Seen>; 3] = core::array::from_fn(|_| {
+        let route = ROUTES[random.below(ROUTES.len() as u64) as usize].0;
+        find(route, random.below(PLACES as u64) as usize, &guard)
+    });
+    let defers = random.one_in(20);
+    if defers {
+        routes::update(Route::any_of_readers(random), random, batch);
+    }
+    dwell(random);
+    drop(guards);
+    seen.iter().flatten().for_each(Seen::check);
+    drop(guard);
+    WORLD.did(match (defers, depth) {
+        (true, _) => Deed::Defers,
+        (_, 0) => Deed::Section,
+        _ => Deed::Nested,
+    });
+}
+
+/// A thread that reads until the run ends.
+pub(super) fn read_on(broken: Option<Broken>) {
+    WORLD.signals.be_target();
+    let (mut random, mut batch) = (Random::new(), Batch::new(broken));
+    while !WORLD.rounds.is_stopped() {
+        if WORLD.rounds.is_turn(Round::Few) {
+            section(&mut random, &mut batch);
+        }
+    }
+    batch.end();
+    WORLD.signals.outlast();
+}
+
+/// Reads wherever it meets the thread: in the middle of deferring, sealing, draining.
+pub(super) extern "C" fn handle(_: libc::c_int) {
+    // A stand-in for chance, which a handler has not: how many there have been.
+    let turn = WORLD.turn();
+    let guard = read();
+    let seen: [Option<Seen>; 2] = core::array::from_fn(|index| {
+        find(ROUTES[(turn + index * 5) % ROUTES.len()].0, turn / 7 % PLACES, &guard)
+    });
+    (0..turn % 200).for_each(|_| core::hint::spin_loop());
+    seen.iter().flatten().for_each(Seen::check);
+    drop(guard);
+    WORLD.did(Deed::Handler);
+}
+
+/// A thread that interrupts others.
+pub(super) fn disturb() {
+    let mut random = Random::new();
+    while !WORLD.rounds.is_stopped() {
+        if WORLD.rounds.is_turn(Round::Crowd) {
+            WORLD.signals.send(&mut random);
+        }
+        std::thread::sleep(Duration::from_micros(100 + random.below(400)));
+    }
+    WORLD.signals.end();
+}

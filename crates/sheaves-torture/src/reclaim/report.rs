@@ -1,0 +1,158 @@
+//! What a run has found, as text and as JSON.
+
+use core::fmt;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sheaves_rcu::defer;
+
+use super::routes::ROUTES;
+use super::world::{FAULTS, WORLD};
+use crate::engine;
+
+/// From this many seconds on a run has time for everything.
+const SECONDS_MIN: f64 = 3.0;
+
+/// What the statistics said before the run.
+pub(super) struct Before {
+    calls: defer::Emergencies,
+    caches: sheaves_slab::Emergencies,
+    grace_periods: u64,
+}
+
+impl Before {
+    pub(super) fn now() -> Before {
+        Before {
+            calls: defer::statistics().emergencies,
+            caches: sheaves_slab::emergencies(),
+            grace_periods: sheaves_rcu::statistics().grace_periods,
+        }
+    }
+
+    /// What was done without memory since, and what readers have leaked for want of it.
+    fn emergencies(&self) -> (BTreeMap<&'static str, u64>, u64) {
+        let (calls, caches) = (defer::statistics().emergencies, sheaves_slab::emergencies());
+        let of_caches =
+            |of: fn(&sheaves_slab::Emergencies) -> u32| u64::from(of(&caches) - of(&self.caches));
+        let reached = [
+            ("block-from-the-reserve", calls.from_the_reserve - self.calls.from_the_reserve),
+            ("head-linked", calls.linked - self.calls.linked),
+            ("caller-waits", calls.waits - self.calls.waits),
+            ("sheaf-from-the-cache", of_caches(|of| of.from_the_cache)),
+            ("sheaf-from-the-reserve", of_caches(|of| of.from_the_reserve)),
+            ("caller-waits-for-cache", of_caches(|of| of.waits)),
+        ];
+        let leaks = calls.leaks - self.calls.leaks + of_caches(|of| of.leaks);
+        (reached.into(), leaks)
+    }
+}
+
+/// Objects of one path.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Path {
+    /// How many were made.
+    pub made: u64,
+    /// How many were deferred.
+    pub deferred: u64,
+    /// How many were freed by a function, where the path has one.
+    pub freed: u64,
+}
+
+/// What a run has found.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// The form of this report.
+    pub schema: &'static str,
+    /// What was tortured.
+    pub subject: &'static str,
+    /// How long it lasted.
+    pub seconds: f64,
+    /// What transactions run on.
+    pub engine: String,
+    /// Objects by the path on which they were deferred.
+    pub paths: BTreeMap<&'static str, Path>,
+    /// Sections, barriers, drains, forks, and so on, that came to their end.
+    pub deeds: BTreeMap<&'static str, u64>,
+    /// What deferring did without memory.
+    pub emergencies: BTreeMap<&'static str, u64>,
+    /// Grace periods.
+    pub grace_periods: u64,
+    /// What must not happen and has happened: one line for each.
+    pub failures: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn new(seconds: f64, before: &Before, stuck: &[String]) -> Report {
+        let path = |route| {
+            let [made, deferred, freed] = WORLD.counts(route);
+            Path { made, deferred, freed }
+        };
+        let (emergencies, leaks) = before.emergencies();
+        let mut report = Report {
+            schema: "sheaves-torture/1",
+            subject: "reclaim",
+            seconds,
+            engine: engine::describe(),
+            paths: ROUTES.into_iter().map(|(route, name)| (name, path(route))).collect(),
+            deeds: WORLD.deeds().collect(),
+            emergencies,
+            grace_periods: sheaves_rcu::statistics().grace_periods - before.grace_periods,
+            failures: Vec::new(),
+        };
+        report.failures = report.judge(stuck, leaks);
+        report
+    }
+
+    fn judge(&self, stuck: &[String], leaks: u64) -> Vec<String> {
+        let mut failures = Vec::new();
+        for (number, what) in FAULTS.into_iter().enumerate() {
+            let those: Vec<_> =
+                WORLD.faults_of(number).map(|(name, count)| format!("{count} of {name}")).collect();
+            if !those.is_empty() {
+                failures.push(format!("objects {what}: {}", those.join(", ")));
+            }
+        }
+        failures.extend(WORLD.notes());
+        if leaks != 0 {
+            failures.push(format!("{leaks} objects were given up"));
+        }
+        if !stuck.is_empty() {
+            failures.push(format!("threads that wait for ever: {}", stuck.join(", ")));
+        }
+        // A run that was ended by an error, or at once, has not had the time for everything.
+        if failures.is_empty() && self.seconds >= SECONDS_MIN {
+            let deferred = self.paths.iter().map(|(name, path)| (name, path.deferred));
+            let deeds = self.deeds.iter().map(|(name, count)| (name, *count));
+            for (name, _) in deferred.chain(deeds).filter(|(_, count)| *count == 0) {
+                failures.push(format!("nothing of the kind {name} was done"));
+            }
+        }
+        failures
+    }
+
+    /// Did everything go well?
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.failures.is_empty()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "reclaim: {:.1} s; {}", self.seconds, self.engine)?;
+        let deferred: u64 = self.paths.values().map(|path| path.deferred).sum();
+        writeln!(f, "objects that were deferred: {deferred}")?;
+        for (name, path) in &self.paths {
+            writeln!(f, "  {name:<22}{:>12}", path.deferred)?;
+        }
+        for (title, counts) in [("done", &self.deeds), ("without memory", &self.emergencies)] {
+            writeln!(f, "{title}:")?;
+            for (name, count) in counts {
+                writeln!(f, "  {name:<22}{count:>12}")?;
+            }
+        }
+        writeln!(f, "grace periods: {}", self.grace_periods)
+    }
+}

@@ -1,0 +1,145 @@
+//! Who replaces objects: for the whole run, for a moment, and in caches that end.
+
+use core::alloc::Layout;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::thread::JoinHandle;
+
+use sheaves_slab::raw::{Cache, Options};
+
+use super::Broken;
+use super::broken::Batch;
+use super::object::Body;
+use super::readers;
+use super::routes::{self, Route};
+use super::world::{Deed, WORLD};
+use crate::clutter::Clutter;
+use crate::random::Random;
+use crate::rounds::Round;
+
+/// Bytes of stack of a short thread.
+const STACK_BYTES: usize = 64 << 10;
+/// Short threads that are alive at a time, for each that makes them.
+const SHORT_THREADS: usize = 8;
+/// Objects that are out at a time in a burst, at most.
+const BURST: u64 = 3000;
+/// And of a cache that ends.
+const PASSING: u64 = 3000;
+
+/// A thread that updates until the run ends.
+pub(super) fn update_on(broken: Option<Broken>) {
+    WORLD.signals.be_target();
+    let (mut random, mut batch) = (Random::new(), Batch::new(broken));
+    while !WORLD.rounds.is_stopped() {
+        if WORLD.rounds.is_turn(Round::Few) {
+            update_some(&mut random, &mut batch);
+        }
+    }
+    batch.end();
+    WORLD.signals.outlast();
+}
+
+/// The one that also takes part in duels: it pushes, while another thread takes everything out of
+/// the slots.
+pub(super) fn update_and_duel(broken: Option<Broken>) {
+    WORLD.signals.be_target();
+    let (mut random, mut batch) = (Random::new(), Batch::new(broken));
+    let mut clutter = Clutter::new();
+    while !WORLD.rounds.is_stopped() {
+        if WORLD.rounds.is_duel() {
+            routes::duel(&mut clutter, &mut random);
+        } else {
+            update_some(&mut random, &mut batch);
+        }
+    }
+    batch.end();
+    WORLD.signals.outlast();
+}
+
+/// A few of one kind in a row, so that sheaves and blocks are filled; seldom very many.
+fn update_some(random: &mut Random, batch: &mut Batch) {
+    let route = Route::any(random);
+    if random.one_in(5_000) {
+        let count = random.below(BURST) as usize;
+        routes::burst(route, count, random, batch);
+        WORLD.did(Deed::Burst);
+    }
+    for _ in 0..random.below(40) {
+        routes::update(route, random, batch);
+    }
+}
+
+/// A thread that makes threads, each of which reads once, defers a few objects, and is gone.
+pub(super) fn come_and_go() {
+    while !WORLD.rounds.is_stopped() {
+        if WORLD.rounds.is_turn(Round::Crowd) {
+            let threads: Vec<_> = (0..SHORT_THREADS).filter_map(|_| short_thread()).collect();
+            for thread in threads {
+                thread.join().expect("a short thread ends");
+                WORLD.did(Deed::Thread);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// None where the system has no more threads.
+fn short_thread() -> Option<JoinHandle<()>> {
+    let body = || {
+        let (mut random, mut batch) = (Random::new(), Batch::new(None));
+        readers::section(&mut random, &mut batch);
+        for _ in 0..random.below(6) {
+            routes::update(Route::any(&mut random), &mut random, &mut batch);
+        }
+    };
+    std::thread::Builder::new().stack_size(STACK_BYTES).spawn(body).ok()
+}
+
+/// A thread that makes caches, whose objects readers find, and ends them.
+pub(super) fn make_caches() {
+    let mut random = Random::new();
+    while !WORLD.rounds.is_stopped() {
+        if WORLD.rounds.is_turn(Round::Crowd) {
+            pass(&mut random);
+        }
+    }
+}
+
+fn pass(random: &mut Random) {
+    let options = Options {
+        typesafe_by_rcu: random.one_in(3),
+        debug: random.one_in(6),
+        ..Options::default()
+    };
+    let bytes = 64 + 8 * random.below(60) as usize;
+    let layout = Layout::from_size_align(bytes, 8).expect("a layout");
+    // Without memory there is another time.
+    let Ok(cache) = Cache::new("torture that ends", layout, options) else { return };
+    let places = &WORLD.places[Route::Passing as usize];
+    for _ in 0..random.below(PASSING) {
+        let Some(object) = cache.alloc() else { continue };
+        // SAFETY: of that many bytes, and ours.
+        let body = unsafe { Body::at(object.as_ptr()) };
+        body.begin(Route::Passing, bytes, random.below(1 << 50));
+        let place = &places[random.below(places.len() as u64) as usize];
+        give_up(&cache, place.swap(body.address(), Ordering::AcqRel));
+    }
+    for place in places {
+        give_up(&cache, place.swap(null_mut(), Ordering::AcqRel));
+    }
+    // Nobody has an object but readers: it waits for these.
+    match cache.destroy() {
+        Ok(()) => WORLD.did(Deed::Ended),
+        Err(error) => WORLD.note(format!("a cache did not end: {error}")),
+    }
+}
+
+/// Defers what was in a place, if something was.
+fn give_up(cache: &Cache, old: *mut u8) {
+    let Some(old) = NonNull::new(old) else { return };
+    // SAFETY: objects of this cache are in these places while it exists, and no others.
+    unsafe { Body::at(old.as_ptr()) }.defer(Route::Passing);
+    // SAFETY: from this cache, and only readers have it.
+    unsafe { cache.free_rcu(old) };
+}

@@ -1,0 +1,60 @@
+//! Signals, sent to the threads of a run at any instruction.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::random::Random;
+
+/// Whom signals are sent to, and who sends them.
+pub(crate) struct Signals {
+    /// Threads that send.
+    disturbers: AtomicU64,
+    /// They stay until nobody sends any more.
+    targets: Mutex<Vec<libc::pthread_t>>,
+}
+
+impl Signals {
+    pub(crate) const fn new() -> Signals {
+        Signals { disturbers: AtomicU64::new(0), targets: Mutex::new(Vec::new()) }
+    }
+
+    /// Before a run in which one thread sends; has the handler called from now on.
+    pub(crate) fn reset(&self, handler: extern "C" fn(libc::c_int)) {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.disturbers.store(1, Ordering::Release);
+        // SAFETY: an all-zero action is valid to be filled.
+        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        // SAFETY: the handlers of runs are async-signal-safe.
+        unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, core::ptr::null_mut()) };
+    }
+
+    /// Makes the calling thread one that signals are sent to, until the run ends.
+    pub(crate) fn be_target(&self) {
+        // SAFETY: no precondition.
+        let thread = unsafe { libc::pthread_self() };
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+    }
+
+    /// Sends a signal to about half of them.
+    pub(crate) fn send(&self, random: &mut Random) {
+        let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        for target in targets.iter().filter(|_| random.one_in(2)) {
+            // SAFETY: targets stay until nobody disturbs any more.
+            unsafe { libc::pthread_kill(*target, libc::SIGUSR2) };
+        }
+    }
+
+    /// Who sends does so no more.
+    pub(crate) fn end(&self) {
+        self.disturbers.fetch_sub(1, Ordering::Release);
+    }
+
+    /// At the end of a target: waits until nobody sends signals any more.
+    pub(crate) fn outlast(&self) {
+        while self.disturbers.load(Ordering::Acquire) != 0 {
+            std::thread::sleep(core::time::Duration::from_millis(1));
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Runs a test in many configurations at a time: on so many threads each is interrupted in the
+//! middle of everything.
+
+use std::process::{Command, Stdio};
+
+use crate::configurations::{self, Configuration};
+
+/// Runs a test of this program in processes of their own; panics where one fails.
+pub(crate) fn run(test: &str, configurations: Vec<Configuration>) {
+    let children: Vec<_> = configurations
+        .iter()
+        .map(|configuration| {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", test, "--nocapture", "--include-ignored"]);
+            configurations::configure(&mut command, configuration);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+        })
+        .collect();
+    let mut failed = Vec::new();
+    for (child, configuration) in children.into_iter().zip(configurations) {
+        let output = child.and_then(std::process::Child::wait_with_output);
+        if configurations::finish(&configuration.name, output) == Some(false) {
+            failed.push(configuration.name);
+        }
+    }
+    assert!(failed.is_empty(), "failed: {failed:?}");
+}
+
+/// The configuration with one more option.
+pub(crate) fn with(
+    mut configuration: Configuration,
+    name: &'static str,
+    value: &'static str,
+) -> Configuration {
+    configuration.name = format!("{}, {name}={value}", configuration.name);
+    configuration.variables.push((name, value));
+    configuration
+}

@@ -1,0 +1,96 @@
+//! Runs of `sheaves torture reclaim`: in every configuration, and with mistakes made on purpose,
+//! which have to be found. `SHEAVES_TORTURE_SECONDS` says how long instead of 20 seconds.
+
+use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sheaves_torture::reclaim::{Broken, Options, Report, run};
+
+mod at_once;
+#[expect(dead_code, reason = "shared with other test programs, which use all of it")]
+#[path = "../../sheaves-rcu/tests/configurations/mod.rs"]
+mod configurations;
+
+use configurations::in_own_process;
+
+/// A mistake that readers see has to be found in this time. It takes moments.
+const BROKEN_SECONDS: u64 = 60;
+/// A mistake that shows at the end of a run: so long is the run.
+const LOST_SECONDS: u64 = 2;
+
+/// One run at a time: several would take each other's processors.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn seconds() -> u64 {
+    let asked = std::env::var("SHEAVES_TORTURE_SECONDS");
+    asked.map_or(20, |value| value.parse().expect("a number of seconds"))
+}
+
+fn torture(seconds: u64, broken: Option<Broken>) -> Report {
+    let duration = Duration::from_secs(seconds);
+    let report = run(&Options { duration, broken, fail_one_in: 1000 }).unwrap();
+    println!("{report}");
+    report.failures.iter().for_each(|failure| println!("FAILED: {failure}"));
+    report
+}
+
+#[test]
+#[ignore = "runs in every configuration below"]
+fn everything_is_freed_once_and_in_time() {
+    let report = torture(seconds(), None);
+    assert!(report.passed());
+    // Memory has failed, too.
+    assert!(report.emergencies.values().sum::<u64>() > 0);
+}
+
+#[test]
+fn in_every_configuration() {
+    let _alone = alone();
+    let mut configurations = configurations::all();
+    let options = [("SHEAVES_DEBUG", "1"), ("SHEAVES_RCU_RECLAIMERS", "0"), ("SHEAVES_SLOTS", "2")];
+    for (name, value) in options {
+        // Slots can be chosen in the portable engine alone.
+        let is_portable = name == "SHEAVES_SLOTS";
+        let like = if is_portable { configurations[6].clone() } else { configurations[0].clone() };
+        configurations.push(at_once::with(like, name, value));
+    }
+    at_once::run("everything_is_freed_once_and_in_time", configurations);
+}
+
+/// The mistake is found; one of the lines says so in these words.
+fn is_found(name: &str, broken: Broken, seconds: u64, words: &str) {
+    let _alone = alone();
+    if in_own_process(name) {
+        return;
+    }
+    let report = torture(seconds, Some(broken));
+    let found = report.failures.iter().any(|failure| failure.contains(words));
+    assert!(found, "{broken:?} is not found");
+}
+
+#[test]
+fn broken_batch_with_a_cookie_at_push_is_found() {
+    let name = "broken_batch_with_a_cookie_at_push_is_found";
+    is_found(name, Broken::CookieAtPush, BROKEN_SECONDS, "objects changed under a reader");
+}
+
+#[test]
+fn broken_batch_that_grows_while_it_waits_is_found() {
+    let name = "broken_batch_that_grows_while_it_waits_is_found";
+    is_found(name, Broken::Attaches, BROKEN_SECONDS, "objects changed under a reader");
+}
+
+#[test]
+fn broken_barrier_that_forgets_what_is_partial_is_found() {
+    let name = "broken_barrier_that_forgets_what_is_partial_is_found";
+    is_found(name, Broken::Barrier, BROKEN_SECONDS, "a barrier (Ok(())) has left");
+}
+
+#[test]
+fn broken_block_that_loses_an_object_is_found() {
+    let name = "broken_block_that_loses_an_object_is_found";
+    is_found(name, Broken::OffByOne, LOST_SECONDS, "objects are still out");
+}
