@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{ci, consumers, disasm, dist, header, install, repo, tidy, urcu_examples};
+use xtask::{ci, consumers, disasm, dist, header, install, read_cost, repo, tidy, urcu_examples};
 
 /// Checks and chores of the Sheaves repository.
 #[derive(Debug, Parser)]
@@ -40,6 +40,8 @@ enum Chore {
         #[arg(long, default_value_t = 10_000)]
         table_ms: u32,
     },
+    /// Tell what a read section costs in C, inlined and called, here and with liburcu.
+    ReadCost,
     /// Install cargo-c into target/tools, where the chores below look for it too: two minutes.
     Tools,
     /// Install the library, its headers, the command, manual pages and completion scripts.
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Chore::Disasm { check, executable } => disasm::run(repo::root(), check, executable),
         Chore::Header { check } => header::run(repo::root(), check),
         Chore::UrcuExamples { table_ms } => urcu_examples::run(repo::root(), table_ms),
+        Chore::ReadCost => read_cost::run(repo::root()),
         Chore::Tools => install::tools(repo::root()),
         Chore::Install { prefix, libdir, destdir } => {
             install::run(repo::root(), &install::Place { prefix, libdir, destdir })

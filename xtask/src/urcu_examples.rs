@@ -54,13 +54,13 @@ pub fn run(root: &Path, table_ms: u32) -> anyhow::Result<()> {
 }
 
 /// Where things are built.
-struct Bench {
+pub(crate) struct Bench {
     root: PathBuf,
     target: PathBuf,
 }
 
 impl Bench {
-    fn new(root: &Path) -> anyhow::Result<Bench> {
+    pub(crate) fn new(root: &Path) -> anyhow::Result<Bench> {
         let mut cargo = repo::cargo(root);
         cargo.args(["build", "--quiet", "--release", "-p", "sheaves-capi"]);
         repo::output_of(&mut cargo)?;
@@ -91,11 +91,22 @@ impl Bench {
 
     /// Compiles a program on this library, or on liburcu.
     fn compile(&self, source: &Path, libraries: &[String], ours: bool) -> anyhow::Result<PathBuf> {
+        self.compile_with(source, &[], libraries, ours)
+    }
+
+    /// The same, with more flags.
+    pub(crate) fn compile_with(
+        &self,
+        source: &Path,
+        flags: &[&str],
+        libraries: &[String],
+        ours: bool,
+    ) -> anyhow::Result<PathBuf> {
         let stem = source.file_stem().unwrap_or_default().to_string_lossy();
         let library = if ours { "sheaves" } else { "liburcu" };
         let program = self.target.join(format!("urcu-examples/{stem}-{library}"));
         let mut gcc = Command::new("gcc");
-        gcc.args(["-g", "-O2", "-Wall", "-Werror"]);
+        gcc.args(["-g", "-O2", "-Wall", "-Werror"]).args(flags);
         if ours {
             for include in INCLUDES {
                 gcc.arg("-I").arg(self.root.join(CRATE).join(include));
@@ -132,7 +143,7 @@ fn words_of(program: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// What a program prints that ends well, and in time.
-fn output_of(program: &Path, arguments: &[&str]) -> anyhow::Result<String> {
+pub(crate) fn output_of(program: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn()?;

@@ -1,25 +1,50 @@
-//! The programs under sanitizers, and under valgrind where it is installed.
+//! All programs under sanitizers, and under valgrind where it is installed.
 
 use core::time::Duration;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::{Link, compile, has, here, run, run_ok};
+use crate::urcu::{FLAVORS, compile_for, compile_lfht, include, torture_ms};
+use crate::{Link, compile, has, here, libraries, run, run_ok};
 
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(300);
 const EXAMPLES: [&str; 7] = ["cache", "calls", "memory", "percpu", "rcu", "srcu", "statistics"];
+
+/// Every program of this crate that prints `ok`, with its argument.
+fn every_program(flags: &[&str], ms: &str) -> Vec<(PathBuf, Option<String>)> {
+    let mut programs = Vec::new();
+    for name in EXAMPLES {
+        let source = format!("examples/{name}.c");
+        programs.push((compile("gcc", &source, flags, Link::Shared), None));
+    }
+    let flags_of_cxx: Vec<_> = ["-std=c++17"].iter().chain(flags).copied().collect();
+    let resource = compile("g++", "examples/resource.cpp", &flags_of_cxx, Link::Shared);
+    programs.push((resource, None));
+    let include = include();
+    let flags_of_urcu: Vec<_> = [include.as_str()].iter().chain(flags).copied().collect();
+    let flavors = compile("gcc", "tests/urcu/flavors.c", &flags_of_urcu, Link::Shared);
+    programs.push((flavors, None));
+    for flavor in 0..FLAVORS.len() {
+        programs.push((compile_for("tests/urcu/torture.c", flavor, flags), Some(ms.into())));
+        programs.push((compile_for("tests/urcu/fork.c", flavor, flags), None));
+    }
+    programs.extend(compile_lfht(flags).map(|table| (table, Some(ms.into()))));
+    let reload = compile("gcc", "tests/c_api/reload.c", flags, Link::Archive);
+    let library = libraries().join("libsheaves.so");
+    programs.push((reload, Some(library.to_str().unwrap().into())));
+    programs
+}
+
+const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
 #[test]
 fn sanitizers_find_nothing() {
-    let flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-    for name in EXAMPLES {
-        let program = compile("gcc", &format!("examples/{name}.c"), &flags, Link::Shared);
-        run_ok(&program, &[], &[], LIMIT);
+    for (program, argument) in every_program(&SANITIZERS, &torture_ms()) {
+        run_ok(&program, argument.as_deref().as_slice(), &[], LIMIT);
     }
-    let include = format!("-I{}", here("include/sheaves-urcu").display());
-    let flags = [flags[0], flags[1], &include];
-    let program = compile("gcc", "tests/urcu/flavors.c", &flags, Link::Shared);
-    run_ok(&program, &[], &[], LIMIT);
 }
+
+const VALGRIND: [&str; 4] =
+    ["-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"];
 
 #[test]
 fn valgrind_finds_no_error_and_no_leak() {
@@ -27,14 +52,31 @@ fn valgrind_finds_no_error_and_no_leak() {
         eprintln!("skipped: there is no valgrind");
         return;
     }
-    for name in EXAMPLES {
-        let program = compile("gcc", &format!("examples/{name}.c"), &["-DVALGRIND"], Link::Shared);
-        // What glibc keeps for a thread that still runs at the end counts as possibly lost.
-        let leaks = ["--leak-check=full", "--errors-for-leak-kinds=definite"];
-        let mut args = vec!["-q", "--error-exitcode=9"];
-        args.extend(leaks);
+    // The definition makes programs of its own, which no other test writes meanwhile. Threads run
+    // one at a time: 2 s are for each kind of updater to have its turn.
+    for (program, argument) in every_program(&["-DVALGRIND"], "2000") {
+        let mut args = VALGRIND.to_vec();
         args.push(program.to_str().unwrap());
+        args.extend(argument.as_deref());
         run_ok(Path::new("valgrind"), &args, &[("SHEAVES_ENGINE", "portable")], LIMIT);
+    }
+}
+
+#[test]
+fn a_leak_and_an_overflow_are_found() {
+    for mistake in ["-DLEAK", "-DOVERFLOW"] {
+        let flags = [SANITIZERS[0], SANITIZERS[1], mistake];
+        let program = compile("gcc", "tests/c_api/mistakes.c", &flags, Link::Shared);
+        let output = run(&program, &[], &[], LIMIT);
+        assert!(!output.status.success(), "{mistake} under sanitizers: {output:?}");
+        if has("valgrind") {
+            let program = compile("gcc", "tests/c_api/mistakes.c", &[mistake], Link::Shared);
+            let mut args = VALGRIND.to_vec();
+            args.push(program.to_str().unwrap());
+            let portable = [("SHEAVES_ENGINE", "portable")];
+            let output = run(Path::new("valgrind"), &args, &portable, LIMIT);
+            assert_eq!(output.status.code(), Some(9), "{mistake} under valgrind: {output:?}");
+        }
     }
 }
 

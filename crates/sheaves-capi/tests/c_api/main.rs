@@ -57,7 +57,8 @@ fn compile_with(command: &mut Command) {
 
 /// Compiles a program of this crate. `flags` come after those that all have.
 fn compile(compiler: &str, source: &str, flags: &[&str], link: Link) -> PathBuf {
-    let name = format!("{source}-{link:?}-{}", flags.concat()).replace(['.', '/', '='], "-");
+    let name = format!("{source}-{link:?}-{}", flags.concat())
+        .replace(['.', '/', '=', '<', '>', ','], "-");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut command = Command::new(compiler);
     command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);

@@ -3,25 +3,25 @@
 //! `SHEAVES_TORTURE_MS` says for how long each torture runs (default 700).
 
 use core::time::Duration;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{ENGINES, Link, compile, compile_with, has, here, run, run_ok};
 
 const LIMIT: Duration = Duration::from_secs(180);
 /// Header, and the name of the program.
-const FLAVORS: [(&str, &[&str]); 4] = [
+pub(crate) const FLAVORS: [(&str, &[&str]); 4] = [
     ("urcu.h", &[]),
     ("urcu.h", &["-DRCU_MB"]),
     ("urcu-bp.h", &[]),
     ("urcu-qsbr.h", &["-D_LGPL_SOURCE"]),
 ];
 
-fn torture_ms() -> String {
+pub(crate) fn torture_ms() -> String {
     std::env::var("SHEAVES_TORTURE_MS").unwrap_or_else(|_| "700".into())
 }
 
-fn include() -> String {
+pub(crate) fn include() -> String {
     format!("-I{}", here("include/sheaves-urcu").display())
 }
 
@@ -32,19 +32,15 @@ fn flags_of(flavor: usize) -> Vec<String> {
     flags
 }
 
-/// Compiles a program for a flavour, under a name of its own.
-fn compile_for(source: &str, flavor: usize, link: Link) -> std::path::PathBuf {
+/// Compiles a program for a flavour.
+pub(crate) fn compile_for(source: &str, flavor: usize, more: &[&str]) -> PathBuf {
     let flags = flags_of(flavor);
-    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
-    let made = compile("gcc", source, &flags, link);
-    let stem = Path::new(source).file_stem().unwrap().to_str().unwrap();
-    let program = made.with_file_name(format!("urcu-{stem}-{flavor}-{link:?}"));
-    std::fs::rename(made, &program).unwrap();
-    program
+    let flags: Vec<_> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    compile("gcc", source, &flags, Link::Shared)
 }
 
 fn torture(flavor: usize) {
-    let program = compile_for("tests/urcu/torture.c", flavor, Link::Shared);
+    let program = compile_for("tests/urcu/torture.c", flavor, &[]);
     for calls in ["global", "cpu", "thread"] {
         run_ok(&program, &[&torture_ms(), calls], &[], LIMIT);
     }
@@ -99,7 +95,7 @@ fn torture_finds_readers_that_are_forgotten() {
 #[test]
 fn parents_and_children_go_on() {
     for flavor in 0..FLAVORS.len() {
-        let program = compile_for("tests/urcu/fork.c", flavor, Link::Shared);
+        let program = compile_for("tests/urcu/fork.c", flavor, &[]);
         for engine in ENGINES {
             run_ok(&program, &[], engine, LIMIT);
         }
@@ -145,17 +141,19 @@ fn headers_alone_compile_in_every_standard() {
 
 #[test]
 fn hash_table_of_liburcu_counts_exactly() {
-    if !Path::new("/usr/include").join("x86_64-linux-gnu/urcu/rculfhash.h").exists() {
-        eprintln!("skipped: there is no liburcu-dev");
-        return;
-    }
-    let program = compile_lfht();
+    let Some(program) = compile_lfht(&[]) else { return };
     for engine in ENGINES {
         run_ok(&program, &["700"], engine, LIMIT);
     }
 }
 
-/// With liburcu's structures behind this library.
-fn compile_lfht() -> std::path::PathBuf {
-    compile("gcc", "tests/urcu/lfht.c", &[&include()], Link::Shared)
+/// With liburcu's structures behind this library, where they are installed.
+pub(crate) fn compile_lfht(more: &[&str]) -> Option<PathBuf> {
+    if !Path::new("/usr/include").join("x86_64-linux-gnu/urcu/rculfhash.h").exists() {
+        eprintln!("skipped: there is no liburcu-dev");
+        return None;
+    }
+    let include = include();
+    let flags: Vec<_> = [include.as_str()].into_iter().chain(more.iter().copied()).collect();
+    Some(compile("gcc", "tests/urcu/lfht.c", &flags, Link::Shared))
 }

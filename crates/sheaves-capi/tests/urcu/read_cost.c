@@ -1,8 +1,7 @@
 /* What a read section costs, in nanoseconds: header and library are those that it is compiled with.
+ * `cargo xtask read-cost` does so with both libraries.
  *
- * Argument: rounds of ten million sections. Prints the least of them. On liburcu, inlined:
- *     gcc -O2 -D_LGPL_SOURCE read_cost.c -lurcu
- */
+ * Argument: rounds of ten million sections. Prints the least of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
