@@ -111,8 +111,29 @@ pub(super) fn after_seal() -> Pressure {
     pressure
 }
 
+/// So many bytes that were taken back are worth a look at what the system could have of them: it
+/// takes a tenth of a millisecond for each MiB to give memory back and to get it again.
+const MUCH_BYTES: u64 = 16 << 20;
+
+/// Bytes that were taken back since memory was given to the system last.
+static TAKEN_BACK: AtomicU64 = AtomicU64::new(0);
+
+/// Was much taken back since memory was given to the system last?
+pub(super) fn is_much_taken_back() -> bool {
+    // Relaxed: a hint.
+    TAKEN_BACK.load(Ordering::Relaxed) >= MUCH_BYTES
+}
+
+/// Memory is given to the system now.
+pub(super) fn note_given_back() {
+    // Relaxed: as above.
+    TAKEN_BACK.store(0, Ordering::Relaxed);
+}
+
 /// Batches were taken back.
 pub fn note_reclaimed(objects: usize, bytes: usize) {
+    // Relaxed: a hint.
+    TAKEN_BACK.fetch_add(bytes as u64, Ordering::Relaxed);
     // Relaxed, both: counts.
     OBJECTS.fetch_sub(objects as i64, Ordering::Relaxed);
     BYTES.fetch_sub(bytes as i64, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! The reclaimer: the thread that takes back what nobody else does.
 //!
 //! It sleeps without end while nothing is deferred, and until the age bound while something is.
+//! Only when it has nothing to do after much was taken back, it gives memory to the system first.
 //! It is started by the first who defers, and in the child of a fork by the first who does there.
 //!
 //! | `SLEEPING` | meaning |
@@ -42,6 +43,9 @@ static RUNNING: AtomicU32 = AtomicU32::new(0);
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 /// A start has failed, and was reported.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// When nothing was deferred for so long, after much was taken back, memory goes to the system.
+const REST_NS: u64 = 100_000_000;
 
 /// How often the thread has gone to sleep; for statistics and tests.
 static SLEEPS: AtomicU32 = AtomicU32::new(0);
@@ -161,6 +165,13 @@ fn sleep(bell: u32, age_ms: Option<u64>) {
     // SeqCst: see the file. [B1]
     SLEEPING.store(depth, Ordering::SeqCst);
     match age_ms {
+        None if pressure::is_much_taken_back() => {
+            futex::wait_for(&BELL, bell, REST_NS);
+            // SeqCst: as above.
+            if BELL.load(Ordering::SeqCst) == bell {
+                round::give_back();
+            }
+        }
         None => futex::wait(&BELL, bell),
         Some(age) => {
             let rest_ms = options::age_ms().saturating_sub(age).max(1);

@@ -272,6 +272,13 @@ fn wait_for_one(cookie: Cookie, is_urgent: bool) {
     debug_assert!(waited.is_ok());
 }
 
+/// Lets the layers above give to the system what they have no use for. For the reclaimer, when it
+/// has nothing else to do.
+pub(super) fn give_back() {
+    pressure::note_given_back();
+    sink::sinks().for_each(|sink| sink.give_back());
+}
+
 /// Takes back, in a caller that has deferred too much, what is ready; no calls.
 pub(super) fn help() {
     if driver::is_driving() {

@@ -28,6 +28,8 @@ pub trait Sink: Sync {
     fn reclaim(&self) -> bool;
     /// What is pending, for statistics.
     fn pending(&self) -> Pending;
+    /// Much was taken back, and nothing was deferred for a while: gives free memory to the system.
+    fn give_back(&self) {}
     /// A name of its own, for statistics.
     fn name(&self) -> &'static str;
 }

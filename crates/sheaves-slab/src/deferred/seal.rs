@@ -8,8 +8,8 @@ use sheaves_rcu::defer::{self, Pending, Sink};
 
 use super::{emergency, reclaim};
 use crate::descriptor::{CACHES_MAX, CacheId};
-use crate::pool::{Sheaf, SheafStack};
-use crate::{refill, registry, stats};
+use crate::pool::{self, Sheaf, SheafStack};
+use crate::{chunk, refill, registry, stats};
 
 /// One bit for each cache in which something was ever deferred: set before it is.
 static EVER: [AtomicU64; CACHES_MAX / 64] = [const { AtomicU64::new(0) }; CACHES_MAX / 64];
@@ -144,6 +144,11 @@ impl Sink for Slab {
             pending.bytes += (objects * stride) as u64;
         }
         pending
+    }
+
+    fn give_back(&self) {
+        chunk::trim();
+        pool::trim();
     }
 
     fn name(&self) -> &'static str {

@@ -1,0 +1,129 @@
+//! Barriers: everything that slots hold in part, no memory for it, and in children of forks.
+
+use core::sync::atomic::Ordering;
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::thread;
+
+use sheaves::percpu::engine;
+use sheaves::raw::Cache;
+use sheaves::rcu::defer::{self, barrier};
+
+use crate::{
+    ALLOCATIONS, FREED, PATHS, assert_nothing_is_left, cache, defer_on, in_own_processes, pending,
+};
+
+/// Objects of each path in each slot: far less than a sheaf or a buffer holds.
+const EACH: usize = 5;
+/// More than there are slots, so that the numbers of other threads do not leave one out.
+const THREADS: usize = 72;
+
+/// Defers a little on every path in every slot that threads come by; how many functions will be
+/// called.
+fn fill_slots(cache: &Cache) -> u64 {
+    let (used, expected) = (Mutex::new(HashSet::new()), Mutex::new(0));
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let calls = (0..EACH * PATHS).map(|object| defer_on(object % PATHS, cache));
+                *expected.lock().unwrap() += calls.sum::<u64>();
+                used.lock().unwrap().insert(engine::current_slot());
+            });
+        }
+    });
+    if std::env::var("SHEAVES_SLOTS").is_ok() {
+        assert_eq!(used.lock().unwrap().len(), 64, "some slots are empty");
+    }
+    expected.into_inner().unwrap()
+}
+
+/// No memory at all is to be had while this exists: not from Rust's allocator (that is counted),
+/// not from the pools, not from the system.
+struct NoMemory {
+    allocations: usize,
+    limit: libc::rlimit,
+}
+
+impl NoMemory {
+    fn begin() -> NoMemory {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a place for the limit.
+        unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+        set_limit(&libc::rlimit { rlim_cur: 4096, ..limit });
+        defer::fail_one_in(1);
+        sheaves_slab::fail_one_in(1);
+        NoMemory { allocations: ALLOCATIONS.load(Ordering::SeqCst), limit }
+    }
+
+    fn end(self) {
+        let allocations = ALLOCATIONS.load(Ordering::SeqCst);
+        set_limit(&self.limit);
+        defer::fail_one_in(0);
+        sheaves_slab::fail_one_in(0);
+        assert_eq!(allocations, self.allocations, "a barrier has allocated");
+    }
+}
+
+fn set_limit(limit: &libc::rlimit) {
+    // SAFETY: a valid limit. What is mapped stays.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, core::ptr::from_ref(limit)) }, 0);
+}
+
+/// A barrier without memory; everything is freed when it returns.
+fn wait_without_memory(expected: u64) {
+    let no_memory = NoMemory::begin();
+    let waited = barrier();
+    let freed = FREED.load(Ordering::SeqCst);
+    no_memory.end();
+    assert_eq!((waited, freed), (Ok(()), expected));
+    assert_nothing_is_left();
+}
+
+#[test]
+fn a_barrier_empties_every_slot_without_memory() {
+    // Nothing is sealed by age meanwhile.
+    let options = [("SHEAVES_RCU_AGE_MS", "60000")];
+    if in_own_processes("barriers::a_barrier_empties_every_slot_without_memory", &options) {
+        return;
+    }
+    let cache = cache();
+    let mut expected = 0;
+    for round in 0..20 {
+        expected += fill_slots(&cache);
+        if round == 0 {
+            assert!(pending().iter().all(|path| path.objects > 0), "{:?}", pending());
+        }
+        wait_without_memory(expected);
+    }
+    cache.destroy().expect("nothing is out");
+}
+
+#[test]
+fn a_barrier_in_a_child_empties_the_slots_of_its_parent() {
+    let options = [("SHEAVES_RCU_AGE_MS", "60000")];
+    if in_own_processes("barriers::a_barrier_in_a_child_empties_the_slots_of_its_parent", &options)
+    {
+        return;
+    }
+    let cache = cache();
+    let expected = fill_slots(&cache);
+    // SAFETY: nobody else is in the middle of anything, and the child leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let in_child = || {
+            wait_without_memory(expected);
+            // And what it has deferred itself, with a reclaimer of its own.
+            let more = expected + fill_slots(&cache);
+            wait_without_memory(more);
+        };
+        let is_fine = std::panic::catch_unwind(core::panic::AssertUnwindSafe(in_child)).is_ok();
+        // SAFETY: ends the child without running the parent's handlers.
+        unsafe { libc::_exit(i32::from(!is_fine)) };
+    }
+    let mut status = 0;
+    // SAFETY: the child from above, and a place for its status.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!((waited, status), (child, 0));
+    wait_without_memory(expected);
+    cache.destroy().expect("nothing is out");
+}

@@ -1,0 +1,122 @@
+//! A reader that stays, while others defer as fast as they can.
+
+use core::hint::black_box;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::thread;
+use std::time::Instant;
+
+use sheaves::heap;
+use sheaves::raw::Cache;
+use sheaves::rcu::{self, stall};
+
+use crate::{BYTES, cache, in_own_processes, pending, resident_bytes};
+
+/// What the program has all the time.
+const BASE_BYTES: usize = 256 << 20;
+const BLOCK_BYTES: usize = 1024;
+/// The most that each of two threads defers.
+const DEFERRED_BYTES: usize = 256 << 20;
+const DEFERRING: usize = 2;
+
+static IS_NAMED: AtomicBool = AtomicBool::new(false);
+static AGE_MS: AtomicU64 = AtomicU64::new(0);
+
+/// How long the reader stays: three seconds, or what `SHEAVES_STALL_SECONDS` says.
+fn stall_seconds() -> u64 {
+    let asked = std::env::var("SHEAVES_STALL_SECONDS").ok();
+    asked.and_then(|seconds| seconds.parse().ok()).unwrap_or(3)
+}
+
+/// Memory of the program's own, all of which is used.
+fn base() -> Vec<*mut u8> {
+    let written = |_| {
+        let block = heap::malloc(BLOCK_BYTES);
+        assert!(!block.is_null());
+        // SAFETY: of so many bytes, and ours.
+        unsafe { block.write_bytes(1, BLOCK_BYTES) };
+        block
+    };
+    (0..BASE_BYTES / BLOCK_BYTES).map(written).collect()
+}
+
+/// Defers until the time is over; how many objects.
+fn defer_on_and_on(cache: &Cache, until: Instant) -> usize {
+    let mut count = 0;
+    while Instant::now() < until {
+        if count * BYTES >= DEFERRED_BYTES {
+            thread::sleep(Duration::from_millis(10));
+            continue;
+        }
+        for _ in 0..1000 {
+            let object = cache.alloc().unwrap();
+            // SAFETY: ours, of that many bytes.
+            unsafe { object.write_bytes(2, BYTES) };
+            // SAFETY: from this cache, not used after.
+            unsafe { cache.free_rcu(object) };
+            count += 1;
+        }
+    }
+    count
+}
+
+#[test]
+fn a_reader_that_stays_is_named_and_costs_nothing_afterwards() {
+    let test = "stalls::a_reader_that_stays_is_named_and_costs_nothing_afterwards";
+    if in_own_processes(test, &[("SHEAVES_RCU_STALL_MS", "500")]) {
+        return;
+    }
+    stall::set_callback(Some(|stall| {
+        if stall.name() == "stays" {
+            AGE_MS.store(stall.age_ms, Ordering::SeqCst);
+            IS_NAMED.store(true, Ordering::SeqCst);
+        }
+    }));
+    let (base, cache) = (base(), cache());
+    let begin_bytes = resident_bytes();
+    let until = Instant::now() + Duration::from_secs(stall_seconds());
+    let (is_over, deferred) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        let (is_over, cache, deferred) = (&is_over, &cache, &deferred);
+        let reader = thread::Builder::new().name("stays".into());
+        let (sender, is_reading) = std::sync::mpsc::channel();
+        let stay = move || {
+            let _guard = rcu::read();
+            sender.send(()).unwrap();
+            while !is_over.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        reader.spawn_scoped(scope, stay).unwrap();
+        is_reading.recv().unwrap();
+        let threads: Vec<_> = (0..DEFERRING)
+            .map(|_| {
+                scope.spawn(move || {
+                    deferred.fetch_add(defer_on_and_on(cache, until), Ordering::SeqCst);
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        // Nobody defers now, and the reader is still there.
+        let (count, [_, _, caches]) = (deferred.load(Ordering::SeqCst), pending());
+        let stride = cache.stats().stride_bytes;
+        println!("{count} objects pending, {} MiB resident", resident_bytes() >> 20);
+        assert_eq!((caches.objects, caches.bytes), (count as u64, (count * stride) as u64));
+        sheaves_rcu::defer::flush();
+        is_over.store(true, Ordering::SeqCst);
+    });
+    let begin = Instant::now();
+    let mut end_bytes = resident_bytes();
+    // A second on an idle machine. The limit is for those that are not.
+    while end_bytes > begin_bytes + begin_bytes / 100 && begin.elapsed() < Duration::from_secs(20) {
+        thread::sleep(Duration::from_millis(10));
+        end_bytes = resident_bytes();
+    }
+    println!("back after {:?}", begin.elapsed());
+    let named_ms = AGE_MS.load(Ordering::SeqCst);
+    println!("{begin_bytes} bytes before, {end_bytes} after; named after {named_ms} ms");
+    crate::assert_nothing_is_left();
+    assert!(IS_NAMED.load(Ordering::SeqCst), "the reader was not named");
+    assert!(end_bytes <= begin_bytes + begin_bytes / 100, "{begin_bytes} {end_bytes}");
+    black_box(base);
+}
