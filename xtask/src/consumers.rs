@@ -14,6 +14,8 @@ use crate::repo;
 
 /// The projects.
 pub(crate) const PROJECT: &str = "crates/sheaves-capi/tests/consumer";
+/// What the shared object exports.
+const SYMBOLS: &str = "crates/sheaves-capi/tests/c_api/symbols.txt";
 /// How many programs each of them has, each of which prints `ok`.
 const PROGRAMS: usize = 3;
 /// Where they are built, and what they use.
@@ -29,7 +31,7 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
     let prefix = target.join("prefix");
     let place = Place { prefix: prefix.clone(), libdir: "lib".into(), destdir: None };
     install::library(root, &place)?;
-    check_links(&prefix)?;
+    check_object(root, &prefix)?;
     let project = root.join(PROJECT);
     if has("pkg-config") && has("make") {
         let build = target.join("pkg-config");
@@ -59,10 +61,16 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Programs are linked to the object's own name, which has to lead to it.
-fn check_links(prefix: &Path) -> anyhow::Result<()> {
-    let dynamic =
-        repo::output_of(Command::new("readelf").arg("-d").arg(prefix.join("lib/libsheaves.so")))?;
+/// Programs are linked to the object's own name, which has to lead to it; and it exports what cargo
+/// alone would export.
+fn check_object(root: &Path, prefix: &Path) -> anyhow::Result<()> {
+    let object = prefix.join("lib/libsheaves.so");
+    let listing = repo::output_of(Command::new("nm").args(["-D", "--defined-only"]).arg(&object))?;
+    let mut exported: Vec<_> = listing.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    exported.sort_unstable();
+    let wanted = std::fs::read_to_string(root.join(SYMBOLS)).context(SYMBOLS)?;
+    ensure!(exported.iter().copied().eq(wanted.lines()), "exported is not what {SYMBOLS} lists");
+    let dynamic = repo::output_of(Command::new("readelf").arg("-d").arg(&object))?;
     ensure!(dynamic.contains("[libsheaves.so.0]"), "the shared object's name: {dynamic}");
     let link = std::fs::read_link(prefix.join("lib/libsheaves.so.0")).context("libsheaves.so.0")?;
     ensure!(prefix.join("lib").join(&link).is_file(), "{} is not there", link.display());

@@ -46,6 +46,7 @@ impl Place {
 
 /// Installs everything.
 pub fn run(root: &Path, place: &Place) -> anyhow::Result<()> {
+    ensure!(place.prefix.is_absolute(), "the prefix begins with /");
     library(root, place)?;
     let mut cargo = repo::cargo(root);
     cargo.args(["build", "--quiet", "--release", "-p", "sheaves-cli", "-p", "sheaves-preload"]);
@@ -75,7 +76,8 @@ pub fn library(root: &Path, place: &Place) -> anyhow::Result<()> {
     cargo.args(["cinstall", "--release", "-p", "sheaves-capi"]);
     cargo.arg("--prefix").arg(&place.prefix).arg("--libdir").arg(&place.libdir);
     if let Some(destdir) = &place.destdir {
-        cargo.arg("--destdir").arg(destdir);
+        // Where we are; cargo is started at the root of the repository.
+        cargo.arg("--destdir").arg(std::path::absolute(destdir)?);
     }
     repo::output_of(&mut cargo).map(|_| ())
 }

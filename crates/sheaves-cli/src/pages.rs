@@ -54,24 +54,26 @@ pub(crate) fn man(directory: Option<&Path>) -> ExitCode {
     pages().and_then(write).map_or_else(failed, |()| ExitCode::SUCCESS)
 }
 
-/// Names of files, and what is in them.
+/// Names of files, and what is in them; the command itself comes first.
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
-    let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set());
     let mut pages = Vec::new();
-    for command in visible.chain([&command]) {
-        let title = command.get_display_name().unwrap_or("sheaves").to_owned();
-        let man = clap_mangen::Man::new(command.clone()).title(title).date(DATE);
-        let man = man.source(concat!("sheaves ", env!("CARGO_PKG_VERSION"))).manual("Sheaves");
-        let mut text = Vec::new();
-        man.render(&mut text)?;
-        pages.push((man.get_filename(), text));
-    }
-    // The command itself comes first.
-    pages.rotate_right(1);
+    add_pages(&command, &mut pages)?;
     pages[0].1.extend_from_slice(MORE.as_bytes());
     Ok(pages)
+}
+
+/// Adds the page of a command, and those of what it lists.
+fn add_pages(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
+    let title = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let man = clap_mangen::Man::new(command.clone()).title(title).date(DATE);
+    let man = man.source(concat!("sheaves ", env!("CARGO_PKG_VERSION"))).manual("Sheaves");
+    let mut text = Vec::new();
+    man.render(&mut text)?;
+    pages.push((man.get_filename(), text));
+    let mut visible = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+    visible.try_for_each(|sub| add_pages(sub, pages))
 }
 
 fn failed(error: io::Error) -> ExitCode {

@@ -77,7 +77,7 @@ fn pages_are_made_from_the_options() {
         .stdout(contains(".TH sheaves 1").and(contains("stats\\-file")).and(contains("doctor")));
     let folder = tempfile::tempdir().unwrap();
     sheaves().args(["man", "--directory"]).arg(folder.path()).assert().success();
-    for page in ["sheaves.1", "sheaves-run.1", "sheaves-doctor.1", "sheaves-bench.1"] {
+    for page in ["sheaves.1", "sheaves-run.1", "sheaves-doctor.1", "sheaves-torture-rcu.1"] {
         assert!(folder.path().join(page).is_file(), "{page}");
     }
 }
