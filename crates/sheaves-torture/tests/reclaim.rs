@@ -29,9 +29,13 @@ fn seconds() -> u64 {
     asked.map_or(20, |value| value.parse().expect("a number of seconds"))
 }
 
+/// Of so many requests for memory one fails.
+const FAIL_ONE_IN: &str = "SHEAVES_TORTURE_FAIL_ONE_IN";
+
 fn torture(seconds: u64, broken: Option<Broken>) -> Report {
     let duration = Duration::from_secs(seconds);
-    let report = run(&Options { duration, broken, fail_one_in: 1000 }).unwrap();
+    let fail_one_in = std::env::var(FAIL_ONE_IN).map_or(1000, |value| value.parse().unwrap());
+    let report = run(&Options { duration, broken, fail_one_in }).unwrap();
     println!("{report}");
     report.failures.iter().for_each(|failure| println!("FAILED: {failure}"));
     report
@@ -50,7 +54,13 @@ fn everything_is_freed_once_and_in_time() {
 fn in_every_configuration() {
     let _alone = alone();
     let mut configurations = configurations::all();
-    let options = [("SHEAVES_DEBUG", "1"), ("SHEAVES_RCU_RECLAIMERS", "0"), ("SHEAVES_SLOTS", "2")];
+    let options = [
+        ("SHEAVES_DEBUG", "1"),
+        ("SHEAVES_RCU_RECLAIMERS", "0"),
+        ("SHEAVES_SLOTS", "2"),
+        // Most of what is deferred goes by the ladder of emergencies then.
+        (FAIL_ONE_IN, "2"),
+    ];
     for (name, value) in options {
         // Slots can be chosen in the portable engine alone.
         let is_portable = name == "SHEAVES_SLOTS";
