@@ -10,7 +10,6 @@ pub mod cli;
 mod clutter;
 mod crew;
 mod engine;
-mod lie;
 mod pipeline;
 mod random;
 pub mod rcu;

@@ -18,8 +18,8 @@ use std::time::Instant;
 use sheaves_rcu::{Srcu, read, stall, statistics};
 
 use crate::crew::Crew;
-use crate::lie;
 
+mod lie;
 mod readers;
 mod report;
 mod updaters;

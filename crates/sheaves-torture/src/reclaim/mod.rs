@@ -16,7 +16,6 @@ use sheaves_heap::report::totals;
 use sheaves_rcu::defer::{self, barrier};
 
 use crate::crew::Crew;
-use crate::lie;
 
 mod broken;
 mod drivers;
@@ -53,10 +52,6 @@ pub enum Broken {
     Barrier,
     /// Free one object less than a block holds.
     OffByOne,
-    /// Have the kernel say that it aborted transactions, and not do it, so that slots are drained
-    /// without a fence. Lasts for the process. Found in seconds where two processors are idle, by
-    /// what it does to the heap; seldom on busy ones. A model finds it in any case.
-    Drain,
 }
 
 static ALONE: Mutex<()> = Mutex::new(());
@@ -67,9 +62,6 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// One line, where the run cannot begin.
 pub fn run(options: &Options) -> Result<Report, String> {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if options.broken == Some(Broken::Drain) {
-        lie::about_drains().map_err(|error| format!("no filter can be set: {error}"))?;
-    }
     let before = report::Before::now();
     let used_bytes = totals().used_bytes;
     WORLD.reset().map_err(|error| format!("there is no cache: {error}"))?;
