@@ -120,7 +120,7 @@ impl<R: Fn()> PerCpuRef<R> {
     #[inline]
     #[must_use]
     pub fn try_get(&self) -> bool {
-        self.change(1) == Outcome::Done || self.try_get_slow(false)
+        self.change::<1>() == Outcome::Done || self.try_get_slow(false)
     }
 
     /// Takes a reference, unless it has been killed.
@@ -129,13 +129,13 @@ impl<R: Fn()> PerCpuRef<R> {
     #[inline]
     #[must_use]
     pub fn try_get_live(&self) -> bool {
-        self.change(1) == Outcome::Done || self.try_get_slow(true)
+        self.change::<1>() == Outcome::Done || self.try_get_slow(true)
     }
 
     /// Puts a reference that the caller has. The last one, after a kill, calls `release`.
     #[inline]
     pub fn put(&self) {
-        if self.change(1_usize.wrapping_neg()) != Outcome::Done {
+        if self.change::<-1>() != Outcome::Done {
             self.put_slow();
         }
     }
@@ -213,25 +213,25 @@ impl<R: Fn()> PerCpuRef<R> {
 
     /// One transaction on the current slot's count.
     #[inline(always)]
-    fn change(&self, amount: usize) -> Outcome {
+    fn change<const AMOUNT: i32>(&self) -> Outcome {
         let Some(offset) = self.counts.get() else { return Outcome::NoBlock };
         // SAFETY: there are objects, so the engine has started.
         let access = unsafe { Access::of_started() };
         // SAFETY: the word is this count's own and out as long as it exists.
-        unsafe { transactions::add_guarded(access, &self.mode, offset, amount) }
+        unsafe { transactions::add_guarded::<AMOUNT>(access, &self.mode, offset) }
     }
 
     /// The same on any engine. `Declined`: killed; `None`: no slot.
-    fn change_slow(&self, amount: usize) -> Option<Outcome> {
+    fn change_slow<const AMOUNT: i32>(&self) -> Option<Outcome> {
         let offset = self.counts.get().or_else(|| self.counts.make(Shape::WORD))?;
         // SAFETY: the word is this count's own and out as long as it exists.
-        retry(|| unsafe { slow::add_guarded(&self.mode, offset, amount) })
+        retry(|| unsafe { slow::add_guarded::<AMOUNT>(&self.mode, offset) })
     }
 
     #[cold]
     #[inline(never)]
     fn try_get_slow(&self, live: bool) -> bool {
-        if !self.is_killed() && self.change_slow(1) == Some(Outcome::Done) {
+        if !self.is_killed() && self.change_slow::<1>() == Some(Outcome::Done) {
             return true;
         }
         if live && self.is_killed() {
@@ -247,8 +247,7 @@ impl<R: Fn()> PerCpuRef<R> {
     #[cold]
     #[inline(never)]
     fn put_slow(&self) {
-        let less = 1_usize.wrapping_neg();
-        if self.is_killed() || self.change_slow(less) != Some(Outcome::Done) {
+        if self.is_killed() || self.change_slow::<-1>() != Some(Outcome::Done) {
             self.put_counted();
         }
     }

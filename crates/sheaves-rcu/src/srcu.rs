@@ -148,7 +148,7 @@ impl Srcu {
         }
         let index = self.index.load(Ordering::Relaxed);
         let (left, access) = (self.left(index), self.access);
-        self.entered(index).add_by(access, 1);
+        self.entered(index).increment_by(access);
         // SeqCst, for the compiler alone: the section stays behind the count. The membarrier of
         // the grace period pairs with it. [R3]
         compiler_fence(Ordering::SeqCst);
@@ -314,7 +314,7 @@ impl Drop for SrcuGuard<'_> {
         fence(Ordering::Release);
         // Relaxed: a count of forks. A section of the parent is written off in the child.
         if self.state == STATE.load(Ordering::Relaxed) {
-            self.left.add_by(self.access, 1);
+            self.left.increment_by(self.access);
         }
     }
 }

@@ -16,6 +16,12 @@ pub(crate) trait Count: Send + Sync + 'static {
     /// Adds.
     fn add(&self, amount: u64);
 
+    /// Adds 1.
+    #[inline]
+    fn increment(&self) {
+        self.add(1);
+    }
+
     /// What was added.
     fn sum(&self) -> u64;
 }
@@ -44,6 +50,11 @@ impl Count for sheaves::Counter {
     #[inline]
     fn add(&self, amount: u64) {
         self.add(amount.cast_signed());
+    }
+
+    #[inline]
+    fn increment(&self) {
+        self.increment();
     }
 
     fn sum(&self) -> u64 {
@@ -167,10 +178,13 @@ mod tests {
             let before = contender.sum();
             std::thread::scope(|scope| {
                 for _ in 0..THREADS {
-                    scope.spawn(|| (0..ADDITIONS).for_each(|amount| contender.add(amount)));
+                    scope.spawn(|| {
+                        (0..ADDITIONS).for_each(|amount| contender.add(amount));
+                        contender.increment();
+                    });
                 }
             });
-            let added = THREADS as u64 * ADDITIONS * (ADDITIONS - 1) / 2;
+            let added = THREADS as u64 * (ADDITIONS * (ADDITIONS - 1) / 2 + 1);
             assert_eq!(contender.sum() - before, added);
         }
     }

@@ -1,8 +1,9 @@
 //! `counter`: adding to one number from several threads, and summing it up.
 //!
 //! Variants `1t`, `2t` and so on: so many threads add 1 again and again; the row is one addition,
-//! averaged over the threads. `sum/64`: 64 threads have each added once, on a slot, shard or share
-//! of its own where the contender has such; the row is one sum, while nobody adds.
+//! averaged over the threads. `amount-1t` and so on: the same with an amount that the compiler does
+//! not know. `sum/64`: 64 threads have each added once, on a slot, shard or share of its own where
+//! the contender has such; the row is one sum, while nobody adds.
 
 use alloc::sync::Arc;
 use core::hint::black_box;
@@ -28,12 +29,17 @@ pub(crate) const SUM_SLOTS: usize = 64;
 /// The variant of the sum.
 const SUM: &str = "sum";
 
-/// One workload for each number of threads up to `threads`, and the sum.
+/// What the variants with an unknown amount begin with.
+const AMOUNT: &str = "amount-";
+
+/// Two workloads for each number of threads up to `threads`, and the sum.
 pub(crate) fn jobs(threads: usize) -> Vec<Job> {
     let job =
         |variant: String, size, threads| Job { table: Table::Counter, variant, size, threads };
-    (1..=threads)
-        .map(|threads| job(format!("{threads}t"), None, threads))
+    let additions =
+        ["", AMOUNT].into_iter().flat_map(|prefix| (1..=threads).map(move |count| (prefix, count)));
+    additions
+        .map(|(prefix, threads)| job(format!("{prefix}{threads}t"), None, threads))
         .chain([job(SUM.to_owned(), Some(SUM_SLOTS), SUM_SLOTS)])
         .collect()
 }
@@ -76,6 +82,7 @@ impl Prepare<'_> {
     fn additions<C: Count>(self, contender: Arc<C>) -> Result<Sampler, Failure> {
         let threads = self.job.threads;
         let crew = Crew::of(threads)?;
+        let add = if self.job.variant.starts_with(AMOUNT) { add::<C> } else { increment::<C> };
         Ok(Box::new(move || {
             let gate = Gate::new(threads);
             let contender = Arc::clone(&contender);
@@ -124,6 +131,15 @@ fn check_slots(slots: usize) -> Result<(), Failure> {
 }
 
 #[inline(never)]
+fn increment<C: Count>(contender: &C, count: usize) {
+    for _ in 0..count {
+        contender.increment();
+        // As in `add`.
+        compiler_fence(Ordering::SeqCst);
+    }
+}
+
+#[inline(never)]
 fn add<C: Count>(contender: &C, count: usize) {
     let amount = black_box(1);
     for _ in 0..count {
@@ -147,7 +163,10 @@ mod tests {
     #[test]
     fn there_is_a_workload_for_each_number_of_threads_and_one_for_the_sum() {
         let names: Vec<_> = jobs(2).iter().map(Job::name).collect();
-        assert_eq!(names, ["counter/1t", "counter/2t", "counter/sum/64"]);
+        let amounts = ["counter/amount-1t", "counter/amount-2t"];
+        assert_eq!(names[..2], ["counter/1t", "counter/2t"]);
+        assert_eq!(names[2..4], amounts);
+        assert_eq!(names[4..], ["counter/sum/64"]);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! `malloc` and `free` are called out of line millions of times a second. Written as functions of
 //! Rust around [`super::pop`] and [`super::push`] they test every outcome twice, because inline
 //! assembly cannot both give a result and jump; as *naked* functions they leave the sequence
-//! straight for the slow path. The sequences are those of `rseq_x86_64.rs` with the same rules.
+//! straight for the slow path. The sequences are those of `rseq_x86_64.rs` with the same rules, but
+//! that the word's address takes the place of its offset; so they start over from the first
+//! instruction, with the argument.
 //!
 //! Before the start of the engine both limits are 0, so nothing else is read. Registers: only those
 //! that the System V ABI lets a function change, and the argument is kept for the slow path.
@@ -29,7 +31,7 @@ macro_rules! pop_by_size {
             ".long 0x53053053",
             "6: jmp 2f",
             ".popsection",
-            "cmp rdi, qword ptr [rip + {limit}]",
+            "2: cmp rdi, qword ptr [rip + {limit}]",
             "jae {slow}",
             "lea rax, [rdi + 15]",
             "shr rax, 4",
@@ -38,16 +40,16 @@ macro_rules! pop_by_size {
             "mov rdx, qword ptr [rip + {access}]",
             "mov rsi, qword ptr [rip + {access} + 8]",
             "lea r8, [rip + {bases} + 16]",
-            "2: lea rax, [rip + 3b]",
+            "lea rax, [rip + 3b]",
             "mov qword ptr fs:[rdx], rax",
             "4: movsxd r10, dword ptr fs:[rsi]",
-            "mov r9, qword ptr [r8 + 8*r10]",
-            "mov r10, qword ptr [r9 + rcx]",
+            "add rcx, qword ptr [r8 + 8*r10]",
+            "mov r10, qword ptr [rcx]",
             "mov rax, qword ptr [r10]",
             "test al, 1",
             "jnz {slow}",
             "sub r10, 8",
-            "mov qword ptr [r9 + rcx], r10",
+            "mov qword ptr [rcx], r10",
             "5: ret",
             ".p2align 6",
             limit = sym $limit,
@@ -82,7 +84,7 @@ macro_rules! push_by_owner {
             ".long 0x53053053",
             "6: jmp 2f",
             ".popsection",
-            "mov rax, qword ptr [rip + {window}]",
+            "2: mov rax, qword ptr [rip + {window}]",
             "mov rcx, rdi",
             "sub rcx, rax",
             "cmp rcx, qword ptr [rip + {limit}]",
@@ -94,16 +96,16 @@ macro_rules! push_by_owner {
             "mov rdx, qword ptr [rip + {access}]",
             "mov rsi, qword ptr [rip + {access} + 8]",
             "lea r8, [rip + {bases} + 16]",
-            "2: lea rax, [rip + 3b]",
+            "lea rax, [rip + 3b]",
             "mov qword ptr fs:[rdx], rax",
             "4: movsxd r10, dword ptr fs:[rsi]",
-            "mov r9, qword ptr [r8 + 8*r10]",
-            "mov r10, qword ptr [r9 + rcx]",
+            "add rcx, qword ptr [r8 + 8*r10]",
+            "mov r10, qword ptr [rcx]",
             "add r10, 8",
             "test r10d, 1023",
             "jz {slow}",
             "mov qword ptr [r10], rdi",
-            "mov qword ptr [r9 + rcx], r10",
+            "mov qword ptr [rcx], r10",
             "5: ret",
             ".p2align 6",
             window = sym $window,

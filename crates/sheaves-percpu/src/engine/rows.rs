@@ -3,7 +3,7 @@
 //! | transaction | effect on the word at an offset in the current slot's row | declines |
 //! |---|---|---|
 //! | [`add`] | wrapping addition | never |
-//! | [`add_checked`], [`add_near`] | addition of signed numbers | the sum overflows |
+//! | [`add_bounded`], [`add_near`] | addition | the sum is out of bounds |
 //! | [`add_guarded`] | wrapping addition | the guard is not 0; the word is [`CLOSED`] |
 //! | [`cmp_store`] | new value if it holds the expected one | it does not |
 //!
@@ -33,13 +33,23 @@ mod fast {
     pub(super) unsafe fn add(_: Access, _: usize, _: usize) -> Outcome {
         Outcome::NoBlock
     }
-    pub(super) unsafe fn add_checked(_: Access, _: usize, _: usize) -> Outcome {
+    pub(super) unsafe fn add_const<const AMOUNT: i32>(_: Access, _: usize) -> Outcome {
         Outcome::NoBlock
     }
-    pub(super) unsafe fn add_near(_: Near, _: usize) -> Outcome {
+    pub(super) unsafe fn add_bounded<const BITS: u32>(_: Access, _: usize, _: usize) -> Outcome {
         Outcome::NoBlock
     }
-    pub(super) unsafe fn add_guarded(_: Access, _: &AtomicUsize, _: usize, _: usize) -> Outcome {
+    pub(super) unsafe fn add_near<const BITS: u32>(_: Near, _: usize) -> Outcome {
+        Outcome::NoBlock
+    }
+    pub(super) unsafe fn add_near_const<const BITS: u32, const AMOUNT: i32>(_: Near) -> Outcome {
+        Outcome::NoBlock
+    }
+    pub(super) unsafe fn add_guarded<const AMOUNT: i32>(
+        _: Access,
+        _: &AtomicUsize,
+        _: usize,
+    ) -> Outcome {
         Outcome::NoBlock
     }
     pub(super) unsafe fn cmp_store(_: Access, _: usize, _: usize, _: usize) -> Outcome {
@@ -133,6 +143,9 @@ impl Near {
 
 const _: () = assert!(rows::ROW_BYTES_MAX <= Near::MARK_BYTES);
 
+/// The widest bounds of [`add_bounded`]: they are in an instruction.
+pub const BITS_MAX: u32 = 30;
+
 /// What [`add_guarded`] takes for a closed word in the portable engine. No count comes near it.
 pub const CLOSED: usize = 1 << 63;
 
@@ -147,24 +160,53 @@ pub unsafe fn add(access: Access, offset: usize, amount: usize) -> Outcome {
     unsafe { fast::add(access, offset, amount) }
 }
 
-/// Adds signed numbers, where the sum fits.
+/// [`add`] of an amount that is known: some processors then forward the sum from one addition to
+/// the next without a delay, which they do not with an amount in a register.
 ///
 /// # Safety
 /// As [`add`].
 #[inline(always)]
-pub unsafe fn add_checked(access: Access, offset: usize, amount: usize) -> Outcome {
+pub unsafe fn add_const<const AMOUNT: i32>(access: Access, offset: usize) -> Outcome {
     // SAFETY: the same contract.
-    unsafe { fast::add_checked(access, offset, amount) }
+    unsafe { fast::add_const::<AMOUNT>(access, offset) }
 }
 
-/// [`add_checked`] with two loads less.
+/// Adds where the sum, as a signed number, is in -2<sup>`BITS`</sup> .. 2<sup>`BITS`</sup>.
+/// `BITS` is at most [`BITS_MAX`].
+///
+/// # Safety
+/// As [`add`].
+#[inline(always)]
+pub unsafe fn add_bounded<const BITS: u32>(
+    access: Access,
+    offset: usize,
+    amount: usize,
+) -> Outcome {
+    const { assert!(BITS <= BITS_MAX) };
+    // SAFETY: the same contract.
+    unsafe { fast::add_bounded::<BITS>(access, offset, amount) }
+}
+
+/// [`add_bounded`] with two loads less.
 ///
 /// # Safety
 /// As [`add`], of the offset in the place.
 #[inline(always)]
-pub unsafe fn add_near(place: Near, amount: usize) -> Outcome {
+pub unsafe fn add_near<const BITS: u32>(place: Near, amount: usize) -> Outcome {
+    const { assert!(BITS <= BITS_MAX) };
     // SAFETY: the same contract.
-    unsafe { fast::add_near(place, amount) }
+    unsafe { fast::add_near::<BITS>(place, amount) }
+}
+
+/// [`add_near`] of an amount that is known, as in [`add_const`].
+///
+/// # Safety
+/// As [`add_near`].
+#[inline(always)]
+pub unsafe fn add_near_const<const BITS: u32, const AMOUNT: i32>(place: Near) -> Outcome {
+    const { assert!(BITS <= BITS_MAX) };
+    // SAFETY: the same contract.
+    unsafe { fast::add_near_const::<BITS, AMOUNT>(place) }
 }
 
 /// Adds where the guard is 0, wrapping.
@@ -172,14 +214,13 @@ pub unsafe fn add_near(place: Near, amount: usize) -> Outcome {
 /// # Safety
 /// As [`add`].
 #[inline(always)]
-pub unsafe fn add_guarded(
+pub unsafe fn add_guarded<const AMOUNT: i32>(
     access: Access,
     guard: &AtomicUsize,
     offset: usize,
-    amount: usize,
 ) -> Outcome {
     // SAFETY: the same contract.
-    unsafe { fast::add_guarded(access, guard, offset, amount) }
+    unsafe { fast::add_guarded::<AMOUNT>(access, guard, offset) }
 }
 
 /// Replaces `expected` by `new`.
@@ -217,17 +258,17 @@ pub mod slow {
         }
     }
 
-    /// As [`super::add_checked`].
+    /// As [`super::add_bounded`].
     ///
     /// # Safety
     /// As there.
-    pub unsafe fn add_checked(offset: usize, amount: usize) -> Outcome {
+    pub unsafe fn add_bounded<const BITS: u32>(offset: usize, amount: usize) -> Outcome {
         match mode() {
             // SAFETY: the same contract.
-            Mode::Rseq => unsafe { fast::add_checked(Access::get(), offset, amount) },
+            Mode::Rseq => unsafe { super::add_bounded::<BITS>(Access::get(), offset, amount) },
             Mode::Portable => change(offset, |value| {
-                let sum = value.cast_signed().checked_add(amount.cast_signed());
-                sum.map(isize::cast_unsigned)
+                let sum = value.wrapping_add(amount);
+                (sum.wrapping_add(1 << BITS) >> (BITS + 1) == 0).then_some(sum)
             }),
             Mode::NotStarted => Outcome::NoBlock,
         }
@@ -237,10 +278,10 @@ pub mod slow {
     ///
     /// # Safety
     /// As there.
-    pub unsafe fn add_guarded(guard: &AtomicUsize, offset: usize, amount: usize) -> Outcome {
+    pub unsafe fn add_guarded<const AMOUNT: i32>(guard: &AtomicUsize, offset: usize) -> Outcome {
         match mode() {
             // SAFETY: the same contract.
-            Mode::Rseq => unsafe { fast::add_guarded(Access::get(), guard, offset, amount) },
+            Mode::Rseq => unsafe { fast::add_guarded::<AMOUNT>(Access::get(), guard, offset) },
             Mode::Portable => {
                 let Some(word) = current_word(offset) else { return Outcome::NoBlock };
                 // Acquire pairs with the Release of whoever opens the guard. A block that was
@@ -249,6 +290,7 @@ pub mod slow {
                 if guard.load(Ordering::Acquire) != 0 {
                     return Outcome::Declined;
                 }
+                let amount = AMOUNT as usize;
                 change_word(word, |value| (value != CLOSED).then(|| value.wrapping_add(amount)))
             }
             Mode::NotStarted => Outcome::NoBlock,

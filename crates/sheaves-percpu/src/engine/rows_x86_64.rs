@@ -14,10 +14,10 @@ use super::{Access, Near, Outcome};
 use crate::area;
 
 /// The parts that all sequences share. `$sequence` is where `rseq_cs` lies, from the thread
-/// pointer. `$body` runs with the row's address in `{block}` and ends with the one committing
-/// store.
+/// pointer. `$body` runs with the word's address in `{word}` and ends with the one committing
+/// store. Why in one register: see `sequence` in `rseq_x86_64.rs`.
 macro_rules! sequence_at {
-    ($sequence:literal, [$($body:literal),+ $(,)?], $($operands:tt)*) => {
+    ($sequence:literal, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
         asm!(
             // The descriptor: version, flags, start, length, abort handler.
             ".pushsection __rseq_cs, \"aw\"",
@@ -31,17 +31,18 @@ macro_rules! sequence_at {
             ".long 0x53053053",
             "6: jmp 2f",
             ".popsection",
-            "2: lea {block}, [rip + 3b]",
-            concat!("mov qword ptr fs:[", $sequence, "], {block}"),
-            "4: movsxd {block}, dword ptr fs:[{slot}]",
-            "mov {block}, qword ptr [{table} + 8*{block}]",
-            "cmp {block}, {bootstrap}",
+            "2: lea {word}, [rip + 3b]",
+            concat!("mov qword ptr fs:[", $sequence, "], {word}"),
+            "4: movsxd {word}, dword ptr fs:[{slot}]",
+            "mov {word}, qword ptr [{table} + 8*{word}]",
+            "cmp {word}, {bootstrap}",
             "je {refused}",
+            "add {word}, {offset}",
             $($body,)+
             "5:",
             table = in(reg) area::table(),
             bootstrap = in(reg) area::bootstrap(),
-            block = out(reg) _,
+            word = out(reg) _,
             refused = label { return Outcome::NoBlock },
             $($operands)*
         )
@@ -50,7 +51,7 @@ macro_rules! sequence_at {
 
 /// A sequence with an [`Access`].
 macro_rules! sequence {
-    ($access:ident, [$($body:literal),+ $(,)?], $($operands:tt)*) => {
+    ($access:ident, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
         sequence_at!(
             "{sequence}",
             [$($body),+],
@@ -70,7 +71,7 @@ pub(super) unsafe fn add(access: Access, offset: usize, amount: usize) -> Outcom
     unsafe {
         sequence!(
             access,
-            ["add qword ptr [{block} + {offset}], {amount}"],
+            ["add qword ptr [{word}], {amount}"],
             offset = in(reg) offset,
             amount = in(reg) amount,
             options(nostack),
@@ -82,24 +83,72 @@ pub(super) unsafe fn add(access: Access, offset: usize, amount: usize) -> Outcom
 /// # Safety
 /// As [`super::add`].
 #[inline(always)]
-pub(super) unsafe fn add_checked(access: Access, offset: usize, amount: usize) -> Outcome {
-    // SAFETY: the sequence keeps the rules; it leaves before the commit where the sum does not
-    // fit. The caller vouches for the word.
+pub(super) unsafe fn add_const<const AMOUNT: i32>(access: Access, offset: usize) -> Outcome {
+    // SAFETY: as in `add`.
     unsafe {
         sequence!(
             access,
-            [
-                "mov {value}, qword ptr [{block} + {offset}]",
-                "add {value}, {amount}",
-                "jo {declined}",
-                "mov qword ptr [{block} + {offset}], {value}",
-            ],
-            value = out(reg) _,
+            ["add qword ptr [{word}], {amount}"],
             offset = in(reg) offset,
-            amount = in(reg) amount,
-            declined = label { return Outcome::Declined },
+            amount = const AMOUNT,
             options(nostack),
         );
+    }
+    Outcome::Done
+}
+
+/// The bodies of bounded additions, whose word lies `$displaced` from `{word}`. With the sum in
+/// -2^BITS .. 2^BITS, the sum plus 2^BITS has no bit above the lowest BITS + 1.
+macro_rules! bounded {
+    ($sequence:ident!($first:tt), $displaced:literal, $bits:ident, $($operands:tt)*) => {
+        $sequence!(
+            $first,
+            [
+                concat!("mov {value}, qword ptr [{word}", $displaced, "]"),
+                "add {value}, {amount}",
+                "lea {above}, [{value} + {limit}]",
+                "shr {above}, {bits}",
+                "jnz {declined}",
+                concat!("mov qword ptr [{word}", $displaced, "], {value}"),
+            ],
+            value = out(reg) _,
+            above = out(reg) _,
+            limit = const 1_i32 << $bits,
+            bits = const $bits + 1,
+            declined = label { return Outcome::Declined },
+            $($operands)*
+            options(nostack),
+        )
+    };
+}
+
+/// A sequence with a [`Near`]: its offset still has the mark, which the displacement takes off.
+macro_rules! sequence_near {
+    ($place:ident, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
+        sequence_at!(
+            "{area} + {sequence}",
+            [$($body),+],
+            area = in(reg) $place.area(),
+            sequence = const SEQUENCE_OFFSET,
+            slot = in(reg) $place.slot(),
+            offset = in(reg) $place.marked_offset(),
+            $($operands)*
+        )
+    };
+}
+
+/// # Safety
+/// As [`super::add`].
+#[inline(always)]
+pub(super) unsafe fn add_bounded<const BITS: u32>(
+    access: Access,
+    offset: usize,
+    amount: usize,
+) -> Outcome {
+    // SAFETY: the sequence keeps the rules; it leaves before the commit where the sum is out of
+    // bounds. The caller vouches for the word.
+    unsafe {
+        bounded!(sequence!(access), "", BITS, offset = in(reg) offset, amount = in(reg) amount,);
     }
     Outcome::Done
 }
@@ -107,27 +156,22 @@ pub(super) unsafe fn add_checked(access: Access, offset: usize, amount: usize) -
 /// # Safety
 /// As [`super::add_near`].
 #[inline(always)]
-pub(super) unsafe fn add_near(place: Near, amount: usize) -> Outcome {
-    // SAFETY: as in `add_checked`. A `Near` exists only where both fields lie in one area of their
-    // thread, and its offset still has the mark, which the displacement takes off.
+pub(super) unsafe fn add_near<const BITS: u32>(place: Near, amount: usize) -> Outcome {
+    // SAFETY: as in `add_bounded`. A `Near` exists only where both fields lie in one area of their
+    // thread.
     unsafe {
-        sequence_at!(
-            "{area} + {sequence}",
-            [
-                "mov {value}, qword ptr [{block} + {marked} - 0x80000000]",
-                "add {value}, {amount}",
-                "jo {declined}",
-                "mov qword ptr [{block} + {marked} - 0x80000000], {value}",
-            ],
-            area = in(reg) place.area(),
-            sequence = const SEQUENCE_OFFSET,
-            slot = in(reg) place.slot(),
-            value = out(reg) _,
-            marked = in(reg) place.marked_offset(),
-            amount = in(reg) amount,
-            declined = label { return Outcome::Declined },
-            options(nostack),
-        );
+        bounded!(sequence_near!(place), " - 0x80000000", BITS, amount = in(reg) amount,);
+    }
+    Outcome::Done
+}
+
+/// # Safety
+/// As [`super::add_near`].
+#[inline(always)]
+pub(super) unsafe fn add_near_const<const BITS: u32, const AMOUNT: i32>(place: Near) -> Outcome {
+    // SAFETY: as in `add_near`.
+    unsafe {
+        bounded!(sequence_near!(place), " - 0x80000000", BITS, amount = const AMOUNT,);
     }
     Outcome::Done
 }
@@ -137,11 +181,10 @@ const _: () = assert!(Near::MARK_BYTES == 0x8000_0000);
 /// # Safety
 /// As [`super::add`].
 #[inline(always)]
-pub(super) unsafe fn add_guarded(
+pub(super) unsafe fn add_guarded<const AMOUNT: i32>(
     access: Access,
     guard: &AtomicUsize,
     offset: usize,
-    amount: usize,
 ) -> Outcome {
     // SAFETY: the sequence keeps the rules; it leaves before the commit where the guard is not 0.
     // The guard is borrowed, so it stays where it is. The caller vouches for the word.
@@ -151,11 +194,11 @@ pub(super) unsafe fn add_guarded(
             [
                 "cmp qword ptr [{guard}], 0",
                 "jne {declined}",
-                "add qword ptr [{block} + {offset}], {amount}",
+                "add qword ptr [{word}], {amount}",
             ],
             guard = in(reg) guard.as_ptr(),
             offset = in(reg) offset,
-            amount = in(reg) amount,
+            amount = const AMOUNT,
             declined = label { return Outcome::Declined },
             options(nostack),
         );
@@ -178,9 +221,9 @@ pub(super) unsafe fn cmp_store(
         sequence!(
             access,
             [
-                "cmp qword ptr [{block} + {offset}], {expected}",
+                "cmp qword ptr [{word}], {expected}",
                 "jne {declined}",
-                "mov qword ptr [{block} + {offset}], {new}",
+                "mov qword ptr [{word}], {new}",
             ],
             expected = in(reg) expected,
             new = in(reg) new,

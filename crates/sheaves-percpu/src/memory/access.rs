@@ -77,6 +77,19 @@ pub(crate) unsafe fn add_by(access: Access, offset: usize, amount: usize) {
     }
 }
 
+/// [`add_by`] of an amount that is known: see [`transactions::add_const`].
+///
+/// # Safety
+/// As [`add_at`].
+#[inline(always)]
+pub(crate) unsafe fn add_const_by<const AMOUNT: i32>(access: Access, offset: usize) {
+    // SAFETY: the same contract.
+    if unsafe { transactions::add_const::<AMOUNT>(access, offset) } != Outcome::Done {
+        // SAFETY: the same contract.
+        unsafe { add_slow(offset, AMOUNT as usize) };
+    }
+}
+
 /// # Safety
 /// As [`add_at`].
 #[cold]

@@ -39,6 +39,11 @@ fn sums_are_exact_and_errors_bounded() {
                         };
                         counter.add(amount);
                         sum += amount;
+                        match dice.throw(4) {
+                            0 => (counter.increment(), sum += 1),
+                            1 => (counter.decrement(), sum -= 1),
+                            _ => ((), ()),
+                        };
                     }
                     sum
                 })
@@ -99,9 +104,31 @@ fn large_and_extreme_amounts() {
         counter.sub(amount);
         assert_eq!(counter.sum(), before, "{amount}");
     }
-    let widest = Counter::<62>::with_batch();
-    widest.add(i64::MAX / 4);
-    assert_eq!(widest.sum(), i64::MAX / 4);
+    let widest = Counter::<30>::with_batch();
+    for amount in [i64::MAX / 4, (1 << 30) - 1, 1, -1, -(1 << 30), -1] {
+        let before = widest.sum();
+        widest.add(amount);
+        assert_eq!(widest.sum(), before + amount, "{amount}");
+    }
+}
+
+/// A share keeps to its bounds, and what goes beyond is in the total.
+#[test]
+fn approximate_count_is_within_a_batch_of_what_one_thread_adds() {
+    let counter = Counter::<5>::with_batch();
+    let mut sum = 0;
+    for step in 0..1000 {
+        match step / 100 % 3 {
+            0 => (counter.increment(), sum += 1),
+            1 => (counter.decrement(), sum -= 1),
+            _ => (counter.add(step % 7 - 2), sum += step % 7 - 2),
+        };
+        assert_eq!(counter.sum(), sum, "step {step}");
+        let error = (counter.approximate() - sum).unsigned_abs();
+        assert!(error <= counter.error_bound(), "step {step}: {error}");
+    }
+    // With one slot in use the bound is the batch.
+    assert!(counter.error_bound() >= 1 << 5);
 }
 
 /// Counters come and go, each beginning at 0.

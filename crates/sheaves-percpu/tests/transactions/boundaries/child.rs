@@ -54,7 +54,7 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// Those of the library.
-    pub(crate) const ALL: [Operation; 14] = [
+    pub(crate) const ALL: [Operation; 16] = [
         Operation::Pop,
         Operation::PopSlow,
         Operation::PopBySize,
@@ -64,8 +64,10 @@ impl Operation {
         Operation::CmpStore,
         Operation::Add,
         Operation::InRow(InRow::Add),
-        Operation::InRow(InRow::AddChecked),
+        Operation::InRow(InRow::AddConst),
+        Operation::InRow(InRow::AddBounded),
         Operation::InRow(InRow::AddNear),
+        Operation::InRow(InRow::AddNearConst),
         Operation::InRow(InRow::AddGuarded),
         Operation::InRow(InRow::CmpStore),
         Operation::Drain,
@@ -79,7 +81,13 @@ impl Operation {
 
     /// False when no input makes it refuse.
     pub(crate) fn can_refuse(self) -> bool {
-        !matches!(self, Operation::Add | Operation::InRow(InRow::Add) | Operation::Drain)
+        let never = [
+            Operation::Add,
+            Operation::InRow(InRow::Add),
+            Operation::InRow(InRow::AddConst),
+            Operation::Drain,
+        ];
+        !never.contains(&self)
     }
 
     fn is_of_sheaves(self) -> bool {

@@ -9,12 +9,17 @@ use sheaves_percpu::{Access, Word};
 
 use super::child::{ADDED, ADDED_TOO, EXPECTED, NEW, NEW_TOO};
 
+/// Bounds within which all of these tests add.
+const BITS: u32 = 30;
+
 /// Which one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InRow {
     Add,
-    AddChecked,
+    AddBounded,
     AddNear,
+    AddConst,
+    AddNearConst,
     AddGuarded,
     CmpStore,
 }
@@ -23,9 +28,9 @@ impl InRow {
     /// What the word holds before a transaction that has to be refused for it.
     pub(crate) fn shut_value(self, unexpected: usize) -> usize {
         match self {
-            InRow::AddChecked | InRow::AddNear => isize::MAX.cast_unsigned(),
+            InRow::AddBounded | InRow::AddNear | InRow::AddNearConst => isize::MAX.cast_unsigned(),
             // The guard refuses.
-            InRow::Add | InRow::AddGuarded => EXPECTED,
+            InRow::Add | InRow::AddConst | InRow::AddGuarded => EXPECTED,
             InRow::CmpStore => unexpected,
         }
     }
@@ -38,22 +43,35 @@ fn add(word: Word, amount: usize) -> Outcome {
 }
 
 #[inline(never)]
-fn add_checked(word: Word, amount: usize) -> Outcome {
+fn add_bounded(word: Word, amount: usize) -> Outcome {
     // SAFETY: as above.
-    unsafe { rows::add_checked(Access::get(), word.offset(), amount) }
+    unsafe { rows::add_bounded::<BITS>(Access::get(), word.offset(), amount) }
 }
 
 #[inline(never)]
 fn add_near(word: Word, amount: usize) -> Outcome {
     let place = Near::new(word.offset()).expect("a place on this engine");
     // SAFETY: as above.
-    unsafe { rows::add_near(place, amount) }
+    unsafe { rows::add_near::<BITS>(place, amount) }
 }
 
 #[inline(never)]
-fn add_guarded(word: Word, guard: &AtomicUsize, amount: usize) -> Outcome {
+fn add_guarded(word: Word, guard: &AtomicUsize) -> Outcome {
     // SAFETY: as above.
-    unsafe { rows::add_guarded(Access::get(), guard, word.offset(), amount) }
+    unsafe { rows::add_guarded::<{ ADDED as i32 }>(Access::get(), guard, word.offset()) }
+}
+
+#[inline(never)]
+fn add_const(word: Word) -> Outcome {
+    // SAFETY: as above.
+    unsafe { rows::add_const::<{ ADDED as i32 }>(Access::get(), word.offset()) }
+}
+
+#[inline(never)]
+fn add_near_const(word: Word) -> Outcome {
+    let place = Near::new(word.offset()).expect("a place on this engine");
+    // SAFETY: as above.
+    unsafe { rows::add_near_const::<BITS, { ADDED as i32 }>(place) }
 }
 
 #[inline(never)]
@@ -70,9 +88,11 @@ fn happened(outcome: Outcome) -> usize {
 pub(crate) fn perform(transaction: InRow, word: Word, guard: &AtomicUsize) -> usize {
     happened(match transaction {
         InRow::Add => add(word, ADDED),
-        InRow::AddChecked => add_checked(word, ADDED),
+        InRow::AddBounded => add_bounded(word, ADDED),
         InRow::AddNear => add_near(word, ADDED),
-        InRow::AddGuarded => add_guarded(word, guard, ADDED),
+        InRow::AddConst => add_const(word),
+        InRow::AddNearConst => add_near_const(word),
+        InRow::AddGuarded => add_guarded(word, guard),
         InRow::CmpStore => cmp_store(word, EXPECTED, NEW),
     })
 }
@@ -82,11 +102,13 @@ pub(crate) fn interfere(transaction: InRow, word: Word, guard: &AtomicUsize) -> 
     let offset = word.offset();
     happened(match transaction {
         // SAFETY: as above.
-        InRow::Add => unsafe { slow::add(offset, ADDED_TOO) },
+        InRow::Add | InRow::AddConst => unsafe { slow::add(offset, ADDED_TOO) },
         // SAFETY: as above.
-        InRow::AddChecked | InRow::AddNear => unsafe { slow::add_checked(offset, ADDED_TOO) },
+        InRow::AddBounded | InRow::AddNear | InRow::AddNearConst => unsafe {
+            slow::add_bounded::<BITS>(offset, ADDED_TOO)
+        },
         // SAFETY: as above.
-        InRow::AddGuarded => unsafe { slow::add_guarded(guard, offset, ADDED_TOO) },
+        InRow::AddGuarded => unsafe { slow::add_guarded::<{ ADDED_TOO as i32 }>(guard, offset) },
         // SAFETY: as above.
         InRow::CmpStore => unsafe { slow::cmp_store(offset, EXPECTED, NEW_TOO) },
     })
