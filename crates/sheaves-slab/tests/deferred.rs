@@ -214,6 +214,36 @@ fn the_storm_finds_objects_that_are_freed_too_early() {
 }
 
 #[test]
+fn caches_end_while_others_seal_everything() {
+    let _alone = alone();
+    let end = Instant::now() + Duration::from_secs(2);
+    let failed = AtomicBool::new(false);
+    // Relaxed, here and below: a flag that ends loops.
+    let goes_on = || Instant::now() < end && !failed.load(Ordering::Relaxed);
+    // Whoever seals everything has all of these in his hands, before the brief one's turn comes.
+    let others: Vec<_> = (0..40).map(|_| cache("other", Options::default())).collect();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while goes_on() {
+                    others.iter().for_each(|other| defer(other, &take(other, 1)));
+                    sheaves_rcu::defer::barrier().unwrap();
+                }
+            });
+        }
+        while goes_on() {
+            let cache = cache("brief", Options::default());
+            let objects = take(&cache, 20);
+            defer(&cache, &objects);
+            let destroyed = cache.destroy();
+            failed.store(destroyed.is_err(), Ordering::Relaxed);
+            destroyed.unwrap();
+        }
+    });
+    others.into_iter().for_each(|other| other.destroy().unwrap());
+}
+
+#[test]
 fn every_rung_of_the_emergency_ladder_is_reached() {
     let _alone = alone();
     let cache = cache("emergency", Options::default());

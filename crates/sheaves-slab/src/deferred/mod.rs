@@ -39,7 +39,7 @@ use sheaves_rcu::defer::{self, Pressure};
 use crate::descriptor::CacheId;
 use crate::pool::{self, Sheaf};
 use crate::slow::is_sheaf;
-use crate::{debug, depot, flush};
+use crate::{debug, depot, flush, registry};
 
 pub use emergency::{Emergencies, emergencies, fail_one_in};
 pub(crate) use queue::Queue;
@@ -185,7 +185,8 @@ pub(crate) fn drain(id: CacheId) -> bool {
     if !id.descriptor().is_deferring() {
         return true;
     }
-    seal::seal_one(id);
+    // Not while somebody else seals everything: he may have a sheaf of this cache in his hands.
+    registry::while_none_ends(|| seal::seal_one(id));
     let waited = Cookie::get().wait_expedited();
     reclaim(id);
     waited.is_ok()
