@@ -2,24 +2,15 @@
 //!
 //! In every configuration of the engine below: this program with another environment.
 
+mod configurations;
+
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::HashSet;
-use std::env;
-use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
 
 use sheaves::heap;
 use sheaves::rcu::{self, RcuBox, defer};
-
-const CONFIGURATIONS: [&[(&str, &str)]; 6] = [
-    &[("SHEAVES_SLOT", "cid")],
-    &[("SHEAVES_SLOT", "cpu")],
-    &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "2")],
-    &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
-    &[("SHEAVES_RCU_FENCES", "1")],
-    &[("SHEAVES_DEBUG", "1")],
-];
 
 /// One test at a time: a barrier waits for what all of them have deferred, under their guards.
 fn alone() -> MutexGuard<'static, ()> {
@@ -167,15 +158,5 @@ struct Aligned(Vec<u8>);
 
 #[test]
 fn in_every_configuration() {
-    if env::var_os("SHEAVES_TEST_CHILD").is_some() {
-        return;
-    }
-    for configuration in CONFIGURATIONS {
-        let status = Command::new(env::current_exe().unwrap())
-            .envs(configuration.iter().copied())
-            .env("SHEAVES_TEST_CHILD", "1")
-            .status()
-            .unwrap();
-        assert!(status.success(), "{configuration:?}");
-    }
+    configurations::run_all();
 }

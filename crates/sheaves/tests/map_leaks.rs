@@ -3,21 +3,14 @@
 //! Alone in its program, because the heap is the process's, and in a process of its own for each
 //! configuration of the engine. The program itself allocates from libc.
 
+mod configurations;
+
 use std::hash::RandomState;
-use std::process::Command;
 
 use sheaves::heap::report;
 use sheaves::map::RcuHashMap;
 use sheaves::rcu::read;
 use sheaves_rcu::defer::barrier;
-
-const CONFIGURATIONS: [&[(&str, &str)]; 5] = [
-    &[("SHEAVES_SLOT", "cid")],
-    &[("SHEAVES_SLOT", "cpu")],
-    &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
-    &[("SHEAVES_RCU_FENCES", "1")],
-    &[("SHEAVES_DEBUG", "1")],
-];
 
 /// Bytes of entries and tables that are out and not deferred, once nothing is deferred any more.
 fn bytes_out() -> usize {
@@ -71,13 +64,8 @@ fn lives() {
 
 #[test]
 fn a_map_gives_back_all_that_it_has_taken() {
-    if std::env::var_os("SHEAVES_TEST_CHILD").is_some() {
-        return lives();
+    if configurations::is_child() {
+        lives();
     }
-    for variables in CONFIGURATIONS {
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.env("SHEAVES_TEST_CHILD", "1").envs(variables.iter().copied());
-        let output = child.output().unwrap();
-        assert!(output.status.success(), "{variables:?}: {output:?}");
-    }
+    configurations::run_all();
 }

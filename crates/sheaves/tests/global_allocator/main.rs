@@ -4,11 +4,12 @@
 //! layers have to run. The test harness itself allocates from the heap as well. Each configuration
 //! of the engine is a process of its own, see [`in_every_configuration`].
 
+#[path = "../configurations/mod.rs"]
+mod configurations;
 mod fork;
 mod layouts;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::process::Command;
 use std::sync::{Arc, Mutex, mpsc};
 
 use sheaves::Sheaves;
@@ -16,28 +17,9 @@ use sheaves::Sheaves;
 #[global_allocator]
 static HEAP: Sheaves = Sheaves::new();
 
-const CONFIGURATIONS: [&[(&str, &str)]; 5] = [
-    &[],
-    &[("SHEAVES_SLOT", "cpu")],
-    &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "2")],
-    &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
-    &[("SHEAVES_DEBUG", "1")],
-];
-
-/// Runs the other tests of this program once for each configuration but the one we are in.
 #[test]
 fn in_every_configuration() {
-    if std::env::var_os("SHEAVES_TEST_CHILD").is_some() {
-        return;
-    }
-    for variables in &CONFIGURATIONS[1..] {
-        let output = Command::new(std::env::current_exe().unwrap())
-            .env("SHEAVES_TEST_CHILD", "1")
-            .envs(variables.iter().copied())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{variables:?}: {output:?}");
-    }
+    configurations::run_all();
 }
 
 #[test]
