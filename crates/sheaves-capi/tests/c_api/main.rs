@@ -4,6 +4,8 @@
 //! object and to the archive, on every engine. gcc is needed; what needs clang says so where it is
 //! missing.
 
+#[path = "../../../sheaves-preload/tests/preload/c_programs.rs"]
+mod c_programs;
 mod checked;
 mod header;
 mod programs;
@@ -14,25 +16,17 @@ use core::time::Duration;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::time::Instant;
+
+use c_programs::{build, check, compile_with, run_within};
 
 /// The folder with `libsheaves.so` and `libsheaves.a`, built as this test was.
 fn libraries() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
-        // This program is TARGET/PROFILE/deps/c_api-*.
-        let program = std::env::current_exe().unwrap();
-        let directory = program.ancestors().nth(2).unwrap();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "-p", "sheaves-capi", "--target-dir"]);
-        cargo.arg(directory.parent().unwrap());
-        if directory.ends_with("release") {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().unwrap().success(), "the library builds");
+        let directory = build("sheaves-capi");
         // By this name the loader looks for it.
         let _ = std::os::unix::fs::symlink("libsheaves.so", directory.join("libsheaves.so.0"));
-        directory.to_owned()
+        directory
     })
 }
 
@@ -46,13 +40,6 @@ fn here(path: &str) -> PathBuf {
 enum Link {
     Shared,
     Archive,
-}
-
-/// Runs a compiler; panics with what it says when it fails.
-fn compile_with(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}\n{errors}");
 }
 
 /// Compiles a program of this crate. `flags` come after those that all have.
@@ -81,34 +68,15 @@ fn compile(compiler: &str, source: &str, flags: &[&str], link: Link) -> PathBuf 
 
 /// Runs a program. Panics when it takes longer than `limit`.
 fn run(program: &Path, args: &[&str], variables: &[(&str, &str)], limit: Duration) -> Output {
-    let mut child = Command::new(program)
-        .args(args)
-        .envs(variables.iter().copied())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let begun = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if begun.elapsed() > limit {
-            child.kill().unwrap();
-            let output = child.wait_with_output().unwrap();
-            panic!("{program:?} {args:?} {variables:?} hangs: {output:?}");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    child.wait_with_output().unwrap()
+    run_within(limit, Command::new(program).args(args).envs(variables.iter().copied()))
 }
 
 /// Runs a program that prints `ok` when all is well.
 fn run_ok(program: &Path, args: &[&str], variables: &[(&str, &str)], limit: Duration) {
-    let output = run(program, args, variables, limit);
-    let (text, errors) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let status = output.status;
-    let is_ok = status.success() && text.lines().last() == Some("ok");
-    assert!(is_ok, "{program:?} {args:?} {variables:?}: {status}\n{text}\n{errors}");
+    let mut command = Command::new(program);
+    command.args(args).envs(variables.iter().copied());
+    let output = run_within(limit, &mut command);
+    check(&command, &output, |text, _| text.lines().last() == Some("ok"));
 }
 
 /// The engines, as variables.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::{compile, run, run_silent};
+use crate::c_programs::run_within;
+use crate::{compile, on_object, run_silent};
 
 type Variables = &'static [(&'static str, &'static str)];
 
@@ -35,7 +36,7 @@ fn c_functions_keep_their_contracts() {
 
 #[test]
 fn malloc_info_and_stats_tell_of_this_heap() {
-    let output = run(family(), &["info"], &[], MINUTE);
+    let output = run_within(MINUTE, &mut on_object(family(), &["info"], &[]));
     let (text, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success());
