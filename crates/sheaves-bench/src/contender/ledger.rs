@@ -6,7 +6,9 @@
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::slot::Padded;
 
@@ -24,9 +26,25 @@ thread_local! {
     static OWN: Cell<Option<&'static Padded<Line>>> = const { Cell::new(None) };
 }
 
+/// Nobody takes longer to free all, or is broken.
+const SETTLED_MAX: Duration = Duration::from_secs(60);
+
 /// The ledger is the caller's until this is dropped.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Finishes what a contender has deferred, whose outstanding bytes may be counted otherwise than
+/// here. False if that takes too long.
+pub(crate) fn settle(outstanding: impl Fn() -> u64, finish: impl Fn()) -> bool {
+    let begin = Instant::now();
+    while outstanding() > 0 {
+        if begin.elapsed() > SETTLED_MAX {
+            return false;
+        }
+        finish();
+    }
+    true
 }
 
 fn lines() -> MutexGuard<'static, Vec<&'static Padded<Line>>> {

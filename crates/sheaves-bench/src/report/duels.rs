@@ -157,13 +157,9 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use super::super::example::verdicts;
     use super::super::work::example;
     use super::*;
-
-    fn verdicts(report: &Report) -> Vec<(&str, &str, &str)> {
-        let judged = report.bars.iter().filter_map(|bar| Some((bar, bar.verdict.as_deref()?)));
-        judged.map(|(bar, verdict)| (&bar.contender[..], &bar.versus[..], verdict)).collect()
-    }
 
     #[test]
     fn generations_are_held_against_the_first() {

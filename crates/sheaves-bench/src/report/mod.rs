@@ -5,7 +5,10 @@
 pub(crate) mod bars;
 pub(crate) mod demonstration;
 mod duels;
+#[cfg(test)]
+mod example;
 pub(crate) mod machine;
+mod measured;
 mod rcu;
 mod reclaim;
 pub(crate) mod text;

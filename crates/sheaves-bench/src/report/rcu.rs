@@ -2,10 +2,9 @@
 
 use super::bars::{Bar, Judgement, Versus};
 use super::duels::Duel;
-use super::text::{align_numbers, new_table, number};
-use super::{Report, Row};
+use super::{Report, measured};
 use crate::workload::name::Name;
-use crate::workload::synchronize::{MEASURES, measure_of};
+use crate::workload::synchronize::{self, MEASURES};
 
 /// A section of the default domain to one of liburcu's usual flavour, and to a pin of crossbeam.
 const SECTION_TO_LIBURCU: f64 = 0.7;
@@ -38,8 +37,8 @@ const SPREAD: usize = 6;
 
 /// The duels of a row of these tables.
 pub(super) fn duels(row: &str) -> Vec<Duel> {
-    if let Some((workload, measure)) = measure_of(row) {
-        return duels_of_waiters(&workload, measure);
+    if let Some(measured) = synchronize::measured(row) {
+        return duels_of_waiters(&measured.workload, measured.index);
     }
     let Name { part, .. } = Name::parse(row);
     let is_section = part == "enter-leave";
@@ -95,10 +94,10 @@ impl Report {
             }
             return;
         }
-        let (Some((of, measure)), Some(own)) = (measure_of(workload), median("direct")) else {
+        let (Some(of), Some(own)) = (synchronize::measured(workload), median("direct")) else {
             return;
         };
-        match (of.as_str(), measure) {
+        match (of.workload.as_str(), of.index) {
             ("10x1000" | "10x1000+flood", SPREAD) => {
                 self.judge_limit(workload, "direct", "1 %", own, SPREAD_PERCENT_MAX);
             }
@@ -127,24 +126,12 @@ impl Report {
 
 /// The tables of those who wait: one for each workload, a column for each measure.
 pub(super) fn tables_of_waiters(report: &Report) -> String {
-    let mut workloads: Vec<String> = Vec::new();
-    let mut measured: Vec<(&Row, String, usize)> = Vec::new();
-    for row in &report.rows {
-        let Some((workload, measure)) = measure_of(&row.workload) else { continue };
-        if !workloads.contains(&workload) {
-            workloads.push(workload.clone());
-        }
-        measured.push((row, workload, measure));
-    }
-    let mut text = String::new();
-    for workload in &workloads {
-        let rows: Vec<(&Row, usize)> = measured
-            .iter()
-            .filter(|(_, of, _)| of == workload)
-            .map(|(row, _, measure)| (*row, *measure))
-            .collect();
-        text.push_str(&format!("\n{workload}\n{}\n", table_of(&rows)));
-    }
+    let columns = MEASURES.map(|(suffix, unit)| {
+        let head = if suffix.is_empty() { "mean" } else { suffix.trim_start_matches('-') };
+        (head, if unit.starts_with("ns") { 1000.0 } else { 1.0 })
+    });
+    let find = |row: &str| Some((synchronize::measured(row)?, columns.to_vec()));
+    let mut text = measured::tables(report, find, |_| String::new());
     if !text.is_empty() {
         text.push_str(
             "\nMicroseconds for each call: mean, percentiles, longest; for all: total, slowest\n\
@@ -155,47 +142,11 @@ pub(super) fn tables_of_waiters(report: &Report) -> String {
     text
 }
 
-fn table_of(rows: &[(&Row, usize)]) -> comfy_table::Table {
-    let mut contenders: Vec<&str> = Vec::new();
-    for (row, _) in rows {
-        if !contenders.contains(&row.contender.as_str()) {
-            contenders.push(&row.contender);
-        }
-    }
-    let mut table = new_table();
-    let names = MEASURES.map(|(suffix, _)| match suffix {
-        "" => "mean",
-        suffix => suffix.trim_start_matches('-'),
-    });
-    table.set_header(core::iter::once("").chain(names).collect::<Vec<_>>());
-    for contender in contenders {
-        let cell = |(measure, (_, unit)): (usize, &(&str, &str))| {
-            let own = |(row, at): &&(&Row, usize)| row.contender == contender && *at == measure;
-            let scale = if unit.starts_with("ns") { 1000.0 } else { 1.0 };
-            rows.iter().find(own).map_or("-".to_owned(), |(row, _)| number(row.median / scale))
-        };
-        let cells = MEASURES.iter().enumerate().map(cell);
-        table.add_row(core::iter::once(contender.to_owned()).chain(cells).collect::<Vec<_>>());
-    }
-    align_numbers(&mut table, 1);
-    table
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::example::{add, verdicts};
     use super::*;
     use crate::contender::Kind;
-
-    fn verdicts(report: &Report) -> Vec<(&str, &str, &str)> {
-        let judged = report.bars.iter().filter_map(|bar| Some((bar, bar.verdict.as_deref()?)));
-        judged.map(|(bar, verdict)| (&bar.contender[..], &bar.versus[..], verdict)).collect()
-    }
-
-    fn add(report: &mut Report, row: &str, figures: &[(Kind, f64)]) {
-        let kinds: Vec<Kind> = figures.iter().map(|(kind, _)| *kind).collect();
-        let series = figures.iter().map(|(_, figure)| vec![vec![*figure; 3]]).collect();
-        report.add(&[row.to_owned()], &kinds, &series);
-    }
 
     #[test]
     fn sections_are_held_against_others_and_the_clock() {

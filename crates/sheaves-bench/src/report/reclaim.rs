@@ -1,9 +1,9 @@
 //! What is asked of those who free objects once readers are gone, and their tables.
 
+use super::Report;
 use super::duels::Duel;
-use super::text::{align_numbers, new_table, number};
-use super::{Report, Row};
-use crate::workload::measures::{self, Measured};
+use super::measured::{self, Column};
+use crate::workload::measures;
 use crate::workload::name::Name;
 use crate::workload::{bulk, dispose};
 
@@ -107,9 +107,6 @@ impl Report {
     }
 }
 
-/// How a measure is printed: the head of its column, and what the figure is divided by.
-type Column = (&'static str, f64);
-
 const KIB: f64 = 1024.0;
 const DISPOSE_COLUMNS: [Column; dispose::MEASURES.len()] =
     [("ns", 1.0), ("all free, us", 1000.0), ("deferred, KiB", KIB), ("periods", 1.0)];
@@ -133,26 +130,13 @@ fn columns_of(workload: &str) -> Option<&'static [Column]> {
 
 /// One table for each workload, a column for each measure.
 pub(super) fn tables(report: &Report) -> String {
-    let mut workloads: Vec<(String, &[Column])> = Vec::new();
-    let mut measured: Vec<(&Row, Measured)> = Vec::new();
-    for row in &report.rows {
-        let Some(of) = measures::of_row(&row.workload) else { continue };
-        let Some(columns) = columns_of(&of.workload) else { continue };
-        if !workloads.iter().any(|(workload, _)| *workload == of.workload) {
-            workloads.push((of.workload.clone(), columns));
-        }
-        measured.push((row, of));
-    }
-    let mut text = String::new();
-    for (workload, columns) in &workloads {
-        let rows: Vec<(&Row, usize)> = measured
-            .iter()
-            .filter(|(_, of)| of.workload == *workload)
-            .map(|(row, of)| (*row, of.index))
-            .collect();
-        let label = oversubscribed(workload, report.machine.cpus);
-        text.push_str(&format!("\n{workload}{label}\n{}\n", table_of(&rows, columns)));
-    }
+    let find = |row: &str| {
+        let of = measures::of_row(row)?;
+        let columns = columns_of(&of.workload)?;
+        Some((of, columns.to_vec()))
+    };
+    let label = |workload: &str| oversubscribed(workload, report.machine.cpus);
+    let mut text = measured::tables(report, find, label);
     if !text.is_empty() {
         text.push_str(
             "\nNanoseconds for each object (`request`: for each round of the loop); microseconds\n\
@@ -173,43 +157,20 @@ fn oversubscribed(workload: &str, cpus: usize) -> String {
     }
 }
 
-fn table_of(rows: &[(&Row, usize)], columns: &[Column]) -> comfy_table::Table {
-    let mut contenders: Vec<&str> = Vec::new();
-    for (row, _) in rows {
-        if !contenders.contains(&row.contender.as_str()) {
-            contenders.push(&row.contender);
-        }
-    }
-    let mut table = new_table();
-    let heads = columns.iter().map(|(head, _)| *head);
-    table.set_header(core::iter::once("").chain(heads).collect::<Vec<_>>());
-    for contender in contenders {
-        let cell = |(index, (_, scale)): (usize, &Column)| {
-            let own = |(row, at): &&(&Row, usize)| row.contender == contender && *at == index;
-            rows.iter().find(own).map_or("-".to_owned(), |(row, _)| number(row.median / scale))
-        };
-        let cells = columns.iter().enumerate().map(cell);
-        table.add_row(core::iter::once(contender.to_owned()).chain(cells).collect::<Vec<_>>());
-    }
-    align_numbers(&mut table, 1);
-    table
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::example::add;
     use super::*;
     use crate::contender::Kind;
 
     fn verdicts(report: &Report) -> Vec<(&str, &str)> {
-        let judged = report.bars.iter().filter_map(|bar| Some((bar, bar.verdict.as_deref()?)));
-        judged.map(|(bar, verdict)| (&bar.versus[..], verdict)).collect()
+        let judged = super::super::example::verdicts(report);
+        judged.into_iter().map(|(_, versus, verdict)| (versus, verdict)).collect()
     }
 
     fn judge(row: &str, figures: &[(Kind, f64)]) -> Report {
         let mut report = Report::new("dispose");
-        let kinds: Vec<Kind> = figures.iter().map(|(kind, _)| *kind).collect();
-        let series = figures.iter().map(|(_, figure)| vec![vec![*figure; 3]]).collect();
-        report.add(&[row.to_owned()], &kinds, &series);
+        add(&mut report, row, figures);
         report
     }
 
@@ -254,8 +215,7 @@ mod tests {
     #[test]
     fn a_workload_is_one_table() {
         let mut report = judge("dispose/4t", &[(Kind::Sheaves, 2.5)]);
-        let series = vec![vec![vec![20480.0]]];
-        report.add(&["dispose-outstanding/4t".to_owned()], &[Kind::Sheaves], &series);
+        add(&mut report, "dispose-outstanding/4t", &[(Kind::Sheaves, 20480.0)]);
         report.machine.cpus = 2;
         let text = tables(&report);
         for part in ["dispose/4t (oversubscribed: 2 processors)", "deferred, KiB", "20.0"] {

@@ -21,12 +21,7 @@ const VARIANTS: [&str; 3] = ["inorder", "reverse", "shuffled"];
 
 /// One workload for each order of freeing and each size.
 pub(crate) fn jobs(sizes: &[usize]) -> Vec<Job> {
-    let job = |variant: &str, size| Job {
-        table: Table::Batch,
-        variant: variant.to_owned(),
-        size: Some(size),
-        threads: 1,
-    };
+    let job = |variant: &str, size| Job::new(Table::Batch, variant, size, 1);
     VARIANTS.iter().flat_map(|v| sizes.iter().map(|size| job(v, *size))).collect()
 }
 

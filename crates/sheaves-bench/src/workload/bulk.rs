@@ -44,13 +44,10 @@ const LOOPS: usize = if cfg!(debug_assertions) { 2000 } else { 20_000 };
 const OBJECTS: usize = 1000;
 /// Groups of one object of each size in a loop.
 const GROUPS: usize = OBJECTS / SIZES.len();
-/// Nobody takes longer to free all, or is broken.
-const SETTLED_MAX: Duration = Duration::from_secs(60);
 
 /// Every workload.
 pub(crate) fn jobs() -> Vec<Job> {
-    let job =
-        |threads| Job { table: Table::Bulk, variant: format!("{threads}t"), size: None, threads };
+    let job = |threads| Job::new(Table::Bulk, format!("{threads}t"), None, threads);
     (1..=THREADS_MAX).map(job).collect()
 }
 
@@ -117,7 +114,7 @@ fn run<C: Bulk>(crew: &Crew, contender: &Arc<C>, look: fn(&C) -> u64) -> Result<
         if index == 0 {
             worked.outstanding = contender.outstanding();
             worked.periods = periods() - before;
-            is_settled = settle(&*contender, begin);
+            is_settled = ledger::settle(|| contender.outstanding(), || contender.finish());
             worked.settled = begin.elapsed();
         }
         gate.pass();
@@ -158,17 +155,6 @@ fn work<C: Bulk>(contender: &C, look: fn(&C) -> u64) -> Worked {
         outstanding: 0,
         periods: 0,
     }
-}
-
-/// Waits until all is free; false if that takes too long.
-fn settle<C: Bulk>(contender: &C, begin: Instant) -> bool {
-    while contender.outstanding() > 0 {
-        if begin.elapsed() > SETTLED_MAX {
-            return false;
-        }
-        contender.finish();
-    }
-    true
 }
 
 /// The mean in which each look counts as much as all before.

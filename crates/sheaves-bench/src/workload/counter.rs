@@ -34,13 +34,13 @@ const AMOUNT: &str = "amount-";
 
 /// Two workloads for each number of threads up to `threads`, and the sum.
 pub(crate) fn jobs(threads: usize) -> Vec<Job> {
-    let job =
-        |variant: String, size, threads| Job { table: Table::Counter, variant, size, threads };
     let additions =
         ["", AMOUNT].into_iter().flat_map(|prefix| (1..=threads).map(move |count| (prefix, count)));
     additions
-        .map(|(prefix, threads)| job(format!("{prefix}{threads}t"), None, threads))
-        .chain([job(SUM.to_owned(), Some(SUM_SLOTS), SUM_SLOTS)])
+        .map(|(prefix, threads)| {
+            Job::new(Table::Counter, format!("{prefix}{threads}t"), None, threads)
+        })
+        .chain([Job::new(Table::Counter, SUM, SUM_SLOTS, SUM_SLOTS)])
         .collect()
 }
 

@@ -46,8 +46,6 @@ const WARM_UP: Duration = Duration::from_millis(5);
 const LOOK: Duration = Duration::from_micros(200);
 /// Objects between two looks at the most.
 const CHUNK_MAX: usize = 1 << 17;
-/// Nobody takes longer to free all, or is broken.
-const SETTLED_MAX: Duration = Duration::from_secs(60);
 
 /// Bytes of a request, and how many of them lie ready. Reading one byte by byte takes 1 to 2
 /// microseconds.
@@ -56,10 +54,9 @@ const PACKETS: usize = 64;
 
 /// Every workload.
 pub(crate) fn jobs() -> Vec<Job> {
-    let job =
-        |variant: String, threads| Job { table: Table::Dispose, variant, size: None, threads };
-    let several = THREADS.into_iter().map(|threads| job(format!("{threads}t"), threads));
-    several.chain([job(REQUEST.to_owned(), 1)]).collect()
+    let job = |threads| Job::new(Table::Dispose, format!("{threads}t"), None, threads);
+    let request = Job::new(Table::Dispose, REQUEST, None, 1);
+    THREADS.into_iter().map(job).chain([request]).collect()
 }
 
 /// The rows of a workload.
@@ -122,7 +119,8 @@ fn sample<C: Dispose>(crew: &Crew, contender: &Arc<C>, works: bool) -> Result<Ve
         let begin = Instant::now();
         contender.flush_thread();
         gate.pass();
-        let is_settled = index != 0 || settle(&*contender, begin);
+        let is_settled =
+            index != 0 || ledger::settle(|| contender.outstanding(), || contender.finish());
         worked.settled = begin.elapsed();
         gate.pass();
         contender.leave_thread();
@@ -141,17 +139,6 @@ fn sample<C: Dispose>(crew: &Crew, contender: &Arc<C>, works: bool) -> Result<Ve
         // Who does not count has no such row.
         first.periods.map_or(f64::NAN, |periods| periods as f64),
     ])
-}
-
-/// Waits until all is free; false if that takes too long.
-fn settle<C: Dispose>(contender: &C, begin: Instant) -> bool {
-    while contender.outstanding() > 0 {
-        if begin.elapsed() > SETTLED_MAX {
-            return false;
-        }
-        contender.finish();
-    }
-    true
 }
 
 /// What one thread does.

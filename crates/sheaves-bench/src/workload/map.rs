@@ -54,12 +54,10 @@ pub(crate) fn jobs(sizes: &[usize], threads: usize) -> Vec<Job> {
     let parts = MIXES.iter().map(|mix| mix.name).chain([GROW]);
     let each = |part: &'static str| {
         (1..=threads).flat_map(move |threads| {
-            sizes.iter().map(move |size| Job {
-                table: Table::Map,
-                variant: format!("{part}/{threads}t"),
-                size: Some(*size),
-                threads,
-            })
+            let job = move |size: &usize| {
+                Job::new(Table::Map, format!("{part}/{threads}t"), *size, threads)
+            };
+            sizes.iter().map(job)
         })
     };
     parts.flat_map(each).collect()

@@ -19,7 +19,7 @@ pub(crate) struct Measured {
 
 /// The workload and the measure of a row, if it is one of these.
 pub(crate) fn of_row(row: &str) -> Option<Measured> {
-    find(row, &synchronize::PARTS, &synchronize::MEASURES)
+    synchronize::measured(row)
         .or_else(|| find(row, &[dispose::PART], &dispose::MEASURES))
         .or_else(|| find(row, &[bulk::PART], &bulk::MEASURES))
 }

@@ -202,6 +202,7 @@ impl Table {
             _ => self.has_objects(),
         }
     }
+
     /// Whether its contenders hand out ordinary objects.
     fn has_objects(self) -> bool {
         use Table::{Batch, Pair, Remote, Replace, Slabtest};
@@ -223,6 +224,15 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    fn new(
+        table: Table,
+        variant: impl Into<String>,
+        size: impl Into<Option<usize>>,
+        threads: usize,
+    ) -> Job {
+        Job { table, variant: variant.into(), size: size.into(), threads }
+    }
+
     /// The names of its rows, in the order in which a sample lists them.
     pub(crate) fn rows(&self) -> Vec<String> {
         let parts: &[&str] = match self.table {
@@ -295,9 +305,6 @@ impl contender::Visitor for Prepare<'_> {
             Table::Slabtest => slabtest::sampler(self.job, contender),
             Table::Remote => remote::sampler(self.job, contender),
             Table::Replace => replace::sampler(self.job, contender),
-            Table::Percpu | Table::Counter | Table::Readers | Table::Synchronize | Table::Map => {
-                Err(Failure::run("no ordinary objects take part in this table"))
-            }
             _ => Err(Failure::run("no ordinary objects take part in this table")),
         }
     }

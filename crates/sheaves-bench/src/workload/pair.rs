@@ -16,9 +16,7 @@ const PAIRS_UNTIMED: usize = 1000;
 
 /// One workload for each size.
 pub(crate) fn jobs(sizes: &[usize]) -> Vec<Job> {
-    let job =
-        |size| Job { table: Table::Pair, variant: String::new(), size: Some(size), threads: 1 };
-    sizes.iter().copied().map(job).collect()
+    sizes.iter().map(|size| Job::new(Table::Pair, "", *size, 1)).collect()
 }
 
 /// Takes samples of one number: a pair.

@@ -38,7 +38,7 @@ pub(crate) fn jobs(threads: usize, quick: bool) -> Vec<Job> {
 fn job(depth: usize, threads: usize) -> Job {
     // The size is the number of loads, which the name has in its first part.
     let variant = name::join(parts()[depth], &format!("{threads}t"), None);
-    Job { table: Table::Readers, variant, size: Some(depth), threads }
+    Job::new(Table::Readers, variant, depth, threads)
 }
 
 /// The rows of a workload: sections, and replacements where there are any.

@@ -28,12 +28,8 @@ const OBJECTS: usize = 40_000;
 pub(crate) fn jobs(sizes: &[usize], threads: usize) -> Vec<Job> {
     let variants =
         [("1to1", 1), ("1to1-read", 1), ("1toN", threads.max(1)), ("Nto1", threads.max(1))];
-    let job = |(variant, threads): (&str, usize), size| Job {
-        table: Table::Remote,
-        variant: variant.to_owned(),
-        size: Some(size),
-        threads,
-    };
+    let job =
+        |(variant, threads): (&str, usize), size| Job::new(Table::Remote, variant, size, threads);
     variants.iter().flat_map(|v| sizes.iter().map(|size| job(*v, *size))).collect()
 }
 

@@ -28,12 +28,7 @@ const SIZES: u32 = ((SIZE_MAX - SIZE_MIN) / SIZE_STEP + 1) as u32;
 
 /// One workload for each number of threads up to `threads`.
 pub(crate) fn jobs(threads: usize) -> Vec<Job> {
-    let job = |threads| Job {
-        table: Table::Replace,
-        variant: format!("{threads}t"),
-        size: None,
-        threads,
-    };
+    let job = |threads| Job::new(Table::Replace, format!("{threads}t"), None, threads);
     (1..=threads).map(job).collect()
 }
 

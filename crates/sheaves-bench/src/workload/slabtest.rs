@@ -39,13 +39,9 @@ pub(crate) fn jobs(sizes: &[usize]) -> Vec<Job> {
     for part in 1..=6 {
         let concurrent = part > 2;
         for size in sizes.iter().filter(|size| !concurrent || **size <= CONCURRENT_SIZE_MAX) {
-            jobs.push(Job {
-                table: Table::Slabtest,
-                variant: part.to_string(),
-                size: Some(*size),
-                // Parts 5 and 6 need somebody else even on a machine with one CPU.
-                threads: if concurrent { cpus.max(2) } else { 1 },
-            });
+            // Parts 5 and 6 need somebody else even on a machine with one CPU.
+            let threads = if concurrent { cpus.max(2) } else { 1 };
+            jobs.push(Job::new(Table::Slabtest, part.to_string(), *size, threads));
         }
     }
     jobs

@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use super::crew::Crew;
 use super::flood::Flood;
+use super::measures::{self, Measure, Measured};
 use super::{Job, Table, name};
 use crate::contender::Kind;
 use crate::contender::wait::{self, Wait};
@@ -33,7 +34,7 @@ use crate::stats::{mean, percentile, standard_deviation};
 /// The first is the mean of all calls. `total` is from the start of the first thread to the end of
 /// the last, `worst` the time of the slowest thread, `spread` the standard deviation of the times
 /// of threads to their mean, and `range` the slowest's less the fastest's.
-pub(crate) const MEASURES: [(&str, &str); 10] = [
+pub(crate) const MEASURES: [Measure; 10] = [
     ("", "ns/op"),
     ("-p50", "ns/op"),
     ("-p99", "ns/op"),
@@ -64,12 +65,7 @@ const OBJECT_BYTES: usize = 40;
 /// Every workload, with up to `threads` registered threads. A thread that has read stays known to
 /// Sheaves until it ends, so that workloads with many threads come last.
 pub(crate) fn jobs(threads: usize, quick: bool) -> Vec<Job> {
-    let job = |part: &str, size, threads| Job {
-        table: Table::Synchronize,
-        variant: part.to_owned(),
-        size,
-        threads,
-    };
+    let job = |part: &str, size, threads| Job::new(Table::Synchronize, part, size, threads);
     let mut registered: Vec<usize> = REGISTERED.into_iter().filter(|n| *n < threads).collect();
     if quick {
         registered.clear();
@@ -89,15 +85,9 @@ pub(crate) fn rows(job: &Job) -> Vec<String> {
     MEASURES.map(row).to_vec()
 }
 
-/// The workload that a row belongs to, and which of the measures it is.
-pub(crate) fn measure_of(row: &str) -> Option<(String, usize)> {
-    let (first, rest) = row.split_once('/').map_or((row, None), |(part, rest)| (part, Some(rest)));
-    let mut measures = MEASURES.iter().enumerate();
-    let (part, index) = measures.find_map(|(index, (suffix, _))| {
-        let part = first.strip_suffix(suffix)?;
-        PARTS.contains(&part).then_some((part, index))
-    })?;
-    Some((rest.map_or(part.to_owned(), |rest| format!("{part}/{rest}")), index))
+/// The workload and the measure of a row of this table.
+pub(crate) fn measured(row: &str) -> Option<Measured> {
+    measures::find(row, &PARTS, &MEASURES)
 }
 
 /// Whether a contender takes part. Who wakes others, and how, is not asked where nobody waits.
@@ -289,12 +279,6 @@ mod tests {
         for row in ["10x1000", "10x1000+flood-worst", "waiters-p99/500", "registered/10000"] {
             assert!(rows.iter().any(|known| known == row), "{row} is missing in {rows:?}");
         }
-        for job in &jobs {
-            for (index, row) in super::rows(job).iter().enumerate() {
-                assert_eq!(measure_of(row), Some((job.name(), index)));
-            }
-        }
-        assert_eq!(measure_of("pair/64"), None);
     }
 
     #[test]

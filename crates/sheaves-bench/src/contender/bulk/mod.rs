@@ -119,9 +119,7 @@ impl Bulk for RcuSheaves {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
     use std::sync::Arc;
-    use std::time::Instant;
 
     struct Check(Kind);
 
@@ -145,11 +143,8 @@ mod tests {
             let thread = std::thread::spawn(move || work(&other));
             work(&contender);
             thread.join().unwrap();
-            let begin = Instant::now();
-            while contender.outstanding() > 0 {
-                contender.finish();
-                assert!(begin.elapsed() < Duration::from_secs(20), "{name} keeps objects");
-            }
+            let is_settled = ledger::settle(|| contender.outstanding(), || contender.finish());
+            assert!(is_settled, "{name} keeps objects");
             contender.trim();
         }
     }

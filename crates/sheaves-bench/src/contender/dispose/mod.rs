@@ -119,9 +119,7 @@ pub(crate) fn visit<V: Visitor>(kind: Kind, visitor: V) -> Result<V::Out, Failur
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
     use std::sync::Arc;
-    use std::time::Instant;
 
     /// Defers from two threads, and waits until all is free.
     struct Check(Kind);
@@ -150,11 +148,8 @@ mod tests {
             });
             defer(&contender);
             thread.join().unwrap();
-            let begin = Instant::now();
-            while contender.outstanding() > 0 {
-                contender.finish();
-                assert!(begin.elapsed() < Duration::from_secs(20), "{name} keeps objects");
-            }
+            let is_settled = ledger::settle(|| contender.outstanding(), || contender.finish());
+            assert!(is_settled, "{name} keeps objects");
             contender.leave_thread();
         }
     }

@@ -47,8 +47,7 @@ const MEMORY_BYTES_MAX: usize = 6 << 30;
 /// concurrent ones for each number of threads.
 pub(crate) fn jobs(filters: &[usize], threads: usize, quick: bool) -> Vec<Job> {
     let job = |variant: Variant, size| {
-        let threads = variant.threads();
-        Job { table: Table::Percpu, variant: variant.to_string(), size, threads }
+        Job::new(Table::Percpu, variant.to_string(), size, variant.threads())
     };
     let slots = if quick { &SLOTS[..1] } else { &SLOTS };
     let mut jobs = Vec::new();
@@ -153,12 +152,7 @@ mod tests {
 
     #[test]
     fn whoever_is_left_out_has_a_reason() {
-        let job = |variant: &str, size| Job {
-            table: Table::Percpu,
-            variant: variant.to_owned(),
-            size: Some(size),
-            threads: 1,
-        };
+        let job = |variant: &str, size: usize| Job::new(Table::Percpu, variant, size, 1);
         let refused = |variant, size, kind| refusal(&job(variant, size), kind).is_some();
         assert!(!refused("tc/64k", 1000, Kind::FixedCaches));
         assert!(refused("tc/32k", 1000, Kind::FixedCaches));
