@@ -17,8 +17,7 @@
 //! `defer_cost`, 1,000 calls by one thread, best round, Zen 4).
 //!
 //! Heads that find no buffer, because there is no memory or the thread has no slot, are linked by
-//! themselves: that needs nothing. A list waits as a whole for one cookie, and what comes meanwhile
-//! for the next: heads are never added to one that waits.
+//! themselves (`linked`): that needs nothing.
 //!
 //! In which order calls run: those that are pushed in one slot in the order in which they were
 //! pushed, so those of a thread in its order while it stays in its slot. Two things may break that:
@@ -35,7 +34,8 @@ use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES, VACANT, base, is_full};
 use sheaves_percpu::slots::{self, Attached, attach};
 use sheaves_sys::lock::{Held, Lock};
 
-use super::head::{Call, Head, List};
+use super::head::{Call, Head};
+use super::linked::Linked;
 use super::pool::SHEAVES;
 use super::pressure::{self, Pressure};
 use super::queue::{Batch, HEADER_WORDS, Queue};
@@ -70,11 +70,7 @@ struct Waiting {
     queue: Queue,
     /// Buffers since a grace period was last started.
     unstarted: u32,
-    /// Linked heads without a cookie.
-    open: List,
-    /// Linked heads that wait, and for what.
-    sealed: List,
-    cookie: Cookie,
+    linked: Linked,
 }
 
 /// On cache lines of its own.
@@ -88,13 +84,7 @@ struct Shard {
 }
 
 static ALL: [Shard; SHARDS] = [const {
-    let waiting = Waiting {
-        queue: Queue::new(),
-        unstarted: 0,
-        open: List::new(),
-        sealed: List::new(),
-        cookie: Cookie::from_bits(0),
-    };
+    let waiting = Waiting { queue: Queue::new(), unstarted: 0, linked: Linked::new() };
     Shard { waiting: Lock::new(waiting), calls: AtomicUsize::new(0), linked: AtomicUsize::new(0) }
 }; SHARDS];
 
@@ -265,29 +255,15 @@ fn link(head: *mut Head) {
     let shard = &ALL[here()];
     let mut waiting = shard.waiting.lock();
     // SAFETY: valid, claimed, and on no list.
-    unsafe { waiting.open.push(head, CALL_BYTES) };
+    let (count, _) = unsafe { waiting.linked.push(head, CALL_BYTES) };
     // Relaxed, both: change under the lock.
     shard.calls.fetch_add(1, Ordering::Relaxed);
     shard.linked.fetch_add(1, Ordering::Relaxed);
-    let sealed = (waiting.open.count >= START_HEADS).then(|| waiting.seal_list()).flatten();
+    let sealed = if count >= START_HEADS { waiting.linked.seal() } else { None };
     drop(waiting);
     pressure::arm();
     if let Some(cookie) = sealed {
         after_seal(Sealed { cookie, is_time: true });
-    }
-}
-
-impl Waiting {
-    /// Gives the linked heads a cookie, unless others wait already.
-    fn seal_list(&mut self) -> Option<Cookie> {
-        if self.open.is_empty() || !self.sealed.is_empty() {
-            return None;
-        }
-        self.sealed = core::mem::replace(&mut self.open, List::new());
-        // After the last head came.
-        self.cookie = Cookie::get();
-        pressure::count(self.sealed.count, self.sealed.count * CALL_BYTES);
-        Some(self.cookie)
     }
 }
 
@@ -310,8 +286,8 @@ pub(super) fn seal_all() -> SealedAll {
     });
     let mut is_left = false;
     for waiting in &mut held {
-        let _ = waiting.seal_list();
-        is_left |= !waiting.open.is_empty();
+        let _ = waiting.linked.seal();
+        is_left |= waiting.linked.has_open();
     }
     SealedAll { is_complete, is_left }
 }
@@ -371,14 +347,11 @@ impl Shard {
             return None;
         }
         let mut waiting = self.waiting.lock();
-        if !waiting.cookie.has_passed() {
-            return None;
-        }
-        let head = waiting.sealed.pop()?;
+        let (head, bytes) = waiting.linked.pop_ready()?;
         // Relaxed, both: change under the lock.
         self.calls.fetch_sub(1, Ordering::Relaxed);
         self.linked.fetch_sub(1, Ordering::Relaxed);
-        pressure::note_reclaimed(1, CALL_BYTES);
+        pressure::note_reclaimed(1, bytes);
         Some(head)
     }
 }

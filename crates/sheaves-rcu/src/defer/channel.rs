@@ -4,7 +4,7 @@
 //! page of addresses behind its header, 508 of them; it is sealed when it is full, or when
 //! what it stands for is large: bytes count, not addresses. Sealed blocks wait like deferred calls.
 //! Without a block the address is kept by a head in the object, where the caller has one:
-//! heads wait as lists, see `calls`. What happens where there is none is in `emergency`.
+//! heads wait as lists, see `linked`. What happens where there is none is in `emergency`.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -20,6 +20,7 @@ use crate::reader;
 
 /// Blocks in use at a time for each channel, to which slots are dealt.
 const SHARDS: usize = 4;
+
 /// A way to free one kind of memory, for as long as the process lasts.
 ///
 /// ```

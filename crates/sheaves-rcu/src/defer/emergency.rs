@@ -14,7 +14,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::fault::FAULTS;
-use super::pool::BLOCKS;
+use super::pool::{BLOCK_BYTES, BLOCKS};
 
 /// Rungs that are counted.
 pub(super) const RESERVED: usize = 0;
@@ -27,7 +27,6 @@ static REACHED: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 
 /// Blocks that are set aside: part of the program, so that they are always there.
 const BLOCKS_RESERVED: usize = 4;
-const BLOCK_BYTES: usize = 4096;
 
 #[repr(C, align(4096))]
 struct Reserve([UnsafeCell<[u8; BLOCK_BYTES]>; BLOCKS_RESERVED]);

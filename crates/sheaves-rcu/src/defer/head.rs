@@ -22,12 +22,12 @@ const ADDRESS: usize = (1 << 48) - 1;
 /// |---|---|---|
 /// | 0 | idle | whoever runs the call, before it does |
 /// | `QUEUED`, address | queued: to be called | whoever defers |
-/// | `QUEUED`, anything | queued in a channel's list: see `list` | whoever defers |
+/// | `QUEUED`, anything | queued in a channel's list: see `linked` | whoever defers |
 #[repr(C)]
 #[derive(Debug)]
 pub struct Head {
     /// The next head where heads are linked. Used by the owner of the list.
-    next: AtomicPtr<Head>,
+    pub(super) next: AtomicPtr<Head>,
     call: AtomicUsize,
 }
 
@@ -85,62 +85,6 @@ impl Default for Head {
     }
 }
 
-/// Heads in a row, oldest first: what needs no memory.
-///
-/// # Invariants
-/// `first` and `last` are null together; the heads between are queued, and belong to the list.
-#[derive(Debug)]
-pub(super) struct List {
-    first: *mut Head,
-    last: *mut Head,
-    pub(super) count: usize,
-    pub(super) bytes: usize,
-}
-
-// SAFETY: a list is an owner of heads, which may be used in any thread.
-unsafe impl Send for List {}
-
-impl List {
-    pub(super) const fn new() -> List {
-        List { first: null_mut(), last: null_mut(), count: 0, bytes: 0 }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.first.is_null()
-    }
-
-    /// # Safety
-    /// The head is valid, claimed, and on no list; it belongs to the list from now on.
-    pub(super) unsafe fn push(&mut self, head: *mut Head, bytes: usize) {
-        // SAFETY: valid by the contract.
-        let place = unsafe { &(*head).next };
-        // Relaxed, here and below: links are used by the owner of the list alone.
-        place.store(null_mut(), Ordering::Relaxed);
-        // SAFETY: null, or on the list, so valid.
-        match unsafe { self.last.as_ref() } {
-            Some(last) => last.next.store(head, Ordering::Relaxed),
-            None => self.first = head,
-        }
-        self.last = head;
-        self.count += 1;
-        self.bytes += bytes;
-    }
-
-    /// The oldest head, which belongs to the caller from now on.
-    pub(super) fn pop(&mut self) -> Option<*mut Head> {
-        let head = self.first;
-        // SAFETY: null, or on the list, so valid.
-        let place = unsafe { head.as_ref() }?;
-        // Relaxed: as in `push`.
-        self.first = place.next.load(Ordering::Relaxed);
-        if self.first.is_null() {
-            self.last = null_mut();
-        }
-        self.count -= 1;
-        Some(head)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,21 +97,5 @@ mod tests {
         assert_eq!(head.finish(), Some(16));
         assert_eq!(head.finish(), None);
         assert!(head.claim(32));
-    }
-
-    #[test]
-    fn lists_keep_their_order() {
-        let mut heads = [const { Head::new() }; 5];
-        let mut list = List::new();
-        for head in &mut heads {
-            assert!(head.claim(8));
-            // SAFETY: valid, claimed, on no list.
-            unsafe { list.push(head, 1) };
-        }
-        assert_eq!((list.count, list.bytes), (5, 5));
-        for head in &heads {
-            assert_eq!(list.pop().map(|found| found.cast_const()), Some(&raw const *head));
-        }
-        assert!(list.is_empty() && list.pop().is_none());
     }
 }

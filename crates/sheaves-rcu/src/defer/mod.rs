@@ -38,6 +38,7 @@ mod emergency;
 mod fault;
 pub(crate) mod fork;
 mod head;
+mod linked;
 mod options;
 mod pool;
 mod pressure;

@@ -22,6 +22,8 @@ use super::fault::FAULTS;
 
 /// Bytes, and alignment, of a chunk.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// Bytes, and alignment, of a block of addresses.
+pub(super) const BLOCK_BYTES: usize = 4096;
 /// Chunks without a unit in use that are kept.
 const SPARE_CHUNKS: u32 = 2;
 
@@ -57,8 +59,8 @@ pub(super) struct Pool {
 
 /// 1 KiB, aligned to that: buffers of calls.
 pub(super) static SHEAVES: Pool = Pool::new(sheaves_percpu::sheaf::SHEAF_BYTES);
-/// 4 KiB: blocks of addresses.
-pub(super) static BLOCKS: Pool = Pool::new(4096);
+/// Blocks of addresses.
+pub(super) static BLOCKS: Pool = Pool::new(BLOCK_BYTES);
 
 impl Pool {
     const fn new(unit_bytes: usize) -> Pool {

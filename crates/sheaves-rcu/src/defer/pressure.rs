@@ -72,7 +72,7 @@ pub(super) fn disarm() -> Option<u64> {
     (armed != 0).then_some(armed)
 }
 
-/// What the bytes that are deferred ask for, as far as layers have told of them. Three loads.
+/// What the bytes that are deferred ask for, as far as layers have told of them. A few loads.
 #[must_use]
 pub fn pressure() -> Pressure {
     let bytes = sealed().1;

@@ -73,7 +73,7 @@ pub(super) fn ring(request: u32) {
 }
 
 /// Wakes the thread if it sleeps at least as deep.
-pub(super) fn wake_from(depth: u32) {
+fn wake_from(depth: u32) {
     // SeqCst, both: see the file. [B1]
     BELL.fetch_add(1, Ordering::SeqCst);
     if SLEEPING.load(Ordering::SeqCst) >= depth {
@@ -138,7 +138,7 @@ fn start_slow() -> bool {
 /// The thread.
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     thread::set_name(c"sheaves-rcu");
-    // Relaxed: read by this thread alone, in the handler of a fork.
+    // Relaxed: a number; in the handler of a fork this thread alone finds its own.
     THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
     loop {
         // SeqCst, here and below: see the file. [B1]

@@ -168,6 +168,11 @@ fn is_idle() -> bool {
 /// Seals everything, and starts a grace period for it.
 fn begin(driving: &Driving) {
     let _ = seal(driving);
+    start();
+}
+
+/// Starts a grace period for what is sealed.
+fn start() {
     let cookie = Cookie::get();
     // Relaxed, both: the driver's own; statistics.
     POLLED.store(cookie.to_bits(), Ordering::Relaxed);
@@ -177,15 +182,12 @@ fn begin(driving: &Driving) {
 
 /// Goes on with a grace period, or begins another if something is sealed.
 fn go_on() {
-    // Relaxed, all: the driver's own; statistics.
+    // Relaxed: the driver's own.
     let polled = Cookie::from_bits(POLLED.load(Ordering::Relaxed));
     if !polled.has_passed() {
         let _ = polled.poll();
     } else if pressure::sealed().0 != 0 {
-        let cookie = Cookie::get();
-        POLLED.store(cookie.to_bits(), Ordering::Relaxed);
-        ASKED.fetch_add(1, Ordering::Relaxed);
-        cookie.start();
+        start();
     }
 }
 

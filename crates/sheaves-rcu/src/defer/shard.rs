@@ -6,13 +6,14 @@ use core::sync::atomic::{AtomicUsize, Ordering, fence};
 use sheaves_sys::lock::Lock;
 
 use super::channel::Channel;
-use super::head::{Head, List};
+use super::head::Head;
+use super::linked::Linked;
+use super::pool::BLOCK_BYTES;
 use super::pressure::{self, Pressure};
 use super::queue::{Batch, HEADER_WORDS, Queue};
 use super::{emergency, reclaimer, round, watch};
 use crate::cookie::Cookie;
 
-const BLOCK_BYTES: usize = 4096;
 /// Addresses of a block: what its header leaves of it.
 pub(super) const CAPACITY: usize = (BLOCK_BYTES - size_of::<Batch>()) / size_of::<usize>();
 /// Index behind the last address, in words from the beginning of the block.
@@ -33,11 +34,7 @@ pub(super) struct Waiting {
     end: usize,
     bytes: usize,
     queue: Queue,
-    /// Linked heads without a cookie.
-    open: List,
-    /// Linked heads that wait, and for what.
-    sealed: List,
-    cookie: Cookie,
+    heads: Linked,
 }
 
 #[repr(align(128))]
@@ -61,9 +58,7 @@ impl Shard {
             end: HEADER_WORDS,
             bytes: 0,
             queue: Queue::new(),
-            open: List::new(),
-            sealed: List::new(),
-            cookie: Cookie::from_bits(0),
+            heads: Linked::new(),
         };
         Shard {
             waiting: Lock::new(waiting),
@@ -111,12 +106,12 @@ impl Shard {
     pub(super) fn link(&self, head: *mut Head, bytes: usize) {
         let mut waiting = self.waiting.lock();
         // SAFETY: valid, claimed, and on no list.
-        unsafe { waiting.open.push(head, bytes) };
+        let (heads, open_bytes) = unsafe { waiting.heads.push(head, bytes) };
         self.count(bytes);
         // Relaxed: changes under the lock.
         self.linked.fetch_add(1, Ordering::Relaxed);
-        let is_due = waiting.open.count >= SEAL_HEADS || waiting.open.bytes >= SEAL_BYTES;
-        let sealed = if is_due { waiting.seal_list() } else { None };
+        let is_due = heads >= SEAL_HEADS || open_bytes >= SEAL_BYTES;
+        let sealed = if is_due { waiting.heads.seal() } else { None };
         drop(waiting);
         // SeqCst: what was linked is before the look at the word. [A1]
         fence(Ordering::SeqCst);
@@ -181,20 +176,14 @@ impl Shard {
         unsafe { emergency::give_block(block) };
     }
 
-    /// Takes a linked head whose cookie has passed. The bytes of the list are dealt out evenly, the
-    /// rest to the last one.
+    /// Takes a linked head whose cookie has passed.
     fn pop_ready(&self) -> Option<*mut Head> {
         // Relaxed: a hint that spares the lock.
         if self.linked.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let mut waiting = self.waiting.lock();
-        if waiting.sealed.is_empty() || !waiting.cookie.has_passed() {
-            return None;
-        }
-        let bytes = waiting.sealed.bytes / waiting.sealed.count;
-        let head = waiting.sealed.pop()?;
-        waiting.sealed.bytes -= bytes;
+        let (head, bytes) = waiting.heads.pop_ready()?;
         self.discount(1, bytes);
         // Relaxed: changes under the lock.
         self.linked.fetch_sub(1, Ordering::Relaxed);
@@ -204,8 +193,8 @@ impl Shard {
     /// Seals what is partial; true if some heads still have no cookie.
     pub(super) fn seal(&self) -> bool {
         let mut waiting = self.waiting.lock();
-        let (block, list) = (waiting.seal_block(), waiting.seal_list());
-        let is_left = !waiting.open.is_empty();
+        let (block, list) = (waiting.seal_block(), waiting.heads.seal());
+        let is_left = waiting.heads.has_open();
         drop(waiting);
         after_seal(block, false);
         after_seal(list, false);
@@ -237,18 +226,6 @@ impl Waiting {
         pressure::count(self.end - HEADER_WORDS, self.bytes);
         // SAFETY: the block is ours, its addresses up to `end` are written, and it is open no more.
         Some(unsafe { self.queue.append(block, HEADER_WORDS, self.end, self.bytes) })
-    }
-
-    /// Gives the linked heads a cookie, unless others wait already.
-    fn seal_list(&mut self) -> Option<Cookie> {
-        if self.open.is_empty() || !self.sealed.is_empty() {
-            return None;
-        }
-        self.sealed = core::mem::replace(&mut self.open, List::new());
-        // After the last head came.
-        self.cookie = Cookie::get();
-        pressure::count(self.sealed.count, self.sealed.bytes);
-        Some(self.cookie)
     }
 }
 

@@ -19,7 +19,9 @@ pub struct Pending {
 
 /// A layer above that holds deferred memory of its own.
 ///
-/// None of this is called under a lock of this crate, nor in a read section.
+/// None of this is called under a lock of this crate. [`Sink::reclaim`] may be called in a read
+/// section, by who defers through a channel under [`super::Pressure::Hard`]: it must not wait for
+/// readers.
 pub trait Sink: Sync {
     /// Seals what is partial, in every slot: afterwards everything that was deferred before the
     /// call is in sealed batches, which have cookies. May interrupt the processors.
