@@ -10,8 +10,8 @@
 //! | 1 | 0 | 0 | is free, holds old contents, freed before the last tick: given back at the next |
 //!
 //! Runs are placed at the lowest address where they fit, so that the heap stays dense and
-//! chunks at its end become free. A tick happens at most every half second, when a run is freed
-//! or taken, and at every [`trim`]. All under one lock; system calls are made outside it.
+//! chunks at its end become free. A tick happens at most every half second, when a run is freed,
+//! and at every [`trim`]. All under one lock; system calls are made outside it.
 
 use sheaves_sys::lock::Lock;
 use sheaves_sys::{clock, map};
@@ -86,15 +86,15 @@ pub fn take_run(count: usize, align: usize) -> Option<Run> {
     debug_assert!((1..=CHUNK_GRANULES).contains(&count) && align.is_power_of_two());
     let mut chunks = CHUNKS.lock();
     let mut index = chunks.first_fit[count - 1] as usize;
-    let mut first_with_room = None;
+    let mut has_found_room = false;
     loop {
         if index == chunks.count && !chunks.grow() {
             return None;
         }
         let fits = runs_of(chunk(index).free, count);
-        if fits != 0 && first_with_room.is_none() {
+        if fits != 0 && !has_found_room {
             // An unaligned fit is still a fit for the next caller.
-            first_with_room = Some(index);
+            has_found_room = true;
             chunks.first_fit[count - 1] = index as u32;
         }
         let aligned = fits & multiples_of(align);

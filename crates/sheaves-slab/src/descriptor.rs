@@ -158,12 +158,13 @@ pub(crate) struct Descriptor {
     pub(crate) overflows: AtomicU32,
     /// Objects for which new sheaves are made, see `depot::count_trip`.
     pub(crate) sheaf_objects: AtomicU32,
-    /// When the limit was last lowered, in 1024 ms.
+    /// When the limit was last raised or lowered, in 1024 ms.
     pub(crate) decayed: AtomicU32,
     /// Something of the cache was ever deferred.
     deferring: AtomicBool,
     /// The cache's lock.
     pub(crate) slabs: Lock<Slabs>,
+    /// The depot.
     pub(crate) shards: [Shard; SHARDS],
     /// What is deferred and sealed, by slot like the depot.
     pub(crate) deferred: [Queue; SHARDS],
@@ -344,6 +345,8 @@ fn no_such_cache(id: CacheId) -> ! {
 
 const _: () = {
     assert!(Region::DEFERRED.words() == CACHES_MAX);
+    // A header has 0 for none, see `CacheId::in_header`.
+    assert!(CACHES_MAX <= u16::MAX as usize);
     let last = CacheId::of_class(CLASSES_MAX - 1);
     let deferred = CacheId::deferred_of_owner(last.owner() as usize);
     assert!(deferred.offset() == last.deferred().offset());

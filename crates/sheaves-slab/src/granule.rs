@@ -53,18 +53,17 @@ pub fn owner_of(address: usize) -> Option<usize> {
     if offset >= LIMIT_BYTES.load(Ordering::Relaxed) {
         return None;
     }
-    Some(usize::from(entry_at(window, offset / GRANULE_BYTES)))
+    // Relaxed: as above.
+    Some(usize::from(entry_at(window, offset / GRANULE_BYTES).load(Ordering::Relaxed)))
 }
 
-/// The owner map starts with the window.
+/// The entry of a granule. The owner map starts with the window.
 #[inline(always)]
-fn entry_at(window: usize, number: usize) -> u16 {
+fn entry_at(window: usize, number: usize) -> &'static AtomicU16 {
     let entry = core::ptr::with_exposed_provenance::<AtomicU16>(window + 2 * number);
     // SAFETY: the number is that of a granule of the heap; the map covers it and stays mapped; all
     // access is atomic.
-    let entry = unsafe { &*entry };
-    // Relaxed: see the head of this file.
-    entry.load(Ordering::Relaxed)
+    unsafe { &*entry }
 }
 
 impl Granule {
@@ -89,7 +88,8 @@ impl Granule {
     #[inline]
     #[must_use]
     pub fn owner(self) -> u16 {
-        entry_at(window::OWNERS.base(), self.0 as usize)
+        // Relaxed: see the head of this file.
+        self.entry().load(Ordering::Relaxed)
     }
 
     /// Writes the owner map's entries for this and the following granules.
@@ -125,11 +125,7 @@ impl Granule {
 
     #[inline]
     fn entry(self) -> &'static AtomicU16 {
-        let address = window::OWNERS.base() + 2 * self.0 as usize;
-        let entry = core::ptr::with_exposed_provenance::<AtomicU16>(address);
-        // SAFETY: granules are made from numbers below the mapped part of the owner map, which
-        // stays mapped; all access is atomic.
-        unsafe { &*entry }
+        entry_at(window::OWNERS.base(), self.0 as usize)
     }
 }
 

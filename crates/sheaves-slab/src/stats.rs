@@ -7,7 +7,7 @@
 use sheaves_percpu::{Word, slots};
 
 use crate::counts::counted;
-use crate::descriptor::{CACHES_MAX, CacheId, NAME_BYTES};
+use crate::descriptor::{CacheId, NAME_BYTES};
 use crate::pool::Sheaf;
 use crate::window::GRANULE_BYTES;
 
@@ -77,9 +77,7 @@ pub fn stats(id: CacheId) -> CacheStats {
 /// Objects in the sheaves of some words, about.
 fn in_slots(words: &[Word]) -> usize {
     let mut objects = 0;
-    slots::observe(words, &mut |_, cursor| {
-        objects += Sheaf::fill(cursor);
-    });
+    slots::observe(words, &mut |_, cursor| objects += Sheaf::fill(cursor));
     objects
 }
 
@@ -130,5 +128,3 @@ impl Name {
 pub fn all() -> impl Iterator<Item = (Name, CacheStats)> {
     crate::registry::map_existing(|id| (Name::of(id), stats(id)))
 }
-
-const _: () = assert!(CACHES_MAX <= u16::MAX as usize - 3);
