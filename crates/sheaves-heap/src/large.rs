@@ -10,7 +10,7 @@ use sheaves_slab::window::{CHUNK_BYTES, GRANULE_BYTES};
 use crate::classes::SMALL_BYTES_MAX;
 
 /// The largest block that is a run, in bytes.
-const LARGE_BYTES_MAX: usize = CHUNK_BYTES / 2;
+pub(crate) const LARGE_BYTES_MAX: usize = CHUNK_BYTES / 2;
 
 /// True when a block of this size and alignment is a run of granules.
 pub(crate) fn serves(size: usize, align: usize) -> bool {

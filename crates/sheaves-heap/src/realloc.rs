@@ -52,7 +52,7 @@ pub unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() {
         return malloc(size);
     }
-    if size > isize::MAX as usize || !start() {
+    if size > slow::BYTES_MAX || !start() {
         return out_of_memory();
     }
     let address = block.expose_provenance();
@@ -77,21 +77,17 @@ fn resize_in_place(address: usize, size: usize) -> Option<usize> {
         Some(Block::Small { class }) => {
             let usable = crate::classes::SIZES[class] as usize;
             // Shrinking to less than half is worth a copy: the memory can serve others.
-            (size <= usable && size > usable / 2 || size <= 16 && class == 0).then_some(address)
+            (size <= usable && (size > usable / 2 || class == 0)).then_some(address)
         }
         Some(Block::Large(granule)) => large::resize_in_place(granule, size).then_some(address),
-        Some(Block::Huge { .. }) if size > large_limit() => {
+        // Mappings stay mappings above this size.
+        Some(Block::Huge { .. }) if size > large::LARGE_BYTES_MAX => {
             let moved = huge::resize(address, size);
             (moved != 0).then_some(moved)
         }
         Some(Block::Huge { .. }) => None,
         None => slow::foreign(address, "realloc"),
     }
-}
-
-/// Mappings stay mappings above this size.
-fn large_limit() -> usize {
-    sheaves_slab::window::CHUNK_BYTES / 2
 }
 
 /// Bytes that the user of a block may use: at least what was asked for. 0 for null.

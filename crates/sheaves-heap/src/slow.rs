@@ -13,7 +13,7 @@ use crate::start::{is_debug, start};
 use crate::{deferred, huge, large, redzone};
 
 /// No block is larger: pointer differences must fit `isize`.
-const BYTES_MAX: usize = isize::MAX as usize;
+pub(crate) const BYTES_MAX: usize = isize::MAX as usize;
 
 /// What an address is, as far as the heap knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
