@@ -9,8 +9,8 @@ use super::{Package, Release, TARGET};
 use crate::install::{copy, make_folder_of};
 use crate::repo;
 
-/// Who answers for packages, unless `DEBFULLNAME` and `DEBEMAIL` say otherwise.
-const MAINTAINER: (&str, &str) = ("Sheaves maintainers", "sheaves@packages.debian.org");
+/// Who answers for packages, unless `DEBFULLNAME` and `DEBEMAIL` say so: nobody who has an address.
+const MAINTAINER: (&str, &str) = ("Sheaves maintainers", "maintainers@sheaves.invalid");
 /// Examples go to those who compile.
 const EXAMPLES: &str = "crates/sheaves-capi/examples";
 
