@@ -7,7 +7,7 @@
 //! | `SHEAVES_RCU_SOFT_BYTES` | 4096 and more | 4 MiB |
 //! | `SHEAVES_RCU_HIGH_BYTES` | not less | 32 MiB |
 //! | `SHEAVES_RCU_HARD_BYTES` | not less | 256 MiB |
-//! | `SHEAVES_RCU_PRESSURE` | `1`: look at the system's memory pressure | `0` |
+//! | `SHEAVES_RCU_PRESSURE` | `1`: look at the memory pressure of system and control group | `0` |
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

@@ -45,7 +45,7 @@ static THREAD: AtomicUsize = AtomicUsize::new(0);
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// When nothing was deferred for so long, after much was taken back, memory goes to the system.
-const REST_NS: u64 = 100_000_000;
+const REST_NS: u64 = 50_000_000;
 
 /// How often the thread has gone to sleep; for statistics and tests.
 static SLEEPS: AtomicU32 = AtomicU32::new(0);

@@ -1,31 +1,62 @@
 //! The system's memory pressure, where `SHEAVES_RCU_PRESSURE=1` asks to look at it.
 //!
 //! While something is deferred the reclaimer reads how long tasks have waited for memory so far
-//! (`/proc/pressure/memory`, Linux 4.20). If that has grown, it does not wait for the age bound.
-//! With the default bound that hardly matters, so the look is off; with a bound of seconds it does.
+//! (`/proc/pressure/memory`, Linux 4.20), and how often the process's control group has come to its
+//! limits `memory.high` and `memory.max` (`memory.events`, version 2). If one of them has grown, it
+//! does not wait for the age bound. With the default bound that hardly matters, so the look is off;
+//! with a bound of seconds it does.
 
+use core::ffi::CStr;
+use core::fmt::Write as _;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_sys::process;
+use sheaves_sys::report::Line;
 
 use super::options;
 
 /// Between two looks.
 const LOOK_MS: u64 = 100;
 
+/// Where control groups of version 2 are: alone, and beside those of version 1.
+const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+
 /// The total that was read last, in microseconds. Written by the reclaimer.
 static TOTAL: AtomicU64 = AtomicU64::new(0);
+/// The number of events that was read last. Written by the reclaimer.
+static EVENTS: AtomicU64 = AtomicU64::new(0);
 
-/// Has somebody waited for memory since the last look? For the reclaimer.
+/// Has somebody waited for memory, or has the group come to a limit, since the last look? For the
+/// reclaimer.
 pub(super) fn is_short() -> bool {
     if !options::looks_at_pressure() {
         return false;
     }
+    let (total, events) = (read_total_us().unwrap_or(0), read_events().unwrap_or(0));
+    // Relaxed, both: the reclaimer's own.
+    let has_waited = TOTAL.swap(total, Ordering::Relaxed) < total;
+    EVENTS.swap(events, Ordering::Relaxed) < events || has_waited
+}
+
+fn read_total_us() -> Option<u64> {
     let mut buffer = [0; 256];
-    let used = process::read_file(c"/proc/pressure/memory", &mut buffer).unwrap_or(0);
-    let Some(total) = total_us(&buffer[..used]) else { return false };
-    // Relaxed: the reclaimer's own.
-    TOTAL.swap(total, Ordering::Relaxed) < total
+    let used = process::read_file(c"/proc/pressure/memory", &mut buffer)?;
+    total_us(&buffer[..used])
+}
+
+fn read_events() -> Option<u64> {
+    let mut buffer = [0; 1024];
+    let used = process::read_file(c"/proc/self/cgroup", &mut buffer)?;
+    let group = group_of(&buffer[..used])?;
+    let mut text = [0; 256];
+    let used = MOUNTS.iter().find_map(|mount| {
+        let mut path = Line::new();
+        write!(path, "{mount}{group}/memory.events\0").ok()?;
+        // A path that is too long has been cut off, with its end.
+        let path = CStr::from_bytes_with_nul(path.as_bytes()).ok()?;
+        process::read_file(path, &mut text)
+    })?;
+    events(&text[..used])
 }
 
 /// How long the reclaimer may sleep before the next look.
@@ -43,9 +74,40 @@ fn total_us(text: &[u8]) -> Option<u64> {
         .ok()
 }
 
+/// The path of the group, without an end of its own: in the line of version 2.
+fn group_of(text: &[u8]) -> Option<&str> {
+    let group =
+        core::str::from_utf8(text).ok()?.lines().find_map(|line| line.strip_prefix("0::"))?;
+    Some(group.trim_end_matches('/'))
+}
+
+/// How often the group has come to `memory.high` and to `memory.max`.
+fn events(text: &[u8]) -> Option<u64> {
+    let lines = core::str::from_utf8(text).ok()?.lines();
+    let count = |line: &str| {
+        line.strip_prefix("high ").or_else(|| line.strip_prefix("max "))?.parse::<u64>().ok()
+    };
+    Some(lines.filter_map(count).sum())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_group_is_found() {
+        let text = b"4:memory:/v1\n0::/user.slice/session.scope\n";
+        assert_eq!(group_of(text), Some("/user.slice/session.scope"));
+        assert_eq!(group_of(b"0::/\n"), Some(""));
+        assert_eq!(group_of(b"4:memory:/v1\n"), None);
+    }
+
+    #[test]
+    fn events_at_both_limits_count() {
+        let text = b"low 100\nhigh 7\nmax 2\noom 50\noom_kill 50\noom_group_kill 50\n";
+        assert_eq!(events(text), Some(9));
+        assert_eq!(events(b""), Some(0));
+    }
 
     #[test]
     fn the_total_is_found() {
