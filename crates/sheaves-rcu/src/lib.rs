@@ -33,8 +33,8 @@
 //! Options: `SHEAVES_RCU=normal|expedited` overrules what the program asks for,
 //! `SHEAVES_RCU_STALL_MS` is the age at which a grace period is reported (1000; 0 for never), and
 //! `SHEAVES_RCU_FENCES=1` has readers use fences as if membarrier were refused. Those of deferring:
-//! `SHEAVES_RCU_RECLAIMERS=0|1`, `SHEAVES_RCU_AGE_MS` (20), `SHEAVES_RCU_SOFT_BYTES`, `_HIGH_BYTES`
-//! and `_HARD_BYTES` (4, 32 and 256 MiB), `SHEAVES_RCU_PRESSURE=1`.
+//! `SHEAVES_RCU_RECLAIMERS=0|1|slots`, `SHEAVES_RCU_AGE_MS` (20), `SHEAVES_RCU_SOFT_BYTES`,
+//! `_HIGH_BYTES` and `_HARD_BYTES` (4, 32 and 256 MiB), `SHEAVES_RCU_PRESSURE=1`.
 #![no_std]
 
 // For the boxes of [`RcuCell`], which are the program's own; nothing else here allocates.

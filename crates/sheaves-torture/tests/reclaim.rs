@@ -57,6 +57,7 @@ fn in_every_configuration() {
     let options = [
         ("SHEAVES_DEBUG", "1"),
         ("SHEAVES_RCU_RECLAIMERS", "0"),
+        ("SHEAVES_RCU_RECLAIMERS", "slots"),
         ("SHEAVES_SLOTS", "2"),
         // Most of what is deferred goes by the ladder of emergencies then.
         (FAIL_ONE_IN, "2"),

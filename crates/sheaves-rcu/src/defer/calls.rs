@@ -40,7 +40,7 @@ use super::pool::SHEAVES;
 use super::pressure::{self, Pressure};
 use super::queue::{Batch, HEADER_WORDS, Queue};
 use super::sink::Pending;
-use super::{emergency, reclaimer, watch};
+use super::{emergency, reclaimer, round, watch, workers};
 use crate::cookie::Cookie;
 
 /// The word of each slot that holds its buffer; there from the start.
@@ -56,7 +56,7 @@ const START_HEADS: usize = 2000;
 /// What one call counts for: its head. What hangs on it is not known.
 const CALL_BYTES: usize = size_of::<Head>();
 /// Queues, to which slots are dealt.
-const SHARDS: usize = 16;
+pub(super) const SHARDS: usize = 16;
 /// How often a push starts over because other threads changed the slot under it.
 const ATTEMPTS: u32 = 16;
 
@@ -294,23 +294,48 @@ pub(super) fn seal_all() -> SealedAll {
 
 /// Runs everything whose cookie has passed; true if there was something. For the driver.
 pub(super) fn run_ready() -> bool {
+    workers::run_ready().unwrap_or_else(|| run_shards(watch::DRIVER, 0, 1))
+}
+
+/// Runs what is ready of the shards of a worker, one of so many.
+pub(super) fn run_share(number: usize, count: usize) {
+    run_shards(watch::WORKERS + number, number, count);
+    round::refuse_open_section();
+}
+
+/// Has a worker, one of so many, something to run?
+pub(super) fn has_ready(number: usize, count: usize) -> bool {
+    ALL.iter().skip(number).step_by(count).any(|shard| {
+        // Relaxed: a hint that spares the lock.
+        shard.calls.load(Ordering::Relaxed) != 0 && shard.waiting.lock().has_ready()
+    })
+}
+
+/// Runs what is ready in every so manieth shard; true if there was something.
+fn run_shards(runner: usize, first: usize, step: usize) -> bool {
     let mut any = false;
-    for shard in &ALL {
+    for shard in ALL.iter().skip(first).step_by(step) {
         // Relaxed: a hint that spares the lock.
         if shard.calls.load(Ordering::Relaxed) == 0 {
             continue;
         }
         while let Some(sheaf) = shard.ready() {
-            shard.run(sheaf);
+            shard.run(runner, sheaf);
             any = true;
         }
         while let Some(head) = shard.pop_ready() {
-            run_head(head);
+            run_head(runner, head);
             any = true;
         }
     }
-    watch::end();
+    watch::end(runner);
     any
+}
+
+impl Waiting {
+    fn has_ready(&self) -> bool {
+        self.queue.ready().is_some() || self.linked.has_ready()
+    }
 }
 
 impl Shard {
@@ -319,14 +344,15 @@ impl Shard {
     }
 
     /// Runs the calls of the oldest buffer, which has passed.
-    fn run(&self, sheaf: usize) {
+    fn run(&self, runner: usize, sheaf: usize) {
         let batch = with_exposed_provenance_mut::<Batch>(sheaf);
-        // SAFETY: the batch is in front; the driver alone changes how far it has come.
+        // SAFETY: the batch is in front; the driver alone, or the worker of the shard while the
+        // driver waits for it, changes how far it has come.
         while let Some(index) = unsafe { Batch::advance(batch) } {
             let entry = with_exposed_provenance_mut::<usize>(sheaf + index * 8);
             // SAFETY: an entry that was written before the buffer was sealed.
             let head = unsafe { entry.read() };
-            run_head(with_exposed_provenance_mut(head));
+            run_head(runner, with_exposed_provenance_mut(head));
         }
         // SAFETY: as above.
         let count = unsafe { (*batch).count } as usize;
@@ -357,10 +383,10 @@ impl Shard {
 }
 
 /// Runs a call whose readers are gone.
-fn run_head(head: *mut Head) {
+fn run_head(runner: usize, head: *mut Head) {
     // SAFETY: valid until it is called, by the contract of `call_rcu`.
     let Some(call) = (unsafe { (*head).finish() }) else { return };
-    watch::begin(call);
+    watch::begin(runner, call);
     let function = core::ptr::with_exposed_provenance::<()>(call);
     // SAFETY: the address is that of a function of this type, from `call_rcu`.
     let function = unsafe { core::mem::transmute::<*const (), Call>(function) };

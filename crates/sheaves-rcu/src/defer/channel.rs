@@ -169,7 +169,7 @@ impl Channel {
 
     /// Frees an object whose readers are gone.
     pub(super) fn free_one(&self, pointer: *mut u8) {
-        watch::begin(self.free as *const () as usize);
+        watch::begin(watch::DRIVER, self.free as *const () as usize);
         // SAFETY: readers are gone; the rest is the contract of `free_later`.
         unsafe { (self.free)(pointer) };
     }
@@ -208,7 +208,7 @@ pub(super) fn free_ready() -> bool {
             }
         }
     }
-    watch::end();
+    watch::end(watch::DRIVER);
     any
 }
 

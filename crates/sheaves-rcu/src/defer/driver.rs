@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_sys::{futex, tls};
 
-use super::watch;
+use super::{watch, workers};
 
 static DRIVER: AtomicU32 = AtomicU32::new(0);
 /// The driver's thread pointer, 0 while there is none. Written by it.
@@ -54,8 +54,14 @@ pub(super) fn drive() -> Driving {
     }
 }
 
-/// Does the calling thread drive? Then it is inside of something that was deferred.
+/// Does the calling thread drive, or work for who does? Then it is inside of something that was
+/// deferred.
 pub(super) fn is_driving() -> bool {
+    is_driver() || workers::is_worker()
+}
+
+/// Is the calling thread the driver itself?
+fn is_driver() -> bool {
     // Relaxed: see `try_drive`.
     THREAD.load(Ordering::Relaxed) == tls::thread_pointer()
 }
@@ -71,11 +77,20 @@ impl Drop for Driving {
     }
 }
 
-/// In the child of a fork: another thread that drove is not there.
-pub(super) fn restart_in_child() {
-    if !is_driving() {
-        // Relaxed, both: the child has one thread.
+/// In the child of a fork: another thread that drove is not there. A worker whose call has forked
+/// drives now.
+pub(super) fn restart_in_child(was_worker: bool) {
+    if was_worker {
+        // Relaxed, here and below: the child has one thread.
+        THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
+        DRIVER.store(1, Ordering::Relaxed);
+    } else if !is_driver() {
         THREAD.store(0, Ordering::Relaxed);
         DRIVER.store(0, Ordering::Relaxed);
     }
+}
+
+/// The share of such a worker is at its end.
+pub(super) fn end_of_orphan() {
+    drop(Driving(()));
 }

@@ -5,7 +5,7 @@
 //! that another thread was in.
 
 use super::pool::{BLOCKS, SHEAVES};
-use super::{calls, channel, driver, reclaimer, sink};
+use super::{calls, channel, driver, reclaimer, sink, workers};
 
 pub(crate) fn acquire() {
     sink::REGISTERING.acquire();
@@ -31,6 +31,7 @@ pub(crate) unsafe fn release() {
 }
 
 pub(crate) fn restart_in_child() {
-    driver::restart_in_child();
-    reclaimer::restart_in_child();
+    let was_worker = workers::restart_in_child();
+    driver::restart_in_child(was_worker);
+    reclaimer::restart_in_child(was_worker);
 }

@@ -67,10 +67,15 @@ impl Linked {
         !self.open.is_empty()
     }
 
+    /// Are there heads whose cookie has passed?
+    pub(super) fn has_ready(&self) -> bool {
+        !self.sealed.is_empty() && self.cookie.has_passed()
+    }
+
     /// Takes a head whose cookie has passed, and its bytes: those of the list are dealt out evenly,
     /// the rest to the last one.
     pub(super) fn pop_ready(&mut self) -> Option<(*mut Head, usize)> {
-        if self.sealed.is_empty() || !self.cookie.has_passed() {
+        if !self.has_ready() {
             return None;
         }
         let bytes = self.sealed.bytes / self.sealed.count;

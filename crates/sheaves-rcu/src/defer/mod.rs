@@ -18,7 +18,9 @@
 //! nothing is deferred. What is deferred is sealed after 20 ms at the latest, for one grace period
 //! that everything shares; sooner where a buffer of calls is full, by bytes ([`Pressure`]), or when
 //! somebody asks ([`flush`], [`barrier`], [`call_hurry`]). Calls run in it, one after the other,
-//! and nowhere else but in [`poll`] (and in [`barrier`] where there is no reclaimer).
+//! and nowhere else but in [`poll`] (and in [`barrier`] where there is no reclaimer). With
+//! `SHEAVES_RCU_RECLAIMERS=slots` they run in threads of their own instead, one pinned to each
+//! processor, those of different slots at the same time.
 //!
 //! In which order: calls that one thread defers run in that order while it stays in one slot and
 //! there is memory; between slots nothing is promised. Who needs an order takes [`barrier`].
@@ -50,6 +52,7 @@ mod sink;
 mod statistics;
 mod system;
 mod watch;
+mod workers;
 
 pub use calls::{call_hurry, call_rcu};
 pub use channel::Channel;

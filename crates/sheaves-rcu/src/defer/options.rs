@@ -2,7 +2,7 @@
 //!
 //! | option | values | default |
 //! |---|---|---|
-//! | `SHEAVES_RCU_RECLAIMERS` | `0`: no thread, the program calls [`super::poll`]; `1` | `1` |
+//! | `SHEAVES_RCU_RECLAIMERS` | `0`: the program calls [`super::poll`]; `1`; `slots` | `1` |
 //! | `SHEAVES_RCU_AGE_MS` | 1 to 60000 | 20 |
 //! | `SHEAVES_RCU_SOFT_BYTES` | 4096 and more | 4 MiB |
 //! | `SHEAVES_RCU_HIGH_BYTES` | not less | 32 MiB |
@@ -23,6 +23,9 @@ const AGE_MS_MAX: usize = 60_000;
 /// it pays to be quick. 256 MiB are what a program of this kind can do without for a moment.
 const LIMITS: [u64; 3] = [4 << 20, 32 << 20, 256 << 20];
 const LIMIT_MIN: usize = 4096;
+
+/// What [`RECLAIMERS`] is for `slots`.
+const SLOTS: usize = 2;
 
 /// States of [`STATE`].
 const UNKNOWN: usize = 0;
@@ -52,7 +55,7 @@ fn read_slow() {
         env::number("SHEAVES_RCU_AGE_MS", 1, AGE_MS_MAX).unwrap_or(AGE_MS),
         Ordering::Relaxed,
     );
-    const THREADS: &[(&str, usize)] = &[("0", 0), ("1", 1)];
+    const THREADS: &[(&str, usize)] = &[("0", 0), ("1", 1), ("slots", SLOTS)];
     let threads = env::choice("SHEAVES_RCU_RECLAIMERS", THREADS).unwrap_or(1);
     RECLAIMERS.store(threads, Ordering::Relaxed);
     PRESSURE.store(usize::from(env::flag("SHEAVES_RCU_PRESSURE")), Ordering::Relaxed);
@@ -86,6 +89,13 @@ pub(super) fn has_reclaimer() -> bool {
     read();
     // Relaxed: as above.
     RECLAIMERS.load(Ordering::Relaxed) != 0
+}
+
+/// Are calls to be run by a thread for each processor, beside the one that there is?
+pub(super) fn has_workers() -> bool {
+    read();
+    // Relaxed: as above.
+    RECLAIMERS.load(Ordering::Relaxed) == SLOTS
 }
 
 /// Is the system's memory pressure to be looked at?

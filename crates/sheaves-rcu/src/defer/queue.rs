@@ -37,8 +37,8 @@ impl Batch {
     /// Takes the number of the next entry, which is the caller's from now on.
     ///
     /// # Safety
-    /// The batch is in front of its queue, and the caller is the driver, who alone changes how far
-    /// it has come. Others may change its link meanwhile.
+    /// The batch is in front of its queue, and the caller is the driver or works for it there: it
+    /// alone changes how far the batch has come. Others may change its link meanwhile.
     pub(super) unsafe fn advance(batch: *mut Batch) -> Option<usize> {
         // SAFETY: valid by the contract; no reference is made to the whole of it.
         let at = unsafe { &(*batch).at };

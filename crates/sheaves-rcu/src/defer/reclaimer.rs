@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_sys::{clock, futex, report, thread, tls};
 
-use super::{driver, options, pressure, round, system};
+use super::{driver, options, pressure, round, system, workers};
 
 /// Something is sealed that is worth a grace period.
 pub(super) const READY: u32 = 1;
@@ -136,10 +136,11 @@ fn start_slow() -> bool {
 }
 
 /// The thread.
-extern "C" fn run(_: *mut c_void) -> *mut c_void {
+pub(super) extern "C" fn run(_: *mut c_void) -> *mut c_void {
     thread::set_name(c"sheaves-rcu");
     // Relaxed: a number; in the handler of a fork this thread alone finds its own.
     THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
+    workers::start();
     loop {
         // SeqCst, here and below: see the file. [B1]
         let bell = BELL.load(Ordering::SeqCst);
@@ -183,9 +184,16 @@ fn sleep(bell: u32, age_ms: Option<u64>) {
 }
 
 /// In the child of a fork: the thread is not there, unless it was the one that forked. What was
-/// wanted, or deferred and not sealed, is wanted by the first who defers or polls.
-pub(super) fn restart_in_child() {
+/// wanted, or deferred and not sealed, is wanted by the first who defers or polls. A worker whose
+/// call has forked is the thread from now on.
+pub(super) fn restart_in_child(was_worker: bool) {
     // Relaxed, all: the child has one thread.
+    if was_worker {
+        THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
+        RUNNING.store(1, Ordering::Relaxed);
+        SLEEPING.store(AWAKE, Ordering::Relaxed);
+        return;
+    }
     if THREAD.load(Ordering::Relaxed) == tls::thread_pointer() && is_running() {
         return;
     }

@@ -213,10 +213,15 @@ fn take_back(_: &Driving) -> bool {
     for sink in sink::sinks() {
         any |= sink.reclaim();
     }
+    refuse_open_section();
+    any
+}
+
+/// Ends the process where a call has entered a read section for good.
+pub(super) fn refuse_open_section() {
     if reader::is_reading() {
         report::die(format_args!("rcu: a deferred call has left a read section open"));
     }
-    any
 }
 
 /// A whole round: whatever was deferred before is taken back. Waits for readers.

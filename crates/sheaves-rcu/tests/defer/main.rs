@@ -28,13 +28,16 @@ mod storm;
 #[test]
 fn in_every_configuration() {
     engines::run_all();
-    // And with fences in readers, as where membarrier is refused to them.
-    let fences = Command::new(std::env::current_exe().unwrap())
-        .args(["--skip", "in_every_configuration"])
-        .env("SHEAVES_RCU_FENCES", "1")
-        .output()
-        .unwrap();
-    assert!(fences.status.success(), "{}", String::from_utf8_lossy(&fences.stdout));
+    // And with fences in readers, as where membarrier is refused to them; and with a thread that
+    // runs calls for each processor.
+    for (name, value) in [("SHEAVES_RCU_FENCES", "1"), ("SHEAVES_RCU_RECLAIMERS", "slots")] {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--skip", "in_every_configuration"])
+            .env(name, value)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stdout));
+    }
 }
 
 /// Counts what each thread allocates.

@@ -2,7 +2,9 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::thread;
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::thread::{self, ThreadId};
 
 use sheaves_rcu::defer::{Head, barrier, poll, statistics as deferred};
 
@@ -16,7 +18,7 @@ fn without_a_reclaimer_the_program_polls() {
         pass_own("options::without_a_reclaimer_the_program_polls", &options);
         return;
     }
-    static HERE: std::sync::Mutex<Option<thread::ThreadId>> = std::sync::Mutex::new(None);
+    static HERE: Mutex<Option<ThreadId>> = Mutex::new(None);
     unsafe extern "C" fn note(head: *mut Head) {
         *HERE.lock().unwrap() = Some(thread::current().id());
         object_of(head).calls.fetch_add(1, Ordering::SeqCst);
@@ -34,6 +36,48 @@ fn without_a_reclaimer_the_program_polls() {
     barrier().unwrap();
     assert!(all_called(objects, 2) && !poll());
     assert_eq!(deferred().reclaimer_sleeps, 0);
+}
+
+/// What one slot has deferred runs in one thread, in its order; several slots have several threads.
+#[test]
+fn calls_of_slots_run_in_threads_of_their_own() {
+    const SLOTS: usize = 8;
+    const EACH: usize = 500;
+    let _alone = alone();
+    if !is_own() {
+        let options = [
+            ("SHEAVES_RCU_RECLAIMERS", "slots"),
+            ("SHEAVES_ENGINE", "portable"),
+            ("SHEAVES_SLOTS", "8"),
+        ];
+        pass_own("options::calls_of_slots_run_in_threads_of_their_own", &options);
+        return;
+    }
+    static CALLED: Mutex<Vec<(usize, ThreadId, String)>> = Mutex::new(Vec::new());
+    unsafe extern "C" fn note(head: *mut Head) {
+        let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+        CALLED.lock().unwrap().push((head.addr(), thread::current().id(), name));
+    }
+    let objects = Object::many(SLOTS * EACH);
+    thread::scope(|scope| {
+        for objects in objects.chunks(EACH) {
+            scope.spawn(move || objects.iter().for_each(|object| object.defer_to(note)));
+        }
+    });
+    barrier().unwrap();
+    let called = CALLED.lock().unwrap();
+    assert_eq!(called.len(), objects.len());
+    assert!(called.iter().all(|(_, _, name)| name.trim() == "sheaves-rcu-run"));
+    let processors = thread::available_parallelism().unwrap().get().min(SLOTS);
+    let distinct = called.iter().map(|(_, thread, _)| thread).collect::<HashSet<_>>().len();
+    assert!(distinct >= processors.min(2), "{distinct} threads");
+    for objects in objects.chunks(EACH) {
+        let addresses = objects.iter().map(|object| (&raw const object.head).addr());
+        let those: HashSet<_> = addresses.clone().collect();
+        let of_slot = called.iter().filter(|(head, _, _)| those.contains(head));
+        assert!(of_slot.clone().map(|(head, _, _)| *head).eq(addresses), "out of order");
+        assert_eq!(of_slot.map(|(_, thread, _)| thread).collect::<HashSet<_>>().len(), 1);
+    }
 }
 
 #[test]
