@@ -8,12 +8,18 @@
 //! Sleepers, the thread that wakes futures, and the reclaimer, are not in the child. The threads
 //! are started again when they are needed; see `defer::fork` for what is pending.
 
-use sheaves_sys::fork::Handlers;
+use sheaves_sys::fork::{Handlers, Layer};
 
 use crate::{defer, grace, later, mode, registry, srcu, stall};
 
 static HANDLERS: Handlers = Handlers { prepare, parent, child };
 sheaves_sys::announce_when_loaded!(Rcu, &HANDLERS);
+
+/// The same again, for whoever uses this crate first: a linker takes no part of an archive to which
+/// nothing leads, constructors or not.
+pub(crate) fn announce() {
+    sheaves_sys::fork::announce(Layer::Rcu, &HANDLERS);
+}
 
 fn prepare() {
     later::acquire();

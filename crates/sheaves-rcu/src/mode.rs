@@ -32,6 +32,7 @@ pub(crate) fn mode() -> Mode {
 
 #[cold]
 fn decide() -> Mode {
+    crate::fork::announce();
     crate::registry::prepare();
     let wants_fences = env::flag("SHEAVES_RCU_FENCES");
     let registered = !wants_fences && membarrier::register_fence();

@@ -33,6 +33,11 @@ fn example_in_cxx_runs() {
 }
 
 #[test]
+fn readers_of_the_parent_are_not_waited_for_in_a_child() {
+    run_everywhere("gcc", "tests/c_api/forks.c", &["-std=gnu99"]);
+}
+
+#[test]
 fn library_is_loaded_and_unloaded() {
     // Linked to the archive for its flags alone: nothing of it is used.
     let program = compile("gcc", "tests/c_api/reload.c", &[], Link::Archive);
