@@ -166,8 +166,10 @@ impl Cookie {
 /// Waits until all readers that have begun before this call are gone.
 ///
 /// Whoever calls this leads the grace period if nobody does, and shares it with all who come before
-/// it begins. From less than a microsecond, when nobody reads and nothing runs, to as long as the
-/// longest reader takes. Sleeps; not for signal handlers.
+/// it begins. Threads that call it again and again take turns, so that one that waits for its turn
+/// may sleep for longer than its grace period takes; [`synchronize_expedited`] does not. From less
+/// than a microsecond, when nobody reads and nothing runs, to as long as the longest reader takes.
+/// Sleeps; not for signal handlers.
 ///
 /// ```
 /// sheaves_rcu::synchronize()?;

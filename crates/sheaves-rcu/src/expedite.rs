@@ -30,6 +30,10 @@ const INTERVAL_NS: u64 = 50_000;
 /// How often a leader lets other threads run so that they can join.
 const YIELDS: u32 = 8;
 
+/// Giving way that takes longer was for somebody else; then nobody does for so many times as long.
+const YIELD_NS_MAX: u64 = 500_000;
+const PACE_PAUSE: u64 = 100;
+
 /// Policies of [`POLICY`].
 const UNKNOWN: u32 = 0;
 const AS_ASKED: u32 = 1;
@@ -42,6 +46,9 @@ static POLICY: AtomicU32 = AtomicU32::new(UNKNOWN);
 static GUARDS: AtomicU32 = AtomicU32::new(0);
 /// How many joined the last grace period.
 static JOINED: AtomicU32 = AtomicU32::new(0);
+
+/// From when on leaders give way again, by the clock.
+static PACE_FROM_NS: AtomicU64 = AtomicU64::new(0);
 
 /// The start of the program:
 ///
@@ -163,22 +170,43 @@ pub(crate) fn is_wanted_at_once(number: u64) -> bool {
     WANTED.load(Ordering::Relaxed) >= number
 }
 
-/// Lets as many join the next grace period as joined the last one, for a moment. For the leader.
-///
-/// Who is alone, as the last time, waits for nobody.
-pub(crate) fn pace(urgency: Urgency) {
+/// Did more than one wait for the last grace period, or the one that is under way?
+pub(crate) fn is_shared() -> bool {
     // Relaxed: a hint.
+    JOINED.load(Ordering::Relaxed) > 1
+}
+
+/// Lets as many join the next grace period as joined the last one, for a moment. For the leader.
+/// When it began to, if it did.
+///
+/// Who is alone, as the last time, waits for nobody. And nobody gives way again soon after that has
+/// cost a time slice: others than those who would join compete for the processor.
+pub(crate) fn pace(urgency: Urgency) -> Option<u64> {
+    // Relaxed, here and below: hints.
     let expected = JOINED.load(Ordering::Relaxed);
     if expected < 2 || is_urgent(urgency) {
-        return;
+        return None;
+    }
+    let began = clock::fine_ns();
+    if began < PACE_FROM_NS.load(Ordering::Relaxed) {
+        return Some(began);
     }
     let next = GENERATIONS.completed() + 1;
+    let mut before = began;
     for _ in 0..YIELDS {
         if GENERATIONS.joined() >= expected || is_wanted_at_once(next) {
-            return;
+            break;
         }
         process::give_way();
+        let now = clock::fine_ns();
+        let took = now.saturating_sub(before);
+        if took > YIELD_NS_MAX {
+            PACE_FROM_NS.store(now + PACE_PAUSE * took, Ordering::Relaxed);
+            break;
+        }
+        before = now;
     }
+    Some(began)
 }
 
 /// May a grace period begin that nobody waits for, after one that began at `last_ns`?

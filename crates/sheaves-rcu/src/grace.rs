@@ -38,17 +38,20 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use sheaves_sys::{clock, futex, process, report, thread};
+use sheaves_sys::futex::{self, Slept};
+use sheaves_sys::{clock, process, report, thread, tls, topology};
 
 use crate::expedite::{self, Urgency};
 use crate::generation::{Generations, Sleep};
 use crate::mode::{Mode, heavy_fence, mode};
 use crate::reader::{self, GLOBAL};
-use crate::registry::{self, OVERFLOW};
+use crate::registry::{self, OVERFLOW, Record};
 use crate::stall::{self, SHARED};
+use crate::turns::{Led, Line, Stood, Turns};
 use crate::word;
 
 pub(crate) static GENERATIONS: Generations = Generations::new();
+static TURNS: Turns = Turns::new();
 
 static SCANNING: AtomicBool = AtomicBool::new(false);
 static CURSOR: AtomicU32 = AtomicU32::new(0);
@@ -61,6 +64,10 @@ static FENCES: AtomicU64 = AtomicU64::new(0);
 const SPINS: u32 = 200;
 /// After this time a sleeper looks again, see `generation`.
 const SLEEP_NS: u64 = 100_000_000;
+/// The same for somebody whose turn it is.
+const TURN_SPINS: u32 = 10 * SPINS;
+/// After this time whoever stands in line looks for himself, see `turns`.
+const STAND_NS: u64 = 20_000_000;
 /// Rounds of spinning on a reader, then of giving way, before the leader sleeps.
 const SCAN_SPINS: u32 = 200;
 const SCAN_YIELDS: u32 = 20;
@@ -96,6 +103,25 @@ impl Sleep for Futex {
     }
 }
 
+/// A processor's kind of those who stand in line: they can be called by it.
+fn near() -> u32 {
+    1 << (topology::current_processor() & 31)
+}
+
+impl Line for Futex {
+    fn stand(&self, word: &AtomicU32, expected: u32) -> Stood {
+        match futex::wait_as(word, expected, STAND_NS, near()) {
+            Slept::Woken => Stood::Called,
+            Slept::Changed => Stood::Changed,
+            Slept::TooLong => Stood::TooLong,
+        }
+    }
+    fn call(&self, word: &AtomicU32, is_near: bool) -> bool {
+        let kinds = if is_near { near() } else { u32::MAX };
+        futex::wake_some(word, 1, kinds) != 0
+    }
+}
+
 /// The lead, until this is dropped: also when the program's function for stalls panics.
 struct Lead<'a>(&'a Generations);
 
@@ -110,6 +136,9 @@ impl<'a> Lead<'a> {
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         self.0.hand_over(&Futex);
+        if core::ptr::eq(self.0, &raw const GENERATIONS) {
+            TURNS.call_next(&Futex);
+        }
     }
 }
 
@@ -136,7 +165,68 @@ pub(crate) fn wait_for(number: u64, urgency: Urgency) {
     if urgency == Urgency::Expedited {
         expedite::want_at_once(number);
     }
-    wait_on(&GENERATIONS, number, || lead_until(number, urgency));
+    let own = own_record();
+    let me = own.map_or_else(|| tls::mark() | 1, number_of);
+    let mut stands = !expedite::is_urgent(urgency);
+    let mut returned_ns = None;
+    while !GENERATIONS.is_complete(number) {
+        if stands && TURNS.is_of_another(me) {
+            stands = stand_in_line(number, me);
+        } else if let Some(_lead) = Lead::take(&GENERATIONS) {
+            let led = lead_until(number, urgency, own);
+            TURNS.note(me, led);
+            returned_ns = led.ended_ns;
+        } else if TURNS.are_taken() && TURNS.is_of(me) && spin(number, TURN_SPINS) {
+            // Whose turn was ended has now led for the last time.
+        } else if TURNS.are_taken() && stands {
+            stands = stand_in_line(number, me);
+        } else if !spin(number, SPINS) {
+            GENERATIONS.sleep(number, &Futex);
+            returned_ns = Some(clock::fine_ns());
+        }
+    }
+    if let (Some(own), Some(ns)) = (own, returned_ns) {
+        // Relaxed: the thread's own.
+        own.returned_ns.store(ns, Ordering::Relaxed);
+    }
+}
+
+/// A number for a thread that has a record; others have odd ones.
+fn number_of(record: &Record) -> usize {
+    core::ptr::from_ref(record).expose_provenance()
+}
+
+fn own_record() -> Option<&'static Record> {
+    let own = tls::reader();
+    // SAFETY: a thread's pointer points to the constant, or to a record, which lives for good.
+    (!core::ptr::eq(own, tls::no_reader())).then(|| unsafe { &*own.cast::<Record>() })
+}
+
+/// Hands what is left of a turn to its owner, for later.
+fn credit(left: Option<(usize, u32)>) {
+    let Some((of, left)) = left else { return };
+    if of.is_multiple_of(2) {
+        let record: *const Record = core::ptr::with_exposed_provenance(of);
+        // SAFETY: an even one is of `number_of`: the address of a record, which lives for good.
+        // Relaxed: a hint.
+        unsafe { &*record }.rest.fetch_add(left, Ordering::Relaxed);
+    }
+}
+
+/// Stands in line until called. False when that took too long.
+fn stand_in_line(number: u64, me: usize) -> bool {
+    match TURNS.stand(|| GENERATIONS.is_led(), &Futex) {
+        Stood::Changed => return true,
+        Stood::TooLong => return false,
+        Stood::Called => {}
+    }
+    // Relaxed: a hint.
+    let rest = own_record().map_or(0, |record| record.rest.swap(0, Ordering::Relaxed));
+    credit(TURNS.come(me, rest, clock::fine_ns()));
+    if GENERATIONS.is_complete(number) {
+        TURNS.call_next(&Futex);
+    }
+    true
 }
 
 /// [`wait_for`] in any domain, whose grace period `lead` leads.
@@ -144,29 +234,42 @@ pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn()) {
     while !generations.is_complete(number) {
         if let Some(_lead) = Lead::take(generations) {
             lead();
-        } else if !spin(generations, number) {
+        } else if !spin_on(generations, number, SPINS) {
             generations.sleep(number, &Futex);
         }
     }
 }
 
+fn spin(number: u64, rounds: u32) -> bool {
+    spin_on(&GENERATIONS, number, rounds)
+}
+
 /// A short wait; true when there is something to do.
-fn spin(generations: &Generations, number: u64) -> bool {
-    (0..SPINS).any(|_| {
+fn spin_on(generations: &Generations, number: u64, rounds: u32) -> bool {
+    (0..rounds).any(|_| {
         core::hint::spin_loop();
         generations.is_complete(number) || !generations.is_led()
     })
 }
 
 /// The leader's work until a grace period is over: that one, and one that was under way before.
-fn lead_until(number: u64, urgency: Urgency) {
+fn lead_until(number: u64, urgency: Urgency, own: Option<&Record>) -> Led {
+    let mut asked_ns = None;
     while !GENERATIONS.is_complete(number) {
-        if GENERATIONS.under_way().is_none() {
-            expedite::pace(urgency);
+        if GENERATIONS.under_way().is_none() && !TURNS.are_taken() {
+            asked_ns = expedite::pace(urgency);
         }
         let led = begin();
         wait_for_readers(urgency);
         finish(led);
+    }
+    let others_wait = TURNS.has_line() || expedite::is_shared();
+    Led {
+        // Relaxed: the thread's own.
+        returned_ns: own.map_or(0, |own| own.returned_ns.load(Ordering::Relaxed)),
+        asked_ns: asked_ns.unwrap_or_else(began_ns),
+        began_ns: began_ns(),
+        ended_ns: others_wait.then(clock::fine_ns),
     }
 }
 
@@ -292,4 +395,5 @@ pub(crate) fn restart_in_child() {
     // Relaxed: the child has one thread.
     SCANNING.store(false, Ordering::Relaxed);
     GENERATIONS.restart_in_child();
+    TURNS.restart_in_child();
 }

@@ -12,6 +12,7 @@ mod defer;
 mod grace;
 mod membarrier;
 mod srcu;
+mod turns;
 mod waiters;
 
 use std::sync::Arc;

@@ -30,7 +30,8 @@ use sheaves_sys::{errno, map, report, thread, tls};
 use crate::mode::{Mode, mode};
 use crate::word::{self, FENCED, IDLE, SLOWLY};
 
-/// What is known of a reading thread. One cache line, which its thread alone writes to.
+/// What is known of a reading thread. One cache line, which its thread alone writes to but for
+/// [`Record::rest`], and nobody writes to that while the thread merely reads.
 #[repr(C, align(64))]
 pub(crate) struct Record {
     /// See [`crate::word`]. Has to be first: it is what the thread's pointer points to.
@@ -49,6 +50,10 @@ pub(crate) struct Record {
     stamp: AtomicU64,
     /// Where the outermost section was entered, in builds with debug assertions.
     pub(crate) entered: AtomicPtr<Location<'static>>,
+    /// What the thread has left of its turns, see `turns`. Added to by whoever ends one.
+    pub(crate) rest: AtomicU32,
+    /// When the thread's last wait was over, where others waited as well. For `turns`.
+    pub(crate) returned_ns: AtomicU64,
 }
 
 const _: () = {
@@ -130,6 +135,7 @@ fn register_undisturbed() -> Option<*const u64> {
     record.inside.store(inside, Ordering::Relaxed);
     record.stamp.store(STAMPS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     record.rounds.store(0, Ordering::Relaxed);
+    record.rest.store(0, Ordering::Relaxed);
     record.owner.store(thread::id(), Ordering::Relaxed);
     let address: *const u64 = record.word.as_ptr();
     let _ = tls::exchange_reader(tls::no_reader(), address);

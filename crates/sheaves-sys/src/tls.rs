@@ -226,6 +226,22 @@ pub fn virtual_slot() -> i32 {
 #[cfg(not(target_arch = "x86_64"))]
 pub fn set_virtual_slot(_slot: i32) {}
 
+/// An even number that differs between the threads that are alive.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[must_use]
+pub fn mark() -> usize {
+    thread_area().expose_provenance()
+}
+
+/// An even number that differs between the threads that are alive.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+#[must_use]
+pub fn mark() -> usize {
+    thread_pointer()
+}
+
 /// A word that differs between the threads that are alive.
 #[cfg(not(target_arch = "x86_64"))]
 #[must_use]

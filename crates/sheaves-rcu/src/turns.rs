@@ -1,0 +1,306 @@
+//! Turns among those who wait for one grace period after the other.
+//!
+//! While no reader is in the way and the other processors do something else, a grace period takes
+//! a quarter of a microsecond. To wake somebody takes two, to let him run up to thirty. So where
+//! threads ask again as soon as they have returned, it does not pay to wake all of them for each
+//! grace period: they take turns. Whose turn it is leads whenever he asks, a number of times; the
+//! others stand in a line, asleep, and find that their grace periods have long been over when they
+//! are called, one by one, in order.
+//!
+//! That pays only as long as somebody asks again at once ([`HEAT_HOT`], [`AGAIN_NS`]), and as long
+//! as the grace periods of turns are as short as that ([`COST_NS_MAX`]). Where readers are in the
+//! way, or are interrupted on many processors, or where work is done between two requests, nobody
+//! stands in line, and whoever does already is woken with all others: `generation` then has the
+//! waiters, who share grace periods. Who wants a grace period at once never stands in line.
+//!
+//! # Who calls
+//! Nobody may be left in the line by a thread that has its turn and does not come back. So the next
+//! one is called at once, when a turn begins, not when it ends: by whoever gives back the lead, and
+//! by whoever is called and does not lead, because his grace period is over. There is at most one
+//! who was called and has not come, about.
+//!
+//! | `line` | meaning | transitions |
+//! |---|---|---|
+//! | `ASLEEP` | somebody may stand there | set by him before he sleeps; cleared where none is found |
+//! | `CALLED` | one was called, and will come | set by whoever calls; cleared by who comes |
+//!
+//! Somebody sleeps only while the lead is taken or `CALLED` is set. Whoever then gives back the
+//! lead, or comes, sees `ASLEEP` afterwards. Modelled in `models`. A second net is below: nobody
+//! stands in line for longer than twenty milliseconds without looking for himself, and then leads.
+//!
+//! # Fairness
+//! Turns are counted in grace periods, all of one length ([`TURN`]). Who is called may come before
+//! the turn of another has ended; it ends then, and what is left of it is handed to its owner
+//! (`Record::rest`) for the next time.
+
+use sheaves_sys::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+use crate::generation::Sleep;
+
+/// How standing in line has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stood {
+    /// Called.
+    Called,
+    /// Something has changed: look again.
+    Changed,
+    /// Too long.
+    TooLong,
+}
+
+/// How threads stand in line.
+pub(crate) trait Line: Sleep {
+    /// Sleeps until called, unless the word does not hold `expected`; not for ever.
+    fn stand(&self, word: &AtomicU32, expected: u32) -> Stood;
+    /// Calls one; whether there was one. From this processor if there is one, where `is_near`.
+    fn call(&self, word: &AtomicU32, is_near: bool) -> bool;
+}
+
+const ASLEEP: u32 = 1;
+const CALLED: u32 = 2;
+
+/// Whoever asks within this time after his last grace period asks again at once.
+const AGAIN_NS: u64 = 4_000;
+/// From this on there are turns: how often, less how often not.
+const HEAT_HOT: u32 = 3;
+const HEAT_MAX: u32 = 8;
+/// What grace periods may take on average for turns to pay, how much of a long one counts, and to
+/// which part. Where they take longer, there are no turns for a while.
+const COST_NS_MAX: u64 = 8_000;
+const COST_NS_CLAMP: u64 = 12_000;
+const COST_WEIGHT: u64 = 64;
+const PAUSE_NS: u64 = 10_000_000;
+/// Grace periods of a turn, and what is left of earlier ones that counts at most.
+const TURN: u32 = 24;
+const REST_MAX: u32 = 8 * TURN;
+/// Of so many calls one is for whoever stands there longest; the others for this processor, to
+/// which nothing has to be sent.
+const CALLS: u32 = 3;
+
+/// The turns of a domain. `line` is written by all; the rest are hints, written by those who lead
+/// or are called.
+#[repr(align(128))]
+pub(crate) struct Turns {
+    line: AtomicU32,
+    /// Whose turn it is; 0 for nobody's.
+    holder: AtomicUsize,
+    /// Grace periods of the turn so far, and in all.
+    led: AtomicU32,
+    budget: AtomicU32,
+    /// Whether somebody asks again at once, and what that costs.
+    heat: AtomicU32,
+    cost_ns: AtomicU64,
+    /// When there may be turns again.
+    from_ns: AtomicU64,
+    /// When the holder last led or was called.
+    acted_ns: AtomicU64,
+    /// Calls so far.
+    calls: AtomicU32,
+}
+
+/// When somebody has led.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Led {
+    /// When his last wait was over, 0 where that is not known.
+    pub(crate) returned_ns: u64,
+    /// When he took the lead, before he let others join.
+    pub(crate) asked_ns: u64,
+    pub(crate) began_ns: u64,
+    /// `None` where nobody else waits: the clock is not asked.
+    pub(crate) ended_ns: Option<u64>,
+}
+
+impl Turns {
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Turns {
+        Turns {
+            line: AtomicU32::new(0),
+            holder: AtomicUsize::new(0),
+            led: AtomicU32::new(0),
+            budget: AtomicU32::new(0),
+            heat: AtomicU32::new(0),
+            cost_ns: AtomicU64::new(0),
+            from_ns: AtomicU64::new(0),
+            acted_ns: AtomicU64::new(0),
+            calls: AtomicU32::new(0),
+        }
+    }
+
+    /// Turns that always pay: a model checker has no clock, and its atomics are no constants.
+    #[cfg(loom)]
+    pub(crate) fn new() -> Turns {
+        Turns {
+            line: AtomicU32::new(0),
+            holder: AtomicUsize::new(0),
+            led: AtomicU32::new(0),
+            budget: AtomicU32::new(0),
+            heat: AtomicU32::new(HEAT_HOT),
+            cost_ns: AtomicU64::new(0),
+            from_ns: AtomicU64::new(0),
+            acted_ns: AtomicU64::new(0),
+            calls: AtomicU32::new(0),
+        }
+    }
+
+    /// Do threads take turns?
+    pub(crate) fn are_taken(&self) -> bool {
+        // Relaxed: a hint.
+        self.heat.load(Ordering::Relaxed) >= HEAT_HOT
+    }
+
+    /// Is it that thread's turn?
+    pub(crate) fn is_of(&self, me: usize) -> bool {
+        // Relaxed: a hint.
+        self.holder.load(Ordering::Relaxed) == me
+    }
+
+    /// Was somebody called, while it is not that thread's turn?
+    pub(crate) fn is_of_another(&self, me: usize) -> bool {
+        // Relaxed: a hint.
+        self.line.load(Ordering::Relaxed) & CALLED != 0 && !self.is_of(me)
+    }
+
+    /// Does anybody stand in line, or is on the way?
+    pub(crate) fn has_line(&self) -> bool {
+        // Relaxed: a hint.
+        self.line.load(Ordering::Relaxed) != 0
+    }
+
+    /// Notes that a thread has led. For the leader.
+    pub(crate) fn note(&self, me: usize, times: Led) {
+        // Relaxed, all: hints, which leaders write.
+        let heat = self.heat.load(Ordering::Relaxed);
+        let is_mine = self.is_of(me);
+        let last_ns = if is_mine { self.acted_ns.load(Ordering::Relaxed) } else { 0 };
+        let last_ns = last_ns.max(times.returned_ns);
+        let is_again = times.asked_ns.saturating_sub(last_ns) < AGAIN_NS;
+        self.acted_ns.store(times.ended_ns.unwrap_or(times.began_ns), Ordering::Relaxed);
+        let is_called = self.line.load(Ordering::Relaxed) & CALLED != 0;
+        if is_again && times.asked_ns >= self.from_ns.load(Ordering::Relaxed) {
+            self.heat.store((heat + 1).min(HEAT_MAX), Ordering::Relaxed);
+        } else {
+            self.heat.store(heat / 2, Ordering::Relaxed);
+        }
+        if is_mine {
+            let led = self.led.load(Ordering::Relaxed).saturating_add(1);
+            self.led.store(led, Ordering::Relaxed);
+            if is_called && led >= self.budget.load(Ordering::Relaxed) {
+                self.holder.store(0, Ordering::Relaxed);
+            }
+        } else if !is_called && heat < HEAT_HOT {
+            self.begin(me, 0);
+        }
+        self.note_cost(times);
+    }
+
+    /// Averages what grace periods cost while there are turns. Where that is too much, there are
+    /// none for a while.
+    fn note_cost(&self, times: Led) {
+        let Some(ended_ns) = times.ended_ns.filter(|_| self.are_taken()) else { return };
+        // Relaxed, all: as above.
+        let cost = self.cost_ns.load(Ordering::Relaxed);
+        let took = ended_ns.saturating_sub(times.began_ns).min(COST_NS_CLAMP);
+        let average = cost - cost / COST_WEIGHT + took / COST_WEIGHT;
+        if average < COST_NS_MAX {
+            self.cost_ns.store(average, Ordering::Relaxed);
+        } else {
+            self.cost_ns.store(0, Ordering::Relaxed);
+            self.heat.store(0, Ordering::Relaxed);
+            self.from_ns.store(ended_ns + PAUSE_NS, Ordering::Relaxed);
+        }
+    }
+
+    /// Begins a turn.
+    fn begin(&self, me: usize, rest: u32) {
+        // Relaxed, all: hints.
+        self.led.store(0, Ordering::Relaxed);
+        self.budget.store(TURN + rest.min(REST_MAX), Ordering::Relaxed);
+        self.holder.store(me, Ordering::Relaxed);
+    }
+
+    /// Calls the next one in line, unless one is on the way. For whoever has given back the lead,
+    /// or has come and does not lead.
+    pub(crate) fn call_next(&self, sleep: &impl Line) {
+        // SeqCst pairs with the fence in `stand`: either we see who stands there, or he sees that
+        // the lead is free. [G6]
+        fence(Ordering::SeqCst);
+        // Relaxed: the fence orders.
+        if self.line.load(Ordering::Relaxed) != ASLEEP {
+            return;
+        }
+        if !self.are_taken() {
+            self.call_all(sleep);
+            return;
+        }
+        let called = ASLEEP | CALLED;
+        // AcqRel: with the one in `stand` and that in `come`, all are in one order. Relaxed on
+        // failure: somebody else calls. [G7]
+        let line = &self.line;
+        if line.compare_exchange(ASLEEP, called, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return;
+        }
+        // Relaxed: a hint.
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        let found = !calls.is_multiple_of(CALLS) && sleep.call(line, true);
+        if !found && !sleep.call(line, false) {
+            self.call_all(sleep);
+        }
+    }
+
+    /// Empties the line. Who is about to sleep finds the word changed.
+    fn call_all(&self, sleep: &impl Line) {
+        // AcqRel, as above. [G7]
+        self.line.swap(0, Ordering::AcqRel);
+        sleep.wake_all(&self.line);
+    }
+
+    /// Stands in line, unless nobody is on the way, and nobody leads who would call.
+    pub(crate) fn stand(&self, is_led: impl Fn() -> bool, sleep: &impl Line) -> Stood {
+        // Acquire, for nothing but the order of the loads.
+        let seen = self.line.load(Ordering::Acquire);
+        let waits = || seen & CALLED != 0 || is_led();
+        if !waits() {
+            return Stood::Changed;
+        }
+        let asleep = seen | ASLEEP;
+        // AcqRel, as in `call_next`: who comes, or calls, after this sees it. [G7]
+        let line = &self.line;
+        if line.compare_exchange(seen, asleep, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return Stood::Changed;
+        }
+        // SeqCst pairs with the fence in `call_next`. [G6]
+        fence(Ordering::SeqCst);
+        if !waits() {
+            return Stood::Changed;
+        }
+        sleep.stand(line, asleep)
+    }
+
+    /// Takes the turn, for which somebody was called: he leads now, or calls the next one. What he
+    /// had left of earlier turns, and the time. Returns whose turn he ends before its time, and
+    /// what is left of that.
+    pub(crate) fn come(&self, me: usize, rest: u32, now_ns: u64) -> Option<(usize, u32)> {
+        // Relaxed, all: hints.
+        let before = self.holder.load(Ordering::Relaxed);
+        let left = self.budget.load(Ordering::Relaxed);
+        let left = left.saturating_sub(self.led.load(Ordering::Relaxed));
+        let idle = now_ns.saturating_sub(self.acted_ns.load(Ordering::Relaxed));
+        self.acted_ns.store(now_ns, Ordering::Relaxed);
+        self.begin(me, rest);
+        // AcqRel, as in `call_next`. [G7]
+        self.line.fetch_and(!CALLED, Ordering::AcqRel);
+        // SeqCst pairs with the one of who gives back the lead, in `call_next`: he sees that nobody
+        // is on the way, or we see the lead free, or our grace period over. [G6]
+        fence(Ordering::SeqCst);
+        let is_at_it = before != 0 && before != me && idle < 5 * AGAIN_NS;
+        (is_at_it && left > 0).then_some((before, left))
+    }
+
+    /// In the child of a fork: nobody stands there.
+    #[cfg(not(loom))]
+    pub(crate) fn restart_in_child(&self) {
+        // Relaxed, all: the child has one thread.
+        self.line.store(0, Ordering::Relaxed);
+        self.holder.store(0, Ordering::Relaxed);
+    }
+}
