@@ -146,7 +146,7 @@
 //! |---|---|
 //! | `alone` | one thread, 1,000 times in a row, while nobody reads |
 //! | `10x1000` | ten threads, 1,000 times each: allocate an object, wait, free it |
-//! | `10x1000+flood` | the same, while 10,000 callbacks that free objects are queued |
+//! | `10x1000+flood` | the same, while 10,000 callbacks are queued: each frees and queues an object |
 //! | `waiters/N` | 1, 64 and 500 threads, as above, 1,000, 100 and 20 times in a row |
 //! | `registered/N` | one thread, while N idle ones are registered; `--threads` is the highest N |
 //!
@@ -164,7 +164,8 @@
 //!
 //! `callback` in the flood is the "before" of the change that had Linux wake waiters directly in
 //! 2024, and `direct` what it did instead. In both, the flood is run by the thread of `callback`,
-//! which takes what is queued whenever a grace period is over; liburcu's sleeps for 10 ms between.
+//! which takes what is queued whenever a grace period is over, and in which a waiter's callback has
+//! its place behind those that were queued before; liburcu's thread sleeps for 10 ms between.
 //!
 //! # Maps
 //!

@@ -125,6 +125,9 @@ const _: () = assert!(size_of::<older::Head>() <= size_of::<[usize; 2]>());
 mod tests {
     use super::*;
     use crate::workload::flood::Flood;
+    use alloc::sync::Arc;
+
+    const COUNT: usize = 100;
 
     struct Check;
 
@@ -132,13 +135,20 @@ mod tests {
         type Out = ();
 
         fn visit<C: Wait>(self, contender: C) {
+            let contender = Arc::new(contender);
+            let queue = Arc::clone(&contender);
             contender.enter_thread();
-            let flood = Flood::new(100);
-            flood.queue_up_to_limit(&contender);
-            assert!(flood.queued() >= 100);
-            contender.synchronize();
+            // SAFETY: objects of a flood are fresh, and given up when they are queued.
+            let flood = Flood::new(Box::new(move |object| unsafe { queue.call(object) }));
+            (0..COUNT).for_each(|_| flood.queue());
+            // Each callback queues another one: there are as many for as long as it lasts.
+            while flood.ended() < 10 * COUNT {
+                assert!(flood.queued() - flood.ended() >= COUNT);
+                contender.synchronize();
+            }
+            flood.end();
             contender.pause();
-            flood.wait_for_all();
+            flood.wait();
             contender.resume();
             contender.leave_thread();
             assert_eq!(flood.queued(), flood.ended());

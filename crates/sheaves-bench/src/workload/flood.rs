@@ -1,16 +1,12 @@
-//! A background flood of ordinary callbacks: each frees an object.
+//! A background flood of ordinary callbacks: each frees an object, and queues the next one.
 //!
-//! One thread allocates objects and queues them so that a fixed number of callbacks is queued at
-//! any time, in portions, while others wait for readers.
+//! So there are as many callbacks at any time as were queued in the beginning, however busy the
+//! processors are: who has a callback of his own waits behind them.
 
+use alloc::boxed::Box;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-
-use crate::contender::wait::Wait;
-
-/// Portions in which the flood is queued again.
-const PORTIONS: usize = 10;
 
 /// What a callback frees: room for the callback's head, and 32 bytes of content.
 #[derive(Debug)]
@@ -21,11 +17,12 @@ pub(crate) struct Object {
     content: [u8; 24],
 }
 
+/// Queues an object, of which [`Object::end`] is called when readers are gone.
+type Queue = Box<dyn Fn(NonNull<Object>) + Send + Sync>;
+
 /// How many callbacks there are, and were.
-#[derive(Debug)]
 pub(crate) struct Flood {
-    /// So many are queued at any time.
-    limit: usize,
+    queue: Queue,
     queued: AtomicUsize,
     ended: AtomicUsize,
     is_over: AtomicBool,
@@ -34,10 +31,10 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
-    /// A flood of `limit` callbacks.
-    pub(crate) fn new(limit: usize) -> Flood {
+    /// A flood without callbacks yet.
+    pub(crate) fn new(queue: Queue) -> Flood {
         Flood {
-            limit,
+            queue,
             queued: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
@@ -48,7 +45,7 @@ impl Flood {
 
     /// Callbacks that were queued.
     pub(crate) fn queued(&self) -> usize {
-        // Relaxed: written by the one thread that queues.
+        // Relaxed: a callback counts the one that it queues before it counts as ended.
         self.queued.load(Ordering::Relaxed)
     }
 
@@ -58,43 +55,27 @@ impl Flood {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Queues objects until the limit is reached.
-    pub(crate) fn queue_up_to_limit<C: Wait>(&self, contender: &C) {
-        while self.queued() - self.ended() < self.limit {
-            let object =
-                Box::new(Object { head: [0; 2], flood: NonNull::from(self), content: [14; 24] });
-            // Relaxed: this thread alone queues.
-            self.queued.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: fresh, and given up here.
-            unsafe { contender.call(NonNull::from(Box::leak(object))) };
-        }
+    /// Queues one more callback, which queues the next one.
+    pub(crate) fn queue(&self) {
+        let object =
+            Box::new(Object { head: [0; 2], flood: NonNull::from(self), content: [14; 24] });
+        // Relaxed: see `queued`.
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        (self.queue)(NonNull::from(Box::leak(object)));
     }
 
-    /// Keeps the number of callbacks at the limit until the flood is over, then until all of them
-    /// have been called.
-    pub(crate) fn run<C: Wait>(&self, contender: &C) {
-        contender.enter_thread();
-        while !self.is_over() {
-            self.queue_up_to_limit(contender);
-            contender.pause();
-            let portion = self.limit / PORTIONS;
-            self.sleep_while(|| {
-                self.queued() - self.ended() > self.limit - portion && !self.is_over()
-            });
-            contender.resume();
-        }
-        contender.pause();
+    /// Waits until the flood is over, then until all callbacks have been called.
+    pub(crate) fn wait(&self) {
+        self.sleep_while(|| !self.is_over());
         self.wait_for_all();
-        contender.resume();
-        contender.leave_thread();
     }
 
     /// Waits until everything that was queued has been called.
-    pub(crate) fn wait_for_all(&self) {
+    fn wait_for_all(&self) {
         self.sleep_while(|| self.ended() < self.queued());
     }
 
-    /// Nothing more is queued.
+    /// Callbacks queue no others from now on.
     pub(crate) fn end(&self) {
         // Relaxed: the lock below orders.
         self.is_over.store(true, Ordering::Relaxed);
@@ -102,7 +83,7 @@ impl Flood {
     }
 
     fn is_over(&self) -> bool {
-        // Relaxed: as in `end`; one portion more does no harm.
+        // Relaxed: as in `end`; one more does no harm.
         self.is_over.load(Ordering::Relaxed)
     }
 
@@ -121,10 +102,10 @@ impl Flood {
 }
 
 impl Object {
-    /// What the callback does: frees the object.
+    /// What the callback does: frees the object, and queues another one.
     ///
     /// # Safety
-    /// The object was queued by [`Flood::queue_up_to_limit`], and readers are gone.
+    /// The object was queued by [`Flood::queue`], and readers are gone.
     pub(crate) unsafe fn end(object: NonNull<Object>) {
         // SAFETY: from a box that was leaked, once.
         let object = unsafe { Box::from_raw(object.as_ptr()) };
@@ -132,12 +113,14 @@ impl Object {
         drop(core::hint::black_box(object));
         // SAFETY: a flood waits for all its callbacks before it is dropped.
         let flood = unsafe { flood.as_ref() };
-        let portion = (flood.limit / PORTIONS).max(1);
+        if !flood.is_over() {
+            flood.queue();
+        }
         // Relaxed: callbacks run on one thread, which alone adds.
         let ended = flood.ended.load(Ordering::Relaxed) + 1;
-        // The last of a portion wakes whoever queues the next one, and waits with the count until
-        // it has the lock: who sees it complete under the lock finds nobody in here.
-        if ended % portion == 0 || ended == flood.queued() {
+        // The last one wakes whoever waits for it, and waits with the count until it has the lock:
+        // who sees it complete under the lock finds nobody in here.
+        if ended == flood.queued() {
             let guard = flood.asleep.lock().unwrap_or_else(PoisonError::into_inner);
             flood.ended.store(ended, Ordering::Release);
             flood.changed.notify_all();

@@ -188,7 +188,9 @@ impl Worked {
 
 impl Plan {
     fn run<C: Wait>(self, crew: &Crew, contender: &Arc<C>) -> Vec<f64> {
-        let flood = Arc::new(Flood::new(self.flood.max(1)));
+        let queue = Arc::clone(contender);
+        // SAFETY: objects of a flood are fresh, and given up when they are queued.
+        let flood = Arc::new(Flood::new(Box::new(move |object| unsafe { queue.call(object) })));
         let working = Arc::new(core::sync::atomic::AtomicUsize::new(self.workers));
         let start = Arc::new(Barrier::new(crew.len()));
         let before = contender.counts();
@@ -197,10 +199,10 @@ impl Plan {
             if index == self.workers {
                 // What is queued before the start is there when the workers begin.
                 own.enter_thread();
-                flood.queue_up_to_limit(&*own);
+                (0..self.flood).for_each(|_| flood.queue());
                 own.leave_thread();
                 start.wait();
-                flood.run(&*own);
+                flood.wait();
                 return None;
             }
             let worked = self.work(&*own, &start);
