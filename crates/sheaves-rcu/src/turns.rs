@@ -21,7 +21,7 @@
 //!
 //! | `line` | meaning | transitions |
 //! |---|---|---|
-//! | `ASLEEP` | somebody may stand there | set by him before he sleeps; cleared where none is found |
+//! | `ASLEEP` | somebody may stand there | by him before he sleeps; cleared where none is found |
 //! | `CALLED` | one was called, and will come | set by whoever calls; cleared by who comes |
 //!
 //! Somebody sleeps only while the lead is taken or `CALLED` is set. Whoever then gives back the
@@ -70,8 +70,8 @@ const COST_NS_MAX: u64 = 8_000;
 const COST_NS_CLAMP: u64 = 12_000;
 const COST_WEIGHT: u64 = 64;
 const PAUSE_NS: u64 = 10_000_000;
-/// Grace periods of a turn, and what is left of earlier ones that counts at most. Ten threads that ask
-/// a thousand times each end within one round of turns: 16 of 1,000, so 1.6 % apart.
+/// Grace periods of a turn, and what is left of earlier ones that counts at most. Ten threads that
+/// ask a thousand times each end within one round of turns: 16 of 1,000, so 1.6 % apart.
 const TURN: u32 = 16;
 const REST_MAX: u32 = 8 * TURN;
 /// Of so many calls one is for whoever stands there longest; the others for this processor, to
@@ -264,7 +264,8 @@ impl Turns {
             return Stood::Changed;
         }
         let asleep = seen | ASLEEP;
-        // AcqRel, as in `call_next`: who comes, or calls, after this sees it. [G7]
+        // AcqRel, as in `call_next`: who comes, or calls, after this sees it. Relaxed on failure:
+        // nothing is read. [G7]
         let line = &self.line;
         if line.compare_exchange(seen, asleep, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return Stood::Changed;
