@@ -93,7 +93,7 @@ fn relative_statistics_file_survives_a_change_of_directory() {
 /// Starts `script` under `sheaves run`, waits for its first line, sends `signal` to the command
 /// alone, and returns what else it printed and its status.
 fn signalled(script: &str, signal: &str) -> (String, Option<i32>) {
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("sheaves"))
+    let mut child = with_default_signals()
         .env("SHEAVES_PRELOAD", stand_in())
         .args(["run", "--", "sh", "-c", script])
         .stdout(Stdio::piped())
@@ -107,6 +107,14 @@ fn signalled(script: &str, signal: &str) -> (String, Option<i32>) {
     let mut rest = String::new();
     output.read_to_string(&mut rest).expect("text");
     (rest, child.wait().expect("an end").code())
+}
+
+/// The command, with no signal ignored: a shell ignores some for what it runs in the background,
+/// these tests perhaps, and what is ignored stays so.
+fn with_default_signals() -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal").arg(assert_cmd::cargo::cargo_bin("sheaves"));
+    command
 }
 
 #[test]
@@ -129,7 +137,7 @@ fn program_that_dies_of_a_forwarded_signal_gives_its_status() {
 fn stop_signal_stops_both_and_continue_continues_both() {
     // In a group of its own, whose parent is in the same session: the kernel ignores the stop
     // signal in an orphaned group, which is what a service or a job in the background runs in.
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("sheaves"))
+    let mut child = with_default_signals()
         .process_group(0)
         .env("SHEAVES_PRELOAD", stand_in())
         .args(["run", "--", "sh", "-c", "echo $$; exec sleep 60"])
