@@ -36,8 +36,7 @@ echo "clean: ok"
 "#;
 
 /// Can this machine do it? Root in a container may not be allowed to mount anything.
-#[must_use]
-pub fn can_check() -> bool {
+fn can_check() -> bool {
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--pid", "--fork", "mount", "-t", "tmpfs", "none", "/mnt"]);
     has("debootstrap") && repo::output_of(&mut unshare).is_ok()
