@@ -60,7 +60,7 @@ enum Outcome {
 }
 
 /// Cheap steps first, so that a slip costs seconds.
-fn steps() -> [Step; 9] {
+fn steps() -> [Step; 10] {
     [
         Step { name: "fmt", action: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
         Step { name: "tidy", action: run_tidy },
@@ -82,6 +82,7 @@ fn steps() -> [Step; 9] {
             },
         },
         Step { name: "test", action: |root| cargo(root, &["test", "--workspace"], &[]) },
+        Step { name: "models", action: run_models },
         Step { name: "urcu-examples", action: run_urcu_examples },
         Step { name: "consumers", action: run_consumers },
         Step { name: "dist", action: run_dist },
@@ -110,6 +111,12 @@ fn run_consumers(root: &Path) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Skipped("cargo-c is not there: `cargo xtask tools`".into()));
     }
     consumers::run(root).map(|()| Outcome::Passed)
+}
+
+/// The models of the protocols, which take a build of their own.
+fn run_models(root: &Path) -> anyhow::Result<Outcome> {
+    let arguments = ["test", "-p", "sheaves-rcu", "-p", "sheaves-slab", "--test", "models"];
+    cargo(root, &arguments, &[("SHEAVES_MODELS", "1")])
 }
 
 /// Makes the packages. To try them on a clean system takes minutes and a mirror: that is for
