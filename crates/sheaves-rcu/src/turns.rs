@@ -222,10 +222,8 @@ impl Turns {
     /// Calls the next one in line, unless one is on the way. For whoever has given back the lead,
     /// or has come and does not lead.
     pub(crate) fn call_next(&self, sleep: &impl Line) {
-        // SeqCst pairs with the fence in `stand`: either we see who stands there, or he sees that
-        // the lead is free. [G6]
-        fence(Ordering::SeqCst);
-        // Relaxed: the fence orders.
+        // Relaxed: the fence of `hand_over`, or of `come`, orders, and pairs with the one in
+        // `stand`: either we see who stands there, or he sees that the lead is free. [G6]
         if self.line.load(Ordering::Relaxed) != ASLEEP {
             return;
         }
@@ -270,7 +268,7 @@ impl Turns {
         if line.compare_exchange(seen, asleep, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return Stood::Changed;
         }
-        // SeqCst pairs with the fence in `call_next`. [G6]
+        // SeqCst pairs with the fence of whoever calls, in `hand_over` or `come`. [G6]
         fence(Ordering::SeqCst);
         if !waits() {
             return Stood::Changed;
@@ -291,7 +289,7 @@ impl Turns {
         self.begin(me, rest);
         // AcqRel, as in `call_next`. [G7]
         self.line.fetch_and(!CALLED, Ordering::AcqRel);
-        // SeqCst pairs with the one of who gives back the lead, in `call_next`: he sees that nobody
+        // SeqCst pairs with the one of who gives back the lead, in `hand_over`: he sees that nobody
         // is on the way, or we see the lead free, or our grace period over. [G6]
         fence(Ordering::SeqCst);
         let is_at_it = before != 0 && before != me && idle < 5 * AGAIN_NS;
