@@ -31,9 +31,9 @@ pub enum Subject {
     Reclaim(ReclaimArgs),
 }
 
-/// Options of `sheaves torture rcu`.
-#[derive(Clone, Debug, ClapArgs)]
-pub struct RcuArgs {
+/// Options of every run.
+#[derive(Clone, Copy, Debug, ClapArgs)]
+pub struct RunArgs {
     /// How long to go on.
     #[arg(long, value_name = "S", default_value_t = 20,
           value_parser = clap::value_parser!(u64).range(1..))]
@@ -42,6 +42,14 @@ pub struct RcuArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of `sheaves torture rcu`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct RcuArgs {
+    /// Those of every run.
+    #[command(flatten)]
+    pub run: RunArgs,
 
     /// Have one reader stay in its section until that is reported.
     #[arg(long)]
@@ -55,14 +63,9 @@ pub struct RcuArgs {
 /// Options of `sheaves torture reclaim`.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct ReclaimArgs {
-    /// How long to go on.
-    #[arg(long, value_name = "S", default_value_t = 20,
-          value_parser = clap::value_parser!(u64).range(1..))]
-    pub seconds: u64,
-
-    /// Print one JSON object.
-    #[arg(long)]
-    pub json: bool,
+    /// Those of every run.
+    #[command(flatten)]
+    pub run: RunArgs,
 
     /// Have one of N requests for memory fail, 0 for none.
     #[arg(long, value_name = "N", default_value_t = 1000)]
@@ -79,21 +82,21 @@ pub fn run(args: &Args) -> ExitCode {
     match &args.subject {
         Subject::Rcu(args) => {
             let options = rcu::Options {
-                duration: Duration::from_secs(args.seconds),
+                duration: Duration::from_secs(args.run.seconds),
                 broken: args.broken,
                 leak: args.leak,
             };
             let report = rcu::run(&options);
-            print("rcu", args.json, report.map(|report| (report.failures.clone(), report)))
+            print("rcu", args.run.json, report.map(|report| (report.failures.clone(), report)))
         }
         Subject::Reclaim(args) => {
             let options = reclaim::Options {
-                duration: Duration::from_secs(args.seconds),
+                duration: Duration::from_secs(args.run.seconds),
                 broken: args.broken,
                 fail_one_in: args.fail_one_in,
             };
             let report = reclaim::run(&options);
-            print("reclaim", args.json, report.map(|report| (report.failures.clone(), report)))
+            print("reclaim", args.run.json, report.map(|report| (report.failures.clone(), report)))
         }
     }
 }

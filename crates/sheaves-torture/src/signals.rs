@@ -1,9 +1,11 @@
 //! Signals, sent to the threads of a run at any instruction.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 use std::sync::{Mutex, PoisonError};
 
 use crate::random::Random;
+use crate::rounds::{Round, Rounds};
 
 /// Whom signals are sent to, and who sends them.
 pub(crate) struct Signals {
@@ -37,8 +39,20 @@ impl Signals {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
     }
 
+    /// A thread that interrupts the others, while it is everybody's turn.
+    pub(crate) fn disturb(&self, rounds: &Rounds) {
+        let mut random = Random::new();
+        while !rounds.is_stopped() {
+            if rounds.is_turn(Round::Crowd) {
+                self.send(&mut random);
+            }
+            std::thread::sleep(Duration::from_micros(100 + random.below(400)));
+        }
+        self.disturbers.fetch_sub(1, Ordering::Release);
+    }
+
     /// Sends a signal to about half of them.
-    pub(crate) fn send(&self, random: &mut Random) {
+    fn send(&self, random: &mut Random) {
         let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         for target in targets.iter().filter(|_| random.one_in(2)) {
             // SAFETY: targets stay until nobody disturbs any more.
@@ -46,15 +60,10 @@ impl Signals {
         }
     }
 
-    /// Who sends does so no more.
-    pub(crate) fn end(&self) {
-        self.disturbers.fetch_sub(1, Ordering::Release);
-    }
-
     /// At the end of a target: waits until nobody sends signals any more.
     pub(crate) fn outlast(&self) {
         while self.disturbers.load(Ordering::Acquire) != 0 {
-            std::thread::sleep(core::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

@@ -105,7 +105,7 @@ fn start(broken: Option<Broken>) -> Crew {
     crew.start("awaits", 1, updaters::awaiting);
     crew.start("updates-domain", 1, move || updaters::update_domain(broken));
     crew.start("makes-domains", 1, move || updaters::make_domains(broken));
-    crew.start("disturbs", 1, readers::disturb);
+    crew.start("disturbs", 1, || WORLD.signals.disturb(&WORLD.rounds));
     crew
 }
 

@@ -182,18 +182,6 @@ pub(super) extern "C" fn handle(_: libc::c_int) {
     let _ = cookie.poll();
 }
 
-/// A thread that interrupts all others.
-pub(super) fn disturb() {
-    let mut random = Random::new();
-    while !WORLD.rounds.is_stopped() {
-        if WORLD.rounds.is_turn(Round::Crowd) {
-            WORLD.signals.send(&mut random);
-        }
-        std::thread::sleep(Duration::from_micros(100 + random.below(400)));
-    }
-    WORLD.signals.end();
-}
-
 /// A thread that makes threads, each of which lives for one section or two.
 pub(super) fn come_and_go(makers: u64) {
     let begin = Instant::now();

@@ -93,7 +93,7 @@ fn start(broken: Option<Broken>) -> Crew {
     crew.start("drains-and-duels", 1, drivers::drain_and_duel);
     crew.start("drains", 1, drivers::drain_on);
     crew.start("forks", 1, drivers::fork_on);
-    crew.start("disturbs", 1, readers::disturb);
+    crew.start("disturbs", 1, || WORLD.signals.disturb(&WORLD.rounds));
     crew
 }
 

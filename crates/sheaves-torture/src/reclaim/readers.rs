@@ -89,15 +89,3 @@ pub(super) extern "C" fn handle(_: libc::c_int) {
     drop(guard);
     WORLD.did(Deed::Handler);
 }
-
-/// A thread that interrupts others.
-pub(super) fn disturb() {
-    let mut random = Random::new();
-    while !WORLD.rounds.is_stopped() {
-        if WORLD.rounds.is_turn(Round::Crowd) {
-            WORLD.signals.send(&mut random);
-        }
-        std::thread::sleep(Duration::from_micros(100 + random.below(400)));
-    }
-    WORLD.signals.end();
-}
