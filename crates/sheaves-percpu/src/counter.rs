@@ -73,14 +73,11 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
     /// Adds. One transaction; see the type for what it costs beyond that.
     #[inline]
     pub fn add(&self, amount: i64) {
-        if let Some(place) = self.shares.near() {
-            // SAFETY: the word is the counter's own and out as long as it exists.
-            let added = unsafe { transactions::add_near::<BATCH_BITS>(place, amount as usize) };
-            if added == Outcome::Done {
-                return;
-            }
+        // SAFETY: the word is the counter's own and out as long as it exists.
+        let add = |place| unsafe { transactions::add_near::<BATCH_BITS>(place, amount as usize) };
+        if self.shares.near().map(add) != Some(Outcome::Done) {
+            self.add_slow(amount);
         }
-        self.add_slow(amount);
     }
 
     /// Adds 1. In a loop some processors, Intel's since Golden Cove, are several times as fast as
@@ -98,14 +95,11 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
 
     #[inline(always)]
     fn add_const<const AMOUNT: i32>(&self) {
-        if let Some(place) = self.shares.near() {
-            // SAFETY: as in `add`.
-            let added = unsafe { transactions::add_near_const::<BATCH_BITS, AMOUNT>(place) };
-            if added == Outcome::Done {
-                return;
-            }
+        // SAFETY: as in `add`.
+        let add = |place| unsafe { transactions::add_near_const::<BATCH_BITS, AMOUNT>(place) };
+        if self.shares.near().map(add) != Some(Outcome::Done) {
+            self.add_slow(AMOUNT.into());
         }
-        self.add_slow(AMOUNT.into());
     }
 
     /// Subtracts.

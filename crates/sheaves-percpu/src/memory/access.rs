@@ -61,23 +61,14 @@ pub(crate) unsafe fn add_at(offset: usize, amount: usize) {
     // SAFETY: there are objects, so the engine has started.
     let access = unsafe { Access::of_started() };
     // SAFETY: the same contract.
-    unsafe { add_by(access, offset, amount) };
-}
-
-/// [`add_at`] for whoever has the access.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub(crate) unsafe fn add_by(access: Access, offset: usize, amount: usize) {
-    // SAFETY: the same contract.
     if unsafe { transactions::add(access, offset, amount) } != Outcome::Done {
         // SAFETY: the same contract.
         unsafe { add_slow(offset, amount) };
     }
 }
 
-/// [`add_by`] of an amount that is known: see [`transactions::add_const`].
+/// [`add_at`] of an amount that is known (see [`transactions::add_const`]), for whoever has the
+/// access.
 ///
 /// # Safety
 /// As [`add_at`].

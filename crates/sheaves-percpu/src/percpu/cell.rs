@@ -178,8 +178,7 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     /// with an amount that is not known in advance.
     #[inline(always)]
     pub fn increment(self) {
-        // SAFETY: there is an object, so the engine has started.
-        self.increment_by(unsafe { Access::of_started() });
+        self.increment_by(self.access());
     }
 
     /// [`CellRef::increment`] with an access that the caller keeps, for several in a row.
@@ -192,10 +191,14 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     /// Subtracts 1, as [`CellRef::increment`] adds it.
     #[inline(always)]
     pub fn decrement(self) {
-        // SAFETY: there is an object, so the engine has started.
-        let access = unsafe { Access::of_started() };
         // SAFETY: by the invariant.
-        unsafe { access::add_const_by::<-1>(access, self.offset) }
+        unsafe { access::add_const_by::<-1>(self.access(), self.offset) }
+    }
+
+    #[inline(always)]
+    fn access(self) -> Access {
+        // SAFETY: by the invariant there is an object, so the engine has started.
+        unsafe { Access::of_started() }
     }
 
     /// Subtracts from the current slot's number, wrapping.
