@@ -145,6 +145,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         self.table.store(core::ptr::from_ref(new).cast_mut(), Ordering::Release);
         // SAFETY: from `Table::new`; who comes now finds the new one.
         unsafe { Table::retire(core::ptr::from_ref(old).cast_mut()) };
+        // Whoever moved a unit may have slept over it while writers went on. They would not ask
+        // again if they only replaced values from now on.
+        self.grow(new);
+        self.shrink(new);
     }
 
     /// The map's table, when nothing moves: helps, and waits for others that do. The caller reads.

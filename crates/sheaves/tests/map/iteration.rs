@@ -10,6 +10,10 @@ use super::{Random, engines};
 
 /// Keys below this stay in the map, with values that change.
 const STAY: u64 = 500;
+/// Keys below this come and go.
+const KEYS: u64 = 20_000;
+/// The map gets so large with all of them, and not with those that stay.
+const LARGE: usize = 16_384;
 
 fn fill(map: &RcuHashMap<u64, u64, RandomState>, keys: core::ops::Range<u64>) {
     for key in keys {
@@ -27,16 +31,18 @@ fn keys_that_stay_come_exactly_once_beside_resizes() {
         // One makes the table grow and shrink again and again.
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                for key in STAY..20_000 {
-                    map.insert(key, key, &read());
+                // Changes that let it do so: another thread may sleep over its part of a resize.
+                while map.capacity() < LARGE {
+                    for key in STAY..KEYS {
+                        map.remove(&key, &read());
+                        map.insert(key, key, &read());
+                    }
                 }
-                let large = map.capacity();
-                for key in STAY..20_000 {
+                for key in STAY..KEYS {
                     map.remove(&key, &read());
                 }
-                // Changes that let the table shrink. Another thread may sleep over its part of it.
-                while map.capacity() >= large {
-                    for key in STAY..20_000 {
+                while map.capacity() >= LARGE {
+                    for key in STAY..KEYS {
                         map.insert(key, key, &read());
                         map.remove(&key, &read());
                     }

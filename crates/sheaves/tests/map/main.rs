@@ -7,6 +7,7 @@ mod seccomp;
 
 mod drops;
 mod iteration;
+mod late;
 mod sequential;
 mod storm;
 

@@ -1,0 +1,100 @@
+//! A resize whose last part comes late.
+
+use core::cell::Cell;
+use core::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+
+use sheaves::map::RcuHashMap;
+use sheaves::rcu::read;
+
+/// No key.
+const NOBODY: u64 = u64::MAX;
+/// The key whose chain is being moved by somebody who waits.
+static HELD: AtomicU64 = AtomicU64::new(NOBODY);
+/// Chains of the table whose resize is held up: keys of one chain are equal modulo this.
+const CHAINS: u64 = 8;
+
+thread_local! {
+    /// Hashes that this thread makes before it waits in the next one, if it does.
+    static BEFORE_WAIT: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// A key whose hash is itself, and whose hashing can be held up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key(u64);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let before = BEFORE_WAIT.get();
+        BEFORE_WAIT.set(before.and_then(|count| count.checked_sub(1)));
+        if before == Some(0) {
+            HELD.store(self.0, Ordering::Release);
+            while HELD.load(Ordering::Acquire) != NOBODY {
+                std::thread::yield_now();
+            }
+        }
+        state.write_u64(self.0);
+    }
+}
+
+#[derive(Default)]
+struct Itself(u64);
+
+impl Hasher for Itself {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!();
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
+fn insert_all<S: BuildHasher>(map: &RcuHashMap<Key, u64, S>, keys: impl Iterator<Item = u64>) {
+    keys.for_each(|key| {
+        map.insert(Key(key), key, &read());
+    });
+}
+
+/// A table that was outgrown while somebody slept over its part of making it grows on.
+#[test]
+fn a_table_made_late_is_still_made_large_enough() {
+    let map = RcuHashMap::<Key, u64, BuildHasherDefault<Itself>>::new();
+    let (done, is_done) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // An insertion hashes its key; the second time it hashes, it moves a chain.
+            for key in 0.. {
+                BEFORE_WAIT.set(Some(1));
+                insert_all(&map, key..key + 1);
+                if BEFORE_WAIT.get().is_none() {
+                    break;
+                }
+            }
+            done.send(()).expect("somebody waits for this");
+        });
+        let held = loop {
+            match HELD.load(Ordering::Acquire) {
+                NOBODY => std::thread::yield_now(),
+                key => break key,
+            }
+        };
+        let others = || (1000..11_000_u64).filter(|key| key % CHAINS != held % CHAINS);
+        insert_all(&map, others());
+        let before = map.capacity();
+        assert!(before < 1000, "somebody sleeps over it: {before}");
+        HELD.store(NOBODY, Ordering::Release);
+        is_done.recv().expect("the other thread goes on");
+        // What is replaced adds nothing to a chain.
+        for _ in 0..20 {
+            insert_all(&map, others());
+        }
+        assert!(map.capacity() >= map.len(), "{} for {}", map.capacity(), map.len());
+        assert!(others().all(|key| map.get(&Key(key), &read()) == Some(&key)));
+    });
+}
