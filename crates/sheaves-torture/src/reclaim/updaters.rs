@@ -60,7 +60,7 @@ pub(super) fn update_and_duel(broken: Option<Broken>) {
 /// A few of one kind in a row, so that sheaves and blocks are filled; seldom very many.
 fn update_some(random: &mut Random, batch: &mut Batch) {
     let route = Route::any(random);
-    if random.one_in(5_000) {
+    if random.one_in(1_000) {
         let count = random.below(BURST) as usize;
         routes::burst(route, count, random, batch);
         WORLD.did(Deed::Burst);
