@@ -147,7 +147,7 @@
 //! | `alone` | one thread, 1,000 times in a row, while nobody reads |
 //! | `10x1000` | ten threads, 1,000 times each: allocate an object, wait, free it |
 //! | `10x1000+flood` | the same, while 10,000 callbacks are queued: each frees and queues one |
-//! | `waiters/N` | 1, 64 and 500 threads, as above, 1,000, 100 and 20 times in a row |
+//! | `waiters/N` | 1, 64 and 500 threads, as above, 1,000, 100 and 100 times in a row |
 //! | `registered/N` | one thread, while N idle ones are registered; `--threads` is the highest N |
 //!
 //! Each is a number of rows, which the text has as columns: the mean of all calls, and with

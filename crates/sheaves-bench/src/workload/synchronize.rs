@@ -49,8 +49,9 @@ pub(crate) const MEASURES: [Measure; 10] = [
 
 /// First parts of the names of workloads.
 pub(crate) const PARTS: [&str; 5] = ["alone", "10x1000", "10x1000+flood", "waiters", "registered"];
-/// Numbers of waiters, and how often each waits.
-const WAITERS: [(usize, usize); 3] = [(1, 1000), (64, 100), (500, 20)];
+/// Numbers of waiters, and how often each waits: many as often as some, so that the start of a
+/// thread weighs the same.
+const WAITERS: [(usize, usize); 3] = [(1, 1000), (64, 100), (500, 100)];
 /// Numbers of registered threads.
 const REGISTERED: [usize; 4] = [10, 100, 1000, 10_000];
 /// Registered threads at most.
