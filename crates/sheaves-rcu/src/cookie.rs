@@ -35,7 +35,7 @@ impl Cookie {
     /// Two loads and a fence. Never blocks; async-signal-safe.
     #[must_use]
     pub fn get() -> Cookie {
-        Cookie(GENERATIONS.next())
+        Cookie(grace::next())
     }
 
     /// The moment of now, for which a grace period is started if it may at this moment.
@@ -108,7 +108,7 @@ impl Cookie {
         self.wait_with(Urgency::Normal)
     }
 
-    /// [`Cookie::wait`] without pacing.
+    /// [`Cookie::wait`], and never in line behind others.
     ///
     /// # Errors
     /// As there.
@@ -183,7 +183,7 @@ pub fn synchronize() -> Result<(), InsideReader> {
     synchronize_with(Urgency::Normal)
 }
 
-/// [`synchronize`] without pacing: interrupts all processors that run this process, at once.
+/// [`synchronize`], and never in line behind others.
 ///
 /// # Errors
 /// As there.

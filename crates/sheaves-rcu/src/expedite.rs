@@ -1,4 +1,4 @@
-//! How urgent grace periods are: expedited, or paced so that many requests share one.
+//! How urgent grace periods are: expedited, or such that many requests share one.
 //!
 //! A grace period interrupts every processor that runs the process, so under load it pays to let
 //! requests gather. Without load there is nothing to gather, and nobody waits.
@@ -10,9 +10,9 @@
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use sheaves_sys::{clock, env, process};
+use sheaves_sys::{clock, env};
 
-use crate::grace::GENERATIONS;
+use crate::fences;
 
 /// What somebody asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,15 +25,9 @@ pub(crate) enum Urgency {
 const STARTUP_MS_MIN: u64 = 1_000;
 const STARTUP_MS_MAX: u64 = 10_000;
 
-/// Time between the begins of two paced grace periods that nobody waits for.
+/// Time between the begins of two grace periods that nobody waits for, if the first has interrupted
+/// somebody.
 const INTERVAL_NS: u64 = 50_000;
-/// How often a leader lets other threads run so that they can join.
-const YIELDS: u32 = 8;
-
-/// Giving way that takes longer was for somebody else; then nobody does for so many times as long.
-const YIELD_NS_MAX: u64 = 500_000;
-const PACE_PAUSE: u64 = 100;
-
 /// Policies of [`POLICY`].
 const UNKNOWN: u32 = 0;
 const AS_ASKED: u32 = 1;
@@ -46,9 +40,6 @@ static POLICY: AtomicU32 = AtomicU32::new(UNKNOWN);
 static GUARDS: AtomicU32 = AtomicU32::new(0);
 /// How many joined the last grace period.
 static JOINED: AtomicU32 = AtomicU32::new(0);
-
-/// From when on leaders give way again, by the clock.
-static PACE_FROM_NS: AtomicU64 = AtomicU64::new(0);
 
 /// The start of the program:
 ///
@@ -141,11 +132,16 @@ fn policy() -> u32 {
 
 /// Is a request to be served at once? Async-signal-safe.
 pub(crate) fn is_urgent(urgency: Urgency) -> bool {
+    hurries(urgency) || (policy() == AS_ASKED && is_starting())
+}
+
+/// The same, but that a program starts is no reason: for what nobody waits for.
+pub(crate) fn hurries(urgency: Urgency) -> bool {
     match policy() {
         ALWAYS_NORMAL => false,
         ALWAYS_EXPEDITED => true,
         // Relaxed: a hint.
-        _ => urgency == Urgency::Expedited || GUARDS.load(Ordering::Relaxed) != 0 || is_starting(),
+        _ => urgency == Urgency::Expedited || GUARDS.load(Ordering::Relaxed) != 0,
     }
 }
 
@@ -158,7 +154,7 @@ pub(crate) fn note_joined(joined: u32) {
 /// Grace periods up to this number are wanted at once, by those who wait or poll.
 static WANTED: AtomicU64 = AtomicU64::new(0);
 
-/// Remembers that a grace period is wanted at once, so that a leader that paces itself stops that.
+/// Remembers that a grace period is wanted at once, for whoever drives it.
 pub(crate) fn want_at_once(number: u64) {
     // Relaxed: a hint; nothing is published through it.
     WANTED.fetch_max(number, Ordering::Relaxed);
@@ -176,40 +172,10 @@ pub(crate) fn is_shared() -> bool {
     JOINED.load(Ordering::Relaxed) > 1
 }
 
-/// Lets as many join the next grace period as joined the last one, for a moment. For the leader.
-/// When it began to, if it did.
-///
-/// Who is alone, as the last time, waits for nobody. And nobody gives way again soon after that has
-/// cost a time slice: others than those who would join compete for the processor.
-pub(crate) fn pace(urgency: Urgency) -> Option<u64> {
-    // Relaxed, here and below: hints.
-    let expected = JOINED.load(Ordering::Relaxed);
-    if expected < 2 || is_urgent(urgency) {
-        return None;
-    }
-    let began = clock::fine_ns();
-    if began < PACE_FROM_NS.load(Ordering::Relaxed) {
-        return Some(began);
-    }
-    let next = GENERATIONS.completed() + 1;
-    let mut before = began;
-    for _ in 0..YIELDS {
-        if GENERATIONS.joined() >= expected || is_wanted_at_once(next) {
-            break;
-        }
-        process::give_way();
-        let now = clock::fine_ns();
-        let took = now.saturating_sub(before);
-        if took > YIELD_NS_MAX {
-            PACE_FROM_NS.store(now + PACE_PAUSE * took, Ordering::Relaxed);
-            break;
-        }
-        before = now;
-    }
-    Some(began)
-}
-
-/// May a grace period begin that nobody waits for, after one that began at `last_ns`?
+/// May a grace period begin that nobody waits for, after one that began at `last_ns`? One that
+/// interrupts nobody always may.
 pub(crate) fn may_begin(urgency: Urgency, last_ns: u64) -> bool {
-    is_urgent(urgency) || clock::fine_ns().saturating_sub(last_ns) >= INTERVAL_NS
+    is_urgent(urgency)
+        || !fences::has_interrupted()
+        || clock::fine_ns().saturating_sub(last_ns) >= INTERVAL_NS
 }

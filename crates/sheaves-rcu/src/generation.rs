@@ -62,7 +62,7 @@ pub(crate) struct Generations {
     completed: AtomicU64,
     words: [AtomicU32; 2],
     lead: AtomicU32,
-    /// Waiters of the generation that begins next, about: for pacing.
+    /// Waiters of the generation that begins next, about.
     joined: AtomicU32,
 }
 
@@ -99,18 +99,19 @@ impl Generations {
         self.started.load(Ordering::Relaxed) + 1
     }
 
-    /// [`Generations::next`] for somebody who is about to wait.
-    pub(crate) fn join(&self) -> u64 {
-        // Relaxed: a hint for pacing.
-        self.joined.fetch_add(1, Ordering::Relaxed);
-        self.next()
+    /// The last grace period that has begun, for whoever passes a fence after this and takes a note
+    /// of it. Async-signal-safe.
+    #[cfg(not(loom))]
+    pub(crate) fn begun(&self) -> u64 {
+        // Relaxed: the fence that follows orders, see `fences`. [R6]
+        self.started.load(Ordering::Relaxed)
     }
 
-    /// How many have joined since the last call of [`Generations::begin`], about.
-    #[cfg(not(loom))]
-    pub(crate) fn joined(&self) -> u32 {
+    /// [`Generations::next`] for somebody who is about to wait.
+    pub(crate) fn join(&self) -> u64 {
         // Relaxed: a hint.
-        self.joined.load(Ordering::Relaxed)
+        self.joined.fetch_add(1, Ordering::Relaxed);
+        self.next()
     }
 
     /// Is a grace period over? Then everything that its readers did happened before this call.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0  begin       started = n; requests from now on belong to n + 1
-//! 1  membarrier  every thread passes a full fence
+//! 1  membarrier  every thread passes a full fence, unless all have already, see `fences`
 //! 2  advance     readers that begin from now on copy a new sequence
 //! 3  scan        until each reader's word is idle or carries that sequence
 //! 4  complete    full fence, completed = n, wake the generation
@@ -36,12 +36,13 @@
 //! | `CURSOR`, `LIMIT` | the leader | records below the cursor have passed; where the scan ends |
 //! | `BEGAN_NS` | the leader | when step 0 was |
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::futex::{self, Slept};
 use sheaves_sys::{clock, process, report, thread, tls, topology};
 
 use crate::expedite::{self, Urgency};
+use crate::fences::{self, Readers};
 use crate::generation::{Generations, Sleep};
 use crate::mode::{Mode, heavy_fence, mode};
 use crate::reader::{self, GLOBAL};
@@ -122,6 +123,17 @@ impl Line for Futex {
     }
 }
 
+/// The number of the next grace period, for the caller, whose fence is noted. Async-signal-safe.
+#[inline]
+pub(crate) fn next() -> u64 {
+    let begun = GENERATIONS.begun();
+    let number = GENERATIONS.next();
+    if let Some(own) = registry::own() {
+        fences::note(own, begun);
+    }
+    number
+}
+
 /// The lead, until this is dropped: also when the program's function for stalls panics.
 struct Lead<'a>(&'a Generations);
 
@@ -165,7 +177,7 @@ pub(crate) fn wait_for(number: u64, urgency: Urgency) {
     if urgency == Urgency::Expedited {
         expedite::want_at_once(number);
     }
-    let own = own_record();
+    let own = registry::own();
     let me = own.map_or_else(|| tls::mark() | 1, number_of);
     let mut stands = !expedite::is_urgent(urgency);
     let mut returned_ns = None;
@@ -181,25 +193,20 @@ pub(crate) fn wait_for(number: u64, urgency: Urgency) {
         } else if TURNS.are_taken() && stands {
             stands = stand_in_line(number, me);
         } else if !spin(number, SPINS) {
+            fences::enter_idle();
             GENERATIONS.sleep(number, &Futex);
             returned_ns = Some(clock::fine_ns());
         }
     }
     if let (Some(own), Some(ns)) = (own, returned_ns) {
         // Relaxed: the thread's own.
-        own.returned_ns.store(ns, Ordering::Relaxed);
+        own.returned_ns.store(ns as u32, Ordering::Relaxed);
     }
 }
 
 /// A number for a thread that has a record; others have odd ones.
 fn number_of(record: &Record) -> usize {
     core::ptr::from_ref(record).expose_provenance()
-}
-
-fn own_record() -> Option<&'static Record> {
-    let own = tls::reader();
-    // SAFETY: a thread's pointer points to the constant, or to a record, which lives for good.
-    (!core::ptr::eq(own, tls::no_reader())).then(|| unsafe { &*own.cast::<Record>() })
 }
 
 /// Hands what is left of a turn to its owner, for later.
@@ -215,13 +222,14 @@ fn credit(left: Option<(usize, u32)>) {
 
 /// Stands in line until called. False when that took too long.
 fn stand_in_line(number: u64, me: usize) -> bool {
+    fences::enter_idle();
     match TURNS.stand(|| GENERATIONS.is_led(), &Futex) {
         Stood::Changed => return true,
         Stood::TooLong => return false,
         Stood::Called => {}
     }
     // Relaxed: a hint.
-    let rest = own_record().map_or(0, |record| record.rest.swap(0, Ordering::Relaxed));
+    let rest = registry::own().map_or(0, |record| record.rest.swap(0, Ordering::Relaxed));
     credit(TURNS.come(me, rest, clock::fine_ns()));
     if GENERATIONS.is_complete(number) {
         TURNS.call_next(&Futex);
@@ -254,23 +262,25 @@ fn spin_on(generations: &Generations, number: u64, rounds: u32) -> bool {
 
 /// The leader's work until a grace period is over: that one, and one that was under way before.
 fn lead_until(number: u64, urgency: Urgency, own: Option<&Record>) -> Led {
-    let mut asked_ns = None;
     while !GENERATIONS.is_complete(number) {
-        if GENERATIONS.under_way().is_none() && !TURNS.are_taken() {
-            asked_ns = expedite::pace(urgency);
-        }
         let led = begin();
+        fence_everybody(led);
         wait_for_readers(urgency);
         finish(led);
     }
     let others_wait = TURNS.has_line() || expedite::is_shared();
     Led {
-        // Relaxed: the thread's own.
-        returned_ns: own.map_or(0, |own| own.returned_ns.load(Ordering::Relaxed)),
-        asked_ns: asked_ns.unwrap_or_else(began_ns),
+        returned_ns: own.map_or(0, returned_ns),
         began_ns: began_ns(),
         ended_ns: others_wait.then(clock::fine_ns),
     }
+}
+
+/// When a thread's last wait was over: within the last four seconds, or some time before.
+fn returned_ns(own: &Record) -> u64 {
+    // Relaxed: the thread's own.
+    let ago = (began_ns() as u32).wrapping_sub(own.returned_ns.load(Ordering::Relaxed));
+    began_ns().saturating_sub(u64::from(ago))
 }
 
 /// Leads as far as it goes without waiting; nothing when somebody else leads.
@@ -283,6 +293,9 @@ pub(crate) fn drive(number: u64, urgency: Urgency) {
         && (GENERATIONS.under_way().is_some() || expedite::may_begin(urgency, began_ns()))
     {
         let led = begin();
+        if !fence_those_who_did_not(led, expedite::hurries(urgency)) {
+            break;
+        }
         if let Some(record) = first_in_the_way() {
             // Relaxed: the leader's own.
             stall::look(record, began_ns(), GLOBAL.0.load(Ordering::Relaxed));
@@ -292,26 +305,54 @@ pub(crate) fn drive(number: u64, urgency: Urgency) {
     }
 }
 
-/// Steps 0, 1 and 2, as far as they are still to be done: the number of what is under way.
+/// Step 0, if it is still to be done: the number of what is under way.
 fn begin() -> u64 {
-    // Relaxed, here and below: what leaders alone write passes between them with the lead.
-    let number = GENERATIONS.under_way().unwrap_or_else(|| {
+    GENERATIONS.under_way().unwrap_or_else(|| {
         let (number, joined) = GENERATIONS.begin();
+        // Relaxed: what leaders alone write passes between them with the lead.
+        BEGAN_NS.store(clock::fine_ns(), Ordering::Relaxed);
         expedite::note_joined(joined);
         number
-    });
-    if !SCANNING.load(Ordering::Relaxed) {
-        BEGAN_NS.store(clock::fine_ns(), Ordering::Relaxed);
+    })
+}
+
+/// Steps 1 and 2, if they are still to be done.
+fn fence_everybody(number: u64) {
+    let _ = fence_those_who_did_not(number, true);
+}
+
+/// The same; false where somebody is likely to pass a fence soon, and nobody is in a hurry.
+fn fence_those_who_did_not(number: u64, hurries: bool) -> bool {
+    // Relaxed, here and below: what leaders alone write passes between them with the lead.
+    if SCANNING.load(Ordering::Relaxed) {
+        return true;
+    }
+    if let Some(own) = registry::own() {
+        // SeqCst: the leader's own fence, as any other thread's. [R6]
+        fence(Ordering::SeqCst);
+        fences::note(own, number);
+    }
+    let has_membarrier = mode() == Mode::Membarrier;
+    let readers = if has_membarrier { fences::look(number) } else { Readers::Unfenced };
+    if readers == Readers::Unfenced {
+        if !hurries && has_membarrier && fences::has_patience(began_ns()) {
+            return false;
+        }
         heavy_fence();
         FENCES.fetch_add(1, Ordering::Relaxed);
+    }
+    fences::note_interrupted(readers == Readers::Unfenced);
+    let count = registry::count();
+    let is_over = readers == Readers::Gone;
+    if !is_over {
         let global = GLOBAL.0.load(Ordering::Relaxed).wrapping_add(word::STEP);
         // Relaxed: no reader may rely on the order of this store, see above.
         GLOBAL.0.store(global, Ordering::Relaxed);
-        CURSOR.store(0, Ordering::Relaxed);
-        LIMIT.store(registry::count(), Ordering::Relaxed);
-        SCANNING.store(true, Ordering::Relaxed);
     }
-    number
+    CURSOR.store(if is_over { count } else { 0 }, Ordering::Relaxed);
+    LIMIT.store(count, Ordering::Relaxed);
+    SCANNING.store(true, Ordering::Relaxed);
+    true
 }
 
 /// Step 3, once: the number of the first record that has not passed, [`SHARED`] for [`OVERFLOW`].
@@ -370,7 +411,8 @@ fn began_ns() -> u64 {
 pub struct Statistics {
     /// Grace periods that are over.
     pub grace_periods: u64,
-    /// Membarriers, or fences in their place, that were used for them.
+    /// Membarriers, or fences in their place, that were used for them: none where every thread that
+    /// reads had passed a fence anyway.
     pub membarriers: u64,
     /// Threads that have a record, and records that wait for one.
     pub records: u32,

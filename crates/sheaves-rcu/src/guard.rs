@@ -1,5 +1,6 @@
 //! The proof that a thread reads.
 
+use crate::fences;
 use crate::reader::{self, Word};
 
 /// A read section of the default domain. It ends when the guard is dropped.
@@ -41,6 +42,27 @@ impl Drop for Guard {
         // SAFETY: entered by `read`, in this thread, and left here only.
         unsafe { reader::leave(self.word) };
     }
+}
+
+/// Tells that the calling thread will not read for a while: an extended quiescent state, which its
+/// next section ends. Nothing happens inside a read section of the default domain.
+///
+/// A grace period has to interrupt the processors that run the process unless every thread that has
+/// read before has since deferred something, asked for a grace period, or ended, or is in such a
+/// state. So it pays before a thread that has read goes to sleep for long, in a program that defers
+/// much. Who waits for a grace period is in such a state anyway. A load and a store, and a fence in
+/// the next section. Never blocks; async-signal-safe.
+///
+/// ```
+/// drop(sheaves_rcu::read());
+/// sheaves_rcu::enter_idle();
+/// std::thread::park_timeout(std::time::Duration::from_millis(1));
+/// // It may read again at any time.
+/// drop(sheaves_rcu::read());
+/// ```
+#[inline]
+pub fn enter_idle() {
+    fences::enter_idle();
 }
 
 /// True while the calling thread is inside a read section of the default domain.

@@ -63,6 +63,8 @@ pub mod defer;
 #[cfg(not(loom))]
 mod expedite;
 #[cfg(not(loom))]
+mod fences;
+#[cfg(not(loom))]
 mod fork;
 #[cfg(not(loom))]
 mod grace;
@@ -97,7 +99,7 @@ pub use expedite::{Expedite, end_startup, expedite};
 #[cfg(not(loom))]
 pub use grace::{InsideReader, Statistics, statistics};
 #[cfg(not(loom))]
-pub use guard::{Guard, is_reading, raw, read};
+pub use guard::{Guard, enter_idle, is_reading, raw, read};
 #[cfg(not(loom))]
 pub use later::Finished;
 #[cfg(not(loom))]

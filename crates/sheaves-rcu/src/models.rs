@@ -9,6 +9,7 @@
 //! wrong in one step, and tests that the checker finds it out.
 
 mod defer;
+mod fences;
 mod grace;
 mod membarrier;
 mod srcu;

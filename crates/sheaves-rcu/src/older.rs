@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use sheaves_sys::{futex, thread};
 
 use crate::expedite::Urgency;
+use crate::fences;
 use crate::grace::{self, GENERATIONS, InsideReader};
 
 /// A callback: what is to be called when a grace period is over. Has to be first in what it is
@@ -159,6 +160,7 @@ pub fn synchronize_by_callback() -> Result<(), InsideReader> {
     if !unsafe { call((&raw mut waiter).cast()) } {
         return crate::synchronize();
     }
+    fences::enter_idle();
     while !waiter.is_done() {
         futex::wait(&waiter.done, 0);
     }
@@ -179,6 +181,7 @@ pub fn synchronize_as_published() -> Result<(), InsideReader> {
     grace::refuse_inside_reader()?;
     let mut waiter = Waiter::new();
     push(&PUBLISHED, (&raw mut waiter).cast());
+    fences::enter_idle();
     while !waiter.is_done() {
         // Acquire pairs with the Release below. Relaxed on failure: nothing is read.
         let won = LEAD.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();

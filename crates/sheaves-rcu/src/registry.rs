@@ -23,10 +23,12 @@
 
 use core::ffi::c_void;
 use core::panic::Location;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::{errno, map, report, thread, tls};
 
+use crate::fences;
+use crate::grace::GENERATIONS;
 use crate::mode::{Mode, mode};
 use crate::word::{self, FENCED, IDLE, SLOWLY};
 
@@ -38,6 +40,8 @@ pub(crate) struct Record {
     pub(crate) word: AtomicU64,
     /// The second word, see there. Has to come next.
     inside: AtomicU64,
+    /// Grace periods that had begun before the thread's last full fence, see `fences`.
+    pub(crate) fenced: AtomicU64,
     /// See above.
     pub(crate) owner: AtomicI32,
     /// Number of the record + 1, of the next one on the stack of free records.
@@ -52,8 +56,9 @@ pub(crate) struct Record {
     pub(crate) entered: AtomicPtr<Location<'static>>,
     /// What the thread has left of its turns, see `turns`. Added to by whoever ends one.
     pub(crate) rest: AtomicU32,
-    /// When the thread's last wait was over, where others waited as well. For `turns`.
-    pub(crate) returned_ns: AtomicU64,
+    /// When the thread's last wait was over, where others waited as well: the low half of the
+    /// nanoseconds. For `turns`.
+    pub(crate) returned_ns: AtomicU32,
 }
 
 const _: () = {
@@ -88,6 +93,13 @@ static STAMPS: AtomicU64 = AtomicU64::new(0);
 /// each thread knows how many of them are its own. A grace period waits until there is none, so it
 /// may wait for sections that began after it, and for ever where such a thread has ended inside.
 pub(crate) static OVERFLOW: AtomicU64 = AtomicU64::new(0);
+
+/// The calling thread's record, if it has one.
+pub(crate) fn own() -> Option<&'static Record> {
+    let own = tls::reader();
+    // SAFETY: a thread's pointer points to the constant, or to a record, which lives for good.
+    (!core::ptr::eq(own, tls::no_reader())).then(|| unsafe { &*own.cast::<Record>() })
+}
 
 /// How many records a grace period has to look at.
 pub(crate) fn count() -> u32 {
@@ -125,18 +137,23 @@ fn register_undisturbed() -> Option<*const u64> {
         // A handler came before.
         return Some(own);
     }
+    let begun = GENERATIONS.begun();
     let (idle, inside) = if mode() == Mode::Fences { (FENCED, SLOWLY) } else { (IDLE, 0) };
     let record = take_free().or_else(take_fresh)?;
     // Release pairs with the Acquire of the scan, which may meet this word after one that the
     // record's last thread stored, and has to know of that thread's sections. [R4]
     record.word.store(idle, Ordering::Release);
     // Relaxed, here and below: the record is ours alone. What makes grace periods see it is the
-    // fence of the first section, or the membarrier of the grace period.
+    // fence below, or the membarrier of the grace period.
     record.inside.store(inside, Ordering::Relaxed);
     record.stamp.store(STAMPS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     record.rounds.store(0, Ordering::Relaxed);
     record.rest.store(0, Ordering::Relaxed);
     record.owner.store(thread::id(), Ordering::Relaxed);
+    // SeqCst pairs with the fence of the leader's `begin`: it finds the record in use, or the
+    // thread's sections read what updaters left. [R6]
+    fence(Ordering::SeqCst);
+    fences::note(record, begun);
     let address: *const u64 = record.word.as_ptr();
     let _ = tls::exchange_reader(tls::no_reader(), address);
     thread::set_at_exit(record_address(record));
@@ -233,9 +250,10 @@ fn has_block(block: usize) -> bool {
 
 /// Gives a record back. Its owner calls it, or whoever has taken it back.
 fn release(record: &'static Record) {
-    // Relaxed, all: `push` publishes them.
+    // Relaxed: `push` publishes it.
     record.entered.store(core::ptr::null_mut(), Ordering::Relaxed);
-    record.owner.store(0, Ordering::Relaxed);
+    // Release pairs with the Acquire in `fences::look`: the thread's sections. [R6]
+    record.owner.store(0, Ordering::Release);
     push(record);
 }
 

@@ -52,7 +52,7 @@ impl<T> Retired<T> {
         }
     }
 
-    /// [`Retired::synchronize`] without pacing.
+    /// [`Retired::synchronize`], and never in line behind others.
     ///
     /// # Errors
     /// As there.

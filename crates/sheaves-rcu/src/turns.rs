@@ -73,6 +73,10 @@ const PAUSE_NS: u64 = 10_000_000;
 /// Grace periods of a turn, and what is left of earlier ones that counts at most. Ten threads that
 /// ask a thousand times each end within one round of turns: 16 of 1,000, so 1.6 % apart.
 const TURN: u32 = 16;
+/// A turn is so much longer for each so many who stand in line, and at most so many times as long:
+/// the longer the line, the dearer is a call.
+const LONGER: u32 = 32;
+const LONGER_MAX: u32 = 8;
 const REST_MAX: u32 = 8 * TURN;
 /// Of so many calls one is for whoever stands there longest; the others for this processor, to
 /// which nothing has to be sent.
@@ -97,6 +101,8 @@ pub(crate) struct Turns {
     acted_ns: AtomicU64,
     /// Calls so far.
     calls: AtomicU32,
+    /// How many stand in line, about.
+    standing: AtomicU32,
 }
 
 /// When somebody has led.
@@ -104,8 +110,6 @@ pub(crate) struct Turns {
 pub(crate) struct Led {
     /// When his last wait was over, 0 where that is not known.
     pub(crate) returned_ns: u64,
-    /// When he took the lead, before he let others join.
-    pub(crate) asked_ns: u64,
     pub(crate) began_ns: u64,
     /// `None` where nobody else waits: the clock is not asked.
     pub(crate) ended_ns: Option<u64>,
@@ -124,6 +128,7 @@ impl Turns {
             from_ns: AtomicU64::new(0),
             acted_ns: AtomicU64::new(0),
             calls: AtomicU32::new(0),
+            standing: AtomicU32::new(0),
         }
     }
 
@@ -140,6 +145,7 @@ impl Turns {
             from_ns: AtomicU64::new(0),
             acted_ns: AtomicU64::new(0),
             calls: AtomicU32::new(0),
+            standing: AtomicU32::new(0),
         }
     }
 
@@ -174,10 +180,10 @@ impl Turns {
         let is_mine = self.is_of(me);
         let last_ns = if is_mine { self.acted_ns.load(Ordering::Relaxed) } else { 0 };
         let last_ns = last_ns.max(times.returned_ns);
-        let is_again = times.asked_ns.saturating_sub(last_ns) < AGAIN_NS;
+        let is_again = times.began_ns.saturating_sub(last_ns) < AGAIN_NS;
         self.acted_ns.store(times.ended_ns.unwrap_or(times.began_ns), Ordering::Relaxed);
         let is_called = self.line.load(Ordering::Relaxed) & CALLED != 0;
-        if is_again && times.asked_ns >= self.from_ns.load(Ordering::Relaxed) {
+        if is_again && times.began_ns >= self.from_ns.load(Ordering::Relaxed) {
             self.heat.store((heat + 1).min(HEAT_MAX), Ordering::Relaxed);
         } else {
             self.heat.store(heat / 2, Ordering::Relaxed);
@@ -215,7 +221,8 @@ impl Turns {
     fn begin(&self, me: usize, rest: u32) {
         // Relaxed, all: hints.
         self.led.store(0, Ordering::Relaxed);
-        self.budget.store(TURN + rest.min(REST_MAX), Ordering::Relaxed);
+        let longer = (1 + self.standing.load(Ordering::Relaxed) / LONGER).min(LONGER_MAX);
+        self.budget.store(longer * TURN + rest.min(REST_MAX), Ordering::Relaxed);
         self.holder.store(me, Ordering::Relaxed);
     }
 
@@ -273,7 +280,11 @@ impl Turns {
         if !waits() {
             return Stood::Changed;
         }
-        sleep.stand(line, asleep)
+        // Relaxed, both: a hint.
+        self.standing.fetch_add(1, Ordering::Relaxed);
+        let stood = sleep.stand(line, asleep);
+        self.standing.fetch_sub(1, Ordering::Relaxed);
+        stood
     }
 
     /// Takes the turn, for which somebody was called: he leads now, or calls the next one. What he
@@ -302,5 +313,6 @@ impl Turns {
         // Relaxed, all: the child has one thread.
         self.line.store(0, Ordering::Relaxed);
         self.holder.store(0, Ordering::Relaxed);
+        self.standing.store(0, Ordering::Relaxed);
     }
 }

@@ -5,14 +5,16 @@
 //! | bits | what |
 //! |---|---|
 //! | 16..64 | sequence: that of the process when the outermost section began |
-//! | 15 | fenced: this reader orders itself by fences, membarrier being refused |
+//! | 15 | fenced: this section orders itself by a fence |
 //! | 0 | reading: a section is open |
 //!
 //! | value | meaning | written by | transitions |
 //! |---|---|---|---|
 //! | [`IDLE`] | no section | its thread | -> reading, by the outermost lock |
 //! | sequence, reading | in a section | its thread | -> [`IDLE`], by the last unlock |
-//! | [`FENCED`] | no section, fenced | its thread | -> reading with the bit, and back |
+//! | [`IDLE`] | no section | its thread | -> [`FENCED`], by who will not read for a while |
+//! | [`FENCED`] | no section, the next one is fenced | its thread | -> reading with the bit |
+//! | sequence, fenced, reading | in a section | its thread | -> [`IDLE`], or back to [`FENCED`] |
 //! | all ones | a thread without words of its own | nobody: it is a constant | none |
 //!
 //! The second is for the thread itself, and says what its unlock has to do:
@@ -31,7 +33,8 @@
 
 /// No section is open, and none needs a fence.
 pub(crate) const IDLE: u64 = 0;
-/// The bit of readers that order themselves by fences.
+/// The bit of sections that order themselves by fences: all where membarrier is refused, otherwise
+/// the first one after a thread was idle.
 pub(crate) const FENCED: u64 = 1 << 15;
 /// The bit of an open section.
 pub(crate) const READING: u64 = 1;

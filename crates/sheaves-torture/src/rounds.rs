@@ -64,6 +64,8 @@ impl Rounds {
     pub(crate) fn is_turn(&self, last: Round) -> bool {
         let is_turn = self.round.load(Ordering::Relaxed) <= last as u64;
         if !is_turn {
+            // Or nobody would ever be spared a membarrier.
+            sheaves_rcu::enter_idle();
             std::thread::sleep(Duration::from_millis(1));
         }
         is_turn

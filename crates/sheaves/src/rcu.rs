@@ -13,6 +13,6 @@
 pub use crate::rcu_box::RcuBox;
 pub use sheaves_rcu::{
     Cookie, Expedite, Finished, Guard, InsideReader, RcuCell, RcuOption, Retired, Srcu, SrcuGuard,
-    Statistics, defer, end_startup, expedite, is_reading, raw, read, stall, statistics,
+    Statistics, defer, end_startup, enter_idle, expedite, is_reading, raw, read, stall, statistics,
     synchronize, synchronize_expedited,
 };

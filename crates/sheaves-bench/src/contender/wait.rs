@@ -89,6 +89,10 @@ where
         drop(sheaves_rcu::read());
     }
 
+    fn leave_thread(&self) {
+        sheaves_rcu::enter_idle();
+    }
+
     #[inline]
     fn synchronize(&self) {
         (self.synchronize)().expect("this thread is in no section");

@@ -21,6 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use sheaves_sys::{clock, futex, report, thread, tls};
 
 use super::{driver, options, pressure, round, system, workers};
+use crate::fences;
 
 /// Something is sealed that is worth a grace period.
 pub(super) const READY: u32 = 1;
@@ -162,6 +163,8 @@ pub(super) extern "C" fn run(_: *mut c_void) -> *mut c_void {
 fn sleep(bell: u32, age_ms: Option<u64>) {
     // Relaxed: statistics.
     SLEEPS.fetch_add(1, Ordering::Relaxed);
+    // Calls may have read.
+    fences::enter_idle();
     let depth = if age_ms.is_some() { UNTIL_AGE } else { WITHOUT_END };
     // SeqCst: see the file. [B1]
     SLEEPING.store(depth, Ordering::SeqCst);

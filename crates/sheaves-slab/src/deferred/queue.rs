@@ -89,6 +89,14 @@ pub(crate) struct Queue {
 }
 
 impl Sealed {
+    /// The cookie of the oldest sheaf.
+    fn oldest(&self) -> Option<Cookie> {
+        let sheaf = Sheaf::existing(self.first)?;
+        // SAFETY: sheaves in the queue belong to whoever has the lock; the only reference.
+        let notes = unsafe { sheaf.entries(1, 2) };
+        Some(Cookie::from_bits(notes[0] as u64))
+    }
+
     /// Counts objects that came, or went if negative: the pressure now.
     fn tell(&mut self, objects: isize, stride: usize) -> Pressure {
         self.untold_objects += objects;
@@ -214,12 +222,21 @@ impl Queue {
             return None;
         }
         let mut sealed = self.sealed.lock();
+        let cookie = sealed.oldest()?;
+        if !cookie.has_passed() {
+            drop(sealed);
+            // A grace period that waits for fences of other threads ends here, if they have come.
+            if !cookie.poll() {
+                return None;
+            }
+            sealed = self.sealed.lock();
+            if !sealed.oldest()?.has_passed() {
+                return None;
+            }
+        }
         let sheaf = Sheaf::existing(sealed.first)?;
         // SAFETY: sheaves in the queue belong to whoever has the lock; the only reference.
         let notes = unsafe { sheaf.entries(1, 2) };
-        if !Cookie::from_bits(notes[0] as u64).has_passed() {
-            return None;
-        }
         let cursor = sheaf.cursor(0) + notes[1];
         // From now on these entries are the pool's, see `Sheaf::count_use`.
         notes.fill(0);

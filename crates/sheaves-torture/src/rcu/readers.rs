@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
-use sheaves_rcu::{Cookie, Guard, SrcuGuard, read};
+use sheaves_rcu::{Cookie, Guard, SrcuGuard, enter_idle, read};
 
 use super::world::{
     DOMAIN, DOMAIN_ELSEWHERE, DOMAIN_HANDLER, HANDLER, MIGRATING, NESTED, PLAIN, SHORT_THREAD,
@@ -41,6 +41,12 @@ fn dwell(random: &mut Random) {
 /// unless a membarrier makes the processor wait, an updater sees no reader.
 fn duel(clutter: &mut Clutter, random: &mut Random) {
     let pipeline = &WORLD.pipelines[0];
+    // Grace periods interrupt nobody where all readers pass fences themselves, or are idle.
+    match random.below(3) {
+        0 => enter_idle(),
+        1 => _ = Cookie::get(),
+        _ => {}
+    }
     clutter.store(random);
     let guard = read();
     let item = pipeline.find();

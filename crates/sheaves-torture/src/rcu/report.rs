@@ -125,6 +125,9 @@ impl Report {
         }
         // A run that was ended by an error, or at once, has not had the time for everything.
         if errors == 0 && self.seconds >= 1.0 {
+            if self.order == "membarrier" && self.membarriers == self.grace_periods {
+                failures.push("no grace period went without a membarrier".into());
+            }
             for (kind, _) in self.updates.iter().chain(&self.sections).filter(|kind| *kind.1 == 0) {
                 failures.push(format!("nothing of the kind {kind} came to its end"));
             }

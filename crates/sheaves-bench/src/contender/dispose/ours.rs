@@ -36,6 +36,15 @@ impl RcuSheaves {
 impl Dispose for RcuSheaves {
     const COUNTS: bool = false;
 
+    fn enter_thread(&self) {
+        // Grace periods have to wait for it from now on, as for any thread that reads.
+        drop(sheaves_rcu::read());
+    }
+
+    fn leave_thread(&self) {
+        sheaves_rcu::enter_idle();
+    }
+
     #[inline]
     fn dispose(&self) {
         let object = allocate(&self.cache);

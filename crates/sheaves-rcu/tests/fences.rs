@@ -1,0 +1,76 @@
+//! Grace periods that interrupt nobody. One test: it counts the membarriers of the process.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use sheaves_rcu::{Cookie, enter_idle, read, statistics, synchronize};
+
+/// Membarriers while `body` runs.
+fn membarriers(body: impl FnOnce()) -> u64 {
+    let before = statistics().membarriers;
+    body();
+    statistics().membarriers - before
+}
+
+fn wait_ten_times() {
+    (0..10).for_each(|_| synchronize().expect("this thread does not read"));
+}
+
+/// A thread that does what it is told, and says when it is done.
+struct Other {
+    orders: Sender<fn()>,
+    done: Receiver<()>,
+}
+
+impl Other {
+    fn start() -> Other {
+        let (orders, next) = channel::<fn()>();
+        let (say, done) = channel();
+        std::thread::spawn(move || {
+            next.into_iter().for_each(|order| {
+                order();
+                say.send(()).expect("somebody waits");
+            });
+        });
+        Other { orders, done }
+    }
+
+    fn run(&self, order: fn()) {
+        self.orders.send(order).expect("it listens");
+        self.done.recv().expect("it does what it is told");
+    }
+}
+
+fn polls_with(other: &Other) {
+    let cookie = Cookie::start_poll();
+    other.run(|| {
+        let _ = Cookie::get();
+    });
+    while !cookie.poll() {
+        core::hint::spin_loop();
+    }
+}
+
+#[test]
+fn nobody_is_interrupted_who_has_passed_a_fence() {
+    synchronize().expect("this thread does not read");
+    if statistics().readers_fence {
+        // There is nothing to spare.
+        return;
+    }
+    assert_eq!(membarriers(wait_ten_times), 0, "nobody has read");
+    drop(read());
+    assert_eq!(membarriers(wait_ten_times), 0, "who waits passes fences himself");
+
+    let other = Other::start();
+    other.run(|| drop(read()));
+    assert_eq!(membarriers(wait_ten_times), 10, "another thread has read, and does nothing");
+    other.run(enter_idle);
+    assert_eq!(membarriers(wait_ten_times), 0, "it will not read");
+    other.run(|| drop(read()));
+    assert_eq!(membarriers(wait_ten_times), 10, "it has read again");
+
+    // Whether it defers in time is up to the scheduler.
+    let rounds = 200;
+    let interrupted = membarriers(|| (0..rounds).for_each(|_| polls_with(&other)));
+    assert!(interrupted < rounds, "it never defers in time");
+}
