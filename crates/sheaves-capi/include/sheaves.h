@@ -474,6 +474,13 @@ void sheaves_rcu_read_unlock(void);
 // True while the calling thread is inside of a read section.
 SHEAVES_API bool sheaves_rcu_is_reading(void);
 
+// Tells that the calling thread will not read for a while, which its next section ends. Does
+// nothing inside of a section. Grace periods interrupt nobody while every thread that has read has
+// called this, ended, waits for readers, or defers something now and then. Never blocks;
+// async-signal-safe.
+SHEAVES_API
+void sheaves_rcu_enter_idle(void);
+
 // Waits until all readers that have begun before this call are gone.
 //
 // Whoever calls this does the work itself, or shares what somebody else does: from less than a
@@ -482,10 +489,8 @@ SHEAVES_API bool sheaves_rcu_is_reading(void);
 // 0; EDEADLK, with a line on standard error, inside of a read section: it would wait for ever.
 SHEAVES_API int sheaves_rcu_synchronize(void);
 
-// sheaves_rcu_synchronize without waiting for others to join: interrupts all processors that run
-// this process, at once.
-SHEAVES_API
-int sheaves_rcu_synchronize_expedited(void);
+// sheaves_rcu_synchronize, and never in line behind threads that ask again and again.
+SHEAVES_API int sheaves_rcu_synchronize_expedited(void);
 
 // The moment of now. Starts nothing: a grace period that others ask for will do. Two loads and a
 // fence. Never blocks; async-signal-safe.

@@ -37,6 +37,15 @@ pub extern "C" fn sheaves_rcu_is_reading() -> bool {
     sheaves_rcu::is_reading()
 }
 
+/// Tells that the calling thread will not read for a while, which its next section ends. Does
+/// nothing inside of a section. Grace periods interrupt nobody while every thread that has read has
+/// called this, ended, waits for readers, or defers something now and then. Never blocks;
+/// async-signal-safe.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_rcu_enter_idle() {
+    sheaves_rcu::enter_idle();
+}
+
 /// Waits until all readers that have begun before this call are gone.
 ///
 /// Whoever calls this does the work itself, or shares what somebody else does: from less than a
@@ -48,8 +57,7 @@ pub extern "C" fn sheaves_rcu_synchronize() -> c_int {
     sheaves_rcu::synchronize().map_or(EDEADLK, |()| 0)
 }
 
-/// sheaves_rcu_synchronize without waiting for others to join: interrupts all processors that run
-/// this process, at once.
+/// sheaves_rcu_synchronize, and never in line behind threads that ask again and again.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_synchronize_expedited() -> c_int {
     sheaves_rcu::synchronize_expedited().map_or(EDEADLK, |()| 0)

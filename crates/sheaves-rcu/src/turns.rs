@@ -1,11 +1,11 @@
 //! Turns among those who wait for one grace period after the other.
 //!
 //! While no reader is in the way and the other processors do something else, a grace period takes
-//! a quarter of a microsecond. To wake somebody takes two, to let him run up to thirty. So where
-//! threads ask again as soon as they have returned, it does not pay to wake all of them for each
-//! grace period: they take turns. Whose turn it is leads whenever he asks, a number of times; the
-//! others stand in a line, asleep, and find that their grace periods have long been over when they
-//! are called, one by one, in order.
+//! a tenth to a third of a microsecond. To wake somebody takes two, to let him run up to thirty. So
+//! where threads ask again as soon as they have returned, it does not pay to wake all of them for
+//! each grace period: they take turns. Whose turn it is leads whenever he asks, a number of times;
+//! the others stand in a line, asleep, and find that their grace periods have long been over when
+//! they are called, one by one, in order.
 //!
 //! That pays only as long as somebody asks again at once ([`HEAT_HOT`], [`AGAIN_NS`]), and as long
 //! as the grace periods of turns are as short as that ([`COST_NS_MAX`]). Where readers are in the
@@ -29,9 +29,9 @@
 //! stands in line for longer than twenty milliseconds without looking for himself, and then leads.
 //!
 //! # Fairness
-//! Turns are counted in grace periods, all of one length ([`TURN`]). Who is called may come before
-//! the turn of another has ended; it ends then, and what is left of it is handed to its owner
-//! (`Record::rest`) for the next time.
+//! Turns are counted in grace periods, all of one length while the line has one ([`TURN`]). Who is
+//! called may come before the turn of another has ended; it ends then, and what is left of it is
+//! handed to its owner (`Record::rest`) for the next time.
 
 use sheaves_sys::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
