@@ -56,7 +56,10 @@ pub(crate) fn note(own: &Record, begun: u64) {
     own.fenced.store(begun, Ordering::Relaxed);
 }
 
-/// Has the calling thread's next section pass a fence, unless one is open. Async-signal-safe.
+/// Has the calling thread's next section pass a fence, unless one is open.
+///
+/// Not in a signal handler: the thread may be about to begin a section, and have looked at its word
+/// already. It would then begin without a fence, while the leader relies on one.
 #[inline]
 pub(crate) fn enter_idle() {
     // Relaxed: the thread's own word.

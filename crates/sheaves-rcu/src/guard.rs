@@ -50,8 +50,9 @@ impl Drop for Guard {
 /// A grace period has to interrupt the processors that run the process unless every thread that has
 /// read before has since deferred something, asked for a grace period, or ended, or is in such a
 /// state. So it pays before a thread that has read goes to sleep for long, in a program that defers
-/// much. Who waits for a grace period is in such a state anyway. A load and a store, and a fence in
-/// the next section. Never blocks; async-signal-safe.
+/// much. Who waits for a grace period, or has just filled a sheaf with deferred objects, is in such
+/// a state anyway. A load and a store, and a fence in the next section. Never blocks. Not for
+/// signal handlers: one that comes while a section begins would leave that without its fence.
 ///
 /// ```
 /// drop(sheaves_rcu::read());

@@ -194,6 +194,9 @@ impl Queue {
         let sheaf = Sheaf::of_cursor(cursor);
         // After the last object came: whoever reads one of them now is older than the cookie.
         let cookie = Cookie::get();
+        // Until it reads again nobody has to interrupt this thread, wherever it is kept waiting.
+        // Whoever seals is in no signal handler: there is a lock.
+        sheaves_rcu::enter_idle();
         // SAFETY: the caller owns the sheaf, and this is the only reference to these entries.
         let notes = unsafe { sheaf.entries(1, 2) };
         notes[0] = cookie.to_bits() as usize;
