@@ -22,17 +22,21 @@ const THREADS: usize = 72;
 /// called.
 fn fill_slots(cache: &Cache) -> u64 {
     let (used, expected) = (Mutex::new(HashSet::new()), Mutex::new(0));
-    thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                let calls = (0..EACH * PATHS).map(|object| defer_on(object % PATHS, cache));
-                *expected.lock().unwrap() += calls.sum::<u64>();
-                used.lock().unwrap().insert(engine::current_slot());
-            });
-        }
-    });
-    if std::env::var("SHEAVES_SLOTS").is_ok() {
-        assert_eq!(used.lock().unwrap().len(), 64, "some slots are empty");
+    let wanted = if std::env::var("SHEAVES_SLOTS").is_ok() { 64 } else { 1 };
+    let mut rounds = 0;
+    // A thread that finds its slot in use goes to another one, so that one may be left out.
+    while used.lock().unwrap().len() < wanted {
+        rounds += 1;
+        assert!(rounds < 100, "some slots are empty");
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let calls = (0..EACH * PATHS).map(|object| defer_on(object % PATHS, cache));
+                    *expected.lock().unwrap() += calls.sum::<u64>();
+                    used.lock().unwrap().insert(engine::current_slot());
+                });
+            }
+        });
     }
     expected.into_inner().unwrap()
 }
