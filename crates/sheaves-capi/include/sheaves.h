@@ -475,9 +475,9 @@ void sheaves_rcu_read_unlock(void);
 SHEAVES_API bool sheaves_rcu_is_reading(void);
 
 // Tells that the calling thread will not read for a while, which its next section ends. Does
-// nothing inside of a section. Grace periods interrupt nobody while every thread that has read has
-// called this, ended, waits for readers, or defers something now and then. Never blocks. Not for
-// signal handlers.
+// nothing inside of a section. Grace periods interrupt nobody while every thread that has read
+// more than 256 times has called this, ended, waits for readers, or defers something now and then.
+// Never blocks. Not for signal handlers.
 SHEAVES_API
 void sheaves_rcu_enter_idle(void);
 

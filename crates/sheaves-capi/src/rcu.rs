@@ -38,9 +38,9 @@ pub extern "C" fn sheaves_rcu_is_reading() -> bool {
 }
 
 /// Tells that the calling thread will not read for a while, which its next section ends. Does
-/// nothing inside of a section. Grace periods interrupt nobody while every thread that has read has
-/// called this, ended, waits for readers, or defers something now and then. Never blocks. Not for
-/// signal handlers.
+/// nothing inside of a section. Grace periods interrupt nobody while every thread that has read
+/// more than 256 times has called this, ended, waits for readers, or defers something now and then.
+/// Never blocks. Not for signal handlers.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_enter_idle() {
     sheaves_rcu::enter_idle();

@@ -1,7 +1,7 @@
 //! How urgent grace periods are: expedited, or such that many requests share one.
 //!
-//! A grace period interrupts every processor that runs the process, so under load it pays to let
-//! requests gather. Without load there is nothing to gather, and nobody waits.
+//! A grace period may interrupt every processor that runs the process. So where the last one did,
+//! and nobody waits for the next one, requests gather for a while.
 //!
 //! Everything is expedited while a program starts: from the first use until [`end_startup`], not
 //! for less than a second and not for more than ten. `SHEAVES_RCU=normal` and
@@ -28,6 +28,7 @@ const STARTUP_MS_MAX: u64 = 10_000;
 /// Time between the begins of two grace periods that nobody waits for, if the first has interrupted
 /// somebody.
 const INTERVAL_NS: u64 = 50_000;
+
 /// Policies of [`POLICY`].
 const UNKNOWN: u32 = 0;
 const AS_ASKED: u32 = 1;

@@ -19,9 +19,11 @@
 //! will not read for a while, says so with that word, once; its next section takes the slow path,
 //! and the unlock of that leaves an ordinary word.
 //!
-//! A thread that registers passes a fence when it has its record, before its first section. Either
-//! the leader's fence is before that one, and the thread reads what updaters left, or the leader
-//! finds the record in use, and without the note.
+//! The first sections of a thread are like that one after the other
+//! ([`crate::word::SECTIONS_COLD`]): a thread that reads seldom, or no more, causes no membarrier,
+//! and one that reads a lot has paid for that with what one membarrier costs.
+//!
+//! A thread that ends leaves the same word, and one that comes finds it.
 //!
 //! Where moreover no such thread is in a section, after its note, nobody is left who could have
 //! something old: whoever is in one later has passed his fence. The sequence need not advance.
@@ -30,6 +32,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use sheaves_sys::clock;
 
+use crate::active;
 use crate::registry::{self, Record};
 use crate::word::{self, FENCED, IDLE};
 
@@ -87,21 +90,24 @@ pub(crate) enum Readers {
 /// [`crate::generation::Generations::begin`].
 pub(crate) fn look(number: u64) -> Readers {
     let mut readers = Readers::Gone;
-    for record in (0..registry::count()).map(registry::record) {
+    let mut idle = 0;
+    for record in registry::active(0, registry::count()).map(registry::record) {
         // Acquire pairs with the fence before `note`: the word below is that of the fence, or a
         // later one. [R6]
         let has_fenced = record.fenced.load(Ordering::Acquire) >= number;
-        // Acquire pairs with the Release of the unlock and in `enter_idle`: the sections before.
-        // [R4]
+        // Acquire pairs with the Release of the unlock, in `enter_idle` and in
+        // `registry::release`: the sections before. [R4]
         let word = record.word.load(Ordering::Acquire);
         if has_fenced && word::is_reading(word) {
             readers = Readers::Fenced;
         }
-        // Acquire pairs with the Release in `registry::release`: the thread's sections. [R6]
-        let is_free = || record.owner.load(Ordering::Acquire) == 0;
-        if !has_fenced && word != FENCED && !is_free() {
+        idle += u32::from(word == FENCED);
+        if !has_fenced && word != FENCED {
             return Readers::Unfenced;
         }
+    }
+    if active::are_many(idle) {
+        registry::rest();
     }
     readers
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0  begin       started = n; requests from now on belong to n + 1
-//! 1  membarrier  every thread passes a full fence, unless all have already, see `fences`
+//! 1  membarrier  every thread passes a full fence, unless all do so anyway, see `fences`
 //! 2  advance     readers that begin from now on copy a new sequence
 //! 3  scan        until each reader's word is idle or carries that sequence
 //! 4  complete    full fence, completed = n, wake the generation
@@ -19,7 +19,8 @@
 //!   waits, or what comes later in the same thread: then the section is over, and the Acquire of
 //!   the scan makes all of it happen before step 4. For that the outermost lock is a Release, like
 //!   the unlock: what the scan meets may be the word of the next section.
-//! - A thread that registered before P is in the registry for step 3 by the same argument.
+//! - The first sections of a thread fence themselves: steps 1 to 3 see the thread, or its section
+//!   reads what updaters left. So need not be looked at who is idle, see `active`.
 //!
 //! The advance must not come before the membarrier: a section could copy the new sequence and read
 //! old data before P. And it is the membarrier in the middle that makes one scan enough: with the
@@ -41,6 +42,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use sheaves_sys::futex::{self, Slept};
 use sheaves_sys::{clock, process, report, thread, tls, topology};
 
+use crate::active;
 use crate::expedite::{self, Urgency};
 use crate::fences::{self, Readers};
 use crate::generation::{Generations, Sleep};
@@ -48,8 +50,8 @@ use crate::mode::{Mode, heavy_fence, mode};
 use crate::reader::{self, GLOBAL};
 use crate::registry::{self, OVERFLOW, Record};
 use crate::stall::{self, SHARED};
-use crate::turns::{Led, Line, Stood, Turns};
-use crate::word;
+use crate::turns::{Led, Left, Line, Stood, Turns};
+use crate::word::{self, FENCED};
 
 pub(crate) static GENERATIONS: Generations = Generations::new();
 static TURNS: Turns = Turns::new();
@@ -186,7 +188,7 @@ pub(crate) fn wait_for(number: u64, urgency: Urgency) {
             stands = stand_in_line(number, me);
         } else if let Some(_lead) = Lead::take(&GENERATIONS) {
             let led = lead_until(number, urgency, own);
-            TURNS.note(me, led);
+            credit(TURNS.note(me, led));
             returned_ns = led.ended_ns;
         } else if TURNS.are_taken() && TURNS.is_of(me) && spin(number, TURN_SPINS) {
             // Whose turn was ended has now led for the last time.
@@ -209,9 +211,9 @@ fn number_of(record: &Record) -> usize {
     core::ptr::from_ref(record).expose_provenance()
 }
 
-/// Hands what is left of a turn to its owner, for later.
-fn credit(left: Option<(usize, u32)>) {
-    let Some((of, left)) = left else { return };
+/// Hands what is left of a turn, or was too much, to its owner, for later.
+fn credit(left: Option<Left>) {
+    let Some(Left { of, left }) = left else { return };
     if of.is_multiple_of(2) {
         let record: *const Record = core::ptr::with_exposed_provenance(of);
         // SAFETY: an even one is of `number_of`: the address of a record, which lives for good.
@@ -228,9 +230,14 @@ fn stand_in_line(number: u64, me: usize) -> bool {
         Stood::TooLong => return false,
         Stood::Called => {}
     }
-    // Relaxed: a hint.
-    let rest = registry::own().map_or(0, |record| record.rest.swap(0, Ordering::Relaxed));
-    credit(TURNS.come(me, rest, clock::fine_ns()));
+    // Relaxed, both: a hint.
+    let own = registry::own();
+    let rest = own.map_or(0, |record| record.rest.swap(0, Ordering::Relaxed));
+    let (owed, left) = TURNS.come(me, rest, clock::fine_ns());
+    if let (Some(own), ..0) = (own, owed) {
+        own.rest.fetch_add(owed, Ordering::Relaxed);
+    }
+    credit(left);
     if GENERATIONS.is_complete(number) {
         TURNS.call_next(&Futex);
     }
@@ -361,13 +368,18 @@ fn first_in_the_way() -> Option<u32> {
     let global = GLOBAL.0.load(Ordering::Relaxed);
     let limit = LIMIT.load(Ordering::Relaxed);
     let begin = CURSOR.load(Ordering::Relaxed);
-    for number in begin..limit {
+    let mut idle = 0;
+    for number in registry::active(begin, limit) {
         // Acquire pairs with the Release of the unlock: the section is over. [R4]
         let word = registry::record(number).word.load(Ordering::Acquire);
         if !word::has_passed(word, global) {
             CURSOR.store(number, Ordering::Relaxed);
             return Some(number);
         }
+        idle += u32::from(word == FENCED);
+    }
+    if active::are_many(idle) {
+        registry::rest();
     }
     CURSOR.store(limit, Ordering::Relaxed);
     // Acquire pairs with the Release of the unlock. [R4]

@@ -49,10 +49,11 @@ impl Drop for Guard {
 ///
 /// A grace period has to interrupt the processors that run the process unless every thread that has
 /// read before has since deferred something, asked for a grace period, or ended, or is in such a
-/// state. So it pays before a thread that has read goes to sleep for long, in a program that defers
-/// much. Who waits for a grace period, or has just filled a sheaf with deferred objects, is in such
-/// a state anyway. A load and a store, and a fence in the next section. Never blocks. Not for
-/// signal handlers: one that comes while a section begins would leave that without its fence.
+/// state. So it pays before a thread that has read a lot goes to sleep for long, in a program that
+/// defers much. Who waits for a grace period, has just filled a sheaf with deferred objects, or has
+/// read no more than 256 times so far, is in such a state anyway. A load and a store, and a fence
+/// in the next section. Never blocks. Not for signal handlers: one that comes while a section
+/// begins would leave that without its fence.
 ///
 /// ```
 /// drop(sheaves_rcu::read());

@@ -24,7 +24,8 @@
 //! | free or call something once readers are gone | [`mod@defer`], [`fn@defer`] | never |
 //!
 //! Start reading at `word` (what a reader writes), `reader` (how), `grace` (what a grace period
-//! does, and why that suffices), `generation` (who waits for which), `registry` (threads).
+//! does, and why that suffices), `fences` and `active` (whom it need not interrupt, and need not
+//! look at), `generation` (who waits for which), `registry` (threads).
 //!
 //! Nobody registers and nobody unregisters; no thread runs in the background until a future has to
 //! wait, or something is deferred. All memory comes from the system directly, but for the boxes of
@@ -46,6 +47,7 @@ extern crate std;
 // The protocols that are modelled. A model checker's atomics fit into no static, so that a build
 // for it has these files and their models alone.
 #[cfg_attr(all(loom, not(test)), expect(dead_code, reason = "models alone use it"))]
+mod active;
 mod generation;
 #[cfg(all(test, loom))]
 mod models;
@@ -88,6 +90,9 @@ mod srcu;
 #[cfg(not(loom))]
 pub mod stall;
 
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub use active::rest_early;
 #[cfg(not(loom))]
 pub use cell::{RcuCell, RcuOption};
 #[cfg(not(loom))]

@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 use sheaves_sys::{report, tls};
 
 use crate::registry::{self, OVERFLOW, Record};
-use crate::word::{self, FENCED, FIRST, IDLE, SLOWLY};
+use crate::word::{self, FENCED, FIRST, IDLE, INSIDE};
 
 /// What an outermost section copies to its word. Alone on its line, which is read all the time and
 /// written to once for each grace period, by its leader.
@@ -130,8 +130,12 @@ fn enter_slow() -> Word {
         words.first.store(word::outermost(value, global), Ordering::Release);
         remember_place(word);
         if value & FENCED != 0 {
+            let second = words.second.load(Ordering::Relaxed);
+            words.second.store(word::warmed(second), Ordering::Relaxed);
             // SeqCst pairs with the heavy fence of the grace period. [R2]
             fence(Ordering::SeqCst);
+            // SAFETY: the word is in a record, at its beginning.
+            registry::come_back(unsafe { &*own.cast::<Record>() });
         }
     }
     // SeqCst, for the compiler alone, as in `enter`. [R3]
@@ -149,7 +153,7 @@ fn leave_slow(word: Word) {
     let value = words.first.load(Ordering::Relaxed);
     if !is_shared && word::is_reading(value) {
         let inside = words.second.load(Ordering::Relaxed);
-        if inside & !SLOWLY == 0 {
+        if inside & INSIDE == 0 {
             // Release pairs with the Acquire of the scan: the section is over. [R4]
             words.first.store(word::left(value), Ordering::Release);
         } else {

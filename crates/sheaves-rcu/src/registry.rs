@@ -2,7 +2,7 @@
 //!
 //! A thread holds the address of its record in its own memory, and grace periods find all records
 //! here. Since a record outlives its thread, looking at one is always safe; nobody ever looks into
-//! the memory of a thread.
+//! the memory of a thread. At most records they do not even look, see `active`.
 //!
 //! How a record comes back:
 //!
@@ -23,14 +23,13 @@
 
 use core::ffi::c_void;
 use core::panic::Location;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use sheaves_sys::{errno, map, report, thread, tls};
 
-use crate::fences;
-use crate::grace::GENERATIONS;
+use crate::active::{self, Active};
 use crate::mode::{Mode, mode};
-use crate::word::{self, FENCED, IDLE, SLOWLY};
+use crate::word::{self, FENCED, INSIDE, SLOWLY};
 
 /// What is known of a reading thread. One cache line, which its thread alone writes to but for
 /// [`Record::rest`], and nobody writes to that while the thread merely reads.
@@ -54,8 +53,8 @@ pub(crate) struct Record {
     stamp: AtomicU64,
     /// Where the outermost section was entered, in builds with debug assertions.
     pub(crate) entered: AtomicPtr<Location<'static>>,
-    /// What the thread has left of its turns, see `turns`. Added to by whoever ends one.
-    pub(crate) rest: AtomicU32,
+    /// What the thread has left of its turns, or owes, see `turns`. Added to by whoever ends one.
+    pub(crate) rest: AtomicI32,
     /// When the thread's last wait was over, where others waited as well: the low half of the
     /// nanoseconds. For `turns`.
     pub(crate) returned_ns: AtomicU32,
@@ -67,6 +66,13 @@ const _: () = {
     assert!(core::mem::offset_of!(Record, inside) == 8);
 };
 
+/// Records that are mapped at a time. Zero bytes are such a block.
+#[repr(C)]
+struct Block {
+    records: [Record; BLOCK_RECORDS as usize],
+    active: [Active; (BLOCK_RECORDS / active::THREADS) as usize],
+}
+
 /// Records in a block.
 const BLOCK_RECORDS: u32 = 1024;
 /// Blocks at most: for a million threads at a time.
@@ -77,7 +83,7 @@ const ROUNDS: u32 = 4;
 const TAKEN_BACK: i32 = -1;
 
 /// Addresses of the blocks, from the first on without gaps.
-static BLOCKS: [AtomicPtr<Record>; BLOCKS_MAX] =
+static BLOCKS: [AtomicPtr<Block>; BLOCKS_MAX] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; BLOCKS_MAX];
 
 /// Records below this number have been used. Their blocks are there.
@@ -109,12 +115,46 @@ pub(crate) fn count() -> u32 {
 
 /// A record by its number, which is below [`count`].
 pub(crate) fn record(number: u32) -> &'static Record {
+    &block(number).records[(number % BLOCK_RECORDS) as usize]
+}
+
+/// The bits of a record, and its number among those.
+fn active_of(number: u32) -> (&'static Active, u32) {
+    let index = (number % BLOCK_RECORDS) / active::THREADS;
+    (&block(number).active[index as usize], number % active::THREADS)
+}
+
+/// The block of a record.
+fn block(number: u32) -> &'static Block {
     // Acquire pairs with the Release in `has_block`.
     let block = BLOCKS[(number / BLOCK_RECORDS) as usize].load(Ordering::Acquire);
-    // SAFETY: the number is below `USED`, so the block is there, with all its records.
-    let record = unsafe { block.add((number % BLOCK_RECORDS) as usize) };
-    // SAFETY: as above, and for good. Zero bytes are a record.
-    unsafe { &*record }
+    // SAFETY: the number is below `USED`, so the block is there, and for good. Zero bytes are one.
+    unsafe { &*block }
+}
+
+/// The numbers of records that a grace period has to look at, from `begin` on, and below `end`,
+/// which is at most [`count`]. For the leader, after the fence of its grace period.
+pub(crate) fn active(begin: u32, end: u32) -> impl Iterator<Item = u32> {
+    let firsts = (begin - begin % active::THREADS..end).step_by(active::THREADS as usize);
+    let numbers = |first| active_of(first).0.numbers().map(move |number| first + number);
+    firsts.flat_map(numbers).filter(move |number| (begin..end).contains(number))
+}
+
+/// Has grace periods look at a record: for its thread, after it has passed a fence in a section.
+pub(crate) fn come_back(record: &Record) {
+    // Relaxed: the thread's own.
+    let (active, number) = active_of(record.number.load(Ordering::Relaxed));
+    active.come_back(number);
+}
+
+/// Has grace periods look no more at records of threads that are idle, or gone. For the leader.
+#[cold]
+pub(crate) fn rest() {
+    for first in (0..count()).step_by(active::THREADS as usize) {
+        // Acquire pairs with the Release of the unlock: the sections are over. [R4]
+        let word = |number| record(first + number).word.load(Ordering::Acquire);
+        active_of(first).0.rest(word);
+    }
 }
 
 /// Once, before the first record: what is called at the end of threads.
@@ -137,23 +177,18 @@ fn register_undisturbed() -> Option<*const u64> {
         // A handler came before.
         return Some(own);
     }
-    let begun = GENERATIONS.begun();
-    let (idle, inside) = if mode() == Mode::Fences { (FENCED, SLOWLY) } else { (IDLE, 0) };
+    let inside = if mode() == Mode::Fences { SLOWLY } else { word::cold() };
     let record = take_free().or_else(take_fresh)?;
     // Release pairs with the Acquire of the scan, which may meet this word after one that the
     // record's last thread stored, and has to know of that thread's sections. [R4]
-    record.word.store(idle, Ordering::Release);
+    record.word.store(FENCED, Ordering::Release);
     // Relaxed, here and below: the record is ours alone. What makes grace periods see it is the
-    // fence below, or the membarrier of the grace period.
+    // fence of its first section.
     record.inside.store(inside, Ordering::Relaxed);
     record.stamp.store(STAMPS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     record.rounds.store(0, Ordering::Relaxed);
     record.rest.store(0, Ordering::Relaxed);
     record.owner.store(thread::id(), Ordering::Relaxed);
-    // SeqCst pairs with the fence of the leader's `begin`: it finds the record in use, or the
-    // thread's sections read what updaters left. [R6]
-    fence(Ordering::SeqCst);
-    fences::note(record, begun);
     let address: *const u64 = record.word.as_ptr();
     let _ = tls::exchange_reader(tls::no_reader(), address);
     thread::set_at_exit(record_address(record));
@@ -236,7 +271,7 @@ fn has_block(block: usize) -> bool {
     if !place.load(Ordering::Acquire).is_null() {
         return true;
     }
-    let bytes = BLOCK_RECORDS as usize * size_of::<Record>();
+    let bytes = size_of::<Block>();
     let Some(address) = map::anywhere(bytes) else { return false };
     let made = core::ptr::with_exposed_provenance_mut(address);
     // Release pairs with the Acquire above and in `record`. Relaxed on failure: ours is not used.
@@ -250,10 +285,11 @@ fn has_block(block: usize) -> bool {
 
 /// Gives a record back. Its owner calls it, or whoever has taken it back.
 fn release(record: &'static Record) {
-    // Relaxed: `push` publishes it.
+    // Release pairs with the Acquire of the scan and in `fences::look`: the thread's sections. [R4]
+    record.word.store(FENCED, Ordering::Release);
+    // Relaxed, both: `push` publishes it.
     record.entered.store(core::ptr::null_mut(), Ordering::Relaxed);
-    // Release pairs with the Acquire in `fences::look`: the thread's sections. [R6]
-    record.owner.store(0, Ordering::Release);
+    record.owner.store(0, Ordering::Relaxed);
     push(record);
 }
 
@@ -302,12 +338,9 @@ pub(crate) fn take_back(record: &'static Record) -> bool {
         return false;
     }
     // Relaxed, all: the thread is gone, the record is ours.
-    let word = record.word.load(Ordering::Relaxed);
-    if word::is_reading(word) {
-        if record.rounds.load(Ordering::Relaxed) < ROUNDS {
-            report::report(format_args!("rcu: thread {owner} ended inside a read section"));
-        }
-        record.word.store(IDLE, Ordering::Relaxed);
+    let is_reading = word::is_reading(record.word.load(Ordering::Relaxed));
+    if is_reading && record.rounds.load(Ordering::Relaxed) < ROUNDS {
+        report::report(format_args!("rcu: thread {owner} ended inside a read section"));
     }
     release(record);
     true
@@ -353,14 +386,16 @@ pub(crate) fn restart_in_child(readers_fence: bool) {
         let record = record(number);
         if core::ptr::eq(record.word.as_ptr(), own) {
             record.owner.store(thread::id(), Ordering::Relaxed);
+            // A leader that is gone may have been about to look whether it has come back.
+            come_back(record);
             if readers_fence {
                 record.word.fetch_or(FENCED, Ordering::Relaxed);
-                record.inside.fetch_or(SLOWLY, Ordering::Relaxed);
+                let inside = record.inside.load(Ordering::Relaxed) & INSIDE;
+                record.inside.store(SLOWLY | inside, Ordering::Relaxed);
             }
         } else {
             // What another thread had begun to write, its number perhaps, is made up for.
             record.number.store(number, Ordering::Relaxed);
-            record.word.store(IDLE, Ordering::Relaxed);
             release(record);
         }
     }
@@ -376,6 +411,7 @@ mod tests {
         // The record of a thread that vanished inside a section, and whose number is ours now.
         let stale = take_free().or_else(take_fresh).unwrap();
         stale.word.store(FIRST - word::STEP, Ordering::Release);
+        come_back(stale);
         stale.stamp.store(STAMPS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         stale.owner.store(thread::id(), Ordering::Relaxed);
         // We have none yet: it might be ours.

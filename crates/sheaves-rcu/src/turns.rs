@@ -31,7 +31,10 @@
 //! # Fairness
 //! Turns are counted in grace periods, all of one length while the line has one ([`TURN`]). Who is
 //! called may come before the turn of another has ended; it ends then, and what is left of it is
-//! handed to its owner (`Record::rest`) for the next time.
+//! handed to its owner (`Record::rest`) for the next time. In the same way whoever has led more
+//! than his turn, because nobody had come yet, has shorter turns for a while. Both are bounded, by
+//! some microseconds of leading. What is left or owed carries over as in the deficit round robin of
+//! Shreedhar and Varghese (SIGCOMM 1995).
 
 use sheaves_sys::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -77,13 +80,15 @@ const TURN: u32 = 16;
 /// the longer the line, the dearer is a call.
 const LONGER: u32 = 32;
 const LONGER_MAX: u32 = 8;
-const REST_MAX: u32 = 8 * TURN;
+const REST_MAX: i32 = 8 * TURN.cast_signed();
+/// The shortest turn, of somebody who has led too much.
+const TURN_MIN: i32 = 4;
 /// Of so many calls one is for whoever stands there longest; the others for this processor, to
 /// which nothing has to be sent.
 const CALLS: u32 = 3;
 
-/// The turns of a domain. `line` is written by all; the rest are hints, written by those who lead
-/// or are called.
+/// The turns of a domain. `line` is written by all, `standing` by those who stand in line; the rest
+/// are hints, written by those who lead or are called.
 #[repr(align(128))]
 pub(crate) struct Turns {
     line: AtomicU32,
@@ -105,6 +110,14 @@ pub(crate) struct Turns {
     standing: AtomicU32,
 }
 
+/// What is left of a turn that has ended, or by how much it was too long. It is its owner's: what
+/// is left where he is still at it, and what he owes in any case.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Left {
+    pub(crate) of: usize,
+    pub(crate) left: i32,
+}
+
 /// When somebody has led.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Led {
@@ -113,6 +126,11 @@ pub(crate) struct Led {
     pub(crate) began_ns: u64,
     /// `None` where nobody else waits: the clock is not asked.
     pub(crate) ended_ns: Option<u64>,
+}
+
+/// Does somebody do something else who acted at a time for the last time?
+fn is_gone(acted_ns: u64, now_ns: u64) -> bool {
+    now_ns.saturating_sub(acted_ns) >= 5 * AGAIN_NS
 }
 
 impl Turns {
@@ -173,13 +191,14 @@ impl Turns {
         self.line.load(Ordering::Relaxed) != 0
     }
 
-    /// Notes that a thread has led. For the leader.
-    pub(crate) fn note(&self, me: usize, times: Led) {
+    /// Notes that a thread has led. For the leader. Returns what is left of the turn that ends.
+    pub(crate) fn note(&self, me: usize, times: Led) -> Option<Left> {
         // Relaxed, all: hints, which leaders write.
         let heat = self.heat.load(Ordering::Relaxed);
         let is_mine = self.is_of(me);
-        let last_ns = if is_mine { self.acted_ns.load(Ordering::Relaxed) } else { 0 };
-        let last_ns = last_ns.max(times.returned_ns);
+        let acted_ns = self.acted_ns.load(Ordering::Relaxed);
+        let is_nobodys = self.is_of(0) || is_gone(acted_ns, times.began_ns);
+        let last_ns = if is_mine { acted_ns } else { 0 }.max(times.returned_ns);
         let is_again = times.began_ns.saturating_sub(last_ns) < AGAIN_NS;
         self.acted_ns.store(times.ended_ns.unwrap_or(times.began_ns), Ordering::Relaxed);
         let is_called = self.line.load(Ordering::Relaxed) & CALLED != 0;
@@ -188,16 +207,19 @@ impl Turns {
         } else {
             self.heat.store(heat / 2, Ordering::Relaxed);
         }
+        self.note_cost(times);
         if is_mine {
             let led = self.led.load(Ordering::Relaxed).saturating_add(1);
             self.led.store(led, Ordering::Relaxed);
-            if is_called && led >= self.budget.load(Ordering::Relaxed) {
-                self.holder.store(0, Ordering::Relaxed);
-            }
-        } else if !is_called && heat < HEAT_HOT {
-            self.begin(me, 0);
+            let is_over = is_called && led >= self.budget.load(Ordering::Relaxed);
+            return is_over.then(|| self.end(false)).flatten();
         }
-        self.note_cost(times);
+        let begins = !is_called && (heat < HEAT_HOT || is_nobodys);
+        begins.then(|| {
+            let left = self.end(false);
+            self.begin(me, 0);
+            left
+        })?
     }
 
     /// Averages what grace periods cost while there are turns. Where that is too much, there are
@@ -217,13 +239,26 @@ impl Turns {
         }
     }
 
-    /// Begins a turn.
-    fn begin(&self, me: usize, rest: u32) {
+    /// Ends the turn of whoever has it. What is left of it is kept where somebody was called.
+    fn end(&self, is_called: bool) -> Option<Left> {
+        // Relaxed, all: hints.
+        let of = self.holder.swap(0, Ordering::Relaxed);
+        let budget = self.budget.load(Ordering::Relaxed).cast_signed();
+        let left = budget.saturating_sub_unsigned(self.led.load(Ordering::Relaxed));
+        let left = left.clamp(-REST_MAX, REST_MAX);
+        (of != 0 && (is_called || left < 0)).then_some(Left { of, left })
+    }
+
+    /// Begins a turn, with what is left of earlier ones, or owed. Returns what is still owed.
+    fn begin(&self, me: usize, rest: i32) -> i32 {
         // Relaxed, all: hints.
         self.led.store(0, Ordering::Relaxed);
         let longer = (1 + self.standing.load(Ordering::Relaxed) / LONGER).min(LONGER_MAX);
-        self.budget.store(longer * TURN + rest.min(REST_MAX), Ordering::Relaxed);
+        let wanted = (longer * TURN).cast_signed() + rest.clamp(-REST_MAX, REST_MAX);
+        let budget = wanted.max(TURN_MIN);
+        self.budget.store(budget.unsigned_abs(), Ordering::Relaxed);
         self.holder.store(me, Ordering::Relaxed);
+        wanted - budget
     }
 
     /// Calls the next one in line, unless one is on the way. For whoever has given back the lead,
@@ -287,24 +322,20 @@ impl Turns {
         stood
     }
 
-    /// Takes the turn, for which somebody was called: he leads now, or calls the next one. What he
-    /// had left of earlier turns, and the time. Returns whose turn he ends before its time, and
-    /// what is left of that.
-    pub(crate) fn come(&self, me: usize, rest: u32, now_ns: u64) -> Option<(usize, u32)> {
-        // Relaxed, all: hints.
-        let before = self.holder.load(Ordering::Relaxed);
-        let left = self.budget.load(Ordering::Relaxed);
-        let left = left.saturating_sub(self.led.load(Ordering::Relaxed));
-        let idle = now_ns.saturating_sub(self.acted_ns.load(Ordering::Relaxed));
+    /// Takes the turn, for which somebody was called: he leads now, or calls the next one. `rest`
+    /// is what he had left of earlier turns, or owes. Returns what he still owes, and what is left
+    /// of the turn that ends.
+    pub(crate) fn come(&self, me: usize, rest: i32, now_ns: u64) -> (i32, Option<Left>) {
+        // Relaxed, both: hints.
+        let left = self.end(!is_gone(self.acted_ns.load(Ordering::Relaxed), now_ns));
         self.acted_ns.store(now_ns, Ordering::Relaxed);
-        self.begin(me, rest);
+        let owed = self.begin(me, rest);
         // AcqRel, as in `call_next`. [G7]
         self.line.fetch_and(!CALLED, Ordering::AcqRel);
         // SeqCst pairs with the one of who gives back the lead, in `hand_over`: he sees that nobody
         // is on the way, or we see the lead free, or our grace period over. [G6]
         fence(Ordering::SeqCst);
-        let is_at_it = before != 0 && before != me && idle < 5 * AGAIN_NS;
-        (is_at_it && left > 0).then_some((before, left))
+        (owed, left)
     }
 
     /// In the child of a fork: nobody stands there.

@@ -23,7 +23,8 @@
 //! |---|---|---|
 //! | 0 | at most one section is open | n -> n + 1, n - 1 by sections inside others |
 //! | n | n more than one are open | |
-//! | [`SLOWLY`] and n | the same, and the reader is fenced | |
+//! | [`SLOWLY`] and n | the same, and the reader is fenced for good | |
+//! | [`SLOWLY`], c and n | the same, for c more sections | c -> c - 1 by an outermost lock |
 //! | all ones | a thread without words of its own | none |
 //!
 //! The fast paths test the first for [`IDLE`] when they lock, and the second for 0 when they
@@ -34,13 +35,39 @@
 /// No section is open, and none needs a fence.
 pub(crate) const IDLE: u64 = 0;
 /// The bit of sections that order themselves by fences: all where membarrier is refused, otherwise
-/// the first one after a thread was idle.
+/// the first ones of a thread, and the first one after it was idle.
 pub(crate) const FENCED: u64 = 1 << 15;
 /// The bit of an open section.
 pub(crate) const READING: u64 = 1;
-/// In the second word: no unlock is a fast one.
+/// In the second word: no unlock is a fast one, and [`IDLE`] does not follow [`FENCED`].
 #[cfg(not(loom))]
 pub(crate) const SLOWLY: u64 = 1 << 63;
+/// In the second word: sections inside others.
+#[cfg(not(loom))]
+pub(crate) const INSIDE: u64 = u32::MAX as u64;
+/// In the second word: one more section until the thread reads without fences.
+#[cfg(not(loom))]
+const COLD: u64 = 1 << 32;
+/// So many sections of a thread fence before the others do not. Together they cost it about what
+/// one membarrier costs, and a thread that reads less often than that causes none.
+#[cfg(not(loom))]
+pub(crate) const SECTIONS_COLD: u64 = 256;
+
+/// The second word of a thread that has registered where others can be made to fence.
+#[cfg(not(loom))]
+pub(crate) const fn cold() -> u64 {
+    SLOWLY | (SECTIONS_COLD * COLD)
+}
+
+/// The second word after one more fenced section has begun.
+#[cfg(not(loom))]
+pub(crate) const fn warmed(second: u64) -> u64 {
+    match (second & !SLOWLY) / COLD {
+        0 => second,
+        1 => second & INSIDE,
+        _ => second - COLD,
+    }
+}
 /// One more grace period.
 pub(crate) const STEP: u64 = 1 << 16;
 /// The word that the first outermost lock copies: sequence 1, reading.
@@ -84,6 +111,17 @@ mod tests {
             assert!(is_reading(outer) && !is_reading(idle));
             assert_eq!(left(outer), idle);
         }
+    }
+
+    #[test]
+    fn threads_fence_at_first_only() {
+        let warm = (0..SECTIONS_COLD).fold(cold(), |second, _| {
+            assert!(second & SLOWLY != 0);
+            warmed(second)
+        });
+        assert_eq!((warm, warmed(warm)), (0, 0));
+        assert_eq!(warmed(SLOWLY), SLOWLY, "for good");
+        assert_eq!(warmed(SLOWLY | COLD | 7), 7);
     }
 
     #[test]

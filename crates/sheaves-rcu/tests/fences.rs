@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use sheaves_rcu::{Cookie, enter_idle, read, statistics, synchronize};
+use sheaves_rcu::{Cookie, enter_idle, raw, read, statistics, synchronize};
 
 /// Membarriers while `body` runs.
 fn membarriers(body: impl FnOnce()) -> u64 {
@@ -13,6 +13,11 @@ fn membarriers(body: impl FnOnce()) -> u64 {
 
 fn wait_ten_times() {
     (0..10).for_each(|_| synchronize().expect("this thread does not read"));
+}
+
+/// Sections in which the thread fences itself are behind it afterwards.
+fn read_a_lot() {
+    (0..1000).for_each(|_| drop(read()));
 }
 
 /// A thread that does what it is told, and says when it is done.
@@ -50,6 +55,24 @@ fn polls_with(other: &Other) {
     }
 }
 
+/// Threads that nobody looks at any more, since so many are idle, are waited for when they read.
+fn many_come_back() {
+    let many: Vec<_> = (0..200).map(|_| Other::start()).collect();
+    many.iter().for_each(|other| other.run(|| drop(read())));
+    assert_eq!(membarriers(wait_ten_times), 0, "they are idle");
+    for other in &many {
+        other.run(raw::lock);
+        let cookie = Cookie::start_poll();
+        assert!((0..100).all(|_| !cookie.poll()), "there is a reader");
+        // SAFETY: the section of the order before this one.
+        other.run(|| unsafe { raw::unlock() });
+        cookie.wait().expect("this thread does not read");
+    }
+    many.iter().for_each(|other| other.run(read_a_lot));
+    many.iter().for_each(|other| other.run(enter_idle));
+    assert_eq!(membarriers(wait_ten_times), 0, "they are idle again");
+}
+
 #[test]
 fn nobody_is_interrupted_who_has_passed_a_fence() {
     synchronize().expect("this thread does not read");
@@ -63,9 +86,12 @@ fn nobody_is_interrupted_who_has_passed_a_fence() {
 
     let other = Other::start();
     other.run(|| drop(read()));
-    assert_eq!(membarriers(wait_ten_times), 10, "another thread has read, and does nothing");
+    assert_eq!(membarriers(wait_ten_times), 0, "another thread has read once, and does nothing");
+    other.run(read_a_lot);
+    assert_eq!(membarriers(wait_ten_times), 10, "it has read a lot, and does nothing");
     other.run(enter_idle);
     assert_eq!(membarriers(wait_ten_times), 0, "it will not read");
+    many_come_back();
     other.run(|| drop(read()));
     assert_eq!(membarriers(wait_ten_times), 10, "it has read again");
 

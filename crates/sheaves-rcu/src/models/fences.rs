@@ -1,16 +1,16 @@
-//! Grace periods without a membarrier: threads pass fences, and take notes of it, as `fences` has
-//! it.
+//! Grace periods without a membarrier: threads pass fences, and take notes of it, and are not
+//! looked at while they are idle, as `fences` and `active` have it.
 //!
-//! One thread registers, reads, defers and ends beside an updater. What must hold: it is not at the
-//! thing when that ends.
+//! One thread reads, defers or ends beside an updater. What must hold: it is not at the thing when
+//! that ends.
 
 use std::sync::Arc;
 
-use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
-use super::{beside, check};
+use super::{Things, beside, check};
+use crate::active::Active;
 use crate::word::{self, FENCED, FIRST, IDLE};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +20,6 @@ enum Variant {
     LooksLate,
     /// A thread notes what has begun, and passes no fence.
     NoFence,
-    /// A thread registers without a fence.
-    NoFenceAtFirst,
     /// The record is given back without order.
     RelaxedEnd,
     /// The first section after a thread was idle does not fence.
@@ -30,6 +28,14 @@ enum Variant {
     FenceFirst,
     /// The leader looks whether a thread is in a section, then whether it has fenced.
     LooksAtWordFirst,
+    /// A thread whose bit was clear sets it, and passes no fence after that.
+    NoFenceAfterBit,
+    /// A thread looks at its bit before its word says that it is there.
+    BitFirst,
+    /// The leader clears the bit and does not look again.
+    RestsBlindly,
+    /// It does, but passes no fence in between.
+    RestsWithoutFence,
 }
 
 /// `fences::Readers`.
@@ -45,143 +51,161 @@ struct Model {
     /// The last grace period that has begun.
     started: AtomicU64,
     global: AtomicU64,
-    owner: AtomicUsize,
     fenced: AtomicU64,
     word: AtomicU64,
-    /// Which thing is linked.
-    linked: AtomicUsize,
-    /// The things; the first one ends.
-    things: [UnsafeCell<usize>; 2],
+    active: Active,
+    /// The first one ends.
+    things: Things<2>,
 }
 
-// SAFETY: whether things are used one at a time is what the model is about.
-unsafe impl Sync for Model {}
-// SAFETY: as above.
-unsafe impl Send for Model {}
-
 impl Model {
-    fn new(variant: Variant) -> Arc<Model> {
-        Arc::new(Model {
+    /// With a thread that reads without fences, or is idle. In the second case with or without a
+    /// bit.
+    fn new(variant: Variant, idle: u64, bits: u64) -> Model {
+        Model {
             variant,
             started: AtomicU64::new(0),
             global: AtomicU64::new(FIRST),
-            owner: AtomicUsize::new(0),
             fenced: AtomicU64::new(0),
-            word: AtomicU64::new(IDLE),
-            linked: AtomicUsize::new(0),
-            things: [UnsafeCell::new(1), UnsafeCell::new(1)],
-        })
+            word: AtomicU64::new(idle),
+            active: Active::new(bits),
+            things: Things::new(),
+        }
+    }
+
+    fn is(&self, variant: Variant) -> bool {
+        self.variant == variant
     }
 
     fn begun(&self) -> u64 {
         self.started.load(Ordering::Relaxed)
     }
 
-    /// `registry::register`.
-    fn register(&self) {
-        let begun = self.begun();
-        self.word.store(IDLE, Ordering::Release);
-        self.owner.store(1, Ordering::Relaxed);
-        if self.variant != Variant::NoFenceAtFirst {
-            fence(Ordering::SeqCst);
-            self.fenced.store(begun, Ordering::Relaxed);
-        }
-    }
-
     /// `grace::next`.
     fn defer(&self) {
-        let is_late = self.variant == Variant::LooksLate;
+        let is_late = self.is(Variant::LooksLate);
         let begun = if is_late { 0 } else { self.begun() };
-        if self.variant != Variant::NoFence {
+        if !self.is(Variant::NoFence) {
             fence(Ordering::SeqCst);
         }
         let begun = if is_late { self.begun() } else { begun };
         self.fenced.store(begun, Ordering::Relaxed);
     }
 
-    fn section(&self) {
+    /// `Active::come_back`.
+    fn come_back(&self) {
+        if self.is(Variant::NoFenceAfterBit) {
+            self.active.bits().fetch_or(1, Ordering::Relaxed);
+        } else if !self.is(Variant::BitFirst) {
+            self.active.come_back(0);
+        }
+    }
+
+    /// `reader::enter`, then the section, then what the word says afterwards.
+    fn section_before(&self, left: u64) {
         let idle = self.word.load(Ordering::Relaxed);
         let global = self.global.load(Ordering::Relaxed);
-        if idle == FENCED && self.variant == Variant::FenceFirst {
+        if idle == FENCED && self.is(Variant::BitFirst) {
+            self.active.come_back(0);
+        }
+        if idle == FENCED && self.is(Variant::FenceFirst) {
             fence(Ordering::SeqCst);
         }
         self.word.store(word::outermost(idle, global), Ordering::Release);
-        let forgets = [Variant::NoFenceAfterIdle, Variant::FenceFirst].contains(&self.variant);
-        if idle == FENCED && !forgets {
-            fence(Ordering::SeqCst);
+        if idle == FENCED {
+            if !self.is(Variant::NoFenceAfterIdle) && !self.is(Variant::FenceFirst) {
+                fence(Ordering::SeqCst);
+            }
+            self.come_back();
         }
         // Acquire would hide what is missing elsewhere; what is linked is there from the start.
-        let linked = self.linked.load(Ordering::Relaxed);
-        // SAFETY: linked when the section began; where that is wrong, loom or the value tells.
-        let value = self.things[linked].with(|thing| unsafe { *thing });
-        assert_eq!(value, 1, "a reader has a thing that has ended");
-        self.word.store(IDLE, Ordering::Release);
+        let found = self.things.find(Ordering::Relaxed);
+        self.things.read(found);
+        self.word.store(left, Ordering::Release);
     }
 
-    /// `registry::release`.
-    fn end(&self) {
+    /// Reads once. Does not fence afterwards.
+    fn reads(&self) {
+        self.section_before(IDLE);
+    }
+
+    /// Reads twice, the first time as one of a thread's first sections.
+    fn reads_twice(&self) {
+        self.section_before(FENCED);
+        self.section_before(IDLE);
+    }
+
+    /// Reads twice, the second time without a fence.
+    fn reads_on(&self) {
+        self.section_before(IDLE);
+        self.section_before(IDLE);
+    }
+
+    /// Reads, and ends: `registry::release`.
+    fn reads_and_ends(&self) {
+        self.section_before(IDLE);
         let order = match self.variant {
             Variant::RelaxedEnd => Ordering::Relaxed,
             _ => Ordering::Release,
         };
-        self.owner.store(0, order);
+        self.word.store(FENCED, order);
     }
 
     /// Defers between two sections.
-    fn reads_and_defers(&self) {
-        self.register();
+    fn defers_and_reads(&self) {
         self.defer();
-        self.section();
-        self.end();
+        self.section_before(IDLE);
     }
 
     /// Defers in a section.
     fn defers_inside(&self) {
-        self.register();
         let global = self.global.load(Ordering::Relaxed);
         self.word.store(word::outermost(IDLE, global), Ordering::Release);
-        let linked = self.linked.load(Ordering::Relaxed);
+        let found = self.things.find(Ordering::Relaxed);
         self.defer();
-        // SAFETY: linked when the section began; where that is wrong, loom or the value tells.
-        let value = self.things[linked].with(|thing| unsafe { *thing });
-        assert_eq!(value, 1, "a reader has a thing that has ended");
+        self.things.read(found);
         self.word.store(IDLE, Ordering::Release);
-        self.end();
     }
 
     /// Is idle, and reads.
     fn is_idle_and_reads(&self) {
-        self.register();
         self.word.store(FENCED, Ordering::Release);
-        self.section();
-        self.end();
-    }
-
-    /// Reads once.
-    fn reads(&self) {
-        self.register();
-        self.section();
-        self.end();
+        self.section_before(IDLE);
     }
 
     /// `fences::look`.
     fn look(&self, number: u64) -> Readers {
-        let is_early = self.variant == Variant::LooksAtWordFirst;
+        if self.active.numbers().next().is_none() {
+            return Readers::Gone;
+        }
+        let is_early = self.is(Variant::LooksAtWordFirst);
         let early = if is_early { self.word.load(Ordering::Acquire) } else { 0 };
         let has_fenced = self.fenced.load(Ordering::Acquire) >= number;
         let word = if is_early { early } else { self.word.load(Ordering::Acquire) };
-        if has_fenced {
-            return if word::is_reading(word) { Readers::Fenced } else { Readers::Gone };
+        match (has_fenced, word) {
+            (true, word) if word::is_reading(word) => Readers::Fenced,
+            (true, _) | (_, FENCED) => Readers::Gone,
+            _ => Readers::Unfenced,
         }
-        if word == FENCED || self.owner.load(Ordering::Acquire) == 0 {
-            return Readers::Gone;
+    }
+
+    /// `Active::rest`.
+    fn rest(&self) {
+        let word = || self.word.load(Ordering::Acquire);
+        let is_blind = self.is(Variant::RestsBlindly);
+        if !is_blind && !self.is(Variant::RestsWithoutFence) {
+            self.active.rest(|_| word());
+        } else if word() == FENCED {
+            self.active.bits().fetch_and(0, Ordering::Relaxed);
+            if !is_blind && word() != FENCED {
+                self.active.bits().fetch_or(1, Ordering::Relaxed);
+            }
         }
-        Readers::Unfenced
     }
 
     /// Unlinks the thing, and ends it unless somebody would have to be interrupted for that.
     fn update(&self) {
-        self.linked.store(1, Ordering::Release);
+        self.things.link(1);
         // `Generations::next`, and `begin`. What they load is known: nobody else begins. Loads
         // would hide from the checker that the store and a load of the other thread may change
         // places.
@@ -209,47 +233,60 @@ impl Model {
             }
         }
         fence(Ordering::SeqCst);
-        // SAFETY: nobody has the first thing any more; where that is wrong, loom tells.
-        self.things[0].with_mut(|thing| unsafe { *thing = 0 });
+        self.things.end(0);
+    }
+
+    /// The same, at the end of a grace period that has found many threads idle.
+    fn rest_and_update(&self) {
+        self.rest();
+        self.update();
     }
 }
 
+/// Beside a thread that reads without fences.
 fn run(variant: Variant, reader: fn(&Model)) {
-    check(8, move || beside(&Model::new(variant), [reader], Model::update));
+    let model = move || Arc::new(Model::new(variant, IDLE, 1));
+    check(8, move || beside(&model(), [reader], Model::update));
+}
+
+/// Beside a thread that is idle, without a bit.
+fn run_beside_idle(variant: Variant, reader: fn(&Model)) {
+    let model = move || Arc::new(Model::new(variant, FENCED, 0));
+    check(8, move || beside(&model(), [reader], Model::update));
+}
+
+/// Beside a thread that is idle, and loses its bit.
+fn run_beside_resting(variant: Variant, reader: fn(&Model)) {
+    let model = move || Arc::new(Model::new(variant, FENCED, 1));
+    check(5, move || beside(&model(), [reader], Model::rest_and_update));
 }
 
 #[test]
 fn model_of_fences_that_threads_pass_anyway() {
-    run(Variant::Right, Model::reads_and_defers);
-}
-
-#[test]
-fn model_of_a_thread_that_comes_and_goes() {
-    run(Variant::Right, Model::reads);
+    run(Variant::Right, Model::defers_and_reads);
 }
 
 #[test]
 #[should_panic]
 fn model_that_looks_after_the_fence_is_caught() {
-    run(Variant::LooksLate, Model::reads_and_defers);
+    run(Variant::LooksLate, Model::defers_and_reads);
 }
 
 #[test]
 #[should_panic]
 fn model_of_a_note_without_a_fence_is_caught() {
-    run(Variant::NoFence, Model::reads_and_defers);
+    run(Variant::NoFence, Model::defers_and_reads);
 }
 
 #[test]
-#[should_panic]
-fn model_that_registers_without_a_fence_is_caught() {
-    run(Variant::NoFenceAtFirst, Model::reads);
+fn model_of_a_thread_that_ends() {
+    run(Variant::Right, Model::reads_and_ends);
 }
 
 #[test]
 #[should_panic]
 fn model_with_a_relaxed_end_is_caught() {
-    run(Variant::RelaxedEnd, Model::reads);
+    run(Variant::RelaxedEnd, Model::reads_and_ends);
 }
 
 #[test]
@@ -278,4 +315,41 @@ fn model_of_a_thread_that_defers_in_a_section() {
 #[should_panic]
 fn model_that_looks_at_words_first_is_caught() {
     run(Variant::LooksAtWordFirst, Model::defers_inside);
+}
+
+#[test]
+fn model_of_a_thread_that_comes_back() {
+    run_beside_idle(Variant::Right, Model::reads_twice);
+    run_beside_idle(Variant::Right, Model::reads_on);
+}
+
+#[test]
+#[should_panic]
+fn model_without_a_fence_after_the_bit_is_caught() {
+    run_beside_idle(Variant::NoFenceAfterBit, Model::reads);
+}
+
+#[test]
+fn model_of_a_thread_that_rests() {
+    run_beside_resting(Variant::Right, Model::reads);
+    run_beside_resting(Variant::Right, Model::reads_twice);
+    run_beside_resting(Variant::Right, Model::reads_on);
+}
+
+#[test]
+#[should_panic]
+fn model_that_looks_at_the_bit_first_is_caught() {
+    run_beside_resting(Variant::BitFirst, Model::reads);
+}
+
+#[test]
+#[should_panic]
+fn model_of_a_rest_without_a_second_look_is_caught() {
+    run_beside_resting(Variant::RestsBlindly, Model::reads);
+}
+
+#[test]
+#[should_panic]
+fn model_of_a_rest_without_a_fence_is_caught() {
+    run_beside_resting(Variant::RestsWithoutFence, Model::reads_on);
 }

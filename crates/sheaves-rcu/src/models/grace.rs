@@ -6,12 +6,11 @@
 
 use std::sync::Arc;
 
-use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use loom::thread;
 
 use super::membarrier::Interrupt;
-use super::{beside, check};
+use super::{Things, beside, check};
 use crate::word::{self, FENCED, FIRST, IDLE};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,16 +43,9 @@ struct Model {
     interrupt: Interrupt,
     /// Set when the first thread has given its record back.
     is_free: AtomicUsize,
-    /// Which thing is linked.
-    linked: AtomicUsize,
-    /// The things; the first one ends.
-    things: [UnsafeCell<usize>; 2],
+    /// The first one ends.
+    things: Things<2>,
 }
-
-// SAFETY: whether things are used one at a time is what the model is about.
-unsafe impl Sync for Model {}
-// SAFETY: as above.
-unsafe impl Send for Model {}
 
 impl Model {
     fn new(variant: Variant) -> Arc<Model> {
@@ -64,8 +56,7 @@ impl Model {
             word: AtomicU64::new(IDLE),
             interrupt: Interrupt::new(),
             is_free: AtomicUsize::new(0),
-            linked: AtomicUsize::new(0),
-            things: [UnsafeCell::new(1), UnsafeCell::new(1)],
+            things: Things::new(),
         })
     }
 
@@ -133,11 +124,9 @@ impl Model {
             fence(Ordering::SeqCst);
         }
         self.step();
-        let linked = self.linked.load(Ordering::Acquire);
+        let found = self.things.find(Ordering::Acquire);
         self.step();
-        // SAFETY: linked when the section began; where that is wrong, loom or the value tells.
-        let value = self.things[linked].with(|thing| unsafe { *thing });
-        assert_eq!(value, 1, "a reader has a thing that has ended");
+        self.things.read(found);
         self.step();
         let order = match self.variant {
             Variant::RelaxedUnlock => Ordering::Relaxed,
@@ -172,10 +161,9 @@ impl Model {
     }
 
     fn update(&self) {
-        self.linked.store(1, Ordering::Release);
+        self.things.link(1);
         self.wait_for_readers();
-        // SAFETY: nobody has the first thing any more; where that is wrong, loom tells.
-        self.things[0].with_mut(|thing| unsafe { *thing = 0 });
+        self.things.end(0);
     }
 }
 

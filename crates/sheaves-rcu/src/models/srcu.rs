@@ -6,12 +6,11 @@
 
 use std::sync::Arc;
 
-use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering, fence};
 use loom::thread;
 
 use super::membarrier::Interrupt;
-use super::{beside, check};
+use super::{Things, beside, check};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
@@ -31,15 +30,9 @@ struct Model {
     entered: [AtomicUsize; 2],
     left: [AtomicUsize; 2],
     interrupt: Interrupt,
-    linked: AtomicUsize,
-    /// Things; each update ends the one that it has unlinked.
-    things: [UnsafeCell<usize>; 3],
+    /// Each update ends the one that it has unlinked.
+    things: Things<3>,
 }
-
-// SAFETY: whether things are used one at a time is what the model is about.
-unsafe impl Sync for Model {}
-// SAFETY: as above.
-unsafe impl Send for Model {}
 
 impl Model {
     fn new(variant: Variant) -> Arc<Model> {
@@ -49,8 +42,7 @@ impl Model {
             entered: [AtomicUsize::new(0), AtomicUsize::new(0)],
             left: [AtomicUsize::new(0), AtomicUsize::new(0)],
             interrupt: Interrupt::new(),
-            linked: AtomicUsize::new(0),
-            things: core::array::from_fn(|_| UnsafeCell::new(1)),
+            things: Things::new(),
         })
     }
 
@@ -63,11 +55,9 @@ impl Model {
                 fence(Ordering::SeqCst);
             }
             self.step();
-            let linked = self.linked.load(Ordering::Acquire);
+            let found = self.things.find(Ordering::Acquire);
             self.step();
-            // SAFETY: linked when the section began; where that is wrong, loom or the value tells.
-            let value = self.things[linked].with(|thing| unsafe { *thing });
-            assert_eq!(value, 1, "a reader has a thing that has ended");
+            self.things.read(found);
             self.step();
             if self.variant != Variant::RelaxedLeave {
                 fence(Ordering::Release);
@@ -121,10 +111,9 @@ impl Model {
     }
 
     fn update(&self, number: usize) {
-        self.linked.store(number + 1, Ordering::Release);
+        self.things.link(number + 1);
         self.synchronize();
-        // SAFETY: nobody has the thing any more; where that is wrong, loom tells.
-        self.things[number].with_mut(|thing| unsafe { *thing = 0 });
+        self.things.end(number);
     }
 }
 

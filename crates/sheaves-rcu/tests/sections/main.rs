@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
+use std::sync::Barrier;
 
 use sheaves_rcu::{Cookie, raw, read, statistics, synchronize, synchronize_expedited};
 
@@ -86,11 +87,23 @@ fn waiting_inside_a_section_is_refused() {
 #[test]
 fn one_membarrier_for_each_grace_period() {
     let _alone = alone();
-    let before = statistics();
-    for _ in 0..100 {
-        synchronize_expedited().unwrap();
-    }
-    let after = statistics();
+    let (begin, end) = (Barrier::new(2), Barrier::new(2));
+    let (before, after) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // So many that it does not fence any more: nobody knows that it will not read.
+            (0..1000).for_each(|_| drop(read()));
+            begin.wait();
+            end.wait();
+        });
+        begin.wait();
+        let before = statistics();
+        for _ in 0..100 {
+            synchronize_expedited().unwrap();
+        }
+        let after = statistics();
+        end.wait();
+        (before, after)
+    });
     assert_eq!(after.grace_periods - before.grace_periods, 100);
     assert_eq!(after.membarriers - before.membarriers, 100);
 }
