@@ -50,7 +50,7 @@ use crate::mode::{Mode, heavy_fence, mode};
 use crate::reader::{self, GLOBAL};
 use crate::registry::{self, OVERFLOW, Record};
 use crate::stall::{self, SHARED};
-use crate::turns::{Led, Left, Line, Stood, Turns};
+use crate::turns::{Led, Left, Line, PLACES, Stood, Turns};
 use crate::word::{self, FENCED};
 
 pub(crate) static GENERATIONS: Generations = Generations::new();
@@ -106,21 +106,19 @@ impl Sleep for Futex {
     }
 }
 
-/// A processor's kind of those who stand in line: they can be called by it.
-fn near() -> u32 {
-    1 << (topology::current_processor() & 31)
-}
-
 impl Line for Futex {
-    fn stand(&self, word: &AtomicU32, expected: u32) -> Stood {
-        match futex::wait_as(word, expected, STAND_NS, near()) {
+    fn place(&self) -> usize {
+        topology::current_processor() as usize % PLACES
+    }
+    fn stand(&self, word: &AtomicU32, expected: u32, place: usize) -> Stood {
+        match futex::wait_as(word, expected, STAND_NS, 1 << place) {
             Slept::Woken => Stood::Called,
             Slept::Changed => Stood::Changed,
             Slept::TooLong => Stood::TooLong,
         }
     }
-    fn call(&self, word: &AtomicU32, is_near: bool) -> bool {
-        let kinds = if is_near { near() } else { u32::MAX };
+    fn call(&self, word: &AtomicU32, place: Option<usize>) -> bool {
+        let kinds = place.map_or(u32::MAX, |place| 1 << place);
         futex::wake_some(word, 1, kinds) != 0
     }
 }
@@ -188,7 +186,7 @@ pub(crate) fn wait_for(number: u64, urgency: Urgency) {
             stands = stand_in_line(number, me);
         } else if let Some(_lead) = Lead::take(&GENERATIONS) {
             let led = lead_until(number, urgency, own);
-            credit(TURNS.note(me, led));
+            credit(TURNS.note(me, led), led.began_ns);
             returned_ns = led.ended_ns;
         } else if TURNS.are_taken() && TURNS.is_of(me) && spin(number, TURN_SPINS) {
             // Whose turn was ended has now led for the last time.
@@ -212,13 +210,12 @@ fn number_of(record: &Record) -> usize {
 }
 
 /// Hands what is left of a turn, or was too much, to its owner, for later.
-fn credit(left: Option<Left>) {
+fn credit(left: Option<Left>, now_ns: u64) {
     let Some(Left { of, left }) = left else { return };
     if of.is_multiple_of(2) {
         let record: *const Record = core::ptr::with_exposed_provenance(of);
         // SAFETY: an even one is of `number_of`: the address of a record, which lives for good.
-        // Relaxed: a hint.
-        unsafe { &*record }.rest.fetch_add(left, Ordering::Relaxed);
+        unsafe { &*record }.rest.add(left, now_ns);
     }
 }
 
@@ -230,14 +227,14 @@ fn stand_in_line(number: u64, me: usize) -> bool {
         Stood::TooLong => return false,
         Stood::Called => {}
     }
-    // Relaxed, both: a hint.
+    let now_ns = clock::fine_ns();
     let own = registry::own();
-    let rest = own.map_or(0, |record| record.rest.swap(0, Ordering::Relaxed));
-    let (owed, left) = TURNS.come(me, rest, clock::fine_ns());
+    let rest = own.map_or(0, |record| record.rest.take(now_ns));
+    let (owed, left) = TURNS.come(me, rest, now_ns);
     if let (Some(own), ..0) = (own, owed) {
-        own.rest.fetch_add(owed, Ordering::Relaxed);
+        own.rest.add(owed, now_ns);
     }
-    credit(left);
+    credit(left, now_ns);
     if GENERATIONS.is_complete(number) {
         TURNS.call_next(&Futex);
     }

@@ -84,6 +84,8 @@ mod reader;
 #[cfg(not(loom))]
 mod registry;
 #[cfg(not(loom))]
+mod rest;
+#[cfg(not(loom))]
 mod retired;
 #[cfg(not(loom))]
 mod srcu;

@@ -29,6 +29,7 @@ use sheaves_sys::{errno, map, report, thread, tls};
 
 use crate::active::{self, Active};
 use crate::mode::{Mode, mode};
+use crate::rest::Rest;
 use crate::word::{self, FENCED, INSIDE, SLOWLY};
 
 /// What is known of a reading thread. One cache line, which its thread alone writes to but for
@@ -53,8 +54,8 @@ pub(crate) struct Record {
     stamp: AtomicU64,
     /// Where the outermost section was entered, in builds with debug assertions.
     pub(crate) entered: AtomicPtr<Location<'static>>,
-    /// What the thread has left of its turns, or owes, see `turns`. Added to by whoever ends one.
-    pub(crate) rest: AtomicI32,
+    /// What the thread has left of its turns, or owes. Added to by whoever ends one.
+    pub(crate) rest: Rest,
     /// When the thread's last wait was over, where others waited as well: the low half of the
     /// nanoseconds. For `turns`.
     pub(crate) returned_ns: AtomicU32,
@@ -187,7 +188,7 @@ fn register_undisturbed() -> Option<*const u64> {
     record.inside.store(inside, Ordering::Relaxed);
     record.stamp.store(STAMPS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     record.rounds.store(0, Ordering::Relaxed);
-    record.rest.store(0, Ordering::Relaxed);
+    record.rest.clear();
     record.owner.store(thread::id(), Ordering::Relaxed);
     let address: *const u64 = record.word.as_ptr();
     let _ = tls::exchange_reader(tls::no_reader(), address);

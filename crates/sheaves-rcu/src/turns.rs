@@ -31,10 +31,10 @@
 //! # Fairness
 //! Turns are counted in grace periods, all of one length while the line has one ([`TURN`]). Who is
 //! called may come before the turn of another has ended; it ends then, and what is left of it is
-//! handed to its owner (`Record::rest`) for the next time. In the same way whoever has led more
-//! than his turn, because nobody had come yet, has shorter turns for a while. Both are bounded, by
-//! some microseconds of leading. What is left or owed carries over as in the deficit round robin of
-//! Shreedhar and Varghese (SIGCOMM 1995).
+//! handed to its owner (`rest`) for the next time. In the same way whoever has led more than his
+//! turn, because nobody had come yet, has shorter turns for a while. Both are bounded, by some tens
+//! of microseconds of leading, and forgotten after some milliseconds. What is left or owed carries
+//! over as in the deficit round robin of Shreedhar and Varghese (SIGCOMM 1995).
 
 use sheaves_sys::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -53,10 +53,12 @@ pub(crate) enum Stood {
 
 /// How threads stand in line.
 pub(crate) trait Line: Sleep {
-    /// Sleeps until called, unless the word does not hold `expected`; not for ever.
-    fn stand(&self, word: &AtomicU32, expected: u32) -> Stood;
-    /// Calls one; whether there was one. From this processor if there is one, where `is_near`.
-    fn call(&self, word: &AtomicU32, is_near: bool) -> bool;
+    /// The processor that the caller runs on, of [`PLACES`]; others may share the number.
+    fn place(&self) -> usize;
+    /// Sleeps at a place until called, unless the word does not hold `expected`; not for ever.
+    fn stand(&self, word: &AtomicU32, expected: u32, place: usize) -> Stood;
+    /// Calls the one who has slept longest, at that place or at any; whether there was one.
+    fn call(&self, word: &AtomicU32, place: Option<usize>) -> bool;
 }
 
 const ASLEEP: u32 = 1;
@@ -74,18 +76,20 @@ const COST_NS_CLAMP: u64 = 12_000;
 const COST_WEIGHT: u64 = 64;
 const PAUSE_NS: u64 = 10_000_000;
 /// Grace periods of a turn, and what is left of earlier ones that counts at most. Ten threads that
-/// ask a thousand times each end within one round of turns: 16 of 1,000, so 1.6 % apart.
-const TURN: u32 = 16;
+/// ask a thousand times each end within one round of turns: 12 of 1,000, so 1.2 % apart.
+const TURN: u32 = 12;
 /// A turn is so much longer for each so many who stand in line, and at most so many times as long:
 /// the longer the line, the dearer is a call.
 const LONGER: u32 = 32;
 const LONGER_MAX: u32 = 8;
-const REST_MAX: i32 = 8 * TURN.cast_signed();
+pub(crate) const REST_MAX: i32 = 32 * TURN.cast_signed();
 /// The shortest turn, of somebody who has led too much.
 const TURN_MIN: i32 = 4;
-/// Of so many calls one is for whoever stands there longest; the others for this processor, to
-/// which nothing has to be sent.
-const CALLS: u32 = 3;
+/// Calls are for the caller's processor, to which nothing has to be sent, until there were so many
+/// more than threads stand there; then one is for whoever has stood longest, wherever that is.
+const NEAR_MORE: u32 = 4;
+/// Processors that are told apart.
+pub(crate) const PLACES: usize = if cfg!(loom) { 1 } else { 32 };
 
 /// The turns of a domain. `line` is written by all, `standing` by those who stand in line; the rest
 /// are hints, written by those who lead or are called.
@@ -104,10 +108,11 @@ pub(crate) struct Turns {
     from_ns: AtomicU64,
     /// When the holder last led or was called.
     acted_ns: AtomicU64,
-    /// Calls so far.
+    /// Calls for one processor in a row.
     calls: AtomicU32,
-    /// How many stand in line, about.
+    /// How many stand in line, about; and at which places.
     standing: AtomicU32,
+    standing_at: [AtomicU32; PLACES],
 }
 
 /// What is left of a turn that has ended, or by how much it was too long. It is its owner's: what
@@ -147,6 +152,7 @@ impl Turns {
             acted_ns: AtomicU64::new(0),
             calls: AtomicU32::new(0),
             standing: AtomicU32::new(0),
+            standing_at: [const { AtomicU32::new(0) }; PLACES],
         }
     }
 
@@ -164,6 +170,7 @@ impl Turns {
             acted_ns: AtomicU64::new(0),
             calls: AtomicU32::new(0),
             standing: AtomicU32::new(0),
+            standing_at: core::array::from_fn(|_| AtomicU32::new(0)),
         }
     }
 
@@ -280,10 +287,13 @@ impl Turns {
         if line.compare_exchange(ASLEEP, called, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return;
         }
-        // Relaxed: a hint.
-        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
-        let found = !calls.is_multiple_of(CALLS) && sleep.call(line, true);
-        if !found && !sleep.call(line, false) {
+        // Relaxed, all: hints.
+        let place = sleep.place();
+        let calls = self.calls.load(Ordering::Relaxed);
+        let is_near = calls < NEAR_MORE + self.standing_at[place].load(Ordering::Relaxed);
+        self.calls.store(if is_near { calls + 1 } else { 0 }, Ordering::Relaxed);
+        let found = is_near && sleep.call(line, Some(place));
+        if !found && !sleep.call(line, None) {
             self.call_all(sleep);
         }
     }
@@ -315,10 +325,12 @@ impl Turns {
         if !waits() {
             return Stood::Changed;
         }
-        // Relaxed, both: a hint.
-        self.standing.fetch_add(1, Ordering::Relaxed);
-        let stood = sleep.stand(line, asleep);
-        self.standing.fetch_sub(1, Ordering::Relaxed);
+        // Relaxed, all: hints.
+        let place = sleep.place();
+        let places = [&self.standing, &self.standing_at[place]];
+        let _ = places.map(|standing| standing.fetch_add(1, Ordering::Relaxed));
+        let stood = sleep.stand(line, asleep, place);
+        let _ = places.map(|standing| standing.fetch_sub(1, Ordering::Relaxed));
         stood
     }
 
@@ -345,5 +357,6 @@ impl Turns {
         self.line.store(0, Ordering::Relaxed);
         self.holder.store(0, Ordering::Relaxed);
         self.standing.store(0, Ordering::Relaxed);
+        self.standing_at.iter().for_each(|standing| standing.store(0, Ordering::Relaxed));
     }
 }

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 use std::sync::Once;
 
-use sheaves_rcu::older;
+use sheaves_rcu::{defer, older};
 
 use super::Kind;
 use crate::failure::Failure;
@@ -49,9 +49,9 @@ pub(crate) trait Visitor {
 /// Makes the contender and hands it to `visitor`.
 pub(crate) fn visit<V: Visitor>(kind: Kind, visitor: V) -> Result<V::Out, Failure> {
     Ok(match kind {
-        Kind::Direct => visitor.visit(Ours::new(sheaves_rcu::synchronize)),
-        Kind::Callback => visitor.visit(Ours::new(older::synchronize_by_callback)),
-        Kind::Prototype => visitor.visit(Ours::new(older::synchronize_as_published)),
+        Kind::Direct => visitor.visit(Ours::new(sheaves_rcu::synchronize, call_deferred)),
+        Kind::Callback => visitor.visit(Ours::new(older::synchronize_by_callback, call_older)),
+        Kind::Prototype => visitor.visit(Ours::new(older::synchronize_as_published, call_older)),
         #[cfg(feature = "peers")]
         _ if kind.role() == super::Role::Urcu => visitor.visit(super::liburcu::Waiter::new(kind)?),
         _ => return Err(Failure::run(format!("{} waits for no readers", kind.name()))),
@@ -59,17 +59,19 @@ pub(crate) fn visit<V: Visitor>(kind: Kind, visitor: V) -> Result<V::Out, Failur
 }
 
 /// `direct`, `callback` and `prototype`: the same grace periods, and three ways to be woken at the
-/// end of one. Callbacks of the flood are run by the one thread of `callback` in all three.
+/// end of one. Callbacks of the flood are run by the one thread of `callback` in the older two, and
+/// by the reclaimer, as those of any program, beside `direct`.
 #[derive(Clone, Copy, Debug)]
 struct Ours<F> {
     synchronize: F,
+    call: unsafe fn(NonNull<Object>),
 }
 
 impl<F> Ours<F> {
-    fn new(synchronize: F) -> Ours<F> {
+    fn new(synchronize: F, call: unsafe fn(NonNull<Object>)) -> Ours<F> {
         static STARTED: Once = Once::new();
         STARTED.call_once(end_startup);
-        Ours { synchronize }
+        Ours { synchronize, call }
     }
 }
 
@@ -99,19 +101,49 @@ where
     }
 
     unsafe fn call(&self, object: NonNull<Object>) {
-        let head = object.cast::<older::Head>();
-        // SAFETY: the object begins with room for the head, and is the caller's.
-        unsafe { head.write(older::Head::new(end)) };
-        // SAFETY: the object stays where it is until `end` takes it back.
-        if !unsafe { older::call(head.as_ptr()) } {
-            crate::failure::out_of_memory();
-        }
+        // SAFETY: the same contract.
+        unsafe { (self.call)(object) };
     }
 
     fn counts(&self) -> Option<[u64; 2]> {
         let statistics = sheaves_rcu::statistics();
         Some([statistics.grace_periods, statistics.membarriers])
     }
+}
+
+/// Queues an object for the thread of the older ways.
+///
+/// # Safety
+/// As [`Wait::call`].
+unsafe fn call_older(object: NonNull<Object>) {
+    let head = object.cast::<older::Head>();
+    // SAFETY: the object begins with room for the head, and is the caller's.
+    unsafe { head.write(older::Head::new(end)) };
+    // SAFETY: the object stays where it is until `end` takes it back.
+    if !unsafe { older::call(head.as_ptr()) } {
+        crate::failure::out_of_memory();
+    }
+}
+
+/// Defers an object as programs do.
+///
+/// # Safety
+/// As [`Wait::call`].
+unsafe fn call_deferred(object: NonNull<Object>) {
+    let head = object.cast::<defer::Head>();
+    // SAFETY: the object begins with room for the head, and is the caller's.
+    unsafe { head.write(defer::Head::new()) };
+    // SAFETY: the object stays where it is until `end_deferred` takes it back.
+    unsafe { defer::call_rcu(head.as_ptr(), end_deferred) };
+}
+
+/// # Safety
+/// The head is that of an object that was queued.
+unsafe extern "C" fn end_deferred(head: *mut defer::Head) {
+    // SAFETY: never null.
+    let object = unsafe { NonNull::new_unchecked(head) }.cast();
+    // SAFETY: the object was queued, once.
+    unsafe { Object::end(object) };
 }
 
 /// # Safety
@@ -123,7 +155,10 @@ unsafe fn end(head: *mut older::Head) {
     unsafe { Object::end(object) };
 }
 
-const _: () = assert!(size_of::<older::Head>() <= size_of::<[usize; 2]>());
+const _: () = {
+    assert!(size_of::<older::Head>() <= size_of::<[usize; 2]>());
+    assert!(size_of::<defer::Head>() <= size_of::<[usize; 2]>());
+};
 
 #[cfg(test)]
 mod tests {

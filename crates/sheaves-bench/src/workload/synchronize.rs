@@ -15,6 +15,7 @@
 use alloc::rc::Rc;
 use alloc::sync::Arc;
 use core::hint::black_box;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::Barrier;
 use std::time::Instant;
@@ -33,8 +34,9 @@ use crate::stats::{mean, percentile, standard_deviation};
 ///
 /// The first is the mean of all calls. `total` is from the start of the first thread to the end of
 /// the last, `worst` the time of the slowest thread, `spread` the standard deviation of the times
-/// of threads to their mean, and `range` the slowest's less the fastest's.
-pub(crate) const MEASURES: [Measure; 10] = [
+/// of threads to their mean, and `range` the slowest's less the fastest's. `callbacks` are those of
+/// the flood that were called meanwhile.
+pub(crate) const MEASURES: [Measure; 11] = [
     ("", "ns/op"),
     ("-p50", "ns/op"),
     ("-p99", "ns/op"),
@@ -45,6 +47,7 @@ pub(crate) const MEASURES: [Measure; 10] = [
     ("-range", "ns"),
     ("-periods", "grace periods"),
     ("-membarriers", "membarriers"),
+    ("-callbacks", "callbacks"),
 ];
 
 /// First parts of the names of workloads.
@@ -192,7 +195,9 @@ impl Plan {
         let queue = Arc::clone(contender);
         // SAFETY: objects of a flood are fresh, and given up when they are queued.
         let flood = Arc::new(Flood::new(Box::new(move |object| unsafe { queue.call(object) })));
-        let working = Arc::new(core::sync::atomic::AtomicUsize::new(self.workers));
+        let working = Arc::new(AtomicUsize::new(self.workers));
+        let called = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&called);
         let start = Arc::new(Barrier::new(crew.len()));
         let before = contender.counts();
         let own = Arc::clone(contender);
@@ -202,13 +207,16 @@ impl Plan {
                 own.enter_thread();
                 (0..self.flood).for_each(|_| flood.queue());
                 own.leave_thread();
+                // Relaxed, here and below: counts; the gate and the flood's lock order.
+                counted.store(flood.ended(), Ordering::Relaxed);
                 start.wait();
                 flood.wait();
                 return None;
             }
             let worked = self.work(&*own, &start);
-            // Relaxed: a count; the flood's lock orders.
-            if working.fetch_sub(1, core::sync::atomic::Ordering::Relaxed) == 1 {
+            if working.fetch_sub(1, Ordering::Relaxed) == 1 {
+                let before = counted.load(Ordering::Relaxed);
+                counted.store(flood.ended() - before, Ordering::Relaxed);
                 flood.end();
             }
             Some(worked)
@@ -225,6 +233,7 @@ impl Plan {
             // Who does not count has no such row.
             _ => values.extend([f64::NAN; 2]),
         }
+        values.push(called.load(Ordering::Relaxed) as f64);
         values
     }
 
@@ -248,7 +257,7 @@ impl Plan {
     }
 }
 
-/// The measures but the last two, in their order.
+/// The measures but the last three, in their order.
 fn summarize(worked: &[Worked]) -> Vec<f64> {
     let mut calls: Vec<f64> =
         worked.iter().flat_map(|worked| worked.calls.iter().map(|ns| *ns as f64)).collect();

@@ -50,7 +50,11 @@ impl Sleep for Sleepers {
 }
 
 impl Line for Sleepers {
-    fn stand(&self, word: &AtomicU32, expected: u32) -> Stood {
+    fn place(&self) -> usize {
+        0
+    }
+
+    fn stand(&self, word: &AtomicU32, expected: u32, _: usize) -> Stood {
         let mut counts = self.counts.lock().unwrap();
         if word.load(Ordering::Relaxed) != expected {
             return Stood::Changed;
@@ -64,10 +68,10 @@ impl Line for Sleepers {
         Stood::Called
     }
 
-    fn call(&self, _: &AtomicU32, is_near: bool) -> bool {
+    fn call(&self, _: &AtomicU32, place: Option<usize>) -> bool {
         let mut counts = self.counts.lock().unwrap();
         // Which processor somebody is on is nothing to a model.
-        let found = !is_near && counts.0 > counts.1;
+        let found = place.is_none() && counts.0 > counts.1;
         if found {
             counts.1 += 1;
             self.changed.notify_all();
