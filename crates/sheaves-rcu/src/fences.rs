@@ -32,7 +32,6 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use sheaves_sys::clock;
 
-use crate::active;
 use crate::registry::{self, Record};
 use crate::word::{self, FENCED, IDLE};
 
@@ -106,9 +105,7 @@ pub(crate) fn look(number: u64) -> Readers {
             return Readers::Unfenced;
         }
     }
-    if active::are_many(idle) {
-        registry::rest();
-    }
+    registry::rest(idle);
     readers
 }
 

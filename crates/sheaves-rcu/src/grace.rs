@@ -42,7 +42,6 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use sheaves_sys::futex::{self, Slept};
 use sheaves_sys::{clock, process, report, thread, tls, topology};
 
-use crate::active;
 use crate::expedite::{self, Urgency};
 use crate::fences::{self, Readers};
 use crate::generation::{Generations, Sleep};
@@ -375,9 +374,7 @@ fn first_in_the_way() -> Option<u32> {
         }
         idle += u32::from(word == FENCED);
     }
-    if active::are_many(idle) {
-        registry::rest();
-    }
+    registry::rest(idle);
     CURSOR.store(limit, Ordering::Relaxed);
     // Acquire pairs with the Release of the unlock. [R4]
     (OVERFLOW.load(Ordering::Acquire) != 0).then_some(SHARED)

@@ -148,9 +148,16 @@ pub(crate) fn come_back(record: &Record) {
     active.come_back(number);
 }
 
-/// Has grace periods look no more at records of threads that are idle, or gone. For the leader.
+/// Has grace periods look no more at records of threads that are idle, or gone, where one has met
+/// so many that it pays. For the leader.
+pub(crate) fn rest(idle: u32) {
+    if active::are_many(idle) {
+        rest_slow();
+    }
+}
+
 #[cold]
-pub(crate) fn rest() {
+fn rest_slow() {
     for first in (0..count()).step_by(active::THREADS as usize) {
         // Acquire pairs with the Release of the unlock: the sections are over. [R4]
         let word = |number| record(first + number).word.load(Ordering::Acquire);

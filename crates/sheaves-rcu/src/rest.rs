@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::turns::REST_MAX;
+use crate::turns::TURN;
 
 /// Grace periods, and when that number changed last: it is forgotten after [`AGE_MAX`]. A hint: of
 /// two that change it at the same time one may be lost. Zero is nothing.
@@ -14,6 +14,8 @@ use crate::turns::REST_MAX;
 #[repr(transparent)]
 pub(crate) struct Rest(AtomicU32);
 
+/// What counts at most.
+const REST_MAX: i32 = 32 * TURN.cast_signed();
 const STAMP_SHIFT: u32 = 16;
 /// Four milliseconds.
 const AGE_MAX: u16 = 64;
@@ -33,7 +35,8 @@ impl Rest {
 
     /// Adds to it, or takes away from it.
     pub(crate) fn add(&self, left: i32, now_ns: u64) {
-        let rest = (self.get(now_ns) + left).clamp(-REST_MAX, REST_MAX);
+        let bounded = |rest: i32| rest.clamp(-REST_MAX, REST_MAX);
+        let rest = bounded(self.get(now_ns) + bounded(left));
         let value = u32::from(stamp(now_ns)) << 16 | u32::from(rest as u16);
         // Relaxed: a hint.
         self.0.store(value, Ordering::Relaxed);
@@ -65,7 +68,8 @@ mod tests {
         rest.add(2, now + 1_000_000);
         assert_eq!(rest.take(now + 2_000_000), -3);
         assert_eq!(rest.take(now + 2_000_000), 0);
-        rest.add(-2 * REST_MAX, now);
+        rest.add(i32::MIN, now);
+        rest.add(-1, now);
         assert_eq!(rest.take(now), -REST_MAX);
         rest.add(7, now);
         assert_eq!(rest.take(now + 5_000_000), 0);

@@ -75,14 +75,13 @@ const COST_NS_MAX: u64 = 8_000;
 const COST_NS_CLAMP: u64 = 12_000;
 const COST_WEIGHT: u64 = 64;
 const PAUSE_NS: u64 = 10_000_000;
-/// Grace periods of a turn, and what is left of earlier ones that counts at most. Ten threads that
-/// ask a thousand times each end within one round of turns: 12 of 1,000, so 1.2 % apart.
-const TURN: u32 = 12;
+/// Grace periods of a turn. Ten threads that ask a thousand times each end within one round of
+/// turns: 12 of 1,000, so 1.2 % apart.
+pub(crate) const TURN: u32 = 12;
 /// A turn is so much longer for each so many who stand in line, and at most so many times as long:
 /// the longer the line, the dearer is a call.
 const LONGER: u32 = 32;
 const LONGER_MAX: u32 = 8;
-pub(crate) const REST_MAX: i32 = 32 * TURN.cast_signed();
 /// The shortest turn, of somebody who has led too much.
 const TURN_MIN: i32 = 4;
 /// Calls are for the caller's processor, to which nothing has to be sent, until there were so many
@@ -91,7 +90,7 @@ const NEAR_MORE: u32 = 4;
 /// Processors that are told apart.
 pub(crate) const PLACES: usize = if cfg!(loom) { 1 } else { 32 };
 
-/// The turns of a domain. `line` is written by all, `standing` by those who stand in line; the rest
+/// The turns of a domain. `line` is written by all, `standing_at` by who stands in line; the rest
 /// are hints, written by those who lead or are called.
 #[repr(align(128))]
 pub(crate) struct Turns {
@@ -110,8 +109,7 @@ pub(crate) struct Turns {
     acted_ns: AtomicU64,
     /// Calls for one processor in a row.
     calls: AtomicU32,
-    /// How many stand in line, about; and at which places.
-    standing: AtomicU32,
+    /// How many stand in line at each place, about.
     standing_at: [AtomicU32; PLACES],
 }
 
@@ -151,7 +149,6 @@ impl Turns {
             from_ns: AtomicU64::new(0),
             acted_ns: AtomicU64::new(0),
             calls: AtomicU32::new(0),
-            standing: AtomicU32::new(0),
             standing_at: [const { AtomicU32::new(0) }; PLACES],
         }
     }
@@ -169,7 +166,6 @@ impl Turns {
             from_ns: AtomicU64::new(0),
             acted_ns: AtomicU64::new(0),
             calls: AtomicU32::new(0),
-            standing: AtomicU32::new(0),
             standing_at: core::array::from_fn(|_| AtomicU32::new(0)),
         }
     }
@@ -219,14 +215,14 @@ impl Turns {
             let led = self.led.load(Ordering::Relaxed).saturating_add(1);
             self.led.store(led, Ordering::Relaxed);
             let is_over = is_called && led >= self.budget.load(Ordering::Relaxed);
-            return is_over.then(|| self.end(false)).flatten();
+            return if is_over { self.end(false) } else { None };
         }
-        let begins = !is_called && (heat < HEAT_HOT || is_nobodys);
-        begins.then(|| {
-            let left = self.end(false);
-            self.begin(me, 0);
-            left
-        })?
+        if is_called || (heat >= HEAT_HOT && !is_nobodys) {
+            return None;
+        }
+        let left = self.end(false);
+        self.begin(me, 0);
+        left
     }
 
     /// Averages what grace periods cost while there are turns. Where that is too much, there are
@@ -252,7 +248,6 @@ impl Turns {
         let of = self.holder.swap(0, Ordering::Relaxed);
         let budget = self.budget.load(Ordering::Relaxed).cast_signed();
         let left = budget.saturating_sub_unsigned(self.led.load(Ordering::Relaxed));
-        let left = left.clamp(-REST_MAX, REST_MAX);
         (of != 0 && (is_called || left < 0)).then_some(Left { of, left })
     }
 
@@ -260,8 +255,9 @@ impl Turns {
     fn begin(&self, me: usize, rest: i32) -> i32 {
         // Relaxed, all: hints.
         self.led.store(0, Ordering::Relaxed);
-        let longer = (1 + self.standing.load(Ordering::Relaxed) / LONGER).min(LONGER_MAX);
-        let wanted = (longer * TURN).cast_signed() + rest.clamp(-REST_MAX, REST_MAX);
+        let at_places = self.standing_at.iter().map(|standing| standing.load(Ordering::Relaxed));
+        let longer = (1 + at_places.sum::<u32>() / LONGER).min(LONGER_MAX);
+        let wanted = (longer * TURN).cast_signed() + rest;
         let budget = wanted.max(TURN_MIN);
         self.budget.store(budget.unsigned_abs(), Ordering::Relaxed);
         self.holder.store(me, Ordering::Relaxed);
@@ -325,12 +321,11 @@ impl Turns {
         if !waits() {
             return Stood::Changed;
         }
-        // Relaxed, all: hints.
+        // Relaxed, both: a hint.
         let place = sleep.place();
-        let places = [&self.standing, &self.standing_at[place]];
-        let _ = places.map(|standing| standing.fetch_add(1, Ordering::Relaxed));
+        self.standing_at[place].fetch_add(1, Ordering::Relaxed);
         let stood = sleep.stand(line, asleep, place);
-        let _ = places.map(|standing| standing.fetch_sub(1, Ordering::Relaxed));
+        self.standing_at[place].fetch_sub(1, Ordering::Relaxed);
         stood
     }
 
@@ -356,7 +351,6 @@ impl Turns {
         // Relaxed, all: the child has one thread.
         self.line.store(0, Ordering::Relaxed);
         self.holder.store(0, Ordering::Relaxed);
-        self.standing.store(0, Ordering::Relaxed);
         self.standing_at.iter().for_each(|standing| standing.store(0, Ordering::Relaxed));
     }
 }

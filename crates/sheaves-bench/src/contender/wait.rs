@@ -140,10 +140,8 @@ unsafe fn call_deferred(object: NonNull<Object>) {
 /// # Safety
 /// The head is that of an object that was queued.
 unsafe extern "C" fn end_deferred(head: *mut defer::Head) {
-    // SAFETY: never null.
-    let object = unsafe { NonNull::new_unchecked(head) }.cast();
-    // SAFETY: the object was queued, once.
-    unsafe { Object::end(object) };
+    // SAFETY: the same contract; both heads are at the beginning of the object.
+    unsafe { end(head.cast()) };
 }
 
 /// # Safety

@@ -2,12 +2,13 @@
 
 use core::mem::offset_of;
 use core::time::Duration;
-use std::time::Instant;
 
 use sheaves_rcu::defer::{Channel, barrier, fail_one_in, statistics as deferred};
 use sheaves_rcu::{Cookie, read};
 
-use crate::{Object, Reader, all_called, alone, free_later, free_object, pointer_of};
+use crate::{
+    Object, Reader, all_called, alone, free_later, free_object, happens_within, pointer_of,
+};
 
 static CHANNEL: Channel = Channel::new("ladder", free_object);
 
@@ -72,12 +73,7 @@ fn early_ones_come_first() -> bool {
     let second = Reader::start();
     late.iter().for_each(Object::defer);
     drop(first);
-    let begin = Instant::now();
-    let are_called = || early[..2000].iter().all(|object| object.calls() == 1);
-    while !are_called() && begin.elapsed() < Duration::from_secs(5) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let came_first = are_called();
+    let came_first = happens_within(Duration::from_secs(5), || all_called(&early[..2000], 1));
     assert!(all_called(late, 0));
     drop(second);
     drop(failing);

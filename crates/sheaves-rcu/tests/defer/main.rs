@@ -125,11 +125,19 @@ fn all_called(objects: &[Object], times: usize) -> bool {
 
 /// Waits until something has happened; a failure after a long time.
 fn wait_until(what: &str, has_happened: impl Fn() -> bool) {
+    assert!(happens_within(Duration::from_secs(60), has_happened), "never happened: {what}");
+}
+
+/// Waits until something has happened, for some time.
+fn happens_within(limit: Duration, has_happened: impl Fn() -> bool) -> bool {
     let begin = Instant::now();
     while !has_happened() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "never happened: {what}");
+        if begin.elapsed() >= limit {
+            return false;
+        }
         thread::sleep(Duration::from_millis(1));
     }
+    true
 }
 
 /// A thread that is inside of a read section until this is dropped.
