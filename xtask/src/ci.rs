@@ -15,6 +15,13 @@ use crate::{consumers, dist, install, repo, tidy, urcu_examples};
 /// Script that runs real programs on Sheaves; it installs what it needs.
 const PROGRAMS_SCRIPT: &str = "tests/programs/run";
 
+/// The longest that a command of a step may run, in seconds. The longest step takes a quarter of it
+/// on two processors: a command that is ended by it hangs, and what it printed last says where.
+const COMMAND_SECONDS_MAX: u32 = 2_400;
+
+/// How `timeout` ends when the command was still running.
+const STILL_RUNNING: i32 = 124;
+
 /// For how long liburcu's hash table is worked on.
 const TABLE_MS: u32 = 2_000;
 
@@ -54,6 +61,7 @@ struct Step {
     action: fn(&Path) -> anyhow::Result<Outcome>,
 }
 
+#[derive(Debug)]
 enum Outcome {
     Passed,
     Skipped(String),
@@ -142,11 +150,32 @@ fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> anyho
     run_to_end(&mut command)
 }
 
-/// Runs a command with our output and without input.
+/// Runs a command with our output and without input, for no longer than the limit.
 fn run_to_end(command: &mut Command) -> anyhow::Result<Outcome> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let status =
-        command.stdin(Stdio::null()).status().with_context(|| format!("cannot run {name}"))?;
+    run_within(command, COMMAND_SECONDS_MAX)
+}
+
+/// As [`run_to_end`], for `seconds` at most. The program `timeout` ends all that the command has
+/// started, which a test that hangs would otherwise leave behind.
+fn run_within(command: &Command, seconds: u32) -> anyhow::Result<Outcome> {
+    let name = command.get_program().to_string_lossy();
+    let mut limited = Command::new("timeout");
+    limited.arg("--kill-after=10").arg(seconds.to_string());
+    limited.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    if let Some(directory) = command.get_current_dir() {
+        limited.current_dir(directory);
+    }
+    for (variable, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(variable, value),
+            None => limited.env_remove(variable),
+        };
+    }
+    let status = limited.status().with_context(|| format!("cannot run {name}"))?;
+    anyhow::ensure!(
+        status.code() != Some(STILL_RUNNING),
+        "{name} was still running after {seconds} s"
+    );
     anyhow::ensure!(status.success(), "{name} ended with {status}");
     Ok(Outcome::Passed)
 }
@@ -173,7 +202,17 @@ mod tests {
 
     fn failing(root: &Path) -> Command {
         let mut command = repo::cargo(root);
-        command.arg("--no-such-option").stderr(Stdio::null());
+        command.arg("--no-such-option");
         command
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended_with_what_it_has_started() {
+        let mut hangs = Command::new("sh");
+        hangs.args(["-c", "sleep 600 & wait"]);
+        let begin = Instant::now();
+        let error = run_within(&hangs, 1).expect_err("it hangs");
+        assert_eq!(error.to_string(), "sh was still running after 1 s");
+        assert!(begin.elapsed() < Duration::from_secs(60));
     }
 }
