@@ -207,7 +207,6 @@ impl Report {
     /// Adds the judgements over a whole group of rows, once all rows are there: the result of 2011
     /// is a geometric mean over the sizes.
     pub(crate) fn finish(&mut self) {
-        self.judge_cliff();
         for part in ["slabtest/2", "slabtest/1-free"] {
             let ratios: Vec<f64> = self
                 .bars
