@@ -181,6 +181,7 @@ fn kept(slot: usize, word: Word) -> &'static AtomicUsize {
 
 /// Takes the value of one slot's word from outside and leaves `new`; waits while it is busy.
 pub(crate) fn take(place: &AtomicUsize, new: usize) -> usize {
+    let mut waits = 0;
     loop {
         // Relaxed: a hint for the exchange below.
         let value = place.load(Ordering::Relaxed);
@@ -190,6 +191,90 @@ pub(crate) fn take(place: &AtomicUsize, new: usize) -> usize {
         if won {
             return value;
         }
-        sheaves_sys::process::give_way();
+        wait_for_holder(waits);
+        waits += 1;
+    }
+}
+
+/// How often a thread yields to the holder of a word before it sleeps.
+const YIELDS: u32 = 16;
+/// The first sleep; each is twice as long as the one before, up to [`NAP_DOUBLINGS`] times.
+const NAP_NS: u64 = 1_000;
+const NAP_DOUBLINGS: u32 = 10;
+
+/// Lets the thread run that has a word checked out, after `waits` attempts.
+///
+/// A yield does not let it run where this thread has a real-time priority and the holder, on the
+/// same processor, has a lower one. A sleep does.
+fn wait_for_holder(waits: u32) {
+    match waits.checked_sub(YIELDS) {
+        None => sheaves_sys::process::give_way(),
+        Some(naps) => sheaves_sys::thread::sleep_ns(NAP_NS << naps.min(NAP_DOUBLINGS)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    use core::time::Duration;
+    use std::sync::{Arc, mpsc};
+
+    use sheaves_sys::topology::{Affinity, current_processor};
+
+    /// Binds the calling thread to one processor and gives it a real-time priority there. False
+    /// where that is not permitted.
+    fn become_real_time(processor: usize, priority: i32) -> bool {
+        let only = Affinity::only(processor).unwrap();
+        let priority = libc::sched_param { sched_priority: priority };
+        // SAFETY: the structure is valid for the call.
+        let status = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) };
+        status == 0 && only.bind()
+    }
+
+    /// A word is checked out by a thread that cannot run while the one that waits for it does.
+    #[test]
+    fn holder_of_lower_priority_gets_to_run() {
+        const VALUE: usize = 64;
+        const DEADLINE: Duration = Duration::from_secs(5);
+        let word = Arc::new(AtomicUsize::new(BUSY));
+        let processor = usize::try_from(current_processor()).unwrap();
+        let (ready, is_ready) = mpsc::channel();
+        let (taken, is_taken) = mpsc::channel();
+        let (begin, may_begin) = mpsc::channel();
+        let (go, may_go) = mpsc::channel();
+        let holder = {
+            let (word, ready) = (word.clone(), ready.clone());
+            move || {
+                let _ = ready.send(become_real_time(processor, 1));
+                if may_go.recv().is_ok() {
+                    check_in(&word, VALUE);
+                }
+            }
+        };
+        let waiter = {
+            let word = word.clone();
+            move || {
+                let _ = ready.send(become_real_time(processor, 2));
+                if may_begin.recv().is_ok() {
+                    // The holder could run now, but this thread goes on.
+                    let _ = go.send(());
+                    let _ = taken.send(take(&word, 0));
+                }
+            }
+        };
+        let threads = [std::thread::spawn(holder), std::thread::spawn(waiter)];
+        if [(); 2].map(|()| is_ready.recv_timeout(DEADLINE).unwrap()) == [true; 2] {
+            begin.send(()).unwrap();
+            let value = is_taken.recv_timeout(DEADLINE);
+            // A waiter that does not let the holder run ends here.
+            check_in(&word, VALUE);
+            assert_eq!(value, Ok(VALUE), "the waiter did not let the holder run");
+        } else {
+            drop(begin);
+            std::println!("skipped: real-time priorities are not permitted here");
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
 }
