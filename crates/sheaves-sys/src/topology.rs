@@ -3,19 +3,41 @@
 //! Arrays per processor are sized by the *possible* processors (highest possible id + 1), never
 //! by the affinity mask or the number online: ids can be sparse, and the mask can change.
 
+use core::ffi::CStr;
+
 /// Used where the kernel does not tell: the largest `CONFIG_NR_CPUS` of any distribution.
 pub const PROCESSORS_MAX: usize = 8192;
 
-/// Highest possible processor id + 1, from `/sys/devices/system/cpu/possible`.
+/// Highest possible processor id + 1, or a little more; at most [`PROCESSORS_MAX`].
 ///
-/// [`PROCESSORS_MAX`] where that file is missing or unreadable: too many slots cost address
-/// space, too few would be out of bounds.
+/// Too many cost address space and loops, too few would be out of bounds.
 #[must_use]
 pub fn possible_processors() -> usize {
+    listed_processors(c"/sys/devices/system/cpu/possible")
+        .or_else(mask_bits)
+        .map_or(PROCESSORS_MAX, |count| count.clamp(1, PROCESSORS_MAX))
+}
+
+/// Highest processor id + 1 of the kernel's list in a file; `None` where it cannot be read, as in
+/// a chroot or a sandbox without `/sys`.
+fn listed_processors(path: &CStr) -> Option<usize> {
     let mut buffer = [0_u8; 4096];
-    crate::process::read_file(c"/sys/devices/system/cpu/possible", &mut buffer)
-        .and_then(|used| highest_id(&buffer[..used]))
-        .map_or(PROCESSORS_MAX, |highest| (highest + 1).min(PROCESSORS_MAX))
+    let used = crate::process::read_file(path, &mut buffer)?;
+    Some(highest_id(&buffer[..used])? + 1)
+}
+
+/// Bits of the kernel's own affinity masks: every possible processor has one, and those of a
+/// kernel that is built for few processors are no more than a word. `None` where the system call
+/// is refused, or for more than [`PROCESSORS_MAX`].
+fn mask_bits() -> Option<usize> {
+    let mut mask = [0_usize; PROCESSORS_MAX / usize::BITS as usize];
+    let (number, bytes) = (libc::SYS_sched_getaffinity, size_of_val(&mask));
+    crate::errno::preserve(|| {
+        // SAFETY: the mask is valid for writes of its size. The bare system call returns how many
+        // bytes the kernel's mask has.
+        let used = unsafe { libc::syscall(number, 0, bytes, mask.as_mut_ptr()) };
+        usize::try_from(used).ok().filter(|used| *used > 0).map(|used| used * 8)
+    })
 }
 
 /// The processor on which the thread runs now, -1 where the system does not say: old as soon as it
@@ -89,6 +111,14 @@ mod tests {
         assert_eq!(highest_id(b"0-3,8-11\n"), Some(11));
         assert_eq!(highest_id(b"0,7"), Some(7));
         assert_eq!(highest_id(b"what"), None);
+    }
+
+    #[test]
+    fn affinity_masks_tell_where_the_list_is_missing() {
+        assert_eq!(listed_processors(c"/nowhere/at/all"), None);
+        let listed = listed_processors(c"/sys/devices/system/cpu/possible");
+        let bits = mask_bits().unwrap();
+        assert!(listed.is_none_or(|count| count <= bits), "{listed:?} of {bits}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod counters;
 mod drain;
 mod fast;
 mod fresh;
+mod no_sysfs;
 mod one_slot;
 mod seccomp;
 mod sheaves;
