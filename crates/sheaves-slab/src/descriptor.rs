@@ -9,13 +9,13 @@ use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use sheaves_percpu::Word;
 use sheaves_percpu::area::Region;
 use sheaves_percpu::sheaf::OBJECTS_MAX as SHEAF_OBJECTS_MAX;
-use sheaves_percpu::{PerCpu, Word};
 use sheaves_sys::lock::Lock;
 
 use crate::bins::Slabs;
-use crate::counts::{self, Counts};
+use crate::counts::CountsOwner;
 use crate::deferred::Queue;
 use crate::depot::Shard;
 use crate::granule::{NAMED, RUN_INSIDE};
@@ -140,18 +140,13 @@ pub const fn stride_for(size: usize, align: usize) -> Option<usize> {
     Some(stride)
 }
 
-/// What is written when a cache is made and when it is removed.
-#[derive(Debug)]
-struct Made {
-    shape: Shape,
-    counts: Option<PerCpu<Counts>>,
-}
-
 /// A cache. All zero until it is made.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Descriptor {
-    made: UnsafeCell<Option<Made>>,
+    shape: UnsafeCell<Option<Shape>>,
+    /// What the slow paths count.
+    pub(crate) counts: CountsOwner,
     /// How many objects may be in the depot before sheaves are flushed to slabs.
     pub(crate) full_limit: AtomicU32,
     /// Objects of sheaves that were flushed since the limit was last raised.
@@ -189,13 +184,14 @@ impl Descriptor {
     }
 }
 
-// SAFETY: `made` is written under the registry lock, before the number is handed out or after
+// SAFETY: `shape` is written under the registry lock, before the number is handed out or after
 // the last user has given it back; every other field is atomic or a lock.
 unsafe impl Sync for Descriptor {}
 
 static TABLE: [Descriptor; CACHES_MAX] = [const {
     Descriptor {
-        made: UnsafeCell::new(None),
+        shape: UnsafeCell::new(None),
+        counts: CountsOwner::none(),
         full_limit: AtomicU32::new(0),
         overflows: AtomicU32::new(0),
         sheaf_objects: AtomicU32::new(0),
@@ -306,29 +302,23 @@ impl CacheId {
     #[inline]
     pub(crate) fn shape(self) -> &'static Shape {
         // SAFETY: written only while the cache has no user, see `Sync` above.
-        let made = unsafe { &*self.descriptor().made.get() };
-        match made {
-            Some(made) => &made.shape,
+        match unsafe { &*self.descriptor().shape.get() } {
+            Some(shape) => shape,
             None => no_such_cache(self),
         }
-    }
-
-    /// Where the cache's slow paths count.
-    #[inline]
-    pub(crate) fn counts(self) -> Option<&'static PerCpu<Counts>> {
-        // SAFETY: as in `shape`.
-        let made = unsafe { &*self.descriptor().made.get() };
-        made.as_ref().and_then(|made| made.counts.as_ref())
     }
 
     /// Writes the shape of a cache that nobody uses, or removes it.
     ///
     /// # Safety
-    /// The registry lock is held and the number is not with any user.
+    /// The registry lock is held and the number is not with any user: its bit is not set.
     pub(crate) unsafe fn set_shape(self, shape: Option<Shape>) {
-        let made = shape.map(|shape| Made { shape, counts: counts::make() });
         // SAFETY: the caller guarantees that nobody reads it now.
-        unsafe { *self.descriptor().made.get() = made };
+        unsafe { *self.descriptor().shape.get() = shape };
+        match shape {
+            Some(_) => self.descriptor().counts.make(),
+            None => self.descriptor().counts.end(),
+        }
         let limit = shape.map_or(0, |shape| crate::depot::limit_at_least(&shape));
         // Relaxed, all: published by the release of the registry lock.
         self.descriptor().full_limit.store(limit, Ordering::Relaxed);

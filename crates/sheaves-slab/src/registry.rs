@@ -3,7 +3,7 @@
 //! The registry lock is held while a cache is made or destroyed, and while the window is started.
 
 use core::alloc::Layout;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use sheaves_percpu::area::Region;
 use sheaves_percpu::slots;
@@ -109,11 +109,11 @@ fn create_in(
         .find(|number| !registry.has(CacheId::new(*number as u16)))
         .ok_or(CacheError::TooMany)?;
     let id = CacheId::new(number as u16);
-    registry.set_taken(id, true);
     // Relaxed: under the registry lock.
     NUMBERS_USED.fetch_max(number + 1, Ordering::Relaxed);
     // SAFETY: the registry lock is held and the number was free.
     unsafe { id.set_shape(Some(shape)) };
+    registry.set_taken(id, true);
     slots::prepare(Region::CACHES, 2 * (number + 1));
     slots::prepare(Region::DEFERRED, number + 1);
     Ok(id)
@@ -138,9 +138,15 @@ impl Registry {
         self.taken[word] & bit != 0
     }
 
+    /// A cache exists while its bit is set: its shape is written before, and removed after. So it
+    /// is also in a child of a fork that came in the middle.
     fn set_taken(&mut self, id: CacheId, is_taken: bool) {
         let (word, bit) = place_of(id);
+        // SeqCst, for the compiler alone: what is written before and after stays there.
+        compiler_fence(Ordering::SeqCst);
         self.taken[word] = self.taken[word] & !bit | if is_taken { bit } else { 0 };
+        // SeqCst, likewise.
+        compiler_fence(Ordering::SeqCst);
     }
 }
 
@@ -178,9 +184,9 @@ pub(crate) fn while_none_ends<R>(work: impl FnOnce() -> R) -> R {
 pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     let mut registry = REGISTRY.lock();
     empty()?;
+    registry.set_taken(id, false);
     // SAFETY: the registry lock is held; no object is out and the caller was the last user.
     unsafe { id.set_shape(None) };
-    registry.set_taken(id, false);
     Ok(())
 }
 
