@@ -1,9 +1,12 @@
-//! The lists of a cache's slabs that have free objects, by how full they are.
+//! The lists of a cache's slabs, by how full they are: each slab is on one of them.
 //!
-//! Bin 0 holds the fullest slabs, bin 6 the emptiest that are in use, bin 7 those with no object
-//! out. Refills take from the lowest bin, so that sparse slabs get the chance to become empty.
-//! Flushes do not move slabs between bins (they hold no lock); a refill that meets a slab in the
-//! wrong bin moves it. Everything here happens under the cache's lock.
+//! Bin 0 holds the fullest slabs that have free objects, bin 6 the emptiest that are in use, bin 7
+//! those with no object out, and bin 8 those without free objects. Refills take from the lowest
+//! bin, so that sparse slabs get the chance to become empty. Flushes do not move slabs between bins
+//! (they hold no lock); a refill that meets a slab in the wrong bin moves it, and who has counted
+//! objects into a full slab, or the last ones into any, comes to move it. In a child of a fork that
+//! thread may be missing: then all slabs are looked at once, see [`Slabs::set_unsorted`]. Everything
+//! here happens under the cache's lock.
 
 use core::sync::atomic::Ordering;
 
@@ -13,28 +16,65 @@ use crate::descriptor::Shape;
 use crate::granule::Granule;
 use crate::slab::{self, Slab, UNLISTED};
 
+/// Bins of slabs that have free objects.
 const BINS: usize = 8;
 /// The bin of slabs with no object out.
 const EMPTY_BIN: usize = BINS - 1;
+/// The bin of slabs without free objects.
+const FULL_BIN: usize = BINS;
 
 /// What the cache's lock guards.
 #[derive(Debug)]
 pub(crate) struct Slabs {
     /// First slab of each bin, as granule number + 1, or 0.
-    heads: [u32; BINS],
-    /// Slabs of the cache, listed or not.
+    heads: [u32; BINS + 1],
+    /// Slabs of the cache.
     pub(crate) count: u32,
     /// Slabs in the empty bin.
     pub(crate) empty: u32,
+    /// A slab may be in a wrong bin, and nobody is on the way to move it.
+    is_unsorted: bool,
 }
 
 impl Slabs {
     pub(crate) const fn new() -> Slabs {
-        Slabs { heads: [0; BINS], count: 0, empty: 0 }
+        Slabs { heads: [0; BINS + 1], count: 0, empty: 0, is_unsorted: false }
     }
 
-    /// The fullest listed slab, or `None` when no slab has a free object.
+    /// Says that threads may be gone which would have moved slabs; [`Slabs::sort`] does so then.
+    pub(crate) fn set_unsorted(&mut self) {
+        self.is_unsorted = true;
+    }
+
+    /// Moves every slab that is in a wrong bin, if there may be one.
+    pub(crate) fn sort(&mut self, shape: &Shape) {
+        if !core::mem::take(&mut self.is_unsorted) {
+            return;
+        }
+        for bin in 0..self.heads.len() {
+            let mut next = self.heads[bin];
+            while let Some(number) = next.checked_sub(1) {
+                let slab = slab::header(Granule(number));
+                // Relaxed: under the cache's lock.
+                next = slab.next.load(Ordering::Relaxed);
+                if right_bin(slab, shape.slab_objects) != bin {
+                    self.move_slab(Granule(number), shape);
+                }
+            }
+        }
+    }
+
+    /// The fullest slab that has a free object, or `None` when there is none.
     pub(crate) fn fullest(&mut self, shape: &Shape) -> Option<Granule> {
+        let found = self.fullest_known(shape);
+        if found.is_some() || !self.is_unsorted {
+            return found;
+        }
+        self.sort(shape);
+        self.fullest_known(shape)
+    }
+
+    fn fullest_known(&mut self, shape: &Shape) -> Option<Granule> {
         let mut bin = 0;
         while bin < BINS {
             let Some(number) = self.heads[bin].checked_sub(1) else {
@@ -46,13 +86,18 @@ impl Slabs {
             if right <= bin {
                 return Some(granule);
             }
-            self.unlist(granule);
-            self.list(granule, shape);
+            self.move_slab(granule, shape);
         }
         None
     }
 
-    /// Puts a slab that has free objects on the list of its bin.
+    /// Takes a slab off its list and puts it on that of its bin.
+    pub(crate) fn move_slab(&mut self, granule: Granule, shape: &Shape) {
+        self.unlist(granule);
+        self.list(granule, shape);
+    }
+
+    /// Puts a slab that is on no list on that of its bin.
     pub(crate) fn list(&mut self, granule: Granule, shape: &Shape) {
         let slab = slab::header(granule);
         let bin = right_bin(slab, shape.slab_objects);
@@ -104,10 +149,10 @@ impl Slabs {
         None
     }
 
-    /// Calls `visit` for every listed slab.
+    /// Calls `visit` for every slab that may have free objects.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(Granule)) {
-        for head in self.heads {
-            let mut next = head;
+        for head in &self.heads[..BINS + usize::from(self.is_unsorted)] {
+            let mut next = *head;
             while let Some(number) = next.checked_sub(1) {
                 visit(Granule(number));
                 // Relaxed: under the cache's lock.
@@ -129,5 +174,15 @@ impl Slabs {
 fn right_bin(slab: &Slab, slab_objects: usize) -> usize {
     // Acquire pairs with the Release in `count_put`: a slab that counts as empty is empty.
     let free = slab.free.load(Ordering::Acquire) as usize;
-    if free == slab_objects { EMPTY_BIN } else { free * EMPTY_BIN / slab_objects }
+    match free {
+        0 => FULL_BIN,
+        free if free == slab_objects => EMPTY_BIN,
+        free => free * EMPTY_BIN / slab_objects,
+    }
+}
+
+/// True when a slab is listed as one without free objects. Under the cache's lock.
+pub(crate) fn is_listed_as_full(slab: &Slab) -> bool {
+    // Relaxed: under the cache's lock.
+    slab.bin.load(Ordering::Relaxed) as usize == FULL_BIN
 }

@@ -7,13 +7,14 @@
 
 use core::sync::atomic::Ordering;
 
+use crate::bins;
 use crate::counting::{self, Listing};
 use crate::counts::count;
 use crate::descriptor::{CacheId, Shape};
 use crate::granule::Granule;
 use crate::pool::{self, Sheaf};
 use crate::refill;
-use crate::slab::{self, Slab, UNLISTED};
+use crate::slab::{self, Slab};
 use crate::window::GRANULE_BYTES;
 
 /// Flushes the objects of a sheaf that the caller owns, and puts the sheaf into the pool.
@@ -99,25 +100,20 @@ fn put(id: CacheId, slab: &Slab, word: usize, bits: u64, start: usize) {
     }
 }
 
-/// Lists a slab that was full, or moves one that has become empty; releases surplus ones.
+/// Moves a slab that was full, or has become empty; releases surplus ones.
 #[cold]
 fn relist(id: CacheId, shape: &Shape, granule: Granule) {
     let mut slabs = id.descriptor().slabs.lock();
     let slab = slab::header(granule);
-    // Relaxed, both: they change under the cache's lock; for another cache's slab, or none, the
-    // owner differs. Acquire on the count pairs with the Release in `count_put`.
+    // Relaxed: changes under the cache's lock; for another cache's slab, or none, the owner differs.
     if slab.cache.load(Ordering::Relaxed) != id.in_header() {
         return;
     }
+    // Acquire pairs with the Release in `count_put`.
     let free = slab.free.load(Ordering::Acquire) as usize;
-    let listed = slab.bin.load(Ordering::Relaxed) != UNLISTED;
-    match counting::listing(listed, free, shape.slab_objects) {
+    match counting::listing(!bins::is_listed_as_full(slab), free, shape.slab_objects) {
         Listing::Stays => return,
-        Listing::Enters => slabs.list(granule, shape),
-        Listing::Moves => {
-            slabs.unlist(granule);
-            slabs.list(granule, shape);
-        }
+        Listing::Enters | Listing::Moves => slabs.move_slab(granule, shape),
     }
     let is_done = refill::release_empty(id, &mut slabs, refill::EMPTY_SLABS_KEPT);
     drop(slabs);

@@ -17,6 +17,7 @@ pub(crate) fn shrink(id: CacheId) -> bool {
     depot::empty(id);
     let shape = id.shape();
     let mut slabs = id.descriptor().slabs.lock();
+    slabs.sort(shape);
     let is_done = refill::release_empty(id, &mut slabs, 0);
     // What a constructor wrote has to stay, so has the poison of a checked cache, and what late
     // readers of a type-stable one still look at.
@@ -103,6 +104,8 @@ fn try_destroy(id: CacheId) -> Result<(), usize> {
         return Err(crate::stats::objects_outside_slabs(id));
     }
     registry::remove_if(id, || {
+        // Whoever was about to move a slab is gone, here or with a fork without handlers.
+        id.descriptor().slabs.lock().set_unsorted();
         let complete = shrink(id);
         let out = crate::stats::objects_outside_slabs(id);
         if out != 0 || !complete {

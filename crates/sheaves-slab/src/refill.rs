@@ -33,14 +33,11 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
         };
         let address = granule.address();
         let slab = slab::header(granule);
-        let left = slab.take(place, |index| {
+        slab.take(place, |index| {
             place -= 1;
             out[place] = address + index * shape.stride;
         });
-        slabs.unlist(granule);
-        if left > 0 {
-            slabs.list(granule, shape);
-        }
+        slabs.move_slab(granule, shape);
     }
     drop(slabs);
     count!(id, refills);

@@ -191,7 +191,7 @@ pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -
 }
 
 static HANDLERS: fork::Handlers =
-    fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_all };
+    fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_in_child };
 announce_when_loaded!(Slab, &HANDLERS);
 
 /// Before a fork: registry, every cache, chunks, pool, in this order everywhere.
@@ -220,6 +220,17 @@ fn unlock_all() {
     }
     // SAFETY: as above.
     unsafe { REGISTRY.release() };
+}
+
+/// The threads that are not here were anywhere between two locks.
+fn unlock_in_child() {
+    unlock_all();
+    for id in all_ids() {
+        // Not free only where this very thread holds it, and then no other has done anything.
+        if let Some(mut slabs) = id.descriptor().slabs.try_lock() {
+            slabs.set_unsorted();
+        }
+    }
 }
 
 /// Every number that has ever been taken. Under the registry lock.

@@ -15,8 +15,9 @@
 //! | a mark | whoever defers the object or takes it back | nothing |
 //! | the rest | the cache, while no object of the slab is out | the cache's lock |
 //!
-//! Whoever raises `free` from 0 puts the slab on a list; whoever raises it to the capacity asks the
-//! cache to look whether the slab is still empty. The steps themselves are in `counting.rs`.
+//! Whoever raises `free` from 0 lists the slab as one that has free objects; whoever raises it to
+//! the capacity asks the cache to look whether the slab is still empty. The steps themselves are in
+//! `counting.rs`.
 
 use core::sync::atomic::AtomicUsize;
 
@@ -145,15 +146,12 @@ impl Slab {
         counting::count_put(&self.free, count)
     }
 
-    /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Returns how
-    /// many are left. Under the cache's lock.
+    /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Under the cache's
+    /// lock.
     #[inline]
-    pub(crate) fn take(&self, wanted: usize, take: impl FnMut(usize)) -> u32 {
-        match counting::take(&self.free, &self.bits, wanted, take) {
-            Some(left) => left,
-            None => {
-                sheaves_sys::report::die(format_args!("a slab has fewer objects than it counts"))
-            }
+    pub(crate) fn take(&self, wanted: usize, take: impl FnMut(usize)) {
+        if counting::take(&self.free, &self.bits, wanted, take).is_none() {
+            sheaves_sys::report::die(format_args!("a slab has fewer objects than it counts"))
         }
     }
 
