@@ -14,6 +14,8 @@ use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::futex;
+
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
@@ -21,12 +23,84 @@ const CONTENDED: u32 = 2;
 /// Rounds of spinning before a contender sleeps; critical sections here are below 1 us.
 const SPINS: u32 = 100;
 
+/// The word of a lock. By itself for what is held for so long that no [`Lock`] may be.
+///
+/// Memory: `release` releases to the next `acquire`.
+#[derive(Debug)]
+pub struct Word(AtomicU32);
+
+impl Word {
+    /// A free one.
+    #[must_use]
+    pub const fn new() -> Word {
+        Word(AtomicU32::new(FREE))
+    }
+
+    /// Takes the word if it is free now; never waits and makes no system call.
+    #[inline]
+    #[must_use]
+    pub fn try_acquire(&self) -> bool {
+        // Acquire pairs with the Release in `release`: we see what the last holder wrote. Relaxed
+        // on failure: nothing is read then.
+        self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes the word; `sleep` is what a contender does until the word may have changed from the
+    /// value that it is given.
+    #[inline]
+    pub fn acquire(&self, sleep: impl Fn(&AtomicU32, u32)) {
+        if !self.try_acquire() {
+            self.acquire_slow(sleep);
+        }
+    }
+
+    #[cold]
+    fn acquire_slow(&self, sleep: impl Fn(&AtomicU32, u32)) {
+        for _ in 0..SPINS {
+            // Relaxed: only a hint for when to try again; the exchange orders.
+            if self.0.load(Ordering::Relaxed) == FREE && self.try_acquire() {
+                return;
+            }
+            core::hint::spin_loop();
+        }
+        // Acquire pairs with the Release in `release`. CONTENDED also when nobody else waits:
+        // the price is one needless wake-up, the gain that no sleeper is forgotten.
+        while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
+            sleep(&self.0, CONTENDED);
+        }
+    }
+
+    /// Gives the word back, and wakes one that sleeps.
+    ///
+    /// # Safety
+    /// The calling thread (or, in a child of `fork`, the thread that forked) has taken it.
+    #[inline]
+    pub unsafe fn release(&self) {
+        // Release pairs with the Acquire of the next holder.
+        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
+            futex::wake(&self.0, 1);
+        }
+    }
+
+    /// In the child of a fork: is the word held by the thread that forked? Nobody else is there.
+    pub fn restart_in_child(&self, is_held: bool) {
+        // Relaxed: the child has one thread.
+        self.0.store(if is_held { HELD } else { FREE }, Ordering::Relaxed);
+    }
+}
+
+impl Default for Word {
+    fn default() -> Word {
+        Word::new()
+    }
+}
+
 /// A value guarded by a futex lock of 4 bytes. `const`-constructible, never allocates.
 ///
 /// Not recursive, not async-signal-safe. Memory: `unlock` releases to the next `lock`.
 #[derive(Debug)]
 pub struct Lock<T> {
-    word: AtomicU32,
+    word: Word,
     value: UnsafeCell<T>,
 }
 
@@ -45,7 +119,7 @@ pub struct Held<'a, T> {
 impl<T> Lock<T> {
     /// A free lock around `value`.
     pub const fn new(value: T) -> Lock<T> {
-        Lock { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+        Lock { word: Word::new(), value: UnsafeCell::new(value) }
     }
 
     /// Waits for the lock: spins briefly, then sleeps.
@@ -58,42 +132,13 @@ impl<T> Lock<T> {
     /// The lock if it is free now; never waits and makes no system call.
     #[inline]
     pub fn try_lock(&self) -> Option<Held<'_, T>> {
-        // Acquire pairs with the Release in `release`; Relaxed on failure: nothing is read then.
-        let word = &self.word;
-        let won = word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
-        won.is_ok().then(|| Held { lock: self })
+        self.word.try_acquire().then(|| Held { lock: self })
     }
 
     /// Takes the lock without a guard, for a `fork` handler; ends with [`Lock::release`].
     #[inline]
     pub fn acquire(&self) {
-        // Acquire pairs with the Release in `release`: we see what the last holder wrote.
-        // Relaxed on failure: nothing is read under the lock then.
-        let word = &self.word;
-        if word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            self.acquire_slow();
-        }
-    }
-
-    #[cold]
-    fn acquire_slow(&self) {
-        for _ in 0..SPINS {
-            // Relaxed: only a hint for when to try again; the exchange below orders.
-            if self.word.load(Ordering::Relaxed) == FREE {
-                // Acquire pairs with the Release in `release`; Relaxed on failure, as above.
-                let word = &self.word;
-                let won = word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
-                if won.is_ok() {
-                    return;
-                }
-            }
-            core::hint::spin_loop();
-        }
-        // Acquire pairs with the Release in `release`. CONTENDED also when nobody else waits:
-        // the price is one needless wake-up, the gain that no sleeper is forgotten.
-        while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
-            futex_wait(&self.word, CONTENDED);
-        }
+        self.word.acquire(futex::wait);
     }
 
     /// Gives back a lock taken by [`Lock::acquire`].
@@ -103,10 +148,8 @@ impl<T> Lock<T> {
     /// no guard for it is alive.
     #[inline]
     pub unsafe fn release(&self) {
-        // Release pairs with the Acquire of the next holder.
-        if self.word.swap(FREE, Ordering::Release) == CONTENDED {
-            futex_wake_one(&self.word);
-        }
+        // SAFETY: the same contract.
+        unsafe { self.word.release() };
     }
 }
 
@@ -133,25 +176,6 @@ impl<T> Drop for Held<'_, T> {
         // SAFETY: this guard was made by `lock` in this thread and dies here.
         unsafe { self.lock.release() };
     }
-}
-
-fn futex_wait(word: &AtomicU32, expected: u32) {
-    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    let no_timeout = core::ptr::null::<libc::timespec>();
-    crate::errno::preserve(|| {
-        // SAFETY: the futex word is valid for the call; a null timeout means for ever.
-        let _ = unsafe {
-            libc::syscall(libc::SYS_futex, word.as_ptr(), operation, expected, no_timeout)
-        };
-    });
-}
-
-fn futex_wake_one(word: &AtomicU32) {
-    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    crate::errno::preserve(|| {
-        // SAFETY: waking takes the word's address only.
-        let _ = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
-    });
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::alloc::System;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::Instant;
@@ -16,6 +16,7 @@ use sheaves_rcu::read;
 
 mod calls;
 mod channels;
+mod drivers;
 #[path = "../../../sheaves-percpu/tests/transactions/configurations.rs"]
 mod engines;
 mod forks;
@@ -189,14 +190,33 @@ fn is_own() -> bool {
     std::env::var_os(OWN).is_some()
 }
 
+/// A process that takes longer hangs, and is killed.
+const OWN_LIMIT: Duration = Duration::from_secs(120);
+
 /// Runs a test of this program in a process of its own, with options.
 fn run_own(test: &str, options: &[(&str, &str)]) -> Output {
-    Command::new(std::env::current_exe().unwrap())
+    let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--nocapture", test])
         .env(OWN, "1")
         .envs(options.iter().copied())
-        .output()
-        .unwrap()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let process = child.id().cast_signed();
+    let (done, is_done) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            if is_done.recv_timeout(OWN_LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                // SAFETY: a child of this process, which nobody has waited for yet.
+                unsafe { libc::kill(process, libc::SIGKILL) };
+            }
+        });
+        let output = child.wait_with_output().unwrap();
+        drop(done);
+        output
+    })
 }
 
 /// The same; fails if that fails. What it wrote on standard error.
