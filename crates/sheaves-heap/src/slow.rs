@@ -65,8 +65,9 @@ pub(crate) fn alloc_plain(size: usize, align: usize) -> usize {
 
 /// Zeroed memory; pages that come fresh from the system are not written again.
 pub(crate) fn alloc_zeroed(size: usize) -> *mut u8 {
-    let is_fresh = !is_debug() && classes::of_layout(size, 1).is_none();
-    if is_fresh && size <= BYTES_MAX && start() && large::serves(size, 1) {
+    // Only after the start is it known whether blocks have red zones.
+    let is_plain = size <= BYTES_MAX && start() && !is_debug();
+    if is_plain && large::serves(size, 1) {
         let (block, is_zero) = large::alloc(size, 1);
         if block != 0 {
             let block = with_exposed_provenance_mut::<u8>(block);
@@ -78,7 +79,7 @@ pub(crate) fn alloc_zeroed(size: usize) -> *mut u8 {
         }
     }
     let block = crate::malloc(size);
-    let is_huge = is_fresh && !large::serves(size, 1);
+    let is_huge = is_plain && size > large::LARGE_BYTES_MAX;
     if !block.is_null() && !is_huge {
         // SAFETY: the block is `size` bytes and ours alone.
         unsafe { block.write_bytes(0, size) };

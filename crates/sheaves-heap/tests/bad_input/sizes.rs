@@ -112,6 +112,18 @@ fn errno_is_kept() {
     }
 }
 
+/// The very first call of the process is for a large block.
+fn begins_with_calloc(size: usize) {
+    let block = calloc(size / 8, 8);
+    // SAFETY: the block has `size` bytes, all initialised.
+    let bytes = unsafe { core::slice::from_raw_parts(block, size) };
+    assert!(bytes.iter().all(|byte| *byte == 0));
+    // SAFETY: from this heap.
+    assert!(unsafe { usable_size(block) } >= size);
+    // SAFETY: from this heap.
+    unsafe { free(block) };
+}
+
 crate::cases! {
     size_overflow NONE, GoesOn(&[]) => { overflows(); }
     size_overflow_debug DEBUG, GoesOn(&[]) => { overflows(); }
@@ -123,4 +135,8 @@ crate::cases! {
     free_keeps_errno NONE, GoesOn(&[]) => { errno_is_kept(); }
     free_keeps_errno_portable PORTABLE, GoesOn(&[]) => { errno_is_kept(); }
     free_keeps_errno_debug DEBUG, GoesOn(&[]) => { errno_is_kept(); }
+    first_call_large NONE, GoesOn(&[]) => { begins_with_calloc(100_000); }
+    first_call_large_debug DEBUG, GoesOn(&[]) => { begins_with_calloc(100_000); }
+    first_call_huge NONE, GoesOn(&[]) => { begins_with_calloc(3 << 20); }
+    first_call_huge_debug DEBUG, GoesOn(&[]) => { begins_with_calloc(3 << 20); }
 }
