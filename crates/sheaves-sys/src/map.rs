@@ -1,10 +1,12 @@
 //! Address space: mapping, committing, giving back, moving.
 //!
 //! Addresses are plain numbers here; the layers above know what lies at them. Every call leaves
-//! the state as it was when it fails. None of them sets `errno` for the caller to see: what an
-//! exhausted address space means is decided above.
+//! the state as it was when it fails, and `errno` as it was in any case: what an exhausted address
+//! space means is decided above.
 
 use core::ptr::{null_mut, with_exposed_provenance_mut};
+
+use crate::errno::preserve;
 
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -20,8 +22,9 @@ pub fn page_bytes() -> usize {
 
 fn map(address: usize, bytes: usize, protection: i32, flags: i32) -> Option<usize> {
     let hint = with_exposed_provenance_mut(address);
+    let flags = PRIVATE | flags;
     // SAFETY: without MAP_FIXED no existing mapping is touched.
-    let mapped = unsafe { libc::mmap(hint, bytes, protection, PRIVATE | flags, -1, 0) };
+    let mapped = preserve(|| unsafe { libc::mmap(hint, bytes, protection, flags, -1, 0) });
     (mapped != libc::MAP_FAILED).then(|| mapped.expose_provenance())
 }
 
@@ -81,7 +84,7 @@ pub fn reserve(bytes: usize) -> Option<usize> {
 pub unsafe fn commit(address: usize, bytes: usize) -> bool {
     let start = with_exposed_provenance_mut(address);
     // SAFETY: the caller owns this range of a reservation; nothing refers to it yet.
-    unsafe { libc::mprotect(start, bytes, READ_WRITE) == 0 }
+    preserve(|| unsafe { libc::mprotect(start, bytes, READ_WRITE) == 0 })
 }
 
 /// Gives the pages of a mapping back; they read as zero when touched next.
@@ -115,7 +118,7 @@ pub fn prefer_huge_pages(address: usize, bytes: usize) {
 
 /// True when the kernel took the advice.
 fn advise(address: usize, bytes: usize, advice: i32) -> bool {
-    crate::errno::preserve(|| {
+    preserve(|| {
         let start = with_exposed_provenance_mut(address);
         // SAFETY: the advice keeps contents, or the caller of `discard` vouches for the range.
         unsafe { libc::madvise(start, bytes, advice) == 0 }
@@ -129,7 +132,7 @@ fn advise(address: usize, bytes: usize, advice: i32) -> bool {
 pub unsafe fn unmap(address: usize, bytes: usize) {
     let start = with_exposed_provenance_mut(address);
     // SAFETY: the caller owns the range and nothing in it is live.
-    let _ = unsafe { libc::munmap(start, bytes) };
+    let _ = preserve(|| unsafe { libc::munmap(start, bytes) });
 }
 
 /// Resizes a mapping from [`anywhere`] or [`aligned`], moving it where needed; contents stay.
@@ -147,8 +150,10 @@ pub unsafe fn resize(
 ) -> Option<usize> {
     let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
     let old = with_exposed_provenance_mut(address);
-    // SAFETY: the caller owns the mapping; on success it uses the new address only.
-    let moved = unsafe { libc::mremap(old, old_bytes, new_bytes, flags, null_mut::<u8>()) };
+    let moved = preserve(|| {
+        // SAFETY: the caller owns the mapping; on success it uses the new address only.
+        unsafe { libc::mremap(old, old_bytes, new_bytes, flags, null_mut::<u8>()) }
+    });
     (moved != libc::MAP_FAILED).then(|| moved.expose_provenance())
 }
 
@@ -163,7 +168,7 @@ pub fn is_limited() -> bool {
 pub fn limit_bytes() -> Option<usize> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid for the call to fill.
-    let status = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    let status = preserve(|| unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) });
     let is_limited = status == 0 && limit.rlim_cur != libc::RLIM_INFINITY;
     is_limited.then(|| usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX))
 }

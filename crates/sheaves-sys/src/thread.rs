@@ -143,7 +143,8 @@ pub fn at_exit() -> *mut c_void {
     unsafe { libc::pthread_getspecific(key) }
 }
 
-/// Starts a thread that nobody joins, with all signals blocked. False when there can be none.
+/// Starts a thread that nobody joins, with all signals blocked. False when there can be none;
+/// `errno` is kept.
 ///
 /// libc allocates for it: never below `malloc`.
 #[must_use]
@@ -151,8 +152,10 @@ pub fn spawn(body: extern "C" fn(*mut c_void) -> *mut c_void) -> bool {
     let before = block_signals();
     let mut thread: libc::pthread_t = 0;
     let no_attributes = core::ptr::null();
-    // SAFETY: the thread's function takes and ignores a null argument.
-    let status = unsafe { libc::pthread_create(&raw mut thread, no_attributes, body, null_mut()) };
+    let status = crate::errno::preserve(|| {
+        // SAFETY: the thread's function takes and ignores a null argument.
+        unsafe { libc::pthread_create(&raw mut thread, no_attributes, body, null_mut()) }
+    });
     restore_signals(&before);
     if status == 0 {
         // SAFETY: the thread was just made and is joined by nobody.

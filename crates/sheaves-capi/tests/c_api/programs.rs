@@ -38,6 +38,11 @@ fn readers_of_the_parent_are_not_waited_for_in_a_child() {
 }
 
 #[test]
+fn frees_keep_errno_where_memory_is_short() {
+    run_everywhere("gcc", "tests/c_api/errno.c", &["-std=gnu99"]);
+}
+
+#[test]
 fn library_is_loaded_and_unloaded() {
     // Linked to the archive for its flags alone: nothing of it is used.
     let program = compile("gcc", "tests/c_api/reload.c", &[], Link::Archive);
