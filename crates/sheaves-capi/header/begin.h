@@ -16,12 +16,10 @@
 #define SHEAVES_MUST_USE __attribute__((warn_unused_result))
 #define SHEAVES_API __attribute__((visibility("default")))
 #define SHEAVES_MALLOC __attribute__((malloc))
-#define SHEAVES_SIZE(...) __attribute__((alloc_size(__VA_ARGS__)))
 #else
 #define SHEAVES_MUST_USE
 #define SHEAVES_API
 #define SHEAVES_MALLOC
-#define SHEAVES_SIZE(...)
 #endif
 
 #if defined(__cplusplus)
@@ -34,7 +32,7 @@ extern "C" {
  * About 20 instructions, no lock, no atomic instruction; what is less common may sleep on a lock
  * for microseconds. Any thread at any time; not for signal handlers. A child of fork() has all
  * blocks. */
-SHEAVES_API SHEAVES_MUST_USE SHEAVES_MALLOC SHEAVES_SIZE(1) void *sheaves_malloc(size_t size);
+SHEAVES_API SHEAVES_MUST_USE SHEAVES_MALLOC void *sheaves_malloc(size_t size);
 
 /* Gives a block back. NULL is ignored, errno is kept. As cheap as sheaves_malloc.
  *

@@ -35,12 +35,10 @@
 #define SHEAVES_MUST_USE __attribute__((warn_unused_result))
 #define SHEAVES_API __attribute__((visibility("default")))
 #define SHEAVES_MALLOC __attribute__((malloc))
-#define SHEAVES_SIZE(...) __attribute__((alloc_size(__VA_ARGS__)))
 #else
 #define SHEAVES_MUST_USE
 #define SHEAVES_API
 #define SHEAVES_MALLOC
-#define SHEAVES_SIZE(...)
 #endif
 
 #if defined(__cplusplus)
@@ -53,7 +51,7 @@ extern "C" {
  * About 20 instructions, no lock, no atomic instruction; what is less common may sleep on a lock
  * for microseconds. Any thread at any time; not for signal handlers. A child of fork() has all
  * blocks. */
-SHEAVES_API SHEAVES_MUST_USE SHEAVES_MALLOC SHEAVES_SIZE(1) void *sheaves_malloc(size_t size);
+SHEAVES_API SHEAVES_MUST_USE SHEAVES_MALLOC void *sheaves_malloc(size_t size);
 
 /* Gives a block back. NULL is ignored, errno is kept. As cheap as sheaves_malloc.
  *
@@ -377,9 +375,13 @@ SHEAVES_API SHEAVES_MUST_USE void *sheaves_aligned_alloc(size_t align, size_t si
 
 // Bytes of a block that may be used: at least as many as were asked for. 0 for NULL.
 //
+// For this the functions that allocate have no alloc_size attribute: with it, a program compiled
+// with _FORTIFY_SOURCE=3 is aborted when it uses more than it asked for.
+//
 // What the caller promises:
 // block is NULL or came from this family.
-SHEAVES_API size_t sheaves_usable_size(const void *block);
+SHEAVES_API
+size_t sheaves_usable_size(const void *block);
 
 // Gives all memory that is free back to the system: of the heap, of all caches, of per-CPU memory.
 // True if there was some. Interrupts the processors that run this process. Milliseconds.

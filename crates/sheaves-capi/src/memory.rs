@@ -50,6 +50,9 @@ pub extern "C" fn sheaves_aligned_alloc(align: usize, size: usize) -> *mut c_voi
 
 /// Bytes of a block that may be used: at least as many as were asked for. 0 for NULL.
 ///
+/// For this the functions that allocate have no alloc_size attribute: with it, a program compiled
+/// with _FORTIFY_SOURCE=3 is aborted when it uses more than it asked for.
+///
 /// # Safety
 /// block is NULL or came from this family.
 #[unsafe(no_mangle)]

@@ -153,8 +153,6 @@ fn declared(code: String, words: Vec<String>) -> Option<Item> {
     }
     let code = code.split_whitespace().collect::<Vec<_>>().join(" ");
     let begin = code.split('(').next()?;
-    // An attribute has parentheses, too.
-    let begin = if begin.ends_with("SHEAVES_SIZE") { code.split('(').nth(1)? } else { begin };
     let name = begin.rsplit([' ', '*', ')']).next()?.to_owned();
     Some(Item { kind: Kind::Function, names: vec![name], words, code })
 }
@@ -267,7 +265,7 @@ mod tests {
 /* About a size.
  *
  * More. */
-SHEAVES_API SHEAVES_MUST_USE SHEAVES_SIZE(1) void *sheaves_malloc(size_t size);
+SHEAVES_API SHEAVES_MUST_USE SHEAVES_MALLOC void *sheaves_malloc(size_t size);
 #define SHEAVES_WITHOUT 1
 
 // One of two.

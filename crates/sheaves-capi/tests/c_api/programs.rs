@@ -43,6 +43,12 @@ fn frees_keep_errno_where_memory_is_short() {
 }
 
 #[test]
+fn usable_size_may_be_used_by_fortified_programs() {
+    let flags = ["-std=gnu99", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"];
+    run_everywhere("gcc", "tests/c_api/fortified.c", &flags);
+}
+
+#[test]
 fn library_is_loaded_and_unloaded() {
     // Linked to the archive for its flags alone: nothing of it is used.
     let program = compile("gcc", "tests/c_api/reload.c", &[], Link::Archive);
