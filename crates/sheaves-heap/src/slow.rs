@@ -89,7 +89,8 @@ pub(crate) fn alloc_zeroed(size: usize) -> *mut u8 {
 
 /// What lies at an address; `None` when no block of ours starts or can start there.
 pub(crate) fn look_up(address: usize) -> Option<Block> {
-    let Some(granule) = Granule::of(address) else {
+    // Where the heap had to step over another mapping, the system may put one of ours later.
+    let Some(granule) = Granule::of(address).filter(|granule| granule.owner() != 0) else {
         return huge::bytes_of(address).map(|bytes| Block::Huge { bytes });
     };
     let owner = granule.owner();
@@ -102,10 +103,7 @@ pub(crate) fn look_up(address: usize) -> Option<Block> {
 
 /// True when an address lies in memory that is in use by some block: safe to read.
 pub(crate) fn is_in_use(address: usize) -> bool {
-    match Granule::of(address) {
-        Some(granule) => granule.owner() != 0,
-        None => huge::contains(address),
-    }
+    Granule::of(address).is_some_and(|granule| granule.owner() != 0) || huge::contains(address)
 }
 
 /// # Safety

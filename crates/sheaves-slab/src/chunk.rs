@@ -4,7 +4,7 @@
 //!
 //! | free | clean | young | the granule |
 //! |---|---|---|---|
-//! | 0 | - | - | is in use |
+//! | 0 | - | - | is in use, or in a chunk that another mapping occupies |
 //! | 1 | 1 | 0 | is free and reads as zero: never used, or given back to the system |
 //! | 1 | 0 | 1 | is free, holds old contents, freed since the last tick |
 //! | 1 | 0 | 0 | is free, holds old contents, freed before the last tick: given back at the next |
@@ -13,8 +13,9 @@
 //! chunks at its end become free. A tick happens at most every half second, when a run is freed,
 //! and at every [`trim`]. All under one lock; system calls are made outside it.
 
+use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
-use sheaves_sys::{clock, map};
+use sheaves_sys::map::{self, Exactly};
 
 use crate::granule::{self, Granule};
 use crate::window::{self, CHUNK_BYTES, CHUNK_GRANULES, GRANULE_BYTES};
@@ -26,6 +27,9 @@ const TICK_MS: u64 = 500;
 /// huge pages. A heap of 16 MiB misses the translation caches all the time, and what the last huge
 /// page wastes is at most an eighth of it.
 const HUGE_PAGES_AFTER: usize = 8;
+
+/// Bytes of the headers of one chunk.
+const CHUNK_HEADER_BYTES: usize = CHUNK_GRANULES * crate::slab::HEADER_BYTES;
 
 /// State of one chunk; see the table above.
 #[repr(C)]
@@ -40,8 +44,10 @@ struct Chunk {
 /// What the chunks lock guards.
 #[derive(Debug)]
 struct Chunks {
-    /// Chunks that are mapped and have an entry.
+    /// Chunks that have an entry: mapped, or skipped.
     count: usize,
+    /// Chunks that were skipped, because other mappings lie there.
+    skipped: usize,
     /// No chunk below this has room for a run of `index + 1` granules.
     first_fit: [u32; CHUNK_GRANULES],
     /// When the last tick happened.
@@ -56,6 +62,7 @@ struct Chunks {
 
 static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     count: 0,
+    skipped: 0,
     first_fit: [0; CHUNK_GRANULES],
     ticked_ms: 0,
     dirty: 0,
@@ -143,24 +150,64 @@ fn place_of(granule: Granule) -> (usize, u32) {
     (number as usize / CHUNK_GRANULES, number % CHUNK_GRANULES as u32)
 }
 
+/// Maps the entries of the first `count` chunks in the maps of owners and of chunks.
+fn map_entries(count: usize) -> bool {
+    let owners = (granule::first().0 as usize + count * CHUNK_GRANULES) * 2;
+    window::OWNERS.grow_to(owners) == Exactly::Mapped
+        && window::CHUNKS.grow_to(count * size_of::<Chunk>()) == Exactly::Mapped
+}
+
 impl Chunks {
-    /// Maps one more chunk and its metadata.
+    /// Adds a chunk: the next for which there is address space, behind what other mappings occupy.
     fn grow(&mut self) -> bool {
-        let count = self.count + 1;
-        let granules = count * CHUNK_GRANULES;
-        let complete = window::OWNERS.grow_to((granule::first().0 as usize + granules) * 2)
-            && window::SLABS.grow_to(granules * crate::slab::HEADER_BYTES)
-            && window::CHUNKS.grow_to(count * size_of::<Chunk>())
-            && window::HEAP.grow_to(count * CHUNK_BYTES);
-        if complete {
-            if self.has_huge_pages(self.count) {
-                map::prefer_huge_pages(granule_of(self.count, 0).address(), CHUNK_BYTES);
+        // Doubled each time, so that a large mapping takes few system calls, and what is skipped in
+        // vain behind it is no larger than it is.
+        let mut skipped = 1;
+        loop {
+            match self.map_next() {
+                Exactly::Mapped => break,
+                Exactly::Occupied if self.skip(skipped) => skipped *= 2,
+                Exactly::Occupied | Exactly::Refused => return false,
             }
-            *chunk(self.count) = Chunk { free: u32::MAX, clean: u32::MAX, young: 0, reserved: 0 };
-            self.count = count;
-            granule::publish(granules);
         }
-        complete
+        if self.has_huge_pages(self.count) {
+            map::prefer_huge_pages(granule_of(self.count, 0).address(), CHUNK_BYTES);
+        }
+        *chunk(self.count) = Chunk { free: u32::MAX, clean: u32::MAX, young: 0, reserved: 0 };
+        self.publish(self.count + 1);
+        true
+    }
+
+    /// Maps the chunk after the last one, and its header.
+    fn map_next(&mut self) -> Exactly {
+        let count = self.count + 1;
+        if !map_entries(count) {
+            return Exactly::Refused;
+        }
+        match window::SLABS.grow_to(count * CHUNK_HEADER_BYTES) {
+            Exactly::Mapped => window::HEAP.grow_to(count * CHUNK_BYTES),
+            failed => failed,
+        }
+    }
+
+    /// Makes up to `more` chunks that are in use for ever. False when there is no room for one.
+    fn skip(&mut self, more: usize) -> bool {
+        let more = more.min(window::HEAP.limit() / CHUNK_BYTES - self.count);
+        let count = self.count + more;
+        if more == 0 || !map_entries(count) {
+            return false;
+        }
+        window::SLABS.skip_to(count * CHUNK_HEADER_BYTES);
+        window::HEAP.skip_to(count * CHUNK_BYTES);
+        self.skipped += more;
+        // Their entries are fresh and read as zero: nothing is free, nothing is owned.
+        self.publish(count);
+        true
+    }
+
+    fn publish(&mut self, count: usize) {
+        self.count = count;
+        granule::publish(count * CHUNK_GRANULES);
     }
 
     fn has_huge_pages(&self, index: usize) -> bool {
@@ -329,7 +376,7 @@ pub struct Footprint {
 pub fn footprint() -> Footprint {
     let chunks = CHUNKS.lock();
     Footprint {
-        mapped_bytes: chunks.count * CHUNK_BYTES,
+        mapped_bytes: (chunks.count - chunks.skipped) * CHUNK_BYTES,
         used_bytes: chunks.used * GRANULE_BYTES,
         dirty_bytes: chunks.dirty * GRANULE_BYTES,
     }

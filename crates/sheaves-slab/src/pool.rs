@@ -15,11 +15,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::engine;
 use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES, is_full};
+use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
-use sheaves_sys::{clock, map};
+use sheaves_sys::map::{self, Exactly};
 
 use crate::stack::{Links, Stack};
-use crate::window::SHEAVES;
+use crate::window::{SHEAVES, STEP_BYTES};
 
 /// Where the link begins in entry 0.
 const LINK_SHIFT: u32 = 8;
@@ -262,12 +263,29 @@ fn take_empty_slow() -> Option<Sheaf> {
     if pool.returned > 0 {
         return Some(take_returned(&mut pool));
     }
-    let number = pool.used;
-    if number > NUMBER_MAX || !SHEAVES.grow_to((number + 1) * SHEAF_BYTES) {
-        return None;
+    take_new(&mut pool)
+}
+
+/// A sheaf that was never handed out, behind what other mappings occupy.
+fn take_new(pool: &mut Pool) -> Option<Sheaf> {
+    // Doubled each time, as for chunks.
+    let mut skipped = STEP_BYTES / SHEAF_BYTES;
+    while pool.used <= NUMBER_MAX {
+        let number = pool.used;
+        match SHEAVES.grow_to((number + 1) * SHEAF_BYTES) {
+            Exactly::Mapped => {
+                pool.used = number + 1;
+                return Some(Sheaf::from_number(number as u32));
+            }
+            // The number is the first of a step, or its sheaf would be mapped. The skipped ones
+            // are in use for ever.
+            Exactly::Occupied => pool.used = number + skipped,
+            Exactly::Refused => return None,
+        }
+        SHEAVES.skip_to(pool.used * SHEAF_BYTES);
+        skipped *= 2;
     }
-    pool.used = number + 1;
-    Some(Sheaf::from_number(number as u32))
+    None
 }
 
 /// An empty sheaf of any shard.

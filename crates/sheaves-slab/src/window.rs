@@ -16,10 +16,14 @@
 //! and its regions grow by mapping exactly where they end (`MAP_FIXED_NOREPLACE`), so a limit on
 //! the address space counts only what is in use. Where an emulator or an old kernel does not
 //! honour exact addresses, the window is a reservation, with a smaller heap if need be.
+//!
+//! Another mapping may lie where a region is to grow. Heap, headers and sheaves step over it: what
+//! is indexed by the skipped part is never handed out. The maps of owners and chunks, at most
+//! 36 MiB together, have to be in one piece, and the heap ends where one of them cannot grow.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use sheaves_sys::map;
+use sheaves_sys::map::{self, Exactly};
 
 /// Bytes of a granule, the unit of slabs and runs.
 pub const GRANULE_BYTES: usize = 64 << 10;
@@ -30,6 +34,9 @@ pub const CHUNK_GRANULES: usize = CHUNK_BYTES / GRANULE_BYTES;
 
 /// Bytes of the window.
 pub const WINDOW_BYTES: usize = 1 << 40;
+
+/// Bytes by which the regions grow at the least, but for the heap, which grows by chunks.
+pub(crate) const STEP_BYTES: usize = 64 << 10;
 
 const HEAP_BYTES_MAX: usize = 1 << 39;
 const HEAP_BYTES_MIN: usize = 64 << 20;
@@ -71,49 +78,64 @@ impl Region {
         self.base.load(Ordering::Relaxed)
     }
 
-    /// Maps the region up to `bytes` at least. False when there is no room or no memory.
+    /// Bytes that it may grow to.
+    pub(crate) fn limit(&self) -> usize {
+        // Relaxed: written once, as the base.
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Maps the region up to `bytes` at least. `Occupied` when another mapping is in the way, at the
+    /// next step or the ones up to `bytes`; `Refused` when there is no room or no memory.
     ///
     /// Callers serialise growth of one region by a lock of their own.
-    pub(crate) fn grow_to(&self, bytes: usize) -> bool {
+    pub(crate) fn grow_to(&self, bytes: usize) -> Exactly {
         // Relaxed, all: guarded by the caller's lock, see above.
-        let (mapped, limit) =
-            (self.mapped.load(Ordering::Relaxed), self.limit.load(Ordering::Relaxed));
+        let (mapped, limit) = (self.mapped.load(Ordering::Relaxed), self.limit());
         if bytes <= mapped {
-            return true;
+            return Exactly::Mapped;
         }
         if bytes > limit {
-            return false;
+            return Exactly::Refused;
         }
         // Growing by an eighth keeps the number of system calls logarithmic.
         let wish = bytes.max(mapped + mapped / 8).next_multiple_of(self.step).min(limit);
         let least = bytes.next_multiple_of(self.step).min(limit);
+        let mut end = Exactly::Refused;
         for target in [wish, least] {
-            if extend(self.base() + mapped, target - mapped) {
+            end = extend(self.base() + mapped, target - mapped);
+            if end == Exactly::Mapped {
                 self.mapped.store(target, Ordering::Relaxed);
-                return true;
+                break;
             }
         }
-        false
+        end
+    }
+
+    /// Lets the region grow on from `bytes`, or a step before: nothing below that and not mapped yet
+    /// is used ever. Callers serialise this with [`Region::grow_to`].
+    pub(crate) fn skip_to(&self, bytes: usize) {
+        let bytes = bytes / self.step * self.step;
+        // Relaxed: guarded by the caller's lock.
+        self.mapped.fetch_max(bytes, Ordering::Relaxed);
     }
 }
 
-pub(crate) static OWNERS: Region = Region::new(64 << 10);
-pub(crate) static CHUNKS: Region = Region::new(64 << 10);
-pub(crate) static SLABS: Region = Region::new(64 << 10);
-pub(crate) static SHEAVES: Region = Region::new(64 << 10);
+pub(crate) static OWNERS: Region = Region::new(STEP_BYTES);
+pub(crate) static CHUNKS: Region = Region::new(STEP_BYTES);
+pub(crate) static SLABS: Region = Region::new(STEP_BYTES);
+pub(crate) static SHEAVES: Region = Region::new(STEP_BYTES);
 pub(crate) static HEAP: Region = Region::new(CHUNK_BYTES);
 
 /// True when the window is a reservation; written once by [`start`].
 static RESERVED: AtomicBool = AtomicBool::new(false);
 
-fn extend(address: usize, bytes: usize) -> bool {
+fn extend(address: usize, bytes: usize) -> Exactly {
     // Relaxed: written once, before the regions are used.
-    if RESERVED.load(Ordering::Relaxed) {
-        // SAFETY: the range lies in the reservation made by `start`.
-        unsafe { map::commit(address, bytes) }
-    } else {
-        map::exactly(address, bytes)
+    if !RESERVED.load(Ordering::Relaxed) {
+        return map::exactly(address, bytes);
     }
+    // SAFETY: the range lies in the reservation made by `start`.
+    if unsafe { map::commit(address, bytes) } { Exactly::Mapped } else { Exactly::Refused }
 }
 
 /// Sizes of the regions for a heap of a given size.
@@ -200,7 +222,9 @@ fn start_reserved() -> bool {
 
 /// Maps the beginning of every region.
 fn map_beginnings() -> bool {
-    [&OWNERS, &CHUNKS, &SLABS, &SHEAVES, &HEAP].iter().all(|region| region.grow_to(1))
+    [&OWNERS, &CHUNKS, &SLABS, &SHEAVES, &HEAP]
+        .iter()
+        .all(|region| region.grow_to(1) == Exactly::Mapped)
 }
 
 /// Undoes an attempt that went half way.

@@ -55,18 +55,37 @@ pub fn aligned(bytes: usize, align: usize) -> Option<usize> {
     Some(aligned)
 }
 
-/// Zeroed read-write memory exactly at `address`; false when something is there already or the
-/// kernel (before Linux 4.17, or an emulator) took the address for a mere hint.
+/// How an attempt to map an exact range ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exactly {
+    /// The range is mapped.
+    Mapped,
+    /// Something is there already, or the kernel (before Linux 4.17, or an emulator) took the
+    /// address for a mere hint.
+    Occupied,
+    /// The kernel refuses any mapping of this size.
+    Refused,
+}
+
+/// Zeroed read-write memory exactly at `address`; nothing is replaced.
 #[must_use]
-pub fn exactly(address: usize, bytes: usize) -> bool {
-    match map(address, bytes, READ_WRITE, libc::MAP_FIXED_NOREPLACE) {
-        Some(mapped) if mapped == address => true,
-        Some(elsewhere) => {
+pub fn exactly(address: usize, bytes: usize) -> Exactly {
+    let flags = PRIVATE | libc::MAP_FIXED_NOREPLACE;
+    let hint = with_exposed_provenance_mut(address);
+    let (mapped, error) = preserve(|| {
+        // SAFETY: with MAP_FIXED_NOREPLACE no existing mapping is touched.
+        let mapped = unsafe { libc::mmap(hint, bytes, READ_WRITE, flags, -1, 0) };
+        (mapped, crate::errno::get())
+    });
+    match mapped.expose_provenance() {
+        _ if mapped == libc::MAP_FAILED && error == libc::EEXIST => Exactly::Occupied,
+        _ if mapped == libc::MAP_FAILED => Exactly::Refused,
+        found if found == address => Exactly::Mapped,
+        elsewhere => {
             // SAFETY: the mapping was made above and is not handed out.
             unsafe { unmap(elsewhere, bytes) };
-            false
+            Exactly::Occupied
         }
-        None => false,
     }
 }
 
@@ -181,10 +200,11 @@ mod tests {
     fn exact_mapping_never_replaces() {
         let page = page_bytes();
         let there = anywhere(page).unwrap();
-        assert!(!exactly(there, page));
+        assert_eq!(exactly(there, page), Exactly::Occupied);
         // SAFETY: mapped by this test.
         unsafe { unmap(there, page) };
-        assert!(exactly(there, page));
+        assert_eq!(exactly(there, page), Exactly::Mapped);
+        assert_eq!(exactly(usize::MAX - page + 1, page), Exactly::Refused);
         // SAFETY: mapped by this test.
         unsafe { unmap(there, page) };
     }

@@ -66,7 +66,8 @@ mod whole {
     /// As [`sheaves_percpu::push`]; the object is a number from 65,536 on.
     pub(crate) unsafe fn push_by_owner(object: usize) -> bool {
         if WINDOW.load(Ordering::Relaxed) == 0 {
-            assert!(sheaves_sys::map::exactly(WINDOW_START, 1 << 12));
+            let mapped = sheaves_sys::map::exactly(WINDOW_START, 1 << 12);
+            assert_eq!(mapped, sheaves_sys::map::Exactly::Mapped);
             let map = core::ptr::with_exposed_provenance_mut::<u16>(WINDOW_START);
             for granule in 0..16 {
                 // SAFETY: inside the page that was just mapped.
