@@ -84,8 +84,8 @@ impl Region {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Maps the region up to `bytes` at least. `Occupied` when another mapping is in the way, at the
-    /// next step or the ones up to `bytes`; `Refused` when there is no room or no memory.
+    /// Maps the region up to `bytes` at least. `Occupied` when another mapping is in the way,
+    /// `Refused` when there is no room or no memory.
     ///
     /// Callers serialise growth of one region by a lock of their own.
     pub(crate) fn grow_to(&self, bytes: usize) -> Exactly {
@@ -111,8 +111,8 @@ impl Region {
         end
     }
 
-    /// Lets the region grow on from `bytes`, or a step before: nothing below that and not mapped yet
-    /// is used ever. Callers serialise this with [`Region::grow_to`].
+    /// Lets the region grow on from `bytes`, or the step in which they end. What is below and not
+    /// mapped is never used. Callers serialise this with [`Region::grow_to`].
     pub(crate) fn skip_to(&self, bytes: usize) {
         let bytes = bytes / self.step * self.step;
         // Relaxed: guarded by the caller's lock.
