@@ -127,7 +127,9 @@ impl Cookie {
 
     /// A future that is ready when all readers of that moment are gone.
     ///
-    /// The first one that has to wait starts a thread, which libc allocates for.
+    /// The first one that has to wait starts a thread, which libc allocates for. After a fork the
+    /// futures of the thread that forked may be polled and dropped in the child; one that waited
+    /// there has to be polled again, since nothing wakes it.
     ///
     /// ```
     /// # async fn replace() {

@@ -5,9 +5,14 @@
 //! waker ever runs in a thread that merely polls or synchronizes, nor in a signal handler. Where no
 //! thread can be started, a future asks to be polled again at once, and leads itself.
 //!
+//! In the child of a fork the list is empty: most of its nodes lay on stacks of threads that are
+//! gone, and their wakers belong to executors that nobody runs. A future of the thread that forked
+//! may be polled and dropped there; until it is polled, nothing wakes it.
+//!
 //! # Invariants
-//! A node is on the list exactly while `is_linked`, and its future is pinned all that time: it
-//! unlinks the node when it is dropped. Nodes are touched under the lock only.
+//! A node is on the list exactly while it carries the list's number, and its future is pinned all
+//! that time: it unlinks the node when it is dropped. Nodes are touched under the lock only, by
+//! their addresses: there is never a reference to a whole one.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -15,10 +20,10 @@ use core::future::Future;
 use core::marker::PhantomPinned;
 use core::pin::Pin;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
 
-use sheaves_sys::lock::Lock;
+use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::{futex, thread};
 
 use crate::cookie::Cookie;
@@ -26,22 +31,38 @@ use crate::expedite::Urgency;
 use crate::grace::{self, GENERATIONS};
 
 struct Node {
+    place: Place,
+    /// Of the grace period.
+    number: u64,
+    waker: Option<Waker>,
+}
+
+/// Where a node is.
+#[derive(Clone, Copy)]
+struct Place {
     next: *mut Node,
     previous: *mut Node,
-    number: u64,
-    is_linked: bool,
-    waker: Option<Waker>,
+    /// The number of the list on which it is, 0 for none.
+    list: u64,
+}
+
+impl Place {
+    const NOWHERE: Place = Place { next: null_mut(), previous: null_mut(), list: 0 };
 }
 
 /// The futures that wait, in no order.
 struct List {
     first: *mut Node,
+    /// That of [`PROCESS`]; if not, the list is a parent's, and its nodes are not looked at.
+    number: u64,
 }
 
 // SAFETY: the nodes are used under the lock only, and wakers may be sent.
 unsafe impl Send for List {}
 
-static LIST: Lock<List> = Lock::new(List { first: null_mut() });
+static LIST: Lock<List> = Lock::new(List { first: null_mut(), number: 1 });
+/// The number of the list of this process. Written in the child of a fork.
+static PROCESS: AtomicU64 = AtomicU64::new(1);
 /// Changes whenever a future is added: the thread sleeps on it. Written under the lock.
 static ADDED: AtomicU32 = AtomicU32::new(0);
 /// 1 from the start of the thread on. Written by whoever starts it, and in the child of a fork.
@@ -68,25 +89,18 @@ impl core::fmt::Debug for Finished {
 
 impl Finished {
     pub(crate) fn new(cookie: Cookie) -> Finished {
-        let node = Node {
-            next: null_mut(),
-            previous: null_mut(),
-            number: cookie.to_bits(),
-            is_linked: false,
-            waker: None,
-        };
+        let node = Node { place: Place::NOWHERE, number: cookie.to_bits(), waker: None };
         Finished { cookie, node: UnsafeCell::new(node), _pinned: PhantomPinned }
     }
 
     /// Sees to it that the waker is called when the grace period is over.
     fn enlist(&self, waker: Waker) {
-        let mut list = LIST.lock();
+        let node = self.node.get();
+        let mut list = list();
+        // SAFETY: the node is pinned until it is dropped, which takes it off the list.
+        unsafe { list.link(node) };
         // SAFETY: the node is used under the lock, which is held.
-        let node = unsafe { &mut *self.node.get() };
-        let before = node.waker.replace(waker);
-        if !node.is_linked {
-            list.link(node);
-        }
+        let before = unsafe { (*node).waker.replace(waker) };
         drop(list);
         drop(before);
     }
@@ -118,66 +132,101 @@ impl Future for Finished {
 
 impl Drop for Finished {
     fn drop(&mut self) {
-        let mut list = LIST.lock();
+        let node = self.node.get();
+        let mut list = list();
+        // SAFETY: a node that is still there.
+        unsafe { list.unlink(node) };
         // SAFETY: the node is used under the lock, which is held.
-        let node = unsafe { &mut *self.node.get() };
-        if node.is_linked {
-            list.unlink(node);
-        }
-        let waker = node.waker.take();
+        let waker = unsafe { (*node).waker.take() };
         drop(list);
         drop(waker);
     }
 }
 
+/// The list, with its lock.
+fn list() -> Held<'static, List> {
+    let mut list = LIST.lock();
+    // Relaxed: it changes where there is one thread.
+    let process = PROCESS.load(Ordering::Relaxed);
+    if list.number != process {
+        (list.first, list.number) = (null_mut(), process);
+    }
+    list
+}
+
 impl List {
-    fn link(&mut self, node: &mut Node) {
-        node.is_linked = true;
-        node.previous = null_mut();
-        node.next = self.first;
-        // SAFETY: null, or a node on the list, which is used under the lock only.
-        if let Some(first) = unsafe { self.first.as_mut() } {
-            first.previous = node;
+    /// Puts a node on the list, unless it is there.
+    ///
+    /// # Safety
+    /// The node stays where it is until it is taken off.
+    unsafe fn link(&mut self, node: *mut Node) {
+        let (next, list) = (self.first, self.number);
+        // SAFETY: valid by the contract, and used under the lock only.
+        if unsafe { (*node).place.list } == list {
+            return;
+        }
+        // SAFETY: as above.
+        unsafe { (*node).place = Place { next, previous: null_mut(), list } };
+        if !next.is_null() {
+            // SAFETY: a node on the list.
+            unsafe { (*next).place.previous = node };
         }
         self.first = node;
     }
 
-    fn unlink(&mut self, node: &mut Node) {
-        node.is_linked = false;
-        // SAFETY: null, or a node on the list, which is used under the lock only.
-        match unsafe { node.previous.as_mut() } {
-            Some(previous) => previous.next = node.next,
-            None => self.first = node.next,
+    /// Takes a node off the list, if it is there.
+    ///
+    /// # Safety
+    /// The node is valid.
+    unsafe fn unlink(&mut self, node: *mut Node) {
+        // SAFETY: valid by the contract, and used under the lock only.
+        let Place { next, previous, list } = unsafe { (*node).place };
+        if list != self.number {
+            return;
         }
         // SAFETY: as above.
-        if let Some(next) = unsafe { node.next.as_mut() } {
-            next.previous = node.previous;
+        unsafe { (*node).place = Place::NOWHERE };
+        if previous.is_null() {
+            self.first = next;
+        } else {
+            // SAFETY: a node on the list.
+            unsafe { (*previous).place.next = next };
         }
+        if !next.is_null() {
+            // SAFETY: a node on the list.
+            unsafe { (*next).place.previous = previous };
+        }
+    }
+
+    /// Each node, with the number of its grace period. It may be taken off meanwhile.
+    fn each(&self) -> impl Iterator<Item = (*mut Node, u64)> + use<> {
+        let mut at = self.first;
+        core::iter::from_fn(move || {
+            if at.is_null() {
+                return None;
+            }
+            let node = at;
+            // SAFETY: a node on the list, which is used under the lock only.
+            let number = unsafe { (*node).number };
+            // SAFETY: as above.
+            at = unsafe { (*node).place.next };
+            Some((node, number))
+        })
     }
 
     /// The lowest number on the list.
     fn lowest(&self) -> Option<u64> {
-        let mut lowest = None;
-        let mut at = self.first.cast_const();
-        // SAFETY: null, or a node on the list, which is used under the lock only.
-        while let Some(node) = unsafe { at.as_ref() } {
-            lowest = Some(lowest.map_or(node.number, |number: u64| number.min(node.number)));
-            at = node.next;
-        }
-        lowest
+        self.each().map(|(_, number)| number).min()
     }
 
-    /// Takes a node off the list whose grace period is over: its waker.
-    fn take_complete(&mut self) -> Option<Waker> {
-        let mut at = self.first;
-        // SAFETY: null, or a node on the list, which is used under the lock only.
-        while let Some(node) = unsafe { at.as_mut() } {
-            at = node.next;
-            if GENERATIONS.is_complete(node.number) {
-                self.unlink(node);
-                if let Some(waker) = node.waker.take() {
-                    return Some(waker);
-                }
+    /// Takes a node off the list whose number is so: its waker.
+    fn take(&mut self, is_so: impl Fn(u64) -> bool) -> Option<Waker> {
+        for (node, _) in self.each().filter(|(_, number)| is_so(*number)) {
+            // SAFETY: a node on the list.
+            unsafe { self.unlink(node) };
+            // SAFETY: as above; it is used under the lock, which is held.
+            if let Some(waker) = unsafe { (*node).waker.take() } {
+                return Some(waker);
             }
         }
         None
@@ -197,23 +246,18 @@ fn is_running() -> bool {
     if !started {
         RUNNING.store(0, Ordering::Relaxed);
         // A future that came in between is on the list: it goes without the thread from now on.
-        while let Some(waker) = take_any() {
-            waker.wake();
-        }
+        wake(|_| true);
     }
     started
 }
 
-/// Takes any node off the list: its waker.
-fn take_any() -> Option<Waker> {
-    let mut list = LIST.lock();
+/// Wakes every future whose number is so.
+fn wake(is_so: impl Fn(u64) -> bool) {
     loop {
-        // SAFETY: null, or a node on the list, which is used under the lock only.
-        let node = unsafe { list.first.as_mut() }?;
-        list.unlink(node);
-        if let Some(waker) = node.waker.take() {
-            return Some(waker);
-        }
+        // The lock is given back before the waker runs.
+        let waker = list().take(&is_so);
+        let Some(waker) = waker else { break };
+        waker.wake();
     }
 }
 
@@ -223,7 +267,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         // Relaxed: read before the list; what is added later changes it.
         let added = ADDED.load(Ordering::Relaxed);
         let completed = GENERATIONS.completed();
-        let lowest = LIST.lock().lowest();
+        let lowest = list().lowest();
         let Some(number) = lowest else {
             futex::wait(&ADDED, added);
             continue;
@@ -231,12 +275,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         // One grace period at a time: a future of an earlier one may come while a later one is
         // waited for, and its readers may be gone long before those of the later one.
         grace::wait_for(number.min(completed + 1), Urgency::Normal);
-        loop {
-            // The lock is given back before the waker runs.
-            let waker = LIST.lock().take_complete();
-            let Some(waker) = waker else { break };
-            waker.wake();
-        }
+        wake(|number| GENERATIONS.is_complete(number));
     }
 }
 
@@ -250,8 +289,10 @@ pub(crate) fn release() {
     unsafe { LIST.release() };
 }
 
-/// In the child of a fork: the thread is not there. Futures keep their places on the list.
+/// In the child of a fork: the thread is not there, and the list is a new one, see the file. The
+/// lock is not needed for that: the thread that forked may be in the middle of using it.
 pub(crate) fn restart_in_child() {
-    // Relaxed: the child has one thread.
+    // Relaxed, both: the child has one thread.
     RUNNING.store(0, Ordering::Relaxed);
+    PROCESS.fetch_add(1, Ordering::Relaxed);
 }

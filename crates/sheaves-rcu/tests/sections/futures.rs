@@ -1,17 +1,21 @@
 //! Cookies that are awaited.
 
 use core::future::Future;
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::sync::Arc;
 use std::task::Wake;
+use std::time::Instant;
 
-use sheaves_rcu::Cookie;
+use sheaves_rcu::{Cookie, Finished};
 
 use crate::configurations::{in_own_process, seccomp};
-use crate::{Reader, alone};
+use crate::{Reader, alone, children};
+
+/// How often a thread of [`block_on`] was about to sleep.
+static PARKED: AtomicUsize = AtomicUsize::new(0);
 
 struct Unpark(std::thread::Thread, AtomicUsize);
 
@@ -29,6 +33,7 @@ fn block_on(future: impl Future<Output = ()>) -> usize {
     let mut future = pin!(future);
     let mut context = Context::from_waker(&waker);
     while future.as_mut().poll(&mut context).is_pending() {
+        PARKED.fetch_add(1, Ordering::SeqCst);
         std::thread::park();
     }
     unpark.1.load(Ordering::SeqCst)
@@ -128,6 +133,68 @@ fn futures_come_to_their_end_where_no_thread_can_be_started() {
                 for _ in 0..300 {
                     block_on(Cookie::get().finished());
                 }
+            });
+        }
+    });
+}
+
+/// The child of a fork does not look at the futures of threads that are not there, and uses those
+/// of the thread that forked.
+#[test]
+fn a_child_forgets_the_futures_of_other_threads() {
+    const THREADS: usize = 4;
+    if in_own_process("futures::a_child_forgets_the_futures_of_other_threads") {
+        return;
+    }
+    let reader = Reader::start();
+    let cookie = Cookie::get();
+    let is_ready = |future: Pin<&mut Finished>| {
+        future.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    };
+    let mut polled = Box::pin(cookie.finished());
+    assert!(!is_ready(polled.as_mut()));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| block_on(cookie.finished()));
+        }
+        let begin = Instant::now();
+        while PARKED.load(Ordering::SeqCst) < THREADS {
+            assert!(begin.elapsed() < Duration::from_secs(20), "nobody waits");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Their futures lie between these two.
+        let mut dropped = Box::pin(cookie.finished());
+        assert!(!is_ready(dropped.as_mut()));
+        let ok = children::in_child(Duration::from_secs(5), move || {
+            overwrite_stacks(2 * THREADS);
+            drop(dropped);
+            let reader = Reader::start();
+            let late = Cookie::get();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(20));
+                    drop(reader);
+                });
+                block_on(late.finished());
+            });
+            block_on(polled);
+            late.has_passed() && cookie.has_passed()
+        });
+        drop(reader);
+        assert!(ok);
+    });
+}
+
+/// Starts threads that write to all of their stacks, which libc takes from threads that are gone.
+fn overwrite_stacks(threads: usize) {
+    let barrier = std::sync::Barrier::new(threads);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                barrier.wait();
+                let mut stack = [0_u8; 1 << 20];
+                core::hint::black_box(&mut stack).fill(0xa5);
+                core::hint::black_box(&stack);
             });
         }
     });

@@ -6,6 +6,8 @@ use std::sync::Barrier;
 
 use sheaves_rcu::{Cookie, raw, read, statistics, synchronize, synchronize_expedited};
 
+#[path = "../children/mod.rs"]
+mod children;
 #[path = "../configurations/mod.rs"]
 mod configurations;
 mod errno;
