@@ -3,10 +3,14 @@
 //! Nothing here uses a thread-local destructor of the language. What a thread has is announced as
 //! the value of a key of libc ([`set_at_exit`]), whose function runs after those destructors.
 
+use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_void};
 use core::fmt::Write as _;
+use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::topology::Affinity;
 
 /// The kernel's number of the calling thread. One system call, about 0.1 us. Async-signal-safe.
 #[must_use]
@@ -143,25 +147,116 @@ pub fn at_exit() -> *mut c_void {
     unsafe { libc::pthread_getspecific(key) }
 }
 
+/// How the process runs: what its main thread was allowed when this object was loaded. Written by
+/// [`note_process`], before there are threads of this library.
+struct Process(UnsafeCell<(Option<Affinity>, i32)>);
+
+// SAFETY: written once, when the object is loaded, before anything here is called.
+unsafe impl Sync for Process {}
+
+static PROCESS: Process = Process(UnsafeCell::new((None, 0)));
+
+extern "C" fn note_process() {
+    let process = crate::process::id();
+    // SAFETY: nobody else uses it yet.
+    unsafe { *PROCESS.0.get() = (Affinity::of(process), nice(process)) };
+}
+
+/// Runs [`note_process`] when the object is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE_PROCESS: extern "C" fn() = note_process;
+
+fn process() -> &'static (Option<Affinity>, i32) {
+    // SAFETY: not written any more.
+    unsafe { &*PROCESS.0.get() }
+}
+
+/// The nice value of a thread, 0 for the calling one.
+fn nice(thread: i32) -> i32 {
+    // SAFETY: integers only.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, thread.cast_unsigned()) }
+}
+
+/// What a thread of the library runs.
+pub type Body = extern "C" fn(*mut c_void) -> *mut c_void;
+
 /// Starts a thread that nobody joins, with all signals blocked. False when there can be none;
 /// `errno` is kept.
 ///
+/// It does not inherit how its creator runs: perhaps by a realtime policy, bound to a processor
+/// that it never leaves to others. It has the default policy, and the processors and the nice value
+/// that the process's main thread had when this library was loaded, as far as the system permits.
+///
 /// libc allocates for it: never below `malloc`.
 #[must_use]
-pub fn spawn(body: extern "C" fn(*mut c_void) -> *mut c_void) -> bool {
+pub fn spawn(body: Body) -> bool {
     let before = block_signals();
-    let mut thread: libc::pthread_t = 0;
-    let no_attributes = core::ptr::null();
-    let status = crate::errno::preserve(|| {
-        // SAFETY: the thread's function takes and ignores a null argument.
-        unsafe { libc::pthread_create(&raw mut thread, no_attributes, body, null_mut()) }
+    // Where nothing differs nothing is asked of the system, which may forbid it in a sandbox.
+    let started = crate::errno::preserve(|| {
+        (runs_otherwise() && start_as_process(body)) || start(core::ptr::null(), body)
     });
     restore_signals(&before);
+    started
+}
+
+/// Has the calling thread another policy or other processors than the process?
+fn runs_otherwise() -> bool {
+    // SAFETY: integers only.
+    let policy = unsafe { libc::sched_getscheduler(0) };
+    policy != libc::SCHED_OTHER || process().0 != Affinity::current()
+}
+
+/// Starts a thread that runs as the process does; false where that is refused.
+fn start_as_process(body: Body) -> bool {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let attributes = attributes.as_mut_ptr();
+    // SAFETY: valid for the call to fill.
+    if unsafe { libc::pthread_attr_init(attributes) } != 0 {
+        return false;
+    }
+    // SAFETY: initialised above; here and below.
+    let mut status =
+        unsafe { libc::pthread_attr_setinheritsched(attributes, libc::PTHREAD_EXPLICIT_SCHED) };
+    // SAFETY: as above.
+    status |= unsafe { libc::pthread_attr_setschedpolicy(attributes, libc::SCHED_OTHER) };
+    // Without this libc takes the creator's priority, which the policy may not have.
+    let no_priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: as above; the parameter is valid.
+    status |= unsafe { libc::pthread_attr_setschedparam(attributes, &raw const no_priority) };
+    if let Some(affinity) = &process().0 {
+        let (size, mask) = affinity.as_raw();
+        // SAFETY: as above; the mask is valid for its size.
+        status |= unsafe { libc::pthread_attr_setaffinity_np(attributes, size, mask) };
+    }
+    let started = status == 0 && start(attributes, body);
+    // SAFETY: initialised above, and not used any more.
+    unsafe { libc::pthread_attr_destroy(attributes) };
+    started
+}
+
+fn start(attributes: *const libc::pthread_attr_t, body: Body) -> bool {
+    let mut thread: libc::pthread_t = 0;
+    // SAFETY: the attributes are null or valid, and `run` takes the address of such a function.
+    let status =
+        unsafe { libc::pthread_create(&raw mut thread, attributes, run, body as *mut c_void) };
     if status == 0 {
         // SAFETY: the thread was just made and is joined by nobody.
         unsafe { libc::pthread_detach(thread) };
     }
     status == 0
+}
+
+/// The beginning of each thread.
+extern "C" fn run(body: *mut c_void) -> *mut c_void {
+    let wanted = process().1;
+    if nice(0) != wanted {
+        // SAFETY: integers only. Where it is refused the thread runs as its creator.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, wanted) };
+    }
+    // SAFETY: from `start`.
+    let body = unsafe { core::mem::transmute::<*mut c_void, Body>(body) };
+    body(null_mut())
 }
 
 #[cfg(test)]

@@ -66,16 +66,37 @@ impl core::fmt::Debug for Affinity {
     }
 }
 
+impl PartialEq for Affinity {
+    fn eq(&self, other: &Affinity) -> bool {
+        // SAFETY: two sets of the same size.
+        unsafe { libc::CPU_EQUAL(&self.mask, &other.mask) }
+    }
+}
+
+impl Eq for Affinity {}
+
 impl Affinity {
     /// The calling thread's mask; `None` where the kernel's mask is larger than libc's type.
     #[must_use]
     pub fn current() -> Option<Affinity> {
+        Affinity::of(0)
+    }
+
+    /// The same of a thread, by the kernel's number.
+    #[must_use]
+    pub fn of(thread: i32) -> Option<Affinity> {
         // SAFETY: an all-zero cpu_set_t is a valid, empty set.
         let mut mask: libc::cpu_set_t = unsafe { core::mem::zeroed() };
         let size = size_of::<libc::cpu_set_t>();
         // SAFETY: `mask` is valid for writes of `size` bytes.
-        let status = unsafe { libc::sched_getaffinity(0, size, &raw mut mask) };
+        let status = unsafe { libc::sched_getaffinity(thread, size, &raw mut mask) };
         (status == 0).then_some(Affinity { mask })
+    }
+
+    /// The mask as libc takes it: its size in bytes, and where it is.
+    #[must_use]
+    pub fn as_raw(&self) -> (usize, *const libc::cpu_set_t) {
+        (size_of::<libc::cpu_set_t>(), &raw const self.mask)
     }
 
     /// A mask of one processor; `None` when the id does not fit libc's type.

@@ -1,37 +1,23 @@
 //! Deferring around `fork`.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::time::Duration;
 use std::thread;
 
 use sheaves_rcu::defer::{Channel, Head, barrier, flush, poll, statistics as deferred};
 
 use crate::{
-    Object, Reader, all_called, allocations_in, alone, count_call, free_later, free_object,
-    object_of, wait_until,
+    Object, Reader, all_called, allocations_in, alone, children, count_call, free_later,
+    free_object, object_of, wait_until,
 };
 
 static CHANNEL: Channel = Channel::new("forks", free_object);
 
-/// Forks; the child runs `body` and ends. True if that was.
-fn in_child(body: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs `body` and ends by `_exit`.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
-        // SAFETY: ends the child if it hangs.
-        unsafe { libc::alarm(30) };
-        let status = if body() { 0 } else { 1 };
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(status) };
-    }
-    has_succeeded(child)
-}
+/// A child that takes longer hangs, and is killed.
+const LIMIT: Duration = Duration::from_secs(30);
 
-fn has_succeeded(child: i32) -> bool {
-    let mut status = 0;
-    // SAFETY: waits for a child of this process.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+fn in_child(body: impl FnOnce() -> bool) -> bool {
+    children::in_child(LIMIT, body)
 }
 
 #[test]
@@ -88,8 +74,6 @@ fn a_call_may_fork() {
         let child = unsafe { libc::fork() };
         if child == 0 {
             IS_CHILD.store(true, Ordering::SeqCst);
-            // SAFETY: ends the child if it hangs.
-            unsafe { libc::alarm(30) };
         } else {
             CHILD.store(child, Ordering::SeqCst);
         }
@@ -115,7 +99,7 @@ fn a_call_may_fork() {
     assert!(all_called(objects, 1));
     // The child has gone on where it was: what was pending beside the call that forked has deferred
     // something, which has ended it.
-    assert!(has_succeeded(CHILD.load(Ordering::SeqCst)));
+    assert!(children::has_succeeded(CHILD.load(Ordering::SeqCst), LIMIT));
 }
 
 #[test]

@@ -16,6 +16,8 @@ use sheaves_rcu::read;
 
 mod calls;
 mod channels;
+#[path = "../children/mod.rs"]
+mod children;
 mod drivers;
 #[path = "../../../sheaves-percpu/tests/transactions/configurations.rs"]
 mod engines;
@@ -25,6 +27,7 @@ mod options;
 #[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
 mod seccomp;
 mod storm;
+mod threads;
 
 #[test]
 fn in_every_configuration() {

@@ -1,0 +1,83 @@
+//! The library's own threads.
+
+use std::fs;
+use std::thread;
+
+use sheaves_rcu::defer::reclaimer_thread;
+
+use crate::{Object, alone, is_own, pass_own, wait_until};
+
+/// What a thread has in a line of its status.
+fn status(thread: i32, line: &str) -> String {
+    let text = fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap();
+    let found = text.lines().find_map(|found| found.strip_prefix(line));
+    found.unwrap().trim().to_owned()
+}
+
+/// The thread of that name.
+fn find(name: &str) -> Option<i32> {
+    let threads = fs::read_dir("/proc/self/task").unwrap();
+    let mut numbers =
+        threads.filter_map(|thread| thread.unwrap().file_name().to_str()?.parse().ok());
+    numbers.find(|thread| status(*thread, "Name:") == name)
+}
+
+fn nice(thread: i32) -> i32 {
+    // SAFETY: integers only.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, thread.cast_unsigned()) }
+}
+
+/// Sets what the calling thread may set of itself; whether it might set it back.
+fn run_otherwise() -> bool {
+    // SAFETY: an all-zero set is valid.
+    let mut one: libc::cpu_set_t = unsafe { core::mem::zeroed() };
+    // SAFETY: no precondition.
+    let own = unsafe { libc::gettid() };
+    let allowed = status(own, "Cpus_allowed_list:");
+    let first: usize = allowed.split(['-', ',']).next().unwrap().parse().unwrap();
+    // SAFETY: the number is that of a processor of this machine, below those of the set.
+    unsafe { libc::CPU_SET(first, &mut one) };
+    // SAFETY: the set is valid for its size.
+    assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) }, 0);
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the parameter is valid.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) } != 0 {
+        println!("skipped: SCHED_FIFO is not permitted here");
+    }
+    // SAFETY: integers only.
+    let set_nice = |nice| unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } == 0;
+    let before = nice(0);
+    // Twice: a thread that may not go back has a nice value that its threads cannot lower.
+    set_nice(before + 3) && set_nice(before) && set_nice(before + 3)
+}
+
+/// The reclaimer runs as the process does, not as the thread that happens to defer first.
+#[test]
+fn the_reclaimer_does_not_run_as_its_creator() {
+    let _alone = alone();
+    if !is_own() {
+        pass_own("threads::the_reclaimer_does_not_run_as_its_creator", &[]);
+        return;
+    }
+    assert_eq!(reclaimer_thread(), None);
+    // SAFETY: no precondition.
+    let main = unsafe { libc::getpid() };
+    let objects = Object::many(1);
+    let may_be_nice = thread::spawn(|| {
+        let may_be_nice = run_otherwise();
+        objects[0].defer();
+        may_be_nice
+    });
+    let may_be_nice = may_be_nice.join().unwrap();
+    wait_until("a reclaimer", || find("sheaves-rcu").is_some());
+    let reclaimer = find("sheaves-rcu").unwrap();
+    assert_eq!(status(reclaimer, "Cpus_allowed:"), status(main, "Cpus_allowed:"));
+    // SAFETY: integers only.
+    assert_eq!(unsafe { libc::sched_getscheduler(reclaimer) }, libc::SCHED_OTHER);
+    assert!(!may_be_nice || nice(reclaimer) == nice(main), "{}", nice(reclaimer));
+    // Every signal but those of libc and the two that cannot be.
+    let blocked = u64::from_str_radix(&status(reclaimer, "SigBlk:"), 16).unwrap();
+    let unblockable = [libc::SIGKILL, libc::SIGSTOP, 32, 33];
+    assert!((1..=64).all(|n| unblockable.contains(&n) || blocked >> (n - 1) & 1 == 1));
+    wait_until("the call", || objects[0].calls() == 1);
+}
