@@ -15,7 +15,8 @@
 //!
 //! A thread whose word is [`FENCED`] passes a fence when it begins its next section, after it has
 //! changed the word. Either the leader's fence is before that one, and the section reads what
-//! updaters left, or the leader finds another word. So a thread that waits for a grace period, or
+//! updaters left, or the leader finds another word. A signal handler that reads between that store
+//! and that fence passes one of its own, see `reader`. So a thread that waits for a grace period, or
 //! will not read for a while, says so with that word, once; its next section takes the slow path,
 //! and the unlock of that leaves an ordinary word.
 //!
@@ -89,8 +90,7 @@ pub(crate) enum Readers {
 /// [`crate::generation::Generations::begin`].
 pub(crate) fn look(number: u64) -> Readers {
     let mut readers = Readers::Gone;
-    let mut idle = 0;
-    for record in registry::active(0, registry::count()).map(registry::record) {
+    for record in (0..registry::count()).map(registry::record) {
         // Acquire pairs with the fence before `note`: the word below is that of the fence, or a
         // later one. [R6]
         let has_fenced = record.fenced.load(Ordering::Acquire) >= number;
@@ -100,12 +100,10 @@ pub(crate) fn look(number: u64) -> Readers {
         if has_fenced && word::is_reading(word) {
             readers = Readers::Fenced;
         }
-        idle += u32::from(word == FENCED);
         if !has_fenced && word != FENCED {
             return Readers::Unfenced;
         }
     }
-    registry::rest(idle);
     readers
 }
 

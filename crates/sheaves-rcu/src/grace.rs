@@ -20,7 +20,10 @@
 //!   the scan makes all of it happen before step 4. For that the outermost lock is a Release, like
 //!   the unlock: what the scan meets may be the word of the next section.
 //! - The first sections of a thread fence themselves: steps 1 to 3 see the thread, or its section
-//!   reads what updaters left. So need not be looked at who is idle, see `active`.
+//!   reads what updaters left.
+//! - A section of a signal handler inside another one has that one's word. Where that is not stored
+//!   yet, the handler's section is an outermost one; where it is, it was stored before the handler
+//!   read anything, and the handler's own fence is P if the word asks for one.
 //!
 //! The advance must not come before the membarrier: a section could copy the new sequence and read
 //! old data before P. And it is the membarrier in the middle that makes one scan enough: with the
@@ -50,7 +53,7 @@ use crate::reader::{self, GLOBAL};
 use crate::registry::{self, OVERFLOW, Record};
 use crate::stall::{self, SHARED};
 use crate::turns::{Led, Left, Line, PLACES, Stood, Turns};
-use crate::word::{self, FENCED};
+use crate::word;
 
 pub(crate) static GENERATIONS: Generations = Generations::new();
 static TURNS: Turns = Turns::new();
@@ -364,17 +367,14 @@ fn first_in_the_way() -> Option<u32> {
     let global = GLOBAL.0.load(Ordering::Relaxed);
     let limit = LIMIT.load(Ordering::Relaxed);
     let begin = CURSOR.load(Ordering::Relaxed);
-    let mut idle = 0;
-    for number in registry::active(begin, limit) {
+    for number in begin..limit {
         // Acquire pairs with the Release of the unlock: the section is over. [R4]
         let word = registry::record(number).word.load(Ordering::Acquire);
         if !word::has_passed(word, global) {
             CURSOR.store(number, Ordering::Relaxed);
             return Some(number);
         }
-        idle += u32::from(word == FENCED);
     }
-    registry::rest(idle);
     CURSOR.store(limit, Ordering::Relaxed);
     // Acquire pairs with the Release of the unlock. [R4]
     (OVERFLOW.load(Ordering::Acquire) != 0).then_some(SHARED)

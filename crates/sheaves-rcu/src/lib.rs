@@ -24,8 +24,8 @@
 //! | free or call something once readers are gone | [`mod@defer`], [`fn@defer`] | never |
 //!
 //! Start reading at `word` (what a reader writes), `reader` (how), `grace` (what a grace period
-//! does, and why that suffices), `fences` and `active` (whom it need not interrupt, and need not
-//! look at), `generation` (who waits for which), `registry` (threads).
+//! does, and why that suffices), `fences` (which threads it need not interrupt), `generation` (who
+//! waits for which), `registry` (threads).
 //!
 //! Nobody registers and nobody unregisters; no thread runs in the background until a future has to
 //! wait, or something is deferred. All memory comes from the system directly, but for the boxes of
@@ -46,8 +46,6 @@ extern crate std;
 
 // The protocols that are modelled. A model checker's atomics fit into no static, so that a build
 // for it has these files and their models alone.
-#[cfg_attr(all(loom, not(test)), expect(dead_code, reason = "models alone use it"))]
-mod active;
 mod generation;
 #[cfg(all(test, loom))]
 mod models;
@@ -92,9 +90,6 @@ mod srcu;
 #[cfg(not(loom))]
 pub mod stall;
 
-#[cfg(not(loom))]
-#[doc(hidden)]
-pub use active::rest_early;
 #[cfg(not(loom))]
 pub use cell::{RcuCell, RcuOption};
 #[cfg(not(loom))]

@@ -6,8 +6,12 @@
 //! steps in order. Where membarrier is refused the word carries a bit that leads both fast paths
 //! to the slow half, which fences. See `grace` for the proof.
 //!
-//! In signal handlers a section works at every instruction: what a handler enters it leaves, so the
-//! word is afterwards what it was before.
+//! In signal handlers a section works at every instruction. What a handler enters it leaves, so the
+//! words tell the interrupted thread the same as before: whatever it has read of them still holds,
+//! or is older and makes a grace period wait longer. And a nested section does all that the
+//! outermost one does but for the store, so a handler relies on nothing that the section around it
+//! has still to do: it finds the word stored, or stores it, and fences itself where the word says
+//! so. The test `handlers` interrupts every instruction.
 
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
@@ -132,11 +136,12 @@ fn enter_slow() -> Word {
         if value & FENCED != 0 {
             let second = words.second.load(Ordering::Relaxed);
             words.second.store(word::warmed(second), Ordering::Relaxed);
-            // SeqCst pairs with the heavy fence of the grace period. [R2]
-            fence(Ordering::SeqCst);
-            // SAFETY: the word is in a record, at its beginning.
-            registry::come_back(unsafe { &*own.cast::<Record>() });
         }
+    }
+    if value & FENCED != 0 {
+        // SeqCst pairs with the heavy fence of the grace period. A nested section fences as well: it
+        // may be that of a signal handler between the outermost section's store and its fence. [R2]
+        fence(Ordering::SeqCst);
     }
     // SeqCst, for the compiler alone, as in `enter`. [R3]
     compiler_fence(Ordering::SeqCst);

@@ -2,7 +2,7 @@
 //!
 //! A thread holds the address of its record in its own memory, and grace periods find all records
 //! here. Since a record outlives its thread, looking at one is always safe; nobody ever looks into
-//! the memory of a thread. At most records they do not even look, see `active`.
+//! the memory of a thread.
 //!
 //! How a record comes back:
 //!
@@ -27,7 +27,6 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use sheaves_sys::{errno, map, report, thread, tls};
 
-use crate::active::{self, Active};
 use crate::mode::{Mode, mode};
 use crate::rest::Rest;
 use crate::word::{self, FENCED, INSIDE, SLOWLY};
@@ -71,7 +70,6 @@ const _: () = {
 #[repr(C)]
 struct Block {
     records: [Record; BLOCK_RECORDS as usize],
-    active: [Active; (BLOCK_RECORDS / active::THREADS) as usize],
 }
 
 /// Records in a block.
@@ -119,50 +117,12 @@ pub(crate) fn record(number: u32) -> &'static Record {
     &block(number).records[(number % BLOCK_RECORDS) as usize]
 }
 
-/// The bits of a record, and its number among those.
-fn active_of(number: u32) -> (&'static Active, u32) {
-    let index = (number % BLOCK_RECORDS) / active::THREADS;
-    (&block(number).active[index as usize], number % active::THREADS)
-}
-
 /// The block of a record.
 fn block(number: u32) -> &'static Block {
     // Acquire pairs with the Release in `has_block`.
     let block = BLOCKS[(number / BLOCK_RECORDS) as usize].load(Ordering::Acquire);
     // SAFETY: the number is below `USED`, so the block is there, and for good. Zero bytes are one.
     unsafe { &*block }
-}
-
-/// The numbers of records that a grace period has to look at, from `begin` on, and below `end`,
-/// which is at most [`count`]. For the leader, after the fence of its grace period.
-pub(crate) fn active(begin: u32, end: u32) -> impl Iterator<Item = u32> {
-    let firsts = (begin - begin % active::THREADS..end).step_by(active::THREADS as usize);
-    let numbers = |first| active_of(first).0.numbers().map(move |number| first + number);
-    firsts.flat_map(numbers).filter(move |number| (begin..end).contains(number))
-}
-
-/// Has grace periods look at a record: for its thread, after it has passed a fence in a section.
-pub(crate) fn come_back(record: &Record) {
-    // Relaxed: the thread's own.
-    let (active, number) = active_of(record.number.load(Ordering::Relaxed));
-    active.come_back(number);
-}
-
-/// Has grace periods look no more at records of threads that are idle, or gone, where one has met
-/// so many that it pays. For the leader.
-pub(crate) fn rest(idle: u32) {
-    if active::are_many(idle) {
-        rest_slow();
-    }
-}
-
-#[cold]
-fn rest_slow() {
-    for first in (0..count()).step_by(active::THREADS as usize) {
-        // Acquire pairs with the Release of the unlock: the sections are over. [R4]
-        let word = |number| record(first + number).word.load(Ordering::Acquire);
-        active_of(first).0.rest(word);
-    }
 }
 
 /// Once, before the first record: what is called at the end of threads.
@@ -394,8 +354,6 @@ pub(crate) fn restart_in_child(readers_fence: bool) {
         let record = record(number);
         if core::ptr::eq(record.word.as_ptr(), own) {
             record.owner.store(thread::id(), Ordering::Relaxed);
-            // A leader that is gone may have been about to look whether it has come back.
-            come_back(record);
             if readers_fence {
                 record.word.fetch_or(FENCED, Ordering::Relaxed);
                 let inside = record.inside.load(Ordering::Relaxed) & INSIDE;
@@ -419,7 +377,6 @@ mod tests {
         // The record of a thread that vanished inside a section, and whose number is ours now.
         let stale = take_free().or_else(take_fresh).unwrap();
         stale.word.store(FIRST - word::STEP, Ordering::Release);
-        come_back(stale);
         stale.stamp.store(STAMPS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         stale.owner.store(thread::id(), Ordering::Relaxed);
         // We have none yet: it might be ours.

@@ -55,8 +55,8 @@ fn polls_with(other: &Other) {
     }
 }
 
-/// Threads that nobody looks at any more, since so many are idle, are waited for when they read.
-fn many_come_back() {
+/// Many idle threads cost no membarrier, and are waited for when they read.
+fn many_are_idle() {
     let many: Vec<_> = (0..200).map(|_| Other::start()).collect();
     many.iter().for_each(|other| other.run(|| drop(read())));
     assert_eq!(membarriers(wait_ten_times), 0, "they are idle");
@@ -91,7 +91,7 @@ fn nobody_is_interrupted_who_has_passed_a_fence() {
     assert_eq!(membarriers(wait_ten_times), 10, "it has read a lot, and does nothing");
     other.run(enter_idle);
     assert_eq!(membarriers(wait_ten_times), 0, "it will not read");
-    many_come_back();
+    many_are_idle();
     other.run(|| drop(read()));
     assert_eq!(membarriers(wait_ten_times), 10, "it has read again");
 

@@ -1,5 +1,5 @@
-//! Grace periods without a membarrier: threads pass fences, and take notes of it, and are not
-//! looked at while they are idle, as `fences` and `active` have it.
+//! Grace periods without a membarrier: threads pass fences, and take notes of it, as `fences` has
+//! it.
 //!
 //! One thread reads, defers or ends beside an updater. What must hold: it is not at the thing when
 //! that ends.
@@ -10,7 +10,6 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
 use super::{Things, beside, check};
-use crate::active::Active;
 use crate::word::{self, FENCED, FIRST, IDLE};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,14 +27,8 @@ enum Variant {
     FenceFirst,
     /// The leader looks whether a thread is in a section, then whether it has fenced.
     LooksAtWordFirst,
-    /// A thread whose bit was clear sets it, and passes no fence after that.
-    NoFenceAfterBit,
-    /// A thread looks at its bit before its word says that it is there.
-    BitFirst,
-    /// The leader clears the bit and does not look again.
-    RestsBlindly,
-    /// It does, but passes no fence in between.
-    RestsWithoutFence,
+    /// A section inside another one relies on the fence of that one.
+    NestedWithoutFence,
 }
 
 /// `fences::Readers`.
@@ -53,22 +46,19 @@ struct Model {
     global: AtomicU64,
     fenced: AtomicU64,
     word: AtomicU64,
-    active: Active,
     /// The first one ends.
     things: Things<2>,
 }
 
 impl Model {
-    /// With a thread that reads without fences, or is idle. In the second case with or without a
-    /// bit.
-    fn new(variant: Variant, idle: u64, bits: u64) -> Model {
+    /// With a thread that reads without fences, or is idle.
+    fn new(variant: Variant, idle: u64) -> Model {
         Model {
             variant,
             started: AtomicU64::new(0),
             global: AtomicU64::new(FIRST),
             fenced: AtomicU64::new(0),
             word: AtomicU64::new(idle),
-            active: Active::new(bits),
             things: Things::new(),
         }
     }
@@ -92,31 +82,16 @@ impl Model {
         self.fenced.store(begun, Ordering::Relaxed);
     }
 
-    /// `Active::come_back`.
-    fn come_back(&self) {
-        if self.is(Variant::NoFenceAfterBit) {
-            self.active.bits().fetch_or(1, Ordering::Relaxed);
-        } else if !self.is(Variant::BitFirst) {
-            self.active.come_back(0);
-        }
-    }
-
     /// `reader::enter`, then the section, then what the word says afterwards.
     fn section_before(&self, left: u64) {
         let idle = self.word.load(Ordering::Relaxed);
         let global = self.global.load(Ordering::Relaxed);
-        if idle == FENCED && self.is(Variant::BitFirst) {
-            self.active.come_back(0);
-        }
         if idle == FENCED && self.is(Variant::FenceFirst) {
             fence(Ordering::SeqCst);
         }
         self.word.store(word::outermost(idle, global), Ordering::Release);
-        if idle == FENCED {
-            if !self.is(Variant::NoFenceAfterIdle) && !self.is(Variant::FenceFirst) {
-                fence(Ordering::SeqCst);
-            }
-            self.come_back();
+        if idle == FENCED && !self.is(Variant::NoFenceAfterIdle) && !self.is(Variant::FenceFirst) {
+            fence(Ordering::SeqCst);
         }
         // Acquire would hide what is missing elsewhere; what is linked is there from the start.
         let found = self.things.find(Ordering::Relaxed);
@@ -173,11 +148,21 @@ impl Model {
         self.section_before(IDLE);
     }
 
+    /// A signal handler reads between the store and the fence of the section that it interrupts.
+    fn is_interrupted_before_its_fence(&self) {
+        let global = self.global.load(Ordering::Relaxed);
+        self.word.store(word::outermost(FENCED, global), Ordering::Release);
+        if !self.is(Variant::NestedWithoutFence) {
+            fence(Ordering::SeqCst);
+        }
+        let found = self.things.find(Ordering::Relaxed);
+        self.things.read(found);
+        fence(Ordering::SeqCst);
+        self.word.store(IDLE, Ordering::Release);
+    }
+
     /// `fences::look`.
     fn look(&self, number: u64) -> Readers {
-        if self.active.numbers().next().is_none() {
-            return Readers::Gone;
-        }
         let is_early = self.is(Variant::LooksAtWordFirst);
         let early = if is_early { self.word.load(Ordering::Acquire) } else { 0 };
         let has_fenced = self.fenced.load(Ordering::Acquire) >= number;
@@ -186,20 +171,6 @@ impl Model {
             (true, word) if word::is_reading(word) => Readers::Fenced,
             (true, _) | (_, FENCED) => Readers::Gone,
             _ => Readers::Unfenced,
-        }
-    }
-
-    /// `Active::rest`.
-    fn rest(&self) {
-        let word = || self.word.load(Ordering::Acquire);
-        let is_blind = self.is(Variant::RestsBlindly);
-        if !is_blind && !self.is(Variant::RestsWithoutFence) {
-            self.active.rest(|_| word());
-        } else if word() == FENCED {
-            self.active.bits().fetch_and(0, Ordering::Relaxed);
-            if !is_blind && word() != FENCED {
-                self.active.bits().fetch_or(1, Ordering::Relaxed);
-            }
         }
     }
 
@@ -235,30 +206,18 @@ impl Model {
         fence(Ordering::SeqCst);
         self.things.end(0);
     }
-
-    /// The same, at the end of a grace period that has found many threads idle.
-    fn rest_and_update(&self) {
-        self.rest();
-        self.update();
-    }
 }
 
 /// Beside a thread that reads without fences.
 fn run(variant: Variant, reader: fn(&Model)) {
-    let model = move || Arc::new(Model::new(variant, IDLE, 1));
+    let model = move || Arc::new(Model::new(variant, IDLE));
     check(8, move || beside(&model(), [reader], Model::update));
 }
 
-/// Beside a thread that is idle, without a bit.
+/// Beside a thread that is idle.
 fn run_beside_idle(variant: Variant, reader: fn(&Model)) {
-    let model = move || Arc::new(Model::new(variant, FENCED, 0));
+    let model = move || Arc::new(Model::new(variant, FENCED));
     check(8, move || beside(&model(), [reader], Model::update));
-}
-
-/// Beside a thread that is idle, and loses its bit.
-fn run_beside_resting(variant: Variant, reader: fn(&Model)) {
-    let model = move || Arc::new(Model::new(variant, FENCED, 1));
-    check(5, move || beside(&model(), [reader], Model::rest_and_update));
 }
 
 #[test]
@@ -324,32 +283,12 @@ fn model_of_a_thread_that_comes_back() {
 }
 
 #[test]
-#[should_panic]
-fn model_without_a_fence_after_the_bit_is_caught() {
-    run_beside_idle(Variant::NoFenceAfterBit, Model::reads);
-}
-
-#[test]
-fn model_of_a_thread_that_rests() {
-    run_beside_resting(Variant::Right, Model::reads);
-    run_beside_resting(Variant::Right, Model::reads_twice);
-    run_beside_resting(Variant::Right, Model::reads_on);
+fn model_of_a_handler_that_reads_before_the_fence() {
+    run_beside_idle(Variant::Right, Model::is_interrupted_before_its_fence);
 }
 
 #[test]
 #[should_panic]
-fn model_that_looks_at_the_bit_first_is_caught() {
-    run_beside_resting(Variant::BitFirst, Model::reads);
-}
-
-#[test]
-#[should_panic]
-fn model_of_a_rest_without_a_second_look_is_caught() {
-    run_beside_resting(Variant::RestsBlindly, Model::reads);
-}
-
-#[test]
-#[should_panic]
-fn model_of_a_rest_without_a_fence_is_caught() {
-    run_beside_resting(Variant::RestsWithoutFence, Model::reads_on);
+fn model_of_a_handler_without_a_fence_is_caught() {
+    run_beside_idle(Variant::NestedWithoutFence, Model::is_interrupted_before_its_fence);
 }

@@ -71,7 +71,6 @@ pub fn run(options: &Options) -> Result<Report, String> {
         let _ = WORLD.domain.set(domain);
     }
     WORLD.reset();
-    sheaves_rcu::rest_early();
     let before = statistics();
     let crew = start(options.broken);
     let mut leak = None;
