@@ -12,7 +12,7 @@ use sheaves_percpu::slots::{Attached, attach};
 use crate::descriptor::CacheId;
 use crate::pool::Sheaf;
 use crate::slow::{self, install, is_empty, is_sheaf, take_sheaf};
-use crate::{depot, refill};
+use crate::{chunk, depot, refill};
 
 /// Fills `out` from the front; returns how many objects it got, fewer when memory is short.
 pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
@@ -78,6 +78,7 @@ pub(crate) fn free_bulk(id: CacheId, objects: &[NonNull<u8>]) {
     for object in &objects[done..] {
         slow::free_slow(id, object.as_ptr().expose_provenance());
     }
+    chunk::purge_if_due();
 }
 
 fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {

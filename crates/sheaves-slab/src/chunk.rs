@@ -10,13 +10,19 @@
 //! | 1 | 0 | 0 | is free, holds old contents, freed before the last tick: given back at the next |
 //!
 //! Runs are placed at the lowest address where they fit, so that the heap stays dense and
-//! chunks at its end become free. A tick happens at most every half second, when a run is freed,
-//! and at every [`trim`]. All under one lock; system calls are made outside it.
+//! chunks at its end become free. A tick becomes due at most every half second, when a run is freed,
+//! and happens with the next call that ends in [`purge_if_due`], and at every [`trim`]. All under
+//! one lock. System calls that give memory back are made outside of this lock and of all others:
+//! they take 0.1 ms for each MiB. Meanwhile the granules are in a list of
+//! their own, see `away`.
+
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map::{self, Exactly};
 
+use crate::away::Away;
 use crate::granule::{self, Granule};
 use crate::window::{self, CHUNK_BYTES, CHUNK_GRANULES, GRANULE_BYTES};
 
@@ -58,6 +64,8 @@ struct Chunks {
     used: usize,
     /// Huge pages are never asked for.
     small_pages: bool,
+    /// What threads have in their hands.
+    away: Away,
 }
 
 static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
@@ -68,7 +76,11 @@ static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     dirty: 0,
     used: 0,
     small_pages: false,
+    away: Away::new(),
 });
+
+/// A tick is due.
+static IS_DUE: AtomicBool = AtomicBool::new(false);
 
 /// Never asks for huge pages from now on.
 pub(crate) fn use_small_pages() {
@@ -90,25 +102,35 @@ pub struct Run {
 /// The owner map still says 0 for them; the caller writes it.
 #[must_use]
 pub fn take_run(count: usize, align: usize) -> Option<Run> {
-    debug_assert!((1..=CHUNK_GRANULES).contains(&count) && align.is_power_of_two());
+    CHUNKS.lock().take_run(count, align)
+}
+
+/// A run of which something is being made.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    pub(crate) run: Run,
+    /// Its place in the list of those that are away, if there was one.
+    place: Option<usize>,
+}
+
+/// [`take_run`], for something that is made without a lock. A child of a fork, which does not know
+/// of it yet, finds the run free, until [`finish_run`].
+#[must_use]
+pub(crate) fn begin_run(count: usize, align: usize) -> Option<Unfinished> {
     let mut chunks = CHUNKS.lock();
-    let mut index = chunks.first_fit[count - 1] as usize;
-    let mut has_found_room = false;
-    loop {
-        if index == chunks.count && !chunks.grow() {
-            return None;
-        }
-        let fits = runs_of(chunk(index).free, count);
-        if fits != 0 && !has_found_room {
-            // An unaligned fit is still a fit for the next caller.
-            has_found_room = true;
-            chunks.first_fit[count - 1] = index as u32;
-        }
-        let aligned = fits & multiples_of(align);
-        if aligned != 0 {
-            return Some(chunks.take(index, aligned.trailing_zeros(), count));
-        }
-        index += 1;
+    let run = chunks.take_run(count, align)?;
+    let (index, bit) = place_of(run.first);
+    let place = chunks.away.vacant_place();
+    if let Some(place) = place {
+        chunks.away.send(place, index, mask(bit, count));
+    }
+    Some(Unfinished { run, place })
+}
+
+/// The run is in use from now on: under the lock under which others learn of it.
+pub(crate) fn finish_run(unfinished: &Unfinished) {
+    if let Some(place) = unfinished.place {
+        CHUNKS.lock().away.end(place);
     }
 }
 
@@ -158,6 +180,28 @@ fn map_entries(count: usize) -> bool {
 }
 
 impl Chunks {
+    fn take_run(&mut self, count: usize, align: usize) -> Option<Run> {
+        debug_assert!((1..=CHUNK_GRANULES).contains(&count) && align.is_power_of_two());
+        let mut index = self.first_fit[count - 1] as usize;
+        let mut has_found_room = false;
+        loop {
+            if index == self.count && !self.grow() {
+                return None;
+            }
+            let fits = runs_of(chunk(index).free, count);
+            if fits != 0 && !has_found_room {
+                // An unaligned fit is still a fit for the next caller.
+                has_found_room = true;
+                self.first_fit[count - 1] = index as u32;
+            }
+            let aligned = fits & multiples_of(align);
+            if aligned != 0 {
+                return Some(self.take(index, aligned.trailing_zeros(), count));
+            }
+            index += 1;
+        }
+    }
+
     /// Adds a chunk: the next for which there is address space, behind what other mappings occupy.
     fn grow(&mut self) -> bool {
         // Doubled each time, so that a large mapping takes few system calls, and what is skipped in
@@ -245,20 +289,32 @@ impl Chunks {
     }
 }
 
-/// Gives a run back. The caller has cleared its entries in the owner map.
+/// Gives a run back. The caller has cleared its entries in the owner map, and holds no lock: what
+/// was freed long ago may go back to the system.
 pub fn give_run(first: Granule, count: usize) {
+    put_run(first, count);
+    purge_if_due();
+}
+
+/// The same under locks. Whoever gave them back calls [`purge_if_due`] then.
+pub(crate) fn put_run(first: Granule, count: usize) {
     let (index, bit) = place_of(first);
     let now = clock::coarse_ms();
-    let is_due = {
-        let mut chunks = CHUNKS.lock();
-        chunks.give(index, mask(bit, count), false);
-        let is_due = now.wrapping_sub(chunks.ticked_ms) >= TICK_MS;
-        if is_due {
-            chunks.ticked_ms = now;
-        }
-        is_due
-    };
-    if is_due {
+    let mut chunks = CHUNKS.lock();
+    chunks.give(index, mask(bit, count), false);
+    if now.wrapping_sub(chunks.ticked_ms) >= TICK_MS {
+        chunks.ticked_ms = now;
+        // Relaxed: only tells that there is something to do, all of which is under the lock.
+        IS_DUE.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Gives back to the system what was freed before the last tick, if a tick is due. Not under a
+/// lock.
+#[inline]
+pub(crate) fn purge_if_due() {
+    // Relaxed, both: as in `put_run`; the exchange has one caller do it.
+    if IS_DUE.load(Ordering::Relaxed) && IS_DUE.swap(false, Ordering::Relaxed) {
         purge(false);
     }
 }
@@ -309,14 +365,16 @@ fn discard_owners() {
 }
 
 /// Gives granules back to the system: all free ones, or those freed before the last tick.
+#[cold]
 fn purge(all: bool) -> usize {
     let count = CHUNKS.lock().count;
     (0..count).map(|index| purge_chunk(index, all)).sum()
 }
 
 fn purge_chunk(index: usize, all: bool) -> usize {
-    let (old, victims, is_empty, dirty) = {
+    let (place, old, victims, is_empty, dirty) = {
         let mut chunks = CHUNKS.lock();
+        let Some(place) = chunks.away.vacant_place() else { return 0 };
         let state = chunk(index);
         let mut old = state.free & !state.clean & if all { u32::MAX } else { !state.young };
         let rest = state.free & !state.young;
@@ -335,16 +393,19 @@ fn purge_chunk(index: usize, all: bool) -> usize {
         state.clean &= !old;
         chunks.dirty -= dirty;
         chunks.used += victims.count_ones() as usize;
-        (old, victims, is_empty, dirty)
+        if victims == 0 {
+            return 0;
+        }
+        chunks.away.send(place, index, victims);
+        (place, old, victims, is_empty, dirty)
     };
-    if victims == 0 {
-        return 0;
-    }
     discard(index, old);
     if is_empty {
         crate::slab::discard_headers(granule_of(index, 0), CHUNK_GRANULES);
     }
-    CHUNKS.lock().give(index, victims, true);
+    let mut chunks = CHUNKS.lock();
+    chunks.away.end(place);
+    chunks.give(index, victims, true);
     dirty * GRANULE_BYTES
 }
 
@@ -394,6 +455,17 @@ pub(crate) fn lock_for_fork() {
 pub(crate) unsafe fn unlock_after_fork() {
     // SAFETY: the same contract.
     unsafe { CHUNKS.release() };
+}
+
+/// In the child, after that: what threads had in their hands that are not here is free. Its
+/// contents may be old.
+pub(crate) fn bring_back_after_fork() {
+    // Not free only where this very thread holds it, and then there was no other.
+    if let Some(mut chunks) = CHUNKS.try_lock() {
+        while let Some((index, granules)) = chunks.away.take_of_others() {
+            chunks.give(index, granules, false);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ mod models;
 mod stack;
 
 #[cfg(not(loom))]
+mod away;
+#[cfg(not(loom))]
 mod bins;
 #[cfg(not(loom))]
 mod bulk;

@@ -10,13 +10,14 @@ use crate::descriptor::{CacheId, Constructor};
 pub use crate::registry::CacheError;
 use crate::registry::{self, Request};
 use crate::stats::CacheStats;
-use crate::{bulk, deferred, reclaim, slow, stats};
+use crate::{bulk, chunk, deferred, reclaim, slow, stats};
 
 /// How a cache behaves beyond size and alignment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// Runs once for every object when its slab is made, not at every allocation. Objects keep
-    /// their contents from free to next allocation. It must not use the cache itself.
+    /// their contents from free to next allocation. No lock is held meanwhile: it may allocate,
+    /// from other caches, too, and fork. It must not use the cache itself.
     pub constructor: Option<Constructor>,
     /// Objects come back zeroed.
     pub zero: bool,
@@ -177,7 +178,9 @@ impl Cache {
     /// Takes free objects out of every slot and the depot and releases slabs with no object out.
     /// False when a slot could not be reached. Interrupts the processors that run this process.
     pub fn shrink(&self) -> bool {
-        reclaim::shrink(self.id)
+        let complete = reclaim::shrink(self.id);
+        chunk::purge_if_due();
+        complete
     }
 
     /// Ends the cache and gives its memory back. Waits for a grace period where objects are

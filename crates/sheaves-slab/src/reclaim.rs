@@ -82,9 +82,10 @@ pub fn trim() -> usize {
 /// cache goes on to exist.
 pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
     loop {
-        match try_destroy(id) {
-            Err(AGAIN) => {}
-            result => return result,
+        let result = try_destroy(id);
+        chunk::purge_if_due();
+        if result != Err(AGAIN) {
+            return result;
         }
     }
 }

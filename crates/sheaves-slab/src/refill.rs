@@ -1,7 +1,8 @@
 //! From slabs into sheaves.
 //!
 //! Under the cache's lock: takes objects from the fullest slab, in address order, without
-//! touching them; makes a new slab when no listed one has any.
+//! touching them. Without it: makes a new slab when no listed one has any. Where several threads do
+//! so at a time, slabs are left over, which are not touched, and given back like others.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
@@ -9,6 +10,7 @@ use core::sync::atomic::Ordering;
 use sheaves_rcu::defer;
 
 use crate::bins::Slabs;
+use crate::chunk::Unfinished;
 use crate::counts::count;
 use crate::descriptor::{CacheId, Shape};
 use crate::granule::Granule;
@@ -22,33 +24,41 @@ pub(crate) const EMPTY_SLABS_KEPT: u32 = 1;
 /// slab. Returns how many, at the back of `out`; fewer than asked for when memory is short.
 pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
     let shape = id.shape();
-    let mut slabs = id.descriptor().slabs.lock();
     let mut place = out.len();
+    let mut made = None;
     while place > 0 {
-        let Some(granule) = slabs.fullest(shape) else {
-            if make_slab(id, shape, &mut slabs) {
-                continue;
+        let mut slabs = id.descriptor().slabs.lock();
+        if let Some(made) = made.take() {
+            add_slab(id, shape, &mut slabs, &made);
+        }
+        while place > 0
+            && let Some(granule) = slabs.fullest(shape)
+        {
+            let address = granule.address();
+            slab::header(granule).take(place, |index| {
+                place -= 1;
+                out[place] = address + index * shape.stride;
+            });
+            slabs.move_slab(granule, shape);
+        }
+        drop(slabs);
+        if place > 0 {
+            made = make_slab(shape);
+            if made.is_none() {
+                break;
             }
-            break;
-        };
-        let address = granule.address();
-        let slab = slab::header(granule);
-        slab.take(place, |index| {
-            place -= 1;
-            out[place] = address + index * shape.stride;
-        });
-        slabs.move_slab(granule, shape);
+        }
     }
-    drop(slabs);
     count!(id, refills);
     out.len() - place
 }
 
-/// Makes a slab and lists it. False when there is no memory.
-fn make_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs) -> bool {
-    let Some(run) = chunk::take_run(shape.granules, shape.granules) else { return false };
-    let address = run.first.address();
-    if shape.debug && !run.is_zero {
+/// Makes the objects of a new slab, which nobody knows yet. Without a lock: constructors are the
+/// program's, and may allocate, wait, or fork. `None` when there is no memory.
+fn make_slab(shape: &Shape) -> Option<Unfinished> {
+    let made = chunk::begin_run(shape.granules, shape.granules)?;
+    let address = made.run.first.address();
+    if shape.debug && !made.run.is_zero {
         let start = core::ptr::with_exposed_provenance_mut::<u8>(address);
         // SAFETY: the run was just taken and nobody else has it.
         unsafe { start.write_bytes(0, shape.granules * GRANULE_BYTES) };
@@ -63,15 +73,22 @@ fn make_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs) -> bool {
             }
         }
     }
-    slab::header(run.first).init(id.in_header(), shape.slab_objects);
-    run.first.set_owner(shape.granules, id.owner(), id.owner());
-    slabs.count += 1;
-    count!(id, slabs_made);
-    slabs.list(run.first, shape);
-    true
+    Some(made)
 }
 
-/// Gives slabs with no object out back, until `keep` are left. Under the cache's lock.
+/// Lists a new slab: from now on it is the cache's, also in a child.
+fn add_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs, made: &Unfinished) {
+    let first = made.run.first;
+    slab::header(first).init(id.in_header(), shape.slab_objects);
+    first.set_owner(shape.granules, id.owner(), id.owner());
+    slabs.count += 1;
+    count!(id, slabs_made);
+    slabs.list(first, shape);
+    chunk::finish_run(made);
+}
+
+/// Gives slabs with no object out back, until `keep` are left. Under the cache's lock; whoever gives
+/// that back calls [`chunk::purge_if_due`] when it has no other either.
 ///
 /// Those of a type-stable cache stay until their readers are gone; they can be refilled from. False
 /// if there is one: then [`slabs_wait`] is to be called without the lock.
@@ -112,5 +129,5 @@ fn release(id: CacheId, slabs: &mut Slabs, granule: Granule) {
     slab::header(granule).cache.store(0, Ordering::Relaxed);
     count!(id, slabs_released);
     granule.set_owner(shape.granules, 0, 0);
-    chunk::give_run(granule, shape.granules);
+    chunk::put_run(granule, shape.granules);
 }

@@ -231,6 +231,7 @@ fn unlock_in_child() {
             slabs.set_unsorted();
         }
     }
+    chunk::bring_back_after_fork();
 }
 
 /// Every number that has ever been taken. Under the registry lock.

@@ -12,7 +12,7 @@ use sheaves_percpu::slots::{Attached, attach};
 
 use crate::descriptor::CacheId;
 use crate::pool::{self, Sheaf};
-use crate::{debug, deferred, depot, flush, refill};
+use crate::{chunk, debug, deferred, depot, flush, refill};
 
 /// How often a slow path starts over because other threads changed the slot under it. After that
 /// it goes to the slabs: with the portable engine all slots can be busy for as long as a thread
@@ -102,6 +102,12 @@ fn exchange_empty(id: CacheId) -> Option<usize> {
 #[cold]
 #[inline(never)]
 pub(crate) fn free_slow(id: CacheId, object: usize) {
+    free(id, object);
+    chunk::purge_if_due();
+}
+
+#[inline]
+fn free(id: CacheId, object: usize) {
     let shape = id.shape();
     if shape.debug {
         debug::free(id, object);

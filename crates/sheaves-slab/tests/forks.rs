@@ -6,14 +6,15 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::panic::catch_unwind;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use sheaves_slab::chunk;
 use sheaves_slab::raw::{Cache, Options};
 
 /// A child that takes longer hangs.
-const CHILD_LIMIT: Duration = Duration::from_secs(5);
+const CHILD_LIMIT: Duration = Duration::from_secs(10);
 const THREADS: usize = 3;
 
 /// One test at a time: each forks.
@@ -28,6 +29,8 @@ fn in_child(limit: Duration, body: impl FnOnce() -> bool) -> Result<(), String> 
     // SAFETY: the child uses caches, and leaves by `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // SAFETY: no precondition. It ends with the thread that forked.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         let is_right = catch_unwind(AssertUnwindSafe(body)).unwrap_or(false);
         // SAFETY: ends the child without the harness of the tests.
         unsafe { libc::_exit(i32::from(!is_right)) };
@@ -136,4 +139,141 @@ fn a_child_destroys_a_cache_with_a_slab_that_was_about_to_be_empty() {
 #[test]
 fn a_child_destroys_a_cache_with_a_slab_that_was_full_of_used_objects() {
     destroy_in_children(640 - THREADS);
+}
+
+/// What the constructors below use.
+static LOWER: OnceLock<Cache> = OnceLock::new();
+
+/// # Safety
+/// `object` is 64 bytes.
+unsafe extern "C" fn construct_with_another_cache(object: NonNull<u8>) {
+    if let Some(lower) = LOWER.get() {
+        give(lower, &take(lower, 1));
+    }
+    // SAFETY: as above.
+    unsafe { object.cast::<u64>().write(BUILT) };
+}
+
+const BUILT: u64 = 0x0b11_7001;
+
+fn is_built(object: NonNull<u8>) -> bool {
+    // SAFETY: an object of 64 bytes of ours.
+    unsafe { object.cast::<u64>().read() == BUILT }
+}
+
+/// A fork takes the caches' locks in the order of their numbers. A constructor that ran with the
+/// lock of its own cache, and waits for that of a lower one, would never end.
+#[test]
+fn constructors_use_other_caches_beside_forks() {
+    let _alone = alone();
+    let scenario = || {
+        LOWER.get_or_init(|| cache("lower", 64, Options { debug: true, ..Options::default() }));
+        // SAFETY: what it is called with is 64 bytes.
+        let options =
+            Options { constructor: Some(construct_with_another_cache), ..Options::default() };
+        let cache = cache("upper", 64, options);
+        let work = || {
+            let object = take(&cache, 1);
+            assert!(is_built(object[0]));
+            give(&cache, &object);
+            // The next object has a slab of its own.
+            cache.shrink();
+        };
+        let mut result = Ok(());
+        let child = || {
+            work();
+            true
+        };
+        beside(work, || result = (0..100).try_for_each(|_| in_child(CHILD_LIMIT, child)));
+        result.is_ok()
+    };
+    in_child(Duration::from_secs(40), scenario).unwrap();
+}
+
+/// # Safety
+/// `object` is 64 bytes.
+unsafe extern "C" fn construct_and_fork(object: NonNull<u8>) {
+    static IS_FIRST: AtomicBool = AtomicBool::new(true);
+    // SAFETY: as above.
+    unsafe { object.cast::<u64>().write(BUILT) };
+    // Relaxed: one thread.
+    if !IS_FIRST.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: the child goes on, too, and says how at its end.
+    if unsafe { libc::fork() } == 0 {
+        // SAFETY: no precondition.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        // Relaxed: one thread.
+        IS_CHILD.store(true, Ordering::Relaxed);
+    }
+}
+
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// Both sides go on in the constructor, each with a slab of its own that is not listed yet.
+#[test]
+fn a_constructor_forks() {
+    let _alone = alone();
+    let scenario = || {
+        // SAFETY: what it is called with is 64 bytes.
+        let options = Options { constructor: Some(construct_and_fork), ..Options::default() };
+        let building = cache("forks", 64, options);
+        let other = cache("other", 64, Options::default());
+        let first = take(&building, 1);
+        let others = take(&other, 100_000);
+        for object in &others {
+            // SAFETY: ours.
+            unsafe { object.cast::<u64>().write(0) };
+        }
+        let objects = take(&building, 3000);
+        let is_right = first.iter().chain(&objects).all(|object| is_built(*object));
+        give(&other, &others);
+        give(&building, &first);
+        give(&building, &objects);
+        let is_right = is_right && building.destroy().is_ok() && other.destroy().is_ok();
+        // Relaxed: one thread.
+        if IS_CHILD.load(Ordering::Relaxed) {
+            // SAFETY: ends the child without the harness of the tests.
+            unsafe { libc::_exit(i32::from(!is_right)) };
+        }
+        let mut status = -1;
+        // SAFETY: the child of the constructor, and a place for its status. This process ends with
+        // the time that it was given.
+        unsafe { libc::wait(&raw mut status) };
+        is_right && status == 0
+    };
+    in_child(Duration::from_secs(40), scenario).unwrap();
+}
+
+/// What is being given back to the system belongs to no cache at that moment, and to the heap in
+/// the child, where the thread that does it is not.
+#[test]
+fn a_child_has_what_another_thread_was_giving_back() {
+    const RUN: usize = 32;
+    let _alone = alone();
+    // The heap begins with the first cache.
+    cache("first", 64, Options::default()).destroy().unwrap();
+    let used_before = chunk::footprint().used_bytes;
+    let is_whole = || chunk::footprint().used_bytes == used_before;
+    let round = || {
+        let runs: Vec<_> = (0..8).filter_map(|_| chunk::take_run(RUN, 1)).collect();
+        for run in &runs {
+            for granule in 0..RUN {
+                let start = run.first.after(granule).address();
+                // SAFETY: in a run of ours.
+                unsafe { core::ptr::with_exposed_provenance_mut::<u8>(start).write(1) };
+            }
+        }
+        runs.iter().for_each(|run| chunk::give_run(run.first, RUN));
+        thread::sleep(Duration::from_micros(50));
+        in_child(CHILD_LIMIT, is_whole)
+    };
+    let mut result = Ok(());
+    let trim = || {
+        chunk::trim();
+    };
+    beside(trim, || result = (0..40).try_for_each(|_| round()));
+    result.unwrap();
+    assert!(is_whole());
 }

@@ -129,7 +129,9 @@ impl Sink for Slab {
     }
 
     fn reclaim(&self) -> bool {
-        finish()
+        let any = finish();
+        chunk::purge_if_due();
+        any
     }
 
     fn pending(&self) -> Pending {

@@ -1,0 +1,75 @@
+//! Free memory goes back to the system by itself, whoever frees the slab with which that is due.
+//!
+//! A process of its own: it looks at the memory of the whole heap.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::time::Duration;
+use std::thread;
+
+use sheaves_slab::chunk;
+use sheaves_slab::raw::{Cache, Options};
+
+/// A little more than a tick of the heap.
+const TICK: Duration = Duration::from_millis(530);
+const OBJECT_BYTES: usize = 64 << 10;
+
+fn cache(options: Options) -> Cache {
+    Cache::new("purge", Layout::from_size_align(OBJECT_BYTES, 64).unwrap(), options).unwrap()
+}
+
+fn take(cache: &Cache, count: usize) -> Vec<NonNull<u8>> {
+    let object = || {
+        let object = cache.alloc().expect("memory");
+        // SAFETY: ours.
+        unsafe { object.write(1) };
+        object
+    };
+    (0..count).map(|_| object()).collect()
+}
+
+fn give(cache: &Cache, objects: &[NonNull<u8>]) {
+    for object in objects {
+        // SAFETY: from this cache, not used after.
+        unsafe { cache.free(*object) };
+    }
+}
+
+/// 32 MiB that were used a moment ago.
+fn leave_memory() {
+    let cache = cache(Options::default());
+    give(&cache, &take(&cache, 512));
+    cache.destroy().unwrap();
+    assert!(chunk::footprint().dirty_bytes >= 32 << 20, "{:?}", chunk::footprint());
+}
+
+/// A free that gives a slab back: in a checked cache each object goes to its slab.
+fn by_a_free() {
+    let cache = cache(Options { debug: true, ..Options::default() });
+    give(&cache, &take(&cache, 24));
+}
+
+fn by_a_shrink() {
+    let cache = cache(Options::default());
+    give(&cache, &take(&cache, 8));
+    cache.shrink();
+}
+
+fn by_a_destroy() {
+    let cache = cache(Options::default());
+    give(&cache, &take(&cache, 8));
+    cache.destroy().unwrap();
+}
+
+#[test]
+fn what_was_freed_two_ticks_ago_is_given_back() {
+    for ways in [[by_a_free, by_a_shrink], [by_a_destroy, by_a_free], [by_a_shrink, by_a_destroy]] {
+        leave_memory();
+        for free_a_slab in ways {
+            thread::sleep(TICK);
+            free_a_slab();
+        }
+        let dirty_bytes = chunk::footprint().dirty_bytes;
+        assert!(dirty_bytes <= 4 << 20, "{dirty_bytes} bytes were not given back");
+    }
+}
