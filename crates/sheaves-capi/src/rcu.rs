@@ -19,6 +19,9 @@ pub static sheaves_rcu_sequence: &AtomicU64 = raw::SEQUENCE;
 /// where the compiler can. Sections nest. Any thread may read at any time, without registration,
 /// also in signal handlers and in destructors of thread-local data. Never blocks. Sections that are
 /// open during a fork stay open in the child for the thread that forked.
+///
+/// A thread that ends inside a section, by pthread_exit or cancelled, leaves it open for good: no
+/// grace period ends any more, which is reported on standard error.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_read_lock() {
     raw::lock();

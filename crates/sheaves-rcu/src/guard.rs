@@ -7,7 +7,8 @@ use crate::reader::{self, Word};
 ///
 /// What was reachable when the section began stays valid until it ends. Guards nest, and may be
 /// dropped in any order; the section lasts as long as one of them. A guard belongs to its thread.
-/// One that is never dropped ([`core::mem::forget`]) holds up all grace periods, which is reported.
+/// One that is never dropped ([`core::mem::forget`]) holds up all grace periods for good, even when
+/// its thread has ended, since others may have what was found under it. That is reported.
 #[derive(Debug)]
 #[must_use = "the read section ends when the guard is dropped"]
 pub struct Guard {
@@ -83,7 +84,8 @@ pub mod raw {
     /// path: [`lock`] and [`unlock`] say what else it takes. To be read, never written.
     pub const SEQUENCE: &AtomicU64 = &reader::GLOBAL.0;
 
-    /// Begins a read section, see [`crate::read`]. Ends with [`unlock`].
+    /// Begins a read section, see [`crate::read`]. Ends with [`unlock`]; a thread that ends without
+    /// it, killed or by `pthread_exit`, leaves the section open for good, which is reported.
     #[inline(always)]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock() {

@@ -49,6 +49,8 @@ extern crate std;
 mod generation;
 #[cfg(all(test, loom))]
 mod models;
+#[cfg_attr(all(loom, not(test)), expect(dead_code, reason = "models alone use it"))]
+mod owner;
 #[cfg_attr(loom, expect(dead_code, reason = "models use a part of it"))]
 mod turns;
 #[cfg_attr(all(loom, not(test)), expect(dead_code, reason = "models alone use it"))]

@@ -12,6 +12,7 @@ mod defer;
 mod fences;
 mod grace;
 mod membarrier;
+mod owner;
 mod srcu;
 mod turns;
 mod waiters;

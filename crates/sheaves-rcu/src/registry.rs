@@ -13,21 +13,21 @@
 //!    a block of records is used up, and when a record holds a grace period up.
 //! 3. In the child of a fork, which has one thread.
 //!
-//! Everything is lock-free, so that a signal handler can register its thread.
+//! None of these ends a section. A thread may end inside one for which it has leaked the guard, and
+//! have given others what it found there, so its record is *held* and never comes back: grace
+//! periods wait for ever, which is reported when the thread ends, or when it is found gone.
 //!
-//! | `owner` | meaning | transitions |
-//! |---|---|---|
-//! | 0 | free | -> a thread's number, by that thread |
-//! | number | in use | -> 0 by its thread; -> -1 by whoever finds the thread gone |
-//! | -1 | being taken back | -> 0 by whoever made it -1 |
+//! Everything is lock-free, so that a signal handler can register its thread. Who has a record, and
+//! how it is taken back once, stands in `owner`.
 
 use core::ffi::c_void;
 use core::panic::Location;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::{errno, map, report, thread, tls};
 
 use crate::mode::{Mode, mode};
+use crate::owner::{Owner, Seen};
 use crate::rest::Rest;
 use crate::word::{self, FENCED, INSIDE, SLOWLY};
 
@@ -41,16 +41,14 @@ pub(crate) struct Record {
     inside: AtomicU64,
     /// Grace periods that had begun before the thread's last full fence, see `fences`.
     pub(crate) fenced: AtomicU64,
-    /// See above.
-    pub(crate) owner: AtomicI32,
+    /// Its thread, see there.
+    pub(crate) owner: Owner,
     /// Number of the record + 1, of the next one on the stack of free records.
     next: AtomicU32,
     /// Number of this record.
     number: AtomicU32,
     /// Rounds of destructors in which the thread was reading.
     rounds: AtomicU32,
-    /// How many records had been taken when this one was, at the last time.
-    stamp: AtomicU64,
     /// Where the outermost section was entered, in builds with debug assertions.
     pub(crate) entered: AtomicPtr<Location<'static>>,
     /// What the thread has left of its turns, or owes. Added to by whoever ends one.
@@ -78,8 +76,6 @@ const BLOCK_RECORDS: u32 = 1024;
 const BLOCKS_MAX: usize = 1024;
 /// Rounds that libc makes through the functions of keys.
 const ROUNDS: u32 = 4;
-/// The owner of a record that is being taken back.
-const TAKEN_BACK: i32 = -1;
 
 /// Addresses of the blocks, from the first on without gaps.
 static BLOCKS: [AtomicPtr<Block>; BLOCKS_MAX] =
@@ -153,14 +149,20 @@ fn register_undisturbed() -> Option<*const u64> {
     // Relaxed, here and below: the record is ours alone. What makes grace periods see it is the
     // fence of its first section.
     record.inside.store(inside, Ordering::Relaxed);
-    record.stamp.store(STAMPS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     record.rounds.store(0, Ordering::Relaxed);
     record.rest.clear();
-    record.owner.store(thread::id(), Ordering::Relaxed);
+    take(record);
     let address: *const u64 = record.word.as_ptr();
     let _ = tls::exchange_reader(tls::no_reader(), address);
     thread::set_at_exit(record_address(record));
     Some(address)
+}
+
+/// Makes a record that is free, or the caller's already, that of the calling thread.
+fn take(record: &Record) {
+    // Relaxed: a number that nobody else gets.
+    let stamp = STAMPS.fetch_add(1, Ordering::Relaxed);
+    record.owner.take(stamp, thread::id());
 }
 
 fn record_address(record: &'static Record) -> usize {
@@ -251,14 +253,19 @@ fn has_block(block: usize) -> bool {
     true
 }
 
-/// Gives a record back. Its owner calls it, or whoever has taken it back.
-fn release(record: &'static Record) {
+/// Gives a record back, for its thread.
+fn give_back(record: &'static Record) {
+    clear(record);
+    record.owner.give_back();
+    push(record);
+}
+
+/// No section is open, and the next one is fenced.
+fn clear(record: &Record) {
     // Release pairs with the Acquire of the scan and in `fences::look`: the thread's sections. [R4]
     record.word.store(FENCED, Ordering::Release);
-    // Relaxed, both: `push` publishes it.
+    // Relaxed: `push` publishes it.
     record.entered.store(core::ptr::null_mut(), Ordering::Relaxed);
-    record.owner.store(0, Ordering::Relaxed);
-    push(record);
 }
 
 /// Called at the end of a thread that has registered, with its record.
@@ -270,63 +277,65 @@ unsafe extern "C" fn at_exit(value: *mut c_void) {
         // As in `register`: no handler finds the record half given back, or forks in between.
         thread::undisturbed(|| {
             let _ = tls::exchange_reader(record.word.as_ptr(), tls::no_reader());
-            release(record);
+            give_back(record);
         });
         return;
     }
-    // A destructor that comes later may end the section. If none does, whoever finds the thread
-    // gone takes the record back.
+    // A destructor that comes later may end the section.
     let rounds = record.rounds.load(Ordering::Relaxed) + 1;
     record.rounds.store(rounds, Ordering::Relaxed);
     if rounds < ROUNDS {
         thread::set_at_exit(value.expose_provenance());
     } else {
-        let owner = record.owner.load(Ordering::Relaxed);
-        report::report(format_args!("rcu: thread {owner} ends inside a read section"));
+        hold(record, record.owner.look());
     }
 }
 
-/// Takes a record back if its thread is gone. True if so, or if it was free anyway.
+/// Notes and reports, once, that a thread has left a section open at its end.
+fn hold(record: &Record, seen: Seen) {
+    if !record.owner.hold(seen) {
+        return;
+    }
+    let thread = seen.thread();
+    report::report(format_args!(
+        "rcu: thread {thread} has ended inside a read section: no grace period will end any more"
+    ));
+}
+
+/// Takes a record back if its thread is gone and has left no section open. True if so, or if it
+/// was free anyway.
 pub(crate) fn take_back(record: &'static Record) -> bool {
-    // Relaxed: compared again below.
-    let owner = record.owner.load(Ordering::Relaxed);
-    if owner <= 0 || !is_gone(record, owner) {
-        return owner == 0;
+    let seen = record.owner.look();
+    // Relaxed: looked at again below, once the thread is known to be gone.
+    let is_reading = || word::is_reading(record.word.load(Ordering::Relaxed));
+    if seen.thread() == 0 {
+        return true;
     }
-    // Acquire: nothing pairs with it, the thread is gone; it keeps what follows below. Relaxed on
-    // failure: nothing follows.
-    let place = &record.owner;
-    if place.compare_exchange(owner, TAKEN_BACK, Ordering::Acquire, Ordering::Relaxed).is_err() {
+    if (seen.is_held() && is_reading()) || !is_gone(seen) {
         return false;
     }
-    if !is_gone(record, owner) {
-        // The number, and the record, have been given to another thread in between. Relaxed: it
-        // publishes nothing; if that thread has released the record meanwhile it stays so.
-        let _ = place.compare_exchange(TAKEN_BACK, owner, Ordering::Relaxed, Ordering::Relaxed);
+    // Acquire pairs with the kernel's locks: it says that the thread is gone after the thread has
+    // gone through them, so what is read from now on is what it has left.
+    fence(Ordering::Acquire);
+    if is_reading() {
+        hold(record, seen);
         return false;
     }
-    // Relaxed, all: the thread is gone, the record is ours.
-    let is_reading = word::is_reading(record.word.load(Ordering::Relaxed));
-    if is_reading && record.rounds.load(Ordering::Relaxed) < ROUNDS {
-        report::report(format_args!("rcu: thread {owner} ended inside a read section"));
+    let is_ours = record.owner.take_back(seen);
+    if is_ours {
+        clear(record);
+        push(record);
     }
-    release(record);
-    true
+    is_ours
 }
 
-/// Is the thread gone that has taken a record?
+/// Is the thread gone that was seen as the owner of a record?
 ///
 /// The kernel gives numbers out again: where a thread of that number is alive, and has taken
 /// another record later, then this one is from a thread before it.
-fn is_gone(record: &'static Record, owner: i32) -> bool {
-    // Relaxed, all: numbers. The stamp of a record that is given to another thread changes, and is
-    // compared again when the record has been claimed.
-    let stamp = record.stamp.load(Ordering::Relaxed);
-    let is_later = |other: u32| {
-        let other = self::record(other);
-        other.owner.load(Ordering::Relaxed) == owner && other.stamp.load(Ordering::Relaxed) > stamp
-    };
-    !thread::is_alive(owner) || (0..count()).any(is_later)
+fn is_gone(seen: Seen) -> bool {
+    let is_later = |other: u32| record(other).owner.look().follows(seen);
+    !thread::is_alive(seen.thread()) || (0..count()).any(is_later)
 }
 
 /// Takes back the records of threads that are gone. True if there were any.
@@ -334,17 +343,18 @@ fn sweep() -> bool {
     let mut found = false;
     for number in 0..count() {
         let record = record(number);
-        // Relaxed: `take_back` looks again. It looks at all other records where the number is in
-        // use, which is too much for all of them.
-        let owner = record.owner.load(Ordering::Relaxed);
-        if owner > 0 && !thread::is_alive(owner) {
+        // `take_back` looks again. It looks at all other records where the number is in use, which
+        // is too much for all of them.
+        let thread = record.owner.look().thread();
+        if thread != 0 && !thread::is_alive(thread) {
             found |= take_back(record);
         }
     }
     found
 }
 
-/// In the child of a fork: forgets all threads but the caller, and gives it its new number.
+/// In the child of a fork: forgets all threads but the caller, and gives it its new number. The
+/// sections that threads have left open at their end stay open.
 pub(crate) fn restart_in_child(readers_fence: bool) {
     let own = tls::reader();
     // Relaxed, all: the child has one thread.
@@ -353,7 +363,7 @@ pub(crate) fn restart_in_child(readers_fence: bool) {
     for number in 0..count() {
         let record = record(number);
         if core::ptr::eq(record.word.as_ptr(), own) {
-            record.owner.store(thread::id(), Ordering::Relaxed);
+            take(record);
             if readers_fence {
                 record.word.fetch_or(FENCED, Ordering::Relaxed);
                 let inside = record.inside.load(Ordering::Relaxed) & INSIDE;
@@ -362,7 +372,10 @@ pub(crate) fn restart_in_child(readers_fence: bool) {
         } else {
             // What another thread had begun to write, its number perhaps, is made up for.
             record.number.store(number, Ordering::Relaxed);
-            release(record);
+            let is_reading = word::is_reading(record.word.load(Ordering::Relaxed));
+            if !(is_reading && record.owner.look().is_held()) {
+                give_back(record);
+            }
         }
     }
 }
@@ -370,30 +383,32 @@ pub(crate) fn restart_in_child(readers_fence: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::word::FIRST;
 
     #[test]
-    fn a_number_that_was_given_out_again_keeps_nobody_waiting() {
-        // The record of a thread that vanished inside a section, and whose number is ours now.
-        let stale = take_free().or_else(take_fresh).unwrap();
-        stale.word.store(FIRST - word::STEP, Ordering::Release);
-        stale.stamp.store(STAMPS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        stale.owner.store(thread::id(), Ordering::Relaxed);
-        // We have none yet: it might be ours.
-        assert!(!take_back(stale));
+    fn a_number_that_was_given_out_again_is_told_apart() {
+        let own = || owner(super::own().unwrap());
         drop(crate::read());
-        crate::synchronize().unwrap();
-        assert_ne!(stale.owner.load(Ordering::Relaxed), thread::id());
-        // Our own record is not taken from us.
-        let own = tls::reader();
+        // The record of a thread that vanished, and whose number is ours now. Its stamp is the one
+        // before the first.
+        let stale = take_free().or_else(take_fresh).unwrap();
+        stale.owner.take(u64::MAX, own().thread());
+        // It stays in the section that it has left open.
+        stale.word.store(word::FIRST, Ordering::Release);
+        assert!(!take_back(stale) && owner(stale).is_held() && !take_back(stale));
+        stale.word.store(FENCED, Ordering::Release);
+        assert!(take_back(stale));
+        assert_eq!(owner(stale).thread(), 0);
+        // Our own record is not taken from us, inside a section or outside.
+        let before = own();
+        assert!(!take_back(super::own().unwrap()));
         let guard = crate::read();
-        assert!(
-            (0..count())
-                .map(record)
-                .filter(|own_or_not| take_back(own_or_not))
-                .all(|taken| !core::ptr::eq(taken.word.as_ptr(), own))
-        );
+        assert!(!take_back(super::own().unwrap()));
         assert!(crate::is_reading());
         drop(guard);
+        assert_eq!(own(), before);
+    }
+
+    fn owner(record: &Record) -> Seen {
+        record.owner.look()
     }
 }

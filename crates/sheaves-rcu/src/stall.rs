@@ -39,6 +39,8 @@ static REPORTED: AtomicU64 = AtomicU64::new(0);
 pub struct Stall {
     /// The kernel's number of the thread; 0 if it is one of those for which there was no memory.
     pub thread: i32,
+    /// The thread has ended inside the section: no grace period will end any more.
+    pub has_ended: bool,
     /// How long the grace period has been under way, in milliseconds: the section is older.
     pub age_ms: u64,
     /// Where the thread entered its outermost section, in builds with debug assertions.
@@ -105,18 +107,24 @@ pub(crate) fn look(number: u32, began_ns: u64, global: u64) {
     REPORTED.store(global, Ordering::Relaxed);
     let mut stall = Stall {
         thread: 0,
+        has_ended: false,
         age_ms: age_ns / 1_000_000,
         entered: None,
         name: [0; NAME_BYTES],
         name_bytes: 0,
     };
     if let Some(record) = record {
-        // Relaxed, both: for a report.
-        stall.thread = record.owner.load(Ordering::Relaxed);
+        let owner = record.owner.look();
+        stall.thread = owner.thread();
+        stall.has_ended = owner.is_held();
+        // Relaxed: for a report.
         let entered = record.entered.load(Ordering::Relaxed).cast_const();
         // SAFETY: null, or a place in the program's text, which is constant.
         stall.entered = unsafe { entered.as_ref() };
-        stall.name_bytes = thread::name(stall.thread, &mut stall.name);
+        // The number may be that of another thread by now.
+        if !stall.has_ended {
+            stall.name_bytes = thread::name(stall.thread, &mut stall.name);
+        }
     }
     write(&stall);
     call(&stall);
@@ -134,13 +142,15 @@ pub(crate) fn look_at_domain(age_ns: u64, is_reported: &mut bool) {
 
 fn write(stall: &Stall) {
     let (thread, name, age) = (stall.thread, stall.name(), stall.age_ms);
+    let what = match stall.has_ended {
+        true => format_args!("has ended inside a read section, waited for since {age} ms"),
+        false => format_args!("({name}) reads since more than {age} ms"),
+    };
     match stall.entered {
-        Some(place) => report::report(format_args!(
-            "rcu: thread {thread} ({name}) reads since more than {age} ms, entered at {place}"
-        )),
-        None => report::report(format_args!(
-            "rcu: thread {thread} ({name}) reads since more than {age} ms"
-        )),
+        Some(place) => {
+            report::report(format_args!("rcu: thread {thread} {what}, entered at {place}"));
+        }
+        None => report::report(format_args!("rcu: thread {thread} {what}")),
     }
 }
 

@@ -94,12 +94,28 @@ pub(crate) fn configure(command: &mut Command, configuration: &Configuration) {
 fn filter(command: &mut Command, is_refused: bool) {
     let program = seccomp::program(&[libc::SYS_membarrier], libc::EPERM);
     let prepare = move || {
-        // SAFETY: integers only. The alarm outlives exec.
-        unsafe { libc::alarm(ALARM_SECONDS) };
+        end_if_it_hangs();
         if is_refused { seccomp::install(&program) } else { Ok(()) }
     };
     // SAFETY: the closure makes system calls only and touches memory of its own.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// Ends the process after a while, also where the caller's parent ignores or blocks the signal.
+/// Outlives exec.
+fn end_if_it_hangs() {
+    // SAFETY: an all-zero set is valid to be filled.
+    let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: the set is valid for writes.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    // SAFETY: as above.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGALRM) };
+    // SAFETY: the set is valid, and the mask of before is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, core::ptr::null_mut()) };
+    // SAFETY: integers only.
+    unsafe { libc::signal(libc::SIGALRM, libc::SIG_DFL) };
+    // SAFETY: integers only.
+    unsafe { libc::alarm(ALARM_SECONDS) };
 }
 
 /// What a command that has come to its end has printed, where it failed. `None` where filters are

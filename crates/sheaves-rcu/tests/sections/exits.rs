@@ -6,6 +6,8 @@ use sheaves_rcu::{Guard, raw, read, statistics, synchronize};
 
 use crate::alone;
 use crate::configurations::in_own_process;
+use crate::forks::in_child;
+use crate::leaks::passes;
 
 /// How many short threads, in each configuration.
 const THREADS: usize = 100_000;
@@ -55,25 +57,31 @@ fn short_threads_leave_nothing() {
     assert!(bytes_after <= bytes + GROWTH_BYTES, "{bytes} bytes became {bytes_after}");
 }
 
+/// Runs `body` in a thread that is gone then, by a bare system call.
+fn vanish_after(body: fn()) {
+    extern "C" fn run(body: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: the function below, which waits for this.
+        unsafe { body.cast::<fn()>().read()() };
+        // SAFETY: ends this thread alone.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+        core::ptr::null_mut()
+    }
+    let mut thread: libc::pthread_t = 0;
+    let (null, argument) = (core::ptr::null(), (&raw const body).cast_mut().cast());
+    // SAFETY: the argument is valid until the thread is joined.
+    assert_eq!(unsafe { libc::pthread_create(&raw mut thread, null, run, argument) }, 0);
+    // SAFETY: started above. libc joins by the word that the kernel clears.
+    unsafe { libc::pthread_join(thread, core::ptr::null_mut()) };
+}
+
 /// Where every thread is gone without a word: by a bare system call, which no destructor survives.
 #[test]
 fn threads_that_vanish_are_found() {
     if in_own_process("exits::threads_that_vanish_are_found") {
         return;
     }
-    extern "C" fn body(_: *mut libc::c_void) -> *mut libc::c_void {
-        drop(read());
-        // SAFETY: ends this thread alone.
-        unsafe { libc::syscall(libc::SYS_exit, 0) };
-        core::ptr::null_mut()
-    }
     for _ in 0..5_000 {
-        let mut thread: libc::pthread_t = 0;
-        let (null, argument) = (core::ptr::null(), core::ptr::null_mut());
-        // SAFETY: the thread ignores its argument.
-        assert_eq!(unsafe { libc::pthread_create(&raw mut thread, null, body, argument) }, 0);
-        // SAFETY: started above. libc joins by the word that the kernel clears.
-        unsafe { libc::pthread_join(thread, core::ptr::null_mut()) };
+        vanish_after(|| drop(read()));
     }
     assert!(statistics().records <= 2 * 1024, "{} records", statistics().records);
 }
@@ -154,33 +162,30 @@ fn reports(body: impl FnOnce()) -> String {
     text
 }
 
+/// Nobody knows what the thread has given to others, so its section stays open.
 #[test]
-fn a_thread_that_ends_inside_a_section_is_found() {
-    if in_own_process("exits::a_thread_that_ends_inside_a_section_is_found") {
+fn a_thread_that_ends_inside_a_section_is_waited_for() {
+    if in_own_process("exits::a_thread_that_ends_inside_a_section_is_waited_for") {
         return;
     }
     let text = reports(|| {
         std::thread::spawn(raw::lock).join().unwrap();
-        synchronize().unwrap();
+        assert!(!passes());
     });
-    assert!(text.contains("ends inside a read section"), "not reported: {text}");
-    // The same by a bare system call, which no destructor survives.
-    extern "C" fn body(_: *mut libc::c_void) -> *mut libc::c_void {
-        raw::lock();
-        // SAFETY: ends this thread alone.
-        unsafe { libc::syscall(libc::SYS_exit, 0) };
-        core::ptr::null_mut()
+    assert_eq!(text.matches("has ended inside a read section").count(), 1, "{text}");
+    // A child of a fork keeps the section, too.
+    assert!(in_child(|| !passes()));
+}
+
+#[test]
+fn a_thread_that_vanishes_inside_a_section_is_waited_for() {
+    if in_own_process("exits::a_thread_that_vanishes_inside_a_section_is_waited_for") {
+        return;
     }
     let text = reports(|| {
-        let mut thread = 0;
-        let null = core::ptr::null();
-        // SAFETY: the thread takes a null argument, which it ignores.
-        let status =
-            unsafe { libc::pthread_create(&raw mut thread, null, body, core::ptr::null_mut()) };
-        assert_eq!(status, 0);
-        // SAFETY: started above. libc joins by the word that the kernel clears.
-        unsafe { libc::pthread_join(thread, core::ptr::null_mut()) };
-        synchronize().unwrap();
+        vanish_after(raw::lock);
+        assert!(!passes());
     });
-    assert!(text.contains("ended inside a read section"), "not reported: {text}");
+    assert_eq!(text.matches("has ended inside a read section").count(), 1, "{text}");
+    assert!(in_child(|| !passes()));
 }

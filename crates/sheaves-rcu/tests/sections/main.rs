@@ -14,6 +14,7 @@ mod errno;
 mod exits;
 mod forks;
 mod futures;
+mod leaks;
 mod shared;
 mod signals;
 mod stalls;

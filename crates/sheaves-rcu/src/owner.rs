@@ -1,0 +1,134 @@
+//! Which thread a record belongs to: one word, so that it is taken back once.
+//!
+//! Each time a record is taken it gets a *stamp* that no other has had, which says moreover which
+//! of two records was taken later. Whoever wants to take a record back reads the word, then asks
+//! whether the thread in it is gone, then exchanges the word it has read for 0. A thread that was
+//! gone after the word was read never comes back, and whatever has happened to the record meanwhile
+//! has changed the word, also where the kernel gives the number of the thread to another one. So
+//! one of those who look wins, and only if the record is what it was. Modelled in `models`.
+//!
+//! | bits | what |
+//! |---|---|
+//! | 24..64 | stamp |
+//! | 23 | held: the thread has ended, or is about to, in a section that it has left open |
+//! | 0..23 | the kernel's number of the thread |
+//!
+//! | value | meaning | transitions |
+//! |---|---|---|
+//! | 0 | free | -> in use, by the thread that takes it |
+//! | stamp, number | in use | -> 0 by its thread, or by whoever finds it gone |
+//! | stamp, number | in use | -> held, by its thread at its end, or by whoever finds it gone |
+//! | stamp, held, number | in use | -> 0, as above, if the section is over after all |
+
+use sheaves_sys::atomic::{AtomicU64, Ordering};
+
+/// The owner of a record. Zero is valid: none.
+#[repr(transparent)]
+pub(crate) struct Owner(AtomicU64);
+
+/// An owner as it was at some moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen(u64);
+
+/// The number of a thread. The kernel's are below 2^22.
+const THREAD: u64 = HELD - 1;
+const HELD: u64 = 1 << 23;
+const STAMP_SHIFT: u32 = 24;
+/// Half of the stamps: they come round.
+#[cfg(not(loom))]
+const STAMPS_HALF: u64 = 1 << (u64::BITS - STAMP_SHIFT - 1);
+
+impl Owner {
+    #[cfg(loom)]
+    pub(crate) fn new(value: u64) -> Owner {
+        Owner(AtomicU64::new(value))
+    }
+
+    /// For whoever is about to ask what has become of the thread.
+    pub(crate) fn look(&self) -> Seen {
+        // Acquire pairs with the Release in `take`: a thread that is found there was alive. [O1]
+        Seen(self.0.load(Ordering::Acquire))
+    }
+
+    /// Takes a free record that the caller alone has. The stamp was given to no other.
+    pub(crate) fn take(&self, stamp: u64, thread: i32) {
+        // Where the kernel does not tell, nobody can find the thread gone: none is named.
+        let thread = u64::try_from(thread).ok().filter(|number| *number <= THREAD).unwrap_or(0);
+        // Release pairs with the Acquire in `look`: the thread was alive before. [O1]
+        self.0.store(stamp << STAMP_SHIFT | thread, Ordering::Release);
+    }
+
+    /// Frees the record: for its thread.
+    pub(crate) fn give_back(&self) {
+        // Relaxed: whoever takes the record next has it from the list of free ones, which orders.
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Frees the record of a thread that was found gone after it was `seen`. True for one of those
+    /// who try; it is what the thread would be from now on.
+    pub(crate) fn take_back(&self, seen: Seen) -> bool {
+        self.change(seen, 0)
+    }
+
+    /// Notes that the thread that was `seen` has left a section open. True if that is new.
+    #[cfg(not(loom))]
+    pub(crate) fn hold(&self, seen: Seen) -> bool {
+        !seen.is_held() && self.change(seen, seen.0 | HELD)
+    }
+
+    fn change(&self, seen: Seen, new: u64) -> bool {
+        // Relaxed, both: nothing is published, and the stamp says that nothing has happened since.
+        self.0.compare_exchange(seen.0, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+impl Seen {
+    /// The number of the thread; 0 for none, or for one whose number is not known.
+    pub(crate) fn thread(self) -> i32 {
+        (self.0 & THREAD) as i32
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn is_held(self) -> bool {
+        self.0 & HELD != 0
+    }
+
+    /// Was this taken after `other`, by a thread of the same number? Then that one is gone.
+    #[cfg(not(loom))]
+    pub(crate) fn follows(self, other: Seen) -> bool {
+        let distance = (self.0 >> STAMP_SHIFT).wrapping_sub(other.0 >> STAMP_SHIFT);
+        let is_later = (1..STAMPS_HALF).contains(&(distance & (2 * STAMPS_HALF - 1)));
+        self.thread() == other.thread() && is_later
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_thread_of_the_same_number_is_another_one() {
+        let [early, late, round, other] =
+            [(7, 42), (8, 42), (1 << 40, 42), (9, 43)].map(|(stamp, thread)| {
+                let owner = Owner(AtomicU64::new(0));
+                owner.take(stamp, thread);
+                owner.look()
+            });
+        assert!(late.follows(early) && !early.follows(late) && !early.follows(early));
+        assert!(!other.follows(early) && !late.follows(other));
+        let last = Seen(u64::MAX << STAMP_SHIFT | 42);
+        assert!(round.follows(last) && !last.follows(round));
+    }
+
+    #[test]
+    fn a_record_that_was_taken_again_is_not_taken_back() {
+        let owner = Owner(AtomicU64::new(0));
+        owner.take(1, 42);
+        let seen = owner.look();
+        assert!(owner.hold(seen) && !owner.hold(seen) && !owner.take_back(seen));
+        assert_eq!((owner.look().thread(), owner.look().is_held()), (42, true));
+        assert!(owner.take_back(owner.look()));
+        owner.take(2, 42);
+        assert!(!owner.take_back(seen));
+    }
+}

@@ -1,0 +1,124 @@
+//! Guards that are never dropped keep what was found under them, after their threads have ended.
+//!
+//! Each test has a process of its own, in which no grace period ends any more.
+
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::hash::RandomState;
+use std::process::Command;
+use std::time::Instant;
+
+use sheaves::map::RcuHashMap;
+use sheaves::rcu::{RcuBox, read};
+use sheaves_rcu::Cookie;
+use sheaves_rcu::defer::flush;
+
+/// A reader is asked for its life after two milliseconds, so this is long.
+const LONG: Duration = Duration::from_millis(60);
+
+/// Counts its drops.
+struct Counted(&'static AtomicUsize);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+/// What `body` returns in a thread that has ended.
+fn in_thread<R: Send>(body: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|scope| scope.spawn(body).join().unwrap())
+}
+
+/// Has grace periods and deferred calls go on for a while. True if a grace period ends.
+fn passes() -> bool {
+    flush();
+    let cookie = Cookie::start_poll_expedited();
+    let begin = Instant::now();
+    // Often enough, also where the machine is busy.
+    for round in 0.. {
+        if cookie.poll() {
+            return true;
+        }
+        if round > 20 && begin.elapsed() > LONG {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+/// Runs the test of that name again in processes of its own, one for each engine. False in these:
+/// the test goes on there.
+fn in_own_processes(name: &str) -> bool {
+    const OWN: &str = "SHEAVES_TEST_OWN";
+    if std::env::var_os(OWN).is_some() {
+        // What hangs comes to an end.
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_secs(60));
+            std::process::abort();
+        });
+        return false;
+    }
+    let engines: [&[(&str, &str)]; 3] = [
+        &[],
+        &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
+        &[("SHEAVES_RCU_FENCES", "1")],
+    ];
+    for engine in engines {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", name, "--nocapture"]).env(OWN, "1");
+        let output = command.envs(engine.iter().copied()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let ran = output.status.success() && text.contains("1 passed");
+        assert!(ran, "{engine:?}: {}\n{text}\n{errors}", output.status);
+    }
+    true
+}
+
+#[test]
+fn the_values_of_a_map_stay() {
+    if in_own_processes("the_values_of_a_map_stay") {
+        return;
+    }
+    static DROPS: AtomicUsize = AtomicUsize::new(0);
+    let map = leak(RcuHashMap::<u64, Counted, RandomState>::new());
+    for key in 0..3 {
+        map.insert(key, Counted(&DROPS), &read());
+    }
+    // One is removed, one replaced, and one found again after the table was.
+    let seen: Vec<&'static Counted> =
+        in_thread(|| (0..3).map(|key| map.get(&key, leak(read())).unwrap()).collect());
+    map.remove(&0, &read());
+    map.insert(1, Counted(&DROPS), &read());
+    for key in 3..1000 {
+        map.insert(key, Counted(&DROPS), &read());
+    }
+    assert!(!passes(), "a grace period has ended under a guard that was never dropped");
+    assert_eq!(DROPS.load(Ordering::SeqCst), 0, "a value was dropped under its reader");
+    assert!(seen.iter().all(|seen| core::ptr::eq(seen.0, &raw const DROPS)));
+    assert!(core::ptr::eq(map.get(&2, &read()).unwrap(), seen[2]));
+}
+
+#[test]
+fn the_value_of_a_box_stays() {
+    if in_own_processes("the_value_of_a_box_stays") {
+        return;
+    }
+    static DROPS: AtomicUsize = AtomicUsize::new(0);
+    let place = AtomicPtr::new(RcuBox::new(Counted(&DROPS)).into_raw());
+    let seen: &'static Counted = in_thread(|| {
+        core::mem::forget(read());
+        // SAFETY: what is there stays valid as long as the guard, which is never dropped.
+        unsafe { &*place.load(Ordering::Acquire) }
+    });
+    // SAFETY: from `into_raw`, and no new reader finds it.
+    drop(unsafe { RcuBox::from_raw(place.into_inner()) });
+    assert!(!passes(), "a grace period has ended under a guard that was never dropped");
+    assert_eq!(seen.0.load(Ordering::SeqCst), 0, "the value was dropped under its reader");
+}
