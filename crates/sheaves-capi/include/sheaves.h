@@ -168,7 +168,8 @@ extern "C" {
 // for moments. A child of fork() may go on using all caches, as with every function below.
 //
 // What the caller promises:
-// name is NULL or a string; constructor may be called in any thread.
+// name is NULL or a string;
+// constructor may be called in any thread, and writes to the object only.
 SHEAVES_API
 SHEAVES_MUST_USE
 struct sheaves_cache *sheaves_cache_create(const char *name,
@@ -466,6 +467,9 @@ SHEAVES_API int sheaves_current_slot(void);
 // where the compiler can. Sections nest. Any thread may read at any time, without registration,
 // also in signal handlers and in destructors of thread-local data. Never blocks. Sections that are
 // open during a fork stay open in the child for the thread that forked.
+//
+// A thread that ends inside a section, by pthread_exit or cancelled, leaves it open for good: no
+// grace period ends any more, which is reported on standard error.
 SHEAVES_API
 void sheaves_rcu_read_lock(void);
 

@@ -51,7 +51,8 @@ pub struct SheavesCacheStatistics {
 /// for moments. A child of fork() may go on using all caches, as with every function below.
 ///
 /// # Safety
-/// name is NULL or a string; constructor may be called in any thread.
+/// name is NULL or a string;
+/// constructor may be called in any thread, and writes to the object only.
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn sheaves_cache_create(
@@ -68,17 +69,25 @@ pub unsafe extern "C" fn sheaves_cache_create(
         return refuse(EINVAL);
     }
     let options = Options {
-        // SAFETY: a pointer that is not null is passed as a pointer.
-        constructor: constructor.map(|is| unsafe {
-            transmute::<unsafe extern "C" fn(*mut c_void), unsafe extern "C" fn(NonNull<u8>)>(is)
-        }),
         zero: flags & SHEAVES_CACHE_ZERO != 0,
         typesafe_by_rcu: flags & SHEAVES_CACHE_TYPESAFE_BY_RCU != 0,
         debug: flags & SHEAVES_CACHE_DEBUG != 0,
     };
     // SAFETY: null or a string by the contract.
     let name = if name.is_null() { c"" } else { unsafe { CStr::from_ptr(name) } };
-    match Cache::new(name.to_str().unwrap_or("(not UTF-8)"), layout, options) {
+    let name = name.to_str().unwrap_or("(not UTF-8)");
+    let cache = match constructor {
+        None => Cache::new(name, layout, options),
+        Some(constructor) => {
+            type ByPointer = unsafe extern "C" fn(*mut c_void);
+            type ByObject = unsafe extern "C" fn(NonNull<u8>);
+            // SAFETY: a pointer that is not null is passed as a pointer.
+            let constructor = unsafe { transmute::<ByPointer, ByObject>(constructor) };
+            // SAFETY: by the contract.
+            unsafe { Cache::with_constructor(name, layout, options, constructor) }
+        }
+    };
+    match cache {
         Ok(cache) => {
             let made = boxed(SheavesCache(cache));
             if made.is_null() { refuse(ENOMEM) } else { made }

@@ -15,10 +15,6 @@ use crate::{bulk, chunk, deferred, reclaim, slow, stats};
 /// How a cache behaves beyond size and alignment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Runs once for every object when its slab is made, not at every allocation. Objects keep
-    /// their contents from free to next allocation. No lock is held meanwhile: it may allocate,
-    /// from other caches, too, and fork. It must not use the cache itself.
-    pub constructor: Option<Constructor>,
     /// Objects come back zeroed.
     pub zero: bool,
     /// `TYPESAFE_BY_RCU`: an object that is freed may be handed out again at once, but as long as
@@ -72,7 +68,51 @@ impl Cache {
     /// [`CacheError::TooMany`] when 860 named caches exist, [`CacheError::OutOfMemory`] when there
     /// is no address space.
     pub fn new(name: &str, layout: Layout, options: Options) -> Result<Cache, CacheError> {
-        let Options { constructor, zero, typesafe_by_rcu: typesafe, debug } = options;
+        Cache::make(name, layout, options, None)
+    }
+
+    /// [`Cache::new`] with a constructor, which runs once for every object when its slab is made,
+    /// not at every allocation. Objects keep their contents from free to next allocation. No lock
+    /// is held meanwhile: it may allocate, from other caches, too, and fork.
+    ///
+    /// Whoever names the constructor vouches for it:
+    ///
+    /// ```compile_fail,E0133
+    /// use core::alloc::Layout;
+    /// use core::ptr::NonNull;
+    /// use sheaves_slab::raw::{Cache, Options};
+    ///
+    /// unsafe extern "C" fn construct(object: NonNull<u8>) {
+    ///     // SAFETY: an object is at least as large.
+    ///     unsafe { object.cast::<u64>().write(7) };
+    /// }
+    /// let (layout, options) = (Layout::new::<u64>(), Options::default());
+    /// let cache = Cache::with_constructor("session", layout, options, construct)?;
+    /// # Ok::<(), sheaves_slab::raw::CacheError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// Given an object of that layout, which nobody else has, the constructor writes nowhere else,
+    /// in whatever thread. It does not unwind, and does not use the cache.
+    pub unsafe fn with_constructor(
+        name: &str,
+        layout: Layout,
+        options: Options,
+        constructor: Constructor,
+    ) -> Result<Cache, CacheError> {
+        Cache::make(name, layout, options, Some(constructor))
+    }
+
+    fn make(
+        name: &str,
+        layout: Layout,
+        options: Options,
+        constructor: Option<Constructor>,
+    ) -> Result<Cache, CacheError> {
+        let Options { zero, typesafe_by_rcu: typesafe, debug } = options;
         let id = registry::create(&Request { name, layout, constructor, debug, typesafe })?;
         Ok(Cache {
             access: Access::get(),

@@ -114,8 +114,10 @@ fn constructor_runs_once_per_object_and_contents_stay() {
         // SAFETY: as above.
         unsafe { object.cast::<u64>().write(0xC0FFEE) };
     }
-    let options = Options { constructor: Some(construct), ..Options::default() };
-    let cache = raw::Cache::new("built", Layout::new::<[u64; 2]>(), options).unwrap();
+    let (layout, options) = (Layout::new::<[u64; 2]>(), Options::default());
+    // SAFETY: it writes to the object, which is 16 bytes.
+    let cache = unsafe { raw::Cache::with_constructor("built", layout, options, construct) };
+    let cache = cache.unwrap();
     let take = |count| -> Vec<NonNull<u64>> {
         (0..count).map(|_| cache.alloc().unwrap().cast::<u64>()).collect()
     };

@@ -141,6 +141,14 @@ fn a_child_destroys_a_cache_with_a_slab_that_was_full_of_used_objects() {
     destroy_in_children(640 - THREADS);
 }
 
+/// # Safety
+/// The constructor writes to the 64 bytes that it is called with.
+unsafe fn constructed(name: &str, constructor: unsafe extern "C" fn(NonNull<u8>)) -> Cache {
+    let (layout, options) = (Layout::from_size_align(64, 8).unwrap(), Options::default());
+    // SAFETY: by the contract.
+    unsafe { Cache::with_constructor(name, layout, options, constructor) }.unwrap()
+}
+
 /// What the constructors below use.
 static LOWER: OnceLock<Cache> = OnceLock::new();
 
@@ -169,9 +177,7 @@ fn constructors_use_other_caches_beside_forks() {
     let scenario = || {
         LOWER.get_or_init(|| cache("lower", 64, Options { debug: true, ..Options::default() }));
         // SAFETY: what it is called with is 64 bytes.
-        let options =
-            Options { constructor: Some(construct_with_another_cache), ..Options::default() };
-        let cache = cache("upper", 64, options);
+        let cache = unsafe { constructed("upper", construct_with_another_cache) };
         let work = || {
             let object = take(&cache, 1);
             assert!(is_built(object[0]));
@@ -217,8 +223,7 @@ fn a_constructor_forks() {
     let _alone = alone();
     let scenario = || {
         // SAFETY: what it is called with is 64 bytes.
-        let options = Options { constructor: Some(construct_and_fork), ..Options::default() };
-        let building = cache("forks", 64, options);
+        let building = unsafe { constructed("forks", construct_and_fork) };
         let other = cache("other", 64, Options::default());
         let first = take(&building, 1);
         let others = take(&other, 100_000);

@@ -52,9 +52,14 @@ struct Stormed {
 impl Stormed {
     fn new(size: usize, constructed: bool) -> Stormed {
         let layout = Layout::from_size_align(size, 8).unwrap();
-        let constructor = constructed.then_some(construct as unsafe extern "C" fn(NonNull<u8>));
-        let options = Options { constructor, ..Options::default() };
-        Stormed { cache: Cache::new("storm", layout, options).unwrap(), constructed }
+        let options = Options::default();
+        let cache = if constructed {
+            // SAFETY: it writes to the object.
+            unsafe { Cache::with_constructor("storm", layout, options, construct) }
+        } else {
+            Cache::new("storm", layout, options)
+        };
+        Stormed { cache: cache.unwrap(), constructed }
     }
 }
 

@@ -133,13 +133,19 @@ impl World {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).clear();
         for route in [Route::Cache, Route::Constructor, Route::TypeStable, Route::Checked] {
             let options = Options {
-                constructor: route.is_constructed().then_some(object::construct),
                 typesafe_by_rcu: route == Route::TypeStable,
                 debug: route == Route::Checked,
                 ..Options::default()
             };
             let layout = Layout::new::<[u64; 14]>();
-            let cache = Box::new(Cache::new(ROUTES[route as usize].1, layout, options)?);
+            let name = ROUTES[route as usize].1;
+            let cache = if route.is_constructed() {
+                // SAFETY: it writes to the object, which is large enough.
+                unsafe { Cache::with_constructor(name, layout, options, object::construct)? }
+            } else {
+                Cache::new(name, layout, options)?
+            };
+            let cache = Box::new(cache);
             self.caches[route as usize].store(Box::into_raw(cache), Ordering::Release);
         }
         self.signals.reset(readers::handle);
