@@ -267,29 +267,19 @@ fn link(head: *mut Head) {
     }
 }
 
-/// What sealing everything came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SealedAll {
-    /// Every slot was reached.
-    pub(super) is_complete: bool,
-    /// Some heads still have no cookie, because others wait in their place.
-    pub(super) is_left: bool,
-}
-
-/// Seals the buffers of all slots, and the lists. Grace periods are left to the caller.
-pub(super) fn seal_all() -> SealedAll {
+/// Seals the buffers of all slots, and the lists. Grace periods are left to the caller. False where
+/// a slot was not reached.
+pub(super) fn seal_all() -> bool {
     // All locks: what is pushed meanwhile cannot get into a queue before what is taken here.
     let mut held: [Held<'_, Waiting>; SHARDS] = core::array::from_fn(|at| ALL[at].waiting.lock());
     let is_complete = slots::drain(&[WORD], &mut |_, cursor| {
         let number = shard_of(cursor);
         seal(&ALL[number], &mut held[number], cursor);
     });
-    let mut is_left = false;
     for waiting in &mut held {
         let _ = waiting.linked.seal();
-        is_left |= waiting.linked.has_open();
     }
-    SealedAll { is_complete, is_left }
+    is_complete
 }
 
 /// Runs everything whose cookie has passed; true if there was something. For the driver.

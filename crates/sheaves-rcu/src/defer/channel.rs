@@ -188,13 +188,9 @@ fn all() -> impl Iterator<Item = &'static Channel> {
     })
 }
 
-/// Seals what is partial in every channel; true if some heads still have no cookie.
-pub(super) fn seal_all() -> bool {
-    let mut is_left = false;
-    for shard in all().flat_map(|channel| &channel.shards) {
-        is_left |= shard.seal();
-    }
-    is_left
+/// Seals what is partial in every channel.
+pub(super) fn seal_all() {
+    all().flat_map(|channel| &channel.shards).for_each(Shard::seal);
 }
 
 /// Frees what is ready in every channel; true if there was something. For the driver.

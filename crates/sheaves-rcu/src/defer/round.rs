@@ -10,14 +10,13 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use sheaves_sys::{futex, report};
+use sheaves_sys::{clock, futex, report};
 
-use super::calls::{self, SealedAll};
 use super::driver::{self, Driving};
 use super::pool::{BLOCKS, SHEAVES};
 use super::pressure::{self, Pressure};
 use super::reclaimer::{self, FLUSH};
-use super::{channel, options, sink, watch};
+use super::{calls, channel, options, sink, watch};
 use crate::cookie::Cookie;
 use crate::grace;
 use crate::reader;
@@ -26,8 +25,12 @@ static WANTED: AtomicU32 = AtomicU32::new(0);
 static DONE: AtomicU32 = AtomicU32::new(0);
 /// The last round did not reach every slot. Written by the driver.
 static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
-/// Since when the oldest that is sealed was deferred, 0 for nothing. Written by the driver.
-static SEALED_MS: AtomicU64 = AtomicU64::new(0);
+/// What is sealed, by the lowest bit of the cookie for which it waits: no more than two cookies wait
+/// at a time.
+static SEALED: [Sealed; 2] = [const { Sealed::new() }; 2];
+/// Since when the oldest was deferred that may lie in a slot that was not reached, 0 for nothing.
+/// Written by the driver.
+static UNREACHED_MS: AtomicU64 = AtomicU64::new(0);
 /// The cookie for which [`poll`] and [`flush`] go on without waiting. Written by the driver.
 static POLLED: AtomicU64 = AtomicU64::new(0);
 /// Grace periods that were asked for here.
@@ -35,6 +38,33 @@ static ASKED: AtomicU64 = AtomicU64::new(0);
 
 /// Who waits for a round looks after the driver so often.
 const LOOK_NS: u64 = 100_000_000;
+
+/// What waits for one cookie, or for an earlier one. Written by the driver.
+struct Sealed {
+    /// Since when the oldest of it was deferred, 0 for nothing.
+    since_ms: AtomicU64,
+    cookie: AtomicU64,
+}
+
+impl Sealed {
+    const fn new() -> Sealed {
+        Sealed { since_ms: AtomicU64::new(0), cookie: AtomicU64::new(0) }
+    }
+
+    fn note(since_ms: u64) {
+        let cookie = Cookie::get().to_bits();
+        let Sealed { since_ms: oldest_ms, cookie: place } = &SEALED[(cookie % 2) as usize];
+        // Relaxed, all of this type: the driver's own; statistics. What is there is older.
+        if oldest_ms.load(Ordering::Relaxed) == 0 {
+            oldest_ms.store(since_ms, Ordering::Relaxed);
+        }
+        place.store(cookie, Ordering::Relaxed);
+    }
+
+    fn has_passed(&self) -> bool {
+        Cookie::from_bits(self.cookie.load(Ordering::Relaxed)).has_passed()
+    }
+}
 
 /// Why a barrier cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +181,7 @@ pub fn poll() -> bool {
     let Some(driving) = driver::try_drive() else { return false };
     let mut any = take_back(&driving);
     if !reclaimer::is_running() {
-        let now = sheaves_sys::clock::coarse_ms();
+        let now = clock::coarse_ms();
         let is_old = |armed| now.saturating_sub(armed) >= options::age_ms();
         let is_due = pressure::armed_ms().is_some_and(is_old);
         if reclaimer::take_requests() & FLUSH != 0 || is_due || is_awaited() {
@@ -195,27 +225,40 @@ fn go_on() {
     }
 }
 
-/// Seals everything that is partial, on every path.
-fn seal(_: &Driving) -> SealedAll {
-    let armed = pressure::disarm();
-    // Relaxed, both: written by the driver; statistics.
-    if let Some(armed) = armed
-        && SEALED_MS.load(Ordering::Relaxed) == 0
-    {
-        SEALED_MS.store(armed, Ordering::Relaxed);
+/// Seals everything that is partial, on every path. False where a slot was not reached: after the
+/// age bound it is tried again.
+fn seal(_: &Driving) -> bool {
+    // Relaxed, here and below: written by the driver; statistics.
+    let unreached_ms = UNREACHED_MS.swap(0, Ordering::Relaxed);
+    let unreached = (unreached_ms != 0).then_some(unreached_ms);
+    let since = pressure::disarm().into_iter().chain(unreached).min();
+    let mut is_complete = calls::seal_all();
+    channel::seal_all();
+    for sink in sink::sinks() {
+        is_complete &= sink.seal();
     }
-    let mut sealed = calls::seal_all();
-    sealed.is_left |= channel::seal_all();
-    sink::sinks().for_each(|sink| sink.seal());
-    sealed
+    if let Some(since_ms) = since {
+        Sealed::note(since_ms);
+    }
+    if !is_complete {
+        UNREACHED_MS.store(since.unwrap_or_else(clock::coarse_ms), Ordering::Relaxed);
+        pressure::arm();
+    }
+    is_complete
 }
 
 /// Takes back what is ready on every path; true if there was something.
 fn take_back(_: &Driving) -> bool {
+    // Before: what passes meanwhile may not be found.
+    let have_passed = SEALED.each_ref().map(Sealed::has_passed);
     let mut any = calls::run_ready();
     any |= channel::free_ready();
     for sink in sink::sinks() {
         any |= sink.reclaim();
+    }
+    for (sealed, _) in SEALED.iter().zip(have_passed).filter(|(_, has_passed)| *has_passed) {
+        // Relaxed: as in `Sealed`.
+        sealed.since_ms.store(0, Ordering::Relaxed);
     }
     refuse_open_section();
     any
@@ -232,21 +275,12 @@ pub(super) fn refuse_open_section() {
 pub(super) fn full(driving: &Driving, is_urgent: bool) {
     // SeqCst pairs with `barrier`. [B2]
     let wanted = WANTED.load(Ordering::SeqCst);
-    let mut is_complete = true;
-    // Twice where heads could not be sealed because others waited in their place.
-    for _ in 0..2 {
-        let sealed = seal(driving);
-        is_complete &= sealed.is_complete;
-        wait(driving, is_urgent);
-        take_back(driving);
-        if !sealed.is_left {
-            break;
-        }
-    }
+    let is_complete = seal(driving);
+    wait(driving, is_urgent);
+    take_back(driving);
     SHEAVES.refill();
     BLOCKS.refill();
-    // Relaxed, both: statistics; published by the Release below.
-    SEALED_MS.store(0, Ordering::Relaxed);
+    // Relaxed: published by the Release below.
     IS_INCOMPLETE.store(!is_complete, Ordering::Relaxed);
     // Release pairs with the Acquire in `sleep_until` and `is_done`. [B2]
     if DONE.swap(wanted, Ordering::Release) != wanted {
@@ -310,9 +344,8 @@ pub(super) fn asked() -> u64 {
 
 /// Since when the oldest was deferred that is not taken back, in milliseconds of the clock.
 pub(super) fn oldest_ms() -> Option<u64> {
+    let sealed = SEALED.iter().map(|sealed| &sealed.since_ms).chain([&UNREACHED_MS]);
     // Relaxed: statistics.
-    match SEALED_MS.load(Ordering::Relaxed) {
-        0 => pressure::armed_ms(),
-        sealed => Some(sealed),
-    }
+    let sealed = sealed.map(|since_ms| since_ms.load(Ordering::Relaxed)).filter(|ms| *ms != 0);
+    sealed.chain(pressure::armed_ms()).min()
 }

@@ -190,15 +190,13 @@ impl Shard {
         Some(head)
     }
 
-    /// Seals what is partial; true if some heads still have no cookie.
-    pub(super) fn seal(&self) -> bool {
+    /// Seals what is partial.
+    pub(super) fn seal(&self) {
         let mut waiting = self.waiting.lock();
         let (block, list) = (waiting.seal_block(), waiting.heads.seal());
-        let is_left = waiting.heads.has_open();
         drop(waiting);
         after_seal(block, false);
         after_seal(list, false);
-        is_left
     }
 
     /// Is an address in the open block, or in one of the oldest that are sealed?

@@ -24,8 +24,9 @@ pub struct Pending {
 /// readers.
 pub trait Sink: Sync {
     /// Seals what is partial, in every slot: afterwards everything that was deferred before the
-    /// call is in sealed batches, which have cookies. May interrupt the processors.
-    fn seal(&self);
+    /// call is in sealed batches, which have cookies. False where a slot was not reached: what is
+    /// there is looked for again. May interrupt the processors.
+    fn seal(&self) -> bool;
     /// Takes back every sealed batch whose cookie has passed; true if there was one.
     fn reclaim(&self) -> bool;
     /// What is pending, for statistics.

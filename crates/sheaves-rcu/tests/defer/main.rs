@@ -14,6 +14,7 @@ use std::time::Instant;
 use sheaves_rcu::defer::{Call, Channel, Head, barrier, call_rcu};
 use sheaves_rcu::read;
 
+mod ages;
 mod calls;
 mod channels;
 #[path = "../children/mod.rs"]

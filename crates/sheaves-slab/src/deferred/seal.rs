@@ -58,8 +58,9 @@ fn caches(word: usize) -> impl Iterator<Item = CacheId> {
     numbers.map(move |bit| CacheId::new((word * 64 + bit) as u16))
 }
 
-/// Seals what the slots and open sheaves hold of the caches of a word of [`EVER`].
-fn seal_word(word: usize) {
+/// Seals what the slots and open sheaves hold of the caches of a word of [`EVER`]. False where a
+/// slot was not reached.
+fn seal_word(word: usize) -> bool {
     let mut ids = [CacheId::new(0); 64];
     let mut words = [Word::new(0); 64];
     let mut count = 0;
@@ -67,9 +68,7 @@ fn seal_word(word: usize) {
         (ids[count], words[count]) = (id, id.deferred());
         count += 1;
     }
-    if count > 0 {
-        seal_caches(&ids[..count], &words[..count]);
-    }
+    count == 0 || seal_caches(&ids[..count], &words[..count])
 }
 
 /// Seals what the slots and open sheaves hold of one cache.
@@ -77,10 +76,10 @@ pub(super) fn seal_one(id: CacheId) {
     seal_caches(&[id], &[id.deferred()]);
 }
 
-fn seal_caches(ids: &[CacheId], words: &[Word]) {
+fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
     // Under the slots lock a sheaf is only put aside, with what is known of it below its sentinel.
     let taken = SheafStack::new();
-    slots::drain(words, &mut |index, cursor| {
+    let is_complete = slots::drain(words, &mut |index, cursor| {
         let sheaf = Sheaf::of_cursor(cursor);
         // SAFETY: the drain made the sheaf ours; the only reference to these entries.
         let notes = unsafe { sheaf.entries(1, 2) };
@@ -100,6 +99,7 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) {
             }
         }
     }
+    is_complete
 }
 
 /// Gives up what is ready of every cache, and the slabs of type-stable ones.
@@ -121,11 +121,10 @@ struct Slab;
 static SLAB: Slab = Slab;
 
 impl Sink for Slab {
-    fn seal(&self) {
-        for word in 0..EVER.len() {
-            // The registry's lock keeps caches from ending meanwhile.
-            registry::while_none_ends(|| seal_word(word));
-        }
+    fn seal(&self) -> bool {
+        // The registry's lock keeps caches from ending meanwhile.
+        let seal = |word| registry::while_none_ends(|| seal_word(word));
+        (0..EVER.len()).fold(true, |is_complete, word| seal(word) & is_complete)
     }
 
     fn reclaim(&self) -> bool {

@@ -1,6 +1,8 @@
 //! How long something stays deferred, and who is woken for it.
 
+use core::sync::atomic::Ordering;
 use core::time::Duration;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
@@ -8,7 +10,7 @@ use sheaves::heap;
 use sheaves::heap::report::totals;
 use sheaves::rcu::defer::{self, barrier};
 
-use crate::{PATHS, cache, defer_on, in_own_processes};
+use crate::{FREED, PATHS, assert_nothing_is_left, cache, defer_on, in_own_processes, pending};
 
 /// How often each thread has slept so far, by the kernel's count, but for the calling one.
 fn sleeps_of_others() -> u64 {
@@ -102,4 +104,43 @@ fn ten_large_blocks_are_freed_at_once() {
     }
     println!("free after {:?}", begin.elapsed());
     assert!(defer::statistics().grace_periods_asked > asked);
+}
+
+/// A program that polls gets everything back, also what was deferred without memory for a buffer
+/// while the readers of something earlier were still there.
+#[test]
+fn polling_leaves_nothing_behind_without_memory() {
+    let options = [("SHEAVES_RCU_RECLAIMERS", "0"), ("SHEAVES_RCU_AGE_MS", "1")];
+    if in_own_processes("ages::polling_leaves_nothing_behind_without_memory", &options) {
+        return;
+    }
+    let cache = cache();
+    let (stop, stopped) = mpsc::channel::<()>();
+    let (ready, is_ready) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        let _guard = sheaves_rcu::read();
+        ready.send(()).unwrap();
+        let _ = stopped.recv();
+    });
+    is_ready.recv().unwrap();
+    let mut expected = 0;
+    for _ in 0..5 {
+        defer::fail_one_in(1);
+        // The channel has no heads: it would wait for the reader.
+        expected +=
+            (0..PATHS).filter(|path| *path != 3).map(|path| defer_on(path, &cache)).sum::<u64>();
+        defer::fail_one_in(0);
+        thread::sleep(Duration::from_millis(20));
+        defer::poll();
+    }
+    drop(stop);
+    reader.join().unwrap();
+    let begin = Instant::now();
+    while FREED.load(Ordering::SeqCst) != expected || pending().iter().any(|p| p.objects != 0) {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", defer::statistics());
+        defer::poll();
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_nothing_is_left();
+    assert_eq!(defer::statistics().oldest_age_ms, 0);
 }

@@ -1,0 +1,121 @@
+//! How long something stays deferred where the program polls, and what is told of that.
+
+use core::time::Duration;
+use std::thread;
+
+use sheaves_percpu::engine::{self, Mode, SlotKind};
+use sheaves_rcu::defer::{fail_one_in, poll, statistics as deferred};
+
+use crate::{Object, Reader, all_called, alone, is_own, pass_own, seccomp, wait_until};
+
+/// The program polls, and everything is old after a millisecond.
+const POLLED: [(&str, &str); 2] = [("SHEAVES_RCU_RECLAIMERS", "0"), ("SHEAVES_RCU_AGE_MS", "1")];
+/// Longer than that, by any clock.
+const AGE: Duration = Duration::from_millis(20);
+
+fn poll_until_called(objects: &[Object]) {
+    wait_until("polling", || {
+        poll();
+        all_called(objects, 1)
+    });
+}
+
+/// Heads that are linked while others wait for their readers get a grace period of their own.
+#[test]
+fn linked_heads_do_not_wait_for_a_later_one() {
+    let _alone = alone();
+    if !is_own() {
+        pass_own("ages::linked_heads_do_not_wait_for_a_later_one", &POLLED);
+        return;
+    }
+    fail_one_in(1);
+    let objects = Object::many(5);
+    let reader = Reader::start();
+    for object in objects {
+        object.defer();
+        thread::sleep(AGE);
+        poll();
+    }
+    assert_eq!(deferred().linked_calls.objects, objects.len() as u64);
+    // Nothing else is deferred from here on.
+    drop(reader);
+    poll_until_called(objects);
+    assert_eq!(deferred().linked_calls.objects, 0);
+}
+
+/// What a drain could not reach is looked for again.
+#[test]
+fn a_drain_that_is_refused_is_done_again() {
+    let _alone = alone();
+    if !is_own() {
+        let options = [("SHEAVES_SLOT", "cid"), POLLED[0], POLLED[1]];
+        pass_own("ages::a_drain_that_is_refused_is_done_again", &options);
+        return;
+    }
+    let object = Object::many(1);
+    object[0].defer();
+    let facts = engine::facts();
+    if facts.mode != Mode::Rseq || !facts.fence || facts.slot_kind == SlotKind::Processor {
+        println!("skipped: every slot can be reached without a fence");
+    } else {
+        // The thread that finds the calls too old may not interrupt the processors.
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                if seccomp::install(&refuse_to_interrupt()).is_err() {
+                    println!("skipped: filters are not permitted here");
+                    return;
+                }
+                thread::sleep(AGE);
+                poll();
+                assert!(all_called(object, 0));
+            });
+        });
+    }
+    poll_until_called(object);
+}
+
+/// A filter that refuses the fence which makes threads start their sequences again, and no other.
+fn refuse_to_interrupt() -> [libc::sock_filter; 6] {
+    const NUMBER: u32 = 0;
+    const FIRST_ARGUMENT: u32 = 16;
+    const PRIVATE_EXPEDITED_RSEQ: u32 = 1 << 7;
+    let line = |code, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let answer = libc::BPF_RET | libc::BPF_K;
+    [
+        line(load, 0, 0, NUMBER),
+        line(equal, 0, 3, libc::SYS_membarrier as u32),
+        line(load, 0, 0, FIRST_ARGUMENT),
+        line(equal, 0, 1, PRIVATE_EXPEDITED_RSEQ),
+        line(answer, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        line(answer, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ]
+}
+
+/// The age of what is deferred is that of the oldest that is not taken back.
+#[test]
+fn the_age_of_what_is_polled_for_does_not_grow() {
+    let _alone = alone();
+    if !is_own() {
+        pass_own("ages::the_age_of_what_is_polled_for_does_not_grow", &POLLED);
+        return;
+    }
+    let (first, rest) = (Object::many(1), Object::many(5));
+    let reader = Reader::start();
+    first[0].defer();
+    thread::sleep(AGE);
+    poll();
+    thread::sleep(AGE);
+    let age_ms = deferred().oldest_age_ms;
+    assert!(u128::from(age_ms) >= AGE.as_millis(), "{age_ms} ms");
+    drop(reader);
+    poll_until_called(first);
+    assert_eq!(deferred().oldest_age_ms, 0);
+    // With something always on its way, too.
+    for object in rest {
+        object.defer();
+        poll_until_called(core::slice::from_ref(object));
+        assert_eq!(deferred().oldest_age_ms, 0);
+    }
+}
