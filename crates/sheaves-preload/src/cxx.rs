@@ -1,26 +1,109 @@
 //! The C++ symbols: every form of `operator new` and `operator delete`, under their mangled names.
 //!
+//! A program may replace some of them and leave the rest, which then have to come to its own, as
+//! the standard says of the library's definitions. Each form is made of another:
+//!
+//! | form | is made of |
+//! |---|---|
+//! | `new`, `delete`, plain or aligned | this heap |
+//! | `new[]`, `delete[]`, plain or aligned | `new`, `delete` |
+//! | `delete` with a size or with `nothrow` | the form without |
+//! | `new` with `nothrow` | this heap; the C++ runtime's where the program replaces a `new` |
+//!
+//! Only the runtime's `nothrow` form can catch what the program's `new` throws.
+//!
+//! What one is made of is called through [`Bound`]: the address that the loader has found for the
+//! name, which is the program's before ours.
+//!
 //! When memory is short the throwing forms hand over to the C++ runtime's own operator, which
 //! calls the program's new-handler and throws `std::bad_alloc`; the `nothrow` forms do the same
 //! through its `nothrow` operator, which catches and returns null. Sizes that `delete` passes are
 //! not relied upon: a program that is wrong about one would corrupt the heap.
 
 use core::ffi::{CStr, c_void};
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use sheaves_heap as heap;
 use sheaves_sys::{process, report};
 
-/// The runtime's own operator of this name, for the case that memory is short.
+/// An operator as the loader has bound its name for all objects. `replaceable.list` has the names.
+#[repr(transparent)]
+struct Bound<F>(F);
+
+impl<F: Copy> Bound<F> {
+    /// The operator: the program's own, or the one in this object.
+    #[inline(always)]
+    fn operator(&self) -> F {
+        // Volatile, for the compiler would take the one in this object.
+        // SAFETY: a valid, constant place.
+        unsafe { core::ptr::read_volatile(&raw const self.0) }
+    }
+}
+
+type New = extern "C-unwind" fn(usize) -> *mut c_void;
+type NewAligned = extern "C-unwind" fn(usize, usize) -> *mut c_void;
+type Delete = unsafe extern "C" fn(*mut c_void);
+type DeleteAligned = unsafe extern "C" fn(*mut c_void, usize);
+
+static NEW: Bound<New> = Bound(_Znwm);
+static NEW_ARRAY: Bound<New> = Bound(_Znam);
+static NEW_ALIGNED: Bound<NewAligned> = Bound(_ZnwmSt11align_val_t);
+static NEW_ARRAY_ALIGNED: Bound<NewAligned> = Bound(_ZnamSt11align_val_t);
+static DELETE: Bound<Delete> = Bound(_ZdlPv);
+static DELETE_ARRAY: Bound<Delete> = Bound(_ZdaPv);
+static DELETE_ALIGNED: Bound<DeleteAligned> = Bound(_ZdlPvSt11align_val_t);
+static DELETE_ARRAY_ALIGNED: Bound<DeleteAligned> = Bound(_ZdaPvSt11align_val_t);
+
+/// True when the program has replaced one of the operators of which `nothrow` forms are made.
+#[inline]
+fn is_new_replaced() -> bool {
+    // Relaxed: a constant of the process.
+    match ANSWER.load(Ordering::Relaxed) {
+        UNKNOWN => is_new_replaced_slow(),
+        answer => answer == YES,
+    }
+}
+
+const UNKNOWN: u8 = 0;
+const NO: u8 = 1;
+const YES: u8 = 2;
+static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+#[cold]
+fn is_new_replaced_slow() -> bool {
+    let operators = [
+        NEW.operator() as *const c_void,
+        NEW_ARRAY.operator() as *const c_void,
+        NEW_ALIGNED.operator() as *const c_void,
+        NEW_ARRAY_ALIGNED.operator() as *const c_void,
+    ];
+    let here = (&raw const ANSWER).cast();
+    let is_replaced = !operators.into_iter().all(|is| process::is_same_object(is, here));
+    // Relaxed: as above.
+    ANSWER.store(if is_replaced { YES } else { NO }, Ordering::Relaxed);
+    is_replaced
+}
+
+/// A block, or null where a form with `nothrow` has to be that of the C++ runtime.
+fn unless_replaced(alloc: impl FnOnce() -> *mut u8) -> *mut u8 {
+    if is_new_replaced() { core::ptr::null_mut() } else { alloc() }
+}
+
+/// The runtime's own operator of this name.
 #[cold]
 fn next(name: &CStr) -> *mut c_void {
     let operator = process::next_symbol(name);
     if operator.is_null() {
-        report::die(format_args!("out of memory in operator new, and no C++ runtime to tell"));
+        report::die(format_args!(
+            "no C++ runtime to go on in operator new, where memory is out or the program has an \
+             operator of its own"
+        ));
     }
     operator
 }
 
-/// Defines forms of `operator new`: name, parameters, the block or null.
+/// Defines forms of `operator new`: name, parameters, and the block, or null where the C++ runtime
+/// is to go on.
 macro_rules! operators_new {
     ($($(#[$doc:meta])* $symbol:ident($($arg:ident: $type:ty),*) = $alloc:expr;)*) => {$(
         $(#[$doc])*
@@ -44,63 +127,80 @@ macro_rules! operators_new {
 operators_new! {
     /// `operator new(size_t)`.
     _Znwm(size: usize) = heap::malloc(size);
-    /// `operator new[](size_t)`.
-    _Znam(size: usize) = heap::malloc(size);
-    /// `operator new(size_t, nothrow)`.
-    _ZnwmRKSt9nothrow_t(size: usize, _tag: *const c_void) = heap::malloc(size);
-    /// `operator new[](size_t, nothrow)`.
-    _ZnamRKSt9nothrow_t(size: usize, _tag: *const c_void) = heap::malloc(size);
     /// `operator new(size_t, align_val_t)`.
     _ZnwmSt11align_val_t(size: usize, align: usize) = heap::aligned_alloc(align, size);
-    /// `operator new[](size_t, align_val_t)`.
-    _ZnamSt11align_val_t(size: usize, align: usize) = heap::aligned_alloc(align, size);
+    /// `operator new(size_t, nothrow)`.
+    _ZnwmRKSt9nothrow_t(size: usize, _tag: *const c_void) =
+        unless_replaced(|| heap::malloc(size));
+    /// `operator new[](size_t, nothrow)`.
+    _ZnamRKSt9nothrow_t(size: usize, _tag: *const c_void) =
+        unless_replaced(|| heap::malloc(size));
     /// `operator new(size_t, align_val_t, nothrow)`.
     _ZnwmSt11align_val_tRKSt9nothrow_t(size: usize, align: usize, _tag: *const c_void) =
-        heap::aligned_alloc(align, size);
+        unless_replaced(|| heap::aligned_alloc(align, size));
     /// `operator new[](size_t, align_val_t, nothrow)`.
     _ZnamSt11align_val_tRKSt9nothrow_t(size: usize, align: usize, _tag: *const c_void) =
-        heap::aligned_alloc(align, size);
+        unless_replaced(|| heap::aligned_alloc(align, size));
 }
 
-/// Defines forms of `operator delete`: name and the parameters after the block.
+/// `operator new[](size_t)`.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "mangled by the C++ compiler")]
+pub extern "C-unwind" fn _Znam(size: usize) -> *mut c_void {
+    NEW.operator()(size)
+}
+
+/// `operator new[](size_t, align_val_t)`.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "mangled by the C++ compiler")]
+pub extern "C-unwind" fn _ZnamSt11align_val_t(size: usize, align: usize) -> *mut c_void {
+    NEW_ALIGNED.operator()(size, align)
+}
+
+/// Defines forms of `operator delete`: name, block, the parameters after it, and what frees it.
 macro_rules! operators_delete {
-    ($($(#[$doc:meta])* $symbol:ident($($arg:ident: $type:ty),*);)*) => {$(
+    ($($(#[$doc:meta])*
+        $symbol:ident($block:ident $(, $arg:ident: $type:ty)*) = $free:expr;)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
         /// As [`heap::free`].
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "mangled by the C++ compiler")]
-        pub unsafe extern "C" fn $symbol(block: *mut c_void $(, $arg: $type)*) {
+        pub unsafe extern "C" fn $symbol($block: *mut c_void $(, $arg: $type)*) {
             // SAFETY: the caller's contract.
-            unsafe { heap::free(block.cast()) }
+            unsafe { $free }
         }
     )*};
 }
 
 operators_delete! {
     /// `operator delete(void*)`.
-    _ZdlPv();
-    /// `operator delete[](void*)`.
-    _ZdaPv();
-    /// `operator delete(void*, size_t)`.
-    _ZdlPvm(_size: usize);
-    /// `operator delete[](void*, size_t)`.
-    _ZdaPvm(_size: usize);
-    /// `operator delete(void*, nothrow)`.
-    _ZdlPvRKSt9nothrow_t(_tag: *const c_void);
-    /// `operator delete[](void*, nothrow)`.
-    _ZdaPvRKSt9nothrow_t(_tag: *const c_void);
+    _ZdlPv(block) = heap::free(block.cast());
     /// `operator delete(void*, align_val_t)`.
-    _ZdlPvSt11align_val_t(_align: usize);
+    _ZdlPvSt11align_val_t(block, _align: usize) = heap::free(block.cast());
+    /// `operator delete[](void*)`.
+    _ZdaPv(block) = DELETE.operator()(block);
+    /// `operator delete(void*, size_t)`.
+    _ZdlPvm(block, _size: usize) = DELETE.operator()(block);
+    /// `operator delete[](void*, size_t)`.
+    _ZdaPvm(block, _size: usize) = DELETE_ARRAY.operator()(block);
+    /// `operator delete(void*, nothrow)`.
+    _ZdlPvRKSt9nothrow_t(block, _tag: *const c_void) = DELETE.operator()(block);
+    /// `operator delete[](void*, nothrow)`.
+    _ZdaPvRKSt9nothrow_t(block, _tag: *const c_void) = DELETE_ARRAY.operator()(block);
     /// `operator delete[](void*, align_val_t)`.
-    _ZdaPvSt11align_val_t(_align: usize);
+    _ZdaPvSt11align_val_t(block, align: usize) = DELETE_ALIGNED.operator()(block, align);
     /// `operator delete(void*, size_t, align_val_t)`.
-    _ZdlPvmSt11align_val_t(_size: usize, _align: usize);
+    _ZdlPvmSt11align_val_t(block, _size: usize, align: usize) =
+        DELETE_ALIGNED.operator()(block, align);
     /// `operator delete[](void*, size_t, align_val_t)`.
-    _ZdaPvmSt11align_val_t(_size: usize, _align: usize);
+    _ZdaPvmSt11align_val_t(block, _size: usize, align: usize) =
+        DELETE_ARRAY_ALIGNED.operator()(block, align);
     /// `operator delete(void*, align_val_t, nothrow)`.
-    _ZdlPvSt11align_val_tRKSt9nothrow_t(_align: usize, _tag: *const c_void);
+    _ZdlPvSt11align_val_tRKSt9nothrow_t(block, align: usize, _tag: *const c_void) =
+        DELETE_ALIGNED.operator()(block, align);
     /// `operator delete[](void*, align_val_t, nothrow)`.
-    _ZdaPvSt11align_val_tRKSt9nothrow_t(_align: usize, _tag: *const c_void);
+    _ZdaPvSt11align_val_tRKSt9nothrow_t(block, align: usize, _tag: *const c_void) =
+        DELETE_ARRAY_ALIGNED.operator()(block, align);
 }

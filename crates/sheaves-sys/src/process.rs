@@ -103,6 +103,19 @@ pub fn next_symbol(name: &CStr) -> *mut core::ffi::c_void {
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
+/// True when two addresses lie in the same loaded object.
+#[must_use]
+pub fn is_same_object(one: *const core::ffi::c_void, other: *const core::ffi::c_void) -> bool {
+    let base_of = |address| {
+        let mut found = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: `found` is valid for the call to fill, for any address.
+        let status = unsafe { libc::dladdr(address, found.as_mut_ptr()) };
+        // SAFETY: zeroed or filled; pointers may be null.
+        (status != 0).then(|| unsafe { found.assume_init() }.dli_fbase)
+    };
+    base_of(one).is_some_and(|base| base_of(other) == Some(base))
+}
+
 /// Lets other threads run, for loops that wait for a thread that may have lost its processor.
 pub fn give_way() {
     // SAFETY: sched_yield has no precondition.
@@ -112,6 +125,14 @@ pub fn give_way() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn objects_are_told_apart() {
+        let (here, libc) = (id as *const _, libc::getpid as *const _);
+        assert!(is_same_object(here, kernel_files_are_read as *const _));
+        assert!(!is_same_object(here, libc));
+        assert!(!is_same_object(core::ptr::null(), core::ptr::null()));
+    }
 
     #[test]
     fn kernel_files_are_read() {

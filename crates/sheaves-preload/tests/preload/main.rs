@@ -22,10 +22,16 @@ fn object() -> &'static Path {
 
 /// Compiles a program whose source stands beside this file.
 fn compile(compiler: &str, source: &str) -> PathBuf {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.replace('.', "-"));
+    compile_as(compiler, source, &[])
+}
+
+/// The same, with flags of its own.
+fn compile_as(compiler: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let name = format!("{source}{}", flags.concat()).replace('.', "-");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut command = Command::new(compiler);
     command.args(["-O1", "-g", "-Wall", "-Werror", "-fno-builtin", "-pthread", "-o"]);
-    command.arg(&program);
+    command.arg(&program).args(flags);
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload").join(source));
     compile_with(&mut command);
     program

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::c_programs::run_within;
-use crate::{compile, on_object, run_silent};
+use crate::{compile, compile_as, on_object, run_silent};
 
 type Variables = &'static [(&'static str, &'static str)];
 
@@ -62,6 +62,24 @@ fn c_plus_plus_operators_keep_their_contracts() {
     let program = compile("g++", "operators.cpp");
     for variables in CONFIGURATIONS {
         run_silent(&program, &[], variables, MINUTE);
+    }
+}
+
+#[test]
+fn operators_that_a_program_replaces_serve_its_other_forms() {
+    if Command::new("g++").arg("--version").output().is_err() {
+        println!("g++ is not here");
+        return;
+    }
+    let variants: [&[&str]; 4] =
+        [&["-DPLAIN"], &["-DARRAY"], &["-DALIGNED"], &["-DPLAIN", "-DARRAY", "-DALIGNED"]];
+    for flags in variants {
+        // gcc cannot know that `checked` keeps the pairs apart.
+        let flags = [&["-std=c++17", "-Wno-mismatched-new-delete"], flags].concat();
+        let program = compile_as("g++", "replaced.cpp", &flags);
+        for variables in CONFIGURATIONS {
+            run_silent(&program, &[], variables, MINUTE);
+        }
     }
 }
 
