@@ -145,8 +145,8 @@ impl Kind {
         match self {
             Self::AsmOutsideEngine { name } => write!(
                 f,
-                "`{name}!` outside its places: move it to crates/sheaves-percpu/src/engine/ or \
-                 crates/sheaves-sys/src/tls.rs"
+                "`{name}!` outside its places: move it to crates/sheaves-percpu/src/engine/, \
+                 crates/sheaves-sys/src/tls.rs or crates/sheaves-preload/src/dl.rs"
             ),
             Self::SystemCallOutsideSys { name } => write!(
                 f,

@@ -30,6 +30,11 @@ The preload object, where it is not installed with this command.
 \fBSHEAVES_DEBUG\fR
 How the library works, in the programs that \fBsheaves run\fR starts: see \fBsheaves\fR(3).
 .TP
+\fBSHEAVES_DEEPBIND\fR
+With \fB1\fR, \fBdlopen\fR leaves \fBRTLD_DEEPBIND\fR alone. Otherwise the flag is cleared: an \
+object loaded with it would free the program's memory by libc's heap. What \fBdlmopen\fR loads is \
+not covered: it has a libc of its own.
+.TP
 \fBSHEAVES_STATS\fR
 With \fB1\fR or \fBjson\fR, statistics per size class at exit, as text or as JSON.
 .TP

@@ -4,6 +4,7 @@
 //! configurations. `SHEAVES_FORKS` says how often the program that forks does so (default 500).
 
 mod c_programs;
+mod deepbind;
 mod programs;
 mod symbols;
 

@@ -1,4 +1,4 @@
-//! The exported symbols: all of the malloc family, and nothing else.
+//! The exported symbols: all of the malloc family, `dlopen`, and nothing else.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -20,6 +20,9 @@ const CXX: &str = "_Znwm _Znam _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11
                    _ZdaPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t \
                    _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t";
 
+/// The loader's.
+const LOADER: &str = "dlopen";
+
 /// What `nm -D` says, with these options.
 fn nm(options: &[&str]) -> String {
     let output = Command::new("nm").arg("-D").args(options).arg(crate::object()).output().unwrap();
@@ -28,12 +31,12 @@ fn nm(options: &[&str]) -> String {
 }
 
 #[test]
-fn exactly_the_malloc_family_is_exported() {
+fn exactly_the_malloc_family_and_dlopen_are_exported() {
     let text = nm(&["--defined-only"]);
     let found: BTreeSet<&str> =
         text.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
     let expected: BTreeSet<&str> =
-        [C, LIBC, CXX].iter().flat_map(|names| names.split_whitespace()).collect();
+        [C, LIBC, CXX, LOADER].iter().flat_map(|names| names.split_whitespace()).collect();
     let missing: Vec<_> = expected.difference(&found).collect();
     let surplus: Vec<_> = found.difference(&expected).collect();
     assert!(missing.is_empty() && surplus.is_empty(), "missing {missing:?}, surplus {surplus:?}");

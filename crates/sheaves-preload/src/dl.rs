@@ -1,0 +1,117 @@
+//! `dlopen` without `RTLD_DEEPBIND`.
+//!
+//! An object that is loaded with that flag looks its symbols up in itself and its dependencies
+//! first, so its `malloc` and `free` are libc's, and a block that passes between it and the program
+//! is freed by the wrong heap. php loads all of its modules so. Here the flag is taken away, unless
+//! `SHEAVES_DEEPBIND=1`.
+//!
+//! The loader looks at the return address to learn who calls: for `$ORIGIN`, `DT_RUNPATH` and the
+//! namespace. So the function jumps to the real one and leaves nothing on the stack.
+//!
+//! `dlmopen` is not covered: a new namespace has a libc, and a heap, of its own.
+
+use core::ffi::{c_char, c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use sheaves_sys::{env, process};
+
+/// Of `<dlfcn.h>`.
+const RTLD_DEEPBIND: u32 = 8;
+
+/// How to go on: in two registers.
+#[repr(C)]
+struct Next {
+    function: *const c_void,
+    flags: u32,
+}
+
+/// `dlopen(3)`, with the flags as described above.
+///
+/// # Safety
+/// As there.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rdi",
+        ".cfi_adjust_cfa_offset 8",
+        "mov edi, esi",
+        "call {next}",
+        "pop rdi",
+        ".cfi_adjust_cfa_offset -8",
+        "mov esi, edx",
+        "jmp rax",
+        ".cfi_endproc",
+        next = sym next,
+    )
+}
+
+/// `dlopen(3)`, with the flags as described above.
+///
+/// # Safety
+/// As there.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "stp x0, x30, [sp, #-16]!",
+        ".cfi_adjust_cfa_offset 16",
+        ".cfi_offset x30, -8",
+        "mov w0, w1",
+        "bl {next}",
+        "mov x16, x0",
+        "ldp x0, x30, [sp], #16",
+        ".cfi_adjust_cfa_offset -16",
+        ".cfi_restore x30",
+        "br x16",
+        ".cfi_endproc",
+        next = sym next,
+    )
+}
+
+/// Where `dlopen` goes on, and with which flags.
+extern "C" fn next(flags: u32) -> Next {
+    Next { function: real(), flags: flags & allowed() }
+}
+
+/// The flags that are passed on, as a mask. Read at the first call, which may be before this object
+/// is initialised.
+fn allowed() -> u32 {
+    static ALLOWED: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: a constant of the process.
+    let known = ALLOWED.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let found = if env::flag("SHEAVES_DEEPBIND") { u32::MAX } else { !RTLD_DEEPBIND };
+    // Relaxed: as above.
+    ALLOWED.store(found, Ordering::Relaxed);
+    found
+}
+
+/// The `dlopen` that this one hides.
+fn real() -> *const c_void {
+    static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    // Relaxed: a constant of the process, which leads to code only.
+    let known = REAL.load(Ordering::Relaxed);
+    if !known.is_null() {
+        return known;
+    }
+    let found = process::next_symbol(c"dlopen");
+    if found.is_null() {
+        return no_dlopen as *const c_void;
+    }
+    // Relaxed: as above.
+    REAL.store(found, Ordering::Relaxed);
+    found
+}
+
+/// Of a process whose libc has none.
+extern "C" fn no_dlopen(_path: *const c_char, _flags: c_int) -> *mut c_void {
+    null_mut()
+}
