@@ -2,18 +2,25 @@
 //!
 //! A table under a lock remembers them: open addressing with linear probing, keyed by address,
 //! at most half full, in a mapping of its own. The lock costs little beside the system calls.
+//!
+//! The kernel refuses to unmap a block in the middle of others when the process has as many
+//! mappings as it may. The table keeps such a range, whose pages are given back and read as zero:
+//! it serves the next block that fits, and is offered to the kernel again once that takes another.
 
 use core::ptr::with_exposed_provenance_mut;
 
 use sheaves_sys::{lock::Lock, map};
 
-/// One mapping; address 0 marks an empty entry.
+/// One mapping; address 0 marks an empty entry, an address plus [`KEPT`] a range without a block.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     address: usize,
     bytes: usize,
 }
+
+/// Makes an address one that no block has.
+const KEPT: usize = 1;
 
 /// What the lock guards.
 #[derive(Debug)]
@@ -26,11 +33,17 @@ struct Table {
     count: usize,
     /// Sum of their bytes.
     bytes: usize,
+    /// Ranges without a block that are in the table.
+    kept: usize,
+    /// Ranges of which the kernel has not yet said whether it takes them: each has a place in the
+    /// table, for that may not be able to grow when it has to keep one.
+    in_doubt: usize,
 }
 
 const CAPACITY_MIN: usize = 256;
 
-static TABLE: Lock<Table> = Lock::new(Table { entries: 0, capacity: 0, count: 0, bytes: 0 });
+static TABLE: Lock<Table> =
+    Lock::new(Table { entries: 0, capacity: 0, count: 0, bytes: 0, kept: 0, in_doubt: 0 });
 
 impl Table {
     fn entry(&mut self, index: usize) -> &mut Entry {
@@ -64,13 +77,17 @@ impl Table {
 
     /// Adds an entry. False when the table cannot grow.
     fn insert(&mut self, new: Entry) -> bool {
-        if (self.count + 1) * 2 > self.capacity && !self.grow() {
+        if (self.count + self.kept + self.in_doubt + 1) * 2 > self.capacity && !self.grow() {
             return false;
         }
+        self.place_block(new);
+        true
+    }
+
+    fn place_block(&mut self, new: Entry) {
         self.place(new);
         self.count += 1;
         self.bytes += new.bytes;
-        true
     }
 
     fn place(&mut self, new: Entry) {
@@ -84,10 +101,7 @@ impl Table {
     fn grow(&mut self) -> bool {
         let capacity = (self.capacity * 2).max(CAPACITY_MIN);
         let Some(entries) = map::anywhere(capacity * size_of::<Entry>()) else { return false };
-        let mut old = core::mem::replace(
-            self,
-            Table { entries, capacity, count: self.count, bytes: self.bytes },
-        );
+        let mut old = core::mem::replace(self, Table { entries, capacity, ..*self });
         for index in 0..old.capacity {
             let entry = *old.entry(index);
             if entry.address != 0 {
@@ -101,8 +115,39 @@ impl Table {
         true
     }
 
-    /// Removes the entry at `index` and closes the gap, so that searches need no tombstones.
+    /// Removes the block at `index`.
     fn remove(&mut self, index: usize) -> Entry {
+        let removed = self.clear(index);
+        self.count -= 1;
+        self.bytes -= removed.bytes;
+        removed
+    }
+
+    /// Keeps a range that is in doubt.
+    fn keep(&mut self, range: Entry) {
+        self.place(Entry { address: range.address + KEPT, bytes: range.bytes });
+        self.kept += 1;
+        self.in_doubt -= 1;
+    }
+
+    /// Takes a range that fits out of those that are kept: it is in doubt then.
+    fn take_kept(&mut self, fits: impl Fn(Entry) -> bool) -> Option<Entry> {
+        let end = if self.kept == 0 { 0 } else { self.capacity };
+        for index in 0..end {
+            let Entry { address, bytes } = *self.entry(index);
+            let range = Entry { address: address & !KEPT, bytes };
+            if address & KEPT != 0 && fits(range) {
+                self.clear(index);
+                self.kept -= 1;
+                self.in_doubt += 1;
+                return Some(range);
+            }
+        }
+        None
+    }
+
+    /// Empties the entry at `index` and closes the gap, so that searches need no tombstones.
+    fn clear(&mut self, index: usize) -> Entry {
         let removed = *self.entry(index);
         let mask = self.capacity - 1;
         let (mut hole, mut next) = (index, (index + 1) & mask);
@@ -117,8 +162,6 @@ impl Table {
             next = (next + 1) & mask;
         }
         *self.entry(hole) = Entry { address: 0, bytes: 0 };
-        self.count -= 1;
-        self.bytes -= removed.bytes;
         removed
     }
 }
@@ -127,6 +170,9 @@ impl Table {
 pub(crate) fn alloc(size: usize, align: usize) -> usize {
     let page = map::page_bytes();
     let Some(bytes) = size.max(1).checked_next_multiple_of(page) else { return 0 };
+    if let Some(address) = alloc_kept(bytes, align) {
+        return address;
+    }
     let Some(address) = map::aligned(bytes, align) else { return 0 };
     if !TABLE.lock().insert(Entry { address, bytes }) {
         // SAFETY: mapped just now and not handed out.
@@ -134,6 +180,17 @@ pub(crate) fn alloc(size: usize, align: usize) -> usize {
         return 0;
     }
     address
+}
+
+/// A block in a range that is kept, at most twice as large as it has to be.
+fn alloc_kept(bytes: usize, align: usize) -> Option<usize> {
+    let mut table = TABLE.lock();
+    let range = table.take_kept(|range| {
+        range.address.is_multiple_of(align) && range.bytes >= bytes && range.bytes / 2 <= bytes
+    })?;
+    table.in_doubt -= 1;
+    table.place_block(range);
+    Some(range.address)
 }
 
 /// Bytes of the block that starts at an address.
@@ -148,7 +205,7 @@ pub(crate) fn contains(address: usize) -> bool {
     let mut table = TABLE.lock();
     (0..table.capacity).any(|index| {
         let entry = *table.entry(index);
-        (entry.address..entry.address + entry.bytes).contains(&address)
+        entry.address & KEPT == 0 && (entry.address..entry.address + entry.bytes).contains(&address)
     })
 }
 
@@ -160,10 +217,39 @@ pub(crate) fn free(address: usize) {
             drop(table);
             crate::slow::foreign(address, "free");
         };
+        table.in_doubt += 1;
         table.remove(index)
     };
-    // SAFETY: removed from the table, so ours alone; the caller gives it up.
-    unsafe { map::unmap(entry.address, entry.bytes) };
+    give_back(entry);
+}
+
+/// Offers the ranges that are kept to the kernel again.
+pub(crate) fn trim() {
+    let range = TABLE.lock().take_kept(|_| true);
+    if let Some(range) = range {
+        give_back(range);
+    }
+}
+
+/// Unmaps a range that is in doubt, and those that are kept as long as the kernel takes them.
+fn give_back(mut range: Entry) {
+    loop {
+        // SAFETY: removed from the table, so ours alone; the caller gives it up.
+        let is_unmapped = unsafe { map::unmap(range.address, range.bytes) };
+        if !is_unmapped {
+            // Whatever the kernel says to that, it reads as zero then.
+            // SAFETY: as above, and still mapped.
+            unsafe { map::discard(range.address, range.bytes) };
+        }
+        let mut table = TABLE.lock();
+        if !is_unmapped {
+            table.keep(range);
+            return;
+        }
+        table.in_doubt -= 1;
+        let Some(next) = table.take_kept(|_| true) else { return };
+        range = next;
+    }
 }
 
 /// Resizes a block, moving its pages where needed; 0, with the block unchanged, when the kernel

@@ -102,7 +102,11 @@ pub unsafe fn usable_size(block: *const u8) -> usize {
 /// Gives free memory back to the system; true when there was any. See
 /// [`sheaves_slab::trim`].
 pub fn trim() -> bool {
-    start() && sheaves_slab::trim() > 0
+    if !start() {
+        return false;
+    }
+    huge::trim();
+    sheaves_slab::trim() > 0
 }
 
 #[cold]

@@ -114,12 +114,15 @@ pub unsafe fn commit(address: usize, bytes: usize) -> bool {
 /// # Safety
 /// The caller owns the whole range, and nothing in it is live or referred to.
 pub unsafe fn discard(address: usize, bytes: usize) {
-    let given_back =
-        advise(address, bytes, libc::MADV_DONTNEED) || advise(address, bytes, MADV_DONTNEED_LOCKED);
-    if !given_back {
+    if !drop_pages(address, bytes) {
         // SAFETY: the caller owns the range, which is readable and writable.
         unsafe { with_exposed_provenance_mut::<u8>(address).write_bytes(0, bytes) };
     }
+}
+
+/// True when the kernel has given the pages back.
+fn drop_pages(address: usize, bytes: usize) -> bool {
+    advise(address, bytes, libc::MADV_DONTNEED) || advise(address, bytes, MADV_DONTNEED_LOCKED)
 }
 
 /// `MADV_DONTNEED` that does not refuse locked memory.
@@ -139,19 +142,28 @@ pub fn prefer_huge_pages(address: usize, bytes: usize) {
 fn advise(address: usize, bytes: usize, advice: i32) -> bool {
     preserve(|| {
         let start = with_exposed_provenance_mut(address);
-        // SAFETY: the advice keeps contents, or the caller of `discard` vouches for the range.
+        // SAFETY: the advice keeps contents, or the caller of `discard` or `unmap` vouches for the
+        // range.
         unsafe { libc::madvise(start, bytes, advice) == 0 }
     })
 }
 
 /// Removes a mapping that the caller owns and that nothing refers to any more.
 ///
+/// False when the kernel refuses: the range is in the middle of what it holds for one mapping, and
+/// the process has as many as it may (`vm.max_map_count`). The pages are given back even so, as far
+/// as it takes that advice, and the address space stays the caller's.
+///
 /// # Safety
 /// The caller owns the whole range, and nothing in it is live or referred to.
-pub unsafe fn unmap(address: usize, bytes: usize) {
+pub unsafe fn unmap(address: usize, bytes: usize) -> bool {
     let start = with_exposed_provenance_mut(address);
     // SAFETY: the caller owns the range and nothing in it is live.
-    let _ = preserve(|| unsafe { libc::munmap(start, bytes) });
+    let is_unmapped = preserve(|| unsafe { libc::munmap(start, bytes) == 0 });
+    if !is_unmapped {
+        let _ = drop_pages(address, bytes);
+    }
+    is_unmapped
 }
 
 /// Resizes a mapping from [`anywhere`] or [`aligned`], moving it where needed; contents stay.

@@ -6,6 +6,7 @@
 
 mod corruption;
 mod limits;
+mod map_count;
 mod occupied;
 mod options;
 mod sizes;

@@ -1,0 +1,108 @@
+//! As many mappings as the process may have: blocks with a mapping of their own cannot be unmapped.
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+
+use sheaves_heap::{calloc, free, malloc, report, trim};
+
+use crate::End::GoesOn;
+
+const PAGE: usize = 4 << 10;
+const BYTES: usize = 8 << 20;
+
+/// Pages of a block that are in memory; `None` where it is not mapped.
+fn resident(block: *mut u8) -> Option<usize> {
+    let mut pages = [0_u8; BYTES / PAGE];
+    // SAFETY: only looks; there is room for every page.
+    let status = unsafe { libc::mincore(block.cast(), BYTES, pages.as_mut_ptr()) };
+    (status == 0).then(|| pages.iter().filter(|page| **page & 1 != 0).count())
+}
+
+/// Three blocks in a row, written to all over.
+fn neighbours() -> [*mut u8; 3] {
+    let mut blocks: Vec<_> = (0..30).map(|_| malloc(BYTES)).collect();
+    blocks.sort_unstable();
+    let is_row = |three: &[*mut u8]| {
+        three[1].addr() - three[0].addr() == BYTES && three[2].addr() - three[1].addr() == BYTES
+    };
+    let index = blocks.windows(3).position(is_row).expect("the kernel maps side by side");
+    let row: Vec<_> = blocks.drain(index..index + 3).collect();
+    for block in blocks {
+        // SAFETY: from this heap.
+        unsafe { free(block) };
+    }
+    for block in &row {
+        // SAFETY: the block has so many bytes.
+        unsafe { block.write_bytes(0xa5, BYTES) };
+    }
+    row.try_into().unwrap()
+}
+
+/// Makes mappings, each another than its neighbours, until there can be no more.
+fn exhaust() -> (*mut c_void, usize) {
+    let bytes = 1 << 34;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping, which replaces nothing.
+    let place = unsafe { libc::mmap(null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    assert_ne!(place, libc::MAP_FAILED);
+    for offset in (PAGE..bytes).step_by(2 * PAGE) {
+        // SAFETY: a page of the mapping, which is not used.
+        let status =
+            unsafe { libc::mprotect(place.wrapping_byte_add(offset), PAGE, libc::PROT_READ) };
+        if status != 0 {
+            // Of two splits the first may have succeeded: there is no room for one more now.
+            return (place, bytes);
+        }
+    }
+    panic!("there is no limit");
+}
+
+/// True where making so many mappings takes no more than a moment.
+fn is_limit_near() -> bool {
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
+    let limit: usize = text.trim().parse().unwrap();
+    let is_near = limit <= 300_000;
+    if !is_near {
+        println!("a process may have {limit} mappings: too many to try");
+    }
+    is_near
+}
+
+fn memory_is_given_back() {
+    if !is_limit_near() {
+        return;
+    }
+    let [first, middle, last] = neighbours();
+    assert_eq!(resident(middle), Some(BYTES / PAGE));
+    let (place, bytes) = exhaust();
+    // SAFETY: from this heap.
+    unsafe { free(middle) };
+    assert_eq!(resident(middle), Some(0), "the block keeps its memory");
+    // The range serves the next block that fits, and is as fresh as any other.
+    let again = calloc(1, BYTES - PAGE);
+    assert_eq!(again, middle, "the range is forgotten");
+    // SAFETY: the block has so many bytes.
+    let content = unsafe { core::slice::from_raw_parts(again, BYTES - PAGE) };
+    assert!(content.iter().all(|byte| *byte == 0));
+    // SAFETY: from this heap.
+    assert_eq!(unsafe { sheaves_heap::usable_size(again) }, BYTES);
+    // SAFETY: from this heap.
+    unsafe { free(again) };
+    trim();
+    assert_eq!(resident(middle), Some(0));
+    assert_eq!(report::totals().huge_blocks, 2, "what is kept counts as a block");
+    // SAFETY: mapped by `exhaust`, not used.
+    assert_eq!(unsafe { libc::munmap(place, bytes) }, 0);
+    // The first that can be unmapped takes it along.
+    // SAFETY: from this heap.
+    unsafe { free(first) };
+    assert_eq!(resident(middle), None, "the range is never given back");
+    // SAFETY: from this heap.
+    unsafe { free(last) };
+    assert_eq!((resident(first), resident(last)), (None, None));
+    assert_eq!(report::totals().used_bytes, 0);
+}
+
+crate::cases! {
+    block_in_the_middle [], GoesOn(&[]) => { memory_is_given_back(); }
+}
