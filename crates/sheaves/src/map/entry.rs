@@ -203,32 +203,67 @@ impl<K, V> Limbo<K, V> {
     }
 }
 
-impl<K, V> Drop for Limbo<K, V> {
+impl<K, V> Drop for Lists<K, V> {
     fn drop(&mut self) {
-        for shard in &self.shards {
-            let mut lists = shard.lists.lock();
-            let open = Chain(core::mem::replace(&mut lists.open, null_mut()));
-            let sealed = Chain(core::mem::replace(&mut lists.sealed, null_mut()));
-            drop(lists);
-            drop((open, sealed));
-        }
+        // Of two values the second is dropped also where the first one's destructors unwind.
+        let _open = Chain(core::mem::replace(&mut self.open, null_mut()));
+        let _sealed = Chain(core::mem::replace(&mut self.sealed, null_mut()));
     }
 }
 
 /// Entries that nobody has any more; ended when dropped.
-struct Chain<K, V>(*mut Linked<K, V>);
+pub(super) struct Chain<K, V>(*mut Linked<K, V>);
+
+impl<K, V> Chain<K, V> {
+    pub(super) fn new() -> Chain<K, V> {
+        Chain(null_mut())
+    }
+
+    /// Adds an entry; one without a destructor is ended at once.
+    ///
+    /// # Safety
+    /// From [`Entry::new`]; nobody has it.
+    pub(super) unsafe fn add(&mut self, entry: *mut Entry<K, V>) {
+        if !Entry::<K, V>::HAS_DESTRUCTOR {
+            // SAFETY: the same contract.
+            return unsafe { Entry::end(entry) };
+        }
+        // SAFETY: from `Entry::new`: the entry lies in a `Linked`.
+        let linked = unsafe { Entry::block(entry) }.cast::<Linked<K, V>>();
+        // SAFETY: as above.
+        let next = unsafe { &raw mut (*linked).next };
+        // SAFETY: ours.
+        unsafe { next.write(self.0) };
+        self.0 = linked;
+    }
+}
 
 impl<K, V> Drop for Chain<K, V> {
     fn drop(&mut self) {
-        while !self.0.is_null() {
-            let linked = self.0;
-            // SAFETY: an entry of the chain, which is ours. First, so that a destructor that
-            // unwinds leaves the others to the drop of `rest`.
-            self.0 = unsafe { (*linked).next };
-            // SAFETY: as above.
-            let entry = unsafe { &raw mut (*linked).entry };
-            // SAFETY: from `Entry::new`, and nobody has it.
-            unsafe { Entry::end(entry) };
+        /// Ends what is left where a destructor unwinds.
+        struct Rest<'a, K, V>(&'a mut Chain<K, V>);
+
+        impl<K, V> Rest<'_, K, V> {
+            fn end(&mut self) {
+                while !self.0.0.is_null() {
+                    let linked = self.0.0;
+                    // SAFETY: an entry of the chain, which is ours. First, so that what unwinds
+                    // finds the others.
+                    self.0.0 = unsafe { (*linked).next };
+                    // SAFETY: as above.
+                    let entry = unsafe { &raw mut (*linked).entry };
+                    // SAFETY: from `Entry::new`, and nobody has it.
+                    unsafe { Entry::end(entry) };
+                }
+            }
         }
+
+        impl<K, V> Drop for Rest<'_, K, V> {
+            fn drop(&mut self) {
+                self.end();
+            }
+        }
+
+        Rest(self).end();
     }
 }

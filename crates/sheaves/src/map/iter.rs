@@ -36,11 +36,10 @@ impl<'g, K, V> Iter<'g, K, V> {
                 return Some(bucket.entry(place));
             }
             // SAFETY: buckets are not freed in the read section.
-            self.bucket = match self.bucket.and_then(|bucket| unsafe { bucket.next() }) {
-                Some(next) => Some(next),
-                None => Some(self.next_chain()?),
-            };
-            self.places = self.bucket.map_or(Places::none(), |b| Places::occupied(b.word()));
+            let next = self.bucket.and_then(|bucket| unsafe { bucket.next() });
+            // None at the end, and for ever: the last bucket may get a next one later.
+            self.bucket = next.or_else(|| self.next_chain());
+            self.places = Places::occupied(self.bucket?.word());
         }
     }
 

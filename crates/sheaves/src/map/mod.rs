@@ -27,7 +27,7 @@ use sheaves_percpu::Counter;
 use sheaves_rcu::{Guard, read};
 
 use bucket::{MOVED, tag_of};
-use entry::{Entry, Limbo};
+use entry::{Chain, Entry, Limbo};
 pub use iter::Iter;
 use table::Table;
 
@@ -77,7 +77,8 @@ use table::Table;
 ///
 /// `S` makes the hashes: `std::hash::RandomState`, or a faster one from a crate. Its lowest bits
 /// and its highest seven should be good ones, as for `std`'s map. `Hash`, `Eq` and closures run
-/// while the chain of their key is locked: they must not use the map.
+/// while the chain of their key is locked: they must not use the map. Keys and values are dropped
+/// without that lock, and may.
 ///
 /// # Cost
 ///
@@ -126,9 +127,9 @@ use table::Table;
 ///
 /// # Panics
 ///
-/// None of its own. A panic of `Eq`, or of a closure, leaves the map as it was. One of `Hash` while
-/// entries move ends the process. Out of memory ends it, too, as for `std`'s map; without
-/// memory for a larger table, chains get longer instead.
+/// None of its own. A panic of `Eq`, or of a closure, leaves the map as it was; one of a destructor
+/// leaks no other entry. One of `Hash` while entries move ends the process. Out of memory ends it,
+/// too, as for `std`'s map; without memory for a larger table, chains get longer instead.
 ///
 /// # Invariants
 /// Tables, and the entries in them, are from `Table::new` and `Entry::new`. One that can be found
@@ -348,6 +349,8 @@ impl<K: Hash + Eq + fmt::Debug, V: fmt::Debug, S: BuildHasher> fmt::Debug for Rc
 
 impl<K, V, S> Drop for RcuHashMap<K, V, S> {
     fn drop(&mut self) {
+        // Ended last, when the tables are gone, whether or not a destructor unwinds.
+        let mut entries = Chain::new();
         let mut table = *self.table.get_mut();
         // SAFETY: null, or a table that nobody else uses: readers borrow the map.
         while let Some(current) = unsafe { table.as_ref() } {
@@ -355,10 +358,10 @@ impl<K, V, S> Drop for RcuHashMap<K, V, S> {
                 let first = current.bucket(number as u64);
                 // None where the entries have moved, and the chain is retired.
                 let Some(held) = first.lock() else { continue };
-                // SAFETY: an entry of the map, in no chain but this.
-                let end = |entry| unsafe { Entry::end(entry) };
+                // SAFETY: an entry of the map, in no bucket but this one's.
+                let add = |entry| unsafe { entries.add(entry) };
                 // SAFETY: the table is there until its end below.
-                unsafe { held.for_each(end) };
+                unsafe { held.for_each(add) };
                 // SAFETY: nobody knows the chain any more.
                 unsafe { table::retire_rest(first) };
                 core::mem::forget(held);

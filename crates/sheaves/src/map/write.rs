@@ -66,7 +66,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let entry = match chain.find(&key) {
             Some(found) => found.entry,
             None => {
-                let entry = Entry::new(key, make());
+                // First: whatever becomes of it, the key is dropped without the lock.
+                let value = make();
+                let entry = Entry::new(key, value);
                 self.add(chain, entry);
                 entry
             }
@@ -98,11 +100,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         K: Borrow<Q> + Clone,
         Q: Hash + Eq + ?Sized,
     {
+        // Declared before the lock is taken, so dropped after it is given back if a closure panics.
+        let value;
         let mut chain = self.lock(self.hash(key), guard)?;
         let found = chain.find(key)?;
         // SAFETY: an entry in a chain is not ended while its lock is held.
         let old = unsafe { &*found.entry };
-        let new = Entry::new(old.key.clone(), make(&old.value));
+        value = make(&old.value);
+        let key = old.key.clone();
+        let new = Entry::new(key, value);
         let hash = chain.hash;
         chain.held.replace(&found, new);
         drop(chain);
@@ -135,7 +141,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     ) -> Option<&'g V> {
         let mut chain = self.lock_or_make(self.hash(&key), guard);
         let Some(found) = chain.find(&key) else {
-            let entry = Entry::new(key, make(None)?);
+            // First: whatever becomes of it, the key is dropped without the lock.
+            let value = make(None)?;
+            let entry = Entry::new(key, value);
             self.add(chain, entry);
             // SAFETY: it was in the map in the guard's section, so it is not ended before that.
             return Some(unsafe { &(*entry).value });

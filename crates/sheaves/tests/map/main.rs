@@ -10,6 +10,7 @@ mod iteration;
 mod late;
 mod sequential;
 mod storm;
+mod unwinding;
 
 use core::hash::{BuildHasher, Hasher};
 

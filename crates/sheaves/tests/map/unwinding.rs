@@ -1,0 +1,187 @@
+//! What destructors do: they may use the map, and they may panic.
+
+use core::hash::{BuildHasher, Hash, Hasher};
+use core::panic::AssertUnwindSafe;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::panic::catch_unwind;
+use std::sync::mpsc;
+
+use sheaves::map::RcuHashMap;
+use sheaves::rcu::{read, synchronize};
+
+use super::Spread;
+
+/// A key that uses the map when it is dropped, if it has one.
+#[derive(Clone)]
+struct Using {
+    number: u64,
+    map: Option<&'static Used>,
+}
+
+#[derive(Default)]
+struct Used {
+    /// All keys are in one chain.
+    map: RcuHashMap<Using, u64, Spread<0>>,
+    /// A key was dropped while its chain was locked.
+    is_locked: AtomicBool,
+}
+
+impl Using {
+    fn new(number: u64, map: &'static Used) -> Using {
+        Using { number, map: Some(map) }
+    }
+
+    /// For what stays in the map.
+    fn plain(number: u64) -> Using {
+        Using { number, map: None }
+    }
+}
+
+impl Drop for Using {
+    fn drop(&mut self) {
+        let Some(used) = self.map else { return };
+        // From another thread, which goes on for ever if need be, so that this one does not.
+        let (done, is_done) = mpsc::channel();
+        std::thread::spawn(move || {
+            used.map.insert(Using::plain(1000), 0, &read());
+            let _ = done.send(());
+        });
+        if is_done.recv_timeout(Duration::from_secs(5)).is_err() {
+            // Relaxed: read by this thread.
+            used.is_locked.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl PartialEq for Using {
+    fn eq(&self, other: &Using) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Using {}
+
+impl Hash for Using {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.number.hash(state);
+    }
+}
+
+/// Runs `work` on a map of its own; no key may be dropped under a lock.
+fn drops_without_a_lock(work: impl FnOnce(&'static Used)) {
+    let used: &'static Used = Box::leak(Box::default());
+    let _ = catch_unwind(AssertUnwindSafe(|| work(used)));
+    // Relaxed: stored by this thread.
+    assert!(
+        !used.is_locked.load(Ordering::Relaxed),
+        "a key was dropped while its chain was locked"
+    );
+}
+
+#[test]
+fn a_key_that_is_not_inserted_is_dropped_without_the_lock() {
+    drops_without_a_lock(|used| {
+        used.map.compute(Using::new(1, used), |_| None, &read());
+    });
+}
+
+#[test]
+fn a_key_is_dropped_without_the_lock_when_its_value_is_not_made() {
+    drops_without_a_lock(|used| {
+        used.map.get_or_insert_with(Using::new(1, used), || panic!("no value"), &read());
+    });
+    drops_without_a_lock(|used| {
+        used.map.compute(Using::new(1, used), |_| panic!("no value"), &read());
+    });
+}
+
+#[test]
+fn a_copy_of_a_key_is_dropped_without_the_lock_when_its_value_is_not_made() {
+    drops_without_a_lock(|used| {
+        // The key that stays is not dropped: the map is leaked.
+        used.map.insert(Using::new(2, used), 0, &read());
+        used.map.update(&Using::plain(2), |_| panic!("no value"), &read());
+    });
+}
+
+/// Counts its drops; that of number 0 panics.
+struct Panicking {
+    drops: &'static AtomicUsize,
+    number: usize,
+}
+
+impl Drop for Panicking {
+    fn drop(&mut self) {
+        // Relaxed: one thread.
+        self.drops.fetch_add(1, Ordering::Relaxed);
+        assert!(self.number != 0, "a destructor that panics");
+    }
+}
+
+const VALUES: usize = 20;
+type Values = RcuHashMap<usize, Panicking, Spread<64>>;
+
+/// How many values are dropped by the end of a map.
+fn dropped_by(end: fn(Values)) -> usize {
+    let drops: &'static AtomicUsize = Box::leak(Box::default());
+    let map = Values::new();
+    for number in 0..VALUES {
+        map.insert(number, Panicking { drops, number }, &read());
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| end(map))).is_err());
+    // Relaxed: one thread.
+    drops.load(Ordering::Relaxed)
+}
+
+#[test]
+fn a_destructor_that_panics_leaks_no_other_value() {
+    assert_eq!(dropped_by(drop), VALUES, "in the map");
+    let waiting = |map: Values| {
+        map.clear();
+        drop(map);
+    };
+    assert_eq!(dropped_by(waiting), VALUES, "waiting in the map");
+    let reclaimed = |map: Values| {
+        map.clear();
+        while !map.reclaim() {
+            synchronize().unwrap();
+        }
+    };
+    assert_eq!(dropped_by(reclaimed), VALUES, "reclaimed");
+}
+
+/// Has every key in the last chain, whatever the table.
+#[derive(Default)]
+struct Last;
+
+impl BuildHasher for Last {
+    type Hasher = Last;
+    fn build_hasher(&self) -> Last {
+        Last
+    }
+}
+
+impl Hasher for Last {
+    fn finish(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {}
+}
+
+/// At its end it may look at the last bucket, to which another is added after.
+#[test]
+fn an_iteration_that_has_ended_stays_at_its_end() {
+    let map = RcuHashMap::<u64, u64, Last>::new();
+    for key in 0..6 {
+        map.insert(key, key, &read());
+    }
+    let guard = read();
+    let mut iterator = map.iter(&guard);
+    assert_eq!(iterator.by_ref().count(), 6);
+    for key in 6..10 {
+        map.insert(key, key, &guard);
+        assert_eq!(iterator.next(), None);
+    }
+}
