@@ -48,7 +48,7 @@ use sheaves_sys::{clock, process, report, thread, tls, topology};
 use crate::expedite::{self, Urgency};
 use crate::fences::{self, Readers};
 use crate::generation::{Generations, Sleep};
-use crate::mode::{Mode, heavy_fence, mode};
+use crate::mode::{Mode, Pause, heavy_fence, mode};
 use crate::reader::{self, GLOBAL};
 use crate::registry::{self, OVERFLOW, Record};
 use crate::stall::{self, SHARED};
@@ -183,11 +183,16 @@ pub(crate) fn wait_for(number: u64, urgency: Urgency) {
     let me = own.map_or_else(|| tls::mark() | 1, number_of);
     let mut stands = !expedite::is_urgent(urgency);
     let mut returned_ns = None;
+    let mut pause = Pause::new();
     while !GENERATIONS.is_complete(number) {
         if stands && TURNS.is_of_another(me) {
             stands = stand_in_line(number, me);
-        } else if let Some(_lead) = Lead::take(&GENERATIONS) {
-            let led = lead_until(number, urgency, own);
+        } else if let Some(lead) = Lead::take(&GENERATIONS) {
+            let Some(led) = lead_until(number, urgency, own) else {
+                drop(lead);
+                pause.wait();
+                continue;
+            };
             credit(TURNS.note(me, led), led.began_ns);
             returned_ns = led.ended_ns;
         } else if TURNS.are_taken() && TURNS.is_of(me) && spin(number, TURN_SPINS) {
@@ -243,11 +248,17 @@ fn stand_in_line(number: u64, me: usize) -> bool {
     true
 }
 
-/// [`wait_for`] in any domain, whose grace period `lead` leads.
-pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn()) {
+/// [`wait_for`] in any domain, whose grace period `lead` leads: false where the heavy fence is
+/// refused to this thread.
+pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn() -> bool) {
+    let mut pause = Pause::new();
     while !generations.is_complete(number) {
-        if let Some(_lead) = Lead::take(generations) {
-            lead();
+        if let Some(leading) = Lead::take(generations) {
+            let is_refused = !lead();
+            drop(leading);
+            if is_refused {
+                pause.wait();
+            }
         } else if !spin_on(generations, number, SPINS) {
             generations.sleep(number, &Futex);
         }
@@ -267,19 +278,22 @@ fn spin_on(generations: &Generations, number: u64, rounds: u32) -> bool {
 }
 
 /// The leader's work until a grace period is over: that one, and one that was under way before.
-fn lead_until(number: u64, urgency: Urgency, own: Option<&Record>) -> Led {
+/// `None` where the heavy fence is refused to this thread.
+fn lead_until(number: u64, urgency: Urgency, own: Option<&Record>) -> Option<Led> {
     while !GENERATIONS.is_complete(number) {
         let led = begin();
-        fence_everybody(led);
+        if !fence_those_who_did_not(led, true) {
+            return None;
+        }
         wait_for_readers(urgency);
         finish(led);
     }
     let others_wait = TURNS.has_line() || expedite::is_shared();
-    Led {
+    Some(Led {
         returned_ns: own.map_or(0, returned_ns),
         began_ns: began_ns(),
         ended_ns: others_wait.then(clock::fine_ns),
-    }
+    })
 }
 
 /// When a thread's last wait was over: within the last four seconds, or some time before.
@@ -322,12 +336,8 @@ fn begin() -> u64 {
     })
 }
 
-/// Steps 1 and 2, if they are still to be done.
-fn fence_everybody(number: u64) {
-    let _ = fence_those_who_did_not(number, true);
-}
-
-/// The same; false where somebody is likely to pass a fence soon, and nobody is in a hurry.
+/// Steps 1 and 2, if they are still to be done. False where somebody is likely to pass a fence
+/// soon, and nobody is in a hurry, or where the heavy fence is refused to this thread.
 fn fence_those_who_did_not(number: u64, hurries: bool) -> bool {
     // Relaxed, here and below: what leaders alone write passes between them with the lead.
     if SCANNING.load(Ordering::Relaxed) {
@@ -344,7 +354,9 @@ fn fence_those_who_did_not(number: u64, hurries: bool) -> bool {
         if !hurries && has_membarrier && fences::has_patience(began_ns()) {
             return false;
         }
-        heavy_fence();
+        if !heavy_fence() {
+            return false;
+        }
         FENCES.fetch_add(1, Ordering::Relaxed);
     }
     fences::note_interrupted(readers == Readers::Unfenced);

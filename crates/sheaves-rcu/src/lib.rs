@@ -36,6 +36,11 @@
 //! `SHEAVES_RCU_FENCES=1` has readers use fences as if membarrier were refused. Those of deferring:
 //! `SHEAVES_RCU_RECLAIMERS=0|1|slots`, `SHEAVES_RCU_AGE_MS` (20), `SHEAVES_RCU_SOFT_BYTES`,
 //! `_HIGH_BYTES` and `_HARD_BYTES` (4, 32 and 256 MiB), `SHEAVES_RCU_PRESSURE=1`.
+//!
+//! Whether readers fence is decided at the first use. Where a seccomp filter refuses membarrier to
+//! a thread later, that thread waits until another one leads its grace periods, which is reported.
+//! So a program that is about to refuse it to all of its threads needs `SHEAVES_RCU_FENCES=1`, or a
+//! filter from the start.
 #![no_std]
 
 // For the boxes of [`RcuCell`], which are the program's own; nothing else here allocates.

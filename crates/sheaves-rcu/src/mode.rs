@@ -2,9 +2,9 @@
 //!
 //! Decided once, by whoever is first to register a reader or to begin a grace period.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use sheaves_sys::{env, membarrier, report};
+use sheaves_sys::{env, membarrier, report, thread};
 
 /// Who orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,22 +45,53 @@ fn decide() -> Mode {
     }
 }
 
-/// The heavy side: afterwards every thread has passed a full fence since the call.
+/// The heavy side: where this is true every thread has passed a full fence since the call.
 ///
 /// In the mode of fences that is nobody but the caller, whose fence pairs with those of readers.
-pub(crate) fn heavy_fence() {
+/// False where the system refuses it to this thread: another one has to lead, see [`Pause`].
+#[must_use]
+pub(crate) fn heavy_fence() -> bool {
     // SeqCst pairs with the fence of readers in `reader` and `srcu`, in the mode of fences. [R2]
     core::sync::atomic::fence(Ordering::SeqCst);
-    if mode() == Mode::Membarrier && !membarrier::fence() {
-        fence_after_refusal();
-    }
+    mode() != Mode::Membarrier || membarrier::fence() || fence_after_refusal()
 }
 
-/// A filter came into force after the start: readers do not fence, so something else has to.
+/// A filter came into force after the start, of this thread or of all: readers do not fence, so
+/// something else has to.
 #[cold]
-fn fence_after_refusal() {
-    if !membarrier::fence_slowly() {
-        report::die(format_args!("rcu: membarrier was allowed and is now refused: cannot go on"));
+fn fence_after_refusal() -> bool {
+    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+    let is_done = membarrier::fence_slowly();
+    // Relaxed: one of those who find it false reports.
+    if !is_done && !IS_REPORTED.swap(true, Ordering::Relaxed) {
+        let thread = thread::id();
+        report::report(format_args!(
+            "rcu: membarrier was allowed and is now refused to thread {thread}: its grace periods \
+             wait until another thread leads them"
+        ));
+    }
+    is_done
+}
+
+/// For how long a thread leaves the lead to others to which less is refused, before it tries again:
+/// it may be the only one, and what was in the way may be gone.
+pub(crate) struct Pause {
+    nanoseconds: u64,
+}
+
+impl Pause {
+    const NS_MIN: u64 = 100_000;
+    const NS_MAX: u64 = 50_000_000;
+
+    pub(crate) fn new() -> Pause {
+        Pause { nanoseconds: Pause::NS_MIN }
+    }
+
+    /// Waits; for longer each time. Not with the lead.
+    #[cold]
+    pub(crate) fn wait(&mut self) {
+        thread::sleep_ns(self.nanoseconds);
+        self.nanoseconds = (2 * self.nanoseconds).min(Pause::NS_MAX);
     }
 }
 

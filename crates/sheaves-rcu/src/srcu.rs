@@ -191,29 +191,36 @@ impl Srcu {
         grace::wait_on(&self.generations, number, || self.lead_until(number, drains_both));
     }
 
-    fn lead_until(&self, number: u64, drains_both: bool) {
+    /// False where the heavy fence is refused to this thread: the next leader begins anew.
+    fn lead_until(&self, number: u64, drains_both: bool) -> bool {
         while !self.generations.is_complete(number) {
             let led = self.generations.under_way().unwrap_or_else(|| self.generations.begin().0);
             let mut wait = Wait { began_ns: clock::fine_ns(), rounds: 0, is_reported: false };
             // Relaxed, both: leaders alone write it, and readers may have an old one.
             let current = self.index.load(Ordering::Relaxed);
-            if drains_both {
-                self.drain(current ^ SECOND, &mut wait);
+            if drains_both && !self.drain(current ^ SECOND, &mut wait) {
+                return false;
             }
             self.index.store(current ^ SECOND, Ordering::Relaxed);
-            self.drain(current, &mut wait);
+            if !self.drain(current, &mut wait) {
+                return false;
+            }
             self.generations.complete(led, &Futex);
         }
+        true
     }
 
-    /// Waits until every section that was entered at an index has been left.
-    fn drain(&self, index: usize, wait: &mut Wait) {
+    /// Waits until every section that was entered at an index has been left. False where the heavy
+    /// fence is refused to this thread.
+    fn drain(&self, index: usize, wait: &mut Wait) -> bool {
         loop {
             let left = self.left(index).sum();
             // Pairs with the Release of who has left. [R5]
-            heavy_fence();
+            if !heavy_fence() {
+                return false;
+            }
             if self.entered(index).sum() == left {
-                return;
+                return true;
             }
             // Looks without a fence, until it pays to look with one.
             while self.left(index).sum() != self.entered(index).sum() {

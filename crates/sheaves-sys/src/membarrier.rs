@@ -43,7 +43,8 @@ pub fn fence() -> bool {
 /// [`fence`] where that is refused: by waiting for every processor, or by visiting each.
 ///
 /// Milliseconds. The visit relies on the fact that the scheduler passes a full fence before it
-/// runs another thread on a processor.
+/// runs another thread on a processor. False where that is refused, too: also where the caller may
+/// not run on a processor that is on, since another thread of this process may (cpusets).
 #[must_use]
 pub fn fence_slowly() -> bool {
     if membarrier(CMD_GLOBAL) == 0 {
@@ -54,13 +55,13 @@ pub fn fence_slowly() -> bool {
 
 fn visit_every_processor() -> bool {
     let Some(before) = crate::topology::Affinity::current() else { return false };
-    let mut visited = 0_usize;
-    for processor in 0..crate::topology::possible_processors() {
-        // A processor that is off or not permitted runs none of our threads.
+    // Whoever ran on a processor that is off now has left it since the begin of the call.
+    let is_fenced = |processor| {
         let only = crate::topology::Affinity::only(processor);
-        visited += usize::from(only.is_some_and(|only| only.bind()));
-    }
-    before.bind() && visited > 0
+        only.is_some_and(|only| only.bind()) || !crate::topology::is_online(processor)
+    };
+    let are_all = (0..crate::topology::possible_processors()).all(is_fenced);
+    before.bind() && are_all
 }
 
 /// Announces that this process will use [`abort_sections`]. False where it is not to be had.

@@ -40,6 +40,16 @@ fn mask_bits() -> Option<usize> {
     })
 }
 
+/// Is a processor on? True where the system does not say.
+#[must_use]
+pub fn is_online(processor: usize) -> bool {
+    let mut buffer = [0_u8; 4096];
+    let used = crate::process::read_file(c"/sys/devices/system/cpu/online", &mut buffer);
+    // A list that fills the buffer may go on.
+    let list = used.filter(|used| *used < buffer.len()).map(|used| &buffer[..used]);
+    list.and_then(|list| contains(list, processor)).unwrap_or(true)
+}
+
 /// The processor on which the thread runs now, -1 where the system does not say: old as soon as it
 /// is known.
 #[must_use]
@@ -52,6 +62,16 @@ pub fn current_processor() -> i32 {
 fn highest_id(list: &[u8]) -> Option<usize> {
     let text = core::str::from_utf8(list).ok()?.trim_end();
     text.rsplit(['-', ',']).next()?.parse().ok()
+}
+
+/// Is a processor on a kernel processor list such as `0-3,8-11`? `None` where that is none.
+fn contains(list: &[u8], processor: usize) -> Option<bool> {
+    let mut ranges = core::str::from_utf8(list).ok()?.trim_end().split(',');
+    ranges.try_fold(false, |found, range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let range = first.parse::<usize>().ok()?..=last.parse().ok()?;
+        Some(found || range.contains(&processor))
+    })
 }
 
 /// A saved affinity mask of the calling thread.
@@ -140,6 +160,15 @@ mod tests {
         let listed = listed_processors(c"/sys/devices/system/cpu/possible");
         let bits = mask_bits().unwrap();
         assert!(listed.is_none_or(|count| count <= bits), "{listed:?} of {bits}");
+    }
+
+    #[test]
+    fn processors_on_lists() {
+        let on = |list| [0, 3, 4, 8, 11].map(|processor| contains(list, processor));
+        assert_eq!(on(b"0-3,8-11\n"), [true, true, false, true, true].map(Some));
+        assert_eq!(on(b"0,4\n"), [true, false, true, false, false].map(Some));
+        assert_eq!(on(b"what\n"), [None; 5]);
+        assert!(is_online(0));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::configurations::in_own_process;
 /// A reader is asked for its life after two milliseconds, so this is long.
 const LONG: Duration = Duration::from_millis(60);
 /// What happens at all happens within this time.
-const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Counts its drops.
 struct Counted(&'static AtomicUsize);
@@ -26,7 +26,7 @@ impl Drop for Counted {
     }
 }
 
-fn leak<T>(value: T) -> &'static T {
+pub(crate) fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn passes() -> bool {
 }
 
 /// Waits until something has happened.
-fn until(happened: impl Fn() -> bool) {
+pub(crate) fn until(happened: impl Fn() -> bool) {
     let begin = Instant::now();
     while !happened() {
         assert!(begin.elapsed() < DEADLINE, "it does not happen");

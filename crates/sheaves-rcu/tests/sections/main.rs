@@ -15,6 +15,7 @@ mod exits;
 mod forks;
 mod futures;
 mod leaks;
+mod refusals;
 mod shared;
 mod signals;
 mod stalls;
