@@ -19,6 +19,7 @@
 // The standard library is linked for its panic handler alone; nothing of it is called.
 extern crate std as _;
 
+pub mod atfork;
 pub mod c;
 pub mod cxx;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

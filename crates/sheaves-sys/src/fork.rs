@@ -5,8 +5,12 @@
 //! in which a call takes them), afterwards the lowest first. Registration with libc happens in a
 //! constructor of the program or shared object, before `main` and before any thread exists, and
 //! never from inside an allocation: libc allocates while it registers.
+//!
+//! Between the handlers in the parent and after them the forking thread may use everything, as the
+//! locks that it holds are [entered again](crate::lock). A fork inside a signal handler waits for
+//! no lock of its own thread either.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::lock::Lock;
 
@@ -42,11 +46,14 @@ const LAYERS: usize = 4;
 /// Written once per layer by [`announce`], read by the three handlers below.
 static ANNOUNCED: [AtomicUsize; LAYERS] = [const { AtomicUsize::new(0) }; LAYERS];
 
-/// The layers that have prepared for the fork under way, one bit each: a layer that is announced
-/// in the middle of a fork has nothing to give back. Held from the first handler to the last, which
-/// makes one fork wait for another.
+/// Held from the first handler to the last, which makes one fork wait for another.
 static PREPARING: Lock<()> = Lock::new(());
+/// The layers that have prepared for the fork under way, one bit each: a layer that is announced
+/// in the middle of a fork has nothing to give back. Changes under [`PREPARING`].
 static READY: AtomicUsize = AtomicUsize::new(0);
+/// Forks that signal handlers make while the thread runs the handlers of another fork; these have
+/// the locks already. Changes under [`PREPARING`].
+static NESTED: AtomicUsize = AtomicUsize::new(0);
 
 /// How often the prepare handler has run: a test can prove that the registration is in effect.
 static PREPARED: AtomicUsize = AtomicUsize::new(0);
@@ -100,38 +107,59 @@ fn handlers_of(layer: usize) -> Option<&'static Handlers> {
 
 /// Runs a handler of every layer that has prepared, the lowest first, and ends the fork.
 fn finish(run: impl Fn(&Handlers)) {
-    // Relaxed: under the lock, which the forking thread holds.
+    // Relaxed, both: under the lock, which the forking thread holds.
     let ready = READY.load(Ordering::Relaxed);
     let layers = (0..LAYERS).filter(|layer| ready & (1 << layer) != 0);
     layers.filter_map(handlers_of).for_each(run);
-    // SAFETY: taken in `prepare` by the thread that forked.
+    READY.store(0, Ordering::Relaxed);
+    // SAFETY: taken in `prepare` by the thread that forked, without a guard.
     unsafe { PREPARING.release() };
 }
 
 extern "C" fn prepare() {
-    // Relaxed: a counter, see `prepared_count`.
+    // Relaxed, all: counters, see `prepared_count`, and what is under the lock.
     PREPARED.fetch_add(1, Ordering::Relaxed);
+    if PREPARING.is_held_for_fork() {
+        NESTED.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
     PREPARING.acquire();
-    let mut ready = 0;
     for layer in (0..LAYERS).rev() {
         if let Some(handlers) = handlers_of(layer) {
             (handlers.prepare)();
-            ready |= 1 << layer;
+            READY.fetch_or(1 << layer, Ordering::Relaxed);
         }
     }
-    // Relaxed: under the lock.
-    READY.store(ready, Ordering::Relaxed);
 }
 
 extern "C" fn parent() {
+    // Relaxed, here and below: under the lock.
+    if NESTED.load(Ordering::Relaxed) > 0 {
+        NESTED.fetch_sub(1, Ordering::Relaxed);
+        return;
+    }
     finish(|handlers| (handlers.parent)());
 }
 
+/// In the child of a nested fork there is no fork under way any more: the handlers of the outer one
+/// find nothing to give back.
 extern "C" fn child() {
+    // Relaxed: the child has one thread.
+    NESTED.store(0, Ordering::Relaxed);
     finish(|handlers| (handlers.child)());
 }
 
-extern "C" fn register() {
+/// Has libc call these handlers around each fork; later calls do nothing.
+///
+/// Those of objects that register after this run before them in the prepare phase, while no lock is
+/// held, and after them in parent and child. Those of objects that register earlier run while the
+/// forking thread has all locks: they may allocate and free, for such a thread enters its locks
+/// again, but must not wait for threads that do.
+pub fn register() {
+    // Relaxed: constructors run in one thread.
+    if IS_REGISTERED.swap(true, Ordering::Relaxed) {
+        return;
+    }
     // SAFETY: the handlers are functions of this object, which is never unloaded.
     let status = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     if status != 0 {
@@ -139,7 +167,14 @@ extern "C" fn register() {
     }
 }
 
+static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+
 /// Runs [`register`] when the object is loaded, before `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static REGISTER: extern "C" fn() = register;
+static REGISTER: extern "C" fn() = {
+    extern "C" fn constructor() {
+        register();
+    }
+    constructor
+};

@@ -1,39 +1,54 @@
-//! A sleeping lock for slow paths, with the halves that `fork` needs.
+//! A sleeping lock for slow paths that a `fork` handler can take and its thread enter again.
 //!
-//! State of the word (who writes it: the thread that makes the transition, nobody else):
+//! The word holds the thread that has the lock, and two bits. Whoever makes a transition writes it:
 //!
 //! | value | meaning | transitions |
 //! |---|---|---|
-//! | 0 | free | 0 -> 1 by `lock` |
-//! | 1 | held, nobody sleeps | 1 -> 0 by `unlock`; 1 -> 2 by a contender before it sleeps |
-//! | 2 | held, somebody may sleep | 2 -> 0 by `unlock`, which then wakes one |
+//! | 0 | free | -> owner by whoever takes it |
+//! | owner | held | -> 0 by the owner |
+//! | the same with [`CONTENDED`] | a thread may sleep | set by it; -> 0 by the owner, which wakes one |
+//! | the same with [`FORKING`] | held by a fork's handlers | set and -> 0 by them |
 //!
-//! The three-state futex lock is that of Ulrich Drepper, "Futexes Are Tricky" (2011), mutex 3.
+//! A lock that a fork holds guards consistent data, since no one is in the middle of changing them.
+//! So the forking thread may enter it again: handlers of other libraries, which run between those
+//! of this one, may allocate. And a lock that the forking thread holds by itself, because a signal
+//! handler forks in the middle of a critical section, is left alone by the fork's handlers: parent
+//! and child come back to that section, which ends by itself. Both need to know who has the lock at
+//! every instruction, hence the owner is in the word.
+//!
+//! The futex lock with a state for sleepers is that of Ulrich Drepper, "Futexes Are Tricky" (2011),
+//! mutex 3. The futex is the half of the word with the two bits; a sleeper compares that half. Two
+//! owners may agree in it, but then a thread sleeps on a lock that is held and marked as contended,
+//! as it should.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use crate::futex;
+use crate::{futex, tls};
 
-const FREE: u32 = 0;
-const HELD: u32 = 1;
-const CONTENDED: u32 = 2;
+const FREE: usize = 0;
+/// A thread may sleep on the word.
+const CONTENDED: usize = 1;
+/// A fork's handlers hold the lock.
+const FORKING: usize = 2;
+/// The rest is the owner: its thread pointer, a multiple of 8 or more.
+const OWNER: usize = !7;
 
 /// Rounds of spinning before a contender sleeps; critical sections here are below 1 us.
 const SPINS: u32 = 100;
 
 /// The word of a lock. By itself for what is held for so long that no [`Lock`] may be.
 ///
-/// Memory: `release` releases to the next `acquire`.
+/// Memory: `release` releases to the next who takes it.
 #[derive(Debug)]
-pub struct Word(AtomicU32);
+pub struct Word(AtomicUsize);
 
 impl Word {
     /// A free one.
     #[must_use]
     pub const fn new() -> Word {
-        Word(AtomicU32::new(FREE))
+        Word(AtomicUsize::new(FREE))
     }
 
     /// Takes the word if it is free now; never waits and makes no system call.
@@ -42,10 +57,11 @@ impl Word {
     pub fn try_acquire(&self) -> bool {
         // Acquire pairs with the Release in `release`: we see what the last holder wrote. Relaxed
         // on failure: nothing is read then.
-        self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        let (word, me) = (&self.0, tls::thread_pointer());
+        word.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the word; `sleep` is what a contender does until the word may have changed from the
+    /// Takes the word; `sleep` is what a contender does until the futex may have changed from the
     /// value that it is given.
     #[inline]
     pub fn acquire(&self, sleep: impl Fn(&AtomicU32, u32)) {
@@ -63,11 +79,27 @@ impl Word {
             }
             core::hint::spin_loop();
         }
-        // Acquire pairs with the Release in `release`. CONTENDED also when nobody else waits:
-        // the price is one needless wake-up, the gain that no sleeper is forgotten.
-        while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {
-            sleep(&self.0, CONTENDED);
+        let me = tls::thread_pointer();
+        loop {
+            // CONTENDED also when no other thread waits: the price is one needless wake-up, the
+            // gain that no sleeper is forgotten.
+            let marked = |word| Some(CONTENDED | if word == FREE { me } else { word });
+            // Acquire pairs with the Release in `release`. Relaxed on failure: we look again.
+            let found = self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, marked);
+            match found.unwrap_or_else(|word| word) {
+                FREE => return,
+                word => sleep(self.futex(), (word | CONTENDED) as u32),
+            }
         }
+    }
+
+    /// The half of the word that holds the two bits.
+    fn futex(&self) -> &AtomicU32 {
+        let half = self.0.as_ptr().cast::<u32>();
+        let half = half.wrapping_add(usize::from(cfg!(target_endian = "big")));
+        // SAFETY: half of an atomic word, aligned, which lives as long as the lock; nobody but the
+        // kernel accesses it in this size.
+        unsafe { AtomicU32::from_ptr(half) }
     }
 
     /// Gives the word back, and wakes one that sleeps.
@@ -77,15 +109,28 @@ impl Word {
     #[inline]
     pub unsafe fn release(&self) {
         // Release pairs with the Acquire of the next holder.
-        if self.0.swap(FREE, Ordering::Release) == CONTENDED {
-            futex::wake(&self.0, 1);
+        if self.0.swap(FREE, Ordering::Release) & CONTENDED != 0 {
+            futex::wake(self.futex(), 1);
         }
     }
 
     /// In the child of a fork: is the word held by the thread that forked? Nobody else is there.
     pub fn restart_in_child(&self, is_held: bool) {
+        let word = if is_held { tls::thread_pointer() } else { FREE };
         // Relaxed: the child has one thread.
-        self.0.store(if is_held { HELD } else { FREE }, Ordering::Relaxed);
+        self.0.store(word, Ordering::Relaxed);
+    }
+
+    /// Has the calling thread taken it?
+    fn is_mine(&self) -> bool {
+        // Relaxed: a thread's own number comes into the word, and leaves it, by that thread alone.
+        self.0.load(Ordering::Relaxed) & OWNER == tls::thread_pointer()
+    }
+
+    /// Has a fork of the calling thread taken it? Then the thread is in one of its handlers.
+    fn is_forking(&self) -> bool {
+        // Relaxed: as in `is_mine`.
+        self.0.load(Ordering::Relaxed) & !CONTENDED == tls::thread_pointer() | FORKING
     }
 }
 
@@ -95,9 +140,10 @@ impl Default for Word {
     }
 }
 
-/// A value guarded by a futex lock of 4 bytes. `const`-constructible, never allocates.
+/// A value guarded by a futex lock of 8 bytes. `const`-constructible, never allocates.
 ///
-/// Not recursive, not async-signal-safe. Memory: `unlock` releases to the next `lock`.
+/// Not recursive, but see [`Lock::acquire`]. Not async-signal-safe. Memory: giving it back releases
+/// to the next who takes it.
 #[derive(Debug)]
 pub struct Lock<T> {
     word: Word,
@@ -125,31 +171,53 @@ impl<T> Lock<T> {
     /// Waits for the lock: spins briefly, then sleeps.
     #[inline]
     pub fn lock(&self) -> Held<'_, T> {
-        self.acquire();
-        Held { lock: self }
+        if !self.word.try_acquire() && !self.word.is_forking() {
+            self.word.acquire_slow(futex::wait);
+        }
+        self.held()
     }
 
     /// The lock if it is free now; never waits and makes no system call.
     #[inline]
     pub fn try_lock(&self) -> Option<Held<'_, T>> {
-        self.word.try_acquire().then(|| Held { lock: self })
+        (self.word.try_acquire() || self.word.is_forking()).then(|| self.held())
     }
 
-    /// Takes the lock without a guard, for a `fork` handler; ends with [`Lock::release`].
     #[inline]
-    pub fn acquire(&self) {
-        self.word.acquire(futex::wait);
+    fn held(&self) -> Held<'_, T> {
+        count(1);
+        Held { lock: self }
     }
 
-    /// Gives back a lock taken by [`Lock::acquire`].
+    /// Takes the lock for a fork, in its prepare handler; ends with [`Lock::release`].
+    ///
+    /// From then on [`Lock::lock`] and [`Lock::try_lock`] of the same thread enter it at once. If
+    /// the thread holds the lock already, because the fork comes from a signal handler in the
+    /// middle of its critical section, this does nothing, and neither does [`Lock::release`].
+    pub fn acquire(&self) {
+        if !self.word.is_mine() {
+            self.word.acquire(futex::wait);
+            // Relaxed: read by this thread alone.
+            self.word.0.fetch_or(FORKING, Ordering::Relaxed);
+        }
+    }
+
+    /// Does the fork that this thread makes hold the lock? Only then are the data consistent, and
+    /// a handler may look at them.
+    #[must_use]
+    pub fn is_held_for_fork(&self) -> bool {
+        self.word.is_forking()
+    }
+
+    /// Gives back, in the parent or in the child, what [`Lock::acquire`] has taken for the fork.
     ///
     /// # Safety
-    /// The calling thread (or, in a child of `fork`, the thread that forked) holds the lock and
-    /// no guard for it is alive.
-    #[inline]
+    /// No guard that this thread took since then is alive.
     pub unsafe fn release(&self) {
-        // SAFETY: the same contract.
-        unsafe { self.word.release() };
+        if self.word.is_forking() {
+            // SAFETY: taken by this thread, and no guard is alive.
+            unsafe { self.word.release() };
+        }
     }
 }
 
@@ -165,7 +233,8 @@ impl<T> Deref for Held<'_, T> {
 impl<T> DerefMut for Held<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: a `Held` exists only while this thread holds the lock, and it is unique.
+        // SAFETY: a `Held` exists only while this thread holds the lock, and it is unique: a fork
+        // that holds the lock, too, has no reference.
         unsafe { &mut *self.lock.value.get() }
     }
 }
@@ -173,15 +242,39 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this guard was made by `lock` in this thread and dies here.
-        unsafe { self.lock.release() };
+        count(-1);
+        // What a fork holds it gives back itself.
+        if !self.lock.word.is_forking() {
+            // SAFETY: this guard was made by `lock` in this thread and dies here.
+            unsafe { self.lock.word.release() };
+        }
     }
+}
+
+/// Ends the process where the calling thread holds a lock, in builds with debug assertions: before
+/// code of the program is called, a thread is started, or the kernel works for long.
+///
+/// A fork in one of these would wait for the lock, or the code take locks in another order.
+#[inline]
+#[track_caller]
+pub fn assert_none_held() {
+    if cfg!(debug_assertions) && count(0) != 0 {
+        let place = core::panic::Location::caller();
+        crate::report::die(format_args!("{place}: a lock is held, and none may be"));
+    }
+}
+
+/// Adds to the guards that the thread has, for [`assert_none_held`]; how many there are.
+#[inline]
+fn count(change: i32) -> i32 {
+    if cfg!(debug_assertions) { tls::count_locks(change) } else { 0 }
 }
 
 #[cfg(test)]
 mod tests {
     extern crate std;
     use super::*;
+    use core::sync::atomic::AtomicBool;
 
     #[test]
     fn counts_are_exact_under_contention() {
@@ -205,5 +298,53 @@ mod tests {
         assert!(lock.try_lock().is_none());
         drop(held);
         assert_eq!(*lock.try_lock().unwrap(), 7);
+    }
+
+    #[test]
+    fn a_fork_enters_what_it_holds_and_others_wait() {
+        static LOCK: Lock<u64> = Lock::new(1);
+        static DONE: AtomicBool = AtomicBool::new(false);
+        LOCK.acquire();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(LOCK.try_lock().is_none());
+                *LOCK.lock() *= 10;
+                // Release pairs with the Acquire below.
+                DONE.store(true, Ordering::Release);
+            });
+            for _ in 0..100 {
+                *LOCK.lock() += 1;
+                *LOCK.try_lock().unwrap() += 1;
+                std::thread::yield_now();
+            }
+            // Acquire pairs with the Release above.
+            assert!(LOCK.is_held_for_fork() && !DONE.load(Ordering::Acquire));
+            // SAFETY: no guard is alive.
+            unsafe { LOCK.release() };
+        });
+        assert_eq!(*LOCK.lock(), 2010);
+    }
+
+    #[test]
+    fn a_fork_leaves_alone_what_its_thread_holds() {
+        let lock = Lock::new(1);
+        let held = lock.lock();
+        lock.acquire();
+        assert!(!lock.is_held_for_fork() && lock.try_lock().is_none());
+        // SAFETY: this does nothing, since the fork does not hold the lock.
+        unsafe { lock.release() };
+        assert!(lock.try_lock().is_none());
+        drop(held);
+        assert!(lock.try_lock().is_some());
+    }
+
+    #[test]
+    fn guards_are_counted() {
+        let lock = Lock::new(1);
+        assert_none_held();
+        let held = lock.lock();
+        assert_eq!(count(0), i32::from(cfg!(debug_assertions) && cfg!(target_arch = "x86_64")));
+        drop(held);
+        assert_none_held();
     }
 }

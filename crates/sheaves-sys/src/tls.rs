@@ -250,6 +250,48 @@ pub fn thread_pointer() -> usize {
     unsafe { libc::pthread_self() as usize }
 }
 
+#[cfg(all(target_arch = "x86_64", debug_assertions))]
+core::arch::global_asm!(
+    ".pushsection .tdata.sheaves_locks,\"awT\",@progbits",
+    ".p2align 2",
+    ".globl sheaves_locks",
+    ".hidden sheaves_locks",
+    ".type sheaves_locks,@object",
+    "sheaves_locks:",
+    ".long 0",
+    ".size sheaves_locks, 4",
+    ".popsection",
+);
+
+/// Adds to the number of locks that the calling thread has; what it is then. For assertions: it
+/// stays 0 without them, and on other architectures. Async-signal-safe, as a handler gives back
+/// what it takes.
+#[inline]
+pub(crate) fn count_locks(change: i32) -> i32 {
+    #[cfg(all(target_arch = "x86_64", debug_assertions))]
+    {
+        let count: *mut i32;
+        // SAFETY: reads the thread pointer and a loader-computed constant; no memory is written.
+        unsafe {
+            core::arch::asm!(
+                "mov {count}, qword ptr [rip + sheaves_locks@GOTTPOFF]",
+                "add {count}, qword ptr fs:[0]",
+                count = out(reg) count,
+                options(nostack, pure, readonly),
+            );
+        }
+        // SAFETY: the number belongs to this thread, lives as long as it, and has no other reference.
+        let count = unsafe { &mut *count };
+        *count += change;
+        *count
+    }
+    #[cfg(not(all(target_arch = "x86_64", debug_assertions)))]
+    {
+        let _ = change;
+        0
+    }
+}
+
 /// The thread pointer, the base of all thread-local offsets.
 #[cfg(target_arch = "x86_64")]
 #[inline]

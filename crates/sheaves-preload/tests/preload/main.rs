@@ -3,6 +3,7 @@
 //! The programs are compiled here and print nothing when all is well. Each runs in several
 //! configurations. `SHEAVES_FORKS` says how often the program that forks does so (default 500).
 
+mod atfork;
 mod c_programs;
 mod deepbind;
 mod programs;
@@ -28,7 +29,7 @@ fn compile(compiler: &str, source: &str) -> PathBuf {
 
 /// The same, with flags of its own.
 fn compile_as(compiler: &str, source: &str, flags: &[&str]) -> PathBuf {
-    let name = format!("{source}{}", flags.concat()).replace('.', "-");
+    let name = format!("{source}{}", flags.concat()).replace(['.', '/'], "-");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut command = Command::new(compiler);
     command.args(["-O1", "-g", "-Wall", "-Werror", "-fno-builtin", "-pthread", "-o"]);

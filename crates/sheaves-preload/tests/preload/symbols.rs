@@ -1,4 +1,5 @@
-//! The exported symbols: all of the malloc family, `dlopen`, and nothing else.
+//! The exported symbols: all of the malloc family, `dlopen`, what registers fork handlers, and
+//! nothing else.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -23,6 +24,9 @@ const CXX: &str = "_Znwm _Znam _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11
 /// The loader's.
 const LOADER: &str = "dlopen";
 
+/// What `pthread_atfork` calls.
+const FORK: &str = "__register_atfork";
+
 /// What `nm -D` says, with these options.
 fn nm(options: &[&str]) -> String {
     let output = Command::new("nm").arg("-D").args(options).arg(crate::object()).output().unwrap();
@@ -36,7 +40,7 @@ fn exactly_the_malloc_family_and_dlopen_are_exported() {
     let found: BTreeSet<&str> =
         text.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
     let expected: BTreeSet<&str> =
-        [C, LIBC, CXX, LOADER].iter().flat_map(|names| names.split_whitespace()).collect();
+        [C, LIBC, CXX, LOADER, FORK].iter().flat_map(|names| names.split_whitespace()).collect();
     let missing: Vec<_> = expected.difference(&found).collect();
     let surplus: Vec<_> = found.difference(&expected).collect();
     assert!(missing.is_empty() && surplus.is_empty(), "missing {missing:?}, surplus {surplus:?}");

@@ -1,12 +1,35 @@
 //! Forks in a program with threads: every layer's handlers run, and the child can allocate.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 
 use sheaves::raw::{Cache, Options};
 use sheaves_sys::fork::prepared_count;
 
 const FORKS: usize = 30;
+/// More than the sheaves of a slot hold.
+const HANDLER_BLOCKS: usize = 3000;
+
+/// How often a fork handler has run that is not of this library.
+static HANDLERS_RUN: AtomicUsize = AtomicUsize::new(0);
+
+/// Allocates while the forking thread has all locks: it was registered before the library was.
+extern "C" fn handler() {
+    let lists: Vec<_> = (1..HANDLER_BLOCKS).map(|size| vec![3_u8; size]).collect();
+    assert!(lists.iter().zip(1..).all(|(list, size)| list.len() == size && list[size - 1] == 3));
+    // Relaxed: a count; the test reads its own calls.
+    HANDLERS_RUN.fetch_add(1, Ordering::Relaxed);
+}
+
+#[used]
+#[unsafe(link_section = ".init_array.00101")]
+static REGISTER: extern "C" fn() = {
+    extern "C" fn constructor() {
+        // SAFETY: the handlers are functions of this program.
+        unsafe { libc::pthread_atfork(Some(handler), Some(handler), Some(handler)) };
+    }
+    constructor
+};
 
 /// Forks; the child runs `body` and ends with its result, which the parent returns.
 fn in_child(body: impl FnOnce() -> bool) -> libc::c_int {
@@ -54,6 +77,7 @@ fn children_of_a_program_with_threads_can_allocate() {
         }
         for _ in 0..FORKS {
             let before = prepared_count();
+            let handlers_before = HANDLERS_RUN.load(Ordering::Relaxed);
             let inherited = vec![String::from("from the parent"); 500];
             let status = in_child(|| {
                 let second = cache.alloc();
@@ -64,6 +88,7 @@ fn children_of_a_program_with_threads_can_allocate() {
             });
             assert_eq!(status, 0, "the child failed or hung");
             assert!(prepared_count() > before, "the handlers did not run");
+            assert!(HANDLERS_RUN.load(Ordering::Relaxed) >= handlers_before + 2);
         }
         stop.store(true, Ordering::Relaxed);
     });

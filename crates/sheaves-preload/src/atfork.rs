@@ -1,0 +1,33 @@
+//! Where fork handlers of other objects run: while this one holds no lock.
+//!
+//! libc runs the handlers of whoever registers first last before a fork, and first after it. So
+//! this object registers before any other: it defines what `pthread_atfork` of every object calls.
+//! Handlers of others may then even wait for threads that allocate.
+
+use core::ffi::{c_int, c_void};
+
+use sheaves_sys::errno::ENOMEM;
+use sheaves_sys::{fork, process};
+
+type Handler = Option<unsafe extern "C" fn()>;
+type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
+
+/// What `pthread_atfork(3)` calls in glibc, with the object to which the handlers belong.
+///
+/// # Safety
+/// As there: the handlers may be called at every fork until the object is unloaded.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __register_atfork(
+    prepare: Handler,
+    parent: Handler,
+    child: Handler,
+    object: *mut c_void,
+) -> c_int {
+    // The first call comes here again by `pthread_atfork`.
+    fork::register();
+    let next = process::next_symbol(c"__register_atfork");
+    // SAFETY: null, or libc's function, which has this type.
+    let next: Option<Register> = unsafe { core::mem::transmute(next) };
+    // SAFETY: the caller's contract.
+    next.map_or(ENOMEM, |next| unsafe { next(prepare, parent, child, object) })
+}
