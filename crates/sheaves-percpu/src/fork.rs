@@ -1,15 +1,20 @@
 //! What this crate does around `fork`.
 //!
-//! Words change by one store each, so a child always sees consistent ones; with the portable
-//! engine a word may be checked out, so the parent checks out all of them itself before it forks
-//! and both sides check them in again. The kernel keeps the forking thread's rseq registration
-//! in the child; the fence has to be registered anew there.
+//! A word changes by one store, but the kernel copies one page after the other while other threads
+//! run: an object that moves from one word to another meanwhile could be in the child twice, or a
+//! reference be put there that was not taken. So before a fork all slots are frozen: other threads
+//! go on without one, or wait for the slots lock. The kernel keeps the forking thread's rseq
+//! registration in the child; the fence has to be registered anew there.
+//!
+//! A fork in a signal handler may find that its thread holds the slots lock already; then the slots
+//! are in the middle of a change, which this thread completes on both sides.
 
 use sheaves_sys::fork::{Handlers, Layer};
 
 use crate::counter::FOLDING;
-use crate::engine::{self, Mode};
+use crate::engine;
 use crate::memory::state::MEMORY;
+use crate::percpu_ref::KILLING;
 use crate::slots;
 
 static HANDLERS: Handlers = Handlers { prepare, parent, child };
@@ -20,15 +25,16 @@ pub(crate) fn announce() {
 
 fn prepare() {
     FOLDING.acquire();
+    KILLING.acquire();
     MEMORY.acquire();
     slots::SLOTS.acquire();
-    if engine::mode() == Mode::Portable {
-        engine::check_out_all(slots::ready_words(), slots::installed_indexes());
+    if slots::SLOTS.is_held_for_fork() {
+        slots::freeze();
     }
 }
 
 fn parent() {
-    release();
+    release(false);
 }
 
 fn child() {
@@ -36,17 +42,19 @@ fn child() {
         // A refusal here shows at the next drain, which then reports that it could not.
         let _ = sheaves_sys::membarrier::register_abort_sections();
     }
-    release();
+    release(true);
 }
 
-fn release() {
-    if engine::mode() == Mode::Portable {
-        engine::check_in_all(slots::ready_words(), slots::installed_indexes());
+fn release(is_child: bool) {
+    if slots::SLOTS.is_held_for_fork() {
+        slots::thaw(is_child);
     }
     // SAFETY: taken in `prepare` by the thread that forked, without a guard.
     unsafe { slots::SLOTS.release() };
     // SAFETY: as above.
     unsafe { MEMORY.release() };
+    // SAFETY: as above.
+    unsafe { KILLING.release() };
     // SAFETY: as above.
     unsafe { FOLDING.release() };
 }

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
 
+use sheaves_sys::lock::Lock;
+
 use crate::engine::Access;
 use crate::engine::rows::{self as transactions, Outcome, slow};
 use crate::memory::access::retry;
@@ -15,6 +17,10 @@ const ALIVE: usize = 0;
 const KILLED: usize = 1;
 /// What `count` has too much until the slots' counts are in it: so it cannot come to 0 before.
 const BIAS: usize = 1 << 62;
+
+/// Held while a count changes from alive to killed or back, so that no fork finds it in between: in
+/// the child nobody would take it to the end.
+pub(crate) static KILLING: Lock<()> = Lock::new(());
 
 /// A reference count for something that lives long and is used by many.
 ///
@@ -151,6 +157,7 @@ impl<R: Fn()> PerCpuRef<R> {
     pub fn kill(&self) -> Result<bool, KillError> {
         // Before anything else, so that nobody finds the counts made after they were gathered.
         let offset = self.counts.get().or_else(|| self.counts.make(Shape::WORD));
+        let killing = KILLING.lock();
         // AcqRel: Acquire pairs with the Release in `reinit`; the fence in `close` is what orders
         // this before every later transaction. Relaxed on failure: nothing follows.
         let mode = &self.mode;
@@ -165,12 +172,18 @@ impl<R: Fn()> PerCpuRef<R> {
         };
         let gather = |count: usize| {
             let exact = count.wrapping_sub(BIAS).wrapping_add(counted).cast_signed();
-            // References that were put without being taken must not make it wrap.
-            Some(exact.max(1).cast_unsigned())
+            // References that were put without being taken must not make it wrap. And the first
+            // one is put.
+            exact.max(1).cast_unsigned() - 1
         };
-        // AcqRel pairs with itself, in `put_counted`. Relaxed on failure, which there is none of.
-        let _ = self.count.fetch_update(Ordering::AcqRel, Ordering::Relaxed, gather);
-        self.put_counted();
+        // AcqRel: Acquire pairs with the Release in `put_counted`, of all who put one before, and
+        // Release with the Acquire there. Relaxed on failure, which there is none of.
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
+        let before = self.count.fetch_update(set, fetch, |count| Some(gather(count)));
+        drop(killing);
+        if before.is_ok_and(|count| gather(count) == 0) {
+            (self.release)();
+        }
         Ok(true)
     }
 
@@ -182,6 +195,7 @@ impl<R: Fn()> PerCpuRef<R> {
         if !self.is_killed() {
             return Err(ReinitError::Alive);
         }
+        let _killing = KILLING.lock();
         // AcqRel: Acquire pairs with the Release of the last `put`, Release with the Acquire of
         // the next `get`. Relaxed on failure: nothing follows.
         let begin = BIAS + 1;

@@ -11,7 +11,7 @@ use crate::area::{self, Region, Word, rows};
 use crate::engine::{self, Mode, SlotKind};
 use crate::sheaf::{BOOTSTRAP, VACANT};
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The slots lock: guards changes of the table and of the two statics below.
 pub(crate) static SLOTS: Lock<()> = Lock::new(());
@@ -31,6 +31,9 @@ static READY: [AtomicUsize; Region::ALL.len()] = {
 /// One bit per slot: its block has been installed, though a drain may have detached it.
 static INSTALLED: [AtomicUsize; PROCESSORS_MAX / 64] =
     [const { AtomicUsize::new(0) }; PROCESSORS_MAX / 64];
+
+/// Set while a fork is under way. Under the slots lock: only the forking thread finds it set.
+static IS_FROZEN: AtomicBool = AtomicBool::new(false);
 
 /// What a thread can do after [`attach`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +87,8 @@ fn install(slot: i32, index: usize) -> bool {
     if area::current_block(slot) != area::bootstrap() {
         return true;
     }
-    if !rows::open(index) {
+    // Relaxed: under the slots lock.
+    if IS_FROZEN.load(Ordering::Relaxed) || !rows::open(index) {
         return false;
     }
     let block = area::block(index);
@@ -195,10 +199,7 @@ fn drain_portable(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
 /// Detaches every block, fences, and empties the words while no sequence can commit to them.
 fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
     let _slots = SLOTS.lock();
-    for slot in installed_indexes() {
-        // The fence below is what orders this before every later sequence.
-        area::set_block(slot, area::bootstrap());
-    }
+    detach_blocks();
     let fenced = membarrier::abort_sections();
     for slot in installed_indexes() {
         for (index, word) in words.iter().enumerate().filter(|_| fenced) {
@@ -208,9 +209,51 @@ fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
             let value = place.swap(VACANT.get(), Ordering::Relaxed);
             hand_over(index, value, take);
         }
-        area::set_block(slot, area::block(slot));
+    }
+    // Relaxed: under the slots lock.
+    if !IS_FROZEN.load(Ordering::Relaxed) {
+        attach_blocks();
     }
     fenced
+}
+
+/// After a fence no sequence can commit to a block, until they are [attached](attach_blocks).
+fn detach_blocks() {
+    for slot in installed_indexes() {
+        // The fence is what orders this before every later sequence.
+        area::set_block(slot, area::bootstrap());
+    }
+}
+
+fn attach_blocks() {
+    installed_indexes().for_each(|slot| area::set_block(slot, area::block(slot)));
+}
+
+/// Before a fork: no other thread changes the words of a slot until [`thaw`]. Under the slots lock.
+pub(crate) fn freeze() {
+    let facts = engine::facts();
+    match facts.mode {
+        Mode::NotStarted => {}
+        Mode::Portable => engine::freeze(ready_words(), installed_indexes()),
+        Mode::Rseq => {
+            detach_blocks();
+            // Without a fence a thread that is inside of a sequence at this instant may commit it.
+            let _ = facts.fence && membarrier::abort_sections();
+        }
+    }
+    // Relaxed: under the slots lock.
+    IS_FROZEN.store(true, Ordering::Relaxed);
+}
+
+/// After a fork, in the parent or in the child. Under the slots lock.
+pub(crate) fn thaw(is_child: bool) {
+    // Relaxed: under the slots lock.
+    IS_FROZEN.store(false, Ordering::Relaxed);
+    match engine::mode() {
+        Mode::NotStarted => {}
+        Mode::Portable => engine::thaw(ready_words(), installed_indexes(), is_child),
+        Mode::Rseq => attach_blocks(),
+    }
 }
 
 fn hand_over(index: usize, value: usize, take: &mut dyn FnMut(usize, usize)) {
@@ -302,9 +345,7 @@ pub fn observe(words: &[Word], see: &mut dyn FnMut(usize, usize)) {
         for (index, word) in words.iter().enumerate() {
             // Relaxed: statistics; no memory is followed through the value.
             let value = area::word(area::block(slot), *word).load(Ordering::Relaxed);
-            if value != engine::BUSY {
-                hand_over(index, value, see);
-            }
+            hand_over(index, engine::cursor_of(value), see);
         }
     }
 }

@@ -27,7 +27,7 @@ pub mod rows;
 #[cfg(target_arch = "x86_64")]
 mod rseq_x86_64;
 
-pub(crate) use portable::{BUSY, check_in_all, check_out_all, take as take_portable};
+pub(crate) use portable::{cursor_of, freeze, take as take_portable, thaw};
 
 pub use access::{Access, PUBLISHED, Published};
 pub use choice::{Facts, Mode, SlotKind, facts, mode, start};

@@ -4,23 +4,38 @@
 //! checked out by somebody else, then moves on to the next. A stale slot number is harmless: what
 //! protects a word is its exchange, not the number.
 //!
-//! State of a word (beside what `area` says):
+//! State of a word (beside what `area` says). A value is a cursor, so the highest bits are free:
 //!
 //! | value | meaning | transitions |
 //! |---|---|---|
-//! | [`BUSY`] | checked out by one thread | -> a value, by that thread |
-//! | any other | cursor or number of the slot | -> BUSY by exchange; -> new by compare-exchange |
+//! | a cursor | what the slot has | -> [`BUSY`] by a thread; -> another by compare-exchange |
+//! | the same with [`BUSY`] | checked out by the thread in the bits below | -> a cursor, by it |
+//! | the same with [`FROZEN`] | a fork is under way | -> without, by the fork |
 //!
-//! A child of `fork` could inherit a word that another thread had checked out; the fork handlers
-//! of this crate wait until there is none (`check_out_all`).
+//! The cursor stays in a word that is checked out, and it describes the sheaf as it was before. So
+//! a child of `fork` puts in order what a thread that is not there had checked out by removing the
+//! bits: the object that this thread was about to put is lost with it, and what it was about to
+//! take is in the sheaf. But one that was taken just before may be seen by the child on both sides,
+//! because the kernel copies one page after the other; so a fork freezes all words before.
 
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+use sheaves_sys::clock;
 
 use crate::area::{self, Word};
 use crate::sheaf;
 
-/// No cursor and no count: marks a word as checked out.
-pub(crate) const BUSY: usize = usize::MAX - 1;
+/// Checked out by one thread.
+const BUSY: usize = 1 << 63;
+/// A fork is under way.
+const FROZEN: usize = 1 << 62;
+/// Where a busy word has some bits of its thread, above all addresses.
+const THREAD_SHIFT: u32 = 48;
+const TAGS: usize = usize::MAX << THREAD_SHIFT;
+
+/// A fork waits no longer than this for words that are checked out: the threads that have them do
+/// not run.
+const FREEZE_NS: u64 = 100_000_000;
 
 /// The next thread's slot: threads are dealt out round-robin.
 static NEXT: AtomicI32 = AtomicI32::new(0);
@@ -43,6 +58,18 @@ fn move_on(slot: i32) {
     sheaves_sys::tls::set_virtual_slot((slot + 1) % count);
 }
 
+/// What marks a word as checked out by the calling thread.
+fn busy() -> usize {
+    // Thread pointers differ in these bits more than in others.
+    let thread = sheaves_sys::tls::thread_pointer() >> 12;
+    BUSY | (thread << THREAD_SHIFT & !FROZEN)
+}
+
+/// What a word says of its slot, whether or not it is checked out.
+pub(crate) fn cursor_of(value: usize) -> usize {
+    value & !TAGS
+}
+
 /// Checks out the word of the thread's slot, or that of the next slot that is not busy.
 ///
 /// `None` when the slot has no block, or when all slots are busy: the caller goes on without a
@@ -55,9 +82,15 @@ fn check_out(word: Word) -> Option<(&'static AtomicUsize, usize)> {
             return None;
         }
         let place = area::word(block, word);
+        // Relaxed: compared by the exchange.
+        let value = place.load(Ordering::Relaxed);
         // Acquire pairs with the Release in `check_in`: the sheaf's entries come with the word.
-        let value = place.swap(BUSY, Ordering::Acquire);
-        if value != BUSY {
+        // Relaxed on failure: another slot is next.
+        let is_ours = value & TAGS == 0
+            && place
+                .compare_exchange(value, value | busy(), Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        if is_ours {
             return Some((place, value));
         }
         move_on(slot);
@@ -102,7 +135,7 @@ pub(crate) fn load(word: Word) -> usize {
         let slot = slot();
         // Relaxed: a hint; whoever uses it exchanges and compares.
         let value = area::word(area::current_block(slot), word).load(Ordering::Relaxed);
-        if value != BUSY {
+        if value & TAGS == 0 {
             return value;
         }
         move_on(slot);
@@ -123,73 +156,75 @@ pub(crate) fn cmp_store(word: Word, expected: usize, new: usize) -> bool {
 }
 
 pub(crate) fn add(word: Word, amount: usize) -> bool {
-    let block = area::current_block(slot());
-    if block == area::bootstrap() {
-        return false;
-    }
-    // Relaxed: a counter; its sum is read without any promise about other memory.
-    area::word(block, word).fetch_add(amount, Ordering::Relaxed);
+    let Some((place, number)) = check_out(word) else { return false };
+    check_in(place, number.wrapping_add(amount));
     true
 }
 
-/// Address of the values of all words while a fork has them checked out, 0 before the first.
-static KEPT: AtomicUsize = AtomicUsize::new(0);
-
-/// Checks out every word of every slot, so that no other thread has one while the process forks.
+/// Marks every word of every slot, so that no other thread changes one while the process forks.
 ///
-/// Under the slots lock. Other threads find all slots busy meanwhile and go on without one.
-pub(crate) fn check_out_all(
+/// Under the slots lock. Other threads find all slots busy meanwhile and go on without one. A word
+/// that the calling thread itself has checked out, before a signal came whose handler forks, stays
+/// so.
+pub(crate) fn freeze(
     words: impl Iterator<Item = Word> + Clone,
     installed: impl Iterator<Item = usize>,
 ) {
-    let bytes = area::slot_count() * area::BLOCK_BYTES;
-    // Relaxed, here and below: under the slots lock.
-    if KEPT.load(Ordering::Relaxed) == 0 {
-        // Without memory a word that is checked out at the fork is lost in the child, no more.
-        let Some(kept) = sheaves_sys::map::anywhere(bytes) else { return };
-        KEPT.store(kept, Ordering::Relaxed);
-    }
+    let end_ns = clock::fine_ns().saturating_add(FREEZE_NS);
     for slot in installed {
         for word in words.clone() {
-            let value = take(area::word(area::block(slot), word), BUSY);
-            kept(slot, word).store(value, Ordering::Relaxed);
+            freeze_word(area::word(area::block(slot), word), end_ns);
         }
     }
 }
 
-/// Checks in what [`check_out_all`] checked out; in the parent and in the child.
-pub(crate) fn check_in_all(
-    words: impl Iterator<Item = Word> + Clone,
-    installed: impl Iterator<Item = usize>,
-) {
-    // Relaxed, here and below: under the slots lock.
-    if KEPT.load(Ordering::Relaxed) == 0 {
-        return;
-    }
-    for slot in installed {
-        for word in words.clone() {
-            let value = kept(slot, word).load(Ordering::Relaxed);
-            check_in(area::word(area::block(slot), word), value);
+fn freeze_word(place: &AtomicUsize, end_ns: u64) {
+    for waits in 0.. {
+        // Relaxed: compared by the exchange.
+        let value = place.load(Ordering::Relaxed);
+        let is_others = value & BUSY != 0 && value & TAGS & !FROZEN != busy();
+        if is_others && clock::fine_ns() < end_ns {
+            wait_for_holder(waits);
+            continue;
+        }
+        // Acquire pairs with the Release in `check_in`. Relaxed on failure: we look again.
+        let (frozen, failure) = (value | FROZEN, Ordering::Relaxed);
+        if place.compare_exchange(value, frozen, Ordering::Acquire, failure).is_ok() {
+            return;
         }
     }
 }
 
-fn kept(slot: usize, word: Word) -> &'static AtomicUsize {
-    // Relaxed: under the slots lock.
-    area::word(KEPT.load(Ordering::Relaxed) + slot * area::BLOCK_BYTES, word)
+/// Undoes [`freeze`], in the parent or in the child, where no other thread has a word any more.
+pub(crate) fn thaw(
+    words: impl Iterator<Item = Word> + Clone,
+    installed: impl Iterator<Item = usize>,
+    is_child: bool,
+) {
+    let left = if is_child { !TAGS } else { !FROZEN };
+    for slot in installed {
+        for word in words.clone() {
+            // Release pairs with the Acquire in `check_out`: what was done to the sheaf meanwhile
+            // comes with the word.
+            area::word(area::block(slot), word).fetch_and(left, Ordering::Release);
+        }
+    }
 }
 
 /// Takes the value of one slot's word from outside and leaves `new`; waits while it is busy.
+///
+/// Under the slots lock: who finds a frozen word is the thread that forks.
 pub(crate) fn take(place: &AtomicUsize, new: usize) -> usize {
     let mut waits = 0;
     loop {
         // Relaxed: a hint for the exchange below.
         let value = place.load(Ordering::Relaxed);
+        let new = new | value & FROZEN;
         // AcqRel: as in `cmp_store`. Relaxed on failure: we try again.
-        let won = value != BUSY
+        let won = value & BUSY == 0
             && place.compare_exchange(value, new, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if won {
-            return value;
+            return cursor_of(value);
         }
         wait_for_holder(waits);
         waits += 1;

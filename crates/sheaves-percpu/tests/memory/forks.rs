@@ -1,13 +1,16 @@
 //! Forks: the child sees the parent's values, and both go on by themselves.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_percpu::{Counter, PerCpu, PerCpuRef, memory};
 
-use crate::Dice;
+use crate::{Dice, in_process, is_process_for};
 
 const FORKS: usize = 20;
 const THREADS: usize = 4;
+/// Forks beside a thread whose steps are short.
+const KILL_FORKS: usize = 100;
+const CHILD_SECONDS: u32 = 20;
 
 static COUNTER: Counter = Counter::new();
 
@@ -17,7 +20,7 @@ fn in_child(body: impl FnOnce() -> bool) {
     let process = unsafe { libc::fork() };
     if process == 0 {
         // SAFETY: no precondition. A child that hangs is killed.
-        unsafe { libc::alarm(60) };
+        unsafe { libc::alarm(CHILD_SECONDS) };
         let code = if body() { 0 } else { 1 };
         // SAFETY: ends the child without the destructors of the test harness.
         unsafe { libc::_exit(code) };
@@ -90,6 +93,28 @@ fn references_are_counted_on_both_sides() {
     assert!(released.load(Ordering::Relaxed));
 }
 
+/// Ends the loops of other threads, also when the test fails.
+struct Running(AtomicBool);
+
+impl Running {
+    fn is_set(&self) -> bool {
+        // Relaxed: ends a loop.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn end_after<R>(&self, body: impl FnOnce() -> R) -> R {
+        struct End<'a>(&'a AtomicBool);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                // Relaxed: ends a loop.
+                self.0.store(false, Ordering::Relaxed);
+            }
+        }
+        let _end = End(&self.0);
+        body()
+    }
+}
+
 /// Forks in the middle of everything that other threads do.
 #[test]
 fn children_of_busy_parents() {
@@ -120,5 +145,82 @@ fn children_of_busy_parents() {
         }
         assert_eq!(counter.sum(), 1000 * forks as i64);
         running.store(false, Ordering::Relaxed);
+    });
+}
+
+/// A count that another thread kills and revives is alive or dead in the child, never in between.
+#[test]
+fn references_are_killed_and_revived_beside_forks() {
+    static RELEASED: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed, here and below: counted by one thread, and read in a process that has no other.
+    static COUNT: PerCpuRef = PerCpuRef::new(|| {
+        RELEASED.fetch_add(1, Ordering::Relaxed);
+    });
+    let running = Running(AtomicBool::new(true));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while running.is_set() {
+                assert_eq!(COUNT.kill(), Ok(true));
+                assert!(COUNT.is_released());
+                COUNT.reinit().unwrap();
+            }
+        });
+        let fork = || {
+            in_child(|| {
+                if !COUNT.is_killed() {
+                    let before = RELEASED.load(Ordering::Relaxed);
+                    let killed = COUNT.try_get_live() && COUNT.kill() == Ok(true);
+                    COUNT.put();
+                    if !killed || RELEASED.load(Ordering::Relaxed) != before + 1 {
+                        return false;
+                    }
+                }
+                let is_over = COUNT.is_released() && !COUNT.try_get();
+                is_over && COUNT.reinit().is_ok() && COUNT.try_get_live()
+            });
+        };
+        running.end_after(|| (0..KILL_FORKS).for_each(|_| fork()));
+    });
+}
+
+/// Before a fork there is no memory to be had.
+#[test]
+fn children_of_parents_without_memory() {
+    const NAME: &str = "forks::children_of_parents_without_memory";
+    if !is_process_for(NAME) {
+        in_process(NAME, &[]);
+        return;
+    }
+    let running = Running(AtomicBool::new(true));
+    assert!(use_memory(9));
+    let ready = std::sync::Barrier::new(THREADS + 1);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                ready.wait();
+                while running.is_set() {
+                    let handles: Vec<_> =
+                        (0..8).filter_map(|_| memory::alloc(64, 8).ok()).collect();
+                    for handle in handles {
+                        // SAFETY: allocated above, and nobody uses it.
+                        unsafe { memory::free(handle) }.unwrap();
+                    }
+                }
+            });
+        }
+        ready.wait();
+        // SAFETY: the limit is valid for the call. No mapping can grow from now on.
+        let status =
+            unsafe { libc::setrlimit(libc::RLIMIT_AS, &libc::rlimit { rlim_cur: 0, rlim_max: 0 }) };
+        assert_eq!(status, 0);
+        let fork = || {
+            in_child(|| {
+                memory::trim();
+                let handle = memory::alloc(64, 8);
+                // SAFETY: allocated above, and nobody uses it.
+                handle.is_ok_and(|handle| unsafe { memory::free(handle) }.is_ok())
+            });
+        };
+        running.end_after(|| (0..KILL_FORKS).for_each(|_| fork()));
     });
 }
