@@ -77,10 +77,12 @@ unsafe impl Backing for Rows {
         let need = (chunk + 1) * UNIT_BYTES;
         let _slots = slots::SLOTS.lock();
         let committed = rows::committed_bytes();
-        if need <= committed {
-            return true;
-        }
-        let wish = need.max(committed + committed / GROWTH_SHARE).min(rows::row_bytes());
+        let wish = if need <= committed {
+            // So it is for the first chunk where a page is as large: the head of the row is there.
+            committed
+        } else {
+            need.max(committed + committed / GROWTH_SHARE).min(rows::row_bytes())
+        };
         // Marks first: whatever lies in committed rows has one.
         let grow = |bytes| live::commit(bytes) && rows::commit(bytes);
         grow(wish) || grow(need)

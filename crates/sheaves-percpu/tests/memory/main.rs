@@ -11,6 +11,7 @@ mod forks;
 mod kills;
 mod limits;
 mod objects;
+mod pages;
 mod resident;
 #[path = "../transactions/seccomp.rs"]
 mod seccomp;
@@ -19,6 +20,7 @@ mod storm;
 mod values;
 
 use core::time::Duration;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -49,9 +51,23 @@ fn is_process_for(test: &str) -> bool {
     std::env::var(PROCESS).is_ok_and(|found| found == test)
 }
 
+/// This program once more, ended by an alarm where it hangs.
+fn this_program() -> Command {
+    const ALARM_SECONDS: u32 = 120;
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let prepare = || {
+        // SAFETY: an integer only. The alarm outlives exec.
+        unsafe { libc::alarm(ALARM_SECONDS) };
+        Ok(())
+    };
+    // SAFETY: the closure makes one system call.
+    unsafe { command.pre_exec(prepare) };
+    command
+}
+
 /// Runs one test of this program in a process of its own and panics when it fails.
 fn in_process(test: &str, variables: &[(&str, &str)]) -> Output {
-    let output = Command::new(std::env::current_exe().unwrap())
+    let output = this_program()
         .args(["--exact", test, "--test-threads=1", "--nocapture"])
         .env(PROCESS, test)
         .envs(variables.iter().copied())
