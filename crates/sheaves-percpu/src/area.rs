@@ -156,8 +156,8 @@ pub(crate) fn bootstrap() -> usize {
     (&raw const BOOTSTRAP_BLOCK).addr()
 }
 
-/// Fills the table and reserves the rows of `slots` slots. False when there is no memory; then
-/// nothing changed.
+/// Fills the table and finds a place for the rows of `slots` slots. False when there is no memory;
+/// then nothing changed.
 pub(crate) fn map(slots: usize) -> bool {
     if !rows::reserve(slots) {
         return false;

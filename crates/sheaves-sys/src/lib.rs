@@ -1,7 +1,7 @@
 //! The only crate of Sheaves that enters the kernel.
 //!
 //! Everything that the layers above need from the operating system is here, one file per need:
-//! address space ([`map`]), sleeping locks ([`lock`]) and words ([`mod@futex`]), threads
+//! address space ([`map`], [`space`]), sleeping locks ([`lock`]) and words ([`mod@futex`]), threads
 //! ([`thread`]), fences in other threads ([`membarrier`]), restartable-sequence registration
 //! ([`rseq`]), processors ([`topology`]), the fork registry ([`fork`]), options ([`mod@env`]),
 //! time ([`clock`]), and the lines that go to standard error ([`mod@report`]). All of it works
@@ -25,6 +25,7 @@ pub mod membarrier;
 pub mod process;
 pub mod report;
 pub mod rseq;
+pub mod space;
 pub mod thread;
 pub mod tls;
 pub mod topology;

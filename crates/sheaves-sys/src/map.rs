@@ -106,6 +106,18 @@ pub unsafe fn commit(address: usize, bytes: usize) -> bool {
     preserve(|| unsafe { libc::mprotect(start, bytes, READ_WRITE) == 0 })
 }
 
+/// Undoes [`commit`], as far as the kernel lets it.
+///
+/// # Safety
+/// The range lies in a reservation that the caller owns, and nothing in it is live or referred to.
+pub unsafe fn uncommit(address: usize, bytes: usize) {
+    // SAFETY: the caller owns the range and vouches for its disuse.
+    unsafe { discard(address, bytes) };
+    let start = with_exposed_provenance_mut(address);
+    // SAFETY: as above.
+    let _ = preserve(|| unsafe { libc::mprotect(start, bytes, libc::PROT_NONE) });
+}
+
 /// Gives the pages of a mapping back; they read as zero when touched next.
 ///
 /// Memory that somebody has locked (`mlock`) is given back by Linux 5.18 and later; before, it is

@@ -1,46 +1,47 @@
-//! The rows: one reservation of address space, in which every slot has its own part.
+//! The rows: address space in which every slot has its own part.
 //!
 //! ```text
 //!   base              base + stride                       base + slots * stride
-//!   | block | objects ... | block | objects ... |   ...   | unused | objects ... |
+//!   | block | objects ... | block | objects ... |   ...   | unused | objects ... | once ...
 //!     row of slot 0         row of slot 1                   the shared row
 //! ```
 //!
 //! A per-CPU object lies at the same offset in every row. The block of words is the head of a row,
 //! objects lie behind it. The last row is for threads without a slot: they share it, and so change
-//! it by atomic instructions only.
+//! it by atomic instructions only. Behind it lies what there is once and not in each row.
 //!
 //! Nothing of a row can be touched until the row is *opened*, and then only its first
 //! [`committed_bytes`], which grow with the objects; so a slot that is never used costs no memory,
-//! no promise of memory and no system call. The stride is one page more than a power of two:
-//! otherwise an object's places in all rows would compete for the same sets of every cache.
+//! no address space and no system call. The first row is open from the start on. The stride is one
+//! page more than a power of two: otherwise an object's places in all rows would compete for the
+//! same sets of every cache.
 //!
 //! | state | written by | when |
 //! |---|---|---|
-//! | base, stride, slots | [`reserve`] | once, before the engine has started |
+//! | space, stride, slots, places of what is there once | [`reserve`] | before the start |
 //! | open rows, committed bytes | the slots lock's holder | growing only |
+//! | bytes of what is there once | the memory lock's holder | growing only |
 //! | shared row touched | anybody | before a thread without a slot changes an object |
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sheaves_sys::map;
+use sheaves_sys::space::{Part, Space};
 use sheaves_sys::topology::PROCESSORS_MAX;
 
 use super::BLOCK_BYTES;
 
-/// Address space for all rows together, where there is no limit.
+/// Address space for all rows together, where it costs nothing.
 const TOTAL_BYTES: usize = 128 << 30;
 /// Address space for one row.
 pub(crate) const ROW_BYTES_MAX: usize = 1 << 30;
-/// What a row gets however many there are, where there is no limit.
+/// What a row gets however many there are, where it costs nothing.
 const ROW_BYTES_MIN: usize = 64 << 20;
 /// Share of a limit on the address space that may be reserved for rows.
 const LIMIT_SHARE: usize = 16;
-/// Where a huge page could make one touched byte cost 2 MiB.
-const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Address of row 0.
-static BASE: AtomicUsize = AtomicUsize::new(0);
+/// Where the rows are.
+static SPACE: Space = Space::new();
 /// Distance between neighbouring rows.
 static STRIDE: AtomicUsize = AtomicUsize::new(0);
 /// Rows of slots; the shared row comes after them.
@@ -50,6 +51,10 @@ static COMMITTED: AtomicUsize = AtomicUsize::new(0);
 /// One bit per row.
 static OPEN: [AtomicUsize; PROCESSORS_MAX / 64 + 1] =
     [const { AtomicUsize::new(0) }; PROCESSORS_MAX / 64 + 1];
+/// What there is once: so much for each byte of a row, as powers of two.
+pub(crate) const ONCE_SHIFTS: [u32; 3] = [3, 4, 3];
+/// Two maps of marks and the metadata of the objects, see `crate::memory`.
+static ONCE: [Part; ONCE_SHIFTS.len()] = [const { Part::new() }; ONCE_SHIFTS.len()];
 /// True once the shared row may hold something else than zero.
 static SHARED_TOUCHED: AtomicBool = AtomicBool::new(false);
 
@@ -63,37 +68,71 @@ fn wanted_row_bytes(rows: usize, limit: Option<usize>) -> usize {
     1 << share.ilog2()
 }
 
-/// Reserves the rows of `slots` slots and the shared row, smaller ones where the address space
-/// does not suffice. False where there is not even room for the blocks of words.
+/// Finds a place for the rows of `slots` slots and the shared row. Where one has to be reserved,
+/// rows are smaller if the address space does not suffice. False where there is not even room for
+/// the blocks of words.
 pub(super) fn reserve(slots: usize) -> bool {
     let (rows, page) = (slots + 1, map::page_bytes());
     let least = BLOCK_BYTES.next_multiple_of(page);
+    let bytes = wanted_row_bytes(rows, None);
+    if SPACE.find(total_bytes(rows, bytes, page), least) {
+        lay_out(slots, bytes, page);
+        // Relaxed: as in `lay_out`.
+        OPEN[0].store(1, Ordering::Relaxed);
+        return true;
+    }
     let mut bytes = wanted_row_bytes(rows, map::limit_bytes()).max(least);
-    loop {
-        let stride = bytes + page;
-        if let Some(base) = map::reserve(rows * stride) {
-            if bytes >= HUGE_PAGE_BYTES {
-                map::avoid_huge_pages(base, rows * stride);
-            }
-            // Relaxed, all: published by the Release of the number of slots in `area::map`.
-            BASE.store(base, Ordering::Relaxed);
-            STRIDE.store(stride, Ordering::Relaxed);
-            SLOTS.store(slots, Ordering::Relaxed);
-            COMMITTED.store(least, Ordering::Relaxed);
-            return true;
-        }
+    while !SPACE.reserve(total_bytes(rows, bytes, page)) {
         if bytes == least {
             return false;
         }
         bytes = (bytes / 2).max(least);
     }
+    lay_out(slots, bytes, page);
+    true
+}
+
+/// Address space for so many rows of so many bytes, and for what there is once.
+fn total_bytes(rows: usize, row_bytes: usize, page: usize) -> usize {
+    rows * (row_bytes + page) + once_bytes(row_bytes, page).iter().sum::<usize>()
+}
+
+fn once_bytes(row_bytes: usize, page: usize) -> [usize; ONCE_SHIFTS.len()] {
+    ONCE_SHIFTS.map(|shift| (row_bytes >> shift).next_multiple_of(page))
+}
+
+/// Says where everything lies, from the start of the space on.
+fn lay_out(slots: usize, row_bytes: usize, page: usize) {
+    let stride = row_bytes + page;
+    // Relaxed, all: published by the Release of the number of slots in `area::map`.
+    STRIDE.store(stride, Ordering::Relaxed);
+    SLOTS.store(slots, Ordering::Relaxed);
+    COMMITTED.store(BLOCK_BYTES.next_multiple_of(page), Ordering::Relaxed);
+    let mut start = SPACE.base() + (slots + 1) * stride;
+    for (part, bytes) in ONCE.iter().zip(once_bytes(row_bytes, page)) {
+        part.place(start, bytes);
+        start += bytes;
+    }
+}
+
+/// A part of what there is once, by its place in [`ONCE_SHIFTS`].
+pub(crate) fn once(index: usize) -> &'static Part {
+    &ONCE[index]
+}
+
+/// Makes the first `bytes` of what there is once readable and writable. Under the memory lock.
+///
+/// False when there is no memory or no room; then nothing changed.
+pub(crate) fn commit_once(index: usize, bytes: usize) -> bool {
+    // SAFETY: laid out in the space by itself; the memory lock serialises the calls.
+    unsafe { ONCE[index].grow_to(&SPACE, bytes) }
 }
 
 /// Address of a row.
 #[inline]
 pub(crate) fn row(index: usize) -> usize {
-    // Relaxed, both: written before the engine started, and callers run after that.
-    BASE.load(Ordering::Relaxed) + index * STRIDE.load(Ordering::Relaxed)
+    // Relaxed: written before the engine started, and callers run after that.
+    SPACE.base() + index * STRIDE.load(Ordering::Relaxed)
 }
 
 /// Number of the row that threads without a slot share.
@@ -129,8 +168,8 @@ pub(crate) fn open(index: usize) -> bool {
     if is_open(index) {
         return true;
     }
-    // SAFETY: the row lies in the reservation, and nothing in it is in use.
-    if !unsafe { map::commit(row(index), committed_bytes()) } {
+    // SAFETY: the row lies in the space, and nothing of it was taken.
+    if !unsafe { SPACE.take(row(index), committed_bytes()) } {
         return false;
     }
     // Release pairs with the Acquire in `is_open` and `open_rows`.
@@ -150,9 +189,14 @@ pub(crate) fn commit(bytes: usize) -> bool {
     if bytes > row_bytes() {
         return false;
     }
+    let more = bytes - committed;
     for index in open_rows() {
-        // SAFETY: the range lies in the reservation, and nothing in it is in use.
-        if !unsafe { map::commit(row(index) + committed, bytes - committed) } {
+        // SAFETY: the range lies in the space, behind what was taken of this row.
+        if !unsafe { SPACE.take(row(index) + committed, more) } {
+            for done in open_rows().take_while(|done| *done < index) {
+                // SAFETY: taken just now, and nobody knows of it.
+                unsafe { SPACE.untake(row(done) + committed, more) };
+            }
             return false;
         }
     }

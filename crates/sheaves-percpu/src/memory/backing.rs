@@ -1,4 +1,4 @@
-//! The allocator's memory in production: rows of the reservation, and a mapping for its metadata.
+//! The allocator's memory in production: the rows, and a place behind them for its metadata.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -23,53 +23,38 @@ const METADATA_STEP_BYTES: usize = 64 << 10;
 /// Chunks are ranges of offsets, so making one is committing rows further. Rows are never made
 /// smaller: what goes back to the system is pages. Nothing is populated in advance, so that a page
 /// of a slot costs memory only once the slot has written to it.
+///
+/// All of it is where [`rows`] says, so that a start that fails has nothing to give back.
 #[derive(Debug)]
-pub(crate) struct Rows {
-    metadata: usize,
-    metadata_bytes: usize,
-    /// From the start of the metadata on, what can be read and written.
-    committed: usize,
-}
+pub(crate) struct Rows;
 
-impl Rows {
-    pub(crate) const fn new() -> Rows {
-        Rows { metadata: 0, metadata_bytes: 0, committed: 0 }
-    }
-}
+/// Where the metadata is, see [`rows::once`].
+const METADATA: usize = 2;
 
-// SAFETY: 1. the metadata is a reservation of its own, aligned to pages and never unmapped;
-// 2. what was committed stays readable and writable; 3. only ranges that the allocator released
-// are given back, and only as far as they are whole pages.
+// SAFETY: 1. the metadata has a part of the space of the rows to itself, aligned to pages and never
+// given back; 2. what was committed stays readable and writable; 3. only ranges that the allocator
+// released are given back, and only as far as they are whole pages.
 unsafe impl Backing for Rows {
     fn reserve_metadata(&mut self, bytes: usize) -> Option<NonNull<u8>> {
-        let start = map::reserve(bytes)?;
-        map::avoid_huge_pages(start, bytes);
-        *self = Rows { metadata: start, metadata_bytes: bytes, committed: 0 };
-        NonNull::new(core::ptr::with_exposed_provenance_mut(start))
+        let part = rows::once(METADATA);
+        if bytes > part.bytes_max() {
+            return None;
+        }
+        NonNull::new(core::ptr::with_exposed_provenance_mut(part.start()))
     }
 
     fn commit_metadata(&mut self, range: Range<usize>) -> bool {
-        if range.end <= self.committed {
-            return true;
-        }
-        let page = map::page_bytes();
-        let wish = range.end.next_multiple_of(METADATA_STEP_BYTES.max(page));
-        let end = self.metadata_bytes.next_multiple_of(page).min(wish);
-        let (start, bytes) = (self.metadata + self.committed, end - self.committed);
-        // SAFETY: part of the reservation that this backing made.
-        if !unsafe { map::commit(start, bytes) } {
-            return false;
-        }
-        self.committed = end;
-        true
+        let wish = range.end.next_multiple_of(METADATA_STEP_BYTES);
+        let wish = wish.min(rows::once(METADATA).bytes_max());
+        rows::commit_once(METADATA, wish) || rows::commit_once(METADATA, range.end)
     }
 
     fn release_metadata(&mut self, range: Range<usize>) {
-        let page = map::page_bytes();
+        let (page, metadata) = (map::page_bytes(), rows::once(METADATA).start());
         let (start, end) = (range.start.next_multiple_of(page), range.end / page * page);
         if start < end {
             // SAFETY: whole pages of which the allocator needs nothing any more.
-            unsafe { map::discard(self.metadata + start, end - start) };
+            unsafe { map::discard(metadata + start, end - start) };
         }
     }
 

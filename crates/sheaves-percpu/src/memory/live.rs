@@ -24,62 +24,27 @@ use crate::area::rows;
 /// Bytes of the smallest object with a handle.
 pub(super) const BYTES_MIN: usize = 1 << SHIFTS[0];
 /// Bytes of a row for which a map has one byte, as powers of two.
-const SHIFTS: [u32; 2] = [3, 4];
+const SHIFTS: [u32; 2] = [rows::ONCE_SHIFTS[0], rows::ONCE_SHIFTS[1]];
 /// From so many bytes on an object is in the second map.
 const LARGE_BYTES_MIN: usize = 1 << SHIFTS[1];
 
-/// Where the maps begin; 0 before [`reserve`].
+/// Where the maps begin; 0 before [`place`].
 static STARTS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-/// Bytes of rows whose marks are readable and writable.
-static COMMITTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Sets address space aside for the marks of whole rows, once. Under the memory lock; false when
-/// there is none.
-pub(super) fn reserve() -> bool {
-    // Relaxed, all: `caches::open` publishes them, and whoever frees has been through its Acquire.
-    if STARTS[0].load(Ordering::Relaxed) != 0 {
-        return true;
+/// Learns where the marks lie. Under the memory lock.
+pub(super) fn place() {
+    for (index, start) in STARTS.iter().enumerate() {
+        // Relaxed: `caches::open` publishes them, and whoever frees has been through its Acquire.
+        start.store(rows::once(index).start(), Ordering::Relaxed);
     }
-    let [small, large] = SHIFTS.map(|shift| rows::row_bytes() >> shift);
-    let bytes = (small + large).next_multiple_of(map::page_bytes());
-    let Some(start) = map::reserve(bytes) else { return false };
-    map::avoid_huge_pages(start, bytes);
-    // Relaxed, both: as above.
-    STARTS[0].store(start, Ordering::Relaxed);
-    STARTS[1].store(start + small, Ordering::Relaxed);
-    true
-}
-
-/// Address of the marks of bytes `from..to` of a row in a map.
-fn marks(map: usize, from: usize, to: usize) -> (usize, usize) {
-    // Relaxed: under the memory lock.
-    let start = STARTS[map].load(Ordering::Relaxed);
-    (start + (from >> SHIFTS[map]), start + (to >> SHIFTS[map]))
 }
 
 /// Makes the marks of the first `row_bytes` of rows usable. Under the memory lock; false when
 /// there is no memory.
 pub(super) fn commit(row_bytes: usize) -> bool {
-    let page = map::page_bytes();
     // Rows are committed in whole pages.
-    let row_bytes = row_bytes.next_multiple_of(page);
-    // Relaxed: under the memory lock.
-    let committed = COMMITTED.load(Ordering::Relaxed);
-    if row_bytes <= committed {
-        return true;
-    }
-    for index in 0..SHIFTS.len() {
-        let (start, end) = marks(index, committed, row_bytes);
-        let (start, end) = (start / page * page, end.next_multiple_of(page));
-        // SAFETY: part of the reservation, which ends with a page; what is in use at the edges
-        // stays as it is.
-        if !unsafe { map::commit(start, end - start) } {
-            return false;
-        }
-    }
-    // Relaxed: as above.
-    COMMITTED.store(row_bytes, Ordering::Relaxed);
-    true
+    let row_bytes = row_bytes.next_multiple_of(map::page_bytes());
+    (0..SHIFTS.len()).all(|index| rows::commit_once(index, row_bytes >> SHIFTS[index]))
 }
 
 /// Gives the memory of the marks of bytes `from..to` of a row back, as far as it is whole pages:
@@ -87,7 +52,9 @@ pub(super) fn commit(row_bytes: usize) -> bool {
 pub(super) fn forget(from: usize, to: usize) {
     let page = map::page_bytes();
     for index in 0..SHIFTS.len() {
-        let (start, end) = marks(index, from, to);
+        // Relaxed: under the memory lock.
+        let first = STARTS[index].load(Ordering::Relaxed);
+        let (start, end) = (first + (from >> SHIFTS[index]), first + (to >> SHIFTS[index]));
         let (start, end) = (start.next_multiple_of(page), end / page * page);
         if start < end {
             // SAFETY: committed with the rows; a mark that is 0 is not changed by that.
@@ -100,7 +67,7 @@ pub(super) fn forget(from: usize, to: usize) {
 #[inline]
 fn mark(offset: usize, size: usize) -> &'static AtomicU8 {
     let map = usize::from(size >= LARGE_BYTES_MIN);
-    // Relaxed: as in `reserve`.
+    // Relaxed: as in `place`.
     let start = STARTS[map].load(Ordering::Relaxed);
     let address = start + (offset >> SHIFTS[map]);
     let mark = core::ptr::with_exposed_provenance::<AtomicU8>(address);

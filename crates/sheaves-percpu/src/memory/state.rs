@@ -154,14 +154,15 @@ fn make() -> Result<Allocator<Fixed, Rows>, Error> {
         head_bytes: BLOCK_BYTES,
     };
     // A limit on the address space can leave rows without room for a chunk.
-    let is_open = config.chunks_max > 0 && live::reserve() && {
+    let is_open = config.chunks_max > 0 && {
         let _slots = slots::SLOTS.lock();
         rows::open(rows::shared())
     };
     if !is_open {
         return Err(Error::NoMemory);
     }
-    Allocator::new(Rows::new(), config).map_err(|_| Error::NoMemory)
+    live::place();
+    Allocator::new(Rows, config).map_err(|_| Error::NoMemory)
 }
 
 /// An object, zero in every row; its offset. From the caches where they have one.

@@ -23,7 +23,7 @@ pub struct Statistics {
     pub slots_used: usize,
     /// Bytes of each used slot's row that may hold memory.
     pub committed_bytes: usize,
-    /// Bytes that are reserved for each slot.
+    /// Bytes to which each slot's row can grow.
     pub row_bytes: usize,
 }
 

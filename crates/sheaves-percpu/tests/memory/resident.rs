@@ -2,8 +2,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use sheaves_percpu::PerCpu;
 use sheaves_percpu::memory::{self, Handle};
+use sheaves_percpu::{PerCpu, area};
+use sheaves_sys::{map, space};
 
 use crate::{alone, in_process, is_process_for};
 
@@ -17,7 +18,7 @@ type Object = PerCpu<[AtomicU64; 2]>;
 fn resident_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * sheaves_sys::map::page_bytes()
+    pages * map::page_bytes()
 }
 
 /// What programs keep of an object.
@@ -152,15 +153,16 @@ fn nothing_is_paid_before_the_first_object() {
         return;
     }
     assert_eq!(memory::statistics(), None);
-    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-    // The reservation is one mapping that nobody can touch.
-    let is_reserved = |line: &str| {
-        let (range, rest) = line.split_once(' ').unwrap_or_default();
-        let ends = range.split_once('-').map(|(start, end)| {
-            let number = |text| usize::from_str_radix(text, 16).unwrap_or(0);
-            number(end) - number(start)
-        });
-        rest.starts_with("---p") && ends.is_some_and(|bytes| bytes >= 65 << 20)
-    };
-    assert!(maps.lines().any(is_reserved), "{maps}");
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let bytes: usize = maps.lines().filter_map(bytes_in_rows).sum();
+    assert!(bytes <= area::BLOCK_BYTES.max(map::page_bytes()), "{bytes} bytes of rows\n{maps}");
+}
+
+/// Bytes of a mapping where rows are, and which can be touched; `None` elsewhere.
+fn bytes_in_rows(line: &str) -> Option<usize> {
+    let (range, rest) = line.split_once(' ')?;
+    let (start, end) = range.split_once('-')?;
+    let number = |text| usize::from_str_radix(text, 16).unwrap();
+    let is_row = rest.starts_with("rw-p") && space::PLACES.contains(&number(start));
+    is_row.then(|| number(end) - number(start))
 }

@@ -16,7 +16,7 @@ use sheaves_sys::{membarrier, rseq};
 use crate::seccomp;
 
 /// What the child has to be: words that [`describe`] must yield.
-const EXPECT: &str = "SHEAVES_EXPECT";
+pub(crate) const EXPECT: &str = "SHEAVES_EXPECT";
 /// Set for children that should do a small part of the work.
 const SMALL: &str = "SHEAVES_TEST_SMALL";
 /// Seconds that a storm lasts.

@@ -53,6 +53,22 @@ fn threads_may_allocate_while_they_end() {
     }
 }
 
+/// It takes no more of the address space than it uses, so a limit that comes later leaves the rest.
+#[test]
+fn limits_on_the_address_space_may_come_later() {
+    let program = compile("gcc", "address_space.c");
+    for variables in CONFIGURATIONS {
+        run_silent(&program, &[], variables, MINUTE);
+    }
+    if Command::new("python3").arg("--version").output().is_err() {
+        println!("python3 is not here");
+        return;
+    }
+    let text = "import resource as r; r.setrlimit(r.RLIMIT_AS, (1 << 30, 1 << 30)); \
+                len(bytearray(100 << 20))";
+    run_silent(Path::new("python3"), &["-c", text], &[("PYTHONMALLOC", "malloc")], MINUTE);
+}
+
 #[test]
 fn c_plus_plus_operators_keep_their_contracts() {
     if Command::new("g++").arg("--version").output().is_err() {

@@ -1,0 +1,237 @@
+//! Address space whose addresses are known before there is anything at them.
+//!
+//! A [`Space`] is where something grows that must not move. Normally nothing is reserved for it: it
+//! lies at a random place in a part of the address space that the kernel does not use of its own
+//! accord, and what is taken of it is mapped exactly there (`MAP_FIXED_NOREPLACE`). So a limit on
+//! the address space (`RLIMIT_AS`) counts what is in use and no more, also one that comes later.
+//! Where exact addresses are not honoured (an emulator, valgrind, Linux before 4.17) or not to be
+//! had, the space is one reservation (`PROT_NONE`).
+//!
+//! The window of the heap works in the same way, in a part of its own: see `sheaves-slab`.
+
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::map::{self, Exactly};
+
+/// Where spaces lie: above the windows of heaps, below where the kernel puts programs and, far
+/// above, what they map.
+pub const PLACES: Range<usize> = 0x2800_0000_0000..0x5000_0000_0000;
+/// Spaces begin at multiples of this, so that pages of any size do, and huge ones.
+const ALIGN: usize = 2 << 20;
+const ATTEMPTS: u32 = 16;
+
+/// One such part of the address space; there is none before [`Space::find`] or [`Space::reserve`].
+#[derive(Debug)]
+pub struct Space {
+    base: AtomicUsize,
+    is_reserved: AtomicBool,
+}
+
+impl Space {
+    /// None yet.
+    #[expect(clippy::new_without_default, reason = "for statics")]
+    #[must_use]
+    pub const fn new() -> Space {
+        Space { base: AtomicUsize::new(0), is_reserved: AtomicBool::new(false) }
+    }
+
+    /// The first address.
+    #[inline]
+    #[must_use]
+    pub fn base(&self) -> usize {
+        // Relaxed: written once, before anything that depends on it is published.
+        self.base.load(Ordering::Relaxed)
+    }
+
+    /// Finds a place for `bytes` without reserving it, and takes the first `taken` bytes. False
+    /// where exact addresses cannot be had, or no memory; then nothing changed.
+    ///
+    /// This and [`Space::reserve`]: once, before other threads use the space.
+    #[must_use]
+    pub fn find(&self, bytes: usize, taken: usize) -> bool {
+        let Some(room) = PLACES.len().checked_sub(bytes) else { return false };
+        let mut seed = crate::process::random_seed() | 1;
+        for _ in 0..ATTEMPTS {
+            // Steps of a 64-bit linear congruential generator (L'Ecuyer 1999).
+            seed = seed.wrapping_mul(3_935_559_000_370_003_845).wrapping_add(1);
+            let place = usize::try_from(seed >> 24).unwrap_or(0) % (room / ALIGN + 1);
+            let base = PLACES.start + place * ALIGN;
+            match map::exactly(base, taken) {
+                Exactly::Mapped => {
+                    map::avoid_huge_pages(base, taken);
+                    // Relaxed: as in `base`.
+                    self.base.store(base, Ordering::Relaxed);
+                    return true;
+                }
+                Exactly::Occupied => {}
+                Exactly::Refused => return false,
+            }
+        }
+        false
+    }
+
+    /// Reserves `bytes`, of which nothing is taken then. False where there are not as many.
+    #[must_use]
+    pub fn reserve(&self, bytes: usize) -> bool {
+        let Some(start) = map::reserve(bytes + ALIGN) else { return false };
+        map::avoid_huge_pages(start, bytes + ALIGN);
+        // Relaxed, both: as in `base`.
+        self.base.store(start.next_multiple_of(ALIGN), Ordering::Relaxed);
+        self.is_reserved.store(true, Ordering::Relaxed);
+        true
+    }
+
+    /// Makes whole pages readable and writable; they are zero. False when there is no memory, or
+    /// something else is there; then nothing changed.
+    ///
+    /// # Safety
+    /// The range lies in the space, and nothing of it is taken.
+    #[must_use]
+    pub unsafe fn take(&self, address: usize, bytes: usize) -> bool {
+        // Relaxed: as in `base`.
+        if self.is_reserved.load(Ordering::Relaxed) {
+            // SAFETY: part of the reservation.
+            return unsafe { map::commit(address, bytes) };
+        }
+        let is_taken = map::exactly(address, bytes) == Exactly::Mapped;
+        if is_taken {
+            map::avoid_huge_pages(address, bytes);
+        }
+        is_taken
+    }
+
+    /// Undoes [`Space::take`].
+    ///
+    /// # Safety
+    /// The range was taken, and nothing in it is live or referred to.
+    pub unsafe fn untake(&self, address: usize, bytes: usize) {
+        // Relaxed: as in `base`.
+        if self.is_reserved.load(Ordering::Relaxed) {
+            // SAFETY: part of the reservation; the caller vouches for its disuse.
+            unsafe { map::uncommit(address, bytes) };
+        } else {
+            // SAFETY: mapped by `take`; the caller vouches for its disuse.
+            unsafe { map::unmap(address, bytes) };
+        }
+    }
+}
+
+/// A part of a [`Space`] that is taken from its start on.
+#[derive(Debug)]
+pub struct Part {
+    /// Written once by [`Part::place`].
+    start: AtomicUsize,
+    /// Written once by [`Part::place`].
+    bytes_max: AtomicUsize,
+    /// Bytes that are taken: whole pages, growing under a lock of the owner.
+    taken: AtomicUsize,
+}
+
+impl Part {
+    /// Nowhere yet.
+    #[expect(clippy::new_without_default, reason = "for statics")]
+    #[must_use]
+    pub const fn new() -> Part {
+        let [start, bytes_max, taken] = [const { AtomicUsize::new(0) }; 3];
+        Part { start, bytes_max, taken }
+    }
+
+    /// Says where it lies, in whole pages. Once, before other threads use it.
+    pub fn place(&self, start: usize, bytes_max: usize) {
+        // Relaxed, both: before anything that depends on it is published.
+        self.start.store(start, Ordering::Relaxed);
+        self.bytes_max.store(bytes_max, Ordering::Relaxed);
+    }
+
+    /// The first address.
+    #[inline]
+    #[must_use]
+    pub fn start(&self) -> usize {
+        // Relaxed: as in `place`.
+        self.start.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that it can have.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        // Relaxed: as in `place`.
+        self.bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Makes the first `bytes` readable and writable. False when there is no room or no memory;
+    /// then nothing changed.
+    ///
+    /// # Safety
+    /// The part lies in this space and shares no page with another; nobody else calls this now.
+    #[must_use]
+    pub unsafe fn grow_to(&self, space: &Space, bytes: usize) -> bool {
+        let bytes = bytes.next_multiple_of(map::page_bytes());
+        // Relaxed: under the caller's lock.
+        let taken = self.taken.load(Ordering::Relaxed);
+        if bytes <= taken {
+            return true;
+        }
+        if bytes > self.bytes_max() {
+            return false;
+        }
+        // SAFETY: in the part, behind what was taken of it.
+        let grown = unsafe { space.take(self.start() + taken, bytes - taken) };
+        if grown {
+            // Relaxed: under the caller's lock.
+            self.taken.store(bytes, Ordering::Relaxed);
+        }
+        grown
+    }
+}
+
+const _: () = assert!(PLACES.start.is_multiple_of(ALIGN));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A byte of memory that this test has taken.
+    fn byte(address: usize) -> &'static core::sync::atomic::AtomicU8 {
+        // SAFETY: taken, and never given back while the reference is used.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    fn is_taken_in_pieces(space: &Space) {
+        let page = map::page_bytes();
+        let start = space.base() + 64 * page;
+        // SAFETY: in the space, and not taken.
+        assert!(unsafe { space.take(start, page) });
+        byte(start).store(7, Ordering::Relaxed);
+        // SAFETY: taken above, used by nobody after this.
+        unsafe { space.untake(start, page) };
+        // SAFETY: not taken now.
+        assert!(unsafe { space.take(start, 2 * page) });
+        assert_eq!(byte(start).load(Ordering::Relaxed), 0);
+        let part = Part::new();
+        part.place(start + 2 * page, 3 * page);
+        for bytes in [1, page, page + 1, 3 * page, 2] {
+            // SAFETY: the part is in the space, beside what was taken.
+            assert!(unsafe { part.grow_to(space, bytes) });
+            byte(part.start() + bytes - 1).store(1, Ordering::Relaxed);
+        }
+        // SAFETY: as above.
+        assert!(!unsafe { part.grow_to(space, 3 * page + 1) });
+    }
+
+    #[test]
+    fn spaces_are_taken_in_pieces() {
+        let reserved = Space::new();
+        assert!(reserved.reserve(1 << 30));
+        is_taken_in_pieces(&reserved);
+        let found = Space::new();
+        if found.find(1 << 30, map::page_bytes()) {
+            byte(found.base()).store(1, Ordering::Relaxed);
+            is_taken_in_pieces(&found);
+            // What is there already stays.
+            // SAFETY: refused, because it is taken.
+            assert!(!unsafe { found.take(found.base(), map::page_bytes()) });
+            assert_eq!(byte(found.base()).load(Ordering::Relaxed), 1);
+        }
+    }
+}
