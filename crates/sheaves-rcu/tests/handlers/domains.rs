@@ -1,0 +1,146 @@
+//! Sections of a domain of its own, interrupted after every instruction.
+//!
+//! Waiting for a domain blocks, so another thread waits, and whoever is in a section gives it some
+//! time to come back too early. A restartable sequence begins anew after each interruption, so its
+//! places come over and over: there is a number of places at most.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use sheaves_rcu::{Srcu, older};
+use sheaves_sys::futex;
+
+use crate::{alone, set_deadline, steps};
+
+const PLACES_MAX: usize = 200;
+
+static DOMAIN: OnceLock<Srcu> = OnceLock::new();
+/// Waits that were asked for, and that are over. [`STOP`] ends the thread that waits.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+static OVER: AtomicU32 = AtomicU32::new(0);
+const STOP: u32 = u32::MAX;
+/// How long a wait may take before it counts as one that waits for somebody.
+static PATIENCE_MS: AtomicU64 = AtomicU64::new(0);
+static IS_WRONG: AtomicBool = AtomicBool::new(false);
+
+fn domain() -> &'static Srcu {
+    DOMAIN.get_or_init(|| Srcu::new().expect("there is memory"))
+}
+
+/// Has the other thread wait for the domain; whether that came to its end.
+fn is_over_soon() -> bool {
+    let asked = ASKED.load(Ordering::Relaxed);
+    if OVER.load(Ordering::Acquire) != asked {
+        // It waits still, for what was asked before.
+        return false;
+    }
+    ASKED.store(asked + 1, Ordering::Release);
+    futex::wake_all(&ASKED);
+    let limit = Duration::from_millis(PATIENCE_MS.load(Ordering::Relaxed));
+    let begin = Instant::now();
+    while OVER.load(Ordering::Acquire) != asked + 1 {
+        if begin.elapsed() > limit {
+            return false;
+        }
+        futex::wait_for(&OVER, asked, 1_000_000);
+    }
+    true
+}
+
+fn wait_until_over() {
+    let asked = ASKED.load(Ordering::Relaxed);
+    loop {
+        let over = OVER.load(Ordering::Acquire);
+        if over == asked {
+            return;
+        }
+        futex::wait_for(&OVER, over, 10_000_000);
+    }
+}
+
+/// A grace period while the interrupted thread is on its way in or out.
+fn flip() {
+    let _ = is_over_soon();
+}
+
+/// A section of the handler, which has to be waited for.
+fn hold() {
+    let guard = domain().read();
+    if is_over_soon() {
+        IS_WRONG.store(true, Ordering::Relaxed);
+    }
+    drop(guard);
+}
+
+/// A section that is interrupted after so many instructions. True where it was.
+fn section(handler: fn(), after: usize) -> bool {
+    steps::prepare(handler, after);
+    steps::begin();
+    let guard = domain().read();
+    // The handler comes in the begin of a section; in the end of it where the begin is over.
+    let is_inside = steps::was_called();
+    if is_inside {
+        steps::end();
+        if is_over_soon() {
+            IS_WRONG.store(true, Ordering::Relaxed);
+        }
+    }
+    drop(guard);
+    steps::end();
+    wait_until_over();
+    steps::was_called()
+}
+
+/// Interrupts everywhere, until something is wrong: after how many places, if so.
+fn find_wrong(wait: fn(&Srcu), handler: fn(), patience_ms: u64) -> (usize, bool) {
+    let _ = domain();
+    ASKED.store(0, Ordering::Relaxed);
+    OVER.store(0, Ordering::Relaxed);
+    PATIENCE_MS.store(patience_ms, Ordering::Relaxed);
+    IS_WRONG.store(false, Ordering::Relaxed);
+    let waiter = move || {
+        loop {
+            let over = OVER.load(Ordering::Relaxed);
+            match ASKED.load(Ordering::Acquire) {
+                STOP => return,
+                asked if asked == over => futex::wait_for(&ASKED, asked, 10_000_000),
+                asked => {
+                    wait(domain());
+                    OVER.store(asked, Ordering::Release);
+                    futex::wake_all(&OVER);
+                }
+            }
+        }
+    };
+    let mut places = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(waiter);
+        let is_right =
+            |after: &usize| section(handler, *after) && !IS_WRONG.load(Ordering::Relaxed);
+        places = (0..PLACES_MAX).take_while(is_right).count();
+        ASKED.store(STOP, Ordering::Release);
+        futex::wake_all(&ASKED);
+    });
+    (places, IS_WRONG.load(Ordering::Relaxed))
+}
+
+#[test]
+fn sections_of_domains_are_waited_for_at_every_instruction() {
+    let _alone = alone();
+    set_deadline();
+    for handler in [flip as fn(), hold] {
+        let (places, is_wrong) = find_wrong(Srcu::synchronize, handler, 2);
+        println!("{places} places");
+        assert!(!is_wrong && places > 10, "after {places} places");
+    }
+}
+
+#[test]
+fn a_domain_with_a_single_flip_is_found_to_be_broken() {
+    let _alone = alone();
+    set_deadline();
+    let (places, is_wrong) = find_wrong(older::synchronize_with_a_single_drain, flip, 200);
+    assert!(is_wrong, "not found at any of {places} places");
+}
