@@ -9,6 +9,7 @@ use crate::reader::{self, Word};
 /// dropped in any order; the section lasts as long as one of them. A guard belongs to its thread.
 /// One that is never dropped ([`core::mem::forget`]) holds up all grace periods for good, even when
 /// its thread has ended, since others may have what was found under it. That is reported.
+/// More than 2^32 open sections of a thread end the process.
 #[derive(Debug)]
 #[must_use = "the read section ends when the guard is dropped"]
 pub struct Guard {

@@ -113,7 +113,8 @@ fn enter_slow() -> Word {
         own = registry::register().unwrap_or(own);
     }
     if core::ptr::eq(own, tls::no_reader()) {
-        tls::set_shared_sections(tls::shared_sections() + 1);
+        let Some(sections) = tls::shared_sections().checked_add(1) else { die_of_sections() };
+        tls::set_shared_sections(sections);
         // SeqCst pairs with the heavy fence: a grace period counts us, or we see what it unlinked.
         // [R2]
         OVERFLOW.fetch_add(1, Ordering::SeqCst);
@@ -127,6 +128,9 @@ fn enter_slow() -> Word {
     let value = words.first.load(Ordering::Relaxed);
     if word::is_reading(value) {
         let inside = words.second.load(Ordering::Relaxed);
+        if inside & INSIDE == INSIDE {
+            die_of_sections();
+        }
         words.second.store(inside + 1, Ordering::Relaxed);
     } else {
         let global = GLOBAL.0.load(Ordering::Relaxed);
@@ -146,6 +150,12 @@ fn enter_slow() -> Word {
     // SeqCst, for the compiler alone, as in `enter`. [R3]
     compiler_fence(Ordering::SeqCst);
     word
+}
+
+/// A count that began again at 0 would end all sections with the next one that is left.
+#[cold]
+fn die_of_sections() -> ! {
+    report::die(format_args!("rcu: a thread has 4294967296 open read sections: guards are leaked"));
 }
 
 /// Not the outermost section, or one that fences, or one that was counted in [`OVERFLOW`].
