@@ -39,6 +39,17 @@ impl Signals {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
     }
 
+    /// Makes the calling thread such a one while it runs `body`. A short thread's first sections are
+    /// interrupted in this way.
+    pub(crate) fn be_target_during(&self, body: impl FnOnce()) {
+        self.be_target();
+        body();
+        // SAFETY: no precondition.
+        let own = unsafe { libc::pthread_self() };
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        targets.retain(|target| *target != own);
+    }
+
     /// A thread that interrupts the others, while it is everybody's turn.
     pub(crate) fn disturb(&self, rounds: &Rounds) {
         let mut random = Random::new();

@@ -80,14 +80,6 @@ fn broken_membarrier_is_found() {
     }
 }
 
-/// The step in which a reader has to be interrupted is two instructions long where code is
-/// optimised, and its neighbours are many where it is not. A model finds the mistake in any build.
-#[test]
-#[cfg_attr(debug_assertions, ignore = "found in a second by release builds, seldom by others")]
-fn broken_domain_with_a_single_flip_is_found() {
-    is_found("broken_domain_with_a_single_flip_is_found", Broken::SingleFlip);
-}
-
 #[test]
 fn broken_update_with_an_early_cookie_is_found() {
     is_found("broken_update_with_an_early_cookie_is_found", Broken::EarlyCookie);

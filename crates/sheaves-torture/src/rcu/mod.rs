@@ -46,8 +46,6 @@ pub enum Broken {
     Published,
     /// Have the kernel say that it made all threads fence, and not do it. Lasts for the process.
     Membarrier,
-    /// Wait for one index of a domain only: a flip and no more.
-    SingleFlip,
     /// Take cookies before what they stand for is unlinked.
     EarlyCookie,
 }
@@ -103,8 +101,8 @@ fn start(broken: Option<Broken>) -> Crew {
     crew.start("joins", 3, move || updaters::join(broken));
     crew.start("polls", 1, move || updaters::poll(broken));
     crew.start("awaits", 1, updaters::awaiting);
-    crew.start("updates-domain", 1, move || updaters::update_domain(broken));
-    crew.start("makes-domains", 1, move || updaters::make_domains(broken));
+    crew.start("updates-domain", 1, updaters::update_domain);
+    crew.start("makes-domains", 1, updaters::make_domains);
     crew.start("disturbs", 1, || WORLD.signals.disturb(&WORLD.rounds));
     crew
 }

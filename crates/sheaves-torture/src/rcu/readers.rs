@@ -210,7 +210,7 @@ pub(super) fn come_and_go(makers: u64) {
 
 /// A thread for one section, or for a few; `None` where the system has no more threads.
 fn short_thread() -> Option<std::thread::JoinHandle<()>> {
-    let body = || {
+    let reads = || {
         let mut random = Random::new();
         for _ in 0..=random.below(2) {
             let pipeline = &WORLD.pipelines[random.below(3) as usize];
@@ -224,5 +224,6 @@ fn short_thread() -> Option<std::thread::JoinHandle<()>> {
             drop(guard);
         }
     };
+    let body = move || WORLD.signals.be_target_during(reads);
     std::thread::Builder::new().stack_size(STACK_BYTES).spawn(body).ok()
 }

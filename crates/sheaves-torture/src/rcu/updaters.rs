@@ -229,29 +229,25 @@ impl Future for Once {
 }
 
 /// The updater of the domain.
-pub(super) fn update_domain(broken: Option<Broken>) {
+pub(super) fn update_domain() {
     WORLD.signals.be_target();
-    replace_and_wait(Round::Crowd, &WORLD.domain_pipeline, || wait_in_domain(broken));
+    replace_and_wait(Round::Crowd, &WORLD.domain_pipeline, wait_in_domain);
     WORLD.signals.outlast();
 }
 
-fn wait_in_domain(broken: Option<Broken>) -> usize {
-    if broken == Some(Broken::SingleFlip) {
-        older::synchronize_with_a_single_drain(WORLD.domain());
-    } else {
-        WORLD.domain().synchronize();
-    }
+fn wait_in_domain() -> usize {
+    WORLD.domain().synchronize();
     DOMAIN_UPDATE
 }
 
 /// One that waits in the domain, and makes domains that go again.
-pub(super) fn make_domains(broken: Option<Broken>) {
+pub(super) fn make_domains() {
     let mut random = Random::new();
     while !WORLD.rounds.is_stopped() {
         if !WORLD.rounds.is_turn(Round::Crowd) {
             continue;
         }
-        count(wait_in_domain(broken));
+        count(wait_in_domain());
         if random.one_in(10)
             && let Ok(domain) = Srcu::new()
         {
