@@ -68,7 +68,7 @@ enum Outcome {
 }
 
 /// Cheap steps first, so that a slip costs seconds.
-fn steps() -> [Step; 10] {
+fn steps() -> [Step; 11] {
     [
         Step { name: "fmt", action: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
         Step { name: "tidy", action: run_tidy },
@@ -91,6 +91,7 @@ fn steps() -> [Step; 10] {
         },
         Step { name: "test", action: |root| cargo(root, &["test", "--workspace"], &[]) },
         Step { name: "models", action: run_models },
+        Step { name: "keys", action: run_keys },
         Step { name: "urcu-examples", action: run_urcu_examples },
         Step { name: "consumers", action: run_consumers },
         Step { name: "dist", action: run_dist },
@@ -125,6 +126,16 @@ fn run_consumers(root: &Path) -> anyhow::Result<Outcome> {
 fn run_models(root: &Path) -> anyhow::Result<Outcome> {
     let arguments = ["test", "-p", "sheaves-rcu", "-p", "sheaves-slab", "--test", "models"];
     cargo(root, &arguments, &[("SHEAVES_MODELS", "1")])
+}
+
+/// How threads find their records where they have no memory of their own but libc's keys. A build
+/// of its own, too.
+fn run_keys(root: &Path) -> anyhow::Result<Outcome> {
+    let arguments = ["test", "-p", "sheaves-rcu", "--test", "keys"];
+    let folder = root.join("target/keys");
+    let folder = folder.to_str().context("the path is no text")?;
+    let environment = [("RUSTFLAGS", "--cfg sheaves_keys"), ("CARGO_TARGET_DIR", folder)];
+    cargo(root, &arguments, &environment)
 }
 
 /// Makes the packages. To try them on a clean system takes minutes and a mirror: that is for

@@ -39,7 +39,10 @@ fn decide() -> Mode {
     let chosen = if registered { Mode::Membarrier } else { Mode::Fences };
     // AcqRel: Release pairs with the Acquire in `mode`, Acquire with whoever was first.
     match MODE.compare_exchange(0, chosen as u32, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => chosen,
+        Ok(_) => {
+            crate::registry::report_place();
+            chosen
+        }
         Err(first) if first == Mode::Membarrier as u32 => Mode::Membarrier,
         Err(_) => Mode::Fences,
     }

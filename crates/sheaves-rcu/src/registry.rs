@@ -126,7 +126,18 @@ pub(crate) fn prepare() {
     thread::prepare_at_exit(at_exit);
 }
 
-/// The calling thread's record's word, which it gets now if it has none. `None` without memory.
+/// Once, after [`prepare`]: says what a program can notice.
+pub(crate) fn report_place() {
+    if !tls::has_place_for_reader() {
+        report::report(format_args!(
+            "rcu: libc has no key left below 32: readers are counted together, and grace periods \
+             wait until nobody reads"
+        ));
+    }
+}
+
+/// The calling thread's record's word, which it gets now if it has none. `None` without memory, or
+/// where threads cannot have one: then their sections are counted in [`OVERFLOW`].
 ///
 /// No handler comes in between: one that forks would make free, in the child, the very record that
 /// is being taken here.
@@ -142,6 +153,10 @@ fn register_undisturbed() -> Option<*const u64> {
         return Some(own);
     }
     let inside = if mode() == Mode::Fences { SLOWLY } else { word::cold() };
+    // Known once the mode is.
+    if !tls::has_place_for_reader() {
+        return None;
+    }
     let record = take_free().or_else(take_fresh)?;
     // Release pairs with the Acquire of the scan, which may meet this word after one that the
     // record's last thread stored, and has to know of that thread's sections. [R4]
@@ -154,6 +169,7 @@ fn register_undisturbed() -> Option<*const u64> {
     take(record);
     let address: *const u64 = record.word.as_ptr();
     let _ = tls::exchange_reader(tls::no_reader(), address);
+    // Where there is no key, whoever finds the thread gone takes the record back.
     thread::set_at_exit(record_address(record));
     Some(address)
 }

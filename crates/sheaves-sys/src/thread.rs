@@ -124,6 +124,13 @@ pub fn prepare_at_exit(function: unsafe extern "C" fn(*mut c_void)) {
     }
 }
 
+/// Is there a key, after [`prepare_at_exit`]?
+#[must_use]
+pub fn has_key() -> bool {
+    // Relaxed: a number, which publishes nothing.
+    KEY.load(Ordering::Relaxed) < KEYS_AT_HAND
+}
+
 /// Sets the address with which the function of [`prepare_at_exit`] is called for this thread, 0
 /// for not at all. False where there is no key. Async-signal-safe in practice: it stores to the
 /// thread's own memory.

@@ -7,7 +7,8 @@
 //! that holds this crate has an area of its own and never takes that of another.
 //!
 //! On other architectures there is no area: libc's thread handle stands in for the thread
-//! pointer and the slot of the portable engine is a hash of it.
+//! pointer and the slot of the portable engine is a hash of it. The reader's word is the value of a
+//! key; `--cfg sheaves_keys` has it so on x86-64, too, for tests.
 
 use crate::rseq::RseqArea;
 
@@ -82,7 +83,7 @@ pub fn no_reader() -> *const u64 {
 
 /// The word that tells whether the calling thread reads under RCU; [`no_reader`] while it has none.
 /// Two loads, and no call. Async-signal-safe.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(sheaves_keys)))]
 #[inline(always)]
 #[must_use]
 pub fn reader() -> *const u64 {
@@ -103,7 +104,7 @@ pub fn reader() -> *const u64 {
 /// Gives the calling thread another word for [`reader`] if it has `expected` now; whether it did.
 ///
 /// One atomic step, also for a signal handler that comes in between.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(sheaves_keys)))]
 #[must_use]
 pub fn exchange_reader(expected: *const u64, new: *const u64) -> bool {
     use core::sync::atomic::{AtomicPtr, Ordering};
@@ -128,7 +129,7 @@ pub fn no_reader() -> *const u64 {
 /// The word that tells whether the calling thread reads under RCU; [`no_reader`] while it has none.
 ///
 /// On this architecture it is what the thread is to give back at its end.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
 #[must_use]
 pub fn reader() -> *const u64 {
     let word = crate::thread::at_exit();
@@ -137,10 +138,24 @@ pub fn reader() -> *const u64 {
 
 /// Gives the calling thread another word for [`reader`]: on this architecture it is the one that
 /// was announced for its end, so nothing is left to do.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
 #[must_use]
 pub fn exchange_reader(_expected: *const u64, _new: *const u64) -> bool {
     true
+}
+
+/// Can threads have a word of their own? They keep it in their own memory.
+#[cfg(all(target_arch = "x86_64", not(sheaves_keys)))]
+#[must_use]
+pub fn has_place_for_reader() -> bool {
+    true
+}
+
+/// Can threads have a word of their own? Not where libc has no key that takes no memory.
+#[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
+#[must_use]
+pub fn has_place_for_reader() -> bool {
+    crate::thread::has_key()
 }
 
 /// How many read sections of this thread are open that were counted together with those of other
