@@ -18,6 +18,7 @@ pub mod dist;
 pub mod finding;
 pub mod header;
 pub mod install;
+pub mod miri;
 pub mod read_cost;
 pub mod repo;
 pub mod tidy;

@@ -5,7 +5,9 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{ci, consumers, disasm, dist, header, install, read_cost, repo, tidy, urcu_examples};
+use xtask::{
+    ci, consumers, disasm, dist, header, install, miri, read_cost, repo, tidy, urcu_examples,
+};
 
 /// Checks and chores of the Sheaves repository.
 #[derive(Debug, Parser)]
@@ -42,6 +44,8 @@ enum Chore {
     },
     /// Tell what a read section costs in C, inlined and called, here and with liburcu.
     ReadCost,
+    /// Run under Miri what it can run of maps, guards, cells, futures and boxes.
+    Miri,
     /// Install cargo-c into target/tools, where the chores below look for it too: two minutes.
     Tools,
     /// Install the library, its headers, the command, manual pages and completion scripts.
@@ -76,6 +80,7 @@ fn main() -> ExitCode {
         Chore::Header { check } => header::run(repo::root(), check),
         Chore::UrcuExamples { table_ms } => urcu_examples::run(repo::root(), table_ms),
         Chore::ReadCost => read_cost::run(repo::root()),
+        Chore::Miri => miri::run(repo::root()),
         Chore::Tools => install::tools(repo::root()),
         Chore::Install { prefix, libdir, destdir } => {
             install::run(repo::root(), &install::Place { prefix, libdir, destdir })
