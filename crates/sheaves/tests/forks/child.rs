@@ -1,0 +1,185 @@
+//! What a child does: everything, with what it inherited and with what is its own.
+
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+
+use sheaves::raw::Cache;
+use sheaves::rcu::{Cookie, RcuBox, Srcu, defer, read};
+use sheaves::{Counter, PerCpuRef, heap};
+
+use crate::kinds::Kind;
+use crate::memory;
+use crate::watch::{self, LIMIT, enter};
+use crate::work::{self, Dice, Map, Own, check};
+use crate::world::World;
+
+/// A child's child ends within this time, so that its parent does.
+const LIMIT_OF_GRANDCHILD: Duration = Duration::from_millis(LIMIT.as_millis() as u64 * 6 / 10);
+
+/// What the forking thread has made before it forks: parent and child each find it as it was.
+pub(crate) struct Inherited {
+    blocks: Vec<Own>,
+    objects: [Vec<Own>; 3],
+    boxed: RcuBox<[u64; 4]>,
+    count: PerCpuRef,
+    cookie: Cookie,
+    counter: Counter,
+    map: Map,
+}
+
+impl Inherited {
+    pub(crate) fn new(world: &World, dice: &mut Dice) -> Inherited {
+        let inherited = Inherited {
+            blocks: work::blocks(dice, 200),
+            objects: [0, 1, 2].map(|cache| work::objects(&world.caches[cache], 100)),
+            boxed: memory::unlimited(|| RcuBox::new([7; 4])),
+            count: PerCpuRef::new(|| {}),
+            cookie: Cookie::get(),
+            counter: Counter::new(),
+            map: Map::new(),
+        };
+        check(inherited.count.try_get());
+        inherited.counter.add(5);
+        memory::unlimited(|| {
+            inherited.map.insert(1, 2, &read());
+        });
+        inherited
+    }
+
+    /// Checks everything and gives it back.
+    pub(crate) fn end(self, world: &World) {
+        work::free_blocks(self.blocks);
+        for (cache, objects) in self.objects.into_iter().enumerate() {
+            work::free_objects(&world.caches[cache], objects);
+        }
+        check(*self.boxed == [7; 4]);
+        check(self.count.kill() == Ok(true) && !self.count.is_released());
+        self.count.put();
+        check(self.count.is_released());
+        check(self.counter.sum() == 5);
+        self.counter.add(1);
+        check(self.counter.sum() == 6);
+        check(self.map.get(&1, &read()) == Some(&2));
+        work::fill_and_empty(&self.map, 2, 500);
+        check(self.cookie.wait().is_ok());
+    }
+}
+
+/// Uses everything, and ends the process.
+pub(crate) fn run(kind: Kind, world: &'static World, inherited: Inherited, dice: &mut Dice) -> ! {
+    watch::begin_child();
+    if memory::may_fail() {
+        enter(c"without memory");
+        use_everything(world, dice);
+        memory::succeed();
+    }
+    enter(c"inherited");
+    inherited.end(world);
+    enter(c"references");
+    work::end_and_begin(&world.lonely);
+    if watch::generation() == 1 {
+        destroy(&world.single);
+        destroy(&world.doomed);
+    }
+    use_everything(world, dice);
+    if watch::generation() == 1 {
+        enter(c"child of the child");
+        let inherited = Inherited::new(world, dice);
+        let child = kind.fork();
+        if child == 0 {
+            run(kind, world, inherited, dice);
+        }
+        check(child > 0);
+        match watch::wait_for(child, LIMIT_OF_GRANDCHILD) {
+            Ok(()) => inherited.end(world),
+            Err(why) => {
+                eprintln!("the child of the child: {why}");
+                check(false);
+            }
+        }
+        if kind.has_handlers() {
+            // They have the stacks of threads that are not in the child.
+            enter(c"threads");
+            use_threads();
+            enter(c"futures");
+            work::futures();
+        }
+    }
+    destroy(&world.caches);
+    enter(c"end");
+    // SAFETY: ends the process at once.
+    unsafe { libc::_exit(0) };
+}
+
+fn use_everything(world: &World, dice: &mut Dice) {
+    // Many caches: one of them has the number of one that another thread was ending.
+    enter(c"caches");
+    work::caches(dice, 24);
+    enter(c"per-CPU objects");
+    work::percpu(300);
+    work::handles(dice, 40);
+    enter(c"the heap");
+    work::heap(dice, 2000);
+    enter(c"inherited caches");
+    for cache in &world.caches {
+        let objects = work::objects(cache, 500);
+        work::free_objects(cache, objects);
+        let _ = (cache.shrink(), cache.stats());
+    }
+    enter(c"defer");
+    work::defers(300);
+    defer::flush();
+    defer::poll();
+    enter(c"grace periods");
+    work::waits();
+    enter(c"futures");
+    work::futures();
+    enter(c"SRCU");
+    work::domain(&world.domain);
+    if let Some(domain) = work::got(Srcu::new().ok()) {
+        work::domain(&domain);
+    }
+    enter(c"references");
+    work::references();
+    if world.shared.try_get_live() {
+        world.shared.put();
+    }
+    check(world.shared.kill().is_ok());
+    enter(c"counters");
+    work::counter(&world.counter);
+    check(world.counter.sum().abs() < i64::MAX / 2);
+    // Relaxed: a count.
+    world.value.get()[1].fetch_add(1, Ordering::Relaxed);
+    enter(c"a map");
+    work::fill_and_empty(&Map::new(), 0, 500);
+    let _ = world.map.get(&1, &read());
+    let _ = world.option.load(&read());
+    drop(world.option.store(3));
+    enter(c"trim");
+    work::trims();
+    enter(c"the heap, again");
+    work::heap(dice, 500);
+}
+
+/// Ends caches that other threads were using: objects that those had are out for good.
+fn destroy(caches: &[Cache]) {
+    enter(c"destroy");
+    for cache in caches {
+        // SAFETY: a copy of the handle, the other one of which this process uses no more.
+        let handle = unsafe { core::ptr::from_ref(cache).read() };
+        // A refusal has the cache, which is leaked with it.
+        drop(handle.destroy());
+    }
+}
+
+fn use_threads() {
+    work::in_threads(3, |seed| {
+        let mut dice = Dice::new(seed);
+        work::heap(&mut dice, 300);
+        work::caches(&mut dice, 4);
+        work::defers(50);
+        work::waits();
+        work::percpu(20);
+    });
+    heap::trim();
+}

@@ -1,0 +1,75 @@
+//! Fork handlers as other libraries have them: they allocate. Some are registered before those of
+//! Sheaves, so that they run while its locks are held, and some after.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use sheaves_sys::fork::prepared_count;
+
+use crate::work::{self, Dice};
+
+/// Blocks that each handler allocates: more than a slot has at hand, of many classes.
+const BLOCKS: usize = 300;
+
+/// Are the handlers to do something?
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// How many forks Sheaves had prepared when a fork began.
+static BEFORE: AtomicUsize = AtomicUsize::new(0);
+
+/// Forks while the handlers allocate.
+pub(crate) fn beside(fork: impl FnOnce() -> i32) -> i32 {
+    // Relaxed, here and below: the thread that forks runs the handlers.
+    IS_ON.store(true, Ordering::Relaxed);
+    let child = fork();
+    IS_ON.store(false, Ordering::Relaxed);
+    child
+}
+
+fn is_on() -> bool {
+    // Relaxed: as in `beside`.
+    IS_ON.load(Ordering::Relaxed)
+}
+
+fn allocate() {
+    if is_on() {
+        work::heap(&mut Dice::new(prepared_count() as u64), BLOCKS);
+    }
+}
+
+extern "C" fn allocate_outside() {
+    // Relaxed: as in `beside`.
+    BEFORE.store(prepared_count(), Ordering::Relaxed);
+    allocate();
+}
+
+extern "C" fn allocate_inside() {
+    // Sheaves has prepared for this fork: the order is what it is meant to be.
+    // Relaxed: as in `beside`.
+    work::check(!is_on() || prepared_count() == BEFORE.load(Ordering::Relaxed) + 1);
+    allocate();
+}
+
+extern "C" fn allocate_after() {
+    allocate();
+}
+
+fn register(prepare: extern "C" fn()) {
+    let (prepare, after): (unsafe extern "C" fn(), unsafe extern "C" fn()) =
+        (prepare, allocate_after);
+    // SAFETY: functions of this program.
+    let status = unsafe { libc::pthread_atfork(Some(prepare), Some(after), Some(after)) };
+    assert_eq!(status, 0);
+}
+
+/// Registers those that run first before a fork, and last after it.
+pub(crate) fn register_late() {
+    register(allocate_outside);
+}
+
+extern "C" fn register_early() {
+    register(allocate_inside);
+}
+
+/// Runs before the constructors without a number, among which is that of Sheaves.
+#[used]
+#[unsafe(link_section = ".init_array.00101")]
+static EARLY: extern "C" fn() = register_early;

@@ -1,0 +1,107 @@
+//! Memory that fails: the system gives none, and one in a few of the library's requests fails.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::env;
+
+use sheaves::Sheaves;
+use sheaves::rcu::defer;
+
+/// Set in a process whose memory is to fail.
+pub(crate) const FAILING: &str = "SHEAVES_TEST_FORK_FAILING";
+/// One in so many of the library's requests fails.
+const FAIL_ONE_IN: u32 = 3;
+
+static FAILS: AtomicBool = AtomicBool::new(false);
+/// What the process may map meanwhile.
+static LIMIT_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// May an allocation fail now?
+pub(crate) fn may_fail() -> bool {
+    // Relaxed: a thread that sees the change late is told by its own allocations.
+    FAILS.load(Ordering::Relaxed)
+}
+
+/// Is memory to fail in this process?
+pub(crate) fn is_to_fail() -> bool {
+    env::var_os(FAILING).is_some()
+}
+
+/// Has memory fail from now on, if that is asked for.
+pub(crate) fn fail_if_asked() {
+    if !is_to_fail() {
+        return;
+    }
+    // Relaxed: see `may_fail`.
+    FAILS.store(true, Ordering::Relaxed);
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = text.split(' ').next().unwrap().parse().unwrap();
+    let bytes = pages * sheaves_sys::map::page_bytes() as u64;
+    // Relaxed: before the first request that needs it.
+    LIMIT_BYTES.store(bytes, Ordering::Relaxed);
+    set_limit(bytes);
+    defer::fail_one_in(FAIL_ONE_IN);
+    sheaves_slab::fail_one_in(FAIL_ONE_IN);
+}
+
+/// Has everything succeed again.
+pub(crate) fn succeed() {
+    if !may_fail() {
+        return;
+    }
+    set_limit(libc::RLIM_INFINITY);
+    defer::fail_one_in(0);
+    sheaves_slab::fail_one_in(0);
+    // Relaxed: see `may_fail`.
+    FAILS.store(false, Ordering::Relaxed);
+}
+
+/// The heap, for what Rust itself allocates: the language ends a program that has no memory, so the
+/// limit is lifted for a moment where there is none.
+pub(crate) struct Sure;
+
+// SAFETY: every block is one of the heap's.
+unsafe impl GlobalAlloc for Sure {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        loop {
+            // SAFETY: the same contract.
+            let block = unsafe { Sheaves.alloc(layout) };
+            if !block.is_null() || !may_fail() {
+                return block;
+            }
+            // SAFETY: as above.
+            let block = unlimited(|| unsafe { Sheaves.alloc(layout) });
+            if !block.is_null() {
+                return block;
+            }
+            // Another thread has set the limit back.
+        }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the same contract.
+        unsafe { Sheaves.dealloc(block, layout) };
+    }
+}
+
+/// Does something while the system gives memory.
+pub(crate) fn unlimited<R>(body: impl FnOnce() -> R) -> R {
+    if !may_fail() {
+        return body();
+    }
+    set_limit(libc::RLIM_INFINITY);
+    let result = body();
+    // Relaxed: published by nothing, and constant since memory fails.
+    set_limit(LIMIT_BYTES.load(Ordering::Relaxed));
+    result
+}
+
+/// Limits what the process may map; at most to what it may set.
+fn set_limit(bytes: u64) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place for the limit.
+    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    limit.rlim_cur = bytes.min(limit.rlim_max);
+    // SAFETY: a valid limit.
+    unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) };
+}
