@@ -282,3 +282,45 @@ fn a_child_has_what_another_thread_was_giving_back() {
     result.unwrap();
     assert!(is_whole());
 }
+
+/// Set in the process that a test starts with options of its own.
+const PROCESS: &str = "SHEAVES_TEST_FORKS_PROCESS";
+
+/// The child has no reclaimer, and what it defers asks for one at once: the thread is started while
+/// no lock is held, which the library asserts.
+#[test]
+fn a_child_under_pressure_starts_a_reclaimer() {
+    const NAME: &str = "a_child_under_pressure_starts_a_reclaimer";
+    const OPTIONS: [(&str, &str); 4] = [
+        (PROCESS, "1"),
+        // Nothing is taken back for its age.
+        ("SHEAVES_RCU_AGE_MS", "60000"),
+        ("SHEAVES_RCU_SOFT_BYTES", "4096"),
+        ("SHEAVES_RCU_HIGH_BYTES", "4096"),
+    ];
+    if std::env::var_os(PROCESS).is_none() {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", NAME, "--test-threads=1"]).envs(OPTIONS);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let cache = cache("pressed", 4096, Options::default());
+    let defer = |objects: &[NonNull<u8>]| {
+        // SAFETY: from this cache, and nobody uses them.
+        objects.iter().for_each(|object| unsafe { cache.free_rcu(*object) });
+    };
+    let child = || {
+        defer(&take(&cache, 600));
+        let until = Instant::now() + CHILD_LIMIT / 2;
+        while sheaves_rcu::defer::reclaimer_thread().is_none() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+        sheaves_rcu::defer::reclaimer_thread().is_some()
+    };
+    // The bytes are told of in steps of 128 objects: in some children the first sheaf is a step.
+    for _ in 0..130 {
+        defer(&take(&cache, 1));
+        in_child(CHILD_LIMIT, child).unwrap();
+    }
+}

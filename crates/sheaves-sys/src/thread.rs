@@ -195,9 +195,10 @@ pub type Body = extern "C" fn(*mut c_void) -> *mut c_void;
 /// that it never leaves to others. It has the default policy, and the processors and the nice value
 /// that the process's main thread had when this library was loaded, as far as the system permits.
 ///
-/// libc allocates for it: never below `malloc`.
+/// libc allocates for it: never below `malloc`, nor under a lock.
 #[must_use]
 pub fn spawn(body: Body) -> bool {
+    crate::lock::assert_none_held();
     let before = block_signals();
     // Where nothing differs nothing is asked of the system, which may forbid it in a sandbox.
     let started = crate::errno::preserve(|| {

@@ -232,7 +232,7 @@ fn seal(shard: &Shard, waiting: &mut Waiting, cursor: usize) -> Sealed {
     }
     // Relaxed: changes under the lock.
     shard.calls.fetch_add(count, Ordering::Relaxed);
-    pressure::count(count, bytes);
+    pressure::note_sealed(count, bytes);
     Sealed { cookie, is_time }
 }
 

@@ -86,7 +86,7 @@ impl Linked {
         if self.open.is_empty() {
             return None;
         }
-        pressure::count(self.open.count, self.open.bytes);
+        pressure::note_sealed(self.open.count, self.open.bytes);
         // After the last head came.
         let cookie = Cookie::get();
         let place = &mut self.waiting[(cookie.to_bits() % 2) as usize];

@@ -61,7 +61,7 @@ pub use emergency::Emergencies;
 #[doc(hidden)]
 pub use fault::{Faults, fail_one_in};
 pub use head::{Call, Head};
-pub use pressure::{Pressure, arm, note_reclaimed, note_sealed, pressure};
+pub use pressure::{Pressure, after_seal, arm, note_reclaimed, note_sealed, pressure};
 pub use reclaimer::reclaimer_thread;
 pub use round::{BarrierError, barrier, flush, poll};
 pub use sink::{Pending, SINKS_MAX, Sink, register};

@@ -85,25 +85,16 @@ pub fn pressure() -> Pressure {
     }
 }
 
-/// Batches were sealed: what their bytes, with all the others, ask for. From [`Pressure::High`] on
-/// the reclaimer is woken, too.
-///
-/// Writes to memory that all processors share, so a layer that seals often tells of many batches
-/// at once, and in between asks for the [`pressure`] alone.
-pub fn note_sealed(objects: usize, bytes: usize) -> Pressure {
-    count(objects, bytes);
-    after_seal()
-}
-
-/// The first half of [`note_sealed`], which may be called under locks.
-pub(super) fn count(objects: usize, bytes: usize) {
+/// Counts what was sealed. May be called under locks; [`after_seal`] follows without them.
+pub fn note_sealed(objects: usize, bytes: usize) {
     // Relaxed, both: counts.
     OBJECTS.fetch_add(objects as i64, Ordering::Relaxed);
     BYTES.fetch_add(bytes as i64, Ordering::Relaxed);
 }
 
-/// The second half of [`note_sealed`].
-pub(super) fn after_seal() -> Pressure {
+/// What follows [`note_sealed`]: wakes the reclaimer, or starts it, if the pressure is high. The
+/// pressure. Not under a lock: libc allocates for a thread.
+pub fn after_seal() -> Pressure {
     let pressure = pressure();
     if pressure >= Pressure::High {
         reclaimer::ring(reclaimer::READY);

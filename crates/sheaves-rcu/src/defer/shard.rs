@@ -221,7 +221,7 @@ impl Waiting {
             return None;
         }
         let block = core::mem::take(&mut self.block);
-        pressure::count(self.end - HEADER_WORDS, self.bytes);
+        pressure::note_sealed(self.end - HEADER_WORDS, self.bytes);
         // SAFETY: the block is ours, its addresses up to `end` are written, and it is open no more.
         Some(unsafe { self.queue.append(block, HEADER_WORDS, self.end, self.bytes) })
     }

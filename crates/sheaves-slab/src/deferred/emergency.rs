@@ -13,7 +13,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use sheaves_rcu::defer::Faults;
-use sheaves_sys::report;
+use sheaves_sys::{lock, report};
 
 use crate::descriptor::CacheId;
 use crate::pool::{self, Sheaf, SheafStack};
@@ -89,6 +89,7 @@ pub(super) fn take_empty(id: CacheId) -> Option<Sheaf> {
 
 #[cold]
 fn take_empty_slow(id: CacheId) -> Option<Sheaf> {
+    lock::assert_none_held();
     if !FAULTS.fails()
         && let Some(sheaf) = of_the_cache(id)
     {

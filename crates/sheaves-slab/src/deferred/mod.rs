@@ -91,8 +91,8 @@ fn exchange(id: CacheId, object: usize) -> bool {
         pool::put_empty(Sheaf::of_cursor(cursor));
         return false;
     }
-    if is_sheaf(before) {
-        seal(id, before);
+    if is_sheaf(before) && seal(id, before) {
+        defer::after_seal();
     }
     defer::arm();
     true
@@ -104,21 +104,25 @@ fn push_open(id: CacheId, object: usize) {
     let queue = id.descriptor().deferred_here();
     match queue.push_open(id, object) {
         Ok(None) => defer::arm(),
-        Ok(Some(sealed)) => after_seal(id, queue, sealed),
+        Ok(Some(sealed)) => {
+            if after_seal(id, queue, &sealed) {
+                defer::after_seal();
+            }
+        }
         Err(queue::NoSheaf) => emergency::free(id, object),
     }
 }
 
-/// Seals a sheaf that the caller has taken out of a slot's word.
-pub(crate) fn seal(id: CacheId, cursor: usize) {
+/// Seals a sheaf that the caller has taken out of a slot's word. True if [`defer::after_seal`] is
+/// to follow, without locks.
+#[must_use]
+pub(crate) fn seal(id: CacheId, cursor: usize) -> bool {
     let queue = id.descriptor().deferred_here();
-    if let Some(sealed) = queue.seal(id, cursor) {
-        after_seal(id, queue, sealed);
-    }
+    queue.seal(id, cursor).is_some_and(|sealed| after_seal(id, queue, &sealed))
 }
 
-/// What sealing a sheaf leads to in the queue that has it now.
-fn after_seal(id: CacheId, queue: &Queue, sealed: queue::SealedSheaf) {
+/// What sealing a sheaf leads to in the queue that has it now. True as in [`seal`].
+fn after_seal(id: CacheId, queue: &Queue, sealed: &queue::SealedSheaf) -> bool {
     let pressure = sealed.pressure;
     if pressure >= Pressure::High {
         sealed.cookie.start_expedited();
@@ -131,6 +135,7 @@ fn after_seal(id: CacheId, queue: &Queue, sealed: queue::SealedSheaf) {
         _ => RECLAIM,
     };
     (0..most).map_while(|_| queue.take_ready(id)).for_each(|cursor| put_away(id, cursor));
+    sealed.is_told
 }
 
 /// A sheaf of objects whose readers are gone, if the current slot's queue has one: its cursor. For

@@ -51,6 +51,8 @@ pub(super) struct SealedSheaf {
     pub(super) cookie: Cookie,
     /// What the bytes that are deferred ask for.
     pub(super) pressure: Pressure,
+    /// `sheaves-rcu` was told of it: [`defer::after_seal`] is to follow, without locks.
+    pub(super) is_told: bool,
     /// Sheaves of the queue for which no grace period was started, this one among them.
     pub(super) unstarted: u32,
     /// The queue is long.
@@ -99,25 +101,26 @@ impl Sealed {
         Some(Cookie::from_bits(notes[0] as u64))
     }
 
-    /// Counts objects that came, or went if negative: the pressure now.
-    fn tell(&mut self, objects: isize, stride: usize) -> Pressure {
+    /// Counts objects that came, or went if negative; true if `sheaves-rcu` was told.
+    fn tell(&mut self, objects: isize, stride: usize) -> bool {
         self.untold_objects += objects;
         self.untold_bytes += objects * stride as isize;
-        if self.untold_bytes.unsigned_abs() < TOLD_BYTES {
-            return defer::pressure();
+        let is_much = self.untold_bytes.unsigned_abs() >= TOLD_BYTES;
+        if is_much {
+            self.tell_all();
         }
-        self.tell_all()
+        is_much
     }
 
     /// Tells of everything.
-    fn tell_all(&mut self) -> Pressure {
+    fn tell_all(&mut self) {
         let objects = core::mem::take(&mut self.untold_objects);
         let bytes = core::mem::take(&mut self.untold_bytes);
         if bytes > 0 {
-            return defer::note_sealed(objects.unsigned_abs(), bytes.unsigned_abs());
+            defer::note_sealed(objects.unsigned_abs(), bytes.unsigned_abs());
+        } else {
+            defer::note_reclaimed(objects.unsigned_abs(), bytes.unsigned_abs());
         }
-        defer::note_reclaimed(objects.unsigned_abs(), bytes.unsigned_abs());
-        defer::pressure()
     }
 }
 
@@ -169,8 +172,16 @@ impl Queue {
         object: usize,
     ) -> Result<Option<SealedSheaf>, NoSheaf> {
         let mut sealed = self.sealed.lock();
-        if sealed.open == 0 {
-            sealed.open = empty_sheaf(id).ok_or(NoSheaf)?;
+        while sealed.open == 0 {
+            // Where memory is short this flushes objects of the cache, which takes its lock.
+            drop(sealed);
+            let empty = empty_sheaf(id).ok_or(NoSheaf)?;
+            sealed = self.sealed.lock();
+            if sealed.open == 0 {
+                sealed.open = empty;
+            } else {
+                crate::pool::put_empty(Sheaf::of_cursor(empty));
+            }
         }
         sealed.open = Sheaf::add(sealed.open, object);
         self.count_objects(1);
@@ -214,10 +225,11 @@ impl Queue {
         }
         sealed.unstarted += 1;
         let (unstarted, objects) = (sealed.unstarted, Sheaf::fill(cursor));
-        let pressure = sealed.tell(objects as isize, id.shape().stride);
+        let is_told = sealed.tell(objects as isize, id.shape().stride);
         // Relaxed: changes under the lock.
         let sheaves = self.sheaves.fetch_add(1, Ordering::Relaxed) + 1;
-        SealedSheaf { cookie, pressure, unstarted, is_long: sheaves > LONG_SHEAVES }
+        let (pressure, is_long) = (defer::pressure(), sheaves > LONG_SHEAVES);
+        SealedSheaf { cookie, pressure, is_told, unstarted, is_long }
     }
 
     /// Takes the oldest sheaf if its cookie has passed: its cursor.

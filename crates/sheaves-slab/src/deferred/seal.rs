@@ -90,12 +90,13 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
         // SAFETY: popped from our own stack, so ours; the only reference to these entries.
         let notes = unsafe { sheaf.entries(1, 2) };
         let (index, cursor) = (notes[0], notes[1]);
-        super::seal(ids[index], cursor);
+        // Whoever seals everything goes on to take it back: no thread has to be woken for that.
+        let _is_told = super::seal(ids[index], cursor);
     }
     for id in ids {
         for queue in &id.descriptor().deferred {
             if let Some(sealed) = queue.seal_open(*id) {
-                super::after_seal(*id, queue, sealed);
+                let _is_told = super::after_seal(*id, queue, &sealed);
             }
         }
     }
