@@ -6,8 +6,10 @@
 //! |---|---|---|
 //! | 0 | free | -> owner by whoever takes it |
 //! | owner | held | -> 0 by the owner |
-//! | the same with [`CONTENDED`] | a thread may sleep | set by it; -> 0 by the owner, which wakes one |
+//! | the same with [`CONTENDED`] | a thread may sleep | set by it; -> 0 by the owner |
 //! | the same with [`FORKING`] | held by a fork's handlers | set and -> 0 by them |
+//!
+//! Whoever gives back a contended lock wakes one thread.
 //!
 //! A lock that a fork holds guards consistent data, since no one is in the middle of changing them.
 //! So the forking thread may enter it again: handlers of other libraries, which run between those

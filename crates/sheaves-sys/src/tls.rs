@@ -295,7 +295,7 @@ pub(crate) fn count_locks(change: i32) -> i32 {
                 options(nostack, pure, readonly),
             );
         }
-        // SAFETY: the number belongs to this thread, lives as long as it, and has no other reference.
+        // SAFETY: the number is this thread's, lives as long as it, and has no other reference.
         let count = unsafe { &mut *count };
         *count += change;
         *count

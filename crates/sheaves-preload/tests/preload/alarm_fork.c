@@ -1,5 +1,5 @@
-// A program of one thread that allocates while a signal handler forks again and again. Argument: how
-// often. The child ends at once, or goes on where the signal came and ends some allocations later.
+// A program of one thread that allocates while a signal handler forks again and again. Argument:
+// how often. The child ends at once, or goes on where the signal came and ends some allocations later.
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>
@@ -50,7 +50,8 @@ int main(int count, char **arguments) {
     alarm(60);
     struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigset_t signals;
-    CHECK(!sigemptyset(&signals) && !sigaddset(&signals, SIGVTALRM) && !sigaddset(&signals, SIGALRM));
+    CHECK(!sigemptyset(&signals) && !sigaddset(&signals, SIGVTALRM));
+    CHECK(!sigaddset(&signals, SIGALRM));
     CHECK(!sigprocmask(SIG_UNBLOCK, &signals, NULL));
     CHECK(signal(SIGALRM, SIG_DFL) != SIG_ERR && signal(SIGCHLD, SIG_DFL) != SIG_ERR);
     CHECK(!sigaction(SIGVTALRM, &action, NULL));
