@@ -161,8 +161,8 @@ extern "C" {
 // Both are 64 KiB at most. The name, of which 31 bytes are kept, is for reports and may be NULL.
 //
 // constructor, unless NULL, is called once for every object when its memory is made, not at every
-// allocation: objects keep their contents from free to the next allocation. It must not use the
-// cache. flags are SHEAVES_CACHE_* or 0.
+// allocation: objects keep their contents from free to the next allocation. It may allocate, from
+// other caches, too, and must not use the cache. flags are SHEAVES_CACHE_* or 0.
 //
 // NULL and EINVAL for a wrong argument, ENOSPC when 860 caches exist, ENOMEM. May sleep on a lock
 // for moments. A child of fork() may go on using all caches, as with every function below.

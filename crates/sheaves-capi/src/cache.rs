@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use sheaves_slab::raw::{Cache, CacheError, Options};
 use sheaves_sys::errno::{EBUSY, EINVAL, ENOMEM, ENOSPC};
 
-use crate::{boxed, refuse, unboxed};
+use crate::{refuse, unboxed, unfilled};
 
 /// Objects come back zeroed.
 pub const SHEAVES_CACHE_ZERO: u32 = 1;
@@ -44,8 +44,8 @@ pub struct SheavesCacheStatistics {
 /// Both are 64 KiB at most. The name, of which 31 bytes are kept, is for reports and may be NULL.
 ///
 /// constructor, unless NULL, is called once for every object when its memory is made, not at every
-/// allocation: objects keep their contents from free to the next allocation. It must not use the
-/// cache. flags are SHEAVES_CACHE_* or 0.
+/// allocation: objects keep their contents from free to the next allocation. It may allocate, from
+/// other caches, too, and must not use the cache. flags are SHEAVES_CACHE_* or 0.
 ///
 /// NULL and EINVAL for a wrong argument, ENOSPC when 860 caches exist, ENOMEM. May sleep on a lock
 /// for moments. A child of fork() may go on using all caches, as with every function below.
@@ -76,6 +76,11 @@ pub unsafe extern "C" fn sheaves_cache_create(
     // SAFETY: null or a string by the contract.
     let name = if name.is_null() { c"" } else { unsafe { CStr::from_ptr(name) } };
     let name = name.to_str().unwrap_or("(not UTF-8)");
+    // First: a cache that has no handle could never be destroyed.
+    let handle = unfilled::<SheavesCache>();
+    if handle.is_null() {
+        return refuse(ENOMEM);
+    }
     let cache = match constructor {
         None => Cache::new(name, layout, options),
         Some(constructor) => {
@@ -87,15 +92,19 @@ pub unsafe extern "C" fn sheaves_cache_create(
             unsafe { Cache::with_constructor(name, layout, options, constructor) }
         }
     };
-    match cache {
+    let reason = match cache {
         Ok(cache) => {
-            let made = boxed(SheavesCache(cache));
-            if made.is_null() { refuse(ENOMEM) } else { made }
+            // SAFETY: fresh memory for a handle.
+            unsafe { handle.write(SheavesCache(cache)) };
+            return handle;
         }
-        Err(CacheError::Layout) => refuse(EINVAL),
-        Err(CacheError::TooMany) => refuse(ENOSPC),
-        Err(CacheError::OutOfMemory) => refuse(ENOMEM),
-    }
+        Err(CacheError::Layout) => EINVAL,
+        Err(CacheError::TooMany) => ENOSPC,
+        Err(CacheError::OutOfMemory) => ENOMEM,
+    };
+    // SAFETY: from the heap, and nobody has it.
+    unsafe { sheaves_heap::free(handle.cast()) };
+    refuse(reason)
 }
 
 /// Ends a cache and gives its memory back. Waits for readers where objects are deferred.

@@ -108,7 +108,9 @@ pub unsafe extern "C" fn sheaves_free_rcu_head(
     // SAFETY: a block by the contract.
     let bytes = unsafe { sheaves_heap::usable_size(block.cast()) };
     let offset = head.addr().wrapping_sub(block.addr());
-    if head.is_null() || !offset.is_multiple_of(8) || offset > bytes - size_of::<Head>() {
+    let last = bytes.checked_sub(size_of::<Head>());
+    let is_inside = last.is_some_and(|last| offset <= last && offset.is_multiple_of(8));
+    if head.is_null() || !is_inside {
         return EINVAL;
     }
     // SAFETY: the same contract; the head lies in the block.

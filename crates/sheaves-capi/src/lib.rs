@@ -34,9 +34,14 @@ fn refuse<T>(reason: i32) -> *mut T {
     null_mut()
 }
 
+/// Memory of the heap for a value of a type; null where there is none.
+fn unfilled<T>() -> *mut T {
+    sheaves_heap::aligned_alloc(align_of::<T>(), size_of::<T>()).cast()
+}
+
 /// Moves a value to memory of the heap, for a handle of a C program.
 fn boxed<T>(value: T) -> *mut T {
-    let place = sheaves_heap::aligned_alloc(align_of::<T>(), size_of::<T>()).cast::<T>();
+    let place = unfilled::<T>();
     if !place.is_null() {
         // SAFETY: fresh memory of the type's size and alignment.
         unsafe { place.write(value) };

@@ -43,6 +43,11 @@ fn frees_keep_errno_where_memory_is_short() {
 }
 
 #[test]
+fn what_is_refused_leaves_nothing_behind() {
+    run_everywhere("gcc", "tests/c_api/refused.c", &["-std=gnu99"]);
+}
+
+#[test]
 fn usable_size_may_be_used_by_fortified_programs() {
     let flags = ["-std=gnu99", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"];
     run_everywhere("gcc", "tests/c_api/fortified.c", &flags);
