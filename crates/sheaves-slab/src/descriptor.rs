@@ -364,6 +364,21 @@ mod tests {
         }
     }
 
+    /// What is at the end of a slab is less than an eighth of it, but for the smallest objects, of
+    /// which there are more than a header has bits.
+    #[test]
+    fn slabs_are_used_whole_but_for_objects_of_8_bytes() {
+        for size in 1..=OBJECT_BYTES_MAX {
+            let shape = Shape::new("test", size, 8).unwrap();
+            let (used, slab) = (shape.slab_objects * shape.stride, shape.granules * GRANULE_BYTES);
+            if shape.stride == 8 {
+                assert_eq!((used, shape.slab_objects), (slab / 2, slab::OBJECTS_MAX));
+            } else {
+                assert!(slab - used < slab / 8, "{size}");
+            }
+        }
+    }
+
     #[test]
     fn shapes_out_of_range_are_refused() {
         assert!(Shape::new("zero", 0, 8).is_none());
