@@ -19,7 +19,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_sys::clock;
-use sheaves_sys::lock::Lock;
+use sheaves_sys::lock::{Lock, assert_none_held};
 use sheaves_sys::map::{self, Exactly};
 
 use crate::away::Away;
@@ -367,6 +367,7 @@ fn discard_owners() {
 /// Gives granules back to the system: all free ones, or those freed before the last tick.
 #[cold]
 fn purge(all: bool) -> usize {
+    assert_none_held();
     let count = CHUNKS.lock().count;
     (0..count).map(|index| purge_chunk(index, all)).sum()
 }

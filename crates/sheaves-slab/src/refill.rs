@@ -8,6 +8,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
 use sheaves_rcu::defer;
+use sheaves_sys::lock::assert_none_held;
 
 use crate::bins::Slabs;
 use crate::chunk::Unfinished;
@@ -64,6 +65,7 @@ fn make_slab(shape: &Shape) -> Option<Unfinished> {
         unsafe { start.write_bytes(0, shape.granules * GRANULE_BYTES) };
     }
     if let Some(constructor) = shape.constructor {
+        assert_none_held();
         for index in 0..shape.slab_objects {
             let object = core::ptr::with_exposed_provenance_mut(address + index * shape.stride);
             if let Some(object) = NonNull::new(object) {
