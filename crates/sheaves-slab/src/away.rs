@@ -1,12 +1,12 @@
-//! Granules that a thread has in its hands between two holds of the chunks lock, and that are nowhere
-//! else: they are being given back to the system, or a slab is being made of them.
+//! Granules that a thread has in its hands between two holds of the chunks lock, and that are
+//! nowhere else: they are being given back to the system, or a slab is being made of them.
 //!
 //! In the child of a fork they are free again, unless the thread is the one that forked.
 
 use sheaves_sys::tls;
 
-/// Threads at work on granules at one time, of which a child learns. What more of them have in their
-/// hands is lost in a child; nobody gives memory to the system without a place.
+/// Threads at work on granules at one time, of which a child learns. What more of them have in
+/// their hands is lost in a child; nobody gives memory to the system without a place.
 const PLACES: usize = 32;
 
 #[derive(Debug, Clone, Copy)]

@@ -5,8 +5,8 @@
 //! bin, so that sparse slabs get the chance to become empty. Flushes do not move slabs between bins
 //! (they hold no lock); a refill that meets a slab in the wrong bin moves it, and who has counted
 //! objects into a full slab, or the last ones into any, comes to move it. In a child of a fork that
-//! thread may be missing: then all slabs are looked at once, see [`Slabs::set_unsorted`]. Everything
-//! here happens under the cache's lock.
+//! thread may be missing: then all slabs are looked at once, see [`Slabs::set_unsorted`].
+//! Everything here happens under the cache's lock.
 
 use core::sync::atomic::Ordering;
 

@@ -105,7 +105,8 @@ fn put(id: CacheId, slab: &Slab, word: usize, bits: u64, start: usize) {
 fn relist(id: CacheId, shape: &Shape, granule: Granule) {
     let mut slabs = id.descriptor().slabs.lock();
     let slab = slab::header(granule);
-    // Relaxed: changes under the cache's lock; for another cache's slab, or none, the owner differs.
+    // Relaxed: changes under the cache's lock; for another cache's slab, or none, the owner is
+    // another.
     if slab.cache.load(Ordering::Relaxed) != id.in_header() {
         return;
     }

@@ -31,8 +31,8 @@ pub struct Options {
 /// Allocation and free of the common kind are about a dozen instructions on the slot's sheaves:
 /// no lock, no atomic instruction. Objects are at multiples of the alignment, 8 bytes at
 /// the least, and consecutive allocations tend to be neighbours. The handle is 56 bytes.
-/// Slabs have at most 4,096 objects: one of 8-byte objects uses half of its 64 KiB, the other half is
-/// address space that is never touched.
+/// Slabs have at most 4,096 objects: one of 8-byte objects uses half of its 64 KiB, the other half
+/// is address space that is never touched.
 ///
 /// Memory: what one thread wrote into an object before it freed it happens before what the next
 /// user reads. Blocking: the slow paths may sleep on a lock for microseconds. Signals: do not

@@ -89,8 +89,8 @@ fn add_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs, made: &Unfinished) {
     chunk::finish_run(made);
 }
 
-/// Gives slabs with no object out back, until `keep` are left. Under the cache's lock; whoever gives
-/// that back calls [`chunk::purge_if_due`] when it has no other either.
+/// Gives slabs with no object out back, until `keep` are left. Under the cache's lock; whoever
+/// gives that back calls [`chunk::purge_if_due`] when it has no other either.
 ///
 /// Those of a type-stable cache stay until their readers are gone; they can be refilled from. False
 /// if there is one: then [`slabs_wait`] is to be called without the lock.

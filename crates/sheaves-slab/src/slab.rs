@@ -146,8 +146,8 @@ impl Slab {
         counting::count_put(&self.free, count)
     }
 
-    /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Under the cache's
-    /// lock.
+    /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Under the
+    /// cache's lock.
     #[inline]
     pub(crate) fn take(&self, wanted: usize, take: impl FnMut(usize)) {
         if counting::take(&self.free, &self.bits, wanted, take).is_none() {

@@ -1,4 +1,4 @@
-//! Forks beside threads that are anywhere in a cache's slow paths: the child goes on with all of it.
+//! Forks beside threads that are anywhere in a cache's slow paths: the child goes on with it.
 
 use core::alloc::Layout;
 use core::panic::AssertUnwindSafe;
