@@ -22,9 +22,9 @@
 
 use core::ffi::c_void;
 use core::panic::Location;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-use sheaves_sys::{errno, map, report, thread, tls};
+use sheaves_sys::{errno, map, process, report, thread, tls};
 
 use crate::mode::{Mode, mode};
 use crate::owner::{Owner, Seen};
@@ -90,6 +90,10 @@ static FREE: AtomicU64 = AtomicU64::new(0);
 /// How often a record was taken.
 static STAMPS: AtomicU64 = AtomicU64::new(0);
 
+/// The process whose threads have the records. Written by the first who registers or begins a grace
+/// period, and in the child of a fork.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+
 /// Sections of threads for which there was no memory for a record: they are counted together, and
 /// each thread knows how many of them are its own. A grace period waits until there is none, so it
 /// may wait for sections that began after it, and for ever where such a thread has ended inside.
@@ -123,6 +127,8 @@ fn block(number: u32) -> &'static Block {
 
 /// Once, before the first record: what is called at the end of threads.
 pub(crate) fn prepare() {
+    // Relaxed: a number that is the same whoever stores it.
+    PROCESS.store(process::id(), Ordering::Relaxed);
     thread::prepare_at_exit(at_exit);
 }
 
@@ -348,8 +354,13 @@ pub(crate) fn take_back(record: &'static Record) -> bool {
 /// Is the thread gone that was seen as the owner of a record?
 ///
 /// The kernel gives numbers out again: where a thread of that number is alive, and has taken
-/// another record later, then this one is from a thread before it.
+/// another record later, then this one is from a thread before it. In a child that runs no handlers
+/// of ours (`_Fork`, `clone`) the numbers say nothing: nobody is found gone.
 fn is_gone(seen: Seen) -> bool {
+    // Relaxed: written where there is one thread, or the same.
+    if process::id() != PROCESS.load(Ordering::Relaxed) {
+        return false;
+    }
     let is_later = |other: u32| record(other).owner.look().follows(seen);
     !thread::is_alive(seen.thread()) || (0..count()).any(is_later)
 }
@@ -374,6 +385,7 @@ fn sweep() -> bool {
 pub(crate) fn restart_in_child(readers_fence: bool) {
     let own = tls::reader();
     // Relaxed, all: the child has one thread.
+    PROCESS.store(process::id(), Ordering::Relaxed);
     FREE.store(0, Ordering::Relaxed);
     OVERFLOW.store(u64::from(tls::shared_sections()), Ordering::Relaxed);
     for number in 0..count() {
@@ -422,6 +434,39 @@ mod tests {
         assert!(crate::is_reading());
         drop(guard);
         assert_eq!(own(), before);
+    }
+
+    #[test]
+    fn the_record_of_a_child_without_handlers_is_its_own() {
+        drop(crate::read());
+        // SAFETY: integers only. Where the signal is ignored nobody could wait for a child.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+        let null = core::ptr::null_mut::<u8>();
+        // SAFETY: the child has a copy of the stack, and ends below.
+        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, null, null, null, 0) };
+        if child == 0 {
+            let own = super::own().unwrap();
+            let guard = crate::read();
+            let is_kept = !take_back(own) && !owner(own).is_held();
+            drop(guard);
+            let status = i32::from(!is_kept || take_back(own));
+            // SAFETY: ends the child, which has not waited for anything.
+            unsafe { libc::_exit(status) };
+        }
+        let child = i32::try_from(child).unwrap();
+        let mut status = -1;
+        for _ in 0..10_000 {
+            thread::sleep_ns(1_000_000);
+            // SAFETY: looks after the child that was just made.
+            if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } != 0 {
+                break;
+            }
+        }
+        if status == -1 {
+            // SAFETY: the child that was just made, which hangs.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+        assert_eq!(status, 0, "the child's own record was taken from it");
     }
 
     fn owner(record: &Record) -> Seen {
