@@ -6,6 +6,8 @@
 //!
 //! Waiting for readers, in whatever flavour, is a quiescent state of the thread that waits.
 
+use core::sync::atomic::{Ordering, compiler_fence};
+
 use sheaves_rcu::raw;
 use sheaves_sys::tls;
 
@@ -43,6 +45,7 @@ fn set_online(_: bool) {
 pub extern "C" fn sheaves_urcu_qsbr_thread_online() {
     if !is_online() {
         raw::lock();
+        // After that: a handler in between opens a section of its own.
         set_online(true);
     }
 }
@@ -52,6 +55,8 @@ pub extern "C" fn sheaves_urcu_qsbr_thread_online() {
 pub extern "C" fn sheaves_urcu_qsbr_thread_offline() {
     if is_online() {
         set_online(false);
+        // SeqCst, for the compiler alone: a handler in between opens a section of its own.
+        compiler_fence(Ordering::SeqCst);
         // SAFETY: entered when the thread went online.
         unsafe { raw::unlock() };
     }
@@ -61,9 +66,9 @@ pub extern "C" fn sheaves_urcu_qsbr_thread_offline() {
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_urcu_qsbr_quiescent_state() {
     if is_online() {
-        // SAFETY: entered when the thread went online.
-        unsafe { raw::unlock() };
-        raw::lock();
+        // Offline in between: a signal handler that finds the thread online opens no section.
+        sheaves_urcu_qsbr_thread_offline();
+        sheaves_urcu_qsbr_thread_online();
     }
 }
 

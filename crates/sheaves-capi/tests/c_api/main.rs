@@ -7,6 +7,8 @@
 #[path = "../../../sheaves-preload/tests/preload/c_programs.rs"]
 mod c_programs;
 mod checked;
+#[cfg(target_arch = "x86_64")]
+mod handlers;
 mod header;
 mod programs;
 mod symbols;
