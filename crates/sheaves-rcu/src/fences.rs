@@ -16,9 +16,9 @@
 //! A thread whose word is [`FENCED`] passes a fence when it begins its next section, after it has
 //! changed the word. Either the leader's fence is before that one, and the section reads what
 //! updaters left, or the leader finds another word. A signal handler that reads between that store
-//! and that fence passes one of its own, see `reader`. So a thread that waits for a grace period, or
-//! will not read for a while, says so with that word, once; its next section takes the slow path,
-//! and the unlock of that leaves an ordinary word.
+//! and that fence passes one of its own, see `reader`. So a thread that waits for a grace period,
+//! or will not read for a while, says so with that word, once; its next section takes the slow
+//! path, and the unlock of that leaves an ordinary word.
 //!
 //! The first sections of a thread are like that one after the other
 //! ([`crate::word::SECTIONS_COLD`]): a thread that reads seldom, or no more, causes no membarrier,

@@ -143,7 +143,7 @@ fn enter_slow() -> Word {
         }
     }
     if value & FENCED != 0 {
-        // SeqCst pairs with the heavy fence of the grace period. A nested section fences as well: it
+        // SeqCst pairs with the heavy fence of the grace period. A nested section fences, too: it
         // may be that of a signal handler between the outermost section's store and its fence. [R2]
         fence(Ordering::SeqCst);
     }

@@ -39,8 +39,8 @@ impl Signals {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
     }
 
-    /// Makes the calling thread such a one while it runs `body`. A short thread's first sections are
-    /// interrupted in this way.
+    /// Makes the calling thread such a one while it runs `body`: so the first sections of a short
+    /// thread are interrupted.
     pub(crate) fn be_target_during(&self, body: impl FnOnce()) {
         self.be_target();
         body();
