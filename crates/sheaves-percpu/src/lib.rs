@@ -3,7 +3,7 @@
 //! A *slot* is one row of per-CPU state; a [`Word`] is one column of it: eight bytes in every
 //! slot. A *transaction* changes the word of the slot on which the thread runs, with no atomic
 //! instruction and no lock, and either commits by its last store or has not happened. Two engines
-//! do this behind one vocabulary ([`pop`], [`push`], [`load`], [`cmp_store`], [`add`]):
+//! do this behind one vocabulary ([`pop`], [`push`], [`load`], [`cmp_store`]):
 //!
 //! - **rseq**: Linux restartable sequences, x86-64. A slot is a concurrency id (`mm_cid`, Linux
 //!   6.3) or a processor.
@@ -30,6 +30,6 @@ pub mod slots;
 
 pub use area::Word;
 pub use counter::Counter;
-pub use engine::{Access, add, cmp_store, load, pop, push};
+pub use engine::{Access, cmp_store, load, pop, push};
 pub use percpu::{CellRef, CellValue, Field, PerCpu, PerCpuStatic, SlotCell, Zeroed};
 pub use percpu_ref::{KillError, PerCpuRef, ReinitError};

@@ -6,7 +6,6 @@
 //! | [`push`] | entry above the cursor = object, cursor forward by one | full: false |
 //! | [`load`] | none | never |
 //! | [`cmp_store`] | new value if it holds the expected one | it does not: false |
-//! | [`add`] | wrapping addition | no block: false |
 //!
 //! `pop` and `push` are inlined and belong to the rseq engine alone; the [`Access`] that they need
 //! proves that the engine has started. Everywhere else (the portable engine, a thread that is not
@@ -51,9 +50,6 @@ mod fast {
         -1
     }
     pub(crate) unsafe fn cmp_store(_: Access, _: Word, _: usize, _: usize) -> bool {
-        false
-    }
-    pub(crate) fn add(_: Access, _: Word, _: usize) -> bool {
         false
     }
 }
@@ -137,16 +133,6 @@ pub unsafe fn cmp_store(word: Word, expected: usize, new: usize) -> bool {
         // SAFETY: the same contract.
         Mode::Rseq => unsafe { fast::cmp_store(Access::get(), word, expected, new) },
         Mode::Portable => portable::cmp_store(word, expected, new),
-        Mode::NotStarted => false,
-    }
-}
-
-/// Adds to a word that holds a number, wrapping; false when the slot has no block.
-#[must_use]
-pub fn add(word: Word, amount: usize) -> bool {
-    match mode() {
-        Mode::Rseq => fast::add(Access::get(), word, amount),
-        Mode::Portable => portable::add(word, amount),
         Mode::NotStarted => false,
     }
 }

@@ -155,12 +155,6 @@ pub(crate) fn cmp_store(word: Word, expected: usize, new: usize) -> bool {
         .is_ok()
 }
 
-pub(crate) fn add(word: Word, amount: usize) -> bool {
-    let Some((place, number)) = check_out(word) else { return false };
-    check_in(place, number.wrapping_add(amount));
-    true
-}
-
 /// Marks every word of every slot, so that no other thread changes one while the process forks.
 ///
 /// Under the slots lock. Other threads find all slots busy meanwhile and go on without one. A word

@@ -153,31 +153,6 @@ pub(crate) unsafe fn cmp_store(access: Access, word: Word, expected: usize, new:
     found == expected
 }
 
-pub(crate) fn add(access: Access, word: Word, amount: usize) -> bool {
-    let bootstrap = area::bootstrap() + word.offset();
-    let place: usize;
-    // SAFETY: the sequence keeps rules 1-6 of this file; the bootstrap block, which is read-only,
-    // is left before the store. The one instruction that adds is the commit.
-    unsafe {
-        sequence!(
-            access,
-            [
-                "cmp {word}, {bootstrap}",
-                "je 5f",
-                "add qword ptr [{word}], {amount}",
-            ],
-            word = out(reg) place,
-            cursor = out(reg) _,
-            scratch = out(reg) _,
-            bootstrap = in(reg) bootstrap,
-            amount = in(reg) amount,
-            offset = in(reg) word.offset(),
-            options(nostack),
-        );
-    }
-    place != bootstrap
-}
-
 /// The calling thread's slot number now; negative when it is not registered.
 pub(crate) fn slot(access: Access) -> i32 {
     let slot: i64;

@@ -6,7 +6,7 @@ use std::process::Command;
 use sheaves_percpu::engine::{self, Mode, pop_slow, push_slow};
 use sheaves_percpu::sheaf::{BOOTSTRAP, VACANT, is_sentinel};
 use sheaves_percpu::slots::{self, Attached, attach};
-use sheaves_percpu::{Word, add, cmp_store, load};
+use sheaves_percpu::{Word, cmp_store, load};
 
 use crate::fast::{pop, push};
 use crate::one_slot::{Bound, alone, processors};
@@ -30,7 +30,6 @@ fn everything_refuses() {
         // SAFETY: not the bootstrap cursor; the sheaf is ours.
         assert!(!unsafe { cmp_store(WORD, expected, sheaf) });
     }
-    assert!(!add(WORD, 1));
 }
 
 /// Runs in a process of its own: others have attached long before.

@@ -6,7 +6,6 @@
 #[cfg(target_arch = "x86_64")]
 mod boundaries;
 mod configurations;
-mod counters;
 mod drain;
 mod fast;
 mod fresh;

@@ -56,7 +56,7 @@ impl Before {
                 found.clone_from(&after);
                 result == 1
             }
-            Operation::Add | Operation::CmpStore | Operation::InRow(_) => {
+            Operation::CmpStore | Operation::InRow(_) => {
                 let sum = |values: &[usize]| values.iter().copied().fold(0, usize::wrapping_add);
                 let added = ADDED * result + if other == 1 { ADDED_TOO } else { 0 };
                 expected.push(sum(&self.values).wrapping_add(added));
@@ -90,7 +90,7 @@ pub(crate) fn is_in_place(board: &Board, operation: Operation) -> bool {
             is_cursor(here) && Sheaf::objects(here).contains(&PUSHED)
         }
         _ if operation.is_exchange() => here == NEW,
-        Operation::Add | Operation::CmpStore | Operation::InRow(_) => {
+        Operation::CmpStore | Operation::InRow(_) => {
             [EXPECTED + ADDED, EXPECTED + ADDED + ADDED_TOO].contains(&here)
         }
         Operation::Drain | Operation::Control(_) => true,

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use sheaves_percpu::engine::{pop_slow, push_slow};
 use sheaves_percpu::sheaf::{OBJECTS_MAX, VACANT};
 use sheaves_percpu::slots::{Attached, attach, drain, observe};
-use sheaves_percpu::{Word, add, cmp_store, load};
+use sheaves_percpu::{Word, cmp_store, load};
 use sheaves_sys::topology::Affinity;
 
 use super::control::{self, Fault};
@@ -45,7 +45,6 @@ pub(crate) enum Operation {
     PushSlow,
     PushByOwner,
     CmpStore,
-    Add,
     InRow(InRow),
     /// From the outside, but by transactions: where there is no fence.
     Drain,
@@ -54,7 +53,7 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// Those of the library.
-    pub(crate) const ALL: [Operation; 16] = [
+    pub(crate) const ALL: [Operation; 15] = [
         Operation::Pop,
         Operation::PopSlow,
         Operation::PopBySize,
@@ -62,7 +61,6 @@ impl Operation {
         Operation::PushSlow,
         Operation::PushByOwner,
         Operation::CmpStore,
-        Operation::Add,
         Operation::InRow(InRow::Add),
         Operation::InRow(InRow::AddConst),
         Operation::InRow(InRow::AddBounded),
@@ -81,17 +79,13 @@ impl Operation {
 
     /// False when no input makes it refuse.
     pub(crate) fn can_refuse(self) -> bool {
-        let never = [
-            Operation::Add,
-            Operation::InRow(InRow::Add),
-            Operation::InRow(InRow::AddConst),
-            Operation::Drain,
-        ];
+        let never =
+            [Operation::InRow(InRow::Add), Operation::InRow(InRow::AddConst), Operation::Drain];
         !never.contains(&self)
     }
 
     fn is_of_sheaves(self) -> bool {
-        !matches!(self, Operation::CmpStore | Operation::Add | Operation::InRow(_))
+        !matches!(self, Operation::CmpStore | Operation::InRow(_))
     }
 
     pub(crate) fn is_exchange(self) -> bool {
@@ -283,7 +277,6 @@ fn perform(board: &Board, operation: Operation) -> usize {
         Operation::PushByOwner => usize::from(unsafe { fast::push_by_owner(PUSHED) }),
         // SAFETY: the word holds numbers, and none is the bootstrap cursor.
         Operation::CmpStore => usize::from(unsafe { cmp_store(WORD, EXPECTED, NEW) }),
-        Operation::Add => usize::from(add(WORD, ADDED)),
         Operation::InRow(transaction) => in_rows::perform(transaction, WORD, &board.guard),
         Operation::Drain => {
             let complete = drain(&[WORD], &mut |_, value| board.drained.push(value));
@@ -304,7 +297,6 @@ fn interfere(board: &Board, operation: Operation) -> usize {
         }
         // SAFETY: the word holds numbers, and none is the bootstrap cursor.
         Operation::CmpStore => usize::from(unsafe { cmp_store(WORD, EXPECTED, NEW_TOO) }),
-        Operation::Add => usize::from(add(WORD, ADDED_TOO)),
         Operation::InRow(transaction) => in_rows::interfere(transaction, WORD, &board.guard),
         _ => control::pop(Fault::None, &board.control),
     }
