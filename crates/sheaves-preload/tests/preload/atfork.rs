@@ -19,7 +19,7 @@ fn handlers_of_other_libraries_allocate_and_wait_for_threads() {
     let flags = ["-Wl,--no-as-needed", library.to_str().unwrap()];
     let program = compile_as("gcc", "atfork.c", &flags);
     for variables in CONFIGURATIONS {
-        run_silent(&program, &["30"], variables, LIMIT);
+        run_silent(&program, &["12"], variables, LIMIT);
     }
 }
 
@@ -27,6 +27,6 @@ fn handlers_of_other_libraries_allocate_and_wait_for_threads() {
 fn signal_handlers_fork_in_the_middle_of_an_allocation() {
     let program = compile("gcc", "alarm_fork.c");
     for variables in CONFIGURATIONS {
-        run_silent(&program, &["100"], variables, LIMIT);
+        run_silent(&program, &["50"], variables, LIMIT);
     }
 }
