@@ -35,7 +35,7 @@ crate::cases! {
     GoesOn(&["SHEAVES_ENGINE=PORTABLE is ignored"]) => {
         works();
     }
-    slot_unknown [("SHEAVES_SLOT", "socket")],
+    slot_unknown [("SHEAVES_ENGINE", "auto"), ("SHEAVES_SLOT", "socket")],
     GoesOn(&["SHEAVES_SLOT=socket is ignored: not one of the known words"]) => {
         works();
     }
