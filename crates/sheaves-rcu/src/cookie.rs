@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use sheaves_sys::report;
+
 use crate::expedite::{self, Urgency};
 use crate::grace::{self, GENERATIONS, InsideReader};
 use crate::later::Finished;
@@ -121,6 +123,7 @@ impl Cookie {
             return Ok(());
         }
         grace::refuse_inside_reader()?;
+        self.refuse_future();
         grace::wait_for(self.0, urgency);
         Ok(())
     }
@@ -149,14 +152,34 @@ impl Cookie {
     }
 
     /// The cookie that a number stands for. One that never came from [`Cookie::to_bits`] stands
-    /// for a moment in the past, or for one that may take for ever to come.
+    /// for a moment in the past, or in the future. One of the future has not passed; whoever starts
+    /// it or waits for it would do so for ever, so that ends the process with a line.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Cookie {
         Cookie(bits)
     }
 
+    /// Ends the process where no cookie of it can have this number yet.
+    fn refuse_future(self) {
+        if self.0 > GENERATIONS.begun() + 1 {
+            self.refuse_future_slow();
+        }
+    }
+
+    /// With the fence behind which the number of a cookie was read.
+    #[cold]
+    fn refuse_future_slow(self) {
+        let (number, next) = (self.0, GENERATIONS.next());
+        if number > next {
+            report::die(format_args!(
+                "rcu: {number} is a cookie from the future: the last one is {next}"
+            ));
+        }
+    }
+
     /// Makes [`Cookie::poll`] do its part.
     pub(crate) fn request(self, urgency: Urgency) {
+        self.refuse_future();
         // Relaxed: a hint; nothing is published through it.
         REQUESTED.fetch_max(self.0, Ordering::Relaxed);
         if urgency == Urgency::Expedited {
@@ -172,6 +195,11 @@ impl Cookie {
 /// may sleep for longer than its grace period takes; [`synchronize_expedited`] does not. From less
 /// than a microsecond, when nobody reads and nothing runs, to as long as the longest reader takes.
 /// Sleeps; not for signal handlers.
+///
+/// Threads of unequal priority: a leader that loses its processor holds up all who wait, whatever
+/// their priority, and so does a reader inside a section. Nothing inherits priority here. Where
+/// threads with realtime policies wait for readers, they should not share their processors with
+/// others that do, or leave the wait to [`crate::defer`].
 ///
 /// ```
 /// sheaves_rcu::synchronize()?;

@@ -27,15 +27,15 @@
 //!
 //! | `lead` | meaning | transitions |
 //! |---|---|---|
-//! | 0 | nobody leads | -> 1 by [`Generations::try_lead`], never waited for |
-//! | 1 | somebody leads | -> 0 by [`Generations::hand_over`] |
+//! | 0 | nobody leads | -> the caller's by [`Generations::try_lead`], never waited for |
+//! | thread pointer | that thread leads | -> 0 by [`Generations::hand_over`] |
 //!
 //! The leader may stop in the middle, `started` = `completed` + 1; the next one goes on.
 //! That a waiter which arrives in the middle is released too early is impossible because it has
 //! another number; that nobody is left asleep without a leader is what [`Generations::hand_over`]
 //! and [`Generations::sleep`] see to together. Both are modelled in `models`.
 
-use sheaves_sys::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use sheaves_sys::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// How threads sleep on a word: futexes, or what stands for them in a model.
 pub(crate) trait Sleep {
@@ -61,7 +61,7 @@ pub(crate) struct Generations {
     started: AtomicU64,
     completed: AtomicU64,
     words: [AtomicU32; 2],
-    lead: AtomicU32,
+    lead: AtomicUsize,
     /// Waiters of the generation that begins next, about.
     joined: AtomicU32,
 }
@@ -73,7 +73,7 @@ impl Generations {
             started: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             words: [const { AtomicU32::new(0) }; 2],
-            lead: AtomicU32::new(0),
+            lead: AtomicUsize::new(0),
             joined: AtomicU32::new(0),
         }
     }
@@ -85,7 +85,7 @@ impl Generations {
             started: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             words: core::array::from_fn(|_| AtomicU32::new(0)),
-            lead: AtomicU32::new(0),
+            lead: AtomicUsize::new(0),
             joined: AtomicU32::new(0),
         }
     }
@@ -138,8 +138,8 @@ impl Generations {
     pub(crate) fn try_lead(&self) -> bool {
         // Acquire pairs with the Release in `hand_over`: what the last leader left. Relaxed on
         // failure: nothing is read. [G3]
-        let lead = &self.lead;
-        !self.is_led() && lead.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        let (lead, me) = (&self.lead, me());
+        !self.is_led() && lead.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// The number of the grace period that is under way, if one is. For the leader.
@@ -230,12 +230,31 @@ impl Generations {
         &self.words[(number % 2) as usize]
     }
 
-    /// In the child of a fork: nobody leads, nobody waits. A grace period that was under way is
-    /// begun anew by the next leader.
+    /// In the child of a fork: no other thread leads, none waits. A grace period that was under way
+    /// is begun anew by the next leader.
     #[cfg(not(loom))]
     pub(crate) fn restart_in_child(&self) {
         // Relaxed, all: the child has one thread.
         self.joined.store(0, Ordering::Relaxed);
         self.lead.store(0, Ordering::Relaxed);
     }
+
+    /// Does the calling thread lead? Asked by a handler of that thread.
+    #[cfg(not(loom))]
+    pub(crate) fn is_led_here(&self) -> bool {
+        // Relaxed: a thread's own pointer is stored, and taken away, by that thread alone.
+        self.lead.load(Ordering::Relaxed) == me()
+    }
+}
+
+/// What a leader writes into the lead.
+#[cfg(not(loom))]
+fn me() -> usize {
+    sheaves_sys::tls::thread_pointer()
+}
+
+/// A model's threads need not be told apart.
+#[cfg(loom)]
+fn me() -> usize {
+    1
 }

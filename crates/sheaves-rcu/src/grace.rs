@@ -450,10 +450,13 @@ pub fn statistics() -> Statistics {
     }
 }
 
-/// In the child of a fork: a grace period that was under way begins anew, with its number.
+/// In the child of a fork: a grace period that was under way begins anew, with its number, unless
+/// the thread that forked leads it. Then a handler of it has forked, and it goes on afterwards.
 pub(crate) fn restart_in_child() {
-    // Relaxed: the child has one thread.
-    SCANNING.store(false, Ordering::Relaxed);
-    GENERATIONS.restart_in_child();
+    if !GENERATIONS.is_led_here() {
+        // Relaxed: the child has one thread.
+        SCANNING.store(false, Ordering::Relaxed);
+        GENERATIONS.restart_in_child();
+    }
     TURNS.restart_in_child();
 }

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! A list waits as a whole for one cookie, and heads are added to it only when that is theirs, too.
-//! Two places are enough, so heads can be sealed at any time: at most one grace period is under way,
-//! so a cookie that is made now is one above that of the oldest list that may have to wait, or the
-//! same. What is found in its place with another one has passed.
+//! Two places are enough, so heads can be sealed at any time: at most one grace period is under
+//! way, so a cookie that is made now is one above that of the oldest list that may have to wait, or
+//! the same. What is found in its place with another one has passed.
 
 use core::mem::take;
 use core::ptr::null_mut;

@@ -201,8 +201,49 @@ pub(super) fn restart_in_child(was_worker: bool) {
         return;
     }
     RUNNING.store(0, Ordering::Relaxed);
+    // A thread of the child may have the pointer that it had.
+    THREAD.store(0, Ordering::Relaxed);
     SLEEPING.store(AWAKE, Ordering::Relaxed);
     if pressure::disarm().is_some() {
         REQUESTS.fetch_or(FLUSH, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use core::time::Duration;
+    use std::time::Instant;
+
+    #[test]
+    fn a_child_does_not_know_the_thread() {
+        assert!(start());
+        let begin = Instant::now();
+        while reclaimer_thread().is_none() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it does not begin");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // SAFETY: children are to be waited for, whatever this process has inherited.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+        // SAFETY: the child looks at two words, and ends.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0);
+        if child == 0 {
+            // Relaxed: the child has one thread.
+            let is_known = is_running() || THREAD.load(Ordering::Relaxed) != 0;
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(is_known)) };
+        }
+        let (begin, mut status) = (Instant::now(), 0);
+        // SAFETY: looks at the child.
+        while unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == 0 {
+            if begin.elapsed() > Duration::from_secs(20) {
+                // SAFETY: the child is there: nobody has waited for it.
+                unsafe { libc::kill(child, libc::SIGKILL) };
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(status, 0);
     }
 }

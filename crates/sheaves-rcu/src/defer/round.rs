@@ -25,8 +25,8 @@ static WANTED: AtomicU32 = AtomicU32::new(0);
 static DONE: AtomicU32 = AtomicU32::new(0);
 /// The last round did not reach every slot. Written by the driver.
 static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
-/// What is sealed, by the lowest bit of the cookie for which it waits: no more than two cookies wait
-/// at a time.
+/// What is sealed, by the lowest bit of the cookie for which it waits: no more than two cookies
+/// wait at a time.
 static SEALED: [Sealed; 2] = [const { Sealed::new() }; 2];
 /// Since when the oldest was deferred that may lie in a slot that was not reached, 0 for nothing.
 /// Written by the driver.
@@ -58,10 +58,12 @@ impl Sealed {
         if oldest_ms.load(Ordering::Relaxed) == 0 {
             oldest_ms.store(since_ms, Ordering::Relaxed);
         }
+        // Relaxed: as above.
         place.store(cookie, Ordering::Relaxed);
     }
 
     fn has_passed(&self) -> bool {
+        // Relaxed: as in `note`.
         Cookie::from_bits(self.cookie.load(Ordering::Relaxed)).has_passed()
     }
 }

@@ -1,27 +1,18 @@
 //! Forks in the middle of everything.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use core::time::Duration;
+use std::os::unix::thread::JoinHandleExt as _;
+use std::time::Instant;
 
-use sheaves_rcu::{Cookie, read, synchronize};
+use sheaves_rcu::{Cookie, read, statistics, synchronize};
 
-use crate::{Reader, alone};
+use crate::configurations::in_own_process;
+use crate::{Reader, alone, children};
 
 /// Runs `body` in a child of a fork; whether it returned true there within ten seconds.
 pub(crate) fn in_child(body: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs `body` and ends by `_exit`.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
-        // SAFETY: ends the child if it hangs.
-        unsafe { libc::alarm(10) };
-        let status = if body() { 0 } else { 1 };
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(status) };
-    }
-    let mut status = 0;
-    // SAFETY: waits for the child that was just made.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    children::in_child(Duration::from_secs(10), body)
 }
 
 #[test]
@@ -69,4 +60,75 @@ fn forks_beside_grace_periods() {
         }
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+/// What the handler below has found in the child: a cookie, and how many grace periods were over.
+static COOKIE: AtomicU64 = AtomicU64::new(0);
+static OVER: AtomicU64 = AtomicU64::new(0);
+/// The child; 0 in it, and -1 before.
+static CHILD: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn fork_here(_: i32) {
+    // SAFETY: the child goes on with what was interrupted, and ends by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // Both are permitted in a handler.
+        let cookie = Cookie::start_poll_expedited();
+        let _ = cookie.poll();
+        COOKIE.store(cookie.to_bits(), Ordering::SeqCst);
+        OVER.store(statistics().grace_periods, Ordering::SeqCst);
+    }
+    CHILD.store(child, Ordering::SeqCst);
+}
+
+/// The thread that leads a grace period goes on with it where a handler has forked.
+#[test]
+fn a_leader_may_be_interrupted_by_a_fork() {
+    if in_own_process("forks::a_leader_may_be_interrupted_by_a_fork") {
+        return;
+    }
+    // SAFETY: the handler is a function of this program.
+    unsafe { libc::signal(libc::SIGUSR1, fork_here as *const () as libc::sighandler_t) };
+    // SAFETY: children are to be waited for, whatever this process has inherited.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    let reader = Reader::start();
+    let leader = std::thread::spawn(|| {
+        unblock(libc::SIGUSR1);
+        synchronize().unwrap();
+        if CHILD.load(Ordering::SeqCst) != 0 {
+            return;
+        }
+        let cookie = Cookie::from_bits(COOKIE.load(Ordering::SeqCst));
+        let is_over = OVER.load(Ordering::SeqCst);
+        let has_gone_back = statistics().grace_periods < is_over;
+        let passes = cookie.wait().is_ok() && cookie.has_passed();
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(has_gone_back || !passes)) };
+    });
+    // Longer than a leader spins.
+    std::thread::sleep(Duration::from_millis(50));
+    // SAFETY: the thread is there: it waits for the reader.
+    assert_eq!(unsafe { libc::pthread_kill(leader.as_pthread_t(), libc::SIGUSR1) }, 0);
+    let begin = Instant::now();
+    while CHILD.load(Ordering::SeqCst) == -1 {
+        assert!(begin.elapsed() < Duration::from_secs(20), "nobody has forked");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let has_succeeded =
+        children::has_succeeded(CHILD.load(Ordering::SeqCst), Duration::from_secs(5));
+    drop(reader);
+    leader.join().unwrap();
+    assert!(has_succeeded);
+}
+
+/// Unblocks a signal in the calling thread.
+fn unblock(signal: i32) {
+    // SAFETY: an all-zero set is valid to be filled.
+    let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: the set is valid for writes.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    // SAFETY: as above.
+    unsafe { libc::sigaddset(&raw mut set, signal) };
+    // SAFETY: the set is valid.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, core::ptr::null_mut()) };
 }

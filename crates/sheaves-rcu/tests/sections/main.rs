@@ -10,6 +10,7 @@ use sheaves_rcu::{Cookie, raw, read, statistics, synchronize, synchronize_expedi
 mod children;
 #[path = "../configurations/mod.rs"]
 mod configurations;
+mod cookies;
 mod counts;
 mod errno;
 mod exits;

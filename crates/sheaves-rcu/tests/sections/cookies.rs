@@ -1,0 +1,50 @@
+//! Cookies that are numbers.
+
+use core::time::Duration;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use sheaves_rcu::Cookie;
+
+/// What is asked of a cookie that nobody has made, in a process of its own.
+const ASK: &str = "SHEAVES_TEST_ASK";
+
+#[test]
+fn a_cookie_of_the_future_has_not_passed() {
+    let future = Cookie::from_bits(u64::MAX);
+    assert!(!future.has_passed() && !future.poll());
+    assert!(Cookie::from_bits(0).has_passed());
+}
+
+/// Waiting for a number that no cookie has yet would be for ever: the process ends with a line.
+#[test]
+fn a_cookie_of_the_future_is_not_waited_for() {
+    let future = Cookie::from_bits(u64::MAX);
+    match std::env::var(ASK).as_deref() {
+        Ok("start") => return future.start(),
+        Ok("start_expedited") => return future.start_expedited(),
+        Ok("wait") => return future.wait().unwrap(),
+        Ok("wait_expedited") => return future.wait_expedited().unwrap(),
+        Ok("finished") => return drop(future.finished()),
+        _ => {}
+    }
+    for ask in ["start", "start_expedited", "wait", "wait_expedited", "finished"] {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture", "cookies::a_cookie_of_the_future_is_not_waited_for"])
+            .env(ASK, ask)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let begin = Instant::now();
+        while child.try_wait().unwrap().is_none() && begin.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let _ = child.kill();
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        let is_told = text.contains("a cookie from the future");
+        assert!(!output.status.success() && is_told, "{ask}: {}, {text}", output.status);
+    }
+}
