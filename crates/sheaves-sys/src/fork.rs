@@ -9,6 +9,9 @@
 //! Between the handlers in the parent and after them the forking thread may use everything, as the
 //! locks that it holds are [entered again](crate::lock). A fork inside a signal handler waits for
 //! no lock of its own thread either.
+//!
+//! `_Fork` and a bare `clone` run no handlers: in the child of a program with threads, what these
+//! held stays held, and the child must not use what is guarded by locks.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
