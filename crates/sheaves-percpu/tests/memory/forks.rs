@@ -9,7 +9,7 @@ use crate::{Dice, in_process, is_process_for};
 const FORKS: usize = 20;
 const THREADS: usize = 4;
 /// Forks beside a thread whose steps are short.
-const KILL_FORKS: usize = 100;
+const KILL_FORKS: usize = 40;
 const CHILD_SECONDS: u32 = 20;
 
 static COUNTER: Counter = Counter::new();
