@@ -24,7 +24,9 @@ fn check(object: NonNull<u8>, size: usize) {
     // SAFETY: the object is `size` bytes and ours.
     let bytes = unsafe { core::slice::from_raw_parts(object.as_ptr(), size) };
     let expected = (object.as_ptr().addr() >> 3) as u8;
-    assert!(bytes.iter().all(|byte| *byte == expected), "{object:p} was overwritten");
+    // Each byte is the one before: a comparison of memory, which also valgrind does fast.
+    let is_whole = bytes[0] == expected && bytes[1..] == bytes[..size - 1];
+    assert!(is_whole, "{object:p} was overwritten");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use sheaves_percpu::memory::{self, Error, Handle, OBJECT_BYTES_MAX, alloc, free}
 use sheaves_percpu::slots::{Attached, attach};
 use sheaves_percpu::{Counter, PerCpu, PerCpuRef, PerCpuStatic, SlotCell};
 
-use crate::{in_process, is_process_for};
+use crate::{in_own_configuration, in_process, is_process_for};
 
 /// Limits that programs are started under, in KiB, as `ulimit -v` takes them.
 const LIMITS_KIB: [usize; 4] = [300_000, 100_000, 40_000, 20_000];
@@ -95,10 +95,8 @@ fn address_space_limited() {
 fn range_exhausted() {
     const NAME: &str = "limits::range_exhausted";
     if !is_process_for(NAME) {
-        if !crate::engines::is_small() {
-            let slots = [("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "8192")];
-            in_process(NAME, &slots);
-        }
+        let slots = [("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "8192")];
+        in_own_configuration(NAME, &slots);
         return;
     }
     let row_bytes = {
@@ -180,9 +178,7 @@ fn status_bytes(name: &str) -> usize {
 fn address_space_is_taken_as_it_is_used() {
     const NAME: &str = "limits::address_space_is_taken_as_it_is_used";
     if !is_process_for(NAME) {
-        if !crate::engines::is_small() {
-            in_process(NAME, &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")]);
-        }
+        in_own_configuration(NAME, &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")]);
         return;
     }
     let before = status_bytes("VmSize");
@@ -234,9 +230,7 @@ fn memory_refused() {
     const NAME: &str = "limits::memory_refused";
     const THREADS: i64 = 6;
     if !is_process_for(NAME) {
-        if !crate::engines::is_small() {
-            in_process(NAME, &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")]);
-        }
+        in_own_configuration(NAME, &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")]);
         return;
     }
     let (counter, number) =
@@ -248,7 +242,7 @@ fn memory_refused() {
     let mut objects = Vec::with_capacity(100_000);
     let barrier = Barrier::new(THREADS as usize + 1);
     let add = || {
-        for _ in 0..1000 {
+        for _ in 0..100 {
             counter.add(7);
             number.sub(2);
             assert!(count.try_get_live());
@@ -284,9 +278,9 @@ fn memory_refused() {
         barrier.wait();
         objects.push(alloc(OBJECT_BYTES_MAX, 8).unwrap());
     });
-    assert_eq!(counter.sum(), 1 + 14_000 * THREADS);
-    assert_eq!(number.sum(), -4_000 * THREADS);
-    (0..2_000 * THREADS).for_each(|_| count.put());
+    assert_eq!(counter.sum(), 1 + 1_400 * THREADS);
+    assert_eq!(number.sum(), -400 * THREADS);
+    (0..200 * THREADS).for_each(|_| count.put());
     assert_eq!(count.kill(), Ok(true));
     assert!(count.is_released());
     objects.into_iter().for_each(give);

@@ -80,6 +80,13 @@ fn in_process(test: &str, variables: &[(&str, &str)]) -> Output {
     output
 }
 
+/// [`in_process`] for a test that chooses its configuration itself: once, and not again in every
+/// other one.
+fn in_own_configuration(test: &str, variables: &[(&str, &str)]) -> Option<Output> {
+    let is_repetition = std::env::var_os(engines::EXPECT).is_some();
+    (!is_repetition).then(|| in_process(test, variables))
+}
+
 /// A small generator of numbers, good enough to mix operations.
 struct Dice(u64);
 

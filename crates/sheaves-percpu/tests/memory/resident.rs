@@ -6,7 +6,7 @@ use sheaves_percpu::memory::{self, Handle};
 use sheaves_percpu::{PerCpu, area};
 use sheaves_sys::{map, space};
 
-use crate::{alone, in_process, is_process_for};
+use crate::{alone, in_own_configuration, is_process_for};
 
 const OBJECTS: usize = 1_000_000;
 const OBJECT_BYTES: usize = 16;
@@ -134,11 +134,8 @@ fn million_handles() {
 #[test]
 fn idle_slots_cost_nothing() {
     let _alone = alone();
-    if crate::engines::is_small() {
-        return;
-    }
     for test in ["resident::million_values", "resident::million_handles"] {
-        let output = in_process(test, SLOTS);
+        let Some(output) = in_own_configuration(test, SLOTS) else { return };
         let text = String::from_utf8_lossy(&output.stdout);
         let line = text.lines().find(|line| line.contains("objects of"));
         println!("{test}: {}", line.unwrap_or_default());
@@ -149,7 +146,7 @@ fn idle_slots_cost_nothing() {
 #[test]
 fn nothing_is_paid_before_the_first_object() {
     if !is_process_for("resident::nothing_is_paid_before_the_first_object") {
-        in_process("resident::nothing_is_paid_before_the_first_object", SLOTS);
+        in_own_configuration("resident::nothing_is_paid_before_the_first_object", SLOTS);
         return;
     }
     assert_eq!(memory::statistics(), None);
