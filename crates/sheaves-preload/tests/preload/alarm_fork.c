@@ -1,5 +1,6 @@
 // A program of one thread that allocates while a signal handler forks again and again. Argument:
-// how often. The child ends at once, or goes on where the signal came and ends some allocations later.
+// how often. The child ends at once, or goes on where the signal came and ends after some more
+// allocations.
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>
