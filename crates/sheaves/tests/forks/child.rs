@@ -1,7 +1,6 @@
 //! What a child does: everything, with what it inherited and with what is its own.
 
 use core::sync::atomic::Ordering;
-use core::time::Duration;
 
 use sheaves::raw::Cache;
 use sheaves::rcu::{Cookie, RcuBox, Srcu, defer, read};
@@ -9,12 +8,9 @@ use sheaves::{Counter, PerCpuRef, heap};
 
 use crate::kinds::Kind;
 use crate::memory;
-use crate::watch::{self, LIMIT, enter};
+use crate::watch::{self, enter, limit};
 use crate::work::{self, Dice, Map, Own, check};
 use crate::world::World;
-
-/// A child's child ends within this time, so that its parent does.
-const LIMIT_OF_GRANDCHILD: Duration = Duration::from_millis(LIMIT.as_millis() as u64 * 6 / 10);
 
 /// What the forking thread has made before it forks: parent and child each find it as it was.
 pub(crate) struct Inherited {
@@ -90,7 +86,7 @@ pub(crate) fn run(kind: Kind, world: &'static World, inherited: Inherited, dice:
             run(kind, world, inherited, dice);
         }
         check(child > 0);
-        match watch::wait_for(child, LIMIT_OF_GRANDCHILD) {
+        match watch::wait_for(child, limit().mul_f64(0.6)) {
             Ok(()) => inherited.end(world),
             Err(why) => {
                 eprintln!("the child of the child: {why}");

@@ -4,7 +4,7 @@
 //! Each configuration, with each way to fork, is a process of its own. `SHEAVES_TEST_FORKS` says
 //! how many forks there are in each configuration, `SHEAVES_TEST_FORK_KINDS` of which kinds
 //! (`fork,foreign,bare,clone,handler`), `SHEAVES_TEST_FORK_DEBUGGER=1` has gdb show where a child
-//! is that does not end.
+//! is that does not end, `SHEAVES_TEST_FORK_SECONDS` how long a child may take.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -37,7 +37,7 @@ const KINDS: &str = "SHEAVES_TEST_FORK_KINDS";
 /// Forks in each configuration.
 const FORKS_DEFAULT: u32 = 40;
 /// A process may take this long, and as long again for each fork as below.
-const PROCESS_SECONDS: u64 = 60;
+const PROCESS_SECONDS: u64 = 120;
 const FORK_MS: u64 = 500;
 
 type Variables = &'static [(&'static str, &'static str)];

@@ -11,7 +11,7 @@ use sheaves::rcu::{Cookie, defer, read};
 
 use crate::child::{self, Inherited};
 use crate::kinds::Kind;
-use crate::watch::{self, LIMIT, SLOWEST_CHILD_US, SLOWEST_FORK_US, enter};
+use crate::watch::{self, SLOWEST_CHILD_US, SLOWEST_FORK_US, enter, limit};
 use crate::work::{self, Dice};
 use crate::world::World;
 use crate::{FAILED, foreign, memory};
@@ -203,7 +203,7 @@ fn fork_in_turn(world: &'static World, kinds: &[Kind], numbers: core::ops::Range
 pub(crate) fn await_child(kind: Kind, number: u32, child: i32) {
     work::check(child > 0);
     enter(c"wait");
-    if let Err(why) = watch::wait_for(child, LIMIT) {
+    if let Err(why) = watch::wait_for(child, limit()) {
         println!("  fork {number}, {}: {why}", kind.word());
         // Relaxed: a count.
         FAILED.fetch_add(1, Ordering::Relaxed);
