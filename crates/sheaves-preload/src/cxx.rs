@@ -12,7 +12,7 @@
 //!
 //! Only the runtime's `nothrow` form can catch what the program's `new` throws.
 //!
-//! What one is made of is called through [`Bound`]: the address that the loader has found for the
+//! What one is made of is called through `Bound`: the address that the loader has found for the
 //! name, which is the program's before ours.
 //!
 //! When memory is short the throwing forms hand over to the C++ runtime's own operator, which
