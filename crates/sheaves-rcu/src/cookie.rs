@@ -199,7 +199,7 @@ impl Cookie {
 /// Threads of unequal priority: a leader that loses its processor holds up all who wait, whatever
 /// their priority, and so does a reader inside a section. Nothing inherits priority here. Where
 /// threads with realtime policies wait for readers, they should not share their processors with
-/// others that do, or leave the wait to [`crate::defer`].
+/// others that do, or leave the wait to [`crate::defer()`].
 ///
 /// ```
 /// sheaves_rcu::synchronize()?;

@@ -11,7 +11,7 @@
 //!
 //! Runs are placed at the lowest address where they fit, so that the heap stays dense and
 //! chunks at its end become free. A tick becomes due at most every half second, when a run is
-//! freed, and happens with the next call that ends in [`purge_if_due`], and at every [`trim`]. All
+//! freed, and happens with the next call that ends in `purge_if_due`, and at every [`trim`]. All
 //! under one lock. System calls that give memory back are made outside of this lock and of all
 //! others: they take 0.1 ms for each MiB. Meanwhile the granules are in a list of their own, see
 //! `away`.

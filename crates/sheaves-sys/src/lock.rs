@@ -6,8 +6,8 @@
 //! |---|---|---|
 //! | 0 | free | -> owner by whoever takes it |
 //! | owner | held | -> 0 by the owner |
-//! | the same with [`CONTENDED`] | a thread may sleep | set by it; -> 0 by the owner |
-//! | the same with [`FORKING`] | held by a fork's handlers | set and -> 0 by them |
+//! | the same with `CONTENDED` | a thread may sleep | set by it; -> 0 by the owner |
+//! | the same with `FORKING` | held by a fork's handlers | set and -> 0 by them |
 //!
 //! Whoever gives back a contended lock wakes one thread.
 //!
