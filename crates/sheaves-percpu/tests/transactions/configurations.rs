@@ -23,6 +23,8 @@ const SMALL: &str = "SHEAVES_TEST_SMALL";
 const STORM: &str = "SHEAVES_STORM_SECONDS";
 /// A child that hangs ends by this alarm, in seconds beyond the storm.
 const ALARM_SECONDS: u32 = 240;
+/// The same under valgrind.
+const VALGRIND_ALARM_SECONDS: u32 = 600;
 /// The tunable that keeps glibc from registering.
 const NO_LIBC: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
 
@@ -214,13 +216,22 @@ fn run_under_valgrind() -> bool {
         return true;
     }
     let mut valgrind = Command::new("valgrind");
-    // Fair turns: with the default lock one thread of a storm may starve the others.
+    // Fair turns: with the default lock one thread of a storm may starve the others. What libc
+    // would free at the end of a child is guarded by locks of threads that the child has not got.
     valgrind.args(["-q", "--error-exitcode=9", "--leak-check=no", "--fair-sched=yes"]);
+    valgrind.arg("--run-libc-freeres=no");
     valgrind.arg(env::current_exe().unwrap());
     let mut command = command(valgrind, &[]);
     command.env(EXPECT, "portable virtual").env(SMALL, "1").env(STORM, "1");
     // Tests that see a broken variant panic would look for the names of its frames for seconds.
     command.env("RUST_BACKTRACE", "0");
+    let prepare = || {
+        // SAFETY: integers only. The alarm outlives exec.
+        unsafe { libc::alarm(VALGRIND_ALARM_SECONDS) };
+        Ok(())
+    };
+    // SAFETY: the closure makes a system call only.
+    unsafe { command.pre_exec(prepare) };
     finish("valgrind", &mut command)
 }
 
