@@ -43,7 +43,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::futex::{self, Slept};
-use sheaves_sys::{clock, process, report, thread, tls, topology};
+use sheaves_sys::{clock, fork, process, report, thread, tls, topology};
 
 use crate::expedite::{self, Urgency};
 use crate::fences::{self, Readers};
@@ -142,6 +142,8 @@ struct Lead<'a>(&'a Generations);
 impl<'a> Lead<'a> {
     /// The lead if nobody has it. Never waits.
     fn take(generations: &'a Generations) -> Option<Lead<'a>> {
+        // A child must not wait for threads of its parent.
+        fork::settle();
         // Made only then: dropping one gives the lead back.
         generations.try_lead().then(|| Lead(generations))
     }
@@ -176,6 +178,7 @@ pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
 
 /// Waits until a grace period is over, and leads whatever is needed for that if nobody does.
 pub(crate) fn wait_for(number: u64, urgency: Urgency) {
+    fork::settle();
     if urgency == Urgency::Expedited {
         expedite::want_at_once(number);
     }

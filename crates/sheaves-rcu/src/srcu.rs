@@ -28,7 +28,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence, fence
 
 use sheaves_percpu::memory::Error;
 use sheaves_percpu::{Access, CellRef, PerCpu, SlotCell, Zeroed, field};
-use sheaves_sys::{clock, process, thread};
+use sheaves_sys::{clock, fork, process, thread};
 
 use crate::generation::Generations;
 use crate::grace::{self, Futex};
@@ -186,6 +186,7 @@ impl Srcu {
 
     /// `drains_both` is false for the variant that is wrong, see [`crate::older`].
     pub(crate) fn synchronize_with(&self, drains_both: bool) {
+        fork::settle();
         self.write_off_other_processes();
         let number = self.generations.join();
         grace::wait_on(&self.generations, number, || self.lead_until(number, drains_both));

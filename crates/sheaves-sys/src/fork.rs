@@ -13,9 +13,10 @@
 //! `_Fork` and a bare `clone` run no handlers: in the child of a program with threads, what these
 //! held stays held, and the child must not use what is guarded by locks.
 
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use crate::lock::Lock;
+use crate::process;
 
 /// What one layer does around a fork. All three must neither allocate nor fail.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +58,9 @@ static READY: AtomicUsize = AtomicUsize::new(0);
 /// Forks that signal handlers make while the thread runs the handlers of another fork; these have
 /// the locks already. Changes under [`PREPARING`].
 static NESTED: AtomicUsize = AtomicUsize::new(0);
+
+/// The process that prepares a fork. Changes under [`PREPARING`].
+static PARENT: AtomicI32 = AtomicI32::new(0);
 
 /// How often the prepare handler has run: a test can prove that the registration is in effect.
 static PREPARED: AtomicUsize = AtomicUsize::new(0);
@@ -127,6 +131,7 @@ extern "C" fn prepare() {
         return;
     }
     PREPARING.acquire();
+    PARENT.store(process::id(), Ordering::Relaxed);
     for layer in (0..LAYERS).rev() {
         if let Some(handlers) = handlers_of(layer) {
             (handlers.prepare)();
@@ -147,9 +152,31 @@ extern "C" fn parent() {
 /// In the child of a nested fork there is no fork under way any more: the handlers of the outer one
 /// find nothing to give back.
 extern "C" fn child() {
-    // Relaxed: the child has one thread.
+    // Relaxed, both: the child has one thread.
     NESTED.store(0, Ordering::Relaxed);
+    PARENT.store(process::id(), Ordering::Relaxed);
     finish(|handlers| (handlers.child)());
+}
+
+/// Runs the child's handlers now, if this is a child whose handlers are still to come.
+///
+/// Those of an object that registered earlier run before them, and may use everything: what they
+/// find must not be what threads have left that are not there, such as sections that never end.
+/// Called where the forking thread enters a lock again, and before it waits or starts a thread. One
+/// load and compare where no fork of the calling thread is under way.
+#[inline]
+pub fn settle() {
+    if PREPARING.is_held_for_fork() {
+        settle_slow();
+    }
+}
+
+#[cold]
+fn settle_slow() {
+    // Relaxed: written by this thread, or the one it was in the parent.
+    if PARENT.load(Ordering::Relaxed) != process::id() {
+        child();
+    }
 }
 
 /// Has libc call these handlers around each fork; later calls do nothing.

@@ -27,7 +27,7 @@ use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use crate::{futex, tls};
+use crate::{fork, futex, tls};
 
 const FREE: usize = 0;
 /// A thread may sleep on the word.
@@ -173,7 +173,7 @@ impl<T> Lock<T> {
     /// Waits for the lock: spins briefly, then sleeps.
     #[inline]
     pub fn lock(&self) -> Held<'_, T> {
-        if !self.word.try_acquire() && !self.word.is_forking() {
+        if !self.word.try_acquire() && !self.enter_again() {
             self.word.acquire_slow(futex::wait);
         }
         self.held()
@@ -182,7 +182,18 @@ impl<T> Lock<T> {
     /// The lock if it is free now; never waits and makes no system call.
     #[inline]
     pub fn try_lock(&self) -> Option<Held<'_, T>> {
-        (self.word.try_acquire() || self.word.is_forking()).then(|| self.held())
+        let is_ours = self.word.try_acquire() || self.enter_again() || self.word.try_acquire();
+        is_ours.then(|| self.held())
+    }
+
+    /// Does a fork of the calling thread hold the lock? In the child, whose handlers run now if they
+    /// have not yet, it holds it no longer.
+    #[cold]
+    fn enter_again(&self) -> bool {
+        self.word.is_forking() && {
+            fork::settle();
+            self.word.is_forking()
+        }
     }
 
     #[inline]

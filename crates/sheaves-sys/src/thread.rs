@@ -199,6 +199,7 @@ pub type Body = extern "C" fn(*mut c_void) -> *mut c_void;
 #[must_use]
 pub fn spawn(body: Body) -> bool {
     crate::lock::assert_none_held();
+    crate::fork::settle();
     let before = block_signals();
     // Where nothing differs nothing is asked of the system, which may forbid it in a sandbox.
     let started = crate::errno::preserve(|| {

@@ -3,12 +3,13 @@
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use sheaves::rcu::synchronize;
 use sheaves_sys::fork::prepared_count;
 
 use crate::work::{self, Dice};
 
 /// Blocks that each handler allocates: more than a slot has at hand, of many classes.
-const BLOCKS: usize = 300;
+const BLOCKS: usize = 100;
 
 /// Are the handlers to do something?
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -52,11 +53,17 @@ extern "C" fn allocate_after() {
     allocate();
 }
 
+/// In the child no thread of the parent's is waited for, whoever comes first.
+extern "C" fn allocate_in_child() {
+    allocate();
+    work::check(!is_on() || synchronize().is_ok());
+}
+
 fn register(prepare: extern "C" fn()) {
-    let (prepare, after): (unsafe extern "C" fn(), unsafe extern "C" fn()) =
-        (prepare, allocate_after);
+    let [prepare, parent, child]: [unsafe extern "C" fn(); 3] =
+        [prepare, allocate_after, allocate_in_child];
     // SAFETY: functions of this program.
-    let status = unsafe { libc::pthread_atfork(Some(prepare), Some(after), Some(after)) };
+    let status = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     assert_eq!(status, 0);
 }
 
