@@ -72,6 +72,10 @@ fn attach_by(lock: impl FnOnce() -> Option<Held<'static, ()>>) -> Attached {
     if index >= area::slot_count() {
         return Attached::No;
     }
+    if SLOTS.is_held_for_fork() {
+        // This thread's fork has frozen all slots: trying them one after the other is in vain.
+        return Attached::No;
+    }
     if area::current_block(slot) != area::bootstrap() {
         return Attached::Yes;
     }
