@@ -45,11 +45,12 @@ fn sanitizers_find_nothing() {
 
 /// Fair turns, or one thread may starve the others. What libc would free at the end of a child is
 /// guarded by locks of threads that the child has not got.
-const VALGRIND: [&str; 6] = [
+const VALGRIND: [&str; 7] = [
     "-q",
     "--error-exitcode=9",
     "--leak-check=full",
     "--errors-for-leak-kinds=definite,indirect",
+    "--show-leak-kinds=definite,indirect",
     "--fair-sched=yes",
     "--run-libc-freeres=no",
 ];
