@@ -186,8 +186,8 @@ impl<T> Lock<T> {
         is_ours.then(|| self.held())
     }
 
-    /// Does a fork of the calling thread hold the lock? In the child, whose handlers run now if they
-    /// have not yet, it holds it no longer.
+    /// Does a fork of the calling thread hold the lock? In the child, whose handlers run now if
+    /// they have not yet, it holds it no longer.
     #[cold]
     fn enter_again(&self) -> bool {
         self.word.is_forking() && {
