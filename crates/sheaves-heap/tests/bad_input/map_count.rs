@@ -32,7 +32,7 @@ fn neighbours() -> [*mut u8; 3] {
         unsafe { free(block) };
     }
     for block in &row {
-        // SAFETY: the block has so many bytes.
+        // SAFETY: within the block, whose size this is.
         unsafe { block.write_bytes(0xa5, BYTES) };
     }
     row.try_into().unwrap()
@@ -57,7 +57,7 @@ fn exhaust() -> (*mut c_void, usize) {
     panic!("there is no limit");
 }
 
-/// True where making so many mappings takes no more than a moment.
+/// True where making that number of mappings takes no more than a moment.
 fn is_limit_near() -> bool {
     let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
     let limit: usize = text.trim().parse().unwrap();
@@ -81,7 +81,7 @@ fn memory_is_given_back() {
     // The range serves the next block that fits, and is as fresh as any other.
     let again = calloc(1, BYTES - PAGE);
     assert_eq!(again, middle, "the range is forgotten");
-    // SAFETY: the block has so many bytes.
+    // SAFETY: within the block, whose size this is.
     let content = unsafe { core::slice::from_raw_parts(again, BYTES - PAGE) };
     assert!(content.iter().all(|byte| *byte == 0));
     // SAFETY: from this heap.

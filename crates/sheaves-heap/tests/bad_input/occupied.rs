@@ -28,7 +28,7 @@ fn ranges() -> Vec<Range<usize>> {
     ranges
 }
 
-/// The end of the region that is so many before the heap, in which an address lies.
+/// The end of the region at that distance before the heap, in which an address lies.
 fn end_of(region: usize, address: usize) -> usize {
     let ranges = ranges();
     let heap = ranges.iter().position(|range| range.contains(&address)).unwrap();
@@ -48,7 +48,7 @@ fn occupy(address: usize, bytes: usize) {
 }
 
 /// Allocates and frees beyond mappings that lie `(offset, bytes)` behind the end of the region that
-/// is so many before the heap.
+/// is at that distance before the heap.
 fn grows_over(region: usize, mappings: &[(usize, usize)]) {
     let first = malloc(BLOCK_BYTES);
     let end = end_of(region, first.expose_provenance());

@@ -92,7 +92,7 @@ pub(super) fn reserve(slots: usize) -> bool {
     true
 }
 
-/// Address space for so many rows of so many bytes, and for what there is once.
+/// Address space for `rows` rows of `row_bytes` bytes, and for what there is once.
 fn total_bytes(rows: usize, row_bytes: usize, page: usize) -> usize {
     rows * (row_bytes + page) + once_bytes(row_bytes, page).iter().sum::<usize>()
 }

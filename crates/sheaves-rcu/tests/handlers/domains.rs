@@ -74,7 +74,7 @@ fn hold() {
     drop(guard);
 }
 
-/// A section that is interrupted after so many instructions. True where it was.
+/// A section that is interrupted after the given number of instructions. True where it was.
 fn section(handler: fn(), after: usize) -> bool {
     steps::prepare(handler, after);
     steps::begin();

@@ -214,7 +214,7 @@ fn a_handler_is_waited_for_at_every_instruction() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// A thread that reads, and is interrupted after so many instructions of its end.
+/// A thread that reads, and is interrupted after the given number of instructions of its end.
 extern "C" fn read_and_end(after: *mut c_void) -> *mut c_void {
     heat();
     steps::prepare(handle, after.expose_provenance());
