@@ -79,8 +79,3 @@ fn broken_membarrier_is_found() {
         is_found("broken_membarrier_is_found", Broken::Membarrier);
     }
 }
-
-#[test]
-fn broken_update_with_an_early_cookie_is_found() {
-    is_found("broken_update_with_an_early_cookie_is_found", Broken::EarlyCookie);
-}

@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use sheaves_rcu::Cookie;
 
+use crate::{Reader, alone};
+
 /// What is asked of a cookie that nobody has made, in a process of its own.
 const ASK: &str = "SHEAVES_TEST_ASK";
 
@@ -47,4 +49,27 @@ fn a_cookie_of_the_future_is_not_waited_for() {
         let is_told = text.contains("a cookie from the future");
         assert!(!output.status.success() && is_told, "{ask}: {}, {text}", output.status);
     }
+}
+
+/// An updater that takes its cookie before it unlinks the item, which is wrong, frees the item under
+/// a reader: the grace period of that cookie may have begun before the reader. One that takes it
+/// afterwards does not.
+#[test]
+fn a_cookie_from_before_the_unlink_is_too_early() {
+    let _alone = alone();
+    let before = Reader::start();
+    let early = Cookie::start_poll_expedited();
+    // The grace period has begun: it waits for the first reader, and for no later one.
+    assert!(!early.poll());
+    // This reader may find the item, which is unlinked only now.
+    let finds = Reader::start();
+    let right = Cookie::start_poll_expedited();
+    drop(before);
+    let begin = Instant::now();
+    while !early.poll() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the early cookie does not pass");
+    }
+    assert!((0..1000).all(|_| !right.poll()), "a grace period has ended under a reader");
+    drop(finds);
+    right.wait().unwrap();
 }

@@ -46,8 +46,6 @@ pub enum Broken {
     Published,
     /// Have the kernel say that it made all threads fence, and not do it. Lasts for the process.
     Membarrier,
-    /// Take cookies before what they stand for is unlinked.
-    EarlyCookie,
 }
 
 /// A reader that stays has to be reported within this time.
@@ -99,7 +97,7 @@ fn start(broken: Option<Broken>) -> Crew {
     crew.start("makes-threads", makers, move || readers::come_and_go(makers as u64));
     crew.start("blocks", 1, move || updaters::block(broken));
     crew.start("joins", 3, move || updaters::join(broken));
-    crew.start("polls", 1, move || updaters::poll(broken));
+    crew.start("polls", 1, updaters::poll);
     crew.start("awaits", 1, updaters::awaiting);
     crew.start("updates-domain", 1, updaters::update_domain);
     crew.start("makes-domains", 1, updaters::make_domains);

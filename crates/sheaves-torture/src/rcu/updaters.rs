@@ -110,7 +110,7 @@ pub(super) fn join(broken: Option<Broken>) {
 }
 
 /// The updater that polls: each item has a cookie of its own, so that many are under way.
-pub(super) fn poll(broken: Option<Broken>) {
+pub(super) fn poll() {
     WORLD.signals.be_target();
     let mut random = Random::new();
     let pipeline = &WORLD.pipelines[POLLING];
@@ -119,11 +119,8 @@ pub(super) fn poll(broken: Option<Broken>) {
         if !WORLD.rounds.is_turn(Round::Few) {
             continue;
         }
-        // What is wrong in this variant: the cookie is from before the item was unlinked, so that
-        // its grace period may have begun before.
-        let early = (broken == Some(Broken::EarlyCookie)).then(|| ask(&mut random));
         if let Some(item) = pipeline.replace() {
-            under_way.push((item, early.unwrap_or_else(|| ask(&mut random))));
+            under_way.push((item, ask(&mut random)));
         }
         let before = under_way.len();
         under_way.retain_mut(|(item, cookie)| {
