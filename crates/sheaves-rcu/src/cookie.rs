@@ -191,9 +191,7 @@ impl Cookie {
 /// Waits until all readers that have begun before this call are gone.
 ///
 /// Whoever calls this leads the grace period if nobody does, and shares it with all who come before
-/// it begins. Threads that call it again and again take turns, so that one that waits for its turn
-/// may sleep for longer than its grace period takes; [`synchronize_expedited`] does not. From less
-/// than a microsecond, when nobody reads and nothing runs, to as long as the longest reader takes.
+/// it begins. From less than a microsecond, when no thread reads, to as long as the longest reader takes.
 /// Sleeps; not for signal handlers.
 ///
 /// Threads of unequal priority: a leader that loses its processor holds up all who wait, whatever
@@ -213,7 +211,8 @@ pub fn synchronize() -> Result<(), InsideReader> {
     synchronize_with(Urgency::Normal)
 }
 
-/// [`synchronize`], and never in line behind others.
+/// [`synchronize`] with an expedited grace period: its leader spins longer on a reader that is in
+/// the way before it sleeps.
 ///
 /// # Errors
 /// As there.
@@ -223,6 +222,6 @@ pub fn synchronize_expedited() -> Result<(), InsideReader> {
 
 fn synchronize_with(urgency: Urgency) -> Result<(), InsideReader> {
     grace::refuse_inside_reader()?;
-    grace::wait_for(GENERATIONS.join(), urgency);
+    grace::wait_for(GENERATIONS.next(), urgency);
     Ok(())
 }

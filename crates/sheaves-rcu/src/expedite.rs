@@ -39,8 +39,6 @@ const ALWAYS_EXPEDITED: u32 = 3;
 static POLICY: AtomicU32 = AtomicU32::new(UNKNOWN);
 /// Guards of [`expedite`] that exist.
 static GUARDS: AtomicU32 = AtomicU32::new(0);
-/// How many joined the last grace period.
-static JOINED: AtomicU32 = AtomicU32::new(0);
 
 /// The start of the program:
 ///
@@ -146,12 +144,6 @@ pub(crate) fn hurries(urgency: Urgency) -> bool {
     }
 }
 
-/// Remembers how many joined a grace period.
-pub(crate) fn note_joined(joined: u32) {
-    // Relaxed: a hint.
-    JOINED.store(joined, Ordering::Relaxed);
-}
-
 /// Grace periods up to this number are wanted at once, by those who wait or poll.
 static WANTED: AtomicU64 = AtomicU64::new(0);
 
@@ -165,12 +157,6 @@ pub(crate) fn want_at_once(number: u64) {
 pub(crate) fn is_wanted_at_once(number: u64) -> bool {
     // Relaxed: a hint.
     WANTED.load(Ordering::Relaxed) >= number
-}
-
-/// Did more than one wait for the last grace period, or the one that is under way?
-pub(crate) fn is_shared() -> bool {
-    // Relaxed: a hint.
-    JOINED.load(Ordering::Relaxed) > 1
 }
 
 /// May a grace period begin that nobody waits for, after one that began at `last_ns`? One that

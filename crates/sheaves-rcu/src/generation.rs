@@ -62,8 +62,6 @@ pub(crate) struct Generations {
     completed: AtomicU64,
     words: [AtomicU32; 2],
     lead: AtomicUsize,
-    /// Waiters of the generation that begins next, about.
-    joined: AtomicU32,
 }
 
 impl Generations {
@@ -74,7 +72,6 @@ impl Generations {
             completed: AtomicU64::new(0),
             words: [const { AtomicU32::new(0) }; 2],
             lead: AtomicUsize::new(0),
-            joined: AtomicU32::new(0),
         }
     }
 
@@ -86,7 +83,6 @@ impl Generations {
             completed: AtomicU64::new(0),
             words: core::array::from_fn(|_| AtomicU32::new(0)),
             lead: AtomicUsize::new(0),
-            joined: AtomicU32::new(0),
         }
     }
 
@@ -105,13 +101,6 @@ impl Generations {
     pub(crate) fn begun(&self) -> u64 {
         // Relaxed: the fence that follows orders, see `fences`. [R6]
         self.started.load(Ordering::Relaxed)
-    }
-
-    /// [`Generations::next`] for somebody who is about to wait.
-    pub(crate) fn join(&self) -> u64 {
-        // Relaxed: a hint.
-        self.joined.fetch_add(1, Ordering::Relaxed);
-        self.next()
     }
 
     /// Is a grace period over? Then everything that its readers did happened before this call.
@@ -150,17 +139,16 @@ impl Generations {
         (self.completed.load(Ordering::Relaxed) < started).then_some(started)
     }
 
-    /// Begins the next grace period: its number, and how many have joined it. For the leader, when
-    /// none is under way. The heavy fence comes after this.
-    pub(crate) fn begin(&self) -> (u64, u32) {
-        // Relaxed, all: only leaders write `started`; `joined` is a hint.
+    /// Begins the next grace period: its number. For the leader, when none is under way. The heavy
+    /// fence comes after this.
+    pub(crate) fn begin(&self) -> u64 {
+        // Relaxed, both: only leaders write `started`.
         let number = self.started.load(Ordering::Relaxed) + 1;
-        let joined = self.joined.swap(0, Ordering::Relaxed);
         self.started.store(number, Ordering::Relaxed);
         // SeqCst pairs with the fence in `next`: who reads a lower number from now on has its
         // changes seen by the heavy fence that follows. [G1]
         fence(Ordering::SeqCst);
-        (number, joined)
+        number
     }
 
     /// Completes the grace period that is under way, and wakes its generation. For the leader, who
@@ -234,8 +222,7 @@ impl Generations {
     /// is begun anew by the next leader.
     #[cfg(not(loom))]
     pub(crate) fn restart_in_child(&self) {
-        // Relaxed, all: the child has one thread.
-        self.joined.store(0, Ordering::Relaxed);
+        // Relaxed: the child has one thread.
         self.lead.store(0, Ordering::Relaxed);
     }
 

@@ -56,8 +56,6 @@ mod generation;
 mod models;
 #[cfg_attr(all(loom, not(test)), expect(dead_code, reason = "models alone use it"))]
 mod owner;
-#[cfg_attr(loom, expect(dead_code, reason = "models use a part of it"))]
-mod turns;
 #[cfg_attr(all(loom, not(test)), expect(dead_code, reason = "models alone use it"))]
 mod word;
 
@@ -88,8 +86,6 @@ pub mod older;
 mod reader;
 #[cfg(not(loom))]
 mod registry;
-#[cfg(not(loom))]
-mod rest;
 #[cfg(not(loom))]
 mod retired;
 #[cfg(not(loom))]

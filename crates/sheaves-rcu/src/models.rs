@@ -14,7 +14,6 @@ mod grace;
 mod membarrier;
 mod owner;
 mod srcu;
-mod turns;
 mod waiters;
 
 use std::sync::Arc;

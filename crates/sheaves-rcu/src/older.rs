@@ -111,7 +111,7 @@ extern "C" fn run_callbacks(_: *mut c_void) -> *mut c_void {
             futex::wait(&QUEUED, queued);
             continue;
         }
-        grace::wait_for(GENERATIONS.join(), Urgency::Normal);
+        grace::wait_for(GENERATIONS.next(), Urgency::Normal);
         // SAFETY: queued by `call`, before the grace period began.
         unsafe { run(head) };
     }
@@ -190,7 +190,7 @@ pub fn synchronize_as_published() -> Result<(), InsideReader> {
             continue;
         }
         if !waiter.is_done() {
-            grace::wait_for(GENERATIONS.join(), Urgency::Normal);
+            grace::wait_for(GENERATIONS.next(), Urgency::Normal);
             // SAFETY: waiters, each of which waits.
             unsafe { run(take(&PUBLISHED)) };
         }

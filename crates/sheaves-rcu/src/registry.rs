@@ -28,11 +28,9 @@ use sheaves_sys::{errno, map, process, report, thread, tls};
 
 use crate::mode::{Mode, mode};
 use crate::owner::{Owner, Seen};
-use crate::rest::Rest;
 use crate::word::{self, FENCED, INSIDE, SLOWLY};
 
-/// What is known of a reading thread. One cache line, which its thread alone writes to but for
-/// [`Record::rest`], and nobody writes to that while the thread merely reads.
+/// What is known of a reading thread. One cache line, which its thread alone writes to.
 #[repr(C, align(64))]
 pub(crate) struct Record {
     /// See [`crate::word`]. Has to be first: it is what the thread's pointer points to.
@@ -51,11 +49,6 @@ pub(crate) struct Record {
     rounds: AtomicU32,
     /// Where the outermost section was entered, in builds with debug assertions.
     pub(crate) entered: AtomicPtr<Location<'static>>,
-    /// What the thread has left of its turns, or owes. Added to by whoever ends one.
-    pub(crate) rest: Rest,
-    /// When the thread's last wait was over, where others waited as well: the low half of the
-    /// nanoseconds. For `turns`.
-    pub(crate) returned_ns: AtomicU32,
 }
 
 const _: () = {
@@ -171,7 +164,6 @@ fn register_undisturbed() -> Option<*const u64> {
     // fence of its first section.
     record.inside.store(inside, Ordering::Relaxed);
     record.rounds.store(0, Ordering::Relaxed);
-    record.rest.clear();
     take(record);
     let address: *const u64 = record.word.as_ptr();
     let _ = tls::exchange_reader(tls::no_reader(), address);

@@ -188,14 +188,14 @@ impl Srcu {
     pub(crate) fn synchronize_with(&self, drains_both: bool) {
         fork::settle();
         self.write_off_other_processes();
-        let number = self.generations.join();
+        let number = self.generations.next();
         grace::wait_on(&self.generations, number, || self.lead_until(number, drains_both));
     }
 
     /// False where the heavy fence is refused to this thread: the next leader begins anew.
     fn lead_until(&self, number: u64, drains_both: bool) -> bool {
         while !self.generations.is_complete(number) {
-            let led = self.generations.under_way().unwrap_or_else(|| self.generations.begin().0);
+            let led = self.generations.under_way().unwrap_or_else(|| self.generations.begin());
             let mut wait = Wait { began_ns: clock::fine_ns(), rounds: 0, is_reported: false };
             // Relaxed, both: leaders alone write it, and readers may have an old one.
             let current = self.index.load(Ordering::Relaxed);

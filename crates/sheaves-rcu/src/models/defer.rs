@@ -87,7 +87,7 @@ impl Model {
 
     fn wait_for(&self, number: u64) {
         while !self.generations.is_complete(number) {
-            let (begun, _) = self.generations.begin();
+            let begun = self.generations.begin();
             while self.is_reading.load(Ordering::Acquire) != 0 {
                 thread::yield_now();
             }

@@ -92,7 +92,7 @@ impl Model {
 
     fn lead_until(&self, number: u64) {
         while !self.is_complete(number) {
-            let (begun, _) = self.generations.begin();
+            let begun = self.generations.begin();
             // The scan: readers that are there now are waited for.
             while self.is_reading.load(Ordering::Acquire) {
                 thread::yield_now();
@@ -125,7 +125,7 @@ impl Model {
     }
 
     fn synchronize(&self) {
-        let number = self.generations.join();
+        let number = self.generations.next();
         self.wait_for(number);
         assert!(self.generations.is_complete(number), "a waiter is released too early");
     }
