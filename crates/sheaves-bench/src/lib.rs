@@ -146,7 +146,9 @@
 //! |---|---|
 //! | `alone` | one thread, 1,000 times in a row, while nobody reads |
 //! | `10x1000` | ten threads, 1,000 times each: allocate an object, wait, free it |
-//! | `10x1000+flood` | the same, while 10,000 callbacks are queued: each frees and queues one |
+//! | `10x1000+flood` | the same, while `callback`'s thread runs 10,000 callbacks in a circle |
+//! | `10x1000+call_rcu` | the same, but each contender's own `call_rcu` runs the callbacks |
+//! | `10x100000` | ten threads, 100,000 times each |
 //! | `waiters/N` | 1, 64 and 500 threads, as above, 1,000, 100 and 100 times in a row |
 //! | `registered/N` | one thread, while N idle ones are registered; `--threads` is the highest N |
 //!
@@ -160,12 +162,14 @@
 //! | `direct` | Sheaves: a generation of waiters is woken by one call |
 //! | `callback` | the same grace periods; a thread wakes waiters by callbacks, in order |
 //! | `prototype` | a list that is released as a whole, **too early** for some: for its cost alone |
-//! | `liburcu-...` | as above; its own thread runs the callbacks of the flood |
+//! | `liburcu-...` | as above |
 //!
-//! `callback` in the flood is the "before" of the change that had Linux wake waiters directly in
-//! 2024, and `direct` what it did instead. In both, the flood is run by the thread of `callback`,
-//! which takes what is queued whenever a grace period is over, and in which a waiter's callback has
-//! its place behind those that were queued before; liburcu's thread sleeps for 10 ms between.
+//! `callback` in `+flood` is the "before" of the change that had Linux wake waiters directly in
+//! 2024, and `direct` what it did instead. The thread of `callback` takes what is queued whenever a
+//! grace period is over, and a waiter's callback has its place behind those that were queued before
+//! it. In `+call_rcu` the reclaimer of Sheaves and the thread of liburcu, which sleeps for 10 ms
+//! between two batches, do the same beside their own waiters. In `10x100000` the range says how far
+//! the threads end apart, and the longest wait has a bar.
 //!
 //! # Maps
 //!

@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 
 use super::Kind;
 use super::read::{Chain, Node, Read, Root};
-use super::wait::Wait;
+use super::wait::{Queue, Wait};
 use crate::failure::Failure;
 use crate::workload::flood::Object;
 
@@ -133,7 +133,7 @@ impl Wait for Waiter {
         unsafe { (self.flavour.synchronize)() };
     }
 
-    unsafe fn call(&self, object: NonNull<Object>) {
+    unsafe fn call(&self, _: Queue, object: NonNull<Object>) {
         // SAFETY: the thread has entered, and the object begins with room for the head.
         unsafe { (self.flavour.call)(object, end) };
     }

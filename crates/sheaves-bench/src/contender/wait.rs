@@ -9,6 +9,15 @@ use super::Kind;
 use crate::failure::Failure;
 use crate::workload::flood::Object;
 
+/// What runs the callbacks of a flood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// The thread of `callback`, whatever the contender.
+    Older,
+    /// The contender's own `call_rcu`.
+    Own,
+}
+
 /// Waits for readers.
 pub(crate) trait Wait: Send + Sync + 'static {
     /// Runs on a thread before it waits or queues: from now on it is one that may read.
@@ -30,7 +39,7 @@ pub(crate) trait Wait: Send + Sync + 'static {
     ///
     /// # Safety
     /// The object is not queued yet, and is not used any more.
-    unsafe fn call(&self, object: NonNull<Object>);
+    unsafe fn call(&self, queue: Queue, object: NonNull<Object>);
 
     /// Grace periods and membarriers so far, where they are counted.
     fn counts(&self) -> Option<[u64; 2]> {
@@ -49,9 +58,9 @@ pub(crate) trait Visitor {
 /// Makes the contender and hands it to `visitor`.
 pub(crate) fn visit<V: Visitor>(kind: Kind, visitor: V) -> Result<V::Out, Failure> {
     Ok(match kind {
-        Kind::Direct => visitor.visit(Ours::new(sheaves_rcu::synchronize, call_deferred)),
-        Kind::Callback => visitor.visit(Ours::new(older::synchronize_by_callback, call_older)),
-        Kind::Prototype => visitor.visit(Ours::new(older::synchronize_as_published, call_older)),
+        Kind::Direct => visitor.visit(Ours::new(sheaves_rcu::synchronize)),
+        Kind::Callback => visitor.visit(Ours::new(older::synchronize_by_callback)),
+        Kind::Prototype => visitor.visit(Ours::new(older::synchronize_as_published)),
         #[cfg(feature = "peers")]
         _ if kind.role() == super::Role::Urcu => visitor.visit(super::liburcu::Waiter::new(kind)?),
         _ => return Err(Failure::run(format!("{} waits for no readers", kind.name()))),
@@ -59,19 +68,17 @@ pub(crate) fn visit<V: Visitor>(kind: Kind, visitor: V) -> Result<V::Out, Failur
 }
 
 /// `direct`, `callback` and `prototype`: the same grace periods, and three ways to be woken at the
-/// end of one. Callbacks of the flood are run by the one thread of `callback` in the older two, and
-/// by the reclaimer, as those of any program, beside `direct`.
+/// end of one.
 #[derive(Clone, Copy, Debug)]
 struct Ours<F> {
     synchronize: F,
-    call: unsafe fn(NonNull<Object>),
 }
 
 impl<F> Ours<F> {
-    fn new(synchronize: F, call: unsafe fn(NonNull<Object>)) -> Ours<F> {
+    fn new(synchronize: F) -> Ours<F> {
         static STARTED: Once = Once::new();
         STARTED.call_once(end_startup);
-        Ours { synchronize, call }
+        Ours { synchronize }
     }
 }
 
@@ -100,9 +107,13 @@ where
         (self.synchronize)().expect("this thread is in no section");
     }
 
-    unsafe fn call(&self, object: NonNull<Object>) {
-        // SAFETY: the same contract.
-        unsafe { (self.call)(object) };
+    unsafe fn call(&self, queue: Queue, object: NonNull<Object>) {
+        match queue {
+            // SAFETY: the same contract.
+            Queue::Older => unsafe { call_older(object) },
+            // SAFETY: as above.
+            Queue::Own => unsafe { call_deferred(object) },
+        }
     }
 
     fn counts(&self) -> Option<[u64; 2]> {
@@ -166,7 +177,7 @@ mod tests {
 
     const COUNT: usize = 100;
 
-    struct Check;
+    struct Check(Queue);
 
     impl Visitor for Check {
         type Out = ();
@@ -175,8 +186,11 @@ mod tests {
             let contender = Arc::new(contender);
             let queue = Arc::clone(&contender);
             contender.enter_thread();
-            // SAFETY: objects of a flood are fresh, and given up when they are queued.
-            let flood = Flood::new(Box::new(move |object| unsafe { queue.call(object) }));
+            let call = move |object| {
+                // SAFETY: objects of a flood are fresh, and given up when they are queued.
+                unsafe { queue.call(self.0, object) };
+            };
+            let flood = Flood::new(Box::new(call));
             (0..COUNT).for_each(|_| flood.queue());
             // Each callback queues another one: there are as many for as long as it lasts.
             while flood.ended() < 10 * COUNT {
@@ -195,8 +209,9 @@ mod tests {
     #[test]
     fn what_is_queued_is_taken_back() {
         for kind in Kind::ALL.iter().filter(|kind| kind.role().waits()) {
-            visit(*kind, Check).unwrap();
+            visit(*kind, Check(Queue::Own)).unwrap();
         }
-        assert!(visit(Kind::Glibc, Check).is_err());
+        visit(Kind::Direct, Check(Queue::Older)).unwrap();
+        assert!(visit(Kind::Glibc, Check(Queue::Own)).is_err());
     }
 }

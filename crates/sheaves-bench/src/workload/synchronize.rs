@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `alone` | one thread, 1,000 times in a row, while nobody reads |
 //! | `10x1000` | ten threads, 1,000 times each: allocate an object, wait, free it |
-//! | `10x1000+flood` | the same, while 10,000 ordinary callbacks are queued at any time |
+//! | `10x1000+flood` | the same, while the thread of `callback` runs 10,000 callbacks in a circle |
+//! | `10x1000+call_rcu` | the same, while each contender's own `call_rcu` does |
+//! | `10x100000` | ten threads, 100,000 times each |
 //! | `waiters/N` | as `10x1000` with N threads, each a number of times in a row |
 //! | `registered/N` | one thread, while N others have registered as readers and sleep |
 //!
@@ -25,7 +27,7 @@ use super::flood::Flood;
 use super::measures::{self, Measure, Measured};
 use super::{Job, Table, name};
 use crate::contender::Kind;
-use crate::contender::wait::{self, Wait};
+use crate::contender::wait::{self, Queue, Wait};
 use crate::failure::Failure;
 use crate::measure::Sampler;
 use crate::stats::{mean, percentile, standard_deviation};
@@ -51,7 +53,8 @@ pub(crate) const MEASURES: [Measure; 11] = [
 ];
 
 /// First parts of the names of workloads.
-pub(crate) const PARTS: [&str; 5] = ["alone", "10x1000", "10x1000+flood", "waiters", "registered"];
+pub(crate) const PARTS: [&str; 7] =
+    ["alone", "10x1000", "10x1000+flood", "10x1000+call_rcu", "10x100000", "waiters", "registered"];
 /// Numbers of waiters, and how often each waits: many as often as some, so that the start of a
 /// thread weighs the same.
 const WAITERS: [(usize, usize); 3] = [(1, 1000), (64, 100), (500, 100)];
@@ -75,9 +78,10 @@ pub(crate) fn jobs(threads: usize, quick: bool) -> Vec<Job> {
         registered.clear();
     }
     registered.push(threads);
-    let [alone, plain, flood, waiters, many] = PARTS;
-    [job(alone, None, 1), job(plain, None, 10), job(flood, None, 10)]
+    let [alone, ten @ .., waiters, many] = PARTS;
+    [job(alone, None, 1)]
         .into_iter()
+        .chain(ten.map(|part| job(part, None, 10)))
         .chain(WAITERS.map(|(count, _)| job(waiters, Some(count), count)))
         .chain(registered.into_iter().map(|count| job(many, Some(count), count)))
         .collect()
@@ -94,10 +98,17 @@ pub(crate) fn measured(row: &str) -> Option<Measured> {
     measures::find(row, &PARTS, &MEASURES)
 }
 
-/// Whether a contender takes part. Who wakes others, and how, is not asked where nobody waits.
+/// Whether a contender takes part: the older forms not where no other thread waits, nor beside a
+/// flood that is not theirs; liburcu not beside theirs; and few where a sample takes seconds.
 pub(crate) fn admits(job: &Job, kind: Kind) -> bool {
-    let wakes = [Kind::Callback, Kind::Prototype].contains(&kind);
-    !(wakes && job.variant == PARTS[4])
+    let is_older = [Kind::Callback, Kind::Prototype].contains(&kind);
+    let [_, _, flood, call_rcu, long, _, registered] = PARTS;
+    match job.variant.as_str() {
+        part if part == flood => is_older || kind == Kind::Direct,
+        part if part == call_rcu || part == registered => !is_older,
+        part if part == long => ["direct", "liburcu-bp"].contains(&kind.name()),
+        _ => true,
+    }
 }
 
 /// Takes samples: one run of the whole workload each.
@@ -115,22 +126,25 @@ impl wait::Visitor for Prepare<'_> {
     fn visit<C: Wait>(self, contender: C) -> Self::Out {
         let contender = Arc::new(contender);
         let threads = self.job.threads;
-        let [alone, plain, flood, waiters, _] = PARTS;
+        let [alone, plain, flood, call_rcu, long, waiters, registered] = PARTS;
         let calls_of = |count: usize| WAITERS.iter().find(|(n, _)| *n == count).map(|(_, n)| *n);
         let part = self.job.variant.as_str();
+        let ten = Plan { workers: 10, calls: 1000, frees: true, flood: None };
+        let one = Plan { workers: 1, calls: REGISTERED_CALLS, frees: false, flood: None };
         let plan = match part {
-            _ if part == alone => Plan { workers: 1, calls: 1000, frees: false, flood: 0 },
-            _ if part == plain => Plan { workers: 10, calls: 1000, frees: true, flood: 0 },
-            _ if part == flood => Plan { workers: 10, calls: 1000, frees: true, flood: FLOOD },
+            _ if part == alone => Plan { calls: 1000, ..one },
+            _ if part == plain => ten,
+            _ if part == flood => Plan { flood: Some(Queue::Older), ..ten },
+            _ if part == call_rcu => Plan { flood: Some(Queue::Own), ..ten },
+            _ if part == long => Plan { calls: 100_000, ..ten },
             _ if part == waiters => {
-                let calls = calls_of(threads).unwrap_or(REGISTERED_CALLS);
-                Plan { workers: threads, calls, frees: true, flood: 0 }
+                Plan { workers: threads, calls: calls_of(threads).unwrap_or(100), ..ten }
             }
-            _ => Plan { workers: 1, calls: REGISTERED_CALLS, frees: false, flood: 0 },
+            _ => one,
         };
         // Kept by the sampler: its threads are registered as long as it lasts.
-        let idle = (part == PARTS[4]).then(|| Idle::enter(&contender, threads)).transpose()?;
-        let crew = Crew::of(plan.workers + usize::from(plan.flood > 0))?;
+        let idle = (part == registered).then(|| Idle::enter(&contender, threads)).transpose()?;
+        let crew = Crew::of(plan.workers + usize::from(plan.flood.is_some()))?;
         Ok(Box::new(move || {
             let _ = &idle;
             Ok(plan.run(&crew, &contender))
@@ -173,8 +187,8 @@ struct Plan {
     calls: usize,
     /// Whether each call stands between an allocation and a free.
     frees: bool,
-    /// Callbacks that are queued at any time.
-    flood: usize,
+    /// Where callbacks are queued meanwhile, [`FLOOD`] at any time.
+    flood: Option<Queue>,
 }
 
 /// What a worker brings back.
@@ -193,8 +207,9 @@ impl Worked {
 impl Plan {
     fn run<C: Wait>(self, crew: &Crew, contender: &Arc<C>) -> Vec<f64> {
         let queue = Arc::clone(contender);
+        let to = self.flood.unwrap_or(Queue::Own);
         // SAFETY: objects of a flood are fresh, and given up when they are queued.
-        let flood = Arc::new(Flood::new(Box::new(move |object| unsafe { queue.call(object) })));
+        let flood = Arc::new(Flood::new(Box::new(move |object| unsafe { queue.call(to, object) })));
         let working = Arc::new(AtomicUsize::new(self.workers));
         let called = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&called);
@@ -205,7 +220,7 @@ impl Plan {
             if index == self.workers {
                 // What is queued before the start is there when the workers begin.
                 own.enter_thread();
-                (0..self.flood).for_each(|_| flood.queue());
+                (0..FLOOD).for_each(|_| flood.queue());
                 own.leave_thread();
                 // Relaxed, here and below: counts; the gate and the flood's lock order.
                 counted.store(flood.ended(), Ordering::Relaxed);
