@@ -191,8 +191,8 @@ impl Cookie {
 /// Waits until all readers that have begun before this call are gone.
 ///
 /// Whoever calls this leads the grace period if nobody does, and shares it with all who come before
-/// it begins. From less than a microsecond, when no thread reads, to as long as the longest reader takes.
-/// Sleeps; not for signal handlers.
+/// it begins. Takes from less than a microsecond, when no thread reads, to as long as the longest
+/// reader. Sleeps; not for signal handlers.
 ///
 /// Threads of unequal priority: a leader that loses its processor holds up all who wait, whatever
 /// their priority, and so does a reader inside a section. Nothing inherits priority here. Where

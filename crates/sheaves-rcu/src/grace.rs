@@ -153,7 +153,7 @@ pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
 ///
 /// A waiter that finds the lead free takes it: without readers in the way it returns within a tenth
 /// of a microsecond. One that finds it taken spins briefly, then sleeps with its generation, which
-/// the leader wakes by one system call. The leader hands over to one sleeper of the next generation.
+/// the leader wakes by one system call. Then it hands over to one sleeper of the next generation.
 pub(crate) fn wait_for(number: u64, urgency: Urgency) {
     if urgency == Urgency::Expedited {
         expedite::want_at_once(number);

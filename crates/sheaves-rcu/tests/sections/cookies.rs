@@ -51,9 +51,9 @@ fn a_cookie_of_the_future_is_not_waited_for() {
     }
 }
 
-/// An updater that takes its cookie before it unlinks the item, which is wrong, frees the item under
-/// a reader: the grace period of that cookie may have begun before the reader. One that takes it
-/// afterwards does not.
+/// An updater that takes its cookie before it unlinks the item, which is wrong, frees the item
+/// under a reader: the grace period of that cookie may have begun before the reader. One that takes
+/// it afterwards does not.
 #[test]
 fn a_cookie_from_before_the_unlink_is_too_early() {
     let _alone = alone();
