@@ -41,6 +41,10 @@ pub enum Kind {
     Tab,
     MachinePath { path: &'static str },
     DeadReference { target: String },
+    // Options.
+    BadOption { error: String },
+    OptionNotInTable { name: String },
+    OptionNotRead { name: String },
     // Shape of Rust code.
     DoesNotParse { error: String },
     FunctionTooLong { name: String, lines: usize, lines_max: usize },
@@ -80,7 +84,10 @@ impl fmt::Display for Kind {
             | Self::FinalNewline
             | Self::Tab
             | Self::MachinePath { .. }
-            | Self::DeadReference { .. } => self.fmt_text(f),
+            | Self::DeadReference { .. }
+            | Self::BadOption { .. }
+            | Self::OptionNotInTable { .. }
+            | Self::OptionNotRead { .. } => self.fmt_text(f),
             Self::DoesNotParse { .. } | Self::FunctionTooLong { .. } | Self::BannedName { .. } => {
                 self.fmt_shape(f)
             }
@@ -119,6 +126,13 @@ impl Kind {
             ),
             Self::DeadReference { target } => {
                 write!(f, "`{target}` is not in the repository: point to what took its place")
+            }
+            Self::BadOption { error } => f.write_str(error),
+            Self::OptionNotInTable { name } => {
+                write!(f, "option `{name}` is not described: add a row to docs/options.md")
+            }
+            Self::OptionNotRead { name } => {
+                write!(f, "option `{name}` is read nowhere: remove its row")
             }
             _ => Ok(()),
         }

@@ -1,5 +1,6 @@
 //! `cargo xtask header`: makes the C header of the C API out of its Rust source, by cbindgen,
-//! its manual pages out of the header, and the headers of liburcu's flavours out of their template.
+//! its manual pages out of the header, the headers of liburcu's flavours out of their template, and
+//! all descriptions of options out of their table.
 //!
 //! All of it is committed, so that nobody needs this to use it; `--check` and the test
 //! `tests/header.rs` compare. What Rust cannot say stands in `crates/sheaves-capi/header/`.
@@ -10,6 +11,8 @@ mod pages;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
+
+use crate::options;
 
 /// The crate of the C API.
 const CRATE: &str = "crates/sheaves-capi";
@@ -24,6 +27,7 @@ pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
     let mut made = flavors::make(root)?;
     let header = make(root)?;
     made.extend(pages::make(root, &header)?);
+    made.extend(options::make(root)?);
     made.push((HEADER.to_owned(), header));
     for (name, text) in made {
         let path = root.join(&name);
@@ -45,6 +49,8 @@ fn make(root: &Path) -> anyhow::Result<String> {
     };
     let mut config = cbindgen::Config::from_file(folder.join("cbindgen.toml"))
         .map_err(|error| anyhow!("cbindgen.toml: {error}"))?;
+    let comment = options::comment(&options::read(root)?);
+    config.header = config.header.map(|text| text.replace(" * @OPTIONS@\n", &comment));
     config.after_includes = Some(numbered(&read("header/begin.h")?, &version(root)?)?);
     config.trailer = Some(read("header/inline.h")?);
     let mut builder = cbindgen::Builder::new().with_config(config);

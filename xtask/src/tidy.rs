@@ -8,6 +8,7 @@ mod cfg;
 mod documents;
 mod layers;
 mod machine;
+mod options;
 mod orderings;
 mod place;
 mod rust;
@@ -60,6 +61,7 @@ pub fn check_files(files: &[TextFile]) -> Vec<Finding> {
         }
     }
     documents::check(files, &mut findings);
+    options::check(files, &mut findings);
     machine::check_no_std(&sources, &mut findings);
     orderings::check_labels(&sources, &test_modules, &mut findings);
     findings.sort();

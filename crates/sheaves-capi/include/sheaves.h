@@ -6,12 +6,38 @@
  * and set errno. An argument that can be known to be wrong is EINVAL, and nothing happens.
  *
  * Options are variables of the environment, read once:
- *   SHEAVES_ENGINE=rseq|portable   how transactions are carried out
- *   SHEAVES_SLOTS=N                slots of the portable engine
- *   SHEAVES_DEBUG=1                red zones, poison, every double free
- *   SHEAVES_RCU=normal|expedited   overrules what the program asks for
- *   SHEAVES_RCU_STALL_MS=N         age at which a grace period is reported (1000; 0 for never)
- *   SHEAVES_RCU_FENCES=1           readers use fences, as if membarrier were refused
+ *   SHEAVES_ENGINE: auto, rseq, portable; default: auto
+ *       How per-CPU transactions are carried out.
+ *   SHEAVES_SLOT: cid, cpu; default: cid where the kernel has it
+ *       What numbers the slots of the rseq engine: mm_cid or cpu_id.
+ *   SHEAVES_SLOTS: 1 to 8192; default: possible CPUs
+ *       Number of virtual slots of the portable engine.
+ *   SHEAVES_SMALL_PAGES: 0, 1; default: 0
+ *       With 1 a heap above 16 MiB asks for no huge pages.
+ *   SHEAVES_DEBUG: 0, 1; default: 0
+ *       With 1 every free is checked, at the price of the fast path.
+ *   SHEAVES_RCU: normal, expedited; default: as the program asks
+ *       Makes all grace periods normal, or all expedited.
+ *   SHEAVES_RCU_STALL_MS: 0 or more; default: 1000
+ *       Age in milliseconds at which a grace period that does not end is reported; 0 for never.
+ *   SHEAVES_RCU_FENCES: 0, 1; default: 0
+ *       With 1 readers use fences, as if membarrier(2) were refused.
+ *   SHEAVES_RCU_RECLAIMERS: 0, 1, slots; default: 1
+ *       Threads of the library that run deferred calls. With 0 the program calls
+ *       sheaves_rcu_drive or rcu::defer::poll; with slots there is one for each CPU, pinned to
+ *       it.
+ *   SHEAVES_RCU_AGE_MS: 1 to 60000; default: 20
+ *       How long something deferred waits, in milliseconds, before a grace period is started for
+ *       it.
+ *   SHEAVES_RCU_SOFT_BYTES: 4096 or more; default: 4 MiB
+ *       Deferred bytes above which grace periods are started at once.
+ *   SHEAVES_RCU_HIGH_BYTES: not below soft; default: 32 MiB
+ *       Deferred bytes above which grace periods are expedited.
+ *   SHEAVES_RCU_HARD_BYTES: not below high; default: 256 MiB
+ *       Deferred bytes above which threads that defer help to take back what is ready.
+ *   SHEAVES_RCU_PRESSURE: 0, 1; default: 0
+ *       With 1 deferred memory is taken back sooner under memory pressure of the system or the
+ *       control group.
  */
 
 #ifndef SHEAVES_H

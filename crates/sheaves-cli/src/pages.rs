@@ -20,27 +20,9 @@ pub(crate) fn completions(shell: Shell) -> ExitCode {
 /// When the options changed last.
 const DATE: &str = "2026-11-22";
 
-/// What the page of the command itself has beside its options.
-const MORE: &str = r".SH ENVIRONMENT
-.TP
-\fBSHEAVES_PRELOAD\fR
-The preload object, where it is not installed with this command.
-.TP
-\fBSHEAVES_ENGINE\fR, \fBSHEAVES_SLOT\fR, \fBSHEAVES_SLOTS\fR, \fBSHEAVES_SMALL_PAGES\fR, \
-\fBSHEAVES_DEBUG\fR
-How the library works, in the programs that \fBsheaves run\fR starts: see \fBsheaves\fR(3).
-.TP
-\fBSHEAVES_DEEPBIND\fR
-With \fB1\fR, \fBdlopen\fR leaves \fBRTLD_DEEPBIND\fR alone. Otherwise the flag is cleared: an \
-object loaded with it would free the program's memory by libc's heap. What \fBdlmopen\fR loads is \
-not covered: it has a libc of its own.
-.TP
-\fBSHEAVES_STATS\fR
-With \fB1\fR or \fBjson\fR, statistics per size class at exit, as text or as JSON.
-.TP
-\fBSHEAVES_STATS_FILE\fR
-The file to which they are appended, instead of standard error.
-.SH SEE ALSO
+/// What the page of the command itself has beside its options: made of the table of options.
+const ENVIRONMENT: &str = include_str!("environment.roff");
+const MORE: &str = r".SH SEE ALSO
 \fBsheaves\fR(3), \fBld.so\fR(8)
 ";
 
@@ -65,6 +47,7 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     command.build();
     let mut pages = Vec::new();
     add_pages(&command, &mut pages)?;
+    pages[0].1.extend_from_slice(ENVIRONMENT.as_bytes());
     pages[0].1.extend_from_slice(MORE.as_bytes());
     Ok(pages)
 }

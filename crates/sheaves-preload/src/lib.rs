@@ -5,14 +5,7 @@
 //! not get it. What `dlmopen` loads has a libc of its own and is not covered. Start reading at
 //! [`c`]; `sheaves run` sets the preload up.
 //!
-//! | option | effect |
-//! |---|---|
-//! | `SHEAVES_STATS=1` or `json` | statistics at exit, of the process that was started |
-//! | `SHEAVES_STATS_FILE=PATH` | there instead of on standard error, appended |
-//! | `SHEAVES_SMALL_PAGES=1` | no huge pages for a heap above 16 MiB |
-//! | `SHEAVES_DEBUG=1` | red zones, poison, every double free |
-//! | `SHEAVES_DEEPBIND=1` | `dlopen` leaves `RTLD_DEEPBIND` alone |
-//! | `SHEAVES_HELLO_FD=N` | one line to descriptor N at start: how `sheaves run` knows |
+//! Options are in `docs/options.md`.
 //!
 //! The object is linked `-z nodelete`: it stays until the process ends.
 #![no_std]

@@ -31,11 +31,7 @@
 //! wait, or something is deferred. All memory comes from the system directly, but for the boxes of
 //! [`RcuCell`] and of deferred closures.
 //!
-//! Options: `SHEAVES_RCU=normal|expedited` overrules what the program asks for,
-//! `SHEAVES_RCU_STALL_MS` is the age at which a grace period is reported (1000; 0 for never), and
-//! `SHEAVES_RCU_FENCES=1` has readers use fences as if membarrier were refused. Those of deferring:
-//! `SHEAVES_RCU_RECLAIMERS=0|1|slots`, `SHEAVES_RCU_AGE_MS` (20), `SHEAVES_RCU_SOFT_BYTES`,
-//! `_HIGH_BYTES` and `_HARD_BYTES` (4, 32 and 256 MiB), `SHEAVES_RCU_PRESSURE=1`.
+//! Options, from `SHEAVES_RCU` on, are in the documentation of the crate `sheaves`.
 //!
 //! Whether readers fence is decided at the first use. Where a seccomp filter refuses membarrier to
 //! a thread later, that thread waits until another one leads its grace periods, which is reported.

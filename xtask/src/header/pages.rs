@@ -2,13 +2,16 @@
 //! written by hand.
 //!
 //! A frame `crates/sheaves-capi/man/NAME.3.in` is mdoc with lines of its own: `@NAMES@`,
-//! `@SYNOPSIS@`, `@FUNCTIONS@`, `@TYPES@`, and `@EXAMPLE file@` for a program of
-//! `crates/sheaves-capi/examples/`. Which page a name belongs to is in [`PAGES`].
+//! `@SYNOPSIS@`, `@FUNCTIONS@`, `@TYPES@`, `@OPTIONS of@` for the [options](crate::options) of one
+//! kind, and `@EXAMPLE file@` for a program of `crates/sheaves-capi/examples/`. Which page a name
+//! belongs to is in [`PAGES`].
 
 use core::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
+
+use crate::options;
 
 /// Frames and pages.
 const FOLDER: &str = "crates/sheaves-capi/man";
@@ -31,6 +34,7 @@ const PAGES: [(&str, &[&str]); 4] = [
 /// The files of the pages for this header, and their texts.
 pub(super) fn make(root: &Path, header: &str) -> anyhow::Result<Vec<(String, String)>> {
     let items = items_of(header);
+    let options = options::read(root)?;
     let mut pages = Vec::new();
     for (index, (name, _)) in PAGES.iter().enumerate() {
         let frame = root.join(FOLDER).join(format!("{name}.3.in"));
@@ -43,6 +47,8 @@ pub(super) fn make(root: &Path, header: &str) -> anyhow::Result<Vec<(String, Str
                 "@SYNOPSIS@" => page += &synopsis(&items)?,
                 "@FUNCTIONS@" => page += &functions(&items),
                 "@TYPES@" => page += &types(&items),
+                "@OPTIONS memory@" => page += &options::mdoc(&options, options::MEMORY),
+                "@OPTIONS rcu@" => page += &options::mdoc(&options, options::RCU),
                 _ => match line.strip_prefix("@EXAMPLE ").and_then(|rest| rest.strip_suffix('@')) {
                     Some(file) => {
                         let path = root.join(EXAMPLES).join(file);

@@ -6,6 +6,7 @@
 mod documents;
 mod layers;
 mod machine;
+mod options;
 mod orderings;
 mod shape;
 mod text;

@@ -1,10 +1,6 @@
 //! The choice of the engine, made once.
 //!
-//! | option | values | default |
-//! |---|---|---|
-//! | `SHEAVES_ENGINE` | `auto`, `rseq`, `portable` | `auto`: rseq where the kernel lets us |
-//! | `SHEAVES_SLOT` | `cid`, `cpu` | `cid` where the kernel fills it, else `cpu` |
-//! | `SHEAVES_SLOTS` | 1..=8192, portable engine only | the possible processors |
+//! The options `SHEAVES_ENGINE`, `SHEAVES_SLOT` and `SHEAVES_SLOTS` are in `docs/options.md`.
 //!
 //! Reasons for the portable engine: asked for; another architecture; rseq refused (old kernel,
 //! seccomp, emulator). libc's registration is used where there is one; otherwise every thread

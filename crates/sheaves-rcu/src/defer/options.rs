@@ -1,13 +1,4 @@
-//! What the environment says about deferring.
-//!
-//! | option | values | default |
-//! |---|---|---|
-//! | `SHEAVES_RCU_RECLAIMERS` | `0`: the program calls [`super::poll`]; `1`; `slots` | `1` |
-//! | `SHEAVES_RCU_AGE_MS` | 1 to 60000 | 20 |
-//! | `SHEAVES_RCU_SOFT_BYTES` | 4096 and more | 4 MiB |
-//! | `SHEAVES_RCU_HIGH_BYTES` | not less | 32 MiB |
-//! | `SHEAVES_RCU_HARD_BYTES` | not less | 256 MiB |
-//! | `SHEAVES_RCU_PRESSURE` | `1`: look at the memory pressure of system and control group | `0` |
+//! What the environment says about deferring; the options are in `docs/options.md`.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
