@@ -8,6 +8,7 @@
 //! it serves the next block that fits, and is offered to the kernel again once that takes another.
 
 use core::ptr::with_exposed_provenance_mut;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 use sheaves_sys::{lock::Lock, map};
 
@@ -19,16 +20,28 @@ struct Entry {
     bytes: usize,
 }
 
+impl Entry {
+    /// Written so that a child of a fork, which may find the change half made, finds no address
+    /// with the bytes of an entry that was there before.
+    fn write(&mut self, new: Entry) {
+        self.bytes = new.bytes;
+        // SeqCst, for the compiler alone.
+        compiler_fence(Ordering::SeqCst);
+        self.address = new.address;
+        // SeqCst, likewise.
+        compiler_fence(Ordering::SeqCst);
+    }
+}
+
 /// Makes an address one that no block has.
 const KEPT: usize = 1;
 
 /// What the lock guards.
 #[derive(Debug)]
 struct Table {
-    /// Address of entry 0; 0 before the first block.
-    entries: usize,
-    /// Entries, a power of two.
-    capacity: usize,
+    /// Address of entry 0, at a page, and below it the binary logarithm of the number of entries; 0
+    /// before the first block. One word, so that a child of a fork finds one table or the other.
+    place: usize,
     /// Blocks that exist.
     count: usize,
     /// Sum of their bytes.
@@ -41,14 +54,31 @@ struct Table {
 }
 
 const CAPACITY_MIN: usize = 256;
+/// Bits of an address of a table that say how large it is.
+const LOGARITHM: usize = 63;
 
-static TABLE: Lock<Table> =
-    Lock::new(Table { entries: 0, capacity: 0, count: 0, bytes: 0, kept: 0, in_doubt: 0 });
+static TABLE: Lock<Table> = Lock::new(Table { place: 0, count: 0, bytes: 0, kept: 0, in_doubt: 0 });
 
 impl Table {
+    /// Empty entries, which nobody else knows. `None` when there is no memory.
+    fn with_capacity(capacity: usize) -> Option<Table> {
+        let entries = map::anywhere(capacity * size_of::<Entry>())?;
+        let place = entries | capacity.ilog2() as usize;
+        Some(Table { place, count: 0, bytes: 0, kept: 0, in_doubt: 0 })
+    }
+
+    /// Entries, a power of two.
+    fn capacity(&self) -> usize {
+        if self.place == 0 { 0 } else { 1 << (self.place & LOGARITHM) }
+    }
+
+    fn entries(&self) -> usize {
+        self.place & !LOGARITHM
+    }
+
     fn entry(&mut self, index: usize) -> &mut Entry {
-        debug_assert!(index < self.capacity);
-        let address = self.entries + index * size_of::<Entry>();
+        debug_assert!(index < self.capacity());
+        let address = self.entries() + index * size_of::<Entry>();
         // SAFETY: inside the table's mapping, which `&mut self` owns; any bytes are an entry.
         unsafe { &mut *with_exposed_provenance_mut::<Entry>(address) }
     }
@@ -57,12 +87,12 @@ impl Table {
     fn home(&self, address: usize) -> usize {
         // Fibonacci hashing (Knuth, vol. 3, 6.4) of the page number.
         let hash = (address as u64 >> 12).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (hash >> 32) as usize & (self.capacity - 1)
+        (hash >> 32) as usize & (self.capacity() - 1)
     }
 
     /// Index of the entry of an address.
     fn find(&mut self, address: usize) -> Option<usize> {
-        if self.capacity == 0 || address == 0 {
+        if self.place == 0 || address == 0 {
             return None;
         }
         let mut index = self.home(address);
@@ -70,14 +100,14 @@ impl Table {
             match self.entry(index).address {
                 0 => return None,
                 found if found == address => return Some(index),
-                _ => index = (index + 1) & (self.capacity - 1),
+                _ => index = (index + 1) & (self.capacity() - 1),
             }
         }
     }
 
     /// Adds an entry. False when the table cannot grow.
     fn insert(&mut self, new: Entry) -> bool {
-        if (self.count + self.kept + self.in_doubt + 1) * 2 > self.capacity && !self.grow() {
+        if (self.count + self.kept + self.in_doubt + 1) * 2 > self.capacity() && !self.grow() {
             return false;
         }
         self.place_block(new);
@@ -85,6 +115,10 @@ impl Table {
     }
 
     fn place_block(&mut self, new: Entry) {
+        // A child of a fork may know a block that another thread was moving: it is gone.
+        if let Some(index) = self.find(new.address) {
+            self.remove(index);
+        }
         self.place(new);
         self.count += 1;
         self.bytes += new.bytes;
@@ -93,26 +127,60 @@ impl Table {
     fn place(&mut self, new: Entry) {
         let mut index = self.home(new.address);
         while self.entry(index).address != 0 {
-            index = (index + 1) & (self.capacity - 1);
+            index = (index + 1) & (self.capacity() - 1);
         }
-        *self.entry(index) = new;
+        self.entry(index).write(new);
     }
 
     fn grow(&mut self) -> bool {
-        let capacity = (self.capacity * 2).max(CAPACITY_MIN);
-        let Some(entries) = map::anywhere(capacity * size_of::<Entry>()) else { return false };
-        let mut old = core::mem::replace(self, Table { entries, capacity, ..*self });
-        for index in 0..old.capacity {
-            let entry = *old.entry(index);
+        let capacity = (self.capacity() * 2).max(CAPACITY_MIN);
+        let Some(mut larger) = Table::with_capacity(capacity) else { return false };
+        for index in 0..self.capacity() {
+            let entry = *self.entry(index);
             if entry.address != 0 {
-                self.place(entry);
+                larger.place(entry);
             }
         }
-        if old.capacity > 0 {
-            // SAFETY: the old table's mapping, which nothing refers to any more.
-            unsafe { map::unmap(old.entries, old.capacity * size_of::<Entry>()) };
-        }
+        self.switch_to(&larger);
         true
+    }
+
+    /// Takes the entries of another table in place of its own.
+    fn switch_to(&mut self, other: &Table) {
+        let (entries, capacity) = (self.entries(), self.capacity());
+        // SeqCst, for the compiler alone: what is in it is written.
+        compiler_fence(Ordering::SeqCst);
+        self.place = other.place;
+        // SeqCst, as above: the old one is unused.
+        compiler_fence(Ordering::SeqCst);
+        if capacity > 0 {
+            // SAFETY: the old table's mapping, which nothing refers to any more.
+            unsafe { map::unmap(entries, capacity * size_of::<Entry>()) };
+        }
+    }
+
+    /// In a child of a fork, where a thread that is not there was changing the table. An entry that
+    /// was on its way to another place may be in both: the one that is found is complete, the other
+    /// is removed. Ranges without a block are given up: of one that was being taken the bytes may
+    /// be those of another.
+    fn recover(&mut self) {
+        (self.count, self.bytes, self.kept, self.in_doubt) = (0, 0, 0, 0);
+        let mut index = 0;
+        while index < self.capacity() {
+            let address = self.entry(index).address;
+            let is_block = address != 0 && address & KEPT == 0;
+            if address == 0 || (is_block && self.find(address) == Some(index)) {
+                index += 1;
+            } else {
+                // Another entry may come to this place, or one that was looked at to a later one.
+                self.clear(index);
+            }
+        }
+        for index in 0..self.capacity() {
+            let Entry { address, bytes } = *self.entry(index);
+            self.count += usize::from(address != 0);
+            self.bytes += if address == 0 { 0 } else { bytes };
+        }
     }
 
     /// Removes the block at `index`.
@@ -132,7 +200,7 @@ impl Table {
 
     /// Takes a range that fits out of those that are kept: it is in doubt then.
     fn take_kept(&mut self, fits: impl Fn(Entry) -> bool) -> Option<Entry> {
-        let end = if self.kept == 0 { 0 } else { self.capacity };
+        let end = if self.kept == 0 { 0 } else { self.capacity() };
         for index in 0..end {
             let Entry { address, bytes } = *self.entry(index);
             let range = Entry { address: address & !KEPT, bytes };
@@ -149,19 +217,19 @@ impl Table {
     /// Empties the entry at `index` and closes the gap, so that searches need no tombstones.
     fn clear(&mut self, index: usize) -> Entry {
         let removed = *self.entry(index);
-        let mask = self.capacity - 1;
+        let mask = self.capacity() - 1;
         let (mut hole, mut next) = (index, (index + 1) & mask);
         while self.entry(next).address != 0 {
             let entry = *self.entry(next);
             let home = self.home(entry.address);
             // The entry may move into the hole unless its home lies after the hole.
             if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
-                *self.entry(hole) = entry;
+                self.entry(hole).write(entry);
                 hole = next;
             }
             next = (next + 1) & mask;
         }
-        *self.entry(hole) = Entry { address: 0, bytes: 0 };
+        self.entry(hole).write(Entry { address: 0, bytes: 0 });
         removed
     }
 }
@@ -203,7 +271,7 @@ pub(crate) fn bytes_of(address: usize) -> Option<usize> {
 /// True when an address lies inside a block. Looks at every block: for debug mode.
 pub(crate) fn contains(address: usize) -> bool {
     let mut table = TABLE.lock();
-    (0..table.capacity).any(|index| {
+    (0..table.capacity()).any(|index| {
         let entry = *table.entry(index);
         entry.address & KEPT == 0 && (entry.address..entry.address + entry.bytes).contains(&address)
     })
@@ -286,6 +354,11 @@ pub(crate) fn lock_for_fork() {
     TABLE.acquire();
 }
 
+/// The same in a child whose fork has not prepared.
+pub(crate) fn recover() {
+    TABLE.acquire_to_recover(Table::recover);
+}
+
 /// Gives it back.
 ///
 /// # Safety
@@ -293,4 +366,99 @@ pub(crate) fn lock_for_fork() {
 pub(crate) unsafe fn unlock_after_fork() {
     // SAFETY: the same contract.
     unsafe { TABLE.release() };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 4096;
+
+    /// A table of blocks, each as large as its number says.
+    fn table(blocks: usize) -> Table {
+        let mut table = Table { place: 0, count: 0, bytes: 0, kept: 0, in_doubt: 0 };
+        for number in 1..=blocks {
+            assert!(table.insert(Entry { address: number * PAGE, bytes: number }));
+        }
+        table
+    }
+
+    fn has(table: &mut Table, number: usize) -> bool {
+        let found = table.find(number * PAGE);
+        found.is_some_and(|index| table.entry(index).bytes == number)
+    }
+
+    #[test]
+    fn a_table_grows_in_one_step() {
+        let mut table = table(1000);
+        assert_eq!((table.capacity(), table.count), (2048, 1000));
+        assert!((1..=1000).all(|number| has(&mut table, number)));
+        assert_eq!(table.bytes, 500 * 1001);
+    }
+
+    /// Each removal is ended by a fork after each of its stores.
+    #[test]
+    fn a_half_made_removal_is_put_in_order() {
+        const BLOCKS: usize = 100;
+        for removed in 1..=BLOCKS {
+            for stores in 0..20 {
+                let mut table = table(BLOCKS);
+                let index = table.find(removed * PAGE).unwrap();
+                clear_partly(&mut table, index, stores);
+                table.recover();
+                let is_there = has(&mut table, removed);
+                let others = (1..=BLOCKS).filter(|number| *number != removed);
+                assert!(others.clone().all(|number| has(&mut table, number)), "{removed} {stores}");
+                let all = (0..table.capacity()).filter(|at| table.entry(*at).address != 0).count();
+                assert_eq!(all, table.count);
+                assert!(stores == 0 && is_there || (BLOCKS - 1..=BLOCKS).contains(&all));
+                // Its address is given out again.
+                assert!(table.insert(Entry { address: removed * PAGE, bytes: removed }));
+                assert!((1..=BLOCKS).all(|number| has(&mut table, number)));
+                assert_eq!((table.count, table.bytes), (BLOCKS, BLOCKS * (BLOCKS + 1) / 2));
+            }
+        }
+    }
+
+    /// [`Table::clear`], which ends after so many stores.
+    fn clear_partly(table: &mut Table, index: usize, mut stores: usize) {
+        let mask = table.capacity() - 1;
+        let (mut hole, mut next) = (index, (index + 1) & mask);
+        let mut write = |table: &mut Table, place: usize, entry: Entry| {
+            for step in 0..2 {
+                if stores == 0 {
+                    return false;
+                }
+                stores -= 1;
+                match step {
+                    0 => table.entry(place).bytes = entry.bytes,
+                    _ => table.entry(place).address = entry.address,
+                }
+            }
+            true
+        };
+        while table.entry(next).address != 0 {
+            let entry = *table.entry(next);
+            let home = table.home(entry.address);
+            if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
+                if !write(table, hole, entry) {
+                    return;
+                }
+                hole = next;
+            }
+            next = (next + 1) & mask;
+        }
+        write(table, hole, Entry { address: 0, bytes: 0 });
+    }
+
+    #[test]
+    fn ranges_without_a_block_are_given_up() {
+        let mut table = table(3);
+        table.in_doubt += 1;
+        table.keep(Entry { address: 9 * PAGE, bytes: 9 });
+        assert_eq!(table.kept, 1);
+        table.recover();
+        assert_eq!((table.count, table.bytes, table.kept, table.in_doubt), (3, 6, 0, 0));
+        assert!(table.take_kept(|_| true).is_none());
+    }
 }

@@ -3,7 +3,7 @@
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use sheaves_slab::registry;
+use sheaves_slab::registry::{self, CacheError};
 use sheaves_sys::{announce_when_loaded, fork, lock::Lock, report::Line};
 
 use crate::classes::{self, CLASSES, PLAIN, SIZES};
@@ -30,8 +30,10 @@ fn start_slow() -> bool {
         let aligned = if *made < PLAIN { "" } else { "-aligned" };
         let _ = write!(name, "malloc-{size}{aligned}");
         let name = core::str::from_utf8(name.as_bytes()).unwrap_or("malloc");
-        if registry::create_class(*made, name, size, align).is_err() {
-            return false;
+        match registry::create_class(*made, name, size, align) {
+            // It was made by a thread that is not in this child of a fork.
+            Ok(_) | Err(CacheError::TooMany) => {}
+            Err(_) => return false,
         }
         *made += 1;
     }
@@ -51,12 +53,19 @@ pub(crate) fn is_debug() -> bool {
 }
 
 static HANDLERS: fork::Handlers =
-    fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_all };
+    fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_all, recover };
 announce_when_loaded!(Heap, &HANDLERS);
 
 fn lock_all() {
     MAKING.acquire();
     crate::huge::lock_for_fork();
+}
+
+/// The same in a child whose fork has not prepared.
+fn recover() {
+    crate::huge::recover();
+    // The number may be one too low, for which `start_slow` provides.
+    MAKING.acquire();
 }
 
 fn unlock_all() {

@@ -8,16 +8,21 @@
 //!
 //! A fork in a signal handler may find that its thread holds the slots lock already; then the slots
 //! are in the middle of a change, which this thread completes on both sides.
+//!
+//! In a child whose fork has not prepared, words are thawed as if they had been frozen, so that a
+//! word that a thread had checked out is as it was before. A reference count that was being killed
+//! stays so.
 
 use sheaves_sys::fork::{Handlers, Layer};
 
+use crate::area::rows;
 use crate::counter::FOLDING;
 use crate::engine;
-use crate::memory::state::MEMORY;
+use crate::memory::state::{MEMORY, State};
 use crate::percpu_ref::KILLING;
 use crate::slots;
 
-static HANDLERS: Handlers = Handlers { prepare, parent, child };
+static HANDLERS: Handlers = Handlers { prepare, parent, child, recover };
 
 pub(crate) fn announce() {
     sheaves_sys::fork::announce(Layer::PerCpu, &HANDLERS);
@@ -43,6 +48,14 @@ fn child() {
         let _ = sheaves_sys::membarrier::register_abort_sections();
     }
     release(true);
+}
+
+fn recover() {
+    slots::SLOTS.acquire_to_recover(|()| rows::recover());
+    MEMORY.acquire_to_recover(State::recover);
+    // Both guard something that is done in steps, each of which leaves a valid state.
+    KILLING.acquire();
+    FOLDING.acquire();
 }
 
 fn release(is_child: bool) {

@@ -12,7 +12,7 @@ use sheaves_sys::fork::{Handlers, Layer};
 
 use crate::{defer, grace, later, mode, registry, srcu, stall};
 
-static HANDLERS: Handlers = Handlers { prepare, parent, child };
+static HANDLERS: Handlers = Handlers { prepare, parent, child, recover };
 sheaves_sys::announce_when_loaded!(Rcu, &HANDLERS);
 
 /// The same again, for whoever uses this crate first: a linker takes no part of an archive to which
@@ -24,6 +24,12 @@ pub(crate) fn announce() {
 fn prepare() {
     later::acquire();
     defer::fork::acquire();
+}
+
+fn recover() {
+    defer::fork::recover();
+    // The child has a list of its own.
+    later::acquire();
 }
 
 fn parent() {

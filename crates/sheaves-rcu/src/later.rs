@@ -24,7 +24,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
 
 use sheaves_sys::lock::{Held, Lock};
-use sheaves_sys::{futex, thread};
+use sheaves_sys::{fork, futex, thread};
 
 use crate::cookie::Cookie;
 use crate::expedite::Urgency;
@@ -235,6 +235,7 @@ impl List {
 
 /// Is the thread there, now at least?
 fn is_running() -> bool {
+    fork::settle();
     // Relaxed, all: a flag; what the thread looks at is under the lock.
     if RUNNING.load(Ordering::Relaxed) != 0 {
         return true;

@@ -3,6 +3,8 @@
 //!
 //! In the child of a fork they are free again, unless the thread is the one that forked.
 
+use core::sync::atomic::{Ordering, compiler_fence};
+
 use sheaves_sys::tls;
 
 /// Threads at work on granules at one time, of which a child learns. What more of them have in
@@ -34,12 +36,31 @@ impl Away {
 
     /// Granules of a chunk are with the calling thread from now on.
     pub(crate) fn send(&mut self, place: usize, index: usize, granules: u32) {
-        self.0[place] = Place { thread: tls::mark(), index, granules };
+        (self.0[place].index, self.0[place].granules) = (index, granules);
+        // SeqCst, for the compiler alone, here and below: also in a child whose fork has not
+        // prepared a place that is taken is complete, and was taken before what follows.
+        compiler_fence(Ordering::SeqCst);
+        self.0[place].thread = tls::mark();
+        // SeqCst, as above.
+        compiler_fence(Ordering::SeqCst);
     }
 
     /// They are not any more.
     pub(crate) fn end(&mut self, place: usize) {
+        // SeqCst, both: as in `send`.
+        compiler_fence(Ordering::SeqCst);
         self.0[place].thread = 0;
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Shows what is with other threads: chunk and granules; those that `visit` removes are with
+    /// nobody any more.
+    pub(crate) fn of_others(&mut self, mut visit: impl FnMut(usize, &mut u32)) {
+        for place in &mut self.0 {
+            if place.thread != 0 && place.thread != tls::mark() {
+                visit(place.index, &mut place.granules);
+            }
+        }
     }
 
     /// Takes one out that is with another thread: its chunk and granules.

@@ -6,14 +6,16 @@
 //! (they hold no lock); a refill that meets a slab in the wrong bin moves it, and who has counted
 //! objects into a full slab, or the last ones into any, comes to move it. In a child of a fork that
 //! thread may be missing: then all slabs are looked at once, see [`Slabs::set_unsorted`].
-//! Everything here happens under the cache's lock.
+//! Everything here happens under the cache's lock. Where that was taken over from a thread that is
+//! not in this child of a fork, the lists are made anew, of the slabs that the owner map and their
+//! headers know: see [`Slabs::recover`].
 
 use core::sync::atomic::Ordering;
 
 use sheaves_rcu::Cookie;
 
-use crate::descriptor::Shape;
-use crate::granule::Granule;
+use crate::descriptor::{CacheId, Shape};
+use crate::granule::{self, Granule};
 use crate::slab::{self, Slab, UNLISTED};
 
 /// Bins of slabs that have free objects.
@@ -60,6 +62,23 @@ impl Slabs {
                 if right_bin(slab, shape.slab_objects) != bin {
                     self.move_slab(Granule(number), shape);
                 }
+            }
+        }
+    }
+
+    /// In a child of a fork, where a thread that is not there was changing the lists. A slab that
+    /// it was giving back is lost; objects that it was taking are as good as out.
+    pub(crate) fn recover(&mut self, id: CacheId) {
+        *self = Slabs::new();
+        let shape = id.shape();
+        for granule in granule::all().filter(|granule| granule.owner() == id.owner()) {
+            let slab = slab::header(granule);
+            let is_first = granule.align_down(shape.granules) == granule;
+            // Relaxed: the child has one thread.
+            if is_first && slab.cache.load(Ordering::Relaxed) == id.in_header() {
+                granule.set_owner(shape.granules, id.owner(), id.owner());
+                self.count += 1;
+                self.list(granule, shape);
             }
         }
     }
@@ -185,4 +204,46 @@ fn right_bin(slab: &Slab, slab_objects: usize) -> usize {
 pub(crate) fn is_listed_as_full(slab: &Slab) -> bool {
     // Relaxed: under the cache's lock.
     slab.bin.load(Ordering::Relaxed) as usize == FULL_BIN
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::registry::{self, Request};
+    use crate::{reclaim, slow};
+    use core::alloc::Layout;
+    use std::vec::Vec;
+
+    #[test]
+    fn lists_are_made_anew() {
+        let layout = Layout::from_size_align(9000, 8).unwrap();
+        let request =
+            Request { name: "bins", layout, constructor: None, debug: false, typesafe: false };
+        let id = registry::create(&request).unwrap();
+        let shape = id.shape();
+        assert!(shape.granules > 1);
+        let objects: Vec<usize> = (0..300).map(|_| slow::alloc_slow(id)).collect();
+        let mut slabs = id.descriptor().slabs.lock();
+        let before = (slabs.count, slabs.free_objects());
+        assert!(before.0 > 3);
+        // A list is cut in the middle, the counts are of another time, and a slab that comes to
+        // the cache has its first entry in the owner map alone.
+        slabs.heads = [slabs.heads[FULL_BIN]; BINS + 1];
+        (slabs.count, slabs.empty) = (1, 77);
+        let first = Granule::of(objects[0]).unwrap().align_down(shape.granules);
+        first.after(1).clear_owner(shape.granules - 1);
+        slabs.recover(id);
+        assert_eq!((slabs.count, slabs.free_objects()), before);
+        assert_eq!(first.after(1).owner(), id.owner());
+        slabs.set_unsorted();
+        let mut listed = Vec::new();
+        slabs.for_each(|slab| listed.push(slab.0));
+        listed.sort_unstable();
+        listed.dedup();
+        assert_eq!(listed.len(), before.0 as usize);
+        drop(slabs);
+        objects.into_iter().for_each(|object| slow::free_slow(id, object));
+        assert_eq!(reclaim::destroy(id), Ok(()));
+    }
 }

@@ -26,6 +26,10 @@ use crate::away::Away;
 use crate::granule::{self, Granule};
 use crate::window::{self, CHUNK_BYTES, CHUNK_GRANULES, GRANULE_BYTES};
 
+mod recover;
+
+pub(crate) use recover::recover;
+
 /// Freed granules keep their memory for one to two of these.
 const TICK_MS: u64 = 500;
 
@@ -243,9 +247,9 @@ impl Chunks {
         }
         window::SLABS.skip_to(count * CHUNK_HEADER_BYTES);
         window::HEAP.skip_to(count * CHUNK_BYTES);
-        self.skipped += more;
         // Their entries are fresh and read as zero: nothing is free, nothing is owned.
         self.publish(count);
+        self.skipped += more;
         true
     }
 

@@ -308,6 +308,12 @@ impl CacheId {
         }
     }
 
+    /// Has it a shape? Under the registry lock.
+    pub(crate) fn has_shape(self) -> bool {
+        // SAFETY: written under the lock only.
+        unsafe { &*self.descriptor().shape.get() }.is_some()
+    }
+
     /// Writes the shape of a cache that nobody uses, or removes it.
     ///
     /// # Safety

@@ -134,6 +134,13 @@ pub(crate) fn first() -> Granule {
     Granule(((window::HEAP.base() - window::OWNERS.base()) / GRANULE_BYTES) as u32)
 }
 
+/// All granules of the heap.
+pub(crate) fn all() -> impl Iterator<Item = Granule> {
+    // Relaxed: see the head of this file. Before the start it is 0.
+    let end = LIMIT_BYTES.load(Ordering::Relaxed) / GRANULE_BYTES;
+    (first().0..end as u32).map(Granule)
+}
+
 /// Tells the map of a heap that has grown to `granules`. Under the chunks lock.
 pub(crate) fn publish(granules: usize) {
     // Release, both: the entries are mapped; partner as in the head of this file.

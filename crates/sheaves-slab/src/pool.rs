@@ -365,6 +365,16 @@ pub(crate) fn lock_for_fork() {
     POOL.acquire();
 }
 
+/// The same in a child whose fork has not prepared.
+pub(crate) fn recover() {
+    POOL.acquire_to_recover(|pool| {
+        // Relaxed: under the pool lock.
+        let words = RETURNED[..pool.used.div_ceil(64)].iter();
+        let bits = words.map(|word| word.load(Ordering::Relaxed).count_ones() as usize);
+        pool.returned = bits.sum();
+    });
+}
+
 /// Gives it back.
 ///
 /// # Safety

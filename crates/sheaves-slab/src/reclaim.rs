@@ -73,6 +73,7 @@ fn decode(last: usize) -> Option<usize> {
 pub fn trim() -> usize {
     deferred::finish();
     registry::map_existing(shrink).for_each(drop);
+    refill::tell_of_slabs();
     sheaves_percpu::memory::trim();
     chunk::trim() + pool::trim()
 }
@@ -83,6 +84,7 @@ pub fn trim() -> usize {
 pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
     loop {
         let result = try_destroy(id);
+        refill::tell_of_slabs();
         chunk::purge_if_due();
         if result != Err(AGAIN) {
             return result;

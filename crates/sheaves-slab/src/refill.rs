@@ -5,7 +5,7 @@
 //! so at a time, slabs are left over, which are not touched, and given back like others.
 
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_rcu::defer;
 use sheaves_sys::lock::assert_none_held;
@@ -16,7 +16,7 @@ use crate::counts::count;
 use crate::descriptor::{CacheId, Shape};
 use crate::granule::Granule;
 use crate::window::GRANULE_BYTES;
-use crate::{chunk, deferred, slab};
+use crate::{chunk, deferred, registry, slab};
 
 /// Slabs with no object out that a cache keeps.
 pub(crate) const EMPTY_SLABS_KEPT: u32 = 1;
@@ -109,7 +109,24 @@ pub(crate) fn release_empty(id: CacheId, slabs: &mut Slabs, keep: u32) -> bool {
 #[cold]
 pub(crate) fn slabs_wait(id: CacheId) {
     deferred::start(id);
-    defer::arm();
+    if registry::is_held_here() {
+        // Relaxed: a flag for this thread, or one that has nothing to do with it.
+        IS_UNTOLD.store(true, Ordering::Relaxed);
+    } else {
+        defer::arm();
+    }
+}
+
+/// Slabs wait, and `sheaves-rcu` was not told: under the registry's lock it must not start a
+/// thread.
+static IS_UNTOLD: AtomicBool = AtomicBool::new(false);
+
+/// Tells it. Called without locks after work under the registry's lock.
+pub(crate) fn tell_of_slabs() {
+    // Relaxed, both: as above; the exchange has one thread do it.
+    if IS_UNTOLD.load(Ordering::Relaxed) && IS_UNTOLD.swap(false, Ordering::Relaxed) {
+        defer::arm();
+    }
 }
 
 /// Releases slabs of a type-stable cache whose readers are gone; true if there was one.

@@ -9,6 +9,7 @@ use sheaves_percpu::area::Region;
 use sheaves_percpu::slots;
 use sheaves_sys::{announce_when_loaded, env, fork, lock::Lock};
 
+use crate::bins::Slabs;
 use crate::deferred::Queue;
 use crate::descriptor::{CACHES_MAX, CacheId, Constructor, Shape};
 use crate::{chunk, pool, slab, window};
@@ -114,9 +115,14 @@ fn create_in(
     // SAFETY: the registry lock is held and the number was free.
     unsafe { id.set_shape(Some(shape)) };
     registry.set_taken(id, true);
-    slots::prepare(Region::CACHES, 2 * (number + 1));
-    slots::prepare(Region::DEFERRED, number + 1);
+    prepare_words(number + 1);
     Ok(id)
+}
+
+/// Prepares the words of the caches below a number.
+fn prepare_words(numbers: usize) {
+    slots::prepare(Region::CACHES, 2 * numbers);
+    slots::prepare(Region::DEFERRED, numbers);
 }
 
 impl Registry {
@@ -174,6 +180,11 @@ pub(crate) fn if_existing<R>(id: CacheId, look: impl FnOnce(CacheId) -> R) -> Op
     registry.has(id).then(|| look(id))
 }
 
+/// Does the calling thread have the registry lock?
+pub(crate) fn is_held_here() -> bool {
+    REGISTRY.is_held_here()
+}
+
 /// Does something while no cache comes or ends.
 pub(crate) fn while_none_ends<R>(work: impl FnOnce() -> R) -> R {
     let _registry = REGISTRY.lock();
@@ -191,7 +202,7 @@ pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -
 }
 
 static HANDLERS: fork::Handlers =
-    fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_in_child };
+    fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_in_child, recover };
 announce_when_loaded!(Slab, &HANDLERS);
 
 /// Before a fork: registry, every cache, chunks, pool, in this order everywhere.
@@ -203,6 +214,35 @@ fn lock_all() {
     }
     chunk::lock_for_fork();
     pool::lock_for_fork();
+}
+
+/// The same in a child whose fork has not prepared, from the bottom up: the lists of slabs are made
+/// of what the chunks say.
+fn recover() {
+    pool::recover();
+    chunk::recover();
+    REGISTRY.acquire_to_recover(|_| {
+        // Relaxed: under the registry lock.
+        let numbers = NUMBERS_USED.load(Ordering::Relaxed);
+        // A cache may have become known whose words are not prepared.
+        prepare_words(numbers);
+    });
+    for id in all_ids() {
+        // Where this thread itself holds the registry's lock no shape is half written.
+        let is_there =
+            if REGISTRY.is_held_for_fork() { REGISTRY.lock().has(id) } else { id.has_shape() };
+        id.descriptor().slabs.acquire_to_recover(|slabs| match is_there {
+            true => slabs.recover(id),
+            false => *slabs = Slabs::new(),
+        });
+        for queue in &id.descriptor().deferred {
+            if is_there {
+                queue.recover(id);
+            } else {
+                queue.lock_for_fork();
+            }
+        }
+    }
 }
 
 fn unlock_all() {

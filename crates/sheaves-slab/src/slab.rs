@@ -19,7 +19,7 @@
 //! the capacity asks the cache to look whether the slab is still empty. The steps themselves are in
 //! `counting.rs`.
 
-use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::{AtomicUsize, compiler_fence};
 
 use sheaves_sys::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use sheaves_sys::map;
@@ -131,6 +131,8 @@ impl Slab {
         self.bin.store(UNLISTED, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
         self.previous.store(0, Ordering::Relaxed);
+        // SeqCst, for the compiler alone: a slab of a cache is complete, see `bins`.
+        compiler_fence(Ordering::SeqCst);
         self.cache.store(cache, Ordering::Relaxed);
     }
 

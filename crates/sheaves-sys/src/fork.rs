@@ -10,15 +10,28 @@
 //! locks that it holds are [entered again](crate::lock). A fork inside a signal handler waits for
 //! no lock of its own thread either.
 //!
-//! `_Fork` and a bare `clone` run no handlers: in the child of a program with threads, what these
-//! held stays held, and the child must not use what is guarded by locks.
+//! `_Fork` and a bare `clone(SIGCHLD)` run no handlers. Their child finds out with its first use of
+//! a slow path, by a page that the kernel clears in every child (`MADV_WIPEONFORK`), and recovers:
+//! each layer takes its locks, also from threads that are not in the child, puts in order what they
+//! guard, and then runs the handler of an ordinary child. What other threads had in their hands, or
+//! were changing, may be lost there; nothing is there twice, because the kernel copies a process
+//! while none of its threads can write. Each thread is copied at one of its instructions, and these
+//! fit together: what one thread has read from another, the other has written in the child, too.
+//! So a change that is one store is there or not, and of a longer one the stores up to some point
+//! are. The child must do that before it starts a thread. A child that shares the memory of its
+//! parent (`vfork`, `CLONE_VM`) is no process of its own here.
+//!
+//! | word of the page | meaning | written by |
+//! |---|---|---|
+//! | 1 | the process has settled | [`register`]; the child, before its handlers run |
+//! | 0 | it is a child whose handlers have not run | the kernel |
 
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::lock::Lock;
-use crate::process;
+use crate::{map, process, tls};
 
-/// What one layer does around a fork. All three must neither allocate nor fail.
+/// What one layer does around a fork. All of it must neither allocate nor fail.
 #[derive(Debug, Clone, Copy)]
 pub struct Handlers {
     /// In the parent before the fork: take every lock of the layer.
@@ -27,6 +40,9 @@ pub struct Handlers {
     pub parent: fn(),
     /// In the child: give the locks back and forget the other threads.
     pub child: fn(),
+    /// In a child whose fork has not prepared, before `child`: take every lock, the lowest layer
+    /// first, and put in order what threads have left that are not there.
+    pub recover: fn(),
 }
 
 /// Layers that take part, from the lowest to the highest.
@@ -59,8 +75,23 @@ static READY: AtomicUsize = AtomicUsize::new(0);
 /// the locks already. Changes under [`PREPARING`].
 static NESTED: AtomicUsize = AtomicUsize::new(0);
 
-/// The process that prepares a fork. Changes under [`PREPARING`].
-static PARENT: AtomicI32 = AtomicI32::new(0);
+/// The process that has settled last. Written where it has one thread, or under [`PREPARING`].
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+
+/// The word that says whether the process has settled: in the page, [`SETTLED`] before there is
+/// one, [`UNKNOWN`] where the kernel refuses it.
+static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const SETTLED).cast_mut());
+static SETTLED: AtomicU32 = AtomicU32::new(1);
+/// Then the process is compared with [`PROCESS`] each time.
+static UNKNOWN: AtomicU32 = AtomicU32::new(0);
+
+/// How many forks there are between this process and the first. Written, as the next two, in the
+/// child of a fork.
+static GENERATION: AtomicUsize = AtomicUsize::new(0);
+/// The thread that has made this process, by its thread pointer, 0 in the first one.
+static FORKER: AtomicUsize = AtomicUsize::new(0);
+/// The generation since which it was that thread.
+static FORKER_SINCE: AtomicUsize = AtomicUsize::new(0);
 
 /// How often the prepare handler has run: a test can prove that the registration is in effect.
 static PREPARED: AtomicUsize = AtomicUsize::new(0);
@@ -126,12 +157,12 @@ fn finish(run: impl Fn(&Handlers)) {
 extern "C" fn prepare() {
     // Relaxed, all: counters, see `prepared_count`, and what is under the lock.
     PREPARED.fetch_add(1, Ordering::Relaxed);
+    settle();
     if PREPARING.is_held_for_fork() {
         NESTED.fetch_add(1, Ordering::Relaxed);
         return;
     }
     PREPARING.acquire();
-    PARENT.store(process::id(), Ordering::Relaxed);
     for layer in (0..LAYERS).rev() {
         if let Some(handlers) = handlers_of(layer) {
             (handlers.prepare)();
@@ -152,31 +183,116 @@ extern "C" fn parent() {
 /// In the child of a nested fork there is no fork under way any more: the handlers of the outer one
 /// find nothing to give back.
 extern "C" fn child() {
-    // Relaxed, both: the child has one thread.
-    NESTED.store(0, Ordering::Relaxed);
-    PARENT.store(process::id(), Ordering::Relaxed);
+    if PREPARING.is_held_for_fork() {
+        begin_process();
+        finish(|handlers| (handlers.child)());
+    }
+}
+
+/// In a child that no handler has prepared: does what handlers do, before and after a fork.
+fn recover() {
+    begin_process();
+    PREPARING.acquire();
+    // Relaxed, here and below: the child has one thread.
+    READY.store(0, Ordering::Relaxed);
+    for layer in 0..LAYERS {
+        if let Some(handlers) = handlers_of(layer) {
+            (handlers.recover)();
+            READY.fetch_or(1 << layer, Ordering::Relaxed);
+        }
+    }
     finish(|handlers| (handlers.child)());
 }
 
-/// Runs the child's handlers now, if this is a child whose handlers are still to come.
+/// In a child, before its handlers run: these may use everything that settles.
+fn begin_process() {
+    // Relaxed, all: the child has one thread.
+    NESTED.store(0, Ordering::Relaxed);
+    PROCESS.store(process::id(), Ordering::Relaxed);
+    let (generation, thread) = (generation(), tls::thread_pointer());
+    if FORKER.swap(thread, Ordering::Relaxed) != thread {
+        FORKER_SINCE.store(generation, Ordering::Relaxed);
+    }
+    GENERATION.store(generation + 1, Ordering::Relaxed);
+    let mark = mark();
+    if !core::ptr::eq(mark, &raw const UNKNOWN) {
+        mark.store(1, Ordering::Relaxed);
+    }
+}
+
+/// How many forks there are between this process and the first that has loaded this object.
+#[inline]
+pub(crate) fn generation() -> usize {
+    // Relaxed: changes where there is one thread.
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// Is a thread of a generation not in this process? `generation` is the number's lowest bits, as
+/// many as `mask` has: 2^16 forks within each other are told apart.
+pub(crate) fn is_gone(thread: usize, generation: usize, mask: usize) -> bool {
+    // Relaxed, all: change where there is one thread.
+    let age = |number: usize| self::generation().wrapping_sub(number) & mask;
+    let is_forker = thread == FORKER.load(Ordering::Relaxed)
+        && age(generation) <= age(FORKER_SINCE.load(Ordering::Relaxed));
+    age(generation) != 0 && !is_forker
+}
+
+#[inline]
+fn mark() -> &'static AtomicU32 {
+    // Relaxed: written when the object is loaded, before there are threads.
+    let mark = MARK.load(Ordering::Relaxed);
+    // SAFETY: a static, or the page, which is never unmapped.
+    unsafe { &*mark }
+}
+
+/// Runs the child's handlers now, if this is a child in which they have not run.
 ///
 /// Those of an object that registered earlier run before them, and may use everything: what they
 /// find must not be what threads have left that are not there, such as sections that never end.
-/// Called where the forking thread enters a lock again, and before it waits or starts a thread. One
-/// load and compare where no fork of the calling thread is under way.
+/// And a child of `_Fork` has no other moment. Called before a lock is taken, before something is
+/// waited for that another thread does, and before a thread is started. Two loads and a compare.
 #[inline]
 pub fn settle() {
-    if PREPARING.is_held_for_fork() {
+    // Relaxed: written where there is one thread.
+    if mark().load(Ordering::Relaxed) == 0 {
         settle_slow();
     }
 }
 
 #[cold]
 fn settle_slow() {
-    // Relaxed: written by this thread, or the one it was in the parent.
-    if PARENT.load(Ordering::Relaxed) != process::id() {
-        child();
+    let is_known = !core::ptr::eq(mark(), &raw const UNKNOWN);
+    // Relaxed: as in `settle`.
+    if !is_known && PROCESS.load(Ordering::Relaxed) == process::id() {
+        return;
     }
+    if PREPARING.is_held_for_fork() {
+        child();
+    } else {
+        recover();
+    }
+}
+
+/// Makes the page that the kernel clears in children. Before there are threads.
+fn make_mark() {
+    let bytes = map::page_bytes();
+    let made = map::anywhere(bytes).filter(|page| map::wipe_on_fork(*page, bytes));
+    let page = made.map(core::ptr::with_exposed_provenance_mut::<AtomicU32>);
+    // SAFETY: a page of its own, which is never unmapped.
+    if let Some(mark) = page.map(|page| unsafe { &*page }) {
+        // Relaxed: one thread.
+        mark.store(1, Ordering::Relaxed);
+    }
+    // Relaxed, both: as above.
+    PROCESS.store(process::id(), Ordering::Relaxed);
+    MARK.store(page.unwrap_or((&raw const UNKNOWN).cast_mut()), Ordering::Relaxed);
+}
+
+/// Has children take themselves for processes that have settled, for a test that has to fail.
+#[doc(hidden)]
+pub fn ignore_children() {
+    // Relaxed: before what is tested.
+    MARK.store((&raw const SETTLED).cast_mut(), Ordering::Relaxed);
 }
 
 /// Has libc call these handlers around each fork; later calls do nothing.
@@ -190,6 +306,7 @@ pub fn register() {
     if IS_REGISTERED.swap(true, Ordering::Relaxed) {
         return;
     }
+    make_mark();
     // SAFETY: the handlers are functions of this object, which is never unloaded.
     let status = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     if status != 0 {

@@ -1,15 +1,24 @@
 //! A sleeping lock for slow paths that a `fork` handler can take and its thread enter again.
 //!
-//! The word holds the thread that has the lock, and two bits. Whoever makes a transition writes it:
+//! The word holds the thread that has the lock, the generation of the process in which it took it,
+//! and three bits. Whoever makes a transition writes it:
 //!
 //! | value | meaning | transitions |
 //! |---|---|---|
 //! | 0 | free | -> owner by whoever takes it |
 //! | owner | held | -> 0 by the owner |
+//! | owner that is not in this process | held for good | -> another with `OWNER_DIED`, by it |
 //! | the same with `CONTENDED` | a thread may sleep | set by it; -> 0 by the owner |
 //! | the same with `FORKING` | held by a fork's handlers | set and -> 0 by them |
+//! | the same with `OWNER_DIED` | what is guarded may be half changed | -> 0 by the owner |
 //!
 //! Whoever gives back a contended lock wakes one thread.
+//!
+//! A child of a fork may inherit a lock that another thread of its parent held. The generation
+//! tells such an owner from a thread of the child that has the same thread pointer: that of an
+//! older generation is not there, unless it is the thread that forked ([`fork`]). Whoever comes for
+//! the lock takes it over and is told so, as with robust mutexes (`EOWNERDEAD`): it puts in order
+//! what is guarded. The handlers of forks see to it that this is never needed for what they know.
 //!
 //! A lock that a fork holds guards consistent data, since no one is in the middle of changing them.
 //! So the forking thread may enter it again: handlers of other libraries, which run between those
@@ -19,7 +28,7 @@
 //! every instruction, hence the owner is in the word.
 //!
 //! The futex lock with a state for sleepers is that of Ulrich Drepper, "Futexes Are Tricky" (2011),
-//! mutex 3. The futex is the half of the word with the two bits; a sleeper compares that half. Two
+//! mutex 3. The futex is the half of the word with the bits; a sleeper compares that half. Two
 //! owners may agree in it, but then a thread sleeps on a lock that is held and marked as contended,
 //! as it should.
 
@@ -34,8 +43,24 @@ const FREE: usize = 0;
 const CONTENDED: usize = 1;
 /// A fork's handlers hold the lock.
 const FORKING: usize = 2;
-/// The rest is the owner: its thread pointer, a multiple of 8 or more.
-const OWNER: usize = !7;
+/// The lock was taken over from a thread that is not in this process.
+const OWNER_DIED: usize = 4;
+/// The owner: its thread pointer, a multiple of 8 or more,
+const OWNER: usize = (1 << GENERATION_SHIFT) - 8;
+/// and the lowest bits of the generation of the process in which it took the lock.
+const GENERATION_SHIFT: u32 = 48;
+const GENERATIONS: usize = usize::MAX >> GENERATION_SHIFT;
+
+/// What the calling thread writes into a word that it takes.
+#[inline]
+fn me() -> usize {
+    tls::thread_pointer() | fork::generation() << GENERATION_SHIFT
+}
+
+/// Is a word held by a thread that is not in this process?
+fn is_orphaned(word: usize) -> bool {
+    word != FREE && fork::is_gone(word & OWNER, word >> GENERATION_SHIFT, GENERATIONS)
+}
 
 /// Rounds of spinning before a contender sleeps; critical sections here are below 1 us.
 const SPINS: u32 = 100;
@@ -59,14 +84,25 @@ impl Word {
     pub fn try_acquire(&self) -> bool {
         // Acquire pairs with the Release in `release`: we see what the last holder wrote. Relaxed
         // on failure: nothing is read then.
-        let (word, me) = (&self.0, tls::thread_pointer());
-        word.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(FREE, me(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes the word over if its owner is not in this process.
+    #[cold]
+    fn try_take_over(&self) -> bool {
+        // Relaxed: compared by the exchange.
+        let word = self.0.load(Ordering::Relaxed);
+        let mine = me() | OWNER_DIED | word & CONTENDED;
+        // Acquire pairs with the Release of whoever was first, and has given it back.
+        let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+        is_orphaned(word) && self.0.compare_exchange(word, mine, success, failure).is_ok()
     }
 
     /// Takes the word; `sleep` is what a contender does until the futex may have changed from the
     /// value that it is given.
     #[inline]
     pub fn acquire(&self, sleep: impl Fn(&AtomicU32, u32)) {
+        fork::settle();
         if !self.try_acquire() {
             self.acquire_slow(sleep);
         }
@@ -74,6 +110,9 @@ impl Word {
 
     #[cold]
     fn acquire_slow(&self, sleep: impl Fn(&AtomicU32, u32)) {
+        if self.try_take_over() {
+            return;
+        }
         for _ in 0..SPINS {
             // Relaxed: only a hint for when to try again; the exchange orders.
             if self.0.load(Ordering::Relaxed) == FREE && self.try_acquire() {
@@ -81,7 +120,7 @@ impl Word {
             }
             core::hint::spin_loop();
         }
-        let me = tls::thread_pointer();
+        let me = me();
         loop {
             // CONTENDED also when no other thread waits: the price is one needless wake-up, the
             // gain that no sleeper is forgotten.
@@ -118,7 +157,7 @@ impl Word {
 
     /// In the child of a fork: is the word held by the thread that forked? Nobody else is there.
     pub fn restart_in_child(&self, is_held: bool) {
-        let word = if is_held { tls::thread_pointer() } else { FREE };
+        let word = if is_held { me() } else { FREE };
         // Relaxed: the child has one thread.
         self.0.store(word, Ordering::Relaxed);
     }
@@ -126,13 +165,20 @@ impl Word {
     /// Has the calling thread taken it?
     fn is_mine(&self) -> bool {
         // Relaxed: a thread's own number comes into the word, and leaves it, by that thread alone.
-        self.0.load(Ordering::Relaxed) & OWNER == tls::thread_pointer()
+        let word = self.0.load(Ordering::Relaxed);
+        word & OWNER == tls::thread_pointer() && !is_orphaned(word)
     }
 
     /// Has a fork of the calling thread taken it? Then the thread is in one of its handlers.
     fn is_forking(&self) -> bool {
         // Relaxed: as in `is_mine`.
-        self.0.load(Ordering::Relaxed) & !CONTENDED == tls::thread_pointer() | FORKING
+        self.0.load(Ordering::Relaxed) & (OWNER | FORKING) == tls::thread_pointer() | FORKING
+    }
+
+    /// Was it taken over by its owner?
+    fn has_owner_died(&self) -> bool {
+        // Relaxed: for the owner, who has written it.
+        self.0.load(Ordering::Relaxed) & OWNER_DIED != 0
     }
 }
 
@@ -173,6 +219,7 @@ impl<T> Lock<T> {
     /// Waits for the lock: spins briefly, then sleeps.
     #[inline]
     pub fn lock(&self) -> Held<'_, T> {
+        fork::settle();
         if !self.word.try_acquire() && !self.enter_again() {
             self.word.acquire_slow(futex::wait);
         }
@@ -182,18 +229,15 @@ impl<T> Lock<T> {
     /// The lock if it is free now; never waits and makes no system call.
     #[inline]
     pub fn try_lock(&self) -> Option<Held<'_, T>> {
-        let is_ours = self.word.try_acquire() || self.enter_again() || self.word.try_acquire();
+        fork::settle();
+        let is_ours = self.word.try_acquire() || self.enter_again() || self.word.try_take_over();
         is_ours.then(|| self.held())
     }
 
-    /// Does a fork of the calling thread hold the lock? In the child, whose handlers run now if
-    /// they have not yet, it holds it no longer.
+    /// Does a fork of the calling thread hold the lock?
     #[cold]
     fn enter_again(&self) -> bool {
-        self.word.is_forking() && {
-            fork::settle();
-            self.word.is_forking()
-        }
+        self.word.is_forking()
     }
 
     #[inline]
@@ -215,11 +259,26 @@ impl<T> Lock<T> {
         }
     }
 
+    /// [`Lock::acquire`] in a child whose fork has not prepared; `recover` is called where a thread
+    /// that is not there held the lock, and may have left the value half changed.
+    pub fn acquire_to_recover(&self, recover: impl FnOnce(&mut T)) {
+        self.acquire();
+        if self.is_held_for_fork() && self.word.has_owner_died() {
+            recover(&mut self.lock());
+        }
+    }
+
     /// Does the fork that this thread makes hold the lock? Only then are the data consistent, and
     /// a handler may look at them.
     #[must_use]
     pub fn is_held_for_fork(&self) -> bool {
         self.word.is_forking()
+    }
+
+    /// Does the calling thread hold the lock, by itself or for a fork?
+    #[must_use]
+    pub fn is_held_here(&self) -> bool {
+        self.word.is_mine()
     }
 
     /// Gives back, in the parent or in the child, what [`Lock::acquire`] has taken for the fork.
@@ -231,6 +290,16 @@ impl<T> Lock<T> {
             // SAFETY: taken by this thread, and no guard is alive.
             unsafe { self.word.release() };
         }
+    }
+}
+
+impl<T> Held<'_, T> {
+    /// Was the lock taken over from a thread that is not in this process? Then the value may be
+    /// half changed: each of its stores up to some point is there. For locks that no fork handler
+    /// takes.
+    #[must_use]
+    pub fn has_owner_died(&self) -> bool {
+        self.lock.word.has_owner_died()
     }
 }
 
@@ -284,80 +353,4 @@ fn count(change: i32) -> i32 {
 }
 
 #[cfg(test)]
-mod tests {
-    extern crate std;
-    use super::*;
-    use core::sync::atomic::AtomicBool;
-
-    #[test]
-    fn counts_are_exact_under_contention() {
-        static LOCK: Lock<u64> = Lock::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..50_000 {
-                        *LOCK.lock() += 1;
-                    }
-                });
-            }
-        });
-        assert_eq!(*LOCK.lock(), 200_000);
-    }
-
-    #[test]
-    fn held_lock_is_not_had_without_waiting() {
-        let lock = Lock::new(7);
-        let held = lock.try_lock().unwrap();
-        assert!(lock.try_lock().is_none());
-        drop(held);
-        assert_eq!(*lock.try_lock().unwrap(), 7);
-    }
-
-    #[test]
-    fn a_fork_enters_what_it_holds_and_others_wait() {
-        static LOCK: Lock<u64> = Lock::new(1);
-        static DONE: AtomicBool = AtomicBool::new(false);
-        LOCK.acquire();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                assert!(LOCK.try_lock().is_none());
-                *LOCK.lock() *= 10;
-                // Release pairs with the Acquire below.
-                DONE.store(true, Ordering::Release);
-            });
-            for _ in 0..100 {
-                *LOCK.lock() += 1;
-                *LOCK.try_lock().unwrap() += 1;
-                std::thread::yield_now();
-            }
-            // Acquire pairs with the Release above.
-            assert!(LOCK.is_held_for_fork() && !DONE.load(Ordering::Acquire));
-            // SAFETY: no guard is alive.
-            unsafe { LOCK.release() };
-        });
-        assert_eq!(*LOCK.lock(), 2010);
-    }
-
-    #[test]
-    fn a_fork_leaves_alone_what_its_thread_holds() {
-        let lock = Lock::new(1);
-        let held = lock.lock();
-        lock.acquire();
-        assert!(!lock.is_held_for_fork() && lock.try_lock().is_none());
-        // SAFETY: this does nothing, since the fork does not hold the lock.
-        unsafe { lock.release() };
-        assert!(lock.try_lock().is_none());
-        drop(held);
-        assert!(lock.try_lock().is_some());
-    }
-
-    #[test]
-    fn guards_are_counted() {
-        let lock = Lock::new(1);
-        assert_none_held();
-        let held = lock.lock();
-        assert_eq!(count(0), i32::from(cfg!(debug_assertions) && cfg!(target_arch = "x86_64")));
-        drop(held);
-        assert_none_held();
-    }
-}
+mod tests;

@@ -150,6 +150,13 @@ pub fn prefer_huge_pages(address: usize, bytes: usize) {
     let _ = advise(address, bytes, libc::MADV_HUGEPAGE);
 }
 
+/// Has every child of a fork find whole pages zeroed. False where the kernel does not know that
+/// (before Linux 4.14).
+#[must_use]
+pub fn wipe_on_fork(address: usize, bytes: usize) -> bool {
+    advise(address, bytes, libc::MADV_WIPEONFORK)
+}
+
 /// True when the kernel took the advice.
 fn advise(address: usize, bytes: usize, advice: i32) -> bool {
     preserve(|| {

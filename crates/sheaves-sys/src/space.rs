@@ -126,6 +126,8 @@ pub struct Part {
     bytes_max: AtomicUsize,
     /// Bytes that are taken: whole pages, growing under a lock of the owner.
     taken: AtomicUsize,
+    /// Bytes that are being taken, 0 for none: for a child of a fork in which nobody goes on.
+    wanted: AtomicUsize,
 }
 
 impl Part {
@@ -133,8 +135,8 @@ impl Part {
     #[expect(clippy::new_without_default, reason = "for statics")]
     #[must_use]
     pub const fn new() -> Part {
-        let [start, bytes_max, taken] = [const { AtomicUsize::new(0) }; 3];
-        Part { start, bytes_max, taken }
+        let [start, bytes_max, taken, wanted] = [const { AtomicUsize::new(0) }; 4];
+        Part { start, bytes_max, taken, wanted }
     }
 
     /// Says where it lies, in whole pages. Once, before other threads use it.
@@ -175,13 +177,29 @@ impl Part {
         if bytes > self.bytes_max() {
             return false;
         }
+        // Relaxed, here and below: as above; the system call stays in between.
+        self.wanted.store(bytes, Ordering::Relaxed);
         // SAFETY: in the part, behind what was taken of it.
         let grown = unsafe { space.take(self.start() + taken, bytes - taken) };
         if grown {
-            // Relaxed: under the caller's lock.
             self.taken.store(bytes, Ordering::Relaxed);
         }
+        self.wanted.store(0, Ordering::Relaxed);
         grown
+    }
+
+    /// In a child of a fork, where a thread that is not there was in [`Part::grow_to`].
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn recover(&self, space: &Space) {
+        // Relaxed, all: under the caller's lock.
+        let (taken, wanted) =
+            (self.taken.load(Ordering::Relaxed), self.wanted.swap(0, Ordering::Relaxed));
+        if wanted > taken {
+            // SAFETY: in the part, behind what was taken of it, so nobody knows of it.
+            unsafe { space.untake(self.start() + taken, wanted - taken) };
+        }
     }
 }
 
@@ -217,6 +235,15 @@ mod tests {
         }
         // SAFETY: as above.
         assert!(!unsafe { part.grow_to(space, 3 * page + 1) });
+        // A thread has grown it, and is gone before it has said so.
+        part.taken.store(page, Ordering::Relaxed);
+        part.wanted.store(3 * page, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { part.recover(space) };
+        // SAFETY: as above.
+        assert!(unsafe { part.grow_to(space, 3 * page) });
+        assert_eq!(byte(part.start() + page).load(Ordering::Relaxed), 0);
+        assert_eq!(byte(part.start()).load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -48,6 +48,10 @@ static STRIDE: AtomicUsize = AtomicUsize::new(0);
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
 /// From the start of a row on, what is readable and writable in every open row.
 static COMMITTED: AtomicUsize = AtomicUsize::new(0);
+/// Row + 1 that is being opened, and bytes that are being committed, 0 for none: for a child of a
+/// fork in which nobody goes on with that.
+static OPENING: AtomicUsize = AtomicUsize::new(0);
+static COMMITTING: AtomicUsize = AtomicUsize::new(0);
 /// One bit per row.
 static OPEN: [AtomicUsize; PROCESSORS_MAX / 64 + 1] =
     [const { AtomicUsize::new(0) }; PROCESSORS_MAX / 64 + 1];
@@ -168,13 +172,17 @@ pub(crate) fn open(index: usize) -> bool {
     if is_open(index) {
         return true;
     }
+    // Relaxed, both: under the slots lock; the system call stays in between.
+    OPENING.store(index + 1, Ordering::Relaxed);
     // SAFETY: the row lies in the space, and nothing of it was taken.
-    if !unsafe { SPACE.take(row(index), committed_bytes()) } {
-        return false;
+    let is_taken = unsafe { SPACE.take(row(index), committed_bytes()) };
+    if is_taken {
+        // Release pairs with the Acquire in `is_open` and `open_rows`.
+        OPEN[index / 64].fetch_or(1 << (index % 64), Ordering::Release);
     }
-    // Release pairs with the Acquire in `is_open` and `open_rows`.
-    OPEN[index / 64].fetch_or(1 << (index % 64), Ordering::Release);
-    true
+    // Relaxed: as above.
+    OPENING.store(0, Ordering::Relaxed);
+    is_taken
 }
 
 /// Makes the first `bytes` of every open row readable and writable. Under the slots lock.
@@ -190,6 +198,8 @@ pub(crate) fn commit(bytes: usize) -> bool {
         return false;
     }
     let more = bytes - committed;
+    // Relaxed, all: under the slots lock, see `committed_bytes`; system calls stay in between.
+    COMMITTING.store(bytes, Ordering::Relaxed);
     for index in open_rows() {
         // SAFETY: the range lies in the space, behind what was taken of this row.
         if !unsafe { SPACE.take(row(index) + committed, more) } {
@@ -197,12 +207,38 @@ pub(crate) fn commit(bytes: usize) -> bool {
                 // SAFETY: taken just now, and nobody knows of it.
                 unsafe { SPACE.untake(row(done) + committed, more) };
             }
+            COMMITTING.store(0, Ordering::Relaxed);
             return false;
         }
     }
-    // Relaxed: under the slots lock, see `committed_bytes`.
     COMMITTED.store(bytes, Ordering::Relaxed);
+    COMMITTING.store(0, Ordering::Relaxed);
     true
+}
+
+/// In a child of a fork, under the slots lock, which a thread held that is not there: what it was
+/// opening or committing is not.
+pub(crate) fn recover() {
+    let committed = committed_bytes();
+    // Relaxed, both: under the slots lock.
+    let more = COMMITTING.swap(0, Ordering::Relaxed).saturating_sub(committed);
+    for index in open_rows().filter(|_| more > 0) {
+        // SAFETY: behind what is committed: nobody knows of it.
+        unsafe { SPACE.untake(row(index) + committed, more) };
+    }
+    let opening = OPENING.swap(0, Ordering::Relaxed).checked_sub(1);
+    if let Some(index) = opening.filter(|index| !is_open(*index)) {
+        // SAFETY: the row is not open: nobody knows of it.
+        unsafe { SPACE.untake(row(index), committed) };
+    }
+}
+
+/// The same for what there is once, under the memory lock.
+pub(crate) fn recover_once() {
+    for part in &ONCE {
+        // SAFETY: laid out in the space by itself, under the memory lock.
+        unsafe { part.recover(&SPACE) };
+    }
 }
 
 /// The rows that are open, the shared one among them.

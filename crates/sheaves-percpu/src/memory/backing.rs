@@ -26,7 +26,18 @@ const METADATA_STEP_BYTES: usize = 64 << 10;
 ///
 /// All of it is where [`rows`] says, so that a start that fails has nothing to give back.
 #[derive(Debug)]
-pub(crate) struct Rows;
+pub(crate) struct Rows {
+    /// Offset of the first chunk, a multiple of its size: not 0 in a child of a fork whose
+    /// allocator is not the first.
+    pub(super) base: usize,
+}
+
+impl Rows {
+    /// The offset of a chunk.
+    fn offset(&self, chunk: usize) -> usize {
+        self.base + chunk * UNIT_BYTES
+    }
+}
 
 /// Where the metadata is, see [`rows::once`].
 const METADATA: usize = 2;
@@ -59,7 +70,7 @@ unsafe impl Backing for Rows {
     }
 
     fn create_chunk(&mut self, chunk: usize) -> bool {
-        let need = (chunk + 1) * UNIT_BYTES;
+        let need = self.offset(chunk + 1);
         let _slots = slots::SLOTS.lock();
         let committed = rows::committed_bytes();
         let wish = if need <= committed {
@@ -74,11 +85,11 @@ unsafe impl Backing for Rows {
     }
 
     fn destroy_chunk(&mut self, chunk: usize) {
-        live::forget(chunk * UNIT_BYTES, (chunk + 1) * UNIT_BYTES);
+        live::forget(self.offset(chunk), self.offset(chunk + 1));
     }
 
     fn depopulate(&mut self, chunk: usize, pages: Range<usize>) {
-        let start = chunk * UNIT_BYTES + pages.start * PAGE_BYTES;
+        let start = self.offset(chunk) + pages.start * PAGE_BYTES;
         // SAFETY: the allocator vouches that no object lies on these pages.
         unsafe { rows::discard(start, pages.len() * PAGE_BYTES) };
     }

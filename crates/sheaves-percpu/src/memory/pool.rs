@@ -90,6 +90,12 @@ impl Pool {
         self.first = sheaf.0;
     }
 
+    /// In a child of a fork, where a thread that is not there was changing the pool: its sheaves
+    /// are lost.
+    pub(super) fn recover(&mut self) {
+        (self.first, self.fresh, self.fresh_count) = (0, 0, 0);
+    }
+
     /// Bytes of all sheaves that are or were in use.
     pub(super) fn bytes(&self) -> usize {
         self.made * SHEAF_BYTES

@@ -61,10 +61,14 @@ impl Shape {
 pub(crate) struct State {
     allocator: Option<Allocator<Fixed, Rows>>,
     pub(super) sheaves: Pool,
+    /// Where the allocator's offsets begin. What comes back from below is lost, see
+    /// [`State::recover`].
+    base: usize,
 }
 
 /// The memory lock. Taken before the slots lock.
-pub(crate) static MEMORY: Lock<State> = Lock::new(State { allocator: None, sheaves: Pool::new() });
+pub(crate) static MEMORY: Lock<State> =
+    Lock::new(State { allocator: None, sheaves: Pool::new(), base: 0 });
 
 /// How often an allocation that must not wait looks for the lock before it gives up.
 const TRIES: u32 = 100;
@@ -84,7 +88,7 @@ impl State {
     /// Makes the allocator, once: opens the shared row and prepares the words of the caches.
     fn start(&mut self) -> Result<&mut Allocator<Fixed, Rows>, Error> {
         if self.allocator.is_none() {
-            self.allocator = Some(make()?);
+            self.allocator = Some(make(self.base)?);
             slots::prepare(Region::OWN, CLASSES);
             caches::open();
         }
@@ -101,7 +105,7 @@ impl State {
         if growth == Growth::Allowed && allocator.balance_wanted() {
             allocator.balance();
         }
-        Ok(offset.bytes())
+        Ok(self.base + offset.bytes())
     }
 
     /// Objects of one shape from the allocator, at least one; fills `offsets` from its start on.
@@ -115,6 +119,9 @@ impl State {
         if allocator.balance_wanted() {
             allocator.balance();
         }
+        for offset in &mut offsets[..count] {
+            *offset = Offset::new(self.base + offset.bytes());
+        }
         Ok(count)
     }
 
@@ -124,10 +131,12 @@ impl State {
         let Some(allocator) = &mut self.allocator else { return };
         for offsets in offsets.chunks(MANY) {
             let mut list = [Offset::new(0); MANY];
-            let list = &mut list[..offsets.len()];
-            for (entry, offset) in list.iter_mut().zip(offsets) {
-                *entry = Offset::new(*offset);
+            let mut count = 0;
+            for offset in offsets.iter().filter_map(|offset| offset.checked_sub(self.base)) {
+                list[count] = Offset::new(offset);
+                count += 1;
             }
+            let list = &mut list[..count];
             if let Err((offset, error)) = allocator.free_many(list) {
                 let (text, offset) = ("per-CPU memory is corrupt: the object at", offset.bytes());
                 sheaves_sys::report::die(format_args!("{text} offset {offset:#x}: {error}"));
@@ -138,20 +147,30 @@ impl State {
         }
     }
 
+    /// In a child of a fork, where a thread that is not there held the lock. Nothing says what of
+    /// the allocator is half changed, so another one begins behind all that it may have given out;
+    /// what comes back from before is lost, and so are the sheaves that no slot had.
+    pub(crate) fn recover(&mut self) {
+        rows::recover_once();
+        self.allocator = None;
+        self.base = rows::committed_bytes().next_multiple_of(UNIT_BYTES);
+        self.sheaves.recover();
+    }
+
     pub(super) fn allocator(&self) -> Option<&Allocator<Fixed, Rows>> {
         self.allocator.as_ref()
     }
 }
 
-/// The allocator of the rows. Under the memory lock.
-fn make() -> Result<Allocator<Fixed, Rows>, Error> {
+/// The allocator of the rows from an offset on. Under the memory lock.
+fn make(base: usize) -> Result<Allocator<Fixed, Rows>, Error> {
     if engine::mode() == Mode::NotStarted {
         engine::start();
     }
     let config = Config {
         unit_bytes: UNIT_BYTES,
-        chunks_max: rows::row_bytes() / UNIT_BYTES,
-        head_bytes: BLOCK_BYTES,
+        chunks_max: rows::row_bytes().saturating_sub(base) / UNIT_BYTES,
+        head_bytes: if base == 0 { BLOCK_BYTES } else { 0 },
     };
     // A limit on the address space can leave rows without room for a chunk.
     let is_open = config.chunks_max > 0 && {
@@ -162,7 +181,7 @@ fn make() -> Result<Allocator<Fixed, Rows>, Error> {
         return Err(Error::NoMemory);
     }
     live::place();
-    Allocator::new(Rows, config).map_err(|_| Error::NoMemory)
+    Allocator::new(Rows { base }, config).map_err(|_| Error::NoMemory)
 }
 
 /// An object, zero in every row; its offset. From the caches where they have one.
@@ -293,5 +312,52 @@ pub(super) fn is_inside(offset: usize, shape: Shape) -> bool {
 pub(super) fn trim() {
     if let Some(allocator) = &mut MEMORY.lock().allocator {
         allocator.trim();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    /// Objects of three shapes: a class, a large one, and one in between.
+    fn take_some() -> Vec<(usize, Shape)> {
+        let shapes = [(8, 8), (24, 8), (20_000, 64)].map(|(size, align)| Shape { size, align });
+        let take = |number: usize| {
+            let shape = shapes[number % 3];
+            (take_uncached(shape, Growth::Allowed).unwrap(), shape)
+        };
+        (0..60).map(take).collect()
+    }
+
+    /// In the first row, which is always open.
+    fn word(offset: usize) -> &'static core::sync::atomic::AtomicUsize {
+        area::word_at(rows::row(0) + offset)
+    }
+
+    #[test]
+    fn another_allocator_begins_behind_what_was_given_out() {
+        let old = take_some();
+        for (offset, _) in &old {
+            word(*offset).store(*offset, Ordering::Relaxed);
+        }
+        MEMORY.lock().recover();
+        let base = MEMORY.lock().base;
+        assert!(base.is_multiple_of(UNIT_BYTES) && old.iter().all(|(offset, _)| *offset < base));
+        let new = take_some();
+        for (offset, _) in &new {
+            assert!(*offset >= base);
+            assert_eq!(word(*offset).load(Ordering::Relaxed), 0);
+            word(*offset).store(*offset, Ordering::Relaxed);
+        }
+        for (offset, shape) in old.into_iter().chain(new) {
+            assert_eq!(word(offset).load(Ordering::Relaxed), offset);
+            // SAFETY: taken above, and used by nobody else.
+            unsafe { give(offset, shape, Reach::Open) };
+        }
+        caches::drain();
+        trim();
+        assert!(take_some().iter().all(|(offset, _)| *offset >= base));
     }
 }

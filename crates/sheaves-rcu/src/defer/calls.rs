@@ -356,6 +356,15 @@ impl Shard {
         unsafe { SHEAVES.give(sheaf) };
     }
 
+    fn count_again(&self, waiting: &mut Waiting) {
+        let (calls, bytes) = waiting.queue.recover();
+        let [(sealed, sealed_bytes), (linked, _)] = waiting.linked.counts();
+        // Relaxed, both: change under the lock.
+        self.calls.store(calls + linked, Ordering::Relaxed);
+        self.linked.store(linked, Ordering::Relaxed);
+        pressure::note_sealed(calls + sealed, bytes + sealed_bytes);
+    }
+
     /// Takes a linked head whose cookie has passed.
     fn pop_ready(&self) -> Option<*mut Head> {
         // Relaxed: a hint that spares the lock.
@@ -404,6 +413,17 @@ pub(super) fn pending() -> (Pending, Pending) {
 /// Takes all locks for a fork.
 pub(super) fn acquire() {
     ALL.iter().for_each(|shard| shard.waiting.acquire());
+}
+
+/// The same in a child whose fork has not prepared: counts what waits again. Where a thread that is
+/// not there was changing a shard, the heads that are linked in it are lost.
+pub(super) fn recover() {
+    for shard in &ALL {
+        shard.waiting.acquire_to_recover(|waiting| waiting.linked = Linked::new());
+        if shard.waiting.is_held_for_fork() {
+            shard.count_again(&mut shard.waiting.lock());
+        }
+    }
 }
 
 /// Gives them back.

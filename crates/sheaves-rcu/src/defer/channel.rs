@@ -147,6 +147,12 @@ impl Channel {
         if self.is_known.load(Ordering::Relaxed) {
             return;
         }
+        // A thread may have come so far that is not in this child of a fork.
+        if all().any(|known| core::ptr::eq(known, self)) {
+            // Release pairs with the Acquire above.
+            self.is_known.store(true, Ordering::Release);
+            return;
+        }
         self.next.store(CHANNELS.load(Ordering::Relaxed), Ordering::Relaxed);
         // Release pairs with the Acquire in `all`: the link. [L1]
         CHANNELS.store(core::ptr::from_ref(self).cast_mut(), Ordering::Release);
@@ -223,6 +229,11 @@ pub(super) fn pending() -> (Pending, u64) {
 /// Takes all locks for a fork. No channel becomes known meanwhile.
 pub(super) fn acquire() {
     all().flat_map(|channel| &channel.shards).for_each(|shard| shard.waiting.acquire());
+}
+
+/// The same in a child whose fork has not prepared.
+pub(super) fn recover() {
+    all().flat_map(|channel| &channel.shards).for_each(Shard::recover);
 }
 
 /// Gives them back.

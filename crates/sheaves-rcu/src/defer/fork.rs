@@ -5,7 +5,7 @@
 //! that another thread was in.
 
 use super::pool::{BLOCKS, SHEAVES};
-use super::{calls, channel, driver, reclaimer, sink, workers};
+use super::{calls, channel, driver, pressure, reclaimer, sink, workers};
 
 pub(crate) fn acquire() {
     sink::REGISTERING.acquire();
@@ -13,6 +13,18 @@ pub(crate) fn acquire() {
     calls::acquire();
     SHEAVES.acquire();
     BLOCKS.acquire();
+}
+
+/// [`acquire`] in a child whose fork has not prepared. What is pending is counted again: layers
+/// above do the same.
+pub(crate) fn recover() {
+    pressure::restart();
+    SHEAVES.recover();
+    BLOCKS.recover();
+    calls::recover();
+    channel::recover();
+    // A sink, or a channel, is known or not.
+    sink::REGISTERING.acquire();
 }
 
 /// # Safety

@@ -99,6 +99,15 @@ impl Linked {
         Some(cookie)
     }
 
+    /// Heads that are sealed and their bytes, and all heads and theirs.
+    pub(super) fn counts(&self) -> [(usize, usize); 2] {
+        let waiting = self.waiting.iter().map(|waiting| &waiting.heads);
+        let sealed = waiting
+            .chain([&self.ready])
+            .fold((0, 0), |(heads, bytes), list| (heads + list.count, bytes + list.bytes));
+        [sealed, (sealed.0 + self.open.count, sealed.1 + self.open.bytes)]
+    }
+
     /// Are there heads whose cookie has passed?
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty() || self.waiting.iter().any(Waiting::has_passed)

@@ -37,6 +37,8 @@ struct Chunk {
     fresh: usize,
     /// Units in use.
     used: u32,
+    /// That of the list when it came onto it.
+    life: u32,
 }
 
 struct State {
@@ -44,6 +46,8 @@ struct State {
     first: *mut Chunk,
     /// Chunks without a unit in use.
     spare: u32,
+    /// How often the list was given up. Chunks of an earlier one are lost, with their units.
+    life: u32,
 }
 
 // SAFETY: chunks are used under the lock only.
@@ -65,7 +69,7 @@ pub(super) static BLOCKS: Pool = Pool::new(BLOCK_BYTES);
 impl Pool {
     const fn new(unit_bytes: usize) -> Pool {
         assert!(unit_bytes >= size_of::<Chunk>() && CHUNK_BYTES.is_multiple_of(unit_bytes));
-        let state = State { first: null_mut(), spare: 0 };
+        let state = State { first: null_mut(), spare: 0, life: 0 };
         Pool { unit_bytes, state: Lock::new(state), chunks: AtomicU32::new(0) }
     }
 
@@ -103,6 +107,9 @@ impl Pool {
         let mut state = self.state.lock();
         // SAFETY: the chunk of a unit that was in use, used under the lock only.
         let chunk = unsafe { &mut *with_exposed_provenance_mut::<Chunk>(address) };
+        if chunk.life != state.life {
+            return;
+        }
         let was_exhausted = chunk.is_exhausted();
         // SAFETY: the unit is ours, by the contract, and has room for a word.
         unsafe { with_exposed_provenance_mut::<usize>(unit).write(chunk.free) };
@@ -143,7 +150,8 @@ impl Pool {
         let address = map::aligned(CHUNK_BYTES, CHUNK_BYTES)?;
         let chunk = with_exposed_provenance_mut::<Chunk>(address);
         let fresh = address + self.unit_bytes;
-        let header = Chunk { next: null_mut(), previous: null_mut(), free: 0, fresh, used: 0 };
+        let header =
+            Chunk { next: null_mut(), previous: null_mut(), free: 0, fresh, used: 0, life: 0 };
         // SAFETY: just mapped, large enough, and aligned to far more.
         unsafe { chunk.write(header) };
         // Relaxed: statistics.
@@ -160,6 +168,12 @@ impl Pool {
     /// Takes the lock for a fork.
     pub(super) fn acquire(&self) {
         self.state.acquire();
+    }
+
+    /// The same in a child whose fork has not prepared. Where a thread that is not there was
+    /// changing the list, its chunks are lost: nothing is added to them any more.
+    pub(super) fn recover(&self) {
+        self.state.acquire_to_recover(State::recover);
     }
 
     /// Gives it back.
@@ -195,11 +209,16 @@ impl Chunk {
 }
 
 impl State {
+    fn recover(&mut self) {
+        *self = State { first: null_mut(), spare: 0, life: self.life + 1 };
+    }
+
     /// # Safety
     /// The chunk is mapped and on no list.
     unsafe fn link(&mut self, chunk: *mut Chunk) {
         // SAFETY: mapped, and used under the lock only.
         let new = unsafe { &mut *chunk };
+        new.life = self.life;
         (new.next, new.previous) = (self.first, null_mut());
         // SAFETY: null, or a chunk on the list, which is another one.
         if let Some(first) = unsafe { self.first.as_mut() } {
@@ -246,5 +265,29 @@ mod tests {
         assert_eq!(POOL.mapped_bytes(), SPARE_CHUNKS as usize * CHUNK_BYTES);
         // SAFETY: taken above.
         unsafe { POOL.give(unit) };
+    }
+
+    #[test]
+    fn a_list_that_was_being_changed_is_given_up() {
+        static POOL: Pool = Pool::new(4096);
+        let old: Vec<_> = (0..40).map(|_| POOL.take().unwrap()).collect();
+        {
+            let mut state = POOL.state.lock();
+            state.recover();
+            assert!(state.first.is_null());
+        }
+        let new: Vec<_> = (0..40).map(|_| POOL.take().unwrap()).collect();
+        assert!(new.iter().all(|unit| !old.contains(unit)));
+        for unit in old.iter().chain(&new) {
+            // SAFETY: taken above, once.
+            unsafe { POOL.give(*unit) };
+        }
+        // What came back of the old ones is not given out again.
+        let again: Vec<_> = (0..40).map(|_| POOL.take().unwrap()).collect();
+        assert!(again.iter().all(|unit| !old.contains(unit)));
+        for unit in again {
+            // SAFETY: taken above, once.
+            unsafe { POOL.give(unit) };
+        }
     }
 }

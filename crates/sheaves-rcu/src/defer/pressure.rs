@@ -130,6 +130,13 @@ pub fn note_reclaimed(objects: usize, bytes: usize) {
     BYTES.fetch_sub(bytes as i64, Ordering::Relaxed);
 }
 
+/// In a child of a fork without handlers: nothing is sealed until those who hold it say so.
+pub(super) fn restart() {
+    // Relaxed, both: the child has one thread.
+    OBJECTS.store(0, Ordering::Relaxed);
+    BYTES.store(0, Ordering::Relaxed);
+}
+
 /// What is sealed and not taken back: objects and bytes.
 pub(super) fn sealed() -> (u64, u64) {
     // Relaxed, both: statistics.

@@ -7,9 +7,12 @@
 //! A batch that is being taken back stays in front, and says how far that has come before each
 //! entry. So a child of a fork goes on where its parent was, without the one entry that another
 //! thread had in its hands.
+//!
+//! `first` and the links say what is in the queue, also at every instruction of a change: in a
+//! child whose fork has not prepared `last` follows from them.
 
 use core::ptr::with_exposed_provenance_mut;
-use core::sync::atomic::{AtomicU16, Ordering};
+use core::sync::atomic::{AtomicU16, Ordering, compiler_fence};
 
 use crate::cookie::Cookie;
 
@@ -90,6 +93,8 @@ impl Queue {
         };
         // SAFETY: room for it by the contract, at the beginning of an aligned unit.
         unsafe { with_exposed_provenance_mut::<Batch>(unit).write(batch) };
+        // SeqCst, for the compiler alone: what is linked is complete, see `recover`.
+        compiler_fence(Ordering::SeqCst);
         if self.last == 0 {
             self.first = unit;
         } else {
@@ -119,6 +124,24 @@ impl Queue {
         }
     }
 
+    /// In a child of a fork, where a thread that is not there was changing the queue. The entries
+    /// and bytes of all batches.
+    pub(super) fn recover(&mut self) -> (usize, usize) {
+        let (mut next, mut entries, mut bytes) = (self.first, 0, 0);
+        self.last = 0;
+        while next != 0 {
+            let batch = with_exposed_provenance_mut::<Batch>(next);
+            self.last = next;
+            // SAFETY: a batch of this queue, under the owner's lock.
+            next = unsafe { (*batch).next };
+            // SAFETY: as above.
+            entries += unsafe { (*batch).count } as usize;
+            // SAFETY: as above.
+            bytes += unsafe { (*batch).bytes };
+        }
+        (entries, bytes)
+    }
+
     /// Address, and entries still to be taken back, of each batch, from the oldest on.
     pub(super) fn each(&self) -> impl Iterator<Item = (usize, core::ops::Range<usize>)> {
         let mut next = self.first;
@@ -137,5 +160,34 @@ impl Queue {
             // Relaxed: the driver may be at it, then this is a hint.
             Some((found, usize::from(at.load(Ordering::Relaxed))..usize::from(end)))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_batch_follows_from_the_links() {
+        let mut units = [[0_u64; 16]; 4];
+        let [first, second, third, fourth] =
+            units.each_mut().map(|unit| unit.as_mut_ptr().expose_provenance());
+        let mut queue = Queue::new();
+        assert_eq!(queue.recover(), (0, 0));
+        for (unit, entries) in [(first, 1), (second, 2), (third, 3)] {
+            let end = HEADER_WORDS + entries;
+            // SAFETY: memory of this test with room for that.
+            unsafe { queue.append(unit, HEADER_WORDS, end, 100 * entries) };
+        }
+        // The third was linked, or the second one removed the first, and nothing else was written.
+        for last in [second, first, 0] {
+            queue.last = last;
+            assert_eq!((queue.recover(), queue.last), ((6, 600), third));
+        }
+        // SAFETY: as above.
+        unsafe { queue.append(fourth, HEADER_WORDS, HEADER_WORDS + 4, 400) };
+        assert!(queue.each().map(|(unit, _)| unit).eq([first, second, third, fourth]));
+        queue.first = 0;
+        assert_eq!((queue.recover(), queue.last), ((0, 0), 0));
     }
 }

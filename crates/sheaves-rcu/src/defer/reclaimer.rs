@@ -18,7 +18,7 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use sheaves_sys::{clock, futex, report, thread, tls};
+use sheaves_sys::{clock, fork, futex, report, thread, tls};
 
 use super::{driver, options, pressure, round, system, workers};
 use crate::fences;
@@ -115,6 +115,7 @@ pub fn reclaimer_thread() -> Option<usize> {
 
 /// Starts the thread where it is not there and may be. True if it is.
 pub(super) fn start() -> bool {
+    fork::settle();
     is_running() || (options::has_reclaimer() && start_slow())
 }
 

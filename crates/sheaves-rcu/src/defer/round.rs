@@ -10,7 +10,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use sheaves_sys::{clock, futex, report};
+use sheaves_sys::{clock, fork, futex, report};
 
 use super::driver::{self, Driving};
 use super::pool::{BLOCKS, SHEAVES};
@@ -108,6 +108,8 @@ pub fn barrier() -> Result<(), BarrierError> {
         report::report(format_args!("rcu: a deferred call waits for deferred calls"));
         return Err(BarrierError::InsideCall);
     }
+    // Whoever would answer may not be in this child.
+    fork::settle();
     // SeqCst: what was deferred before is found by a round that finds this; and before the look
     // whether the reclaimer sleeps. Pairs with `full`. [B2]
     let number = WANTED.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
@@ -177,6 +179,7 @@ pub fn flush() {
 /// waiting. Never waits for readers, though the calls may do anything. A few loads when nothing is
 /// deferred. Inside of a read section or a deferred call, or beside another driver, does nothing.
 pub fn poll() -> bool {
+    fork::settle();
     if is_idle() || reader::is_reading() || driver::is_driving() {
         return false;
     }

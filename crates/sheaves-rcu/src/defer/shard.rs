@@ -1,7 +1,7 @@
 //! What waits in a channel: the open block, sealed blocks, and linked heads.
 
 use core::ptr::with_exposed_provenance_mut;
-use core::sync::atomic::{AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence, fence};
 
 use sheaves_sys::lock::Lock;
 
@@ -27,7 +27,8 @@ const BLOCKS_SEARCHED: usize = 16;
 
 const _: () = assert!(END * 8 == BLOCK_BYTES && CAPACITY == 508);
 
-/// What a shard's lock guards.
+/// What a shard's lock guards. Changes so that `block` and `end` are right at every instruction: in
+/// a child whose fork has not prepared a change may end anywhere.
 pub(super) struct Waiting {
     /// The block that is not sealed, 0 for none; the index behind its last address; its bytes.
     block: usize,
@@ -77,7 +78,10 @@ impl Shard {
             let block = emergency::take_block().ok_or(NoBlock)?;
             waiting = self.waiting.lock();
             if waiting.block == 0 {
-                (waiting.block, waiting.end, waiting.bytes) = (block, HEADER_WORDS, 0);
+                (waiting.end, waiting.bytes) = (HEADER_WORDS, 0);
+                // SeqCst, for the compiler alone, here and below: see `Waiting`.
+                compiler_fence(Ordering::SeqCst);
+                waiting.block = block;
             } else {
                 // SAFETY: taken above.
                 unsafe { emergency::give_block(block) };
@@ -87,6 +91,8 @@ impl Shard {
         let entry = with_exposed_provenance_mut::<usize>(waiting.block + waiting.end * 8);
         // SAFETY: blocks that are full are sealed at once, so there is room.
         unsafe { entry.write(pointer.expose_provenance()) };
+        // SeqCst, as above.
+        compiler_fence(Ordering::SeqCst);
         waiting.end += 1;
         waiting.bytes += bytes;
         self.count(bytes);
@@ -199,6 +205,26 @@ impl Shard {
         after_seal(list, false);
     }
 
+    /// Takes the lock in a child whose fork has not prepared, and counts what waits again.
+    pub(super) fn recover(&self) {
+        self.waiting.acquire_to_recover(Waiting::recover);
+        if self.waiting.is_held_for_fork() {
+            self.count_again(&mut self.waiting.lock());
+        }
+    }
+
+    fn count_again(&self, waiting: &mut Waiting) {
+        let (objects, bytes) = waiting.queue.recover();
+        let open = if waiting.block == 0 { 0 } else { waiting.end - HEADER_WORDS };
+        let open_bytes = if waiting.block == 0 { 0 } else { waiting.bytes };
+        let [(sealed, sealed_bytes), (linked, linked_bytes)] = waiting.heads.counts();
+        // Relaxed, all: change under the lock.
+        self.objects.store(objects + open + linked, Ordering::Relaxed);
+        self.bytes.store(bytes + open_bytes + linked_bytes, Ordering::Relaxed);
+        self.linked.store(linked, Ordering::Relaxed);
+        pressure::note_sealed(objects + sealed, bytes + sealed_bytes);
+    }
+
     /// Is an address in the open block, or in one of the oldest that are sealed?
     pub(super) fn has(&self, address: usize) -> bool {
         let waiting = self.waiting.lock();
@@ -220,10 +246,27 @@ impl Waiting {
         if self.block == 0 {
             return None;
         }
-        let block = core::mem::take(&mut self.block);
         pressure::note_sealed(self.end - HEADER_WORDS, self.bytes);
+        Some(self.append_block())
+    }
+
+    /// Puts the open block at the end of the queue.
+    fn append_block(&mut self) -> Cookie {
+        let block = core::mem::take(&mut self.block);
+        // SeqCst, for the compiler alone: the block is in one place at the most.
+        compiler_fence(Ordering::SeqCst);
         // SAFETY: the block is ours, its addresses up to `end` are written, and it is open no more.
-        Some(unsafe { self.queue.append(block, HEADER_WORDS, self.end, self.bytes) })
+        unsafe { self.queue.append(block, HEADER_WORDS, self.end, self.bytes) }
+    }
+
+    /// In a child of a fork, where a thread that is not there was changing this: a block that was
+    /// full is sealed, and heads that are linked are lost.
+    fn recover(&mut self) {
+        self.heads = Linked::new();
+        let _ = self.queue.recover();
+        if self.block != 0 && self.end == END {
+            let _ = self.append_block();
+        }
     }
 }
 
@@ -242,5 +285,36 @@ fn after_seal(sealed: Option<Cookie>, is_due: bool) {
     }
     if pressure == Pressure::Hard {
         round::help();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe fn never(_: *mut u8) {}
+
+    #[test]
+    fn a_block_that_is_full_is_sealed_and_everything_counted() {
+        static CHANNEL: Channel = Channel::new("shard", never);
+        static SHARD: Shard = Shard::new();
+        let block = emergency::take_block().unwrap();
+        let mut waiting = SHARD.waiting.lock();
+        // All addresses are written, and the thread that was to seal them is gone.
+        for index in HEADER_WORDS..END {
+            let entry = with_exposed_provenance_mut::<usize>(block + index * 8);
+            // SAFETY: in the block.
+            unsafe { entry.write(index) };
+        }
+        (waiting.block, waiting.end, waiting.bytes) = (block, END, 5080);
+        waiting.recover();
+        assert_eq!((waiting.block, waiting.queue.each().count()), (0, 1));
+        SHARD.count_again(&mut waiting);
+        drop(waiting);
+        let counts = [&SHARD.objects, &SHARD.bytes].map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(counts, [CAPACITY, 5080]);
+        crate::synchronize().unwrap();
+        assert!(SHARD.free_ready(&CHANNEL));
+        assert_eq!(SHARD.objects.load(Ordering::Relaxed), 0);
     }
 }

@@ -10,8 +10,11 @@
 //! | 1 | the cookie |
 //! | 2 | where in the sheaf the cursor stood, in bytes |
 //! | [`SENTINEL_MIN`] or higher | the sentinel |
+//!
+//! `first` and the links say what is in the queue, also at every instruction of a change: in a
+//! child whose fork has not prepared everything else follows from them, see [`Queue::recover`].
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use sheaves_percpu::sheaf::{ENTRIES, is_full};
 use sheaves_rcu::Cookie;
@@ -188,8 +191,7 @@ impl Queue {
         if !is_full(sealed.open) {
             return Ok(None);
         }
-        let cursor = core::mem::take(&mut sealed.open);
-        Ok(Some(self.append(id, &mut sealed, cursor)))
+        Ok(Some(self.append_open(id, &mut sealed)))
     }
 
     /// Seals the open sheaf, if there is one.
@@ -198,8 +200,15 @@ impl Queue {
         if sealed.open == 0 {
             return None;
         }
+        Some(self.append_open(id, &mut sealed))
+    }
+
+    /// Seals the open sheaf, which there is.
+    fn append_open(&self, id: CacheId, sealed: &mut Sealed) -> SealedSheaf {
         let cursor = core::mem::take(&mut sealed.open);
-        Some(self.append(id, &mut sealed, cursor))
+        // SeqCst, for the compiler alone: the sheaf is in one place at the most.
+        compiler_fence(Ordering::SeqCst);
+        self.append(id, sealed, cursor)
     }
 
     /// Stamps a sheaf and puts it at the end. Cookies are taken under the lock, so they ascend.
@@ -215,6 +224,8 @@ impl Queue {
         notes[0] = cookie.to_bits() as usize;
         notes[1] = cursor - sheaf.cursor(0);
         sheaf.set_link(0);
+        // SeqCst, for the compiler alone: what is linked is complete.
+        compiler_fence(Ordering::SeqCst);
         match Sheaf::existing(sealed.last) {
             Some(last) => last.set_link(sheaf.number()),
             None => sealed.first = sheaf.number(),
@@ -255,12 +266,14 @@ impl Queue {
         // SAFETY: sheaves in the queue belong to whoever has the lock; the only reference.
         let notes = unsafe { sheaf.entries(1, 2) };
         let cursor = sheaf.cursor(0) + notes[1];
-        // From now on these entries are the pool's, see `Sheaf::count_use`.
-        notes.fill(0);
         sealed.first = sheaf.link();
         if sealed.first == 0 {
             sealed.last = 0;
         }
+        // SeqCst, for the compiler alone: while it is in the queue they are as they were.
+        compiler_fence(Ordering::SeqCst);
+        // From now on these entries are the pool's, see `Sheaf::count_use`.
+        notes.fill(0);
         let objects = Sheaf::fill(cursor);
         // Relaxed, both: change under the lock.
         self.sheaves.fetch_sub(1, Ordering::Relaxed);
@@ -311,6 +324,43 @@ impl Queue {
         self.sealed.lock().tell_all();
     }
 
+    /// Takes the lock in a child whose fork has not prepared, and has everything told again to
+    /// `sheaves-rcu`, which has forgotten it.
+    pub(crate) fn recover(&self, id: CacheId) {
+        self.sealed.acquire_to_recover(|sealed| self.recover_sheaves(id, sealed));
+        if self.sealed.is_held_for_fork() {
+            let mut sealed = self.sealed.lock();
+            let open = if sealed.open == 0 { 0 } else { Sheaf::fill(sealed.open) };
+            let objects = self.objects().saturating_sub(open);
+            sealed.untold_objects = objects as isize;
+            sealed.untold_bytes = (objects * id.shape().stride) as isize;
+        }
+    }
+
+    /// Where a thread that is not there was changing the queue: finds out what is in it. The sheaf
+    /// that it was putting there or taking out may be lost.
+    fn recover_sheaves(&self, id: CacheId, sealed: &mut Sealed) {
+        let (mut sheaves, mut objects) = (0, 0);
+        (sealed.last, sealed.cookie, sealed.unstarted) = (0, 0, 0);
+        let mut next = sealed.first;
+        while let Some(sheaf) = Sheaf::existing(next) {
+            // SAFETY: sheaves in the queue belong to whoever has the lock; the only reference.
+            let notes = unsafe { sheaf.entries(1, 2) };
+            objects += Sheaf::fill(sheaf.cursor(0) + notes[1]);
+            sheaves += 1;
+            (sealed.last, next) = (next, sheaf.link());
+        }
+        if sealed.open != 0 {
+            objects += Sheaf::fill(sealed.open);
+        }
+        // Relaxed, both: change under the lock.
+        self.sheaves.store(sheaves, Ordering::Relaxed);
+        self.objects.store(objects as u32, Ordering::Relaxed);
+        if sealed.open != 0 && is_full(sealed.open) {
+            let _ = self.append_open(id, sealed);
+        }
+    }
+
     /// Takes the lock for a fork.
     pub(crate) fn lock_for_fork(&self) {
         self.sealed.acquire();
@@ -325,3 +375,6 @@ impl Queue {
         unsafe { self.sealed.release() };
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -130,6 +130,7 @@ impl Sink for Slab {
 
     fn reclaim(&self) -> bool {
         let any = finish();
+        refill::tell_of_slabs();
         chunk::purge_if_due();
         any
     }

@@ -1,0 +1,67 @@
+extern crate std;
+use super::*;
+use crate::deferred;
+use crate::registry::{self, Request};
+use crate::{reclaim, slow};
+use core::alloc::Layout;
+
+/// Sheaves and objects of a queue, by its own counts.
+fn counts(queue: &Queue) -> (u32, usize) {
+    (queue.sheaves.load(Ordering::Relaxed), queue.objects())
+}
+
+#[test]
+fn a_queue_that_was_being_changed_is_counted_again() {
+    let layout = Layout::new::<[u64; 4]>();
+    let request =
+        Request { name: "queue", layout, constructor: None, debug: false, typesafe: false };
+    let id = registry::create(&request).unwrap();
+    // Nothing passes meanwhile.
+    let guard = sheaves_rcu::read();
+    for _ in 0..1000 {
+        deferred::free_rcu_slow(id, slow::alloc_slow(id));
+    }
+    let find = |queue: &&Queue| counts(queue).0 > 1;
+    let queue = id.descriptor().deferred.iter().find(find).unwrap();
+    let before = counts(queue);
+    let mut sealed = queue.sealed.lock();
+    // The last sheaf was linked, and nothing else was written.
+    (sealed.last, sealed.unstarted) = (sealed.first, 99);
+    queue.sheaves.store(before.0 - 1, Ordering::Relaxed);
+    queue.objects.store(7, Ordering::Relaxed);
+    queue.recover_sheaves(id, &mut sealed);
+    assert_eq!(counts(queue), before);
+    assert_eq!(Sheaf::existing(sealed.last).unwrap().link(), 0);
+    assert!(sealed.last != sealed.first);
+    // The first was taken out, and the last one with it in a queue of one.
+    sealed.last = 0;
+    queue.recover_sheaves(id, &mut sealed);
+    assert_eq!(counts(queue), before);
+    drop(sealed);
+    drop(guard);
+    assert_eq!(reclaim::destroy(id), Ok(()));
+}
+
+#[test]
+fn a_sheaf_that_is_full_is_sealed() {
+    let layout = Layout::new::<[u64; 5]>();
+    let request =
+        Request { name: "open", layout, constructor: None, debug: false, typesafe: false };
+    let id = registry::create(&request).unwrap();
+    deferred::start(id);
+    let queue = &id.descriptor().deferred[0];
+    let mut sealed = queue.sealed.lock();
+    sealed.open = empty_sheaf_for_tests(id);
+    while !is_full(sealed.open) {
+        sealed.open = Sheaf::add(sealed.open, slow::alloc_slow(id));
+    }
+    queue.recover_sheaves(id, &mut sealed);
+    assert_eq!((sealed.open, counts(queue).0), (0, 1));
+    assert!(sealed.first != 0 && sealed.first == sealed.last);
+    drop(sealed);
+    assert_eq!(reclaim::destroy(id), Ok(()));
+}
+
+fn empty_sheaf_for_tests(id: CacheId) -> usize {
+    format(id, crate::pool::take_empty().unwrap())
+}

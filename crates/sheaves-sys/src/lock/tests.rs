@@ -1,0 +1,163 @@
+extern crate std;
+use super::*;
+use core::sync::atomic::AtomicBool;
+
+#[test]
+fn counts_are_exact_under_contention() {
+    static LOCK: Lock<u64> = Lock::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50_000 {
+                    *LOCK.lock() += 1;
+                }
+            });
+        }
+    });
+    assert_eq!(*LOCK.lock(), 200_000);
+}
+
+#[test]
+fn held_lock_is_not_had_without_waiting() {
+    let lock = Lock::new(7);
+    let held = lock.try_lock().unwrap();
+    assert!(lock.try_lock().is_none());
+    drop(held);
+    assert_eq!(*lock.try_lock().unwrap(), 7);
+}
+
+#[test]
+fn a_fork_enters_what_it_holds_and_others_wait() {
+    static LOCK: Lock<u64> = Lock::new(1);
+    static DONE: AtomicBool = AtomicBool::new(false);
+    LOCK.acquire();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(LOCK.try_lock().is_none());
+            *LOCK.lock() *= 10;
+            // Release pairs with the Acquire below.
+            DONE.store(true, Ordering::Release);
+        });
+        for _ in 0..100 {
+            *LOCK.lock() += 1;
+            *LOCK.try_lock().unwrap() += 1;
+            std::thread::yield_now();
+        }
+        // Acquire pairs with the Release above.
+        assert!(LOCK.is_held_for_fork() && !DONE.load(Ordering::Acquire));
+        // SAFETY: no guard is alive.
+        unsafe { LOCK.release() };
+    });
+    assert_eq!(*LOCK.lock(), 2010);
+}
+
+#[test]
+fn a_fork_leaves_alone_what_its_thread_holds() {
+    let lock = Lock::new(1);
+    let held = lock.lock();
+    lock.acquire();
+    assert!(!lock.is_held_for_fork() && lock.try_lock().is_none());
+    // SAFETY: this does nothing, since the fork does not hold the lock.
+    unsafe { lock.release() };
+    assert!(lock.try_lock().is_none());
+    drop(held);
+    assert!(lock.try_lock().is_some());
+}
+
+#[test]
+fn guards_are_counted() {
+    let lock = Lock::new(1);
+    assert_none_held();
+    let held = lock.lock();
+    assert_eq!(count(0), i32::from(cfg!(debug_assertions) && cfg!(target_arch = "x86_64")));
+    drop(held);
+    assert_none_held();
+}
+
+/// A thread of an older generation.
+fn orphan(age: usize) -> usize {
+    0x1000 | fork::generation().wrapping_sub(age) << GENERATION_SHIFT
+}
+
+#[test]
+fn what_a_thread_left_that_is_not_here_is_taken_over() {
+    for bits in [0, CONTENDED, FORKING, OWNER_DIED, CONTENDED | FORKING] {
+        let lock = Lock::new(1);
+        lock.word.0.store(orphan(1) | bits, Ordering::Relaxed);
+        assert!(!lock.word.is_mine() && !lock.word.is_forking());
+        let mut held = lock.lock();
+        assert!(held.has_owner_died() && lock.try_lock().is_none());
+        *held += 1;
+        drop(held);
+        assert!(!lock.lock().has_owner_died());
+        lock.word.0.store(orphan(7) | bits, Ordering::Relaxed);
+        assert!(lock.try_lock().is_some_and(|held| held.has_owner_died() && *held == 2));
+    }
+}
+
+#[test]
+fn a_fork_recovers_what_it_takes_over() {
+    let lock = Lock::new(1);
+    lock.acquire_to_recover(|value| *value = 2);
+    assert_eq!(*lock.lock(), 1);
+    // SAFETY: no guard is alive.
+    unsafe { lock.release() };
+    lock.word.0.store(orphan(1), Ordering::Relaxed);
+    lock.acquire_to_recover(|value| *value = 3);
+    assert!(lock.is_held_for_fork());
+    assert_eq!(*lock.lock(), 3);
+    // SAFETY: as above.
+    unsafe { lock.release() };
+    assert!(!lock.lock().has_owner_died());
+}
+
+#[test]
+fn what_a_thread_of_this_process_holds_is_not_taken_over() {
+    let lock = Lock::new(1);
+    lock.word.0.store(orphan(0), Ordering::Relaxed);
+    assert!(lock.try_lock().is_none() && !lock.word.try_take_over());
+    // Not in this generation yet: the number has come round.
+    lock.word.0.store(orphan(1 << 16), Ordering::Relaxed);
+    assert!(lock.try_lock().is_none());
+}
+
+/// In a child of `clone`, which runs no handlers: the lock of another thread is taken over, that of
+/// the forking thread stays its own, and a thread of the child with the other's pointer is not it.
+#[test]
+fn a_child_without_handlers_knows_who_is_there() {
+    static OTHERS: Lock<u64> = Lock::new(1);
+    static MINE: Lock<u64> = Lock::new(1);
+    let (begin, is_held) = std::sync::mpsc::channel();
+    let (end, is_over) = std::sync::mpsc::channel::<()>();
+    let other = std::thread::spawn(move || {
+        let _held = OTHERS.lock();
+        begin.send(tls::thread_pointer()).unwrap();
+        is_over.recv().unwrap();
+    });
+    let pointer = is_held.recv().unwrap();
+    let mine = MINE.lock();
+    let generation = fork::generation();
+    // SAFETY: integers only. Where the signal is ignored nobody could wait for a child.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    let null = core::ptr::null_mut::<u8>();
+    // SAFETY: the child has a copy of the stack, and ends below.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, null, null, null, 0) };
+    if child == 0 {
+        let mut failed = i32::from(!OTHERS.lock().has_owner_died());
+        failed |= i32::from(fork::generation() != generation + 1) << 1;
+        failed |= i32::from(MINE.try_lock().is_some() || mine.has_owner_died()) << 2;
+        drop(mine);
+        failed |= i32::from(MINE.try_lock().is_none()) << 3;
+        OTHERS.word.0.store(pointer | me() & !OWNER, Ordering::Relaxed);
+        failed |= i32::from(OTHERS.try_lock().is_some()) << 4;
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(failed) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child that was just made.
+    unsafe { libc::waitpid(i32::try_from(child).unwrap(), &raw mut status, 0) };
+    drop(mine);
+    end.send(()).unwrap();
+    other.join().unwrap();
+    assert_eq!((status, fork::generation()), (0, generation));
+}
