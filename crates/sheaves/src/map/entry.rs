@@ -9,7 +9,7 @@ use core::mem::{needs_drop, offset_of};
 use core::ptr::null_mut;
 
 use sheaves_rcu::Cookie;
-use sheaves_sys::lock::Lock;
+use sheaves_sys::lock::{Held, Lock};
 
 /// What a place of a bucket points to.
 #[derive(Debug)]
@@ -107,6 +107,18 @@ struct Shard<K, V> {
     lists: Lock<Lists<K, V>>,
 }
 
+impl<K, V> Shard<K, V> {
+    /// The lists. No fork handler knows of them: in a child another thread may have been changing
+    /// them. Then what was in them is never ended.
+    fn lock(&self) -> Held<'_, Lists<K, V>> {
+        let mut lists = self.lists.lock();
+        if lists.has_owner_died() {
+            lists.forget();
+        }
+        lists
+    }
+}
+
 struct Lists<K, V> {
     open: *mut Linked<K, V>,
     count: usize,
@@ -119,6 +131,11 @@ struct Lists<K, V> {
 unsafe impl<K: Send, V: Send> Send for Lists<K, V> {}
 
 impl<K, V> Lists<K, V> {
+    fn forget(&mut self) {
+        (self.open, self.sealed) = (null_mut(), null_mut());
+        (self.count, self.cookie) = (0, None);
+    }
+
     /// What is over, for the caller to drop; and a cookie that somebody has to start.
     fn turn(&mut self, at_least: usize) -> (Chain<K, V>, Option<Cookie>) {
         let mut ready = Chain(null_mut());
@@ -170,7 +187,7 @@ impl<K, V> Limbo<K, V> {
     /// As [`Limbo::retire`].
     unsafe fn add(&self, hash: u64, linked: *mut Linked<K, V>) {
         let shard = &self.shards[(hash >> 32) as usize % SHARDS];
-        let mut lists = shard.lists.lock();
+        let mut lists = shard.lock();
         // SAFETY: the memory is that of a `Linked`.
         let next = unsafe { &raw mut (*linked).next };
         // SAFETY: ours: readers look at the entry alone.
@@ -190,16 +207,23 @@ impl<K, V> Limbo<K, V> {
         let mut is_empty = true;
         for shard in &self.shards {
             for _ in 0..2 {
-                let (ready, cookie) = shard.lists.lock().turn(1);
+                let (ready, cookie) = shard.lock().turn(1);
                 if let Some(cookie) = cookie {
                     cookie.start();
                 }
                 drop(ready);
             }
-            let lists = shard.lists.lock();
+            let lists = shard.lock();
             is_empty &= lists.open.is_null() && lists.sealed.is_null();
         }
         is_empty
+    }
+}
+
+impl<K, V> Drop for Limbo<K, V> {
+    fn drop(&mut self) {
+        // What another thread has left half changed is not for the lists' own destructor.
+        self.shards.iter().for_each(|shard| drop(shard.lock()));
     }
 }
 
@@ -265,5 +289,73 @@ impl<K, V> Drop for Chain<K, V> {
         }
 
         Rest(self).end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    use core::time::Duration;
+    use std::sync::mpsc::channel;
+    use std::vec::Vec;
+
+    static LIMBO: Limbo<u64, Vec<u64>> = Limbo::new();
+
+    fn retire(number: u64) {
+        // SAFETY: made here, and in no table.
+        unsafe { LIMBO.retire(0, Entry::new(number, Vec::new())) };
+    }
+
+    /// Does a child that retires entries end well?
+    fn ends_well(make_child: impl Fn() -> i32) -> bool {
+        let child = make_child();
+        if child == 0 {
+            (0..1000).for_each(retire);
+            let is_over = LIMBO.shards[0].lists.try_lock().is_some();
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(!is_over)) };
+        }
+        let mut status = -1;
+        for _ in 0..5000 {
+            // SAFETY: looks after the child.
+            if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } != 0 {
+                return status == 0;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // SAFETY: the child is there: nobody has waited for it.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        false
+    }
+
+    /// A child of any fork goes on with a map that another thread was changing.
+    #[test]
+    fn lists_that_another_thread_had_are_forgotten() {
+        // SAFETY: children are to be waited for, whatever this process has inherited.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+        (0..10).for_each(retire);
+        let ((begin, is_held), (end, is_over)) = (channel(), channel::<()>());
+        let other = std::thread::spawn(move || {
+            let mut lists = LIMBO.shards[0].lists.lock();
+            // Half changed: the entries would be ended twice.
+            let open = lists.open;
+            lists.sealed = open;
+            begin.send(()).unwrap();
+            is_over.recv().unwrap();
+            lists.sealed = null_mut();
+        });
+        is_held.recv().unwrap();
+        // SAFETY: the child uses what is tested, and ends.
+        let forked = ends_well(|| unsafe { libc::fork() });
+        // SAFETY: as above; it has a copy of the stack.
+        let cloned = ends_well(|| unsafe {
+            let null = null_mut::<u8>();
+            libc::syscall(libc::SYS_clone, libc::SIGCHLD, null, null, null, 0) as i32
+        });
+        end.send(()).unwrap();
+        other.join().unwrap();
+        assert!(forked && cloned, "{forked} {cloned}");
     }
 }
