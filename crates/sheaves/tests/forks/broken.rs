@@ -7,7 +7,7 @@ use std::thread;
 use crate::FAILED;
 use crate::kinds::Kind;
 use crate::watch::{self, enter};
-use crate::work;
+use crate::{parent, work};
 
 /// Which one is to run.
 pub(crate) const BROKEN: &str = "SHEAVES_TEST_FORK_BROKEN";
@@ -27,11 +27,19 @@ const ALL: [(&str, fn()); 3] = [
 static LOCK: Mutex<()> = Mutex::new(());
 
 pub(crate) fn all() -> impl Iterator<Item = &'static str> {
-    ALL.iter().map(|(name, _)| *name)
+    ALL.iter().map(|(name, _)| *name).chain([UNSETTLED])
 }
+
+/// Children of a process in which they do not find out that they are children.
+const UNSETTLED: &str = "children without handlers that recover nothing";
+const UNSETTLED_FORKS: u32 = 4;
 
 /// A fork whose child is broken.
 pub(crate) fn run(name: &str) {
+    if name == UNSETTLED {
+        sheaves_sys::fork::ignore_children();
+        return parent::run(&[Kind::Bare, Kind::Clone], UNSETTLED_FORKS);
+    }
     let (_, body) = ALL.iter().find(|(known, _)| *known == name).expect("a variant");
     watch::start();
     watch::set_alarm();

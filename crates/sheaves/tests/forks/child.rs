@@ -72,7 +72,7 @@ pub(crate) fn run(kind: Kind, world: &'static World, inherited: Inherited, dice:
     enter(c"inherited");
     inherited.end(world);
     enter(c"references");
-    work::end_and_begin(&world.lonely);
+    end_and_begin(kind, &world.lonely);
     if watch::generation() == 1 {
         destroy(&world.single);
         destroy(&world.doomed);
@@ -105,6 +105,21 @@ pub(crate) fn run(kind: Kind, world: &'static World, inherited: Inherited, dice:
     enter(c"end");
     // SAFETY: ends the process at once.
     unsafe { libc::_exit(0) };
+}
+
+/// Ends a count and has it begin again. Where no handler has run another thread may have been doing
+/// that: then it stays as it is.
+fn end_and_begin(kind: Kind, count: &PerCpuRef) {
+    if kind.has_handlers() {
+        return work::end_and_begin(count);
+    }
+    check(count.kill().is_ok());
+    let has_begun = count.reinit().is_ok();
+    check(!has_begun || count.try_get_live());
+    if has_begun {
+        count.put();
+        work::end_and_begin(count);
+    }
 }
 
 fn use_everything(world: &World, dice: &mut Dice) {

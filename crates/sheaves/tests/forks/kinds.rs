@@ -30,7 +30,7 @@ const ALL: [(&str, Kind); 5] = [
 ];
 
 /// What is run unless something else is asked for.
-const DEFAULT: &str = "fork,foreign,handler";
+const DEFAULT: &str = "fork,foreign,bare,clone,handler";
 
 /// The kinds that a variable asks for.
 pub(crate) fn asked(variable: &str) -> Vec<Kind> {
