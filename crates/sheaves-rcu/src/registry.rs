@@ -346,8 +346,8 @@ pub(crate) fn take_back(record: &'static Record) -> bool {
 /// Is the thread gone that was seen as the owner of a record?
 ///
 /// The kernel gives numbers out again: where a thread of that number is alive, and has taken
-/// another record later, then this one is from a thread before it. In a child that runs no handlers
-/// of ours (`_Fork`, `clone`) the numbers say nothing: nobody is found gone.
+/// another record later, then this one is from a thread before it. In a child in which no handlers
+/// of ours have run yet (`_Fork`, `clone`) the numbers say nothing: nobody is found gone.
 fn is_gone(seen: Seen) -> bool {
     // Relaxed: written where there is one thread, or the same.
     if process::id() != PROCESS.load(Ordering::Relaxed) {

@@ -2,7 +2,8 @@
 //!
 //! Locks from the top down: who may become known, channels, calls, memory. Who drives is not waited
 //! for, see `driver`. Everything that is pending is pending in the child, too, but for the one call
-//! that another thread was in.
+//! that another thread was in. In a child whose fork has not prepared, heads that are linked in a
+//! shard that another thread was changing are lost as well.
 
 use super::pool::{BLOCKS, SHEAVES};
 use super::{calls, channel, driver, pressure, reclaimer, sink, workers};

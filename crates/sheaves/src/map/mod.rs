@@ -122,7 +122,8 @@ use table::Table;
 /// # Fork and signals
 ///
 /// After a fork the child may read. It may change the map if no other thread was changing it at
-/// the moment of the fork; otherwise a chain may stay locked for ever. [`RcuHashMap::get`] may be
+/// the moment of the fork; otherwise a chain may stay locked for ever. Values that another thread
+/// was ending at that moment may never be dropped there. [`RcuHashMap::get`] may be
 /// called in signal handlers if `Hash` and `Eq` may; nothing else may.
 ///
 /// # Panics
