@@ -7,10 +7,10 @@
 //! |---|---|---|
 //! | 0 | free | -> owner by whoever takes it |
 //! | owner | held | -> 0 by the owner |
-//! | owner that is not in this process | held for good | -> another with `OWNER_DIED`, by it |
-//! | the same with `CONTENDED` | a thread may sleep | set by it; -> 0 by the owner |
-//! | the same with `FORKING` | held by a fork's handlers | set and -> 0 by them |
-//! | the same with `OWNER_DIED` | what is guarded may be half changed | -> 0 by the owner |
+//! | owner that is not in this process | was held | -> a new owner with `OWNER_DIED`, by that one |
+//! | owner with `CONTENDED` | a thread may sleep | set by it; -> 0 by the owner |
+//! | owner with `FORKING` | held by a fork's handlers | set and -> 0 by them |
+//! | owner with `OWNER_DIED` | what is guarded may be half changed | -> 0 by the owner |
 //!
 //! Whoever gives back a contended lock wakes one thread.
 //!

@@ -30,3 +30,11 @@ fn signal_handlers_fork_in_the_middle_of_an_allocation() {
         run_silent(&program, &["50"], variables, LIMIT);
     }
 }
+
+#[test]
+fn children_without_fork_handlers_allocate() {
+    let program = compile("gcc", "bare_fork.c");
+    for variables in CONFIGURATIONS {
+        run_silent(&program, &["60"], variables, LIMIT);
+    }
+}
