@@ -1,4 +1,4 @@
-//! Grace periods that are asked about instead of waited for.
+//! Polled grace periods: cookies and `synchronize`.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,10 +8,12 @@ use crate::expedite::{self, Urgency};
 use crate::grace::{self, GENERATIONS, InsideReader};
 use crate::later::Finished;
 
-/// Grace periods up to this number are wanted by somebody. Raised by whoever asks.
+/// Grace periods up to this number have been requested. Raised by each request.
 static REQUESTED: AtomicU64 = AtomicU64::new(0);
 
-/// A moment, and the question whether all readers of that moment are gone.
+/// A snapshot of the grace-period state, as the kernel's `get_state_synchronize_rcu` takes it.
+///
+/// It *passes* when a grace period has ended that began after the snapshot.
 ///
 /// ```
 /// use sheaves_rcu::Cookie;
@@ -23,8 +25,9 @@ static REQUESTED: AtomicU64 = AtomicU64::new(0);
 /// ```
 ///
 /// A number: it may be copied, compared, kept and used in any thread, also in one that never reads.
-/// Once [`Cookie::poll`] has returned true, everything that readers did who had begun before the
-/// cookie was made has happened, and it stays true. Of two cookies the smaller is over first.
+/// Once [`Cookie::poll`] has returned true it stays true, and everything that readers did in
+/// sections which had begun before the snapshot has happened. Of two cookies the smaller one passes
+/// first.
 ///
 /// After a fork a cookie is valid in parent and child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,7 +35,7 @@ static REQUESTED: AtomicU64 = AtomicU64::new(0);
 pub struct Cookie(u64);
 
 impl Cookie {
-    /// The moment of now. Nothing is started: some grace period that others ask for will do.
+    /// A snapshot. It starts no grace period: one that others start can make it pass.
     ///
     /// Two loads and a fence. Never blocks; async-signal-safe.
     #[must_use]
@@ -40,7 +43,8 @@ impl Cookie {
         Cookie(grace::next())
     }
 
-    /// The moment of now, for which a grace period is started if it may at this moment.
+    /// A snapshot, for which a grace period is started unless the last one was started too recently
+    /// (`start_poll_synchronize_rcu`).
     ///
     /// Never blocks; async-signal-safe. Paced: many requests share one grace period.
     #[must_use]
@@ -50,7 +54,8 @@ impl Cookie {
         cookie
     }
 
-    /// As [`Cookie::start_poll`], at once: interrupts all processors that run this process.
+    /// [`Cookie::start_poll`] with an expedited grace period, which starts at once and interrupts
+    /// all CPUs that run this process.
     #[must_use]
     pub fn start_poll_expedited() -> Cookie {
         let cookie = Cookie::get();
@@ -58,30 +63,31 @@ impl Cookie {
         cookie
     }
 
-    /// Asks for the grace period of that moment, if it may begin now, and leads it as far as it
-    /// goes without waiting. Never blocks; async-signal-safe.
+    /// Requests the grace period that makes this cookie pass, and advances it as far as that is
+    /// possible without waiting. Never blocks; async-signal-safe.
     pub fn start(self) {
         self.request(Urgency::Normal);
         grace::drive(self.0, Urgency::Normal);
     }
 
-    /// [`Cookie::start`], at once: interrupts all processors that run this process.
+    /// [`Cookie::start`] with an expedited grace period, which interrupts all CPUs that run this
+    /// process.
     pub fn start_expedited(self) {
         self.request(Urgency::Expedited);
         grace::drive(self.0, Urgency::Expedited);
     }
 
-    /// Are all readers of that moment known to be gone? One load; does nothing about it.
+    /// Has the cookie passed, as far as is known? One load; advances nothing.
     #[inline]
     #[must_use]
     pub fn has_passed(self) -> bool {
         GENERATIONS.is_complete(self.0)
     }
 
-    /// Are all readers of that moment gone?
+    /// Has the cookie passed?
     ///
-    /// If not, and the grace period was asked for, this does what can be done without waiting to
-    /// bring it to its end, unless somebody else is about it. Never blocks; async-signal-safe.
+    /// If not, and its grace period was requested, this advances it as far as that is possible
+    /// without waiting, unless another thread leads. Never blocks; async-signal-safe.
     #[inline]
     #[must_use]
     pub fn poll(self) -> bool {
@@ -100,17 +106,18 @@ impl Cookie {
         GENERATIONS.is_complete(self.0)
     }
 
-    /// Waits until all readers of that moment are gone. May lead the grace period.
+    /// Waits until the cookie passes. May lead the grace period.
     ///
     /// Sleeps; not for signal handlers.
     ///
     /// # Errors
-    /// [`InsideReader`] if they are not gone and the caller reads itself: it would wait for ever.
+    /// [`InsideReader`] if it has not passed and the caller is inside a read section: that would
+    /// deadlock.
     pub fn wait(self) -> Result<(), InsideReader> {
         self.wait_with(Urgency::Normal)
     }
 
-    /// [`Cookie::wait`], and never in line behind others.
+    /// [`Cookie::wait`] with an expedited grace period.
     ///
     /// # Errors
     /// As there.
@@ -128,11 +135,11 @@ impl Cookie {
         Ok(())
     }
 
-    /// A future that is ready when all readers of that moment are gone.
+    /// A future that is ready when the cookie has passed.
     ///
-    /// The first one that has to wait starts a thread, which libc allocates for. After a fork the
-    /// futures of the thread that forked may be polled and dropped in the child; one that waited
-    /// there has to be polled again, since nothing wakes it.
+    /// The first future that has to wait starts a thread, for which libc allocates. In the child of
+    /// a fork the futures of the thread that forked may be polled and dropped. One that was waiting
+    /// has to be polled again there: no thread wakes it.
     ///
     /// ```
     /// # async fn replace() {
@@ -151,22 +158,22 @@ impl Cookie {
         self.0
     }
 
-    /// The cookie that a number stands for. One that never came from [`Cookie::to_bits`] stands
-    /// for a moment in the past, or in the future. One of the future has not passed; whoever starts
-    /// it or waits for it would do so for ever, so that ends the process with a line.
+    /// The cookie of a number from [`Cookie::to_bits`]. Any other number is a cookie of the past,
+    /// which has passed, or of the future, which has not. Starting or waiting for a cookie of the
+    /// future would never end: it prints one line and aborts the process.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Cookie {
         Cookie(bits)
     }
 
-    /// Ends the process where no cookie of it can have this number yet.
+    /// Aborts the process if no cookie can have this number yet.
     fn refuse_future(self) {
         if self.0 > GENERATIONS.begun() + 1 {
             self.refuse_future_slow();
         }
     }
 
-    /// With the fence behind which the number of a cookie was read.
+    /// The same with the fence that [`Cookie::get`] has: without it the number may be an old one.
     #[cold]
     fn refuse_future_slow(self) {
         let (number, next) = (self.0, GENERATIONS.next());
@@ -177,7 +184,7 @@ impl Cookie {
         }
     }
 
-    /// Makes [`Cookie::poll`] do its part.
+    /// Has [`Cookie::poll`] advance the grace period.
     pub(crate) fn request(self, urgency: Urgency) {
         self.refuse_future();
         // Relaxed: a hint; nothing is published through it.
@@ -188,16 +195,16 @@ impl Cookie {
     }
 }
 
-/// Waits until all readers that have begun before this call are gone.
+/// Waits for a grace period: until all read sections that began before this call are over.
 ///
-/// Whoever calls this leads the grace period if nobody does, and shares it with all who come before
-/// it begins. Takes from less than a microsecond, when no thread reads, to as long as the longest
-/// reader. Sleeps; not for signal handlers.
+/// The caller leads the grace period if no other thread does, and shares it with all callers that
+/// come before it begins. Takes from less than a microsecond, when no thread reads, to as long as
+/// the longest section. Sleeps; not for signal handlers.
 ///
-/// Threads of unequal priority: a leader that loses its processor holds up all who wait, whatever
-/// their priority, and so does a reader inside a section. Nothing inherits priority here. Where
-/// threads with realtime policies wait for readers, they should not share their processors with
-/// others that do, or leave the wait to [`crate::defer()`].
+/// Threads of unequal priority: a leader that is preempted delays all waiters, whatever their
+/// priority, and so does a reader inside a section. Priority is not inherited. Threads with
+/// real-time policies should not share a CPU with other threads that wait for readers, or leave the
+/// wait to [`crate::defer()`].
 ///
 /// ```
 /// sheaves_rcu::synchronize()?;
@@ -205,8 +212,8 @@ impl Cookie {
 /// ```
 ///
 /// # Errors
-/// [`InsideReader`], and a line on standard error, if the caller reads itself: it would wait for
-/// ever.
+/// [`InsideReader`], and a line on standard error, if the caller is inside a read section: that
+/// would deadlock.
 pub fn synchronize() -> Result<(), InsideReader> {
     synchronize_with(Urgency::Normal)
 }

@@ -80,7 +80,7 @@ pub struct InsideReader;
 
 impl core::fmt::Display for InsideReader {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("waiting for readers inside a read section")
+        f.write_str("waiting for readers inside a read section would deadlock")
     }
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
     if waits_for_itself() {
         let thread = thread::id();
         report::report(format_args!(
-            "rcu: thread {thread} waits for readers inside a read section"
+            "rcu: thread {thread} is inside a read section: waiting for readers would deadlock"
         ));
         return Err(InsideReader);
     }

@@ -1,9 +1,9 @@
-//! Readers that hold grace periods up: they are named.
+//! Stall reports: which reader delays a grace period.
 //!
 //! Once a grace period has been under way for a second (see [`set_timeout_ms`] and
 //! `SHEAVES_RCU_STALL_MS`) its leader writes one line about the reader that it waits for, and calls
-//! the program's function if it has set one. One report for each grace period: the first reader in
-//! the way is enough to know where to look.
+//! the program's function if one is set. There is one report for each grace period: the first
+//! reader in the way is enough to know where to look.
 
 use core::panic::Location;
 use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -13,33 +13,33 @@ use sheaves_sys::{clock, env, report};
 
 use crate::registry;
 
-/// Milliseconds until a report, unless the program or the environment says otherwise.
+/// Milliseconds until a report, unless the program or the environment sets others.
 const TIMEOUT_MS: u64 = 1_000;
 /// The highest value of `SHEAVES_RCU_STALL_MS`.
 const TIMEOUT_MS_MAX: usize = 86_400_000;
-/// A reader is asked for its life after this time.
+/// After this time the leader looks whether the reader's thread still exists.
 const ALIVE_NS: u64 = 2_000_000;
 
-/// Stands for the readers without a record, where a record's number is expected.
+/// In place of a record's number: the readers that have no record.
 pub(crate) const SHARED: u32 = u32::MAX;
 
-/// Milliseconds until a report, 0 for none; [`UNSET`] until the environment was asked.
+/// Milliseconds until a report, 0 for none; [`UNSET`] until the environment was read.
 static TIMEOUT: AtomicU64 = AtomicU64::new(UNSET);
 const UNSET: u64 = u64::MAX;
 /// Address of the program's function, 0 for none.
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
-/// The number of the thread in which the program's function runs, 0 for none. Written by leaders.
+/// The thread that runs the program's function, 0 for none. Written by leaders.
 static CALLING: AtomicI32 = AtomicI32::new(0);
-/// The process's word during the last grace period that was reported.
+/// The global sequence during the last grace period that was reported.
 static REPORTED: AtomicU64 = AtomicU64::new(0);
 
-/// A reader that holds a grace period up.
+/// A reader that delays a grace period.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Stall {
-    /// The kernel's number of the thread; 0 if it is one of those for which there was no memory.
+    /// The thread's identifier (`gettid`); 0 for readers that found no memory for a record.
     pub thread: i32,
-    /// The thread has ended inside the section: no grace period will end any more.
+    /// The thread has ended inside the section: no grace period can end any more.
     pub has_ended: bool,
     /// How long the grace period has been under way, in milliseconds: the section is older.
     pub age_ms: u64,
@@ -65,11 +65,11 @@ pub fn set_timeout_ms(milliseconds: u64) {
 
 /// Sets a function to be called for each report, after the line is written; `None` for none.
 ///
-/// It runs in the thread that leads the grace period, which waits for it: in one that waits for
-/// readers, or polls a cookie; so in a signal handler, if cookies are polled there, and under
-/// whatever locks the thread holds that polls. In it, waiting for readers is refused as inside a
-/// read section, and cookies that are not over stay so. It may read, and it may panic where
-/// unwinding out of its caller is sound.
+/// It runs in the thread that leads the grace period, which is one that waits for readers or polls
+/// a cookie: under the locks that this thread holds, and in a signal handler if cookies are polled
+/// there. The grace period does not advance while it runs, and in it waiting for readers is refused
+/// as inside a read section. It may read, and it may panic where unwinding out of its caller is
+/// sound.
 pub fn set_callback(callback: Option<fn(&Stall)>) {
     let address = callback.map_or(0, |function| function as *const () as usize);
     // Release pairs with the Acquire in `call`: what the function needs was set up before.
@@ -90,7 +90,7 @@ pub(crate) fn timeout_ms() -> u64 {
 
 /// Looks at a record that is in the way of a grace period which began at `began_ns`.
 ///
-/// For the leader. `number` is that of the record, or [`SHARED`].
+/// For the leader. `number` is the record's, or [`SHARED`].
 #[cold]
 pub(crate) fn look(number: u32, began_ns: u64, global: u64) {
     let age_ns = clock::fine_ns().saturating_sub(began_ns);
@@ -130,21 +130,25 @@ pub(crate) fn look(number: u32, began_ns: u64, global: u64) {
     call(&stall);
 }
 
-/// Looks at a grace period of a domain of its own, which nobody knows the readers of.
+/// Looks at a grace period of an SRCU domain, whose readers are not known.
 #[cold]
 pub(crate) fn look_at_domain(age_ns: u64, is_reported: &mut bool) {
     let (timeout, age_ms) = (timeout_ms(), age_ns / 1_000_000);
     if !*is_reported && timeout != 0 && age_ms >= timeout {
         *is_reported = true;
-        report::report(format_args!("rcu: a section of a domain lasts for more than {age_ms} ms"));
+        report::report(format_args!(
+            "rcu: an SRCU read section has delayed a grace period for {age_ms} ms"
+        ));
     }
 }
 
 fn write(stall: &Stall) {
     let (thread, name, age) = (stall.thread, stall.name(), stall.age_ms);
     let what = match stall.has_ended {
-        true => format_args!("has ended inside a read section, waited for since {age} ms"),
-        false => format_args!("({name}) reads since more than {age} ms"),
+        true => format_args!(
+            "has ended inside an RCU read section: a grace period of {age} ms cannot end"
+        ),
+        false => format_args!("({name}) has been in an RCU read section for {age} ms"),
     };
     match stall.entered {
         Some(place) => {
@@ -185,14 +189,14 @@ impl Drop for Calling {
     }
 }
 
-/// Does the calling thread run the program's function, as a leader?
+/// Does the calling thread, as a leader, run the program's function?
 pub(crate) fn is_calling_here() -> bool {
     // Relaxed: only the thread itself has stored its number there.
     let thread = CALLING.load(Ordering::Relaxed);
     thread != 0 && thread == thread::id()
 }
 
-/// In the child of a fork: the thread that called may be another one's, or have another number.
+/// In the child of a fork the thread that ran the function has another identifier, or is gone.
 pub(crate) fn restart_in_child() {
     // Relaxed: the child has one thread.
     CALLING.store(0, Ordering::Relaxed);

@@ -83,7 +83,9 @@ pub enum BarrierError {
 impl core::fmt::Display for BarrierError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            BarrierError::InsideReader => "waiting for deferred calls inside a read section",
+            BarrierError::InsideReader => {
+                "waiting for deferred calls inside a read section would deadlock"
+            }
             BarrierError::InsideCall => "waiting for deferred calls inside one of them",
             BarrierError::Unreachable => "not every slot can be reached",
         })

@@ -81,7 +81,7 @@ impl Runner {
         let is_late = timeout != 0 && age_ms >= timeout;
         if is_late && self.reported.swap(calls, Ordering::Relaxed) != calls {
             report::report(format_args!(
-                "rcu: the deferred call of function {function:#x} runs since more than {age_ms} ms"
+                "rcu: deferred callback {function:#x} has been running for {age_ms} ms"
             ));
         }
     }

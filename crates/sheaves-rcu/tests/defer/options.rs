@@ -121,7 +121,7 @@ fn a_call_that_does_not_return_is_named() {
     let test = "options::a_call_that_does_not_return_is_named";
     if !is_own() {
         let text = pass_own(test, &[("SHEAVES_RCU_STALL_MS", "100")]);
-        let named = text.lines().filter(|line| line.contains("runs since more than"));
+        let named = text.lines().filter(|line| line.contains("has been running for"));
         assert_eq!(named.count(), 1, "{text}");
         return;
     }
