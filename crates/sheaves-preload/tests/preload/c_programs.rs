@@ -2,8 +2,10 @@
 //! the tests of the C API.
 
 use core::time::Duration;
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// Builds a package as this test was built; the folder in which its libraries are then.
@@ -28,20 +30,33 @@ pub(crate) fn compile_with(command: &mut Command) {
     assert!(output.status.success(), "{command:?}\n{errors}");
 }
 
-/// Runs a program. Panics when it takes longer than `limit`.
+/// Runs a program, and reads what it prints meanwhile: more than a pipe holds would stop it. Panics
+/// when it takes longer than `limit`.
 pub(crate) fn run_within(limit: Duration, command: &mut Command) -> Output {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
+    let (stdout, stderr) = (drain(child.stdout.take()), drain(child.stderr.take()));
     let begun = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if begun.elapsed() > limit {
-            child.kill().unwrap();
-            let output = child.wait_with_output().unwrap();
-            panic!("{command:?} hangs: {output:?}");
-        }
+    while child.try_wait().unwrap().is_none() && begun.elapsed() <= limit {
         std::thread::sleep(Duration::from_millis(5));
     }
-    child.wait_with_output().unwrap()
+    let is_late = child.try_wait().unwrap().is_none();
+    if is_late {
+        child.kill().unwrap();
+    }
+    let status = child.wait().unwrap();
+    let output = Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() };
+    assert!(!is_late, "{command:?} hangs: {output:?}");
+    output
+}
+
+/// A thread that reads a pipe to its end.
+fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.unwrap().read_to_end(&mut bytes).unwrap();
+        bytes
+    })
 }
 
 /// Fails unless a program has ended with success and what it said is as wanted.

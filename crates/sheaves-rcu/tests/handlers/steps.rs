@@ -24,8 +24,8 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 static IS_BLOCKED: AtomicBool = AtomicBool::new(false);
 
-/// Has `handler` called once, after so many instructions of the calling thread from the next
-/// [`begin`] on, unless [`end`] comes before.
+/// Has `handler` called once, when the calling thread has executed `after` instructions from the
+/// next [`begin`] on, unless [`end`] comes before.
 pub(crate) fn prepare(handler: fn(), after: usize) {
     HANDLER.store(handler as *mut (), Ordering::Relaxed);
     LEFT.store(after, Ordering::Relaxed);
