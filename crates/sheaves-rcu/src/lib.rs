@@ -76,9 +76,6 @@ mod later;
 #[cfg(not(loom))]
 mod mode;
 #[cfg(not(loom))]
-#[doc(hidden)]
-pub mod older;
-#[cfg(not(loom))]
 mod reader;
 #[cfg(not(loom))]
 mod registry;

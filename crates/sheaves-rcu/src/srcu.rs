@@ -181,25 +181,20 @@ impl Srcu {
     /// Never returns inside of a section of this domain: there is no way to know whose a section
     /// is. That is reported like any section that lasts.
     pub fn synchronize(&self) {
-        self.synchronize_with(true);
-    }
-
-    /// `drains_both` is false for the variant that is wrong, see [`crate::older`].
-    pub(crate) fn synchronize_with(&self, drains_both: bool) {
         fork::settle();
         self.write_off_other_processes();
         let number = self.generations.next();
-        grace::wait_on(&self.generations, number, || self.lead_until(number, drains_both));
+        grace::wait_on(&self.generations, number, || self.lead_until(number));
     }
 
     /// False where the heavy fence is refused to this thread: the next leader begins anew.
-    fn lead_until(&self, number: u64, drains_both: bool) -> bool {
+    fn lead_until(&self, number: u64) -> bool {
         while !self.generations.is_complete(number) {
             let led = self.generations.under_way().unwrap_or_else(|| self.generations.begin());
             let mut wait = Wait { began_ns: clock::fine_ns(), rounds: 0, is_reported: false };
             // Relaxed, both: leaders alone write it, and readers may have an old one.
             let current = self.index.load(Ordering::Relaxed);
-            if drains_both && !self.drain(current ^ SECOND, &mut wait) {
+            if !self.drain(current ^ SECOND, &mut wait) {
                 return false;
             }
             self.index.store(current ^ SECOND, Ordering::Relaxed);

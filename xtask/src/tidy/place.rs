@@ -5,8 +5,9 @@
 
 use super::rust::RustFile;
 
-/// Crates under `crates/` that are programs for people, not code under malloc.
-const TOOL_CRATES: [&str; 3] = ["sheaves-bench", "sheaves-cli", "sheaves-torture"];
+/// Crates under `crates/` that are programs for people or serve those, not code under malloc.
+const TOOL_CRATES: [&str; 4] =
+    ["sheaves-bench", "sheaves-cli", "sheaves-history", "sheaves-torture"];
 
 /// The crate under `crates/` that the file belongs to.
 pub(crate) fn crate_of(path: &str) -> Option<&str> {

@@ -3,7 +3,8 @@
 use core::ptr::NonNull;
 use std::sync::Once;
 
-use sheaves_rcu::{defer, older};
+use sheaves_history::{callback, prototype};
+use sheaves_rcu::defer;
 
 use super::Kind;
 use crate::failure::Failure;
@@ -59,8 +60,8 @@ pub(crate) trait Visitor {
 pub(crate) fn visit<V: Visitor>(kind: Kind, visitor: V) -> Result<V::Out, Failure> {
     Ok(match kind {
         Kind::Direct => visitor.visit(Ours::new(sheaves_rcu::synchronize)),
-        Kind::Callback => visitor.visit(Ours::new(older::synchronize_by_callback)),
-        Kind::Prototype => visitor.visit(Ours::new(older::synchronize_as_published)),
+        Kind::Callback => visitor.visit(Ours::new(callback::synchronize)),
+        Kind::Prototype => visitor.visit(Ours::new(prototype::synchronize)),
         #[cfg(feature = "peers")]
         _ if kind.role() == super::Role::Urcu => visitor.visit(super::liburcu::Waiter::new(kind)?),
         _ => return Err(Failure::run(format!("{} waits for no readers", kind.name()))),
@@ -110,7 +111,7 @@ where
     unsafe fn call(&self, queue: Queue, object: NonNull<Object>) {
         match queue {
             // SAFETY: the same contract.
-            Queue::Older => unsafe { call_older(object) },
+            Queue::Older => unsafe { call_back(object) },
             // SAFETY: as above.
             Queue::Own => unsafe { call_deferred(object) },
         }
@@ -122,16 +123,16 @@ where
     }
 }
 
-/// Queues an object for the thread of the older ways.
+/// Queues an object for the thread of `callback`.
 ///
 /// # Safety
 /// As [`Wait::call`].
-unsafe fn call_older(object: NonNull<Object>) {
-    let head = object.cast::<older::Head>();
+unsafe fn call_back(object: NonNull<Object>) {
+    let head = object.cast::<callback::Head>();
     // SAFETY: the object begins with room for the head, and is the caller's.
-    unsafe { head.write(older::Head::new(end)) };
+    unsafe { head.write(callback::Head::new(end)) };
     // SAFETY: the object stays where it is until `end` takes it back.
-    if !unsafe { older::call(head.as_ptr()) } {
+    if !unsafe { callback::call(head.as_ptr()) } {
         crate::failure::out_of_memory();
     }
 }
@@ -157,7 +158,7 @@ unsafe extern "C" fn end_deferred(head: *mut defer::Head) {
 
 /// # Safety
 /// The head is that of an object that was queued.
-unsafe fn end(head: *mut older::Head) {
+unsafe fn end(head: *mut callback::Head) {
     // SAFETY: never null.
     let object = unsafe { NonNull::new_unchecked(head) }.cast();
     // SAFETY: the object was queued, once.
@@ -165,7 +166,7 @@ unsafe fn end(head: *mut older::Head) {
 }
 
 const _: () = {
-    assert!(size_of::<older::Head>() <= size_of::<[usize; 2]>());
+    assert!(size_of::<callback::Head>() <= size_of::<[usize; 2]>());
     assert!(size_of::<defer::Head>() <= size_of::<[usize; 2]>());
 };
 

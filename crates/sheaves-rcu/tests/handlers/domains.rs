@@ -9,14 +9,47 @@ use core::time::Duration;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use sheaves_rcu::{Srcu, older};
+use sheaves_history::srcu;
+use sheaves_rcu::Srcu;
 use sheaves_sys::futex;
 
 use crate::{alone, set_deadline, steps};
 
 const PLACES_MAX: usize = 200;
 
-static DOMAIN: OnceLock<Srcu> = OnceLock::new();
+/// A domain of the process, with whatever grace periods.
+trait Domain: Sync + 'static {
+    type Guard: 'static;
+    fn get() -> &'static Self;
+    fn read(&'static self) -> Self::Guard;
+    fn synchronize(&self);
+}
+
+macro_rules! domain {
+    ($domain:ty, $guard:ty) => {
+        impl Domain for $domain {
+            type Guard = $guard;
+
+            fn get() -> &'static Self {
+                static DOMAIN: OnceLock<$domain> = OnceLock::new();
+                DOMAIN.get_or_init(|| <$domain>::new().expect("there is memory"))
+            }
+
+            #[inline(always)]
+            fn read(&'static self) -> Self::Guard {
+                self.read()
+            }
+
+            fn synchronize(&self) {
+                self.synchronize();
+            }
+        }
+    };
+}
+
+domain!(Srcu, sheaves_rcu::SrcuGuard<'static>);
+domain!(srcu::Srcu, srcu::SrcuGuard<'static>);
+
 /// Waits that were asked for, and that are over. [`STOP`] ends the thread that waits.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 static OVER: AtomicU32 = AtomicU32::new(0);
@@ -24,10 +57,6 @@ const STOP: u32 = u32::MAX;
 /// How long a wait may take before it counts as one that waits for somebody.
 static PATIENCE_MS: AtomicU64 = AtomicU64::new(0);
 static IS_WRONG: AtomicBool = AtomicBool::new(false);
-
-fn domain() -> &'static Srcu {
-    DOMAIN.get_or_init(|| Srcu::new().expect("there is memory"))
-}
 
 /// Has the other thread wait for the domain; whether that came to its end.
 fn is_over_soon() -> bool {
@@ -66,8 +95,8 @@ fn flip() {
 }
 
 /// A section of the handler, which has to be waited for.
-fn hold() {
-    let guard = domain().read();
+fn hold<D: Domain>() {
+    let guard = D::get().read();
     if is_over_soon() {
         IS_WRONG.store(true, Ordering::Relaxed);
     }
@@ -75,10 +104,10 @@ fn hold() {
 }
 
 /// A section that is interrupted after the given number of instructions. True where it was.
-fn section(handler: fn(), after: usize) -> bool {
+fn section<D: Domain>(handler: fn(), after: usize) -> bool {
     steps::prepare(handler, after);
     steps::begin();
-    let guard = domain().read();
+    let guard = D::get().read();
     // The handler comes in the begin of a section; in the end of it where the begin is over.
     let is_inside = steps::was_called();
     if is_inside {
@@ -94,8 +123,8 @@ fn section(handler: fn(), after: usize) -> bool {
 }
 
 /// Interrupts everywhere, until something is wrong: after how many places, if so.
-fn find_wrong(wait: fn(&Srcu), handler: fn(), patience_ms: u64) -> (usize, bool) {
-    let _ = domain();
+fn find_wrong<D: Domain>(handler: fn(), patience_ms: u64) -> (usize, bool) {
+    let _ = D::get();
     ASKED.store(0, Ordering::Relaxed);
     OVER.store(0, Ordering::Relaxed);
     PATIENCE_MS.store(patience_ms, Ordering::Relaxed);
@@ -107,7 +136,7 @@ fn find_wrong(wait: fn(&Srcu), handler: fn(), patience_ms: u64) -> (usize, bool)
                 STOP => return,
                 asked if asked == over => futex::wait_for(&ASKED, asked, 10_000_000),
                 asked => {
-                    wait(domain());
+                    D::get().synchronize();
                     OVER.store(asked, Ordering::Release);
                     futex::wake_all(&OVER);
                 }
@@ -118,7 +147,7 @@ fn find_wrong(wait: fn(&Srcu), handler: fn(), patience_ms: u64) -> (usize, bool)
     std::thread::scope(|scope| {
         scope.spawn(waiter);
         let is_right =
-            |after: &usize| section(handler, *after) && !IS_WRONG.load(Ordering::Relaxed);
+            |after: &usize| section::<D>(handler, *after) && !IS_WRONG.load(Ordering::Relaxed);
         places = (0..PLACES_MAX).take_while(is_right).count();
         ASKED.store(STOP, Ordering::Release);
         futex::wake_all(&ASKED);
@@ -130,17 +159,17 @@ fn find_wrong(wait: fn(&Srcu), handler: fn(), patience_ms: u64) -> (usize, bool)
 fn sections_of_domains_are_waited_for_at_every_instruction() {
     let _alone = alone();
     set_deadline();
-    for handler in [flip as fn(), hold] {
-        let (places, is_wrong) = find_wrong(Srcu::synchronize, handler, 2);
+    for handler in [flip as fn(), hold::<Srcu>] {
+        let (places, is_wrong) = find_wrong::<Srcu>(handler, 2);
         println!("{places} places");
         assert!(!is_wrong && places > 10, "after {places} places");
     }
 }
 
 #[test]
-fn a_domain_with_a_single_flip_is_found_to_be_broken() {
+fn a_domain_that_drains_one_index_is_found_to_be_broken() {
     let _alone = alone();
     set_deadline();
-    let (places, is_wrong) = find_wrong(older::synchronize_with_a_single_drain, flip, 200);
+    let (places, is_wrong) = find_wrong::<srcu::Srcu>(flip, 200);
     assert!(is_wrong, "not found at any of {places} places");
 }

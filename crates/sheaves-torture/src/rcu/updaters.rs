@@ -7,7 +7,8 @@ use core::task::{Context, Poll, Waker};
 use std::sync::Arc;
 use std::task::Wake;
 
-use sheaves_rcu::{Cookie, Srcu, older, read, synchronize, synchronize_expedited};
+use sheaves_history::{callback, prototype};
+use sheaves_rcu::{Cookie, Srcu, read, synchronize, synchronize_expedited};
 
 use super::Broken;
 use super::world::{
@@ -32,7 +33,7 @@ fn count(kind: usize) {
 /// Waits in one of the ways that block; which one.
 fn wait_somehow(random: &mut Random, broken: Option<Broken>) -> usize {
     if broken == Some(Broken::Published) {
-        older::synchronize_as_published().expect(REFUSED);
+        prototype::synchronize().expect(REFUSED);
         return SYNCHRONIZE;
     }
     match random.below(8) {
@@ -56,7 +57,7 @@ fn wait_somehow(random: &mut Random, broken: Option<Broken>) -> usize {
             COOKIE_WAIT
         }
         4 => {
-            older::synchronize_by_callback().expect(REFUSED);
+            callback::synchronize().expect(REFUSED);
             SYNCHRONIZE
         }
         _ => {

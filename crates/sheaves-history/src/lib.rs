@@ -1,0 +1,16 @@
+//! What came before: algorithms that were published, reproduced so that Sheaves can be compared
+//! with them and so that tests can show that they find what was wrong with some of them.
+//!
+//! Nothing here is for programs, and no library crate uses it: `sheaves-bench`, `sheaves-torture`
+//! and tests do. Each file begins with its source, with what was published, and with what of it is
+//! reproduced.
+//!
+//! | module | source | wrong on purpose |
+//! |---|---|---|
+//! | [`callback`] | Linux up to 6.9: `synchronize_rcu` that waits for a callback | |
+//! | [`prototype`] | Linux, 2023: the first form of the direct wake-up in `synchronize_rcu` | yes |
+//! | [`srcu`] | Linux, 2006: a sleepable RCU domain that drains one of its two indexes | yes |
+
+pub mod callback;
+pub mod prototype;
+pub mod srcu;
