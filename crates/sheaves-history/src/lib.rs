@@ -7,10 +7,12 @@
 //!
 //! | module | source | wrong on purpose |
 //! |---|---|---|
+//! | [`percpu`] | Linux 5.0 and 5.2, 2019: `mm/percpu.c` before and after its scan hints | |
 //! | [`callback`] | Linux up to 6.9: `synchronize_rcu` that waits for a callback | |
 //! | [`prototype`] | Linux, 2023: the first form of the direct wake-up in `synchronize_rcu` | yes |
 //! | [`srcu`] | Linux, 2006: a sleepable RCU domain that drains one of its two indexes | yes |
 
 pub mod callback;
+pub mod percpu;
 pub mod prototype;
 pub mod srcu;

@@ -4,30 +4,28 @@
 //! memory that is handed out.
 
 use crate::dynamic::backing::Backing;
-use crate::dynamic::chunk::{mask, pages_of, ranges};
-use crate::dynamic::config::{Config, GRAIN_BYTES, Geometry, Growth, Offset, Request, bytes_of};
+use crate::dynamic::chunk::{mask, pages_of};
+use crate::dynamic::config::{Config, GRAIN_BYTES, Geometry, Offset, Request, bytes_of};
+#[cfg(any(test, feature = "counters"))]
 use crate::dynamic::counters::Counters;
 use crate::dynamic::error::{AllocError, FreeError, NewError};
 use crate::dynamic::hints::Run;
 use crate::dynamic::lists::{FULL, Lists, NONE, is_small, list_of};
-use crate::dynamic::policy::{Policy, SlotKey};
 use crate::dynamic::records::Records;
-use crate::dynamic::search::takes_contig;
 use crate::dynamic::statistics::Totals;
 
-use core::marker::PhantomData;
-
-/// With fewer empty pages than this, balance work is wanted.
-pub(super) const EMPTY_PAGES_LOW: u32 = 2;
-/// Balance work keeps so many empty pages at hand.
+/// So many empty pages are kept when others are given back.
 pub(super) const EMPTY_PAGES_HIGH: u32 = 4;
+/// After so many chunks of one list that do not fit, a request goes on to the next list; the chunks
+/// go to their list's tail.
+const UNFIT_MAX: u32 = 8;
 
 /// An allocator of offsets that are valid in every slot.
 ///
-/// It divides chunks, which it makes and destroys through its backing `B`, in the way of the
-/// policy `P`. See [`crate::dynamic`] for what it is part of.
+/// It divides chunks, which it makes and destroys through its backing `B`. See [`crate::dynamic`]
+/// for what it is part of.
 #[derive(Debug)]
-pub struct Allocator<P: Policy, B: Backing> {
+pub struct Allocator<B: Backing> {
     pub(super) backing: B,
     pub(super) geometry: Geometry,
     pub(super) records: Records,
@@ -35,14 +33,10 @@ pub struct Allocator<P: Policy, B: Backing> {
     /// Empty pages of all chunks but the isolated ones.
     pub(super) empty: u32,
     pub(super) balance_wanted: bool,
-    /// A request for populated memory found none since the last balance.
-    pub(super) populated_missing: bool,
     pub(super) totals: Totals,
-    pub(super) counters: Counters,
-    policy: PhantomData<P>,
 }
 
-impl<P: Policy, B: Backing> Allocator<P, B> {
+impl<B: Backing> Allocator<B> {
     /// An allocator without chunks. Takes address space for the metadata of all chunks from the
     /// backing, and memory for one bit per chunk.
     ///
@@ -55,77 +49,53 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
             backing,
             geometry,
             records,
-            lists: Lists::new::<P>(geometry.bits),
+            lists: Lists::new(geometry.bits),
             empty: 0,
             balance_wanted: false,
-            populated_missing: false,
             totals: Totals::default(),
-            counters: Counters::default(),
-            policy: PhantomData,
         })
     }
 
     /// Allocates `size` bytes in every slot, from 1 to [`crate::dynamic::OBJECT_BYTES_MAX`], at a
     /// multiple of `align`, a power of two up to [`crate::dynamic::ALIGN_MAX`].
     ///
-    /// The content is whatever the memory held before. With [`Growth::PopulatedOnly`] nothing but
-    /// the metadata is touched; in particular there is no system call. Afterwards see
+    /// The content is whatever the memory held before. Afterwards see
     /// [`Allocator::balance_wanted`].
     ///
     /// # Errors
     /// See [`AllocError`]. Nothing changed, except that a chunk may have been made.
-    pub fn alloc(
-        &mut self,
-        size: usize,
-        align: usize,
-        growth: Growth,
-    ) -> Result<Offset, AllocError> {
+    pub fn alloc(&mut self, size: usize, align: usize) -> Result<Offset, AllocError> {
         let request = Request::new(size, align)?;
-        let Some((chunk, area)) = self.find(request, growth) else {
-            return self.alloc_slow(request, growth);
-        };
-        self.commit(chunk, area)
+        match self.find(request) {
+            Some((chunk, area)) => Ok(self.commit(chunk, area)),
+            None => self.alloc_slow(request),
+        }
     }
 
     /// Nothing fits: makes a chunk, or looks everywhere before it refuses.
     #[cold]
-    pub(super) fn alloc_slow(
-        &mut self,
-        request: Request,
-        growth: Growth,
-    ) -> Result<Offset, AllocError> {
-        let refusal = match growth {
-            Growth::PopulatedOnly => {
-                self.populated_missing = true;
-                self.balance_wanted = true;
-                AllocError::NotPopulated
+    pub(super) fn alloc_slow(&mut self, request: Request) -> Result<Offset, AllocError> {
+        // More than one, when the first is what the hidden head leaves of chunk 0.
+        let refusal = loop {
+            if let Err(refusal) = self.create_chunk() {
+                break refusal;
             }
-            // More than one, when the first is what the hidden head leaves of chunk 0.
-            Growth::Allowed => loop {
-                if let Err(refusal) = self.create_chunk() {
-                    break refusal;
-                }
-                if let Some((chunk, area)) = self.find(request, growth) {
-                    return self.commit(chunk, area);
-                }
-            },
+            if let Some((chunk, area)) = self.find(request) {
+                return Ok(self.commit(chunk, area));
+            }
         };
-        if P::LAST_RESORT
-            && let Some((chunk, area)) = self.find_exhaustively(request, growth)
-        {
-            return self.commit(chunk, area);
-        }
-        Err(refusal)
+        let found = self.find_exhaustively(request);
+        found.map(|(chunk, area)| self.commit(chunk, area)).ok_or(refusal)
     }
 
     /// A chunk and a free area in it.
     #[inline]
-    pub(super) fn find(&mut self, request: Request, growth: Growth) -> Option<(u32, Run)> {
+    pub(super) fn find(&mut self, request: Request) -> Option<(u32, Run)> {
         let whole = request.bits == self.geometry.bits;
-        let first = if whole { self.lists.free() } else { list_of::<P>(request.bits) };
+        let first = if whole { self.lists.free() } else { list_of(request.bits) };
         let mut lists = self.lists.searched_from(first);
         while lists != 0 {
-            let found = self.find_in_list(lists.trailing_zeros(), request, growth);
+            let found = self.find_in_list(lists.trailing_zeros(), request);
             if found.is_some() {
                 return found;
             }
@@ -135,31 +105,29 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
     }
 
     #[inline]
-    fn find_in_list(&mut self, list: u32, request: Request, growth: Growth) -> Option<(u32, Run)> {
+    fn find_in_list(&mut self, list: u32, request: Request) -> Option<(u32, Run)> {
         let mut chunk = self.lists.head(list);
         let mut unfit = 0;
         while chunk != NONE {
-            self.counters.chunks_tested += 1;
+            self.records.work.count(|work| work.chunks_tested += 1);
             let header = self.records.header(chunk);
             let (next, hints) = (header.next, &header.hints);
             // A shorter run may fit when the longest is badly aligned: not to look for it is what
             // keeps the test cheap.
             if let Some(area) = request.place_in(hints.contig_run()) {
-                if growth == Growth::Allowed && takes_contig::<P>(hints, request) {
-                    return Some((chunk, area));
-                }
-                let mut view = self.records.chunk(chunk);
-                let found = view.find::<P>(request, area, growth, &mut self.counters);
+                let only_here = hints.only_contig_fits(request.bits);
+                let found =
+                    if only_here { Some(area) } else { self.records.chunk(chunk).find(request) };
                 if let Some(area) = found {
                     return Some((chunk, area));
                 }
             }
-            if P::RELEGATE && is_small::<P>(list) {
+            if is_small(list) {
                 self.lists.move_to(&mut self.records, chunk, FULL);
-                self.counters.relegations += 1;
+                self.records.work.count(|work| work.relegations += 1);
             } else {
                 unfit += 1;
-                if unfit == P::UNFIT_MAX {
+                if unfit == UNFIT_MAX {
                     // The next request that comes here tests others.
                     self.lists.rotate(&mut self.records, list, unfit);
                     break;
@@ -173,13 +141,13 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
     /// A free area in any chunk, isolated ones included, found without hints but the length of
     /// the longest run.
     #[cold]
-    fn find_exhaustively(&mut self, request: Request, growth: Growth) -> Option<(u32, Run)> {
+    fn find_exhaustively(&mut self, request: Request) -> Option<(u32, Run)> {
         let mut from = 0;
         while let Some(chunk) = self.records.next_live(from) {
-            self.counters.chunks_tested += 1;
+            self.records.work.count(|work| work.chunks_tested += 1);
             let view = self.records.chunk(chunk);
             if view.header.hints.contig >= request.bits
-                && let Some(area) = view.find_exhaustively(request, growth, &mut self.counters)
+                && let Some(area) = view.find_exhaustively(request)
             {
                 return Some((chunk, area));
             }
@@ -188,20 +156,22 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
         None
     }
 
-    /// Turns a free area into an object, populated.
+    /// Turns a free area into an object.
     #[inline]
-    fn commit(&mut self, chunk: u32, area: Run) -> Result<Offset, AllocError> {
-        self.occupy(chunk, area)?;
+    fn commit(&mut self, chunk: u32, area: Run) -> Offset {
+        self.occupy(chunk, area);
         self.totals.allocated(area.bits());
-        Ok(self.geometry.offset(chunk, area.start))
+        self.geometry.offset(chunk, area.start)
     }
 
-    /// Takes a free area and populates it.
+    /// Takes a free area. Its pages are populated from now on.
     #[inline]
-    pub(super) fn occupy(&mut self, chunk: u32, area: Run) -> Result<(), AllocError> {
+    pub(super) fn occupy(&mut self, chunk: u32, area: Run) {
         let mut view = self.records.chunk(chunk);
-        let change = view.take::<P>(area, &mut self.counters);
+        let change = view.take(area);
         let missing = mask(pages_of(area)) & !view.header.populated;
+        view.header.populated |= missing;
+        self.totals.populated_pages += u64::from(missing.count_ones());
         if view.header.isolated {
             view.header.isolated = false;
             self.empty += view.header.empty;
@@ -209,27 +179,6 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
             self.empty = self.empty.wrapping_add_signed(change);
         }
         self.relocate(chunk);
-        if missing != 0 && !self.populate_area(chunk, missing) {
-            self.give(chunk, area);
-            return Err(AllocError::NoMemory);
-        }
-        if self.empty < EMPTY_PAGES_LOW {
-            self.balance_wanted = true;
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn populate_area(&mut self, chunk: u32, missing: u64) -> bool {
-        ranges(missing).all(|range| {
-            let pages = range.start as usize..range.end as usize;
-            let populated = self.backing.populate(chunk as usize, pages);
-            if populated {
-                self.records.header_mut(chunk).populated |= mask(range.clone());
-                self.totals.populated_pages += u64::from(range.end - range.start);
-            }
-            populated
-        })
     }
 
     /// Frees the object at `offset`; returns its bytes, rounded up to [`GRAIN_BYTES`].
@@ -264,7 +213,7 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
         }
         let bit = (byte / GRAIN_BYTES) as u32;
         let view = self.records.chunk(chunk);
-        match view.object_at(bit, &mut self.counters) {
+        match view.object_at(bit) {
             Some(area) => Ok((chunk, area)),
             None if view.was_bound(bit) => Err(FreeError::AlreadyFree),
             None => Err(FreeError::NotAnObject),
@@ -275,7 +224,7 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
     #[inline]
     pub(super) fn give(&mut self, chunk: u32, area: Run) {
         let mut view = self.records.chunk(chunk);
-        let change = view.give::<P>(area, &mut self.counters);
+        let change = view.give(area);
         let (isolated, free_bits) = (view.header.isolated, view.header.free_bits);
         if !isolated {
             self.empty = self.empty.wrapping_add_signed(change);
@@ -289,7 +238,7 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
         }
     }
 
-    /// Puts a chunk into the list that its key asks for.
+    /// Puts a chunk into the list that its longest run asks for.
     #[inline]
     pub(super) fn relocate(&mut self, chunk: u32) {
         let header = self.records.header(chunk);
@@ -299,19 +248,14 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
         }
     }
 
-    /// The list that a chunk's key asks for.
+    /// The list that a chunk's longest run asks for.
     #[inline]
     pub(super) fn list_for(&self, chunk: u32) -> u32 {
-        let header = self.records.header(chunk);
-        let (contig, free_bits) = (header.hints.contig, header.free_bits);
-        if contig == 0 || free_bits == 0 {
-            return FULL;
+        match self.records.header(chunk).hints.contig {
+            0 => FULL,
+            contig if contig == self.geometry.bits => self.lists.free(),
+            contig => list_of(contig),
         }
-        let key = match P::SLOT_KEY {
-            SlotKey::FreeBytes => free_bits,
-            SlotKey::Contig => contig,
-        };
-        if key == self.geometry.bits { self.lists.free() } else { list_of::<P>(key) }
     }
 
     /// Makes a chunk without an object; it goes to the list of the free, unless part of it is
@@ -327,18 +271,17 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
         }
         let mut view = self.records.chunk(chunk);
         if chunk == 0 {
-            view.hide_head::<P>(&self.geometry, &mut self.counters);
+            view.hide_head(&self.geometry);
             self.totals.populated_pages += u64::from(view.header.populated.count_ones());
         }
         let list = self.list_for(chunk);
         self.lists.add_head(&mut self.records, chunk, list);
-        self.counters.chunks_created += 1;
         self.totals.chunk_created();
         Ok(())
     }
 
     /// Whether [`Allocator::balance`] has something to do: call it when it suits, the sooner the
-    /// less memory is held and the more is at hand for [`Growth::PopulatedOnly`].
+    /// less memory is held.
     #[inline]
     #[must_use]
     pub fn balance_wanted(&self) -> bool {
@@ -364,8 +307,9 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
     }
 
     /// Work done since the allocator was made.
+    #[cfg(any(test, feature = "counters"))]
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.counters
+        self.records.work.done()
     }
 }

@@ -11,9 +11,7 @@ use core::ptr::NonNull;
 /// and its index in there.
 ///
 /// Everything is called from inside an operation of the allocator, so under the lock that its
-/// owner holds around it; nothing here may call the allocator. With
-/// [`crate::dynamic::Growth::PopulatedOnly`] nothing here is called at all, nor is anything by
-/// `free`.
+/// owner holds around it; nothing here may call the allocator. `free` calls nothing here.
 ///
 /// # Safety
 /// The memory that [`Backing::reserve_metadata`] names is aligned to 64 bytes, is used by nobody
@@ -47,13 +45,6 @@ pub unsafe trait Backing {
     /// Undoes [`Backing::create_chunk`]; no page of the chunk is populated.
     fn destroy_chunk(&mut self, chunk: usize) {
         let _ = chunk;
-    }
-
-    /// Makes pages of a chunk usable in every slot. What they contain is not the allocator's
-    /// business. False: the request that needed them is refused and none of them is populated.
-    fn populate(&mut self, chunk: usize, pages: Range<usize>) -> bool {
-        let _ = (chunk, pages);
-        true
     }
 
     /// Gives pages of a chunk back in every slot; there is no object on them.

@@ -1,21 +1,17 @@
-//! Work that is put off until it suits: chunks and pages are given back, and a few empty pages are
-//! kept at hand for requests that must not grow.
+//! Work that is put off until it suits: chunks and pages are given back.
 
 use crate::dynamic::allocator::{Allocator, EMPTY_PAGES_HIGH};
 use crate::dynamic::backing::Backing;
-use crate::dynamic::chunk::{mask, ranges};
-use crate::dynamic::hints::BLOCK_BITS;
-use crate::dynamic::lists::{NONE, list_of};
-use crate::dynamic::policy::Policy;
+use crate::dynamic::chunk::ranges;
+use crate::dynamic::lists::NONE;
 
-impl<P: Policy, B: Backing> Allocator<P, B> {
+impl<B: Backing> Allocator<B> {
     /// Does what [`Allocator::balance_wanted`] is about. Calls the backing, once for each chunk
     /// and each range of pages that changes hands.
     pub fn balance(&mut self) {
         self.balance_wanted = false;
         self.destroy_free_chunks(false);
         self.reclaim();
-        self.populate_ahead();
         self.destroy_free_chunks(true);
     }
 
@@ -70,7 +66,6 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
         self.lists.remove(&mut self.records, chunk);
         self.records.close(chunk, &mut self.backing);
         self.backing.destroy_chunk(chunk as usize);
-        self.counters.chunks_destroyed += 1;
         self.totals.chunks -= 1;
     }
 
@@ -130,7 +125,6 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
     fn depopulate_empty(&mut self, chunk: u32) {
         let view = self.records.chunk(chunk);
         let pages = view.free_pages() & view.header.populated;
-        self.counters.pages_depopulated += u64::from(pages.count_ones());
         self.depopulate(chunk, pages);
     }
 
@@ -148,52 +142,5 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
             self.empty -= count;
         }
         self.totals.populated_pages -= u64::from(count);
-    }
-
-    /// Populates pages until enough are empty, in the fullest chunks that have any to populate.
-    fn populate_ahead(&mut self) {
-        let mut wanted = match core::mem::take(&mut self.populated_missing) {
-            true => EMPTY_PAGES_HIGH,
-            false => EMPTY_PAGES_HIGH.saturating_sub(self.empty),
-        };
-        while wanted > 0 {
-            let Some(chunk) = self.chunk_to_populate() else { return };
-            let missing = self.geometry.page_mask() & !self.records.header(chunk).populated;
-            let Some(range) = ranges(missing).next() else { return };
-            let range = range.start..range.end.min(range.start + wanted);
-            let count = range.end - range.start;
-            let pages = range.start as usize..range.end as usize;
-            if !self.backing.populate(chunk as usize, pages) {
-                return;
-            }
-            let header = self.records.header_mut(chunk);
-            header.populated |= mask(range);
-            header.empty += count;
-            if header.isolated {
-                self.reintegrate(chunk);
-            } else {
-                self.empty += count;
-            }
-            self.totals.populated_pages += u64::from(count);
-            wanted -= count;
-        }
-    }
-
-    /// A chunk with pages that are not populated; a new one when there is none.
-    fn chunk_to_populate(&mut self) -> Option<u32> {
-        let all = self.geometry.page_mask();
-        for list in list_of::<P>(BLOCK_BITS)..=self.lists.free() {
-            let mut chunk = self.lists.head(list);
-            while chunk != NONE {
-                let header = self.records.header(chunk);
-                if header.populated != all {
-                    return Some(chunk);
-                }
-                chunk = header.next;
-            }
-        }
-        self.create_chunk().ok()?;
-        let head = self.lists.head(self.lists.free());
-        (head != NONE).then_some(head)
     }
 }

@@ -6,12 +6,11 @@
 use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
 use crate::dynamic::bits;
-use crate::dynamic::config::{Growth, Offset, Request};
+use crate::dynamic::config::{Offset, Request};
 use crate::dynamic::error::{AllocError, FreeError};
 use crate::dynamic::hints::Run;
-use crate::dynamic::policy::Policy;
 
-impl<P: Policy, B: Backing> Allocator<P, B> {
+impl<B: Backing> Allocator<B> {
     /// Fills `offsets` from its start on with objects as [`Allocator::alloc`] makes them; how many,
     /// at least one unless `offsets` is empty.
     ///
@@ -21,13 +20,12 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
         &mut self,
         size: usize,
         align: usize,
-        growth: Growth,
         offsets: &mut [Offset],
     ) -> Result<usize, AllocError> {
         let request = Request::new(size, align)?;
         let mut count = 0;
         while let Some(rest) = offsets.get_mut(count..).filter(|rest| !rest.is_empty()) {
-            match self.alloc_some(request, growth, rest) {
+            match self.alloc_some(request, rest) {
                 Ok(some) => count += some,
                 Err(refusal) if count == 0 => return Err(refusal),
                 Err(_) => break,
@@ -40,31 +38,25 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
     fn alloc_some(
         &mut self,
         request: Request,
-        growth: Growth,
         offsets: &mut [Offset],
     ) -> Result<usize, AllocError> {
         let bits = request.bits;
-        let Some((chunk, first)) = self.find(request, growth) else {
-            let offset = self.alloc_slow(request, growth)?;
-            offsets[0] = offset;
+        let Some((chunk, first)) = self.find(request) else {
+            offsets[0] = self.alloc_slow(request)?;
             return Ok(1);
         };
-        // Where alignment would leave gaps, or a page behind may be missing, one at a time.
-        let is_dense = request.align_up(bits) == bits && growth == Growth::Allowed;
+        // Where alignment would leave gaps, one at a time.
+        let is_dense = request.align_up(bits) == bits;
         let most = if is_dense { offsets.len() as u32 } else { 1 };
         let view = self.records.chunk(chunk);
         let limit =
             first.start.saturating_add(most.saturating_mul(bits)).min(view.header.hints.bits);
         let end = bits::next_one(view.allocated, first.end, limit);
         let count = (end - first.start) / bits;
-        let largest = view.header.object_bits_max;
         let area = Run { start: first.start, end: first.start + count * bits };
-        let occupied = self.occupy(chunk, area);
-        let view = self.records.chunk(chunk);
-        view.header.object_bits_max = largest.max(if occupied.is_ok() { bits } else { 0 });
-        occupied?;
+        self.occupy(chunk, area);
         // So far the area is one object.
-        view.header.objects += count - 1;
+        let view = self.records.chunk(chunk);
         for (index, offset) in (0..count).zip(offsets) {
             let start = area.start + index * bits;
             bits::set(view.bounds, start);
@@ -86,7 +78,6 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
             rest = others;
             let (chunk, mut area) = self.object(*first).map_err(|error| (*first, error))?;
             self.totals.freed();
-            let mut more = 0;
             while let [next, others @ ..] = rest
                 && *next == self.geometry.offset(chunk, area.end)
                 && let Ok((same, behind)) = self.object(*next)
@@ -94,11 +85,8 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
             {
                 area.end = behind.end;
                 self.totals.freed();
-                more += 1;
                 rest = others;
             }
-            // From here on the area is one object.
-            self.records.header_mut(chunk).objects -= more;
             self.give(chunk, area);
         }
         Ok(())

@@ -28,15 +28,6 @@ pub struct Config {
     pub head_bytes: usize,
 }
 
-/// Whether a request may make chunks and populate pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Growth {
-    /// It may: the backing is called, which may make system calls.
-    Allowed,
-    /// It takes what is populated already and calls nobody.
-    PopulatedOnly,
-}
-
 /// Where an object lies in every slot: its chunk's number times the bytes of a unit, plus its
 /// offset in the unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -150,12 +141,6 @@ impl Geometry {
     #[inline(always)]
     pub(super) fn offset(&self, chunk: u32, bit: u32) -> Offset {
         Offset(((chunk as usize) << self.unit_shift) + bit as usize * GRAIN_BYTES)
-    }
-
-    /// All pages of a chunk, as bits.
-    #[inline]
-    pub(super) fn page_mask(&self) -> u64 {
-        u64::MAX >> (u64::BITS - self.pages)
     }
 }
 

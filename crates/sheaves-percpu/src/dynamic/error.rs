@@ -13,9 +13,7 @@ pub enum AllocError {
     BadAlignment,
     /// All chunks exist and none has a run that fits.
     Exhausted,
-    /// Populated memory only was asked for, and none of it fits.
-    NotPopulated,
-    /// The backing had no memory for a chunk, for its metadata or for pages.
+    /// The backing had no memory for a chunk or for its metadata.
     NoMemory,
 }
 
@@ -52,7 +50,6 @@ impl fmt::Display for AllocError {
             AllocError::TooLarge => "the size is above 32 KiB",
             AllocError::BadAlignment => "the alignment is no power of two up to 4096",
             AllocError::Exhausted => "the reserved range is exhausted",
-            AllocError::NotPopulated => "no populated memory fits",
             AllocError::NoMemory => "out of memory",
         })
     }

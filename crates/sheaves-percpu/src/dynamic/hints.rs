@@ -7,12 +7,11 @@
 //! | first free | the first zero bit |
 //! | left, right | the free runs that touch the edges; of a block only |
 //!
-//! How far they are exact is in [`crate::dynamic::policy`]. With exact hints, "no run before
-//! contig" needs no field: it is when the first free bit is where contig begins.
+//! All are exact; only the scan hint may be unset. So "no run before contig" needs no field: it is
+//! when the first free bit is where contig begins. The scan hint is that of Linux's `mm/percpu.c`
+//! (5.2), where it is not exact.
 //!
 //! Everything is in bits, relative to the span.
-
-use crate::dynamic::policy::Policy;
 
 /// Bits of a block, which is a page.
 pub(super) const BLOCK_BITS: u32 = 1024;
@@ -100,16 +99,6 @@ impl Hints {
         }
     }
 
-    /// Fills the span; its dropped hints keep their starts under P-c.
-    #[inline]
-    pub(super) fn fill<P: Policy>(&mut self) {
-        let (contig_start, scan_start) = (self.contig_start, self.scan_start);
-        *self = Hints::full(self.bits);
-        if P::DEFECTS.stale_starts {
-            (self.contig_start, self.scan_start) = (contig_start, scan_start);
-        }
-    }
-
     #[inline(always)]
     pub(super) const fn contig_run(&self) -> Run {
         Run::new(self.contig_start, self.contig)
@@ -125,13 +114,13 @@ impl Hints {
         self.left == self.bits
     }
 
-    /// With exact hints: contig is the first run.
+    /// Contig is the first run.
     #[inline(always)]
     pub(super) const fn nothing_before_contig(&self) -> bool {
         self.first_free >= self.contig_start
     }
 
-    /// With exact hints: if a run fits so many bits then it is contig or lies after it.
+    /// If a run fits so many bits then it is contig or lies after it.
     #[inline(always)]
     pub(super) const fn only_contig_fits(&self, bits: u32) -> bool {
         (self.scan > 0 && bits > self.scan) || self.nothing_before_contig()
@@ -139,8 +128,8 @@ impl Hints {
 
     /// The bit from which on a run of so many bits may be found.
     #[inline(always)]
-    pub(super) const fn resume(&self, bits: u32, use_hint: bool) -> u32 {
-        if use_hint && self.scan != 0 && self.scan_start < self.contig_start && bits > self.scan {
+    pub(super) const fn resume(&self, bits: u32) -> u32 {
+        if self.scan != 0 && self.scan_start < self.contig_start && bits > self.scan {
             self.scan_start + self.scan
         } else {
             self.first_free
@@ -148,19 +137,13 @@ impl Hints {
     }
 
     #[inline(always)]
-    pub(super) fn drop_scan<P: Policy>(&mut self) {
-        self.scan = 0;
-        if !P::DEFECTS.stale_starts {
-            self.scan_start = 0;
-        }
+    pub(super) fn drop_scan(&mut self) {
+        (self.scan, self.scan_start) = (0, 0);
     }
 
     #[inline(always)]
-    pub(super) fn drop_contig<P: Policy>(&mut self) {
-        self.contig = 0;
-        if !P::DEFECTS.stale_starts {
-            self.contig_start = 0;
-        }
+    pub(super) fn drop_contig(&mut self) {
+        (self.contig, self.contig_start) = (0, 0);
     }
 
     #[inline(always)]
@@ -178,18 +161,18 @@ impl Hints {
     /// The scan hint becomes contig; true when there was one. What lies before it is not known
     /// then, and not needed: nothing there is longer.
     #[inline]
-    pub(super) fn promote_scan<P: Policy>(&mut self) -> bool {
+    pub(super) fn promote_scan(&mut self) -> bool {
         if self.scan == 0 {
             return false;
         }
         self.set_contig(self.scan_run());
-        self.drop_scan::<P>();
+        self.drop_scan();
         true
     }
 
     /// Enters a free run: all of it as far as it lies in the span.
     #[inline]
-    pub(super) fn offer<P: Policy>(&mut self, run: Run) {
+    pub(super) fn offer(&mut self, run: Run) {
         let bits = run.bits();
         // Before the first free bit changes: it is what tells.
         let alone = self.nothing_before_contig();
@@ -201,40 +184,31 @@ impl Hints {
             self.right = bits;
         }
         if bits > self.contig {
-            self.offer_longer::<P>(run);
+            self.offer_longer(run);
         } else if bits == self.contig {
-            self.offer_equal::<P>(run);
-        } else if P::SCAN_HINT && run.start < self.contig_start {
-            self.offer_shorter::<P>(run, alone);
+            self.offer_equal(run);
+        } else if run.start < self.contig_start {
+            self.offer_shorter(run, alone);
         }
     }
 
     #[inline]
-    fn offer_longer<P: Policy>(&mut self, run: Run) {
+    fn offer_longer(&mut self, run: Run) {
         let contig = self.contig_run();
         self.set_contig(run);
-        if !P::SCAN_HINT {
-            return;
-        }
         if run.start > contig.start {
-            if contig.bits() > self.scan {
-                self.set_scan(contig);
-            } else if P::DEFECTS.scan_in_contig {
-                if run.start < self.scan_start {
-                    self.drop_scan::<P>();
-                }
-            } else if run.start <= self.scan_start {
-                // As long as the old contig, and inside or behind the new one.
+            // A scan hint behind the new contig, or in it, is as long as the old contig.
+            if contig.bits() > self.scan || run.start <= self.scan_start {
                 self.set_scan(contig);
             }
-        } else if P::DEFECTS.scan_not_longest || run.start <= self.scan_start {
+        } else if run.start <= self.scan_start {
             // Else it is still the longest of what lies before.
-            self.drop_scan::<P>();
+            self.drop_scan();
         }
     }
 
     #[inline]
-    fn offer_equal<P: Policy>(&mut self, run: Run) {
+    fn offer_equal(&mut self, run: Run) {
         let contig = self.contig_run();
         if run.start == contig.start || run.bits() == 0 {
             return;
@@ -242,26 +216,19 @@ impl Hints {
         let better = run.start == 0 || run.start.trailing_zeros() > contig.start.trailing_zeros();
         if contig.start != 0 && better {
             self.set_contig(run);
-            if !P::SCAN_HINT {
-                return;
-            }
-            if !P::DEFECTS.scan_not_longest {
-                self.set_scan(contig);
-            } else if run.start < self.scan_start && contig.bits() > self.scan {
-                self.drop_scan::<P>();
-            }
-        } else if P::SCAN_HINT && (run.start > self.scan_start || contig.bits() > self.scan) {
+            self.set_scan(contig);
+        } else if run.start > self.scan_start || contig.bits() > self.scan {
             self.set_scan(run);
         }
     }
 
     /// Of a run before contig. `alone`: before this run there was none.
     #[inline]
-    fn offer_shorter<P: Policy>(&mut self, run: Run, alone: bool) {
+    fn offer_shorter(&mut self, run: Run, alone: bool) {
         let bits = run.bits();
         let longest = bits > self.scan || (bits == self.scan && run.start > self.scan_start);
         // An unset hint knows nothing of other runs, any of which may be longer than this one.
-        let known = P::DEFECTS.scan_not_longest || self.scan > 0 || alone;
+        let known = self.scan > 0 || alone;
         if longest && known {
             self.set_scan(run);
         }
@@ -270,18 +237,18 @@ impl Hints {
     /// An area was taken out of the free runs. `alone`: contig was the first run before. True
     /// when contig broke and has to be found anew.
     #[inline]
-    pub(super) fn take<P: Policy>(&mut self, area: Run, alone: bool) -> bool {
+    pub(super) fn take(&mut self, area: Run, alone: bool) -> bool {
         self.left = self.left.min(area.start);
         self.right = self.right.min(self.bits - area.end.min(self.bits));
-        if P::SCAN_HINT && breaks::<P>(area, self.scan_run()) {
-            self.drop_scan::<P>();
+        if area.overlaps(self.scan_run()) {
+            self.drop_scan();
         }
-        breaks::<P>(area, self.contig_run()) && !(P::SHRINK_CONTIG && self.shrink::<P>(area, alone))
+        area.overlaps(self.contig_run()) && !self.shrink(area, alone)
     }
 
     /// Shortens contig by an area out of it; false when another run may be the longest now.
     #[inline]
-    fn shrink<P: Policy>(&mut self, area: Run, alone: bool) -> bool {
+    fn shrink(&mut self, area: Run, alone: bool) -> bool {
         let contig = self.contig_run();
         let head = Run { start: contig.start, end: area.start };
         let tail = Run { start: area.end, end: contig.end };
@@ -291,7 +258,7 @@ impl Hints {
             return false;
         }
         if longest == 0 {
-            self.drop_contig::<P>();
+            self.drop_contig();
         } else if tail.bits() >= head.bits() {
             self.set_contig(tail);
             if head.bits() > 0 && head.bits() >= self.scan {
@@ -302,10 +269,4 @@ impl Hints {
         }
         true
     }
-}
-
-/// Does an area break a hint?
-#[inline(always)]
-fn breaks<P: Policy>(area: Run, hint: Run) -> bool {
-    if P::OVERLAP { area.overlaps(hint) } else { (hint.start..hint.end).contains(&area.start) }
 }

@@ -3,27 +3,26 @@
 //! | list | chunks in it |
 //! |---|---|
 //! | 0 | without a free bit, or relegated |
-//! | 1 and up | by the power of two of their key: 4..15 bytes, 16..31, 32..63, ... |
+//! | 1 and up | by the longest free run: 4, 8, ... 28 bytes, then four for each power of two |
 //! | last but two | sidelined: pages were given back |
 //! | last but one | free: without an object |
 //! | last | to depopulate: pages are to be given back; never searched |
 //!
-//! With [`Policy::FINE_LISTS`] each power of two has four lists, and below 32 bytes each key its
-//! own: then fewer chunks in a request's first list turn out to be too small for it.
+//! Four lists for each power of two: so few chunks in a request's first list turn out to be too
+//! small for it.
 //!
 //! A request begins with the list of its own size and goes up. A chunk that gained room goes to
 //! the head of its new list, one that lost room to the tail: so the fullest are filled first.
 //!
 //! The links are chunk numbers in the headers.
 
-use crate::dynamic::policy::Policy;
 use crate::dynamic::records::Records;
 
 /// No chunk.
 pub(super) const NONE: u32 = u32::MAX;
 /// Enough for the largest unit.
 const LISTS_MAX: usize = 64;
-/// Keys below so many bits are small: in their lists are the chunks that are relegated.
+/// Runs below so many bits are small: in their lists are the chunks that are relegated.
 const SMALL_BITS: u32 = 8;
 /// The list of chunks without room.
 pub(super) const FULL: u32 = 0;
@@ -43,15 +42,13 @@ pub(super) struct Lists {
     sidelined: u32,
 }
 
-/// The list of a key in bits, from 1 on, that is not a whole unit.
+/// The list of a longest run in bits, from 1 on, that is not a whole unit.
 #[inline(always)]
-pub(super) fn list_of<P: Policy>(bits: u32) -> u32 {
-    let power = bits.ilog2();
-    if !P::FINE_LISTS {
-        power.max(1)
-    } else if bits < SMALL_BITS {
+pub(super) fn list_of(bits: u32) -> u32 {
+    if bits < SMALL_BITS {
         bits
     } else {
+        let power = bits.ilog2();
         let quarter = bits >> (power - 2) & 3;
         SMALL_BITS + (power - SMALL_BITS.ilog2()) * 4 + quarter
     }
@@ -59,14 +56,14 @@ pub(super) fn list_of<P: Policy>(bits: u32) -> u32 {
 
 /// Whether a chunk that does not fit is to be taken out of this list.
 #[inline(always)]
-pub(super) fn is_small<P: Policy>(list: u32) -> bool {
-    list < list_of::<P>(SMALL_BITS)
+pub(super) fn is_small(list: u32) -> bool {
+    list < list_of(SMALL_BITS)
 }
 
 impl Lists {
-    pub(super) fn new<P: Policy>(unit_bits: u32) -> Lists {
+    pub(super) fn new(unit_bits: u32) -> Lists {
         let ends = [Ends { head: NONE, tail: NONE }; LISTS_MAX];
-        Lists { ends, occupied: 0, sidelined: list_of::<P>(unit_bits) + 1 }
+        Lists { ends, occupied: 0, sidelined: list_of(unit_bits) + 1 }
     }
 
     pub(super) fn sidelined(&self) -> u32 {
@@ -82,6 +79,7 @@ impl Lists {
     }
 
     /// Number of lists.
+    #[cfg(test)]
     pub(super) fn count(&self) -> u32 {
         self.sidelined + 3
     }
@@ -91,11 +89,13 @@ impl Lists {
         self.ends[list as usize].head
     }
 
+    #[cfg(test)]
     pub(super) fn tail(&self, list: u32) -> u32 {
         self.ends[list as usize].tail
     }
 
     /// 1 for a list with chunks.
+    #[cfg(test)]
     pub(super) fn occupied(&self, list: u32) -> u32 {
         (self.occupied >> list & 1) as u32
     }

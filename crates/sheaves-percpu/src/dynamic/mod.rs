@@ -17,15 +17,15 @@
 //! that can hold it, and chunks with nothing but holes too small are never looked at.
 //!
 //! Pages are *populated* when an object comes to lie on them. Pages that have become empty are
-//! given back when there are many, by [`Allocator::balance`], and some are kept for requests that
-//! must not grow.
+//! given back when there are many, by [`Allocator::balance`].
+//!
+//! Chunks, blocks, their hints and the scan hint are those of Linux's `mm/percpu.c`; here all hints
+//! are exact. Its algorithms of 2019 are in the crate `sheaves-history`, to be raced against.
 //!
 //! # Errors, blocking, fork, signals
 //! Bad input is an error value and changes nothing. Nothing blocks. The state is plain memory: a
 //! child of `fork` has a consistent copy, if its parent's lock was held around the fork. Nothing
 //! here may be called from a signal handler that can interrupt another call.
-//!
-//! [`policy`] has the choices that tell this algorithm from its ancestors.
 
 mod allocator;
 pub mod backing;
@@ -38,21 +38,21 @@ mod counters;
 mod error;
 mod hints;
 mod lists;
-pub mod policy;
 mod records;
 mod refresh;
 mod search;
 mod statistics;
-#[doc(hidden)]
-pub mod verify;
+#[cfg(test)]
+#[path = "../../tests/dynamic/mod.rs"]
+mod tests;
 
 pub use allocator::Allocator;
 pub use backing::Backing;
 pub use config::{
-    ALIGN_MAX, Config, GRAIN_BYTES, Growth, OBJECT_BYTES_MAX, Offset, PAGE_BYTES, UNIT_BYTES_MAX,
+    ALIGN_MAX, Config, GRAIN_BYTES, OBJECT_BYTES_MAX, Offset, PAGE_BYTES, UNIT_BYTES_MAX,
     UNIT_BYTES_MIN,
 };
+#[cfg(any(test, feature = "counters"))]
 pub use counters::Counters;
 pub use error::{AllocError, FreeError, NewError};
-pub use policy::{Fixed, Policy, V50, V52};
-pub use statistics::{ChunkLabel, ChunkStatistics, Statistics};
+pub use statistics::Statistics;

@@ -20,6 +20,7 @@ use crate::dynamic::backing::Backing;
 use crate::dynamic::bits;
 use crate::dynamic::chunk::{Chunk, Header};
 use crate::dynamic::config::{Geometry, PAGE_BYTES};
+use crate::dynamic::counters::Work;
 use crate::dynamic::error::NewError;
 use crate::dynamic::hints::{BLOCK_WORDS, Hints};
 
@@ -36,6 +37,7 @@ pub(super) struct Records {
     /// From `base` to record 0.
     bitmap_bytes: usize,
     record_bytes: usize,
+    pub(super) work: Work,
 }
 
 // SAFETY: the metadata belongs to the records alone, as `Backing` promises.
@@ -56,8 +58,9 @@ impl Records {
             return Err(NewError::NoMemory);
         }
         let chunks_max = chunks_max as u32;
+        let work = Work::default();
         let mut records =
-            Records { base, chunks_max, pages, map_words, bitmap_bytes, record_bytes };
+            Records { base, chunks_max, pages, map_words, bitmap_bytes, record_bytes, work };
         records.live_mut().fill(0);
         Ok(records)
     }
@@ -146,6 +149,7 @@ impl Records {
             allocated: unsafe { slice::from_raw_parts_mut(allocated, self.map_words) },
             // SAFETY: as above; this map has one word more, for the bit after the last.
             bounds: unsafe { slice::from_raw_parts_mut(bounds, self.map_words + 1) },
+            work: &self.work,
         }
     }
 

@@ -4,22 +4,18 @@
 //! is longer, only what lies behind it can be.
 
 use crate::dynamic::bits;
-use crate::dynamic::counters::Counters;
+use crate::dynamic::counters::Work;
 use crate::dynamic::hints::{BLOCK_BITS, Hints, Run};
-use crate::dynamic::policy::{EmptyPages, Policy};
 
-/// Finds the hints of a block anew after contig broke. Its first free bit is right; so are its
-/// left and right runs, except where P-d forgets the right one.
-pub(super) fn block<P: Policy>(block: &mut Hints, words: &[u64], counters: &mut Counters) {
-    counters.block_refreshes += 1;
-    let resumes = P::USE_BLOCK_HINT && block.promote_scan::<P>();
+/// Finds the hints of a block anew after contig broke. Its first free bit and its left and right
+/// runs are right.
+pub(super) fn block(block: &mut Hints, words: &[u64], work: &Work) {
+    work.count(|work| work.block_refreshes += 1);
+    let resumes = block.promote_scan();
     let from = if resumes { block.contig_run().end } else { block.first_free };
     if !resumes {
-        block.drop_scan::<P>();
-        block.drop_contig::<P>();
-    }
-    if P::DEFECTS.right_forgotten {
-        block.right = 0;
+        block.drop_scan();
+        block.drop_contig();
     }
     let mut at = from;
     while at < BLOCK_BITS {
@@ -28,41 +24,27 @@ pub(super) fn block<P: Policy>(block: &mut Hints, words: &[u64], counters: &mut 
             break;
         }
         at = bits::next_one(words, start, BLOCK_BITS);
-        block.offer::<P>(Run { start, end: at });
+        block.offer(Run { start, end: at });
     }
-    counters.words_read += bits::words_between(from, BLOCK_BITS - 1);
+    work.count(|work| work.words_read += bits::words_between(from, BLOCK_BITS - 1));
 }
 
-/// Finds the hints of a chunk anew. `full`: all blocks from the first free bit on. Returns the
-/// empty pages that it met; all there are, when it began there.
-pub(super) fn chunk<P: Policy>(
-    chunk: &mut Hints,
-    blocks: &[Hints],
-    populated: u64,
-    full: bool,
-    counters: &mut Counters,
-) -> u32 {
-    counters.chunk_refreshes += 1;
-    let full = full || P::EMPTY_PAGES == EmptyPages::Recount;
-    let resumes = !full && P::USE_CHUNK_HINT && chunk.promote_scan::<P>();
+/// Finds the hints of a chunk anew.
+pub(super) fn chunk(chunk: &mut Hints, blocks: &[Hints], work: &Work) {
+    let resumes = chunk.promote_scan();
     let from = if resumes { chunk.contig_run().end } else { chunk.first_free };
     if !resumes {
-        chunk.drop_scan::<P>();
-        chunk.drop_contig::<P>();
+        chunk.drop_scan();
+        chunk.drop_contig();
     }
     let mut walk = Walk { chunk, carried: Run { start: 0, end: 0 }, unknown: false };
-    let mut empty = 0;
     let first = (from / BLOCK_BITS) as usize;
     for (index, block) in blocks.iter().enumerate().skip(first) {
         let base = index as u32 * BLOCK_BITS;
-        walk.block::<P>(block, base, from.saturating_sub(base));
-        if P::EMPTY_PAGES == EmptyPages::Recount && block.is_free() {
-            empty += (populated >> index & 1) as u32;
-        }
+        walk.block(block, base, from.saturating_sub(base));
     }
-    walk.finish::<P>();
-    counters.blocks_refreshed += blocks.len().saturating_sub(first) as u64;
-    empty
+    walk.finish();
+    work.count(|work| work.blocks_refreshed += blocks.len().saturating_sub(first) as u64);
 }
 
 /// A walk over blocks that enters their free runs into a chunk's hints.
@@ -77,7 +59,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// One block, whose first bit is `base`; runs that begin before `resume` do not count.
     #[inline]
-    fn block<P: Policy>(&mut self, block: &Hints, base: u32, resume: u32) {
+    fn block(&mut self, block: &Hints, base: u32, resume: u32) {
         if resume == 0 {
             if self.carried.bits() == 0 {
                 self.carried = Run::new(base, 0);
@@ -88,18 +70,18 @@ impl Walk<'_> {
                 return;
             }
         }
-        self.finish::<P>();
+        self.finish();
         let contig = block.contig_run();
         if contig.start != 0 && contig.end != BLOCK_BITS && contig.start >= resume {
-            self.interior::<P>(block, base, resume);
+            self.interior(block, base, resume);
         }
         let tail = BLOCK_BITS - block.right;
         if block.right > 0 && tail >= resume {
             self.carried = Run { start: base + tail, end: base + BLOCK_BITS };
             self.unknown = contig.start == tail && !block.nothing_before_contig();
-            if self.unknown && block.scan > 0 && P::SCAN_HINT && !P::DEFECTS.scan_not_longest {
+            if self.unknown && block.scan > 0 {
                 let tail = core::mem::replace(&mut self.carried, Run { start: 0, end: 0 });
-                self.enter_scan::<P>(block, base, resume);
+                self.enter_scan(block, base, resume);
                 (self.carried, self.unknown) = (tail, false);
             }
         }
@@ -107,46 +89,45 @@ impl Walk<'_> {
 
     /// Enters contig of a block where it touches no edge.
     #[inline]
-    fn interior<P: Policy>(&mut self, block: &Hints, base: u32, resume: u32) {
-        let exact = P::SCAN_HINT && !P::DEFECTS.scan_not_longest;
+    fn interior(&mut self, block: &Hints, base: u32, resume: u32) {
         let unknown = block.scan == 0 && !block.nothing_before_contig();
         let scan_first = block.scan_start < block.contig_start;
-        if exact && scan_first {
-            self.enter_scan::<P>(block, base, resume);
+        if scan_first {
+            self.enter_scan(block, base, resume);
         }
         let contig = block.contig_run();
-        self.enter::<P>(Run { start: base + contig.start, end: base + contig.end }, unknown);
-        if exact && !scan_first {
-            self.enter_scan::<P>(block, base, resume);
+        self.enter(Run { start: base + contig.start, end: base + contig.end }, unknown);
+        if !scan_first {
+            self.enter_scan(block, base, resume);
         }
     }
 
     /// Enters the scan hint of a block, so that the chunk's is not shorter than a run before the
     /// chunk's contig.
     #[inline]
-    fn enter_scan<P: Policy>(&mut self, block: &Hints, base: u32, resume: u32) {
+    fn enter_scan(&mut self, block: &Hints, base: u32, resume: u32) {
         if block.scan > 0 && block.scan_start >= resume {
             let scan = block.scan_run();
-            self.enter::<P>(Run { start: base + scan.start, end: base + scan.end }, false);
+            self.enter(Run { start: base + scan.start, end: base + scan.end }, false);
         }
     }
 
     /// Enters the carried run, which ends here.
     #[inline]
-    fn finish<P: Policy>(&mut self) {
+    fn finish(&mut self) {
         if self.carried.bits() > 0 {
-            self.enter::<P>(self.carried, self.unknown);
+            self.enter(self.carried, self.unknown);
         }
         self.carried = Run { start: 0, end: 0 };
     }
 
     /// `unknown`: before the run, in its block, may be runs that nobody entered.
     #[inline]
-    fn enter<P: Policy>(&mut self, run: Run, unknown: bool) {
+    fn enter(&mut self, run: Run, unknown: bool) {
         let contig = self.chunk.contig;
-        self.chunk.offer::<P>(run);
-        if unknown && !P::DEFECTS.scan_not_longest && self.chunk.contig > contig {
-            self.chunk.drop_scan::<P>();
+        self.chunk.offer(run);
+        if unknown && self.chunk.contig > contig {
+            self.chunk.drop_scan();
         }
     }
 }

@@ -18,7 +18,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::dynamic::{Growth, Offset};
+use crate::dynamic::Offset;
 use crate::engine::{self, Access, Mode, cmp_store, load, pop_slow, push_slow};
 use crate::memory::Error;
 use crate::memory::class::{BATCH_MAX, CLASSES, Class};
@@ -74,10 +74,7 @@ pub(super) unsafe fn push(class: Class, offset: usize) -> bool {
 /// An object when the current slot's sheaf has none.
 #[cold]
 #[inline(never)]
-pub(super) fn take_slow(class: Class, growth: Growth) -> Result<usize, Error> {
-    if growth == Growth::PopulatedOnly {
-        return take_at_hand(class);
-    }
+pub(super) fn take_slow(class: Class) -> Result<usize, Error> {
     if is_open() && attach() == Attached::Yes {
         let object = pop_slow(class.word());
         if !is_sentinel(object) {
@@ -85,20 +82,9 @@ pub(super) fn take_slow(class: Class, growth: Growth) -> Result<usize, Error> {
         }
     }
     match refill(class) {
-        Err(Error::Exhausted | Error::NoMemory) => state::take_uncached(class.shape(), growth),
+        Err(Error::Exhausted | Error::NoMemory) => state::take_uncached(class.shape()),
         other => other,
     }
-}
-
-/// An object without waiting: of the slot, if it has one at hand, or of the allocator.
-fn take_at_hand(class: Class) -> Result<usize, Error> {
-    if is_open() && engine::current_slot() >= 0 {
-        let object = pop_slow(class.word());
-        if !is_sentinel(object) {
-            return Ok(object);
-        }
-    }
-    state::take_uncached(class.shape(), Growth::PopulatedOnly)
 }
 
 /// Takes a batch from the allocator: the first object is the result, the rest goes to the slot.

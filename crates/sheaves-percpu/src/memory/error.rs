@@ -16,10 +16,6 @@ pub enum Error {
     BadAlignment,
     /// The range that is reserved for each slot is exhausted.
     Exhausted,
-    /// Memory at hand was asked for, and none of it fits.
-    NotPopulated,
-    /// Memory at hand was asked for while another thread was at the allocator.
-    Busy,
     /// The system has no memory, or no address space, left.
     NoMemory,
 }
@@ -31,7 +27,6 @@ impl From<AllocError> for Error {
             AllocError::TooLarge => Error::TooLarge,
             AllocError::BadAlignment => Error::BadAlignment,
             AllocError::Exhausted => Error::Exhausted,
-            AllocError::NotPopulated => Error::NotPopulated,
             AllocError::NoMemory => Error::NoMemory,
         }
     }
@@ -44,8 +39,6 @@ impl fmt::Display for Error {
             Error::TooLarge => "the size is above 32 KiB",
             Error::BadAlignment => "the alignment is no power of two up to 4096",
             Error::Exhausted => "the range reserved for each slot is exhausted",
-            Error::NotPopulated => "no memory at hand fits",
-            Error::Busy => "another thread is at the allocator",
             Error::NoMemory => "out of memory",
         })
     }

@@ -59,7 +59,6 @@ pub use statistics::{Statistics, statistics};
 
 pub use crate::dynamic::{ALIGN_MAX, FreeError, OBJECT_BYTES_MAX};
 
-use crate::dynamic::Growth;
 use clear::Reach;
 use state::Shape;
 
@@ -75,23 +74,8 @@ const HANDLE_BYTES_MIN: usize = live::BYTES_MIN;
 /// # Errors
 /// See [`Error`].
 pub fn alloc(size: usize, align: usize) -> Result<Handle, Error> {
-    alloc_with(size, align, Growth::Allowed)
-}
-
-/// [`alloc`] from memory that is at hand: waits for nobody, and makes no system call but to wake a
-/// thread that waits for the lock.
-///
-/// It is for code that must not wait, and may fail where [`alloc`] would not.
-///
-/// # Errors
-/// See [`Error`]; [`Error::NotPopulated`] and [`Error::Busy`] come from here only.
-pub fn try_alloc(size: usize, align: usize) -> Result<Handle, Error> {
-    alloc_with(size, align, Growth::PopulatedOnly)
-}
-
-fn alloc_with(size: usize, align: usize, growth: Growth) -> Result<Handle, Error> {
     let shape = Shape::new(size, align)?.at_least(HANDLE_BYTES_MIN);
-    let offset = state::take(shape, growth)?;
+    let offset = state::take(shape)?;
     live::set(offset, shape.size());
     Handle::new(offset, size, align).ok_or(Error::NoMemory)
 }

@@ -2,10 +2,10 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use sheaves_sys::lock::{Held, Lock};
+use sheaves_sys::lock::Lock;
 
 use crate::area::{self, BLOCK_BYTES, Region, rows};
-use crate::dynamic::{ALIGN_MAX, Allocator, Config, Fixed, Growth, OBJECT_BYTES_MAX, Offset};
+use crate::dynamic::{ALIGN_MAX, Allocator, Config, OBJECT_BYTES_MAX, Offset};
 use crate::engine::rows::Near;
 use crate::engine::{self, Mode};
 use crate::memory::Error;
@@ -59,7 +59,7 @@ impl Shape {
 
 /// What the memory lock guards.
 pub(crate) struct State {
-    allocator: Option<Allocator<Fixed, Rows>>,
+    allocator: Option<Allocator<Rows>>,
     pub(super) sheaves: Pool,
     /// Where the allocator's offsets begin. What comes back from below is lost, see
     /// [`State::recover`].
@@ -70,23 +70,9 @@ pub(crate) struct State {
 pub(crate) static MEMORY: Lock<State> =
     Lock::new(State { allocator: None, sheaves: Pool::new(), base: 0 });
 
-/// How often an allocation that must not wait looks for the lock before it gives up.
-const TRIES: u32 = 100;
-
-/// Takes the memory lock without waiting for its holder to run.
-pub(super) fn try_lock() -> Option<Held<'static, State>> {
-    for _ in 0..TRIES {
-        if let Some(held) = MEMORY.try_lock() {
-            return Some(held);
-        }
-        core::hint::spin_loop();
-    }
-    None
-}
-
 impl State {
     /// Makes the allocator, once: opens the shared row and prepares the words of the caches.
-    fn start(&mut self) -> Result<&mut Allocator<Fixed, Rows>, Error> {
+    fn start(&mut self) -> Result<&mut Allocator<Rows>, Error> {
         if self.allocator.is_none() {
             self.allocator = Some(make(self.base)?);
             slots::prepare(Region::OWN, CLASSES);
@@ -96,13 +82,10 @@ impl State {
     }
 
     /// An object from the allocator; its offset.
-    pub(super) fn take(&mut self, shape: Shape, growth: Growth) -> Result<usize, Error> {
-        if growth == Growth::PopulatedOnly && self.allocator.is_none() {
-            return Err(Error::NotPopulated);
-        }
+    pub(super) fn take(&mut self, shape: Shape) -> Result<usize, Error> {
         let allocator = self.start()?;
-        let offset = allocator.alloc(shape.size, shape.align, growth)?;
-        if growth == Growth::Allowed && allocator.balance_wanted() {
+        let offset = allocator.alloc(shape.size, shape.align)?;
+        if allocator.balance_wanted() {
             allocator.balance();
         }
         Ok(self.base + offset.bytes())
@@ -115,7 +98,7 @@ impl State {
         offsets: &mut [Offset],
     ) -> Result<usize, Error> {
         let allocator = self.start()?;
-        let count = allocator.alloc_many(shape.size, shape.align, Growth::Allowed, offsets)?;
+        let count = allocator.alloc_many(shape.size, shape.align, offsets)?;
         if allocator.balance_wanted() {
             allocator.balance();
         }
@@ -157,13 +140,13 @@ impl State {
         self.sheaves.recover();
     }
 
-    pub(super) fn allocator(&self) -> Option<&Allocator<Fixed, Rows>> {
+    pub(super) fn allocator(&self) -> Option<&Allocator<Rows>> {
         self.allocator.as_ref()
     }
 }
 
 /// The allocator of the rows from an offset on. Under the memory lock.
-fn make(base: usize) -> Result<Allocator<Fixed, Rows>, Error> {
+fn make(base: usize) -> Result<Allocator<Rows>, Error> {
     if engine::mode() == Mode::NotStarted {
         engine::start();
     }
@@ -186,28 +169,25 @@ fn make(base: usize) -> Result<Allocator<Fixed, Rows>, Error> {
 
 /// An object, zero in every row; its offset. From the caches where they have one.
 #[inline]
-pub(crate) fn take(shape: Shape, growth: Growth) -> Result<usize, Error> {
+pub(crate) fn take(shape: Shape) -> Result<usize, Error> {
     match Class::of(shape) {
         Some(class) => match caches::pop(class) {
             Some(offset) => Ok(offset),
-            None => caches::take_slow(class, growth),
+            None => caches::take_slow(class),
         },
-        None => take_uncached(shape, growth),
+        None => take_uncached(shape),
     }
 }
 
 /// An object from the allocator. When the rows are exhausted, what rests in the caches is
 /// given back first.
 #[cold]
-pub(crate) fn take_uncached(shape: Shape, growth: Growth) -> Result<usize, Error> {
-    if growth == Growth::PopulatedOnly {
-        return try_lock().ok_or(Error::Busy)?.take(shape, growth);
-    }
-    let first = MEMORY.lock().take(shape, growth);
+pub(crate) fn take_uncached(shape: Shape) -> Result<usize, Error> {
+    let first = MEMORY.lock().take(shape);
     if !matches!(first, Err(Error::Exhausted | Error::NoMemory)) || !caches::drain() {
         return first;
     }
-    MEMORY.lock().take(shape, growth)
+    MEMORY.lock().take(shape)
 }
 
 /// Gives an object back, to the caches where there is room.
@@ -275,7 +255,7 @@ impl Lazy {
     pub(crate) fn make(&self, shape: Shape) -> Option<usize> {
         // Relaxed: only says whether to try; `get` orders.
         if self.0.load(Ordering::Relaxed) == 0 {
-            let made = take(shape, Growth::Allowed);
+            let made = take(shape);
             let bits =
                 made.map_or(1, |offset| Near::new(offset).map_or(offset as u64, Near::to_bits));
             // Release pairs with the Acquire in `get`. Relaxed on failure: `get` reads again.
@@ -326,7 +306,7 @@ mod tests {
         let shapes = [(8, 8), (24, 8), (20_000, 64)].map(|(size, align)| Shape { size, align });
         let take = |number: usize| {
             let shape = shapes[number % 3];
-            (take_uncached(shape, Growth::Allowed).unwrap(), shape)
+            (take_uncached(shape).unwrap(), shape)
         };
         (0..60).map(take).collect()
     }

@@ -14,6 +14,7 @@ pub struct Statistics {
     /// of one slot.
     pub allocator: dynamic::Statistics,
     /// How much work the allocator did.
+    #[cfg(any(test, feature = "counters"))]
     pub counters: dynamic::Counters,
     /// Bytes of free objects in the caches of all slots, in one slot's row.
     pub cached_bytes: usize,
@@ -35,6 +36,7 @@ pub fn statistics() -> Option<Statistics> {
     let allocator = memory.allocator()?;
     Some(Statistics {
         allocator: allocator.statistics(),
+        #[cfg(any(test, feature = "counters"))]
         counters: allocator.counters(),
         cached_bytes,
         sheaves_bytes: memory.sheaves.bytes(),

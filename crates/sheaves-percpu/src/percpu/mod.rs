@@ -21,7 +21,7 @@ use core::marker::PhantomData;
 use core::num::NonZeroU32;
 
 use crate::area::rows;
-use crate::dynamic::Growth;
+
 use crate::memory::Error;
 use crate::memory::access::{current_row, open_row};
 use crate::memory::clear::Reach;
@@ -111,7 +111,7 @@ impl<T: Zeroed> PerCpu<T> {
     /// # Errors
     /// See [`Error`]; [`Error::ZeroSize`] and [`Error::TooLarge`] depend on the type only.
     pub fn zeroed() -> Result<PerCpu<T>, Error> {
-        let offset = state::take(const { shape_of::<T>() }?, Growth::Allowed)?;
+        let offset = state::take(const { shape_of::<T>() }?)?;
         // INVARIANT: memory of rows is zero, which is a T.
         Ok(PerCpu { object: Object::new(offset, Reach::Used), values: PhantomData })
     }
@@ -128,7 +128,7 @@ impl<T> PerCpu<T> {
     /// As [`PerCpu::zeroed`].
     pub fn with(value: impl FnMut(usize) -> T) -> Result<PerCpu<T>, Error> {
         let shape = const { shape_of::<T>() }?;
-        let offset = state::take(shape, Growth::Allowed)?;
+        let offset = state::take(shape)?;
         let object = Object::new(offset, Reach::Open);
         let mut filling = Filling { object, shape, filled: 0, values: PhantomData };
         filling.run(value)?;

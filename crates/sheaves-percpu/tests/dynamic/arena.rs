@@ -2,9 +2,9 @@
 
 use core::ops::Range;
 use core::ptr::NonNull;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use sheaves_percpu::dynamic::{Backing, PAGE_BYTES};
+use crate::dynamic::{Backing, PAGE_BYTES};
 
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
@@ -14,34 +14,21 @@ struct Line([u8; 64]);
 const GARBAGE: u8 = 0xA5;
 
 pub(crate) struct Arena {
-    slots: usize,
     metadata: Vec<Line>,
-    /// Populated pages of each chunk that exists, for each slot.
-    chunks: BTreeMap<usize, Vec<u64>>,
-    /// Pages of chunk 0 that somebody else populated.
-    head_pages: u64,
+    /// Chunks that exist.
+    pub(crate) chunks: BTreeSet<usize>,
     /// Calls that may still succeed.
     pub(crate) allowance: usize,
     /// Calls that changed something.
     pub(crate) calls: usize,
+    /// Pages that were given back.
+    pub(crate) pages_given_back: usize,
 }
 
 impl Arena {
-    pub(crate) fn new(slots: usize, head_bytes: usize) -> Arena {
-        let head_pages = (1 << head_bytes.div_ceil(PAGE_BYTES)) - 1;
-        let (metadata, chunks) = (Vec::new(), BTreeMap::new());
-        Arena { slots, metadata, chunks, head_pages, allowance: usize::MAX, calls: 0 }
-    }
-
-    /// Populated pages of a chunk, the same in every slot.
-    pub(crate) fn populated(&self, chunk: usize) -> u64 {
-        let slots = &self.chunks[&chunk];
-        assert!(slots.iter().all(|pages| *pages == slots[0]));
-        slots[0]
-    }
-
-    pub(crate) fn chunk_count(&self) -> usize {
-        self.chunks.len()
+    pub(crate) fn new() -> Arena {
+        let (metadata, chunks) = (Vec::new(), BTreeSet::new());
+        Arena { metadata, chunks, allowance: usize::MAX, calls: 0, pages_given_back: 0 }
     }
 
     fn allows(&mut self) -> bool {
@@ -50,10 +37,6 @@ impl Arena {
         self.allowance -= usize::from(allows);
         allows
     }
-}
-
-fn mask(pages: &Range<usize>) -> u64 {
-    pages.clone().fold(0, |mask, page| mask | 1 << page)
 }
 
 // SAFETY: the lines are aligned, are never reallocated once they are reserved, and belong to the
@@ -82,35 +65,18 @@ unsafe impl Backing for Arena {
 
     fn create_chunk(&mut self, chunk: usize) -> bool {
         let allows = self.allows();
-        if allows {
-            let pages = if chunk == 0 { self.head_pages } else { 0 };
-            assert!(self.chunks.insert(chunk, vec![pages; self.slots]).is_none());
-        }
+        assert!(!allows || self.chunks.insert(chunk));
         allows
     }
 
     fn destroy_chunk(&mut self, chunk: usize) {
         self.calls += 1;
-        let slots = self.chunks.remove(&chunk).unwrap();
-        assert!(slots.iter().all(|pages| *pages == 0));
-    }
-
-    fn populate(&mut self, chunk: usize, pages: Range<usize>) -> bool {
-        assert!(!pages.is_empty());
-        let allows = self.allows();
-        for slot in self.chunks.get_mut(&chunk).unwrap().iter_mut().filter(|_| allows) {
-            assert_eq!(*slot & mask(&pages), 0);
-            *slot |= mask(&pages);
-        }
-        allows
+        assert!(self.chunks.remove(&chunk));
     }
 
     fn depopulate(&mut self, chunk: usize, pages: Range<usize>) {
         self.calls += 1;
-        assert!(!pages.is_empty());
-        for slot in self.chunks.get_mut(&chunk).unwrap() {
-            assert_eq!(*slot & mask(&pages), mask(&pages));
-            *slot &= !mask(&pages);
-        }
+        self.pages_given_back += pages.len();
+        assert!(!pages.is_empty() && self.chunks.contains(&chunk));
     }
 }

@@ -2,27 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use sheaves_percpu::dynamic::verify::Promise;
-use sheaves_percpu::dynamic::{
-    AllocError, Allocator, Config, Fixed, FreeError, Growth, Offset, Policy, V50, V52,
-};
+use crate::dynamic::{AllocError, Allocator, Config, FreeError, Offset};
 
-use crate::arena::Arena;
-use crate::random::Random;
+use super::arena::Arena;
+use super::random::Random;
 
 const CONFIG: Config = Config { unit_bytes: 64 << 10, chunks_max: 12, head_bytes: 16 << 10 };
 const BATCH_MAX: usize = 64;
 
-fn allocator<P: Policy>() -> Allocator<P, Arena> {
-    Allocator::new(Arena::new(2, CONFIG.head_bytes), CONFIG).unwrap()
+fn allocator() -> Allocator<Arena> {
+    Allocator::new(Arena::new(), CONFIG).unwrap()
 }
 
 /// Objects that are out, their sizes in the maps by offset.
 type Model = BTreeMap<usize, usize>;
 
 /// All metadata, and the objects that the maps have.
-fn verify<P: Policy>(allocator: &mut Allocator<P, Arena>, promise: Promise, model: &Model) {
-    allocator.verify(promise).unwrap_or_else(|violation| panic!("{violation}"));
+fn verify(allocator: &mut Allocator<Arena>, model: &Model) {
+    allocator.verify().unwrap_or_else(|violation| panic!("{violation}"));
     let mut found = Model::new();
     allocator.for_each_object(|offset, bytes| {
         found.insert(offset.bytes(), bytes);
@@ -32,23 +29,18 @@ fn verify<P: Policy>(allocator: &mut Allocator<P, Arena>, promise: Promise, mode
 }
 
 /// Up to 64 objects of one size; false when there is no room for one.
-fn alloc<P: Policy>(
-    allocator: &mut Allocator<P, Arena>,
-    model: &mut Model,
-    random: &mut Random,
-) -> bool {
+fn alloc(allocator: &mut Allocator<Arena>, model: &mut Model, random: &mut Random) -> bool {
     let (size, align) =
         [(4, 4), (16, 16), (20, 4), (48, 16), (20, 16), (256, 64), (3000, 8)][random.below(7)];
-    let growth = if random.once_in(8) { Growth::PopulatedOnly } else { Growth::Allowed };
     let mut offsets = [Offset::new(0); BATCH_MAX];
     let wanted = &mut offsets[..1 + random.below(BATCH_MAX)];
     allocator.backing_mut().allowance =
         if random.once_in(20) { random.below(5) } else { usize::MAX };
-    let result = allocator.alloc_many(size, align, growth, wanted);
+    let result = allocator.alloc_many(size, align, wanted);
     allocator.backing_mut().allowance = usize::MAX;
     let count = match result {
         Ok(count) => count,
-        Err(AllocError::NotPopulated | AllocError::NoMemory) => return true,
+        Err(AllocError::NoMemory) => return true,
         Err(refusal) => {
             assert_eq!(refusal, AllocError::Exhausted);
             return false;
@@ -65,7 +57,7 @@ fn alloc<P: Policy>(
 }
 
 /// Objects that lie side by side, and some that do not.
-fn free<P: Policy>(allocator: &mut Allocator<P, Arena>, model: &mut Model, random: &mut Random) {
+fn free(allocator: &mut Allocator<Arena>, model: &mut Model, random: &mut Random) {
     let first = random.below(CONFIG.chunks_max * CONFIG.unit_bytes);
     let mut offsets: Vec<_> = model.range(first..).map(|(offset, _)| *offset).take(40).collect();
     offsets.extend(model.keys().step_by(17).take(8));
@@ -82,9 +74,10 @@ fn free<P: Policy>(allocator: &mut Allocator<P, Arena>, model: &mut Model, rando
     assert_eq!(allocator.free_many(&mut offsets), Ok(()));
 }
 
-fn storm<P: Policy>(promise: Promise) {
+#[test]
+fn all_metadata_stays_exact() {
     for seed in 0..6 {
-        let (mut allocator, mut model) = (allocator::<P>(), Model::new());
+        let (mut allocator, mut model) = (allocator(), Model::new());
         let mut random = Random::new(seed);
         let mut growing = true;
         for _ in 0..300 {
@@ -94,50 +87,35 @@ fn storm<P: Policy>(promise: Promise) {
                 free(&mut allocator, &mut model, &mut random);
                 growing = random.once_in(3);
             }
-            verify(&mut allocator, promise, &model);
+            verify(&mut allocator, &model);
             if allocator.balance_wanted() && random.once_in(4) {
                 allocator.balance();
-                verify(&mut allocator, promise, &model);
+                verify(&mut allocator, &model);
             }
         }
         let mut rest: Vec<_> = model.keys().copied().map(Offset::new).collect();
         assert_eq!(allocator.free_many(&mut rest), Ok(()));
-        verify(&mut allocator, promise, &Model::new());
+        verify(&mut allocator, &Model::new());
     }
-}
-
-#[test]
-fn v50_keeps_its_metadata_right() {
-    storm::<V50>(Promise::V50);
-}
-
-#[test]
-fn v52_keeps_its_metadata_right() {
-    storm::<V52>(Promise::V52);
-}
-
-#[test]
-fn fixed_keeps_its_metadata_exact() {
-    storm::<Fixed>(Promise::FIXED);
 }
 
 /// A batch fills the holes that as many single requests would fill.
 #[test]
 fn batches_take_the_places_of_single_requests() {
-    let (mut one, mut many) = (allocator::<Fixed>(), allocator::<Fixed>());
+    let (mut one, mut many) = (allocator(), allocator());
     let mut offsets = [Offset::new(0); 2000];
-    let single = |allocator: &mut Allocator<Fixed, Arena>, count: usize| -> Vec<Offset> {
-        (0..count).map(|_| allocator.alloc(16, 16, Growth::Allowed).unwrap()).collect()
+    let single = |allocator: &mut Allocator<Arena>, count: usize| -> Vec<Offset> {
+        (0..count).map(|_| allocator.alloc(16, 16).unwrap()).collect()
     };
     let filled = single(&mut one, 2000);
-    assert_eq!(many.alloc_many(16, 16, Growth::Allowed, &mut offsets), Ok(2000));
+    assert_eq!(many.alloc_many(16, 16, &mut offsets), Ok(2000));
     assert_eq!(filled, offsets);
     for offset in filled.iter().step_by(3).chain(filled[600..700].iter().skip(1).step_by(3)) {
         assert_eq!(one.free(*offset), Ok(16));
         assert_eq!(many.free(*offset), Ok(16));
     }
     let mut again = [Offset::new(0); 900];
-    assert_eq!(many.alloc_many(16, 16, Growth::Allowed, &mut again), Ok(900));
+    assert_eq!(many.alloc_many(16, 16, &mut again), Ok(900));
     let mut expected = single(&mut one, 900);
     expected.sort_unstable();
     again.sort_unstable();
@@ -148,11 +126,11 @@ fn batches_take_the_places_of_single_requests() {
 
 #[test]
 fn what_is_no_object_is_refused() {
-    let mut allocator = allocator::<Fixed>();
+    let mut allocator = allocator();
     let mut offsets = [Offset::new(0); 8];
-    assert_eq!(allocator.alloc_many(16, 4, Growth::Allowed, &mut offsets), Ok(8));
-    assert_eq!(allocator.alloc_many(16, 4, Growth::Allowed, &mut []), Ok(0));
-    let zero = allocator.alloc_many(0, 4, Growth::Allowed, &mut offsets.clone());
+    assert_eq!(allocator.alloc_many(16, 4, &mut offsets), Ok(8));
+    assert_eq!(allocator.alloc_many(16, 4, &mut []), Ok(0));
+    let zero = allocator.alloc_many(0, 4, &mut offsets.clone());
     assert_eq!(zero, Err(AllocError::ZeroSize));
     let bad = Offset::new(offsets[3].bytes() + 4);
     let mut list = [offsets[1], bad, offsets[5], offsets[2]];
@@ -164,5 +142,5 @@ fn what_is_no_object_is_refused() {
     let mut rest = [offsets[0], offsets[3], offsets[4], offsets[6], offsets[7]];
     assert_eq!(allocator.free_many(&mut rest), Ok(()));
     assert_eq!(allocator.statistics().objects, 0);
-    allocator.verify(Promise::FIXED).unwrap();
+    allocator.verify().unwrap();
 }

@@ -1,16 +1,15 @@
 //! Bad input: an error that says which, and nothing changes.
 
-use sheaves_percpu::dynamic::verify::Promise;
-use sheaves_percpu::dynamic::{
-    AllocError, Allocator, Config, Fixed, FreeError, Growth, NewError, OBJECT_BYTES_MAX, Offset,
+use crate::dynamic::{
+    AllocError, Allocator, Config, FreeError, NewError, OBJECT_BYTES_MAX, Offset,
 };
 
-use crate::arena::Arena;
+use super::arena::Arena;
 
 const CONFIG: Config = Config { unit_bytes: 32 << 10, chunks_max: 2, head_bytes: 0 };
 
-fn allocator(config: Config) -> Result<Allocator<Fixed, Arena>, NewError> {
-    Allocator::new(Arena::new(2, config.head_bytes), config)
+fn allocator(config: Config) -> Result<Allocator<Arena>, NewError> {
+    Allocator::new(Arena::new(), config)
 }
 
 #[test]
@@ -24,20 +23,20 @@ fn bad_shapes_are_refused() {
         assert_eq!(refused.err(), Some(NewError::BadChunks));
     }
     for head_bytes in [1, 2, 4098, 32 << 10, usize::MAX] {
-        let refused = Allocator::<Fixed, _>::new(Arena::new(1, 0), Config { head_bytes, ..CONFIG });
+        let refused = Allocator::new(Arena::new(), Config { head_bytes, ..CONFIG });
         assert_eq!(refused.err(), Some(NewError::BadHead));
     }
-    let mut arena = Arena::new(1, 0);
+    let mut arena = Arena::new();
     arena.allowance = 0;
-    let refused = Allocator::<Fixed, _>::new(arena, CONFIG);
+    let refused = Allocator::new(arena, CONFIG);
     assert_eq!(refused.err(), Some(NewError::NoMemory));
 }
 
 #[test]
 fn bad_requests_are_refused() {
     let mut a = allocator(CONFIG).unwrap();
-    for growth in [Growth::Allowed, Growth::PopulatedOnly] {
-        let mut refusal = |size, align| a.alloc(size, align, growth).unwrap_err();
+    {
+        let mut refusal = |size, align| a.alloc(size, align).unwrap_err();
         assert_eq!(refusal(0, 8), AllocError::ZeroSize);
         assert_eq!(refusal(OBJECT_BYTES_MAX + 1, 8), AllocError::TooLarge);
         assert_eq!(refusal(usize::MAX, 8), AllocError::TooLarge);
@@ -51,33 +50,32 @@ fn bad_requests_are_refused() {
 #[test]
 fn a_range_that_is_used_up_is_exhausted_and_usable_again() {
     let mut a = allocator(CONFIG).unwrap();
-    let first = a.alloc(OBJECT_BYTES_MAX, 4096, Growth::Allowed).unwrap();
-    let second = a.alloc(OBJECT_BYTES_MAX, 4096, Growth::Allowed).unwrap();
-    assert_eq!(a.alloc(4, 4, Growth::Allowed), Err(AllocError::Exhausted));
-    assert_eq!(a.alloc(4, 4, Growth::PopulatedOnly), Err(AllocError::NotPopulated));
+    let first = a.alloc(OBJECT_BYTES_MAX, 4096).unwrap();
+    let second = a.alloc(OBJECT_BYTES_MAX, 4096).unwrap();
+    assert_eq!(a.alloc(4, 4), Err(AllocError::Exhausted));
     assert_eq!(a.free(first), Ok(OBJECT_BYTES_MAX));
-    assert_eq!(a.alloc(4, 4, Growth::Allowed), Ok(first));
+    assert_eq!(a.alloc(4, 4), Ok(first));
     assert_eq!(a.free(second), Ok(OBJECT_BYTES_MAX));
-    a.verify(Promise::FIXED).unwrap();
+    a.verify().unwrap();
 }
 
 #[test]
 fn a_backing_without_memory_is_named() {
     let mut a = allocator(CONFIG).unwrap();
-    for allowance in 0..3 {
+    for allowance in 0..2 {
         a.backing_mut().allowance = allowance;
-        assert_eq!(a.alloc(16, 16, Growth::Allowed), Err(AllocError::NoMemory));
-        a.verify(Promise::FIXED).unwrap();
+        assert_eq!(a.alloc(16, 16), Err(AllocError::NoMemory));
+        a.verify().unwrap();
     }
     a.backing_mut().allowance = usize::MAX;
-    assert!(a.alloc(16, 16, Growth::Allowed).is_ok());
+    assert!(a.alloc(16, 16).is_ok());
 }
 
 #[test]
 fn bad_frees_are_told_apart() {
     let mut a = allocator(Config { head_bytes: 16 << 10, ..CONFIG }).unwrap();
     assert_eq!(a.free(Offset::new(0)), Err(FreeError::Foreign));
-    let object = a.alloc(100, 64, Growth::Allowed).unwrap();
+    let object = a.alloc(100, 64).unwrap();
     assert_eq!(object.bytes(), 16 << 10);
     let at = |bytes: usize| Offset::new(object.bytes() + bytes);
     assert_eq!(a.size(object), Ok(100));
@@ -95,7 +93,7 @@ fn bad_frees_are_told_apart() {
     assert_eq!(a.free(object), Ok(100));
     assert_eq!(a.free(object), Err(FreeError::AlreadyFree));
     assert_eq!(a.statistics().frees, 1);
-    a.verify(Promise::FIXED).unwrap();
+    a.verify().unwrap();
 }
 
 #[test]

@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use sheaves_percpu::dynamic::verify::{Promise, Violation};
-use sheaves_percpu::dynamic::{
-    AllocError, Allocator, Config, FreeError, Growth, Offset, PAGE_BYTES, Policy,
-};
+use super::verify::Violation;
+use crate::dynamic::{AllocError, Allocator, Config, FreeError, Offset, PAGE_BYTES};
 
-use crate::arena::Arena;
-use crate::random::Random;
+use super::arena::Arena;
+use super::random::Random;
 
-pub(crate) struct Tester<P: Policy> {
-    pub(crate) allocator: Allocator<P, Arena>,
-    pub(crate) promise: Promise,
+pub(crate) struct Tester {
+    pub(crate) allocator: Allocator<Arena>,
     /// Size in the maps and offset of each object.
     objects: BTreeMap<usize, usize>,
     /// Offsets of the objects in no order, to pick from.
@@ -25,12 +22,10 @@ pub(crate) struct Tester<P: Policy> {
 /// What went wrong: metadata, or an object where none may be.
 pub(crate) type Outcome = Result<(), String>;
 
-impl<P: Policy> Tester<P> {
-    pub(crate) fn new(config: Config, slots: usize, promise: Promise) -> Tester<P> {
-        let arena = Arena::new(slots, config.head_bytes);
+impl Tester {
+    pub(crate) fn new(config: Config) -> Tester {
         Tester {
-            allocator: Allocator::new(arena, config).unwrap(),
-            promise,
+            allocator: Allocator::new(Arena::new(), config).unwrap(),
             objects: BTreeMap::new(),
             offsets: Vec::new(),
             freed: None,
@@ -43,21 +38,14 @@ impl<P: Policy> Tester<P> {
     }
 
     /// Allocates and checks the object and its chunk.
-    pub(crate) fn alloc(&mut self, size: usize, align: usize, growth: Growth) -> Outcome {
-        let calls = self.allocator.backing().calls;
-        let result = self.allocator.alloc(size, align, growth);
-        if growth == Growth::PopulatedOnly && self.allocator.backing().calls != calls {
-            return Err("a request that must not grow called the backing".into());
-        }
-        match result {
+    pub(crate) fn alloc(&mut self, size: usize, align: usize) -> Outcome {
+        match self.allocator.alloc(size, align) {
             Ok(offset) => {
                 self.enter(offset.bytes(), size, align)?;
                 self.verify_after(Some(offset.bytes()))
             }
-            Err(refusal @ (AllocError::Exhausted | AllocError::NotPopulated)) => {
-                if P::LAST_RESORT {
-                    self.check_refusal(refusal, size, align)?;
-                }
+            Err(AllocError::Exhausted) => {
+                self.check_refusal(size, align)?;
                 self.verify_after(None)
             }
             Err(AllocError::NoMemory) => self.verify_after(None),
@@ -91,42 +79,23 @@ impl<P: Policy> Tester<P> {
         Ok(())
     }
 
-    /// Nothing may fit after "exhausted", and nothing on populated pages after "not populated".
-    fn check_refusal(&self, refusal: AllocError, size: usize, align: usize) -> Outcome {
+    /// Nothing may fit after "exhausted".
+    fn check_refusal(&self, size: usize, align: usize) -> Outcome {
         let Config { unit_bytes, head_bytes, chunks_max } = self.allocator.config();
-        let align = align.max(4);
-        let mut at = head_bytes;
         let end = chunks_max * unit_bytes;
+        let mut at = head_bytes;
         for (offset, bytes) in self.objects.iter().map(|(o, b)| (*o, *b)).chain([(end, 0)]) {
             while at < offset {
                 let gap_end = offset.min((at / unit_bytes + 1) * unit_bytes);
-                let mut place = at.next_multiple_of(align);
-                while place + size <= gap_end {
-                    match self
-                        .page_missing(place, size)
-                        .filter(|_| refusal != AllocError::Exhausted)
-                    {
-                        Some(after) => place = after.next_multiple_of(align),
-                        None => {
-                            return Err(format!("{refusal}, but {size}@{align} fits at {place}"));
-                        }
-                    }
+                let place = at.next_multiple_of(align.max(4));
+                if place + size <= gap_end {
+                    return Err(format!("exhausted, but {size}@{align} fits at {place}"));
                 }
                 at = gap_end;
             }
             at = offset + bytes;
         }
         Ok(())
-    }
-
-    /// Where the last page ends that is not populated under an area of one chunk.
-    fn page_missing(&self, place: usize, size: usize) -> Option<usize> {
-        let unit_bytes = self.allocator.config().unit_bytes;
-        let populated = self.allocator.populated_pages_of(place / unit_bytes);
-        let (base, first) = (place / unit_bytes * unit_bytes, place % unit_bytes / PAGE_BYTES);
-        let last = (place + size - 1) % unit_bytes / PAGE_BYTES;
-        let missing = (first..=last).rev().find(|page| populated >> page & 1 == 0)?;
-        Some(base + (missing + 1) * PAGE_BYTES)
     }
 
     /// Frees the object that is in place `index` of those to pick from.
@@ -179,7 +148,7 @@ impl<P: Policy> Tester<P> {
     pub(crate) fn trim(&mut self) -> Outcome {
         self.allocator.trim();
         let statistics = self.allocator.statistics();
-        if P::NAME != "V50" && statistics.empty_pages != 0 {
+        if statistics.empty_pages != 0 {
             return Err(format!("{} empty pages after trim", statistics.empty_pages));
         }
         self.verify_everything()
@@ -192,16 +161,16 @@ impl<P: Policy> Tester<P> {
             return self.verify_everything();
         }
         match offset.map(|offset| self.chunk_of(offset)) {
-            Some(chunk) => self.named(|allocator, promise| allocator.verify_chunk(chunk, promise)),
+            Some(chunk) => self.named(|allocator| allocator.verify_chunk(chunk)),
             None => Ok(()),
         }
     }
 
     fn named(
         &mut self,
-        verify: impl FnOnce(&mut Allocator<P, Arena>, Promise) -> Result<(), Violation>,
+        verify: impl FnOnce(&mut Allocator<Arena>) -> Result<(), Violation>,
     ) -> Outcome {
-        verify(&mut self.allocator, self.promise).map_err(|violation| violation.to_string())
+        verify(&mut self.allocator).map_err(|violation| violation.to_string())
     }
 
     /// All metadata, and the model against the boundary map and the backing.
@@ -215,23 +184,13 @@ impl<P: Policy> Tester<P> {
             return Err("the boundary map does not have the objects of the model".into());
         }
         let chunks: Vec<usize> = self.allocator.chunks().collect();
-        if chunks.len() != self.allocator.backing().chunk_count() {
+        if !chunks.iter().eq(&self.allocator.backing().chunks) {
             return Err("the backing has other chunks".into());
-        }
-        for chunk in chunks {
-            let backed = self.allocator.backing().populated(chunk);
-            if self.allocator.populated_pages_of(chunk) != backed {
-                return Err(format!("the backing has other populated pages of chunk {chunk}"));
-            }
-        }
-        let bytes: usize = self.objects.values().sum();
-        if self.allocator.allocated_bytes() != bytes {
-            return Err("allocated bytes differ from the model's".into());
         }
         Ok(())
     }
 
-    /// Frees every object; then nothing may be left but what is kept for later.
+    /// Frees everything; only the hidden head stays.
     pub(crate) fn finish(&mut self) -> Outcome {
         while !self.offsets.is_empty() {
             self.free(self.offsets.len() - 1)?;

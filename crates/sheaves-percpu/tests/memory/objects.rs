@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 
 use sheaves_percpu::area::slot_count;
-use sheaves_percpu::memory::{self, Error, Handle, address, alloc, free, try_alloc};
+use sheaves_percpu::memory::{self, Handle, address, alloc, free};
 
 use crate::Dice;
 
@@ -98,35 +98,6 @@ fn transactions_by_handle() {
     // SAFETY: as above.
     assert_eq!(unsafe { memory::sum(handle, 0) }, 0);
     give(handle);
-}
-
-/// Without growth there is what others have given back, and an error in the end.
-#[test]
-fn nothing_is_made_for_those_who_must_not_wait() {
-    let large = 8192;
-    let handles: Vec<_> = (0..40).map(|_| alloc(large, 8).unwrap()).collect();
-    let committed = || memory::statistics().unwrap().committed_bytes;
-    let before = committed();
-    let mut got = Vec::new();
-    let refusal = loop {
-        match try_alloc(large, 8) {
-            Ok(handle) => got.push(handle),
-            Err(Error::Busy) => {}
-            Err(error) => break error,
-        }
-        assert!(got.len() < 1000);
-    };
-    assert_eq!(refusal, Error::NotPopulated);
-    let is_only_test = committed() == before;
-    handles.into_iter().chain(got).for_each(give);
-    if !is_only_test {
-        println!("other tests allocated meanwhile");
-    }
-    // Small ones come from a cache.
-    let small: Vec<_> = (0..10).map(|_| alloc(12, 4).unwrap()).collect();
-    small.into_iter().for_each(give);
-    let again = (0..1000).find_map(|_| try_alloc(12, 4).ok());
-    again.into_iter().for_each(give);
 }
 
 /// Memory that a slot wrote to is zero for whoever gets it next, on any slot.

@@ -1,17 +1,18 @@
-//! `V50`, `V52` and `FIXED`: the library's allocator in its three generations, without the caches
-//! in front of it. All three stand on the same memory, under the lock that the library has.
+//! `V50`, `V52` and `FIXED`: the library's allocator and those before it, without the caches in
+//! front of it. All three stand on the same memory, under the lock that the library has.
 
 use alloc::sync::Arc;
 use core::ops::Range;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use sheaves::percpu::dynamic::{Allocator, Backing, Config, Growth, Offset, PAGE_BYTES, Policy};
+use sheaves_history::percpu::{self, Memory};
+use sheaves_percpu::dynamic::{Allocator, Backing, Config, Offset, PAGE_BYTES};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map;
 
 use super::ground::{Ground, Mapping};
-use super::{ChunkTally, PerCpuMemory, Tally};
+use super::{ChunkTally, PerCpuMemory, Tally, done_by};
 use crate::contender::slot::current_cpu;
 use crate::failure::{Failure, out_of_memory, refused_free};
 
@@ -35,7 +36,7 @@ impl Rows {
 
 /// The backing: memory that is there already, and goes back page by page.
 #[derive(Debug)]
-struct Reserved {
+pub(crate) struct Reserved {
     rows: Rows,
     unit_bytes: usize,
     metadata: Option<Mapping>,
@@ -61,44 +62,122 @@ unsafe impl Backing for Reserved {
     }
 }
 
-/// One generation of the allocator.
-pub(crate) struct Chunked<P: Policy> {
-    allocator: Lock<Allocator<P, Reserved>>,
+impl Memory for Reserved {
+    fn depopulate(&mut self, chunk: usize, pages: Range<usize>) {
+        Backing::depopulate(self, chunk, pages);
+    }
+}
+
+/// An allocator of offsets in all slots.
+pub(crate) trait Divide: Sized + Send + 'static {
+    /// Of so many chunks of so many bytes.
+    fn new(memory: Reserved, unit_bytes: usize, chunks_max: usize) -> Result<Self, Failure>;
+    fn alloc(&mut self, size: usize, align: usize) -> Option<usize>;
+    /// False where no object begins at the offset.
+    fn free(&mut self, offset: usize) -> bool;
+    /// Does what was put off, if there is anything.
+    fn balance(&mut self);
+    /// What it did so far and holds, and the bytes of holes too small for any object.
+    fn tally(&mut self) -> (ChunkTally, usize);
+}
+
+impl Divide for Allocator<Reserved> {
+    fn new(memory: Reserved, unit_bytes: usize, chunks_max: usize) -> Result<Self, Failure> {
+        Allocator::new(memory, Config { unit_bytes, chunks_max, head_bytes: 0 })
+            .map_err(|error| Failure::run(format!("no allocator FIXED: {error}")))
+    }
+
+    #[inline]
+    fn alloc(&mut self, size: usize, align: usize) -> Option<usize> {
+        self.alloc(size, align).ok().map(Offset::bytes)
+    }
+
+    #[inline]
+    fn free(&mut self, offset: usize) -> bool {
+        self.free(Offset::new(offset)).is_ok()
+    }
+
+    #[inline]
+    fn balance(&mut self) {
+        if self.balance_wanted() {
+            self.balance();
+        }
+    }
+
+    fn tally(&mut self) -> (ChunkTally, usize) {
+        let statistics = self.statistics();
+        let tally = ChunkTally {
+            done: done_by(self.counters()),
+            allocations: statistics.allocations,
+            chunks: statistics.chunks,
+            populated_pages: statistics.populated_pages,
+            metadata_bytes: statistics.chunks * statistics.metadata_bytes_per_chunk as u64,
+        };
+        (tally, self.unusable_bytes())
+    }
+}
+
+impl<const HINTS: bool> Divide for percpu::Allocator<HINTS, Reserved> {
+    fn new(memory: Reserved, unit_bytes: usize, chunks_max: usize) -> Result<Self, Failure> {
+        Ok(percpu::Allocator::new(memory, unit_bytes, chunks_max))
+    }
+
+    #[inline]
+    fn alloc(&mut self, size: usize, align: usize) -> Option<usize> {
+        self.alloc(size, align)
+    }
+
+    #[inline]
+    fn free(&mut self, offset: usize) -> bool {
+        self.free(offset)
+    }
+
+    #[inline]
+    fn balance(&mut self) {
+        if self.balance_wanted() {
+            self.balance();
+        }
+    }
+
+    fn tally(&mut self) -> (ChunkTally, usize) {
+        let percpu::Statistics { allocations, chunks, populated_pages, metadata_bytes } =
+            self.statistics();
+        let done = self.work();
+        let tally = ChunkTally { done, allocations, chunks, populated_pages, metadata_bytes };
+        (tally, self.unusable_bytes())
+    }
+}
+
+/// One of the allocators, with a lock and the memory of all slots.
+pub(crate) struct Chunked<D> {
+    allocator: Lock<D>,
     rows: Rows,
 }
 
-impl<P: Policy> PerCpuMemory for Chunked<P>
-where
-    Allocator<P, Reserved>: Send,
-{
-    type Object = Offset;
+impl<D: Divide> PerCpuMemory for Chunked<D> {
+    type Object = usize;
     const OUTLIVED: bool = false;
     const BY_SIZE: bool = false;
 
-    fn new(ground: &Ground) -> Result<Chunked<P>, Failure> {
+    fn new(ground: &Ground) -> Result<Chunked<D>, Failure> {
         let rows = Rows { memory: ground.shared()?, slots: ground.slots, stride: ground.stride() };
         let unit_bytes = ground.unit_bytes;
-        let config =
-            Config { unit_bytes, chunks_max: ground.row_bytes / unit_bytes, head_bytes: 0 };
-        let backing = Reserved { rows: rows.clone(), unit_bytes, metadata: None };
-        let allocator = Allocator::new(backing, config)
-            .map_err(|error| Failure::run(format!("no allocator {}: {error}", P::NAME)))?;
+        let memory = Reserved { rows: rows.clone(), unit_bytes, metadata: None };
+        let allocator = D::new(memory, unit_bytes, ground.row_bytes / unit_bytes)?;
         Ok(Chunked { allocator: Lock::new(allocator), rows })
     }
 
     #[inline]
-    fn alloc(&self, size: usize, align: usize) -> Offset {
+    fn alloc(&self, size: usize, align: usize) -> usize {
         let mut allocator = self.allocator.lock();
-        let Ok(offset) = allocator.alloc(size, align, Growth::Allowed) else { out_of_memory() };
-        if allocator.balance_wanted() {
-            allocator.balance();
-        }
+        let Some(offset) = allocator.alloc(size, align) else { out_of_memory() };
+        allocator.balance();
         offset
     }
 
     #[inline]
-    unsafe fn zero(&self, object: Offset, size: usize) {
-        for place in self.rows.places(object.bytes()) {
+    unsafe fn zero(&self, object: usize, size: usize) {
+        for place in self.rows.places(object) {
             let place = with_exposed_provenance_mut::<u8>(place);
             // SAFETY: the object's memory in this slot; nobody has a reference to it.
             unsafe { place.write_bytes(0, size) };
@@ -106,38 +185,28 @@ where
     }
 
     #[inline]
-    unsafe fn free(&self, object: Offset, _size: usize) {
+    unsafe fn free(&self, object: usize, _size: usize) {
         let mut allocator = self.allocator.lock();
-        if allocator.free(object).is_err() {
+        if !allocator.free(object) {
             refused_free();
         }
-        if allocator.balance_wanted() {
-            allocator.balance();
-        }
+        allocator.balance();
     }
 
     #[inline]
-    unsafe fn add(&self, object: Offset) {
+    unsafe fn add(&self, object: usize) {
         let slot = current_cpu() % self.rows.slots;
-        let Some(place) = self.rows.places(object.bytes()).nth(slot) else { return };
+        let Some(place) = self.rows.places(object).nth(slot) else { return };
         // SAFETY: the object's first word in this slot, aligned to 8 and accessed by atomics.
         unsafe { add_at(place) };
     }
 
     fn tally(&self, _objects: usize) -> Tally {
-        let mut allocator = self.allocator.lock();
-        let statistics = allocator.statistics();
-        let metadata_bytes = statistics.chunks * statistics.metadata_bytes_per_chunk as u64;
+        let (chunks, unusable_bytes) = self.allocator.lock().tally();
         Tally {
-            chunks: Some(ChunkTally {
-                counters: allocator.counters(),
-                allocations: statistics.allocations,
-                chunks: statistics.chunks,
-                populated_pages: statistics.populated_pages,
-                metadata_bytes,
-            }),
-            unusable_bytes: Some(allocator.unusable_bytes() as u64),
-            bytes_in_use: statistics.populated_pages * PAGE_BYTES as u64,
+            bytes_in_use: chunks.populated_pages * PAGE_BYTES as u64,
+            chunks: Some(chunks),
+            unusable_bytes: Some(unusable_bytes as u64),
         }
     }
 }

@@ -4,7 +4,7 @@ use alloc::sync::{Arc, Weak};
 use core::ptr::with_exposed_provenance_mut;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use sheaves::percpu::dynamic::PAGE_BYTES;
+use sheaves_percpu::dynamic::PAGE_BYTES;
 use sheaves_sys::map;
 
 use crate::failure::Failure;

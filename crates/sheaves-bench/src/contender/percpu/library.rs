@@ -14,12 +14,12 @@ use core::mem::ManuallyDrop;
 use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
 
-use sheaves::percpu::dynamic::PAGE_BYTES;
-use sheaves::percpu::memory::{self, Handle, Statistics};
-use sheaves::percpu::{PerCpu, SlotCell, Zeroed, field};
+use sheaves_percpu::dynamic::PAGE_BYTES;
+use sheaves_percpu::memory::{self, Handle, Statistics};
+use sheaves_percpu::{PerCpu, SlotCell, Zeroed, field};
 
 use super::ground::Ground;
-use super::{ChunkTally, PerCpuMemory, Tally};
+use super::{ChunkTally, PerCpuMemory, Tally, done_by};
 use crate::failure::{Failure, out_of_memory, refused_free};
 
 /// Bytes of a chunk in one slot, as the library has it.
@@ -50,7 +50,7 @@ impl Before {
         let populated_pages = grown(|statistics| statistics.allocator.populated_pages);
         Tally {
             chunks: Some(ChunkTally {
-                counters: now.counters,
+                done: done_by(now.counters),
                 allocations: now.allocator.allocations,
                 chunks,
                 populated_pages,

@@ -8,11 +8,13 @@ pub(crate) mod mutex_pool;
 pub(crate) mod padded_box;
 mod pthread;
 
-use sheaves::percpu::dynamic::{Counters, Fixed, V50, V52};
+use sheaves_history::percpu::{V50, V52, Work as Done};
+use sheaves_percpu::dynamic::{Allocator, Counters};
 
 use super::Kind;
 use crate::failure::Failure;
 use crate::report::work::{ChunkWork, Work};
+use chunked::{Chunked, Reserved};
 use ground::Ground;
 
 /// Hands out per-CPU memory and takes it back.
@@ -72,7 +74,7 @@ pub(crate) struct Tally {
 /// The same of an allocator that works with chunks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ChunkTally {
-    pub(crate) counters: Counters,
+    pub(crate) done: Done,
     pub(crate) allocations: u64,
     pub(crate) chunks: u64,
     pub(crate) populated_pages: u64,
@@ -94,19 +96,27 @@ impl Tally {
 
 impl ChunkTally {
     fn work_since(&self, before: &ChunkTally) -> ChunkWork {
-        let done = self.counters.since(before.counters);
         let allocations = (self.allocations - before.allocations).max(1) as f64;
+        let since = |number: fn(&Done) -> u64| number(&self.done) - number(&before.done);
+        let each = |number| since(number) as f64 / allocations;
         ChunkWork {
-            chunks_tested: done.chunks_tested as f64 / allocations,
-            words_read: done.words_read as f64 / allocations,
-            block_refreshes: done.block_refreshes as f64 / allocations,
-            blocks_visited: done.blocks_refreshed as f64 / allocations,
-            relegations: done.relegations,
+            chunks_tested: each(|done| done.chunks_tested),
+            words_read: each(|done| done.words_read),
+            block_refreshes: each(|done| done.block_refreshes),
+            blocks_visited: each(|done| done.blocks_refreshed),
+            relegations: since(|done| done.relegations),
             chunks_live: self.chunks,
             populated_pages: self.populated_pages,
             metadata_bytes: self.metadata_bytes,
         }
     }
+}
+
+/// The library's counts, as those of the allocators before it.
+fn done_by(counters: Counters) -> Done {
+    let Counters { chunks_tested, words_read, block_refreshes, blocks_refreshed, .. } = counters;
+    let relegations = counters.relegations;
+    Done { chunks_tested, words_read, block_refreshes, blocks_refreshed, relegations }
 }
 
 /// Receives a contender's type.
@@ -120,9 +130,9 @@ pub(crate) trait Visitor {
 /// Calls `visitor` with the type of a contender.
 pub(crate) fn visit<V: Visitor>(kind: Kind, visitor: V) -> Result<V::Out, Failure> {
     Ok(match kind {
-        Kind::V50 => visitor.visit::<chunked::Chunked<V50>>(),
-        Kind::V52 => visitor.visit::<chunked::Chunked<V52>>(),
-        Kind::Fixed => visitor.visit::<chunked::Chunked<Fixed>>(),
+        Kind::V50 => visitor.visit::<Chunked<V50<Reserved>>>(),
+        Kind::V52 => visitor.visit::<Chunked<V52<Reserved>>>(),
+        Kind::Fixed => visitor.visit::<Chunked<Allocator<Reserved>>>(),
         Kind::FixedCaches => visitor.visit::<library::Typed>(),
         Kind::FixedHandles => visitor.visit::<library::Handles>(),
         Kind::MutexPool => visitor.visit::<mutex_pool::MutexPools>(),

@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use sheaves::percpu::dynamic::PAGE_BYTES;
+use sheaves_percpu::dynamic::PAGE_BYTES;
 
 use super::chunked::add_at;
 use super::ground::{Ground, Mapping};

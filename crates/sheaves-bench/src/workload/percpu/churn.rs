@@ -134,15 +134,15 @@ fn add<C: PerCpuMemory>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contender::percpu::chunked::Chunked;
-    use sheaves::percpu::dynamic::{Fixed, Offset};
+    use crate::contender::percpu::chunked::{Chunked, Reserved};
+    use sheaves_percpu::dynamic::Allocator;
 
     const FILTERS: usize = 2000;
 
     #[test]
     fn each_round_replaces_a_tenth() {
         let variant = Variant::parse("churn/32k-zeroed-2").unwrap();
-        let mut churn = Churn::<Chunked<Fixed>>::new(variant, FILTERS).unwrap();
+        let mut churn = Churn::<Chunked<Allocator<Reserved>>>::new(variant, FILTERS).unwrap();
         assert_eq!(churn.choose(), FILTERS / 10);
         let mut chosen = churn.order.clone();
         chosen.sort_unstable();
@@ -151,7 +151,7 @@ mod tests {
         churn.sample().unwrap();
         let work = churn.work().unwrap();
         assert!(work.memory_ratio() < 1.3, "{work:?}");
-        let mut objects: Vec<Offset> = churn.objects.clone();
+        let mut objects: Vec<usize> = churn.objects.clone();
         objects.sort_unstable();
         objects.dedup();
         assert_eq!(objects.len(), FILTERS * 3);

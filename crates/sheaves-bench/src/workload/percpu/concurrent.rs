@@ -167,8 +167,8 @@ impl<C: PerCpuMemory> Drop for Shared<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contender::percpu::chunked::Chunked;
-    use sheaves::percpu::dynamic::Fixed;
+    use crate::contender::percpu::chunked::{Chunked, Reserved};
+    use sheaves_percpu::dynamic::Allocator;
 
     #[test]
     fn threads_keep_their_filters() {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn check(variant: Variant) {
-        let mut concurrent = Concurrent::<Chunked<Fixed>>::new(variant).unwrap();
+        let mut concurrent = Concurrent::<Chunked<Allocator<Reserved>>>::new(variant).unwrap();
         concurrent.sample().unwrap();
         let mut all = Vec::new();
         for objects in &concurrent.shared.objects {

@@ -93,10 +93,11 @@ pub(super) fn delete_filters<C: PerCpuMemory>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contender::percpu::chunked::Chunked;
+    use crate::contender::percpu::chunked::{Chunked, Reserved};
     use crate::contender::percpu::library::{Handles, Typed};
     use crate::contender::percpu::mutex_pool::MutexPools;
-    use sheaves::percpu::dynamic::{Fixed, V50, V52};
+    use sheaves_history::percpu::{V50, V52};
+    use sheaves_percpu::dynamic::Allocator;
 
     const FILTERS: usize = 4096;
 
@@ -115,16 +116,16 @@ mod tests {
     fn filters_leave_holes_that_only_the_old_allocator_tests_again() {
         let tested = |work: Work| work.chunks_tested().unwrap();
         // 4096 filters are 8 chunks; on average the old one tests the 4 full ones for each object.
-        assert!(tested(work::<Chunked<V50>>("tc/32k")) > 3.0);
-        assert!(tested(work::<Chunked<V52>>("tc/32k")) <= 1.01);
-        let fixed = work::<Chunked<Fixed>>("tc/32k");
+        assert!(tested(work::<Chunked<V50<Reserved>>>("tc/32k")) > 3.0);
+        assert!(tested(work::<Chunked<V52<Reserved>>>("tc/32k")) <= 1.01);
+        let fixed = work::<Chunked<Allocator<Reserved>>>("tc/32k");
         assert_eq!(fixed.unusable_bytes, Some(FILTERS as u64 * 12));
         assert!(tested(fixed) <= 1.01);
     }
 
     #[test]
     fn memory_is_held_against_what_the_objects_need() {
-        let fixed = work::<Chunked<Fixed>>("tc-packed/64k-zeroed-2");
+        let fixed = work::<Chunked<Allocator<Reserved>>>("tc-packed/64k-zeroed-2");
         assert_eq!(fixed.bytes_ideal, FILTERS as u64 * 44);
         let spare_pages = 5.0 * 4096.0;
         assert!(fixed.memory_ratio() <= 1.0 + spare_pages / fixed.bytes_ideal as f64);

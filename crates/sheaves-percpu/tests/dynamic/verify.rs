@@ -8,71 +8,25 @@ use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
 use crate::dynamic::bits;
 use crate::dynamic::chunk::{Chunk, mask, pages_of};
-use crate::dynamic::config::{GRAIN_BYTES, Offset, Request, bytes_of};
-use crate::dynamic::counters::Counters;
-use crate::dynamic::hints::{BLOCK_BITS, Hints, Run};
+use crate::dynamic::config::{Offset, bytes_of};
+use crate::dynamic::counters::Work;
+use crate::dynamic::hints::{BLOCK_BITS, BLOCK_WORDS, Hints, Run};
 use crate::dynamic::lists::{FULL, NONE, is_small};
-use crate::dynamic::policy::Policy;
 use crate::dynamic::refresh;
-
-/// What is demanded beyond what every policy promises; see the last table of
-/// [`crate::dynamic::policy`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Promise {
-    /// Contig hints of blocks are exact, not only never too large; a full refresh of a chunk
-    /// finds its longest run.
-    pub exact_blocks: bool,
-    /// Right runs of blocks are exact.
-    pub exact_right: bool,
-    /// Contig hints of chunks are always exact, not only after a refresh.
-    pub exact_chunks: bool,
-    /// Scan hints are the longest run before contig, or one after it that is as long, or unset
-    /// in every field.
-    pub exact_scan: bool,
-    /// The empty pages of a chunk are always exact, not only after a refresh.
-    pub exact_empty: bool,
-}
-
-impl Promise {
-    /// Of [`crate::dynamic::V50`].
-    pub const V50: Promise = Promise {
-        exact_blocks: true,
-        exact_right: true,
-        exact_chunks: false,
-        exact_scan: false,
-        exact_empty: false,
-    };
-    /// Of [`crate::dynamic::V52`].
-    pub const V52: Promise = Promise {
-        exact_blocks: false,
-        exact_right: false,
-        exact_chunks: false,
-        exact_scan: false,
-        exact_empty: true,
-    };
-    /// Of [`crate::dynamic::Fixed`].
-    pub const FIXED: Promise = Promise {
-        exact_blocks: true,
-        exact_right: true,
-        exact_chunks: true,
-        exact_scan: true,
-        exact_empty: true,
-    };
-}
 
 /// The first thing found that is not as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Violation {
+pub(crate) struct Violation {
     /// What.
-    pub what: &'static str,
+    pub(crate) what: &'static str,
     /// In which chunk, if in one.
-    pub chunk: Option<usize>,
+    pub(crate) chunk: Option<usize>,
     /// In which block of it, if in one.
-    pub block: Option<usize>,
+    pub(crate) block: Option<usize>,
     /// What the maps say.
-    pub truth: u64,
+    pub(crate) truth: u64,
     /// What the metadata says.
-    pub found: u64,
+    pub(crate) found: u64,
 }
 
 impl fmt::Display for Violation {
@@ -94,26 +48,21 @@ fn equal(what: &'static str, truth: u32, found: u32) -> Result<(), Violation> {
     check(truth == found, what, truth, found)
 }
 
-/// `exact`: equal; else not above the truth.
-fn equal_or_less(what: &'static str, e: bool, truth: u32, found: u32) -> Result<(), Violation> {
-    check(if e { truth == found } else { found <= truth }, what, truth, found)
-}
-
-impl<P: Policy, B: Backing> Allocator<P, B> {
+impl<B: Backing> Allocator<B> {
     /// Verifies everything: each chunk, the lists, the totals.
     ///
     /// # Errors
     /// The first violation.
-    pub fn verify(&mut self, promise: Promise) -> Result<(), Violation> {
+    pub(crate) fn verify(&mut self) -> Result<(), Violation> {
         let (mut chunks, mut objects, mut populated, mut empty) = (0, 0, 0, 0);
         let mut from = 0;
         while let Some(chunk) = self.records.next_live(from) {
-            self.verify_chunk(chunk as usize, promise)?;
+            self.verify_chunk(chunk as usize)?;
             let header = self.records.header(chunk);
             chunks += 1;
-            objects += header.objects;
             populated += header.populated.count_ones();
             empty += if header.isolated { 0 } else { header.empty };
+            objects += self.records.chunk(chunk).object_runs().count() as u32;
             from = chunk + 1;
         }
         equal("empty pages of all chunks", empty, self.empty)?;
@@ -148,17 +97,17 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
     ///
     /// # Errors
     /// The first violation; also when there is no such chunk.
-    pub fn verify_chunk(&mut self, chunk: usize, promise: Promise) -> Result<(), Violation> {
+    pub(crate) fn verify_chunk(&mut self, chunk: usize) -> Result<(), Violation> {
         let number = chunk as u32;
         let here = |violation| Violation { chunk: Some(chunk), ..violation };
         check(self.records.is_live(number), "live chunk", 1, 0).map_err(here)?;
         let view = self.records.chunk(number);
         for block in 0..view.blocks.len() {
-            view.verify_block(block, promise)
+            view.verify_block(block)
                 .map_err(|violation| Violation { block: Some(block), ..here(violation) })?;
         }
-        view.verify_chunk_hints::<P>(promise).map_err(here)?;
-        view.verify_counts(promise).map_err(here)?;
+        view.verify_chunk_hints().map_err(here)?;
+        view.verify_counts().map_err(here)?;
         self.verify_list(number).map_err(here)
     }
 
@@ -168,25 +117,34 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
         let apart = list == self.lists.sidelined() || list == self.lists.to_depopulate();
         equal("isolated", u32::from(apart), u32::from(header.isolated))?;
         let expected = self.list_for(chunk);
-        let relegated = P::RELEGATE && list == FULL && is_small::<P>(expected);
+        let relegated = list == FULL && is_small(expected);
         check(apart || relegated || list == expected, "list", expected, list)
     }
 
-    /// Where a search of the map ends that begins at an offset, whether or not there is room.
-    pub fn search_map(&mut self, from: Offset, size: usize, align: usize) -> Option<Offset> {
-        let request = Request::new(size, align).ok()?;
-        let (chunk, byte) = self.geometry.split(from)?;
-        if !self.records.is_live(chunk) {
-            return None;
-        }
-        let mut counters = Counters::default();
-        let bit = (byte / GRAIN_BYTES) as u32;
-        let area = self.records.chunk(chunk).search::<P>(bit, request, &mut counters)?;
-        Some(self.geometry.offset(chunk, area.start))
+    /// Numbers of the chunks that exist, in order.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = usize> {
+        let mut from = 0;
+        core::iter::from_fn(move || {
+            let chunk = self.records.next_live(from)?;
+            from = chunk + 1;
+            Some(chunk as usize)
+        })
+    }
+
+    /// Whether a chunk's empty pages were given back.
+    pub(crate) fn is_sidelined(&self, chunk: usize) -> bool {
+        self.records.header(chunk as u32).list == self.lists.sidelined()
+    }
+
+    /// Bytes of one slot that objects take now.
+    pub(crate) fn allocated_bytes(&mut self) -> usize {
+        let mut bytes = 0;
+        self.for_each_object(|_, size| bytes += size);
+        bytes
     }
 
     /// Calls `see` with each object's offset and bytes, rounded up to 4, in order of offset.
-    pub fn for_each_object(&mut self, mut see: impl FnMut(Offset, usize)) {
+    pub(crate) fn for_each_object(&mut self, mut see: impl FnMut(Offset, usize)) {
         let mut from = 0;
         while let Some(chunk) = self.records.next_live(from) {
             let view = self.records.chunk(chunk);
@@ -198,7 +156,7 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
     }
 
     /// Pages of a chunk that count as populated, one bit for each; 0 when it does not exist.
-    pub fn populated_pages_of(&self, chunk: usize) -> u64 {
+    pub(crate) fn populated_pages_of(&self, chunk: usize) -> u64 {
         match u32::try_from(chunk) {
             Ok(chunk) if self.records.is_live(chunk) => self.records.header(chunk).populated,
             _ => 0,
@@ -207,48 +165,59 @@ impl<P: Policy, B: Backing> Allocator<P, B> {
 }
 
 impl Chunk<'_> {
-    fn verify_block(&self, index: usize, promise: Promise) -> Result<(), Violation> {
-        let words = self.words(index);
+    /// The objects, in order.
+    fn object_runs(&self) -> impl Iterator<Item = Run> {
+        let end = self.header.hints.bits;
+        let mut at = 0;
+        core::iter::from_fn(move || {
+            loop {
+                let start = bits::next_one(self.allocated, at, end);
+                if start == end {
+                    return None;
+                }
+                at = bits::next_one(self.bounds, start + 1, end);
+                // Where the hidden head begins there is no boundary.
+                if bits::is_one(self.bounds, start) {
+                    return Some(Run { start, end: at });
+                }
+            }
+        })
+    }
+
+    fn verify_block(&self, index: usize) -> Result<(), Violation> {
+        let words = &self.allocated[index * BLOCK_WORDS..(index + 1) * BLOCK_WORDS];
         let hints = self.blocks[index];
         equal("bits of a block", BLOCK_BITS, hints.bits)?;
         let first_free = bits::next_zero(words, 0, BLOCK_BITS);
         equal("first free bit of a block", first_free, hints.first_free)?;
         equal("left run of a block", bits::next_one(words, 0, BLOCK_BITS), hints.left)?;
         let right = BLOCK_BITS - bits::run_start(words, BLOCK_BITS, 0);
-        equal_or_less("right run of a block", promise.exact_right, right, hints.right)?;
-        verify_hints(words, &hints, promise.exact_blocks, promise.exact_scan)
+        equal("right run of a block", right, hints.right)?;
+        verify_hints(words, &hints)
     }
 
-    fn verify_chunk_hints<P: Policy>(&self, promise: Promise) -> Result<(), Violation> {
+    fn verify_chunk_hints(&self) -> Result<(), Violation> {
         let hints = self.header.hints;
         equal("bits of a chunk", self.blocks.len() as u32 * BLOCK_BITS, hints.bits)?;
         let first_free = bits::next_zero(self.allocated, 0, hints.bits);
         equal("first free bit of a chunk", first_free, hints.first_free)?;
-        verify_hints(self.allocated, &hints, promise.exact_chunks, promise.exact_scan)?;
+        verify_hints(self.allocated, &hints)?;
         let mut refreshed = hints;
-        let populated = self.header.populated;
-        let mut counters = Counters::default();
-        let empty =
-            refresh::chunk::<P>(&mut refreshed, self.blocks, populated, true, &mut counters);
-        let exact = promise.exact_blocks && promise.exact_right;
-        verify_hints(self.allocated, &refreshed, exact, promise.exact_scan)?;
-        if !promise.exact_empty {
-            let truth = (self.free_pages() & populated).count_ones();
-            equal("empty pages of a chunk after a refresh", truth, empty)?;
-        }
-        Ok(())
+        // From the first free bit on.
+        refreshed.drop_scan();
+        refresh::chunk(&mut refreshed, self.blocks, &Work::default());
+        verify_hints(self.allocated, &refreshed)
     }
 
-    fn verify_counts(&self, promise: Promise) -> Result<(), Violation> {
+    fn verify_counts(&self) -> Result<(), Violation> {
         let header = &*self.header;
         let free: u32 = self.allocated.iter().map(|word| word.count_zeros()).sum();
         equal("free bits of a chunk", free, header.free_bits)?;
-        equal("objects of a chunk", self.object_runs().count() as u32, header.objects)?;
         let empty = (self.free_pages() & header.populated).count_ones();
-        let holds = if promise.exact_empty { empty == header.empty } else { empty <= header.empty };
-        check(holds, "empty pages of a chunk", empty, header.empty)?;
+        equal("empty pages of a chunk", empty, header.empty)?;
         for object in self.object_runs() {
-            check(self.is_populated(object), "populated", 1, 0)?;
+            let is_populated = mask(pages_of(object)) & !header.populated == 0;
+            check(is_populated, "populated", 1, 0)?;
             let whole = bits::next_zero(self.allocated, object.start, object.end);
             equal("allocated bits of an object", object.end, whole)?;
         }
@@ -258,7 +227,7 @@ impl Chunk<'_> {
 }
 
 /// Verifies the hints of a span against its map.
-fn verify_hints(map: &[u64], hints: &Hints, exact: bool, scan: bool) -> Result<(), Violation> {
+fn verify_hints(map: &[u64], hints: &Hints) -> Result<(), Violation> {
     let (contig_start, scan_start) = (hints.contig_start, hints.scan_start);
     let (mut longest, mut before, mut contig_is_run, mut scan_is_run) = (0, 0, false, false);
     let mut at = 0;
@@ -273,16 +242,13 @@ fn verify_hints(map: &[u64], hints: &Hints, exact: bool, scan: bool) -> Result<(
         contig_is_run |= run == hints.contig_run();
         scan_is_run |= run == hints.scan_run();
     }
-    equal_or_less("contig hint", exact, longest, hints.contig)?;
+    equal("contig hint", longest, hints.contig)?;
     for run in [hints.contig_run(), hints.scan_run()].into_iter().filter(|run| run.bits() > 0) {
         let end = bits::next_one(map, run.start, run.end.max(run.start));
         check(end == run.end && end <= hints.bits, "free bits of a hint", end, run.end)?;
     }
-    if exact && hints.contig > 0 {
+    if hints.contig > 0 {
         check(contig_is_run, "contig hint is a whole run", 1, 0)?;
-    }
-    if !scan {
-        return Ok(());
     }
     if hints.contig == 0 {
         equal("start of contig that is not set", 0, contig_start)?;
