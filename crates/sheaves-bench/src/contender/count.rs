@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::Kind;
-use super::slot::Padded;
 use crate::failure::Failure;
+use sheaves_history::cpu::Padded;
 
 /// A number that threads add to and that can be summed up at any time.
 ///

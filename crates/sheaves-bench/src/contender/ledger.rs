@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::slot::Padded;
+use sheaves_history::cpu::Padded;
 
 /// One thread's line. Lines are never given back: few threads ever count.
 #[derive(Debug, Default)]

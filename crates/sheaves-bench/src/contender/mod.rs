@@ -8,6 +8,7 @@
 //!
 //! Nothing here may be registered as the global allocator: the program itself stays on glibc.
 
+mod before;
 pub(crate) mod bulk;
 #[cfg(test)]
 mod checks;
@@ -17,16 +18,12 @@ pub(crate) mod glibc;
 pub(crate) mod ledger;
 #[cfg(feature = "peers")]
 mod liburcu;
-pub(crate) mod locked;
 pub(crate) mod map;
 pub(crate) mod ours;
 #[cfg(feature = "peers")]
 pub(crate) mod peers;
 pub(crate) mod percpu;
 pub(crate) mod read;
-pub(crate) mod slot;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod tid;
 pub(crate) mod wait;
 
 use crate::failure::Failure;
@@ -241,7 +238,7 @@ impl Kind {
     pub(crate) fn is_available(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Kind::Tid => tid::is_available(),
+            Kind::Tid => sheaves_history::tid::is_available(),
             _ => true,
         }
     }
@@ -296,13 +293,13 @@ pub(crate) fn visit<V: Visitor>(kind: Kind, shape: Shape, visitor: V) -> Result<
             Shape::Mixed => visitor.visit(BySteps::new(NamedCache::new)?),
         },
         Kind::Locked => match shape {
-            Shape::One(size) => visitor.visit(locked::Locked::new(size)?),
-            Shape::Mixed => visitor.visit(BySteps::new(locked::Locked::new)?),
+            Shape::One(size) => visitor.visit(before::locked(size)?),
+            Shape::Mixed => visitor.visit(BySteps::new(before::locked)?),
         },
         #[cfg(target_arch = "x86_64")]
         Kind::Tid => match shape {
-            Shape::One(size) => visitor.visit(tid::Tid::new(size)?),
-            Shape::Mixed => visitor.visit(BySteps::new(tid::Tid::new)?),
+            Shape::One(size) => visitor.visit(before::tid(size)?),
+            Shape::Mixed => visitor.visit(BySteps::new(before::tid)?),
         },
         Kind::Sized => visitor.visit(ours::Sized),
         Kind::Malloc => visitor.visit(ours::Malloc),

@@ -10,7 +10,7 @@
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::crew::Wait;
-use crate::contender::slot::Padded;
+use sheaves_history::cpu::Padded;
 
 /// Objects that are on the way at most.
 pub(crate) const CAPACITY: usize = 1024;

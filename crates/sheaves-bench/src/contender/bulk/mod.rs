@@ -1,10 +1,6 @@
 //! Contenders of the table `bulk`: ways to free many objects of several sizes once readers are
 //! gone, all with the same grace periods.
 
-mod blocks;
-mod links;
-mod monitor;
-
 use core::ptr::NonNull;
 
 use sheaves::raw::Cache;
@@ -12,8 +8,8 @@ use sheaves_rcu::defer;
 
 use super::{Kind, ledger, ours};
 use crate::failure::{Failure, out_of_memory};
-use links::{Caches, Links, Malloc};
-use monitor::Monitored;
+use crate::workload::crew;
+use sheaves_history::kfree_rcu::{CLASSES, Form, KfreeRcu, Linked, Pages, Source};
 
 /// Sizes of the objects, in turn, in bytes: those of the kernel's test with `kfree_vary_obj_size`.
 pub(crate) const SIZES: [usize; 4] = [32, 48, 80, 112];
@@ -58,11 +54,104 @@ pub(crate) trait Visitor {
 pub(crate) fn visit<V: Visitor>(kind: Kind, visitor: V) -> Result<V::Out, Failure> {
     Ok(match kind {
         Kind::Sheaves => visitor.visit(RcuSheaves { caches: make_caches()? }),
-        Kind::Bulk => visitor.visit(Monitored::start(blocks::Blocks::new(make_caches()?))?),
-        Kind::PerObject => visitor.visit(Monitored::start(Links::new(Caches(make_caches()?)))?),
-        Kind::PerObjectGlibc => visitor.visit(Monitored::start(Links::new(Malloc))?),
+        Kind::Bulk => visitor.visit(start::<_, Pages>(Caches(make_caches()?))?),
+        Kind::PerObject => visitor.visit(start::<_, Linked>(Caches(make_caches()?))?),
+        Kind::PerObjectGlibc => visitor.visit(start::<_, Linked>(Malloc)?),
         _ => return Err(Failure::run(format!("{} defers no groups", kind.name()))),
     })
+}
+
+const _: () = assert!(SIZES.len() == CLASSES);
+
+/// Starts the frame of `bulk` and `per-object`.
+fn start<S: Source, F: Form>(source: S) -> Result<KfreeRcu<S, F>, Failure> {
+    KfreeRcu::start(source, crew::pin_to)
+        .map_err(|error| Failure::run(format!("cannot start a thread: {error}")))
+}
+
+impl<S: Source + Trim, F: Form> Bulk for KfreeRcu<S, F> {
+    fn repeat(&self, groups: usize) {
+        self.repeat(groups);
+    }
+
+    fn finish(&self) {
+        self.hurry();
+        std::thread::yield_now();
+    }
+
+    fn trim(&self) {
+        self.source().trim();
+    }
+}
+
+/// Gives memory that is free back to the system.
+trait Trim {
+    fn trim(&self);
+}
+
+/// Caches, one for each size.
+#[derive(Debug)]
+struct Caches([Cache; 4]);
+
+impl Source for Caches {
+    #[inline]
+    fn allocate(&self, class: usize) -> NonNull<u8> {
+        allocate(&self.0[class])
+    }
+
+    #[inline]
+    unsafe fn free(&self, object: NonNull<u8>, class: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0[class].free(object) };
+        ledger::add_freed(SIZES[class]);
+    }
+
+    #[inline]
+    unsafe fn free_bulk(&self, objects: &[NonNull<u8>], class: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0[class].free_bulk(objects) };
+        ledger::add_freed(objects.len() * SIZES[class]);
+    }
+}
+
+impl Trim for Caches {
+    fn trim(&self) {
+        trim();
+    }
+}
+
+/// glibc's malloc.
+#[derive(Debug)]
+struct Malloc;
+
+impl Source for Malloc {
+    #[inline]
+    fn allocate(&self, class: usize) -> NonNull<u8> {
+        // SAFETY: malloc may be called with any size.
+        let object = unsafe { libc::malloc(SIZES[class]) };
+        NonNull::new(object.cast()).unwrap_or_else(|| out_of_memory())
+    }
+
+    #[inline]
+    unsafe fn free(&self, object: NonNull<u8>, class: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { libc::free(object.as_ptr().cast()) };
+        ledger::add_freed(SIZES[class]);
+    }
+
+    unsafe fn free_bulk(&self, objects: &[NonNull<u8>], class: usize) {
+        for object in objects {
+            // SAFETY: the caller's promise.
+            unsafe { self.free(*object, class) };
+        }
+    }
+}
+
+impl Trim for Malloc {
+    fn trim(&self) {
+        // SAFETY: the function has no precondition.
+        unsafe { libc::malloc_trim(0) };
+    }
 }
 
 /// A cache for each size.

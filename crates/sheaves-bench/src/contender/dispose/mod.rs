@@ -92,7 +92,7 @@ pub(crate) fn visit<V: Visitor>(kind: Kind, visitor: V) -> Result<V::Out, Failur
     Ok(match kind {
         Kind::Sheaves => visitor.visit(ours::RcuSheaves::new()?),
         Kind::Floor => visitor.visit(ours::Floor::new()?),
-        Kind::Before => visitor.visit(before::GlobalList::new()?),
+        Kind::Before => visitor.visit(before::Before::new()?),
         Kind::After => visitor.visit(ours::Calls::new()?),
         Kind::Without => visitor.visit(ours::Without),
         Kind::CrossbeamEpoch => visitor.visit(others::Crossbeam),

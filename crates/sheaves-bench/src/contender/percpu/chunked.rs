@@ -13,8 +13,8 @@ use sheaves_sys::map;
 
 use super::ground::{Ground, Mapping};
 use super::{ChunkTally, PerCpuMemory, Tally, done_by};
-use crate::contender::slot::current_cpu;
 use crate::failure::{Failure, out_of_memory, refused_free};
+use sheaves_history::cpu::current_cpu;
 
 /// The memory of all slots, as numbers.
 #[derive(Clone, Debug)]

@@ -18,8 +18,8 @@ use super::chunked::add_at;
 use super::ground::{Ground, Mapping};
 use super::pthread::Mutex;
 use super::{PerCpuMemory, Tally};
-use crate::contender::slot::{Padded, current_cpu};
 use crate::failure::{Failure, out_of_memory};
+use sheaves_history::cpu::{Padded, current_cpu};
 
 /// Distance between the places of an item in two slots.
 const STRIDE: usize = 64 << 10;

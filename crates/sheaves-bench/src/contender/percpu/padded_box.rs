@@ -6,8 +6,8 @@ use core::ptr::{slice_from_raw_parts_mut, with_exposed_provenance_mut};
 use super::chunked::add_at;
 use super::ground::Ground;
 use super::{PerCpuMemory, Tally};
-use crate::contender::slot::{Padded, current_cpu};
 use crate::failure::Failure;
+use sheaves_history::cpu::{Padded, current_cpu};
 
 /// Bytes of the largest object.
 const OBJECT_BYTES_MAX: usize = 32;

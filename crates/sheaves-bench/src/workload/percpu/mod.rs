@@ -26,9 +26,9 @@ pub(crate) mod variant;
 use super::{Job, Table};
 use crate::contender::Kind;
 use crate::contender::percpu::{self, PerCpuMemory, ground, library, padded_box};
-use crate::contender::slot::slot_count;
 use crate::failure::Failure;
 use crate::measure::Sampler;
+use sheaves_history::cpu::slot_count;
 use variant::{Pattern, Variant};
 
 /// Numbers of filters of a full run; the last is that of every variant, the others are the curve

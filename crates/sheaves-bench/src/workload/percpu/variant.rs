@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::contender::percpu::PerCpuMemory;
 use crate::contender::percpu::ground::Ground;
-use crate::contender::slot::slot_count;
+use sheaves_history::cpu::slot_count;
 
 /// Size and alignment of an object, in bytes.
 pub(crate) type Shape = (usize, usize);

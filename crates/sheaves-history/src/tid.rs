@@ -1,10 +1,14 @@
-//! `tid`: the historical contender, the fast path that Linux had from 2.6.39 on.
+//! A slab's fast path with a list and a transaction number for each CPU.
 //!
-//! Each CPU has a list of free objects, linked through the objects themselves, and a transaction
-//! number. Head and number are changed together by one 16-byte compare-and-exchange: whoever got in
-//! between has changed the number, so the exchange fails and the operation starts again. In the
-//! kernel the instruction goes without the lock prefix, because only the own CPU uses the slot; a
-//! program cannot know that, so here it is locked.
+//! **Source.** Linux 2.6.39, "Lockless (and preemptless) fastpaths for slub" (2011). Published: an
+//! allocation and a free take 78 to 88 cycles, and took 132 to 152 before; repeated frees alone
+//! became slower, by 2 % on average.
+//!
+//! **Reproduced.** Each CPU has a list of free objects, linked through the objects themselves, and
+//! a transaction number. Head and number are changed together by one 16-byte compare-and-exchange:
+//! whoever got in between has changed the number, so the exchange fails and the operation starts
+//! again. In the kernel the instruction goes without the lock prefix, because only the own CPU uses
+//! the slot; a program cannot know that, so here it is locked.
 //!
 //! What the years after taught is kept:
 //! - The pair is 16-byte aligned by its type, and its layout is proved below.
@@ -28,9 +32,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves::raw::Cache;
 
-use super::slot::{Padded, current_cpu, slot_count};
-use super::{Contender, ours};
-use crate::failure::Failure;
+use crate::cpu::{Padded, current_cpu, slot_count};
 
 /// Objects in a slot's list at most; more are given back to the slab.
 const CAPACITY: u64 = 256;
@@ -41,7 +43,8 @@ const LENGTH_SHIFT: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << LENGTH_SHIFT) - 1;
 
 /// Whether this CPU has the instruction.
-pub(crate) fn is_available() -> bool {
+#[must_use]
+pub fn is_available() -> bool {
     std::arch::is_x86_feature_detected!("cmpxchg16b")
 }
 
@@ -99,9 +102,9 @@ struct Enabled {
     flush: unsafe fn(&Tid, &Pair),
 }
 
-/// The contender: a slab cache and a list of free objects for each CPU.
+/// A slab cache and a list of free objects for each CPU.
 #[derive(Debug)]
-pub(crate) struct Tid {
+pub struct Tid {
     enabled: Enabled,
     slots: Box<[Padded<Pair>]>,
     /// What a transaction number grows by: no two slots ever use the same number.
@@ -110,14 +113,20 @@ pub(crate) struct Tid {
 }
 
 impl Tid {
-    pub(crate) fn new(size: usize) -> Result<Tid, Failure> {
-        Tid::with_slots(size, slot_count())
+    /// With a list for each CPU. `None` where the CPU has no 16-byte compare-and-exchange. Objects
+    /// of the cache have 8 bytes at least, aligned to 8.
+    pub fn new(cache: Cache) -> Option<Tid> {
+        Tid::with_slots(cache, slot_count())
     }
 
-    /// With a power of two of slots; CPUs beyond share them.
-    fn with_slots(size: usize, count: usize) -> Result<Tid, Failure> {
+    /// With a power of two of lists; CPUs beyond share them.
+    ///
+    /// # Panics
+    /// For another number.
+    pub fn with_slots(cache: Cache, count: usize) -> Option<Tid> {
+        assert!(count.is_power_of_two());
         if !is_available() {
-            return Err(Failure::run("this CPU has no 16-byte compare-and-exchange for `tid`"));
+            return None;
         }
         let pair = |slot| Pair { head: AtomicU64::new(0), id: AtomicU64::new(slot as u64) };
         let slots: Box<[_]> = (0..count).map(|slot| Padded(pair(slot))).collect();
@@ -128,7 +137,24 @@ impl Tid {
             push: black_box(Tid::push),
             flush: black_box(Tid::flush_slow),
         };
-        Ok(Tid { enabled, slots, step, cache: ours::make_cache("bench-tid", size)? })
+        Some(Tid { enabled, slots, step, cache })
+    }
+
+    /// An object of the cache; null when there is no memory.
+    #[inline]
+    pub fn alloc(&self) -> *mut u8 {
+        // SAFETY: `with_slots` has made sure that the CPU has the instruction.
+        unsafe { (self.enabled.pop)(self) }
+    }
+
+    /// Takes an object back.
+    ///
+    /// # Safety
+    /// From [`Tid::alloc`], and nobody uses it any more.
+    #[inline]
+    pub unsafe fn free(&self, object: *mut u8) {
+        // SAFETY: as in `alloc`.
+        unsafe { (self.enabled.push)(self, object) }
     }
 
     #[inline]
@@ -252,24 +278,10 @@ unsafe fn write_link(object: *mut u8, next: u64) {
     unsafe { object.cast::<u64>().write_volatile(next) }
 }
 
-impl Contender for Tid {
-    #[inline]
-    fn alloc(&self, _size: usize) -> *mut u8 {
-        // SAFETY: `with_slots` has made sure that the CPU has the instruction.
-        unsafe { (self.enabled.pop)(self) }
-    }
-
-    #[inline]
-    unsafe fn free(&self, object: *mut u8, _size: usize) {
-        // SAFETY: as above.
-        unsafe { (self.enabled.push)(self, object) }
-    }
-}
-
 impl Drop for Tid {
     fn drop(&mut self) {
         for slot in &self.slots {
-            // SAFETY: as above.
+            // SAFETY: as in `alloc`.
             unsafe { (self.enabled.flush)(self, &slot.0) };
         }
     }
@@ -278,32 +290,22 @@ impl Drop for Tid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contender::checks::{churn, exchange};
-
-    #[test]
-    fn no_object_is_handed_out_twice() {
-        // One slot for all, so that the threads really meet.
-        churn(&Tid::with_slots(64, 1).unwrap(), 64);
-        churn(&Tid::new(64).unwrap(), 64);
-    }
-
-    #[test]
-    fn objects_may_be_freed_by_another_thread() {
-        exchange(&Tid::with_slots(32, 1).unwrap(), 32);
-        exchange(&Tid::new(32).unwrap(), 32);
+    fn tid(size: usize) -> Tid {
+        let layout = core::alloc::Layout::from_size_align(size, 8).unwrap();
+        Tid::new(Cache::new("tid", layout, sheaves::raw::Options::default()).unwrap()).unwrap()
     }
 
     #[test]
     fn every_change_bumps_the_number() {
-        let tid = Tid::new(64).unwrap();
+        let tid = tid(64);
         // The thread may migrate, so the sum over all slots is what must grow.
         let sum = || tid.slots.iter().map(|slot| slot.0.read().1).sum::<u64>();
         let start = sum();
-        let object = tid.alloc(64);
+        let object = tid.alloc();
         let after_alloc = sum();
         assert!(after_alloc > start);
         // SAFETY: handed out above and freed once.
-        unsafe { tid.free(object, 64) };
+        unsafe { tid.free(object) };
         assert_eq!(sum(), after_alloc + tid.step);
         let before = sum();
         for slot in &tid.slots {
@@ -316,11 +318,11 @@ mod tests {
 
     #[test]
     fn a_long_list_is_flushed() {
-        let tid = Tid::new(16).unwrap();
-        let all: Vec<_> = (0..CAPACITY * 4).map(|_| tid.alloc(16)).collect();
+        let tid = tid(16);
+        let all: Vec<_> = (0..CAPACITY * 4).map(|_| tid.alloc()).collect();
         for object in all {
             // SAFETY: handed out above and freed once.
-            unsafe { tid.free(object, 16) };
+            unsafe { tid.free(object) };
         }
         assert!(tid.slots.iter().all(|slot| length_of(slot.0.read().0) <= CAPACITY));
     }

@@ -1,16 +1,11 @@
-//! `bulk`: objects are noted in pages of pointers, one page for each size, and freed a page at a
-//! time. Nothing is written into them.
+//! Objects that are noted in pages of pointers, one page for each size, and freed a page at a time.
+//! Nothing is written into them.
 
 use core::alloc::Layout;
 use core::mem::{MaybeUninit, size_of};
 use core::ptr::NonNull;
 
-use sheaves::raw::Cache;
-
-use super::monitor::{Cpu, Cpus, Form};
-use super::{SIZES, allocate};
-use crate::contender::ledger;
-use crate::failure::out_of_memory;
+use super::{CLASSES, Cpu, Form, Source};
 
 const PAGE_BYTES: usize = 4096;
 /// What precedes the pointers.
@@ -22,7 +17,7 @@ const SPARE_MAX: usize = 64;
 
 /// A page of pointers.
 #[repr(C)]
-pub(super) struct Page {
+struct Page {
     next: Option<Block>,
     count: usize,
     objects: [MaybeUninit<NonNull<u8>>; CAPACITY],
@@ -31,7 +26,7 @@ pub(super) struct Page {
 const _: () = assert!(size_of::<Page>() == PAGE_BYTES && CAPACITY == 510);
 
 /// A page that is owned.
-pub(super) struct Block(NonNull<Page>);
+struct Block(NonNull<Page>);
 
 // SAFETY: whoever has the block has the page and what it points to.
 unsafe impl Send for Block {}
@@ -45,7 +40,7 @@ impl Block {
     fn new() -> Block {
         // SAFETY: the size is not 0.
         let page = unsafe { std::alloc::alloc(Block::LAYOUT) }.cast::<Page>();
-        let Some(page) = NonNull::new(page) else { out_of_memory() };
+        let Some(page) = NonNull::new(page) else { std::alloc::handle_alloc_error(Block::LAYOUT) };
         let empty = Page { next: None, count: 0, objects: [MaybeUninit::uninit(); CAPACITY] };
         // SAFETY: fresh, and of that layout.
         unsafe { page.write(empty) };
@@ -99,21 +94,13 @@ impl Drop for Block {
 
 /// Pages of a size, the youngest first, and empty ones.
 #[derive(Default)]
-pub(super) struct Collected {
-    pages: [Option<Block>; SIZES.len()],
+pub struct Pages {
+    pages: [Option<Block>; CLASSES],
     spare: Option<Block>,
     spares: usize,
 }
 
-impl Collected {
-    #[inline]
-    fn add(&mut self, class: usize, object: NonNull<u8>) {
-        let has_room = self.pages[class].as_mut().is_some_and(|block| block.push(object));
-        if !has_room {
-            self.begin(class).push(object);
-        }
-    }
-
+impl Pages {
     /// Another page in front of the others.
     #[inline(never)]
     fn begin(&mut self, class: usize) -> &mut Block {
@@ -141,51 +128,45 @@ impl Collected {
     }
 }
 
-/// Objects of four caches, in pages.
-#[derive(Debug)]
-pub(super) struct Blocks {
-    caches: [Cache; SIZES.len()],
-}
-
-impl Blocks {
-    pub(super) fn new(caches: [Cache; SIZES.len()]) -> Blocks {
-        Blocks { caches }
+impl core::fmt::Debug for Pages {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Pages").finish_non_exhaustive()
     }
 }
 
-impl Form for Blocks {
-    type State = Collected;
-    type Taken = [Option<Block>; SIZES.len()];
+/// Pages that were taken, by class.
+pub struct Taken([Option<Block>; CLASSES]);
 
-    #[inline(never)]
-    fn repeat(&self, cpus: &Cpus<Collected>, groups: usize) {
-        for _ in 0..groups {
-            for (class, cache) in self.caches.iter().enumerate() {
-                let object = allocate(cache);
-                cpus.here(|collected| collected.add(class, object));
-            }
+impl core::fmt::Debug for Taken {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Taken").finish_non_exhaustive()
+    }
+}
+
+impl Form for Pages {
+    type Taken = Taken;
+
+    #[inline]
+    unsafe fn add(&mut self, object: NonNull<u8>, class: usize) {
+        let has_room = self.pages[class].as_mut().is_some_and(|block| block.push(object));
+        if !has_room {
+            self.begin(class).push(object);
         }
     }
 
-    fn take(state: &mut Collected) -> [Option<Block>; SIZES.len()] {
-        core::mem::take(&mut state.pages)
+    fn take(&mut self) -> Taken {
+        Taken(core::mem::take(&mut self.pages))
     }
 
-    fn free(&self, cpu: &Cpu<Collected>, taken: [Option<Block>; SIZES.len()]) {
-        for (class, mut next) in taken.into_iter().enumerate() {
+    unsafe fn free<S: Source>(cpu: &Cpu<Pages>, source: &S, taken: Taken) {
+        for (class, mut next) in taken.0.into_iter().enumerate() {
             while let Some(mut block) = next {
                 next = block.take_next();
-                let objects = block.objects();
                 // SAFETY: readers are gone, and each object was noted once.
-                unsafe { self.caches[class].free_bulk(objects) };
-                ledger::add_freed(objects.len() * SIZES[class]);
+                unsafe { source.free_bulk(block.objects(), class) };
                 // A page that is not kept is given back outside of the lock.
-                drop(cpu.lock(|collected| collected.keep(block)));
+                drop(cpu.lock(|pages| pages.keep(block)));
             }
         }
-    }
-
-    fn trim(&self) {
-        super::trim();
     }
 }

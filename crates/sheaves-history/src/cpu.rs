@@ -1,4 +1,4 @@
-//! The slot of the current CPU, read as cheaply as a program can without a restartable sequence.
+//! The number of the current CPU, read as cheaply as a program can without a restartable sequence.
 //!
 //! glibc keeps the number of the CPU in the thread's rseq area. Each thread looks the address of
 //! that word up once; from then on a read is one load from thread-local storage and one from the
@@ -18,7 +18,7 @@ thread_local! {
 
 /// The number of the CPU that runs this thread; 0 where the C library does not know.
 #[inline]
-pub(crate) fn current_cpu() -> usize {
+pub fn current_cpu() -> usize {
     let known = CPU_ID.get();
     let word = if known.is_null() { find_area() } else { known };
     // SAFETY: the word lies in this thread's rseq area or is `NO_AREA`; both outlive the thread.
@@ -65,7 +65,7 @@ fn symbol(name: &core::ffi::CStr) -> Option<*const libc::c_void> {
 
 /// How many slots cover every CPU that may ever run this process: a power of two, so that a number
 /// beyond it can be masked instead of tested.
-pub(crate) fn slot_count() -> usize {
+pub fn slot_count() -> usize {
     // SAFETY: sysconf has no precondition.
     let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     usize::try_from(configured).unwrap_or(1).max(1).next_power_of_two()
@@ -74,7 +74,7 @@ pub(crate) fn slot_count() -> usize {
 /// Pads to two cache lines, because the hardware fetches them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Padded<T>(pub(crate) T);
+pub struct Padded<T>(pub T);
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,13 @@
-//! `locked`: the "before" of the 2011 result. The same slab beneath, and above it an array of
-//! objects for each CPU, owned by a lock instead of by a restartable sequence.
+//! A slab's fast path with a lock for each CPU: what transaction numbers replaced in 2011.
 //!
-//! The lock is taken with one locked compare-and-exchange and released with a plain store, which is
-//! the least a lock can cost. It is contended only when a thread is preempted or migrated inside.
+//! **Source.** Linux up to 2.6.38, SLUB: to allocate and to free takes the processor's list with
+//! interrupts disabled. Published with "Lockless (and preemptless) fastpaths for slub" (2011): an
+//! allocation and a free take 132 to 152 cycles before and 78 to 88 after, 1.70 times less.
+//!
+//! **Reproduced.** The same slab beneath, and above it an array of objects for each CPU. A program
+//! cannot disable interrupts, so a lock owns the array: taken with one locked compare-and-exchange
+//! and released with a plain store, which is the least a lock can cost. It is contended only when a
+//! thread is preempted or migrated inside.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -11,9 +16,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves::raw::Cache;
 
-use super::slot::{Padded, current_cpu, slot_count};
-use super::{Contender, ours};
-use crate::failure::Failure;
+use crate::cpu::{Padded, current_cpu, slot_count};
 
 /// Objects that a slot holds at most.
 const CAPACITY: usize = 256;
@@ -99,22 +102,55 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// The contender: a slab cache and an array of objects for each CPU.
+/// A slab cache and an array of objects for each CPU.
 #[derive(Debug)]
-pub(crate) struct Locked {
+pub struct Locked {
     slots: Box<[Padded<Slot>]>,
     cache: Cache,
 }
 
 impl Locked {
-    pub(crate) fn new(size: usize) -> Result<Locked, Failure> {
-        Locked::with_slots(size, slot_count())
+    /// With an array for each CPU.
+    pub fn new(cache: Cache) -> Locked {
+        Locked::with_slots(cache, slot_count())
     }
 
-    /// With a power of two of slots; CPUs beyond share them.
-    fn with_slots(size: usize, count: usize) -> Result<Locked, Failure> {
-        let slots = (0..count).map(|_| Padded(Slot::new())).collect();
-        Ok(Locked { slots, cache: ours::make_cache("bench-locked", size)? })
+    /// With a power of two of arrays; CPUs beyond share them.
+    ///
+    /// # Panics
+    /// For another number.
+    pub fn with_slots(cache: Cache, count: usize) -> Locked {
+        assert!(count.is_power_of_two());
+        Locked { slots: (0..count).map(|_| Padded(Slot::new())).collect(), cache }
+    }
+
+    /// An object of the cache; null when there is no memory.
+    #[inline]
+    pub fn alloc(&self) -> *mut u8 {
+        let mut guard = self.slot().acquire();
+        let objects = guard.objects();
+        if objects.count == 0 {
+            return self.refill_slow(objects);
+        }
+        objects.count -= 1;
+        // SAFETY: the count never exceeds the capacity.
+        unsafe { *objects.array.get_unchecked(objects.count) }
+    }
+
+    /// Takes an object back.
+    ///
+    /// # Safety
+    /// From [`Locked::alloc`], and nobody uses it any more.
+    #[inline]
+    pub unsafe fn free(&self, object: *mut u8) {
+        let mut guard = self.slot().acquire();
+        let objects = guard.objects();
+        if objects.count == CAPACITY {
+            self.flush_slow(objects, BATCH);
+        }
+        // SAFETY: the count is below the capacity, if need be thanks to the flush.
+        unsafe { *objects.array.get_unchecked_mut(objects.count) = object };
+        objects.count += 1;
     }
 
     #[inline]
@@ -156,32 +192,6 @@ impl Locked {
     }
 }
 
-impl Contender for Locked {
-    #[inline]
-    fn alloc(&self, _size: usize) -> *mut u8 {
-        let mut guard = self.slot().acquire();
-        let objects = guard.objects();
-        if objects.count == 0 {
-            return self.refill_slow(objects);
-        }
-        objects.count -= 1;
-        // SAFETY: the count never exceeds the capacity.
-        unsafe { *objects.array.get_unchecked(objects.count) }
-    }
-
-    #[inline]
-    unsafe fn free(&self, object: *mut u8, _size: usize) {
-        let mut guard = self.slot().acquire();
-        let objects = guard.objects();
-        if objects.count == CAPACITY {
-            self.flush_slow(objects, BATCH);
-        }
-        // SAFETY: the count is below the capacity, if need be thanks to the flush.
-        unsafe { *objects.array.get_unchecked_mut(objects.count) = object };
-        objects.count += 1;
-    }
-}
-
 impl Drop for Locked {
     fn drop(&mut self) {
         for slot in &self.slots {
@@ -196,30 +206,18 @@ impl Drop for Locked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contender::checks::{churn, exchange};
 
     #[test]
-    fn no_object_is_handed_out_twice() {
-        // One slot for all, so that the threads really meet.
-        churn(&Locked::with_slots(64, 1).unwrap(), 64);
-        churn(&Locked::new(64).unwrap(), 64);
-    }
-
-    #[test]
-    fn objects_may_be_freed_by_another_thread() {
-        exchange(&Locked::with_slots(32, 1).unwrap(), 32);
-        exchange(&Locked::new(32).unwrap(), 32);
-    }
-
-    #[test]
-    fn a_full_slot_is_flushed() {
-        let locked = Locked::new(64).unwrap();
-        let all: Vec<_> = (0..CAPACITY * 4).map(|_| locked.alloc(64)).collect();
+    fn a_full_array_is_flushed() {
+        let layout = core::alloc::Layout::new::<[u8; 64]>();
+        let cache = Cache::new("locked", layout, sheaves::raw::Options::default()).unwrap();
+        let locked = Locked::new(cache);
+        let all: Vec<_> = (0..CAPACITY * 4).map(|_| locked.alloc()).collect();
         let distinct: std::collections::HashSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len());
         for object in all {
             // SAFETY: handed out above and freed once.
-            unsafe { locked.free(object, 64) };
+            unsafe { locked.free(object) };
         }
     }
 }
