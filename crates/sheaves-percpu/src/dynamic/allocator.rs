@@ -194,14 +194,6 @@ impl<B: Backing> Allocator<B> {
         Ok(bytes_of(area.bits()))
     }
 
-    /// Bytes of the object at `offset`, rounded up to [`GRAIN_BYTES`].
-    ///
-    /// # Errors
-    /// See [`FreeError`].
-    pub fn size(&mut self, offset: Offset) -> Result<usize, FreeError> {
-        self.object(offset).map(|(_, area)| bytes_of(area.bits()))
-    }
-
     #[inline]
     pub(super) fn object(&mut self, offset: Offset) -> Result<(u32, Run), FreeError> {
         let (chunk, byte) = self.geometry.split(offset).ok_or(FreeError::Foreign)?;
@@ -286,24 +278,6 @@ impl<B: Backing> Allocator<B> {
     #[must_use]
     pub fn balance_wanted(&self) -> bool {
         self.balance_wanted
-    }
-
-    /// The backing.
-    #[must_use]
-    pub fn backing(&self) -> &B {
-        &self.backing
-    }
-
-    /// The backing, to change it.
-    #[must_use]
-    pub fn backing_mut(&mut self) -> &mut B {
-        &mut self.backing
-    }
-
-    /// What it was made with.
-    #[must_use]
-    pub fn config(&self) -> Config {
-        self.geometry.config
     }
 
     /// Work done since the allocator was made.

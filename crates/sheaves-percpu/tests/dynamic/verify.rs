@@ -8,7 +8,7 @@ use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
 use crate::dynamic::bits;
 use crate::dynamic::chunk::{Chunk, mask, pages_of};
-use crate::dynamic::config::{Offset, bytes_of};
+use crate::dynamic::config::{Config, Offset, bytes_of};
 use crate::dynamic::counters::Work;
 use crate::dynamic::hints::{BLOCK_BITS, BLOCK_WORDS, Hints, Run};
 use crate::dynamic::lists::{FULL, NONE, is_small};
@@ -119,6 +119,21 @@ impl<B: Backing> Allocator<B> {
         let expected = self.list_for(chunk);
         let relegated = list == FULL && is_small(expected);
         check(apart || relegated || list == expected, "list", expected, list)
+    }
+
+    /// The backing.
+    pub(crate) fn backing(&self) -> &B {
+        &self.backing
+    }
+
+    /// The backing, to change it.
+    pub(crate) fn backing_mut(&mut self) -> &mut B {
+        &mut self.backing
+    }
+
+    /// What it was made with.
+    pub(crate) fn config(&self) -> Config {
+        self.geometry.config
     }
 
     /// Numbers of the chunks that exist, in order.
