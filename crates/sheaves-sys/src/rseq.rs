@@ -26,17 +26,17 @@ pub struct RseqArea {
 }
 
 /// Offset of `rseq_cs` in the area, in bytes.
-pub const SEQUENCE_OFFSET: usize = 8;
+pub const RSEQ_CS_OFFSET: usize = 8;
 /// Offset of `cpu_id` in the area, in bytes.
-pub const PROCESSOR_OFFSET: usize = 4;
+pub const CPU_ID_OFFSET: usize = 4;
 /// Offset of `mm_cid` in the area, in bytes.
-pub const CONCURRENCY_ID_OFFSET: usize = 24;
+pub const MM_CID_OFFSET: usize = 24;
 
 const _: () = {
     assert!(size_of::<RseqArea>() == 32);
-    assert!(core::mem::offset_of!(RseqArea, processor) == PROCESSOR_OFFSET);
-    assert!(core::mem::offset_of!(RseqArea, sequence) == SEQUENCE_OFFSET);
-    assert!(core::mem::offset_of!(RseqArea, concurrency_id) == CONCURRENCY_ID_OFFSET);
+    assert!(core::mem::offset_of!(RseqArea, processor) == CPU_ID_OFFSET);
+    assert!(core::mem::offset_of!(RseqArea, sequence) == RSEQ_CS_OFFSET);
+    assert!(core::mem::offset_of!(RseqArea, concurrency_id) == MM_CID_OFFSET);
 };
 
 /// The number that must stand before every abort handler; glibc registers the same one.

@@ -145,7 +145,7 @@ impl Plan {
     fn portable() -> Plan {
         let (mode, slot_kind) = (Mode::Portable, SlotKind::Virtual);
         let area = own_area_offset();
-        let sequence = area + rseq::SEQUENCE_OFFSET.cast_signed();
+        let sequence = area + rseq::RSEQ_CS_OFFSET.cast_signed();
         let slot = area + sheaves_sys::tls::NO_SLOT_OFFSET.cast_signed();
         Plan { mode, slot_kind, flags: 0, sequence, slot }
     }
@@ -180,14 +180,14 @@ impl Plan {
         let fence = membarrier::register_abort_sections();
         let slot_kind = Self::slot_kind(fence);
         let slot_offset = match slot_kind {
-            SlotKind::ConcurrencyId => rseq::CONCURRENCY_ID_OFFSET,
-            _ => rseq::PROCESSOR_OFFSET,
+            SlotKind::ConcurrencyId => rseq::MM_CID_OFFSET,
+            _ => rseq::CPU_ID_OFFSET,
         };
         let mut flags = if fence { FENCE } else { 0 };
         if libc_area.is_some() {
             flags |= LIBC_REGISTERED;
         }
-        let sequence = area + rseq::SEQUENCE_OFFSET.cast_signed();
+        let sequence = area + rseq::RSEQ_CS_OFFSET.cast_signed();
         let slot = area + slot_offset.cast_signed();
         Some(Plan { mode: Mode::Rseq, slot_kind, flags, sequence, slot })
     }
@@ -198,7 +198,7 @@ impl Plan {
     fn slot_kind(fence: bool) -> SlotKind {
         const WORDS: &[(&str, SlotKind)] =
             &[("cid", SlotKind::ConcurrencyId), ("cpu", SlotKind::Processor)];
-        let filled = rseq::feature_bytes() >= rseq::CONCURRENCY_ID_OFFSET + 4;
+        let filled = rseq::feature_bytes() >= rseq::MM_CID_OFFSET + 4;
         match env::choice("SHEAVES_SLOT", WORDS) {
             Some(SlotKind::ConcurrencyId) if !filled || !fence => {
                 let text = "SHEAVES_SLOT=cid: not to be had on this kernel, using cpu";

@@ -103,7 +103,7 @@ impl Near {
         let slot = i32::try_from(access.slot).ok()?;
         let place = Near(Near::MARK | (offset as u64) << 32 | u64::from(slot.cast_unsigned()));
         // INVARIANT: the access is right, and this is the same.
-        let sequence = place.area() + sheaves_sys::rseq::SEQUENCE_OFFSET.cast_signed();
+        let sequence = place.area() + sheaves_sys::rseq::RSEQ_CS_OFFSET.cast_signed();
         (sequence == access.sequence).then_some(place)
     }
 

@@ -8,7 +8,7 @@
 use core::arch::asm;
 use core::sync::atomic::AtomicUsize;
 
-use sheaves_sys::rseq::SEQUENCE_OFFSET;
+use sheaves_sys::rseq::RSEQ_CS_OFFSET;
 
 use super::{Access, Near, Outcome};
 use crate::area;
@@ -129,7 +129,7 @@ macro_rules! sequence_near {
             "{area} + {sequence}",
             [$($body),+],
             area = in(reg) $place.area(),
-            sequence = const SEQUENCE_OFFSET,
+            sequence = const RSEQ_CS_OFFSET,
             slot = in(reg) $place.slot(),
             offset = in(reg) $place.marked_offset(),
             $($operands)*

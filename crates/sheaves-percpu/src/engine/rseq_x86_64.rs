@@ -30,8 +30,8 @@ use super::Access;
 use crate::area::{self, Word};
 
 const _: () = {
-    assert!(sheaves_sys::rseq::SEQUENCE_OFFSET == 8);
-    assert!(sheaves_sys::rseq::CONCURRENCY_ID_OFFSET == 24);
+    assert!(sheaves_sys::rseq::RSEQ_CS_OFFSET == 8);
+    assert!(sheaves_sys::rseq::MM_CID_OFFSET == 24);
     assert!(sheaves_sys::rseq::SIGNATURE == 0x5305_3053);
     assert!(crate::sheaf::SHEAF_BYTES == 1024);
 };

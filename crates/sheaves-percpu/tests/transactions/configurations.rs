@@ -140,7 +140,7 @@ fn obstacle(configuration: &Configuration) -> Option<&'static str> {
     if wants("rseq") && !kernel_has_rseq() {
         return Some("the kernel has no rseq for us");
     }
-    if wants("cid") && rseq::feature_bytes() < rseq::CONCURRENCY_ID_OFFSET + 4 {
+    if wants("cid") && rseq::feature_bytes() < rseq::MM_CID_OFFSET + 4 {
         return Some("the kernel has no concurrency ids");
     }
     if wants("fence") && !membarrier::register_abort_sections() {
