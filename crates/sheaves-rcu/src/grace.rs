@@ -298,7 +298,7 @@ fn wait_for_readers(urgency: Urgency) {
         if rounds < patience {
             core::hint::spin_loop();
         } else if rounds < patience + SCAN_YIELDS {
-            process::give_way();
+            process::sched_yield();
         } else {
             // Relaxed: the leader's own.
             stall::look(record, began_ns(), GLOBAL.0.load(Ordering::Relaxed));

@@ -347,7 +347,7 @@ impl Wait {
         if self.rounds < SPINS {
             core::hint::spin_loop();
         } else if self.rounds < SPINS + YIELDS {
-            process::give_way();
+            process::sched_yield();
         } else {
             let waited = clock::fine_ns().saturating_sub(self.began_ns);
             stall::look_at_domain(waited, &mut self.is_reported);

@@ -117,7 +117,7 @@ pub fn is_same_object(one: *const core::ffi::c_void, other: *const core::ffi::c_
 }
 
 /// Lets other threads run, for loops that wait for a thread that may have lost its processor.
-pub fn give_way() {
+pub fn sched_yield() {
     // SAFETY: sched_yield has no precondition.
     let _ = unsafe { libc::sched_yield() };
 }

@@ -237,7 +237,7 @@ const NAP_DOUBLINGS: u32 = 10;
 /// same processor, has a lower one. A sleep does.
 fn wait_for_holder(waits: u32) {
     match waits.checked_sub(YIELDS) {
-        None => sheaves_sys::process::give_way(),
+        None => sheaves_sys::process::sched_yield(),
         Some(naps) => sheaves_sys::thread::sleep_ns(NAP_NS << naps.min(NAP_DOUBLINGS)),
     }
 }
