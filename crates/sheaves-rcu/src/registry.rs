@@ -142,10 +142,10 @@ pub(crate) fn report_place() {
 /// is being taken here.
 #[cold]
 pub(crate) fn register() -> Option<*const u64> {
-    errno::preserve(|| thread::undisturbed(register_undisturbed))
+    errno::preserve(|| thread::with_signals_blocked(register_with_signals_blocked))
 }
 
-fn register_undisturbed() -> Option<*const u64> {
+fn register_with_signals_blocked() -> Option<*const u64> {
     let own = tls::reader();
     if !core::ptr::eq(own, tls::no_reader()) {
         // A handler came before.
@@ -289,7 +289,7 @@ unsafe extern "C" fn at_exit(value: *mut c_void) {
     // Relaxed, here and below: the thread's own words.
     if !word::is_reading(record.word.load(Ordering::Relaxed)) {
         // As in `register`: no handler finds the record half given back, or forks in between.
-        thread::undisturbed(|| {
+        thread::with_signals_blocked(|| {
             let _ = tls::exchange_reader(record.word.as_ptr(), tls::no_reader());
             give_back(record);
         });

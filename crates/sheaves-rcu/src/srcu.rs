@@ -254,7 +254,7 @@ impl Srcu {
                 thread::sleep_ns(NAP_NS);
             } else {
                 // A handler of this very thread would wait for it for ever.
-                thread::undisturbed(|| self.write_off(before, wanted));
+                thread::with_signals_blocked(|| self.write_off(before, wanted));
             }
         }
     }

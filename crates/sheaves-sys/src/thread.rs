@@ -68,7 +68,7 @@ pub fn sleep_ns(nanoseconds: u64) {
 
 /// Runs `body` without a signal handler in between, for steps that a handler of the same thread
 /// must not meet half done. Two system calls. Async-signal-safe.
-pub fn undisturbed<R>(body: impl FnOnce() -> R) -> R {
+pub fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
     let before = block_signals();
     let result = body();
     restore_signals(&before);
@@ -277,7 +277,7 @@ mod tests {
     fn signals_wait_until_the_end() {
         // SAFETY: an all-zero set is valid to be filled.
         let mut pending: libc::sigset_t = unsafe { core::mem::zeroed() };
-        undisturbed(|| {
+        with_signals_blocked(|| {
             // SAFETY: the signal is one that is ignored by default.
             unsafe { libc::raise(libc::SIGURG) };
             // SAFETY: the set is valid for writes.
