@@ -13,7 +13,7 @@ const PLACES: usize = 32;
 
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// The thread, by [`tls::mark`]; 0 in a place that is vacant.
+    /// The thread, by [`tls::thread_token`]; 0 in a place that is vacant.
     thread: usize,
     /// The chunk.
     index: usize,
@@ -65,7 +65,8 @@ impl Away {
 
     /// Takes one out that is with another thread: its chunk and granules.
     pub(crate) fn take_of_others(&mut self) -> Option<(usize, u32)> {
-        let is_others = |place: &&mut Place| place.thread != 0 && place.thread != tls::mark();
+        let is_others =
+            |place: &&mut Place| place.thread != 0 && place.thread != tls::thread_token();
         let place = self.0.iter_mut().find(is_others)?;
         place.thread = 0;
         Some((place.index, place.granules))

@@ -245,7 +245,7 @@ pub fn set_virtual_slot(_slot: i32) {}
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[must_use]
-pub fn mark() -> usize {
+pub fn thread_token() -> usize {
     thread_area().expose_provenance()
 }
 
@@ -253,7 +253,7 @@ pub fn mark() -> usize {
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 #[must_use]
-pub fn mark() -> usize {
+pub fn thread_token() -> usize {
     thread_pointer()
 }
 
