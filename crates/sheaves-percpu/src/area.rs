@@ -21,7 +21,7 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use sheaves_sys::topology::PROCESSORS_MAX;
+use sheaves_sys::topology::CPUS_MAX;
 
 use crate::sheaf::{BOOTSTRAP_CURSOR, ConstantCursor};
 
@@ -124,15 +124,14 @@ const ENTRIES_BEFORE: usize = 2;
 #[doc(hidden)]
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Table([AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + PROCESSORS_MAX]);
+pub struct Table([AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + CPUS_MAX]);
 
 /// Before the start only the entries for threads without a slot are ever read.
 ///
 /// Public for the assembly of [`crate::pop_by_size`] and [`crate::push_by_owner`] only.
 #[doc(hidden)]
 pub static TABLE: Table = {
-    let mut entries =
-        [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES_BEFORE + PROCESSORS_MAX];
+    let mut entries = [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES_BEFORE + CPUS_MAX];
     let mut index = 0;
     while index < ENTRIES_BEFORE {
         entries[index] = AtomicPtr::new((&raw const BOOTSTRAP_BLOCK).cast_mut());

@@ -4,7 +4,7 @@
 //! for microseconds and nothing is allocated under it.
 
 use sheaves_sys::lock::{Held, Lock};
-use sheaves_sys::topology::{Affinity, PROCESSORS_MAX};
+use sheaves_sys::topology::{Affinity, CPUS_MAX};
 use sheaves_sys::{membarrier, rseq, tls};
 
 use crate::area::{self, Region, Word, rows};
@@ -29,8 +29,7 @@ static READY: [AtomicUsize; Region::ALL.len()] = {
 };
 
 /// One bit per slot: its block has been installed, though a drain may have detached it.
-static INSTALLED: [AtomicUsize; PROCESSORS_MAX / 64] =
-    [const { AtomicUsize::new(0) }; PROCESSORS_MAX / 64];
+static INSTALLED: [AtomicUsize; CPUS_MAX / 64] = [const { AtomicUsize::new(0) }; CPUS_MAX / 64];
 
 /// Set while a fork is under way. Under the slots lock: only the forking thread finds it set.
 static IS_FROZEN: AtomicBool = AtomicBool::new(false);

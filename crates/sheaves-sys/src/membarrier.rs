@@ -50,17 +50,17 @@ pub fn fence_slowly() -> bool {
     if membarrier(CMD_GLOBAL) == 0 {
         return true;
     }
-    crate::errno::preserve(visit_every_processor)
+    crate::errno::preserve(visit_every_cpu)
 }
 
-fn visit_every_processor() -> bool {
+fn visit_every_cpu() -> bool {
     let Some(before) = crate::topology::Affinity::current() else { return false };
     // Whoever ran on a processor that is off now has left it since the begin of the call.
     let is_fenced = |processor| {
         let only = crate::topology::Affinity::only(processor);
         only.is_some_and(|only| only.bind()) || !crate::topology::is_online(processor)
     };
-    let are_all = (0..crate::topology::possible_processors()).all(is_fenced);
+    let are_all = (0..crate::topology::possible_cpus()).all(is_fenced);
     before.bind() && are_all
 }
 

@@ -6,21 +6,21 @@
 use core::ffi::CStr;
 
 /// Used where the kernel does not tell: the largest `CONFIG_NR_CPUS` of any distribution.
-pub const PROCESSORS_MAX: usize = 8192;
+pub const CPUS_MAX: usize = 8192;
 
-/// Highest possible processor id + 1, or a little more; at most [`PROCESSORS_MAX`].
+/// Highest possible processor id + 1, or a little more; at most [`CPUS_MAX`].
 ///
 /// Too many cost address space and loops, too few would be out of bounds.
 #[must_use]
-pub fn possible_processors() -> usize {
-    listed_processors(c"/sys/devices/system/cpu/possible")
+pub fn possible_cpus() -> usize {
+    listed_cpus(c"/sys/devices/system/cpu/possible")
         .or_else(mask_bits)
-        .map_or(PROCESSORS_MAX, |count| count.clamp(1, PROCESSORS_MAX))
+        .map_or(CPUS_MAX, |count| count.clamp(1, CPUS_MAX))
 }
 
 /// Highest processor id + 1 of the kernel's list in a file; `None` where it cannot be read, as in
 /// a chroot or a sandbox without `/sys`.
-fn listed_processors(path: &CStr) -> Option<usize> {
+fn listed_cpus(path: &CStr) -> Option<usize> {
     let mut buffer = [0_u8; 4096];
     let used = crate::process::read_file(path, &mut buffer)?;
     Some(highest_id(&buffer[..used])? + 1)
@@ -28,9 +28,9 @@ fn listed_processors(path: &CStr) -> Option<usize> {
 
 /// Bits of the kernel's own affinity masks: every possible processor has one, and those of a
 /// kernel that is built for few processors are no more than a word. `None` where the system call
-/// is refused, or for more than [`PROCESSORS_MAX`].
+/// is refused, or for more than [`CPUS_MAX`].
 fn mask_bits() -> Option<usize> {
-    let mut mask = [0_usize; PROCESSORS_MAX / usize::BITS as usize];
+    let mut mask = [0_usize; CPUS_MAX / usize::BITS as usize];
     let (number, bytes) = (libc::SYS_sched_getaffinity, size_of_val(&mask));
     crate::errno::preserve(|| {
         // SAFETY: the mask is valid for writes of its size. The bare system call returns how many
@@ -53,7 +53,7 @@ pub fn is_online(processor: usize) -> bool {
 /// The processor on which the thread runs now, -1 where the system does not say: old as soon as it
 /// is known.
 #[must_use]
-pub fn current_processor() -> i32 {
+pub fn current_cpu() -> i32 {
     // SAFETY: the call has no precondition.
     unsafe { libc::sched_getcpu() }
 }
@@ -156,8 +156,8 @@ mod tests {
 
     #[test]
     fn affinity_masks_tell_where_the_list_is_missing() {
-        assert_eq!(listed_processors(c"/nowhere/at/all"), None);
-        let listed = listed_processors(c"/sys/devices/system/cpu/possible");
+        assert_eq!(listed_cpus(c"/nowhere/at/all"), None);
+        let listed = listed_cpus(c"/sys/devices/system/cpu/possible");
         let bits = mask_bits().unwrap();
         assert!(listed.is_none_or(|count| count <= bits), "{listed:?} of {bits}");
     }

@@ -37,8 +37,8 @@ pub struct Atfork {
 /// The one for everybody who has no other.
 static DEFAULT: CallRcuData = CallRcuData { _flags: 0, _processor: -1 };
 /// Those of processors.
-static PROCESSORS: [AtomicPtr<CallRcuData>; topology::PROCESSORS_MAX] =
-    [const { AtomicPtr::new(null_mut()) }; topology::PROCESSORS_MAX];
+static PROCESSORS: [AtomicPtr<CallRcuData>; topology::CPUS_MAX] =
+    [const { AtomicPtr::new(null_mut()) }; topology::CPUS_MAX];
 /// What hash tables want to be done around a fork.
 static ATFORK: AtomicPtr<Atfork> = AtomicPtr::new(null_mut());
 
@@ -93,7 +93,7 @@ pub extern "C" fn sheaves_urcu_get_default_call_rcu_data() -> *mut CallRcuData {
 /// The place of a processor that this machine may have.
 fn place_of(processor: c_int) -> Option<&'static AtomicPtr<CallRcuData>> {
     let processor = usize::try_from(processor).ok()?;
-    PROCESSORS[..topology::possible_processors()].get(processor)
+    PROCESSORS[..topology::possible_cpus()].get(processor)
 }
 
 /// `get_cpu_call_rcu_data`: null where there is none.
@@ -160,7 +160,7 @@ pub extern "C" fn sheaves_urcu_get_call_rcu_data() -> *mut CallRcuData {
     if !of_thread.is_null() {
         return of_thread;
     }
-    let of_processor = sheaves_urcu_get_cpu_call_rcu_data(topology::current_processor());
+    let of_processor = sheaves_urcu_get_cpu_call_rcu_data(topology::current_cpu());
     if of_processor.is_null() { sheaves_urcu_get_default_call_rcu_data() } else { of_processor }
 }
 
@@ -173,7 +173,7 @@ pub extern "C" fn sheaves_urcu_get_call_rcu_thread(_: *mut CallRcuData) -> usize
 /// `create_all_cpu_call_rcu_data`: 0, or the negative of `ENOMEM`.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_urcu_create_all_cpu_call_rcu_data(flags: c_ulong) -> c_int {
-    for processor in 0..topology::possible_processors() as c_int {
+    for processor in 0..topology::possible_cpus() as c_int {
         if !sheaves_urcu_get_cpu_call_rcu_data(processor).is_null() {
             continue;
         }
@@ -196,7 +196,7 @@ pub extern "C" fn sheaves_urcu_create_all_cpu_call_rcu_data(flags: c_ulong) -> c
 /// Nobody uses those of processors any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_urcu_free_all_cpu_call_rcu_data() {
-    for place in &PROCESSORS[..topology::possible_processors()] {
+    for place in &PROCESSORS[..topology::possible_cpus()] {
         // AcqRel pairs with the one in `sheaves_urcu_set_cpu_call_rcu_data`.
         let data = place.swap(null_mut(), Ordering::AcqRel);
         // SAFETY: taken out, and the same contract.

@@ -27,7 +27,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sheaves_sys::map;
 use sheaves_sys::space::{Part, Space};
-use sheaves_sys::topology::PROCESSORS_MAX;
+use sheaves_sys::topology::CPUS_MAX;
 
 use super::BLOCK_BYTES;
 
@@ -53,8 +53,7 @@ static COMMITTED: AtomicUsize = AtomicUsize::new(0);
 static OPENING: AtomicUsize = AtomicUsize::new(0);
 static COMMITTING: AtomicUsize = AtomicUsize::new(0);
 /// One bit per row.
-static OPEN: [AtomicUsize; PROCESSORS_MAX / 64 + 1] =
-    [const { AtomicUsize::new(0) }; PROCESSORS_MAX / 64 + 1];
+static OPEN: [AtomicUsize; CPUS_MAX / 64 + 1] = [const { AtomicUsize::new(0) }; CPUS_MAX / 64 + 1];
 /// What there is once: so much for each byte of a row, as powers of two.
 pub(crate) const ONCE_SHIFTS: [u32; 3] = [3, 4, 3];
 /// Two maps of marks and the metadata of the objects, see `crate::memory`.

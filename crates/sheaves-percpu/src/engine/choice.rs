@@ -105,10 +105,10 @@ pub fn start() {
     }
     let plan = Plan::make();
     let slots = match plan.mode {
-        Mode::Portable => env::number("SHEAVES_SLOTS", 1, topology::PROCESSORS_MAX),
+        Mode::Portable => env::number("SHEAVES_SLOTS", 1, topology::CPUS_MAX),
         _ => None,
     };
-    if !area::map(slots.unwrap_or_else(topology::possible_processors)) {
+    if !area::map(slots.unwrap_or_else(topology::possible_cpus)) {
         sheaves_sys::report::die(format_args!("no address space for per-CPU areas"));
     }
     // Relaxed, both: published by the Release below.

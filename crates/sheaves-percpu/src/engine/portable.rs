@@ -250,7 +250,7 @@ mod tests {
     use core::time::Duration;
     use std::sync::{Arc, mpsc};
 
-    use sheaves_sys::topology::{Affinity, current_processor};
+    use sheaves_sys::topology::{Affinity, current_cpu};
 
     /// Binds the calling thread to one processor and gives it a real-time priority there. False
     /// where that is not permitted.
@@ -268,7 +268,7 @@ mod tests {
         const VALUE: usize = 64;
         const DEADLINE: Duration = Duration::from_secs(5);
         let word = Arc::new(AtomicUsize::new(BUSY));
-        let processor = usize::try_from(current_processor()).unwrap();
+        let processor = usize::try_from(current_cpu()).unwrap();
         let (ready, is_ready) = mpsc::channel();
         let (taken, is_taken) = mpsc::channel();
         let (begin, may_begin) = mpsc::channel();

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use sheaves_percpu::{Counter, PerCpu, PerCpuRef, SlotCell, memory};
-use sheaves_sys::topology::{Affinity, possible_processors};
+use sheaves_sys::topology::{Affinity, possible_cpus};
 
 use crate::{Dice, alone, storm_duration};
 
@@ -161,7 +161,7 @@ fn migrate(running: &AtomicBool, dice: &mut Dice) {
     let before = Affinity::current().unwrap();
     // Relaxed: ends the loop.
     while running.load(Ordering::Relaxed) {
-        if let Some(only) = Affinity::only(dice.throw(possible_processors())) {
+        if let Some(only) = Affinity::only(dice.throw(possible_cpus())) {
             let _ = only.bind();
         }
         std::thread::sleep(core::time::Duration::from_micros(100));

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use sheaves_percpu::area::slot_count;
 use sheaves_percpu::engine::{Mode, mode};
-use sheaves_sys::topology::PROCESSORS_MAX;
+use sheaves_sys::topology::CPUS_MAX;
 
 /// Set in the process without `/sys`.
 const PROCESS: &str = "SHEAVES_TEST_NO_SYSFS";
@@ -33,7 +33,7 @@ fn hide_sysfs() -> io::Result<()> {
 
 /// Bits of the kernel's affinity masks: the bare system call returns their bytes.
 fn mask_bits() -> usize {
-    let mut mask = [0_u8; PROCESSORS_MAX / 8];
+    let mut mask = [0_u8; CPUS_MAX / 8];
     let (number, bytes) = (libc::SYS_sched_getaffinity, mask.len());
     // SAFETY: the mask is valid for writes of its size.
     let used = unsafe { libc::syscall(number, 0, bytes, mask.as_mut_ptr()) };

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sheaves_percpu::engine;
 use sheaves_percpu::slots::{Attached, attach};
-use sheaves_sys::topology::{Affinity, possible_processors};
+use sheaves_sys::topology::{Affinity, possible_cpus};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -18,7 +18,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 pub(crate) fn processors() -> Vec<usize> {
     let before = Affinity::current().unwrap();
     let bind = |processor: &usize| Affinity::only(*processor).is_some_and(|only| only.bind());
-    let found = (0..possible_processors()).filter(bind).collect();
+    let found = (0..possible_cpus()).filter(bind).collect();
     assert!(before.bind());
     found
 }

@@ -17,7 +17,7 @@
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use sheaves_sys::topology::{Affinity, possible_processors};
+use sheaves_sys::topology::{Affinity, possible_cpus};
 use sheaves_sys::{futex, thread, tls};
 
 use super::{calls, driver, options, reclaimer, watch};
@@ -54,7 +54,7 @@ pub(super) fn start() {
     if !options::has_workers() || COUNT.load(Ordering::Relaxed) != 0 {
         return;
     }
-    let wanted = possible_processors().clamp(1, WORKERS_MAX);
+    let wanted = possible_cpus().clamp(1, WORKERS_MAX);
     let mut started = 0;
     NUMBERED.store(0, Ordering::Relaxed);
     for (count, worker) in WORKERS.iter().take(wanted).enumerate() {
