@@ -8,13 +8,13 @@ pub fn coarse_ms() -> u64 {
     read(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000
 }
 
-/// Nanoseconds of the monotonic clock, as exact as it gets; about 25 ns. 0 when it fails.
+/// Nanoseconds of `CLOCK_MONOTONIC`; about 25 ns to read. 0 when the system call fails.
 #[must_use]
 pub fn fine_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// A clock in nanoseconds, 0 when it fails.
+/// Nanoseconds of `clock`, 0 when the system call fails.
 fn read(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a valid timespec for the call to fill.

@@ -1,22 +1,23 @@
-//! Options from the environment, readable before libc has finished its own start.
+//! Options from the environment, readable before libc has initialised itself.
 //!
-//! All options are named `SHEAVES_*`. In secure-execution mode (`AT_SECURE`: setuid, setgid or
-//! file capabilities) the environment is not trusted and every option counts as absent. A value
-//! that makes no sense is reported in one line and the default is used.
+//! All options are named `SHEAVES_*`. In secure-execution mode (`AT_SECURE`: setuid, setgid or file
+//! capabilities) the environment is not trusted and every option counts as absent. An invalid value
+//! is reported in one line and counts as absent, too.
 
 use core::ffi::{CStr, c_char};
+use core::fmt;
 
 unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// What a lookup hands to its caller: the value's bytes, without the terminator.
+/// The bytes of a value, without the terminator.
 pub type Value<'a> = &'a [u8];
 
 /// Looks `name` up and passes its value to `read`; `None` when it is not set.
 ///
-/// Reads `environ`; where libc has not set that yet (allocation inside the dynamic linker),
-/// `/proc/self/environ`. Never allocates. Not safe against a concurrent `setenv`, like `getenv`.
+/// Reads `environ`. Where libc has not set it yet (allocation inside the dynamic linker), reads
+/// `/proc/self/environ`. Never allocates. Like `getenv`, not safe against a concurrent `setenv`.
 pub fn lookup<R>(name: &str, read: impl FnOnce(Value<'_>) -> R) -> Option<R> {
     if crate::process::is_secure() {
         return None;
@@ -43,7 +44,7 @@ pub fn lookup<R>(name: &str, read: impl FnOnce(Value<'_>) -> R) -> Option<R> {
     }
 }
 
-/// Bytes of `/proc/self/environ` that are looked at when libc is not ready.
+/// How much of `/proc/self/environ` is read when libc is not ready.
 const PROC_BYTES: usize = 16 * 1024;
 
 fn lookup_in_proc<R>(name: &str, read: impl FnOnce(Value<'_>) -> R) -> Option<R> {
@@ -57,20 +58,22 @@ fn value_of<'a>(text: &'a [u8], name: &str) -> Option<Value<'a>> {
     text.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
-/// One of a few words, or `None` when unset; nonsense is reported and counts as unset.
+/// The meaning of one of `words`, or `None` when unset. Any other value is reported and counts as
+/// unset.
 #[must_use]
 pub fn choice<T: Copy>(name: &str, words: &[(&str, T)]) -> Option<T> {
     let found = lookup(name, |value| {
         let hit = words.iter().find(|(word, _)| word.as_bytes() == value);
         if hit.is_none() {
-            complain(name, value, "not one of the known words");
+            complain(name, value, format_args!("expected one of {}", Words(words)));
         }
         hit.map(|(_, meaning)| *meaning)
     });
     found.flatten()
 }
 
-/// A decimal number within `low..=high`, or `None`; nonsense is reported and counts as unset.
+/// A decimal number within `low..=high`, or `None` when unset. Any other value is reported and
+/// counts as unset.
 #[must_use]
 pub fn number(name: &str, low: usize, high: usize) -> Option<usize> {
     let found = lookup(name, |value| {
@@ -78,7 +81,7 @@ pub fn number(name: &str, low: usize, high: usize) -> Option<usize> {
         match parsed {
             Some(number) if (low..=high).contains(&number) => Some(number),
             _ => {
-                complain(name, value, "not a number in range");
+                complain(name, value, format_args!("expected a number from {low} to {high}"));
                 None
             }
         }
@@ -86,8 +89,8 @@ pub fn number(name: &str, low: usize, high: usize) -> Option<usize> {
     found.flatten()
 }
 
-/// True for `1`, `true`, `yes`, `on`; false for `0`, `false`, `no`, `off`, the empty word, or
-/// unset; nonsense is reported and counts as unset.
+/// True for `1`, `true`, `yes` and `on`. False for `0`, `false`, `no`, `off`, the empty word and
+/// unset; any other value is reported and counts as unset.
 #[must_use]
 pub fn flag(name: &str) -> bool {
     const WORDS: &[(&str, bool)] = &[
@@ -106,14 +109,27 @@ pub fn flag(name: &str) -> bool {
 
 /// Removes a variable, so that programs started from here do not inherit it.
 ///
-/// For constructors: the process has one thread.
+/// Only for constructors, where the process has one thread.
 pub fn remove(name: &CStr) {
-    // SAFETY: `name` is a C string; the caller is a constructor, so nobody reads the environment.
+    // SAFETY: `name` is a C string; in a constructor no other thread reads the environment.
     let _ = unsafe { libc::unsetenv(name.as_ptr()) };
 }
 
+/// The words that [`choice`] accepts, separated by commas; the empty word is not shown.
+struct Words<'a, T>(&'a [(&'a str, T)]);
+
+impl<T> fmt::Display for Words<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.0.iter().filter(|(word, _)| !word.is_empty());
+        shown.enumerate().try_for_each(|(index, (word, _))| {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{word}")
+        })
+    }
+}
+
 #[cold]
-fn complain(name: &str, value: Value<'_>, why: &str) {
+fn complain(name: &str, value: Value<'_>, why: fmt::Arguments<'_>) {
     let shown = core::str::from_utf8(value).unwrap_or("(not UTF-8)");
     crate::report::report(format_args!("{name}={shown:.64} is ignored: {why}"));
 }

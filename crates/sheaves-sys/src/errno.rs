@@ -6,15 +6,15 @@
 pub const ENOMEM: i32 = libc::ENOMEM;
 /// Invalid argument (`EINVAL`).
 pub const EINVAL: i32 = libc::EINVAL;
-/// Not now (`EAGAIN`).
+/// Try again (`EAGAIN`).
 pub const EAGAIN: i32 = libc::EAGAIN;
 /// In use (`EBUSY`).
 pub const EBUSY: i32 = libc::EBUSY;
-/// Would wait for itself (`EDEADLK`).
+/// The call would deadlock (`EDEADLK`).
 pub const EDEADLK: i32 = libc::EDEADLK;
-/// There is one already (`EEXIST`).
+/// Exists already (`EEXIST`).
 pub const EEXIST: i32 = libc::EEXIST;
-/// No place for more (`ENOSPC`).
+/// No space left (`ENOSPC`).
 pub const ENOSPC: i32 = libc::ENOSPC;
 
 /// Reads `errno` of the calling thread. Never blocks; async-signal-safe.
@@ -37,7 +37,7 @@ fn location() -> *mut i32 {
     unsafe { libc::__errno_location() }
 }
 
-/// Runs `body` and puts `errno` back to what it was before.
+/// Runs `body` and restores `errno` afterwards.
 pub fn preserve<R>(body: impl FnOnce() -> R) -> R {
     let saved = get();
     let result = body();

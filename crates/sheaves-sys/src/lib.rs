@@ -1,16 +1,18 @@
 //! The only crate of Sheaves that enters the kernel.
 //!
 //! Everything that the layers above need from the operating system is here, one file per need:
-//! address space ([`map`], [`space`]), sleeping locks ([`lock`]) and words ([`mod@futex`]), threads
-//! ([`thread`]), fences in other threads ([`membarrier`]), restartable-sequence registration
-//! ([`rseq`]), processors ([`topology`]), the fork registry ([`fork`]), options ([`mod@env`]),
-//! time ([`clock`]), and the lines that go to standard error ([`mod@report`]). All of it works
-//! below `malloc`: nothing here allocates (but [`thread::spawn`], in libc), unwinds, reads
-//! `std::env` or keeps a thread-local with a destructor.
+//! address space ([`map`], [`space`]), sleeping locks ([`lock`]), futexes ([`mod@futex`]), threads
+//! ([`thread`]), memory barriers in other threads ([`membarrier`]), registration of restartable
+//! sequences ([`rseq`]), CPUs ([`topology`]), the fork registry ([`fork`]), options ([`mod@env`]),
+//! time ([`clock`]), and messages on standard error ([`mod@report`]).
+//!
+//! The crate works below `malloc`: it does not allocate, unwind, read `std::env` or keep a
+//! thread-local with a destructor. The one exception is [`thread::spawn`], for which libc
+//! allocates.
 //!
 //! Blocking: only [`lock::Lock::lock`], [`mod@futex`] and [`thread::sleep_ns`] may sleep. Signals:
-//! nothing here is meant to be called from a signal handler except [`mod@report`], [`errno`], and
-//! what says so itself. Fork: see [`fork`].
+//! only [`mod@report`], [`errno`] and functions documented as async-signal-safe may be called from
+//! a signal handler. Fork: see [`fork`].
 #![no_std]
 
 pub mod atomic;

@@ -1,8 +1,8 @@
-//! Address space: mapping, committing, giving back, moving.
+//! Address space: `mmap`, `mprotect`, `madvise`, `mremap`, `munmap`.
 //!
-//! Addresses are plain numbers here; the layers above know what lies at them. Every call leaves
-//! the state as it was when it fails, and `errno` as it was in any case: what an exhausted address
-//! space means is decided above.
+//! Addresses are plain numbers here; the layers above know what is mapped at them. A call that
+//! fails changes nothing, and every call keeps `errno`: the layers above decide what an exhausted
+//! address space means.
 
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
@@ -11,7 +11,7 @@ use crate::errno::preserve;
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 
-/// Bytes of a page of this machine, asked at run time: 4, 16 or 64 KiB.
+/// Bytes per page of this machine (4, 16 or 64 KiB), read at run time.
 #[must_use]
 pub fn page_bytes() -> usize {
     match crate::process::auxiliary(libc::AT_PAGESZ) {
@@ -28,7 +28,7 @@ fn map(address: usize, bytes: usize, protection: i32, flags: i32) -> Option<usiz
     (mapped != libc::MAP_FAILED).then(|| mapped.expose_provenance())
 }
 
-/// Zeroed read-write memory anywhere; `None` when there is none.
+/// Zeroed read-write memory at an address that the kernel chooses; `None` when it refuses.
 #[must_use]
 pub fn anywhere(bytes: usize) -> Option<usize> {
     map(0, bytes, READ_WRITE, 0)
@@ -60,8 +60,8 @@ pub fn aligned(bytes: usize, align: usize) -> Option<usize> {
 pub enum Exactly {
     /// The range is mapped.
     Mapped,
-    /// Something is there already, or the kernel (before Linux 4.17, or an emulator) took the
-    /// address for a mere hint.
+    /// The range is in use, or the kernel treated the address as a mere hint (before Linux 4.17, or
+    /// an emulator).
     Occupied,
     /// The kernel refuses any mapping of this size.
     Refused,
@@ -89,7 +89,7 @@ pub fn exactly(address: usize, bytes: usize) -> Exactly {
     }
 }
 
-/// Address space without memory; becomes usable piece by piece with [`commit`].
+/// Reserves address space without memory; [`commit`] makes parts of it usable.
 #[must_use]
 pub fn reserve(bytes: usize) -> Option<usize> {
     map(0, bytes, libc::PROT_NONE, libc::MAP_NORESERVE)
@@ -106,22 +106,22 @@ pub unsafe fn commit(address: usize, bytes: usize) -> bool {
     preserve(|| unsafe { libc::mprotect(start, bytes, READ_WRITE) == 0 })
 }
 
-/// Undoes [`commit`], as far as the kernel lets it.
+/// Undoes [`commit`], as far as the kernel permits.
 ///
 /// # Safety
 /// The range lies in a reservation that the caller owns, and nothing in it is live or referred to.
 pub unsafe fn uncommit(address: usize, bytes: usize) {
-    // SAFETY: the caller owns the range and vouches for its disuse.
+    // SAFETY: the caller owns the range, and nothing in it is live or referred to.
     unsafe { discard(address, bytes) };
     let start = with_exposed_provenance_mut(address);
     // SAFETY: as above.
     let _ = preserve(|| unsafe { libc::mprotect(start, bytes, libc::PROT_NONE) });
 }
 
-/// Gives the pages of a mapping back; they read as zero when touched next.
+/// Returns the pages of a mapping to the kernel; the next access reads zeros.
 ///
-/// Memory that somebody has locked (`mlock`) is given back by Linux 5.18 and later; before, it is
-/// zeroed and stays.
+/// Memory that the program has locked (`mlock`) is returned by Linux 5.18 and later. Older kernels
+/// keep it, and it is zeroed here.
 ///
 /// # Safety
 /// The caller owns the whole range, and nothing in it is live or referred to.
@@ -132,7 +132,7 @@ pub unsafe fn discard(address: usize, bytes: usize) {
     }
 }
 
-/// True when the kernel has given the pages back.
+/// True when the kernel has taken the pages back.
 fn drop_pages(address: usize, bytes: usize) -> bool {
     advise(address, bytes, libc::MADV_DONTNEED) || advise(address, bytes, MADV_DONTNEED_LOCKED)
 }
@@ -145,7 +145,7 @@ pub fn avoid_huge_pages(address: usize, bytes: usize) {
     let _ = advise(address, bytes, libc::MADV_NOHUGEPAGE);
 }
 
-/// Asks the kernel to back this range with huge pages, where it does so on demand.
+/// Asks the kernel to back this range with huge pages, where `madvise` enables them.
 pub fn prefer_huge_pages(address: usize, bytes: usize) {
     let _ = advise(address, bytes, libc::MADV_HUGEPAGE);
 }
@@ -161,17 +161,17 @@ pub fn wipe_on_fork(address: usize, bytes: usize) -> bool {
 fn advise(address: usize, bytes: usize, advice: i32) -> bool {
     preserve(|| {
         let start = with_exposed_provenance_mut(address);
-        // SAFETY: the advice keeps contents, or the caller of `discard` or `unmap` vouches for the
-        // range.
+        // SAFETY: the advice keeps contents, or the caller of `discard` or `unmap` guarantees that
+        // nothing in the range is live.
         unsafe { libc::madvise(start, bytes, advice) == 0 }
     })
 }
 
 /// Removes a mapping that the caller owns and that nothing refers to any more.
 ///
-/// False when the kernel refuses: the range is in the middle of what it holds for one mapping, and
-/// the process has as many as it may (`vm.max_map_count`). The pages are given back even so, as far
-/// as it takes that advice, and the address space stays the caller's.
+/// False when the kernel refuses: unmapping part of a mapping splits it, and the process has as
+/// many mappings as `vm.max_map_count` allows. The pages are returned even so, where `madvise`
+/// permits it, and the address space stays the caller's.
 ///
 /// # Safety
 /// The caller owns the whole range, and nothing in it is live or referred to.
@@ -185,8 +185,8 @@ pub unsafe fn unmap(address: usize, bytes: usize) -> bool {
     is_unmapped
 }
 
-/// Resizes a mapping from [`anywhere`] or [`aligned`], moving it where needed; contents stay.
-/// `None` (and the old mapping unchanged) when the kernel refuses.
+/// Resizes a mapping from [`anywhere`] or [`aligned`], moving it if `may_move`; contents stay.
+/// `None`, with the old mapping unchanged, when the kernel refuses.
 ///
 /// # Safety
 /// The caller owns the mapping, `old_bytes` is its size, and after success nothing uses the old

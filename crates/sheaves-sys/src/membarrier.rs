@@ -1,7 +1,8 @@
-//! Fences in the other threads of this process: `membarrier(2)`, Linux 5.10 for the rseq form.
+//! Memory barriers in the other threads of this process: `membarrier(2)`, Linux 5.10 for the rseq
+//! form.
 //!
-//! All calls keep `errno`, also where the kernel refuses: readers in signal handlers may be the
-//! first who ask.
+//! All calls keep `errno`, also when the kernel refuses: a reader in a signal handler may make the
+//! first call.
 
 const CMD_QUERY: i32 = 0;
 const CMD_GLOBAL: i32 = 1 << 0;
@@ -21,7 +22,7 @@ pub fn commands() -> u32 {
     u32::try_from(membarrier(CMD_QUERY)).unwrap_or(0)
 }
 
-/// Announces that this process will use [`fence`]. False where it is not to be had.
+/// Announces that this process will use [`fence`]. False where the kernel or seccomp refuses.
 ///
 /// The registration belongs to the address space: a child of `fork` has to repeat it.
 #[must_use]
@@ -29,22 +30,23 @@ pub fn register_fence() -> bool {
     membarrier(CMD_REGISTER_PRIVATE_EXPEDITED) == 0
 }
 
-/// Makes every other thread of this process pass a full fence, and the caller, too.
+/// Makes every thread of this process, including the caller, pass a full fence.
 ///
-/// After it has returned true there is a point in the program order of every thread, between begin
-/// and end of this call, at which it has passed a full fence. Interrupts every processor that runs
-/// this process: from less than a microsecond where none does to 5-10 in a virtual machine.
-/// False (with no effect) where the kernel or a seccomp filter refuses.
+/// When it has returned true, every thread has passed a full fence at some point of its program
+/// order between the begin and the end of this call. It interrupts every CPU that runs this
+/// process: less than a microsecond where none does, 5-10 in a virtual machine. False (with no
+/// effect) where the kernel or a seccomp filter refuses.
 #[must_use]
 pub fn fence() -> bool {
     membarrier(CMD_PRIVATE_EXPEDITED) == 0
 }
 
-/// [`fence`] where that is refused: by waiting for every processor, or by visiting each.
+/// Replaces [`fence`] where that is refused: by the global command, or by running on every CPU in
+/// turn.
 ///
-/// Milliseconds. The visit relies on the fact that the scheduler passes a full fence before it
-/// runs another thread on a processor. False where that is refused, too: also where the caller may
-/// not run on a processor that is on, since another thread of this process may (cpusets).
+/// Takes milliseconds. Running on every CPU suffices because the scheduler passes a full fence
+/// before it runs another thread on a CPU. False where this is refused, too, or where the caller
+/// may not run on a CPU that is online: another thread of this process may be allowed to (cpusets).
 #[must_use]
 pub fn fence_slowly() -> bool {
     if membarrier(CMD_GLOBAL) == 0 {
@@ -55,16 +57,17 @@ pub fn fence_slowly() -> bool {
 
 fn visit_every_cpu() -> bool {
     let Some(before) = crate::topology::Affinity::current() else { return false };
-    // Whoever ran on a processor that is off now has left it since the begin of the call.
-    let is_fenced = |processor| {
-        let only = crate::topology::Affinity::only(processor);
-        only.is_some_and(|only| only.bind()) || !crate::topology::is_online(processor)
+    // Every thread that ran on a CPU that is offline now has left it since the call began.
+    let is_fenced = |cpu_id| {
+        let only = crate::topology::Affinity::only(cpu_id);
+        only.is_some_and(|only| only.bind()) || !crate::topology::is_online(cpu_id)
     };
     let are_all = (0..crate::topology::possible_cpus()).all(is_fenced);
     before.bind() && are_all
 }
 
-/// Announces that this process will use [`abort_sections`]. False where it is not to be had.
+/// Announces that this process will use [`abort_sections`]. False where the kernel or seccomp
+/// refuses.
 ///
 /// The registration belongs to the address space: a child of `fork` has to repeat it.
 #[must_use]
@@ -72,13 +75,13 @@ pub fn register_abort_sections() -> bool {
     membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
 }
 
-/// Aborts every restartable sequence that runs in another thread of this process.
+/// Aborts every rseq critical section that runs in another thread of this process.
 ///
-/// After it has returned true, every sequence that began before the call has either committed
-/// (and its stores are visible here) or will not commit. It does not rewrite anyone's slot
-/// number: a sequence that starts afterwards must re-read what the caller has changed. Interrupts
-/// every processor that runs this process: microseconds. False (with no effect) where the kernel
-/// or a seccomp filter refuses.
+/// When it has returned true, every critical section that began before the call has either
+/// committed (and its stores are visible here) or will not commit. It does not change the slot
+/// number of any thread: a section that starts afterwards must re-read what the caller has changed.
+/// It interrupts every CPU that runs this process, which takes microseconds. False (with no effect)
+/// where the kernel or a seccomp filter refuses.
 #[must_use]
 pub fn abort_sections() -> bool {
     membarrier(CMD_PRIVATE_EXPEDITED_RSEQ) == 0
@@ -89,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_fence_works_where_offered() {
+    fn fence_works_where_the_kernel_offers_it() {
         if commands() & CMD_PRIVATE_EXPEDITED.cast_unsigned() != 0 {
             assert!(register_fence());
             assert!(fence());
@@ -98,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_keeps_errno() {
+    fn refused_command_keeps_errno() {
         crate::errno::set(7);
         assert_eq!(membarrier(-1), -1);
         assert_eq!(crate::errno::get(), 7);
     }
 
     #[test]
-    fn registered_fence_works_where_offered() {
+    fn abort_works_where_the_kernel_offers_it() {
         if commands() & CMD_PRIVATE_EXPEDITED_RSEQ.cast_unsigned() != 0 {
             assert!(register_abort_sections());
             assert!(abort_sections());

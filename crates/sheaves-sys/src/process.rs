@@ -1,4 +1,4 @@
-//! Facts about this process and small reads of kernel files.
+//! Facts about this process, and small reads of kernel files.
 
 use core::ffi::CStr;
 
@@ -16,11 +16,11 @@ pub fn auxiliary(kind: libc::c_ulong) -> usize {
     usize::try_from(value).unwrap_or(0)
 }
 
-/// Sixteen random bytes of the kernel (`AT_RANDOM`), folded to one word; 0 where absent. The same
-/// at every call.
+/// Sixteen random bytes from the kernel (`AT_RANDOM`), hashed to one word; 0 where absent. Every
+/// call returns the same word.
 ///
-/// libc makes its own secrets of the two halves. Each is scrambled before they are added, so that
-/// the sum tells nothing of either without the other.
+/// libc derives its own secrets (stack protector, pointer guard) from the two halves. Each half is
+/// scrambled before they are added, so that the sum reveals neither.
 #[must_use]
 pub fn random_seed() -> u64 {
     let address = auxiliary(libc::AT_RANDOM) as *const u64;
@@ -41,8 +41,8 @@ fn scramble(number: u64) -> u64 {
 
 /// Reads the beginning of a file into `buffer`; `None` where it cannot be opened or read.
 ///
-/// Bare system calls: those of libc are cancellation points, at which `pthread_cancel` may end a
-/// thread that has something in its hands that others wait for. Async-signal-safe but for `errno`.
+/// Uses bare system calls: libc's wrappers are cancellation points, where `pthread_cancel` may end
+/// a thread that holds a lock. Async-signal-safe except for `errno`.
 pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: `path` is a C string.
@@ -68,7 +68,7 @@ pub fn close(fd: i32) {
     let _ = unsafe { libc::syscall(libc::SYS_close, fd) };
 }
 
-/// Opens `path` for appending text, mode 0644; `None` where that fails.
+/// Opens `path` for appending, with mode 0644 if it is created; `None` where that fails.
 #[must_use]
 pub fn open_append(path: &CStr) -> Option<i32> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
@@ -77,10 +77,10 @@ pub fn open_append(path: &CStr) -> Option<i32> {
     (fd >= 0).then_some(fd)
 }
 
-/// A second descriptor for what `fd` refers to, closed on exec; `fd` itself where that fails.
+/// Duplicates `fd` with close-on-exec; returns `fd` itself where that fails.
 #[must_use]
 pub fn duplicate(fd: i32) -> i32 {
-    // Above what programs use by number.
+    // Above the descriptors that programs use by number.
     const LOWEST: i32 = 100;
     // SAFETY: fcntl with integers only.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, LOWEST) };
@@ -96,7 +96,7 @@ pub fn id() -> i32 {
 
 /// The next definition of a symbol after this object's own, null where there is none.
 ///
-/// Allocates inside the dynamic linker: only for paths that may.
+/// The dynamic linker may allocate for it: not for paths below `malloc`.
 #[must_use]
 pub fn next_symbol(name: &CStr) -> *mut core::ffi::c_void {
     // SAFETY: `name` is a C string.
@@ -116,7 +116,7 @@ pub fn is_same_object(one: *const core::ffi::c_void, other: *const core::ffi::c_
     base_of(one).is_some_and(|base| base_of(other) == Some(base))
 }
 
-/// Lets other threads run, for loops that wait for a thread that may have lost its processor.
+/// `sched_yield(2)`, for loops that wait for a thread that may be preempted.
 pub fn sched_yield() {
     // SAFETY: sched_yield has no precondition.
     let _ = unsafe { libc::sched_yield() };
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_are_told_apart() {
+    fn is_same_object_distinguishes_objects() {
         let (here, libc) = (id as *const _, libc::getpid as *const _);
         assert!(is_same_object(here, kernel_files_are_read as *const _));
         assert!(!is_same_object(here, libc));

@@ -1,14 +1,15 @@
-//! Lines on standard error, and the end of a process whose heap is corrupt.
+//! Messages on standard error, and the abort of a process whose heap is corrupt.
 //!
 //! A line is built in a fixed buffer on the stack and written by one `write`, so that lines of
 //! several threads do not mix and nothing is allocated. Every line begins with `sheaves: `.
 
 use core::fmt::{self, Write};
 
-/// Bytes of one line; what does not fit is cut off.
+/// Bytes of one line, with its newline; longer text is truncated.
 const LINE_BYTES: usize = 512;
 
-/// A fixed buffer that implements [`fmt::Write`] and never fails: surplus text is dropped.
+/// A fixed buffer that implements [`fmt::Write`] and never fails: text that does not fit is
+/// dropped.
 #[derive(Debug)]
 pub struct Line {
     bytes: [u8; LINE_BYTES],
@@ -28,11 +29,11 @@ impl Line {
         &self.bytes[..self.used]
     }
 
-    /// Writes the line to `fd` and empties it. A failing or full `fd` loses the text, no more.
+    /// Writes the line to `fd` and empties it. Text that `fd` does not accept is lost.
     pub fn flush_to(&mut self, fd: i32) {
         let mut rest = self.as_bytes();
         while !rest.is_empty() {
-            // The bare call, which is no cancellation point: see `process::read_file`.
+            // The bare system call, which is not a cancellation point: see `process::read_file`.
             // SAFETY: `rest` is a valid slice of initialised bytes.
             let written = unsafe { libc::syscall(libc::SYS_write, fd, rest.as_ptr(), rest.len()) };
             match usize::try_from(written) {
@@ -69,7 +70,7 @@ pub fn report(text: fmt::Arguments<'_>) {
     crate::errno::preserve(|| {
         let mut line = Line::new();
         let _ = writeln!(line, "sheaves: {text}");
-        // A line that was cut still ends the line for whoever writes next.
+        // A truncated line still ends with a newline.
         if line.used == LINE_BYTES {
             line.bytes[LINE_BYTES - 1] = b'\n';
         }
@@ -77,7 +78,7 @@ pub fn report(text: fmt::Arguments<'_>) {
     });
 }
 
-/// Writes a text to a `FILE` of libc, for calls that are given one. False when that fails.
+/// Writes a text to a `FILE` of libc. False when that fails.
 ///
 /// # Safety
 /// `stream` is an open `FILE`.
@@ -89,7 +90,7 @@ pub unsafe fn write_to_stream(stream: *mut core::ffi::c_void, text: &core::ffi::
 
 /// Prints one line and aborts the process: the heap is corrupt or an invariant is broken.
 ///
-/// No unwinding, no destructors: a process that goes on with a corrupt heap does more damage.
+/// No unwinding and no destructors: a process that continues with a corrupt heap does more damage.
 #[cold]
 #[inline(never)]
 pub fn die(text: fmt::Arguments<'_>) -> ! {

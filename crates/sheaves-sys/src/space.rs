@@ -1,27 +1,28 @@
-//! Address space whose addresses are known before there is anything at them.
+//! Address space at a fixed base, taken piece by piece.
 //!
-//! A [`Space`] is where something grows that must not move. Normally nothing is reserved for it: it
-//! lies at a random place in a part of the address space that the kernel does not use of its own
-//! accord, and what is taken of it is mapped exactly there (`MAP_FIXED_NOREPLACE`). So a limit on
-//! the address space (`RLIMIT_AS`) counts what is in use and no more, also one that comes later.
-//! Where exact addresses are not honoured (an emulator, valgrind, Linux before 4.17) or not to be
-//! had, the space is one reservation (`PROT_NONE`).
+//! A [`Space`] holds something that grows and must not move. Normally it reserves nothing: it has a
+//! random base in a part of the address space that the kernel does not use by itself, and each
+//! piece is mapped exactly where it belongs (`MAP_FIXED_NOREPLACE`). So a limit on the address
+//! space (`RLIMIT_AS`) counts only the pieces that are taken, also if the limit is set later. Where
+//! exact addresses are refused or not honoured (an emulator, valgrind, Linux before 4.17), the
+//! space is one reservation (`PROT_NONE`).
 //!
-//! The window of the heap works in the same way, in a part of its own: see `sheaves-slab`.
+//! The window of the heap works in the same way, in another part of the address space: see
+//! `sheaves-slab`.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::map::{self, Exactly};
 
-/// Where spaces lie: above the windows of heaps, below where the kernel puts programs and, far
-/// above, what they map.
+/// Range of the bases: above the windows of heaps, and below the addresses where the kernel puts
+/// programs and, far above, mappings.
 pub const PLACES: Range<usize> = 0x2800_0000_0000..0x5000_0000_0000;
-/// Spaces begin at multiples of this, so that pages of any size do, and huge ones.
+/// Bases are multiples of this, which suits pages of any size, and huge pages.
 const ALIGN: usize = 2 << 20;
 const ATTEMPTS: u32 = 16;
 
-/// One such part of the address space; there is none before [`Space::find`] or [`Space::reserve`].
+/// A range of address space; it has no base before [`Space::find`] or [`Space::reserve`].
 #[derive(Debug)]
 pub struct Space {
     base: AtomicUsize,
@@ -29,7 +30,7 @@ pub struct Space {
 }
 
 impl Space {
-    /// None yet.
+    /// A space without a base.
     #[expect(clippy::new_without_default, reason = "for statics")]
     #[must_use]
     pub const fn new() -> Space {
@@ -44,10 +45,11 @@ impl Space {
         self.base.load(Ordering::Relaxed)
     }
 
-    /// Finds a place for `bytes` without reserving it, and takes the first `taken` bytes. False
-    /// where exact addresses cannot be had, or no memory; then nothing changed.
+    /// Finds a free base for `bytes` without reserving them, and takes the first `taken` bytes.
+    /// False, with nothing changed, where the kernel does not honour exact addresses or memory is
+    /// out.
     ///
-    /// This and [`Space::reserve`]: once, before other threads use the space.
+    /// Call this or [`Space::reserve`] once, before other threads use the space.
     #[must_use]
     pub fn find(&self, bytes: usize, taken: usize) -> bool {
         let Some(room) = PLACES.len().checked_sub(bytes) else { return false };
@@ -71,7 +73,7 @@ impl Space {
         false
     }
 
-    /// Reserves `bytes`, of which nothing is taken then. False where there are not as many.
+    /// Reserves `bytes`, and takes none of them. False when the kernel refuses.
     #[must_use]
     pub fn reserve(&self, bytes: usize) -> bool {
         let Some(start) = map::reserve(bytes + ALIGN) else { return false };
@@ -82,11 +84,11 @@ impl Space {
         true
     }
 
-    /// Makes whole pages readable and writable; they are zero. False when there is no memory, or
-    /// something else is there; then nothing changed.
+    /// Makes whole pages readable and writable; they read as zeros. False, with nothing changed,
+    /// when memory is out or the range is in use.
     ///
     /// # Safety
-    /// The range lies in the space, and nothing of it is taken.
+    /// The range lies in the space, and no part of it is taken.
     #[must_use]
     pub unsafe fn take(&self, address: usize, bytes: usize) -> bool {
         // Relaxed: as in `base`.
@@ -108,30 +110,30 @@ impl Space {
     pub unsafe fn untake(&self, address: usize, bytes: usize) {
         // Relaxed: as in `base`.
         if self.is_reserved.load(Ordering::Relaxed) {
-            // SAFETY: part of the reservation; the caller vouches for its disuse.
+            // SAFETY: part of the reservation; the caller guarantees that nothing in it is live.
             unsafe { map::uncommit(address, bytes) };
         } else {
-            // SAFETY: mapped by `take`; the caller vouches for its disuse.
+            // SAFETY: mapped by `take`; the caller guarantees that nothing in it is live.
             unsafe { map::unmap(address, bytes) };
         }
     }
 }
 
-/// A part of a [`Space`] that is taken from its start on.
+/// A part of a [`Space`], taken from its start upwards.
 #[derive(Debug)]
 pub struct Part {
     /// Written once by [`Part::place`].
     start: AtomicUsize,
     /// Written once by [`Part::place`].
     bytes_max: AtomicUsize,
-    /// Bytes that are taken: whole pages, growing under a lock of the owner.
+    /// Bytes that are taken: whole pages. Grows under a lock of the owner.
     taken: AtomicUsize,
     /// Bytes that are being taken, 0 for none: for a child of a fork in which nobody goes on.
     wanted: AtomicUsize,
 }
 
 impl Part {
-    /// Nowhere yet.
+    /// A part without an address.
     #[expect(clippy::new_without_default, reason = "for statics")]
     #[must_use]
     pub const fn new() -> Part {
@@ -139,7 +141,7 @@ impl Part {
         Part { start, bytes_max, taken, wanted }
     }
 
-    /// Says where it lies, in whole pages. Once, before other threads use it.
+    /// Sets its address and size, in whole pages. Once, before other threads use it.
     pub fn place(&self, start: usize, bytes_max: usize) {
         // Relaxed, both: before anything that depends on it is published.
         self.start.store(start, Ordering::Relaxed);
@@ -154,18 +156,19 @@ impl Part {
         self.start.load(Ordering::Relaxed)
     }
 
-    /// Bytes that it can have.
+    /// The most bytes that it can take.
     #[must_use]
     pub fn bytes_max(&self) -> usize {
         // Relaxed: as in `place`.
         self.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Makes the first `bytes` readable and writable. False when there is no room or no memory;
-    /// then nothing changed.
+    /// Makes the first `bytes` readable and writable. False, with nothing changed, when they exceed
+    /// the part or memory is out.
     ///
     /// # Safety
-    /// The part lies in this space and shares no page with another; nobody else calls this now.
+    /// The part lies in this space and shares no page with another; no other thread calls this at
+    /// the same time.
     #[must_use]
     pub unsafe fn grow_to(&self, space: &Space, bytes: usize) -> bool {
         let bytes = bytes.next_multiple_of(map::page_bytes());
@@ -211,7 +214,7 @@ mod tests {
 
     /// A byte of memory that this test has taken.
     fn byte(address: usize) -> &'static core::sync::atomic::AtomicU8 {
-        // SAFETY: taken, and never given back while the reference is used.
+        // SAFETY: taken, and not untaken while the reference is used.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
@@ -221,7 +224,7 @@ mod tests {
         // SAFETY: in the space, and not taken.
         assert!(unsafe { space.take(start, page) });
         byte(start).store(7, Ordering::Relaxed);
-        // SAFETY: taken above, used by nobody after this.
+        // SAFETY: taken above, not used after this.
         unsafe { space.untake(start, page) };
         // SAFETY: not taken now.
         assert!(unsafe { space.take(start, 2 * page) });
@@ -255,7 +258,7 @@ mod tests {
         if found.find(1 << 30, map::page_bytes()) {
             byte(found.base()).store(1, Ordering::Relaxed);
             is_taken_in_pieces(&found);
-            // What is there already stays.
+            // Memory that is mapped already stays.
             // SAFETY: refused, because it is taken.
             assert!(!unsafe { found.take(found.base(), map::page_bytes()) });
             assert_eq!(byte(found.base()).load(Ordering::Relaxed), 1);

@@ -1,7 +1,8 @@
-//! Threads: who is who, who is gone, and what a thread gives back at its end.
+//! Threads: their ids and names, sleeping, signal masks, and a function that runs when a thread
+//! ends.
 //!
-//! Nothing here uses a thread-local destructor of the language. What a thread has is announced as
-//! the value of a key of libc ([`set_at_exit`]), whose function runs after those destructors.
+//! Nothing here uses a thread-local destructor of the language. A thread registers one address by
+//! [`set_at_exit`], the value of a `pthread_key`; the key's function runs after those destructors.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_void};
@@ -22,7 +23,7 @@ pub fn id() -> i32 {
 
 /// False when no thread of this process has that number. Async-signal-safe.
 ///
-/// A number can be given to another thread as soon as its first owner is gone.
+/// The kernel may give the id to another thread as soon as this one has ended.
 #[must_use]
 pub fn is_alive(id: i32) -> bool {
     crate::errno::preserve(|| {
@@ -35,8 +36,8 @@ pub fn is_alive(id: i32) -> bool {
 /// Bytes of a thread's name with its final newline.
 pub const NAME_BYTES: usize = 16;
 
-/// The name of a thread of this process into `name`; its length, 0 where it cannot be read.
-/// Async-signal-safe.
+/// Reads the name of a thread of this process into `name` and returns its length, 0 where it cannot
+/// be read. Async-signal-safe.
 pub fn name(id: i32, name: &mut [u8; NAME_BYTES]) -> usize {
     let mut path = crate::report::Line::new();
     let _ = write!(path, "/proc/self/task/{id}/comm\0");
@@ -46,14 +47,14 @@ pub fn name(id: i32, name: &mut [u8; NAME_BYTES]) -> usize {
     if used > 0 && name[used - 1] == b'\n' { used - 1 } else { used }
 }
 
-/// Names the calling thread, in at most [`NAME_BYTES`] with the terminator; more is cut off.
+/// Names the calling thread. At most [`NAME_BYTES`] are kept, with the terminator.
 pub fn set_name(name: &CStr) {
-    // SAFETY: the name is a C string, of which the kernel copies the beginning.
+    // SAFETY: the name is a C string; the kernel copies its beginning.
     let _ = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Sleeps. Async-signal-safe; a signal may end it early. Not a cancellation point: who sleeps here
-/// has something in its hands that others wait for.
+/// Sleeps. Async-signal-safe; a signal may end it early. Not a cancellation point: the caller may
+/// hold what other threads wait for.
 pub fn sleep_ns(nanoseconds: u64) {
     let duration = libc::timespec {
         tv_sec: (nanoseconds / 1_000_000_000).cast_signed(),
@@ -61,13 +62,13 @@ pub fn sleep_ns(nanoseconds: u64) {
     };
     let no_rest = null_mut::<libc::timespec>();
     crate::errno::preserve(|| {
-        // SAFETY: the duration is valid, and the rest is not asked for.
+        // SAFETY: the duration is valid, and a null pointer asks for no remaining time.
         unsafe { libc::syscall(libc::SYS_nanosleep, &raw const duration, no_rest) }
     });
 }
 
-/// Runs `body` without a signal handler in between, for steps that a handler of the same thread
-/// must not meet half done. Two system calls. Async-signal-safe.
+/// Runs `body` with all signals blocked, for steps that a handler in the same thread must not find
+/// half done. Two system calls. Async-signal-safe.
 pub fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
     let before = block_signals();
     let result = body();
@@ -75,7 +76,7 @@ pub fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Blocks all signals in the calling thread: the mask that was in force.
+/// Blocks all signals in the calling thread and returns the previous mask.
 fn block_signals() -> libc::sigset_t {
     // SAFETY: an all-zero set is valid to be filled.
     let mut all: libc::sigset_t = unsafe { core::mem::zeroed() };
@@ -93,59 +94,60 @@ fn restore_signals(before: &libc::sigset_t) {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, null_mut()) };
 }
 
-/// Keys below this one have their value in the thread's own memory: setting it never allocates.
+/// Keys below this one keep their value in `struct pthread`: setting it never allocates
+/// (`PTHREAD_KEY_2NDLEVEL_SIZE` of glibc).
 const KEYS_AT_HAND: u32 = 32;
-/// States of [`KEY`] other than a key's number.
+/// Values of [`KEY`] that are not a key.
 const NO_KEY: u32 = u32::MAX;
 const KEY_REFUSED: u32 = u32::MAX - 1;
 
-/// The key. Written once, by whoever calls [`prepare_at_exit`] first.
+/// The key. Written once, by the first call of [`prepare_at_exit`].
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 
-/// Has `function` called at the end of every thread whose value is not null, with that value.
+/// Has libc call `function` at the end of every thread whose value is not null, with that value.
 ///
-/// libc clears the value first, and goes round up to four times while functions set values anew.
-/// Call it early, so that the key is one of the first 32; beyond these nothing is announced,
-/// because that would allocate. The first function stays for good.
+/// libc clears the value first. It repeats the calls up to four times while functions set new
+/// values. Call this early, so that the key is one of the first 32: a later key is not used,
+/// because setting its value would allocate. The function of the first call stays.
 pub fn prepare_at_exit(function: unsafe extern "C" fn(*mut c_void)) {
-    // Relaxed, here and below: a number, which publishes nothing.
+    // Relaxed, here and below: the number publishes nothing.
     if KEY.load(Ordering::Relaxed) != NO_KEY {
         return;
     }
     let mut key: libc::pthread_key_t = 0;
-    // SAFETY: the key is valid for the call to fill; functions of ours are never unloaded.
+    // SAFETY: the key is valid for the call to fill; functions of this library are never unloaded.
     let status = unsafe { libc::pthread_key_create(&raw mut key, Some(function)) };
     let usable = status == 0 && key < KEYS_AT_HAND;
     let made = if usable { key } else { KEY_REFUSED };
     let won = KEY.compare_exchange(NO_KEY, made, Ordering::Relaxed, Ordering::Relaxed);
     if status == 0 && (won.is_err() || !usable) {
-        // SAFETY: made above and known to nobody.
+        // SAFETY: made above, and no other thread knows it.
         let _ = unsafe { libc::pthread_key_delete(key) };
     }
 }
 
-/// Is there a key, after [`prepare_at_exit`]?
+/// True when [`prepare_at_exit`] has made a key.
 #[must_use]
 pub fn has_key() -> bool {
-    // Relaxed: a number, which publishes nothing.
+    // Relaxed: the number publishes nothing.
     KEY.load(Ordering::Relaxed) < KEYS_AT_HAND
 }
 
-/// Sets the address with which the function of [`prepare_at_exit`] is called for this thread, 0
-/// for not at all. False where there is no key. Async-signal-safe in practice: it stores to the
-/// thread's own memory.
+/// Sets the value with which libc calls the function of [`prepare_at_exit`] for this thread; 0 for
+/// no call. False where there is no key. Async-signal-safe in practice: it stores to the thread's
+/// own memory.
 pub fn set_at_exit(value: usize) -> bool {
-    // Relaxed: a number, which publishes nothing.
+    // Relaxed: the number publishes nothing.
     let key = KEY.load(Ordering::Relaxed);
     let value = core::ptr::with_exposed_provenance(value);
     // SAFETY: the key was made by `prepare_at_exit` and is never deleted once it is in `KEY`.
     key < KEYS_AT_HAND && unsafe { libc::pthread_setspecific(key, value) } == 0
 }
 
-/// What was set by [`set_at_exit`] for this thread; null where nothing was.
+/// The value that this thread set by [`set_at_exit`]; null where it set none.
 #[must_use]
 pub fn at_exit() -> *mut c_void {
-    // Relaxed: a number, which publishes nothing.
+    // Relaxed: the number publishes nothing.
     let key = KEY.load(Ordering::Relaxed);
     if key >= KEYS_AT_HAND {
         return null_mut();
@@ -154,8 +156,8 @@ pub fn at_exit() -> *mut c_void {
     unsafe { libc::pthread_getspecific(key) }
 }
 
-/// How the process runs: what its main thread was allowed when this object was loaded. Written by
-/// [`note_process`], before there are threads of this library.
+/// Affinity and nice value of the main thread when this object was loaded. Written by
+/// [`note_process`], before this library has threads.
 struct Process(UnsafeCell<(Option<Affinity>, i32)>);
 
 // SAFETY: written once, when the object is loaded, before anything here is called.
@@ -165,7 +167,7 @@ static PROCESS: Process = Process(UnsafeCell::new((None, 0)));
 
 extern "C" fn note_process() {
     let process = crate::process::id();
-    // SAFETY: nobody else uses it yet.
+    // SAFETY: no other thread uses it yet.
     unsafe { *PROCESS.0.get() = (Affinity::of(process), nice(process)) };
 }
 
@@ -175,33 +177,33 @@ extern "C" fn note_process() {
 static NOTE_PROCESS: extern "C" fn() = note_process;
 
 fn process() -> &'static (Option<Affinity>, i32) {
-    // SAFETY: not written any more.
+    // SAFETY: not written any more after the object is loaded.
     unsafe { &*PROCESS.0.get() }
 }
 
-/// The nice value of a thread, 0 for the calling one.
+/// The nice value of a thread; 0 stands for the calling one.
 fn nice(thread: i32) -> i32 {
     // SAFETY: integers only.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, thread.cast_unsigned()) }
 }
 
-/// What a thread of the library runs.
+/// The function that a thread of the library runs.
 pub type Body = extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// Starts a thread that nobody joins, with all signals blocked. False when there can be none;
-/// `errno` is kept.
+/// Starts a detached thread with all signals blocked. False when the system refuses; `errno` is
+/// kept.
 ///
-/// It does not inherit how its creator runs: perhaps by a realtime policy, bound to a processor
-/// that it never leaves to others. It has the default policy, and the processors and the nice value
-/// that the process's main thread had when this library was loaded, as far as the system permits.
+/// The thread does not inherit the scheduling of its creator, which may have a realtime policy or
+/// be bound to one CPU. It gets `SCHED_OTHER`, and the affinity and nice value that the main thread
+/// had when this library was loaded, as far as the system permits.
 ///
-/// libc allocates for it: never below `malloc`, nor under a lock.
+/// libc allocates for it: never call it below `malloc` or under a lock.
 #[must_use]
 pub fn spawn(body: Body) -> bool {
     crate::lock::assert_none_held();
     crate::fork::settle();
     let before = block_signals();
-    // Where nothing differs nothing is asked of the system, which may forbid it in a sandbox.
+    // No call where nothing differs: a sandbox may forbid it.
     let started = crate::errno::preserve(|| {
         (runs_otherwise() && start_as_process(body)) || start(core::ptr::null(), body)
     });
@@ -209,14 +211,14 @@ pub fn spawn(body: Body) -> bool {
     started
 }
 
-/// Has the calling thread another policy or other processors than the process?
+/// True when policy or affinity of the calling thread differ from those of the process.
 fn runs_otherwise() -> bool {
     // SAFETY: integers only.
     let policy = unsafe { libc::sched_getscheduler(0) };
     policy != libc::SCHED_OTHER || process().0 != Affinity::current()
 }
 
-/// Starts a thread that runs as the process does; false where that is refused.
+/// Starts a thread with the policy and affinity of the process; false where that is refused.
 fn start_as_process(body: Body) -> bool {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let attributes = attributes.as_mut_ptr();
@@ -224,12 +226,12 @@ fn start_as_process(body: Body) -> bool {
     if unsafe { libc::pthread_attr_init(attributes) } != 0 {
         return false;
     }
-    // SAFETY: initialised above; here and below.
+    // SAFETY: initialised above; the same holds below.
     let mut status =
         unsafe { libc::pthread_attr_setinheritsched(attributes, libc::PTHREAD_EXPLICIT_SCHED) };
     // SAFETY: as above.
     status |= unsafe { libc::pthread_attr_setschedpolicy(attributes, libc::SCHED_OTHER) };
-    // Without this libc takes the creator's priority, which the policy may not have.
+    // Without this libc uses the creator's priority, which is invalid for `SCHED_OTHER`.
     let no_priority = libc::sched_param { sched_priority: 0 };
     // SAFETY: as above; the parameter is valid.
     status |= unsafe { libc::pthread_attr_setschedparam(attributes, &raw const no_priority) };
@@ -246,21 +248,22 @@ fn start_as_process(body: Body) -> bool {
 
 fn start(attributes: *const libc::pthread_attr_t, body: Body) -> bool {
     let mut thread: libc::pthread_t = 0;
-    // SAFETY: the attributes are null or valid, and `run` takes the address of such a function.
+    // SAFETY: the attributes are null or valid, and `run` takes the address of a `Body`.
     let status =
         unsafe { libc::pthread_create(&raw mut thread, attributes, run, body as *mut c_void) };
     if status == 0 {
-        // SAFETY: the thread was just made and is joined by nobody.
+        // SAFETY: the thread was just made, and nothing joins it.
         unsafe { libc::pthread_detach(thread) };
     }
     status == 0
 }
 
-/// The beginning of each thread.
+/// The start routine of each thread.
 extern "C" fn run(body: *mut c_void) -> *mut c_void {
     let wanted = process().1;
     if nice(0) != wanted {
-        // SAFETY: integers only. Where it is refused the thread runs as its creator.
+        // SAFETY: integers only. Where the call is refused the thread keeps its creator's nice
+        // value.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, wanted) };
     }
     // SAFETY: from `start`.
@@ -274,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_wait_until_the_end() {
+    fn signals_stay_pending_while_blocked() {
         // SAFETY: an all-zero set is valid to be filled.
         let mut pending: libc::sigset_t = unsafe { core::mem::zeroed() };
         with_signals_blocked(|| {
@@ -292,12 +295,12 @@ mod tests {
     }
 
     #[test]
-    fn threads_have_numbers_and_names() {
+    fn threads_have_ids_and_names() {
         let mut text = [0; NAME_BYTES];
         assert!(is_alive(id()));
         assert!(name(id(), &mut text) > 0);
         let gone = std::thread::spawn(id).join().unwrap();
-        // The kernel removes a thread shortly after it has let it be joined.
+        // The kernel removes a thread shortly after `pthread_join` returns.
         let is_gone = (0..1000).any(|_| {
             sleep_ns(1_000_000);
             !is_alive(gone)

@@ -1,35 +1,36 @@
-//! The thread's own words, reached by one instruction, and the words of the fast path.
+//! Thread-local words of the fast paths, reached by one instruction.
 //!
-//! Stable Rust compiles `thread_local!` in a shared object to a call, so the area is declared in
+//! Stable Rust compiles `thread_local!` in a shared object to a call. So the area is declared in
 //! assembly with the initial-exec model: thread pointer plus a constant that the loader computes.
 //!
-//! Its symbol is protected: a shared object may export it to programs in C, and yet each object
-//! that holds this crate has an area of its own and never takes that of another.
+//! Its symbol is protected. A shared object may export it to programs in C, and yet each object
+//! that contains this crate uses an area of its own.
 //!
-//! On other architectures there is no area: libc's thread handle stands in for the thread
-//! pointer and the slot of the portable engine is a hash of it. The reader's word is the value of a
-//! key; `--cfg sheaves_keys` has it so on x86-64, too, for tests.
+//! Other architectures have no area. `pthread_self` replaces the thread pointer, the portable
+//! engine's slot is a hash of it, and the reader's word is the value of a `pthread_key`. `--cfg
+//! sheaves_keys` does the same with the reader's word on x86-64, for tests.
 
 use crate::rseq::RseqArea;
 
-/// What every thread has: 64 bytes, aligned to 64.
+/// The thread-local words: 64 bytes, aligned to 64.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct ThreadArea {
-    /// Registered with the kernel where libc did not register one of its own.
+    /// Registered with the kernel where libc has registered none.
     pub rseq: RseqArea,
     /// The portable engine's slot for this thread, negative before its first use.
     pub virtual_slot: i32,
-    /// Always -1: read as slot number where the fast path is to refuse.
+    /// Always -1: read instead of a slot number when the fast path has to fail.
     pub no_slot: i32,
-    /// The word that tells whether the thread reads under RCU: [`no_reader`] before its first use.
+    /// The reader's word of the thread: its RCU read sections. [`no_reader`] before the first one.
     pub reader: *const u64,
-    /// Open read sections of this thread that have no word of their own: see [`shared_sections`].
+    /// Open read sections of this thread that are counted in a shared word: see
+    /// [`shared_sections`].
     pub shared_sections: u32,
-    /// Not 0 while the thread counts as a reader from one quiescent state to the next, which the
-    /// C API does for one kind of liburcu's programs.
+    /// Not 0 while the thread is online in the sense of liburcu's QSBR flavour: a reader from one
+    /// quiescent state to the next. Used by the C API.
     pub is_online: u32,
-    /// What such programs keep for the thread: where its calls go. Only handed back to them.
+    /// The thread's `call_rcu_data`, as liburcu's `set_thread_call_rcu_data` sets it; only stored.
     pub calls: *mut core::ffi::c_void,
 }
 
@@ -43,11 +44,11 @@ core::arch::global_asm!(
     ".protected sheaves_thread",
     ".type sheaves_thread,@object",
     "sheaves_thread:",
-    ".long 0",    // processor_start
-    ".long -1",   // processor: not registered
-    ".quad 0",    // sequence
-    ".long 0, 0", // flags, node
-    ".long -1",   // concurrency_id: not registered
+    ".long 0",    // cpu_id_start
+    ".long -1",   // cpu_id: not registered
+    ".quad 0",    // rseq_cs
+    ".long 0, 0", // flags, node_id
+    ".long -1",   // mm_cid: not registered
     ".long 0",    // padding
     ".long -1",   // virtual_slot
     ".long -1",   // no_slot
@@ -73,7 +74,7 @@ unsafe extern "C" {
     static NO_READER: u64;
 }
 
-/// The words of all threads that have none of their own: two of all ones, never written.
+/// The reader's word of all threads that have none of their own: all ones, never written.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[must_use]
@@ -81,8 +82,8 @@ pub fn no_reader() -> *const u64 {
     &raw const NO_READER
 }
 
-/// The word that tells whether the calling thread reads under RCU; [`no_reader`] while it has none.
-/// Two loads, and no call. Async-signal-safe.
+/// The reader's word of the calling thread; [`no_reader`] while it has none. Two loads, and no
+/// call. Async-signal-safe.
 #[cfg(all(target_arch = "x86_64", not(sheaves_keys)))]
 #[inline(always)]
 #[must_use]
@@ -101,9 +102,9 @@ pub fn reader() -> *const u64 {
     core::ptr::with_exposed_provenance(address)
 }
 
-/// Gives the calling thread another word for [`reader`] if it has `expected` now; whether it did.
+/// Replaces the word that [`reader`] returns if it is `expected`; true if it was.
 ///
-/// One atomic step, also for a signal handler that comes in between.
+/// One atomic step, also with respect to signal handlers.
 #[cfg(all(target_arch = "x86_64", not(sheaves_keys)))]
 #[must_use]
 pub fn exchange_reader(expected: *const u64, new: *const u64) -> bool {
@@ -114,11 +115,11 @@ pub fn exchange_reader(expected: *const u64, new: *const u64) -> bool {
     // SAFETY: the field is an aligned pointer, which is read by `reader` above and written here.
     let place = unsafe { AtomicPtr::from_ptr(place.cast::<*mut u64>()) };
     let (expected, new) = (expected.cast_mut(), new.cast_mut());
-    // Relaxed, both: nobody but this thread and its signal handlers uses the field.
+    // Relaxed, both: only this thread and its signal handlers use the field.
     place.compare_exchange(expected, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
-/// The word of all threads that have none of their own: all ones, and never written.
+/// The reader's word of all threads that have none of their own: all ones, never written.
 #[cfg(not(target_arch = "x86_64"))]
 #[must_use]
 pub fn no_reader() -> *const u64 {
@@ -126,9 +127,9 @@ pub fn no_reader() -> *const u64 {
     (&raw const NO_READER).cast()
 }
 
-/// The word that tells whether the calling thread reads under RCU; [`no_reader`] while it has none.
+/// The reader's word of the calling thread; [`no_reader`] while it has none.
 ///
-/// On this architecture it is what the thread is to give back at its end.
+/// On this architecture it is the value of [`crate::thread::at_exit`].
 #[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
 #[must_use]
 pub fn reader() -> *const u64 {
@@ -136,30 +137,31 @@ pub fn reader() -> *const u64 {
     if word.is_null() { no_reader() } else { word.cast::<u64>().cast_const() }
 }
 
-/// Gives the calling thread another word for [`reader`]: on this architecture it is the one that
-/// was announced for its end, so nothing is left to do.
+/// Replaces the word that [`reader`] returns. On this architecture [`crate::thread::set_at_exit`]
+/// has done so, and nothing is left to do.
 #[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
 #[must_use]
 pub fn exchange_reader(_expected: *const u64, _new: *const u64) -> bool {
     true
 }
 
-/// Can threads have a word of their own? They keep it in their own memory.
+/// True when threads can have a word of their own; here they always can.
 #[cfg(all(target_arch = "x86_64", not(sheaves_keys)))]
 #[must_use]
 pub fn has_place_for_reader() -> bool {
     true
 }
 
-/// Can threads have a word of their own? Not where libc has no key that takes no memory.
+/// True when threads can have a word of their own: where libc has a key whose value needs no
+/// allocation.
 #[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
 #[must_use]
 pub fn has_place_for_reader() -> bool {
     crate::thread::has_key()
 }
 
-/// How many read sections of this thread are open that were counted together with those of other
-/// threads, because there was no memory for a word. Async-signal-safe.
+/// Open read sections of this thread that are counted in a word shared with other threads, because
+/// there was no memory for a word of its own. Async-signal-safe.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[must_use]
@@ -169,7 +171,7 @@ pub fn shared_sections() -> u32 {
     unsafe { (*area).shared_sections }
 }
 
-/// Sets what [`shared_sections`] says. A signal handler puts back what it changes.
+/// Sets [`shared_sections`]. A signal handler restores what it changes.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn set_shared_sections(count: u32) {
@@ -178,14 +180,14 @@ pub fn set_shared_sections(count: u32) {
     unsafe { (*area).shared_sections = count }
 }
 
-/// Not known on this architecture: 0.
+/// Not counted per thread on this architecture: 0.
 #[cfg(not(target_arch = "x86_64"))]
 #[must_use]
 pub fn shared_sections() -> u32 {
     0
 }
 
-/// Nothing is remembered on this architecture.
+/// Not counted per thread on this architecture.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn set_shared_sections(_count: u32) {}
 
@@ -220,7 +222,7 @@ pub fn virtual_slot() -> i32 {
     unsafe { (*area).virtual_slot }
 }
 
-/// Remembers the portable engine's slot of the calling thread.
+/// Stores the portable engine's slot of the calling thread.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn set_virtual_slot(slot: i32) {
@@ -237,11 +239,11 @@ pub fn virtual_slot() -> i32 {
     (hash >> 33) as i32
 }
 
-/// Nothing is remembered on this architecture.
+/// Not stored on this architecture.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn set_virtual_slot(_slot: i32) {}
 
-/// An even number that differs between the threads that are alive.
+/// A token of the calling thread: even, and different for each thread that is alive.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[must_use]
@@ -249,7 +251,7 @@ pub fn thread_token() -> usize {
     thread_area().expose_provenance()
 }
 
-/// An even number that differs between the threads that are alive.
+/// A token of the calling thread: even, and different for each thread that is alive.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 #[must_use]
@@ -257,7 +259,7 @@ pub fn thread_token() -> usize {
     thread_pointer()
 }
 
-/// A word that differs between the threads that are alive.
+/// Stands for the thread pointer: different for each thread that is alive.
 #[cfg(not(target_arch = "x86_64"))]
 #[must_use]
 pub fn thread_pointer() -> usize {

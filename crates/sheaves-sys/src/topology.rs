@@ -1,16 +1,18 @@
-//! Processors of the machine and the affinity of the calling thread.
+//! The CPUs of the machine and the affinity of the calling thread.
 //!
-//! Arrays per processor are sized by the *possible* processors (highest possible id + 1), never
-//! by the affinity mask or the number online: ids can be sparse, and the mask can change.
+//! Per-CPU arrays are sized by the *possible* CPUs (highest possible `cpu_id` + 1), never by the
+//! affinity mask or the number online: ids can be sparse, and the mask can change.
 
 use core::ffi::CStr;
 
 /// Used where the kernel does not tell: the largest `CONFIG_NR_CPUS` of any distribution.
 pub const CPUS_MAX: usize = 8192;
 
-/// Highest possible processor id + 1, or a little more; at most [`CPUS_MAX`].
+/// Highest possible `cpu_id` + 1 (the kernel's `nr_cpu_ids`), or a little more; at most
+/// [`CPUS_MAX`].
 ///
-/// Too many cost address space and loops, too few would be out of bounds.
+/// A result that is too high costs address space and loops; one that is too low would be out of
+/// bounds.
 #[must_use]
 pub fn possible_cpus() -> usize {
     listed_cpus(c"/sys/devices/system/cpu/possible")
@@ -18,17 +20,16 @@ pub fn possible_cpus() -> usize {
         .map_or(CPUS_MAX, |count| count.clamp(1, CPUS_MAX))
 }
 
-/// Highest processor id + 1 of the kernel's list in a file; `None` where it cannot be read, as in
-/// a chroot or a sandbox without `/sys`.
+/// Highest `cpu_id` + 1 of a CPU list in a file; `None` where it cannot be read, as in a chroot or
+/// a sandbox without `/sys`.
 fn listed_cpus(path: &CStr) -> Option<usize> {
     let mut buffer = [0_u8; 4096];
     let used = crate::process::read_file(path, &mut buffer)?;
     Some(highest_id(&buffer[..used])? + 1)
 }
 
-/// Bits of the kernel's own affinity masks: every possible processor has one, and those of a
-/// kernel that is built for few processors are no more than a word. `None` where the system call
-/// is refused, or for more than [`CPUS_MAX`].
+/// Bits of the kernel's affinity mask, which has one for every possible CPU. `None` where the
+/// system call is refused, or for more than [`CPUS_MAX`].
 fn mask_bits() -> Option<usize> {
     let mut mask = [0_usize; CPUS_MAX / usize::BITS as usize];
     let (number, bytes) = (libc::SYS_sched_getaffinity, size_of_val(&mask));
@@ -40,37 +41,38 @@ fn mask_bits() -> Option<usize> {
     })
 }
 
-/// Is a processor on? True where the system does not say.
+/// True when the CPU is online, and where the system does not say.
 #[must_use]
-pub fn is_online(processor: usize) -> bool {
+pub fn is_online(cpu_id: usize) -> bool {
     let mut buffer = [0_u8; 4096];
     let used = crate::process::read_file(c"/sys/devices/system/cpu/online", &mut buffer);
-    // A list that fills the buffer may go on.
+    // A list that fills the buffer may be longer than it.
     let list = used.filter(|used| *used < buffer.len()).map(|used| &buffer[..used]);
-    list.and_then(|list| contains(list, processor)).unwrap_or(true)
+    list.and_then(|list| contains(list, cpu_id)).unwrap_or(true)
 }
 
-/// The processor on which the thread runs now, -1 where the system does not say: old as soon as it
-/// is known.
+/// The CPU on which the thread runs, -1 where the system does not say. The thread may migrate at
+/// any time.
 #[must_use]
 pub fn current_cpu() -> i32 {
     // SAFETY: the call has no precondition.
     unsafe { libc::sched_getcpu() }
 }
 
-/// The last number of a kernel processor list such as `0-3,8-11`.
+/// The last number of a kernel CPU list such as `0-3,8-11`.
 fn highest_id(list: &[u8]) -> Option<usize> {
     let text = core::str::from_utf8(list).ok()?.trim_end();
     text.rsplit(['-', ',']).next()?.parse().ok()
 }
 
-/// Is a processor on a kernel processor list such as `0-3,8-11`? `None` where that is none.
-fn contains(list: &[u8], processor: usize) -> Option<bool> {
+/// True when a kernel CPU list such as `0-3,8-11` contains the CPU; `None` when the text is not
+/// such a list.
+fn contains(list: &[u8], cpu_id: usize) -> Option<bool> {
     let mut ranges = core::str::from_utf8(list).ok()?.trim_end().split(',');
     ranges.try_fold(false, |found, range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let range = first.parse::<usize>().ok()?..=last.parse().ok()?;
-        Some(found || range.contains(&processor))
+        Some(found || range.contains(&cpu_id))
     })
 }
 
@@ -102,7 +104,7 @@ impl Affinity {
         Affinity::of(0)
     }
 
-    /// The same of a thread, by the kernel's number.
+    /// The mask of the thread with this kernel thread id.
     #[must_use]
     pub fn of(thread: i32) -> Option<Affinity> {
         // SAFETY: an all-zero cpu_set_t is a valid, empty set.
@@ -113,26 +115,26 @@ impl Affinity {
         (status == 0).then_some(Affinity { mask })
     }
 
-    /// The mask as libc takes it: its size in bytes, and where it is.
+    /// Size in bytes and address of the mask, as libc's calls take them.
     #[must_use]
     pub fn as_raw(&self) -> (usize, *const libc::cpu_set_t) {
         (size_of::<libc::cpu_set_t>(), &raw const self.mask)
     }
 
-    /// A mask of one processor; `None` when the id does not fit libc's type.
+    /// A mask of one CPU; `None` when the id does not fit libc's type.
     #[must_use]
-    pub fn only(processor: usize) -> Option<Affinity> {
-        if processor >= 8 * size_of::<libc::cpu_set_t>() {
+    pub fn only(cpu_id: usize) -> Option<Affinity> {
+        if cpu_id >= 8 * size_of::<libc::cpu_set_t>() {
             return None;
         }
         // SAFETY: an all-zero cpu_set_t is a valid, empty set.
         let mut mask: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-        // SAFETY: `processor` is below the number of bits of the set.
-        unsafe { libc::CPU_SET(processor, &mut mask) };
+        // SAFETY: `cpu_id` is below the number of bits of the set.
+        unsafe { libc::CPU_SET(cpu_id, &mut mask) };
         Some(Affinity { mask })
     }
 
-    /// Binds the calling thread; returns only once it runs on an allowed processor.
+    /// Binds the calling thread; returns once it runs on an allowed CPU.
     #[must_use]
     pub fn bind(&self) -> bool {
         let size = size_of::<libc::cpu_set_t>();
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn affinity_masks_tell_where_the_list_is_missing() {
+    fn affinity_mask_replaces_a_missing_cpu_list() {
         assert_eq!(listed_cpus(c"/nowhere/at/all"), None);
         let listed = listed_cpus(c"/sys/devices/system/cpu/possible");
         let bits = mask_bits().unwrap();
@@ -163,8 +165,8 @@ mod tests {
     }
 
     #[test]
-    fn processors_on_lists() {
-        let on = |list| [0, 3, 4, 8, 11].map(|processor| contains(list, processor));
+    fn lists_contain_cpus() {
+        let on = |list| [0, 3, 4, 8, 11].map(|cpu_id| contains(list, cpu_id));
         assert_eq!(on(b"0-3,8-11\n"), [true, true, false, true, true].map(Some));
         assert_eq!(on(b"0,4\n"), [true, false, true, false, false].map(Some));
         assert_eq!(on(b"what\n"), [None; 5]);

@@ -1,5 +1,5 @@
-//! A fence in the other threads where membarrier is refused, and a thread is in a set of processors
-//! of its own: it cannot visit those of the others.
+//! `fence_slowly` in a thread to which membarrier is refused and whose cpuset excludes CPUs that
+//! other threads may run on: it must fail.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,11 @@ use sheaves_sys::{membarrier, thread};
 #[path = "../../sheaves-percpu/tests/transactions/seccomp.rs"]
 mod seccomp;
 
-/// A set of one processor, below the one of this process. Removed in the end.
+/// A cpuset of one CPU, below the cpuset of this process. Removed when dropped.
 struct Set(String);
 
 impl Set {
-    /// `None` where there are no such sets, or none can be made.
+    /// `None` where the system has no cpusets, or does not permit to make one.
     fn make() -> Option<Set> {
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
         let group = groups.lines().find_map(|line| line.split_once(":cpuset:"))?.1;
@@ -24,7 +24,7 @@ impl Set {
         let cpus = copy("cpuset.effective_cpus")?;
         let one = cpus.trim().split([',', '-']).next()?;
         if one == cpus.trim() {
-            // There is only this one.
+            // The process has only this CPU.
             return None;
         }
         let memory = copy("cpuset.effective_mems")?;
@@ -33,7 +33,7 @@ impl Set {
         Some(set)
     }
 
-    /// Puts the calling thread there.
+    /// Moves the calling thread into the cpuset.
     fn enter(&self) -> std::io::Result<()> {
         fs::write(format!("{}/tasks", self.0), thread::id().to_string())
     }
@@ -41,7 +41,7 @@ impl Set {
 
 impl Drop for Set {
     fn drop(&mut self) {
-        // A thread that has just ended may be there for a moment.
+        // A thread that has just ended may still be listed for a moment.
         for _ in 0..1000 {
             if fs::remove_dir(Path::new(&self.0)).is_ok() {
                 return;
@@ -51,7 +51,8 @@ impl Drop for Set {
     }
 }
 
-/// What `body` says in a thread to which membarrier is refused. `None` where that is not possible.
+/// The result of `body` in a thread to which membarrier is refused. `None` where filters are not
+/// permitted.
 fn refused(body: impl FnOnce() -> Option<bool> + Send) -> Option<bool> {
     let program = seccomp::program(&[libc::SYS_membarrier], libc::EPERM);
     let run = || seccomp::install(&program).ok().and_then(|()| body());
@@ -59,21 +60,21 @@ fn refused(body: impl FnOnce() -> Option<bool> + Send) -> Option<bool> {
 }
 
 #[test]
-fn whoever_may_not_visit_all_processors_says_so() {
+fn fence_slowly_fails_in_a_smaller_cpuset() {
     let Some(set) = Set::make() else {
-        println!("skipped: no set of processors can be made here");
+        println!("skipped: cannot make a cpuset");
         return;
     };
     let told = refused(|| {
         assert!(!membarrier::fence());
-        // Outside of the set, where all processors are to be had.
+        // Outside of the cpuset, where the thread may run on all CPUs of the process.
         let is_fenced = membarrier::fence_slowly();
         set.enter().ok()?;
-        assert!(!membarrier::fence_slowly(), "the others may run where this one may not");
+        assert!(!membarrier::fence_slowly(), "other threads may use other CPUs");
         Some(is_fenced)
     });
     match told {
-        Some(is_fenced) => println!("outside of the set: {is_fenced}"),
-        None => println!("skipped: filters or sets are not permitted here"),
+        Some(is_fenced) => println!("outside of the cpuset: {is_fenced}"),
+        None => println!("skipped: seccomp filters or cpusets are not permitted here"),
     }
 }

@@ -25,7 +25,7 @@ fn works() {
 
 crate::cases! {
     engine_unknown [("SHEAVES_ENGINE", "warp")],
-    GoesOn(&["SHEAVES_ENGINE=warp is ignored: not one of the known words"]) => {
+    GoesOn(&["SHEAVES_ENGINE=warp is ignored: expected one of "]) => {
         works();
     }
     engine_empty [("SHEAVES_ENGINE", "")], GoesOn(&["SHEAVES_ENGINE= is ignored"]) => {
@@ -36,20 +36,20 @@ crate::cases! {
         works();
     }
     slot_unknown [("SHEAVES_ENGINE", "auto"), ("SHEAVES_SLOT", "socket")],
-    GoesOn(&["SHEAVES_SLOT=socket is ignored: not one of the known words"]) => {
+    GoesOn(&["SHEAVES_SLOT=socket is ignored: expected one of "]) => {
         works();
     }
     slots_none [PORTABLE, ("SHEAVES_SLOTS", "0")],
-    GoesOn(&["SHEAVES_SLOTS=0 is ignored: not a number in range"]) => {
+    GoesOn(&["SHEAVES_SLOTS=0 is ignored: expected a number from 1 to 8192"]) => {
         works();
         assert!(engine::facts().slots >= 1);
     }
     slots_negative [PORTABLE, ("SHEAVES_SLOTS", "-1")],
-    GoesOn(&["SHEAVES_SLOTS=-1 is ignored: not a number in range"]) => {
+    GoesOn(&["SHEAVES_SLOTS=-1 is ignored: expected a number from 1 to 8192"]) => {
         works();
     }
     slots_too_many [PORTABLE, ("SHEAVES_SLOTS", "8193")],
-    GoesOn(&["SHEAVES_SLOTS=8193 is ignored: not a number in range"]) => {
+    GoesOn(&["SHEAVES_SLOTS=8193 is ignored: expected a number from 1 to 8192"]) => {
         works();
     }
     slots_beyond_numbers [PORTABLE, ("SHEAVES_SLOTS", "99999999999999999999999")],
@@ -60,7 +60,7 @@ crate::cases! {
         works();
     }
     debug_unknown [("SHEAVES_DEBUG", "perhaps")],
-    GoesOn(&["SHEAVES_DEBUG=perhaps is ignored: not one of the known words"]) => {
+    GoesOn(&["SHEAVES_DEBUG=perhaps is ignored: expected one of 1, true, "]) => {
         works();
     }
     /// A long value is cut, so that the line stays one line.
