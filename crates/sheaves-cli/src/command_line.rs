@@ -1,4 +1,4 @@
-//! The options of every subcommand: help, completions and the man page come from this one place.
+//! The options of every subcommand; help, completions and the man page are generated from them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,16 +22,16 @@ pub(crate) struct Arguments {
 pub(crate) enum Subcommand {
     /// Run a program, and every program it starts, on the Sheaves malloc.
     Run(RunOptions),
-    /// Tell what this machine offers to Sheaves, which engine is used, and what could be better.
+    /// Report what this machine offers to Sheaves, which engine is in use, and what to improve.
     Doctor(DoctorOptions),
-    /// Compare Sheaves with other ways to allocate.
+    /// Benchmark Sheaves against other allocators and primitives.
     Bench(sheaves_bench::cli::Args),
-    /// Torture a part of Sheaves, and tell whether it withstood.
+    /// Stress-test a subsystem and report violations.
     Torture(sheaves_torture::cli::Args),
     /// Print a completion script.
     #[command(hide = true)]
     Completions {
-        /// The shell that is to read it.
+        /// The shell that will read the script.
         shell: Shell,
     },
     /// Print the manual pages, or write each to a file.
@@ -46,8 +46,8 @@ pub(crate) enum Subcommand {
 /// Options of `sheaves run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit status: that of PROGRAM (128 + N when signal N ended it); 127 when \
-                        PROGRAM is not found; 126 when it cannot be run, or not on Sheaves; 125 \
-                        when Sheaves itself failed.")]
+                        PROGRAM is not found; 126 when it cannot run, or cannot run on Sheaves; \
+                        125 when Sheaves itself failed.")]
 pub(crate) struct RunOptions {
     /// Print statistics per size class to stderr when each process exits.
     #[arg(
@@ -67,7 +67,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) preload: Option<PathBuf>,
 
-    /// Say on stderr which engine the program runs on.
+    /// Print on stderr which engine the program runs on.
     #[arg(short, long)]
     pub(crate) verbose: bool,
 
@@ -84,7 +84,7 @@ pub(crate) struct RunOptions {
 /// How statistics are printed at exit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum StatsFormat {
-    /// A table for people.
+    /// A table for humans.
     Text,
     /// One JSON object.
     Json,
@@ -102,7 +102,7 @@ pub(crate) struct DoctorOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) preload: Option<PathBuf>,
 
-    /// Also tell whether this program can run on Sheaves.
+    /// Also report whether this program can run on Sheaves.
     #[arg(value_name = "PROGRAM")]
     pub(crate) program: Option<OsString>,
 }

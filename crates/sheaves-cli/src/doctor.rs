@@ -1,8 +1,9 @@
-//! `sheaves doctor`: what this machine offers to Sheaves, which engine is used, and what to do.
+//! `sheaves doctor`: what this machine offers to Sheaves, which engine is in use, and what to
+//! improve.
 //!
-//! Facts come from three places, one module each: the kernel and the C library ([`platform`]),
-//! memory and its limits ([`memory`]), and a real program under the preload object
-//! ([`in_effect`]). The last is the judge: the others only explain it.
+//! Facts come from three modules: the kernel and the C library ([`platform`]), memory and its
+//! limits ([`memory`]), and a real program under the preload object ([`in_effect`]). Only the last
+//! is proof: the others explain its result.
 
 mod in_effect;
 mod memory;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use crate::command_line::DoctorOptions;
 use report::{Check, Report};
 
-/// Examines everything and prints the report; fails when a check failed.
+/// Runs all checks and prints the report. The exit status is a failure when a check failed.
 pub(crate) fn doctor(options: &DoctorOptions) -> ExitCode {
     let kernel = platform::kernel_rseq();
     let mut checks = platform::checks(&kernel);
@@ -27,10 +28,10 @@ pub(crate) fn doctor(options: &DoctorOptions) -> ExitCode {
     let printed = if options.json { report.print_json() } else { report.print_table() };
     match printed {
         Ok(()) => {}
-        // The reader of a pipe may have seen enough.
+        // The reader closed the pipe (`sheaves doctor | head`): no failure.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         Err(error) => {
-            eprintln!("sheaves: cannot write: {error}");
+            eprintln!("sheaves: cannot write to stdout: {error}");
             return ExitCode::FAILURE;
         }
     }

@@ -1,4 +1,4 @@
-//! What an ELF file says about itself, as far as preloading is concerned.
+//! What an ELF file tells about preloading.
 //!
 //! Only the headers and the dynamic symbol table are read, never the whole file: programs of
 //! hundreds of megabytes start as fast as small ones.
@@ -15,7 +15,7 @@ use object::read::{Error, ReadCache, ReadRef, StringTable};
 /// The magic number of an ELF file.
 pub(crate) const MAGIC: &[u8] = b"\x7fELF";
 
-/// Functions that only a program with an allocator of its own defines, and whose it is.
+/// Functions that only a program with an allocator of its own defines, and the allocator's name.
 const OWN_ALLOCATORS: [(&[u8], &str); 6] = [
     (b"mallocx", "jemalloc"),
     (b"je_malloc", "jemalloc"),
@@ -63,12 +63,12 @@ impl fmt::Display for Target {
     }
 }
 
-/// What decides whether and how a file can be preloaded (into).
+/// The facts that decide whether a file can be preloaded, or have an object preloaded into it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Facts {
-    /// The dynamic linker that the program asks for.
+    /// The dynamic linker that the program requests.
     pub(crate) interpreter: Option<String>,
-    /// Whether there is anything to link dynamically.
+    /// Whether the file has a dynamic segment.
     pub(crate) dynamic: bool,
     /// The allocator that is linked into the program and exported by it.
     pub(crate) own_allocator: Option<&'static str>,
@@ -109,8 +109,8 @@ impl Facts {
         if symbols.is_empty() {
             return Ok(());
         }
-        // Names are taken from one read of the table: asking the cache for each of a hundred
-        // thousand names would be as many reads of the file.
+        // Names come from one read of the table: the cache would read the file once per name, of up
+        // to a hundred thousand.
         let names = sections.section(symbols.string_section())?.data(endian, data)?;
         let names = StringTable::new(names, 0, names.len() as u64);
         for symbol in symbols.iter().filter(|symbol| !symbol.is_undefined(endian)) {

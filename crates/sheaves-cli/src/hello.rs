@@ -1,9 +1,9 @@
 //! The greeting of the preload object: proof that it runs inside a program.
 //!
-//! `sheaves run` and `sheaves doctor` give the program one end of a pipe and its number in
-//! `SHEAVES_HELLO_FD`. The constructor of the preload object writes one line to it,
-//! `sheaves VERSION engine=ENGINE slot=SLOT pid=PID`, closes it and removes the variable. The end
-//! of the pipe without that line means that the object was not loaded.
+//! `sheaves run` and `sheaves doctor` give the program the writing end of a pipe and set
+//! `SHEAVES_HELLO_FD` to its number. The constructor of the preload object writes one line to it,
+//! `sheaves VERSION engine=ENGINE slot=SLOT pid=PID`, closes it and removes the variable. If the
+//! pipe closes without that line, the object was not loaded.
 
 use core::str::FromStr;
 use std::io;
@@ -13,10 +13,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, FdFlags, fcntl_setfd, read};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-/// Names the descriptor that the preload object greets on.
+/// Names the descriptor to which the preload object writes its greeting.
 pub(crate) const HELLO_VARIABLE: &str = "SHEAVES_HELLO_FD";
 
-/// No honest greeting is longer.
+/// Longer than any valid greeting.
 const LINE_BYTES_MAX: usize = 512;
 
 /// What the preload object said about itself.
@@ -28,7 +28,7 @@ pub(crate) struct Hello {
     pub(crate) engine: String,
     /// Where slot numbers come from: `cid`, `cpu` or `virtual`.
     pub(crate) slot: String,
-    /// The process that greets, as it sees itself.
+    /// The process that sent the greeting, as it sees itself.
     pub(crate) pid: u32,
 }
 
@@ -43,7 +43,7 @@ impl FromStr for Hello {
         let version = words.next().ok_or(())?.to_owned();
         let (mut engine, mut slot, mut pid) = (None, None, None);
         for word in words {
-            // Unknown words are left to newer versions of the command.
+            // Unknown words come from a newer preload object and are skipped.
             match word.split_once('=') {
                 Some(("engine", value)) => engine = Some(value.to_owned()),
                 Some(("slot", value)) => slot = Some(value.to_owned()),
@@ -61,9 +61,9 @@ impl FromStr for Hello {
 pub(crate) enum Outcome {
     /// The line arrived.
     Greeted(Hello),
-    /// Every holder closed the pipe and said nothing (or nonsense).
+    /// Every process closed the pipe without a greeting, or sent something else.
     Closed,
-    /// Nothing was said in time.
+    /// No greeting arrived in time.
     Silent,
 }
 
@@ -79,8 +79,8 @@ pub(crate) struct Pipe {
 pub(crate) struct Listener(OwnedFd);
 
 impl Pipe {
-    /// Makes the pipe. The next program that is started inherits the writing end: start no other
-    /// before [`Pipe::listen`].
+    /// Makes the pipe. Any program that is started before [`Pipe::listen`] inherits the writing
+    /// end, so start exactly one.
     pub(crate) fn open() -> io::Result<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         fcntl_setfd(&writer, FdFlags::empty())?;
@@ -92,7 +92,7 @@ impl Pipe {
         self.writer.as_raw_fd().to_string()
     }
 
-    /// Closes our copy of the writing end: from now on only the program keeps the pipe open.
+    /// Closes our copy of the writing end: from then on only the program keeps the pipe open.
     pub(crate) fn listen(self) -> Listener {
         drop(self.writer);
         Listener(self.reader)
@@ -100,8 +100,8 @@ impl Pipe {
 }
 
 impl Listener {
-    /// Waits until the greeting is complete, the pipe is closed or `seconds` have passed in
-    /// silence.
+    /// Waits until the greeting is complete, the pipe is closed, or nothing has arrived for
+    /// `seconds`.
     pub(crate) fn wait(&self, seconds: u32) -> Outcome {
         let timeout = Timespec { tv_sec: i64::from(seconds), tv_nsec: 0 };
         let mut line = Vec::new();
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn greeting_is_understood_with_words_of_later_versions() {
+    fn greeting_may_have_words_of_newer_versions() {
         let hello: Hello =
             "sheaves 0.1.0 engine=rseq slot=cid pid=42 node=0".parse().expect("a greeting");
         assert_eq!(hello.version, "0.1.0");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_pipe_is_told_from_silence() {
+    fn closed_pipe_differs_from_silence() {
         let Pipe { reader, writer } = Pipe::open().expect("a pipe");
         let listener = Listener(reader);
         assert_eq!(listener.wait(0), Outcome::Silent);

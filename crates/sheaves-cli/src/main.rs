@@ -1,8 +1,8 @@
 //! The command `sheaves`: runs programs on Sheaves, examines the machine, runs the benchmarks.
 //!
 //! Start reading at [`command_line`], which defines every option; each subcommand is one module.
-//! Nothing here needs unsafe code: what the system has to say comes from `/proc`, from ELF files
-//! and from the greeting that the preload object sends (module [`hello`]).
+//! Nothing here needs unsafe code: facts about the system come from `/proc`, from ELF files and
+//! from the greeting that the preload object sends (module [`hello`]).
 #![forbid(unsafe_code)]
 
 extern crate alloc;
@@ -25,7 +25,7 @@ use sheaves_bench::cli as bench;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match arguments.subcommand {
-        // The first thing a newcomer types is `cargo run --release`; it shows what this is for.
+        // A newcomer's first command is `cargo run --release`: it shows the benchmarks.
         None => bench::run(&bench::Args { quick: true, ..bench::Args::default() }),
         Some(Subcommand::Bench(options)) => bench::run(&options),
         Some(Subcommand::Torture(options)) => sheaves_torture::cli::run(&options),

@@ -17,7 +17,7 @@ pub(crate) fn completions(shell: Shell) -> ExitCode {
     print(&script)
 }
 
-/// When the options changed last.
+/// The day of the last change of the options.
 const DATE: &str = "2026-11-22";
 
 /// What the page of the command itself has beside its options: made of the table of options.
@@ -26,8 +26,8 @@ const MORE: &str = r".SH SEE ALSO
 \fBsheaves\fR(3), \fBld.so\fR(8)
 ";
 
-/// Prints the page of the command and, after it, those of the visible subcommands; or writes each
-/// to a file of `directory`.
+/// Prints the page of the command, then those of the visible subcommands. With `directory`, writes
+/// each page to a file there.
 pub(crate) fn man(directory: Option<&Path>) -> ExitCode {
     let Some(directory) = directory else {
         return pages().map_or_else(failed, |pages| {
@@ -41,7 +41,7 @@ pub(crate) fn man(directory: Option<&Path>) -> ExitCode {
     pages().and_then(write).map_or_else(failed, |()| ExitCode::SUCCESS)
 }
 
-/// Names of files, and what is in them; the command itself comes first.
+/// File names and contents of the pages; the command itself comes first.
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
@@ -52,7 +52,7 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     Ok(pages)
 }
 
-/// Adds the page of a command, and those of what it lists.
+/// Adds the page of a command and those of its visible subcommands.
 fn add_pages(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
     let title = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let man = clap_mangen::Man::new(command.clone()).title(title).date(DATE);
@@ -65,18 +65,18 @@ fn add_pages(command: &clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> io:
 }
 
 fn failed(error: io::Error) -> ExitCode {
-    eprintln!("sheaves: cannot make the manual pages: {error}");
+    eprintln!("sheaves: cannot write the manual pages: {error}");
     ExitCode::FAILURE
 }
 
-/// Writes to stdout; a reader that has seen enough (`sheaves man | head`) is no failure.
+/// Writes to stdout; a reader that closes the pipe early (`sheaves man | head`) is no failure.
 fn print(text: &[u8]) -> ExitCode {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("sheaves: cannot write: {error}");
+            eprintln!("sheaves: cannot write to stdout: {error}");
             ExitCode::FAILURE
         }
     }

@@ -1,4 +1,4 @@
-//! Where the preload object is, and the environment that makes the dynamic linker take it.
+//! Finds the preload object and builds the `LD_PRELOAD` list that loads it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use crate::elf::{Facts, Target};
 
-/// The name that the object is built and installed under.
+/// The file name of the object, as built and as installed.
 const FILE_NAME: &str = "libsheaves_preload.so";
-/// Names the object where it is not installed with the command.
+/// Names the object if it is not installed with the command.
 const PATH_VARIABLE: &str = "SHEAVES_PRELOAD";
 /// The dynamic linker's list of objects.
 pub(crate) const LIST_VARIABLE: &str = "LD_PRELOAD";
@@ -19,16 +19,16 @@ pub(crate) const LIST_VARIABLE: &str = "LD_PRELOAD";
 /// A preload object that exists and can be named in `LD_PRELOAD`.
 #[derive(Debug)]
 pub(crate) struct Preload {
-    /// Absolute: the program may change its directory before it starts others.
+    /// Absolute, because the program may change its directory before it starts others.
     pub(crate) path: PathBuf,
     /// The machine it is for; programs must be of the same kind.
     pub(crate) target: Target,
-    /// Whether it defines `malloc` at all.
+    /// Whether it defines `malloc`.
     pub(crate) takes_over: bool,
 }
 
 impl Preload {
-    /// Finds the object: the option, then the variable, then beside or near the command.
+    /// Finds the object: `option`, then the environment variable, then beside the command.
     pub(crate) fn find(option: Option<&Path>) -> Result<Self, String> {
         if let Some(path) = option {
             return Self::open(path);
@@ -39,7 +39,7 @@ impl Preload {
         }
         let command = env::current_exe()
             .and_then(|path| path.canonicalize())
-            .map_err(|error| format!("cannot tell where this command is: {error}"))?;
+            .map_err(|error| format!("cannot find the path of this command: {error}"))?;
         let directory = command.parent().unwrap_or(Path::new("/"));
         for near in ["", "../lib", "../lib/sheaves"] {
             let candidate = directory.join(near).join(FILE_NAME);
@@ -64,15 +64,15 @@ impl Preload {
             .map(|count| Target::of_start(&start[..count]))?
             .ok_or_else(|| named("not an ELF file"))?;
         let facts = Facts::read(&path).map_err(|problem| named(&problem))?;
-        // The dynamic linker splits its list at both, and knows no way to quote them.
+        // The dynamic linker splits `LD_PRELOAD` at both and has no way to quote them.
         if path.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)) {
-            return Err(named("LD_PRELOAD cannot hold a path with a blank or a colon"));
+            return Err(named("LD_PRELOAD cannot hold a path with a blank or a colon; move it"));
         }
         Ok(Self { path, target, takes_over: facts.defines_malloc })
     }
 
-    /// The new value of `LD_PRELOAD`: Sheaves first, so that its malloc wins, then whatever was
-    /// there, so that other preloaded objects keep working.
+    /// The new value of `LD_PRELOAD`: Sheaves first, so that its malloc wins, then the existing
+    /// list, so that other preloaded objects keep working.
     pub(crate) fn list(&self, existing: Option<&OsStr>) -> OsString {
         let mut list = self.path.clone().into_os_string();
         if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn existing_list_is_kept_behind_ours() {
+    fn existing_list_follows_ours() {
         let object = object();
         let path = object.path.display().to_string();
         assert_eq!(object.list(None), OsString::from(&path));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_preloaded_is_named() {
+    fn object_that_cannot_be_preloaded_is_named() {
         let absent = Preload::find(Some(Path::new("/nonexistent/x.so"))).expect_err("absent");
         assert!(absent.starts_with("preload object /nonexistent/x.so: No such file"), "{absent}");
         let text = Preload::find(Some(Path::new("/proc/self/status"))).expect_err("text");

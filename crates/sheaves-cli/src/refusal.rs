@@ -1,18 +1,18 @@
-//! Why the command does not do what was asked: one line and the exit status that goes with it.
+//! Why the command refuses: one line and an exit status.
 //!
-//! The statuses are those of a shell and of `env(1)`, so that scripts can tell them apart.
+//! The statuses are those of a shell and of `env(1)`, so that scripts can distinguish them.
 
 /// The program was not found.
 pub(crate) const NOT_FOUND: u8 = 127;
-/// The program was found but cannot be run (on Sheaves).
+/// The program was found but cannot run, or cannot run on Sheaves.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// `sheaves run` itself failed, before the program had a chance.
+/// `sheaves run` itself failed before it started the program.
 pub(crate) const OWN_FAILURE: u8 = 125;
 
-/// One clear line for stderr, without the leading `sheaves: `, and an exit status.
+/// One line for stderr, without the leading `sheaves: `, and an exit status.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// What was wrong, and what to do where something can be done.
+    /// What is wrong, and what to do about it.
     pub(crate) line: String,
     /// The exit status of the command.
     pub(crate) status: u8,
@@ -24,12 +24,12 @@ impl Refusal {
         Self { line: line.into(), status: NOT_FOUND }
     }
 
-    /// The program exists but cannot run, or not on Sheaves: status 126.
+    /// The program exists but cannot run, or cannot run on Sheaves: status 126.
     pub(crate) fn not_executable(line: impl Into<String>) -> Self {
         Self { line: line.into(), status: NOT_EXECUTABLE }
     }
 
-    /// Sheaves is at fault, not the program: status 125.
+    /// Sheaves failed, not the program: status 125.
     pub(crate) fn own_failure(line: impl Into<String>) -> Self {
         Self { line: line.into(), status: OWN_FAILURE }
     }

@@ -1,8 +1,8 @@
-//! `sheaves run`: starts a program on Sheaves and behaves towards its caller as the program would.
+//! `sheaves run`: starts a program on Sheaves; its caller sees what it would see of the program.
 //!
-//! The order is: find the preload object, find the program as a shell would, look whether it can
-//! take a preloaded object at all, then start it and listen for the greeting. Everything that can
-//! be refused is refused before the program starts.
+//! The order: find the preload object, find the program as a shell would, check that an object can
+//! be preloaded into it, start it and wait for the greeting. Every refusal happens before the
+//! program starts.
 
 mod child;
 pub(crate) mod inspect;
@@ -22,13 +22,13 @@ use crate::refusal::Refusal;
 pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Refusal> {
     let preload = Preload::find(options.preload.as_deref()).map_err(Refusal::own_failure)?;
     let (program, arguments) =
-        options.program.split_first().ok_or_else(|| Refusal::not_found("no program was given"))?;
+        options.program.split_first().ok_or_else(|| Refusal::not_found("no program is given"))?;
     let path = resolve::resolve(program)?;
     let image = inspect::inspect(&path, preload.target)?;
     if let Some(owner) = image.own_allocator {
         eprintln!(
-            "sheaves: warning: {} has {owner} linked into it; what it allocates there does not \
-             come from Sheaves, and mixing the two may crash it",
+            "sheaves: warning: {} has {owner} linked into it; it may crash when memory passes \
+             between the two allocators: build it with the system malloc",
             image.path.display()
         );
     }
@@ -46,8 +46,8 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Refusal> {
     launch.run()
 }
 
-/// Makes sure that the statistics can be written when it is too late to complain, and empties the
-/// file. The path becomes absolute because the program may change its directory.
+/// Checks before the start that the statistics can be written, and empties the file. The path
+/// becomes absolute because the program may change its directory.
 fn writable(path: &Path) -> Result<PathBuf, Refusal> {
     let refuse = |error: std::io::Error| {
         Refusal::own_failure(format!("cannot write statistics to {}: {error}", path.display()))

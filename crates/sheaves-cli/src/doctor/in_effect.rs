@@ -1,4 +1,4 @@
-//! Runs a real program under the preload object and asks it which engine it got.
+//! Runs a real program under the preload object and reads from its greeting which engine it uses.
 
 use std::env;
 use std::ffi::OsStr;
@@ -11,10 +11,10 @@ use crate::hello::{HELLO_VARIABLE, Hello, Outcome, Pipe};
 use crate::preload::{LIST_VARIABLE, Preload};
 use crate::run::{inspect, resolve};
 
-/// How long `true` may take to greet.
+/// How long the greeting of `true` may take.
 const GREETING_SECONDS: u32 = 10;
 
-/// The findings about the preload object and the engine that it chooses.
+/// Checks of the preload object and of the engine that it chooses.
 pub(crate) fn checks(option: Option<&Path>, kernel: &KernelRseq) -> Vec<Check> {
     let preload = match Preload::find(option) {
         Ok(preload) => preload,
@@ -30,7 +30,7 @@ pub(crate) fn checks(option: Option<&Path>, kernel: &KernelRseq) -> Vec<Check> {
             let version = if hello.version == own {
                 Check::ok("preload", found)
             } else {
-                let advice = format!("this command is version {own}; install both from one build");
+                let advice = format!("this command has version {own}; install both from one build");
                 Check::warn("preload", found, advice)
             };
             vec![version, engine(&hello, kernel)]
@@ -38,12 +38,12 @@ pub(crate) fn checks(option: Option<&Path>, kernel: &KernelRseq) -> Vec<Check> {
         Err(problem) => vec![Check::fail(
             "preload",
             format!("{object}: {problem}"),
-            "see what the dynamic linker says: LD_DEBUG=libs LD_PRELOAD=... true",
+            "run the dynamic linker with messages: LD_DEBUG=libs LD_PRELOAD=... true",
         )],
     }
 }
 
-/// Starts `true` with the object and listens.
+/// Starts `true` with the object and waits for the greeting.
 fn greeting(preload: &Preload) -> Result<Hello, String> {
     let mut command = Command::new("true");
     command.env(LIST_VARIABLE, preload.list(env::var_os(LIST_VARIABLE).as_deref()));
@@ -56,28 +56,28 @@ fn greeting(preload: &Preload) -> Result<Hello, String> {
     let status = child.wait().map_err(|error| error.to_string())?;
     match outcome {
         Outcome::Greeted(hello) => Ok(hello),
-        Outcome::Closed => Err(format!("does not take effect in `true` ({status})")),
-        Outcome::Silent => Err(format!("`true` hangs with it for {GREETING_SECONDS} s")),
+        Outcome::Closed => Err(format!("`true` ended without loading it ({status})")),
+        Outcome::Silent => Err(format!("`true` did not load it within {GREETING_SECONDS} s")),
     }
 }
 
-/// Which engine and why.
+/// Which engine is in use, and why.
 fn engine(hello: &Hello, kernel: &KernelRseq) -> Check {
     let found = format!("{}, slots by {}", hello.engine, hello.slot);
     let asked = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
     match (hello.engine.as_str(), hello.slot.as_str()) {
         ("rseq", "cid") => Check::ok("engine", found),
         ("rseq", _) if kernel.has_mm_cid() && asked("SHEAVES_SLOT") => {
-            Check::ok("engine", format!("{found} (SHEAVES_SLOT asks for it)"))
+            Check::ok("engine", format!("{found} (set by SHEAVES_SLOT)"))
         }
         ("rseq", _) => Check::ok("engine", format!("{found} (the kernel has no mm_cid)")),
         (_, _) if asked("SHEAVES_ENGINE") => {
-            Check::warn("engine", found, "SHEAVES_ENGINE asks for it; unset it for the fast engine")
+            Check::warn("engine", found, "SHEAVES_ENGINE selects it; unset it to get the fast one")
         }
         _ => Check::warn(
             "engine",
             found,
-            "rseq is refused (seccomp, emulation, an old kernel): correct, but slower",
+            "rseq is unavailable (seccomp, emulation, old kernel): correct, but slower",
         ),
     }
 }
@@ -96,7 +96,7 @@ pub(crate) fn program(name: &OsStr, option: Option<&Path>) -> Check {
                 Some(owner) => Check::warn(
                     "program",
                     format!("{path} has {owner} linked into it"),
-                    "mixing two allocators may crash it; build it with the system malloc",
+                    "memory that passes between the two may crash it; build it without",
                 ),
             }
         }

@@ -1,4 +1,4 @@
-//! Memory and its limits: where a reservation may be refused or memory counted against a limit.
+//! Memory and its limits: page size, huge pages, overcommit, rlimits and control groups.
 
 use std::fs;
 use std::path::Path;
@@ -7,14 +7,14 @@ use rustix::process::{Resource, getrlimit};
 
 use super::Check;
 
-/// Below this much address space a heap with its reservations may not start.
+/// With less address space than this the heap and its reservations may not start.
 const ADDRESS_SPACE_MIN: u64 = 1 << 30;
-/// The kernel's default; a heap that gives memory back splits mappings.
+/// The kernel's default; a heap that returns memory splits mappings.
 const MAP_COUNT_DEFAULT: u64 = 65530;
-/// A limit above this is none: the first control groups write a huge number for "no limit".
+/// A higher limit means "no limit": version 1 control groups write a huge number for it.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// All findings of this module.
+/// All checks of this module.
 pub(crate) fn checks() -> Vec<Check> {
     vec![
         page_size(),
@@ -33,7 +33,7 @@ fn page_size() -> Check {
     if bytes <= 64 << 10 {
         Check::ok("page-size", found)
     } else {
-        Check::warn("page-size", found, "slabs are 64 KiB; memory goes back in larger steps")
+        Check::warn("page-size", found, "slabs are 64 KiB; memory is returned in larger steps")
     }
 }
 
@@ -46,7 +46,7 @@ fn huge_pages() -> Check {
         Some("always") => Check::warn(
             "transparent-huge-pages",
             "always",
-            "resident memory of small programs may grow; `madvise` leaves the choice to programs",
+            "small programs may use more memory; `madvise` leaves the choice to programs",
         ),
         other => Check::ok("transparent-huge-pages", other.unwrap_or("unknown")),
     }
@@ -94,7 +94,7 @@ fn map_count() -> Check {
     }
 }
 
-/// The tightest limit among the group of this process and those above it.
+/// The lowest limit among the control group of this process and its ancestors.
 fn control_group() -> Check {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let tightest = groups.lines().filter_map(mounted_group).flat_map(|(root, group, file)| {
@@ -127,7 +127,7 @@ fn read_number(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// For people: the largest unit that leaves a whole number or one decimal.
+/// For humans: the largest unit that fits, with one decimal.
 fn bytes_text(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     for (shift, unit) in units {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_control_groups_are_known() {
+    fn both_versions_of_control_groups_are_known() {
         let unified = mounted_group("0::/user.slice").expect("unified");
         assert_eq!(unified, ("/sys/fs/cgroup", "/user.slice".to_owned(), "memory.max"));
         let first = mounted_group("5:memory:/a:b").expect("first kind");

@@ -1,4 +1,4 @@
-//! The kernel, the processor and the C library: what per-CPU transactions need.
+//! The kernel, the CPUs and the C library: what per-CPU transactions need.
 
 use std::env;
 use std::fs;
@@ -15,17 +15,17 @@ const MM_CID_FEATURE_SIZE: u64 = 28;
 /// The first glibc that registers rseq for every thread.
 const GLIBC_WITH_RSEQ: (u32, u32) = (2, 35);
 
-/// What the kernel says about restartable sequences.
+/// What the kernel reports about restartable sequences.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KernelRseq {
     /// Bytes of `struct rseq` that the kernel maintains; `None` before Linux 6.3.
     pub(crate) feature_size: Option<u64>,
-    /// Alignment that the kernel asks for.
+    /// Alignment of `struct rseq` that the kernel requires.
     pub(crate) align: Option<u64>,
 }
 
 impl KernelRseq {
-    /// Whether the kernel numbers the running threads of each process densely.
+    /// Whether the kernel maintains `mm_cid`, a dense number for each running thread.
     pub(crate) fn has_mm_cid(&self) -> bool {
         self.feature_size.is_some_and(|size| size >= MM_CID_FEATURE_SIZE)
     }
@@ -49,17 +49,10 @@ fn entry(vector: &[u8], wanted: u64) -> Option<u64> {
         .and_then(|pair| word(&pair[8..]))
 }
 
-/// All findings of this module.
+/// All checks of this module.
 pub(crate) fn checks(kernel: &KernelRseq) -> Vec<Check> {
     let glibc = glibc_version();
-    vec![
-        system(),
-        processors(),
-        c_library(glibc),
-        rseq(kernel, glibc),
-        mm_cid(kernel),
-        membarrier(),
-    ]
+    vec![system(), cpus(), c_library(glibc), rseq(kernel, glibc), mm_cid(kernel), membarrier()]
 }
 
 fn system() -> Check {
@@ -74,7 +67,7 @@ fn system() -> Check {
     }
 }
 
-fn processors() -> Check {
+fn cpus() -> Check {
     let read = |name: &str| {
         fs::read_to_string(format!("/sys/devices/system/cpu/{name}"))
             .map_or_else(|_| "unknown".to_owned(), |list| list.trim().to_owned())
@@ -111,11 +104,11 @@ fn c_library(version: Option<(u32, u32)>) -> Check {
     }
 }
 
-/// Who registers rseq. What really happened, only a program under the preload object can tell.
+/// Which side registers rseq. Only a program under the preload object shows what really happened.
 fn rseq(kernel: &KernelRseq, glibc: Option<(u32, u32)>) -> Check {
     let size = match (kernel.feature_size, kernel.align) {
         (Some(size), Some(align)) => format!("feature size {size}, alignment {align}"),
-        _ => "feature size not told (kernel before 6.3)".to_owned(),
+        _ => "feature size unknown (kernel before 6.3)".to_owned(),
     };
     let tunables = env::var("GLIBC_TUNABLES").unwrap_or_default();
     let disabled = tunables.split(':').any(|tunable| tunable == "glibc.pthread.rseq=0");
@@ -130,12 +123,12 @@ fn rseq(kernel: &KernelRseq, glibc: Option<(u32, u32)>) -> Check {
 
 fn mm_cid(kernel: &KernelRseq) -> Check {
     if kernel.has_mm_cid() {
-        Check::ok("mm_cid", "offered: slots follow the running threads")
+        Check::ok("mm_cid", "available: slots are numbered by running threads")
     } else {
         Check::warn(
             "mm_cid",
-            "not offered: slots follow CPU numbers",
-            "Linux 6.3 or newer uses less memory on machines with many CPUs",
+            "unavailable: slots are numbered by CPU",
+            "Linux 6.3 or newer saves memory on machines with many CPUs",
         )
     }
 }
@@ -157,8 +150,8 @@ fn membarrier() -> Check {
     Check::warn(
         "membarrier",
         format!("refused: {}", names(&missing)),
-        "slots are drained on their own CPU, which is slower; a seccomp profile or an old kernel \
-         refuses the command",
+        "slots are drained on their own CPU, which is slower; allow the command in the seccomp \
+         profile or use a newer kernel",
     )
 }
 

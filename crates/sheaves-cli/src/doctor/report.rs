@@ -1,4 +1,4 @@
-//! The findings of the doctor, as a table for people and as one JSON object for programs.
+//! The findings of the doctor, as a table for humans and as one JSON object for programs.
 
 use std::io::{self, Write as _};
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 pub(crate) enum Status {
     /// As it should be.
     Ok,
-    /// Sheaves works, but slower or with a limit that may be met.
+    /// Sheaves works, but slower, or with a limit that a program may reach.
     Warn,
     /// Sheaves does not work.
     Fail,
@@ -19,24 +19,24 @@ pub(crate) enum Status {
 /// One finding.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub(crate) struct Check {
-    /// What was looked at; stable, for programs.
+    /// Name of the check; stable, for programs.
     pub(crate) name: &'static str,
-    /// How it is.
+    /// The result.
     pub(crate) status: Status,
     /// What was found.
     pub(crate) found: String,
-    /// What to do about it; empty where nothing is to be done.
+    /// What to do about it; empty where there is nothing to do.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) advice: String,
 }
 
 impl Check {
-    /// Nothing to be done.
+    /// A check that passed.
     pub(crate) fn ok(name: &'static str, found: impl Into<String>) -> Self {
         Self { name, status: Status::Ok, found: found.into(), advice: String::new() }
     }
 
-    /// Works, but could be better.
+    /// A check that passed with a restriction.
     pub(crate) fn warn(
         name: &'static str,
         found: impl Into<String>,
@@ -45,7 +45,7 @@ impl Check {
         Self { name, status: Status::Warn, found: found.into(), advice: advice.into() }
     }
 
-    /// Does not work.
+    /// A check that failed.
     pub(crate) fn fail(
         name: &'static str,
         found: impl Into<String>,
@@ -55,7 +55,7 @@ impl Check {
     }
 }
 
-/// All findings and the worst of them.
+/// All findings, and the worst status among them.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     schema: &'static str,
@@ -64,7 +64,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Sums the findings up.
+    /// Computes the worst status.
     pub(crate) fn new(checks: Vec<Check>) -> Self {
         let status = checks.iter().map(|check| check.status).max().unwrap_or(Status::Ok);
         Self { schema: "sheaves-doctor/1", status, checks }
@@ -117,7 +117,7 @@ mod tests {
     fn report() -> Report {
         Report::new(vec![
             Check::ok("kernel", "Linux 6.18"),
-            Check::warn("mm_cid", "not offered", "use Linux 6.3 or newer"),
+            Check::warn("mm_cid", "unavailable", "use Linux 6.3 or newer"),
         ])
     }
 
@@ -125,13 +125,13 @@ mod tests {
     fn table_puts_advice_below_the_finding() {
         insta::assert_snapshot!(report().table(), @r"
         OK    kernel  Linux 6.18
-        WARN  mm_cid  not offered
+        WARN  mm_cid  unavailable
                       -> use Linux 6.3 or newer
         ");
     }
 
     #[test]
-    fn worst_finding_decides() {
+    fn worst_status_is_that_of_the_report() {
         assert!(!report().failed());
         let mut checks = report().checks;
         checks.push(Check::fail("preload", "not found", "build it"));

@@ -1,7 +1,7 @@
-//! The program as a child process: started with the signal mask of our caller, waited for, reaped.
+//! The program as a child process: start with the signal mask of our caller, wait, reap.
 //!
-//! `std::process::Command` would hand down our own mask, in which the forwarded signals are
-//! blocked; that is why the start is done here, by `posix_spawn`.
+//! `std::process::Command` would pass our own mask on, in which the forwarded signals are blocked.
+//! So the start is done here, by `posix_spawn`.
 
 use alloc::ffi::CString;
 use std::env;
@@ -15,7 +15,7 @@ use nix::sys::signal::{SigSet, Signal};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, waitid, waitpid};
 
-/// What is to be started.
+/// The program to start.
 #[derive(Debug)]
 pub(crate) struct Start<'a> {
     /// The file.
@@ -26,7 +26,7 @@ pub(crate) struct Start<'a> {
     pub(crate) variables: Vec<(&'static str, OsString)>,
 }
 
-/// A running or ended program that nobody has reaped.
+/// A program that is running, or has ended and is not reaped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Child(Pid);
 
@@ -38,7 +38,7 @@ impl Start<'_> {
             PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF,
         )?;
         attributes.set_sigmask(mask)?;
-        // The Rust runtime ignores this one; programs expect to die of a closed pipe.
+        // The Rust runtime ignores SIGPIPE; programs expect its default action.
         attributes.set_sigdefault(&SigSet::from(Signal::SIGPIPE))?;
         let actions = PosixSpawnFileActions::init()?;
         let arguments: Vec<CString> =
@@ -48,7 +48,7 @@ impl Start<'_> {
         Pid::from_raw(pid.as_raw()).map(Child).ok_or_else(|| io::ErrorKind::Other.into())
     }
 
-    /// Our environment with the variables of the start in place of those of the same name.
+    /// Our environment; the variables of the start replace those of the same name.
     fn environment(&self) -> io::Result<Vec<CString>> {
         let set = |name: &OsStr| self.variables.iter().any(|(ours, _)| *ours == name);
         let kept = env::vars_os().filter(|(name, _)| !set(name));
@@ -70,7 +70,7 @@ impl Child {
     }
 
     /// Waits for the end and returns the exit status that a shell would report. The process id
-    /// stays taken until [`Child::reap`], so that a late signal goes to nobody else.
+    /// stays allocated until [`Child::reap`], so that a late signal reaches no other process.
     pub(crate) fn wait(self) -> io::Result<u8> {
         let ended = loop {
             match waitid(WaitId::Pid(self.0), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
@@ -84,9 +84,9 @@ impl Child {
         Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
     }
 
-    /// Lets the kernel forget the program, as the last thing before our own end.
+    /// Frees the process id, as the last step before this process ends.
     pub(crate) fn reap(self) {
-        // It has ended, and there is nothing to do about a failure.
+        // It has ended already, and a failure changes nothing.
         let _ = waitpid(Some(self.0), WaitOptions::NOHANG);
     }
 }

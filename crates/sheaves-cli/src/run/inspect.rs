@@ -1,7 +1,7 @@
-//! Whether a program can take a preloaded object at all.
+//! Whether an object can be preloaded into a program.
 //!
-//! The dynamic linker ignores `LD_PRELOAD` without a word where it does not apply. Each of these
-//! cases is refused here, before the start, with a line that says why.
+//! Where `LD_PRELOAD` does not apply the dynamic linker ignores it silently. Each of these cases is
+//! refused here, before the start, with a line that says why.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -15,17 +15,17 @@ use rustix::process::{getgid, getuid};
 use crate::elf::{Facts, MAGIC, Target};
 use crate::refusal::Refusal;
 
-/// The kernel reads this much of a file to decide how to execute it.
+/// How much of a file the kernel reads to decide how to execute it.
 const START_BYTES: usize = 256;
-/// The kernel follows a chain of scripts no further.
+/// The kernel follows a longer chain of scripts no further.
 const SCRIPT_DEPTH_MAX: usize = 5;
 
-/// The file that will really be executed.
+/// The file that the kernel will execute in the end.
 #[derive(Debug)]
 pub(crate) struct Image {
     /// The program itself, or the interpreter at the end of a chain of scripts.
     pub(crate) path: PathBuf,
-    /// A script without `#!`: shells run it by `/bin/sh`, the kernel not at all.
+    /// A script without `#!`: shells run it by `/bin/sh`; the kernel refuses it.
     pub(crate) through_shell: bool,
     /// The allocator that is linked into the program.
     pub(crate) own_allocator: Option<&'static str>,
@@ -38,7 +38,8 @@ pub(crate) fn inspect(program: &Path, ours: Target) -> Result<Image, Refusal> {
     for _ in 0..=SCRIPT_DEPTH_MAX {
         let start = match read_start(&path) {
             Ok(start) => start,
-            // It may be executable all the same; then the greeting tells whether it worked.
+            // An unreadable file may be executable; then the greeting shows whether the preload
+            // worked.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 refuse_privileged(&path)?;
                 return Ok(Image { path, through_shell, own_allocator: None });
@@ -61,7 +62,7 @@ pub(crate) fn inspect(program: &Path, ours: Target) -> Result<Image, Refusal> {
                 PathBuf::from("/bin/sh")
             }
             None => {
-                let line = format!("{}: interpreter is not a program", path.display());
+                let line = format!("{}: an interpreter must be a program", path.display());
                 return Err(Refusal::not_executable(line));
             }
         };
@@ -70,7 +71,7 @@ pub(crate) fn inspect(program: &Path, ours: Target) -> Result<Image, Refusal> {
     Err(Refusal::not_executable(line))
 }
 
-/// The refusal of a 64-bit program that is linked in a way that leaves no room for the object.
+/// Refuses an ELF file that is damaged, static, linked to musl, or for another machine.
 fn inspect_elf(path: &Path, start: &[u8], ours: Target) -> Result<Option<&'static str>, Refusal> {
     let name = path.display();
     match Target::of_start(start) {
@@ -87,7 +88,7 @@ fn inspect_elf(path: &Path, start: &[u8], ours: Target) -> Result<Option<&'stati
     })?;
     let Some(interpreter) = facts.interpreter.filter(|_| facts.dynamic) else {
         return Err(Refusal::not_executable(format!(
-            "{name} is statically linked; only dynamically linked programs can run on Sheaves"
+            "{name} is statically linked; link it dynamically to run it on Sheaves"
         )));
     };
     if Path::new(&interpreter)
@@ -95,32 +96,32 @@ fn inspect_elf(path: &Path, start: &[u8], ours: Target) -> Result<Option<&'stati
         .is_some_and(|file| file.as_bytes().starts_with(b"ld-musl"))
     {
         return Err(Refusal::not_executable(format!(
-            "{name} is linked to musl; the preload object needs glibc"
+            "{name} is linked to musl; link it to glibc to run it on Sheaves"
         )));
     }
     Ok(facts.own_allocator)
 }
 
-/// Refuses what the kernel would start in secure-execution mode, where the dynamic linker ignores
-/// `LD_PRELOAD`: a change of user or group, or capabilities from the file.
+/// Refuses a program that the kernel would start in secure-execution mode, where the dynamic linker
+/// ignores `LD_PRELOAD`: setuid, setgid, or file capabilities.
 fn refuse_privileged(path: &Path) -> Result<(), Refusal> {
     let metadata = path
         .metadata()
         .map_err(|error| Refusal::not_executable(format!("{}: {error}", path.display())))?;
     let (mode, uid, gid) = (metadata.mode(), getuid(), getgid());
-    // Without permission to execute for the group, the bit means mandatory locking.
+    // Without execute permission for the group, the setgid bit means mandatory locking.
     let setgid = mode & 0o2010 == 0o2010 && metadata.gid() != gid.as_raw();
     let reason = if mode & 0o4000 != 0 && metadata.uid() != uid.as_raw() {
-        "setuid"
+        "is setuid"
     } else if setgid {
-        "setgid"
+        "is setgid"
     } else if !uid.is_root() && has_capabilities(path) {
-        "given capabilities by its file"
+        "has file capabilities"
     } else {
         return Ok(());
     };
     Err(Refusal::not_executable(format!(
-        "{} is {reason}; such programs ignore preloaded objects (run it as its own user)",
+        "{} {reason}; such programs ignore preloaded objects: run it as its owner",
         path.display()
     )))
 }
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interpreter_is_the_first_word() {
+    fn interpreter_is_the_first_word_after_the_marker() {
         let path = |text: &str| interpreter(text.as_bytes());
         assert_eq!(path("#! /usr/bin/env  python3\nx"), Some(PathBuf::from("/usr/bin/env")));
         assert_eq!(path("#!/bin/sh"), Some(PathBuf::from("/bin/sh")));

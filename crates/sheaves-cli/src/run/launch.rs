@@ -1,7 +1,7 @@
-//! Starts the program as a child, listens for the greeting, and takes over its exit status.
+//! Starts the program as a child, waits for the greeting, and returns the child's exit status.
 //!
-//! A child, not an `exec` of this process: somebody must be left to say that the preload did not
-//! take effect. The child stays in our process group, so that the terminal treats both as one job.
+//! A child, not an `exec` of this process: this process reports that the preload did not take
+//! effect. The child stays in our process group, so that the terminal treats both as one job.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -21,9 +21,9 @@ use crate::refusal::Refusal;
 use crate::run::child::Start;
 use crate::run::signals::Blocked;
 
-/// The constructor greets within milliseconds; a machine that swaps is given more.
+/// The constructor greets within milliseconds; this leaves time for a machine that swaps.
 const GREETING_SECONDS: u32 = 10;
-/// After the end of the program its greeting is in the pipe or will never be.
+/// Once the program has ended, its greeting is in the pipe or will never be.
 const GREETING_GRACE: Duration = Duration::from_millis(200);
 
 /// Everything that is known before the start.
@@ -31,9 +31,9 @@ const GREETING_GRACE: Duration = Duration::from_millis(200);
 pub(crate) struct Launch<'a> {
     /// The object to preload.
     pub(crate) preload: &'a Preload,
-    /// The program as it was typed: it sees this as its own name.
+    /// The program's name as typed, which becomes its `argv[0]`.
     pub(crate) name: &'a OsStr,
-    /// The file found for it.
+    /// The file that the name resolves to.
     pub(crate) path: &'a Path,
     /// Whether `/bin/sh` has to read the file.
     pub(crate) through_shell: bool,
@@ -41,9 +41,9 @@ pub(crate) struct Launch<'a> {
     pub(crate) arguments: &'a [OsString],
     /// Whether and how statistics are printed at exit.
     pub(crate) stats: Option<StatsFormat>,
-    /// Where to.
+    /// The file for them; stderr if there is none.
     pub(crate) stats_file: Option<&'a Path>,
-    /// Whether to say that all is well.
+    /// Whether to report success, too.
     pub(crate) verbose: bool,
 }
 
@@ -54,7 +54,7 @@ impl Launch<'_> {
             |what: &str, error: io::Error| Refusal::own_failure(format!("cannot {what}: {error}"));
         let pipe = Pipe::open().map_err(|error| failed("make a pipe", error))?;
         let start = self.start(&pipe);
-        // Before the start: a signal that comes between the two waits for the forwarder.
+        // Block before the start: a signal that arrives before `forward_to` stays pending for it.
         let signals = Blocked::block().map_err(|error| failed("receive signals", error))?;
         let child = start.spawn(&signals.before).map_err(|error| self.spawn_refusal(&error))?;
         signals.forward_to(child).map_err(|error| failed("forward signals", error))?;
@@ -96,7 +96,7 @@ impl Launch<'_> {
         }
     }
 
-    /// Listens on a thread of its own: a program that lives for days is told apart at its start.
+    /// Waits in a thread of its own, so that a missing preload is reported at startup, not at exit.
     fn await_greeting(&self, listener: Listener, pid: u32) -> Greeting {
         let said = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = mpsc::channel();
@@ -107,9 +107,9 @@ impl Launch<'_> {
             failure: format!(
                 "sheaves: the preload did not take effect in {name} ({})",
                 if takes_over {
-                    format!("the dynamic linker did not load {object}, or the program left first")
+                    format!("the dynamic linker did not load {object}, or the program ended first")
                 } else {
-                    format!("{object} does not define malloc: is it the preload object?")
+                    format!("{object} does not define malloc; name another with --preload")
                 }
             ),
             said: Arc::clone(&said),
@@ -120,7 +120,7 @@ impl Launch<'_> {
             match listener.wait(GREETING_SECONDS) {
                 Outcome::Greeted(hello) if hello.pid != pid => say_once(
                     &said,
-                    &format!("{failure}; only a program that it started, {}, has it", hello.pid),
+                    &format!("{failure}; only its child process {} has it", hello.pid),
                 ),
                 Outcome::Greeted(hello) if verbose => eprintln!(
                     "sheaves: {name} runs on Sheaves {} (engine {}, slots by {}, pid {})",
@@ -129,7 +129,7 @@ impl Launch<'_> {
                 Outcome::Greeted(_) => {}
                 Outcome::Closed | Outcome::Silent => say_once(&said, &failure),
             }
-            // The other side is gone only when the command is about to end.
+            // The receiver is gone only when the command is about to end.
             let _ = sender.send(());
         });
         greeting
@@ -145,7 +145,7 @@ struct Greeting {
 }
 
 impl Greeting {
-    /// Called after the end of the program. The pipe may still be open in one that it started.
+    /// Called after the end of the program. The pipe may still be open in a child of the program.
     fn finish(self) {
         if self.receiver.recv_timeout(GREETING_GRACE).is_err() {
             say_once(&self.said, &self.failure);
@@ -153,9 +153,9 @@ impl Greeting {
     }
 }
 
-/// Two threads may find out; the caller reads one line.
+/// Both threads may notice the failure; one line is printed.
 fn say_once(said: &AtomicBool, line: &str) {
-    // Relaxed: only the flag itself is shared.
+    // Relaxed: no other data is published through the flag.
     if !said.swap(true, Ordering::Relaxed) {
         eprintln!("{line}");
     }

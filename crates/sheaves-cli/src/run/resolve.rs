@@ -1,4 +1,4 @@
-//! Finds a program as a shell would, with the shell's distinction between 127 and 126.
+//! Finds a program as a shell would, with the exit statuses 127 and 126 of a shell.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -10,10 +10,10 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::refusal::Refusal;
 
-/// Where to look when there is no `PATH`, as in `execvp(3)`.
+/// Searched when there is no `PATH`, as in `execvp(3)`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// The file that `program` names: itself if it has a slash, else the first in `PATH`.
+/// The file that `program` names: itself if it has a slash, else the first match in `PATH`.
 pub(crate) fn resolve(program: &OsStr) -> Result<PathBuf, Refusal> {
     if program.as_bytes().contains(&b'/') {
         let path = PathBuf::from(program);
@@ -23,7 +23,7 @@ pub(crate) fn resolve(program: &OsStr) -> Result<PathBuf, Refusal> {
     search(program, &list)
 }
 
-/// Looks through `list`; a file that cannot be executed is remembered, not taken.
+/// Searches `list`. A file that cannot be executed is the error if nothing else is found.
 fn search(program: &OsStr, list: &OsStr) -> Result<PathBuf, Refusal> {
     let not_found =
         || Refusal::not_found(format!("{}: not found in PATH", Path::new(program).display()));
@@ -32,7 +32,7 @@ fn search(program: &OsStr, list: &OsStr) -> Result<PathBuf, Refusal> {
         return Err(not_found());
     }
     for directory in env::split_paths(list) {
-        // An empty entry means the current directory; the slash keeps it from being searched for.
+        // An empty entry means the current directory; the added `./` prevents a second search.
         let directory =
             if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory };
         let candidate = directory.join(program);
@@ -62,7 +62,7 @@ fn check(path: &Path) -> Result<(), Refusal> {
             Err(Refusal::not_executable(format!("{name}: is not a regular file")))
         }
         Ok(_) => accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)
-            .map_err(|_| Refusal::not_executable(format!("{name}: not executable"))),
+            .map_err(|_| Refusal::not_executable(format!("{name}: not executable (chmod +x)"))),
     }
 }
 

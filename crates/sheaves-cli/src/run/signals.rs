@@ -1,9 +1,9 @@
-//! Passes on the signals that are sent to `sheaves run` alone.
+//! Forwards the signals that are sent to `sheaves run` alone.
 //!
-//! The program is in our process group, so what the terminal sends (Ctrl-C, Ctrl-Z, hang-up)
-//! reaches it without us. What another process sends to our process id is meant for the program
-//! and is forwarded. The signals are blocked and read from a descriptor: dispositions stay as
-//! they were, so `nohup` still works.
+//! The program is in our process group, so signals from the terminal (Ctrl-C, Ctrl-Z, hang-up)
+//! reach it directly. A signal that another process sends to our process id is meant for the
+//! program and is forwarded. The signals are blocked and read from a signalfd, which leaves their
+//! dispositions unchanged: `nohup` still works.
 
 use std::io;
 use std::thread;
@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 
 use crate::run::child::Child;
 
-/// What callers send to a program that they started.
+/// Signals that callers send to a program that they started.
 const FORWARDED: [Signal; 8] = [
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -26,10 +26,10 @@ const FORWARDED: [Signal; 8] = [
     Signal::SIGTSTP,
 ];
 
-/// The signals while nobody reads them yet.
+/// The signals, blocked and not yet forwarded.
 #[derive(Debug)]
 pub(crate) struct Blocked {
-    /// The mask before: the program gets it.
+    /// The mask before, which the program inherits.
     pub(crate) before: SigSet,
     descriptor: SignalFd,
 }
@@ -44,7 +44,7 @@ impl Blocked {
     }
 
     /// Starts the thread that forwards; it ends with the process. `child` must not be reaped
-    /// before: its process id would become free for others.
+    /// before, because its process id could then belong to another process.
     pub(crate) fn forward_to(self, child: Child) -> io::Result<()> {
         let forward_all = move || {
             while let Ok(Some(info)) = self.descriptor.read_signal() {
@@ -57,11 +57,11 @@ impl Blocked {
 
 fn forward(info: &siginfo, child: Child) {
     let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed()) else { return };
-    // Zero and below: sent by a process. Above: by the kernel, to the whole job. What the program
-    // sends to its own process group has reached it, too.
+    // `si_code` <= 0: sent by a process. Above: by the kernel, to the whole job. A signal that the
+    // program sends to its own process group has reached it already.
     if info.ssi_code <= 0 && info.ssi_pid != child.id() {
-        // A program that changed its user may not be signalled by us; neither could the sender
-        // have done it directly.
+        // The kernel refuses if the program has changed its user; it would have refused the sender,
+        // too.
         let _ = kill(Pid::from_raw(child.id().cast_signed()), signal);
     }
     if signal == Signal::SIGTSTP {
@@ -70,7 +70,7 @@ fn forward(info: &siginfo, child: Child) {
 }
 
 /// Takes the default action of the stop signal, so that the shell sees its job stop. The kernel
-/// decides, not we: it ignores the signal where nobody could continue us.
+/// ignores the signal in an orphaned process group, where no shell could continue us.
 fn stop_with_program() {
     let stop = SigSet::from(Signal::SIGTSTP);
     if raise(Signal::SIGTSTP).is_ok() && stop.thread_unblock().is_ok() {

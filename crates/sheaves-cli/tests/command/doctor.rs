@@ -51,13 +51,13 @@ fn missing_object_fails() {
 }
 
 #[test]
-fn program_is_judged() {
+fn program_is_checked() {
     sheaves().args(["doctor", "true"]).assert().success().stdout(contains("can run on Sheaves"));
     sheaves().args(["doctor", "no-such"]).assert().code(1).stdout(contains("FAIL  program"));
 }
 
 #[test]
-fn address_space_limit_is_noticed() {
+fn address_space_limit_is_a_warning() {
     let command = assert_cmd::cargo::cargo_bin("sheaves");
     let script = format!("ulimit -v 900000; exec {} doctor", command.display());
     assert_cmd::Command::new("sh")

@@ -1,7 +1,7 @@
 /*
- * Speaks the protocol of the preload object and leaves the allocation to the C library: what is
- * tested with it is the command, not the allocator. A greeting on SHEAVES_HELLO_FD, the number of
- * allocations at exit where SHEAVES_STATS asks for it.
+ * Speaks the protocol of the preload object and leaves allocation to the C library: these tests
+ * test the command, not the allocator. It writes a greeting to SHEAVES_HELLO_FD, and at exit the
+ * number of allocations if SHEAVES_STATS is set.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

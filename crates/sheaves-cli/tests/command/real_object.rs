@@ -1,4 +1,4 @@
-//! The command together with the preload object of this workspace, as users have them.
+//! The command together with the preload object of this workspace, as users install them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +26,7 @@ fn object() -> &'static Path {
     })
 }
 
-/// The command without any hint where the object is.
+/// The command without a variable that names the object.
 fn sheaves_as_installed() -> assert_cmd::Command {
     assert!(object().is_file());
     let mut command = sheaves();
@@ -62,7 +62,7 @@ fn statistics_are_those_of_the_program() {
 }
 
 #[test]
-fn doctor_approves() {
+fn doctor_finds_no_failure() {
     sheaves_as_installed()
         .arg("doctor")
         .assert()
@@ -71,11 +71,11 @@ fn doctor_approves() {
 }
 
 #[test]
-fn portable_engine_is_told_apart() {
+fn portable_engine_is_reported() {
     sheaves_as_installed()
         .env("SHEAVES_ENGINE", "portable")
         .arg("doctor")
         .assert()
         .success()
-        .stdout(contains("portable").and(contains("SHEAVES_ENGINE asks for it")));
+        .stdout(contains("portable").and(contains("SHEAVES_ENGINE selects it")));
 }

@@ -1,5 +1,5 @@
-//! `sheaves run` of what cannot run: one clear line on stderr, nothing on stdout, and the status
-//! that a shell would return.
+//! `sheaves run` of programs that cannot run: one line on stderr, nothing on stdout, and the exit
+//! status that a shell would return.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -96,7 +96,7 @@ fn setuid_program_is_126() {
         fs::set_permissions(&path, Permissions::from_mode(mode)).expect("changed");
         assert_names(&refusal(&[program], 126), &[program, word, "ignore preloaded objects"]);
     }
-    // Our own user gains nothing from the bit, so it is no obstacle.
+    // For the file's owner the bit changes nothing, so it is no obstacle.
     chown(&path, Some(0), Some(0)).expect("root may");
     fs::set_permissions(&path, Permissions::from_mode(0o6755)).expect("changed");
     sheaves_run([program]).assert().success().stderr("");
@@ -129,13 +129,13 @@ fn damaged_program_is_126() {
 }
 
 #[test]
-fn scripts_are_judged_by_their_interpreter() {
+fn scripts_are_checked_by_their_interpreter() {
     let directory = directory();
     let absent = executable(&directory, "absent", "#!/nonexistent/sh\n");
     assert_names(&refusal(&[&absent], 127), &[&absent, "interpreter /nonexistent/sh"]);
     let interpreter = executable(&directory, "text", "no program");
     let script = executable(&directory, "script", &format!("#!{interpreter}\n"));
-    assert_names(&refusal(&[&script], 126), &["interpreter is not a program"]);
+    assert_names(&refusal(&[&script], 126), &["an interpreter must be a program"]);
     let good = executable(&directory, "good", "#!/bin/sh\nexit 7\n");
     sheaves_run([good.as_str()]).assert().code(7).stderr("");
     let nested = executable(&directory, "nested", &format!("#!{good}\n"));
@@ -181,7 +181,7 @@ fn unwritable_statistics_file_is_125_before_the_start() {
 }
 
 #[test]
-fn preload_that_does_not_load_is_told_and_the_status_kept() {
+fn preload_that_does_not_load_is_reported_and_the_status_kept() {
     let directory = directory();
     let silent = directory.path().join("silent.so");
     fs::write(directory.path().join("a.c"), "int nothing;").expect("written");

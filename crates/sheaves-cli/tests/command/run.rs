@@ -1,4 +1,4 @@
-//! `sheaves run` of what can run: environment, exit status, statistics, signals.
+//! `sheaves run` of programs that can run: environment, exit status, statistics, signals.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -39,7 +39,7 @@ fn preload_comes_first_and_others_are_kept() {
 
 #[test]
 fn greeting_leaves_nothing_behind() {
-    // The variable is gone, and as many descriptors are open as without Sheaves.
+    // The variable is removed, and the program has no more descriptors open than without Sheaves.
     let script = "echo ${SHEAVES_HELLO_FD-none}; ls /proc/self/fd | wc -l";
     let without = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output();
     let without = String::from_utf8(without.expect("the shell runs").stdout).expect("UTF-8");
@@ -47,7 +47,7 @@ fn greeting_leaves_nothing_behind() {
 }
 
 #[test]
-fn verbose_tells_the_engine() {
+fn verbose_names_the_engine() {
     sheaves().args(["run", "-v", "--", "true"]).assert().success().stderr(
         is_match(
             r"^sheaves: \S*/true runs on Sheaves 0\.1\.0 \(engine \w+, slots by \w+, pid \d+\)\n$",
@@ -90,8 +90,8 @@ fn relative_statistics_file_survives_a_change_of_directory() {
     assert!(text.starts_with("sheaves allocations "), "{text}");
 }
 
-/// Starts `script` under `sheaves run`, waits for its first line, sends `signal` to the command
-/// alone, and returns what else it printed and its status.
+/// Starts `script` under `sheaves run`, waits for its first line, and sends `signal` to the command
+/// alone. Returns the rest of its output and its status.
 fn signalled(script: &str, signal: &str) -> (String, Option<i32>) {
     let mut child = with_default_signals()
         .env("SHEAVES_PRELOAD", stand_in())
@@ -109,8 +109,8 @@ fn signalled(script: &str, signal: &str) -> (String, Option<i32>) {
     (rest, child.wait().expect("an end").code())
 }
 
-/// The command, with no signal ignored: a shell ignores some for what it runs in the background,
-/// these tests perhaps, and what is ignored stays so.
+/// The command with no signal ignored. A shell ignores some signals for background jobs, these
+/// tests may be one, and ignored signals are inherited.
 fn with_default_signals() -> Command {
     let mut command = Command::new("env");
     command.arg("--default-signal").arg(assert_cmd::cargo::cargo_bin("sheaves"));
@@ -135,8 +135,8 @@ fn program_that_dies_of_a_forwarded_signal_gives_its_status() {
 
 #[test]
 fn stop_signal_stops_both_and_continue_continues_both() {
-    // In a group of its own, whose parent is in the same session: the kernel ignores the stop
-    // signal in an orphaned group, which is what a service or a job in the background runs in.
+    // In a process group of its own whose parent is in the same session: the kernel ignores the
+    // stop signal in an orphaned group, such as that of a service or a background job.
     let mut child = with_default_signals()
         .process_group(0)
         .env("SHEAVES_PRELOAD", stand_in())
@@ -164,7 +164,7 @@ fn stop_signal_stops_both_and_continue_continues_both() {
     assert_eq!(child.wait().expect("an end").code(), Some(143));
 }
 
-/// Waits until the state letter of a process is as wanted.
+/// Waits until the state letter of a process satisfies `wanted`.
 #[track_caller]
 fn await_state(pid: u32, wanted: impl Fn(char) -> bool) {
     for _ in 0..500 {
@@ -179,7 +179,7 @@ fn await_state(pid: u32, wanted: impl Fn(char) -> bool) {
 }
 
 #[test]
-fn program_starts_without_blocked_signals_and_keeps_ignored_ones() {
+fn program_starts_with_no_blocked_signals_and_keeps_ignored_ones() {
     sheaves_run(["grep", "-E", "SigBlk:\\s0+$", "/proc/self/status"]).assert().success();
     let command = assert_cmd::cargo::cargo_bin("sheaves");
     let script = format!(
@@ -195,7 +195,7 @@ fn program_starts_without_blocked_signals_and_keeps_ignored_ones() {
 }
 
 #[test]
-fn program_that_leaves_others_behind_ends_at_its_own_end() {
+fn command_ends_with_the_program_not_with_its_children() {
     sheaves_run(["sh", "-c", "sleep 5 >&2 2>/dev/null & exit 4"])
         .timeout(core::time::Duration::from_secs(4))
         .assert()

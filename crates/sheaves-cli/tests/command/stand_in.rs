@@ -1,4 +1,4 @@
-//! What the tests of the command share: a preload object that speaks the protocol, and C programs.
+//! Shared by the tests of the command: a preload object that speaks the protocol, and C programs.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-/// A directory that lives as long as the test process, for what is built once.
+/// A directory that lives as long as the test process, for files that are built once.
 fn built() -> &'static Path {
     static BUILT: OnceLock<TempDir> = OnceLock::new();
     BUILT.get_or_init(|| tempfile::tempdir().expect("a directory for built files")).path()
@@ -31,8 +31,8 @@ pub(crate) fn stand_in() -> &'static Path {
     })
 }
 
-/// The command under test, with the stand-in and without anything from the caller's environment
-/// that changes what it does.
+/// The command under test, with the stand-in, and without variables of the caller that change its
+/// behaviour.
 pub(crate) fn sheaves() -> assert_cmd::Command {
     let mut command = assert_cmd::Command::cargo_bin("sheaves").expect("the command is built");
     command.env("SHEAVES_PRELOAD", stand_in());

@@ -4,7 +4,7 @@ use crate::stand_in::sheaves;
 use predicates::str::{contains, is_empty};
 
 #[test]
-fn a_run_is_reported_as_json() {
+fn run_is_reported_as_json() {
     let output = sheaves()
         .args(["torture", "rcu", "--seconds", "3", "--json"])
         .assert()
@@ -23,7 +23,7 @@ fn a_run_is_reported_as_json() {
 }
 
 #[test]
-fn a_mistake_is_found_and_named() {
+fn seeded_defect_is_found_and_named() {
     sheaves()
         .args(["torture", "rcu", "--seconds", "100", "--broken", "published"])
         .assert()
@@ -51,7 +51,7 @@ fn reclamation_is_reported_as_json() {
 }
 
 #[test]
-fn there_is_no_run_without_a_subject() {
+fn missing_subject_is_a_usage_error() {
     sheaves().arg("torture").assert().code(2);
     sheaves().args(["torture", "rcu", "--seconds", "0"]).assert().code(2);
 }
