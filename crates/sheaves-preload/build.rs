@@ -2,11 +2,12 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // Fast paths refer to descriptors in this object for ever: it must never be unloaded.
+    // Descriptors of rseq critical sections are in this object, and the kernel may read them at any
+    // time: it must never be unloaded.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
-    // Calls of our own to malloc and free must not go through the dynamic linker's tables.
+    // Our own calls to malloc and free must not go through the procedure linkage table.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
-    // But those to operators that a program may replace have to, see `src/cxx.rs`.
+    // Calls to operators that a program may replace must go through it: see `src/cxx.rs`.
     let list = concat!(env!("CARGO_MANIFEST_DIR"), "/replaceable.list");
     println!("cargo::rerun-if-changed={list}");
     println!("cargo::rustc-cdylib-link-arg=-Wl,--dynamic-list={list}");

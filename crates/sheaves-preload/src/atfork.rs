@@ -1,8 +1,8 @@
-//! Where fork handlers of other objects run: while this one holds no lock.
+//! Runs the fork handlers of other objects while this object holds no lock.
 //!
-//! libc runs the handlers of whoever registers first last before a fork, and first after it. So
-//! this object registers before any other: it defines what `pthread_atfork` of every object calls.
-//! Handlers of others may then even wait for threads that allocate.
+//! libc runs the handlers that were registered first last before a fork, and first after it. So
+//! this object registers before any other: it defines the function that `pthread_atfork` of every
+//! object calls. Handlers of others may then even wait for threads that allocate.
 
 use core::ffi::{c_int, c_void};
 
@@ -12,7 +12,7 @@ use sheaves_sys::{fork, process};
 type Handler = Option<unsafe extern "C" fn()>;
 type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
 
-/// What `pthread_atfork(3)` calls in glibc, with the object to which the handlers belong.
+/// The function that `pthread_atfork(3)` calls in glibc, with the object that owns the handlers.
 ///
 /// # Safety
 /// As there: the handlers may be called at every fork until the object is unloaded.
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn __register_atfork(
     child: Handler,
     object: *mut c_void,
 ) -> c_int {
-    // The first call comes here again by `pthread_atfork`.
+    // The first call comes back here by way of `pthread_atfork`.
     fork::register();
     let next = process::next_symbol(c"__register_atfork");
     // SAFETY: null, or libc's function, which has this type.

@@ -1,9 +1,8 @@
 //! The C symbols: ISO C, POSIX and the extensions of glibc.
 //!
-//! Contracts are those of `malloc(3)`, `posix_memalign(3)` and `malloc_usable_size(3)`; what is
-//! not said there: `malloc(0)` is a unique pointer, `free` keeps `errno`, `realloc(p, 0)` gives a
-//! unique pointer, alignments that are no power of two are `EINVAL`, and blocks are aligned to 16
-//! bytes.
+//! Contracts are those of `malloc(3)`, `posix_memalign(3)` and `malloc_usable_size(3)`. Where these
+//! leave a choice: `malloc(0)` and `realloc(p, 0)` return a unique pointer, `free` keeps `errno`,
+//! an alignment that is not a power of two is `EINVAL`, and blocks are aligned to 16 bytes.
 
 use core::ffi::{c_int, c_void};
 
@@ -60,7 +59,7 @@ pub unsafe extern "C" fn reallocarray(
     unsafe { realloc(block, bytes) }
 }
 
-/// `posix_memalign(3)`: 0, `EINVAL` or `ENOMEM`; leaves `*place` alone on failure.
+/// `posix_memalign(3)`: 0, `EINVAL` or `ENOMEM`; does not write `*place` on failure.
 ///
 /// # Safety
 /// `place` is valid for a write.
@@ -82,16 +81,16 @@ pub unsafe extern "C" fn posix_memalign(
     0
 }
 
-/// `aligned_alloc(3)`; like glibc it does not insist that the size be a multiple.
+/// `aligned_alloc(3)`; like glibc's, it accepts sizes that are not a multiple of the alignment.
 #[unsafe(no_mangle)]
 pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     heap::aligned_alloc(align, size).cast()
 }
 
-/// `memalign(3)`; like glibc it rounds an odd alignment up to a power of two.
+/// `memalign(3)`; like glibc's, it rounds the alignment up to a power of two.
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
-    // 0 stands for the overflow, which `aligned_alloc` refuses.
+    // `aligned_alloc` refuses 0, which stands for overflow.
     heap::aligned_alloc(align.checked_next_power_of_two().unwrap_or(0), size).cast()
 }
 
@@ -119,7 +118,7 @@ pub unsafe extern "C" fn malloc_usable_size(block: *const c_void) -> usize {
     unsafe { heap::usable_size(block.cast()) }
 }
 
-/// `free_sized` of C23; the size is not needed.
+/// `free_sized` of C23; ignores the size.
 ///
 /// # Safety
 /// As [`heap::free`].
@@ -129,7 +128,7 @@ pub unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
     unsafe { free(block) }
 }
 
-/// `free_aligned_sized` of C23; alignment and size are not needed.
+/// `free_aligned_sized` of C23; ignores alignment and size.
 ///
 /// # Safety
 /// As [`heap::free`].
@@ -139,7 +138,7 @@ pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _align: usize, _
     unsafe { free(block) }
 }
 
-/// `cfree`, removed from glibc 2.26; old programs still have it.
+/// `cfree`, removed in glibc 2.26, for old programs.
 ///
 /// # Safety
 /// As [`heap::free`].

@@ -1,9 +1,9 @@
 //! The C++ symbols: every form of `operator new` and `operator delete`, under their mangled names.
 //!
-//! A program may replace some of them and leave the rest, which then have to come to its own, as
-//! the standard says of the library's definitions. Each form is made of another:
+//! A program may replace some of them. The other forms then have to call the program's, as the C++
+//! standard says of the library's definitions. Each form calls another:
 //!
-//! | form | is made of |
+//! | form | calls |
 //! |---|---|
 //! | `new`, `delete`, plain or aligned | this heap |
 //! | `new[]`, `delete[]`, plain or aligned | `new`, `delete` |
@@ -12,13 +12,13 @@
 //!
 //! Only the runtime's `nothrow` form can catch what the program's `new` throws.
 //!
-//! What one is made of is called through `Bound`: the address that the loader has found for the
-//! name, which is the program's before ours.
+//! These calls go through `Bound`: the address that the loader has bound the name to. That is the
+//! program's definition, if it has one, and ours otherwise.
 //!
-//! When memory is short the throwing forms hand over to the C++ runtime's own operator, which
-//! calls the program's new-handler and throws `std::bad_alloc`; the `nothrow` forms do the same
-//! through its `nothrow` operator, which catches and returns null. Sizes that `delete` passes are
-//! not relied upon: a program that is wrong about one would corrupt the heap.
+//! When memory is out, the throwing forms call the C++ runtime's own operator, which calls the
+//! program's new-handler and throws `std::bad_alloc`. The `nothrow` forms call the runtime's
+//! `nothrow` operator, which catches and returns null. The sizes that `delete` receives are not
+//! used: a program that passes a wrong one would corrupt the heap.
 
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -26,16 +26,16 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use sheaves_heap as heap;
 use sheaves_sys::{process, report};
 
-/// An operator as the loader has bound its name for all objects. `replaceable.list` has the names.
+/// An operator as the loader has bound its name for all objects; `replaceable.list` has the names.
 #[repr(transparent)]
 struct Bound<F>(F);
 
 impl<F: Copy> Bound<F> {
-    /// The operator: the program's own, or the one in this object.
+    /// The operator: the program's, or the one in this object.
     #[inline(always)]
     fn operator(&self) -> F {
-        // Volatile, for the compiler would take the one in this object.
-        // SAFETY: a valid, constant place.
+        // Volatile: otherwise the compiler would use the one in this object.
+        // SAFETY: a valid static that is never written.
         unsafe { core::ptr::read_volatile(&raw const self.0) }
     }
 }
@@ -54,10 +54,10 @@ static DELETE_ARRAY: Bound<Delete> = Bound(_ZdaPv);
 static DELETE_ALIGNED: Bound<DeleteAligned> = Bound(_ZdlPvSt11align_val_t);
 static DELETE_ARRAY_ALIGNED: Bound<DeleteAligned> = Bound(_ZdaPvSt11align_val_t);
 
-/// True when the program has replaced one of the operators of which `nothrow` forms are made.
+/// True when the program has replaced a `new` that the `nothrow` forms call.
 #[inline]
 fn is_new_replaced() -> bool {
-    // Relaxed: a constant of the process.
+    // Relaxed: constant for the process.
     match ANSWER.load(Ordering::Relaxed) {
         UNKNOWN => is_new_replaced_slow(),
         answer => answer == YES,
@@ -84,7 +84,8 @@ fn is_new_replaced_slow() -> bool {
     is_replaced
 }
 
-/// A block, or null where a form with `nothrow` has to be that of the C++ runtime.
+/// The result of `alloc`, or null where the program has replaced a `new`: then the C++ runtime's
+/// `nothrow` form has to run.
 fn unless_replaced(alloc: impl FnOnce() -> *mut u8) -> *mut u8 {
     if is_new_replaced() { core::ptr::null_mut() } else { alloc() }
 }
@@ -95,15 +96,15 @@ fn next(name: &CStr) -> *mut c_void {
     let operator = process::next_symbol(name);
     if operator.is_null() {
         report::die(format_args!(
-            "no C++ runtime to go on in operator new, where memory is out or the program has an \
-             operator of its own"
+            "operator new cannot call the C++ runtime: the program does not link it (memory is \
+             out, or the program has an operator new of its own)"
         ));
     }
     operator
 }
 
-/// Defines forms of `operator new`: name, parameters, and the block, or null where the C++ runtime
-/// is to go on.
+/// Defines forms of `operator new`: name, parameters, and the block. If the block is null, the C++
+/// runtime's operator is called.
 macro_rules! operators_new {
     ($($(#[$doc:meta])* $symbol:ident($($arg:ident: $type:ty),*) = $alloc:expr;)*) => {$(
         $(#[$doc])*

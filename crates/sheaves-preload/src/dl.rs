@@ -1,12 +1,12 @@
 //! `dlopen` without `RTLD_DEEPBIND`.
 //!
 //! An object that is loaded with that flag looks its symbols up in itself and its dependencies
-//! first, so its `malloc` and `free` are libc's, and a block that passes between it and the program
-//! is freed by the wrong heap. php loads all of its modules so. Here the flag is taken away, unless
-//! `SHEAVES_DEEPBIND=1`.
+//! first. So its `malloc` and `free` are libc's, and a block that passes between it and the program
+//! is freed by the wrong heap. php loads all of its modules this way. This `dlopen` clears the
+//! flag, unless `SHEAVES_DEEPBIND=1`.
 //!
-//! The loader looks at the return address to learn who calls: for `$ORIGIN`, `DT_RUNPATH` and the
-//! namespace. So the function jumps to the real one and leaves nothing on the stack.
+//! The loader uses the return address to find the caller, for `$ORIGIN`, `DT_RUNPATH` and the
+//! namespace. So this function jumps to the real one and leaves nothing on the stack.
 //!
 //! `dlmopen` is not covered: a new namespace has a libc, and a heap, of its own.
 
@@ -16,10 +16,10 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use sheaves_sys::{env, process};
 
-/// Of `<dlfcn.h>`.
+/// From `<dlfcn.h>`.
 const RTLD_DEEPBIND: u32 = 8;
 
-/// How to go on: in two registers.
+/// What `dlopen` jumps to, returned in two registers.
 #[repr(C)]
 struct Next {
     function: *const c_void,
@@ -74,16 +74,16 @@ pub unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_voi
     )
 }
 
-/// Where `dlopen` goes on, and with which flags.
+/// The function that `dlopen` jumps to, and the flags for it.
 extern "C" fn next(flags: u32) -> Next {
     Next { function: real(), flags: flags & allowed() }
 }
 
-/// The flags that are passed on, as a mask. Read at the first call, which may be before this object
-/// is initialised.
+/// The mask of the flags that are passed on. Read at the first call, which may come before the
+/// constructors of this object.
 fn allowed() -> u32 {
     static ALLOWED: AtomicU32 = AtomicU32::new(0);
-    // Relaxed: a constant of the process.
+    // Relaxed: constant for the process.
     let known = ALLOWED.load(Ordering::Relaxed);
     if known != 0 {
         return known;
@@ -94,10 +94,10 @@ fn allowed() -> u32 {
     found
 }
 
-/// The `dlopen` that this one hides.
+/// libc's `dlopen`, which this one hides.
 fn real() -> *const c_void {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-    // Relaxed: a constant of the process, which leads to code only.
+    // Relaxed: constant for the process, and it leads to code only.
     let known = REAL.load(Ordering::Relaxed);
     if !known.is_null() {
         return known;
@@ -111,7 +111,7 @@ fn real() -> *const c_void {
     found
 }
 
-/// Of a process whose libc has none.
+/// Used where libc has no `dlopen`.
 extern "C" fn no_dlopen(_path: *const c_char, _flags: c_int) -> *mut c_void {
     null_mut()
 }

@@ -1,4 +1,4 @@
-//! glibc's questions about the heap: `mallinfo2`, `malloc_stats`, `malloc_trim` and their kin.
+//! glibc's statistics calls: `mallinfo2`, `malloc_stats`, `malloc_trim` and the like.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::fmt::Write;
@@ -19,17 +19,17 @@ pub struct MallInfo2 {
     pub smblks: usize,
     /// Number of blocks with a mapping of their own.
     pub hblks: usize,
-    /// Bytes of those.
+    /// Bytes of those blocks.
     pub hblkhd: usize,
     /// Not used.
     pub usmblks: usize,
-    /// Bytes of free objects that rest in caches.
+    /// Bytes of free objects in caches.
     pub fsmblks: usize,
     /// Bytes in use.
     pub uordblks: usize,
     /// Bytes that are free.
     pub fordblks: usize,
-    /// Bytes that `malloc_trim` could give back at once.
+    /// Bytes that `malloc_trim` could return to the kernel.
     pub keepcost: usize,
 }
 
@@ -50,12 +50,12 @@ pub extern "C" fn mallinfo2() -> MallInfo2 {
     }
 }
 
-/// `struct mallinfo` of glibc: the same with `int`, which overflows.
+/// `struct mallinfo` of glibc: the same fields as `int`, which overflow.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct MallInfo([c_int; 10]);
 
-/// `mallinfo(3)`; fields above `INT_MAX` are cut to it.
+/// `mallinfo(3)`; values above `INT_MAX` are reported as `INT_MAX`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo() -> MallInfo {
     let info = mallinfo2();
@@ -74,7 +74,7 @@ pub extern "C" fn mallinfo() -> MallInfo {
     MallInfo(fields.map(|field| c_int::try_from(field).unwrap_or(c_int::MAX)))
 }
 
-/// `malloc_trim(3)`: 1 when memory was given back. `pad` is ignored: nothing is kept.
+/// `malloc_trim(3)`: 1 when memory was returned. `pad` is ignored: no memory is retained.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_pad: usize) -> c_int {
     c_int::from(errno::preserve(sheaves_heap::trim))
@@ -86,8 +86,8 @@ pub extern "C" fn malloc_stats() {
     report::print(2, Format::Text);
 }
 
-/// `mallopt(3)`: accepts everything and changes nothing, which its callers cannot tell apart
-/// from a hint that was taken.
+/// `mallopt(3)`: accepts every parameter and changes nothing. A caller cannot distinguish that from
+/// a hint that was followed.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallopt(_parameter: c_int, _value: c_int) -> c_int {
     1

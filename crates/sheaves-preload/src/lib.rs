@@ -1,15 +1,15 @@
 //! The shared object that takes over malloc under `LD_PRELOAD`.
 //!
-//! Every symbol of the malloc family, C and C++, is defined here, so that none of libc's own
-//! blocks ever meets this heap; and `dlopen`, so that objects which ask for libc's before ours do
-//! not get it. What `dlmopen` loads has a libc of its own and is not covered. Start reading at
-//! [`c`]; `sheaves run` sets the preload up.
+//! Every symbol of the malloc family, C and C++, is defined here, so that this heap never receives
+//! a block of libc's. So is `dlopen`, so that no object is bound to libc's malloc before ours. What
+//! `dlmopen` loads has a libc of its own and is not covered. Start reading at [`c`]; `sheaves run`
+//! sets the preload up.
 //!
 //! Options are in `docs/options.md`.
 //!
-//! The object is linked `-z nodelete`: it stays until the process ends.
+//! The object is linked with `-z nodelete`: it stays loaded until the process ends.
 #![no_std]
-// The standard library is linked for its panic handler alone; nothing of it is called.
+// The standard library is linked for its panic handler only; none of its functions is called.
 extern crate std as _;
 
 pub mod atfork;

@@ -1,4 +1,4 @@
-//! What happens when the object is loaded and when the process ends.
+//! Constructor and destructor of the object: reads the options, greets, prints statistics at exit.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -15,23 +15,24 @@ const JSON: u8 = 2;
 
 /// What to print at exit.
 static STATS: AtomicU8 = AtomicU8::new(SILENT);
-/// The process in which the object was loaded: children made by `fork` print nothing.
+/// The process in which the object was loaded: its children by `fork` print nothing.
 static LOADED_IN: AtomicI32 = AtomicI32::new(0);
 
-/// Standard error as it was at the start: many programs close theirs before they end.
+/// A duplicate of the original standard error: many programs close theirs before they end.
 static STDERR: AtomicI32 = AtomicI32::new(2);
 
 const PATH_BYTES: usize = 4096;
-/// Where to print, as a C string; empty for standard error.
+/// The path for the statistics, as a C string; empty for standard error.
 static STATS_FILE: Lock<[u8; PATH_BYTES]> = Lock::new([0; PATH_BYTES]);
 
-/// Reads the options and says hello. Runs before `main`, in one thread.
+/// Reads the options and greets `sheaves run`. Runs before `main`, in one thread.
 extern "C" fn load() {
     const WORDS: &[(&str, u8)] =
         &[("1", TEXT), ("text", TEXT), ("json", JSON), ("0", SILENT), ("", SILENT)];
     let stats = env::choice("SHEAVES_STATS", WORDS).unwrap_or(SILENT);
     if stats != SILENT {
-        // Relaxed, all: one thread now, and the exit handler runs much later in program order.
+        // Relaxed, all: the process has one thread, and the exit handler runs later in program
+        // order.
         STDERR.store(process::duplicate(2), Ordering::Relaxed);
     }
     STATS.store(stats, Ordering::Relaxed);
@@ -49,7 +50,7 @@ extern "C" fn load() {
 
 /// Tells `sheaves run` that the preload took effect.
 fn say_hello(fd: i32) {
-    // Through the exported symbol, so that the engine is started and the take-over is real.
+    // Through the exported symbol, so that the engine is started and the preload is really tested.
     // SAFETY: a fresh block, freed once.
     unsafe { crate::c::free(core::hint::black_box(crate::c::malloc(1))) };
     let (engine, slot) = report::engine_names();
@@ -60,7 +61,7 @@ fn say_hello(fd: i32) {
     process::close(fd);
 }
 
-/// Prints statistics, if asked for.
+/// Prints statistics if an option asks for them.
 extern "C" fn unload() {
     // Relaxed, both: written before `main`.
     let format = match STATS.load(Ordering::Relaxed) {
@@ -84,7 +85,7 @@ extern "C" fn unload() {
             process::close(fd);
         }
         None => sheaves_sys::report::report(format_args!(
-            "cannot write statistics to {}",
+            "cannot write statistics to {}: check that the folder exists and is writable",
             path.to_str().unwrap_or("the file named by SHEAVES_STATS_FILE")
         )),
     }
