@@ -1,11 +1,12 @@
-//! Size classes: which cache serves which size.
+//! Size classes: maps a size to its cache.
 //!
-//! Multiples of 16 bytes up to 128, then eight classes per doubling up to 32 KiB: a step is at
-//! most 12.5 % above 128 bytes. All sizes are multiples of 16, so a table with one entry per 16
-//! bytes, 4 KiB in all, gives the class by one load.
+//! Multiples of 16 bytes up to 128, then eight classes per doubling up to 32 KiB, so a step above
+//! 128 bytes is at most 12.5 %. All sizes are multiples of 16, so one load from a table with an
+//! entry per 16 bytes (2 KiB of classes, 4 KiB of words) gives the result.
 //!
-//! Objects of 1 KiB and its multiples have a distance that is no multiple of 1 KiB, for the sake
-//! of the processor's caches; for alignments of 1 KiB and above there are classes of their own.
+//! Objects of 1 KiB and its multiples have a stride that is not a multiple of 1 KiB: this colouring
+//! (Bonwick 1994) spreads them over the sets of the CPU's caches. Alignments of 1 KiB and above
+//! have classes of their own.
 
 use sheaves_percpu::Word;
 use sheaves_slab::CacheId;
@@ -13,22 +14,22 @@ use sheaves_slab::descriptor::stride_for;
 
 /// The largest size that a class serves, in bytes.
 pub const SMALL_BYTES_MAX: usize = 32 << 10;
-/// Every class size is a multiple of this, and every object aligned to it at the least.
+/// Every class size is a multiple of this, and every object is aligned to it at least.
 pub const QUANTUM_BYTES: usize = 16;
 
-/// Up to this alignment every class whose size is a multiple of it will do.
+/// Up to this alignment, a class whose size is a multiple of the alignment is aligned to it.
 const LINE_BYTES: usize = 64;
 
-/// Classes of 16, 32, ... 128 bytes.
+/// Number of classes of 16, 32, ... 128 bytes.
 const FINE: usize = 8;
-/// Classes per doubling above.
+/// Number of classes per doubling above 128 bytes.
 const PER_DOUBLING: usize = 8;
 /// Doublings from 128 bytes to [`SMALL_BYTES_MAX`].
 const DOUBLINGS: usize = (SMALL_BYTES_MAX / 128).trailing_zeros() as usize;
 
 /// Number of classes for ordinary requests.
 pub const PLAIN: usize = FINE + PER_DOUBLING * DOUBLINGS;
-/// Smallest size of a class that is for alignment, in bytes.
+/// Size of the smallest class that is for alignment, in bytes.
 const ALIGNED_BYTES_MIN: usize = 1024;
 /// Number of classes: the ordinary ones, then one for each power of two from 1 KiB to 32 KiB whose
 /// objects are aligned to their size.
@@ -57,18 +58,18 @@ const SIZE_TABLE: [u32; CLASSES] = {
     sizes
 };
 
-/// To which alignment a class is made.
+/// The alignment that a class is created with.
 pub(crate) const fn align_of_class(class: usize) -> usize {
     if class < PLAIN { QUANTUM_BYTES } else { SIZE_TABLE[class] as usize }
 }
 
-/// True when every object of a class lies at a multiple of a power of two.
+/// True when every object of a class is at a multiple of `align`, a power of two.
 fn is_aligned(class: usize, align: usize) -> bool {
     let size = SIZE_TABLE[class] as usize;
     stride_for(size, align_of_class(class)).is_some_and(|stride| stride.is_multiple_of(align))
 }
 
-/// The word of allocations, as its offset, by size in quanta, rounded up.
+/// The per-CPU word of allocations, as its offset, by size in quanta, rounded up.
 #[doc(hidden)]
 pub static WORDS: [u16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
     let mut words = [0; SMALL_BYTES_MAX / QUANTUM_BYTES + 1];
@@ -99,7 +100,7 @@ const QUANTA_TABLE: [u8; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
 /// The class for a size of at most [`SMALL_BYTES_MAX`]; size 0 gets the smallest.
 ///
 /// # Panics
-/// Above that.
+/// If `size` is larger.
 #[inline(always)]
 #[must_use]
 pub fn of_size(size: usize) -> usize {
@@ -108,7 +109,7 @@ pub fn of_size(size: usize) -> usize {
     unsafe { of_size_unchecked(size) }
 }
 
-/// The word of allocations for a size.
+/// The per-CPU word of allocations for a size.
 ///
 /// # Safety
 /// `size` is at most [`SMALL_BYTES_MAX`].
@@ -120,25 +121,24 @@ pub(crate) unsafe fn word_of_size_unchecked(size: usize) -> Word {
     Word::at_offset(usize::from(*unsafe { WORDS.get_unchecked(quanta) }))
 }
 
-/// [`of_size`] without a test.
+/// [`of_size`] without the check.
 ///
 /// # Safety
 /// `size` is at most [`SMALL_BYTES_MAX`].
 #[inline(always)]
 unsafe fn of_size_unchecked(size: usize) -> usize {
     debug_assert!(size <= SMALL_BYTES_MAX);
-    // SAFETY: the table covers every size up to the limit.
-    // `div_ceil` would not know that the sum cannot overflow, and costs five instructions more.
+    // Not `div_ceil`: it does not know that the sum cannot overflow, and costs five instructions.
     let quanta = (size + (QUANTUM_BYTES - 1)) >> QUANTUM_BYTES.trailing_zeros();
     // SAFETY: the table covers every size up to the limit.
     usize::from(*unsafe { BY_QUANTA.get_unchecked(quanta) })
 }
 
-/// The smallest class whose objects hold `size` bytes and lie at multiples of `align` (a power of
+/// The smallest class whose objects hold `size` bytes and are at multiples of `align` (a power of
 /// two), or `None`.
 ///
-/// Objects are at multiples of their distance from the start of a slab, which is aligned to
-/// 64 KiB: so that distance must be a multiple of the alignment.
+/// Objects are at multiples of their stride from the start of a slab, which is aligned to 64 KiB.
+/// So the stride must be a multiple of the alignment.
 #[inline]
 #[must_use]
 pub fn of_layout(size: usize, align: usize) -> Option<usize> {
@@ -151,7 +151,8 @@ pub fn of_layout(size: usize, align: usize) -> Option<usize> {
     if align > LINE_BYTES {
         return of_wide_alignment(size, align);
     }
-    // The class of a multiple of the alignment has a size that is one, see the assertions below.
+    // A size that is a multiple of the alignment gets a class that is one, too: see the assertions
+    // below.
     Some(of_size(size.max(align).next_multiple_of(align)))
 }
 

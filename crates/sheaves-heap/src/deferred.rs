@@ -1,4 +1,4 @@
-//! Large blocks that are freed once their readers are gone.
+//! Large blocks that are freed after a grace period.
 
 use core::ptr::with_exposed_provenance_mut;
 
@@ -8,14 +8,14 @@ use crate::slow;
 
 static LARGE: Channel = Channel::new("large blocks", free);
 
-/// Defers a large block of that many bytes.
+/// Defers the free of a large block of `bytes`.
 pub(crate) fn defer(address: usize, bytes: usize) {
     // SAFETY: the caller of `free_rcu` gives the block up, and it came from this heap.
     unsafe { LARGE.free_later(with_exposed_provenance_mut(address), bytes) };
 }
 
 /// # Safety
-/// The block is one of this heap that nobody uses any more.
+/// The block is from this heap and no longer used.
 unsafe fn free(block: *mut u8) {
     slow::free_plain(block.expose_provenance());
 }

@@ -1,8 +1,8 @@
-//! `malloc` and `free` as functions that are called, by a C symbol or not: the bodies.
+//! The bodies of `malloc` and `free` as functions, also under their C names.
 //!
 //! On x86-64 they are naked functions of about twenty instructions; elsewhere they are the inlined
-//! forms of [`mod@crate::malloc`]. Being macros, they become the very functions that carry the C
-//! names, with no jump in between.
+//! forms of [`mod@crate::malloc`]. They are macros, so that the function with the C name is the
+//! body itself, without a jump.
 
 /// Defines a function `malloc`: see [`crate::malloc()`].
 #[cfg(target_arch = "x86_64")]
@@ -73,24 +73,24 @@ pub use sheaves_percpu::{pop_by_size, push_by_owner};
 pub use sheaves_slab::granule::{LIMIT_BYTES, WINDOW};
 
 define_malloc! {
-    /// At least `size` bytes at a multiple of 16, uninitialised; null (and `ENOMEM`) when there is
-    /// no memory. Size 0 gives a unique pointer.
+    /// At least `size` bytes at a multiple of 16, uninitialised; null (and `ENOMEM`) when memory is
+    /// out. Size 0 gives a unique pointer.
     ///
-    /// Common path: 20 instructions, no atomic. May sleep on a lock for microseconds otherwise.
-    /// Safe in every thread at any time; not in signal handlers.
+    /// Fast path: 20 instructions, no atomic. The slow path may sleep on a lock for microseconds.
+    /// May be called in every thread at any time, but not in signal handlers.
     #[must_use]
     malloc -> u8
 }
 
 define_free! {
-    /// Gives memory back. Null is ignored. `errno` is kept.
+    /// Frees a block. Null is ignored. `errno` is kept.
     ///
-    /// An address that is not ours, or not the start of a block, ends the process with one line:
-    /// at once where the address is outside the heap, in memory that is in use by no block or by a
-    /// large one, or no multiple of 16; inside a small block, and for a double free, when the block
-    /// returns to its slab, or at once in debug mode.
+    /// An address that is not from this heap, or not the start of a block, aborts the process with
+    /// one line. It does so at once where the address is outside the heap, in free memory, in a
+    /// large block, or not a multiple of 16. An address inside a small block, or freed twice, is
+    /// detected when the block returns to its slab, or at once in debug mode.
     ///
     /// # Safety
-    /// `block` came from this heap, and nobody uses it any more.
+    /// `block` came from this heap and is not used any more.
     free(u8)
 }

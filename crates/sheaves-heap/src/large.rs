@@ -1,4 +1,4 @@
-//! Blocks of 32 KiB to 1 MiB: runs of granules out of the chunks.
+//! Blocks of 32 KiB to 1 MiB: runs of granules in the heap's chunks.
 
 use core::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ pub(crate) fn serves(size: usize, align: usize) -> bool {
     size <= LARGE_BYTES_MAX && align <= LARGE_BYTES_MAX && size.max(align) > SMALL_BYTES_MAX
 }
 
-/// Address of a run (0 when there is no memory), and whether it reads as zero.
+/// Address of a run (0 when memory is out), and whether it reads as zeros.
 pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
     let count = size.div_ceil(GRANULE_BYTES).max(1);
     let Some(run) = chunk::take_run(count, align.div_ceil(GRANULE_BYTES)) else {
@@ -30,7 +30,7 @@ pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
 }
 
 fn granules(first: Granule) -> usize {
-    // Relaxed: whoever has the block's address sees its header.
+    // Relaxed: a thread that has the block's address sees its header.
     header(first).run_granules.load(Ordering::Relaxed) as usize
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn free(first: Granule) {
     chunk::give_run(first, count);
 }
 
-/// Resizes a run where it is; false when the neighbours are taken.
+/// Resizes a run in place; false when the granules after it are in use.
 pub(crate) fn resize_in_place(first: Granule, size: usize) -> bool {
     let (old, new) = (granules(first), size.div_ceil(GRANULE_BYTES));
     if new * GRANULE_BYTES > LARGE_BYTES_MAX || size <= SMALL_BYTES_MAX {

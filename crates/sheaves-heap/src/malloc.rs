@@ -5,8 +5,8 @@
 //!   free:   address -> granule (arithmetic) -> owner (one load) -> class -> push
 //! ```
 //!
-//! A free looks whether the address is one of ours and a multiple of 16; a caller that gives the
-//! layout saves both looks. Everything else is in `slow.rs`.
+//! `free` checks that the address is from this heap and a multiple of 16; a caller that passes the
+//! layout saves both checks. Everything else is in `slow.rs`.
 
 use core::alloc::Layout;
 use core::ptr::with_exposed_provenance_mut;
@@ -19,20 +19,21 @@ use sheaves_slab::granule;
 use crate::classes::{self, SMALL_BYTES_MAX};
 use crate::slow;
 
-/// Sizes below this are served by the fast path; 0 until the classes exist, so that the start
-/// needs no test of its own.
+/// Sizes below this are served by the fast path; 0 until the classes exist, so that the fast path
+/// needs no check for the start.
 #[doc(hidden)]
 pub static FAST_BYTES_END: AtomicUsize = AtomicUsize::new(0);
 
-/// Opens the fast path. The engine has started and the classes exist.
+/// Enables the fast path. The engine has started and the classes exist.
 pub(crate) fn open() {
-    // Release: what the start wrote comes before; partner are the loads of the limit. These are
-    // relaxed and need no fence: all that they lead to (access words, blocks, sheaves) is either
-    // constant since the start or read inside a sequence, which refuses what is not there.
+    // Release: orders the writes of the start before this store. The partners are the Relaxed loads
+    // of the limit. They need no fence: all that they lead to (access words, blocks, sheaves) is
+    // either constant since the start, or read inside an rseq critical section that fails while it
+    // is absent.
     FAST_BYTES_END.store(SMALL_BYTES_MAX + 1, Ordering::Release);
 }
 
-/// True when the fast path is open and serves this size, which is then at most
+/// True when the fast path is enabled and serves this size, which is then at most
 /// [`SMALL_BYTES_MAX`].
 #[inline(always)]
 fn is_fast(size: usize) -> bool {
@@ -40,30 +41,30 @@ fn is_fast(size: usize) -> bool {
     size < FAST_BYTES_END.load(Ordering::Relaxed)
 }
 
-/// Takes an object from a word of allocations, or an odd number.
+/// Pops an object from a word of allocations; an odd number when there is none.
 ///
 /// # Safety
-/// The fast path is open.
+/// The fast path is enabled.
 #[inline(always)]
 unsafe fn pop(word: Word) -> usize {
-    // SAFETY: the fast path was opened after the engine's start.
+    // SAFETY: the fast path was enabled after the engine's start.
     let access = unsafe { Access::of_started() };
     percpu::pop(access, word)
 }
 
-/// Gives an object to a word of frees or of deferred objects. False where it has no room.
+/// Pushes an object to a word of frees or of deferred objects. False when the sheaf is full.
 ///
 /// # Safety
-/// The address is that of a block of this heap, which the caller gives up.
+/// The address is that of a block of this heap that the caller no longer uses.
 #[inline(always)]
 unsafe fn push(word: Word, address: usize) -> bool {
     // SAFETY: a block of this heap proves that the engine has started.
     let access = unsafe { Access::of_started() };
-    // SAFETY: objects are even, and the caller gives up this one.
+    // SAFETY: objects are even, and the caller no longer uses this one.
     unsafe { percpu::push(access, word, address) }
 }
 
-/// Gives an object to the word that belongs to its owner. False where it has none, or no room.
+/// Pushes an object to the word of its owner. False when it has no owner or the sheaf is full.
 ///
 /// # Safety
 /// As [`crate::free`].
@@ -77,7 +78,7 @@ unsafe fn push_by_owner(address: usize, word_of: impl FnOnce(usize) -> Word) -> 
     }
 }
 
-/// Gives an object to the word that belongs to its layout. False where it has none, or no room.
+/// Pushes an object to the word of its layout. False when no class serves it or the sheaf is full.
 ///
 /// # Safety
 /// As [`dealloc_layout`].
@@ -99,9 +100,9 @@ unsafe fn push_by_layout(
 #[must_use]
 pub fn malloc_inline(size: usize) -> *mut u8 {
     if is_fast(size) {
-        // SAFETY: the size is within what the fast path serves.
+        // SAFETY: the fast path serves this size.
         let word = unsafe { classes::word_of_size_unchecked(size) };
-        // SAFETY: the fast path is open.
+        // SAFETY: the fast path is enabled.
         let object = unsafe { pop(word) };
         if !is_sentinel(object) {
             return with_exposed_provenance_mut(object);
@@ -113,7 +114,7 @@ pub fn malloc_inline(size: usize) -> *mut u8 {
 /// [`crate::free`], inlined.
 ///
 /// # Safety
-/// As there.
+/// As [`crate::free`].
 #[inline(always)]
 pub unsafe fn free_inline(block: *mut u8) {
     // SAFETY: the same contract.
@@ -123,16 +124,16 @@ pub unsafe fn free_inline(block: *mut u8) {
     }
 }
 
-/// [`crate::free`] once everybody who reads now is gone ([`sheaves_rcu::read`]).
+/// Frees a block after a grace period ([`sheaves_rcu::read`]), like the kernel's `kfree_rcu`.
 ///
-/// As cheap as `free`: one push, nothing is written into the block, no thread is woken. Small
-/// blocks, up to 32 KiB, come back in whole sheaves after a grace period; larger ones are freed one
-/// by one. Never blocks, but where there is no memory for even one sheaf: then it waits for a
-/// grace period, unless the caller reads. May be called by readers.
+/// As cheap as `free`: one push; it writes nothing into the block and wakes no thread. Small
+/// blocks, up to 32 KiB, return in whole sheaves after a grace period; larger ones are freed one by
+/// one. May be called by readers. It blocks only when there is no memory for a sheaf: then it waits
+/// for a grace period, unless the caller is a reader.
 ///
 /// # Safety
-/// `block` came from this heap or is null, and nobody uses it but readers who have begun before
-/// this call.
+/// `block` came from this heap or is null, and only readers that began before this call still use
+/// it.
 #[inline]
 pub unsafe fn free_rcu(block: *mut u8) {
     // SAFETY: the same contract.
@@ -142,10 +143,10 @@ pub unsafe fn free_rcu(block: *mut u8) {
     }
 }
 
-/// [`free_rcu`] for a caller that knows the layout: saves the look at the address.
+/// [`free_rcu`] for a caller that knows the layout: saves the checks of the address.
 ///
 /// # Safety
-/// As there, and `block` came from [`alloc_layout`] or its kin with this layout.
+/// As there, and `block` came from [`alloc_layout`] or its variants with this layout.
 #[inline(always)]
 pub unsafe fn free_rcu_layout(block: *mut u8, layout: Layout) {
     // SAFETY: the same contract.
@@ -155,13 +156,13 @@ pub unsafe fn free_rcu_layout(block: *mut u8, layout: Layout) {
     }
 }
 
-/// [`crate::malloc()`] for a layout: any alignment.
+/// [`crate::malloc()`] for a layout with any alignment.
 #[inline(always)]
 #[must_use]
 pub fn alloc_layout(layout: Layout) -> *mut u8 {
     let class = classes::of_layout(layout.size(), layout.align());
     if let (Some(class), true) = (class, is_fast(layout.size())) {
-        // SAFETY: the fast path is open.
+        // SAFETY: the fast path is enabled.
         let object = unsafe { pop(CacheId::of_class(class).allocs()) };
         if !is_sentinel(object) {
             return with_exposed_provenance_mut(object);
@@ -170,10 +171,10 @@ pub fn alloc_layout(layout: Layout) -> *mut u8 {
     slow::alloc_layout(layout)
 }
 
-/// [`crate::free`] for a caller that knows the layout: saves the look at the address.
+/// [`crate::free`] for a caller that knows the layout: saves the checks of the address.
 ///
 /// # Safety
-/// `block` came from [`alloc_layout`] or its kin with this layout, and nobody uses it any more.
+/// `block` came from [`alloc_layout`] or its variants with this layout, and is not used any more.
 #[inline(always)]
 pub unsafe fn dealloc_layout(block: *mut u8, layout: Layout) {
     // SAFETY: the same contract.

@@ -1,4 +1,4 @@
-//! Resizing, aligned and zeroed blocks: the rest of the malloc family.
+//! `calloc`, `aligned_alloc`, `realloc`, `malloc_usable_size` and `malloc_trim`.
 
 use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
@@ -10,15 +10,15 @@ use crate::slow::{self, Block};
 use crate::start::{is_debug, start};
 use crate::{huge, large};
 
-/// Zeroed memory for `count` elements of `size` bytes; null and `ENOMEM` when the product
-/// overflows or there is no memory.
+/// Zeroed memory for `count` elements of `size` bytes; null and `ENOMEM` when the product overflows
+/// or memory is out.
 #[must_use]
 pub fn calloc(count: usize, size: usize) -> *mut u8 {
     match count.checked_mul(size) {
         Some(bytes) if bytes <= SMALL_BYTES_MAX => {
             let block = malloc(bytes);
             if !block.is_null() {
-                // SAFETY: the block is at least `bytes` bytes and ours alone.
+                // SAFETY: the block has at least `bytes` bytes, and no other thread knows it.
                 unsafe { block.write_bytes(0, bytes) };
             }
             block
@@ -28,8 +28,8 @@ pub fn calloc(count: usize, size: usize) -> *mut u8 {
     }
 }
 
-/// A block of `size` bytes at a multiple of `align`; null and `EINVAL` when `align` is not a
-/// power of two, null and `ENOMEM` when there is no memory. Alignments up to 1 GiB are tested.
+/// A block of `size` bytes at a multiple of `align`; null and `EINVAL` when `align` is not a power
+/// of two, null and `ENOMEM` when memory is out. Alignments up to 1 GiB are tested.
 #[must_use]
 pub fn aligned_alloc(align: usize, size: usize) -> *mut u8 {
     if !align.is_power_of_two() {
@@ -42,11 +42,12 @@ pub fn aligned_alloc(align: usize, size: usize) -> *mut u8 {
     slow::alloc(size, align)
 }
 
-/// Resizes a block; contents stay up to the smaller size. Null `block` is [`malloc`]. On failure
-/// null and `ENOMEM`, and the old block stays. Size 0 gives a unique block of the smallest class.
+/// Resizes a block; its contents stay up to the smaller size. With a null `block` it is [`malloc`].
+/// On failure it returns null, sets `ENOMEM` and keeps the old block. Size 0 gives a unique block
+/// of the smallest class.
 ///
 /// # Safety
-/// `block` is null or came from this heap; after success nobody uses the old address.
+/// `block` is null or came from this heap; after success the old address is not used any more.
 #[must_use]
 pub unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() {
@@ -65,7 +66,7 @@ pub unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
     if !new.is_null() {
         // SAFETY: both blocks have at least that many bytes, and they are different blocks.
         unsafe { copy_nonoverlapping(block, new, old.min(size)) };
-        // SAFETY: the caller gave the old block up.
+        // SAFETY: the caller no longer uses the old block.
         unsafe { free(block) };
     }
     new
@@ -76,11 +77,11 @@ fn resize_in_place(address: usize, size: usize) -> Option<usize> {
     match slow::look_up(address) {
         Some(Block::Small { class }) => {
             let usable = crate::classes::SIZES[class] as usize;
-            // Shrinking to less than half is worth a copy: the memory can serve others.
+            // Shrinking to less than half is worth a copy, which frees the memory for other blocks.
             (size <= usable && (size > usable / 2 || class == 0)).then_some(address)
         }
         Some(Block::Large(granule)) => large::resize_in_place(granule, size).then_some(address),
-        // Mappings stay mappings above this size.
+        // A mapping that stays above this size stays a mapping.
         Some(Block::Huge { .. }) if size > large::LARGE_BYTES_MAX => {
             let moved = huge::resize(address, size);
             (moved != 0).then_some(moved)
@@ -90,7 +91,7 @@ fn resize_in_place(address: usize, size: usize) -> Option<usize> {
     }
 }
 
-/// Bytes that the user of a block may use: at least what was asked for. 0 for null.
+/// Bytes that the caller may use in a block: at least the size that was requested. 0 for null.
 ///
 /// # Safety
 /// `block` is null or came from this heap and was not freed.
@@ -99,8 +100,7 @@ pub unsafe fn usable_size(block: *const u8) -> usize {
     if block.is_null() || !start() { 0 } else { slow::usable(block.expose_provenance()) }
 }
 
-/// Gives free memory back to the system; true when there was any. See
-/// [`sheaves_slab::trim`].
+/// Returns free memory to the kernel; true when there was any. See [`sheaves_slab::trim`].
 pub fn trim() -> bool {
     if !start() {
         return false;

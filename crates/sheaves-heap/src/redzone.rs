@@ -1,15 +1,15 @@
-//! Red zones: what surrounds every block while `SHEAVES_DEBUG` is set.
+//! Red zones around every block, with `SHEAVES_DEBUG=1`.
 //!
 //! ```text
 //!   | pad of `front` bytes, ending in {size, seal} | user's bytes | red zone to the end |
-//!   ^ real start                                    ^ what the user has
+//!   ^ start of the block                            ^ address that the user gets
 //! ```
 //!
-//! The pad is as long as the alignment (16 at the least). Its last 16 bytes hold the user's size
-//! and a seal: the logarithm of the pad's length and a hash of size and address, so that no change
-//! of either word passes for a size. The red zone, at least 16 bytes, holds a fixed byte. Both are
-//! checked when the block is freed, resized or asked for its size. The caches beneath check for
-//! double frees and for writes after free.
+//! The pad is as long as the alignment (16 bytes at least). Its last 16 bytes hold the user's size
+//! and a seal: the logarithm of the pad's length, and a hash of size and address. A change of
+//! either word is thus detected. The red zone, at least 16 bytes, holds a fixed byte. Both are
+//! checked when the block is freed, resized or asked for its size. The object caches below detect
+//! double frees and writes after free.
 
 use core::ptr::with_exposed_provenance_mut;
 
@@ -26,7 +26,7 @@ const MIX: usize = 0x9E37_79B9_7F4A_7C15;
 /// The part of a seal that holds the logarithm of the pad's length.
 const SHIFT_MASK: usize = 63;
 
-/// A block with pad and red zone; 0 when there is no memory.
+/// A block with pad and red zone; 0 when memory is out.
 pub(crate) fn alloc(size: usize, align: usize) -> usize {
     let front = align.max(PAD_BYTES);
     let Some(total) = front.checked_add(size).and_then(|bytes| bytes.checked_add(ZONE_BYTES))
@@ -45,7 +45,7 @@ pub(crate) fn alloc(size: usize, align: usize) -> usize {
     user
 }
 
-/// Checks what surrounds a block and returns its real start; ends the process on damage.
+/// Checks pad and red zone of a block and returns the block's start; aborts the process on damage.
 pub(crate) fn check(user: usize) -> usize {
     let (size, front) = measures(user);
     let start = user - front;
@@ -58,14 +58,14 @@ pub(crate) fn check(user: usize) -> usize {
     start
 }
 
-/// The size that the user asked for.
+/// The size that the user requested.
 pub(crate) fn usable(user: usize) -> usize {
     check(user);
     measures(user).0
 }
 
 fn measures(user: usize) -> (usize, usize) {
-    // The pad is looked at only where some block can be: never follow a wild address.
+    // The pad is read only where memory is in use by a block: a wild address is not followed.
     if !slow::is_in_use(user) || !slow::is_in_use(user - PAD_BYTES) {
         slow::foreign(user, "free");
     }
@@ -80,18 +80,18 @@ fn measures(user: usize) -> (usize, usize) {
     (size, 1 << shift)
 }
 
-/// What stands between size and block: `shift` below, a hash above.
+/// The word between size and block: `shift` in the low bits, a hash above.
 fn seal(user: usize, size: usize, shift: usize) -> usize {
     let product = (user ^ size).wrapping_mul(MIX);
     (product ^ (product >> 32)) & !SHIFT_MASK | shift
 }
 
-/// From the end of the user's bytes to the end of the block, at most a page.
+/// The bytes from the end of the user's to the end of the block, at most a page.
 fn zone_of<'a>(user: usize, size: usize, start: usize) -> &'a mut [u8] {
     let end = start + slow::usable_plain(start);
     let zone = user + size;
     let count = (end - zone).min(4096);
-    // SAFETY: inside a block that the caller owns; no other reference to these bytes.
+    // SAFETY: inside a block that the caller owns, and no other reference to these bytes exists.
     unsafe { core::slice::from_raw_parts_mut(with_exposed_provenance_mut(zone), count) }
 }
 

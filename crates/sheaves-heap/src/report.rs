@@ -1,14 +1,15 @@
 //! Statistics of the heap, printed without allocating.
 //!
-//! The text form, one line per cache that was ever used:
+//! The text form has one line per cache that has ever had a slab:
 //!
 //! ```text
 //! cache               size    out  slots  depot  slabs-free  slabs  KiB  refills  flushes
 //! ```
 //!
-//! `out` objects have users; `slots`, `depot` and `slabs-free` count the free ones by where they
-//! rest; `refills` and `flushes` are trips to the slabs. The JSON form has the same figures under
-//! stable keys: `{"schema":1,"pid","engine","slot","slots","totals":{...},"caches":[{...}]}`.
+//! `out` objects are in use. `slots`, `depot` and `slabs-free` count the free ones by where they
+//! are; `refills` and `flushes` count the sheaves moved from and to the slabs. The JSON form has
+//! the same figures under stable keys:
+//! `{"schema":1,"pid","engine","slot","slots","totals":{...},"caches":[{...}]}`.
 
 use core::fmt::{self, Write};
 
@@ -25,7 +26,7 @@ const SCHEMA: u32 = 1;
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// For humans.
     Text,
     /// For programs.
     Json,
@@ -34,21 +35,21 @@ pub enum Format {
 /// Sums over the whole heap, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Objects and blocks with users, by the size they occupy.
+    /// Objects and blocks in use, by the size that they occupy.
     pub used_bytes: usize,
     /// Free objects in slots, depots and slabs.
     pub cached_bytes: usize,
-    /// Free runs that still have memory.
+    /// Free runs whose pages have not been returned to the kernel.
     pub dirty_bytes: usize,
     /// Address space of the heap.
     pub heap_bytes: usize,
-    /// Mappings of their own.
+    /// Bytes of the blocks with a mapping of their own.
     pub huge_bytes: usize,
-    /// How many of those.
+    /// Number of those blocks.
     pub huge_blocks: usize,
 }
 
-/// Computes the sums; reads every cache under its lock.
+/// Computes the sums; takes the lock of each cache in turn.
 #[must_use]
 pub fn totals() -> Totals {
     let Footprint { mapped_bytes, used_bytes, dirty_bytes } = chunk::footprint();
@@ -69,7 +70,7 @@ pub fn totals() -> Totals {
     }
 }
 
-/// Name of the engine and of what numbers the slots, for reports.
+/// Names of the engine and of the slot numbers in use, for reports.
 #[must_use]
 pub fn engine_names() -> (&'static str, &'static str) {
     let facts = engine::facts();
@@ -86,7 +87,7 @@ pub fn engine_names() -> (&'static str, &'static str) {
     (engine, slot)
 }
 
-/// Prints to a file descriptor. A failing descriptor loses the text, nothing else.
+/// Prints to a file descriptor. Text that it does not accept is lost.
 pub fn print(fd: i32, format: Format) {
     let mut out = Output { fd, line: Line::new() };
     let _ = match format {
@@ -96,7 +97,7 @@ pub fn print(fd: i32, format: Format) {
     out.line.flush_to(fd);
 }
 
-/// Buffers pieces and writes them out when the next may not fit.
+/// Collects text and writes it out when the next piece may not fit.
 struct Output {
     fd: i32,
     line: Line,
@@ -181,7 +182,7 @@ fn print_json(out: &mut Output) -> fmt::Result {
     write!(out, "\"huge_blocks\":{}}},\"caches\":[", t.huge_blocks)?;
     for (index, (name, s)) in used_caches().enumerate() {
         let comma = if index == 0 { "" } else { "," };
-        // Names of caches are given by programs: quotes and control characters are left out.
+        // Programs choose the names of caches: quotes and control characters are left out.
         write!(out, "{comma}{{\"name\":\"")?;
         for plain in name.as_str().chars().filter(|c| !c.is_control() && *c != '"' && *c != '\\') {
             write!(out, "{plain}")?;

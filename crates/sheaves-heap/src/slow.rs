@@ -1,4 +1,4 @@
-//! Everything that the fast paths leave: first use, empty and full sheaves, large sizes, bad input.
+//! The slow paths: first use, empty and full sheaves, large sizes, bad input.
 
 use core::alloc::Layout;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
@@ -12,10 +12,10 @@ use crate::classes::{self, CLASSES, SIZES};
 use crate::start::{is_debug, start};
 use crate::{deferred, huge, large, redzone};
 
-/// No block is larger: pointer differences must fit `isize`.
+/// The largest size of a block: pointer differences must fit `isize`.
 pub(crate) const BYTES_MAX: usize = isize::MAX as usize;
 
-/// What an address is, as far as the heap knows.
+/// The kind of block at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Block {
     /// In a slab of this size class.
@@ -38,7 +38,8 @@ pub(crate) fn alloc_layout(layout: Layout) -> *mut u8 {
     alloc(layout.size(), layout.align())
 }
 
-/// A block of `size` bytes at a multiple of `align`, a power of two; null and `ENOMEM` otherwise.
+/// A block of `size` bytes at a multiple of `align`, a power of two; null and `ENOMEM` when memory
+/// is out.
 pub(crate) fn alloc(size: usize, align: usize) -> *mut u8 {
     let block = if size > BYTES_MAX || !start() {
         0
@@ -54,7 +55,7 @@ pub(crate) fn alloc(size: usize, align: usize) -> *mut u8 {
     with_exposed_provenance_mut(block)
 }
 
-/// The same without red zones; 0 when there is no memory.
+/// [`alloc`] without red zones; 0 when memory is out.
 pub(crate) fn alloc_plain(size: usize, align: usize) -> usize {
     match classes::of_layout(size, align) {
         Some(class) => by_id::alloc(CacheId::of_class(class)),
@@ -63,16 +64,16 @@ pub(crate) fn alloc_plain(size: usize, align: usize) -> usize {
     }
 }
 
-/// Zeroed memory; pages that come fresh from the system are not written again.
+/// Zeroed memory; pages that are fresh from the kernel are not written again.
 pub(crate) fn alloc_zeroed(size: usize) -> *mut u8 {
-    // Only after the start is it known whether blocks have red zones.
+    // Whether blocks have red zones is known only after the start.
     let is_plain = size <= BYTES_MAX && start() && !is_debug();
     if is_plain && large::serves(size, 1) {
         let (block, is_zero) = large::alloc(size, 1);
         if block != 0 {
             let block = with_exposed_provenance_mut::<u8>(block);
             if !is_zero {
-                // SAFETY: the block is `size` bytes and ours alone.
+                // SAFETY: the block has `size` bytes, and no other thread knows it.
                 unsafe { block.write_bytes(0, size) };
             }
             return block;
@@ -81,15 +82,16 @@ pub(crate) fn alloc_zeroed(size: usize) -> *mut u8 {
     let block = crate::malloc(size);
     let is_huge = is_plain && size > large::LARGE_BYTES_MAX;
     if !block.is_null() && !is_huge {
-        // SAFETY: the block is `size` bytes and ours alone.
+        // SAFETY: the block has `size` bytes, and no other thread knows it.
         unsafe { block.write_bytes(0, size) };
     }
     block
 }
 
-/// What lies at an address; `None` when no block of ours starts or can start there.
+/// The block at an address; `None` when no block of this heap starts or can start there.
 pub(crate) fn look_up(address: usize) -> Option<Block> {
-    // Where the heap had to step over another mapping, the system may put one of ours later.
+    // The window may have skipped a range that another mapping occupied; a huge block may be there
+    // now.
     let Some(granule) = Granule::of(address).filter(|granule| granule.owner() != 0) else {
         return huge::bytes_of(address).map(|bytes| Block::Huge { bytes });
     };
@@ -101,7 +103,7 @@ pub(crate) fn look_up(address: usize) -> Option<Block> {
     (owner == RUN_START && granule.address() == address).then_some(Block::Large(granule))
 }
 
-/// True when an address lies in memory that is in use by some block: safe to read.
+/// True when an address is in memory that a block uses, so that it is safe to read.
 pub(crate) fn is_in_use(address: usize) -> bool {
     Granule::of(address).is_some_and(|granule| granule.owner() != 0) || huge::contains(address)
 }
@@ -121,10 +123,10 @@ pub unsafe extern "C" fn free(block: *mut u8) {
     });
 }
 
-/// Frees a block, from where it really starts.
+/// Frees a block by its real start, below any red zone.
 pub(crate) fn free_plain(address: usize) {
     match look_up(address) {
-        // SAFETY: the caller gives the block up; the slow path checks the rest.
+        // SAFETY: the caller no longer uses the block; `free_checked` checks the rest.
         Some(Block::Small { class }) => unsafe {
             by_id::free_checked(CacheId::of_class(class), address);
         },
@@ -146,7 +148,7 @@ pub(crate) unsafe extern "C" fn free_rcu(block: *mut u8) {
         let address = block.expose_provenance();
         let address = if is_debug() { redzone::check(address) } else { address };
         match look_up(address) {
-            // SAFETY: the caller gives the block up; the slow path checks the rest.
+            // SAFETY: the caller no longer uses the block; `free_rcu_checked` checks the rest.
             Some(Block::Small { class }) => unsafe {
                 by_id::free_rcu_checked(CacheId::of_class(class), address);
             },
@@ -157,7 +159,7 @@ pub(crate) unsafe extern "C" fn free_rcu(block: *mut u8) {
     });
 }
 
-/// Bytes that the user of a block may use.
+/// Bytes that the caller may use in a block.
 pub(crate) fn usable(address: usize) -> usize {
     if is_debug() {
         return redzone::usable(address);
@@ -165,7 +167,7 @@ pub(crate) fn usable(address: usize) -> usize {
     usable_plain(address)
 }
 
-/// The same without red zones.
+/// [`usable`] without red zones.
 pub(crate) fn usable_plain(address: usize) -> usize {
     match look_up(address) {
         Some(Block::Small { class }) => SIZES[class] as usize,
@@ -175,13 +177,13 @@ pub(crate) fn usable_plain(address: usize) -> usize {
     }
 }
 
-/// Ends the process: the address is not that of a block.
+/// Aborts the process: no block is at the address.
 #[cold]
 pub(crate) fn foreign(address: usize, call: &str) -> ! {
     let what = match Granule::of(address).map(Granule::owner) {
-        Some(0) => "which lies in free memory (double free?)",
+        Some(0) => "which is in free memory (double free?)",
         Some(NAMED) => "which belongs to a named cache",
-        Some(_) => "which lies inside a block",
+        Some(_) => "which is inside a block",
         None => "which is not from this heap",
     };
     report::die(format_args!("{call} of {address:#x}, {what}"))

@@ -1,4 +1,4 @@
-//! Making the caches of the size classes, once.
+//! Creates the caches of the size classes, once.
 
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +10,14 @@ use crate::classes::{self, CLASSES, PLAIN, SIZES};
 
 /// Set when all classes exist.
 static STARTED: AtomicBool = AtomicBool::new(false);
-/// Set with it when `SHEAVES_DEBUG` asks for checks; see [`crate::redzone`].
+/// Set before it if `SHEAVES_DEBUG` asks for checks; see [`crate::redzone`].
 static DEBUG: AtomicBool = AtomicBool::new(false);
-/// Guards the making; counts the classes that exist.
+/// Serializes the creation; counts the classes that exist.
 static MAKING: Lock<usize> = Lock::new(0);
 
-/// Makes sure that the size classes exist. False when there is no memory; may be tried again.
+/// Creates the size classes unless they exist. False when memory is out; a later call tries again.
 pub(crate) fn start() -> bool {
-    // Acquire pairs with the Release below: the caches are there.
+    // Acquire pairs with the Release below: the caches are visible.
     STARTED.load(Ordering::Acquire) || start_slow()
 }
 
@@ -48,7 +48,7 @@ fn start_slow() -> bool {
 /// True when every block has a red zone and every free is checked.
 #[inline]
 pub(crate) fn is_debug() -> bool {
-    // Relaxed: callers have been through `start`.
+    // Relaxed: callers have called `start`.
     DEBUG.load(Ordering::Relaxed)
 }
 

@@ -1,10 +1,11 @@
-//! What must be so before the first use. The only test of its program, so that nothing was used.
+//! State before the first use. The only test of its program, so that nothing has been used.
 
 use sheaves_sys::fork::{Layer, is_announced};
 
-/// A layer that became known to forks while it starts would hold its locks in a child for ever.
+/// A layer that registers with the fork registry during its own start could leave its locks held in
+/// a child.
 #[test]
-fn every_layer_takes_part_in_forks_before_its_first_use() {
+fn every_layer_is_registered_for_forks_before_its_first_use() {
     for layer in [Layer::PerCpu, Layer::Rcu, Layer::Slab, Layer::Heap] {
         assert!(is_announced(layer), "{layer:?}");
     }

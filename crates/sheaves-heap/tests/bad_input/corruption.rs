@@ -1,4 +1,4 @@
-//! Frees of what is no block, double frees, writes outside blocks.
+//! Frees of addresses that are no block, double frees, writes outside blocks.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
@@ -11,24 +11,24 @@ use crate::End::{Dies, GoesOn};
 const DEBUG: [(&str, &str); 1] = [("SHEAVES_DEBUG", "1")];
 const NONE: [(&str, &str); 0] = [];
 
-/// A block, and a free at a distance from its start.
+/// Frees an address at a distance from the start of a block.
 fn free_inside(size: usize, distance: usize) {
     let block = malloc(size);
-    // Bad input on purpose: the heap has to notice.
-    // SAFETY: nothing uses the heap afterwards but the look that notices.
+    // Bad input on purpose: the heap has to detect it.
+    // SAFETY: afterwards only the check that detects it uses the heap.
     unsafe { free(block.wrapping_add(distance)) };
 }
 
-/// A block that is freed twice, while another of the same size is alive.
+/// Frees a block twice, while another of the same size is alive.
 fn free_twice(size: usize) {
     let (block, _alive) = (malloc(size), malloc(size));
     // SAFETY: from this heap.
     unsafe { free(block) };
-    // SAFETY: bad input on purpose; the block is not used by anybody.
+    // SAFETY: bad input on purpose; the block is not used any more.
     unsafe { free(block) };
 }
 
-/// Writes one byte where the caller may not write, but where the heap has mapped memory.
+/// Writes one byte where the caller may not write, but in memory that the heap has mapped.
 fn spoil(block: *mut u8, distance: isize) {
     let byte = block.wrapping_offset(distance);
     // SAFETY: bad input on purpose; pad, red zone or a freed object, all of which stay mapped.
@@ -85,7 +85,8 @@ crate::cases! {
         unsafe { free(with_exposed_provenance_mut(other)) };
     }
     null_before_the_first_growth_is_complete NONE, GoesOn(&[]) => {
-        // What a thread may see while another one makes the heap: the limit, not yet the window.
+        // The state in which another thread is making the heap: the limit is set, the window not
+        // yet.
         sheaves_heap::entry::LIMIT_BYTES.store(1 << 39, core::sync::atomic::Ordering::Relaxed);
         // SAFETY: null may be freed at any time.
         unsafe { free(core::ptr::null_mut()) };
@@ -94,7 +95,7 @@ crate::cases! {
         let block = malloc(256 << 10);
         // SAFETY: the block is ours.
         unsafe { block.write_bytes(0xAA, 256 << 10) };
-        // SAFETY: locking changes no contents; where it is refused, the case shows nothing.
+        // SAFETY: locking changes no contents; where it is refused, the case tests nothing.
         let _ = unsafe { libc::mlock(block.cast(), 4096) };
         // SAFETY: from this heap.
         unsafe { free(block) };
@@ -123,10 +124,10 @@ crate::cases! {
     inside_an_object_debug DEBUG, Dies("is not the start of a block") => {
         free_inside(100, 32);
     }
-    inside_a_large_block NONE, Dies("which lies inside a block") => {
+    inside_a_large_block NONE, Dies("which is inside a block") => {
         free_inside(200_000, 64 << 10);
     }
-    inside_a_large_block_first_page NONE, Dies("which lies inside a block") => {
+    inside_a_large_block_first_page NONE, Dies("which is inside a block") => {
         free_inside(200_000, 16);
     }
     inside_a_huge_block NONE, Dies("which is not from this heap") => {
@@ -156,12 +157,12 @@ crate::cases! {
         unsafe { cache.free(inside) };
         cache.shrink();
     }
-    /// Nobody uses the object, so the process may go on until the object returns to its slab.
+    /// The object is not in use, so the error is detected only when the object returns to its slab.
     twice NONE, Dies("double free in cache malloc-48") => {
         free_twice(40);
         trim();
     }
-    twice_large NONE, Dies("which lies in free memory (double free?)") => {
+    twice_large NONE, Dies("which is in free memory (double free?)") => {
         free_twice(100_000);
     }
     twice_huge NONE, Dies("which is not from this heap") => {
@@ -186,7 +187,7 @@ crate::cases! {
     twice_debug DEBUG, Dies("was freed before") => {
         free_twice(40);
     }
-    twice_large_debug DEBUG, Dies("which lies in free memory (double free?)") => {
+    twice_large_debug DEBUG, Dies("which is in free memory (double free?)") => {
         free_twice(100_000);
     }
     twice_huge_debug DEBUG, Dies("which is not from this heap") => {
@@ -242,7 +243,7 @@ crate::cases! {
         spoil(object.as_ptr(), 47);
         let _ = cache.alloc();
     }
-    /// The same calls without a mistake, so that debug mode is known not to see ghosts.
+    /// The same calls without an error: debug mode must not report any.
     no_mistake DEBUG, GoesOn(&[]) => {
         let mut blocks = Vec::new();
         for size in (0..2000).chain([40_000, 100_000, 3 << 20]) {

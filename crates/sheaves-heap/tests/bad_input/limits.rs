@@ -1,4 +1,4 @@
-//! Address space at its end: null and `ENOMEM`, nothing lost, and all well again afterwards.
+//! Address space is exhausted: null and `ENOMEM`, nothing is lost, and later calls succeed again.
 
 use core::ptr::null_mut;
 
@@ -28,7 +28,7 @@ fn mapped_bytes() -> libc::rlim_t {
     pages * sheaves_sys::map::page_bytes() as libc::rlim_t
 }
 
-/// Allocates until there is nothing left, and writes to every block.
+/// Allocates until memory is out, and writes to every block.
 fn fill(blocks: &mut Vec<*mut u8>, size: usize) -> usize {
     let before = blocks.len();
     loop {
@@ -45,7 +45,7 @@ fn fill(blocks: &mut Vec<*mut u8>, size: usize) -> usize {
     }
 }
 
-/// Frees every block from an index on, after a look at what was written into it.
+/// Frees every block from index `from` on, after checking its contents.
 fn empty(blocks: &mut Vec<*mut u8>, from: usize) {
     for (index, block) in blocks.drain(from..).enumerate() {
         // SAFETY: alive and written by `fill`.
@@ -55,14 +55,14 @@ fn empty(blocks: &mut Vec<*mut u8>, from: usize) {
     }
 }
 
-/// Fills up to the limit twice with each size; the second time has to get as far.
+/// Fills up to the limit twice with each size; the second time must reach as far as the first.
 fn fill_and_empty() {
     let mut blocks = Vec::with_capacity(BLOCKS_MAX);
     // SAFETY: from this heap; so it has started before memory is short.
     unsafe { free(malloc(1)) };
     limit_to(mapped_bytes() + (48 << 20));
-    // From the large to the small: address space of the heap serves any size below 1 MiB, but does
-    // not go back for mappings.
+    // From large to small: the heap's chunks serve any size below 1 MiB, but are not returned for
+    // mappings.
     for size in [3 << 20, 1 << 20, 100_000, 32 << 10, 1000, 48] {
         let first = fill(&mut blocks, size);
         assert!(first * size >= 16 << 20, "only {first} blocks of {size} bytes");
@@ -72,7 +72,7 @@ fn fill_and_empty() {
         empty(&mut blocks, 0);
         let second = fill(&mut blocks, size);
         assert!(second >= first * 9 / 10, "{size}: first {first}, then {second}");
-        // A block that cannot grow stays what it was.
+        // A block that cannot grow keeps its contents.
         errno::set(0);
         // SAFETY: from this heap.
         assert_eq!(unsafe { realloc(blocks[0], 40 << 20) }, null_mut());
@@ -92,7 +92,7 @@ fn malloc_and_free(size: usize) -> *mut u8 {
     block
 }
 
-/// The very first call finds no address space.
+/// The very first call finds no address space left.
 fn start_late() {
     limit_to(mapped_bytes() >> 1);
     for _ in 0..10 {
@@ -104,7 +104,7 @@ fn start_late() {
     assert!(!malloc_and_free(100).is_null());
 }
 
-/// Takes whatever is left of the address space; the mappings, to be given back.
+/// Maps all of the remaining address space; returns the mappings.
 fn occupy_all() -> Vec<(*mut libc::c_void, usize)> {
     let mut taken = Vec::with_capacity(60_000);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -121,7 +121,7 @@ fn occupy_all() -> Vec<(*mut libc::c_void, usize)> {
     taken
 }
 
-/// No limit, but no addresses either.
+/// Without a limit, but with no address space left.
 fn exhausted() {
     let mut blocks = Vec::with_capacity(BLOCKS_MAX);
     // SAFETY: from this heap; so it has started before memory is short.
@@ -132,7 +132,7 @@ fn exhausted() {
     assert_eq!(malloc(1 << 40), null_mut());
     empty(&mut blocks, 0);
     for (place, bytes) in taken {
-        // SAFETY: mapped by `occupy_all`, used by nobody.
+        // SAFETY: mapped by `occupy_all`, not used.
         assert_eq!(unsafe { libc::munmap(place, bytes) }, 0);
     }
     for size in [100, 100_000, 3 << 20, 100 << 20] {

@@ -1,8 +1,8 @@
-//! What the heap does with bad input: one clear line and a defined result.
+//! The heap's response to bad input: one line and a defined result.
 //!
-//! Each case runs in a process of its own, which is this program, started again by [`check`] for
-//! one case. Corruption ends it by `SIGABRT` with exactly one line on standard error; everything
-//! else goes on, and prints what the case says and nothing more.
+//! Each case runs in a process of its own: [`check`] starts this program again for one case.
+//! Corruption ends it by `SIGABRT` with exactly one line on standard error. Every other case
+//! continues, and prints the lines that the case lists and no more.
 
 mod corruption;
 mod limits;
@@ -14,10 +14,10 @@ mod sizes;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-/// How the process of a case is to end.
+/// The expected end of the process of a case.
 #[derive(Debug, Clone, Copy)]
 enum End {
-    /// `SIGABRT`, and one line that holds this text.
+    /// `SIGABRT`, and one line that contains this text.
     Dies(&'static str),
     /// Success, and one line for each text.
     GoesOn(&'static [&'static str]),
@@ -56,7 +56,7 @@ fn is_child(case: &str) -> bool {
     std::env::var("SHEAVES_CASE").is_ok_and(|name| name == case)
 }
 
-/// Defines cases: name, environment, end, and what the process does.
+/// Defines cases: name, environment, expected end, and body.
 macro_rules! cases {
     ($($(#[$doc:meta])* $name:ident $variables:expr, $end:expr => $body:block)*) => {$(
         $(#[$doc])*

@@ -1,4 +1,4 @@
-//! As many mappings as the process may have: blocks with a mapping of their own cannot be unmapped.
+//! The process is at `vm.max_map_count`: blocks with a mapping of their own cannot be unmapped.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -13,12 +13,12 @@ const BYTES: usize = 8 << 20;
 /// Pages of a block that are in memory; `None` where it is not mapped.
 fn resident(block: *mut u8) -> Option<usize> {
     let mut pages = [0_u8; BYTES / PAGE];
-    // SAFETY: only looks; there is room for every page.
+    // SAFETY: reads only, and there is room for every page.
     let status = unsafe { libc::mincore(block.cast(), BYTES, pages.as_mut_ptr()) };
     (status == 0).then(|| pages.iter().filter(|page| **page & 1 != 0).count())
 }
 
-/// Three blocks in a row, written to all over.
+/// Three adjacent blocks, each written completely.
 fn neighbours() -> [*mut u8; 3] {
     let mut blocks: Vec<_> = (0..30).map(|_| malloc(BYTES)).collect();
     blocks.sort_unstable();
@@ -38,7 +38,7 @@ fn neighbours() -> [*mut u8; 3] {
     row.try_into().unwrap()
 }
 
-/// Makes mappings, each another than its neighbours, until there can be no more.
+/// Makes mappings, each different from its neighbours, until the kernel refuses.
 fn exhaust() -> (*mut c_void, usize) {
     let bytes = 1 << 34;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -50,14 +50,14 @@ fn exhaust() -> (*mut c_void, usize) {
         let status =
             unsafe { libc::mprotect(place.wrapping_byte_add(offset), PAGE, libc::PROT_READ) };
         if status != 0 {
-            // Of two splits the first may have succeeded: there is no room for one more now.
+            // The first of two splits may have succeeded: there is no room for another one now.
             return (place, bytes);
         }
     }
     panic!("there is no limit");
 }
 
-/// True where making that number of mappings takes no more than a moment.
+/// True where making that number of mappings is fast.
 fn is_limit_near() -> bool {
     let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
     let limit: usize = text.trim().parse().unwrap();
@@ -68,7 +68,7 @@ fn is_limit_near() -> bool {
     is_near
 }
 
-fn memory_is_given_back() {
+fn memory_is_returned_to_the_kernel() {
     if !is_limit_near() {
         return;
     }
@@ -78,7 +78,7 @@ fn memory_is_given_back() {
     // SAFETY: from this heap.
     unsafe { free(middle) };
     assert_eq!(resident(middle), Some(0), "the block keeps its memory");
-    // The range serves the next block that fits, and is as fresh as any other.
+    // The range serves the next block that fits, and reads as zeros.
     let again = calloc(1, BYTES - PAGE);
     assert_eq!(again, middle, "the range is forgotten");
     // SAFETY: within the block, whose size this is.
@@ -93,7 +93,7 @@ fn memory_is_given_back() {
     assert_eq!(report::totals().huge_blocks, 2, "what is kept counts as a block");
     // SAFETY: mapped by `exhaust`, not used.
     assert_eq!(unsafe { libc::munmap(place, bytes) }, 0);
-    // The first that can be unmapped takes it along.
+    // Unmapping a neighbour unmaps it, too.
     // SAFETY: from this heap.
     unsafe { free(first) };
     assert_eq!(resident(middle), None, "the range is never given back");
@@ -104,5 +104,5 @@ fn memory_is_given_back() {
 }
 
 crate::cases! {
-    block_in_the_middle [], GoesOn(&[]) => { memory_is_given_back(); }
+    block_in_the_middle [], GoesOn(&[]) => { memory_is_returned_to_the_kernel(); }
 }

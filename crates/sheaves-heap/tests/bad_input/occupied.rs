@@ -1,4 +1,4 @@
-//! Other mappings where the heap and its metadata want to grow.
+//! Other mappings occupy addresses where the heap and its metadata would grow.
 
 use core::ops::Range;
 
@@ -9,11 +9,11 @@ use crate::End::GoesOn;
 const PAGE: usize = 4 << 10;
 const CHUNK: usize = 2 << 20;
 const WINDOW: usize = 1 << 40;
-/// Blocks of a granule each; all of them are 32 chunks, with 640 KiB of headers.
+/// Blocks of one granule each: together 32 chunks, with 640 KiB of headers.
 const BLOCKS: usize = 1 << 10;
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// Address ranges of this process in which something is mapped, in order.
+/// The mapped address ranges of this process, in order.
 fn ranges() -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for line in std::fs::read_to_string("/proc/self/maps").unwrap().lines() {
@@ -28,7 +28,7 @@ fn ranges() -> Vec<Range<usize>> {
     ranges
 }
 
-/// The end of the region at that distance before the heap, in which an address lies.
+/// The end of the region that contains `address` and is at distance `region` before the heap.
 fn end_of(region: usize, address: usize) -> usize {
     let ranges = ranges();
     let heap = ranges.iter().position(|range| range.contains(&address)).unwrap();
@@ -37,7 +37,7 @@ fn end_of(region: usize, address: usize) -> usize {
     ranges[heap - region].end
 }
 
-/// Maps pages that nobody may touch.
+/// Maps pages without access.
 fn occupy(address: usize, bytes: usize) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let flags = flags | libc::MAP_NORESERVE;
@@ -47,8 +47,8 @@ fn occupy(address: usize, bytes: usize) {
     assert_eq!(mapped, place);
 }
 
-/// Allocates and frees beyond mappings that lie `(offset, bytes)` behind the end of the region that
-/// is at that distance before the heap.
+/// Allocates and frees past mappings at `(offset, bytes)` after the end of the region that is at
+/// distance `region` before the heap.
 fn grows_over(region: usize, mappings: &[(usize, usize)]) {
     let first = malloc(BLOCK_BYTES);
     let end = end_of(region, first.expose_provenance());
@@ -88,7 +88,7 @@ fn grows_over(region: usize, mappings: &[(usize, usize)]) {
     assert!(totals.heap_bytes < 4 * BLOCKS * BLOCK_BYTES, "counts what others have mapped");
 }
 
-/// Every other chunk behind the heap.
+/// Every other chunk after the heap.
 fn stripes() -> Vec<(usize, usize)> {
     (0..8).map(|index| (2 * index * CHUNK, CHUNK)).collect()
 }

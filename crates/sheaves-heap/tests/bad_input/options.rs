@@ -1,4 +1,4 @@
-//! Options that make no sense: one line, and the default.
+//! Invalid values of options: one line, and the default.
 
 use sheaves_heap::{free, malloc, report};
 use sheaves_percpu::engine::{self, Mode};
@@ -16,7 +16,7 @@ fn works() {
         unsafe { free(block) };
     }
     let block = malloc(17);
-    // SAFETY: from this heap. Debug mode tells exactly what was asked for.
+    // SAFETY: from this heap. Only debug mode reports exactly the requested size.
     assert_eq!(unsafe { sheaves_heap::usable_size(block) }, 32);
     // SAFETY: from this heap.
     unsafe { free(block) };
@@ -63,7 +63,7 @@ crate::cases! {
     GoesOn(&["SHEAVES_DEBUG=perhaps is ignored: expected one of 1, true, "]) => {
         works();
     }
-    /// A long value is cut, so that the line stays one line.
+    /// A long value is truncated, so that the message stays one line.
     engine_very_long [("SHEAVES_ENGINE", LONG)], GoesOn(&["is ignored"]) => {
         works();
     }
@@ -71,7 +71,7 @@ crate::cases! {
     GoesOn(&["SHEAVES_ENGINE=x is", "SHEAVES_SLOT=y is", "SHEAVES_DEBUG=z is"]) => {
         works();
     }
-    /// Not nonsense, and so without a word.
+    /// Valid values print nothing.
     sensible [PORTABLE, ("SHEAVES_SLOTS", "8192"), ("SHEAVES_DEBUG", "off")], GoesOn(&[]) => {
         works();
         assert_eq!((engine::mode(), engine::facts().slots), (Mode::Portable, 8192));

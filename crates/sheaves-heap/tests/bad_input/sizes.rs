@@ -1,4 +1,4 @@
-//! Sizes and alignments that cannot be, and size zero.
+//! Invalid sizes and alignments, and size zero.
 
 use core::alloc::Layout;
 use core::ptr::null_mut;
@@ -15,7 +15,7 @@ const NONE: [(&str, &str); 0] = [];
 const DEBUG: [(&str, &str); 1] = [("SHEAVES_DEBUG", "1")];
 const PORTABLE: [(&str, &str); 1] = [("SHEAVES_ENGINE", "portable")];
 
-/// The call has to give null and this `errno`.
+/// The call must return null and set this `errno`.
 fn refuses(code: i32, call: impl FnOnce() -> *mut u8) {
     errno::set(0);
     assert_eq!(call(), null_mut());
@@ -41,7 +41,7 @@ fn overflows() {
     }
     refuses(errno::ENOMEM, || calloc(usize::MAX, 2));
     refuses(errno::ENOMEM, || calloc(1 << 32, 1 << 32));
-    // The product overflows to something small.
+    // The product overflows to a small number.
     refuses(errno::ENOMEM, || calloc((1 << 63) + 1, 2));
 }
 
@@ -89,17 +89,17 @@ fn zeros() {
         // SAFETY: from this heap with this layout.
         unsafe { dealloc_layout(block, layout) };
     }
-    // SAFETY: null is no block.
+    // SAFETY: null is ignored.
     unsafe { free(null_mut()) };
-    // SAFETY: null is no block.
+    // SAFETY: null is ignored.
     assert_eq!(unsafe { usable_size(null_mut()) }, 0);
-    // SAFETY: null is no block.
+    // SAFETY: null is ignored.
     let block = unsafe { realloc(null_mut(), 10) };
     // SAFETY: from this heap.
     unsafe { free(block) };
 }
 
-/// `free` leaves `errno` alone, on every path.
+/// `free` keeps `errno`, on every path.
 fn errno_is_kept() {
     for size in [1, 1000, 40_000, 3 << 20] {
         let blocks: Vec<_> = (0..300).map(|_| malloc(size)).collect();

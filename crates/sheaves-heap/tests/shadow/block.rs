@@ -1,4 +1,4 @@
-//! Live blocks: which addresses they cover, and what was written into them.
+//! Live blocks: the addresses that they cover, and the contents that were written.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -9,22 +9,22 @@ use std::sync::Mutex;
 
 use crate::op::{Op, mix};
 
-/// What a heap did wrong.
+/// A violation that the shadow has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wrong {
     /// Two live blocks share addresses.
     Overlap { new: Range<usize>, old: Range<usize> },
-    /// A live block was changed by somebody else, or a copy has lost something.
+    /// A live block was changed by another write, or a copy has lost bytes.
     Contents { address: usize, offset: usize },
-    /// `calloc` gave memory that does not read as zero.
+    /// Memory from `calloc` does not read as zeros.
     NotZero { address: usize, offset: usize },
     /// A block is not at a multiple of the alignment.
     Misaligned { address: usize, align: usize },
     /// The usable size is below the size.
     TooSmall { address: usize, usable: usize, size: usize },
-    /// No memory, though the system has enough.
+    /// Null, though the system has enough memory.
     Refused(Op),
-    /// Objects that are out after everything was freed.
+    /// Objects are out after everything was freed.
     Left { objects: usize },
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Wrong {
 pub(crate) struct Shadow(Mutex<BTreeMap<usize, usize>>);
 
 impl Shadow {
-    /// Adds a block that the heap has just given.
+    /// Adds a block that the heap has just returned.
     fn insert(&self, new: Range<usize>) -> Result<(), Wrong> {
         let mut live = self.0.lock().unwrap();
         // Live blocks do not overlap, so the last one that starts below our end decides.
@@ -54,7 +54,7 @@ impl Shadow {
         }
     }
 
-    /// Removes a block before the heap gets it back.
+    /// Removes a block before it is freed.
     fn remove(&self, start: usize) {
         self.0.lock().unwrap().remove(&start).expect("only live blocks are removed");
     }
@@ -65,7 +65,7 @@ impl Shadow {
     }
 }
 
-/// By which call a block has to be freed.
+/// The call by which a block has to be freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plain,
@@ -82,11 +82,11 @@ pub(crate) struct Block {
     seed: u64,
 }
 
-// SAFETY: a block is plain memory, and whoever has the `Block` is its only user.
+// SAFETY: a block is plain memory, and only the holder of the `Block` uses it.
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Takes a block that the heap has just given: enters it into the shadow and writes to it.
+    /// Registers a block that the heap has just returned, and writes to it.
     pub(crate) fn enter(
         shadow: &Shadow,
         start: NonNull<u8>,
@@ -104,7 +104,7 @@ impl Block {
         Ok(block)
     }
 
-    /// Takes the block out of the shadow, after a look whether it is as it was written.
+    /// Removes the block from the shadow, after checking its contents.
     pub(crate) fn leave(&self, shadow: &Shadow) -> Result<(), Wrong> {
         self.check_copy(self.start, self.size)?;
         shadow.remove(self.start.as_ptr().addr());
@@ -129,7 +129,7 @@ impl Block {
             for (offset, bytes) in pieces(spot.start..spot.end.min(size)) {
                 // SAFETY: the copy has `size` bytes at the least.
                 let place = unsafe { copy.add(offset) };
-                // SAFETY: as above, and nobody writes to them now.
+                // SAFETY: as above, and no thread writes to them now.
                 let found = unsafe { core::slice::from_raw_parts(place.as_ptr(), bytes) };
                 if *found != self.word(offset).to_ne_bytes()[..bytes] {
                     return Err(Wrong::Contents { address: copy.as_ptr().addr(), offset });
@@ -139,15 +139,15 @@ impl Block {
         Ok(())
     }
 
-    /// What belongs at an offset: it depends on address and seed, so that neither a block in the
-    /// wrong place nor an older one in the right place can pass for this one.
+    /// The word at an offset. It depends on address and seed, so that neither a misplaced block nor
+    /// an older one at the same address passes for this one.
     fn word(&self, offset: usize) -> u64 {
         let base = self.start.as_ptr().addr() as u64 ^ self.seed;
         base.wrapping_add(offset as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
 
-/// The parts of a block that are written: all of a small one; of a large one both ends and a word
+/// The parts of a block that are written: all of a small one; both ends of a large one, and a word
 /// in each of up to 64 pages.
 fn spots(size: usize, seed: u64) -> impl Iterator<Item = Range<usize>> {
     const PAGE: usize = 4096;
@@ -163,25 +163,25 @@ fn spots(size: usize, seed: u64) -> impl Iterator<Item = Range<usize>> {
     ends.into_iter().chain(inner)
 }
 
-/// Cuts a spot, whose start is a multiple of 8, into words and a rest: offsets and lengths.
+/// Cuts a spot, whose start is a multiple of 8, into words and a remainder: offsets and lengths.
 fn pieces(spot: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
     let end = spot.end;
     spot.step_by(8).map(move |offset| (offset, (end - offset).min(8)))
 }
 
-/// Looks whether a block is at a multiple of its alignment.
+/// Checks that a block is at a multiple of its alignment.
 pub(crate) fn check_alignment(start: NonNull<u8>, align: usize) -> Result<(), Wrong> {
     let address = start.as_ptr().addr();
     if address.is_multiple_of(align) { Ok(()) } else { Err(Wrong::Misaligned { address, align }) }
 }
 
-/// Looks for bytes that are not zero.
+/// Checks that all bytes are zero.
 pub(crate) fn check_zero(start: NonNull<u8>, size: usize) -> Result<(), Wrong> {
-    // SAFETY: `size` bytes that `calloc` has just given to the caller.
+    // SAFETY: `size` bytes that `calloc` has just returned to the caller.
     let bytes = unsafe { core::slice::from_raw_parts(start.as_ptr(), size) };
-    // SAFETY: every bit pattern is a number.
+    // SAFETY: every bit pattern is a valid number.
     let (head, words, tail) = unsafe { bytes.align_to::<u64>() };
-    // One sum of bits, which the compiler makes wide, and a search only where it is not zero.
+    // One OR over all words, which the compiler vectorizes, and a search only where it is not zero.
     let all = words.iter().fold(0, |all, word| all | word);
     if all == 0 && head.iter().chain(tail).all(|byte| *byte == 0) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Heaps that are wrong in one way each, and the proof that the test notices.
+//! Heaps with one fault each: the shadow has to detect every fault.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -22,11 +22,11 @@ enum Fault {
     ForgetsAtRealloc,
     /// `realloc` copies all but the last byte.
     ForgetsLastByte,
-    /// `calloc` leaves one byte as it was.
+    /// `calloc` does not clear one byte.
     DirtyCalloc,
-    /// `aligned_alloc` keeps to 16 bytes.
+    /// `aligned_alloc` aligns to 16 bytes only.
     Misaligned,
-    /// `usable_size` tells less than was asked for.
+    /// `usable_size` is less than the requested size.
     TellsLess,
     /// `free` writes into a block that is alive.
     Scribbles,
@@ -48,7 +48,7 @@ struct Broken<'a> {
 
 struct Last(NonNull<u8>);
 
-// SAFETY: only the address is used, and what lies there by the thread that tests.
+// SAFETY: only the address is used, and only the testing thread accesses the memory.
 unsafe impl Send for Last {}
 
 impl Broken<'_> {
@@ -66,7 +66,7 @@ impl Heap for Broken<'_> {
     fn malloc(&self, size: usize) -> Option<NonNull<u8>> {
         let last = self.last();
         match (self.fault, last) {
-            // SAFETY: alive, by the shadow's account.
+            // SAFETY: alive, according to the shadow.
             (Fault::SameTwice, Some(last)) if unsafe { self.real.usable_size(last) } >= size => {
                 return Some(last);
             }
@@ -99,7 +99,7 @@ impl Heap for Broken<'_> {
         if self.fault != Fault::Misaligned || align <= 16 {
             return self.real.aligned_alloc(align, size);
         }
-        // SAFETY: the block is that much longer.
+        // SAFETY: the block is longer by that much.
         Some(unsafe { self.real.aligned_alloc(align, size + 16)?.add(16) })
     }
 
@@ -127,7 +127,7 @@ impl Heap for Broken<'_> {
         for offset in wrong {
             // SAFETY: inside the new block.
             let byte = unsafe { new.add(offset) };
-            // SAFETY: as above; reading what was copied.
+            // SAFETY: as above; reads what was copied.
             let value = unsafe { byte.read() };
             // SAFETY: as above.
             unsafe { byte.write(!value) };
@@ -197,9 +197,9 @@ impl Heap for Broken<'_> {
     }
 }
 
-/// Runs operations on a broken heap until the shadow notices.
+/// Runs operations on a broken heap until the shadow detects the fault.
 ///
-/// What it breaks off with stays out, so that the real heap beneath has leaks afterwards.
+/// Its blocks are not freed when it stops, so the real heap has leaks afterwards.
 fn verdict(real: &Sheaves, fault: Fault, ops: impl Iterator<Item = Op>) -> Result<(), Wrong> {
     let heap = Broken { real, fault, last: Mutex::new(None) };
     let (shadow, out_before) = (Shadow::default(), heap.objects_out());
@@ -215,7 +215,7 @@ fn verdict(real: &Sheaves, fault: Fault, ops: impl Iterator<Item = Op>) -> Resul
 }
 
 #[test]
-fn every_fault_is_noticed_as_what_it_is() {
+fn every_fault_is_detected_as_what_it_is() {
     type Expected = fn(&Wrong) -> bool;
     let faults: [(Fault, Expected); 10] = [
         (Fault::SameTwice, |wrong| matches!(wrong, Wrong::Overlap { .. })),
@@ -241,7 +241,7 @@ fn every_fault_is_noticed_as_what_it_is() {
 }
 
 #[test]
-fn a_failing_sequence_shrinks_to_the_operation_that_fails() {
+fn failing_sequence_shrinks_to_the_operation_that_fails() {
     let real = Sheaves::new();
     let config = Config { failure_persistence: None, ..Config::default() };
     let error = TestRunner::new(config)
@@ -254,9 +254,9 @@ fn a_failing_sequence_shrinks_to_the_operation_that_fails() {
     assert_eq!(ops, [Op::Calloc { count: 1, size: 1 }]);
 }
 
-/// Blocks of every size are written and looked at from the first byte to the last.
+/// Blocks of every size are written and checked from the first byte to the last.
 #[test]
-fn a_change_of_the_last_byte_is_noticed_in_blocks_of_every_size() {
+fn change_of_the_last_byte_is_detected_in_blocks_of_every_size() {
     let shadow = Shadow::default();
     for size in (0..5000).chain([65_535, 65_536, 1 << 20, (3 << 20) + 5]) {
         let mut memory = vec![0_u64; size / 8 + 1];

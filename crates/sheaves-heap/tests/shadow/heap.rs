@@ -1,4 +1,4 @@
-//! What the test asks of a heap, and the real one.
+//! The calls of a heap under test, and the real heap.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -11,8 +11,8 @@ use crate::op::CACHES;
 /// A heap under test. Every `None` means out of memory.
 ///
 /// # Safety
-/// None for implementors: breaking the promises of a heap is what the broken ones are for. The
-/// unsafe methods ask that the block came from this heap by the matching call and is used no more.
+/// None for implementors: the broken heaps break these promises on purpose. For the unsafe methods,
+/// the block came from this heap by the matching call and is used no more.
 pub(crate) trait Heap: Sync {
     fn malloc(&self, size: usize) -> Option<NonNull<u8>>;
     fn calloc(&self, count: usize, size: usize) -> Option<NonNull<u8>>;
@@ -42,11 +42,11 @@ pub(crate) trait Heap: Sync {
     unsafe fn cache_free_bulk(&self, cache: usize, objects: &[NonNull<u8>]);
     fn cache_shrink(&self, cache: usize);
     fn trim(&self);
-    /// Objects of the caches that have users.
+    /// Objects of the caches that are in use.
     fn objects_out(&self) -> usize;
 }
 
-/// The heap of this project, with some caches.
+/// The heap of this project, with a few caches.
 #[derive(Debug)]
 pub(crate) struct Sheaves {
     caches: Vec<(Cache, Layout)>,
@@ -65,7 +65,7 @@ impl Sheaves {
         Sheaves { caches: SHAPES.map(make).into() }
     }
 
-    /// Ends the caches, which is an error while an object is out.
+    /// Destroys the caches, which is an error while an object is out.
     pub(crate) fn destroy(self) -> Result<(), DestroyError> {
         self.caches.into_iter().try_for_each(|(cache, _)| cache.destroy())
     }

@@ -1,9 +1,9 @@
-//! Random operations on the heap beside a shadow that knows what has to be true.
+//! Random operations on the heap, checked against a shadow of its state.
 //!
-//! The shadow is an ordered map of the live blocks: no two may ever overlap. What is written into
-//! a block depends on its address and a seed and is looked at when the block is freed or resized.
-//! Alignment and usable size are checked, `calloc` has to give zeros, and at the end everything is
-//! returned: caches can be destroyed and the heap's figures are what they were.
+//! The shadow is an ordered map of the live blocks, of which no two may overlap. The contents of a
+//! block depend on its address and a seed, and are checked when the block is freed or resized.
+//! Alignment and usable size are checked, and `calloc` has to return zeros. At the end everything
+//! is freed: then the caches can be destroyed, and the heap's figures are the initial ones.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -14,9 +14,9 @@
 //! SHEAVES_OPERATIONS=10000000 cargo test --release -p sheaves-heap --test shadow
 //! ```
 //!
-//! Half of the operations run in the usual configuration, the others are shared by the rest. Each
-//! configuration is a process of its own: this program with another environment. `broken` proves
-//! that the test can fail.
+//! Half of the operations run in the default configuration; the others are shared by the remaining
+//! ones. Each configuration is a process of its own: this program with another environment.
+//! `broken` proves that the test can fail.
 
 mod block;
 mod broken;
@@ -41,7 +41,7 @@ use crate::worker::Worker;
 const THREADS: usize = 4;
 const OPERATIONS_DEFAULT: u64 = 300_000;
 
-/// Environments to run in. The first is the usual one.
+/// Environments to run in. The first is the default.
 const CONFIGURATIONS: [&[(&str, &str)]; 6] = [
     &[],
     &[("SHEAVES_SLOT", "cid")],
@@ -80,7 +80,7 @@ fn random_operations_in_every_configuration() {
     }
 }
 
-/// What [`random_operations_in_every_configuration`] starts, once for each configuration.
+/// Started by [`random_operations_in_every_configuration`], once for each configuration.
 #[test]
 #[ignore = "needs a process of its own, which the test above starts"]
 fn one_configuration() {
@@ -136,10 +136,10 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The same with one thread, and with sequences that shrink.
+    /// The same operations in one thread, and in sequences that can shrink.
     #[test]
     fn short_sequences_are_right(ops in vec(any_op(), 1..300)) {
-        // Made once: caches with objects out, which a failing sequence leaves, cannot be ended.
+        // Made once: a failing sequence leaves objects out, and such caches cannot be destroyed.
         static HEAP: LazyLock<Sheaves> = LazyLock::new(Sheaves::new);
         let (shadow, out_before) = (Shadow::default(), HEAP.objects_out());
         let mut worker = Worker::new(&*HEAP, &shadow, 1);

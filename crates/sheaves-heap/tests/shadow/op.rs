@@ -1,8 +1,7 @@
-//! Operations on a heap, and where random ones come from.
+//! Operations on a heap, and generators of random ones.
 //!
-//! An [`Op`] names blocks by a number that is taken modulo the number of live ones, so that any
-//! sequence of operations, and any part of one, makes sense: that is what lets a failing
-//! sequence shrink.
+//! An [`Op`] names a block by a number modulo the number of live ones. So any sequence of
+//! operations, and any part of one, is valid, and a failing sequence can shrink.
 
 use proptest::prelude::*;
 use sheaves_heap::classes::{CLASSES, SIZES, SMALL_BYTES_MAX};
@@ -15,12 +14,12 @@ pub(crate) const ALIGN_SHIFT_MAX: u32 = 30;
 const LARGE_BYTES_MAX: usize = 1 << 20;
 const HUGE_BYTES_MAX: usize = 6 << 20;
 
-/// One call, or a few that belong together.
+/// One call, or a few related ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     /// `malloc`.
     Malloc { size: usize },
-    /// `calloc`; the memory has to read as zero.
+    /// `calloc`; the memory must read as zeros.
     Calloc { count: usize, size: usize },
     /// `aligned_alloc` at a multiple of 1 << shift.
     Aligned { shift: u32, size: usize },
@@ -28,21 +27,21 @@ pub(crate) enum Op {
     Layout { shift: u32, size: usize },
     /// `realloc` of a live block.
     Realloc { which: u32, size: usize },
-    /// Frees a live block by the call that belongs to it.
+    /// Frees a live block by the matching call.
     Free { which: u32 },
-    /// Leaves freeing a live block to another thread.
+    /// Sends a live block to another thread, which frees it.
     Send { which: u32, to: u32 },
-    /// One object of a cache.
+    /// Allocates one object of a cache.
     CacheAlloc { cache: usize },
-    /// Many at once.
+    /// Allocates many objects at once.
     CacheAllocBulk { cache: usize, count: usize },
     /// Frees up to `count` live objects of a cache at once.
     CacheFreeBulk { cache: usize, count: usize },
-    /// Takes a cache's free objects back to its slabs.
+    /// Returns a cache's free objects to its slabs.
     Shrink { cache: usize },
     /// Frees everything that the thread has.
     FreeAll,
-    /// Gives free memory back to the system.
+    /// Returns free memory to the kernel.
     Trim,
 }
 
@@ -125,14 +124,14 @@ fn boundary(class: usize, step: usize) -> usize {
     SIZES[class] as usize + step - 1
 }
 
-/// Spreads the bits of a number.
+/// Mixes the bits of a number.
 pub(crate) fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     number ^ (number >> 31)
 }
 
-/// The same operations as something that can shrink.
+/// The same operations as a strategy that can shrink.
 pub(crate) fn any_op() -> impl Strategy<Value = Op> {
     let size = prop_oneof![
         4 => 0..=600_usize,

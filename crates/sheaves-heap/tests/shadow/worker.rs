@@ -1,4 +1,4 @@
-//! One thread that carries out operations and compares every answer with the shadow.
+//! A thread that runs operations and checks every result against the shadow.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -15,33 +15,33 @@ const BLOCKS_MAX: usize = 3000;
 /// Or this many bytes.
 const BYTES_MAX: usize = 48 << 20;
 
-/// A thread's blocks and its ways to the other threads.
+/// A thread's blocks and its channels to the other threads.
 pub(crate) struct Worker<'a, H> {
     heap: &'a H,
     shadow: &'a Shadow,
     live: Vec<Block>,
     bytes: usize,
     seed: u64,
-    /// Blocks that others leave to this thread to free.
+    /// Blocks that other threads send here to be freed.
     inbox: Option<Receiver<Block>>,
-    /// The other threads.
+    /// Channels to the other threads.
     others: Vec<Sender<Block>>,
 }
 
 impl<'a, H: Heap> Worker<'a, H> {
-    /// A thread that works alone.
+    /// A worker without other threads.
     pub(crate) fn new(heap: &'a H, shadow: &'a Shadow, seed: u64) -> Worker<'a, H> {
         let (live, others) = (Vec::new(), Vec::new());
         Worker { heap, shadow, live, bytes: 0, seed, inbox: None, others }
     }
 
-    /// Lets the thread exchange blocks with others.
+    /// Connects the worker to others, with which it exchanges blocks.
     pub(crate) fn connect(&mut self, inbox: Receiver<Block>, others: Vec<Sender<Block>>) {
         self.inbox = Some(inbox);
         self.others = others;
     }
 
-    /// Carries out one operation.
+    /// Runs one operation.
     pub(crate) fn apply(&mut self, op: Op) -> Result<(), Wrong> {
         self.seed = mix(self.seed.wrapping_add(1));
         self.receive()?;
@@ -91,7 +91,7 @@ impl<'a, H: Heap> Worker<'a, H> {
         }
     }
 
-    /// Frees what the thread has, and what others send until they end.
+    /// Frees the worker's blocks, and those that others send until they end.
     pub(crate) fn finish(mut self) -> Result<(), Wrong> {
         self.others.clear();
         self.free_all()?;
@@ -103,14 +103,14 @@ impl<'a, H: Heap> Worker<'a, H> {
 
     fn malloc(&mut self, op: Op, size: usize) -> Result<(), Wrong> {
         let start = self.heap.malloc(size).ok_or(Wrong::Refused(op))?;
-        // Some programs use all that `malloc_usable_size` tells them. Which ones has to follow from
-        // the operation alone: a sequence that shrinks keeps its meaning then.
+        // Some programs use all of `malloc_usable_size`. Whether a block does depends on the
+        // operation alone, so that a sequence keeps its meaning while it shrinks.
         let size = if size % 8 == 5 { self.usable(start).max(size) } else { size };
         self.enter(start, size, QUANTUM_BYTES, Kind::Plain)
     }
 
     fn usable(&self, start: NonNull<u8>) -> usize {
-        // SAFETY: the block was just given to us.
+        // SAFETY: the heap has just returned the block.
         unsafe { self.heap.usable_size(start) }
     }
 
@@ -121,7 +121,7 @@ impl<'a, H: Heap> Worker<'a, H> {
         align: usize,
         kind: Kind,
     ) -> Result<(), Wrong> {
-        // First of all: only a block that starts where it says may be asked for its usable size.
+        // Checked first: only a block with a correct start may be asked for its usable size.
         check_alignment(start, align)?;
         let measures = (size, self.usable(start));
         self.keep(Block::enter(self.shadow, start, measures, kind, self.seed)?);
@@ -141,7 +141,7 @@ impl<'a, H: Heap> Worker<'a, H> {
         self.live.push(block);
     }
 
-    /// Takes a live block out, if there is any.
+    /// Takes a live block out of the list, if there is one.
     fn pick(&mut self, which: u32) -> Option<Block> {
         let index = (which as usize).checked_rem(self.live.len())?;
         let block = self.live.swap_remove(index);
@@ -156,7 +156,7 @@ impl<'a, H: Heap> Worker<'a, H> {
             return Ok(());
         }
         old.leave(self.shadow)?;
-        // SAFETY: a plain block, which nobody uses any more.
+        // SAFETY: a plain block that is not used any more.
         let new = unsafe { self.heap.realloc(old.start, size) }.ok_or(Wrong::Refused(op))?;
         old.check_copy(new, old.size.min(size))?;
         self.enter(new, size, QUANTUM_BYTES, Kind::Plain)
@@ -172,7 +172,8 @@ impl<'a, H: Heap> Worker<'a, H> {
     fn give_back(&self, block: &Block) -> Result<(), Wrong> {
         block.leave(self.shadow)?;
         match block.kind {
-            // SAFETY: from this heap by the call of this kind; it left the shadow as unused.
+            // SAFETY: from this heap by the call of this kind; no longer in the shadow and not
+            // used.
             Kind::Plain => unsafe { self.heap.free(block.start) },
             // SAFETY: as above.
             Kind::Layout(layout) => unsafe { self.heap.dealloc_layout(block.start, layout) },
@@ -195,7 +196,7 @@ impl<'a, H: Heap> Worker<'a, H> {
             block.leave(self.shadow)?;
             objects.push(block.start);
         }
-        // SAFETY: objects of this cache, each once, which left the shadow as unused.
+        // SAFETY: objects of this cache, each once; no longer in the shadow and not used.
         unsafe { self.heap.cache_free_bulk(cache, &objects) };
         Ok(())
     }
@@ -213,7 +214,7 @@ impl<'a, H: Heap> Worker<'a, H> {
             return self.free(which);
         };
         let Some(block) = self.pick(which) else { return Ok(()) };
-        // A thread that has failed no longer receives; its failure is what will be reported.
+        // A thread that has failed no longer receives; its failure is reported.
         let _ = self.others[index].send(block);
         Ok(())
     }
