@@ -1,10 +1,11 @@
-//! Linker flags of the shared object, and what `cargo cinstall` installs beside it with the version
+//! Linker flags of the shared object, and the files that `cargo cinstall` installs with the version
 //! filled in.
 
 use std::path::Path;
 use std::{env, fs};
 
-/// What programs are linked to where cargo-c does not say: it reads the same from `Cargo.toml`.
+/// The name that programs are linked to, where cargo-c does not set one: cargo-c derives the same
+/// from `Cargo.toml`.
 const SHARED_OBJECT: &str = "libsheaves.so.0";
 
 fn main() {
@@ -13,11 +14,12 @@ fn main() {
     println!("cargo::rerun-if-changed=install");
     let map = Path::new(env!("CARGO_MANIFEST_DIR")).join("exports.map");
     let mut arguments = vec![
-        // Threads hold addresses of this object's memory for ever: it must never be unloaded.
+        // Threads keep addresses of this object's memory until they end: it must never be unloaded.
         "-Wl,-z,nodelete".to_owned(),
-        // Calls of our own functions must not go through the dynamic linker's tables.
+        // Calls of our own functions must not go through the procedure linkage table.
         "-Wl,-Bsymbolic-functions".to_owned(),
-        // The thread's words, which are declared in assembly and so unknown to the compiler.
+        // Exports the thread's words, which are declared in assembly and so unknown to the
+        // compiler.
         format!("-Wl,--version-script={}", map.display()),
     ];
     if env::var_os("CARGO_FEATURE_CAPI").is_none() {

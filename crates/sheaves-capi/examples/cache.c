@@ -26,10 +26,10 @@ int main(void)
     one = sheaves_cache_alloc(sessions);
     assert(one && one->locks == 7);
     assert(sheaves_cache_alloc_bulk(sessions, many, 100) == 100);
-    /* Objects are out, so the cache stays. */
+    /* Objects are in use, so the cache is not destroyed. */
     assert(sheaves_cache_destroy(sessions) != 0);
     assert(sheaves_cache_free_bulk(sessions, many, 100) == 0);
-    /* Readers may still have this one. */
+    /* Readers may still use this one. */
     sheaves_cache_free_rcu(sessions, one);
     assert(sheaves_cache_destroy(sessions) == 0);
     puts("ok");

@@ -1,4 +1,4 @@
-/* Deferred calls and deferred memory. */
+/* Deferred callbacks and deferred frees. */
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>

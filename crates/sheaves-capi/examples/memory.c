@@ -1,4 +1,4 @@
-/* The malloc family of this heap, beside that of libc. */
+/* The malloc family of this heap, next to that of libc. */
 #include <assert.h>
 #include <errno.h>
 #include <stdint.h>

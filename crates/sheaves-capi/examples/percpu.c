@@ -34,7 +34,7 @@ int main(void)
     assert(sheaves_percpu_sum(traffic, 8) == 600000000);
     assert(sheaves_percpu_address(traffic, sheaves_slot_count()));
     assert(!sheaves_percpu_address(traffic, sheaves_slot_count() + 1));
-    /* No word begins there. */
+    /* No word begins at this offset. */
     assert(sheaves_percpu_add(traffic, 12, 1) == EINVAL);
     assert(sheaves_percpu_add(traffic, 16, 1) == EINVAL);
     assert(sheaves_percpu_add(0, 0, 1) == EINVAL);

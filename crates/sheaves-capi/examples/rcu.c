@@ -1,4 +1,4 @@
-/* Readers that cost next to nothing, and a writer that waits until the old value is nobody's. */
+/* Readers without locks, and a writer that waits until no reader uses the old value. */
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
@@ -62,7 +62,7 @@ int main(void)
     assert(sheaves_rcu_is_reading());
     sheaves_rcu_read_unlock();
     assert(!sheaves_rcu_is_reading());
-    /* Nothing to read for a while: grace periods need not interrupt anybody for our sake. */
+    /* Idle: grace periods need not interrupt the CPU of this thread. */
     sheaves_rcu_enter_idle();
     sheaves_rcu_expedite_begin();
     assert(sheaves_rcu_expedite_end() == 0 && sheaves_rcu_expedite_end() == EINVAL);

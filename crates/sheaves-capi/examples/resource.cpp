@@ -1,4 +1,4 @@
-// A std::pmr::memory_resource over the heap, and an allocator over a cache for containers of nodes.
+// A std::pmr::memory_resource over the heap, and an allocator over a cache for node containers.
 #include <cassert>
 #include <cstdio>
 #include <list>

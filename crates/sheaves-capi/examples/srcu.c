@@ -1,4 +1,4 @@
-/* A domain of its own, whose sections may sleep and end in another thread. */
+/* An SRCU domain, whose sections may sleep and end in another thread. */
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* What the process holds, and which library it runs on. */
+/* Statistics of the process, and the version of the library. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ int main(void)
     assert(sheaves_get_statistics(&statistics, sizeof statistics) == 0);
     assert(statistics.used_bytes >= 1 << 20);
     assert(statistics.deferred_objects == 0 && statistics.deferred_bytes == 0);
-    /* As long as somebody reads, this one waits. */
+    /* The grace period cannot end while this thread reads. */
     sheaves_rcu_read_lock();
     sheaves_free_rcu(deferred);
     assert(sheaves_get_statistics(&statistics, sizeof statistics) == 0);

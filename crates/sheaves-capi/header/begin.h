@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #if !defined(__linux__) || UINTPTR_MAX != UINT64_MAX
-#error "Sheaves is for Linux on machines of 64 bits"
+#error "Sheaves needs Linux on a 64-bit machine"
 #endif
 
 /* Version of this header. */
@@ -26,18 +26,18 @@
 extern "C" {
 #endif
 
-/* At least size bytes at a multiple of 16, uninitialised; NULL and ENOMEM when there is no memory.
- * Size 0 gives a unique pointer.
+/* At least size bytes at a multiple of 16, uninitialised; NULL and ENOMEM when memory is out. Size
+ * 0 gives a unique pointer.
  *
- * About 20 instructions, no lock, no atomic instruction; what is less common may sleep on a lock
- * for microseconds. Any thread at any time; not for signal handlers. A child of fork() has all
- * blocks. */
+ * About 20 instructions, no lock, no atomic instruction. The slow path may sleep on a lock for
+ * microseconds. For any thread at any time; not for signal handlers. After fork() the child has a
+ * copy of all blocks. */
 SHEAVES_API SHEAVES_MUST_USE SHEAVES_MALLOC void *sheaves_malloc(size_t size);
 
-/* Gives a block back. NULL is ignored, errno is kept. As cheap as sheaves_malloc.
+/* Frees a block. NULL is ignored, errno is kept. As cheap as sheaves_malloc.
  *
- * An address that this family did not give, or that was given back before, ends the process with
- * one line, at once or when the block returns to its slab. */
+ * An address that is not a block of this family, or was freed before, aborts the process with one
+ * line, at once or when the block returns to its slab. */
 SHEAVES_API void sheaves_free(void *block);
 
 #if defined(__cplusplus)

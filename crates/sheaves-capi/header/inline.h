@@ -1,10 +1,10 @@
 #ifndef SHEAVES_H_INLINE
 #define SHEAVES_H_INLINE
 
-/* A counter that is at 0. */
+/* Initialises a counter to 0. */
 #define SHEAVES_COUNTER_INIT { { 0, 0 } }
 
-/* What a thread has of its own. Part of the ABI: inlined readers know it. */
+/* The thread's words. Part of the ABI, since inlined readers use it. */
 struct sheaves_thread {
     uint64_t reserved_0[5];
     uint64_t *reader;
@@ -13,8 +13,8 @@ struct sheaves_thread {
     uint64_t reserved_2;
 };
 
-/* Where the fast paths of readers are inlined. Other machines and compilers call the functions, and
- * with SHEAVES_NO_INLINE all do. */
+/* The fast paths of readers are inlined here. Other machines and compilers call the functions; with
+ * SHEAVES_NO_INLINE all do. */
 #if defined(__GNUC__) && defined(__x86_64__) && !defined(SHEAVES_NO_INLINE)
 #define SHEAVES_INLINED 1
 
@@ -25,7 +25,7 @@ extern "C" {
 extern __thread struct sheaves_thread sheaves_thread __attribute__((tls_model("initial-exec")));
 extern uint64_t *const sheaves_rcu_sequence;
 
-/* The fast path of sheaves_rcu_read_lock: no section is open, and the thread is known. */
+/* The fast path of sheaves_rcu_read_lock: no section is open, and the thread is registered. */
 static inline __attribute__((always_inline)) void sheaves_rcu_read_lock_inline(void)
 {
     uint64_t *word = sheaves_thread.reader;
@@ -33,16 +33,16 @@ static inline __attribute__((always_inline)) void sheaves_rcu_read_lock_inline(v
     if (__builtin_expect(__atomic_load_n(word, __ATOMIC_RELAXED) == 0, 1)) {
         __atomic_store_n(word, __atomic_load_n(sheaves_rcu_sequence, __ATOMIC_RELAXED),
                          __ATOMIC_RELEASE);
-        /* For the compiler alone: the section stays behind the store. The processor is taken care
-         * of by the grace period, which makes every thread pass a fence. */
+        /* For the compiler only: keeps the section after the store. For the CPU, the grace period
+         * makes every thread pass a fence. */
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
     } else {
         sheaves_rcu_read_lock();
     }
 }
 
-/* The fast path of sheaves_rcu_read_unlock: the only section of a thread that need not fence. The
- * second word counts sections inside others. */
+/* The fast path of sheaves_rcu_read_unlock: the only open section, of a thread that needs no fence.
+ * The second word counts nested sections. */
 static inline __attribute__((always_inline)) void sheaves_rcu_read_unlock_inline(void)
 {
     uint64_t *word = sheaves_thread.reader;
@@ -58,13 +58,13 @@ static inline __attribute__((always_inline)) void sheaves_rcu_read_unlock_inline
 }
 #endif
 
-/* Calls are inlined; the names without parentheses are the functions. */
+/* Calls are inlined; a name without parentheses is the function. */
 #define sheaves_rcu_read_lock() sheaves_rcu_read_lock_inline()
 #define sheaves_rcu_read_unlock() sheaves_rcu_read_unlock_inline()
 
 #endif
 
-/* A load of a pointer that writers publish, for readers; and the store that publishes it. */
+/* A reader's load of a published pointer, and the store that publishes it. */
 #if defined(__GNUC__)
 #define sheaves_rcu_dereference(pointer) __atomic_load_n(&(pointer), __ATOMIC_CONSUME)
 #define sheaves_rcu_assign_pointer(pointer, value) \

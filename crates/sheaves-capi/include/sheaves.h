@@ -1,9 +1,9 @@
 /* Sheaves: per-CPU memory and RCU for programs on Linux. C99, C++11 and later.
  *
- * Made of the library's source by `cargo xtask header`: not to be edited.
+ * Generated from the library's source by `cargo xtask header`: do not edit.
  *
  * Functions that return int return 0 or a value of errno.h; those that return a pointer return NULL
- * and set errno. An argument that can be known to be wrong is EINVAL, and nothing happens.
+ * and set errno. An argument that is recognised as wrong is EINVAL, and nothing happens.
  *
  * Options are variables of the environment, read once:
  *   SHEAVES_ENGINE: auto, rseq, portable; default: auto
@@ -48,7 +48,7 @@
 #include <stdint.h>
 
 #if !defined(__linux__) || UINTPTR_MAX != UINT64_MAX
-#error "Sheaves is for Linux on machines of 64 bits"
+#error "Sheaves needs Linux on a 64-bit machine"
 #endif
 
 /* Version of this header. */
@@ -71,47 +71,48 @@
 extern "C" {
 #endif
 
-/* At least size bytes at a multiple of 16, uninitialised; NULL and ENOMEM when there is no memory.
- * Size 0 gives a unique pointer.
+/* At least size bytes at a multiple of 16, uninitialised; NULL and ENOMEM when memory is out. Size
+ * 0 gives a unique pointer.
  *
- * About 20 instructions, no lock, no atomic instruction; what is less common may sleep on a lock
- * for microseconds. Any thread at any time; not for signal handlers. A child of fork() has all
- * blocks. */
+ * About 20 instructions, no lock, no atomic instruction. The slow path may sleep on a lock for
+ * microseconds. For any thread at any time; not for signal handlers. After fork() the child has a
+ * copy of all blocks. */
 SHEAVES_API SHEAVES_MUST_USE SHEAVES_MALLOC void *sheaves_malloc(size_t size);
 
-/* Gives a block back. NULL is ignored, errno is kept. As cheap as sheaves_malloc.
+/* Frees a block. NULL is ignored, errno is kept. As cheap as sheaves_malloc.
  *
- * An address that this family did not give, or that was given back before, ends the process with
- * one line, at once or when the block returns to its slab. */
+ * An address that is not a block of this family, or was freed before, aborts the process with one
+ * line, at once or when the block returns to its slab. */
 SHEAVES_API void sheaves_free(void *block);
 
 #if defined(__cplusplus)
 }
 #endif
 
-// Objects come back zeroed.
+// Objects are zeroed when they are allocated.
 #define SHEAVES_CACHE_ZERO 1
 
-// An object that is freed stays an object of its cache while somebody reads
-// (sheaves_rcu_read_lock) who may have its address, though it may be handed out again at once.
+// A freed object stays an object of its cache until a grace period has ended: a reader
+// (sheaves_rcu_read_lock) that still has its address may find it allocated again, but never
+// another type.
 #define SHEAVES_CACHE_TYPESAFE_BY_RCU 2
 
-// Every call is checked; slow.
+// Every call is checked; slower.
 #define SHEAVES_CACHE_DEBUG 4
 
-// For people.
+// For humans.
 #define SHEAVES_FORMAT_TEXT 0
 
 // For programs.
 #define SHEAVES_FORMAT_JSON 1
 
-// A cache of equal objects, shared by all threads.
+// A cache of objects of one size, shared by all threads.
 typedef struct sheaves_cache sheaves_cache;
 
-// A domain: read sections, and grace periods that wait for these alone.
+// A domain: read sections, and grace periods that wait for these only.
 typedef struct sheaves_srcu sheaves_srcu;
 
-// What a cache holds and has done.
+// Sizes and counts of a cache.
 typedef struct sheaves_cache_statistics {
     // Bytes of an object.
     size_t object_bytes;
@@ -119,58 +120,58 @@ typedef struct sheaves_cache_statistics {
     size_t stride_bytes;
     // Bytes of all slabs.
     size_t slab_bytes;
-    // Objects with users.
+    // Objects in use.
     size_t objects_out;
-    // Objects that are deferred until their readers are gone.
+    // Objects that are deferred for a grace period.
     size_t objects_deferred;
     // Objects that are free.
     size_t objects_free;
 } sheaves_cache_statistics;
 
-// A counter. Static or part of something, it is made by SHEAVES_COUNTER_INIT or by zero bytes; it
-// must not be copied or moved once it is in use.
+// A counter, initialised by SHEAVES_COUNTER_INIT or by zero bytes. It may be static or a member;
+// it must not be copied or moved once it is in use.
 typedef struct sheaves_counter {
     uint64_t reserved[2];
 } sheaves_counter;
 
-// 16 bytes in an object, by which it is deferred. Zero bytes are an idle head.
+// A member of an object, 16 bytes, by which the object is deferred. Zero bytes are an idle head.
 typedef struct sheaves_head {
     uint64_t reserved[2];
 } sheaves_head;
 
-// What is called for a head that was deferred.
+// The callback for a deferred head.
 typedef void (*sheaves_call)(struct sheaves_head *head);
 
-// A per-CPU object: a place in every slot. A number, 0 for none.
+// A per-CPU object, with a copy in every slot. A number, 0 for none.
 //
-// A slot is one row of per-CPU state: a processor, or better, a number that the kernel gives to
-// each thread that runs, unique at any time and as low as can be.
+// A slot belongs to a CPU or, where the kernel has it, to a concurrency id (mm_cid): a number of
+// each running thread, unique in the process and as low as possible.
 typedef uint64_t sheaves_percpu;
 
-// A moment, and the question whether all readers of that moment are gone. A number that may be
-// copied, kept, compared (the smaller is over first) and used in any thread, and in parent and
-// child of a fork.
+// Snapshot of the grace-period state, as of the kernel's get_state_synchronize_rcu. A number that
+// may be copied, stored, compared (the smaller one completes first) and used in any thread, and in
+// parent and child of a fork.
 typedef uint64_t sheaves_rcu_cookie;
 
 // Sums over the whole process.
 typedef struct sheaves_statistics {
-    // Objects and blocks with users, in bytes.
+    // Objects and blocks in use, in bytes.
     uint64_t used_bytes;
-    // Free objects that are kept at hand.
+    // Free objects in caches.
     uint64_t cached_bytes;
-    // Free memory that will go back to the system soon.
+    // Free memory that will be returned to the kernel soon.
     uint64_t dirty_bytes;
     // Address space of the heap.
     uint64_t heap_bytes;
     // Blocks above 1 MiB.
     uint64_t huge_bytes;
-    // Grace periods that are over.
+    // Completed grace periods.
     uint64_t grace_periods;
     // Interrupts of all processors, or fences in their place, that were used for them.
     uint64_t membarriers;
     // 1 if readers use fences because membarrier is refused.
     uint64_t readers_fence;
-    // Calls and objects that wait for their readers.
+    // Callbacks and objects that wait for a grace period.
     uint64_t deferred_objects;
     // Their bytes, as far as they are known.
     uint64_t deferred_bytes;
@@ -183,19 +184,19 @@ typedef uint64_t sheaves_srcu_section;
 extern "C" {
 #endif // __cplusplus
 
-// Makes a cache of objects of size bytes at multiples of align, a power of two; 0 stands for 16.
-// Both are 64 KiB at most. The name, of which 31 bytes are kept, is for reports and may be NULL.
+// Creates a cache of objects of size bytes at multiples of align, a power of two; 0 stands for 16.
+// Both are 64 KiB at most. The name is for reports and may be NULL; 31 bytes of it are kept.
 //
-// constructor, unless NULL, is called once for every object when its memory is made, not at every
-// allocation: objects keep their contents from free to the next allocation. It may allocate, from
-// other caches, too, and must not use the cache. flags are SHEAVES_CACHE_* or 0.
+// constructor, unless NULL, is called once for every object when its slab is made, not at every
+// allocation: objects keep their contents from a free to the next allocation. It may allocate,
+// also from other caches, but must not use this cache. flags are SHEAVES_CACHE_* or 0.
 //
 // NULL and EINVAL for a wrong argument, ENOSPC when 860 caches exist, ENOMEM. May sleep on a lock
-// for moments. A child of fork() may go on using all caches, as with every function below.
-//
+// briefly. After fork() a child may continue to use all caches; that holds for every function
+// below.
 // What the caller promises:
-// name is NULL or a string;
-// constructor may be called in any thread, and writes to the object only.
+// name is NULL or a string; constructor may be called in any thread, and writes to the object
+// only.
 SHEAVES_API
 SHEAVES_MUST_USE
 struct sheaves_cache *sheaves_cache_create(const char *name,
@@ -204,80 +205,80 @@ struct sheaves_cache *sheaves_cache_create(const char *name,
                                            uint32_t flags,
                                            void (*constructor)(void *object));
 
-// Ends a cache and gives its memory back. Waits for readers where objects are deferred.
+// Destroys a cache and frees its memory. Waits for a grace period if objects are deferred.
 //
-// 0; EBUSY when objects are still out, then the cache is as usable as before; EINVAL for NULL;
-// EDEADLK inside of a read section.
+// 0; EBUSY when objects are in use, then the cache stays usable; EINVAL for NULL; EDEADLK inside a
+// read section.
 //
 // What the caller promises:
-// Nobody else uses the cache, and after 0 nobody does.
-SHEAVES_API int sheaves_cache_destroy(struct sheaves_cache *cache);
+// No other thread uses the cache; after 0 it is not used any more.
+SHEAVES_API
+int sheaves_cache_destroy(struct sheaves_cache *cache);
 
-// One object; NULL and ENOMEM when there is no memory, EINVAL for a NULL cache.
+// Allocates an object; NULL and ENOMEM when memory is out, EINVAL for a NULL cache.
 //
-// About a dozen instructions, no lock, no atomic instruction. What is less common may sleep on a
-// lock for microseconds. Not for signal handlers.
+// About a dozen instructions, no lock, no atomic instruction. The slow path may sleep on a lock
+// for microseconds. Not for signal handlers.
 //
 // What the caller promises:
 // cache is NULL or was created.
-SHEAVES_API
-SHEAVES_MUST_USE
-void *sheaves_cache_alloc(struct sheaves_cache *cache);
+SHEAVES_API SHEAVES_MUST_USE void *sheaves_cache_alloc(struct sheaves_cache *cache);
 
-// Gives an object back; NULL is ignored. As cheap as sheaves_cache_alloc. errno is kept.
+// Frees an object; NULL is ignored. As cheap as sheaves_cache_alloc. errno is kept.
 //
-// A double free, an object of another cache or an address inside of an object ends the process
-// with one line: at once in a cache with SHEAVES_CACHE_DEBUG, otherwise when the object returns to
-// its slab.
+// A double free, an object of another cache or an address inside an object aborts the process with
+// one line: at once in a cache with SHEAVES_CACHE_DEBUG, otherwise when the object returns to its
+// slab.
 //
 // What the caller promises:
-// The object is of this cache, and nobody uses it any more.
+// The object is of this cache and is not used any more.
 SHEAVES_API
 void sheaves_cache_free(struct sheaves_cache *cache,
                         void *object);
 
-// Gives an object back once everybody who reads now is gone (sheaves_rcu_read_lock). NULL is
-// ignored.
+// Frees an object after a grace period (sheaves_rcu_read_lock), like the kernel's kfree_rcu. NULL
+// is ignored.
 //
-// As cheap as sheaves_cache_free: nothing is written into the object, nothing is woken, nothing is
-// called later; whole sheaves of such objects serve allocations again. Readers may call it. Never
-// blocks, with one exception: outside of read sections, and without memory for one sheaf, it waits
-// for readers.
+// As cheap as sheaves_cache_free: it writes nothing into the object, wakes no thread and runs no
+// callback. After the grace period whole sheaves of such objects serve allocations again. Readers
+// may call it. It never blocks, with one exception: outside of read sections, and without memory
+// for a sheaf, it waits for a grace period.
 //
 // What the caller promises:
-// The object is of this cache, and nobody uses it any more but readers who have begun before.
+// The object is of this cache, and only readers that began before this call still use it.
 SHEAVES_API
 void sheaves_cache_free_rcu(struct sheaves_cache *cache,
                             void *object);
 
-// Allocates up to count objects at once, about a nanosecond each, and returns how many there are
-// in objects: fewer only when memory is short. 0 for NULL.
+// Allocates up to count objects at once, about a nanosecond each, and returns how many it stored
+// in objects: fewer only when memory is out. 0 for NULL.
 //
 // What the caller promises:
-// objects has place for count pointers.
+// objects has room for count pointers.
 SHEAVES_API
 size_t sheaves_cache_alloc_bulk(struct sheaves_cache *cache,
                                 void **objects,
                                 size_t count);
 
-// Gives count objects back at once. 0; EINVAL, and nothing happens, for NULL among them.
+// Frees count objects at once. 0; EINVAL, and nothing happens, if any of them is NULL.
 //
 // What the caller promises:
-// As for sheaves_cache_free, for each of them; none is there twice.
+// As for sheaves_cache_free, for each of them; none occurs twice.
 SHEAVES_API
 int sheaves_cache_free_bulk(struct sheaves_cache *cache,
                             void *const *objects,
                             size_t count);
 
-// Gives free objects' memory back to the system as far as whole slabs are free. Interrupts the
-// processors that run this process. 0; EAGAIN when a slot could not be reached; EINVAL for NULL.
+// Returns the memory of slabs whose objects are all free to the kernel. Interrupts the CPUs that
+// run this process. 0; EAGAIN when a slot could not be drained; EINVAL for NULL.
 //
 // What the caller promises:
 // cache is NULL or was created.
 SHEAVES_API
 int sheaves_cache_shrink(struct sheaves_cache *cache);
 
-// Writes what the cache holds now to statistics. 0; EINVAL for NULL. Takes the cache's lock.
+// Writes the current sizes and counts of the cache to statistics. 0; EINVAL for NULL. Takes the
+// cache's lock.
 //
 // What the caller promises:
 // Both are NULL or valid.
@@ -285,11 +286,11 @@ SHEAVES_API
 int sheaves_cache_get_statistics(struct sheaves_cache *cache,
                                  struct sheaves_cache_statistics *statistics);
 
-// Adds, without an atomic instruction and without sharing a cache line. The first addition takes 8
-// bytes in every slot; where there is no memory for that the counter is one atomic number.
+// Adds amount, without an atomic instruction and without sharing a cache line. The first addition
+// takes 8 bytes in every slot; without memory for that the counter is one atomic number.
 //
-// Never waits, and after the first is async-signal-safe. After a fork parent and child count on
-// their own. Arithmetic wraps. NULL is ignored.
+// Never waits; async-signal-safe after the first addition. After fork() parent and child count
+// separately. Arithmetic wraps. NULL is ignored.
 //
 // What the caller promises:
 // The counter is NULL or valid.
@@ -297,163 +298,158 @@ SHEAVES_API
 void sheaves_counter_add(struct sheaves_counter *counter,
                          int64_t amount);
 
-// The sum over all slots: what was added before is in it, exactly. Takes a lock; 0 for NULL.
+// The exact sum over all slots, with every addition made before. Takes a lock; 0 for NULL.
 //
 // What the caller promises:
 // The counter is NULL or valid.
 SHEAVES_API int64_t sheaves_counter_sum(const struct sheaves_counter *counter);
 
-// The sum without the slots' shares: one load, off by less than 65536 for each slot in use.
+// The sum without the parts that are still in slots: one load, off by less than 65536 for each
+// slot in use.
 //
 // What the caller promises:
 // The counter is NULL or valid.
 SHEAVES_API int64_t sheaves_counter_approximate(const struct sheaves_counter *counter);
 
-// Gives the counter's memory back; it is at 0 and may be used anew. NULL is ignored.
+// Frees the counter's memory; it is 0 and may be used again. NULL is ignored.
 //
 // What the caller promises:
-// The counter is NULL or valid, and nobody else uses it.
+// The counter is NULL or valid, and no other thread uses it.
 SHEAVES_API void sheaves_counter_destroy(struct sheaves_counter *counter);
 
-// Calls call with head once everybody who reads now is gone.
+// Calls call with head after a grace period, like the kernel's call_rcu.
 //
-// As cheap as a free: no atomic instruction, no lock, nothing woken, nothing allocated. Readers
-// may call it; not for signal handlers. The call runs in a thread of the library (sheaves-rcu),
-// which starts when it is needed and has all signals blocked; 20 ms later at the latest where
-// nothing comes first. It may do anything that a thread may do outside of a read section, and
-// defer again. Calls of one thread may change their order; sheaves_rcu_barrier keeps it. A child
-// of fork() inherits what is pending, and does it when it defers something itself, polls, or
-// waits.
+// As cheap as a free: no atomic instruction, no lock, no wakeup, no allocation. Readers may call
+// it; not for signal handlers. The callback runs in a thread of the library (sheaves-rcu) with all
+// signals blocked, which is started on demand; 20 ms later at the latest if no other event starts
+// the work. It may do anything that a thread may do outside of a read section, and defer again.
+// Callbacks of one thread may run in another order; sheaves_rcu_barrier waits for all earlier
+// ones. After fork() the child inherits pending callbacks, and runs them when it defers, polls or
+// waits itself.
 //
 // 0; EINVAL for NULL. A head that is deferred already is reported in one line and not deferred
 // again.
 //
 // What the caller promises:
-// head is valid, and zero or idle, and only readers use its object until the call.
+// head is valid, and zero or idle; until the callback only readers use its object.
 SHEAVES_API
 int sheaves_call_rcu(struct sheaves_head *head,
                      sheaves_call call);
 
-// sheaves_call_rcu, as soon as can be: wakes the library's thread, and interrupts the processors.
+// sheaves_call_rcu as soon as possible: wakes the library's thread, and interrupts the CPUs.
 //
 // What the caller promises:
 // As sheaves_call_rcu.
-SHEAVES_API
-int sheaves_call_rcu_hurry(struct sheaves_head *head,
-                           sheaves_call call);
+SHEAVES_API int sheaves_call_rcu_hurry(struct sheaves_head *head, sheaves_call call);
 
-// Frees a block of sheaves_malloc and its family once everybody who reads now is gone. NULL is
-// ignored.
+// Frees a block of sheaves_malloc and its family after a grace period. NULL is ignored.
 //
-// Nothing is written into the block, and no thread is woken. As cheap as sheaves_free for blocks
-// of up to 32 KiB, which come back in bulk; takes a short lock for each larger one. Readers may
-// call it; not for signal handlers. Where there is no memory to remember the block it blocks:
-// waits for readers and frees the block itself; inside of a read section, where that cannot be,
-// the block is never freed, with a line on standard error for the first one.
+// It writes nothing into the block and wakes no thread. As cheap as sheaves_free for blocks of up
+// to 32 KiB, which are freed in bulk; takes a short lock for each larger one. Readers may call it;
+// not for signal handlers. Without memory to record the block, it waits for a grace period and
+// frees the block itself. Inside a read section it cannot wait: then the block is never freed, and
+// the first one is reported in one line.
 //
 // What the caller promises:
-// block came from that family, and nobody but readers uses it any more.
+// block came from that family, and only readers still use it.
 SHEAVES_API
 void sheaves_free_rcu(void *block);
 
-// sheaves_free_rcu with a head in the block for the case that there is no memory: never blocks but
-// for short locks, and never leaks. 0; EINVAL where the head does not lie in the block.
+// sheaves_free_rcu with a head in the block, which is used when memory is out: never leaks, and
+// blocks only for short locks. 0; EINVAL if the head is not inside the block.
 //
 // What the caller promises:
-// As there; and head is zero or idle.
-SHEAVES_API
-int sheaves_free_rcu_head(void *block,
-                          struct sheaves_head *head);
+// As there; head is zero or idle.
+SHEAVES_API int sheaves_free_rcu_head(void *block, struct sheaves_head *head);
 
-// Returns when everything that was deferred before, by whatever thread, has been called or freed.
-// Sleeps; allocates nothing.
+// Returns when everything that any thread deferred before has been called or freed. Sleeps;
+// allocates nothing.
 //
-// 0; EDEADLK, with a line on standard error, inside of a read section or of a deferred call;
-// EAGAIN where a slot could not be reached.
+// 0; EDEADLK, with a line on standard error, inside a read section or a deferred callback; EAGAIN
+// when a slot could not be drained.
 SHEAVES_API
 int sheaves_rcu_barrier(void);
 
-// Has everything that is deferred done soon, without waiting for that.
+// Starts the work on everything that is deferred, without waiting for it.
 SHEAVES_API void sheaves_rcu_flush(void);
 
-// Does what is ready in the calling thread, calls included; true if there was something. For main
+// Runs what is ready in the calling thread, callbacks included; true if there was any. For main
 // loops of programs that want no thread of the library (SHEAVES_RCU_RECLAIMERS=0). Never waits for
 // readers.
 SHEAVES_API
 bool sheaves_rcu_drive(void);
 
-// count objects of size bytes, zeroed. NULL and ENOMEM when there is no memory, also when the
-// product overflows.
-SHEAVES_API SHEAVES_MUST_USE void *sheaves_calloc(size_t count, size_t size);
+// Allocates count objects of size bytes, zeroed. NULL and ENOMEM when memory is out or the product
+// overflows.
+SHEAVES_API
+SHEAVES_MUST_USE
+void *sheaves_calloc(size_t count,
+                     size_t size);
 
-// Changes the size of a block, which may move. NULL allocates; size 0 gives a unique pointer. NULL
-// and ENOMEM when there is no memory, then the block stays as it is.
+// Changes the size of a block, which may move. A NULL block is sheaves_malloc; size 0 gives a
+// unique pointer. On failure NULL and ENOMEM, and the block is unchanged.
 //
 // What the caller promises:
 // block is NULL or came from this family, and after success is not used any more.
+SHEAVES_API SHEAVES_MUST_USE void *sheaves_realloc(void *block, size_t size);
+
+// At least size bytes at a multiple of align, a power of two; size need not be a multiple of it.
+// NULL and EINVAL for another alignment, ENOMEM when memory is out.
 SHEAVES_API
 SHEAVES_MUST_USE
-void *sheaves_realloc(void *block,
-                      size_t size);
+void *sheaves_aligned_alloc(size_t align,
+                            size_t size);
 
-// At least size bytes at a multiple of align, a power of two; size need not be a multiple. NULL
-// and EINVAL for another alignment, ENOMEM when there is no memory.
-SHEAVES_API SHEAVES_MUST_USE void *sheaves_aligned_alloc(size_t align, size_t size);
-
-// Bytes of a block that may be used: at least as many as were asked for. 0 for NULL.
+// Bytes of a block that may be used: at least the requested size. 0 for NULL.
 //
-// For this the functions that allocate have no alloc_size attribute: with it, a program compiled
-// with _FORTIFY_SOURCE=3 is aborted when it uses more than it asked for.
+// This is why the allocating functions have no alloc_size attribute: with it, _FORTIFY_SOURCE=3
+// would abort a program that uses more than it requested.
 //
 // What the caller promises:
 // block is NULL or came from this family.
-SHEAVES_API
-size_t sheaves_usable_size(const void *block);
+SHEAVES_API size_t sheaves_usable_size(const void *block);
 
-// Gives all memory that is free back to the system: of the heap, of all caches, of per-CPU memory.
-// True if there was some. Interrupts the processors that run this process. Milliseconds.
-SHEAVES_API
-bool sheaves_trim(void);
+// Returns free memory to the kernel: of the heap, of all caches and of per-CPU memory. True if
+// there was any. Interrupts the CPUs that run this process; takes milliseconds.
+SHEAVES_API bool sheaves_trim(void);
 
 // Allocates size bytes in every slot, 1 to 32768, at a multiple of align, a power of two up to
-// 4096;
-// 0 stands for 8. They are zero. Slots that no thread uses cost no memory.
+// 4096; 0 stands for 8. They are zero. Slots that no thread uses cost no memory.
 //
 // 0, and the object in *object; EINVAL for a wrong argument; ENOMEM. May sleep on a lock for
-// microseconds. A child of fork() has a copy of all objects.
+// microseconds. After fork() the child has a copy of all objects.
 //
 // What the caller promises:
 // object is NULL or valid.
 SHEAVES_API int sheaves_percpu_alloc(size_t size, size_t align, sheaves_percpu *object);
 
-// Gives an object back; 0 is ignored. EINVAL, and nothing happens, for one that is not out: freed
-// before, or never allocated.
+// Frees an object; 0 is ignored. EINVAL, and nothing happens, for an object that is not allocated.
 //
 // What the caller promises:
-// Nobody uses the object any more, in any slot.
+// The object is not used any more, in any slot.
 SHEAVES_API
 int sheaves_percpu_free(sheaves_percpu object);
 
-// Adds to the 64-bit word of the current slot that begins byte bytes into the object, wrapping.
+// Adds to the 64-bit word at offset byte of the object in the current slot, wrapping.
 //
-// One transaction: no atomic instruction, no lock. Never waits; async-signal-safe. EINVAL where no
-// word can be: byte is no multiple of 8 or beyond the object, the object's alignment is below 8.
+// One transaction: no atomic instruction, no lock. Never waits; async-signal-safe. EINVAL unless
+// byte is a multiple of 8, the word is inside the object and the object's alignment is at least 8.
 //
 // What the caller promises:
-// The object is out, and these bytes are changed by transactions only.
+// The object is allocated, and only transactions change these bytes.
 SHEAVES_API
 int sheaves_percpu_add(sheaves_percpu object,
                        size_t byte,
                        uint64_t amount);
 
-// The word of the current slot: a hint, old as soon as it is returned. 0 where no word can be.
+// The word of the current slot: a hint, since the thread may migrate. 0 for an invalid offset.
 //
 // What the caller promises:
 // As sheaves_percpu_add.
 SHEAVES_API uint64_t sheaves_percpu_load(sheaves_percpu object, size_t byte);
 
-// Replaces the word of the current slot by desired if it holds expected; whether it did. False
-// where no word can be. As cheap as sheaves_percpu_add; async-signal-safe.
+// Replaces the word of the current slot by desired if it holds expected; true if it did. False for
+// an invalid offset. As cheap as sheaves_percpu_add; async-signal-safe.
 //
 // What the caller promises:
 // As sheaves_percpu_add.
@@ -463,8 +459,8 @@ bool sheaves_percpu_compare_store(sheaves_percpu object,
                                   uint64_t expected,
                                   uint64_t desired);
 
-// The sum of a word over all slots, wrapping. Additions that go on meanwhile may be in it or not.
-// 0 where no word can be.
+// The sum of a word over all slots, wrapping. It may miss additions that run at the same time. 0
+// for an invalid offset.
 //
 // What the caller promises:
 // As sheaves_percpu_add.
@@ -473,78 +469,76 @@ uint64_t sheaves_percpu_sum(sheaves_percpu object,
                             size_t byte);
 
 // The address of an object in a slot from 0 to sheaves_slot_count(), whether or not a thread has
-// used the slot; the last is that of threads without a slot. NULL where there is none.
+// used the slot; the last is for threads without a slot. NULL for other numbers.
 //
-// Other threads may be at it by transactions, so access is by atomics or where the program knows
-// better.
+// Other threads may run transactions on it: access it by atomics, unless the program prevents
+// that.
 SHEAVES_API
 void *sheaves_percpu_address(sheaves_percpu object,
                              size_t slot);
 
-// How many slots there are: constant, at least 1.
+// The number of slots: constant, at least 1.
 SHEAVES_API size_t sheaves_slot_count(void);
 
-// The slot on which the thread runs now, a hint; -1 where it has none.
+// The slot of the calling thread, a hint; -1 if it has none.
 SHEAVES_API int sheaves_current_slot(void);
 
-// Begins a read section: what can be reached now stays valid until it ends.
+// Begins a read section: what the thread can reach stays valid until the section ends.
 //
-// Two loads and a store for the outermost section, no atomic instruction, no fence, and inlined
-// where the compiler can. Sections nest. Any thread may read at any time, without registration,
-// also in signal handlers and in destructors of thread-local data. Never blocks. Sections that are
-// open during a fork stay open in the child for the thread that forked.
+// Two loads and a store for the outermost section, no atomic instruction, no fence; inlined where
+// the compiler can. Sections nest. Any thread may read at any time, without registration, also in
+// signal handlers and in destructors of thread-local data. Never blocks. Sections that are open at
+// a fork stay open in the child for the thread that forked.
 //
-// A thread that ends inside a section, by pthread_exit or cancelled, leaves it open for good: no
-// grace period ends any more, which is reported on standard error.
+// A thread that ends inside a section, by pthread_exit or cancellation, leaves it open forever: no
+// later grace period ends, which is reported on standard error.
 SHEAVES_API
 void sheaves_rcu_read_lock(void);
 
-// Ends the innermost read section of this thread. Ending one that was not begun ends the process.
-SHEAVES_API
-void sheaves_rcu_read_unlock(void);
+// Ends the innermost read section of this thread. Without an open section the process aborts.
+SHEAVES_API void sheaves_rcu_read_unlock(void);
 
-// True while the calling thread is inside of a read section.
+// True while the calling thread is inside a read section.
 SHEAVES_API bool sheaves_rcu_is_reading(void);
 
-// Tells that the calling thread will not read for a while, which its next section ends. Does
-// nothing inside of a section. Grace periods interrupt nobody while every thread that has read
-// more than 256 times has called this, ended, waits for readers, or defers something now and then.
-// Never blocks. Not for signal handlers.
+// Marks the calling thread idle until its next read section. Does nothing inside a section. Grace
+// periods interrupt no CPU while every thread that has read more than 256 times calls this now and
+// then, or ends, waits for a grace period, or defers. Never blocks. Not for signal handlers.
 SHEAVES_API
 void sheaves_rcu_enter_idle(void);
 
-// Waits until all readers that have begun before this call are gone.
+// Waits for a grace period: until all readers that began before this call have ended.
 //
-// Whoever calls this does the work itself, or shares what somebody else does: from less than a
-// microsecond to as long as the longest reader takes. Sleeps; not for signal handlers.
+// The calling thread does the work itself or shares the result of another thread's: it takes from
+// less than a microsecond to as long as the longest reader. Sleeps; not for signal handlers.
 //
-// 0; EDEADLK, with a line on standard error, inside of a read section: it would wait for ever.
-SHEAVES_API int sheaves_rcu_synchronize(void);
+// 0; EDEADLK, with a line on standard error, inside a read section, where it would deadlock.
+SHEAVES_API
+int sheaves_rcu_synchronize(void);
 
-// sheaves_rcu_synchronize, and never in line behind threads that ask again and again.
+// sheaves_rcu_synchronize that does not queue behind other threads that synchronize repeatedly.
 SHEAVES_API int sheaves_rcu_synchronize_expedited(void);
 
-// The moment of now. Starts nothing: a grace period that others ask for will do. Two loads and a
-// fence. Never blocks; async-signal-safe.
-SHEAVES_API
-sheaves_rcu_cookie sheaves_rcu_get_cookie(void);
+// Takes a snapshot. It starts no grace period: one that another thread starts completes it. Two
+// loads and a fence. Never blocks; async-signal-safe.
+SHEAVES_API sheaves_rcu_cookie sheaves_rcu_get_cookie(void);
 
-// The moment of now, for which a grace period is started if it may at this moment. Never blocks;
+// Takes a snapshot and starts a grace period for it, if one can be started now. Never blocks;
 // async-signal-safe.
-SHEAVES_API
-sheaves_rcu_cookie sheaves_rcu_start_poll(void);
+SHEAVES_API sheaves_rcu_cookie sheaves_rcu_start_poll(void);
 
-// As sheaves_rcu_start_poll, at once: interrupts all processors that run this process.
+// As sheaves_rcu_start_poll, but immediately: interrupts all CPUs that run this process.
 SHEAVES_API sheaves_rcu_cookie sheaves_rcu_start_poll_expedited(void);
 
-// Are all readers of that moment gone? Does what can be done for it without waiting, if it was
-// asked for. Once true it stays true. Never blocks; async-signal-safe.
+// True if all readers from before the snapshot have ended. Advances the grace period as far as
+// possible without waiting, if one was requested. Once true it stays true. Never blocks;
+// async-signal-safe.
 SHEAVES_API bool sheaves_rcu_poll(sheaves_rcu_cookie cookie);
 
-// Waits until all readers of that moment are gone. Sleeps; not for signal handlers.
+// Waits until all readers from before the snapshot have ended. Sleeps; not for signal handlers.
 //
-// 0; EDEADLK where that is not known and the caller reads itself; EINVAL for a number that is no
-// cookie: it lies in the future.
+// 0; EDEADLK inside a read section, unless the snapshot is complete; EINVAL for a number that is
+// not a snapshot because it is in the future.
 SHEAVES_API
 int sheaves_rcu_wait(sheaves_rcu_cookie cookie);
 
@@ -552,26 +546,25 @@ int sheaves_rcu_wait(sheaves_rcu_cookie cookie);
 // Async-signal-safe.
 SHEAVES_API void sheaves_rcu_expedite_begin(void);
 
-// Ends what sheaves_rcu_expedite_begin began, in any thread. 0; EINVAL if nothing was.
+// Ends one sheaves_rcu_expedite_begin, in any thread. 0; EINVAL without one.
 SHEAVES_API int sheaves_rcu_expedite_end(void);
 
-// Tells that the program has started: grace periods are expedited from the first one on until now,
-// for a second at least and for ten at most. Async-signal-safe.
-SHEAVES_API
-void sheaves_rcu_end_startup(void);
+// Ends the startup phase, in which grace periods are expedited. The phase starts with the first
+// grace period and lasts at least a second and at most ten. Async-signal-safe.
+SHEAVES_API void sheaves_rcu_end_startup(void);
 
-// Version of the library that runs, as MAJOR.MINOR.PATCH. The header's is in SHEAVES_VERSION.
+// Version of the loaded library, as MAJOR.MINOR.PATCH. The header's is SHEAVES_VERSION.
 SHEAVES_API const char *sheaves_version(void);
 
 // Prints statistics of the heap and of all caches to a file descriptor, as SHEAVES_FORMAT_TEXT or
-// _JSON. Allocates nothing. 0; EINVAL for another format or a negative descriptor. A descriptor
-// that fails loses the text.
+// _JSON. Allocates nothing. 0; EINVAL for another format or a negative descriptor. Text that the
+// descriptor does not accept is lost.
 SHEAVES_API
 int sheaves_print_statistics(int fd,
                              int format);
 
-// Writes sums over the whole process to statistics, as many bytes as the caller's structure has:
-// pass sizeof *statistics. 0; EINVAL for NULL. Takes every cache's lock for a moment.
+// Writes sums over the whole process to statistics, up to the size of the caller's structure: pass
+// sizeof *statistics as bytes. 0; EINVAL for NULL. Takes each cache's lock briefly.
 //
 // What the caller promises:
 // statistics is NULL or valid for bytes bytes.
@@ -579,21 +572,21 @@ SHEAVES_API
 int sheaves_get_statistics(struct sheaves_statistics *statistics,
                            size_t bytes);
 
-// The engine that carries transactions out: "rseq" or "portable".
+// The engine that executes transactions: "rseq" or "portable".
 SHEAVES_API const char *sheaves_engine(void);
 
-// Makes a domain; 32 bytes in each slot. NULL and ENOMEM.
+// Creates a domain; 32 bytes in each slot. NULL and ENOMEM when memory is out.
 SHEAVES_API SHEAVES_MUST_USE struct sheaves_srcu *sheaves_srcu_create(void);
 
-// Ends a domain. NULL is ignored.
+// Destroys a domain. NULL is ignored.
 //
 // What the caller promises:
-// No section of it is open, and nobody uses it any more.
+// No section of it is open, and it is not used any more.
 SHEAVES_API void sheaves_srcu_destroy(struct sheaves_srcu *domain);
 
-// Begins a section, which sheaves_srcu_read_unlock ends, in whatever thread. It may sleep and
-// last. One transaction, no atomic instruction. Never blocks; async-signal-safe. Sections that
-// are open during a fork count as over in the child. 0 for NULL.
+// Begins a section, which sheaves_srcu_read_unlock ends, in any thread. It may sleep and be long.
+// One transaction, no atomic instruction. Never blocks; async-signal-safe. After fork() the
+// sections that were open count as ended in the child. 0 for NULL.
 //
 // What the caller promises:
 // The domain is NULL or was created.
@@ -609,8 +602,8 @@ SHEAVES_API
 void sheaves_srcu_read_unlock(struct sheaves_srcu *domain,
                               sheaves_srcu_section section);
 
-// Waits until all sections of the domain that have begun before this call are over. Sleeps; never
-// returns inside of a section of this domain. 0; EINVAL for NULL.
+// Waits until all sections of the domain that began before this call have ended. Sleeps; inside a
+// section of this domain it deadlocks. 0; EINVAL for NULL.
 //
 // What the caller promises:
 // The domain is NULL or was created.
@@ -626,10 +619,10 @@ int sheaves_srcu_synchronize(struct sheaves_srcu *domain);
 #ifndef SHEAVES_H_INLINE
 #define SHEAVES_H_INLINE
 
-/* A counter that is at 0. */
+/* Initialises a counter to 0. */
 #define SHEAVES_COUNTER_INIT { { 0, 0 } }
 
-/* What a thread has of its own. Part of the ABI: inlined readers know it. */
+/* The thread's words. Part of the ABI, since inlined readers use it. */
 struct sheaves_thread {
     uint64_t reserved_0[5];
     uint64_t *reader;
@@ -638,8 +631,8 @@ struct sheaves_thread {
     uint64_t reserved_2;
 };
 
-/* Where the fast paths of readers are inlined. Other machines and compilers call the functions, and
- * with SHEAVES_NO_INLINE all do. */
+/* The fast paths of readers are inlined here. Other machines and compilers call the functions; with
+ * SHEAVES_NO_INLINE all do. */
 #if defined(__GNUC__) && defined(__x86_64__) && !defined(SHEAVES_NO_INLINE)
 #define SHEAVES_INLINED 1
 
@@ -650,7 +643,7 @@ extern "C" {
 extern __thread struct sheaves_thread sheaves_thread __attribute__((tls_model("initial-exec")));
 extern uint64_t *const sheaves_rcu_sequence;
 
-/* The fast path of sheaves_rcu_read_lock: no section is open, and the thread is known. */
+/* The fast path of sheaves_rcu_read_lock: no section is open, and the thread is registered. */
 static inline __attribute__((always_inline)) void sheaves_rcu_read_lock_inline(void)
 {
     uint64_t *word = sheaves_thread.reader;
@@ -658,16 +651,16 @@ static inline __attribute__((always_inline)) void sheaves_rcu_read_lock_inline(v
     if (__builtin_expect(__atomic_load_n(word, __ATOMIC_RELAXED) == 0, 1)) {
         __atomic_store_n(word, __atomic_load_n(sheaves_rcu_sequence, __ATOMIC_RELAXED),
                          __ATOMIC_RELEASE);
-        /* For the compiler alone: the section stays behind the store. The processor is taken care
-         * of by the grace period, which makes every thread pass a fence. */
+        /* For the compiler only: keeps the section after the store. For the CPU, the grace period
+         * makes every thread pass a fence. */
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
     } else {
         sheaves_rcu_read_lock();
     }
 }
 
-/* The fast path of sheaves_rcu_read_unlock: the only section of a thread that need not fence. The
- * second word counts sections inside others. */
+/* The fast path of sheaves_rcu_read_unlock: the only open section, of a thread that needs no fence.
+ * The second word counts nested sections. */
 static inline __attribute__((always_inline)) void sheaves_rcu_read_unlock_inline(void)
 {
     uint64_t *word = sheaves_thread.reader;
@@ -683,13 +676,13 @@ static inline __attribute__((always_inline)) void sheaves_rcu_read_unlock_inline
 }
 #endif
 
-/* Calls are inlined; the names without parentheses are the functions. */
+/* Calls are inlined; a name without parentheses is the function. */
 #define sheaves_rcu_read_lock() sheaves_rcu_read_lock_inline()
 #define sheaves_rcu_read_unlock() sheaves_rcu_read_unlock_inline()
 
 #endif
 
-/* A load of a pointer that writers publish, for readers; and the store that publishes it. */
+/* A reader's load of a published pointer, and the store that publishes it. */
 #if defined(__GNUC__)
 #define sheaves_rcu_dereference(pointer) __atomic_load_n(&(pointer), __ATOMIC_CONSUME)
 #define sheaves_rcu_assign_pointer(pointer, value) \

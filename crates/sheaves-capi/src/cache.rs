@@ -1,4 +1,4 @@
-//! Caches of equal objects.
+//! Object caches.
 
 use core::alloc::Layout;
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -10,19 +10,20 @@ use sheaves_sys::errno::{EBUSY, EINVAL, ENOMEM, ENOSPC};
 
 use crate::{refuse, unboxed, unfilled};
 
-/// Objects come back zeroed.
+/// Objects are zeroed when they are allocated.
 pub const SHEAVES_CACHE_ZERO: u32 = 1;
-/// An object that is freed stays an object of its cache while somebody reads
-/// (sheaves_rcu_read_lock) who may have its address, though it may be handed out again at once.
+/// A freed object stays an object of its cache until a grace period has ended: a reader
+/// (sheaves_rcu_read_lock) that still has its address may find it allocated again, but never
+/// another type.
 pub const SHEAVES_CACHE_TYPESAFE_BY_RCU: u32 = 2;
-/// Every call is checked; slow.
+/// Every call is checked; slower.
 pub const SHEAVES_CACHE_DEBUG: u32 = 4;
 
-/// A cache of equal objects, shared by all threads.
+/// A cache of objects of one size, shared by all threads.
 #[derive(Debug)]
 pub struct SheavesCache(Cache);
 
-/// What a cache holds and has done.
+/// Sizes and counts of a cache.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SheavesCacheStatistics {
@@ -32,27 +33,27 @@ pub struct SheavesCacheStatistics {
     pub stride_bytes: usize,
     /// Bytes of all slabs.
     pub slab_bytes: usize,
-    /// Objects with users.
+    /// Objects in use.
     pub objects_out: usize,
-    /// Objects that are deferred until their readers are gone.
+    /// Objects that are deferred for a grace period.
     pub objects_deferred: usize,
     /// Objects that are free.
     pub objects_free: usize,
 }
 
-/// Makes a cache of objects of size bytes at multiples of align, a power of two; 0 stands for 16.
-/// Both are 64 KiB at most. The name, of which 31 bytes are kept, is for reports and may be NULL.
+/// Creates a cache of objects of size bytes at multiples of align, a power of two; 0 stands for 16.
+/// Both are 64 KiB at most. The name is for reports and may be NULL; 31 bytes of it are kept.
 ///
-/// constructor, unless NULL, is called once for every object when its memory is made, not at every
-/// allocation: objects keep their contents from free to the next allocation. It may allocate, from
-/// other caches, too, and must not use the cache. flags are SHEAVES_CACHE_* or 0.
+/// constructor, unless NULL, is called once for every object when its slab is made, not at every
+/// allocation: objects keep their contents from a free to the next allocation. It may allocate,
+/// also from other caches, but must not use this cache. flags are SHEAVES_CACHE_* or 0.
 ///
 /// NULL and EINVAL for a wrong argument, ENOSPC when 860 caches exist, ENOMEM. May sleep on a lock
-/// for moments. A child of fork() may go on using all caches, as with every function below.
-///
+/// briefly. After fork() a child may continue to use all caches; that holds for every function
+/// below.
 /// # Safety
-/// name is NULL or a string;
-/// constructor may be called in any thread, and writes to the object only.
+/// name is NULL or a string; constructor may be called in any thread, and writes to the object
+/// only.
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn sheaves_cache_create(
@@ -76,7 +77,7 @@ pub unsafe extern "C" fn sheaves_cache_create(
     // SAFETY: null or a string by the contract.
     let name = if name.is_null() { c"" } else { unsafe { CStr::from_ptr(name) } };
     let name = name.to_str().unwrap_or("(not UTF-8)");
-    // First: a cache that has no handle could never be destroyed.
+    // First: without memory for a handle, the cache could never be destroyed.
     let handle = unfilled::<SheavesCache>();
     if handle.is_null() {
         return refuse(ENOMEM);
@@ -102,18 +103,18 @@ pub unsafe extern "C" fn sheaves_cache_create(
         Err(CacheError::TooMany) => ENOSPC,
         Err(CacheError::OutOfMemory) => ENOMEM,
     };
-    // SAFETY: from the heap, and nobody has it.
+    // SAFETY: from the heap, and not returned to the caller.
     unsafe { sheaves_heap::free(handle.cast()) };
     refuse(reason)
 }
 
-/// Ends a cache and gives its memory back. Waits for readers where objects are deferred.
+/// Destroys a cache and frees its memory. Waits for a grace period if objects are deferred.
 ///
-/// 0; EBUSY when objects are still out, then the cache is as usable as before; EINVAL for NULL;
-/// EDEADLK inside of a read section.
+/// 0; EBUSY when objects are in use, then the cache stays usable; EINVAL for NULL; EDEADLK inside a
+/// read section.
 ///
 /// # Safety
-/// Nobody else uses the cache, and after 0 nobody does.
+/// No other thread uses the cache; after 0 it is not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_cache_destroy(cache: *mut SheavesCache) -> c_int {
     if cache.is_null() {
@@ -122,11 +123,11 @@ pub unsafe extern "C" fn sheaves_cache_destroy(cache: *mut SheavesCache) -> c_in
     if sheaves_rcu::is_reading() {
         return sheaves_sys::errno::EDEADLK;
     }
-    // SAFETY: made by `sheaves_cache_create`, and not used by others.
+    // SAFETY: made by `sheaves_cache_create`, and not used by other threads.
     let SheavesCache(inner) = unsafe { cache.read() };
     match inner.destroy() {
         Ok(()) => {
-            // SAFETY: the cache is no more; what is left is the handle's memory.
+            // SAFETY: the cache is destroyed; only the handle's memory is left.
             let _ = unsafe { unboxed(cache.cast::<MaybeUninit<SheavesCache>>()) };
             0
         }
@@ -138,10 +139,10 @@ pub unsafe extern "C" fn sheaves_cache_destroy(cache: *mut SheavesCache) -> c_in
     }
 }
 
-/// One object; NULL and ENOMEM when there is no memory, EINVAL for a NULL cache.
+/// Allocates an object; NULL and ENOMEM when memory is out, EINVAL for a NULL cache.
 ///
-/// About a dozen instructions, no lock, no atomic instruction. What is less common may sleep on a
-/// lock for microseconds. Not for signal handlers.
+/// About a dozen instructions, no lock, no atomic instruction. The slow path may sleep on a lock
+/// for microseconds. Not for signal handlers.
 ///
 /// # Safety
 /// cache is NULL or was created.
@@ -153,14 +154,14 @@ pub unsafe extern "C" fn sheaves_cache_alloc(cache: *mut SheavesCache) -> *mut c
     cache.alloc().map_or_else(|| refuse(ENOMEM), |object| object.as_ptr().cast())
 }
 
-/// Gives an object back; NULL is ignored. As cheap as sheaves_cache_alloc. errno is kept.
+/// Frees an object; NULL is ignored. As cheap as sheaves_cache_alloc. errno is kept.
 ///
-/// A double free, an object of another cache or an address inside of an object ends the process
-/// with one line: at once in a cache with SHEAVES_CACHE_DEBUG, otherwise when the object returns to
-/// its slab.
+/// A double free, an object of another cache or an address inside an object aborts the process with
+/// one line: at once in a cache with SHEAVES_CACHE_DEBUG, otherwise when the object returns to its
+/// slab.
 ///
 /// # Safety
-/// The object is of this cache, and nobody uses it any more.
+/// The object is of this cache and is not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_cache_free(cache: *mut SheavesCache, object: *mut c_void) {
     // SAFETY: null or valid by the contract.
@@ -171,16 +172,16 @@ pub unsafe extern "C" fn sheaves_cache_free(cache: *mut SheavesCache, object: *m
     }
 }
 
-/// Gives an object back once everybody who reads now is gone (sheaves_rcu_read_lock). NULL is
-/// ignored.
+/// Frees an object after a grace period (sheaves_rcu_read_lock), like the kernel's kfree_rcu. NULL
+/// is ignored.
 ///
-/// As cheap as sheaves_cache_free: nothing is written into the object, nothing is woken, nothing is
-/// called later; whole sheaves of such objects serve allocations again. Readers may call it. Never
-/// blocks, with one exception: outside of read sections, and without memory for one sheaf, it waits
-/// for readers.
+/// As cheap as sheaves_cache_free: it writes nothing into the object, wakes no thread and runs no
+/// callback. After the grace period whole sheaves of such objects serve allocations again. Readers
+/// may call it. It never blocks, with one exception: outside of read sections, and without memory
+/// for a sheaf, it waits for a grace period.
 ///
 /// # Safety
-/// The object is of this cache, and nobody uses it any more but readers who have begun before.
+/// The object is of this cache, and only readers that began before this call still use it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_cache_free_rcu(cache: *mut SheavesCache, object: *mut c_void) {
     // SAFETY: null or valid by the contract.
@@ -191,11 +192,11 @@ pub unsafe extern "C" fn sheaves_cache_free_rcu(cache: *mut SheavesCache, object
     }
 }
 
-/// Allocates up to count objects at once, about a nanosecond each, and returns how many there are
-/// in objects: fewer only when memory is short. 0 for NULL.
+/// Allocates up to count objects at once, about a nanosecond each, and returns how many it stored
+/// in objects: fewer only when memory is out. 0 for NULL.
 ///
 /// # Safety
-/// objects has place for count pointers.
+/// objects has room for count pointers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_cache_alloc_bulk(
     cache: *mut SheavesCache,
@@ -206,14 +207,14 @@ pub unsafe extern "C" fn sheaves_cache_alloc_bulk(
     let cache = unsafe { cache.as_ref() };
     let (Some(SheavesCache(cache)), false) = (cache, objects.is_null()) else { return 0 };
     let objects = objects.cast::<MaybeUninit<NonNull<u8>>>();
-    // SAFETY: place for so many pointers by the contract.
+    // SAFETY: room for `count` pointers by the contract.
     cache.alloc_bulk(unsafe { core::slice::from_raw_parts_mut(objects, count) })
 }
 
-/// Gives count objects back at once. 0; EINVAL, and nothing happens, for NULL among them.
+/// Frees count objects at once. 0; EINVAL, and nothing happens, if any of them is NULL.
 ///
 /// # Safety
-/// As for sheaves_cache_free, for each of them; none is there twice.
+/// As for sheaves_cache_free, for each of them; none occurs twice.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_cache_free_bulk(
     cache: *mut SheavesCache,
@@ -226,7 +227,7 @@ pub unsafe extern "C" fn sheaves_cache_free_bulk(
     // SAFETY: null or valid by the contract.
     let cache = unsafe { cache.as_ref() };
     let (Some(SheavesCache(cache)), false) = (cache, objects.is_null()) else { return EINVAL };
-    // SAFETY: so many pointers by the contract.
+    // SAFETY: `count` pointers by the contract.
     let pointers = unsafe { core::slice::from_raw_parts(objects, count) };
     if pointers.iter().any(|object| object.is_null()) {
         return EINVAL;
@@ -238,8 +239,8 @@ pub unsafe extern "C" fn sheaves_cache_free_bulk(
     0
 }
 
-/// Gives free objects' memory back to the system as far as whole slabs are free. Interrupts the
-/// processors that run this process. 0; EAGAIN when a slot could not be reached; EINVAL for NULL.
+/// Returns the memory of slabs whose objects are all free to the kernel. Interrupts the CPUs that
+/// run this process. 0; EAGAIN when a slot could not be drained; EINVAL for NULL.
 ///
 /// # Safety
 /// cache is NULL or was created.
@@ -250,7 +251,8 @@ pub unsafe extern "C" fn sheaves_cache_shrink(cache: *mut SheavesCache) -> c_int
     if cache.shrink() { 0 } else { sheaves_sys::errno::EAGAIN }
 }
 
-/// Writes what the cache holds now to statistics. 0; EINVAL for NULL. Takes the cache's lock.
+/// Writes the current sizes and counts of the cache to statistics. 0; EINVAL for NULL. Takes the
+/// cache's lock.
 ///
 /// # Safety
 /// Both are NULL or valid.

@@ -1,9 +1,9 @@
-//! Counters that many threads add to and few read.
+//! Per-CPU counters: cheap to add to, slower to read.
 
 use sheaves_percpu::Counter;
 
-/// A counter. Static or part of something, it is made by SHEAVES_COUNTER_INIT or by zero bytes; it
-/// must not be copied or moved once it is in use.
+/// A counter, initialised by SHEAVES_COUNTER_INIT or by zero bytes. It may be static or a member;
+/// it must not be copied or moved once it is in use.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct SheavesCounter {
@@ -13,23 +13,23 @@ pub struct SheavesCounter {
 const _: () = {
     assert!(size_of::<Counter>() == size_of::<SheavesCounter>());
     assert!(align_of::<Counter>() == align_of::<SheavesCounter>());
-    // SAFETY: two words, which are initialised.
+    // SAFETY: two initialised words.
     let words = unsafe { core::mem::transmute::<Counter, [u64; 2]>(Counter::new()) };
     assert!(words[0] == 0 && words[1] == 0, "zero bytes are a new counter");
 };
 
 /// # Safety
-/// The counter is null or valid, and made of zero bytes or used by functions of this file only.
+/// The counter is null or valid: zero bytes, or used by functions of this file only.
 unsafe fn of<'a>(counter: *const SheavesCounter) -> Option<&'a Counter> {
     // SAFETY: the same layout, by the assertions above.
     unsafe { counter.cast::<Counter>().as_ref() }
 }
 
-/// Adds, without an atomic instruction and without sharing a cache line. The first addition takes 8
-/// bytes in every slot; where there is no memory for that the counter is one atomic number.
+/// Adds amount, without an atomic instruction and without sharing a cache line. The first addition
+/// takes 8 bytes in every slot; without memory for that the counter is one atomic number.
 ///
-/// Never waits, and after the first is async-signal-safe. After a fork parent and child count on
-/// their own. Arithmetic wraps. NULL is ignored.
+/// Never waits; async-signal-safe after the first addition. After fork() parent and child count
+/// separately. Arithmetic wraps. NULL is ignored.
 ///
 /// # Safety
 /// The counter is NULL or valid.
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn sheaves_counter_add(counter: *mut SheavesCounter, amoun
     }
 }
 
-/// The sum over all slots: what was added before is in it, exactly. Takes a lock; 0 for NULL.
+/// The exact sum over all slots, with every addition made before. Takes a lock; 0 for NULL.
 ///
 /// # Safety
 /// The counter is NULL or valid.
@@ -51,7 +51,8 @@ pub unsafe extern "C" fn sheaves_counter_sum(counter: *const SheavesCounter) -> 
     unsafe { of(counter) }.map_or(0, Counter::sum)
 }
 
-/// The sum without the slots' shares: one load, off by less than 65536 for each slot in use.
+/// The sum without the parts that are still in slots: one load, off by less than 65536 for each
+/// slot in use.
 ///
 /// # Safety
 /// The counter is NULL or valid.
@@ -61,14 +62,14 @@ pub unsafe extern "C" fn sheaves_counter_approximate(counter: *const SheavesCoun
     unsafe { of(counter) }.map_or(0, Counter::approximate)
 }
 
-/// Gives the counter's memory back; it is at 0 and may be used anew. NULL is ignored.
+/// Frees the counter's memory; it is 0 and may be used again. NULL is ignored.
 ///
 /// # Safety
-/// The counter is NULL or valid, and nobody else uses it.
+/// The counter is NULL or valid, and no other thread uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_counter_destroy(counter: *mut SheavesCounter) {
     if !counter.is_null() {
-        // SAFETY: valid by the contract, and nobody else's.
+        // SAFETY: valid by the contract, and not used by other threads.
         drop(unsafe { counter.cast::<Counter>().replace(Counter::new()) });
     }
 }

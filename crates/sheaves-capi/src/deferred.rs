@@ -1,4 +1,4 @@
-//! Deferred calls, and memory that is freed once its readers are gone.
+//! Deferred callbacks, and memory that is freed after a grace period.
 
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
@@ -6,7 +6,7 @@ use core::mem::transmute;
 use sheaves_rcu::defer::{self, BarrierError, Call, Channel, Head};
 use sheaves_sys::errno::{EAGAIN, EDEADLK, EINVAL};
 
-/// 16 bytes in an object, by which it is deferred. Zero bytes are an idle head.
+/// A member of an object, 16 bytes, by which the object is deferred. Zero bytes are an idle head.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SheavesHead {
@@ -18,10 +18,10 @@ const _: () = {
     assert!(align_of::<SheavesHead>() == align_of::<Head>());
 };
 
-/// What is called for a head that was deferred.
+/// The callback for a deferred head.
 pub type SheavesCall = Option<unsafe extern "C" fn(head: *mut SheavesHead)>;
 
-/// Blocks of the heap that have a head.
+/// Deferred blocks of the heap that contain a head.
 static BLOCKS: Channel = Channel::new("sheaves_free_rcu_head", free_block);
 
 /// # Safety
@@ -31,27 +31,27 @@ unsafe fn free_block(block: *mut u8) {
     unsafe { sheaves_heap::free(block) };
 }
 
-/// The call as the layer below has it.
+/// The callback with the head's type of the RCU crate.
 fn call_of(call: SheavesCall) -> Option<Call> {
-    // SAFETY: both take the address of a head, which has one layout under two names.
+    // SAFETY: both take the address of a head; the two types have one layout.
     call.map(|is| unsafe { transmute::<unsafe extern "C" fn(*mut SheavesHead), Call>(is) })
 }
 
-/// Calls call with head once everybody who reads now is gone.
+/// Calls call with head after a grace period, like the kernel's call_rcu.
 ///
-/// As cheap as a free: no atomic instruction, no lock, nothing woken, nothing allocated. Readers
-/// may call it; not for signal handlers. The call runs in a thread of the library (sheaves-rcu),
-/// which starts when it is needed and has all signals blocked; 20 ms later at the latest where
-/// nothing comes first. It may do anything that a thread may do outside of a read section, and
-/// defer again. Calls of one thread may change their order; sheaves_rcu_barrier keeps it. A child
-/// of fork() inherits what is pending, and does it when it defers something itself, polls, or
-/// waits.
+/// As cheap as a free: no atomic instruction, no lock, no wakeup, no allocation. Readers may call
+/// it; not for signal handlers. The callback runs in a thread of the library (sheaves-rcu) with all
+/// signals blocked, which is started on demand; 20 ms later at the latest if no other event starts
+/// the work. It may do anything that a thread may do outside of a read section, and defer again.
+/// Callbacks of one thread may run in another order; sheaves_rcu_barrier waits for all earlier
+/// ones. After fork() the child inherits pending callbacks, and runs them when it defers, polls or
+/// waits itself.
 ///
 /// 0; EINVAL for NULL. A head that is deferred already is reported in one line and not deferred
 /// again.
 ///
 /// # Safety
-/// head is valid, and zero or idle, and only readers use its object until the call.
+/// head is valid, and zero or idle; until the callback only readers use its object.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_call_rcu(head: *mut SheavesHead, call: SheavesCall) -> c_int {
     let (Some(call), false) = (call_of(call), head.is_null()) else { return EINVAL };
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn sheaves_call_rcu(head: *mut SheavesHead, call: SheavesC
     0
 }
 
-/// sheaves_call_rcu, as soon as can be: wakes the library's thread, and interrupts the processors.
+/// sheaves_call_rcu as soon as possible: wakes the library's thread, and interrupts the CPUs.
 ///
 /// # Safety
 /// As sheaves_call_rcu.
@@ -75,28 +75,27 @@ pub unsafe extern "C" fn sheaves_call_rcu_hurry(
     0
 }
 
-/// Frees a block of sheaves_malloc and its family once everybody who reads now is gone. NULL is
-/// ignored.
+/// Frees a block of sheaves_malloc and its family after a grace period. NULL is ignored.
 ///
-/// Nothing is written into the block, and no thread is woken. As cheap as sheaves_free for blocks
-/// of up to 32 KiB, which come back in bulk; takes a short lock for each larger one. Readers may
-/// call it; not for signal handlers. Where there is no memory to remember the block it blocks:
-/// waits for readers and frees the block itself; inside of a read section, where that cannot be,
-/// the block is never freed, with a line on standard error for the first one.
+/// It writes nothing into the block and wakes no thread. As cheap as sheaves_free for blocks of up
+/// to 32 KiB, which are freed in bulk; takes a short lock for each larger one. Readers may call it;
+/// not for signal handlers. Without memory to record the block, it waits for a grace period and
+/// frees the block itself. Inside a read section it cannot wait: then the block is never freed, and
+/// the first one is reported in one line.
 ///
 /// # Safety
-/// block came from that family, and nobody but readers uses it any more.
+/// block came from that family, and only readers still use it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_free_rcu(block: *mut c_void) {
     // SAFETY: the same contract.
     unsafe { sheaves_heap::free_rcu(block.cast()) };
 }
 
-/// sheaves_free_rcu with a head in the block for the case that there is no memory: never blocks but
-/// for short locks, and never leaks. 0; EINVAL where the head does not lie in the block.
+/// sheaves_free_rcu with a head in the block, which is used when memory is out: never leaks, and
+/// blocks only for short locks. 0; EINVAL if the head is not inside the block.
 ///
 /// # Safety
-/// As there; and head is zero or idle.
+/// As there; head is zero or idle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_free_rcu_head(
     block: *mut c_void,
@@ -113,16 +112,16 @@ pub unsafe extern "C" fn sheaves_free_rcu_head(
     if head.is_null() || !is_inside {
         return EINVAL;
     }
-    // SAFETY: the same contract; the head lies in the block.
+    // SAFETY: the same contract; the head is inside the block.
     unsafe { BLOCKS.free_later_with(head.cast(), block.cast(), bytes) };
     0
 }
 
-/// Returns when everything that was deferred before, by whatever thread, has been called or freed.
-/// Sleeps; allocates nothing.
+/// Returns when everything that any thread deferred before has been called or freed. Sleeps;
+/// allocates nothing.
 ///
-/// 0; EDEADLK, with a line on standard error, inside of a read section or of a deferred call;
-/// EAGAIN where a slot could not be reached.
+/// 0; EDEADLK, with a line on standard error, inside a read section or a deferred callback; EAGAIN
+/// when a slot could not be drained.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_barrier() -> c_int {
     match defer::barrier() {
@@ -132,13 +131,13 @@ pub extern "C" fn sheaves_rcu_barrier() -> c_int {
     }
 }
 
-/// Has everything that is deferred done soon, without waiting for that.
+/// Starts the work on everything that is deferred, without waiting for it.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_flush() {
     defer::flush();
 }
 
-/// Does what is ready in the calling thread, calls included; true if there was something. For main
+/// Runs what is ready in the calling thread, callbacks included; true if there was any. For main
 /// loops of programs that want no thread of the library (SHEAVES_RCU_RECLAIMERS=0). Never waits for
 /// readers.
 #[unsafe(no_mangle)]

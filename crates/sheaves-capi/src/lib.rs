@@ -1,17 +1,17 @@
 //! The C API: `libsheaves.so` and `libsheaves.a`, and their header `include/sheaves.h`.
 //!
-//! The header is made of this source by `cargo xtask header`: the comments here are its
-//! documentation and speak to people who write C. What cannot be said in Rust (macros, inlined fast
-//! paths) is in `header/`.
+//! `cargo xtask header` generates the header from this source: the comments of exported items are
+//! its documentation, written for C programmers. Macros and inlined fast paths, which Rust cannot
+//! express, are in `header/`.
 //!
-//! Rules that every function keeps: errors are values of `errno.h`, returned where a number is
-//! returned, and put into `errno` where a pointer is; an argument that can be known to be wrong is
-//! `EINVAL` and changes nothing; nothing here is called `malloc`, so that linking this library
-//! takes over nothing.
+//! Every function keeps these rules. Errors are values of `errno.h`: the return value where it is a
+//! number, `errno` where it is a pointer. An argument that is recognised as wrong is `EINVAL` and
+//! changes nothing. No function is named `malloc`: linking this library does not replace the
+//! program's allocator.
 //!
-//! The object is linked `-z nodelete`: it stays until the process ends.
+//! The object is linked with `-z nodelete`: it stays loaded until the process ends.
 #![no_std]
-// The standard library is linked for its panic handler alone; nothing of it is called.
+// The standard library is linked for its panic handler only; none of its functions is called.
 extern crate std as _;
 
 pub mod cache;
@@ -28,18 +28,18 @@ use core::ptr::null_mut;
 
 use sheaves_sys::errno;
 
-/// Null, with the reason in `errno`.
+/// Sets `errno` and returns null.
 fn refuse<T>(reason: i32) -> *mut T {
     errno::set(reason);
     null_mut()
 }
 
-/// Memory of the heap for a value of a type; null where there is none.
+/// Uninitialised memory of the heap for a `T`; null when memory is out.
 fn unfilled<T>() -> *mut T {
     sheaves_heap::aligned_alloc(align_of::<T>(), size_of::<T>()).cast()
 }
 
-/// Moves a value to memory of the heap, for a handle of a C program.
+/// Moves a value to the heap, as a handle for a C program; null when memory is out.
 fn boxed<T>(value: T) -> *mut T {
     let place = unfilled::<T>();
     if !place.is_null() {
@@ -49,10 +49,10 @@ fn boxed<T>(value: T) -> *mut T {
     place
 }
 
-/// Moves it back.
+/// Moves the value out and frees the handle.
 ///
 /// # Safety
-/// `place` came from [`boxed`], and is used for the last time.
+/// `place` came from [`boxed`], and is not used any more.
 unsafe fn unboxed<T>(place: *mut T) -> T {
     // SAFETY: valid by the contract.
     let value = unsafe { place.read() };

@@ -1,10 +1,10 @@
-//! The malloc family under the prefix of the house.
+//! The malloc family with the prefix `sheaves_`.
 
 use core::ffi::c_void;
 
 use sheaves_heap as heap;
 
-// Their prototypes are in `header/begin.h`: what a macro makes is not seen by the header's maker.
+// Their prototypes are in `header/begin.h`: cbindgen does not see functions that a macro defines.
 heap::define_malloc! {
     /// `malloc(3)`, from this heap.
     #[unsafe(no_mangle)]
@@ -20,16 +20,16 @@ heap::define_free! {
     sheaves_free(c_void)
 }
 
-/// count objects of size bytes, zeroed. NULL and ENOMEM when there is no memory, also when the
-/// product overflows.
+/// Allocates count objects of size bytes, zeroed. NULL and ENOMEM when memory is out or the product
+/// overflows.
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn sheaves_calloc(count: usize, size: usize) -> *mut c_void {
     heap::calloc(count, size).cast()
 }
 
-/// Changes the size of a block, which may move. NULL allocates; size 0 gives a unique pointer. NULL
-/// and ENOMEM when there is no memory, then the block stays as it is.
+/// Changes the size of a block, which may move. A NULL block is sheaves_malloc; size 0 gives a
+/// unique pointer. On failure NULL and ENOMEM, and the block is unchanged.
 ///
 /// # Safety
 /// block is NULL or came from this family, and after success is not used any more.
@@ -40,18 +40,18 @@ pub unsafe extern "C" fn sheaves_realloc(block: *mut c_void, size: usize) -> *mu
     unsafe { heap::realloc(block.cast(), size) }.cast()
 }
 
-/// At least size bytes at a multiple of align, a power of two; size need not be a multiple. NULL
-/// and EINVAL for another alignment, ENOMEM when there is no memory.
+/// At least size bytes at a multiple of align, a power of two; size need not be a multiple of it.
+/// NULL and EINVAL for another alignment, ENOMEM when memory is out.
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn sheaves_aligned_alloc(align: usize, size: usize) -> *mut c_void {
     heap::aligned_alloc(align, size).cast()
 }
 
-/// Bytes of a block that may be used: at least as many as were asked for. 0 for NULL.
+/// Bytes of a block that may be used: at least the requested size. 0 for NULL.
 ///
-/// For this the functions that allocate have no alloc_size attribute: with it, a program compiled
-/// with _FORTIFY_SOURCE=3 is aborted when it uses more than it asked for.
+/// This is why the allocating functions have no alloc_size attribute: with it, _FORTIFY_SOURCE=3
+/// would abort a program that uses more than it requested.
 ///
 /// # Safety
 /// block is NULL or came from this family.
@@ -61,8 +61,8 @@ pub unsafe extern "C" fn sheaves_usable_size(block: *const c_void) -> usize {
     unsafe { heap::usable_size(block.cast()) }
 }
 
-/// Gives all memory that is free back to the system: of the heap, of all caches, of per-CPU memory.
-/// True if there was some. Interrupts the processors that run this process. Milliseconds.
+/// Returns free memory to the kernel: of the heap, of all caches and of per-CPU memory. True if
+/// there was any. Interrupts the CPUs that run this process; takes milliseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_trim() -> bool {
     let any = heap::trim();

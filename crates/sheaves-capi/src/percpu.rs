@@ -7,24 +7,23 @@ use sheaves_percpu::memory::{self, Error, Handle};
 use sheaves_percpu::{area, engine};
 use sheaves_sys::errno::{EINVAL, ENOMEM};
 
-/// A per-CPU object: a place in every slot. A number, 0 for none.
+/// A per-CPU object, with a copy in every slot. A number, 0 for none.
 ///
-/// A slot is one row of per-CPU state: a processor, or better, a number that the kernel gives to
-/// each thread that runs, unique at any time and as low as can be.
+/// A slot belongs to a CPU or, where the kernel has it, to a concurrency id (mm_cid): a number of
+/// each running thread, unique in the process and as low as possible.
 pub type SheavesPercpu = u64;
 
-/// The handle, if it may be one whose word at `byte` can be worked on.
+/// The handle, if the object may have a word at `byte`.
 fn word(object: SheavesPercpu, byte: usize) -> Option<Handle> {
     let fits = |is: &Handle| byte.is_multiple_of(8) && byte + 8 <= is.size() && is.align() >= 8;
     Handle::from_bits(object).filter(|_| byte < memory::OBJECT_BYTES_MAX).filter(fits)
 }
 
 /// Allocates size bytes in every slot, 1 to 32768, at a multiple of align, a power of two up to
-/// 4096;
-/// 0 stands for 8. They are zero. Slots that no thread uses cost no memory.
+/// 4096; 0 stands for 8. They are zero. Slots that no thread uses cost no memory.
 ///
 /// 0, and the object in *object; EINVAL for a wrong argument; ENOMEM. May sleep on a lock for
-/// microseconds. A child of fork() has a copy of all objects.
+/// microseconds. After fork() the child has a copy of all objects.
 ///
 /// # Safety
 /// object is NULL or valid.
@@ -48,11 +47,10 @@ pub unsafe extern "C" fn sheaves_percpu_alloc(
     }
 }
 
-/// Gives an object back; 0 is ignored. EINVAL, and nothing happens, for one that is not out: freed
-/// before, or never allocated.
+/// Frees an object; 0 is ignored. EINVAL, and nothing happens, for an object that is not allocated.
 ///
 /// # Safety
-/// Nobody uses the object any more, in any slot.
+/// The object is not used any more, in any slot.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_percpu_free(object: SheavesPercpu) -> c_int {
     if object == 0 {
@@ -63,13 +61,13 @@ pub unsafe extern "C" fn sheaves_percpu_free(object: SheavesPercpu) -> c_int {
     unsafe { memory::free(handle) }.map_or(EINVAL, |()| 0)
 }
 
-/// Adds to the 64-bit word of the current slot that begins byte bytes into the object, wrapping.
+/// Adds to the 64-bit word at offset byte of the object in the current slot, wrapping.
 ///
-/// One transaction: no atomic instruction, no lock. Never waits; async-signal-safe. EINVAL where no
-/// word can be: byte is no multiple of 8 or beyond the object, the object's alignment is below 8.
+/// One transaction: no atomic instruction, no lock. Never waits; async-signal-safe. EINVAL unless
+/// byte is a multiple of 8, the word is inside the object and the object's alignment is at least 8.
 ///
 /// # Safety
-/// The object is out, and these bytes are changed by transactions only.
+/// The object is allocated, and only transactions change these bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_percpu_add(
     object: SheavesPercpu,
@@ -82,7 +80,7 @@ pub unsafe extern "C" fn sheaves_percpu_add(
     0
 }
 
-/// The word of the current slot: a hint, old as soon as it is returned. 0 where no word can be.
+/// The word of the current slot: a hint, since the thread may migrate. 0 for an invalid offset.
 ///
 /// # Safety
 /// As sheaves_percpu_add.
@@ -93,8 +91,8 @@ pub unsafe extern "C" fn sheaves_percpu_load(object: SheavesPercpu, byte: usize)
     unsafe { memory::load(handle, byte) as u64 }
 }
 
-/// Replaces the word of the current slot by desired if it holds expected; whether it did. False
-/// where no word can be. As cheap as sheaves_percpu_add; async-signal-safe.
+/// Replaces the word of the current slot by desired if it holds expected; true if it did. False for
+/// an invalid offset. As cheap as sheaves_percpu_add; async-signal-safe.
 ///
 /// # Safety
 /// As sheaves_percpu_add.
@@ -110,8 +108,8 @@ pub unsafe extern "C" fn sheaves_percpu_compare_store(
     unsafe { memory::cmp_store(handle, byte, expected as usize, desired as usize) }
 }
 
-/// The sum of a word over all slots, wrapping. Additions that go on meanwhile may be in it or not.
-/// 0 where no word can be.
+/// The sum of a word over all slots, wrapping. It may miss additions that run at the same time. 0
+/// for an invalid offset.
 ///
 /// # Safety
 /// As sheaves_percpu_add.
@@ -123,24 +121,24 @@ pub unsafe extern "C" fn sheaves_percpu_sum(object: SheavesPercpu, byte: usize) 
 }
 
 /// The address of an object in a slot from 0 to sheaves_slot_count(), whether or not a thread has
-/// used the slot; the last is that of threads without a slot. NULL where there is none.
+/// used the slot; the last is for threads without a slot. NULL for other numbers.
 ///
-/// Other threads may be at it by transactions, so access is by atomics or where the program knows
-/// better.
+/// Other threads may run transactions on it: access it by atomics, unless the program prevents
+/// that.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_percpu_address(object: SheavesPercpu, slot: usize) -> *mut c_void {
     let address = Handle::from_bits(object).and_then(|handle| memory::address(handle, slot));
     address.map_or(null_mut(), |place| place.as_ptr().cast())
 }
 
-/// How many slots there are: constant, at least 1.
+/// The number of slots: constant, at least 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_slot_count() -> usize {
     let _started = engine::Access::get();
     area::slot_count()
 }
 
-/// The slot on which the thread runs now, a hint; -1 where it has none.
+/// The slot of the calling thread, a hint; -1 if it has none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_current_slot() -> c_int {
     engine::current_slot().max(-1)

@@ -1,4 +1,4 @@
-//! RCU: readers, and those who wait for them.
+//! RCU: read sections and grace periods.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -6,102 +6,102 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use sheaves_rcu::{Cookie, Expedite, expedite, raw};
 use sheaves_sys::errno::{EDEADLK, EINVAL};
 
-/// What an outermost read section copies to its thread's word: for the inlined readers of the
-/// header.
+/// The grace-period sequence, which an outermost read section copies to its thread's word: for the
+/// inlined readers of the header.
 ///
-/// A constant address of a word: the word itself could be copied into a program by its linker.
+/// A constant address of the word, since a linker could copy the word itself into a program.
 #[unsafe(no_mangle)]
 pub static sheaves_rcu_sequence: &AtomicU64 = raw::SEQUENCE;
 
-/// Begins a read section: what can be reached now stays valid until it ends.
+/// Begins a read section: what the thread can reach stays valid until the section ends.
 ///
-/// Two loads and a store for the outermost section, no atomic instruction, no fence, and inlined
-/// where the compiler can. Sections nest. Any thread may read at any time, without registration,
-/// also in signal handlers and in destructors of thread-local data. Never blocks. Sections that are
-/// open during a fork stay open in the child for the thread that forked.
+/// Two loads and a store for the outermost section, no atomic instruction, no fence; inlined where
+/// the compiler can. Sections nest. Any thread may read at any time, without registration, also in
+/// signal handlers and in destructors of thread-local data. Never blocks. Sections that are open at
+/// a fork stay open in the child for the thread that forked.
 ///
-/// A thread that ends inside a section, by pthread_exit or cancelled, leaves it open for good: no
-/// grace period ends any more, which is reported on standard error.
+/// A thread that ends inside a section, by pthread_exit or cancellation, leaves it open forever: no
+/// later grace period ends, which is reported on standard error.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_read_lock() {
     raw::lock();
 }
 
-/// Ends the innermost read section of this thread. Ending one that was not begun ends the process.
+/// Ends the innermost read section of this thread. Without an open section the process aborts.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_read_unlock() {
-    // SAFETY: a section that was not begun is recognised in the thread's word.
+    // SAFETY: without an open section, the thread's word shows it.
     unsafe { raw::unlock() };
 }
 
-/// True while the calling thread is inside of a read section.
+/// True while the calling thread is inside a read section.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_is_reading() -> bool {
     sheaves_rcu::is_reading()
 }
 
-/// Tells that the calling thread will not read for a while, which its next section ends. Does
-/// nothing inside of a section. Grace periods interrupt nobody while every thread that has read
-/// more than 256 times has called this, ended, waits for readers, or defers something now and then.
-/// Never blocks. Not for signal handlers.
+/// Marks the calling thread idle until its next read section. Does nothing inside a section. Grace
+/// periods interrupt no CPU while every thread that has read more than 256 times calls this now and
+/// then, or ends, waits for a grace period, or defers. Never blocks. Not for signal handlers.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_enter_idle() {
     sheaves_rcu::enter_idle();
 }
 
-/// Waits until all readers that have begun before this call are gone.
+/// Waits for a grace period: until all readers that began before this call have ended.
 ///
-/// Whoever calls this does the work itself, or shares what somebody else does: from less than a
-/// microsecond to as long as the longest reader takes. Sleeps; not for signal handlers.
+/// The calling thread does the work itself or shares the result of another thread's: it takes from
+/// less than a microsecond to as long as the longest reader. Sleeps; not for signal handlers.
 ///
-/// 0; EDEADLK, with a line on standard error, inside of a read section: it would wait for ever.
+/// 0; EDEADLK, with a line on standard error, inside a read section, where it would deadlock.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_synchronize() -> c_int {
     sheaves_rcu::synchronize().map_or(EDEADLK, |()| 0)
 }
 
-/// sheaves_rcu_synchronize, and never in line behind threads that ask again and again.
+/// sheaves_rcu_synchronize that does not queue behind other threads that synchronize repeatedly.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_synchronize_expedited() -> c_int {
     sheaves_rcu::synchronize_expedited().map_or(EDEADLK, |()| 0)
 }
 
-/// A moment, and the question whether all readers of that moment are gone. A number that may be
-/// copied, kept, compared (the smaller is over first) and used in any thread, and in parent and
-/// child of a fork.
+/// Snapshot of the grace-period state, as of the kernel's get_state_synchronize_rcu. A number that
+/// may be copied, stored, compared (the smaller one completes first) and used in any thread, and in
+/// parent and child of a fork.
 pub type SheavesRcuCookie = u64;
 
-/// The moment of now. Starts nothing: a grace period that others ask for will do. Two loads and a
-/// fence. Never blocks; async-signal-safe.
+/// Takes a snapshot. It starts no grace period: one that another thread starts completes it. Two
+/// loads and a fence. Never blocks; async-signal-safe.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_get_cookie() -> SheavesRcuCookie {
     Cookie::get().to_bits()
 }
 
-/// The moment of now, for which a grace period is started if it may at this moment. Never blocks;
+/// Takes a snapshot and starts a grace period for it, if one can be started now. Never blocks;
 /// async-signal-safe.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_start_poll() -> SheavesRcuCookie {
     Cookie::start_poll().to_bits()
 }
 
-/// As sheaves_rcu_start_poll, at once: interrupts all processors that run this process.
+/// As sheaves_rcu_start_poll, but immediately: interrupts all CPUs that run this process.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_start_poll_expedited() -> SheavesRcuCookie {
     Cookie::start_poll_expedited().to_bits()
 }
 
-/// Are all readers of that moment gone? Does what can be done for it without waiting, if it was
-/// asked for. Once true it stays true. Never blocks; async-signal-safe.
+/// True if all readers from before the snapshot have ended. Advances the grace period as far as
+/// possible without waiting, if one was requested. Once true it stays true. Never blocks;
+/// async-signal-safe.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_poll(cookie: SheavesRcuCookie) -> bool {
     Cookie::from_bits(cookie).poll()
 }
 
-/// Waits until all readers of that moment are gone. Sleeps; not for signal handlers.
+/// Waits until all readers from before the snapshot have ended. Sleeps; not for signal handlers.
 ///
-/// 0; EDEADLK where that is not known and the caller reads itself; EINVAL for a number that is no
-/// cookie: it lies in the future.
+/// 0; EDEADLK inside a read section, unless the snapshot is complete; EINVAL for a number that is
+/// not a snapshot because it is in the future.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_wait(cookie: SheavesRcuCookie) -> c_int {
     if cookie > Cookie::get().to_bits() {
@@ -110,7 +110,7 @@ pub extern "C" fn sheaves_rcu_wait(cookie: SheavesRcuCookie) -> c_int {
     Cookie::from_bits(cookie).wait().map_or(EDEADLK, |()| 0)
 }
 
-/// How many calls of `sheaves_rcu_expedite_begin` are without their end.
+/// Calls of `sheaves_rcu_expedite_begin` that have not been ended.
 static EXPEDITED: AtomicU64 = AtomicU64::new(0);
 
 /// Expedites all grace periods of the process until sheaves_rcu_expedite_end. Nests.
@@ -122,7 +122,7 @@ pub extern "C" fn sheaves_rcu_expedite_begin() {
     EXPEDITED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Ends what sheaves_rcu_expedite_begin began, in any thread. 0; EINVAL if nothing was.
+/// Ends one sheaves_rcu_expedite_begin, in any thread. 0; EINVAL without one.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_expedite_end() -> c_int {
     let less = |count: u64| count.checked_sub(1);
@@ -130,13 +130,13 @@ pub extern "C" fn sheaves_rcu_expedite_end() -> c_int {
     if EXPEDITED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
         return EINVAL;
     }
-    // SAFETY: counted above when it was forgotten, and counted down for this one.
+    // SAFETY: counted above when it was forgotten, and subtracted for this one.
     drop(unsafe { Expedite::of_forgotten() });
     0
 }
 
-/// Tells that the program has started: grace periods are expedited from the first one on until now,
-/// for a second at least and for ten at most. Async-signal-safe.
+/// Ends the startup phase, in which grace periods are expedited. The phase starts with the first
+/// grace period and lasts at least a second and at most ten. Async-signal-safe.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_end_startup() {
     sheaves_rcu::end_startup();

@@ -1,24 +1,24 @@
-//! What there is, what it has cost, and which version this is.
+//! Statistics, the engine in use, and the version.
 
 use core::ffi::{c_char, c_int};
 
 use sheaves_heap::report::{self, Format};
 use sheaves_sys::errno::EINVAL;
 
-/// Version of the library that runs, as MAJOR.MINOR.PATCH. The header's is in SHEAVES_VERSION.
+/// Version of the loaded library, as MAJOR.MINOR.PATCH. The header's is SHEAVES_VERSION.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// For people.
+/// For humans.
 pub const SHEAVES_FORMAT_TEXT: c_int = 0;
 /// For programs.
 pub const SHEAVES_FORMAT_JSON: c_int = 1;
 
 /// Prints statistics of the heap and of all caches to a file descriptor, as SHEAVES_FORMAT_TEXT or
-/// _JSON. Allocates nothing. 0; EINVAL for another format or a negative descriptor. A descriptor
-/// that fails loses the text.
+/// _JSON. Allocates nothing. 0; EINVAL for another format or a negative descriptor. Text that the
+/// descriptor does not accept is lost.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_print_statistics(fd: c_int, format: c_int) -> c_int {
     let format = match format {
@@ -37,30 +37,30 @@ pub extern "C" fn sheaves_print_statistics(fd: c_int, format: c_int) -> c_int {
 #[repr(C)]
 #[derive(Debug)]
 pub struct SheavesStatistics {
-    /// Objects and blocks with users, in bytes.
+    /// Objects and blocks in use, in bytes.
     pub used_bytes: u64,
-    /// Free objects that are kept at hand.
+    /// Free objects in caches.
     pub cached_bytes: u64,
-    /// Free memory that will go back to the system soon.
+    /// Free memory that will be returned to the kernel soon.
     pub dirty_bytes: u64,
     /// Address space of the heap.
     pub heap_bytes: u64,
     /// Blocks above 1 MiB.
     pub huge_bytes: u64,
-    /// Grace periods that are over.
+    /// Completed grace periods.
     pub grace_periods: u64,
     /// Interrupts of all processors, or fences in their place, that were used for them.
     pub membarriers: u64,
     /// 1 if readers use fences because membarrier is refused.
     pub readers_fence: u64,
-    /// Calls and objects that wait for their readers.
+    /// Callbacks and objects that wait for a grace period.
     pub deferred_objects: u64,
     /// Their bytes, as far as they are known.
     pub deferred_bytes: u64,
 }
 
-/// Writes sums over the whole process to statistics, as many bytes as the caller's structure has:
-/// pass sizeof *statistics. 0; EINVAL for NULL. Takes every cache's lock for a moment.
+/// Writes sums over the whole process to statistics, up to the size of the caller's structure: pass
+/// sizeof *statistics as bytes. 0; EINVAL for NULL. Takes each cache's lock briefly.
 ///
 /// # Safety
 /// statistics is NULL or valid for bytes bytes.
@@ -89,14 +89,14 @@ pub unsafe extern "C" fn sheaves_get_statistics(
         deferred_bytes: waiting().map(|pending| pending.bytes).sum(),
     };
     let bytes = bytes.min(size_of::<SheavesStatistics>());
-    // SAFETY: valid for so many bytes by the contract.
+    // SAFETY: valid for that many bytes by the contract.
     unsafe {
         core::ptr::copy_nonoverlapping((&raw const found).cast::<u8>(), statistics.cast(), bytes);
     }
     0
 }
 
-/// The engine that carries transactions out: "rseq" or "portable".
+/// The engine that executes transactions: "rseq" or "portable".
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_engine() -> *const c_char {
     let _started = sheaves_percpu::Access::get();

@@ -1,4 +1,4 @@
-//! Domains of their own, whose read sections may sleep and end in another thread.
+//! SRCU: domains whose read sections may sleep and end in another thread.
 
 use core::ffi::c_int;
 
@@ -7,14 +7,14 @@ use sheaves_sys::errno::{EINVAL, ENOMEM};
 
 use crate::{boxed, refuse, unboxed};
 
-/// A domain: read sections, and grace periods that wait for these alone.
+/// A domain: read sections, and grace periods that wait for these only.
 #[derive(Debug)]
 pub struct SheavesSrcu(Srcu);
 
 /// An open section of a domain.
 pub type SheavesSrcuSection = u64;
 
-/// Makes a domain; 32 bytes in each slot. NULL and ENOMEM.
+/// Creates a domain; 32 bytes in each slot. NULL and ENOMEM when memory is out.
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn sheaves_srcu_create() -> *mut SheavesSrcu {
@@ -23,21 +23,21 @@ pub extern "C" fn sheaves_srcu_create() -> *mut SheavesSrcu {
     if made.is_null() { refuse(ENOMEM) } else { made }
 }
 
-/// Ends a domain. NULL is ignored.
+/// Destroys a domain. NULL is ignored.
 ///
 /// # Safety
-/// No section of it is open, and nobody uses it any more.
+/// No section of it is open, and it is not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_srcu_destroy(domain: *mut SheavesSrcu) {
     if !domain.is_null() {
-        // SAFETY: made by `sheaves_srcu_create`, and used for the last time.
+        // SAFETY: made by `sheaves_srcu_create`, and not used any more.
         drop(unsafe { unboxed(domain) });
     }
 }
 
-/// Begins a section, which sheaves_srcu_read_unlock ends, in whatever thread. It may sleep and
-/// last. One transaction, no atomic instruction. Never blocks; async-signal-safe. Sections that
-/// are open during a fork count as over in the child. 0 for NULL.
+/// Begins a section, which sheaves_srcu_read_unlock ends, in any thread. It may sleep and be long.
+/// One transaction, no atomic instruction. Never blocks; async-signal-safe. After fork() the
+/// sections that were open count as ended in the child. 0 for NULL.
 ///
 /// # Safety
 /// The domain is NULL or was created.
@@ -64,8 +64,8 @@ pub unsafe extern "C" fn sheaves_srcu_read_unlock(
     }
 }
 
-/// Waits until all sections of the domain that have begun before this call are over. Sleeps; never
-/// returns inside of a section of this domain. 0; EINVAL for NULL.
+/// Waits until all sections of the domain that began before this call have ended. Sleeps; inside a
+/// section of this domain it deadlocks. 0; EINVAL for NULL.
 ///
 /// # Safety
 /// The domain is NULL or was created.

@@ -1,8 +1,8 @@
-//! What the headers in `include/sheaves-urcu/` need: programs that are written for liburcu are
-//! compiled with them, unchanged.
+//! Functions of the headers in `include/sheaves-urcu/`, with which programs for liburcu compile
+//! unchanged.
 //!
 //! All flavours are one domain, that of `sheaves_rcu_read_lock`. Written from liburcu's published
-//! interface; nothing of its code is here. The prototypes are in the headers.
+//! interface; none of its code is here. The prototypes are in the headers.
 
 pub mod calls;
 pub mod defer;

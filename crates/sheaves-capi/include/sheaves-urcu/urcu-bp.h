@@ -1,4 +1,4 @@
-/* The flavour without registration, by names without a flavour. */
+/* The flavour without registration (bp), under names without a flavour. */
 
 #ifndef URCU_API_MAP
 #define URCU_API_MAP

@@ -1,3 +1,3 @@
-/* Declared by every flavour; names without a flavour are those of the one included before. */
+/* Declared by every flavour; names without one are those of the flavour included before. */
 
 #include <urcu/sheaves.h>

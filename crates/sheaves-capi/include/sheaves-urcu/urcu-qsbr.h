@@ -1,4 +1,4 @@
-/* The flavour with quiescent states, by names without a flavour. */
+/* The flavour with quiescent states (qsbr), under names without a flavour. */
 
 #ifndef URCU_API_MAP
 #define URCU_API_MAP

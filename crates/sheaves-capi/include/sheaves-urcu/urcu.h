@@ -1,4 +1,4 @@
-/* The flavour that the program has chosen, by its names without a flavour. */
+/* The flavour that the program has chosen, under names without a flavour. */
 
 #ifndef URCU_API_MAP
 #define URCU_API_MAP

@@ -1,4 +1,4 @@
-//! `defer_rcu`: a function and a pointer, without a head.
+//! `defer_rcu`: defers a function and a pointer, without a head.
 
 use core::ffi::{c_int, c_void};
 
@@ -9,10 +9,10 @@ use super::calls::sheaves_urcu_barrier;
 use super::wait::sheaves_urcu_synchronize_rcu;
 use crate::{boxed, unboxed};
 
-/// A function to be called with a pointer.
+/// A function that is called with a pointer.
 type Function = unsafe extern "C" fn(pointer: *mut c_void);
 
-/// What is deferred. The head is first, so that the address of one is that of the other.
+/// A deferred function. The head is first, so that both have one address.
 #[repr(C)]
 struct Deferred {
     head: Head,
@@ -20,15 +20,15 @@ struct Deferred {
     pointer: *mut c_void,
 }
 
-/// `defer_rcu`. Allocates 32 bytes; without memory it waits for readers and calls the function
-/// itself.
+/// `defer_rcu`. Allocates 32 bytes; when memory is out it waits for a grace period and calls the
+/// function itself.
 ///
 /// # Safety
 /// The function may be called with the pointer in another thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_urcu_defer_rcu(function: Option<Function>, pointer: *mut c_void) {
     let Some(function) = function else {
-        report::die(format_args!("urcu: defer_rcu without a function"));
+        report::die(format_args!("urcu: defer_rcu was called with a null function"));
     };
     let deferred = boxed(Deferred { head: Head::new(), function, pointer });
     if deferred.is_null() {
@@ -37,12 +37,12 @@ pub unsafe extern "C" fn sheaves_urcu_defer_rcu(function: Option<Function>, poin
         unsafe { function(pointer) };
         return;
     }
-    // SAFETY: fresh memory with an idle head, which is ours until it is called.
+    // SAFETY: fresh memory with an idle head, not used until the callback.
     unsafe { defer::call_rcu(deferred.cast::<Head>(), call) };
 }
 
 /// # Safety
-/// The head is that of a `Deferred` in memory of its own.
+/// The head is that of a `Deferred` made by [`boxed`].
 unsafe extern "C" fn call(head: *mut Head) {
     // SAFETY: deferred by `defer_rcu`, and called once.
     let Deferred { function, pointer, .. } = unsafe { unboxed(head.cast::<Deferred>()) };
@@ -50,13 +50,13 @@ unsafe extern "C" fn call(head: *mut Head) {
     unsafe { function(pointer) };
 }
 
-/// `rcu_defer_register_thread`: accepted, and not needed.
+/// `rcu_defer_register_thread`: does nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_urcu_defer_register_thread() -> c_int {
     0
 }
 
-/// `rcu_defer_unregister_thread`: waits for what was deferred, as there.
+/// `rcu_defer_unregister_thread`: waits for everything deferred, as in liburcu.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_urcu_defer_unregister_thread() {
     sheaves_urcu_barrier();

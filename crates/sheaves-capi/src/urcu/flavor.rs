@@ -1,4 +1,4 @@
-//! `struct rcu_flavor_struct`: the functions of a flavour, for data structures over any of them.
+//! `struct rcu_flavor_struct`: the functions of a flavour, for data structures that work with any.
 
 use core::ffi::{c_int, c_void};
 
@@ -23,7 +23,7 @@ use crate::rcu::{sheaves_rcu_read_lock, sheaves_rcu_read_unlock};
 type Plain = extern "C" fn();
 type Deferred = unsafe extern "C" fn(pointer: *mut c_void);
 
-/// The members in the order of the published structure.
+/// The members, in liburcu's order.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Flavor {
@@ -66,7 +66,7 @@ const fn flavor(readers: [Plain; 2], quiet: Plain, offline: Plain, online: Plain
     }
 }
 
-/// All flavours but one.
+/// All flavours except qsbr.
 #[unsafe(no_mangle)]
 pub static sheaves_urcu_flavor: Flavor = flavor(
     [sheaves_rcu_read_lock, sheaves_rcu_read_unlock],
@@ -75,7 +75,7 @@ pub static sheaves_urcu_flavor: Flavor = flavor(
     sheaves_urcu_nothing,
 );
 
-/// That one.
+/// The qsbr flavour.
 #[unsafe(no_mangle)]
 pub static sheaves_urcu_qsbr_flavor: Flavor = flavor(
     [sheaves_urcu_qsbr_read_lock, sheaves_urcu_qsbr_read_unlock],

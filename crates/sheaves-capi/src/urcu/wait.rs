@@ -1,4 +1,4 @@
-//! Waiting for readers, and asking about them.
+//! Waiting for readers, and polling.
 
 use core::ffi::c_int;
 
@@ -7,7 +7,7 @@ use sheaves_sys::report;
 
 use super::qsbr;
 
-/// `struct urcu_gp_poll_state`: an `unsigned long`, which has 64 bits here.
+/// `struct urcu_gp_poll_state`: an `unsigned long`, 64 bits here.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct GpPollState {
@@ -16,12 +16,12 @@ pub struct GpPollState {
 
 const _: () = assert!(size_of::<core::ffi::c_ulong>() == size_of::<GpPollState>());
 
-/// `synchronize_rcu`. Ends the process inside of a read section: the interface has no way to
-/// refuse, and to return would free what is read.
+/// `synchronize_rcu`. Aborts the process inside a read section: the interface cannot return an
+/// error, and returning early would let the caller free what readers use.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_urcu_synchronize_rcu() {
     if qsbr::offline(sheaves_rcu::synchronize).is_err() {
-        report::die(format_args!("urcu: synchronize_rcu inside of a read section"));
+        report::die(format_args!("urcu: synchronize_rcu inside a read section would deadlock"));
     }
 }
 
@@ -43,6 +43,6 @@ pub extern "C" fn sheaves_urcu_poll_state_synchronize_rcu(state: GpPollState) ->
     Cookie::from_bits(state.grace_period_id).poll()
 }
 
-/// What has to be done for other libraries and not here: registering, initialising.
+/// For functions that have nothing to do in this library: registering, initialising.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_urcu_nothing() {}

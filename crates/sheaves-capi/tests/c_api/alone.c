@@ -1,4 +1,4 @@
-/* The header, before everything else, and twice; all that is inlined. */
+/* Includes the header first, and twice; uses everything that is inlined. */
 #include "sheaves.h"
 #include "sheaves.h"
 
@@ -18,6 +18,6 @@ void *read_it(void)
     found = sheaves_rcu_dereference(shared);
     sheaves_rcu_read_unlock();
     sheaves_rcu_assign_pointer(shared, found);
-    /* The names of the functions are still those of functions. */
+    /* The names without parentheses are still functions. */
     return &sheaves_rcu_read_lock == &sheaves_rcu_read_unlock ? (void *)0 : found;
 }

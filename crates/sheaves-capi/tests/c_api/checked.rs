@@ -43,8 +43,8 @@ fn sanitizers_find_nothing() {
     }
 }
 
-/// Fair turns, or one thread may starve the others. What libc would free at the end of a child is
-/// guarded by locks of threads that the child has not got.
+/// A fair scheduler: otherwise one thread may starve the others. libc's cleanup is off, because a
+/// child of fork may find its locks held by threads that do not exist there.
 const VALGRIND: [&str; 7] = [
     "-q",
     "--error-exitcode=9",
@@ -58,11 +58,11 @@ const VALGRIND: [&str; 7] = [
 #[test]
 fn valgrind_finds_no_error_and_no_leak() {
     if !has("valgrind") {
-        eprintln!("skipped: there is no valgrind");
+        eprintln!("skipped: valgrind is not installed");
         return;
     }
-    // The definition makes programs of its own, which no other test writes meanwhile. Threads run
-    // one at a time: 2 s are for each kind of updater to have its turn.
+    // The definition gives these programs names of their own, which no other test writes. Threads
+    // run one at a time: within 2 s each kind of updater runs.
     for (program, argument) in every_program(&["-DVALGRIND"], "2000") {
         let mut args = VALGRIND.to_vec();
         args.push(program.to_str().unwrap());
@@ -72,25 +72,25 @@ fn valgrind_finds_no_error_and_no_leak() {
 }
 
 #[test]
-fn a_leak_and_an_overflow_are_found() {
-    for mistake in ["-DLEAK", "-DOVERFLOW"] {
-        let flags = [SANITIZERS[0], SANITIZERS[1], mistake];
+fn leak_and_overflow_are_found() {
+    for defect in ["-DLEAK", "-DOVERFLOW"] {
+        let flags = [SANITIZERS[0], SANITIZERS[1], defect];
         let program = compile("gcc", "tests/c_api/mistakes.c", &flags, Link::Shared);
         let output = run(&program, &[], &[], LIMIT);
-        assert!(!output.status.success(), "{mistake} under sanitizers: {output:?}");
+        assert!(!output.status.success(), "{defect} under sanitizers: {output:?}");
         if has("valgrind") {
-            let program = compile("gcc", "tests/c_api/mistakes.c", &[mistake], Link::Shared);
+            let program = compile("gcc", "tests/c_api/mistakes.c", &[defect], Link::Shared);
             let mut args = VALGRIND.to_vec();
             args.push(program.to_str().unwrap());
             let portable = [("SHEAVES_ENGINE", "portable")];
             let output = run(Path::new("valgrind"), &args, &portable, LIMIT);
-            assert_eq!(output.status.code(), Some(9), "{mistake} under valgrind: {output:?}");
+            assert_eq!(output.status.code(), Some(9), "{defect} under valgrind: {output:?}");
         }
     }
 }
 
 #[test]
-fn cost_of_readers_is_told() {
+fn cost_of_readers_is_printed() {
     let include = format!("-I{}", here("include/sheaves-urcu").display());
     let program = compile("gcc", "tests/urcu/read_cost.c", &[&include], Link::Shared);
     let output = run(&program, &["1"], &[], LIMIT);

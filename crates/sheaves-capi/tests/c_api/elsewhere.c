@@ -1,4 +1,4 @@
-/* Compiles where readers call, and not where they are inlined. */
+/* Compiles where readers are function calls, and fails to where they are inlined. */
 #include "sheaves.h"
 
 #ifdef SHEAVES_INLINED

@@ -1,4 +1,4 @@
-/* errno after frees that find no memory for the sheaves they would like to have. */
+/* errno after frees that find no memory for a sheaf. */
 #include <sheaves.h>
 
 #include <errno.h>
@@ -20,7 +20,7 @@ enum { CACHES = 500, OBJECTS = 3, UNTOUCHED = 4711 };
 static sheaves_cache *caches[CACHES];
 static void *objects[CACHES][OBJECTS];
 
-/* All address space is in use from now on. */
+/* Makes every new mapping fail. */
 static void limit_address_space(void)
 {
     struct rlimit limit = { 4096, RLIM_INFINITY };

@@ -1,5 +1,5 @@
-/* Another thread reads while the process forks. It is not in the child, so nobody there waits for
- * it: the handlers for forks are in effect, however the library was linked. */
+/* Another thread reads while the process forks. It does not exist in the child, where grace periods
+ * must not wait for it: the fork handlers run, however the library is linked. */
 #include <assert.h>
 #include <pthread.h>
 #include <sheaves.h>

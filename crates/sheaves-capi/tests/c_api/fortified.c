@@ -1,11 +1,11 @@
-/* What sheaves_usable_size says may be used may be used, also where the compiler knows how much was
- * asked for and _FORTIFY_SOURCE has every memset looked at. */
+/* All bytes of sheaves_usable_size may be used, also where the compiler knows the requested size
+ * and _FORTIFY_SOURCE checks every memset. */
 #include <sheaves.h>
 
 #include <stdio.h>
 #include <string.h>
 
-/* The compiler must not know what the size is, only where it comes from. */
+/* The compiler must not know the value of the size, only where it comes from. */
 static volatile size_t sizes[] = { 1, 17, 100, 1000, 5000, 100000, 3000000 };
 
 static int fill(void *block)

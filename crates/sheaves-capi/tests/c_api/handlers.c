@@ -1,12 +1,12 @@
-/* Read sections, interrupted after every instruction. The trap flag of the processor raises SIGTRAP
- * after each; once in a run the signal's handler opens a section of its own and finds the published
- * object. While it holds that, another thread replaces the object, takes a cookie and polls it, and
- * frees what no reader can have by that. Neither the handler nor the interrupted thread may ever
- * hold what is freed.
+/* Read sections, interrupted after every instruction. The CPU's trap flag raises SIGTRAP after each
+ * instruction. Once in a run the handler opens a section of its own and loads the published object.
+ * While it holds the object, another thread replaces it, takes a cookie and polls it, and frees the
+ * object when the grace period has ended. Neither the handler nor the interrupted thread may hold a
+ * freed object.
  *
  * FLAVOR_HEADER is a header of liburcu's; without it the readers are those of sheaves.h. With QSBR
- * threads are online. With BROKEN a quiescent state leaves a thread online that has no section:
- * what is wrong is to be found then, and the program fails. */
+ * threads are online. With BROKEN a quiescent state leaves a thread online without a section: the
+ * program must detect that, and fail. */
 #define _GNU_SOURCE
 #include <assert.h>
 #include <errno.h>
@@ -68,7 +68,7 @@ static void wait_on(sem_t *semaphore)
         assert(errno == EINTR);
 }
 
-/* Replaces the object as often as it is asked for. */
+/* Replaces the object whenever it is asked to. */
 static void *update(void *unused)
 {
     static sheaves_rcu_cookie cookies[OBJECTS];
@@ -106,8 +106,8 @@ static void hold(void)
     errno = before;
 }
 
-/* Where the next instruction is a call that blocks signals, has it leave out SIGTRAP: one that is
- * raised while it is blocked ends the process. The handler waits until signals are permitted. */
+/* If the next instruction is a system call that blocks signals, leaves SIGTRAP unblocked: raised
+ * while it is blocked, it would end the process. The handler waits until signals are permitted. */
 static void keep_trap_unblocked(const greg_t *registers)
 {
     const unsigned char *next = (const unsigned char *)registers[REG_RIP];
@@ -139,7 +139,7 @@ static void trap(int number, siginfo_t *info, void *context)
     keep_trap_unblocked(registers);
 }
 
-/* Instructions from here on, or up to here. Below the bytes that the compiler may use. */
+/* Begin and end of single-stepping. Below the red zone of the stack. */
 #define BEGIN() __asm__ volatile("lea -128(%%rsp), %%rsp\n pushfq\n orl $0x100, (%%rsp)\n popfq\n" \
                                  "lea 128(%%rsp), %%rsp" ::: "memory", "cc")
 #define END() __asm__ volatile("lea -128(%%rsp), %%rsp\n pushfq\n andl $0xFFFFFEFF, (%%rsp)\n" \
@@ -218,7 +218,7 @@ static const struct scenario {
     { "registers and unregisters", heat, 0, first_section },
     { "online", heat, 1, section },
     { "quiescent state", heat, 1, quiet },
-    { "quiescent state of a thread that was idle", rest, 1, quiet },
+    { "quiescent state of an idle thread", rest, 1, quiet },
     { "offline and online", heat, 1, away },
 #else
     { "nothing to do", heat, 0, away },
@@ -267,10 +267,10 @@ int main(void)
             assert(pthread_create(&thread, NULL, run, (void *)(uintptr_t)&scenarios[i]) == 0);
             assert(pthread_join(thread, NULL) == 0);
         } while (was_called);
-        printf("%s: %d places, %d wrong\n", scenarios[i].name, places, wrong - wrong_before);
+        printf("%s: %d instructions, %d wrong\n", scenarios[i].name, places, wrong - wrong_before);
     }
     __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
     assert(sem_post(&asked) == 0 && pthread_join(updater, NULL) == 0);
-    puts(wrong ? "held what was freed" : "ok");
+    puts(wrong ? "held a freed object" : "ok");
     return wrong != 0;
 }

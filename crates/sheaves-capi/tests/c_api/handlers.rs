@@ -29,7 +29,7 @@ fn handlers_are_waited_for_called() {
     finds_nothing(&compile("gcc", SOURCE, &["-DSHEAVES_NO_INLINE"], Link::Archive));
 }
 
-/// The other flavours are those readers by other names.
+/// The other flavours are these readers under other names.
 #[test]
 fn handlers_are_waited_for_by_quiescent_states() {
     let program = compile_for(SOURCE, FLAVORS.len() - 1, &["-DQSBR"]);
@@ -40,9 +40,9 @@ fn handlers_are_waited_for_by_quiescent_states() {
 }
 
 #[test]
-fn a_quiescent_state_that_stays_online_is_found() {
+fn quiescent_state_that_stays_online_is_detected() {
     let program = compile_for(SOURCE, FLAVORS.len() - 1, &["-DQSBR", "-DBROKEN"]);
     let output = run(&program, &[], &[], LIMIT);
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(!output.status.success() && text.contains("held what was freed"), "{output:?}");
+    assert!(!output.status.success() && text.contains("held a freed object"), "{output:?}");
 }

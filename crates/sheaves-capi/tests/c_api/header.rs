@@ -1,4 +1,4 @@
-//! The header alone, under compilers and standards.
+//! The header alone, with every compiler and standard.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ const CXX: [&str; 2] = ["c++17", "c++20"];
 fn header_alone_compiles_without_a_warning() {
     for (compiler, cxx) in [("gcc", "g++"), ("clang", "clang++")] {
         if !has(compiler) || !has(cxx) {
-            eprintln!("skipped: there is no {compiler}");
+            eprintln!("skipped: {compiler} is not installed");
             continue;
         }
         for (program, standards, language) in [(compiler, C, "c"), (cxx, CXX, "c++")] {
@@ -25,7 +25,7 @@ fn header_alone_compiles_without_a_warning() {
     }
 }
 
-/// For a machine of another kind; its system's headers are not needed.
+/// Compiles the header for another machine, without that system's headers.
 fn compile_for(machine: &str) -> Option<bool> {
     let mut clang = Command::new("clang");
     clang.args([&format!("--target={machine}"), "-ffreestanding", "-fsyntax-only", "-std=c99"]);
@@ -34,9 +34,9 @@ fn compile_for(machine: &str) -> Option<bool> {
 }
 
 #[test]
-fn other_machines_call_or_are_refused() {
+fn header_compiles_or_refuses_on_other_machines() {
     if !has("clang") {
-        eprintln!("skipped: there is no clang");
+        eprintln!("skipped: clang is not installed");
         return;
     }
     for (machine, compiles) in [

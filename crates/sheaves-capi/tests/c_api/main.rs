@@ -1,8 +1,8 @@
 //! The C API from outside: its header, its symbols, and C and C++ programs that run on it.
 //!
-//! Programs are compiled here and print `ok` when all is well. Each runs linked to the shared
-//! object and to the archive, on every engine. gcc is needed; what needs clang says so where it is
-//! missing.
+//! Programs are compiled here and print `ok` on success. Each runs linked to the shared object and
+//! to the archive, on every engine. gcc is required; tests that need clang are skipped with a line
+//! if it is missing.
 
 #[path = "../../../sheaves-preload/tests/preload/c_programs.rs"]
 mod c_programs;
@@ -21,30 +21,30 @@ use std::sync::OnceLock;
 
 use c_programs::{build, check, compile_with, run_within};
 
-/// The folder with `libsheaves.so` and `libsheaves.a`, built as this test was.
+/// The folder with `libsheaves.so` and `libsheaves.a`, built with the profile of this test.
 fn libraries() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         let directory = build("sheaves-capi");
-        // By this name the loader looks for it.
+        // The loader searches for this name.
         let _ = std::os::unix::fs::symlink("libsheaves.so", directory.join("libsheaves.so.0"));
         directory
     })
 }
 
-/// A place of this crate.
+/// A path in this crate.
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// How a program gets the library.
+/// How a program is linked to the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Link {
     Shared,
     Archive,
 }
 
-/// Compiles a program of this crate. `flags` come after those that all have.
+/// Compiles a program of this crate. `flags` follow the common flags.
 fn compile(compiler: &str, source: &str, flags: &[&str], link: Link) -> PathBuf {
     let name = format!("{source}-{link:?}-{}", flags.concat())
         .replace(['.', '/', '=', '<', '>', ','], "-");
@@ -73,7 +73,7 @@ fn run(program: &Path, args: &[&str], variables: &[(&str, &str)], limit: Duratio
     run_within(limit, Command::new(program).args(args).envs(variables.iter().copied()))
 }
 
-/// Runs a program that prints `ok` when all is well.
+/// Runs a program, which must print `ok`.
 fn run_ok(program: &Path, args: &[&str], variables: &[(&str, &str)], limit: Duration) {
     let mut command = Command::new(program);
     command.args(args).envs(variables.iter().copied());
@@ -81,11 +81,11 @@ fn run_ok(program: &Path, args: &[&str], variables: &[(&str, &str)], limit: Dura
     check(&command, &output, |text, _| text.lines().last() == Some("ok"));
 }
 
-/// The engines, as variables.
+/// The engines, as environment variables.
 const ENGINES: [&[(&str, &str)]; 3] =
     [&[], &[("SHEAVES_SLOT", "cpu")], &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")]];
 
-/// Is a program there?
+/// True when a program is installed.
 fn has(program: &str) -> bool {
     Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok()
 }

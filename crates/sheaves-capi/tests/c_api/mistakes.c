@@ -1,4 +1,4 @@
-/* One mistake beside a correct use of the library, for what is to find it: -DLEAK or -DOVERFLOW. */
+/* A correct use of the library with one error that tools must detect: -DLEAK or -DOVERFLOW. */
 #include <stdio.h>
 #include <stdlib.h>
 

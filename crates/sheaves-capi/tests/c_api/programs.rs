@@ -1,4 +1,4 @@
-//! Programs in C and C++: the examples, and one that loads the library over and over.
+//! Programs in C and C++: the examples, and one that loads the library repeatedly.
 
 use core::time::Duration;
 
@@ -43,7 +43,7 @@ fn frees_keep_errno_where_memory_is_short() {
 }
 
 #[test]
-fn what_is_refused_leaves_nothing_behind() {
+fn refused_calls_leak_nothing() {
     run_everywhere("gcc", "tests/c_api/refused.c", &["-std=gnu99"]);
 }
 
@@ -55,7 +55,7 @@ fn usable_size_may_be_used_by_fortified_programs() {
 
 #[test]
 fn library_is_loaded_and_unloaded() {
-    // Linked to the archive for its flags alone: nothing of it is used.
+    // Linked to the archive for its flags only: it is not used.
     let program = compile("gcc", "tests/c_api/reload.c", &[], Link::Archive);
     let library = libraries().join("libsheaves.so");
     for engine in ENGINES {

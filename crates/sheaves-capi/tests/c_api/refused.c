@@ -1,4 +1,4 @@
-/* What is refused leaves nothing behind: a head outside of its block, a cache without memory. */
+/* Refused calls leak nothing: a head outside its block, a cache without memory. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
         }                                                                \
     } while (0)
 
-/* More than there can be caches. */
+/* More than the maximum number of caches. */
 #define ATTEMPTS 2000
 
 static void heads(void)
@@ -45,7 +45,7 @@ static void caches(void)
     none = before;
     none.rlim_cur = 4096;
     CHECK(setrlimit(RLIMIT_AS, &none) == 0);
-    /* All memory of all sizes that a handle may have. */
+    /* Takes all memory, of every size that a handle may have. */
     for (size_t bytes = 256; bytes >= 8; bytes -= 8) {
         void **block;
         while ((block = sheaves_aligned_alloc(8, bytes))) {

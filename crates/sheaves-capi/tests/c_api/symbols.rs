@@ -1,4 +1,4 @@
-//! What the shared object exports, and what it is.
+//! The exports and properties of the shared object.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -12,7 +12,7 @@ fn output_of(program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What is exported, one name in a line: to be reviewed like code.
+/// The exported names, one per line: reviewed like code.
 const SYMBOLS: &str = include_str!("symbols.txt");
 
 #[test]
@@ -35,7 +35,7 @@ fn exports_are_declared_in_the_headers() {
 }
 
 #[test]
-fn object_has_a_name_and_stays() {
+fn object_has_a_soname_and_is_never_unloaded() {
     let dynamic = output_of("readelf", &["-d"]);
     for wanted in ["[libsheaves.so.0]", "NODELETE", "STATIC_TLS"] {
         assert!(dynamic.contains(wanted), "{wanted}: {dynamic}");

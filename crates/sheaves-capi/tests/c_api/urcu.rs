@@ -1,6 +1,6 @@
-//! Programs for liburcu on this library: names, a torture of every flavour, forks, the hash table.
+//! Programs for liburcu on this library: names, a stress test of every flavour, forks, hash table.
 //!
-//! `SHEAVES_TORTURE_MS` says for how long each torture runs (default 700).
+//! `SHEAVES_TORTURE_MS`: how long each stress test runs, in milliseconds (default 700).
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::{ENGINES, Link, compile, compile_with, has, here, run, run_ok};
 
 const LIMIT: Duration = Duration::from_secs(180);
-/// Header, and the name of the program.
+/// Header and program name of each flavour.
 pub(crate) const FLAVORS: [(&str, &[&str]); 4] = [
     ("urcu.h", &[]),
     ("urcu.h", &["-DRCU_MB"]),
@@ -79,7 +79,7 @@ fn torture_of_calls_finds_nothing() {
 }
 
 #[test]
-fn torture_finds_readers_that_are_forgotten() {
+fn torture_detects_readers_that_are_not_waited_for() {
     let flags = [include(), "-DFLAVOR_HEADER=<urcu.h>".into(), "-DWITHOUT_READERS".into()];
     let flags: Vec<_> = flags.iter().map(String::as_str).collect();
     let program = compile("gcc", "tests/urcu/torture.c", &flags, Link::Shared);
@@ -88,12 +88,12 @@ fn torture_finds_readers_that_are_forgotten() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         !output.status.success() && text.contains("too late") && !text.contains("\n0 too late")
     };
-    // As often as it takes: threads have to meet.
+    // Repeated until it fails: threads have to run at the same time.
     assert!((0..40).any(|_| is_found()));
 }
 
 #[test]
-fn parents_and_children_go_on() {
+fn parents_and_children_continue_after_a_fork() {
     for flavor in 0..FLAVORS.len() {
         let program = compile_for("tests/urcu/fork.c", flavor, &[]);
         for engine in ENGINES {
@@ -125,7 +125,7 @@ fn headers_alone_compile_in_every_standard() {
     ];
     for (compiler, standard) in standards {
         if !has(compiler) {
-            eprintln!("skipped: there is no {compiler}");
+            eprintln!("skipped: {compiler} is not installed");
             continue;
         }
         let language = if compiler.ends_with("++") { "c++" } else { "c" };
@@ -150,7 +150,7 @@ fn hash_table_of_liburcu_counts_exactly() {
 /// With liburcu's structures behind this library, where they are installed.
 pub(crate) fn compile_lfht(more: &[&str]) -> Option<PathBuf> {
     if !Path::new("/usr/include").join("x86_64-linux-gnu/urcu/rculfhash.h").exists() {
-        eprintln!("skipped: there is no liburcu-dev");
+        eprintln!("skipped: liburcu-dev is not installed");
         return None;
     }
     let include = include();

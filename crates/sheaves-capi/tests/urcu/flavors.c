@@ -1,5 +1,5 @@
-/* Several flavours in one program, by all their names, and names without a flavour that are those
- * of the header included last. */
+/* Several flavours in one program, under all their names. Names without a flavour are those of the
+ * header included last. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ int main(void)
     urcu_memb_read_unlock();
     assert(!urcu_memb_read_ongoing());
 
-    /* These are of qsbr, which was included last. A thread that is online reads. */
+    /* These names are qsbr's, which was included last. An online thread is a reader. */
     rcu_register_thread();
     assert(rcu_read_ongoing());
     _rcu_read_lock();
@@ -90,7 +90,7 @@ int main(void)
     rcu_thread_online();
     rcu_unregister_thread();
     assert(!rcu_read_ongoing());
-    /* Without registration, too. */
+    /* Also without registration. */
     rcu_read_lock();
     assert(rcu_read_ongoing());
     rcu_read_unlock();

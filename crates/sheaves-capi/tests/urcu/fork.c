@@ -1,5 +1,5 @@
-/* Forks with the three calls around them and without: parent and child both go on, and what was
- * deferred is called in both. */
+/* Forks with and without the three calls around them: parent and child both continue, and callbacks
+ * that were pending run in both. */
 #include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ int main(void)
             rcu_barrier();
             calls = __atomic_load_n(&called, __ATOMIC_RELAXED);
             plain = __atomic_load_n(&deferred, __ATOMIC_RELAXED);
-            /* What the library's thread had begun to call at the fork is not called again: one. */
+            /* The callback that the library's thread was running at the fork does not run again. */
             _exit(calls < before + 4 || calls > before + 5 || plain < before + 4);
         }
         if (has_calls)

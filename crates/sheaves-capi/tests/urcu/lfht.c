@@ -1,5 +1,5 @@
 /* liburcu's own hash table on this flavour: four threads add, replace, delete and look up while it
- * is resized; in the end all counts are exact. Argument: milliseconds. */
+ * is resized. At the end all counts must be exact. Argument: milliseconds. */
 #include <assert.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* What a read section costs, in nanoseconds: header and library are those that it is compiled with.
- * `cargo xtask read-cost` does so with both libraries.
+/* Cost of a read section in nanoseconds, with the header and library that it is compiled with.
+ * `cargo xtask read-cost` compiles it with Sheaves and with liburcu.
  *
- * Argument: rounds of ten million sections. Prints the least of them. */
+ * Argument: rounds of ten million sections. Prints the fastest round. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,10 +1,10 @@
-/* A pipeline of ten stages, for every flavour: FLAVOR_HEADER says which.
+/* A pipeline of ten stages, as in rcutorture, for the flavour of FLAVOR_HEADER.
  *
- * Updaters replace the current element; the old one goes one stage further with each grace period,
- * and back to the pool after the last. A reader that finds an element two stages on or more has
- * been forgotten by a grace period.
+ * Updaters replace the current element. With each grace period the old one advances one stage, and
+ * after the last it returns to the free list. A reader that sees its element advance two stages or
+ * more was not waited for by a grace period.
  *
- * Arguments: milliseconds, and where calls go: global, cpu, thread. */
+ * Arguments: milliseconds, and where callbacks are directed: global, cpu, thread. */
 #define _GNU_SOURCE
 #include <assert.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #include FLAVOR_HEADER
 
 #ifdef WITHOUT_READERS
-/* To see that this program can fail: nobody tells that he reads. */
+/* Readers without read sections: this program must detect that. */
 #undef rcu_read_lock
 #undef rcu_read_unlock
 #undef rcu_read_ongoing
@@ -56,7 +56,7 @@ static struct element *take(void)
     return found;
 }
 
-/* One stage further; true if it was the last one. */
+/* Advances an element by one stage; true if it was the last one. */
 static int advance(struct element *element)
 {
     if (__atomic_add_fetch(&element->stage, 1, __ATOMIC_RELAXED) < STAGES)
@@ -120,7 +120,7 @@ static void *read_on(void *unused)
     return NULL;
 }
 
-/* Replaces elements; which of the ways to wait is the argument. */
+/* Replaces elements; the argument is the way to wait. */
 static void *update(void *way)
 {
     rcu_register_thread();
@@ -132,7 +132,7 @@ static void *update(void *way)
         struct element *fresh = NULL, *old;
 
         rcu_quiescent_state();
-        /* Calls take their time: they leave half of the elements to others. */
+        /* Callbacks are slow: they leave half of the elements to other updaters. */
         if (strcmp(way, "call") || __atomic_load_n(&called_later, __ATOMIC_RELAXED) < ELEMENTS / 2)
             fresh = take();
         if (!fresh) {
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
     __atomic_store_n(&is_over, 1, __ATOMIC_RELAXED);
     for (int i = 0; i < READERS + 3; i++)
         pthread_join(threads[i], NULL);
-    /* Each barrier takes what is deferred one stage further. */
+    /* Each barrier advances deferred elements by one stage. */
     for (int i = 0; i <= STAGES; i++)
         rcu_barrier();
     if (!strcmp(where, "cpu"))

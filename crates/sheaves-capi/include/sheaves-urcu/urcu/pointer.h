@@ -1,4 +1,4 @@
-/* Publishing and following pointers. */
+/* Publishing and dereferencing pointers. */
 
 #ifndef SHEAVES_URCU_POINTER_H
 #define SHEAVES_URCU_POINTER_H
@@ -15,14 +15,14 @@
 #endif
 #endif
 
-/* The pointer that writers have published last. What it leads to is ordered by the dependency. */
+/* Loads the pointer that a writer has published last. The dependency orders what it leads to. */
 #if defined(URCU_DEREFERENCE_USE_VOLATILE)
 #define rcu_dereference(p) (*(__typeof__(p) volatile *)&(p))
 #else
 #define rcu_dereference(p) __atomic_load_n(&(p), __ATOMIC_CONSUME)
 #endif
 
-/* Publishes v as *p: what was written before is there for whoever follows it. */
+/* Publishes v as *p: a reader that follows it sees all earlier stores. */
 #define rcu_set_pointer(p, v)                                     \
     do {                                                          \
         __typeof__(*(p)) sheaves_value = (v);                     \
@@ -30,14 +30,14 @@
     } while (0)
 #define rcu_assign_pointer(p, v) rcu_set_pointer(&(p), v)
 
-/* Publishes v as *p; the pointer that was there. */
+/* Publishes v as *p and returns the old pointer. */
 #define rcu_xchg_pointer(p, v)                                    \
     __extension__({                                               \
         __typeof__(*(p)) sheaves_value = (v);                     \
         __atomic_exchange_n((p), sheaves_value, __ATOMIC_SEQ_CST); \
     })
 
-/* Publishes new_ as *p if old is there; the pointer that was there. */
+/* Publishes new_ as *p if *p is old; returns the previous pointer. */
 #define rcu_cmpxchg_pointer(p, old, new_)                         \
     __extension__({                                               \
         __typeof__(*(p)) sheaves_old = (old), sheaves_new = (new_); \
@@ -82,7 +82,7 @@ static inline void *rcu_cmpxchg_pointer_sym(void **p, void *old, void *_new)
     return rcu_cmpxchg_pointer(p, old, _new);
 }
 
-/* Are two pointers equal? Without letting the compiler put the one for the other. */
+/* Compares two pointers; the compiler cannot replace one by the other afterwards. */
 #ifndef cmm_ptr_eq
 static inline int sheaves_urcu_ptr_eq(const void *a, const void *b)
 {

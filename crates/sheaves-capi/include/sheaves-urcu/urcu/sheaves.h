@@ -1,11 +1,11 @@
-/* What the flavours' names stand for: liburcu's published interface, on Sheaves.
+/* The functions behind the flavours' names: liburcu's published interface, on Sheaves.
  *
- * All flavours but qsbr are one and the same: any thread may read at any time, without
- * registration. A thread that is registered or online by qsbr reads from one quiescent state to
- * the next; waiting for readers, in whatever flavour, is a quiescent state of it. What waits for
- * readers ends the process inside of a read section. Forks need no calls before and after.
+ * All flavours except qsbr are the same: any thread may read at any time, without registration. A
+ * thread that is registered or online by qsbr is a reader from one quiescent state to the next; a
+ * wait for readers, in any flavour, is a quiescent state. Inside a read section such a wait aborts
+ * the process. Forks need no calls before and after.
  *
- * What is not RCU (lists, uatomic, hash tables) is liburcu's own where it is installed.
+ * Headers for other things (lists, uatomic, hash tables) are liburcu's own, if it is installed.
  */
 
 #ifndef SHEAVES_URCU_H
@@ -40,7 +40,7 @@
 extern "C" {
 #endif
 
-/* 16 bytes. Need not be initialised. */
+/* 16 bytes, which need no initialisation. */
 struct rcu_head {
     void *sheaves_next;
     void (*func)(struct rcu_head *head);
@@ -95,13 +95,13 @@ static inline void sheaves_urcu_qsbr_read_unlock_inline(void)
 #define sheaves_urcu_qsbr_read_unlock_inline sheaves_urcu_qsbr_read_unlock
 #endif
 
-/* Waiting. */
+/* Waiting for readers. */
 extern void sheaves_urcu_synchronize_rcu(void);
 extern struct urcu_gp_poll_state sheaves_urcu_start_poll_synchronize_rcu(void);
 extern bool sheaves_urcu_poll_state_synchronize_rcu(struct urcu_gp_poll_state state);
 
-/* Calls. All of them run in one thread of the library: what is made to direct them is kept and has
- * no effect. */
+/* Callbacks. One thread of the library runs all of them: call_rcu_data is stored and has no other
+ * effect. */
 struct call_rcu_data;
 
 #define URCU_CALL_RCU_RT (1U << 0)
