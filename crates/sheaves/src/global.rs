@@ -1,4 +1,4 @@
-//! `#[global_allocator]`.
+//! The heap as `#[global_allocator]`.
 
 use core::alloc::{GlobalAlloc, Layout};
 
@@ -6,10 +6,10 @@ use sheaves_heap::classes::of_layout;
 
 /// The general heap as a Rust global allocator.
 ///
-/// Frees know their layout, so they save the look at the address that C's `free` needs. Zero
-/// bytes large, `const`-constructible; every instance stands for the one heap of the process.
-/// Blocking, fork and signals: as [`crate::heap::malloc()`]. Out of memory is a null
-/// pointer, which `alloc` turns into `handle_alloc_error`.
+/// Frees know their layout, which saves the checks of the address that C's `free` needs. Zero bytes
+/// large and `const`-constructible; every instance is the one heap of the process. Blocking, fork
+/// and signals: as [`crate::heap::malloc()`]. When memory is out it returns null, which `alloc`
+/// turns into `handle_alloc_error`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sheaves;
 
@@ -21,7 +21,7 @@ impl Sheaves {
     }
 }
 
-/// Alignment of every block, whatever was asked for.
+/// Alignment of every block, whatever the layout asks for.
 const ALIGN_MIN: usize = sheaves_heap::classes::QUANTUM_BYTES;
 
 // SAFETY: 1. blocks have the layout's size and alignment (`alloc_layout`); 2. they stay valid
@@ -45,7 +45,7 @@ unsafe impl GlobalAlloc for Sheaves {
         }
         let block = sheaves_heap::alloc_layout(layout);
         if !block.is_null() {
-            // SAFETY: the block has the layout's size and is ours.
+            // SAFETY: the block has the layout's size, and no other thread knows it.
             unsafe { block.write_bytes(0, layout.size()) };
         }
         block
@@ -53,8 +53,8 @@ unsafe impl GlobalAlloc for Sheaves {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // A block that stays in place stays in its class, and `dealloc` goes by the layout: only
-        // where the new layout leads to the same class may it stay. No class is the same, too.
+        // A block that is resized in place stays in its class, but `dealloc` derives the class from
+        // the layout. So it may stay only if the new layout has the same class, or both have none.
         let class = |size| of_layout(size, layout.align());
         if layout.align() <= ALIGN_MIN && class(layout.size()) == class(size) {
             // SAFETY: the caller's contract.
@@ -67,7 +67,7 @@ unsafe impl GlobalAlloc for Sheaves {
             let count = layout.size().min(size);
             // SAFETY: both blocks have at least `count` bytes, and they are different blocks.
             unsafe { core::ptr::copy_nonoverlapping(block, new, count) };
-            // SAFETY: the caller gives the old block up.
+            // SAFETY: the caller no longer uses the old block.
             unsafe { sheaves_heap::dealloc_layout(block, layout) };
         }
         new

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 
-// For the error of a map without memory, which is the program's; nothing here allocates by it.
+// For `handle_alloc_error` of a map without memory; nothing here allocates through it.
 extern crate alloc;
 
 mod global;

@@ -1,11 +1,11 @@
-//! Read-copy-update: readers that cost next to nothing, and updaters that wait for them.
+//! Read-copy-update: readers without locks, and updaters that wait for a grace period.
 //!
 //! ```
 //! use sheaves::rcu::{self, RcuCell};
 //!
 //! let config = RcuCell::new(String::from("slow"));
 //! assert_eq!(config.load(&rcu::read()), "slow");
-//! // Replaces the value; dropping the old one waits until nobody reads it.
+//! // Replaces the value; dropping the old one waits for a grace period.
 //! drop(config.store(String::from("fast")));
 //! assert_eq!(config.load(&rcu::read()), "fast");
 //! ```

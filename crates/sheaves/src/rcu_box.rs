@@ -1,4 +1,4 @@
-//! Boxes whose memory outlives the readers of their value.
+//! Boxes whose memory is freed after a grace period.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -10,19 +10,19 @@ use core::ptr::NonNull;
 use sheaves_heap as heap;
 use sheaves_rcu::defer::{Head, call_rcu};
 
-/// A value on the heap of Sheaves that readers may still have when its box is dropped.
+/// A value on the heap of Sheaves that readers may still use when its box is dropped.
 ///
-/// Dropping the box defers the end of the value until everybody who reads now is gone; the drop
-/// itself is one push, like a free. How the value ends is known to the compiler:
+/// Dropping the box defers the destruction of the value until after a grace period; the drop itself
+/// is one push, like a free. The type decides how the value is destroyed:
 ///
-/// | `T` | a box takes | ends |
+/// | `T` | size of a box | destruction |
 /// |---|---|---|
-/// | without destructor | the size of `T` | in a whole sheaf of free blocks: no work for it |
-/// | with one | 16 bytes more, or the alignment of `T` | dropped and freed by a deferred call |
+/// | without destructor | the size of `T` | freed with a whole sheaf of blocks |
+/// | with one | 16 bytes more, or the alignment of `T` | dropped and freed by a deferred callback |
 ///
-/// For structures of pointers: [`RcuBox::into_raw`] gives a pointer to publish, and what was
-/// unlinked becomes a box again by [`RcuBox::from_raw`]. Never blocks, but as
-/// [`heap::free_rcu`] without memory. A child of a fork may drop the boxes that it inherits.
+/// For linked structures: [`RcuBox::into_raw`] gives a pointer to publish, and [`RcuBox::from_raw`]
+/// makes a box again of what was unlinked. Never blocks, except as [`heap::free_rcu`] without
+/// memory. A child of a fork may drop the boxes that it inherits.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicPtr, Ordering};
@@ -31,7 +31,7 @@ use sheaves_rcu::defer::{Head, call_rcu};
 /// let place = AtomicPtr::new(RcuBox::new([1, 2, 3]).into_raw());
 /// {
 ///     let _guard = rcu::read();
-///     // SAFETY: what is there stays valid as long as the guard.
+///     // SAFETY: the pointer that is loaded stays valid as long as the guard.
 ///     let seen = unsafe { &*place.load(Ordering::Acquire) };
 ///     assert_eq!(seen, &[1, 2, 3]);
 /// }
@@ -42,17 +42,16 @@ use sheaves_rcu::defer::{Head, call_rcu};
 /// ```
 ///
 /// # Invariants
-/// `value` is initialised, `OFFSET` bytes into a block of `LAYOUT` from the heap,
-/// and owned by the box but for readers. Where the offset is not 0 the block starts with an idle
-/// [`Head`].
+/// `value` is initialised, and `OFFSET` bytes into a block of `LAYOUT` from the heap. The box owns
+/// it; readers may share it. If the offset is not 0 the block starts with an idle [`Head`].
 pub struct RcuBox<T: Send + Sync + 'static> {
     value: NonNull<T>,
     owns: PhantomData<T>,
 }
 
-// SAFETY: it is an owner, and readers share the value.
+// SAFETY: a box owns its value, and readers share it.
 unsafe impl<T: Send + Sync> Send for RcuBox<T> {}
-// SAFETY: a shared one gives shared access to its value only.
+// SAFETY: a shared box gives shared access to its value only.
 unsafe impl<T: Send + Sync> Sync for RcuBox<T> {}
 
 /// The larger of two numbers, in constants.
@@ -65,14 +64,14 @@ impl<T: Send + Sync + 'static> RcuBox<T> {
     const OFFSET: usize =
         if needs_drop::<T>() { larger(size_of::<Head>(), align_of::<T>()) } else { 0 };
 
-    /// The block.
+    /// Layout of the block.
     const LAYOUT: Layout = {
         let align = if Self::OFFSET > 0 {
             larger(align_of::<Head>(), align_of::<T>())
         } else {
             align_of::<T>()
         };
-        // Never without size, so that each value has an address of its own.
+        // Never of size 0, so that each value has an address of its own.
         match Layout::from_size_align(larger(Self::OFFSET + size_of::<T>(), 1), align) {
             Ok(layout) => layout,
             Err(_) => panic!("the value is too large"),
@@ -82,7 +81,7 @@ impl<T: Send + Sync + 'static> RcuBox<T> {
     /// Moves a value into a box.
     ///
     /// # Panics
-    /// When there is no memory; see [`RcuBox::try_new`].
+    /// When memory is out; see [`RcuBox::try_new`].
     #[must_use]
     pub fn new(value: T) -> RcuBox<T> {
         match RcuBox::try_new(value) {
@@ -91,34 +90,34 @@ impl<T: Send + Sync + 'static> RcuBox<T> {
         }
     }
 
-    /// Moves a value into a box, or gives it back when there is no memory.
+    /// Moves a value into a box, or returns it when memory is out.
     ///
     /// # Errors
-    /// The value, when there is no memory.
+    /// The value, when memory is out.
     pub fn try_new(value: T) -> Result<RcuBox<T>, T> {
         let Some(block) = NonNull::new(heap::alloc_layout(Self::LAYOUT)) else { return Err(value) };
         if Self::OFFSET > 0 {
-            // SAFETY: the block is ours alone and begins with room for a head.
+            // SAFETY: no other thread knows the block, and it begins with room for a head.
             unsafe { block.cast::<Head>().write(Head::new()) };
         }
         // SAFETY: inside the block.
         let place = unsafe { block.add(Self::OFFSET) }.cast::<T>();
-        // SAFETY: behind the head there is room for a value, aligned for it.
+        // SAFETY: after the head there is room for a value, aligned for it.
         unsafe { place.write(value) };
         Ok(RcuBox { value: place, owns: PhantomData })
     }
 
-    /// The value, for [`RcuBox::from_raw`]. Not for `Box`, nor for `free`.
+    /// The pointer to the value, for [`RcuBox::from_raw`]. Not for `Box`, nor for `free`.
     #[must_use]
     pub fn into_raw(self) -> *mut T {
         ManuallyDrop::new(self).value.as_ptr()
     }
 
-    /// The box of a value again.
+    /// Makes a box again of a pointer from [`RcuBox::into_raw`].
     ///
     /// # Safety
-    /// `value` is from [`RcuBox::into_raw`], and becomes a box once. Readers may have it who have
-    /// begun before the box is dropped; nobody else.
+    /// `value` is from [`RcuBox::into_raw`], and becomes a box once. Only readers that began before
+    /// the box is dropped may still use it.
     ///
     /// # Panics
     /// When `value` is null.
@@ -138,18 +137,18 @@ impl<T: Send + Sync + 'static> Drop for RcuBox<T> {
             // SAFETY: by the invariant from the heap with this layout; the box is its owner.
             unsafe { heap::free_rcu_layout(block.as_ptr(), Self::LAYOUT) };
         } else {
-            // SAFETY: by the invariant an idle head; the value may be sent, and lives for ever.
+            // SAFETY: by the invariant an idle head; the value is `Send` and `'static`.
             unsafe { call_rcu(block.as_ptr().cast(), end::<T>) };
         }
     }
 }
 
-/// Drops a value whose readers are gone.
+/// Drops and frees a value after its grace period.
 unsafe extern "C" fn end<T: Send + Sync + 'static>(head: *mut Head) {
     let block = head.cast::<u8>();
     // SAFETY: the head starts the block of a box that was dropped, by the invariant with its value.
     let value = unsafe { block.add(RcuBox::<T>::OFFSET) }.cast::<T>();
-    // SAFETY: initialised, and nobody has it any more.
+    // SAFETY: initialised, and not used any more.
     unsafe { value.drop_in_place() };
     // SAFETY: from the heap with this layout, and not used again.
     unsafe { heap::dealloc_layout(block, RcuBox::<T>::LAYOUT) };

@@ -1,17 +1,17 @@
 //! Buckets: a cache line of six places with a byte of each hash, and a lock that sleeps.
 //!
-//! A reader looks at the word of tags, then at the places whose tag is the one it wants. It writes
-//! nothing and never waits. A writer holds the lock of the first bucket of the chain.
+//! A reader loads the word of tags, then the places whose tag matches its hash. It writes nothing
+//! and never waits. A writer holds the lock of the first bucket of the chain.
 //!
 //! | bits of `word` | meaning | changed by |
 //! |---|---|---|
-//! | 0..48 | a tag for each place, 0 where it is vacant, else with its highest bit | the holder |
-//! | 48 [`LOCKED`] | a writer is at the chain | whoever takes the lock; the holder |
-//! | 49 [`WAITERS`] | somebody sleeps until it is given back | who is about to; the holder, to 0 |
-//! | 50 [`MOVED`] | the entries are in the next table, too; nothing changes again | the holder |
+//! | 0..48 | a tag for each place: 0 if vacant, else with its highest bit set | the lock's holder |
+//! | 48 [`LOCKED`] | a writer holds the lock of the chain | the thread that takes it; the holder |
+//! | 49 [`WAITERS`] | a thread sleeps for the lock | that thread, first; the holder, to 0 |
+//! | 50 [`MOVED`] | the entries are in the next table, too; no later change | the lock's holder |
 //!
-//! The holder publishes what it has changed with the store that gives the lock back. Buckets behind
-//! the first have tags only. A place that is vacant may still hold the address that was in it.
+//! The holder publishes its changes with the store that unlocks. The word of a later bucket of the
+//! chain has tags only. A vacant place may still hold the address of its last entry.
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -28,7 +28,7 @@ const LOCKED: u64 = 1 << 48;
 const WAITERS: u64 = 1 << 49;
 pub(super) const MOVED: u64 = 1 << 50;
 
-/// Looks at a held lock before going to sleep; it is held for tens of nanoseconds.
+/// Checks of a held lock before a writer sleeps; the lock is held for tens of nanoseconds.
 const SPINS: u32 = 100;
 
 /// See above. All zeros is an empty bucket.
@@ -36,20 +36,20 @@ const SPINS: u32 = 100;
 #[derive(Debug)]
 pub(super) struct Bucket<T> {
     word: AtomicU64,
-    /// Where there were more entries than places.
+    /// The next bucket of the chain, once there are more entries than places.
     next: AtomicPtr<Bucket<T>>,
     places: [AtomicPtr<T>; PLACES],
 }
 
 const _: () = assert!(size_of::<Bucket<u8>>() == BUCKET_BYTES);
 
-/// The byte that stands for a hash: bits that do not number its bucket.
+/// The tag of a hash: bits that do not select its bucket.
 #[inline(always)]
 pub(super) fn tag_of(hash: u64) -> u64 {
     (hash >> 57) | 0x80
 }
 
-/// Places of a word, one after the other.
+/// An iterator over places of a word.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places(u64);
 
@@ -69,8 +69,8 @@ impl Places {
         Places(!word & OCCUPIED)
     }
 
-    /// Those whose tag this is, and now and then a place behind one of them whose tag differs in
-    /// its lowest bit: a borrow of the subtraction. Never a vacant one.
+    /// The places with this tag, and rarely a place after one of them whose tag differs in its
+    /// lowest bit: a borrow of the subtraction. Never a vacant one.
     #[inline(always)]
     fn matching(word: u64, tag: u64) -> Places {
         let different = (word & TAGS) ^ (tag * ONES);
@@ -91,7 +91,7 @@ impl Iterator for Places {
     }
 }
 
-/// An entry and where it is.
+/// An entry and its place.
 #[derive(Debug)]
 pub(super) struct Found<'a, T> {
     bucket: &'a Bucket<T>,
@@ -100,14 +100,14 @@ pub(super) struct Found<'a, T> {
 }
 
 impl<T> Bucket<T> {
-    /// The word: tags, and whether the entries have moved.
+    /// The word: tags and flags.
     #[inline(always)]
     pub(super) fn word(&self) -> u64 {
         // Acquire pairs with the Release in `Held::drop`, `add` and `remove`: the entries. [M1]
         self.word.load(Ordering::Acquire)
     }
 
-    /// What is at a place.
+    /// The entry at a place.
     #[inline(always)]
     pub(super) fn entry(&self, place: usize) -> *mut T {
         // Acquire pairs with the Release in `put` and `replace`: what the entry holds. [M2]
@@ -126,10 +126,10 @@ impl<T> Bucket<T> {
         unsafe { next.as_ref() }
     }
 
-    /// Looks for an entry in the chain, of which this is the first bucket.
+    /// Searches the chain, of which this is the first bucket, for an entry.
     ///
     /// # Safety
-    /// Neither the chain's buckets nor its entries are freed while `'a` lasts.
+    /// Neither the chain's buckets nor its entries are freed during `'a`.
     #[inline(always)]
     pub(super) unsafe fn find<'a>(
         &'a self,
@@ -151,10 +151,10 @@ impl<T> Bucket<T> {
         }
     }
 
-    /// The lock of the chain. `None` if the entries have moved.
+    /// Takes the lock of the chain. `None` if the entries have moved.
     #[inline]
     pub(super) fn lock(&self) -> Option<Held<'_, T>> {
-        // Relaxed: the exchange orders, and `MOVED` is looked at again by whoever goes on.
+        // Relaxed: the exchange orders, and the lock's holder checks `MOVED` again.
         let word = self.word.load(Ordering::Relaxed);
         if word & (LOCKED | MOVED) == 0 && self.try_take(word) {
             return Some(Held { first: self, word });
@@ -197,17 +197,17 @@ impl<T> Bucket<T> {
         }
     }
 
-    /// The half of the word that has the flags, for the kernel alone.
+    /// The half of the word with the flags, for the futex.
     fn half(&self) -> &AtomicU32 {
         let half = self.word.as_ptr().cast::<AtomicU32>();
-        // SAFETY: the address is that of the word or four bytes on.
+        // SAFETY: the address is that of the word, or four bytes above.
         let half = unsafe { half.add(usize::from(cfg!(target_endian = "little"))) };
-        // SAFETY: in the word, which is borrowed; only the kernel reads through it.
+        // SAFETY: inside the word, which is borrowed; only the kernel reads through it.
         unsafe { &*half }
     }
 }
 
-/// The lock of a chain, with the word that is published when it is given back.
+/// The lock of a chain, with the word that unlocking publishes.
 #[derive(Debug)]
 pub(super) struct Held<'a, T> {
     first: &'a Bucket<T>,
@@ -215,7 +215,7 @@ pub(super) struct Held<'a, T> {
 }
 
 impl<'a, T> Held<'a, T> {
-    /// Looks for an entry.
+    /// Searches the chain for an entry.
     ///
     /// # Safety
     /// As [`Bucket::find`].
@@ -229,13 +229,13 @@ impl<'a, T> Held<'a, T> {
         unsafe { self.first.find(self.word, tag, is_it) }
     }
 
-    /// Puts another entry of the same key into the place of one.
+    /// Replaces an entry by another one with the same key.
     #[inline]
     pub(super) fn replace(&mut self, found: &Found<'a, T>, entry: *mut T) {
         put(&found.bucket.places[found.place], entry);
     }
 
-    /// Takes an entry out. True if it was the last one of the first bucket.
+    /// Removes an entry. True if it was the last one of the first bucket.
     #[inline]
     pub(super) fn remove(&mut self, found: &Found<'a, T>) -> bool {
         let others = !(0xFF << (8 * found.place));
@@ -249,11 +249,11 @@ impl<'a, T> Held<'a, T> {
         false
     }
 
-    /// Adds an entry. Where no place of the chain is vacant it takes a bucket from `make`, and says
-    /// so; false for none if that has none either.
+    /// Adds an entry, in a new bucket from `make` if no place of the chain is vacant.
     ///
     /// # Safety
-    /// The chain's buckets are not freed, and those that `make` makes are empty and nobody else's.
+    /// The chain's buckets are not freed; those that `make` returns are empty, and no other thread
+    /// knows them.
     #[inline]
     pub(super) unsafe fn add(
         &mut self,
@@ -280,7 +280,7 @@ impl<'a, T> Held<'a, T> {
             }
         }
         let made = make();
-        // SAFETY: null, or an empty bucket of ours.
+        // SAFETY: null, or an empty bucket that no other thread knows.
         let Some(fresh) = (unsafe { made.as_ref() }) else { return Added::NoMemory };
         put(&fresh.places[0], entry);
         // Relaxed: the link publishes it.
@@ -290,7 +290,7 @@ impl<'a, T> Held<'a, T> {
         Added::InNewBucket
     }
 
-    /// Says that the entries are in the next table, too, when the lock is given back.
+    /// Marks the chain as moved to the next table; unlocking publishes it.
     pub(super) fn set_moved(&mut self) {
         self.word |= MOVED;
     }
@@ -322,7 +322,7 @@ impl<T> Drop for Held<'_, T> {
     }
 }
 
-/// What became of an entry that was to be added.
+/// The result of adding an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Added {
     InPlace,
@@ -337,12 +337,12 @@ fn put<T>(place: &AtomicPtr<T>, entry: *mut T) {
 }
 
 impl<T> Bucket<T> {
-    /// The buckets behind the first, which the caller takes over: the first of them.
+    /// The first of the overflow buckets, which the caller takes over.
     ///
     /// # Safety
-    /// Nobody changes the chain any more.
+    /// The chain is not changed any more.
     pub(super) unsafe fn rest(&self) -> *mut Bucket<T> {
-        // Relaxed: whoever linked them held the lock before.
+        // Relaxed: the thread that linked them held the lock before.
         self.next.load(Ordering::Relaxed)
     }
 }

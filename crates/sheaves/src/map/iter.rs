@@ -1,4 +1,4 @@
-//! All entries, one after the other.
+//! Iteration over all entries.
 
 use core::fmt;
 use core::iter::FusedIterator;
@@ -10,8 +10,8 @@ use super::table::Table;
 
 /// The entries of a map, in no particular order: see [`super::RcuHashMap::iter`].
 ///
-/// It stays with the table that it began with. Entries that move to another one remain in their old
-/// chain, too, which is freed when the guard is gone.
+/// It stays with the table that it began with. Entries that move to another table also remain in
+/// their old chain, which is freed after the guard's read section.
 pub struct Iter<'g, K, V> {
     table: Option<&'g Table<Entry<K, V>>>,
     /// The number of the next chain.
@@ -23,7 +23,7 @@ pub struct Iter<'g, K, V> {
 
 impl<'g, K, V> Iter<'g, K, V> {
     /// # Safety
-    /// Nothing moved out of the table at some moment of the read section that `'g` is within.
+    /// At some moment of the read section that contains `'g`, nothing had moved out of the table.
     pub(super) unsafe fn new(table: Option<&'g Table<Entry<K, V>>>) -> Iter<'g, K, V> {
         let (bucket, places) = (None, Places::none());
         Iter { table, next: 0, bucket, places, entries: PhantomData }
@@ -37,7 +37,7 @@ impl<'g, K, V> Iter<'g, K, V> {
             }
             // SAFETY: buckets are not freed in the read section.
             let next = self.bucket.and_then(|bucket| unsafe { bucket.next() });
-            // None at the end, and for ever: the last bucket may get a next one later.
+            // None at the end, and from then on: the last bucket may get a next one later.
             self.bucket = next.or_else(|| self.next_chain());
             self.places = Places::occupied(self.bucket?.word());
         }
@@ -59,8 +59,8 @@ impl<'g, K, V> Iterator for Iter<'g, K, V> {
 
     fn next(&mut self) -> Option<(&'g K, &'g V)> {
         let entry = self.next_entry()?;
-        // SAFETY: an entry is not ended while somebody reads who may have found it: it was in the
-        // table when the section had begun.
+        // SAFETY: an entry is not ended while a reader may have found it, and it was in the table
+        // when the section had begun.
         let entry = unsafe { &*entry };
         Some((&entry.key, &entry.value))
     }

@@ -3,12 +3,12 @@
 //! ```text
 //!   hash --low bits--> bucket: [ tags of six places, lock | next bucket | six places ]
 //!        --high bits-> tag                                                  |
-//!                                                             key and value, in an object of
-//!                                                             their own, retired through RCU
+//!                                                             key and value, in an object
+//!                                                             that is retired through RCU
 //! ```
 //!
-//! Start reading at `bucket` (what a lookup sees, and the lock of writers), then `resize` (how
-//! entries move to another table), `entry` (how entries end), `table` (memory).
+//! Start reading at `bucket` (lookups, and the lock of writers), then `resize` (how entries move to
+//! another table), `entry` (how entries end), `table` (memory).
 
 mod bucket;
 mod entry;
@@ -31,8 +31,8 @@ use entry::{Chain, Entry, Limbo};
 pub use iter::Iter;
 use table::Table;
 
-/// A concurrent hash map for many readers: a lookup takes no lock, has no atomic read-modify-write
-/// instruction, and writes nothing but what its read section writes.
+/// A concurrent hash map for many readers. A lookup takes no lock, executes no atomic
+/// read-modify-write instruction, and writes nothing except what its read section writes.
 ///
 /// ```
 /// use std::hash::RandomState;
@@ -43,7 +43,7 @@ use table::Table;
 /// let guard = read();
 /// sessions.insert(7, String::from("seven"), &guard);
 /// assert_eq!(sessions.get(&7, &guard).map(String::as_str), Some("seven"));
-/// // Who reads keeps what it has found, whatever becomes of the entry.
+/// // A reader keeps what it has found, also when the entry is removed.
 /// let found = sessions.remove(&7, &guard);
 /// assert_eq!(found.map(String::as_str), Some("seven"));
 /// assert!(!sessions.contains_key(&7));
@@ -76,48 +76,47 @@ use table::Table;
 /// # Hasher
 ///
 /// `S` makes the hashes: `std::hash::RandomState`, or a faster one from a crate. Its lowest bits
-/// and its highest seven should be good ones, as for `std`'s map. `Hash`, `Eq` and closures run
-/// while the chain of their key is locked: they must not use the map. Keys and values are dropped
-/// without that lock, and may.
+/// and its highest seven should be well distributed, as for `std`'s map. `Hash`, `Eq` and closures
+/// run while the chain of their key is locked: they must not use the map. Keys and values are
+/// dropped without that lock: their destructors may use it.
 ///
 /// # Cost
 ///
-/// Beside others, by `sheaves-bench map`: lookups, and changes from two threads, take less time
-/// than papaya's; a small map that grows takes more. dashmap, which keeps entries in its table, is
-/// faster where threads do not meet in a shard, above all for changes and growth.
+/// Compared by `sheaves bench map`: lookups, and changes from two threads, take less time than
+/// papaya's; a small map that grows takes more. dashmap, which stores entries in its table, is
+/// faster when threads use different shards, above all for changes and growth.
 ///
-/// A lookup touches two cache lines: the bucket and the entry. In one of about twenty-five, at
-/// worst, there is a second bucket. Memory: 16 to 32 bytes for each entry when the map has grown by
-/// itself, and the entry, which is key and value rounded up to a size class; with a destructor
-/// 8 bytes more. An empty map is about 320 bytes and has no table.
+/// A lookup touches two cache lines: the bucket and the entry. At most one in about twenty-five
+/// touches a second bucket. An entry of a map that has grown by itself takes 16 to 32 bytes of the
+/// table, and its key and value, rounded up to a size class; with a destructor 8 bytes more. An
+/// empty map is about 320 bytes and has no table.
 ///
 /// # Resizing
 ///
-/// The table doubles at four entries for each bucket on average, and halves when there is less than
-/// half an entry, but never below the capacity that was asked for. The writer that notices makes
-/// the next table (one allocation), and all writers move entries to it, sixteen chains with each
-/// change. Lookups never wait for that and never start over; meanwhile they may look at one bucket
-/// more. A table that nobody changes any more stays half moved: that is no harm.
+/// The table doubles when buckets have four entries on average, and halves below half an entry, but
+/// never below the capacity that was requested. The writer that detects this makes the next table
+/// (one allocation), and all writers move entries to it, sixteen chains with each change. Lookups
+/// never wait for that and never restart; during a resize they may read one bucket more. A table
+/// that is not changed any more stays half moved, which does no harm.
 ///
 /// # Memory ordering
 ///
-/// What happened in a thread before it inserted a value happens before what another does that has
-/// found it. Changes of one key happen in one order, on which all threads agree.
+/// What a thread did before it inserted a value happens before what another thread does after it
+/// has found the value. Changes of one key happen in one order, on which all threads agree.
 ///
 /// # Blocking
 ///
-/// Lookups and iteration over entries never block. Changes of keys of the same bucket exclude each
-/// other: a short spin, then sleep. The lock is held for tens of nanoseconds, unless a closure
-/// takes longer. [`RcuHashMap::iter`], when it begins, waits for a resize that is under way, and
-/// helps.
+/// Lookups and iteration never block. Changes of keys in the same bucket exclude each other: a
+/// writer spins briefly, then sleeps. The lock is held for tens of nanoseconds, unless a closure
+/// takes longer. [`RcuHashMap::iter`] waits for a resize in progress when it begins, and helps it.
 ///
-/// # Values that end
+/// # Destruction of values
 ///
-/// What is replaced or removed is freed when its readers are gone. Without a destructor it goes
-/// back to the heap as other deferred objects do ([`crate::raw::Cache::free_rcu`]). With one it
-/// waits in the map, in batches of 32, and is dropped by some later change of the map, in
-/// [`RcuHashMap::reclaim`], or with the map: in the thread that does this, which may be in a read
-/// section. So key and value may borrow what outlives the map, and nothing is dropped later.
+/// An entry that is replaced or removed is freed after a grace period. Without a destructor it
+/// returns to the heap like other deferred objects ([`crate::raw::Cache::free_rcu`]). With one it
+/// waits in the map, in batches of 32. A later change of the map, [`RcuHashMap::reclaim`], or the
+/// end of the map drops it, in the thread that does this, which may be in a read section. So key
+/// and value may borrow what outlives the map: nothing is dropped later.
 ///
 /// # Fork and signals
 ///
@@ -128,19 +127,20 @@ use table::Table;
 ///
 /// # Panics
 ///
-/// None of its own. A panic of `Eq`, or of a closure, leaves the map as it was; one of a destructor
-/// leaks no other entry. One of `Hash` while entries move ends the process. Out of memory ends it,
-/// too, as for `std`'s map; without memory for a larger table, chains get longer instead.
+/// The map itself never panics. A panic of `Eq`, or of a closure, leaves the map unchanged; a panic
+/// of a destructor leaks no other entry. A panic of `Hash` while entries move aborts the process.
+/// So does running out of memory, as for `std`'s map; without memory for a larger table, chains get
+/// longer instead.
 ///
 /// # Invariants
-/// Tables, and the entries in them, are from `Table::new` and `Entry::new`. One that can be found
-/// no more is retired, once. Every entry is in the chain of its hash, in the map's table or, if
-/// that chain is marked, in those that follow.
+/// Tables, and the entries in them, are from `Table::new` and `Entry::new`. One that can no longer
+/// be found is retired, once. Every entry is in the chain of its hash: in the map's table or, if
+/// that chain is marked, in the tables that follow.
 pub struct RcuHashMap<K, V, S> {
-    /// See [`Table`]. Null until something is inserted.
+    /// See [`Table`]. Null until the first insertion.
     table: AtomicPtr<Table<Entry<K, V>>>,
     hasher: S,
-    /// Buckets that were asked for.
+    /// Buckets for the requested capacity.
     buckets_min: usize,
     count: Counter,
     limbo: Limbo<K, V>,
@@ -148,8 +148,8 @@ pub struct RcuHashMap<K, V, S> {
 
 // SAFETY: the map owns its keys and values; they are dropped wherever it is.
 unsafe impl<K: Send, V: Send, S: Send> Send for RcuHashMap<K, V, S> {}
-// SAFETY: a shared one gives shared access to keys and values, takes them, and drops them wherever
-// it is used.
+// SAFETY: a shared map gives shared access to keys and values, accepts them from any thread, and
+// drops them in any thread.
 unsafe impl<K: Send + Sync, V: Send + Sync, S: Sync> Sync for RcuHashMap<K, V, S> {}
 
 impl<K, V, S> RcuHashMap<K, V, S> {
@@ -162,7 +162,7 @@ impl<K, V, S> RcuHashMap<K, V, S> {
         RcuHashMap::with_hasher(S::default())
     }
 
-    /// An empty map with a hasher; may be a `static`'s initial value. Allocates nothing.
+    /// An empty map with a hasher, also for a `static`. Allocates nothing.
     ///
     /// ```
     /// use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -183,7 +183,7 @@ impl<K, V, S> RcuHashMap<K, V, S> {
         }
     }
 
-    /// An empty map that holds so many entries before it grows, and never shrinks below that.
+    /// An empty map that holds `capacity` entries before it grows, and never shrinks below that.
     #[must_use]
     pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> RcuHashMap<K, V, S> {
         let mut map = RcuHashMap::with_hasher(hasher);
@@ -194,8 +194,8 @@ impl<K, V, S> RcuHashMap<K, V, S> {
         map
     }
 
-    /// How many entries there are: exact while nobody changes the map, otherwise some number that
-    /// takes every change before this call into account and some of those meanwhile.
+    /// The number of entries. It is exact while no thread changes the map. Otherwise it counts
+    /// every change before this call, and some of those during it.
     ///
     /// Reads a cache line for each slot that is in use, under a short lock.
     #[must_use]
@@ -209,7 +209,7 @@ impl<K, V, S> RcuHashMap<K, V, S> {
         self.len() == 0
     }
 
-    /// How many entries the table is made for; 0 without one.
+    /// The number of entries that the table is made for; 0 without a table.
     #[must_use]
     pub fn capacity(&self) -> usize {
         let _guard = read();
@@ -222,9 +222,9 @@ impl<K, V, S> RcuHashMap<K, V, S> {
         &self.hasher
     }
 
-    /// Drops values that were replaced or removed and whose readers are gone, and starts a grace
-    /// period for the others; true if no others are left. Never waits. For types with a destructor;
-    /// others are freed by themselves.
+    /// Drops replaced and removed values whose grace period has ended, and starts a grace period
+    /// for the others; true if no others are left. Never waits. For types with a destructor; others
+    /// need no call.
     ///
     /// ```
     /// use std::{hash::RandomState, sync::Arc};
@@ -244,19 +244,19 @@ impl<K, V, S> RcuHashMap<K, V, S> {
         self.limbo.reclaim()
     }
 
-    /// The map's table. The caller reads while it uses it.
+    /// The map's table. The caller is in a read section while it uses it.
     #[inline(always)]
     fn table(&self) -> Option<&Table<Entry<K, V>>> {
         // Acquire pairs with the Release in `finish` and `make_table`. [M5]
         let table = self.table.load(Ordering::Acquire);
-        // SAFETY: null, or a table, which is not freed while the caller reads.
+        // SAFETY: null, or a table that is not freed during the caller's read section.
         unsafe { table.as_ref() }
     }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
-    /// The value of a key, which stays valid as long as the guard, whatever becomes of the entry.
-    /// Never blocks.
+    /// The value of a key, valid as long as the guard, also when the entry is removed. Never
+    /// blocks.
     #[inline]
     pub fn get<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g V>
     where
@@ -278,7 +278,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         Some((&entry.key, &entry.value))
     }
 
-    /// Is there a value for a key? In a read section of its own.
+    /// True if the key has a value. Uses a read section of its own.
     #[inline]
     #[must_use]
     pub fn contains_key<Q>(&self, key: &Q) -> bool
@@ -291,16 +291,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// All entries, in no particular order.
     ///
-    /// A key that is in the map from this call to the end of the iteration comes exactly once, also
-    /// if the map is resized meanwhile, with the value of this call or a later one. A key that
-    /// comes or goes meanwhile may be missed, or come more than once if it comes and goes.
+    /// A key that is in the map from this call to the end of the iteration is returned exactly
+    /// once, also if the map is resized, with the value of this call or a later one. A key that is
+    /// inserted or removed during the iteration may be missed, or returned more than once.
     ///
-    /// Waits for a resize that is under way; the iterator itself never blocks. Not in a closure of
-    /// [`RcuHashMap::compute`].
+    /// Waits for a resize in progress; the iterator itself never blocks. Must not be called in a
+    /// closure of [`RcuHashMap::compute`].
     #[must_use]
     pub fn iter<'g>(&'g self, guard: &'g Guard) -> Iter<'g, K, V> {
         let _ = guard;
-        // SAFETY: nothing moved when `settled` looked, in the guard's section.
+        // SAFETY: nothing had moved when `settled` checked, in the guard's section.
         unsafe { Iter::new(self.settled()) }
     }
 
@@ -309,7 +309,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         self.hasher.hash_one(key)
     }
 
-    /// The lookup. Every table that it comes to is the map's, or one that a mark leads to.
+    /// The lookup. Every table that it reads is the map's, or one that a mark leads to.
     #[inline(always)]
     fn find<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g Entry<K, V>>
     where
@@ -350,26 +350,26 @@ impl<K: Hash + Eq + fmt::Debug, V: fmt::Debug, S: BuildHasher> fmt::Debug for Rc
 
 impl<K, V, S> Drop for RcuHashMap<K, V, S> {
     fn drop(&mut self) {
-        // Ended last, when the tables are gone, whether or not a destructor unwinds.
+        // Dropped last, after the tables, whether or not a destructor unwinds.
         let mut entries = Chain::new();
         let mut table = *self.table.get_mut();
-        // SAFETY: null, or a table that nobody else uses: readers borrow the map.
+        // SAFETY: null, or a table that no other thread uses: readers borrow the map.
         while let Some(current) = unsafe { table.as_ref() } {
             for number in 0..current.buckets() {
                 let first = current.bucket(number as u64);
-                // None where the entries have moved, and the chain is retired.
+                // None if the entries have moved; the chain is retired then.
                 let Some(held) = first.lock() else { continue };
-                // SAFETY: an entry of the map, in no bucket but this one's.
+                // SAFETY: an entry of the map, in no other bucket.
                 let add = |entry| unsafe { entries.add(entry) };
-                // SAFETY: the table is there until its end below.
+                // SAFETY: the table is valid until it is freed below.
                 unsafe { held.for_each(add) };
-                // SAFETY: nobody knows the chain any more.
+                // SAFETY: no other thread knows the chain.
                 unsafe { table::retire_rest(first) };
                 core::mem::forget(held);
             }
-            // SAFETY: tables are not freed before they are found no more.
+            // SAFETY: tables are not freed while they can be found.
             let next = unsafe { current.next() };
-            // SAFETY: from `Table::new`; nobody uses it any more.
+            // SAFETY: from `Table::new`, and not used any more.
             unsafe { Table::free(table) };
             table = next.map_or(null_mut(), |next| core::ptr::from_ref(next).cast_mut());
         }

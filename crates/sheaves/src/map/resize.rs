@@ -1,24 +1,24 @@
-//! Growing and shrinking while readers and writers go on.
+//! Growing and shrinking while readers and writers continue.
 //!
 //! ```text
-//!   start:   a writer links an empty table of another size behind the table of the map
-//!   move:    every writer moves a few units: takes the lock of the unit's old chains, puts their
-//!            entries into the new ones, and marks the old ones as moved
-//!   finish:  whoever moves the last unit makes the new table the table of the map
+//!   start:   a writer links an empty table of another size to the map's table
+//!   move:    every writer moves a few units: it locks the unit's old chains, puts their entries
+//!            into the new ones, and marks the old ones as moved
+//!   finish:  the writer that moves the last unit makes the new table the map's
 //! ```
 //!
 //! An entry is not copied: the new table points to what the old one points to. So an old chain that
-//! has moved stays as it is, whole: a reader that came before goes on in it undisturbed, and nobody
-//! starts over. A reader that comes later sees the mark and goes to the new chain. Nobody reaches a
-//! new chain but through a marked old one, so that it is complete when it is first seen. The old
-//! table is freed when its readers are gone.
+//! has moved stays complete: a reader that came before continues in it, and no lookup restarts. A
+//! reader that comes later sees the mark and goes to the new chain. A new chain is reached only
+//! through a marked old one, so that it is complete when it is first seen. The old table is freed
+//! after a grace period.
 //!
-//! That lookups go on beside a resize, without looking twice at what they have seen, is the aim of
-//! Triplett, McKenney and Walpole, "Resizable, Scalable, Concurrent Hash Tables via Relativistic
-//! Programming" (USENIX ATC 2011). Their chains run through the entries and have to be unzipped
-//! step by step with grace periods between; here the chains run through buckets, and two tables
-//! point to the same entries. Buckets of a cache line with hash bytes in front are those of David,
-//! Guerraoui and Trigonakis, "Asynchronized Concurrency" (ASPLOS 2015, CLHT), and of Folly's F14.
+//! Lookups that continue during a resize, without reading anything twice, are the aim of Triplett,
+//! McKenney and Walpole, "Resizable, Scalable, Concurrent Hash Tables via Relativistic Programming"
+//! (USENIX ATC 2011). Their chains link the entries, and are unzipped step by step with grace
+//! periods in between. Here the chains link buckets, and two tables point to the same entries.
+//! Buckets of one cache line with hash bytes in front are those of David, Guerraoui and Trigonakis,
+//! "Asynchronized Concurrency" (ASPLOS 2015, CLHT), and of Folly's F14.
 
 use core::hash::{BuildHasher, Hash};
 use core::sync::atomic::Ordering;
@@ -31,15 +31,15 @@ use super::entry::Entry;
 use super::table::{self, BUCKETS_MIN, ENTRIES_MAX, Table};
 
 /// Units that a writer moves at a time: about as much work as ten insertions. So a table of twice
-/// the size is there long before it is full itself.
+/// the size is complete long before it is full.
 const UNITS: usize = 16;
-/// How long somebody sleeps who waits for the last units, at a time.
+/// How long a thread that waits for the last units sleeps at a time.
 const PAUSE_NS: u64 = 20_000;
-/// A table shrinks when it has more than so many buckets for each entry.
+/// A table shrinks when it has more buckets per entry than this.
 const BUCKETS_PER_ENTRY_MAX: usize = 2;
 
 impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
-    /// After an insertion that found its chain full: doubles the table if it is too small.
+    /// Called after an insertion that found its chain full: doubles the table if it is too small.
     #[cold]
     #[inline(never)]
     pub(super) fn grow(&self, table: &Table<Entry<K, V>>) {
@@ -48,7 +48,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         }
     }
 
-    /// After a removal that emptied a chain: halves the table if it is too large.
+    /// Called after a removal that emptied a chain: halves the table if it is too large.
     #[cold]
     #[inline(never)]
     pub(super) fn shrink(&self, table: &Table<Entry<K, V>>) {
@@ -60,15 +60,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         }
     }
 
-    /// Entries move out of the map's table alone, never out of one that others move into.
+    /// True for the map's table: entries move out of it only, never out of one that they move into.
     fn is_current(&self, table: &Table<Entry<K, V>>) -> bool {
         self.table().is_some_and(|current| core::ptr::eq(current, table))
     }
 
-    /// Begins to move entries to a table of another size. Without memory nothing happens, and
+    /// Begins to move entries to a table of another size. Without memory it does nothing, and
     /// chains get longer.
     fn start(&self, table: &Table<Entry<K, V>>, buckets: usize) {
-        // Relaxed, all: who wins makes the table, and `set_next` publishes it.
+        // Relaxed, all: the thread that wins makes the table, and `set_next` publishes it.
         let is_ending = &table.is_ending;
         if is_ending.load(Ordering::Relaxed) || is_ending.swap(true, Ordering::Relaxed) {
             return;
@@ -81,14 +81,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         }
     }
 
-    /// Moves a few units of a table that has a next one. The caller reads.
+    /// Moves a few units of a table that has a next one. The caller is in a read section.
     #[cold]
     #[inline(never)]
     pub(super) fn help(&self, table: &Table<Entry<K, V>>) {
-        // SAFETY: tables are not freed while the caller reads.
+        // SAFETY: tables are not freed during the caller's read section.
         let Some(next) = (unsafe { table.next() }) else { return };
         let units = table.buckets().min(next.buckets());
-        // Relaxed, both: a unit belongs to whoever claims it; its locks order.
+        // Relaxed, both: a unit belongs to the thread that claims it; its locks order.
         if table.claimed.load(Ordering::Relaxed) >= units {
             return;
         }
@@ -98,7 +98,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
             return;
         }
         (first..last).for_each(|unit| self.move_unit(table, next, unit));
-        // AcqRel: who moves the last unit has seen all others moved, and publishes that.
+        // AcqRel: the thread that moves the last unit has seen all others moved, and publishes
+        // that.
         if table.moved.fetch_add(last - first, Ordering::AcqRel) + last - first == units {
             self.finish(table, next);
         }
@@ -110,8 +111,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let units = old.buckets().min(new.buckets());
         for number in (unit..old.buckets()).step_by(units) {
             let first = old.bucket(number as u64);
-            // Locks of the old table come before those of the new one, and whoever has one of the
-            // new table wants no other. Nothing moves out of the new table before all is in it.
+            // Locks of the old table are taken before those of the new one; a thread that holds one
+            // of the new table takes no other. Nothing moves out of the new table before it is
+            // complete.
             let Some(mut held) = first.lock() else { moved_twice() };
             let Some(mut low) = new.bucket(unit as u64).lock() else { moved_twice() };
             let is_split = new.buckets() > old.buckets();
@@ -127,31 +129,32 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
                     None => moved_twice(),
                 }
             };
-            // SAFETY: buckets are not freed while the caller reads.
+            // SAFETY: buckets are not freed during the caller's read section.
             unsafe { held.for_each(copy) };
-            // Given back first: what the mark leads to is complete.
+            // Unlocked first, so that what the mark leads to is complete.
             drop((low, high));
             held.set_moved();
             drop(held);
-            // SAFETY: the chain has moved, just now.
+            // SAFETY: the chain has just been moved.
             unsafe { table::retire_rest(first) };
         }
         core::mem::forget(end_if_unwound);
     }
 
-    /// Every entry has moved: the new table is the map's.
+    /// Called when every entry has moved: makes the new table the map's.
     fn finish(&self, old: &Table<Entry<K, V>>, new: &Table<Entry<K, V>>) {
         // Release pairs with the Acquire in `table`: all marks, and what they lead to. [M5]
         self.table.store(core::ptr::from_ref(new).cast_mut(), Ordering::Release);
-        // SAFETY: from `Table::new`; who comes now finds the new one.
+        // SAFETY: from `Table::new`; later lookups find the new one.
         unsafe { Table::retire(core::ptr::from_ref(old).cast_mut()) };
-        // Whoever moved a unit may have slept over it while writers went on. They would not ask
-        // again if they only replaced values from now on.
+        // A thread that moved a unit may have slept while others inserted. If they only replace
+        // values from now on, they will not check the size again.
         self.grow(new);
         self.shrink(new);
     }
 
-    /// The map's table, when nothing moves: helps, and waits for others that do. The caller reads.
+    /// The map's table, when nothing moves: helps, and waits for others that move. The caller is in
+    /// a read section.
     pub(super) fn settled(&self) -> Option<&Table<Entry<K, V>>> {
         loop {
             let table = self.table()?;
@@ -168,14 +171,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
 /// Adds an entry to a chain of the new table.
 fn add<T>(target: &mut Held<'_, T>, hash: u64, entry: *mut T) {
-    // SAFETY: buckets are not freed while the caller reads; what is made is nobody else's.
+    // SAFETY: buckets are not freed during the caller's read section; a new one is known to no
+    // other thread.
     let added = unsafe { target.add(tag_of(hash), entry, super::table::new_bucket) };
     if added == Added::NoMemory {
         super::out_of_memory();
     }
 }
 
-/// Lets those who move the last units go on: they are on their way.
+/// Lets the threads run that move the last units.
 #[cold]
 fn pause() {
     let never = core::sync::atomic::AtomicU32::new(0);
@@ -184,14 +188,14 @@ fn pause() {
 
 #[cold]
 fn moved_twice() -> ! {
-    report::die(format_args!("map: a chain has moved that was not to"));
+    report::die(format_args!("map: a chain of the new table moved before the resize was finished"));
 }
 
-/// A hasher that panics in the middle of a move would leave entries behind.
+/// A hasher that panics during a move would leave entries behind: aborts the process.
 struct EndIfUnwound;
 
 impl Drop for EndIfUnwound {
     fn drop(&mut self) {
-        report::die(format_args!("map: hashing a key has panicked while the table was resized"));
+        report::die(format_args!("map: hashing a key panicked while the table was being resized"));
     }
 }

@@ -1,4 +1,4 @@
-//! Tables: buckets in a row, and how far their entries have moved to the next table.
+//! Tables: an array of buckets, and how far its entries have moved to the next table.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -9,8 +9,8 @@ use super::bucket::{BUCKET_BYTES, Bucket};
 
 /// Buckets of the smallest table.
 pub(super) const BUCKETS_MIN: usize = 8;
-/// Entries for each bucket, on average, above which a table is too small. Of six places four are
-/// then taken, and one entry in twenty-five is in a second bucket.
+/// Average entries per bucket above which a table is too small. Of six places four are then
+/// occupied, and one entry in twenty-five is in an overflow bucket.
 pub(super) const ENTRIES_MAX: usize = 4;
 
 /// The head of a table; its buckets follow.
@@ -19,22 +19,22 @@ pub(super) const ENTRIES_MAX: usize = 4;
 /// |---|---|---|
 /// | null | 0 | the table of the map |
 /// | a table | below the number of units | entries move there, unit by unit |
-/// | a table | all units | readers and writers that came before are sent on to `next` |
+/// | a table | all units | readers and writers that still find this table go on to `next` |
 ///
-/// A unit is a bucket of the smaller of the two tables and what it becomes, or is made of, in the
-/// larger one.
+/// A unit is a bucket of the smaller of the two tables, and the one or two buckets of the larger
+/// one that it corresponds to.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct Table<T> {
     /// Number of buckets - 1; they are a power of two.
     mask: usize,
-    /// The table to which the entries move.
+    /// The table that the entries move to.
     next: AtomicPtr<Table<T>>,
-    /// Units that somebody moves or has moved.
+    /// Units that a thread has claimed to move.
     pub(super) claimed: AtomicUsize,
     /// Units that have moved.
     pub(super) moved: AtomicUsize,
-    /// Somebody makes, or has made, the next table.
+    /// Set by the thread that makes the next table.
     pub(super) is_ending: AtomicBool,
     entries: PhantomData<*mut T>,
 }
@@ -42,7 +42,7 @@ pub(super) struct Table<T> {
 const _: () = assert!(size_of::<Table<u8>>() == BUCKET_BYTES);
 
 impl<T> Table<T> {
-    /// A table, or null without memory.
+    /// A table, or null when memory is out.
     pub(super) fn new(buckets: usize) -> *mut Table<T> {
         debug_assert!(buckets.is_power_of_two());
         let bytes = buckets.checked_add(1).and_then(|count| count.checked_mul(BUCKET_BYTES));
@@ -59,13 +59,13 @@ impl<T> Table<T> {
                 is_ending: AtomicBool::new(false),
                 entries: PhantomData,
             };
-            // SAFETY: the memory is ours, large enough, and aligned.
+            // SAFETY: the memory is large enough and aligned, and no other thread knows it.
             unsafe { table.write(head) };
         }
         table
     }
 
-    /// Buckets that the entries of so many fit into.
+    /// Number of buckets for that many entries.
     pub(super) fn buckets_for(entries: usize) -> usize {
         let buckets = entries.div_ceil(ENTRIES_MAX).max(BUCKETS_MIN);
         buckets.checked_next_power_of_two().unwrap_or(1 << (usize::BITS - 1))
@@ -76,18 +76,18 @@ impl<T> Table<T> {
         self.mask + 1
     }
 
-    /// The bucket in which the chain of a hash, or of a number, begins.
+    /// The first bucket of the chain for a hash, or a number.
     #[inline(always)]
     pub(super) fn bucket(&self, hash: u64) -> &Bucket<T> {
         let index = hash as usize & self.mask;
         let first = core::ptr::from_ref(self).cast::<Bucket<T>>();
-        // SAFETY: behind the head, which is as large as a bucket, there are `mask + 1` buckets.
+        // SAFETY: after the head, which is as large as a bucket, there are `mask + 1` buckets.
         let bucket = unsafe { first.add(1 + index) };
         // SAFETY: as above; they live as long as the table. Zero bytes are a bucket.
         unsafe { &*bucket }
     }
 
-    /// The table to which the entries move.
+    /// The table that the entries move to.
     ///
     /// # Safety
     /// It is not freed while the reference is used.
@@ -101,7 +101,7 @@ impl<T> Table<T> {
 
     #[inline(always)]
     pub(super) fn is_moving(&self) -> bool {
-        // Relaxed: a hint; who goes on takes `next`.
+        // Relaxed: a hint; a caller that continues loads `next`.
         !self.next.load(Ordering::Relaxed).is_null()
     }
 
@@ -111,7 +111,7 @@ impl<T> Table<T> {
     }
 }
 
-/// An empty bucket, or null without memory.
+/// An empty bucket, or null when memory is out.
 pub(super) fn new_bucket<T>() -> *mut Bucket<T> {
     zeroed(BUCKET_BYTES).cast()
 }
@@ -119,30 +119,30 @@ pub(super) fn new_bucket<T>() -> *mut Bucket<T> {
 /// Zeroed memory, aligned to a bucket.
 fn zeroed(bytes: usize) -> *mut u8 {
     if bytes > sheaves_heap::classes::SMALL_BYTES_MAX {
-        // What comes fresh from the system is not written again, and is aligned to pages.
+        // Pages that are fresh from the kernel are not written again, and are aligned to pages.
         let block = sheaves_heap::calloc(1, bytes);
         if block.addr().is_multiple_of(BUCKET_BYTES) {
             return block;
         }
-        // SAFETY: from the heap, and nobody has it.
+        // SAFETY: from the heap, and no other thread knows it.
         unsafe { sheaves_heap::free(block) };
     }
     let block = sheaves_heap::alloc_layout(layout(bytes));
     if !block.is_null() {
-        // SAFETY: the block is so large and ours.
+        // SAFETY: the block has this size, and no other thread knows it.
         unsafe { block.write_bytes(0, bytes) };
     }
     block
 }
 
-/// The layout of so many bytes, which were allocated with it, or are to be.
+/// The layout of that many bytes, which were or will be allocated with it.
 fn layout(bytes: usize) -> Layout {
-    // SAFETY: a power of two; the size was asked of the heap, or has room to be rounded up.
+    // SAFETY: a power of two; the heap has served this size, or it is far below the limit.
     unsafe { Layout::from_size_align_unchecked(bytes, BUCKET_BYTES) }
 }
 
 impl<T> Table<T> {
-    /// Frees a table that nobody knows any more.
+    /// Frees a table that no thread can find any more.
     ///
     /// # Safety
     /// From [`Table::new`], and not used after.
@@ -151,30 +151,30 @@ impl<T> Table<T> {
         unsafe { sheaves_heap::free(table.cast()) };
     }
 
-    /// Frees a table once the readers of now are gone.
+    /// Frees a table after a grace period.
     ///
     /// # Safety
-    /// From [`Table::new`], and used by readers only.
+    /// From [`Table::new`], and only readers still use it.
     pub(super) unsafe fn retire(table: *mut Table<T>) {
-        // SAFETY: readers use it.
+        // SAFETY: only readers use it.
         let bytes = (unsafe { (*table).buckets() } + 1) * BUCKET_BYTES;
         // SAFETY: from the heap; the layout is the one that it was made with.
         unsafe { sheaves_heap::free_rcu_layout(table.cast(), layout(bytes)) };
     }
 }
 
-/// Frees the buckets behind the first of a chain once the readers of now are gone.
+/// Frees the overflow buckets of a chain after a grace period.
 ///
 /// # Safety
-/// The chain has moved, or nobody knows it any more; this is called once for it.
+/// The chain has moved, or no thread can find it any more; this is called once for it.
 pub(super) unsafe fn retire_rest<T>(first: &Bucket<T>) {
-    // SAFETY: nobody changes the chain any more.
+    // SAFETY: the chain is not changed any more.
     let mut bucket = unsafe { first.rest() };
-    // SAFETY: null, or a bucket that is not given back yet.
+    // SAFETY: null, or a bucket that is not freed yet.
     while let Some(one) = unsafe { bucket.as_ref() } {
         // SAFETY: as above.
         let next = unsafe { one.rest() };
-        // SAFETY: from `new_bucket`; readers alone use it.
+        // SAFETY: from `new_bucket`; only readers use it.
         unsafe { sheaves_heap::free_rcu_layout(bucket.cast(), layout(BUCKET_BYTES)) };
         bucket = next;
     }

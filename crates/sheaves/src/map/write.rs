@@ -1,4 +1,4 @@
-//! What changes the map.
+//! Changes of the map.
 
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
@@ -12,10 +12,10 @@ use super::bucket::{Added, Held, tag_of};
 use super::entry::Entry;
 use super::table::{self, BUCKETS_MIN, Table};
 
-/// One in so many removals that leave a bucket empty looks whether the table is too large.
+/// One in this many removals that leave a bucket empty checks whether the table is too large.
 const SHRINK_SAMPLE: u64 = 8;
 
-/// A locked chain, and the table in which it is.
+/// A locked chain and its table.
 struct Chain<'g, K, V> {
     table: &'g Table<Entry<K, V>>,
     held: Held<'g, Entry<K, V>>,
@@ -23,7 +23,7 @@ struct Chain<'g, K, V> {
 }
 
 impl<'g, K: Eq, V> Chain<'g, K, V> {
-    /// Looks for a key.
+    /// Searches the chain for a key.
     #[inline(always)]
     fn find<Q: Eq + ?Sized>(&self, key: &Q) -> Option<super::bucket::Found<'g, Entry<K, V>>>
     where
@@ -37,9 +37,10 @@ impl<'g, K: Eq, V> Chain<'g, K, V> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
-    /// Puts a value there; the value before, if there was one, valid as long as the guard.
+    /// Sets the value of a key; returns the previous one, if there was one, valid as long as the
+    /// guard.
     ///
-    /// The key is replaced with it. See the type for blocking.
+    /// The key is replaced, too. May block as the type's documentation says.
     pub fn insert<'g>(&'g self, key: K, value: V, guard: &'g Guard) -> Option<&'g V> {
         let mut chain = self.lock_or_make(self.hash(&key), guard);
         if let Some(found) = chain.find(&key) {
@@ -52,7 +53,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         None
     }
 
-    /// The value of a key, which `make` makes if there is none yet. It runs at most once.
+    /// The value of a key; `make` makes it if there is none. `make` runs at most once.
     pub fn get_or_insert_with<'g>(
         &'g self,
         key: K,
@@ -66,7 +67,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let entry = match chain.find(&key) {
             Some(found) => found.entry,
             None => {
-                // First: whatever becomes of it, the key is dropped without the lock.
+                // First, so that in any case the key is dropped without the lock.
                 let value = make();
                 let entry = Entry::new(key, value);
                 self.add(chain, entry);
@@ -77,7 +78,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         unsafe { &(*entry).value }
     }
 
-    /// Takes an entry out; its value, valid as long as the guard.
+    /// Removes an entry; returns its value, valid as long as the guard.
     pub fn remove<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g V>
     where
         K: Borrow<Q>,
@@ -88,8 +89,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         Some(self.take(chain, &found, guard))
     }
 
-    /// Replaces the value of a key by what `make` makes of it, while nobody else changes it; the
-    /// new value. `None` if there is none. `make` runs once, and must not use the map.
+    /// Replaces the value of a key by what `make` computes from it, and returns the new value. No
+    /// other thread changes the entry meanwhile. `None` if there is no value. `make` runs once, and
+    /// must not use the map.
     pub fn update<'g, Q>(
         &'g self,
         key: &Q,
@@ -100,7 +102,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         K: Borrow<Q> + Clone,
         Q: Hash + Eq + ?Sized,
     {
-        // Declared before the lock is taken, so dropped after it is given back if a closure panics.
+        // Declared before the lock is taken, so dropped after it is released if a closure panics.
         let value;
         let mut chain = self.lock(self.hash(key), guard)?;
         let found = chain.find(key)?;
@@ -117,8 +119,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         Some(unsafe { &(*new).value })
     }
 
-    /// Makes a key's value of the one before, or of none, while nobody else changes it: `None`
-    /// takes the entry out. The value after that. `make` runs once, and must not use the map.
+    /// Computes the value of a key from the previous one, or from none; `None` removes the entry.
+    /// Returns the value after that. No other thread changes the entry meanwhile. `make` runs once,
+    /// and must not use the map.
     ///
     /// ```
     /// use std::hash::RandomState;
@@ -141,7 +144,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     ) -> Option<&'g V> {
         let mut chain = self.lock_or_make(self.hash(&key), guard);
         let Some(found) = chain.find(&key) else {
-            // First: whatever becomes of it, the key is dropped without the lock.
+            // First, so that in any case the key is dropped without the lock.
             let value = make(None)?;
             let entry = Entry::new(key, value);
             self.add(chain, entry);
@@ -161,10 +164,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         Some(unsafe { &(*new).value })
     }
 
-    /// Takes out all entries that `keep` refuses.
+    /// Removes all entries for which `keep` returns false.
     ///
-    /// An entry that is replaced meanwhile stays. Keys that come meanwhile may be missed. `keep`
-    /// runs without a lock, and may run twice for a key that comes and goes.
+    /// An entry that is replaced meanwhile stays. Keys that are inserted meanwhile may be missed.
+    /// `keep` runs without a lock, and may run twice for a key that is removed and inserted again.
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         let guard = read();
         let mut all = self.iter(&guard);
@@ -181,12 +184,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         }
     }
 
-    /// Takes out all entries that are there at this call. One that is replaced meanwhile stays.
+    /// Removes all entries that are in the map at this call. One that is replaced meanwhile stays.
     pub fn clear(&self) {
         self.retain(|_, _| false);
     }
 
-    /// The locked chain of a hash; `None` without a table. Does its part of a resize.
+    /// Locks the chain of a hash; `None` without a table. Does its part of a resize.
     #[inline]
     fn lock<'g>(&'g self, hash: u64, guard: &'g Guard) -> Option<Chain<'g, K, V>> {
         let _ = guard;
@@ -222,16 +225,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         // Release pairs with the Acquire in `table`. Relaxed on failure: ours is not used. [M5]
         let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
         if self.table.compare_exchange(null_mut(), made, release, relaxed).is_err() {
-            // SAFETY: made above, and nobody has it.
+            // SAFETY: made above, and no other thread knows it.
             unsafe { Table::free(made) };
         }
     }
 
-    /// Adds an entry to its chain, in which its key is not.
+    /// Adds an entry to its chain, which does not contain its key.
     #[inline]
     fn add(&self, chain: Chain<'_, K, V>, entry: *mut Entry<K, V>) {
         let Chain { table, mut held, hash } = chain;
-        // SAFETY: buckets are not freed while the caller reads; what is made is nobody else's.
+        // SAFETY: buckets are not freed during the caller's read section; a new one is known to no
+        // other thread.
         let added = unsafe { held.add(tag_of(hash), entry, table::new_bucket) };
         drop(held);
         if added == Added::NoMemory {
@@ -243,7 +247,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         }
     }
 
-    /// Takes an entry out of its chain.
+    /// Removes an entry from its chain.
     #[inline]
     fn take<'g>(
         &'g self,
@@ -261,12 +265,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         self.retire(hash, found.entry, guard)
     }
 
-    /// Ends an entry that can be found no more, after the guard.
+    /// Ends an entry that can no longer be found, after the guard.
     #[inline]
     fn retire<'g>(&'g self, hash: u64, entry: *mut Entry<K, V>, guard: &'g Guard) -> &'g V {
         let _ = guard;
-        // SAFETY: taken out of its chain by us, who give its lock back before; its readers include
-        // the guard's section.
+        // SAFETY: removed from its chain by this thread, which releases the lock first; the grace
+        // period covers the guard's section.
         unsafe { self.limbo.retire(hash, entry) };
         // SAFETY: not ended before the guard is dropped.
         unsafe { &(*entry).value }
