@@ -1,7 +1,7 @@
 //! The steps that every change must pass. `.ci/run` prepares a bare machine and then runs this.
 //!
-//! Steps run in order, print straight to the terminal, and the first failure ends the run: what
-//! comes later would only repeat it.
+//! Steps run in order and print to the terminal. The first failure ends the run, because later
+//! steps would only repeat it.
 
 use core::time::Duration;
 use std::path::Path;
@@ -15,14 +15,14 @@ use crate::{consumers, dist, install, repo, tidy, urcu_examples};
 /// Script that runs real programs on Sheaves; it installs what it needs.
 const PROGRAMS_SCRIPT: &str = "tests/programs/run";
 
-/// The longest that a command of a step may run, in seconds. The longest step takes a quarter of it
-/// on two processors: a command that is ended by it hangs, and what it printed last says where.
+/// The time limit of a step's command, in seconds: four times the longest step on two CPUs. A
+/// command that exceeds it hangs, and its last output shows where.
 const COMMAND_SECONDS_MAX: u32 = 2_400;
 
-/// How `timeout` ends when the command was still running.
+/// Exit status of `timeout` for a command that exceeded the limit.
 const STILL_RUNNING: i32 = 124;
 
-/// For how long liburcu's hash table is worked on.
+/// How long liburcu's hash table is tested.
 const TABLE_MS: u32 = 2_000;
 
 /// Runs all steps at `root`.
@@ -67,7 +67,7 @@ enum Outcome {
     Skipped(String),
 }
 
-/// Cheap steps first, so that a slip costs seconds.
+/// Cheap steps first, so that small errors cost seconds.
 fn steps() -> [Step; 11] {
     [
         Step { name: "fmt", action: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
@@ -117,32 +117,31 @@ fn run_urcu_examples(root: &Path) -> anyhow::Result<Outcome> {
 
 fn run_consumers(root: &Path) -> anyhow::Result<Outcome> {
     if !install::has_cargo_c(root) {
-        return Ok(Outcome::Skipped("cargo-c is not there: `cargo xtask tools`".into()));
+        return Ok(Outcome::Skipped("cargo-c is not installed: run `cargo xtask tools`".into()));
     }
     consumers::run(root).map(|()| Outcome::Passed)
 }
 
-/// The models of the protocols, which take a build of their own.
+/// The models of the protocols, which need a build of their own.
 fn run_models(root: &Path) -> anyhow::Result<Outcome> {
     let arguments = ["test", "-p", "sheaves-rcu", "-p", "sheaves-slab", "--test", "models"];
     cargo(root, &arguments, &[("SHEAVES_MODELS", "1")])
 }
 
-/// How threads find their records where they have no memory of their own but libc's keys. A build
-/// of its own, too.
+/// The fallback in which threads find their records through libc's keys; a build of its own, too.
 fn run_keys(root: &Path) -> anyhow::Result<Outcome> {
     let arguments = ["test", "-p", "sheaves-rcu", "--test", "keys"];
     let folder = root.join("target/keys");
-    let folder = folder.to_str().context("the path is no text")?;
+    let folder = folder.to_str().context("the path is not UTF-8")?;
     let environment = [("RUSTFLAGS", "--cfg sheaves_keys"), ("CARGO_TARGET_DIR", folder)];
     cargo(root, &arguments, &environment)
 }
 
-/// Makes the packages. To try them on a clean system takes minutes and a mirror: that is for
-/// releases, by `cargo xtask dist --check`.
+/// Makes the packages. Testing them on a clean system takes minutes and a mirror: `cargo xtask dist
+/// --check` does that for releases.
 fn run_dist(root: &Path) -> anyhow::Result<Outcome> {
     if let Some(missing) = dist::missing(root) {
-        return Ok(Outcome::Skipped(format!("{missing} is not there")));
+        return Ok(Outcome::Skipped(format!("{missing} is not installed")));
     }
     dist::run(root, false).map(|()| Outcome::Passed)
 }
@@ -150,7 +149,7 @@ fn run_dist(root: &Path) -> anyhow::Result<Outcome> {
 fn run_programs(root: &Path) -> anyhow::Result<Outcome> {
     let script = root.join(PROGRAMS_SCRIPT);
     if !script.is_file() {
-        return Ok(Outcome::Skipped(format!("{PROGRAMS_SCRIPT} is not there")));
+        return Ok(Outcome::Skipped(format!("{PROGRAMS_SCRIPT} does not exist")));
     }
     run_to_end(Command::new(script).current_dir(root))
 }
@@ -161,13 +160,13 @@ fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> anyho
     run_to_end(&mut command)
 }
 
-/// Runs a command with our output and without input, for no longer than the limit.
+/// Runs a command with our output and without input, within the time limit.
 fn run_to_end(command: &mut Command) -> anyhow::Result<Outcome> {
     run_within(command, COMMAND_SECONDS_MAX)
 }
 
-/// As [`run_to_end`], for `seconds` at most. The program `timeout` ends all that the command has
-/// started, which a test that hangs would otherwise leave behind.
+/// [`run_to_end`] with a limit of `seconds`. The program `timeout` also ends what the command has
+/// started, which a test that hangs would leave behind.
 fn run_within(command: &Command, seconds: u32) -> anyhow::Result<Outcome> {
     let name = command.get_program().to_string_lossy();
     let mut limited = Command::new("timeout");
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_hangs_is_ended_with_what_it_has_started() {
+    fn command_that_hangs_is_ended_with_its_children() {
         let mut hangs = Command::new("sh");
         hangs.args(["-c", "sleep 600 & wait"]);
         let begin = Instant::now();

@@ -1,7 +1,7 @@
-//! `cargo xtask consumers`: projects of other people, which find the installed library.
+//! `cargo xtask consumers`: projects of users that find the installed library.
 //!
 //! The library is installed to a prefix of its own, as `cargo xtask install` does. A project that
-//! uses pkg-config and one that uses CMake are built with what is there, and run. Both are in
+//! uses pkg-config and one that uses CMake are built against it and run. Both are in
 //! `crates/sheaves-capi/tests/consumer/`.
 
 use std::path::Path;
@@ -14,15 +14,15 @@ use crate::repo;
 
 /// The projects.
 pub(crate) const PROJECT: &str = "crates/sheaves-capi/tests/consumer";
-/// What the shared object exports.
+/// The exported symbols of the shared object.
 const SYMBOLS: &str = "crates/sheaves-capi/tests/c_api/symbols.txt";
-/// How many programs each of them has, each of which prints `ok`.
+/// Number of programs in each project; each prints `ok`.
 const PROGRAMS: usize = 3;
-/// Where they are built, and what they use.
+/// Folder of the builds and of the prefix.
 const TARGET: &str = "target/consumers";
 
-/// Installs the library, then builds and runs the projects. Those whose tool is not there are left
-/// out, with a line.
+/// Installs the library, then builds and runs the projects. A project whose tools are missing is
+/// skipped with a line.
 pub fn run(root: &Path) -> anyhow::Result<()> {
     let target = root.join(TARGET);
     if target.exists() {
@@ -42,7 +42,7 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
         ensure!(printed == "ok\n".repeat(PROGRAMS), "pkg-config: {printed}");
         println!("consumers: {PROGRAMS} programs found the library by pkg-config");
     } else {
-        println!("consumers: skipped pkg-config: it or make is not there");
+        println!("consumers: skipped pkg-config: it or make is not installed");
     }
     if has("cmake") {
         let build = target.join("cmake");
@@ -56,35 +56,35 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
         ensure!(printed.contains(&wanted), "CMake: {printed}");
         println!("consumers: {PROGRAMS} programs found the library by CMake");
     } else {
-        println!("consumers: skipped CMake: it is not there");
+        println!("consumers: skipped CMake: it is not installed");
     }
     Ok(())
 }
 
-/// Programs are linked to the object's own name, which has to lead to it; and it exports what cargo
-/// alone would export.
+/// Checks the soname, which programs are linked to, its link, and the exports, which must be the
+/// same as without cargo-c.
 fn check_object(root: &Path, prefix: &Path) -> anyhow::Result<()> {
     let object = prefix.join("lib/libsheaves.so");
     let listing = repo::output_of(Command::new("nm").args(["-D", "--defined-only"]).arg(&object))?;
     let mut exported: Vec<_> = listing.lines().filter_map(|line| line.split(' ').nth(2)).collect();
     exported.sort_unstable();
     let wanted = std::fs::read_to_string(root.join(SYMBOLS)).context(SYMBOLS)?;
-    ensure!(exported.iter().copied().eq(wanted.lines()), "exported is not what {SYMBOLS} lists");
+    ensure!(exported.iter().copied().eq(wanted.lines()), "the exports differ from {SYMBOLS}");
     let dynamic = repo::output_of(Command::new("readelf").arg("-d").arg(&object))?;
     ensure!(dynamic.contains("[libsheaves.so.0]"), "the shared object's name: {dynamic}");
     let link = std::fs::read_link(prefix.join("lib/libsheaves.so.0")).context("libsheaves.so.0")?;
-    ensure!(prefix.join("lib").join(&link).is_file(), "{} is not there", link.display());
+    ensure!(prefix.join("lib").join(&link).is_file(), "{} does not exist", link.display());
     Ok(())
 }
 
-/// For what looks for the library, and for programs that were linked to it.
+/// Sets the variables by which builds and programs find the library.
 fn at<'command>(command: &'command mut Command, prefix: &Path) -> &'command mut Command {
     let prefix = prefix.display();
     let found = format!("{prefix}/lib/pkgconfig:{prefix}/share/pkgconfig");
     command.env("PKG_CONFIG_PATH", found).env("LD_LIBRARY_PATH", format!("{prefix}/lib"))
 }
 
-/// Is a program there?
+/// True when a program is installed.
 pub(crate) fn has(program: &str) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,4 +1,5 @@
-//! `cargo xtask disasm`: writes the page about the fast paths, or checks that its counts are fresh.
+//! `cargo xtask disasm`: writes the page about the fast paths, or checks that its counts are
+//! current.
 //!
 //! The example `EXAMPLE` wraps each fast path in a function of its own with a fixed symbol. It is
 //! built in release, disassembled with `objdump`, and the functions are cut out. Their hot paths
@@ -23,9 +24,9 @@ pub const PAGE: &str = "docs/fast-paths.md";
 const EXAMPLE_CRATE: &str = "sheaves-bench";
 const EXAMPLE: &str = "fast_paths";
 
-/// A fast path: the symbol of its wrapper in the example, and what it is to a reader. A wrapper is
-/// `#[inline(never)] #[unsafe(no_mangle)] extern "C"`, and `main` has to reach it through
-/// `black_box`, or the linker drops it.
+/// A fast path: the symbol of its wrapper in the example, and its description. A wrapper is
+/// `#[inline(never)] #[unsafe(no_mangle)] extern "C"`. `main` has to call it through `black_box`,
+/// or the linker removes it.
 #[derive(Debug, Clone, Copy)]
 pub struct FastPath {
     /// Symbol of the wrapper.
@@ -34,7 +35,7 @@ pub struct FastPath {
     pub what: &'static str,
 }
 
-/// What the page shows, in this order.
+/// The fast paths on the page, in this order.
 pub const FAST_PATHS: [FastPath; 6] = [
     FastPath { symbol: "fast_cache_alloc", what: "`Cache::alloc`: pop from one sheaf" },
     FastPath { symbol: "fast_cache_free", what: "`Cache::free`: push onto another" },
@@ -65,7 +66,7 @@ pub fn run(root: &Path, check: bool, executable: Option<PathBuf>) -> anyhow::Res
         println!("{PAGE}: {row}");
     }
     ensure!(stale.is_empty(), "{PAGE} is stale: run `cargo xtask disasm` and commit it");
-    println!("disasm: the counts in {PAGE} are fresh");
+    println!("disasm: the counts in {PAGE} are current");
     Ok(())
 }
 
@@ -113,7 +114,7 @@ pub fn cut_out(listing: &str) -> anyhow::Result<Vec<(FastPath, Function)>> {
         .collect()
 }
 
-/// Compiler and target that the counts hold for.
+/// Compiler and target of the counts.
 fn toolchain() -> anyhow::Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = repo::output_of(Command::new(rustc).arg("-vV"))?;

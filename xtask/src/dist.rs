@@ -1,8 +1,8 @@
 //! `cargo xtask dist`: packages for Debian, in `target/dist`.
 //!
-//! What `cargo xtask install` installs, divided among `libsheaves0` (programs need it),
-//! `libsheaves-dev` (compilers need it) and `sheaves` (the command and its preload object). They
-//! are for the release of Debian on which they are made, or a later one. `--check` is in [`clean`].
+//! The files of `cargo xtask install`, divided among `libsheaves0` (for programs), `libsheaves-dev`
+//! (for compilers) and `sheaves` (the command and its preload object). They are for the Debian
+//! release on which they are made, or a later one. `--check` is in [`clean`].
 
 pub mod clean;
 mod control;
@@ -16,20 +16,21 @@ use crate::consumers::has;
 use crate::install::{self, Place};
 use crate::{header, repo};
 
-/// Where everything is made.
+/// Folder of the results.
 const TARGET: &str = "target/dist";
-/// The programs that it takes, all of them of Debian's `dpkg-dev` and `binutils`.
+/// The programs that it needs, from Debian's `dpkg-dev` and `binutils`.
 const TOOLS: [&str; 4] = ["dpkg-deb", "dpkg-shlibdeps", "dpkg-architecture", "strip"];
 
-/// A package, and what goes into it: files whose path below `/usr` begins so.
+/// A package and its files: those whose path below `/usr` begins with one of `takes`.
 struct Package {
     name: &'static str,
     section: &'static str,
-    /// What it needs beside the libraries that its programs are linked to.
+    /// Dependencies other than the libraries that its programs are linked to.
     depends: &'static str,
     summary: &'static str,
     description: &'static str,
-    /// `LIB` stands for the folder of libraries. What several packages could take is the first's.
+    /// `LIB` stands for the folder of libraries. A file that several packages match goes to the
+    /// first.
     takes: &'static [&'static str],
 }
 
@@ -63,17 +64,17 @@ const PACKAGES: [Package; 3] = [
     },
 ];
 
-/// What all packages have in common.
+/// Properties of all packages.
 struct Release {
     version: String,
     architecture: String,
     /// Folder of libraries below `/usr`.
     libdir: PathBuf,
-    /// Seconds since 1970, so that the same source makes the same packages.
+    /// Seconds since 1970, so that the same source gives the same packages.
     time: String,
 }
 
-/// What it takes and this machine does not have.
+/// A required tool that this machine does not have.
 #[must_use]
 pub fn missing(root: &Path) -> Option<&'static str> {
     if !install::has_cargo_c(root) {
@@ -82,10 +83,10 @@ pub fn missing(root: &Path) -> Option<&'static str> {
     TOOLS.into_iter().find(|tool| !has(tool))
 }
 
-/// Makes the packages; with `check` tries them on a clean system.
+/// Makes the packages; with `check` tests them on a clean system.
 pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
     if let Some(missing) = missing(root) {
-        bail!("{missing} is not there: `cargo xtask tools`, dpkg-dev and binutils have it all");
+        bail!("{missing} is missing: run `cargo xtask tools`, install dpkg-dev and binutils");
     }
     let target = root.join(TARGET);
     if target.exists() {
@@ -121,7 +122,7 @@ pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// When the source was changed last.
+/// The time of the last change of the source.
 fn time_of(root: &Path) -> String {
     let git = || {
         let mut git = Command::new("git");
@@ -145,7 +146,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes one package, of files that it takes from those that are left.
+/// Makes one package from the files that it takes, and removes them from `files`.
 fn make(
     root: &Path,
     release: &Release,
@@ -185,7 +186,7 @@ fn make(
     Ok(path)
 }
 
-/// Removes from an object what running programs do not need; true for what the loader loads.
+/// Strips an object of what running programs do not need; true for an object that the loader loads.
 fn strip(file: &Path, name: &str) -> anyhow::Result<bool> {
     let is_link = std::fs::symlink_metadata(file)?.is_symlink();
     let is_loaded = !is_link && (name.starts_with("bin/") || name.contains(".so"));
@@ -198,10 +199,10 @@ fn strip(file: &Path, name: &str) -> anyhow::Result<bool> {
     Ok(is_loaded)
 }
 
-/// Has Debian's own checker look at the packages, where it is there.
+/// Runs lintian, Debian's policy checker, on the packages, if it is installed.
 fn lint(packages: &[PathBuf]) -> anyhow::Result<()> {
     if !has("lintian") {
-        println!("dist: lintian is not there: not checked against Debian's policy");
+        println!("dist: lintian is not installed: not checked against Debian's policy");
         return Ok(());
     }
     let mut lintian = Command::new("lintian");

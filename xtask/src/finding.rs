@@ -1,7 +1,8 @@
-//! What a rule reports: one place, one broken rule, one line of text.
+//! The report of a rule: one place, one broken rule, one line of text.
 //!
-//! Every kind of finding is its own variant, so that a rule cannot invent a message on the spot and
-//! the tests can name what they expect. The message has the form `file:line: what: what to do
+//! Every kind of finding is a variant, so that messages are defined in one place and tests can name
+//! what they expect. A message has the form `file:line: what: what to do instead`, which editors
+//! turn into a link.
 //! instead`, which editors turn into a link.
 
 use core::fmt;
@@ -29,7 +30,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The rules, one variant each; the documents call a rule by the name of its variant.
+/// The rules, one variant each; documents refer to a rule by the name of its variant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the message of each variant, just below, is its documentation")]
 pub enum Kind {
@@ -49,7 +50,7 @@ pub enum Kind {
     DoesNotParse { error: String },
     FunctionTooLong { name: String, lines: usize, lines_max: usize },
     BannedName { name: String, word: &'static str },
-    // Places for what is bound to the machine.
+    // Code that is bound to the machine.
     AsmOutsideEngine { name: String },
     SystemCallOutsideSys { name: String },
     LibcGlob,
@@ -125,7 +126,7 @@ impl Kind {
                 "path `{path}` exists on one machine only: use a path relative to the repository"
             ),
             Self::DeadReference { target } => {
-                write!(f, "`{target}` is not in the repository: point to what took its place")
+                write!(f, "`{target}` is not in the repository: correct the path")
             }
             Self::BadOption { error } => f.write_str(error),
             Self::OptionNotInTable { name } => {
@@ -149,7 +150,7 @@ impl Kind {
                  a function with a name of its own"
             ),
             Self::BannedName { name, word } => {
-                write!(f, "name `{name}` holds the empty word `{word}`: name it after what it does")
+                write!(f, "name `{name}` has the empty word `{word}`: name it after what it does")
             }
             _ => Ok(()),
         }
@@ -159,7 +160,7 @@ impl Kind {
         match self {
             Self::AsmOutsideEngine { name } => write!(
                 f,
-                "`{name}!` outside its places: move it to crates/sheaves-percpu/src/engine/, \
+                "`{name}!` is not allowed here: move it to crates/sheaves-percpu/src/engine/, \
                  crates/sheaves-sys/src/tls.rs or crates/sheaves-preload/src/dl.rs"
             ),
             Self::SystemCallOutsideSys { name } => write!(
@@ -196,7 +197,7 @@ impl Kind {
             ),
             Self::LabelWithoutPartner { label } => write!(
                 f,
-                "ordering label `{label}` stands at one place of the crate only: label its \
+                "ordering label `{label}` occurs once in the crate: label its \
                  partner too"
             ),
             _ => Ok(()),
@@ -225,7 +226,7 @@ impl Kind {
                 write!(f, "the row of `{from}` lists `{to}`, which is not below it: remove it")
             }
             Self::FolderName { folder, name } => {
-                write!(f, "crate `{name}` lives in `{folder}`: call the folder crates/{name}")
+                write!(f, "crate `{name}` is in `{folder}`: rename the folder to crates/{name}")
             }
             Self::EdgeUpward { from, to } => write!(
                 f,
@@ -233,8 +234,8 @@ impl Kind {
             ),
             Self::EdgeNotListed { from, to } => write!(
                 f,
-                "`{from}` depends on `{to}`, which its row does not list: list it on purpose or \
-                 drop the edge"
+                "`{from}` depends on `{to}`, which its row does not list: add it or \
+                 remove the edge"
             ),
             Self::EdgeToOutsider { from, to } => {
                 write!(f, "`{from}` depends on `{to}`, across the spine's edge: drop it")

@@ -2,8 +2,8 @@
 //! its manual pages out of the header, the headers of liburcu's flavours out of their template, and
 //! all descriptions of options out of their table.
 //!
-//! All of it is committed, so that nobody needs this to use it; `--check` and the test
-//! `tests/header.rs` compare. What Rust cannot say stands in `crates/sheaves-capi/header/`.
+//! All of them are committed, so that users do not need this; `--check` and the test
+//! `tests/header.rs` compare. What Rust cannot express is in `crates/sheaves-capi/header/`.
 
 mod flavors;
 mod pages;
@@ -19,10 +19,10 @@ const CRATE: &str = "crates/sheaves-capi";
 /// The header of the API, in the repository.
 pub const HEADER: &str = "crates/sheaves-capi/include/sheaves.h";
 
-/// Files whose modules cbindgen would follow: all of them, and those of other headers.
+/// Files that cbindgen must not read: one lists all modules, the other those of other headers.
 const ELSEWHERE: [&str; 2] = ["lib.rs", "urcu.rs"];
 
-/// Writes the headers and pages, or with `check` fails if one is not what would be written.
+/// Writes the headers and pages; with `check` fails if one differs from the committed file.
 pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
     let mut made = flavors::make(root)?;
     let header = make(root)?;
@@ -41,7 +41,7 @@ pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The text of `sheaves.h`, as the source is now.
+/// The text of `sheaves.h` for the current source.
 fn make(root: &Path) -> anyhow::Result<String> {
     let folder = root.join(CRATE);
     let read = |name: &str| {
@@ -80,7 +80,7 @@ pub(crate) fn version(root: &Path) -> anyhow::Result<String> {
     version.map(str::to_owned).context("the workspace has no version")
 }
 
-/// Fills the version in.
+/// Inserts the version.
 fn numbered(text: &str, version: &str) -> anyhow::Result<String> {
     let mut parts = version.split('.');
     let mut part = || parts.next().context("a version has three parts");
@@ -89,7 +89,7 @@ fn numbered(text: &str, version: &str) -> anyhow::Result<String> {
     Ok(text.replace("@PATCH@", part()?))
 }
 
-/// No white space at ends of lines, no empty lines in a row; what `# Safety` says is for C, too.
+/// Removes trailing white space and repeated empty lines; rewords `# Safety` for C.
 fn tidied(text: &str) -> String {
     let mut tidied = String::with_capacity(text.len());
     let mut was_empty = true;

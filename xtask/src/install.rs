@@ -1,8 +1,8 @@
-//! `cargo xtask install`: the library as cargo-c installs it, the command with its preload object,
+//! `cargo xtask install`: installs the library by cargo-c, the command with its preload object,
 //! manual pages and completion scripts.
 //!
-//! What cargo-c puts where stands in `crates/sheaves-capi/Cargo.toml`. cargo-c takes minutes to
-//! build, so that is a chore of its own: `cargo xtask tools`.
+//! `crates/sheaves-capi/Cargo.toml` tells cargo-c where files go. cargo-c takes minutes to build,
+//! so a command of its own does that: `cargo xtask tools`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ use anyhow::{Context as _, ensure};
 
 use crate::repo;
 
-/// The newest that the toolchain of this repository builds.
+/// The newest version that the toolchain of this repository builds.
 const CARGO_C: &str = "0.10.24+cargo-0.98.0";
-/// Where it is, unless it is installed for good.
+/// Its folder, unless it is installed in the system.
 const TOOLS: &str = "target/tools";
 /// Completion scripts, by shell.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -26,16 +26,16 @@ const COMPLETIONS: [(&str, &str); 3] = [
 /// Where to install.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Where things will be used.
+    /// The prefix at run time.
     pub prefix: PathBuf,
-    /// Folder of libraries below it.
+    /// Folder of libraries below the prefix.
     pub libdir: PathBuf,
-    /// Stands before the prefix until then: for packages.
+    /// Prepended to the prefix while installing: for packages.
     pub destdir: Option<PathBuf>,
 }
 
 impl Place {
-    /// The prefix as it is now.
+    /// The prefix to write to.
     fn folder(&self) -> PathBuf {
         match &self.destdir {
             Some(destdir) => destdir.join(self.prefix.strip_prefix("/").unwrap_or(&self.prefix)),
@@ -54,7 +54,7 @@ pub fn run(root: &Path, place: &Place) -> anyhow::Result<()> {
     let (built, folder) = (root.join("target/release"), place.folder());
     let command = folder.join("bin/sheaves");
     copy(&built.join("sheaves"), &command)?;
-    // Beside the command's folder, where it looks for it; not for linking to.
+    // In a folder where the command looks for it; not for linking.
     let object = "libsheaves_preload.so";
     copy(&built.join(object), &folder.join("lib/sheaves").join(object))?;
     let pages = folder.join("share/man/man1");
@@ -69,24 +69,24 @@ pub fn run(root: &Path, place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs the library, its headers and what finds them.
+/// Installs the library, its headers, and the files for pkg-config and CMake.
 pub fn library(root: &Path, place: &Place) -> anyhow::Result<()> {
-    ensure!(has_cargo_c(root), "cargo-c is not there: `cargo xtask tools` installs it");
+    ensure!(has_cargo_c(root), "cargo-c is not installed: run `cargo xtask tools`");
     let mut cargo = cargo_c(root);
     cargo.args(["cinstall", "--release", "-p", "sheaves-capi"]);
     cargo.arg("--prefix").arg(&place.prefix).arg("--libdir").arg(&place.libdir);
     if let Some(destdir) = &place.destdir {
-        // Where we are; cargo is started at the root of the repository.
+        // Relative to the current directory; cargo is started at the root of the repository.
         cargo.arg("--destdir").arg(std::path::absolute(destdir)?);
     }
     repo::output_of(&mut cargo).map(|_| ())
 }
 
-/// Installs cargo-c for this repository, if it is not there: about two minutes. It is built without
-/// optimisation, since what it does is to start other programs.
+/// Installs cargo-c for this repository, if it is missing: about two minutes. It is built without
+/// optimisation, since it mostly starts other programs.
 pub fn tools(root: &Path) -> anyhow::Result<()> {
     if has_cargo_c(root) {
-        println!("tools: cargo-c is there");
+        println!("tools: cargo-c is installed");
         return Ok(());
     }
     let tools = root.join(TOOLS);
@@ -97,11 +97,11 @@ pub fn tools(root: &Path) -> anyhow::Result<()> {
     cargo.arg("--target-dir").arg(&build).env("CARGO_PROFILE_DEV_DEBUG", "0");
     repo::output_of(&mut cargo)?;
     std::fs::remove_dir_all(&build).with_context(|| build.display().to_string())?;
-    println!("tools: cargo-c is in {TOOLS}");
+    println!("tools: installed cargo-c in {TOOLS}");
     Ok(())
 }
 
-/// Is cargo-c there?
+/// True when cargo-c is installed.
 #[must_use]
 pub fn has_cargo_c(root: &Path) -> bool {
     let mut cargo = cargo_c(root);
@@ -109,7 +109,7 @@ pub fn has_cargo_c(root: &Path) -> bool {
     status.status().is_ok_and(|status| status.success())
 }
 
-/// `cargo` with the tools of this repository.
+/// `cargo` with the tools of this repository in its path.
 fn cargo_c(root: &Path) -> Command {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
     path.push(":");
@@ -119,14 +119,14 @@ fn cargo_c(root: &Path) -> Command {
     cargo
 }
 
-/// Copies a file to a folder that may have to be made.
+/// Copies a file, and makes its folder.
 pub(crate) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     make_folder_of(to)?;
     std::fs::copy(from, to).with_context(|| format!("{} to {}", from.display(), to.display()))?;
     Ok(())
 }
 
-/// Makes the folder in which a file is to be.
+/// Makes the folder of a file.
 pub(crate) fn make_folder_of(file: &Path) -> anyhow::Result<()> {
     let folder = file.parent().context("a file in a folder")?;
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())

@@ -1,9 +1,8 @@
-//! Checks and chores of the Sheaves repository, as a library so that tests can call them.
+//! Checks and commands of the Sheaves repository, as a library that tests can call.
 //!
-//! The command line is in `main.rs`. A rule of the house lives in [`tidy`]; the page about the fast
-//! paths is made by [`disasm`], the C headers and manual pages by [`header`];
-//! [`install`] and [`dist`] make of the repository what people use; [`ci`] is the list of steps
-//! that every change must pass.
+//! The command line is in `main.rs`. The project's rules are in [`tidy`]; [`disasm`] makes the page
+//! about the fast paths, [`header`] the C headers and manual pages; [`install`] and [`dist`]
+//! install and package; [`ci`] lists the steps that every change must pass.
 
 #![forbid(unsafe_code)]
 #![expect(

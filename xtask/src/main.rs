@@ -1,4 +1,4 @@
-//! `cargo xtask`: the command line of the house tools.
+//! `cargo xtask`: the command line of the project's tools.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use xtask::{
     ci, consumers, disasm, dist, header, install, miri, read_cost, repo, tidy, urcu_examples,
 };
 
-/// Checks and chores of the Sheaves repository.
+/// Checks and commands of the Sheaves repository.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 struct Arguments {
@@ -19,7 +19,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Check the rules of the house and print every finding as `file:line: what: what to do`.
+    /// Check the project's rules and print every finding as `file:line: what: what to do`.
     Tidy,
     /// Write docs/fast-paths.md: the disassembly of the fast paths with instruction counts.
     Disasm {
@@ -30,33 +30,33 @@ enum Chore {
         #[arg(long, value_name = "FILE")]
         executable: Option<std::path::PathBuf>,
     },
-    /// Write what is made of the C API's source: headers, and manual pages.
+    /// Generate the C headers and the manual pages from the C API's source.
     Header {
-        /// Write nothing; fail if what is committed is stale.
+        /// Write nothing; fail if a committed file is stale.
         #[arg(long)]
         check: bool,
     },
-    /// Build the examples of liburcu against our headers, and compare what they print.
+    /// Build the examples of liburcu against our headers, and compare their output.
     UrcuExamples {
-        /// For how long the hash table is worked on, in milliseconds.
+        /// How long to test the hash table, in milliseconds.
         #[arg(long, default_value_t = 10_000)]
         table_ms: u32,
     },
-    /// Tell what a read section costs in C, inlined and called, here and with liburcu.
+    /// Measure the cost of a read section in C, inlined and called, with Sheaves and with liburcu.
     ReadCost,
-    /// Run under Miri what it can run of maps, guards, cells, futures and boxes.
+    /// Run the tests of maps, guards, cells, futures and boxes that Miri supports.
     Miri,
-    /// Install cargo-c into target/tools, where the chores below look for it too: two minutes.
+    /// Install cargo-c into target/tools for the commands below: two minutes.
     Tools,
     /// Install the library, its headers, the command, manual pages and completion scripts.
     Install {
-        /// Where they will be used.
+        /// The prefix at run time.
         #[arg(long, default_value = "/usr/local")]
         prefix: std::path::PathBuf,
         /// Folder of libraries below the prefix.
         #[arg(long, default_value = "lib")]
         libdir: std::path::PathBuf,
-        /// Stands before the prefix, for who makes packages.
+        /// Prepended to the prefix while installing, for packages.
         #[arg(long)]
         destdir: Option<std::path::PathBuf>,
     },
@@ -64,7 +64,7 @@ enum Chore {
     Consumers,
     /// Make packages for Debian, in target/dist.
     Dist {
-        /// Install them on a clean system, and use them there: takes root and debootstrap.
+        /// Install them on a clean system and use them there; needs root and debootstrap.
         #[arg(long)]
         check: bool,
     },

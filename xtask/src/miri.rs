@@ -1,21 +1,21 @@
-//! `cargo xtask miri`: what Miri can run of maps, guards, cells, futures and boxes.
+//! `cargo xtask miri`: the tests of maps, guards, cells, futures and boxes that Miri supports.
 //!
-//! The interpreter knows neither assembly nor all system calls. So the tests are built for another
+//! Miri supports neither assembly nor all system calls. So the tests are built for another
 //! architecture, which has the portable engine and no assembly, and each runs in a process of its
-//! own. One that needs what Miri does not have is told as such; anything else that fails is a
-//! failure, undefined behaviour above all.
+//! own. A test that needs an unsupported operation is reported as such. Any other failure counts,
+//! undefined behaviour above all.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-/// No assembly of ours is in the way there.
+/// An architecture for which we have no assembly on these paths.
 const TARGET: &str = "aarch64-unknown-linux-gnu";
-/// What Miri says where a test needs what it does not have.
+/// Miri's message for an operation that it does not support.
 const UNSUPPORTED: &str = "unsupported operation";
 
-/// Packages, what to choose of their test programs, and tests.
+/// Packages, a selection of their test programs, and tests.
 const TESTS: &[(&str, &str, &[&str])] = &[
     ("sheaves-rcu", "--lib", &["owner", "word", "rest"]),
     ("sheaves-rcu", "--test=cells", &[""]),
@@ -24,7 +24,7 @@ const TESTS: &[(&str, &str, &[&str])] = &[
     ("sheaves", "--test=deferred", &[""]),
 ];
 
-/// Runs them; one line where there is no Miri.
+/// Runs them; prints one line where Miri is not installed.
 pub fn run(root: &Path) -> anyhow::Result<()> {
     if let Some(why) = missing(root) {
         println!("miri: not run: {why}");
@@ -79,19 +79,19 @@ fn verdict(is_success: bool, text: &str) -> Verdict<'_> {
     }
 }
 
-/// Why Miri cannot be run, if so.
+/// The reason why Miri cannot run, if there is one.
 fn missing(root: &Path) -> Option<&'static str> {
     let is_there =
         |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
     let has_miri = is_there(miri(root).arg("--version"));
-    (!has_miri).then_some("it takes `rustup +nightly component add miri rust-src`")
+    (!has_miri).then_some("install it by `rustup +nightly component add miri rust-src`")
 }
 
-/// `cargo +nightly miri`: by rustup's `cargo`, since ours is of one toolchain.
+/// `cargo +nightly miri`, by rustup's `cargo`, since ours belongs to one toolchain.
 fn miri(root: &Path) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(root).args(["+nightly", "miri"]);
-    // Those of the toolchain that runs us.
+    // Variables of the toolchain that runs us.
     for variable in ["RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN", "RUSTFLAGS"] {
         command.env_remove(variable);
     }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_miri_does_not_have_is_no_failure() {
+    fn unsupported_operation_is_not_a_failure() {
         let text = "running 1 test\nerror: unsupported operation: no `membarrier` here\n";
         let why = "error: unsupported operation: no `membarrier` here";
         assert_eq!(verdict(false, text), Verdict::Unsupported(why));

@@ -1,7 +1,7 @@
-//! `cargo xtask read-cost`: what a read section costs in C, here and with liburcu's memb.
+//! `cargo xtask read-cost`: the cost of a read section in C, with Sheaves and with liburcu's memb.
 //!
-//! One program, `crates/sheaves-capi/tests/urcu/read_cost.c`, is built on each library, with what
-//! its header inlines and with calls. All four run in turn, and the medians are compared.
+//! One program, `crates/sheaves-capi/tests/urcu/read_cost.c`, is built with each library, inlined
+//! and with calls. All four run in turn, and the medians are compared.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const PROGRAM: &str = "crates/sheaves-capi/tests/urcu/read_cost.c";
 /// Rounds over all programs.
 const ROUNDS: usize = 7;
 
-/// A kind of build, and the flags for each library.
+/// A kind of build, with the flags for each library.
 struct Kind {
     name: &'static str,
     ours: &'static [&'static str],
@@ -27,7 +27,7 @@ const KINDS: [Kind; 2] = [
 
 /// Builds, runs and prints.
 pub fn run(root: &Path) -> anyhow::Result<()> {
-    anyhow::ensure!(urcu_examples::are_there(), "it takes liburcu-dev");
+    anyhow::ensure!(urcu_examples::are_there(), "install liburcu-dev first");
     let bench = Bench::new(root)?;
     let source = root.join(PROGRAM);
     let libraries = ["-lurcu".to_owned()];

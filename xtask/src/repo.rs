@@ -1,6 +1,6 @@
-//! The repository as the tools see it: where it is, which text files it holds, which crates.
+//! The repository as the tools see it: its root, its text files, its crates.
 //!
-//! Nothing here judges; the rules are in [`crate::tidy`].
+//! The rules are in [`crate::tidy`].
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 pub struct TextFile {
     /// Path relative to the root, with `/` between its parts.
     pub path: String,
-    /// The whole text.
+    /// The text.
     pub text: String,
 }
 
@@ -24,14 +24,14 @@ pub struct Package {
     pub name: String,
     /// Path of its `Cargo.toml`.
     pub manifest_path: PathBuf,
-    /// What it depends on, in every kind.
+    /// Its dependencies of every kind.
     pub dependencies: Vec<Dependency>,
 }
 
 /// One dependency of a crate, as `cargo metadata` reports it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Dependency {
-    /// Name of the crate that is depended on.
+    /// Name of the dependency.
     pub name: String,
     /// Nothing for a normal dependency, else `dev` or `build`.
     pub kind: Option<String>,
@@ -51,7 +51,7 @@ pub fn root() -> &'static Path {
     manifest_dir.parent().unwrap_or(manifest_dir)
 }
 
-/// A `cargo` command at the root, of the same toolchain as the one that runs us.
+/// A `cargo` command at the root, of the toolchain that runs us.
 #[must_use]
 pub fn cargo(root: &Path) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -73,7 +73,7 @@ pub fn output_of(command: &mut Command) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{name} printed no UTF-8"))
 }
 
-/// The crates of the workspace. Asks for no dependencies, so it works without a network.
+/// The crates of the workspace. Reads no dependencies, so it works without a network.
 pub fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
     let json =
         output_of(cargo(root).args(["metadata", "--no-deps", "--offline", "--format-version=1"]))?;
@@ -81,7 +81,7 @@ pub fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
     Ok(metadata.packages)
 }
 
-/// Every text file that git would commit: what `.gitignore` names is left out, and so is `.git`.
+/// Every text file that git would commit, without `.git` and what `.gitignore` names.
 pub fn text_files(root: &Path) -> anyhow::Result<Vec<TextFile>> {
     let walk = ignore::WalkBuilder::new(root)
         .hidden(false)
@@ -99,11 +99,11 @@ pub fn text_files(root: &Path) -> anyhow::Result<Vec<TextFile>> {
         }
         let bytes = match std::fs::read(entry.path()) {
             Ok(bytes) => bytes,
-            // Someone may save or remove a file while we walk.
+            // A file may be saved or removed while we walk.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error).context(entry.path().display().to_string()),
         };
-        // What is not UTF-8 is not text; the rules have nothing to say about it.
+        // A file that is not UTF-8 is not text, and no rule applies.
         let Ok(text) = String::from_utf8(bytes) else { continue };
         let path = entry.path().strip_prefix(root)?.to_string_lossy().into_owned();
         files.push(TextFile { path, text });

@@ -1,8 +1,8 @@
-//! The rules of the house, checked by program: `cargo xtask tidy`, and the test `tests/tidy.rs`.
+//! The project's rules, checked by program: `cargo xtask tidy`, and the test `tests/tidy.rs`.
 //!
-//! Each file below holds one family of rules and a face `check`; each rule can be fed a snippet,
-//! and `tests/rules` proves that each one can fail. Limits and names are constants at the top of
-//! the file that uses them.
+//! Each file below has one family of rules and a function `check`. Each rule can be given a
+//! snippet, and `tests/rules` proves that each can fail. Limits and names are constants at the top
+//! of the file that uses them.
 
 mod cfg;
 mod documents;
@@ -36,8 +36,8 @@ pub fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Every rule that looks at the text of files. A set of files is checked as one repository: a
-/// module that one file declares as test code is test code in its own file.
+/// Applies the rules about the text of files. A set of files is checked as one repository: a module
+/// that one file declares as test code is test code in its own file.
 #[must_use]
 pub fn check_files(files: &[TextFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -68,7 +68,8 @@ pub fn check_files(files: &[TextFile]) -> Vec<Finding> {
     findings
 }
 
-/// The rule about layers: the table in `ARCHITECTURE.md` against the crates of the workspace.
+/// Applies the rule about layers: the table in `ARCHITECTURE.md` against the crates of the
+/// workspace.
 #[must_use]
 pub fn check_layers(root: &Path, files: &[TextFile], packages: &[Package]) -> Vec<Finding> {
     layers::check(root, files, packages)

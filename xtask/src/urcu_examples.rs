@@ -1,9 +1,9 @@
-//! `cargo xtask urcu-examples`: the examples that come with liburcu, built unchanged against the
-//! headers of this repository, and liburcu's hash table on its flavour.
+//! `cargo xtask urcu-examples`: the examples of liburcu, built unchanged against the headers of
+//! this repository, and liburcu's hash table on its flavour.
 //!
 //! Only the flags for headers and libraries differ from those in the examples' own makefiles. Each
-//! example is also built with liburcu, and has to print the same words; those that print the
-//! content of a hash table do so in a random order.
+//! example is also built with liburcu, and has to print the same words. Words, because examples
+//! that print a hash table do so in a random order.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use anyhow::{Context as _, ensure};
 
 use crate::repo;
 
-/// Where Debian's `liburcu-dev` has them.
+/// Where Debian's `liburcu-dev` installs them.
 const EXAMPLES: &str = "/usr/share/doc/liburcu-dev/examples";
 const CRATE: &str = "crates/sheaves-capi";
-/// Our headers, in the order in which they are searched.
+/// Our include folders, in search order.
 const INCLUDES: [&str; 2] = ["include/sheaves-urcu", "include"];
-/// Libraries of liburcu that are not RCU itself, and so stay.
+/// Libraries of liburcu other than RCU itself, which are kept.
 const KEPT: [&str; 2] = ["-lurcu-cds", "-lurcu-common"];
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Are there examples?
+/// True when the examples are installed.
 #[must_use]
 pub fn are_there() -> bool {
     Path::new(EXAMPLES).is_dir()
@@ -31,7 +31,7 @@ pub fn are_there() -> bool {
 
 /// Builds and runs all examples, then the hash table for `table_ms`.
 pub fn run(root: &Path, table_ms: u32) -> anyhow::Result<()> {
-    ensure!(are_there(), "{EXAMPLES} is not there: install liburcu-dev");
+    ensure!(are_there(), "{EXAMPLES} does not exist: install liburcu-dev");
     let bench = Bench::new(root)?;
     let mut sources = Vec::new();
     for folder in std::fs::read_dir(EXAMPLES)?.filter_map(Result::ok) {
@@ -53,7 +53,7 @@ pub fn run(root: &Path, table_ms: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where things are built.
+/// Paths of a build.
 pub(crate) struct Bench {
     root: PathBuf,
     target: PathBuf,
@@ -65,7 +65,7 @@ impl Bench {
         cargo.args(["build", "--quiet", "--release", "-p", "sheaves-capi"]);
         repo::output_of(&mut cargo)?;
         let target = root.join("target/release");
-        // By this name the loader looks for it.
+        // The loader searches for this name.
         let _ = std::os::unix::fs::symlink("libsheaves.so", target.join("libsheaves.so.0"));
         let folder = target.join("urcu-examples");
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -94,7 +94,7 @@ impl Bench {
         self.compile_with(source, &[], libraries, ours)
     }
 
-    /// The same, with more flags.
+    /// [`Bench::compile`] with more flags.
     pub(crate) fn compile_with(
         &self,
         source: &Path,
@@ -124,7 +124,7 @@ impl Bench {
     }
 }
 
-/// What the example's own makefile links.
+/// The libraries in the example's own makefile.
 fn libraries_of(source: &Path) -> anyhow::Result<Vec<String>> {
     let stem = source.file_stem().unwrap_or_default().to_string_lossy();
     let makefile = source.with_file_name(format!("Makefile.{stem}"));
@@ -142,7 +142,7 @@ fn words_of(program: &Path) -> anyhow::Result<Vec<String>> {
     Ok(words)
 }
 
-/// What a program prints that ends well, and in time.
+/// The output of a program that succeeds in time.
 pub(crate) fn output_of(program: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());

@@ -1,4 +1,4 @@
-//! The page about the fast paths: cutting, counting, and what stays the same from build to build.
+//! The page about the fast paths: cutting, counting, and what is the same in every build.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use xtask::disasm::hot_path::{End, HotPath};
 use xtask::disasm::listing::Function;
 use xtask::disasm::{FAST_PATHS, cut_out, page};
 
-/// What `objdump` prints for a pop with a slow path, a loop and padding.
+/// Output of `objdump` for a pop with a slow path, a loop and padding.
 const LISTING: &str = "\
 Disassembly of section .text:
 
@@ -78,7 +78,7 @@ fn missing_function_is_an_error() {
 }
 
 #[test]
-fn stale_counts_are_told() {
+fn stale_counts_are_reported() {
     let function = Function::find(LISTING, "pop").expect("pop is in the listing");
     let page_of = |function: &Function, toolchain: &str| {
         page::write(&[(FAST_PATHS[0], function.clone())], toolchain)
@@ -93,11 +93,11 @@ fn stale_counts_are_told() {
     assert_eq!(page::stale_rows("", &fresh).len(), 3, "an empty page is stale");
 }
 
-/// A stand-in for the example: six functions under the names of the fast paths.
+/// A replacement for the example: six functions with the symbols of the fast paths.
 fn stand_in() -> String {
     let mut source = String::from("use std::hint::black_box;\nstatic mut WORD: u64 = 7;\n");
     let mut calls = String::new();
-    // A number of its own keeps the compiler from merging them.
+    // A different constant keeps the compiler from merging them.
     for (path, number) in FAST_PATHS.into_iter().zip(1..) {
         let name = path.symbol;
         source.push_str(&format!(

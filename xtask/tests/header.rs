@@ -1,4 +1,4 @@
-//! The committed C header and its manual pages are what the source makes.
+//! The committed C header and manual pages are those that the source generates.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,12 +17,12 @@ fn pages() -> Vec<PathBuf> {
 }
 
 #[test]
-fn pages_tell_of_every_function() {
+fn pages_describe_every_function() {
     let texts: String =
         pages().into_iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
     let symbols = repo::root().join("crates/sheaves-capi/tests/c_api/symbols.txt");
     let symbols = std::fs::read_to_string(symbols).unwrap();
-    // What inlined readers use is not for programs.
+    // Names for inlined readers are not for programs.
     let is_inside = |name: &&str| {
         name.starts_with("sheaves_urcu_")
             || ["sheaves_thread", "sheaves_rcu_sequence"].contains(name)
@@ -33,10 +33,10 @@ fn pages_tell_of_every_function() {
 }
 
 #[test]
-fn pages_are_without_a_warning() {
+fn pages_have_no_mandoc_warning() {
     let mut mandoc = Command::new("mandoc");
     let Ok(output) = mandoc.args(["-Tlint", "-Wwarning"]).args(pages()).output() else {
-        eprintln!("skipped: there is no mandoc");
+        eprintln!("skipped: mandoc is not installed");
         return;
     };
     let warnings = String::from_utf8_lossy(&output.stdout);

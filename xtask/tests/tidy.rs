@@ -1,4 +1,4 @@
-//! The repository keeps the rules of the house.
+//! The repository keeps the project's rules.
 
 #[test]
 fn repository_is_tidy() {

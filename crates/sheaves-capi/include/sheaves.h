@@ -167,7 +167,7 @@ typedef struct sheaves_statistics {
     uint64_t huge_bytes;
     // Completed grace periods.
     uint64_t grace_periods;
-    // Interrupts of all processors, or fences in their place, that were used for them.
+    // Interrupts of all CPUs, or fences in their place, that these grace periods used.
     uint64_t membarriers;
     // 1 if readers use fences because membarrier is refused.
     uint64_t readers_fence;

@@ -49,7 +49,7 @@ pub struct SheavesStatistics {
     pub huge_bytes: u64,
     /// Completed grace periods.
     pub grace_periods: u64,
-    /// Interrupts of all processors, or fences in their place, that were used for them.
+    /// Interrupts of all CPUs, or fences in their place, that these grace periods used.
     pub membarriers: u64,
     /// 1 if readers use fences because membarrier is refused.
     pub readers_fence: u64,

@@ -93,12 +93,12 @@ impl Facts {
                 facts.interpreter = Some(String::from_utf8_lossy(interpreter).into_owned());
             }
         }
-        facts.look_at_symbols(header, endian, data)?;
+        facts.find_allocators(header, endian, data)?;
         Ok(facts)
     }
 
     /// Looks for allocators among the defined dynamic symbols.
-    fn look_at_symbols<'data, R: ReadRef<'data>>(
+    fn find_allocators<'data, R: ReadRef<'data>>(
         &mut self,
         header: &'data FileHeader64<Endianness>,
         endian: Endianness,

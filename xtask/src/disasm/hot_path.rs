@@ -1,10 +1,10 @@
-//! Which instructions of a function run when nothing goes wrong, and how many there are.
+//! Which instructions of a function run on its hot path, and how many there are.
 //!
 //! The hot path starts at the entry and follows unconditional jumps. At a conditional jump it falls
-//! through, because the compiler puts the likely side there; it takes the jump only where the side
-//! below cannot reach a return without a call, which marks that side as the slow one. It ends at
-//! the first return. A function that has no such path is counted along its fall-through, calls
-//! included.
+//! through, because the compiler puts the likely side there. It takes the jump only if the
+//! fall-through side cannot reach a return without a call, which marks that side as the slow one.
+//! It ends at the first return. A function without such a path is counted along its fall-through,
+//! calls included.
 
 use std::collections::BTreeSet;
 
@@ -15,20 +15,20 @@ use super::listing::Function;
 pub enum End {
     /// It returns to its caller.
     Return,
-    /// It goes on in another function, or nowhere that can be followed.
+    /// It continues in another function, or where it cannot be followed.
     Elsewhere,
 }
 
 /// The hot path of one function.
 #[derive(Debug, Clone)]
 pub struct HotPath {
-    /// Indexes of its instructions, in the order in which they run.
+    /// Indexes of its instructions, in execution order.
     pub indexes: Vec<usize>,
     /// How it ends.
     pub end: End,
 }
 
-/// What the page says about a hot path.
+/// The counts on the page for a hot path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
     /// Instructions, the return included.
@@ -72,7 +72,7 @@ impl HotPath {
 /// Depth-first search for a return without a call, fall-through first.
 struct Search<'function> {
     function: &'function Function,
-    /// Instructions that are on the path or from which the search has turned back.
+    /// Instructions on the path, or from which the search has returned.
     dead: BTreeSet<usize>,
     path: Vec<usize>,
 }
@@ -95,7 +95,7 @@ impl Search<'_> {
     }
 }
 
-/// The path that falls through every conditional jump and passes over calls.
+/// The path that falls through every conditional jump and steps over calls.
 fn fall_through(function: &Function) -> HotPath {
     let mut indexes = Vec::new();
     let mut next = Some(0);

@@ -1,27 +1,27 @@
-//! Reads what `objdump -d -C --no-show-raw-insn -M intel` prints, one function at a time.
+//! Parses the output of `objdump -d -C --no-show-raw-insn -M intel`, one function at a time.
 //!
-//! Addresses are for following jumps only; what goes to the page is [`Instruction::text`], in which
-//! every address has become a label, a symbol or a word, so that an unrelated change of the program
-//! does not change the page.
+//! Addresses are used only to follow jumps. The page shows [`Instruction::text`], in which every
+//! address is replaced by a label, a symbol or a word. So an unrelated change of the program does
+//! not change the page.
 
 use std::collections::BTreeMap;
 
 /// One instruction of a function.
 #[derive(Debug, Clone)]
 pub struct Instruction {
-    /// Where it stands; only good for comparing with [`Instruction::target`].
+    /// Its address; used only to compare with [`Instruction::target`].
     pub address: u64,
     /// Its name with any prefix, such as `lock cmpxchg`.
     pub mnemonic: String,
-    /// Its operands, as they go to the page.
+    /// Its operands, as the page shows them.
     pub operands: String,
-    /// Where a direct jump or call goes.
+    /// Target of a direct jump or call.
     pub target: Option<u64>,
     /// Name of the symbol that it jumps to, calls or addresses.
     pub symbol: Option<String>,
 }
 
-/// A function: its symbol and its instructions, without the padding behind it.
+/// A function: its symbol and its instructions, without the padding after it.
 #[derive(Debug, Clone)]
 pub struct Function {
     /// Symbol of the function.
@@ -34,43 +34,44 @@ pub struct Function {
 const PREFIXES: [&str; 8] = ["lock", "rep", "repz", "repnz", "notrack", "bnd", "data16", "cs"];
 
 impl Instruction {
-    /// The instruction as it goes to the page.
+    /// The instruction, as the page shows it.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{:<7} {}", self.mnemonic, self.operands).trim_end().to_owned()
     }
 
-    /// Does it return to the caller?
+    /// True for a return.
     #[must_use]
     pub fn is_return(&self) -> bool {
         self.mnemonic.ends_with("ret")
     }
 
-    /// Is it a call?
+    /// True for a call.
     #[must_use]
     pub fn is_call(&self) -> bool {
         self.mnemonic.ends_with("call")
     }
 
-    /// Is it an unconditional jump?
+    /// True for an unconditional jump.
     #[must_use]
     pub fn is_jump(&self) -> bool {
         self.mnemonic.ends_with("jmp")
     }
 
-    /// Is it a conditional jump?
+    /// True for a conditional jump.
     #[must_use]
     pub fn is_conditional_jump(&self) -> bool {
         self.mnemonic.starts_with('j') && !self.is_jump()
     }
 
-    /// Does it end the program?
+    /// True for an instruction that ends the program.
     #[must_use]
     pub fn is_trap(&self) -> bool {
         matches!(self.mnemonic.as_str(), "ud2" | "hlt" | "int3")
     }
 
-    /// Does it read or write memory through an operand? The stack of a call does not count.
+    /// True when it reads or writes memory through an operand. The stack access of a call does not
+    /// count.
     #[must_use]
     pub fn touches_memory(&self) -> bool {
         let is_address_only = self.mnemonic.starts_with("lea") || self.mnemonic.starts_with("nop");
@@ -80,7 +81,8 @@ impl Instruction {
             && ["[", "fs:", "gs:"].iter().any(|sign| self.operands.contains(sign))
     }
 
-    /// Is it atomic towards other processors? An exchange with memory is, without the prefix.
+    /// True when it is atomic with respect to other CPUs; an exchange with memory is, without the
+    /// prefix.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.mnemonic.starts_with("lock") || self.mnemonic == "xchg" && self.touches_memory()
@@ -121,7 +123,7 @@ impl Function {
         let body = listing.lines().skip_while(|line| !line.ends_with(&head)).skip(1);
         let body = body.take_while(|line| line.contains('\t'));
         let mut instructions: Vec<_> = body.filter_map(Instruction::parse).collect();
-        // Behind the last instruction comes padding up to the next function.
+        // Padding follows the last instruction, up to the next function.
         while instructions.last().is_some_and(is_padding) {
             instructions.pop();
         }
@@ -139,7 +141,7 @@ impl Function {
         self.instructions.binary_search_by_key(&address, |instruction| instruction.address).ok()
     }
 
-    /// Names of the places that jumps inside the function go to, by address: `.1`, `.2` downwards.
+    /// Labels of jump targets inside the function, by address: `.1`, `.2` downwards.
     #[must_use]
     pub fn labels(&self) -> BTreeMap<u64, String> {
         let targets = self.instructions.iter().filter_map(|instruction| instruction.target);
@@ -172,7 +174,7 @@ fn is_padding(instruction: &Instruction) -> bool {
         || instruction.text() == "xchg    ax,ax"
 }
 
-/// Splits an instruction in its name, with prefixes, and its operands.
+/// Splits an instruction into its name, with prefixes, and its operands.
 fn split_mnemonic(code: &str) -> (String, String) {
     let mut mnemonic = String::new();
     let mut rest = code;
@@ -187,8 +189,8 @@ fn split_mnemonic(code: &str) -> (String, String) {
     }
 }
 
-/// Splits `7a50 <name+0x20>` in the address and a name that stays the same from build to build:
-/// none where the symbol is only the nearest one, and without the compiler's hash.
+/// Splits `7a50 <name+0x20>` into the address and a name that is the same in every build: none if
+/// the symbol is only the nearest one, and without the compiler's hash.
 fn split_symbol(reference: &str) -> (&str, Option<String>) {
     let Some((address, symbol)) = reference.split_once('<') else { return (reference, None) };
     let symbol = symbol.strip_suffix('>').unwrap_or(symbol);
@@ -202,8 +204,8 @@ fn split_symbol(reference: &str) -> (&str, Option<String>) {
     (address.trim(), (!is_nearest_only).then(|| without_hash.to_owned()))
 }
 
-/// Takes addresses out of operands: `[rip+0x3b4c9]` becomes a symbol or a word, and so does an
-/// offset from the thread pointer, which moves with every other thread-local of the program.
+/// Removes addresses from operands: `[rip+0x3b4c9]` becomes a symbol or a word. So does an offset
+/// from the thread pointer, which changes with the program's other thread-locals.
 fn steady_operands(operands: &str, symbol: Option<&str>) -> String {
     let mut steady = operands.to_owned();
     if let Some((before, rest)) = operands.split_once("[rip+")

@@ -1,4 +1,4 @@
-//! Writes `docs/fast-paths.md`, and tells which of its rows are stale.
+//! Writes `docs/fast-paths.md`, and lists its stale rows.
 
 use core::fmt::Write as _;
 
@@ -46,7 +46,7 @@ pub fn write(functions: &[(FastPath, Function)], toolchain: &str) -> String {
     page
 }
 
-/// The rows of the table that differ between two pages, as lines for a reader.
+/// The rows of the table that differ between two pages, as lines for a message.
 #[must_use]
 pub fn stale_rows(committed: &str, fresh: &str) -> Vec<String> {
     let (committed, fresh) = (table_rows(committed), table_rows(fresh));

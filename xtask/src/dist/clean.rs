@@ -1,5 +1,5 @@
-//! `cargo xtask dist --check`: the packages on a clean system, by debootstrap, in a folder that is
-//! removed when all is well. It takes root and a mirror: the one that this machine's apt uses.
+//! `cargo xtask dist --check`: the packages on a clean system made by debootstrap, in a folder that
+//! is removed on success. It needs root and a mirror: the one that this machine's apt uses.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::consumers::{PROJECT, has};
 use crate::install::copy;
 use crate::repo;
 
-/// What is done there. It ends with a line `clean: ok`.
+/// The script that runs there. It ends with a line `clean: ok`.
 const SCRIPT: &str = r#"
 set -eu
 export DEBIAN_FRONTEND=noninteractive HOME=/ PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -29,13 +29,13 @@ apt_install /packages/libsheaves0_*.deb /packages/libsheaves-dev_*.deb gcc libc6
 ldconfig -p | grep -F 'libsheaves.so.0 '
 make --silent -C /consumer BUILD=/consumer run
 
-echo "clean: nothing stays"
+echo "clean: nothing is left"
 apt-get purge -qq -y sheaves libsheaves0 libsheaves-dev >/dev/null
 if find /usr /etc /var/lib -xdev -name '*sheaves*' | grep .; then exit 1; fi
 echo "clean: ok"
 "#;
 
-/// Can this machine do it? Root in a container may not be allowed to mount anything.
+/// True when this machine permits it. Root in a container may not be allowed to mount anything.
 fn can_check() -> bool {
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--pid", "--fork", "mount", "-t", "tmpfs", "none", "/mnt"]);
@@ -44,10 +44,10 @@ fn can_check() -> bool {
 
 /// Installs `packages` on a clean system, uses them, and removes them.
 pub(super) fn check(root: &Path, target: &Path, packages: &[PathBuf]) -> anyhow::Result<()> {
-    ensure!(can_check(), "--check takes root and debootstrap");
+    ensure!(can_check(), "--check needs root and debootstrap");
     let system = target.join("system");
     let (mirror, release) = mirror();
-    println!("dist: installs {release} from {mirror}");
+    println!("dist: installing {release} from {mirror}");
     let mut debootstrap = Command::new("debootstrap");
     debootstrap.args(["--variant=minbase", &release]).arg(&system).arg(&mirror);
     repo::output_of(&mut debootstrap)?;
@@ -59,7 +59,7 @@ pub(super) fn check(root: &Path, target: &Path, packages: &[PathBuf]) -> anyhow:
         let entry = entry?;
         copy(&entry.path(), &system.join("consumer").join(entry.file_name()))?;
     }
-    // What is mounted is gone with the last process of the namespace, however it ends.
+    // The mounts disappear with the last process of the namespace, however it ends.
     let enter = "mount -t proc proc \"$1/proc\" && mount -t sysfs -o ro sysfs \"$1/sys\" &&
         exec chroot \"$1\" /bin/sh -c \"$2\"";
     let mut unshare = Command::new("unshare");

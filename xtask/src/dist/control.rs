@@ -1,4 +1,4 @@
-//! What a package says about itself: control files, changelog, copyright, modes of files.
+//! Metadata of a package: control files, changelog, copyright, file modes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,9 +9,9 @@ use super::{Package, Release, TARGET};
 use crate::install::{copy, make_folder_of};
 use crate::repo;
 
-/// Who answers for packages, unless `DEBFULLNAME` and `DEBEMAIL` say so: nobody who has an address.
+/// The maintainer of packages, unless `DEBFULLNAME` and `DEBEMAIL` are set: a placeholder.
 const MAINTAINER: (&str, &str) = ("Sheaves maintainers", "maintainers@sheaves.invalid");
-/// Examples go to those who compile.
+/// The examples, which go to the development package.
 const EXAMPLES: &str = "crates/sheaves-capi/examples";
 
 const COPYRIGHT: &str = "\
@@ -25,7 +25,8 @@ License: Expat or Apache-2.0
 License: Expat
 ";
 
-/// Writes everything but the files themselves to `tree`. `objects` are what the loader loads.
+/// Writes everything except the installed files to `tree`. `objects` are those that the loader
+/// loads.
 pub(super) fn write(
     root: &Path,
     release: &Release,
@@ -83,7 +84,7 @@ fn control(
     ))
 }
 
-/// Lines of a description begin with a blank.
+/// Folds a description: its lines begin with a blank.
 fn folded(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -104,7 +105,8 @@ fn maintainer() -> String {
     format!("{name} <{address}>")
 }
 
-/// The packages whose libraries these objects are linked to, with the versions that they need.
+/// The packages of the libraries that these objects are linked to, with the versions that they
+/// need.
 fn libraries_of(root: &Path, objects: &[PathBuf]) -> anyhow::Result<String> {
     let folder = root.join(TARGET).join("shlibdeps");
     let control = folder.join("debian/control");
@@ -117,7 +119,7 @@ fn libraries_of(root: &Path, objects: &[PathBuf]) -> anyhow::Result<String> {
     Ok(depends.to_owned())
 }
 
-/// Copyright and changelogs; examples for those who compile.
+/// Writes copyright and changelogs; for the development package also the examples.
 fn write_documents(
     root: &Path,
     release: &Release,
@@ -157,7 +159,7 @@ fn write_documents(
     Ok(())
 }
 
-/// What Debian expects: only programs may be run.
+/// Sets the modes that Debian expects: only programs are executable.
 fn set_modes(tree: &Path) -> anyhow::Result<()> {
     let chmod =
         "chmod -R u=rwX,go=rX . && find usr -type f ! -path 'usr/bin/*' -exec chmod 644 {} +";

@@ -1,16 +1,16 @@
-//! Conditions of compilation: is an item there only in test builds or under a model checker?
+//! Conditions of compilation: which items exist only in test builds or under a model checker.
 //!
 //! A condition is evaluated with `test`, `loom` and `shuttle` off and everything else unknown. Code
-//! whose condition comes out false is test code; `no_std` under a condition that comes out true is
-//! as good as `no_std` without one.
+//! whose condition is false is test code; `no_std` under a condition that is true counts as
+//! unconditional `no_std`.
 
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Token};
 
-/// Configurations that no shipped build turns on.
+/// Configurations that no shipped build enables.
 const TEST_CONFIGURATIONS: [&str; 3] = ["test", "loom", "shuttle"];
 
-/// Is the item with these attributes compiled only for tests or for a model checker?
+/// True when the item with these attributes is compiled only for tests or a model checker.
 pub(crate) fn is_only_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let Meta::List(list) = &attribute.meta else {
@@ -21,7 +21,7 @@ pub(crate) fn is_only_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Do these inner attributes of a crate turn `std` off in every shipped build?
+/// True when these inner attributes of a crate disable `std` in every shipped build.
 pub(crate) fn is_no_std(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::Path(path) => path.is_ident("no_std"),
@@ -36,7 +36,7 @@ pub(crate) fn is_no_std(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// The value of a condition in a shipped build; nothing where it depends on target or features.
+/// The value of a condition in a shipped build; nothing if it depends on target or features.
 fn in_shipped_build(condition: &Meta) -> Option<bool> {
     match condition {
         Meta::Path(path) => {

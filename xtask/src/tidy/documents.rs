@@ -1,14 +1,14 @@
-//! The rule about documents: what they point to is there.
+//! The rule about documents: references lead to existing files.
 //!
-//! Two things count as pointing: a link to a file of the repository, and a path in backticks that
-//! begins with one of its folders. So a page about the code cannot outlive a renamed file.
+//! References are links to files of the repository, and paths in backticks that begin with one of
+//! its folders. So a page about the code cannot outlive a renamed file.
 
 use crate::finding::{Finding, Kind};
 use crate::repo::TextFile;
 
-/// Folders at the root; a path in backticks that begins with one of them has to exist.
+/// Folders at the root; a path in backticks that begins with one of them must exist.
 const FOLDERS: [&str; 6] = ["crates/", "xtask/", "tests/", "docs/", ".ci/", ".cargo/"];
-/// Characters that make a pattern of a path.
+/// Characters that make a path a pattern.
 const PATTERN_MARKS: [char; 6] = ['*', '{', '<', ' ', '…', '$'];
 
 pub(crate) fn check(files: &[TextFile], findings: &mut Vec<Finding>) {
@@ -32,7 +32,7 @@ pub(crate) fn check(files: &[TextFile], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Is there a file or a folder at this path?
+/// True when a file or a folder has this path.
 fn exists(files: &[TextFile], target: &str) -> bool {
     let target = target.trim_end_matches('/');
     files.iter().any(|file| {
@@ -40,7 +40,7 @@ fn exists(files: &[TextFile], target: &str) -> bool {
     })
 }
 
-/// Targets of links to files, without the part behind `#`. Images are not text and left out.
+/// Targets of links to files, without the part after `#`. Images are not text and are skipped.
 fn linked(line: &str) -> impl Iterator<Item = &str> {
     let ends = line.match_indices("](").filter(|(at, _)| {
         let opening = line[..*at].rfind('[').unwrap_or(0);
@@ -64,7 +64,7 @@ fn quoted(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The path that `target`, as seen from `folder`, has from the root.
+/// Resolves `target`, relative to `folder`, to a path from the root.
 fn join(folder: &str, target: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in target.split('/') {

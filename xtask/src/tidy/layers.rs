@@ -1,8 +1,8 @@
-//! The rule about layers: the table in `ARCHITECTURE.md` against what `cargo metadata` says.
+//! The rule about layers: the table in `ARCHITECTURE.md` against `cargo metadata`.
 //!
-//! The table stands between two marker comments, top layer first. A row names a crate, then the
-//! crates that it may use: a list in backticks, or `all below`. A crate may depend only on crates
-//! in rows below its own; dependencies of tests are free.
+//! The table is between two marker comments, top layer first. A row names a crate, then the crates
+//! that it may use: a list in backticks, or `all below`. A crate may depend only on crates in rows
+//! below its own; dependencies of tests are exempt.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::repo::{Dependency, Package, TextFile};
 
 const TABLE_BEGIN: &str = "<!-- layers:begin -->";
 const TABLE_END: &str = "<!-- layers:end -->";
-/// What the second column says instead of a list.
+/// The value of the second column that allows all crates below.
 const ALL_BELOW: &str = "all below";
 
-/// The house tools, which stand beside the layers: they use no crate and no crate uses them.
+/// The project's tools, which are outside the layers: they use no crate and no crate uses them.
 const OUTSIDERS: [&str; 1] = ["xtask"];
 /// The one external dependency of library crates.
 const EXTERNAL_ALLOWED: &str = "libc";
@@ -26,7 +26,7 @@ const MODEL_CHECKERS: [&str; 2] = ["loom", "shuttle"];
 /// One row of the table.
 struct Row {
     name: String,
-    /// What it may use; nothing stands for all crates below.
+    /// The crates that it may use; `None` means all crates below.
     allowed: Option<BTreeSet<String>>,
     line: usize,
 }
@@ -46,7 +46,7 @@ pub(crate) fn check(root: &Path, files: &[TextFile], packages: &[Package]) -> Ve
     findings
 }
 
-/// A `Cargo.toml`, to tell on which line an edge stands.
+/// A `Cargo.toml`, to find the line of an edge.
 struct Manifest<'text> {
     path: String,
     text: &'text str,
@@ -104,7 +104,8 @@ fn parse_row(name: &str, allowed: &str, line: usize) -> Option<Row> {
     Some(Row { name, allowed, line })
 }
 
-/// The table alone: each row is a crate, each crate has a row, and rows list only what is below.
+/// Checks the table itself: each row is a crate, each crate has a row, and rows list only crates
+/// below.
 fn check_table(rows: &[Row], packages: &[Package], findings: &mut Vec<Finding>) {
     if rows.is_empty() {
         return;
@@ -162,7 +163,7 @@ fn check_package(
     }
 }
 
-/// What is wrong with an edge between two crates of the workspace.
+/// The violation by an edge between two crates of the workspace, if any.
 fn edge_finding(rows: &[Row], from: &str, to: &str) -> Option<Kind> {
     let edge = || (from.to_owned(), to.to_owned());
     if OUTSIDERS.contains(&from) || OUTSIDERS.contains(&to) {
@@ -179,7 +180,7 @@ fn edge_finding(rows: &[Row], from: &str, to: &str) -> Option<Kind> {
     (!is_listed).then_some(Kind::EdgeNotListed { from, to })
 }
 
-/// What is wrong with a dependency of a library crate on a crate from elsewhere.
+/// The violation by a dependency of a library crate on an external crate, if any.
 fn external_finding(from: &str, dependency: &Dependency) -> Option<Kind> {
     let (from, to) = (from.to_owned(), dependency.name.clone());
     if to == EXTERNAL_ALLOWED {

@@ -1,7 +1,8 @@
-//! Rules about what is bound to the machine: assembly, system calls and `std` have their places.
+//! Rules about code that is bound to the machine: where assembly, system calls and `std` are
+//! allowed.
 //!
-//! They hold for the source of library crates. Tests, benchmarks and the command line may call the
-//! system as they like; they never run under malloc.
+//! They apply to the source of library crates. Tests, benchmarks and the command line may use the
+//! system freely; they never run under malloc.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +12,19 @@ use super::rust::{RustFile, TokenKind};
 use super::{cfg, place};
 use crate::finding::{Finding, Kind};
 
-/// Macros that hold instructions.
+/// Macros that contain instructions.
 const ASM_MACROS: [&str; 3] = ["asm", "global_asm", "naked_asm"];
-/// Where they may stand: the engines, one file for thread-local storage, and the one function that
-/// has to jump, so that its caller's return address stays.
+/// Where they are allowed: the engines, one file for thread-local storage, and the one function
+/// that has to jump, so that its caller's return address stays.
 const ASM_FOLDER: &str = "crates/sheaves-percpu/src/engine/";
 const ASM_FILES: [&str; 2] = ["crates/sheaves-sys/src/tls.rs", "crates/sheaves-preload/src/dl.rs"];
-/// Where system calls may stand.
+/// Where system calls are allowed.
 const SYSTEM_CALL_FOLDER: &str = "crates/sheaves-sys/src/";
-/// The crates that are linked last and so have to bring a panic runtime, which is in `std`.
+/// The crates that are linked last, and so need a panic runtime, which is in `std`.
 const OBJECT_FOLDERS: [&str; 2] = ["crates/sheaves-preload/", "crates/sheaves-capi/"];
 
-/// Functions of libc that stay in user space and take no lock. Every other one counts as a system
-/// call: a list of what is harmless cannot grow stale, a list of what is harmful can.
+/// Functions of libc that stay in user space and take no lock. Every other function counts as a
+/// system call: a list of harmful ones would become incomplete when libc grows.
 const HARMLESS_FUNCTIONS: [&str; 12] = [
     "__errno_location",
     "memchr",
@@ -101,7 +102,7 @@ fn is_word(source: &RustFile, index: Option<usize>) -> bool {
         .is_some_and(|token| token.kind == TokenKind::Word)
 }
 
-/// Finds `libc::name(...)`, `libc::SYS_...` and calls of what `use libc::...` brings in.
+/// Finds `libc::name(...)`, `libc::SYS_...` and calls of functions imported by `use libc::...`.
 fn check_system_calls(source: &RustFile, findings: &mut Vec<Finding>) {
     let mut roots = BTreeSet::from(["libc"]);
     let mut imported = BTreeSet::new();

@@ -1,10 +1,10 @@
 //! Rules about memory orderings: each access that orders others names its partner, and each
 //! `Relaxed` says why it suffices.
 //!
-//! A comment serves an ordering that stands on its line or within six lines below its last line; a
-//! comment of several lines counts as a whole. A comment that says `Relaxed, here and below: ...`
-//! or `Relaxed, all: ...` serves the rest of its function. A comment may end in a label like
-//! `[R1]`, which then has to stand at two places of the crate at least: at both ends of the pair.
+//! A comment applies to an ordering on its line or within six lines below its last line; a comment
+//! of several lines counts as a whole. A comment that says `Relaxed, here and below: ...` or
+//! `Relaxed, all: ...` applies to the rest of its function. A comment may end in a label like
+//! `[R1]`, which must occur at least twice in the crate: at both ends of the pair.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use super::place::{self, TestModules};
 use super::rust::{Comment, RustFile, TokenKind};
 use crate::finding::{Finding, Kind};
 
-/// How far below its comment an ordering may stand, in lines.
+/// How far below its comment an ordering may be, in lines.
 const COMMENT_REACH_LINES: usize = 6;
 
 /// Orderings that need a partner.
 const PAIRED: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 /// The ordering that needs a reason.
 const RELAXED: &str = "Relaxed";
-/// What the comment on a paired ordering holds one of.
+/// Words, one of which the comment on a paired ordering contains.
 const PAIR_WORDS: [&str; 5] = ["Acquire", "Release", "AcqRel", "SeqCst", "pairs"];
-/// What the comment on a relaxed access holds one of.
+/// Words, one of which the comment on a relaxed access contains.
 const RELAXED_WORDS: [&str; 2] = ["Relaxed", "relaxed"];
-/// What the comment on all relaxed accesses of a function holds one of.
+/// Words, one of which the comment on all relaxed accesses of a function contains.
 const RELAXED_WORDS_OF_FUNCTION: [&str; 2] = ["Relaxed, here and below", "Relaxed, all"];
 
 pub(crate) fn check(source: &RustFile, findings: &mut Vec<Finding>) {
@@ -64,11 +64,11 @@ pub(crate) fn check(source: &RustFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The names by which a file knows orderings.
+/// The names of orderings in a file.
 struct Names<'source> {
     /// The enum itself, under every name.
     types: BTreeSet<&'source str>,
-    /// Variants brought in by name: what the file calls it, and what it is.
+    /// Imported variants: the name in this file, and the variant.
     bare: BTreeMap<&'source str, &'source str>,
 }
 
@@ -95,7 +95,7 @@ impl<'source> Names<'source> {
     }
 }
 
-/// Does a comment near `line` hold one of `words`?
+/// True when a comment near `line` contains one of `words`.
 fn is_explained(source: &RustFile, line: usize, words: &[&str]) -> bool {
     let comments = &source.comments;
     let after = comments.partition_point(|comment| comment.line <= line);
@@ -107,13 +107,13 @@ fn is_explained(source: &RustFile, line: usize, words: &[&str]) -> bool {
         if words.iter().any(|word| comment.text.contains(word)) {
             return true;
         }
-        // The line above belongs to the same comment if it holds one.
+        // The line above belongs to the same comment if it has one.
         reach_from = reach_from.min(comment.line - 1);
     }
     false
 }
 
-/// Does a comment higher up in the same function give the reason of all relaxed accesses?
+/// True when a comment above in the same function gives the reason for all relaxed accesses.
 fn is_explained_above_in_function(source: &RustFile, line: usize) -> bool {
     source.function_lines().filter(|lines| lines.contains(&line)).any(|lines| {
         source.comments.iter().any(|comment| {
@@ -123,7 +123,7 @@ fn is_explained_above_in_function(source: &RustFile, line: usize) -> bool {
     })
 }
 
-/// Each label has to stand at two places of its crate.
+/// Checks that each label occurs at least twice in its crate.
 pub(crate) fn check_labels(
     sources: &[RustFile],
     test_modules: &TestModules,

@@ -1,6 +1,6 @@
-//! Which rules hold where: told from the path of a file, and from who declares it.
+//! Which rules apply where: derived from the path of a file, and from the files that declare it.
 //!
-//! A crate under `crates/` is a library crate unless it is named here as a tool, so that a new
+//! A crate under `crates/` is a library crate unless it is listed here as a tool, so that a new
 //! crate starts under the strict rules.
 
 use super::rust::RustFile;
@@ -14,17 +14,17 @@ pub(crate) fn crate_of(path: &str) -> Option<&str> {
     path.strip_prefix("crates/")?.split_once('/').map(|(name, _)| name)
 }
 
-/// Is `name`, a crate under `crates/`, held to the library rules?
+/// True when the library rules apply to `name`, a crate under `crates/`.
 pub(crate) fn is_library_crate(name: &str) -> bool {
     !TOOL_CRATES.contains(&name)
 }
 
-/// Is the file source of a library crate, as far as its path tells? Tests and examples are not.
+/// True when the path is that of library source; tests and examples are not.
 pub(crate) fn is_library_code(path: &str) -> bool {
     crate_of(path).is_some_and(is_library_crate) && path.split('/').nth(2) == Some("src")
 }
 
-/// Is the file in a folder of tests, where longer files are allowed?
+/// True when the file is in a folder of tests, where longer files are allowed.
 pub(crate) fn is_in_tests_folder(path: &str) -> bool {
     path.split('/').rev().skip(1).any(|part| part == "tests")
 }

@@ -1,7 +1,7 @@
-//! A Rust file ready for rules: a flat list of tokens, its comments, and the lines of test code.
+//! A parsed Rust file for rules: a flat list of tokens, its comments, and the lines of test code.
 //!
-//! The rules look at tokens, so that comments and strings never count as code and the inside of a
-//! macro does. Items come from `syn` where a rule needs to know where an item ends.
+//! The rules read tokens, so that comments and strings never count as code, and the inside of a
+//! macro does. Items come from `syn` where a rule needs the end of an item.
 
 use core::ops::RangeInclusive;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use super::cfg;
 use crate::finding::{Finding, Kind};
 use crate::repo::TextFile;
 
-/// What a token is; its text tells the rest.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     Word,
@@ -44,7 +44,7 @@ pub(crate) struct Comment {
 pub(crate) struct Import {
     /// The parts of the path; the last one is `*` for a glob.
     pub(crate) path: Vec<String>,
-    /// The name by which this file knows it.
+    /// The name in this file.
     pub(crate) name: String,
     pub(crate) line: usize,
 }
@@ -88,7 +88,7 @@ impl RustFile {
         })
     }
 
-    /// Is the line inside an item that only test or model builds compile?
+    /// True when the line is inside an item that only test or model builds compile.
     pub(crate) fn is_test_line(&self, line: usize) -> bool {
         self.test_lines.iter().any(|range| range.contains(&line))
     }
@@ -109,7 +109,7 @@ impl RustFile {
         words.filter_map(|(index, token)| Some(token.line..=self.end_of_body(index)?))
     }
 
-    /// The line on which the body of the function ends whose `fn` is at `index`; nothing for a
+    /// The last line of the body of the function whose `fn` is at `index`; nothing for a
     /// declaration without a body and for the type of a function.
     pub(crate) fn end_of_body(&self, index: usize) -> Option<usize> {
         if self.tokens.get(index + 1)?.kind != TokenKind::Word {
@@ -124,7 +124,7 @@ impl RustFile {
                     depth += 1;
                 }
                 TokenKind::Close => {
-                    // The end of what surrounds a declaration.
+                    // The end of the item that contains a declaration.
                     depth = depth.checked_sub(1)?;
                     if depth == 0 && in_body {
                         return Some(token.line);
@@ -137,7 +137,7 @@ impl RustFile {
         None
     }
 
-    /// Is the token at `index` a part of a `use` item?
+    /// True when the token at `index` is a part of a `use` item.
     pub(crate) fn is_in_use_item(&self, index: usize) -> bool {
         self.tokens[..index]
             .iter()
@@ -154,7 +154,7 @@ impl RustFile {
 struct Reader<'text> {
     text: &'text str,
     line_starts: Vec<usize>,
-    /// Everything before this byte has been seen.
+    /// End of the text that has been read.
     position: usize,
     tokens: Vec<Token>,
     comments: Vec<Comment>,
@@ -195,7 +195,7 @@ impl<'text> Reader<'text> {
                 TokenTree::Literal(literal) => (TokenKind::Literal, literal.to_string()),
                 TokenTree::Punct(mark) => {
                     if colon_pending && mark.as_char() == ':' {
-                        // Completes the `::` that its first half has written.
+                        // Completes the `::` that its first half has added.
                         colon_pending = false;
                         self.position = self.position.max(bytes.end);
                         continue;
@@ -229,7 +229,7 @@ impl<'text> Reader<'text> {
         self.position = self.position.max(closing.end);
     }
 
-    /// Takes the comments between the last token and byte `end`: besides them there is only space.
+    /// Reads the comments between the last token and byte `end`; only white space is between them.
     fn gap(&mut self, end: usize) {
         let start = self.position;
         if end <= start {
@@ -247,7 +247,7 @@ impl<'text> Reader<'text> {
     }
 }
 
-/// Collects what needs whole items: imports and the extent of test code.
+/// Collects what needs whole items: imports, and the lines of test code.
 #[derive(Default)]
 struct Items {
     imports: Vec<Import>,

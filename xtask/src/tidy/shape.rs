@@ -1,4 +1,4 @@
-//! Rules about the shape of code: how long a function may be, which words name nothing.
+//! Rules about the shape of code: the length of functions, and words that mean nothing in names.
 //!
 //! Both read tokens, not items, so that functions and types inside a macro count as well.
 
@@ -12,10 +12,10 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// Words that say nothing about what a thing does.
 const EMPTY_WORDS: [&str; 6] = ["util", "utils", "helper", "helpers", "manager", "impl2"];
 
-/// Words that introduce a name that the rule about names looks at.
+/// Words before a name that the rule about names checks.
 const NAMING_WORDS: [&str; 7] = ["fn", "struct", "enum", "union", "trait", "mod", "type"];
 
-/// The rule about names, for the parts of a path.
+/// Applies the rule about names to the parts of a path.
 pub(crate) fn check_path(file: &TextFile, findings: &mut Vec<Finding>) {
     for part in file.path.split('/') {
         let stem = part.split('.').find(|piece| !piece.is_empty()).unwrap_or(part);
@@ -51,7 +51,7 @@ pub(crate) fn check(source: &RustFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The empty word that a name in snake, kebab or camel case consists of or contains.
+/// The empty word in a name in snake, kebab or camel case.
 fn empty_word(name: &str) -> Option<&'static str> {
     let mut words = String::new();
     let mut before = '_';

@@ -1,11 +1,11 @@
-//! What documents point to is there.
+//! References in documents lead to existing files.
 
 use xtask::finding::Kind;
 use xtask::repo::TextFile;
 
 use crate::file;
 
-/// A document at `path`, beside a few files that it can point to.
+/// The dead references of a document at `path`, with a few other files in the repository.
 fn dead_references(path: &str, text: &str) -> Vec<(usize, String)> {
     let files: [TextFile; 4] = [
         file(path, text),
@@ -38,7 +38,7 @@ fn dead_path_in_backticks() {
 }
 
 #[test]
-fn what_is_no_reference() {
+fn text_that_is_no_reference() {
     let text = "`tests/`, `crates/*/src`, `docs/<name>.md`, `a crates/gone`, [x](#there),\n\
                 [y](https://example.org/a), ![z](docs/plot.png)\n```sh\ncat `docs/gone`\n```\n";
     assert_eq!(dead_references("README.md", text), []);

@@ -1,6 +1,6 @@
 //! Proof that each rule of `cargo xtask tidy` can fail: a snippet that breaks it, and the finding.
 //!
-//! Beside each broken snippet stands one that keeps the rule, so that a rule cannot pass by
+//! Each broken snippet is followed by one that keeps the rule, so that a rule cannot pass by
 //! reporting everything.
 
 mod documents;
@@ -14,9 +14,9 @@ mod text;
 use xtask::finding::{Finding, Kind};
 use xtask::repo::TextFile;
 
-/// Source of a library crate, under the strict rules.
+/// Source of a library crate, to which the strict rules apply.
 const LIBRARY: &str = "crates/sheaves-slab/src/depot.rs";
-/// Source of a tool, free to call the system.
+/// Source of a tool, which may use the system.
 const TOOL: &str = "crates/sheaves-bench/src/table.rs";
 
 fn file(path: &str, text: &str) -> TextFile {

@@ -29,7 +29,7 @@ fn relaxed_without_reason() {
         LIBRARY,
         "fn f() {\n    // Relaxed: a counter.\n    a.load(Ordering::Relaxed);\n}\n",
     );
-    // The reason for another ordering is none.
+    // The reason for another ordering does not count.
     let text =
         "fn f() {\n    // Acquire: see `g`.\n    a(Ordering::Acquire, Ordering::Relaxed);\n}\n";
     assert_finds(LIBRARY, text, &[(3, Kind::RelaxedWithoutReason)]);
@@ -53,21 +53,21 @@ fn names_brought_in() {
 }
 
 #[test]
-fn reach_of_a_comment() {
+fn comment_reaches_six_lines() {
     let with_gap = |gap: usize| {
         let between = "    step();\n".repeat(gap);
         format!("fn f() {{\n    // Acquire: see `g`.\n{between}    a(Ordering::Acquire);\n}}\n")
     };
     assert_clean(LIBRARY, &with_gap(5));
     assert_finds(LIBRARY, &with_gap(6), &[(9, partner("Acquire"))]);
-    // A long comment counts as a whole, whichever of its lines holds the word.
+    // A long comment counts as a whole, whichever line contains the word.
     let why = "    // Why.\n".repeat(9);
     let text = format!("fn f() {{\n    // Acquire: see `g`.\n{why}    a(Ordering::Acquire);\n}}\n");
     assert_clean(LIBRARY, &text);
 }
 
 #[test]
-fn reach_of_a_comment_on_a_function() {
+fn comment_on_a_function_reaches_its_end() {
     let function = |opening: &str| {
         let between = "    step();\n".repeat(20);
         let relaxed = "    a(Ordering::Relaxed);\n";

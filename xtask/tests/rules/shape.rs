@@ -1,4 +1,4 @@
-//! Length of functions, empty names.
+//! Length of functions, names that mean nothing.
 
 use xtask::finding::Kind;
 
