@@ -96,7 +96,7 @@ fn restore_signals(before: &libc::sigset_t) {
 
 /// Keys below this one keep their value in `struct pthread`: setting it never allocates
 /// (`PTHREAD_KEY_2NDLEVEL_SIZE` of glibc).
-const KEYS_AT_HAND: u32 = 32;
+const FIRST_LEVEL_KEYS: u32 = 32;
 /// Values of [`KEY`] that are not a key.
 const NO_KEY: u32 = u32::MAX;
 const KEY_REFUSED: u32 = u32::MAX - 1;
@@ -117,7 +117,7 @@ pub fn prepare_at_exit(function: unsafe extern "C" fn(*mut c_void)) {
     let mut key: libc::pthread_key_t = 0;
     // SAFETY: the key is valid for the call to fill; functions of this library are never unloaded.
     let status = unsafe { libc::pthread_key_create(&raw mut key, Some(function)) };
-    let usable = status == 0 && key < KEYS_AT_HAND;
+    let usable = status == 0 && key < FIRST_LEVEL_KEYS;
     let made = if usable { key } else { KEY_REFUSED };
     let won = KEY.compare_exchange(NO_KEY, made, Ordering::Relaxed, Ordering::Relaxed);
     if status == 0 && (won.is_err() || !usable) {
@@ -130,7 +130,7 @@ pub fn prepare_at_exit(function: unsafe extern "C" fn(*mut c_void)) {
 #[must_use]
 pub fn has_key() -> bool {
     // Relaxed: the number publishes nothing.
-    KEY.load(Ordering::Relaxed) < KEYS_AT_HAND
+    KEY.load(Ordering::Relaxed) < FIRST_LEVEL_KEYS
 }
 
 /// Sets the value with which libc calls the function of [`prepare_at_exit`] for this thread; 0 for
@@ -141,7 +141,7 @@ pub fn set_at_exit(value: usize) -> bool {
     let key = KEY.load(Ordering::Relaxed);
     let value = core::ptr::with_exposed_provenance(value);
     // SAFETY: the key was made by `prepare_at_exit` and is never deleted once it is in `KEY`.
-    key < KEYS_AT_HAND && unsafe { libc::pthread_setspecific(key, value) } == 0
+    key < FIRST_LEVEL_KEYS && unsafe { libc::pthread_setspecific(key, value) } == 0
 }
 
 /// The value that this thread set by [`set_at_exit`]; null where it set none.
@@ -149,7 +149,7 @@ pub fn set_at_exit(value: usize) -> bool {
 pub fn at_exit() -> *mut c_void {
     // Relaxed: the number publishes nothing.
     let key = KEY.load(Ordering::Relaxed);
-    if key >= KEYS_AT_HAND {
+    if key >= FIRST_LEVEL_KEYS {
         return null_mut();
     }
     // SAFETY: as in `set_at_exit`.

@@ -280,9 +280,9 @@ core::arch::global_asm!(
     ".popsection",
 );
 
-/// Adds to the number of locks that the calling thread has; what it is then. For assertions: it
-/// stays 0 without them, and on other architectures. Async-signal-safe, as a handler gives back
-/// what it takes.
+/// Adds to the number of locks that the calling thread holds, and returns the sum. For assertions:
+/// it stays 0 without them, and on other architectures. Async-signal-safe, because a handler
+/// releases the locks that it takes.
 #[inline]
 pub(crate) fn count_locks(change: i32) -> i32 {
     #[cfg(all(target_arch = "x86_64", debug_assertions))]

@@ -96,7 +96,7 @@ fn memory_is_returned_to_the_kernel() {
     // Unmapping a neighbour unmaps it, too.
     // SAFETY: from this heap.
     unsafe { free(first) };
-    assert_eq!(resident(middle), None, "the range is never given back");
+    assert_eq!(resident(middle), None, "the range is never unmapped");
     // SAFETY: from this heap.
     unsafe { free(last) };
     assert_eq!((resident(first), resident(last)), (None, None));

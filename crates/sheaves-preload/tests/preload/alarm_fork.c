@@ -1,6 +1,6 @@
-// A program of one thread that allocates while a signal handler forks again and again. Argument:
-// how often. The child ends at once, or goes on where the signal came and ends after some more
-// allocations.
+// A program of one thread that allocates while a signal handler forks repeatedly. Argument: number
+// of forks. The child ends at once, or continues where the signal interrupted it and ends after
+// some more allocations.
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>
@@ -19,7 +19,7 @@ static void on_alarm(int signal) {
     pid_t process = fork();
     if (process < 0) _exit(2);
     if (process == 0) {
-        // A child that hangs is killed, and the parent sees it.
+        // A child that hangs is killed, which the parent detects.
         alarm(CHILD_SECONDS);
         if (forks % 2) _exit(0);
         is_child = 1;
@@ -47,7 +47,7 @@ static void churn(unsigned round) {
 int main(int count, char **arguments) {
     CHECK(count == 2);
     int wanted = atoi(arguments[1]);
-    // The parent hangs where a fork waits for a lock of its own thread: then this kills it.
+    // If a fork waits for a lock of its own thread the parent hangs: then this kills it.
     alarm(60);
     struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigset_t signals;
@@ -56,7 +56,7 @@ int main(int count, char **arguments) {
     CHECK(!sigprocmask(SIG_UNBLOCK, &signals, NULL));
     CHECK(signal(SIGALRM, SIG_DFL) != SIG_ERR && signal(SIGCHLD, SIG_DFL) != SIG_ERR);
     CHECK(!sigaction(SIGVTALRM, &action, NULL));
-    // By the time that the program itself runs, so that forks leave some to it.
+    // Counts CPU time of the program only, so that forks leave some to it.
     struct itimerval timer = {{0, 500}, {0, 500}};
     CHECK(!setitimer(ITIMER_VIRTUAL, &timer, NULL));
     for (unsigned round = 0; forks < wanted && !is_child; round++) churn(round);

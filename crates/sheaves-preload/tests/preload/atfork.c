@@ -1,4 +1,5 @@
-// Forks while threads allocate, with a library whose fork handlers allocate. Argument: how often.
+// Forks while threads allocate, with a library whose fork handlers allocate. Argument: number of
+// forks.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static void *work(void *argument) {
     (void)argument;
     while (!atomic_load(&stop)) {
         churn();
-        // Leaves some time to the thread that forks.
+        // Leaves some CPU time to the forking thread.
         usleep(100);
     }
     return NULL;
@@ -38,7 +39,7 @@ int main(int count, char **arguments) {
         pid_t process = fork();
         CHECK(process >= 0);
         if (process == 0) {
-            // A child that hangs is killed, and the parent sees it.
+            // A child that hangs is killed, which the parent detects.
             alarm(CHILD_SECONDS);
             churn();
             _exit(0);

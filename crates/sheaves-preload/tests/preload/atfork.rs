@@ -1,4 +1,4 @@
-//! Forks beside what other code does around them: handlers that allocate, and signal handlers.
+//! Forks together with other code: fork handlers that allocate, and signal handlers.
 
 use core::time::Duration;
 

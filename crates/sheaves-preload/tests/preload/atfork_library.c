@@ -1,5 +1,5 @@
-// A library whose fork handlers allocate, and wait for threads that do. It is initialised before
-// the preload object.
+// A library whose fork handlers allocate, and wait for threads that allocate. It is initialised
+// before the preload object.
 #include <pthread.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void allocate(int count, size_t bytes) {
     }
     for (int i = 0; i < count; i++) free(blocks[i]);
     free(blocks);
-    // One that is mapped by itself.
+    // A block with a mapping of its own.
     free(malloc(1 << 21));
 }
 

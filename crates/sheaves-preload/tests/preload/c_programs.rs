@@ -1,5 +1,5 @@
-//! C and C++ programs that tests compile and run, and the libraries that these run on. Also used by
-//! the tests of the C API.
+//! Compiles and runs C and C++ programs for tests, and builds the libraries that they run on. Also
+//! used by the tests of the C API.
 
 use core::time::Duration;
 use std::io::Read;
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// Builds a package as this test was built; the folder in which its libraries are then.
+/// Builds a package with the profile of this test; returns the folder of its libraries.
 pub(crate) fn build(package: &str) -> PathBuf {
     // This program is TARGET/PROFILE/deps/NAME-*.
     let program = std::env::current_exe().unwrap();
@@ -23,7 +23,7 @@ pub(crate) fn build(package: &str) -> PathBuf {
     directory.to_owned()
 }
 
-/// Runs a compiler; panics with what it says when it fails.
+/// Runs a compiler; panics with its output when it fails.
 pub(crate) fn compile_with(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -59,7 +59,7 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// Fails unless a program has ended with success and what it said is as wanted.
+/// Fails unless a program has succeeded and its output is as wanted.
 pub(crate) fn check(command: &Command, output: &Output, is_right: impl Fn(&str, &str) -> bool) {
     let (text, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-// Ends the program with a line where something is not as it has to be.
+// Ends the program with a line if a condition does not hold.
 #ifndef CHECK_H
 #define CHECK_H
 

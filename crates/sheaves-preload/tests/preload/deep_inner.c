@@ -1,4 +1,4 @@
-// Frees what others have allocated, and the other way round.
+// Frees blocks that other objects have allocated, and the reverse.
 #include <stdlib.h>
 
 void *inner_malloc(void) {

@@ -1,5 +1,5 @@
-// Passes blocks to an object that was loaded with RTLD_DEEPBIND, and takes some of its own. The
-// argument says whether the flag has its effect: "kept" or "cleared".
+// Passes blocks to an object that was loaded with RTLD_DEEPBIND, and frees blocks of that object.
+// The argument is the expected effect of the flag: "kept" or "cleared".
 #include <string.h>
 
 #include "check.h"

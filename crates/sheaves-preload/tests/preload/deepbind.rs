@@ -10,8 +10,8 @@ use crate::run_silent;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The program, with the library that it is linked to, and the one which that loads, in folders of
-/// their own.
+/// The program, the library that it is linked to, and the library that the latter loads, in folders
+/// of their own.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {

@@ -1,4 +1,4 @@
-// The malloc family as C programs see it. With the argument "info": prints malloc_info.
+// The malloc family as C programs use it. With the argument "info": prints malloc_info.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <stdint.h>
@@ -7,7 +7,7 @@
 
 #include "check.h"
 
-// Sizes that a compiler must not reason about.
+// Sizes that the compiler must not know.
 static volatile size_t huge = SIZE_MAX;
 static volatile size_t half = SIZE_MAX / 2 + 2;
 
@@ -34,7 +34,7 @@ static void sizes(void) {
     free(NULL);
     void *a = malloc(0), *b = malloc(0);
     CHECK(a && b && a != b);
-    // Size 0 is no free: it gives a unique block.
+    // Size 0 does not free: it gives a unique block.
     a = realloc(a, 0);
     CHECK(a && a != b);
     free(a);
@@ -74,7 +74,7 @@ static void alignments(void) {
     CHECK(posix_memalign(&place, 24, 1) == EINVAL && place == untouched);
     CHECK(posix_memalign(&place, 64, huge) == ENOMEM && place == untouched);
     CHECK(posix_memalign(&place, huge / 2 + 1, 1) == ENOMEM && place == untouched);
-    // POSIX: posix_memalign tells by its result alone.
+    // POSIX: posix_memalign reports errors by its result only.
     CHECK(errno == 77);
     for (size_t align = 8; align <= (size_t)1 << 30; align *= 2) {
         CHECK(posix_memalign(&place, align, 100) == 0 && is_aligned(place, align));
@@ -102,7 +102,7 @@ static void alignments(void) {
     free(place);
 }
 
-// free leaves errno alone, also where it gives memory back to the system.
+// free keeps errno, also when it returns memory to the kernel.
 static void errno_is_kept(void) {
     static void *blocks[2000];
     const size_t sizes[] = {1, 100, 5000, 40000, 3 << 20};
@@ -135,7 +135,7 @@ static void figures(void) {
     CHECK(after.uordblks == before.uordblks);
     CHECK(mallopt(M_MMAP_THRESHOLD, 1 << 20) == 1);
     CHECK(malloc_info(1, stdout) == -1 && errno == EINVAL);
-    // The run that was freed is there to be given back, once.
+    // The freed run can be returned to the kernel, once.
     CHECK(malloc_trim(0) == 1);
     CHECK(malloc_trim(0) == 0);
     CHECK(mallinfo2().keepcost == 0);

@@ -1,5 +1,5 @@
-// Forks again and again while 8 threads allocate; every child allocates and frees. Argument: how
-// often.
+// Forks repeatedly while 8 threads allocate; every child allocates and frees. Argument: number of
+// forks.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ static size_t size_of(uint32_t random) {
     return random % 2000;
 }
 
-// A block whose first and last bytes are its mark.
+// A block whose first and last bytes hold its pattern.
 static unsigned char *make(size_t size, unsigned char mark) {
     unsigned char *block = malloc(size + 2);
     CHECK(block);
@@ -50,7 +50,8 @@ static void churn(uint32_t *state, int count, unsigned char mark) {
         }
         sizes[index] = size_of(next(state));
         blocks[index] = make(sizes[index], mark);
-        // Leaves some time to those who fork, or most of the test were waiting for a processor.
+        // Leaves some CPU time to the forking thread, which otherwise would wait for most of the
+        // test.
         if (count < 0 && i % 256 == 0) usleep(500);
     }
     for (int index = 0; index < LIVE; index++) free(blocks[index]);
@@ -69,7 +70,7 @@ static void *work_in_child(void *argument) {
 }
 
 static void child(uint32_t seed) {
-    // A child that hangs is killed, and the parent sees it.
+    // A child that hangs is killed, which the parent detects.
     alarm(CHILD_SECONDS);
     uint32_t state = seed;
     churn(&state, CHILD_BLOCKS, 5);
@@ -96,7 +97,7 @@ int main(int count, char **arguments) {
     pthread_t threads[THREADS];
     for (uintptr_t i = 0; i < THREADS; i++)
         CHECK(!pthread_create(&threads[i], NULL, work, (void *)(i + 1)));
-    // Allocated by the parent, to be freed by every child as well.
+    // Allocated by the parent, to be freed by every child, too.
     unsigned char *inherited = make(1000, 9);
     for (int i = 0; i < forks; i++) {
         pid_t process = fork();

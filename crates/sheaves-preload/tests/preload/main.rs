@@ -1,7 +1,7 @@
 //! The preload object from outside: its symbols, and C and C++ programs that run on it.
 //!
-//! The programs are compiled here and print nothing when all is well. Each runs in several
-//! configurations. `SHEAVES_FORKS` says how often the program that forks does so (default 500).
+//! The programs are compiled here and print nothing on success. Each runs in several
+//! configurations. `SHEAVES_FORKS` is the number of forks of the forking program (default 500).
 
 mod atfork;
 mod c_programs;
@@ -16,18 +16,18 @@ use std::sync::OnceLock;
 
 use c_programs::{build, check, compile_with, run_within};
 
-/// The object of this workspace, built into the folder in which this test was built.
+/// The preload object of this workspace, built with the profile of this test.
 fn object() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| build("sheaves-preload").join("libsheaves_preload.so"))
 }
 
-/// Compiles a program whose source stands beside this file.
+/// Compiles a program whose source is in this folder.
 fn compile(compiler: &str, source: &str) -> PathBuf {
     compile_as(compiler, source, &[])
 }
 
-/// The same, with flags of its own.
+/// Compiles it with additional flags.
 fn compile_as(compiler: &str, source: &str, flags: &[&str]) -> PathBuf {
     let name = format!("{source}{}", flags.concat()).replace(['.', '/'], "-");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -39,14 +39,14 @@ fn compile_as(compiler: &str, source: &str, flags: &[&str]) -> PathBuf {
     program
 }
 
-/// A program on the object.
+/// A program with the object preloaded.
 fn on_object(program: &Path, args: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(program);
     command.args(args).env("LD_PRELOAD", object()).envs(variables.iter().copied());
     command
 }
 
-/// Runs a program that prints nothing when all is well.
+/// Runs a program, which must print nothing.
 fn run_silent(program: &Path, args: &[&str], variables: &[(&str, &str)], limit: Duration) {
     let mut command = on_object(program, args, variables);
     let output = run_within(limit, &mut command);

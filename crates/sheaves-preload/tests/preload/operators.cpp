@@ -1,4 +1,4 @@
-// Every form of operator new and delete, and what happens when memory is short.
+// Every form of operator new and delete, and their behaviour when memory is out.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,7 +18,7 @@ struct alignas(256) Wide {
 static int handled;
 
 static void handler() {
-    // The second call gives up: without a handler operator new throws.
+    // The second call removes the handler: without one operator new throws.
     if (++handled == 2) std::set_new_handler(nullptr);
 }
 
@@ -63,7 +63,7 @@ static void forms() {
     operator delete(nullptr);
     auto wide = std::make_unique<Wide[]>(10);
     CHECK(is_aligned(wide.get(), 256));
-    // One deletes what the other has made: all is one heap.
+    // One form deletes what another one has made: all use one heap.
     free(operator new(10));
     operator delete(malloc(10));
 }

@@ -35,7 +35,7 @@ fn c_functions_keep_their_contracts() {
 }
 
 #[test]
-fn malloc_info_and_stats_tell_of_this_heap() {
+fn malloc_info_and_stats_describe_this_heap() {
     let output = run_within(MINUTE, &mut on_object(family(), &["info"], &[]));
     let (text, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -53,9 +53,9 @@ fn threads_may_allocate_while_they_end() {
     }
 }
 
-/// It takes no more of the address space than it uses, so a limit that comes later leaves the rest.
+/// It reserves no address space that it does not use, so a limit that is set later leaves the rest.
 #[test]
-fn limits_on_the_address_space_may_come_later() {
+fn limits_on_the_address_space_may_be_set_later() {
     let program = compile("gcc", "address_space.c");
     for variables in CONFIGURATIONS {
         run_silent(&program, &[], variables, MINUTE);
@@ -90,7 +90,7 @@ fn operators_that_a_program_replaces_serve_its_other_forms() {
     let variants: [&[&str]; 4] =
         [&["-DPLAIN"], &["-DARRAY"], &["-DALIGNED"], &["-DPLAIN", "-DARRAY", "-DALIGNED"]];
     for flags in variants {
-        // gcc cannot know that `checked` keeps the pairs apart.
+        // gcc cannot know that `checked` matches the pairs.
         let flags = [&["-std=c++17", "-Wno-mismatched-new-delete"], flags].concat();
         let program = compile_as("g++", "replaced.cpp", &flags);
         for variables in CONFIGURATIONS {
@@ -99,7 +99,7 @@ fn operators_that_a_program_replaces_serve_its_other_forms() {
     }
 }
 
-/// Forks beside 8 threads that allocate; the children allocate and free. `share` of the forks.
+/// Runs `1 / share` of the forks, while 8 threads allocate; the children allocate and free.
 fn forks(share: u64, variables: &[(&str, &str)]) {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| compile("gcc", "fork.c"));
@@ -115,7 +115,7 @@ fn forks_on_rseq() {
 }
 
 #[test]
-fn forks_on_rseq_by_processor() {
+fn forks_on_rseq_by_cpu() {
     forks(10, &[("SHEAVES_SLOT", "cpu")]);
 }
 

@@ -1,6 +1,6 @@
-// Programs that replace some operators of C++ and rely on the library's own definitions of the rest
-// to come to theirs, as the standard says they do. Blocks have a header in front, so that a block
-// that one heap made and the other deletes ends the program.
+// Programs that replace some operators of C++. The library's definitions of the other forms have to
+// call the program's, as the standard says. Blocks have a header in front, so that deleting a block
+// of another heap ends the program.
 #include <cstdint>
 #include <new>
 
@@ -51,7 +51,7 @@ void *operator new[](std::size_t size) { return make(size); }
 void operator delete[](void *block) noexcept { destroy(block); }
 #endif
 #if defined(ALIGNED)
-// Not aligned: whoever asks looks at the header alone.
+// Not aligned: only the header is checked.
 void *operator new(std::size_t size, std::align_val_t) { return make(size); }
 void operator delete(void *block, std::align_val_t) noexcept { destroy(block); }
 #endif

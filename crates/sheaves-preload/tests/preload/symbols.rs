@@ -1,4 +1,4 @@
-//! The exported symbols: all of the malloc family, `dlopen`, what registers fork handlers, and
+//! The exported symbols: the malloc family, `dlopen`, the registration of fork handlers, and
 //! nothing else.
 
 use std::collections::BTreeSet;
@@ -21,13 +21,13 @@ const CXX: &str = "_Znwm _Znam _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11
                    _ZdaPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t \
                    _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t";
 
-/// The loader's.
+/// Symbols of the loader.
 const LOADER: &str = "dlopen";
 
-/// What `pthread_atfork` calls.
+/// The function behind `pthread_atfork`.
 const FORK: &str = "__register_atfork";
 
-/// What `nm -D` says, with these options.
+/// Output of `nm -D` with these options.
 fn nm(options: &[&str]) -> String {
     let output = Command::new("nm").arg("-D").args(options).arg(crate::object()).output().unwrap();
     assert!(output.status.success());
@@ -46,7 +46,7 @@ fn exactly_the_malloc_family_and_dlopen_are_exported() {
     assert!(missing.is_empty() && surplus.is_empty(), "missing {missing:?}, surplus {surplus:?}");
 }
 
-/// The object must not call malloc through the dynamic linker: it would call itself.
+/// The object must not call malloc through the dynamic linker, which would lead to itself.
 #[test]
 fn none_of_the_family_is_imported() {
     let text = nm(&["--undefined-only"]);
@@ -59,7 +59,7 @@ fn none_of_the_family_is_imported() {
     }
 }
 
-/// C++'s own definitions are replaced one by one: each form that its library has must be here.
+/// Every operator that the C++ library defines must be defined here, too.
 #[test]
 fn every_operator_of_the_c_plus_plus_library_is_replaced() {
     let output = Command::new("g++").arg("-print-file-name=libstdc++.so.6").output();

@@ -1,5 +1,5 @@
-// Threads that allocate and free in the destructors of their thread-local values, in several
-// rounds: a destructor that sets the value again is called again.
+// Threads that allocate and free in destructors of their thread-specific values, in several rounds:
+// libc calls a destructor again if it has set the value again.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -42,7 +42,7 @@ static void destroy(void *argument) {
 static void *work(void *argument) {
     for (int key = 0; key < KEYS; key++)
         CHECK(!pthread_setspecific(keys[key], make(key, key % 3)));
-    // What another thread has allocated is freed here.
+    // Frees what another thread has allocated.
     free(argument);
     return malloc(123);
 }
