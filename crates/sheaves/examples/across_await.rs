@@ -1,6 +1,6 @@
 //! Read sections that are held across `.await`, in tasks that move between threads.
 //!
-//! A section of an SRCU domain may sleep, and may end on another thread than it began on: what a
+//! A section of an SRCU domain may sleep, and may end on another thread than it began on: as a
 //! task of an asynchronous runtime needs. Run it:
 //!
 //! ```sh
@@ -16,7 +16,7 @@ use sheaves::rcu::Srcu;
 const TASKS: u64 = 64;
 const ROUNDS: u64 = 200;
 
-/// What the tasks read. A page that has been taken back has `is_valid` cleared before it is freed.
+/// The data that the tasks read. `is_valid` is cleared before a page is freed.
 struct Page {
     number: u64,
     is_valid: AtomicU64,
@@ -25,7 +25,7 @@ struct Page {
 struct Shared {
     domain: Srcu,
     page: AtomicPtr<Page>,
-    /// Sections that ended on another thread than they began on.
+    /// Sections that ended on a thread other than the one they began on.
     moved: AtomicU64,
     sections: AtomicU64,
 }
@@ -35,12 +35,12 @@ impl Shared {
         Box::into_raw(Box::new(Page { number, is_valid: AtomicU64::new(1) }))
     }
 
-    /// One task: reads a page, awaits in the middle, and goes on with what it has.
+    /// One task: loads a page, awaits inside the section, and continues to read the page.
     async fn read(self: Arc<Shared>) {
         for round in 0..ROUNDS {
             let guard = self.domain.read();
             let began_on = std::thread::current().id();
-            // SAFETY: the page is not freed before the section ends, wherever that is.
+            // SAFETY: the page is not freed before the section ends, on any thread.
             let page = unsafe { &*self.page.load(Ordering::Acquire) };
             let number = page.number;
             if round % 20 == 0 {
@@ -48,7 +48,7 @@ impl Shared {
             } else {
                 tokio::task::yield_now().await;
             }
-            assert_eq!(page.is_valid.load(Ordering::Relaxed), 1, "the page was taken back");
+            assert_eq!(page.is_valid.load(Ordering::Relaxed), 1, "the page was freed");
             assert_eq!(page.number, number);
             let is_moved = std::thread::current().id() != began_on;
             self.moved.fetch_add(u64::from(is_moved), Ordering::Relaxed);
@@ -58,11 +58,11 @@ impl Shared {
         }
     }
 
-    /// Replaces the page once; waits for all sections that may have the old one.
+    /// Replaces the page once; waits for all sections that may read the old one.
     fn replace(&self, number: u64) {
         let old = self.page.swap(Shared::page(number), Ordering::AcqRel);
         self.domain.synchronize();
-        // SAFETY: made by `page`, unlinked above, and no section has it any more.
+        // SAFETY: made by `page` and unlinked above; after the grace period no section reads it.
         let old = unsafe { Box::from_raw(old) };
         old.is_valid.store(0, Ordering::Relaxed);
         assert_eq!(old.number + 1, number);
@@ -84,25 +84,25 @@ fn main() {
     let replaced = runtime.block_on(async {
         let tasks: Vec<_> = (0..TASKS).map(|_| tokio::spawn(Arc::clone(&shared).read())).collect();
         let mut replaced = 0;
-        // Waiting sleeps, so it is not for the runtime's own threads.
+        // `replace` sleeps, so it must not run on the runtime's own threads.
         while !tasks.iter().all(tokio::task::JoinHandle::is_finished) || replaced < 10 {
             replaced += 1;
             let (shared, number) = (Arc::clone(&shared), replaced);
             tokio::task::spawn_blocking(move || shared.replace(number)).await.expect("replaced");
         }
         for task in tasks {
-            task.await.expect("no task has seen a page that was taken back");
+            task.await.expect("no task has seen a freed page");
         }
         replaced
     });
     let sections = shared.sections.load(Ordering::Relaxed);
     let moved = shared.moved.load(Ordering::Relaxed);
-    println!("{sections} sections across .await beside {replaced} replacements of the page");
+    println!("{sections} sections across .await, during {replaced} replacements of the page");
     println!("{moved} of them ended on another thread than they began on");
     assert_eq!(sections, TASKS * ROUNDS);
     if moved == 0 {
         println!("(on a busy machine the runtime may move none)");
     }
-    // SAFETY: the last page; all tasks are over.
+    // SAFETY: the last page; all tasks have ended.
     drop(unsafe { Box::from_raw(shared.page.load(Ordering::Relaxed)) });
 }

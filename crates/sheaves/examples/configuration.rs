@@ -1,7 +1,7 @@
 //! A configuration that is read millions of times and replaced live.
 //!
-//! Workers read two values that belong together, without a lock and without an atomic instruction;
-//! another thread replaces both as one. Run it:
+//! Workers read two related values without a lock and without an atomic instruction; another thread
+//! replaces both at once. Run it:
 //!
 //! ```sh
 //! cargo run --release -p sheaves --example configuration
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use sheaves::rcu::{self, RcuCell};
 
-/// What the program does; `limit` is always twice the `weight`.
+/// The configuration; `limit` is always twice the `weight`.
 #[derive(Debug)]
 struct Configuration {
     version: u64,
@@ -20,7 +20,7 @@ struct Configuration {
     limit: u64,
 }
 
-/// How often each worker reads the configuration at least, and how often it is replaced.
+/// Reads of each worker, at least, and number of replacements.
 const READS: u64 = 5_000_000;
 const REPLACEMENTS: u64 = 20_000;
 const WORKERS: u64 = 2;
@@ -29,21 +29,21 @@ fn make(version: u64) -> Configuration {
     Configuration { version, weight: version * 3, limit: version * 6 }
 }
 
-/// What a worker has seen.
+/// The observations of a worker.
 struct Seen {
     reads: u64,
     versions: u64,
     mixed: u64,
 }
 
-/// Reads until enough is read and the last replacement is done.
+/// Reads until the minimum is reached and the last replacement is done.
 fn work(configuration: &RcuCell<Configuration>, is_done: &AtomicBool) -> Seen {
     let (mut seen, mut last) = (Seen { reads: 0, versions: 1, mixed: 0 }, 0);
     while seen.reads < READS || !is_done.load(Ordering::Relaxed) {
         seen.reads += 1;
         let guard = rcu::read();
         let now = configuration.load(&guard);
-        // Two values that belong together, and never an older version than before.
+        // The two values must match, and the version must never be older than before.
         seen.mixed += u64::from(now.limit != 2 * now.weight || now.version < last);
         seen.versions += u64::from(now.version != last);
         last = now.version;
@@ -59,7 +59,7 @@ fn main() {
         let workers: Vec<_> =
             (0..WORKERS).map(|_| scope.spawn(|| work(&configuration, &is_done))).collect();
         for version in 1..=REPLACEMENTS {
-            // The old one comes back when nobody reads it any more.
+            // Returns the old one after a grace period.
             let old = configuration.store(make(version));
             let old = old.synchronize().expect("the updater is not a reader");
             assert_eq!(old.version, version - 1);
@@ -70,7 +70,7 @@ fn main() {
     let (seconds, reads) = (begin.elapsed().as_secs_f64(), seen.iter().map(|seen| seen.reads));
     let reads: u64 = reads.sum();
     println!(
-        "{reads} reads by {WORKERS} threads beside {REPLACEMENTS} replacements, {seconds:.2} s"
+        "{reads} reads by {WORKERS} threads during {REPLACEMENTS} replacements, {seconds:.2} s"
     );
     for (number, seen) in seen.iter().enumerate() {
         println!("thread {number} has seen {} versions", seen.versions);

@@ -1,5 +1,5 @@
-//! A table of sessions: requests look sessions up without a lock, while others log in and out and
-//! the table is resized under them. At the end the books are compared.
+//! A table of sessions: requests look sessions up without a lock, while users log in and out and
+//! the table is resized. At the end the number of sessions is checked.
 //!
 //! ```sh
 //! cargo run --release -p sheaves --example hash_map
@@ -13,8 +13,7 @@ use std::time::Instant;
 use sheaves::map::RcuHashMap;
 use sheaves::rcu::read;
 
-/// What is known of a user who is logged in. Replaced as a whole, so that a request never sees half
-/// of a change.
+/// The session of a user. Replaced as a whole, so that a request never sees half of a change.
 struct Session {
     user: u64,
     name: String,
@@ -25,19 +24,19 @@ type Sessions = RcuHashMap<u64, Session, RandomState>;
 
 const USERS: u64 = 50_000;
 const LOGINS: u64 = 400_000;
-/// Sessions that stay all the time: the health checks, which every thread looks up.
+/// Permanent sessions, for health checks: every thread looks them up.
 const PERMANENT: u64 = 64;
 
 fn session(token: u64, user: u64) -> Session {
     Session { user, name: format!("user {user} by {token}"), requests: AtomicU64::new(0) }
 }
 
-/// Requests of random tokens until all have logged in and out; how many found their session.
+/// Looks random tokens up until all logins are done; returns how many sessions were found.
 fn serve(sessions: &Sessions, is_over: &AtomicBool, seed: u64) -> u64 {
     let (mut served, mut token) = (0, seed);
     while !is_over.load(Ordering::Relaxed) {
         token = token.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        // One section for each request: what is found stays as it is until the request is over.
+        // One section per request: a session that is found stays valid until its end.
         let guard = read();
         if let Some(session) = sessions.get(&((token >> 33) % USERS), &guard) {
             assert!(session.name.starts_with(&format!("user {} ", session.user)));
@@ -51,7 +50,7 @@ fn serve(sessions: &Sessions, is_over: &AtomicBool, seed: u64) -> u64 {
     served
 }
 
-/// Users log in, which makes the table grow, and out, which makes it shrink.
+/// Logs users in, which grows the table, and out, which shrinks it.
 fn log_in_and_out(sessions: &Sessions, share: u64, shares: u64) -> (u64, u64) {
     let (mut logins, mut logouts) = (0, 0);
     for round in 0..LOGINS / USERS {
@@ -60,7 +59,7 @@ fn log_in_and_out(sessions: &Sessions, share: u64, shares: u64) -> (u64, u64) {
             logins += u64::from(is_new);
         }
         for token in (share..USERS).step_by(shares as usize) {
-            // Some stay logged in until the next round.
+            // Some users stay logged in until the next round.
             if (token + round) % 10 != 0 {
                 logouts += u64::from(sessions.remove(&token, &read()).is_some());
             }
@@ -91,12 +90,12 @@ fn main() {
         (served, books[0].0 + books[1].0, books[0].1 + books[1].1)
     });
     let there = sessions.iter(&read()).count() as u64;
-    assert_eq!(there, PERMANENT + logins - logouts, "sessions are lost, or there twice");
+    assert_eq!(there, PERMANENT + logins - logouts, "sessions are lost or duplicated");
     assert_eq!(there, sessions.len() as u64);
     assert!(most > least, "the table was not resized");
     println!(
-        "{served} requests served beside {logins} logins and {logouts} logouts in {:.2} s",
+        "{served} requests served during {logins} logins and {logouts} logouts in {:.2} s",
         begin.elapsed().as_secs_f64()
     );
-    println!("room for {least} to {most} sessions; {there} are there, as the books say");
+    println!("capacity {least} to {most}; {there} sessions, as many as expected");
 }

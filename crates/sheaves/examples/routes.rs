@@ -1,7 +1,7 @@
 //! A routing table: longest prefix match over 100,000 routes, looked up while it is updated.
 //!
-//! The table is a binary trie. An update copies the path from the root to what changes, and puts
-//! the new root in the place of the old one; a look-up walks whatever root it found. So look-ups
+//! The table is a binary trie. An update copies the path from the root to the change, and replaces
+//! the old root by the new one. A look-up walks the trie of the root that it loaded. So look-ups
 //! never wait, and each sees the table before an update or after it, never half of it. Run it:
 //!
 //! ```sh
@@ -20,7 +20,7 @@ const UPDATES: usize = 20_000;
 const LOOKUPS: u64 = 1_000_000;
 const READERS: u64 = 2;
 
-/// Where packets go.
+/// The next hop of packets.
 type Hop = u32;
 
 /// A prefix: an address whose bits from `length` on are zero.
@@ -45,7 +45,7 @@ impl Node {
         best
     }
 
-    /// The table with another hop for a prefix, or none. Shares all that stays the same.
+    /// The table with another hop for a prefix, or none. Shares the unchanged nodes.
     fn with(&self, (address, length): Prefix, hop: Option<Hop>) -> Node {
         let mut copy = self.clone();
         if length == 0 {
@@ -79,7 +79,7 @@ impl Random {
     }
 }
 
-/// What a look-up has to find, the slow way: every length, the longest first.
+/// The expected result of a look-up, found slowly: every length, the longest first.
 fn expected(routes: &BTreeMap<Prefix, Hop>, address: u32) -> Option<Hop> {
     let prefix = |length: u32| {
         let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
@@ -88,7 +88,7 @@ fn expected(routes: &BTreeMap<Prefix, Hop>, address: u32) -> Option<Hop> {
     (0..=32).rev().find_map(prefix)
 }
 
-/// Looks addresses up that have a route which is never changed. How many were not found.
+/// Looks up addresses whose route never changes; returns how many were not found.
 fn look_up(table: &RcuCell<Node>, seed: u64, stays: Prefix, hop: Hop) -> u64 {
     let (mut random, mut lost) = (Random(seed), 0);
     for number in 0..LOOKUPS {
@@ -98,7 +98,7 @@ fn look_up(table: &RcuCell<Node>, seed: u64, stays: Prefix, hop: Hop) -> u64 {
             let host = random.next() >> stays.1;
             lost += u64::from(root.find(stays.0 | host) != Some(hop));
         } else {
-            // Any address: there is a route for everything, of whatever length.
+            // Any address: every address has a route.
             lost += u64::from(root.find(random.next()).is_none());
         }
     }
@@ -117,7 +117,7 @@ fn main() {
         root = root.with(prefix, Some(hop));
         routes.insert(prefix, hop);
     }
-    // No longer prefix hides the one that stays: there is none above 24 bits.
+    // No longer prefix hides the permanent one: none has more than 24 bits.
     let table = RcuCell::new(root);
     let lost = AtomicU64::new(0);
     let begin = Instant::now();
@@ -139,19 +139,19 @@ fn main() {
                 Some(hop) => routes.insert(prefix, hop),
                 None => routes.remove(&prefix),
             };
-            // Dropping what was replaced waits for its readers.
+            // Dropping the old table waits for a grace period.
             drop(table.update(|root| root.with(prefix, hop)));
         }
     });
     let seconds = begin.elapsed().as_secs_f64();
     let lookups = LOOKUPS * READERS;
-    println!("{ROUTES} routes; {lookups} look-ups beside {UPDATES} updates in {seconds:.2} s");
-    assert_eq!(lost.into_inner(), 0, "a look-up has missed a route that was there all the time");
+    println!("{ROUTES} routes; {lookups} look-ups during {UPDATES} updates in {seconds:.2} s");
+    assert_eq!(lost.into_inner(), 0, "a look-up has missed a permanent route");
     let guard = rcu::read();
     let root = table.load(&guard);
     for _ in 0..100_000 {
         let address = random.next();
         assert_eq!(root.find(address), expected(&routes, address), "{address:x}");
     }
-    println!("no look-up missed a route; the table has {} routes, as it should", routes.len());
+    println!("no look-up missed a route; the table has {} routes, as expected", routes.len());
 }

@@ -1,6 +1,6 @@
 //! Deferred frees of ordinary memory: small blocks, large ones, values with destructors.
 //!
-//! In every configuration of the engine below: this program with another environment.
+//! Repeated in every configuration of the engine, by this program with another environment.
 
 mod configurations;
 
@@ -12,21 +12,23 @@ use std::sync::{Mutex, MutexGuard};
 use sheaves::heap;
 use sheaves::rcu::{self, RcuBox, defer};
 
-/// One test at a time: a barrier waits for what all of them have deferred, under their guards.
+/// Serializes the tests: a barrier also waits for objects that other tests defer under their
+/// guards.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Fills a block with what belongs to it alone.
+/// Fills a block with a pattern that depends on its address.
 fn mark(block: *mut u8, bytes: usize) {
-    // SAFETY: the block is so large and ours.
+    // SAFETY: the block has this size, and no other thread knows it.
     unsafe { block.write_bytes(block.addr() as u8 ^ (block.addr() >> 8) as u8 | 1, bytes) };
 }
 
 fn is_marked(block: *mut u8, bytes: usize) -> bool {
     let expected = block.addr() as u8 ^ (block.addr() >> 8) as u8 | 1;
-    // SAFETY: the block is so large, and not reused while somebody reads, which is what is tested.
+    // SAFETY: the block has this size; that it is not reused during a read section is what is
+    // tested.
     let content = unsafe { core::slice::from_raw_parts(block, bytes) };
     content.iter().all(|byte| *byte == expected)
 }
@@ -40,7 +42,7 @@ fn blocks_of_every_kind_outlive_their_readers() {
         blocks.iter().for_each(|block| mark(*block, bytes));
         let guard = rcu::read();
         for block in &blocks {
-            // SAFETY: from this heap; we only read from now on.
+            // SAFETY: from this heap; only read from now on.
             unsafe { heap::free_rcu(*block) };
         }
         let distinct: HashSet<_> = blocks.iter().copied().collect();
@@ -62,7 +64,7 @@ fn blocks_of_every_kind_outlive_their_readers() {
 }
 
 #[test]
-fn a_barrier_leaves_nothing_deferred() {
+fn barrier_leaves_nothing_deferred() {
     let _alone = alone();
     defer::barrier().unwrap();
     let before = heap_objects_out();

@@ -1,6 +1,6 @@
 //! The examples, run to their end: each checks its own result.
 //!
-//! `cargo test` builds them beside this program, unless it is asked for this program alone.
+//! `cargo test` builds them with this program, unless only this program is requested.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ fn folder() -> PathBuf {
     program.ancestors().nth(2).unwrap().join("examples")
 }
 
-/// Builds the examples where they are not there yet.
+/// Builds the examples if they are missing.
 fn build() {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "-q", "-p", "sheaves", "--examples"]);

@@ -1,6 +1,7 @@
-//! Guards that are never dropped keep what was found under them, after their threads have ended.
+//! Guards that are never dropped keep what was found under them valid, after their threads have
+//! ended.
 //!
-//! Each test has a process of its own, in which no grace period ends any more.
+//! Each test runs in a process of its own, in which no grace period ends any more.
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -13,7 +14,7 @@ use sheaves::rcu::{RcuBox, read};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::flush;
 
-/// A reader is asked for its life after two milliseconds, so this is long.
+/// Long: a reader's thread is checked for its end after two milliseconds.
 const LONG: Duration = Duration::from_millis(60);
 
 /// Counts its drops.
@@ -29,17 +30,17 @@ fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-/// What `body` returns in a thread that has ended.
+/// The result of `body` in a thread that has ended.
 fn in_thread<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| scope.spawn(body).join().unwrap())
 }
 
-/// Has grace periods and deferred calls go on for a while. True if a grace period ends.
+/// Runs grace periods and deferred callbacks for a while. True if a grace period ends.
 fn passes() -> bool {
     flush();
     let cookie = Cookie::start_poll_expedited();
     let begin = Instant::now();
-    // Often enough, also where the machine is busy.
+    // Repeated often enough for a busy machine.
     for round in 0.. {
         if cookie.poll() {
             return true;
@@ -52,12 +53,12 @@ fn passes() -> bool {
     false
 }
 
-/// Runs the test of that name again in processes of its own, one for each engine. False in these:
-/// the test goes on there.
+/// Runs the test of that name in processes of its own, one for each engine. False in these, where
+/// the test has to continue.
 fn in_own_processes(name: &str) -> bool {
     const OWN: &str = "SHEAVES_TEST_OWN";
     if std::env::var_os(OWN).is_some() {
-        // What hangs comes to an end.
+        // A process that hangs is killed.
         std::thread::spawn(|| {
             std::thread::sleep(Duration::from_secs(60));
             std::process::abort();
@@ -82,8 +83,8 @@ fn in_own_processes(name: &str) -> bool {
 }
 
 #[test]
-fn the_values_of_a_map_stay() {
-    if in_own_processes("the_values_of_a_map_stay") {
+fn values_of_a_map_stay() {
+    if in_own_processes("values_of_a_map_stay") {
         return;
     }
     static DROPS: AtomicUsize = AtomicUsize::new(0);
@@ -91,7 +92,7 @@ fn the_values_of_a_map_stay() {
     for key in 0..3 {
         map.insert(key, Counted(&DROPS), &read());
     }
-    // One is removed, one replaced, and one found again after the table was.
+    // One is removed, one is replaced, and one is found again after the table was replaced.
     let seen: Vec<&'static Counted> =
         in_thread(|| (0..3).map(|key| map.get(&key, leak(read())).unwrap()).collect());
     map.remove(&0, &read());
@@ -106,15 +107,15 @@ fn the_values_of_a_map_stay() {
 }
 
 #[test]
-fn the_value_of_a_box_stays() {
-    if in_own_processes("the_value_of_a_box_stays") {
+fn value_of_a_box_stays() {
+    if in_own_processes("value_of_a_box_stays") {
         return;
     }
     static DROPS: AtomicUsize = AtomicUsize::new(0);
     let place = AtomicPtr::new(RcuBox::new(Counted(&DROPS)).into_raw());
     let seen: &'static Counted = in_thread(|| {
         core::mem::forget(read());
-        // SAFETY: what is there stays valid as long as the guard, which is never dropped.
+        // SAFETY: the value stays valid as long as the guard, which is never dropped.
         unsafe { &*place.load(Ordering::Acquire) }
     });
     // SAFETY: from `into_raw`, and no new reader finds it.

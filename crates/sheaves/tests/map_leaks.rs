@@ -1,7 +1,7 @@
-//! Nothing leaks: after the life of a map the heap has as much out as before, to the byte.
+//! Nothing leaks: after a map is dropped, the heap has the same number of bytes out as before.
 //!
-//! Alone in its program, because the heap is the process's, and in a process of its own for each
-//! configuration of the engine. The program itself allocates from libc.
+//! Alone in its program, because the heap belongs to the process, and in a process of its own for
+//! each configuration of the engine. The program itself allocates from libc.
 
 mod configurations;
 
@@ -12,14 +12,14 @@ use sheaves::map::RcuHashMap;
 use sheaves::rcu::read;
 use sheaves_rcu::defer::barrier;
 
-/// Bytes of entries and tables that are out and not deferred, once nothing is deferred any more.
+/// Bytes of entries and tables that are out, once nothing is deferred any more.
 fn bytes_out() -> usize {
     barrier().unwrap();
     report::totals().used_bytes
 }
 
-/// A life in which the table grows, chains overflow, entries are replaced and go, the table
-/// shrinks, and a resize is under way at the end.
+/// The life of a map: the table grows, chains overflow, entries are replaced and removed, the table
+/// shrinks, and a resize is in progress at the end.
 fn live<V: Send + Sync>(entries: u64, value: fn(u64) -> V) {
     let map = RcuHashMap::<u64, V, RandomState>::new();
     std::thread::scope(|scope| {
@@ -46,7 +46,7 @@ fn live<V: Send + Sync>(entries: u64, value: fn(u64) -> V) {
 }
 
 fn lives() {
-    // What is made once and kept is there after the first.
+    // The first round makes what is allocated once and kept.
     live(1000, |key| key);
     live(1000, |key| vec![key; 3]);
     let before = bytes_out();
@@ -56,14 +56,14 @@ fn lives() {
         live(entries, |key| vec![key; 3]);
         assert_eq!(bytes_out(), before, "{entries} vectors");
     }
-    // The measure is one: what is kept shows.
+    // Proof that the measure works: what is kept is counted.
     let map = RcuHashMap::<u64, u64, RandomState>::new();
     map.insert(1, 1, &read());
     assert!(bytes_out() > before);
 }
 
 #[test]
-fn a_map_gives_back_all_that_it_has_taken() {
+fn map_frees_all_that_it_has_allocated() {
     if configurations::is_child() {
         lives();
     }

@@ -341,7 +341,7 @@ impl<T> Bucket<T> {
     ///
     /// # Safety
     /// The chain is not changed any more.
-    pub(super) unsafe fn rest(&self) -> *mut Bucket<T> {
+    pub(super) unsafe fn overflow(&self) -> *mut Bucket<T> {
         // Relaxed: the thread that linked them held the lock before.
         self.next.load(Ordering::Relaxed)
     }

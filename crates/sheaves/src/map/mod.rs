@@ -364,7 +364,7 @@ impl<K, V, S> Drop for RcuHashMap<K, V, S> {
                 // SAFETY: the table is valid until it is freed below.
                 unsafe { held.for_each(add) };
                 // SAFETY: no other thread knows the chain.
-                unsafe { table::retire_rest(first) };
+                unsafe { table::retire_overflow(first) };
                 core::mem::forget(held);
             }
             // SAFETY: tables are not freed while they can be found.

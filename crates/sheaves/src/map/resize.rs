@@ -107,7 +107,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// Moves the entries of a bucket of the smaller table, or of the two that become one.
     fn move_unit(&self, old: &Table<Entry<K, V>>, new: &Table<Entry<K, V>>, unit: usize) {
-        let end_if_unwound = EndIfUnwound;
+        let abort_on_unwind = AbortOnUnwind;
         let units = old.buckets().min(new.buckets());
         for number in (unit..old.buckets()).step_by(units) {
             let first = old.bucket(number as u64);
@@ -136,9 +136,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
             held.set_moved();
             drop(held);
             // SAFETY: the chain has just been moved.
-            unsafe { table::retire_rest(first) };
+            unsafe { table::retire_overflow(first) };
         }
-        core::mem::forget(end_if_unwound);
+        core::mem::forget(abort_on_unwind);
     }
 
     /// Called when every entry has moved: makes the new table the map's.
@@ -192,9 +192,9 @@ fn moved_twice() -> ! {
 }
 
 /// A hasher that panics during a move would leave entries behind: aborts the process.
-struct EndIfUnwound;
+struct AbortOnUnwind;
 
-impl Drop for EndIfUnwound {
+impl Drop for AbortOnUnwind {
     fn drop(&mut self) {
         report::die(format_args!("map: hashing a key panicked while the table was being resized"));
     }

@@ -167,13 +167,13 @@ impl<T> Table<T> {
 ///
 /// # Safety
 /// The chain has moved, or no thread can find it any more; this is called once for it.
-pub(super) unsafe fn retire_rest<T>(first: &Bucket<T>) {
+pub(super) unsafe fn retire_overflow<T>(first: &Bucket<T>) {
     // SAFETY: the chain is not changed any more.
-    let mut bucket = unsafe { first.rest() };
+    let mut bucket = unsafe { first.overflow() };
     // SAFETY: null, or a bucket that is not freed yet.
     while let Some(one) = unsafe { bucket.as_ref() } {
         // SAFETY: as above.
-        let next = unsafe { one.rest() };
+        let next = unsafe { one.overflow() };
         // SAFETY: from `new_bucket`; only readers use it.
         unsafe { sheaves_heap::free_rcu_layout(bucket.cast(), layout(BUCKET_BYTES)) };
         bucket = next;

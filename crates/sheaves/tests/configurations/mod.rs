@@ -1,4 +1,4 @@
-//! Runs the tests of a program again in every configuration of the layers below: each is a process
+//! Runs the tests of a program again in every configuration of the layers below. Each is a process
 //! of its own, since options are read once.
 
 use std::env;

@@ -7,17 +7,17 @@ use sheaves::raw::{Cache, Options};
 use sheaves_sys::fork::prepared_count;
 
 const FORKS: usize = 30;
-/// More than the sheaves of a slot hold.
+/// More objects than the sheaves of a slot hold.
 const HANDLER_BLOCKS: usize = 3000;
 
-/// How often a fork handler has run that is not of this library.
+/// Number of runs of a fork handler that does not belong to this library.
 static HANDLERS_RUN: AtomicUsize = AtomicUsize::new(0);
 
-/// Allocates while the forking thread has all locks: it was registered before the library was.
+/// Allocates while the forking thread has all locks: it is registered before the library.
 extern "C" fn handler() {
     let lists: Vec<_> = (1..HANDLER_BLOCKS).map(|size| vec![3_u8; size]).collect();
     assert!(lists.iter().zip(1..).all(|(list, size)| list.len() == size && list[size - 1] == 3));
-    // Relaxed: a count; the test reads its own calls.
+    // Relaxed: a count; the test reads only its own calls.
     HANDLERS_RUN.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -33,7 +33,7 @@ static REGISTER: extern "C" fn() = {
 
 /// Forks; the child runs `body` and ends with its result, which the parent returns.
 fn in_child(body: impl FnOnce() -> bool) -> libc::c_int {
-    // SAFETY: the child only allocates, frees and ends; that this is allowed is what is tested.
+    // SAFETY: the child only allocates, frees and ends, which is what is tested.
     let process = unsafe { libc::fork() };
     if process == 0 {
         // SAFETY: no precondition. A child that hangs is killed.
@@ -49,7 +49,7 @@ fn in_child(body: impl FnOnce() -> bool) -> libc::c_int {
     status
 }
 
-/// Allocates in many sizes, and frees what the parent had allocated.
+/// Allocates in many sizes, and frees what the parent has allocated.
 fn use_heap(inherited: Vec<String>) -> bool {
     let map: BTreeMap<usize, Vec<u8>> = (0..2000).map(|n| (n, vec![n as u8; n])).collect();
     let is_whole = map.iter().all(|(n, list)| list.iter().all(|byte| *byte == *n as u8));

@@ -14,7 +14,7 @@ fn layouts() -> impl Iterator<Item = Layout> {
 }
 
 fn bytes<'a>(block: *mut u8, size: usize) -> &'a mut [u8] {
-    // SAFETY: callers pass a block of that size that is theirs, and drop the slice at once.
+    // SAFETY: callers pass a block of that size that only they use, and drop the slice at once.
     unsafe { slice::from_raw_parts_mut(block, size) }
 }
 
@@ -22,7 +22,7 @@ fn bytes<'a>(block: *mut u8, size: usize) -> &'a mut [u8] {
 fn layouts_are_kept() {
     let mut blocks = Vec::new();
     for (mark, layout) in layouts().enumerate() {
-        // SAFETY: a size of 0 is fine for this allocator.
+        // SAFETY: this allocator accepts a size of 0.
         let block = unsafe { HEAP.alloc(layout) };
         assert!(!block.is_null() && block.addr().is_multiple_of(layout.align()), "{layout:?}");
         bytes(block, layout.size()).fill(mark as u8);
@@ -66,7 +66,7 @@ fn realloc_keeps_alignment_and_contents() {
             block = unsafe { HEAP.realloc(block, layout, size) };
             assert!(!block.is_null() && block.addr().is_multiple_of(align), "{layout:?}");
             let kept = size.min(layout.size());
-            // Each step has its mark, so that an older block cannot pass for this one.
+            // Each step writes its own pattern, so that an older block does not pass for this one.
             assert!(bytes(block, kept).iter().all(|byte| *byte == step as u8), "{layout:?}");
             bytes(block, size).fill(step as u8 + 1);
             layout = Layout::from_size_align(size, align).unwrap();

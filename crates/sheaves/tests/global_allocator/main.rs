@@ -1,8 +1,8 @@
 //! A program with the heap as its global allocator: this one.
 //!
 //! Collections, threads, layouts of every alignment, and forks, for which the handlers of all
-//! layers have to run. The test harness itself allocates from the heap as well. Each configuration
-//! of the engine is a process of its own, see [`in_every_configuration`].
+//! layers have to run. The test harness itself allocates from the heap, too. Each configuration of
+//! the engine is a process of its own: see [`in_every_configuration`].
 
 #[path = "../configurations/mod.rs"]
 mod configurations;
@@ -91,7 +91,7 @@ fn threads_give_each_other_memory() {
     assert!(shared.iter().all(|numbers| numbers.iter().all(|number| *number == numbers[0])));
 }
 
-/// Thread-local values with destructors that allocate, in threads that come and go.
+/// Thread-local values with destructors that allocate, in short-lived threads.
 #[test]
 fn threads_allocate_while_they_end() {
     struct AtEnd(Vec<u8>);
@@ -113,7 +113,7 @@ fn threads_allocate_while_they_end() {
 
 /// A vector that shrinks far enough for another size class is freed with its new layout.
 #[test]
-fn a_smaller_layout_leads_to_the_right_class() {
+fn smaller_layout_leads_to_the_right_class() {
     let mut kept = Vec::new();
     for _ in 0..200 {
         let mut shrunk: Vec<u8> = Vec::with_capacity(1000);
@@ -127,6 +127,6 @@ fn a_smaller_layout_leads_to_the_right_class() {
         }
     }
     drop(kept);
-    // Here every object is checked for the slab that it returns to.
+    // Debug mode checks every object for the slab that it returns to.
     sheaves::trim();
 }

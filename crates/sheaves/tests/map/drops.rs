@@ -1,4 +1,4 @@
-//! Every key and every value is dropped once, and none before its readers are gone.
+//! Every key and every value is dropped once, and none before its grace period has ended.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use sheaves::rcu::{read, synchronize};
 
 use super::{Random, Spread, engines};
 
-/// Counts its drops, in an account of its own.
+/// Counts its drops, in an entry of its own.
 struct Counted<'a> {
     drops: &'a [AtomicUsize],
     number: usize,
@@ -58,7 +58,7 @@ fn each_value_is_dropped_once() {
                         _ => map.insert(key, value, &guard),
                     };
                     if let Some(value) = map.remove(&random.below(3000), &guard) {
-                        // Ours to look at while the guard lasts.
+                        // Readable while the guard lasts.
                         assert_eq!(drops[value.number].load(Ordering::Relaxed), 0);
                     }
                 }
@@ -71,7 +71,7 @@ fn each_value_is_dropped_once() {
     });
     assert_eq!(in_map.count(), map.len());
     drop(guard);
-    // What was taken out is dropped without the map's end, too.
+    // Removed values are dropped also without the end of the map.
     map.clear();
     while !map.reclaim() {
         synchronize().unwrap();
@@ -100,7 +100,7 @@ fn the_map_drops_what_is_in_it_and_what_waits() {
 }
 
 #[test]
-fn nothing_is_dropped_while_somebody_reads() {
+fn nothing_is_dropped_during_a_read_section() {
     let drops = accounts(1000);
     let map = RcuHashMap::<u64, Counted<'_>, RandomState>::new();
     for number in 0..500 {
@@ -162,7 +162,7 @@ fn keys_are_dropped_too() {
     assert_all_once(&drops, 400);
 }
 
-/// What may be sent and shared: as for a lock around the map of `std`.
+/// The bounds are those of a lock around the map of `std`.
 #[test]
 fn send_and_sync_are_exact() {
     trait Fallback {
@@ -178,9 +178,9 @@ fn send_and_sync_are_exact() {
         const IS: bool = true;
     }
     type Map<K, V> = RcuHashMap<K, V, RandomState>;
-    /// Sent, not shared.
+    /// `Send`, not `Sync`.
     type Celled = Cell<u8>;
-    /// Shared, not sent.
+    /// `Sync`, not `Send`.
     type Guarded = std::sync::MutexGuard<'static, u8>;
     let sends = [
         <Sends<Map<u8, u8>>>::IS,

@@ -1,4 +1,4 @@
-//! Iteration beside changes and resizes.
+//! Iteration during changes and resizes.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::hash::RandomState;
@@ -10,9 +10,9 @@ use super::{Random, engines};
 
 /// Keys below this stay in the map, with values that change.
 const STAY: u64 = 500;
-/// Keys below this come and go.
+/// Keys below this are inserted and removed.
 const KEYS: u64 = 20_000;
-/// The map gets so large with all of them, and not with those that stay.
+/// The capacity that the map reaches with all keys, and not with the permanent ones alone.
 const LARGE: usize = 16_384;
 
 fn fill(map: &RcuHashMap<u64, u64, RandomState>, keys: core::ops::Range<u64>) {
@@ -22,16 +22,16 @@ fn fill(map: &RcuHashMap<u64, u64, RandomState>, keys: core::ops::Range<u64>) {
 }
 
 #[test]
-fn keys_that_stay_come_exactly_once_beside_resizes() {
+fn permanent_keys_are_returned_exactly_once_during_resizes() {
     let rounds = if engines::is_small() { 3 } else { 30 };
     let map = RcuHashMap::<u64, u64, RandomState>::new();
     fill(&map, 0..STAY);
     let (stop, resizes) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
-        // One makes the table grow and shrink again and again.
+        // One thread makes the table grow and shrink repeatedly.
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                // Changes that let it do so: another thread may sleep over its part of a resize.
+                // These changes complete it: another thread may sleep over its part of a resize.
                 while map.capacity() < LARGE {
                     for key in STAY..KEYS {
                         map.remove(&key, &read());
@@ -66,7 +66,7 @@ fn keys_that_stay_come_exactly_once_beside_resizes() {
                     times[*key as usize] += 1;
                     assert_eq!(value % STAY, *key);
                 }
-                // Slowly, so that the table changes under it.
+                // Slowly, so that the table changes during the iteration.
                 if at % 64 == 0 {
                     std::thread::yield_now();
                 }
@@ -79,13 +79,13 @@ fn keys_that_stay_come_exactly_once_beside_resizes() {
 }
 
 #[test]
-fn an_iterator_stays_with_what_it_began() {
+fn iterator_stays_with_its_table() {
     let map = RcuHashMap::<u64, u64, RandomState>::new();
     fill(&map, 0..1000);
     let guard = read();
     let mut all = map.iter(&guard);
     let mut seen: Vec<u64> = all.by_ref().take(100).map(|(key, _)| *key).collect();
-    // The map grows by several tables; nothing that the iterator has yet to come to is lost.
+    // The map grows by several tables; the iterator still returns everything that is left.
     fill(&map, 1000..50_000);
     seen.extend(all.map(|(key, _)| *key).filter(|key| *key < 1000));
     seen.sort_unstable();

@@ -1,4 +1,4 @@
-//! A resize whose last part comes late.
+//! A resize whose last unit is moved late.
 
 use core::cell::Cell;
 use core::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
@@ -10,17 +10,17 @@ use sheaves::rcu::read;
 
 /// No key.
 const NOBODY: u64 = u64::MAX;
-/// The key whose chain is being moved by somebody who waits.
+/// The key whose chain is being moved by a thread that waits.
 static HELD: AtomicU64 = AtomicU64::new(NOBODY);
-/// Chains of the table whose resize is held up: keys of one chain are equal modulo this.
+/// Chains of the table whose resize is delayed: keys of one chain are equal modulo this.
 const CHAINS: u64 = 8;
 
 thread_local! {
-    /// Hashes that this thread makes before it waits in the next one, if it does.
+    /// Hashes that this thread makes before it waits in the next one, if it waits.
     static BEFORE_WAIT: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// A key whose hash is itself, and whose hashing can be held up.
+/// A key whose hash is itself, and whose hashing can be delayed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key(u64);
 
@@ -61,14 +61,14 @@ fn insert_all<S: BuildHasher>(map: &RcuHashMap<Key, u64, S>, keys: impl Iterator
     });
 }
 
-/// A table that was outgrown while somebody slept over its part of making it grows on.
+/// A table that is outgrown while a thread delays its own resize must continue to grow.
 #[test]
-fn a_table_made_late_is_still_made_large_enough() {
+fn table_that_is_resized_late_still_becomes_large_enough() {
     let map = RcuHashMap::<Key, u64, BuildHasherDefault<Itself>>::new();
     let (done, is_done) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // An insertion hashes its key; the second time it hashes, it moves a chain.
+            // An insertion hashes its key; the second hash of a key moves its chain.
             for key in 0.. {
                 BEFORE_WAIT.set(Some(1));
                 insert_all(&map, key..key + 1);
@@ -76,7 +76,7 @@ fn a_table_made_late_is_still_made_large_enough() {
                     break;
                 }
             }
-            done.send(()).expect("somebody waits for this");
+            done.send(()).expect("the test waits for this");
         });
         let held = loop {
             match HELD.load(Ordering::Acquire) {
@@ -87,10 +87,10 @@ fn a_table_made_late_is_still_made_large_enough() {
         let others = || (1000..11_000_u64).filter(|key| key % CHAINS != held % CHAINS);
         insert_all(&map, others());
         let before = map.capacity();
-        assert!(before < 1000, "somebody sleeps over it: {before}");
+        assert!(before < 1000, "the other thread has not moved its units: {before}");
         HELD.store(NOBODY, Ordering::Release);
-        is_done.recv().expect("the other thread goes on");
-        // What is replaced adds nothing to a chain.
+        is_done.recv().expect("the other thread continues");
+        // Replacing a value does not lengthen a chain.
         for _ in 0..20 {
             insert_all(&map, others());
         }

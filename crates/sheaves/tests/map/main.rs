@@ -1,4 +1,4 @@
-//! Tests of the hash map, and all of them again in every configuration of the engine below.
+//! Tests of the hash map, repeated in every configuration of the engine.
 
 #[path = "../../../sheaves-percpu/tests/transactions/configurations.rs"]
 mod engines;
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// Spreads numbers over `1 << BITS` hashes: with few bits a bad hash, with 64 a good one.
+/// Maps numbers to `1 << BITS` hashes: with few bits a bad hash, with 64 a good one.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Spread<const BITS: u32>(u64);
 

@@ -1,4 +1,4 @@
-//! One thread, beside the map of `std`.
+//! One thread, compared with the map of `std`.
 
 use core::hash::BuildHasher;
 use std::collections::HashMap;
@@ -9,15 +9,15 @@ use sheaves::rcu::read;
 
 use super::{Random, Spread, engines};
 
-/// Random operations on both maps, with all results compared, while the number of entries goes up
-/// and down.
+/// Random operations on both maps, with all results compared. The number of entries rises and
+/// falls.
 fn compare<S: BuildHasher + Default>(seed: u64, keys: u64, operations: usize) {
     let map = RcuHashMap::<u64, u64, S>::new();
     let mut model = HashMap::new();
     let mut random = Random::new(seed);
     let (mut capacity_max, mut capacity_min_after) = (0, usize::MAX);
     for step in 0..operations {
-        // A quarter of the time more goes than comes.
+        // For a quarter of the time removals outnumber insertions.
         let is_ebb = step * 8 / operations % 4 == 3;
         let (key, value) = (random.below(keys), random.next());
         let guard = read();
@@ -65,7 +65,7 @@ fn compare<S: BuildHasher + Default>(seed: u64, keys: u64, operations: usize) {
         }
     }
     check_all(&map, &model);
-    // It has grown, and it has shrunk again when it was emptied.
+    // The table has grown, and has shrunk again when the map was emptied.
     assert!(capacity_max >= model.len() && capacity_max > 64, "{capacity_max}");
     map.retain(|key, _| key % 2 == 0);
     model.retain(|key, _| key % 2 == 0);
@@ -84,7 +84,7 @@ fn check_all<S: BuildHasher>(map: &RcuHashMap<u64, u64, S>, model: &HashMap<u64,
 }
 
 #[test]
-fn it_is_a_map() {
+fn results_are_those_of_a_map() {
     let operations = if engines::is_small() { 5000 } else { 200_000 };
     for seed in 1..5 {
         compare::<RandomState>(seed, 20_000, operations);
@@ -115,7 +115,7 @@ fn tables_grow_and_shrink_to_what_was_asked_for() {
         for key in 0..COUNT {
             assert_eq!(map.remove(&key, &read()).copied(), Some(key));
         }
-        // Removals that find nothing do not move anything on: a few entries come and go.
+        // Removals that find nothing do not continue a resize: insert and remove a few entries.
         for key in 0..COUNT {
             map.insert(key, key, &read());
             map.remove(&key, &read());
@@ -152,7 +152,7 @@ fn values_without_size_and_large_ones() {
 }
 
 #[test]
-fn a_closure_that_panics_changes_nothing() {
+fn closure_that_panics_changes_nothing() {
     let map = RcuHashMap::<u64, u64, RandomState>::new();
     map.insert(1, 1, &read());
     for key in [1, 2] {

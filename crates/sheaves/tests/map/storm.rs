@@ -1,4 +1,4 @@
-//! Readers, writers and resizes at once: what readers find is whole, and what writers did is there.
+//! Readers, writers and resizes at once: readers find whole values, and every change takes effect.
 
 use core::hash::BuildHasher;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ const READERS: u64 = 3;
 /// Keys of each writer.
 const KEYS: u64 = 4000;
 
-/// A value that proves that it is whole, and its key's.
+/// A value with a checksum over itself and its key.
 #[derive(Clone, Copy)]
 struct Sealed {
     key: u64,
@@ -38,7 +38,7 @@ impl Sealed {
     }
 }
 
-/// With a destructor, which breaks the seal, so that a reader that comes too late would notice.
+/// Its destructor breaks the checksum, so that a reader after it would detect that.
 struct Boxed(Box<Sealed>);
 
 impl Drop for Boxed {
@@ -75,7 +75,7 @@ fn time() -> Duration {
     Duration::from_millis(if engines::is_small() { 200 } else { asked.unwrap_or(1) * 1000 })
 }
 
-/// What a writer knows of its keys: the serial number of each, 0 for none.
+/// A writer's record of its keys: the serial number of each, 0 for none.
 fn write<V: Value, S: BuildHasher>(
     map: &RcuHashMap<u64, V, S>,
     stop: &AtomicBool,
@@ -86,7 +86,7 @@ fn write<V: Value, S: BuildHasher>(
     let mut random = Random::new(writer + 1);
     let mut serial = 0;
     while !stop.load(Ordering::Relaxed) {
-        // Up to all keys, then down to a few, so that the table is always on its way.
+        // Up to all keys, then down to a few, so that a resize is nearly always in progress.
         let share = [4, 4, 1, 0][(serial / (2 * KEYS) % 4) as usize];
         for _ in 0..64 {
             serial += 1;
@@ -107,7 +107,7 @@ fn write<V: Value, S: BuildHasher>(
             if let Some(Some(old)) = before {
                 old.sealed().check(key);
             }
-            // Release pairs with the Acquire of the readers: they must not find less than this.
+            // Release pairs with the Acquire of the readers, which must not find an older serial.
             let floor = if *known == 0 { 0 } else { serial };
             floors[key as usize].store(floor, Ordering::Release);
         }
@@ -115,8 +115,8 @@ fn write<V: Value, S: BuildHasher>(
     serials
 }
 
-/// A reader that knows that a key was there with some serial number finds it, unless it was changed
-/// meanwhile, and never an older one.
+/// Checks that a key whose serial number is known is found, unless it was changed meanwhile, and
+/// never with an older serial.
 fn look<V: Value, S: BuildHasher>(
     map: &RcuHashMap<u64, V, S>,
     stop: &AtomicBool,
@@ -132,7 +132,7 @@ fn look<V: Value, S: BuildHasher>(
         let guard = read();
         let Some(value) = map.get(&key, &guard) else {
             if floor != 0 {
-                // The writer must have been at it since; it says so soon.
+                // The writer must have changed it since; it publishes that soon.
                 let begin = Instant::now();
                 while floors[key as usize].load(Ordering::Acquire) == floor {
                     assert!(begin.elapsed() < Duration::from_secs(60), "key {key} was not found");
@@ -194,7 +194,7 @@ fn readers_find_what_is_there_in_long_chains() {
     storm::<Sealed, Spread<6>>();
 }
 
-/// All threads at one key, each of whose changes must count.
+/// All threads change one key, and every change must count.
 #[test]
 fn changes_of_one_key_exclude_each_other() {
     let rounds = if engines::is_small() { 500 } else { 20_000 };
@@ -211,9 +211,9 @@ fn changes_of_one_key_exclude_each_other() {
     assert_eq!(map.get(&7, &read()), Some(&(4 * rounds)));
 }
 
-/// A lock that is held for long: the others sleep, and are woken.
+/// A lock that is held for long: the other threads sleep, and are woken.
 #[test]
-fn who_waits_for_a_chain_is_woken() {
+fn thread_that_waits_for_a_chain_is_woken() {
     let map = RcuHashMap::<u8, u64, RandomState>::new();
     std::thread::scope(|scope| {
         for _ in 0..4 {

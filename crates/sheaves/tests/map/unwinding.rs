@@ -1,4 +1,4 @@
-//! What destructors do: they may use the map, and they may panic.
+//! Destructors that use the map, and destructors that panic.
 
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::panic::AssertUnwindSafe;
@@ -12,7 +12,7 @@ use sheaves::rcu::{read, synchronize};
 
 use super::Spread;
 
-/// A key that uses the map when it is dropped, if it has one.
+/// A key that uses a map when it is dropped, if it has one.
 #[derive(Clone)]
 struct Using {
     number: u64,
@@ -23,7 +23,7 @@ struct Using {
 struct Used {
     /// All keys are in one chain.
     map: RcuHashMap<Using, u64, Spread<0>>,
-    /// A key was dropped while its chain was locked.
+    /// Set when a key was dropped while its chain was locked.
     is_locked: AtomicBool,
 }
 
@@ -32,7 +32,7 @@ impl Using {
         Using { number, map: Some(map) }
     }
 
-    /// For what stays in the map.
+    /// A key without a map, for entries that stay in the map.
     fn plain(number: u64) -> Using {
         Using { number, map: None }
     }
@@ -41,7 +41,7 @@ impl Using {
 impl Drop for Using {
     fn drop(&mut self) {
         let Some(used) = self.map else { return };
-        // From another thread, which goes on for ever if need be, so that this one does not.
+        // In another thread: if it blocks forever, this one does not.
         let (done, is_done) = mpsc::channel();
         std::thread::spawn(move || {
             used.map.insert(Using::plain(1000), 0, &read());
@@ -68,7 +68,7 @@ impl Hash for Using {
     }
 }
 
-/// Runs `work` on a map of its own; no key may be dropped under a lock.
+/// Runs `work` on a map of its own; no key may be dropped under the lock.
 fn drops_without_a_lock(work: impl FnOnce(&'static Used)) {
     let used: &'static Used = Box::leak(Box::default());
     let _ = catch_unwind(AssertUnwindSafe(|| work(used)));
@@ -105,7 +105,7 @@ fn a_copy_of_a_key_is_dropped_without_the_lock_when_its_value_is_not_made() {
     });
 }
 
-/// Counts its drops; that of number 0 panics.
+/// Counts its drops; value number 0 panics.
 struct Panicking {
     drops: &'static AtomicUsize,
     number: usize,
@@ -122,7 +122,7 @@ impl Drop for Panicking {
 const VALUES: usize = 20;
 type Values = RcuHashMap<usize, Panicking, Spread<64>>;
 
-/// How many values are dropped by the end of a map.
+/// Number of values that the end of a map drops.
 fn dropped_by(end: fn(Values)) -> usize {
     let drops: &'static AtomicUsize = Box::leak(Box::default());
     let map = Values::new();
@@ -135,7 +135,7 @@ fn dropped_by(end: fn(Values)) -> usize {
 }
 
 #[test]
-fn a_destructor_that_panics_leaks_no_other_value() {
+fn destructor_that_panics_leaks_no_other_value() {
     assert_eq!(dropped_by(drop), VALUES, "in the map");
     let waiting = |map: Values| {
         map.clear();
@@ -151,7 +151,7 @@ fn a_destructor_that_panics_leaks_no_other_value() {
     assert_eq!(dropped_by(reclaimed), VALUES, "reclaimed");
 }
 
-/// Has every key in the last chain, whatever the table.
+/// Puts every key into the last chain of any table.
 #[derive(Default)]
 struct Last;
 
@@ -170,9 +170,9 @@ impl Hasher for Last {
     fn write(&mut self, _bytes: &[u8]) {}
 }
 
-/// At its end it may look at the last bucket, to which another is added after.
+/// An iterator at its end is at the last bucket, to which another one is linked afterwards.
 #[test]
-fn an_iteration_that_has_ended_stays_at_its_end() {
+fn finished_iterator_stays_at_its_end() {
     let map = RcuHashMap::<u64, u64, Last>::new();
     for key in 0..6 {
         map.insert(key, key, &read());

@@ -1,4 +1,4 @@
-//! How long something stays deferred, and who is woken for it.
+//! The age of deferred objects, and the wakeups for them.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use sheaves::rcu::defer::{self, barrier};
 
 use crate::{FREED, PATHS, assert_nothing_is_left, cache, defer_on, in_own_processes, pending};
 
-/// How often each thread has slept so far, by the kernel's count, but for the calling one.
+/// How often the other threads have slept: their voluntary context switches.
 fn sleeps_of_others() -> u64 {
     // SAFETY: no precondition.
     let own = unsafe { libc::gettid() }.to_string();
@@ -29,8 +29,8 @@ fn sleeps_of_others() -> u64 {
 }
 
 #[test]
-fn an_idle_program_is_not_woken() {
-    if in_own_processes("ages::an_idle_program_is_not_woken", &[]) {
+fn idle_program_is_not_woken() {
+    if in_own_processes("ages::idle_program_is_not_woken", &[]) {
         return;
     }
     let cache = cache();
@@ -38,14 +38,14 @@ fn an_idle_program_is_not_woken() {
         defer_on(object % PATHS, &cache);
     }
     barrier().unwrap();
-    // What was armed before the barrier makes for one more look.
+    // What was armed before the barrier causes one more wakeup.
     thread::sleep(Duration::from_millis(300));
     let (before, grace_periods) = (sleeps_of_others(), sheaves_rcu::statistics().grace_periods);
     assert!(before > 0, "there is no reclaimer to be seen");
     thread::sleep(Duration::from_secs(3));
     assert_eq!(sleeps_of_others(), before);
     assert_eq!(sheaves_rcu::statistics().grace_periods, grace_periods);
-    // Nor more than once for each that is deferred and alone.
+    // At most one wakeup for each object that is deferred alone.
     defer_on(0, &cache);
     thread::sleep(Duration::from_secs(1));
     let woken = sleeps_of_others() - before;
@@ -53,8 +53,8 @@ fn an_idle_program_is_not_woken() {
     assert_eq!(cache.stats().objects_deferred, 0);
 }
 
-/// Nothing gets older than twice the bound, whatever the path. The bound is such that a machine
-/// with other work keeps it.
+/// Nothing gets older than twice the bound, on any path. The bound is one that a machine with other
+/// work can keep.
 #[test]
 fn nothing_gets_older_than_twice_the_bound() {
     const BOUND_MS: u64 = 500;
@@ -70,7 +70,7 @@ fn nothing_gets_older_than_twice_the_bound() {
         count += 1;
         thread::sleep(Duration::from_millis(5));
         let age_ms = defer::statistics().oldest_age_ms;
-        // Where this thread has not run for long, the others may not have, either.
+        // If this thread has not run for long, the others may not have run either.
         if last.elapsed() > Duration::from_millis(BOUND_MS / 2) {
             barrier().unwrap();
         } else {
@@ -82,7 +82,7 @@ fn nothing_gets_older_than_twice_the_bound() {
     assert!((BOUND_MS / 2..=2 * BOUND_MS).contains(&oldest_ms), "{oldest_ms} ms");
 }
 
-/// By bytes, not by count: the bound on age is a minute here.
+/// Freed because of their bytes: the bound on age is a minute here.
 #[test]
 fn ten_large_blocks_are_freed_at_once() {
     const BLOCK_BYTES: usize = 64 << 20;
@@ -106,8 +106,8 @@ fn ten_large_blocks_are_freed_at_once() {
     assert!(defer::statistics().grace_periods_asked > asked);
 }
 
-/// A program that polls gets everything back, also what was deferred without memory for a buffer
-/// while the readers of something earlier were still there.
+/// A program that polls frees everything, also what was deferred without memory for a buffer while
+/// earlier readers were active.
 #[test]
 fn polling_leaves_nothing_behind_without_memory() {
     let options = [("SHEAVES_RCU_RECLAIMERS", "0"), ("SHEAVES_RCU_AGE_MS", "1")];

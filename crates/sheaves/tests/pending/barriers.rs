@@ -1,4 +1,4 @@
-//! Barriers: everything that slots hold in part, no memory for it, and in children of forks.
+//! Barriers: partial buffers in every slot, no memory, and children of forks.
 
 use core::sync::atomic::Ordering;
 use std::collections::HashSet;
@@ -15,16 +15,15 @@ use crate::{
 
 /// Objects of each path in each slot: far less than a sheaf or a buffer holds.
 const EACH: usize = 5;
-/// More than there are slots, so that the numbers of other threads do not leave one out.
+/// More than there are slots, so that the slots of other threads leave none out.
 const THREADS: usize = 72;
 
-/// Defers a little on every path in every slot that threads come by; how many functions will be
-/// called.
+/// Defers a little on every path in every slot that threads get; returns the number of callbacks.
 fn fill_slots(cache: &Cache) -> u64 {
     let (used, expected) = (Mutex::new(HashSet::new()), Mutex::new(0));
     let wanted = if std::env::var("SHEAVES_SLOTS").is_ok() { 64 } else { 1 };
     let mut rounds = 0;
-    // A thread that finds its slot in use goes to another one, so that one may be left out.
+    // A thread may move to another slot if its slot is in use, so one may be left out.
     while used.lock().unwrap().len() < wanted {
         rounds += 1;
         assert!(rounds < 100, "some slots are empty");
@@ -41,8 +40,8 @@ fn fill_slots(cache: &Cache) -> u64 {
     expected.into_inner().unwrap()
 }
 
-/// No memory at all is to be had while this exists: not from Rust's allocator (that is counted),
-/// not from the pools, not from the system.
+/// While this exists no memory is available: not from Rust's allocator (which is counted), not from
+/// the pools, not from the kernel.
 struct NoMemory {
     allocations: usize,
     limit: libc::rlimit,
@@ -51,7 +50,7 @@ struct NoMemory {
 impl NoMemory {
     fn begin() -> NoMemory {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: a place for the limit.
+        // SAFETY: valid for the limit to be written.
         unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
         set_limit(&libc::rlimit { rlim_cur: 4096, ..limit });
         defer::fail_one_in(1);
@@ -69,11 +68,11 @@ impl NoMemory {
 }
 
 fn set_limit(limit: &libc::rlimit) {
-    // SAFETY: a valid limit. What is mapped stays.
+    // SAFETY: a valid limit. Existing mappings stay.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, core::ptr::from_ref(limit)) }, 0);
 }
 
-/// A barrier without memory; everything is freed when it returns.
+/// A barrier without memory, after which everything must be freed.
 fn wait_without_memory(expected: u64) {
     let no_memory = NoMemory::begin();
     let waited = barrier();
@@ -84,10 +83,10 @@ fn wait_without_memory(expected: u64) {
 }
 
 #[test]
-fn a_barrier_empties_every_slot_without_memory() {
-    // Nothing is sealed by age meanwhile.
+fn barrier_empties_every_slot_without_memory() {
+    // Long, so that nothing is sealed by age meanwhile.
     let options = [("SHEAVES_RCU_AGE_MS", "60000")];
-    if in_own_processes("barriers::a_barrier_empties_every_slot_without_memory", &options) {
+    if in_own_processes("barriers::barrier_empties_every_slot_without_memory", &options) {
         return;
     }
     let cache = cache();
@@ -103,20 +102,19 @@ fn a_barrier_empties_every_slot_without_memory() {
 }
 
 #[test]
-fn a_barrier_in_a_child_empties_the_slots_of_its_parent() {
+fn barrier_in_a_child_empties_the_slots_of_its_parent() {
     let options = [("SHEAVES_RCU_AGE_MS", "60000")];
-    if in_own_processes("barriers::a_barrier_in_a_child_empties_the_slots_of_its_parent", &options)
-    {
+    if in_own_processes("barriers::barrier_in_a_child_empties_the_slots_of_its_parent", &options) {
         return;
     }
     let cache = cache();
     let expected = fill_slots(&cache);
-    // SAFETY: nobody else is in the middle of anything, and the child leaves by `_exit`.
+    // SAFETY: no other thread holds a lock, and the child ends by `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let in_child = || {
             wait_without_memory(expected);
-            // And what it has deferred itself, with a reclaimer of its own.
+            // It also frees what the child defers itself, with a reclaimer of its own.
             let more = expected + fill_slots(&cache);
             wait_without_memory(more);
         };

@@ -1,5 +1,5 @@
-//! What is deferred and not yet freed: how much of it there is, how old it gets, who is woken for
-//! it, and that a barrier leaves none of it.
+//! Pending objects, deferred and not yet freed: their number, their age, the wakeups for them, and
+//! a barrier after which none is left.
 //!
 //! Each test runs in a process of its own, in several configurations.
 
@@ -17,12 +17,12 @@ mod barriers;
 mod stalls;
 mod threads;
 
-/// Counts what all threads allocate by Rust's allocator.
+/// Counts the allocations of all threads by Rust's allocator.
 struct Counting;
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: hands everything to the system's allocator.
+// SAFETY: forwards every call to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
@@ -38,13 +38,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Says to a test that it runs in a process of its own.
+/// Set in a process that runs one test.
 const OWN: &str = "SHEAVES_TEST_OWN";
 const ENGINES: [&[(&str, &str)]; 2] =
     [&[], &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")]];
 
-/// Runs a test of this program in a process of its own for each engine, with further options.
-/// False in that process: the test goes on there.
+/// Runs a test of this program in a process of its own for each engine, with additional options.
+/// False in that process, where the test has to continue.
 fn in_own_processes(test: &str, options: &[(&str, &str)]) -> bool {
     if std::env::var_os(OWN).is_some() {
         return false;
@@ -63,13 +63,13 @@ fn in_own_processes(test: &str, options: &[(&str, &str)]) -> bool {
     true
 }
 
-/// Bytes of memory that this process has.
+/// Resident bytes of this process.
 fn resident_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// How many calls, and objects of the channel, were freed.
+/// Number of callbacks, and of objects of the channel, that were freed.
 static FREED: AtomicU64 = AtomicU64::new(0);
 
 unsafe extern "C" fn free_head(head: *mut Head) {
@@ -91,10 +91,10 @@ fn cache() -> Cache {
     Cache::new("pending", Layout::from_size_align(BYTES, 8).unwrap(), Options::default()).unwrap()
 }
 
-/// Ways to defer.
+/// The paths by which objects are deferred.
 const PATHS: usize = 5;
 
-/// Defers one object of [`BYTES`] on a path; how many functions will be called for it.
+/// Defers one object of [`BYTES`] on a path; returns the number of callbacks for it.
 fn defer_on(path: usize, cache: &Cache) -> u64 {
     if path == 0 {
         // SAFETY: from this cache, not used after.
@@ -124,7 +124,7 @@ fn defer_on(path: usize, cache: &Cache) -> u64 {
     u64::from(path > 2)
 }
 
-/// Everything that is deferred, by the statistics: calls, channels, and caches.
+/// Everything that is pending, by the statistics: callbacks, channels, and caches.
 fn pending() -> [Pending; 3] {
     let statistics = defer::statistics();
     let sum = |one: Pending, other: Pending| Pending {

@@ -1,4 +1,4 @@
-//! A reader that stays, while others defer as fast as they can.
+//! A reader that stalls while other threads defer as fast as they can.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,35 +12,35 @@ use sheaves::rcu::{self, stall};
 
 use crate::{BYTES, cache, in_own_processes, pending, resident_bytes};
 
-/// What the program has all the time.
+/// Memory that the program uses all the time.
 const BASE_BYTES: usize = 256 << 20;
 const BLOCK_BYTES: usize = 1024;
-/// The most that each of two threads defers.
+/// The most objects that each of two threads defers.
 const DEFERRED_BYTES: usize = 256 << 20;
 const DEFERRING: usize = 2;
 
 static IS_NAMED: AtomicBool = AtomicBool::new(false);
 static AGE_MS: AtomicU64 = AtomicU64::new(0);
 
-/// How long the reader stays: three seconds, or what `SHEAVES_STALL_SECONDS` says.
+/// How long the reader stalls: three seconds, or `SHEAVES_STALL_SECONDS`.
 fn stall_seconds() -> u64 {
     let asked = std::env::var("SHEAVES_STALL_SECONDS").ok();
     asked.and_then(|seconds| seconds.parse().ok()).unwrap_or(3)
 }
 
-/// Memory of the program's own, all of which is used.
+/// Allocates memory of the program's own, and writes all of it.
 fn base() -> Vec<*mut u8> {
     let written = |_| {
         let block = heap::malloc(BLOCK_BYTES);
         assert!(!block.is_null());
-        // SAFETY: of so many bytes, and ours.
+        // SAFETY: the block has this size, and no other thread knows it.
         unsafe { block.write_bytes(1, BLOCK_BYTES) };
         block
     };
     (0..BASE_BYTES / BLOCK_BYTES).map(written).collect()
 }
 
-/// Defers until the time is over; how many objects.
+/// Defers until `until`; returns the number of objects.
 fn defer_on_and_on(cache: &Cache, until: Instant) -> usize {
     let mut count = 0;
     while Instant::now() < until {
@@ -61,8 +61,8 @@ fn defer_on_and_on(cache: &Cache, until: Instant) -> usize {
 }
 
 #[test]
-fn a_reader_that_stays_is_named_and_costs_nothing_afterwards() {
-    let test = "stalls::a_reader_that_stays_is_named_and_costs_nothing_afterwards";
+fn stalled_reader_is_named_and_costs_nothing_afterwards() {
+    let test = "stalls::stalled_reader_is_named_and_costs_nothing_afterwards";
     if in_own_processes(test, &[("SHEAVES_RCU_STALL_MS", "500")]) {
         return;
     }
@@ -97,7 +97,7 @@ fn a_reader_that_stays_is_named_and_costs_nothing_afterwards() {
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        // Nobody defers now, and the reader is still there.
+        // No thread defers now, and the reader is still active.
         let (count, [_, _, caches]) = (deferred.load(Ordering::SeqCst), pending());
         let stride = cache.stats().stride_bytes;
         println!("{count} objects pending, {} MiB resident", resident_bytes() >> 20);
@@ -107,7 +107,7 @@ fn a_reader_that_stays_is_named_and_costs_nothing_afterwards() {
     });
     let begin = Instant::now();
     let mut end_bytes = resident_bytes();
-    // A second on an idle machine. The limit is for those that are not.
+    // Takes a second on an idle machine; the limit is for busy ones.
     while end_bytes > begin_bytes + begin_bytes / 100 && begin.elapsed() < Duration::from_secs(20) {
         thread::sleep(Duration::from_millis(10));
         end_bytes = resident_bytes();

@@ -1,4 +1,4 @@
-//! Threads that come, defer a little, and are gone.
+//! Threads that start, defer a little, and end.
 
 use core::sync::atomic::Ordering;
 use std::thread;
@@ -9,7 +9,7 @@ use sheaves::rcu::defer::barrier;
 use crate::{FREED, PATHS, assert_nothing_is_left, cache, defer_on, in_own_processes};
 
 const THREADS: usize = 10_000;
-/// Of them at a time.
+/// Threads that run at a time.
 const AT_A_TIME: usize = 8;
 
 #[test]
