@@ -469,7 +469,8 @@ uint64_t sheaves_percpu_sum(sheaves_percpu object,
                             size_t byte);
 
 // The address of an object in a slot from 0 to sheaves_slot_count(), whether or not a thread has
-// used the slot; the last is for threads without a slot. NULL for other numbers.
+// used the slot; the last is for threads without a slot. NULL for another slot, and for an invalid
+// object.
 //
 // Other threads may run transactions on it: access it by atomics, unless the program prevents
 // that.
@@ -501,9 +502,11 @@ SHEAVES_API void sheaves_rcu_read_unlock(void);
 // True while the calling thread is inside a read section.
 SHEAVES_API bool sheaves_rcu_is_reading(void);
 
-// Marks the calling thread idle until its next read section. Does nothing inside a section. Grace
-// periods interrupt no CPU while every thread that has read more than 256 times calls this now and
-// then, or ends, waits for a grace period, or defers. Never blocks. Not for signal handlers.
+// Marks the calling thread idle until its next read section. Does nothing inside a section. Never
+// blocks. Not for signal handlers.
+//
+// Grace periods interrupt no CPU while every thread that has read more than 256 times has called
+// this, has ended, waits for a grace period, or defers now and then.
 SHEAVES_API
 void sheaves_rcu_enter_idle(void);
 

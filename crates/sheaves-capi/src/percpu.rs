@@ -121,7 +121,8 @@ pub unsafe extern "C" fn sheaves_percpu_sum(object: SheavesPercpu, byte: usize) 
 }
 
 /// The address of an object in a slot from 0 to sheaves_slot_count(), whether or not a thread has
-/// used the slot; the last is for threads without a slot. NULL for other numbers.
+/// used the slot; the last is for threads without a slot. NULL for another slot, and for an invalid
+/// object.
 ///
 /// Other threads may run transactions on it: access it by atomics, unless the program prevents
 /// that.

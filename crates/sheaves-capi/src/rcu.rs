@@ -40,9 +40,11 @@ pub extern "C" fn sheaves_rcu_is_reading() -> bool {
     sheaves_rcu::is_reading()
 }
 
-/// Marks the calling thread idle until its next read section. Does nothing inside a section. Grace
-/// periods interrupt no CPU while every thread that has read more than 256 times calls this now and
-/// then, or ends, waits for a grace period, or defers. Never blocks. Not for signal handlers.
+/// Marks the calling thread idle until its next read section. Does nothing inside a section. Never
+/// blocks. Not for signal handlers.
+///
+/// Grace periods interrupt no CPU while every thread that has read more than 256 times has called
+/// this, has ended, waits for a grace period, or defers now and then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_enter_idle() {
     sheaves_rcu::enter_idle();
