@@ -34,8 +34,8 @@ pub fn register_fence() -> bool {
 ///
 /// When it has returned true, every thread has passed a full fence at some point of its program
 /// order between the begin and the end of this call. It interrupts every CPU that runs this
-/// process: less than a microsecond where none does, 5-10 in a virtual machine. False (with no
-/// effect) where the kernel or a seccomp filter refuses.
+/// process: it takes less than a microsecond where none does, 5-10 us in a virtual machine. False
+/// (with no effect) where the kernel or a seccomp filter refuses.
 #[must_use]
 pub fn fence() -> bool {
     membarrier(CMD_PRIVATE_EXPEDITED) == 0
