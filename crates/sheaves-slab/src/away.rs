@@ -40,7 +40,7 @@ impl Away {
         // SeqCst, for the compiler alone, here and below: also in a child whose fork has not
         // prepared a place that is taken is complete, and was taken before what follows.
         compiler_fence(Ordering::SeqCst);
-        self.0[place].thread = tls::mark();
+        self.0[place].thread = tls::thread_token();
         // SeqCst, as above.
         compiler_fence(Ordering::SeqCst);
     }
@@ -57,7 +57,7 @@ impl Away {
     /// nobody any more.
     pub(crate) fn of_others(&mut self, mut visit: impl FnMut(usize, &mut u32)) {
         for place in &mut self.0 {
-            if place.thread != 0 && place.thread != tls::mark() {
+            if place.thread != 0 && place.thread != tls::thread_token() {
                 visit(place.index, &mut place.granules);
             }
         }
