@@ -17,7 +17,7 @@ const UNSUPPORTED: &str = "unsupported operation";
 
 /// Packages, a selection of their test programs, and tests.
 const TESTS: &[(&str, &str, &[&str])] = &[
-    ("sheaves-rcu", "--lib", &["owner", "word", "rest"]),
+    ("sheaves-rcu", "--lib", &["owner", "word"]),
     ("sheaves-rcu", "--test=cells", &[""]),
     ("sheaves-rcu", "--test=sections", &["sections_nest", "waiting_inside", "futures"]),
     ("sheaves", "--test=map", &["sequential", "drops", "iteration"]),
