@@ -1,4 +1,4 @@
-//! Counters that many threads add to and few read.
+//! Per-CPU counters for frequent additions and rare reads; cf. the kernel's `percpu_counter`.
 
 use core::fmt;
 use core::sync::atomic::{AtomicI64, Ordering};
@@ -11,14 +11,14 @@ use crate::memory::access::retry;
 use crate::memory::state::{Lazy, Shape};
 use crate::slots;
 
-/// Held while a slot's share goes to the total, and while somebody sums up, so that no sum misses
-/// what is on its way. Taken before the memory lock, in a fork only.
+/// Held while a slot's share is moved to the total and while a thread sums, so that no sum misses a
+/// share that is being moved. Only a fork takes the memory lock, too, after this one.
 pub(crate) static FOLDING: Lock<()> = Lock::new(());
 
-/// How often a share is tried to be taken before the addition goes to the total by itself.
+/// How often `fold` tries to take a share. After that only the total gets the addition.
 const ATTEMPTS: u32 = 8;
 
-/// A sum to which threads add without atomic instructions and without sharing cache lines.
+/// A sum to which threads add without an atomic instruction and without sharing cache lines.
 ///
 /// ```
 /// use sheaves_percpu::Counter;
@@ -30,25 +30,25 @@ const ATTEMPTS: u32 = 8;
 /// assert_eq!(REQUESTS.sum(), 1);
 /// ```
 ///
-/// It may be a `static` or part of something; the first addition takes 8 bytes in every slot, and
-/// dropping it gives them back. Where there is no memory it is one atomic number.
+/// It may be a `static` or a field. The first addition allocates 8 bytes in every slot, and drop
+/// frees them. When memory is out, the counter is one atomic integer.
 ///
-/// Each slot has a share, of at most 2<sup>`BATCH_BITS`</sup> in either direction; what goes
-/// beyond is moved to the total. So the total alone, [`Counter::approximate`], is never far off.
-/// Smaller batches are more exact and cost an atomic instruction more often. The largest have 30
-/// bits.
+/// Each slot has a share of at most 2<sup>`BATCH_BITS`</sup> in either direction (the batch of
+/// `percpu_counter`); an addition beyond that moves the share to the total. So the total alone,
+/// [`Counter::approximate`], has a bounded error. Smaller batches are more exact, but need an
+/// atomic instruction more often. `BATCH_BITS` is at most 30.
 ///
-/// Additions never wait, and after the first are async-signal-safe. After a fork parent and child
-/// count on their own. All arithmetic wraps.
+/// Additions never wait. They are async-signal-safe after the first one. After a fork, parent and
+/// child count separately. All arithmetic wraps.
 ///
 /// # Invariants
-/// The count is `total` plus the shares of all slots. An addition that would make a share larger
-/// declines.
+/// The count is `total` plus the shares of all slots. A transaction that would exceed the limit of
+/// a share declines.
 ///
 /// | state | written by | when |
 /// |---|---|---|
-/// | share of a slot | transactions on that slot | addition; to 0 when it is moved |
-/// | `total` | anybody, by addition | a share is moved; an addition finds no slot |
+/// | share of a slot | transactions on that slot | addition; set to 0 when moved to `total` |
+/// | `total` | any thread, by atomic addition | a share is moved; an addition finds no slot |
 pub struct Counter<const BATCH_BITS: u32 = 16> {
     shares: Lazy,
     total: AtomicI64,
@@ -63,31 +63,31 @@ impl Counter {
 }
 
 impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
-    /// A counter at 0, with batches of a size of one's own.
+    /// A counter at 0, with batches of 2<sup>`BATCH_BITS`</sup>.
     #[must_use]
     pub const fn with_batch() -> Counter<BATCH_BITS> {
         const { assert!(BATCH_BITS <= transactions::BITS_MAX) };
         Counter { shares: Lazy::new(), total: AtomicI64::new(0) }
     }
 
-    /// Adds. One transaction; see the type for what it costs beyond that.
+    /// Adds, in one transaction. The type's documentation says when it costs more.
     #[inline]
     pub fn add(&self, amount: i64) {
-        // SAFETY: the word is the counter's own and out as long as it exists.
+        // SAFETY: the word is the counter's own and allocated while the counter exists.
         let add = |place| unsafe { transactions::add_near::<BATCH_BITS>(place, amount as usize) };
         if self.shares.near().map(add) != Some(Outcome::Done) {
             self.add_slow(amount);
         }
     }
 
-    /// Adds 1. In a loop some processors, Intel's since Golden Cove, are several times as fast as
-    /// with [`Counter::add`], whose amount they do not know in advance.
+    /// Adds 1. In a loop, some CPUs (Intel since Golden Cove) run this several times as fast as
+    /// [`Counter::add`], whose amount is not a constant.
     #[inline]
     pub fn increment(&self) {
         self.add_const::<1>();
     }
 
-    /// Subtracts 1, as [`Counter::increment`] adds it.
+    /// Subtracts 1; as fast as [`Counter::increment`].
     #[inline]
     pub fn decrement(&self) {
         self.add_const::<-1>();
@@ -102,7 +102,7 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
         }
     }
 
-    /// Subtracts.
+    /// Subtracts; see [`Counter::add`].
     #[inline]
     pub fn sub(&self, amount: i64) {
         self.add(amount.wrapping_neg());
@@ -110,9 +110,9 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
 
     /// The sum over all slots.
     ///
-    /// What was added before is in it, exactly. Of what is added meanwhile some may be. Reads one
-    /// cache line for each slot that threads use. May sleep on a lock that is held for moments; not
-    /// for signal handlers.
+    /// The result contains every addition that happened before the call; a concurrent addition may
+    /// be missing. Reads one cache line per slot that threads have used. May sleep on a lock that
+    /// is held for microseconds. Not async-signal-safe.
     #[must_use]
     pub fn sum(&self) -> i64 {
         let _folding = FOLDING.lock();
@@ -120,24 +120,24 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
         if let Some(offset) = self.shares.get() {
             for slot in slots::installed_indexes() {
                 let word = area::word_at(rows::row(slot) + offset);
-                // Relaxed: additions that happened before this call are in it, and no others need
-                // to be.
+                // Relaxed: the result contains the additions that happened before this call, and
+                // need not contain others.
                 sum = sum.wrapping_add(word.load(Ordering::Relaxed) as i64);
             }
         }
         sum
     }
 
-    /// The sum without the slots' shares: one load. It differs from [`Counter::sum`] by no more
-    /// than [`Counter::error_bound`].
+    /// The sum without the slots' shares: one load. The difference to [`Counter::sum`] is at most
+    /// [`Counter::error_bound`].
     #[inline]
     #[must_use]
     pub fn approximate(&self) -> i64 {
-        // Relaxed: a number, which promises nothing about other memory.
+        // Relaxed: an integer that publishes no other memory.
         self.total.load(Ordering::Relaxed)
     }
 
-    /// How far [`Counter::approximate`] can be off: a batch for each slot that threads have used.
+    /// Bound of the error of [`Counter::approximate`]: one batch per slot that threads have used.
     #[must_use]
     pub fn error_bound(&self) -> u64 {
         (slots::installed_indexes().count() as u64) << BATCH_BITS
@@ -149,14 +149,14 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
         let offset = self.shares.get().or_else(|| self.shares.make(Shape::WORD));
         if let Some(offset) = offset {
             let share = amount as usize;
-            // SAFETY: the word is the counter's own and out as long as it exists.
+            // SAFETY: the word is the counter's own and allocated while the counter exists.
             match retry(|| unsafe { slow::add_bounded::<BATCH_BITS>(offset, share) }) {
                 Some(Outcome::Done) => return,
                 Some(_) => self.fold(offset),
                 None => {}
             }
         }
-        // Relaxed: a number, which promises nothing about other memory.
+        // Relaxed: an integer that publishes no other memory.
         self.total.fetch_add(amount, Ordering::Relaxed);
     }
 
@@ -165,11 +165,11 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
         let Some(_folding) = FOLDING.try_lock() else { return };
         for _ in 0..ATTEMPTS {
             let Some(row) = transactions::current_row() else { return };
-            // Relaxed: compared again by the transaction below.
+            // Relaxed: the transaction below compares the value again.
             let word = area::word_at(row + offset).load(Ordering::Relaxed);
-            // SAFETY: the word is the counter's own and out as long as it exists.
+            // SAFETY: the word is the counter's own and allocated while the counter exists.
             if unsafe { slow::cmp_store(offset, word, 0) } == Outcome::Done {
-                // Relaxed: a number; whoever sums up holds the lock.
+                // Relaxed: an integer; a thread that sums holds the lock.
                 self.total.fetch_add(word as i64, Ordering::Relaxed);
                 return;
             }
@@ -185,7 +185,7 @@ impl Default for Counter {
 
 impl<const BATCH_BITS: u32> Drop for Counter<BATCH_BITS> {
     fn drop(&mut self) {
-        // SAFETY: made with this shape; nobody adds any more.
+        // SAFETY: allocated with this shape; no thread adds any more.
         unsafe { self.shares.end(Shape::WORD) };
     }
 }

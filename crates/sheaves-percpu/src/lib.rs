@@ -1,20 +1,21 @@
-//! Per-CPU transactions and areas for user-space Linux programs.
+//! Per-CPU transactions and per-CPU memory for user-space Linux programs.
 //!
-//! A *slot* is one row of per-CPU state; a [`Word`] is one column of it: eight bytes in every
-//! slot. A *transaction* changes the word of the slot on which the thread runs, with no atomic
-//! instruction and no lock, and either commits by its last store or has not happened. Two engines
-//! do this behind one vocabulary ([`pop`], [`push`], [`load`], [`cmp_store`]):
+//! A *slot* is one row of per-CPU state; a [`Word`] is one column of it: eight bytes in every slot.
+//! A *transaction* changes the word of the slot that the thread runs on, without an atomic
+//! instruction and without a lock. It commits by its last store, or has no effect. Two engines
+//! provide the same operations ([`pop`], [`push`], [`load`], [`cmp_store`]):
 //!
-//! - **rseq**: Linux restartable sequences, x86-64. A slot is a concurrency id (`mm_cid`, Linux
-//!   6.3) or a processor.
-//! - **portable**: atomic exchange of the word, any number of *virtual* slots, everywhere.
+//! - **rseq**: Linux restartable sequences, x86-64. Each transaction is one rseq critical section.
+//!   A slot is a CPU (`cpu_id`) or a concurrency id (`mm_cid`, Linux 6.3).
+//! - **portable**: atomic exchange of the word, on any architecture. Slots are *virtual*, in any
+//!   number.
 //!
-//! The engine is chosen once, at start: see [`engine::start`] and the `SHEAVES_ENGINE`,
-//! `SHEAVES_SLOT` and `SHEAVES_SLOTS` options there.
+//! The engine is chosen once, at start: see [`engine::start`] and its options `SHEAVES_ENGINE`,
+//! `SHEAVES_SLOT` and `SHEAVES_SLOTS`.
 //!
 //! A word that is used with [`pop`] and [`push`] holds a *cursor*: the address of the last used
-//! entry of a [`sheaf`]. Since that one word is the whole state, exchanging a full sheaf for an
-//! empty one is one [`cmp_store`].
+//! entry of a [`sheaf`]. That one word is the whole state, so one [`cmp_store`] replaces a full
+//! sheaf by an empty one. Sheaves are named after those of SLUB (Linux 6.18).
 #![cfg_attr(not(test), no_std)]
 
 pub mod area;

@@ -1,4 +1,5 @@
-//! Reference counts that cost no atomic instruction while their object is alive.
+//! Reference counts without atomic instructions while the object is alive; cf. the kernel's
+//! `percpu_ref`.
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -15,19 +16,20 @@ use crate::slots;
 const ALIVE: usize = 0;
 /// Killed: references are counted in `count`.
 const KILLED: usize = 1;
-/// What `count` has too much until the slots' counts are in it: so it cannot come to 0 before.
+/// Added to `count` until it contains the slots' counts, so that it cannot reach 0 before.
 const BIAS: usize = 1 << 62;
 
-/// Held while a count changes from alive to killed or back, so that no fork finds it in between: in
-/// the child nobody would take it to the end.
+/// Held while a count changes from alive to killed or back. A fork takes it, so that no child
+/// inherits a half-finished change that no thread of it would complete.
 pub(crate) static KILLING: Lock<()> = Lock::new(());
 
-/// A reference count for something that lives long and is used by many.
+/// A reference count for a long-lived object with many users, modelled on the kernel's
+/// `percpu_ref`.
 ///
-/// It begins with one reference, that of whoever made it. While it is alive, taking and putting a
-/// reference is one transaction on the current slot, and nobody knows the sum. [`PerCpuRef::kill`]
-/// ends that: it gathers the slots' counts into one atomic number and puts the first reference.
-/// Whoever puts the last one calls `release`, once.
+/// It starts with one reference, the creator's. While it is alive, taking and putting a reference
+/// is one transaction on the current slot, and the sum is unknown. [`PerCpuRef::kill`] adds up the
+/// slots' counts into one atomic integer and puts the first reference. The thread that puts the
+/// last reference calls `release`, once.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicBool, Ordering};
@@ -36,9 +38,9 @@ pub(crate) static KILLING: Lock<()> = Lock::new(());
 /// static CLOSED: AtomicBool = AtomicBool::new(false);
 /// static SERVICE: PerCpuRef = PerCpuRef::new(|| CLOSED.store(true, Ordering::Release));
 ///
-/// // A request comes in and is worked on.
+/// // A request arrives and is being served.
 /// assert!(SERVICE.try_get_live());
-/// // The service ends: no new requests, but the old one is finished first.
+/// // The service ends: no new requests, but the one in progress is finished first.
 /// assert!(SERVICE.kill()?);
 /// assert!(!SERVICE.try_get_live());
 /// assert!(!CLOSED.load(Ordering::Acquire));
@@ -47,19 +49,19 @@ pub(crate) static KILLING: Lock<()> = Lock::new(());
 /// # Ok::<(), sheaves_percpu::KillError>(())
 /// ```
 ///
-/// Everything that happened before a reference was put happens before `release`. Getting and
-/// putting never wait; after the first of them they are async-signal-safe, unless `release` is not.
-/// After a fork parent and child count on their own.
+/// Everything that happened before a put happens before `release`. Getting and putting never wait.
+/// After the first one they are async-signal-safe, provided that `release` is. After a fork, parent
+/// and child count separately.
 ///
 /// # Invariants
-/// While alive, the references are `count` less a bias plus the slots' counts. Once the slots'
-/// counts have been gathered they are `count`, and 0 is final until [`PerCpuRef::reinit`].
+/// While alive, the number of references is `count` minus the bias, plus the slots' counts. After
+/// `kill` has added the slots' counts it is `count`, and 0 is final until [`PerCpuRef::reinit`].
 ///
 /// | state | written by | when |
 /// |---|---|---|
-/// | `mode` | `kill`, `reinit` | alive -> killed -> alive; read inside of every transaction |
+/// | `mode` | `kill`, `reinit` | alive -> killed -> alive; read inside every transaction |
 /// | a slot's count | transactions on that slot | while `mode` is alive; taken by `kill` |
-/// | `count` | anybody, by atomics | no slot, or killed |
+/// | `count` | any thread, by atomics | no slot, or killed |
 pub struct PerCpuRef<R: Fn() = fn()> {
     mode: AtomicUsize,
     counts: Lazy,
@@ -67,21 +69,21 @@ pub struct PerCpuRef<R: Fn() = fn()> {
     release: R,
 }
 
-/// Why a reference count could not be killed: it stays alive.
+/// Why a reference count could not be killed. It stays alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KillError {
-    /// The other processors cannot be reached: a filter refuses both `membarrier` and
-    /// `sched_setaffinity`, or a processor that was used is not permitted any more.
+    /// The other CPUs cannot be fenced: a seccomp filter refuses both `membarrier` and
+    /// `sched_setaffinity`, or a CPU that was used is no longer permitted.
     NoFence,
 }
 
-/// Why a reference count could not begin again.
+/// Why a reference count could not be reinitialised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReinitError {
-    /// It was not killed, or begins again at this moment.
+    /// It was not killed, or another thread is reinitialising it.
     Alive,
-    /// There are references.
+    /// References are left.
     InUse,
 }
 
@@ -104,7 +106,8 @@ impl core::error::Error for KillError {}
 impl core::error::Error for ReinitError {}
 
 impl<R: Fn()> PerCpuRef<R> {
-    /// A count with one reference. `release` is called when the last one is put, after a kill.
+    /// A count with one reference. `release` is called after a kill, when the last reference is
+    /// put.
     #[must_use]
     pub const fn new(release: R) -> PerCpuRef<R> {
         PerCpuRef {
@@ -115,30 +118,30 @@ impl<R: Fn()> PerCpuRef<R> {
         }
     }
 
-    /// Takes one more reference, for somebody who has one.
+    /// Takes one more reference; the caller has one.
     #[inline]
     pub fn get(&self) {
-        // Somebody who has none may come too late; then there is nothing to count.
+        // A caller without a reference may be too late; then there is nothing to count.
         let _ = self.try_get();
     }
 
-    /// Takes a reference, unless all have been put after a kill.
+    /// Takes a reference; false if all have been put after a kill.
     #[inline]
     #[must_use]
     pub fn try_get(&self) -> bool {
         self.change::<1>() == Outcome::Done || self.try_get_slow(false)
     }
 
-    /// Takes a reference, unless it has been killed.
+    /// Takes a reference; false if the count has been killed.
     ///
-    /// Once [`PerCpuRef::kill`] has returned nobody gets one by this.
+    /// After [`PerCpuRef::kill`] has returned, this always fails.
     #[inline]
     #[must_use]
     pub fn try_get_live(&self) -> bool {
         self.change::<1>() == Outcome::Done || self.try_get_slow(true)
     }
 
-    /// Puts a reference that the caller has. The last one, after a kill, calls `release`.
+    /// Puts a reference of the caller. After a kill, the last put calls `release`.
     #[inline]
     pub fn put(&self) {
         if self.change::<-1>() != Outcome::Done {
@@ -146,20 +149,20 @@ impl<R: Fn()> PerCpuRef<R> {
         }
     }
 
-    /// Ends the life: from now on references are counted in one place, and the first reference is
-    /// put. False when somebody else was first, who may not have finished and may yet fail.
+    /// Switches to counting in one atomic integer, and puts the first reference. False when another
+    /// thread has already begun to; its kill may be unfinished and may still fail.
     ///
-    /// Interrupts the processors that run this process once, as
-    /// [`drain`](crate::slots::drain) does. May sleep.
+    /// Interrupts the CPUs that run this process once, as [`drain`](crate::slots::drain) does. May
+    /// sleep.
     ///
     /// # Errors
     /// See [`KillError`]. Then nothing changed.
     pub fn kill(&self) -> Result<bool, KillError> {
-        // Before anything else, so that nobody finds the counts made after they were gathered.
+        // First, so that no thread creates the slots' counts after they were added up.
         let offset = self.counts.get().or_else(|| self.counts.make(Shape::WORD));
         let killing = KILLING.lock();
-        // AcqRel: Acquire pairs with the Release in `reinit`; the fence in `close` is what orders
-        // this before every later transaction. Relaxed on failure: nothing follows.
+        // AcqRel: Acquire pairs with the Release in `reinit`; the fence in `close` orders this
+        // before every later transaction. Relaxed on failure: nothing is read after it.
         let mode = &self.mode;
         if mode.compare_exchange(ALIVE, KILLED, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return Ok(false);
@@ -172,12 +175,12 @@ impl<R: Fn()> PerCpuRef<R> {
         };
         let gather = |count: usize| {
             let exact = count.wrapping_sub(BIAS).wrapping_add(counted).cast_signed();
-            // References that were put without being taken must not make it wrap. And the first
-            // one is put.
+            // At least 1, so that more puts than gets cannot make it wrap. Minus 1 puts the first
+            // reference.
             exact.max(1).cast_unsigned() - 1
         };
-        // AcqRel: Acquire pairs with the Release in `put_counted`, of all who put one before, and
-        // Release with the Acquire there. Relaxed on failure, which there is none of.
+        // AcqRel: Acquire pairs with the Release in `put_counted` of every earlier put, Release
+        // with the Acquire there. Relaxed on failure: it cannot fail.
         let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
         let before = self.count.fetch_update(set, fetch, |count| Some(gather(count)));
         drop(killing);
@@ -187,7 +190,7 @@ impl<R: Fn()> PerCpuRef<R> {
         Ok(true)
     }
 
-    /// Begins a new life with one reference, after the end of the last one.
+    /// Starts again with one reference, after the last one has been put.
     ///
     /// # Errors
     /// See [`ReinitError`]. Then nothing changed.
@@ -196,8 +199,8 @@ impl<R: Fn()> PerCpuRef<R> {
             return Err(ReinitError::Alive);
         }
         let _killing = KILLING.lock();
-        // AcqRel: Acquire pairs with the Release of the last `put`, Release with the Acquire of
-        // the next `get`. Relaxed on failure: nothing follows.
+        // AcqRel: Acquire pairs with the Release of the last `put`, Release with the Acquire of the
+        // next `get`. Relaxed on failure: nothing is read after it.
         let begin = BIAS + 1;
         let count = &self.count;
         if count.compare_exchange(0, begin, Ordering::AcqRel, Ordering::Relaxed).is_err() {
@@ -211,7 +214,7 @@ impl<R: Fn()> PerCpuRef<R> {
         Ok(())
     }
 
-    /// True from a kill on, until it begins again.
+    /// True after a kill, until [`PerCpuRef::reinit`].
     #[must_use]
     pub fn is_killed(&self) -> bool {
         // Acquire pairs with the Release in `kill` and `reinit`.
@@ -229,16 +232,16 @@ impl<R: Fn()> PerCpuRef<R> {
     #[inline(always)]
     fn change<const AMOUNT: i32>(&self) -> Outcome {
         let Some(offset) = self.counts.get() else { return Outcome::NoBlock };
-        // SAFETY: there are objects, so the engine has started.
+        // SAFETY: the word is allocated, so the engine has started.
         let access = unsafe { Access::of_started() };
-        // SAFETY: the word is this count's own and out as long as it exists.
+        // SAFETY: the word is this count's own and allocated while the count exists.
         unsafe { transactions::add_guarded::<AMOUNT>(access, &self.mode, offset) }
     }
 
-    /// The same on any engine. `Declined`: killed; `None`: no slot.
+    /// [`Self::change`] on any engine. `Declined`: killed; `None`: no slot.
     fn change_slow<const AMOUNT: i32>(&self) -> Option<Outcome> {
         let offset = self.counts.get().or_else(|| self.counts.make(Shape::WORD))?;
-        // SAFETY: the word is this count's own and out as long as it exists.
+        // SAFETY: the word is this count's own and allocated while the count exists.
         retry(|| unsafe { slow::add_guarded::<AMOUNT>(&self.mode, offset) })
     }
 
@@ -251,10 +254,11 @@ impl<R: Fn()> PerCpuRef<R> {
         if live && self.is_killed() {
             return false;
         }
-        // While the bias is in, a kill has not come to its end.
+        // A count above BIAS / 2 has the bias: the kill is not finished.
         let least = if live { BIAS / 2 } else { 1 };
         let increment = |count: usize| (count >= least).then_some(count + 1);
-        // Relaxed: as with any reference count, whoever gets one has the object already.
+        // Relaxed: as with any reference count, a thread that takes one can already reach the
+        // object.
         self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, increment).is_ok()
     }
 
@@ -266,14 +270,14 @@ impl<R: Fn()> PerCpuRef<R> {
         }
     }
 
-    /// Puts a reference that is, or will be, in `count`.
+    /// Puts a reference that `count` contains, or will contain after the kill.
     fn put_counted(&self) {
         let decrement = |count: usize| count.checked_sub(1);
-        // Release pairs with the Acquire below, of whoever puts the last one. Relaxed on failure:
-        // there was nothing to put.
+        // Release pairs with the Acquire below, of the last put. Relaxed on failure: there was
+        // nothing to put.
         let before = self.count.fetch_update(Ordering::Release, Ordering::Relaxed, decrement);
         if before == Ok(1) {
-            // Acquire pairs with the Release above, of all who put one.
+            // Acquire pairs with the Release above, of all puts.
             fence(Ordering::Acquire);
             (self.release)();
         }
@@ -282,7 +286,7 @@ impl<R: Fn()> PerCpuRef<R> {
 
 impl<R: Fn()> Drop for PerCpuRef<R> {
     fn drop(&mut self) {
-        // SAFETY: made with this shape; nobody counts any more.
+        // SAFETY: allocated with this shape; no thread counts any more.
         unsafe { self.counts.end(Shape::WORD) };
     }
 }

@@ -1,7 +1,8 @@
-//! Getting at objects: transactions on their words, in the current slot's row and in all.
+//! Access to objects: transactions on their words in the current slot's row, and sums over all
+//! rows.
 //!
-//! A transaction here always happens. Where the current slot has no block, and none can be had at
-//! once, it goes to the shared row, by an atomic instruction.
+//! A transaction here never fails for want of a slot. When the current slot has no block and cannot
+//! get one at once, the shared row is changed by an atomic instruction.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -13,20 +14,20 @@ use crate::memory::Handle;
 use crate::memory::clear::Reach;
 use crate::slots::{self, Attached};
 
-/// How often a transaction looks for a block before it goes to the shared row.
+/// How often a transaction looks for a block before it uses the shared row.
 const ATTEMPTS: u32 = 64;
 
 /// The word of an object in a row.
 ///
 /// # Safety
-/// The row is open, and the eight bytes at the offset, a multiple of 8, lie in an object that is
-/// out and of which only transactions change these bytes.
+/// The row is open. The eight bytes at the offset, a multiple of 8, are in an allocated object, and
+/// only transactions change them.
 #[inline]
 unsafe fn word(row: usize, offset: usize) -> &'static AtomicUsize {
     area::word_at(rows::row(row) + offset)
 }
 
-/// The word of an object in the row of threads without a slot.
+/// The word of an object in the shared row, which is for threads without a slot.
 ///
 /// # Safety
 /// As [`word`].
@@ -36,7 +37,7 @@ unsafe fn shared_word(offset: usize) -> &'static AtomicUsize {
     unsafe { word(rows::shared(), offset) }
 }
 
-/// Runs a transaction until it comes to an end; `None` when there is no block for it.
+/// Repeats a transaction until it is done or declines; `None` when there is no block for it.
 #[cold]
 pub(crate) fn retry(transaction: impl Fn() -> Outcome) -> Option<Outcome> {
     for _ in 0..ATTEMPTS {
@@ -45,7 +46,7 @@ pub(crate) fn retry(transaction: impl Fn() -> Outcome) -> Option<Outcome> {
             return Some(outcome);
         }
         if slots::attach_at_once() == Attached::No {
-            // Registration is refused, or a drain has the blocks for a moment.
+            // Registration is refused, or a drain has detached the blocks for a moment.
             core::hint::spin_loop();
         }
     }
@@ -58,7 +59,7 @@ pub(crate) fn retry(transaction: impl Fn() -> Outcome) -> Option<Outcome> {
 /// As [`word`], in every row.
 #[inline(always)]
 pub(crate) unsafe fn add_at(offset: usize, amount: usize) {
-    // SAFETY: there are objects, so the engine has started.
+    // SAFETY: an object exists, so the engine has started.
     let access = unsafe { Access::of_started() };
     // SAFETY: the same contract.
     if unsafe { transactions::add(access, offset, amount) } != Outcome::Done {
@@ -67,8 +68,7 @@ pub(crate) unsafe fn add_at(offset: usize, amount: usize) {
     }
 }
 
-/// [`add_at`] of an amount that is known (see [`transactions::add_const`]), for whoever has the
-/// access.
+/// [`add_at`] with a constant (see [`transactions::add_const`]) and an access that the caller has.
 ///
 /// # Safety
 /// As [`add_at`].
@@ -90,18 +90,18 @@ unsafe fn add_slow(offset: usize, amount: usize) {
     if retry(|| unsafe { slow::add(offset, amount) }).is_none() {
         // SAFETY: the same contract.
         let word = unsafe { shared_word(offset) };
-        // Relaxed: a number, which promises nothing about other memory.
+        // Relaxed: an integer that publishes no other memory.
         word.fetch_add(amount, Ordering::Relaxed);
     }
 }
 
-/// Replaces the current slot's word where it holds `expected`.
+/// Replaces the current slot's word if it holds `expected`.
 ///
 /// # Safety
 /// As [`add_at`].
 #[inline]
 pub(crate) unsafe fn cmp_store_at(offset: usize, expected: usize, new: usize) -> bool {
-    // SAFETY: there are objects, so the engine has started.
+    // SAFETY: an object exists, so the engine has started.
     let access = unsafe { Access::of_started() };
     // SAFETY: the same contract.
     match unsafe { transactions::cmp_store(access, offset, expected, new) } {
@@ -123,24 +123,24 @@ unsafe fn cmp_store_slow(offset: usize, expected: usize, new: usize) -> bool {
     }
     // SAFETY: the same contract.
     let word = unsafe { shared_word(offset) };
-    // AcqRel pairs with itself, on the same word: transactions of a row are ordered. Relaxed on
-    // failure: the value is not looked at.
+    // AcqRel pairs with itself, on the same word: transactions on a row are ordered. Relaxed on
+    // failure: the value is not used.
     word.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
-/// What the current slot's word holds now: a hint.
+/// The current slot's word at this moment: a hint.
 ///
 /// # Safety
 /// As [`add_at`].
 #[inline]
 pub(crate) unsafe fn load_at(offset: usize) -> usize {
-    // SAFETY: the row is one that the offset's object lies in.
+    // SAFETY: the object has a copy in this row.
     let word = area::word_at(current_row() + offset);
-    // Relaxed: a hint; who acts on it compares.
+    // Relaxed: a hint; a caller that acts on it compares again.
     word.load(Ordering::Relaxed)
 }
 
-/// The current slot's row, the shared one for a thread without a slot: a hint.
+/// The current slot's row, or the shared row for a thread without a slot: a hint.
 #[inline]
 pub(crate) fn current_row() -> usize {
     transactions::current_row().unwrap_or_else(current_row_slow)
@@ -162,7 +162,7 @@ fn current_row_slow() -> usize {
     rows::row(rows::shared())
 }
 
-/// The sum of a word over all slots, wrapping. Additions that go on meanwhile may be in it or not.
+/// The sum of a word over all slots, wrapping. It may lack concurrent additions.
 ///
 /// # Safety
 /// As [`add_at`].
@@ -171,14 +171,15 @@ pub(crate) unsafe fn sum_at(offset: usize, reach: Reach) -> usize {
     reach.each(|row| {
         // SAFETY: the same contract; the row is open.
         let word = unsafe { word(row, offset) };
-        // Relaxed: additions that happened before this call are in it, and no others need to be.
+        // Relaxed: the result contains the additions that happened before this call, and need not
+        // contain others.
         sum = sum.wrapping_add(word.load(Ordering::Relaxed));
     });
     sum
 }
 
-/// Makes a slot's row readable and writable, whether or not a thread has used the slot. False when
-/// there is no memory.
+/// Makes a slot's row readable and writable, even if no thread has used the slot. False when memory
+/// is out.
 pub(crate) fn open_row(slot: usize) -> bool {
     if slot == rows::shared() {
         rows::touch_shared();
@@ -189,20 +190,20 @@ pub(crate) fn open_row(slot: usize) -> bool {
     }
 }
 
-/// Adds to the word of the current slot that begins `byte` bytes into an object, wrapping.
+/// Adds to the current slot's word at `byte` in an object, wrapping.
 ///
 /// One transaction: no atomic instruction, no lock; never waits. Async-signal-safe.
 ///
 /// # Safety
-/// All functions on words: `handle` is out, its alignment is 8 or more, `byte` is a multiple of 8
-/// and at least 8 below its size, and these eight bytes are changed by transactions only.
+/// As for all functions on words: `handle` is allocated with an alignment of at least 8. `byte` is
+/// a multiple of 8 and at most `size - 8`, and only transactions change these eight bytes.
 #[inline]
 pub unsafe fn add(handle: Handle, byte: usize, amount: usize) {
     // SAFETY: the same contract.
     unsafe { add_at(handle.offset() + byte, amount) }
 }
 
-/// What the word of the current slot holds now: a hint, old as soon as it is returned.
+/// The value of the current slot's word: a hint, possibly outdated when it is returned.
 ///
 /// # Safety
 /// As [`add`].
@@ -213,7 +214,7 @@ pub unsafe fn load(handle: Handle, byte: usize) -> usize {
     unsafe { load_at(handle.offset() + byte) }
 }
 
-/// Replaces the word of the current slot by `new` if it holds `expected`; whether it did.
+/// Replaces the current slot's word by `new` if it holds `expected`; returns whether it did.
 ///
 /// # Safety
 /// As [`add`].
@@ -224,7 +225,7 @@ pub unsafe fn cmp_store(handle: Handle, byte: usize, expected: usize, new: usize
     unsafe { cmp_store_at(handle.offset() + byte, expected, new) }
 }
 
-/// The sum of a word over all slots, wrapping. Additions that go on meanwhile may be in it or not.
+/// The sum of a word over all slots, wrapping. It may lack concurrent additions.
 ///
 /// # Safety
 /// As [`add`].
@@ -234,12 +235,12 @@ pub unsafe fn sum(handle: Handle, byte: usize) -> usize {
     unsafe { sum_at(handle.offset() + byte, Reach::Open) }
 }
 
-/// The address of an object in the row of a slot, whether or not a thread has used the slot; `None`
-/// when there is no such slot or no memory. The number of slots is that of the row which
-/// threads without a slot share.
+/// The address of an object in a slot's row, even if no thread has used the slot. `None` when there
+/// is no such slot or memory is out. The number of slots is the index of the shared row, which is
+/// for threads without a slot.
 ///
-/// The memory is valid as long as the object is out. Other threads may be at it by transactions, so
-/// access is by atomics, or where the program knows better.
+/// The memory is valid while the object is allocated. Other threads may run transactions on it, so
+/// use atomics unless the program excludes that.
 #[must_use]
 pub fn address(handle: Handle, slot: usize) -> Option<NonNull<u8>> {
     if area::slot_count() == 0 || slot > rows::shared() {

@@ -1,4 +1,4 @@
-//! The allocator's memory in production: the rows, and a place behind them for its metadata.
+//! The allocator's memory in production: the rows, and a range after them for its metadata.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -10,25 +10,25 @@ use crate::dynamic::{Backing, PAGE_BYTES};
 use crate::memory::live;
 use crate::slots;
 
-/// Bytes of a chunk in one row. Large enough that a program with a million objects has some
-/// hundred chunks, small enough that an empty one is worth nothing.
+/// Bytes of a chunk in one row. A program with a million objects has a few hundred chunks, and an
+/// empty chunk wastes little.
 pub(crate) const UNIT_BYTES: usize = 64 << 10;
-/// Rows grow by this share of what they are, so that the number of system calls is logarithmic.
+/// Rows grow by 1/8 of their size, so that the number of system calls is logarithmic.
 const GROWTH_SHARE: usize = 8;
-/// The least by which metadata grows.
+/// The smallest step by which metadata grows.
 const METADATA_STEP_BYTES: usize = 64 << 10;
 
-/// All rows, and the metadata that says what is in them.
+/// All rows, and the metadata that describes them.
 ///
-/// Chunks are ranges of offsets, so making one is committing rows further. Rows are never made
-/// smaller: what goes back to the system is pages. Nothing is populated in advance, so that a page
-/// of a slot costs memory only once the slot has written to it.
+/// Chunks are ranges of offsets, so a chunk is created by committing more of the rows. Rows never
+/// shrink; only pages return to the system. Nothing is populated in advance, so a page of a slot
+/// costs memory only after the slot has written to it.
 ///
-/// All of it is where [`rows`] says, so that a start that fails has nothing to give back.
+/// [`rows`] holds all positions, so a failed start has nothing to free.
 #[derive(Debug)]
 pub(crate) struct Rows {
-    /// Offset of the first chunk, a multiple of its size: not 0 in a child of a fork whose
-    /// allocator is not the first.
+    /// Offset of the first chunk, a multiple of its size. Not 0 in a fork's child that has replaced
+    /// its allocator.
     pub(super) base: usize,
 }
 
@@ -39,12 +39,12 @@ impl Rows {
     }
 }
 
-/// Where the metadata is, see [`rows::once`].
+/// Index of the metadata for [`rows::once`].
 const METADATA: usize = 2;
 
-// SAFETY: 1. the metadata has a part of the space of the rows to itself, aligned to pages and never
-// given back; 2. what was committed stays readable and writable; 3. only ranges that the allocator
-// released are given back, and only as far as they are whole pages.
+// SAFETY: 1. the metadata has its own range in the rows' address space, aligned to pages and never
+// unmapped; 2. what was committed stays readable and writable; 3. only ranges that the allocator
+// released are discarded, and only their whole pages.
 unsafe impl Backing for Rows {
     fn reserve_metadata(&mut self, bytes: usize) -> Option<NonNull<u8>> {
         let part = rows::once(METADATA);
@@ -64,7 +64,7 @@ unsafe impl Backing for Rows {
         let (page, metadata) = (map::page_bytes(), rows::once(METADATA).start());
         let (start, end) = (range.start.next_multiple_of(page), range.end / page * page);
         if start < end {
-            // SAFETY: whole pages of which the allocator needs nothing any more.
+            // SAFETY: whole pages whose content the allocator no longer needs.
             unsafe { map::discard(metadata + start, end - start) };
         }
     }
@@ -74,12 +74,13 @@ unsafe impl Backing for Rows {
         let _slots = slots::SLOTS.lock();
         let committed = rows::committed_bytes();
         let wish = if need <= committed {
-            // So it is for the first chunk where a page is as large: the head of the row is there.
+            // This happens for the first chunk if a page is as large as a chunk: the head of the
+            // row is committed.
             committed
         } else {
             need.max(committed + committed / GROWTH_SHARE).min(rows::row_bytes())
         };
-        // Marks first: whatever lies in committed rows has one.
+        // Marks first: every object in committed rows needs one.
         let grow = |bytes| live::commit(bytes) && rows::commit(bytes);
         grow(wish) || grow(need)
     }
@@ -90,7 +91,7 @@ unsafe impl Backing for Rows {
 
     fn depopulate(&mut self, chunk: usize, pages: Range<usize>) {
         let start = self.offset(chunk) + pages.start * PAGE_BYTES;
-        // SAFETY: the allocator vouches that no object lies on these pages.
+        // SAFETY: the allocator guarantees that no object is on these pages.
         unsafe { rows::discard(start, pages.len() * PAGE_BYTES) };
     }
 }

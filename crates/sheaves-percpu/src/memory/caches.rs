@@ -1,18 +1,17 @@
-//! Some free objects of each size class at hand in every slot, so that the lock is off the common
-//! path.
+//! Per-CPU caches of free objects by size class, so that common calls take no lock.
 //!
-//! Each class has one word in every block. It holds the cursor of a sheaf of free objects: their
-//! offsets, which are even. Taking one is a `pop`, giving one back a `push`. An empty sheaf gets a
-//! batch from the allocator, a full one gives its older half back, each under one holding of the
-//! lock.
+//! A class has one word in every block. The word holds the cursor of a sheaf of free objects, as
+//! SLUB's per-CPU sheaves do (Linux 6.18; Bonwick's magazines, 2001). An entry is the offset of an
+//! object, which is even. Allocation is a `pop`, freeing a `push`. An empty sheaf gets a batch from
+//! the allocator; a full one returns its older half. Each of both takes the lock once.
 //!
 //! | word | meaning | transitions |
 //! |---|---|---|
-//! | vacant | the slot has no sheaf of this class | -> cursor, by whoever brings a sheaf |
+//! | vacant | the slot has no sheaf of this class | -> cursor, by the thread that installs one |
 //! | cursor | the slot's sheaf, and how many objects are in it | by `pop` and `push`; -> vacant |
 //!
-//! A sheaf belongs to one word or to whoever took its cursor out of one, by an exchange. So a
-//! thread may change slots between any two lines here. What the thread holds in between is its own.
+//! A sheaf belongs to one word, or to the thread that exchanged its cursor out of a word. So a
+//! thread may change slots between any two lines here: what it holds in between is its own.
 //!
 //! Objects in a cache are zero in every row.
 
@@ -28,15 +27,15 @@ use crate::sheaf::{BOOTSTRAP, OBJECTS_MAX, VACANT, is_full, is_sentinel};
 use crate::slots::{self, Attached, attach};
 use crate::{area::Word, sheaf};
 
-/// How often a slow path starts over because other threads changed the slot under it.
+/// How often a slow path starts over after other threads changed the slot's word.
 const ATTEMPTS: u32 = 16;
-/// Objects of a full sheaf that go back to the allocator.
+/// Number of objects that a full sheaf returns to the allocator.
 const SURPLUS: usize = OBJECTS_MAX / 2;
 
-/// True once the words are prepared, in every block to come, too.
+/// True once the words are prepared in every block, present and future.
 static OPEN: AtomicBool = AtomicBool::new(false);
 
-/// The words are prepared. Under the memory lock.
+/// Called under the memory lock, when the words are prepared.
 pub(super) fn open() {
     // Release pairs with the Acquire in `is_open`.
     OPEN.store(true, Ordering::Release);
@@ -48,7 +47,7 @@ pub(super) fn is_open() -> bool {
     OPEN.load(Ordering::Acquire)
 }
 
-/// An object from the current slot's sheaf.
+/// Pops an object from the current slot's sheaf.
 #[inline]
 pub(super) fn pop(class: Class) -> Option<usize> {
     if !is_open() {
@@ -59,19 +58,19 @@ pub(super) fn pop(class: Class) -> Option<usize> {
     (!is_sentinel(object)).then_some(object)
 }
 
-/// Puts an object on the current slot's sheaf; false when it is full.
+/// Pushes an object to the current slot's sheaf; false when the sheaf is full.
 ///
 /// # Safety
-/// An object of this class, zero in every row, that the caller owns; after true it does not.
+/// An object of this class, zero in every row, that the caller owns. After true, the sheaf owns it.
 #[inline]
 pub(super) unsafe fn push(class: Class, offset: usize) -> bool {
-    // SAFETY: there are objects, so the engine has started.
+    // SAFETY: an object exists, so the engine has started.
     let access = unsafe { Access::of_started() };
     // SAFETY: offsets are even; the caller gives the object up.
     unsafe { engine::push(access, class.word(), offset) }
 }
 
-/// An object when the current slot's sheaf has none.
+/// Allocates an object when the current slot's sheaf has none.
 #[cold]
 #[inline(never)]
 pub(super) fn take_slow(class: Class) -> Result<usize, Error> {
@@ -87,7 +86,7 @@ pub(super) fn take_slow(class: Class) -> Result<usize, Error> {
     }
 }
 
-/// Takes a batch from the allocator: the first object is the result, the rest goes to the slot.
+/// Takes a batch from the allocator: returns the first object and caches the others.
 fn refill(class: Class) -> Result<usize, Error> {
     let mut batch = [Offset::new(0); BATCH_MAX];
     let (word, mut sheaf) = (class.word(), None);
@@ -99,7 +98,7 @@ fn refill(class: Class) -> Result<usize, Error> {
         }
         count
     };
-    // The objects with the lowest offsets come out first.
+    // In reverse, so that the lowest offsets are popped first.
     let mut rest = [0; BATCH_MAX];
     let rest = &mut rest[..count - 1];
     for (entry, offset) in rest.iter_mut().zip(batch[1..count].iter().rev()) {
@@ -109,8 +108,8 @@ fn refill(class: Class) -> Result<usize, Error> {
     Ok(batch[0].bytes())
 }
 
-/// Puts objects from the allocator on the current slot's sheaf, for which there may be a new one.
-/// What finds no room goes back.
+/// Pushes objects from the allocator to the current slot's sheaf, or to `sheaf` if it can install
+/// that. Objects that do not fit are returned to the allocator.
 fn stock(word: Word, sheaf: Option<Sheaf>, objects: &[usize]) {
     if let Some(mut sheaf) = sheaf {
         sheaf.entries()[1..=objects.len()].copy_from_slice(objects);
@@ -121,7 +120,7 @@ fn stock(word: Word, sheaf: Option<Sheaf>, objects: &[usize]) {
     }
     let mut rest = objects;
     while let [object, others @ ..] = rest {
-        // SAFETY: just taken from the allocator for this class.
+        // SAFETY: the objects were just allocated for this class.
         if !unsafe { push_slow(word, *object) } {
             MEMORY.lock().give(rest);
             return;
@@ -130,20 +129,20 @@ fn stock(word: Word, sheaf: Option<Sheaf>, objects: &[usize]) {
     }
 }
 
-/// Puts an owned sheaf with `count` objects, in entries 1 and up, into a vacant word of the current
-/// slot, or hands it back as it is.
+/// Installs an owned sheaf with `count` objects, in entries 1 and up, in a vacant word of the
+/// current slot; otherwise returns it unchanged.
 fn install(word: Word, sheaf: Sheaf, count: usize) -> Result<(), Sheaf> {
     let address = sheaf.address();
     let cursor = sheaf.into_cursor(count);
-    // SAFETY: not the bootstrap cursor; the sheaf is ours.
+    // SAFETY: `cursor` is not the bootstrap cursor; this call owns the sheaf.
     if unsafe { cmp_store(word, VACANT.get(), cursor) } {
         return Ok(());
     }
-    // SAFETY: nobody got it.
+    // SAFETY: the sheaf was not installed, so it still belongs to this call.
     Err(unsafe { Sheaf::at(address) })
 }
 
-/// Gives an object back when the current slot's sheaf has no room.
+/// Frees an object when the current slot's sheaf is full.
 ///
 /// The object is of this class and zero in every row, and the caller gives it up.
 #[cold]
@@ -167,14 +166,15 @@ pub(super) fn give_slow(class: Class, offset: usize) {
                 Err(sheaf) => MEMORY.lock().sheaves.put(sheaf),
             }
         } else if cursor == BOOTSTRAP.get() {
-            // A drain has the block, for which `attach` waits; or all virtual slots are busy.
+            // A drain has detached the block, and `attach` waits for it; or all virtual slots are
+            // busy.
             if engine::mode() == Mode::Portable {
                 break;
             }
         } else if is_full(cursor) {
-            // SAFETY: not the bootstrap cursor; VACANT is a cursor for any word.
+            // SAFETY: `cursor` is not the bootstrap cursor; VACANT is a valid cursor for any word.
             if unsafe { cmp_store(word, cursor, VACANT.get()) } {
-                // SAFETY: the exchange made the sheaf ours.
+                // SAFETY: by the exchange this call owns the sheaf.
                 relieve(word, unsafe { Sheaf::of_cursor(cursor) }, offset);
                 return;
             }
@@ -183,8 +183,8 @@ pub(super) fn give_slow(class: Class, offset: usize) {
     MEMORY.lock().give(&[offset]);
 }
 
-/// Gives the older half of a full sheaf back to the allocator and returns the sheaf, with one
-/// object more, to the current slot.
+/// Returns the older half of a full sheaf to the allocator, adds an object to the sheaf and
+/// installs it in the current slot again.
 fn relieve(word: Word, mut sheaf: Sheaf, offset: usize) {
     const KEPT: usize = OBJECTS_MAX - SURPLUS;
     let entries = sheaf.entries();
@@ -192,15 +192,14 @@ fn relieve(word: Word, mut sheaf: Sheaf, offset: usize) {
     entries.copy_within(SURPLUS + 1.., 1);
     entries[KEPT + 1] = offset;
     if let Err(mut sheaf) = install(word, sheaf, KEPT + 1) {
-        // Another thread brought a sheaf meanwhile.
+        // Another thread has installed a sheaf meanwhile.
         let mut memory = MEMORY.lock();
         memory.give(&sheaf.entries()[1..=KEPT + 1]);
         memory.sheaves.put(sheaf);
     }
 }
 
-/// Takes all objects out of the caches of all slots, back to the allocator. True when there were
-/// any.
+/// Returns all objects in the caches of all slots to the allocator. True when there were any.
 #[cold]
 pub(super) fn drain() -> bool {
     if !is_open() {
@@ -208,7 +207,7 @@ pub(super) fn drain() -> bool {
     }
     let words: [Word; CLASSES] = core::array::from_fn(|index| Class::at(index).word());
     let mut list = List { first: 0 };
-    // What cannot be drained (no fence, no affinity) stays where it is.
+    // Slots that cannot be drained (no fence, no affinity) keep their objects.
     let _ = slots::drain(&words, &mut |_, cursor| {
         // SAFETY: the drain has taken the cursor out of its word.
         list.add(unsafe { Sheaf::of_cursor(cursor) }, cursor);
@@ -223,8 +222,8 @@ pub(super) fn drain() -> bool {
     found
 }
 
-/// Sheaves that a drain has taken, linked by their first entries: the address of the next, and
-/// how many objects there are, which fits into the bits that addresses of sheaves leave.
+/// Sheaves that a drain has taken, linked by entry 0: the address of the next sheaf, with its count
+/// of objects in the low bits, which are 0 in addresses of sheaves.
 struct List {
     first: usize,
 }
@@ -241,14 +240,14 @@ impl List {
             return None;
         }
         let count = self.first % sheaf::SHEAF_BYTES;
-        // SAFETY: the list owns the sheaves in it.
+        // SAFETY: the list owns its sheaves.
         let mut sheaf = unsafe { Sheaf::at(sheaf::base(self.first)) };
         self.first = sheaf.entries()[0];
         Some((sheaf, count))
     }
 }
 
-/// Bytes of free objects in the caches of all slots, more or less.
+/// Approximate bytes of free objects in the caches of all slots.
 pub(super) fn cached_bytes() -> usize {
     if !is_open() {
         return 0;

@@ -1,9 +1,9 @@
 //! Size classes of the caches.
 //!
-//! Up to 64 bytes there is one class for each multiple of 4, so that nothing is wasted; above, for
-//! each multiple of 16 up to 128 and of 32 up to 256. An object of a class lies at a multiple of
-//! the largest power of two that divides the class's size, up to 64: a shape whose alignment is
-//! larger than that has no class.
+//! Up to 64 bytes there is one class for each multiple of 4, so at most 3 bytes are wasted. Above,
+//! there is one for each multiple of 16 up to 128, and of 32 up to 256. A class's alignment is the
+//! largest power of two that divides its size, at most 64. A shape with a larger alignment has no
+//! class.
 
 use crate::area::{Region, Word};
 use crate::memory::state::Shape;
@@ -19,7 +19,7 @@ pub(super) const CLASSES: usize =
     EXACT_CLASSES + MIDDLE_CLASSES + (BYTES_MAX - MIDDLE_BYTES_MAX) / 32;
 /// The largest alignment of a class.
 const CLASS_ALIGN_MAX: usize = 64;
-/// Objects that go from the allocator to a slot at a time, for the smallest classes.
+/// Number of objects that move from the allocator to a slot at a time, for the smallest classes.
 pub(super) const BATCH_MAX: usize = 32;
 /// Bytes of a batch, above [`BATCH_MIN`].
 const BATCH_BYTES: usize = 2048;
@@ -30,7 +30,7 @@ const BATCH_MIN: usize = 8;
 pub(crate) struct Class(u8);
 
 impl Class {
-    /// The class of a shape; a constant where the shape is one.
+    /// The class of a shape; constant for a constant shape.
     #[inline(always)]
     pub(crate) const fn of(shape: Shape) -> Option<Class> {
         let size = shape.size();
@@ -72,7 +72,7 @@ impl Class {
         if natural < CLASS_ALIGN_MAX { natural } else { CLASS_ALIGN_MAX }
     }
 
-    /// Objects that go from the allocator to a slot at a time.
+    /// Number of objects that move from the allocator to a slot at a time.
     pub(super) const fn batch(self) -> usize {
         let count = BATCH_BYTES / self.size();
         if count > BATCH_MAX {
@@ -90,7 +90,7 @@ impl Class {
         Region::OWN.word(self.0 as usize)
     }
 
-    /// What the allocator is asked for.
+    /// The shape that a class requests from the allocator.
     pub(super) const fn shape(self) -> Shape {
         Shape { size: self.size(), align: self.align() }
     }
@@ -135,7 +135,7 @@ mod tests {
         for (size, align) in [(4, 4), (8, 8), (16, 8), (16, 16), (24, 8), (64, 64), (128, 64)] {
             assert!(Class::of(Shape::new(size, align).unwrap()).is_some(), "{size} at {align}");
         }
-        // Rounding it up would waste 12 bytes of 32.
+        // Rounding up would waste 12 bytes of 32.
         assert_eq!(Class::of(Shape::new(20, 16).unwrap()), None);
     }
 }

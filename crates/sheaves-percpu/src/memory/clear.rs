@@ -1,25 +1,24 @@
-//! Zeroing objects when they are given back, outside every lock.
+//! Zeroes objects when they are freed, outside every lock.
 //!
-//! Memory that is free reads as zero in every row, so an allocation has nothing to write: pages
-//! that nobody has touched are zero of their own accord, pages that were given back are zero
-//! again, and what somebody wrote he zeroes himself. Words that are zero already are only read,
-//! which fetches no cache line from another processor for itself and gives no memory to a page
-//! that never had any.
+//! Free memory reads as zero in every row, so an allocation has nothing to write. Untouched pages
+//! and discarded pages are zero anyway, and what a program wrote is zeroed here. Words that are
+//! already zero are only read. This does not take their cache lines from other CPUs, and allocates
+//! no memory for untouched pages.
 
 use crate::area::rows;
 use crate::slots;
 
-/// The rows in which an object may hold something else than zero.
+/// The rows in which an object may hold anything other than zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Those of slots that threads have used, and the shared one.
+    /// Those of slots that threads have used, and the shared row.
     Used,
-    /// Every open row: somebody wrote by a slot's number.
+    /// Every open row: the program wrote by slot number.
     Open,
 }
 
 impl Reach {
-    /// Calls for each of these rows. The shared one is among them once it was touched.
+    /// Calls `visit` for each of these rows, including the shared one if it was touched.
     #[inline]
     pub(crate) fn each(self, mut visit: impl FnMut(usize)) {
         match self {
@@ -34,11 +33,11 @@ impl Reach {
     }
 }
 
-/// Zeroes an object in all rows that it may have reached.
+/// Zeroes an object in all rows of its reach.
 ///
 /// # Safety
-/// The object is the caller's alone, in every row; `offset` is a multiple of 4, and the object has
-/// `bytes` rounded up to 4.
+/// The caller owns the object in every row. `offset` is a multiple of 4, and the object has `bytes`
+/// rounded up to 4.
 #[inline]
 pub(crate) unsafe fn clear(offset: usize, bytes: usize, reach: Reach) {
     // SAFETY: the same contract; the row is open.
@@ -59,14 +58,14 @@ unsafe fn clear_at(address: usize, bytes: usize) {
 }
 
 /// # Safety
-/// `count` units at `address`, which is aligned for them, are the caller's alone.
+/// The caller owns `count` units at `address`, which is aligned for them.
 #[inline]
 unsafe fn clear_units<U: Copy + Default + PartialEq>(address: usize, count: usize) {
     let start = core::ptr::with_exposed_provenance_mut::<U>(address);
     for index in 0..count {
         // SAFETY: inside the object.
         let unit = unsafe { start.add(index) };
-        // SAFETY: the caller's alone; memory of rows is always initialised.
+        // SAFETY: the caller owns it; memory of rows is always initialised.
         if unsafe { unit.read() } != U::default() {
             // SAFETY: as above.
             unsafe { unit.write(U::default()) };

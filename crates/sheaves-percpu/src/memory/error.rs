@@ -1,4 +1,4 @@
-//! Why there is no object.
+//! Errors of allocation.
 
 use core::fmt;
 
@@ -12,11 +12,11 @@ pub enum Error {
     ZeroSize,
     /// The size was above [`super::OBJECT_BYTES_MAX`].
     TooLarge,
-    /// The alignment was no power of two, or above [`super::ALIGN_MAX`].
+    /// The alignment was not a power of two, or above [`super::ALIGN_MAX`].
     BadAlignment,
-    /// The range that is reserved for each slot is exhausted.
+    /// The range reserved for each slot is exhausted.
     Exhausted,
-    /// The system has no memory, or no address space, left.
+    /// The system is out of memory or address space.
     NoMemory,
 }
 

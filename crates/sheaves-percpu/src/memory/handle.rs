@@ -1,19 +1,19 @@
-//! Handles: what [`super::alloc`] gives and [`super::free`] takes.
+//! Handles, as returned by [`super::alloc`].
 
 use core::num::NonZeroU64;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A per-CPU object: one place in every slot, at the same offset.
 ///
-/// A number, for programs that keep it as one: [`Handle::to_bits`]. It knows its size, so `free`
-/// needs no lookup, and it is sealed, so that a number from elsewhere is recognised.
+/// It can be stored as a number: [`Handle::to_bits`]. It contains the object's size, so that `free`
+/// needs no lookup. A seal detects numbers from elsewhere.
 ///
-/// | bits | what |
+/// | bits | content |
 /// |---|---|
 /// | 0..28 | offset in the row, in units of 4 bytes |
 /// | 28..44 | size in bytes |
 /// | 44..48 | logarithm of the alignment |
-/// | 48..64 | seal: a hash of the rest and of a secret of the process |
+/// | 48..64 | seal: a hash of the other bits and of a secret of the process |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Handle(NonZeroU64);
@@ -22,11 +22,11 @@ const SIZE_SHIFT: u32 = 28;
 const ALIGN_SHIFT: u32 = 44;
 const SEAL_SHIFT: u32 = 48;
 
-/// The secret in the seals; 0 until the first handle.
+/// The secret of the seals; 0 until the first handle.
 static SECRET: AtomicU64 = AtomicU64::new(0);
 
 fn secret() -> u64 {
-    // Relaxed, both: a number that is the same whoever stores it.
+    // Relaxed, both: every thread stores the same number.
     let known = SECRET.load(Ordering::Relaxed);
     if known != 0 {
         return known;
@@ -37,7 +37,7 @@ fn secret() -> u64 {
 }
 
 fn seal(rest: u64) -> u64 {
-    // The multiplier is that of Fibonacci hashing; the upper bits depend on all of the rest.
+    // The multiplier is that of Fibonacci hashing: the upper bits depend on all of `rest`.
     (rest ^ secret()).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> SEAL_SHIFT
 }
 
@@ -57,9 +57,9 @@ impl Handle {
         self.0.get()
     }
 
-    /// The handle that a number stands for; `None` when it cannot come from this process's
-    /// [`Handle::to_bits`]. One number of 65536 that do not passes; [`super::free`] refuses those,
-    /// too, as long as no object begins there.
+    /// The handle of a number; `None` when the number cannot be from this process's
+    /// [`Handle::to_bits`]. One foreign number of 65536 passes; [`super::free`] also refuses it,
+    /// unless an object begins there.
     #[must_use]
     pub fn from_bits(bits: u64) -> Option<Handle> {
         let rest = bits & ((1 << SEAL_SHIFT) - 1);
@@ -67,19 +67,19 @@ impl Handle {
         NonZeroU64::new(bits).filter(|_| sealed).map(Handle)
     }
 
-    /// Offset of the object in every slot's row, in bytes.
+    /// Offset of the object in every row, in bytes.
     #[must_use]
     pub fn offset(self) -> usize {
         (self.0.get() & ((1 << SIZE_SHIFT) - 1)) as usize * 4
     }
 
-    /// Size of the object in one slot, in bytes, as it was asked for.
+    /// Size of the object in one slot, in bytes, as requested.
     #[must_use]
     pub fn size(self) -> usize {
         ((self.0.get() >> SIZE_SHIFT) & 0xFFFF) as usize
     }
 
-    /// Alignment of the object, as it was asked for.
+    /// Alignment of the object, as requested.
     #[must_use]
     pub fn align(self) -> usize {
         1 << ((self.0.get() >> ALIGN_SHIFT) & 0xF)

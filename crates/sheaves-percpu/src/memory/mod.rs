@@ -1,44 +1,44 @@
-//! Dynamic per-CPU memory: objects of any size that have a place in every slot.
+//! Dynamic per-CPU memory: an object of any size, with a copy in every slot.
 //!
-//! [`alloc`] gives one [`Handle`] for all slots; the object of slot `s` lies at
-//! `base + s * stride + offset`, with one stride for all. Most programs want the types on top:
-//! [`crate::PerCpu`], [`crate::Counter`], [`crate::PerCpuRef`].
+//! [`alloc`] returns one [`Handle`] for all slots. The object of slot `s` is at `base + s * stride
+//! + offset`, with one stride for all objects, as in the kernel's `alloc_percpu`. Most programs use
+//! the types built on it: [`crate::PerCpu`], [`crate::Counter`], [`crate::PerCpuRef`].
 //!
 //! ```
 //! use sheaves_percpu::memory;
 //!
 //! let hits = memory::alloc(8, 8)?;
-//! // SAFETY: the word is in use by transactions only, and freed after the last one.
+//! // SAFETY: only transactions use the word, and it is freed after the last one.
 //! unsafe { memory::add(hits, 0, 5) };
 //! // SAFETY: as above.
 //! assert_eq!(unsafe { memory::sum(hits, 0) }, 5);
-//! // SAFETY: nobody uses the object any more.
+//! // SAFETY: the object is not used any more.
 //! unsafe { memory::free(hits) }.unwrap();
 //! # Ok::<(), memory::Error>(())
 //! ```
 //!
-//! A handle knows its size and refuses to be freed twice. For that [`free`] has an atomic
-//! instruction, and the objects need a sixteenth of what they take in one slot, an eighth where
-//! they are below 16 bytes, once for all slots. A [`crate::PerCpu`] needs neither: its type knows
-//! the size, and it has one owner.
+//! A handle contains its size and is refused when freed twice. This costs [`free`] an atomic
+//! instruction. It also costs memory once for all slots: a sixteenth of the object's size in one
+//! slot, or an eighth below 16 bytes. A [`crate::PerCpu`] needs neither: its type gives the size,
+//! and it has one owner.
 //!
-//! Objects begin as zeroes in every slot. Memory of slots that no thread uses costs nothing, a
-//! page of a slot costs memory once something is written to it, and pages without an object go back
-//! to the system.
+//! Objects are zero in every slot at first. The memory of a slot that no thread uses costs nothing.
+//! A page of a slot costs memory after the first write to it, and pages without an object are
+//! returned to the system.
 //!
-//! # What is under which lock
+//! # Parts and their locks
 //!
 //! | part | what it is | lock |
 //! |---|---|---|
-//! | `caches` | per slot and size class, some free objects at hand | none: transactions |
+//! | `caches` | a few free objects per slot and size class | none: transactions |
 //! | `state` | the allocator, see [`crate::dynamic`], and empty sheaves | memory lock |
-//! | `backing` | rows are committed further as chunks are made | slots lock, inside |
-//! | `clear` | objects are zeroed when they are given back | none |
-//! | `live` | which objects are out by handle | none: atomics |
+//! | `backing` | commits more of the rows when chunks are created | slots lock, inside |
+//! | `clear` | zeroes objects when they are freed | none |
+//! | `live` | which objects are allocated by handle | none: atomics |
 //!
-//! The memory lock is taken before the slots lock and both before a fork, so a child can go on.
-//! What another thread held at the moment of the fork (an object between a cache and the allocator)
-//! is lost to the child, no more.
+//! The memory lock is taken before the slots lock. A fork takes both, so that the child can
+//! continue. An object that another thread was moving between a cache and the allocator at the fork
+//! is lost in the child; nothing else is.
 
 pub(crate) mod access;
 pub(crate) mod backing;
@@ -66,10 +66,10 @@ use state::Shape;
 const HANDLE_BYTES_MIN: usize = live::BYTES_MIN;
 
 /// Allocates `size` bytes in every slot, from 1 to [`OBJECT_BYTES_MAX`], at a multiple of `align`,
-/// a power of two up to [`ALIGN_MAX`]. They are zero.
+/// a power of two up to [`ALIGN_MAX`]. The bytes are zero.
 ///
-/// Up to 256 bytes mostly without a lock; otherwise it may sleep on a lock that is held for
-/// microseconds, and make system calls. Not async-signal-safe.
+/// Sizes up to 256 bytes mostly need no lock. Otherwise the call may sleep on a lock that is held
+/// for microseconds, and may make system calls. Not async-signal-safe.
 ///
 /// # Errors
 /// See [`Error`].
@@ -80,15 +80,15 @@ pub fn alloc(size: usize, align: usize) -> Result<Handle, Error> {
     Handle::new(offset, size, align).ok_or(Error::NoMemory)
 }
 
-/// Gives an object back. Blocks as [`alloc`] does.
+/// Frees an object. May sleep as [`alloc`] may.
 ///
 /// # Errors
-/// What is no object now is refused and nothing happens: a handle for which nothing was allocated
-/// is [`FreeError::Foreign`], one that was freed before [`FreeError::AlreadyFree`]. That cannot
-/// be told any more once another object begins at the same place.
+/// A handle without an allocated object is refused, and nothing happens: [`FreeError::Foreign`]
+/// when nothing was allocated for it, [`FreeError::AlreadyFree`] when it was freed before. A second
+/// free is undetected once another object begins at the same place.
 ///
 /// # Safety
-/// If the handle's object is out: nobody uses it any more, in any slot.
+/// If the handle's object is allocated: it is not used any more, in any slot.
 pub unsafe fn free(handle: Handle) -> Result<(), FreeError> {
     let (offset, size, align) = (handle.offset(), handle.size(), handle.align());
     let shape = Shape::new(size, align).map_err(|_| FreeError::Foreign)?;
@@ -99,16 +99,16 @@ pub unsafe fn free(handle: Handle) -> Result<(), FreeError> {
     if !live::clear(offset, shape.size()) {
         return Err(FreeError::AlreadyFree);
     }
-    // SAFETY: the object was out by handle, and its mark makes us the only one to free it; the
-    // caller vouches for its disuse.
+    // SAFETY: the object was allocated by handle, and clearing its mark makes this call the only
+    // one that frees it; the caller guarantees that it is not used any more.
     unsafe { state::give(offset, shape, Reach::Open) };
     Ok(())
 }
 
-/// Gives everything back that is not in use: the objects in the caches of all slots to the
-/// allocator, and pages without an object to the system.
+/// Frees all unused memory: objects in the caches of all slots go to the allocator, and pages
+/// without an object to the system.
 ///
-/// Interrupts the processors that run this process, as draining does. May sleep.
+/// Interrupts the CPUs that run this process, as a drain does. May sleep.
 pub fn trim() {
     caches::drain();
     state::trim();

@@ -1,17 +1,16 @@
-//! Empty sheaves for the caches, under the memory lock.
+//! The pool of empty sheaves for the caches, under the memory lock.
 //!
-//! Sheaves are never given back to the system: a slot needs one for each size class that it uses.
-//! The first entry of one that came back is the address of the next, or 0.
+//! Sheaves are never unmapped: a slot needs one for each size class that it uses. In a free sheaf,
+//! the first entry is the address of the next free one, or 0.
 
 use sheaves_sys::map;
 
 use crate::sheaf::{ENTRIES, SHEAF_BYTES};
 
-/// Sheaves for which memory is mapped at a time. Memory of a sheaf is touched when it is first
-/// used.
+/// Number of sheaves that are mapped at a time. A sheaf's memory is first touched at its first use.
 const SHEAVES_PER_MAP: usize = 64;
 
-/// A sheaf that the holder owns: no word of any slot leads to it.
+/// A sheaf that the holder owns: no word of any slot refers to it.
 #[derive(Debug)]
 pub(super) struct Sheaf(usize);
 
@@ -19,7 +18,7 @@ pub(super) struct Sheaf(usize);
 type Entries = [usize; ENTRIES];
 
 impl Sheaf {
-    /// The sheaf in which a cursor lies.
+    /// The sheaf that a cursor points into.
     ///
     /// # Safety
     /// The caller has taken the cursor out of a word of a cache, so that it owns the sheaf.
@@ -34,14 +33,14 @@ impl Sheaf {
         unsafe { &mut *entries }
     }
 
-    /// Writes the sentinel and makes the sheaf one of `count` objects, which are in entries 1 and
-    /// up; its cursor. Ends the ownership.
+    /// Makes the sheaf one of `count` objects, in entries 1 and up: writes the sentinel and returns
+    /// the cursor. Ends the ownership.
     pub(super) fn into_cursor(mut self, count: usize) -> usize {
         self.entries()[0] = 1;
         self.0 + count * 8
     }
 
-    /// How many objects lie below a cursor of this sheaf.
+    /// Number of objects below a cursor of this sheaf.
     pub(super) fn count(&self, cursor: usize) -> usize {
         (cursor - self.0) / 8
     }
@@ -51,22 +50,22 @@ impl Sheaf {
     }
 
     /// # Safety
-    /// The address came from [`Sheaf::address`] of a sheaf that nobody owns.
+    /// The address is from [`Sheaf::address`], and the sheaf has no other owner.
     pub(super) unsafe fn at(address: usize) -> Sheaf {
         Sheaf(address)
     }
 }
 
-/// The sheaves that no slot has.
+/// The sheaves that are in no slot.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// Address of the first of those that came back, 0 for none.
+    /// Address of the first free sheaf that was in use before; 0 for none.
     first: usize,
-    /// Address of the next one that was never used.
+    /// Address of the next sheaf that was never used.
     fresh: usize,
-    /// How many were never used.
+    /// Number of sheaves that were never used.
     fresh_count: usize,
-    /// Sheaves that are or were in use.
+    /// Number of sheaves that are or were in use.
     made: usize,
 }
 
@@ -75,7 +74,7 @@ impl Pool {
         Pool { first: 0, fresh: 0, fresh_count: 0, made: 0 }
     }
 
-    /// A sheaf with any content; `None` when there is no memory.
+    /// A sheaf with arbitrary content; `None` when memory is out.
     pub(super) fn take(&mut self) -> Option<Sheaf> {
         if self.first == 0 {
             return self.make();
@@ -90,8 +89,8 @@ impl Pool {
         self.first = sheaf.0;
     }
 
-    /// In a child of a fork, where a thread that is not there was changing the pool: its sheaves
-    /// are lost.
+    /// For a fork's child, when a thread that the child lacks was changing the pool: its free
+    /// sheaves are lost.
     pub(super) fn recover(&mut self) {
         (self.first, self.fresh, self.fresh_count) = (0, 0, 0);
     }

@@ -1,4 +1,4 @@
-//! The allocator of this process, its lock, and the way in and out past the caches.
+//! The allocator of this process, its lock, and the paths that bypass the caches.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +24,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// A word.
+    /// The shape of a word.
     pub(crate) const WORD: Shape = Shape { size: 8, align: 8 };
 
     #[inline]
@@ -57,12 +57,11 @@ impl Shape {
     }
 }
 
-/// What the memory lock guards.
+/// The data under the memory lock.
 pub(crate) struct State {
     allocator: Option<Allocator<Rows>>,
     pub(super) sheaves: Pool,
-    /// Where the allocator's offsets begin. What comes back from below is lost, see
-    /// [`State::recover`].
+    /// Start of the allocator's offsets. Objects below it are not reused, see [`State::recover`].
     base: usize,
 }
 
@@ -71,7 +70,7 @@ pub(crate) static MEMORY: Lock<State> =
     Lock::new(State { allocator: None, sheaves: Pool::new(), base: 0 });
 
 impl State {
-    /// Makes the allocator, once: opens the shared row and prepares the words of the caches.
+    /// Creates the allocator, once: opens the shared row and prepares the words of the caches.
     fn start(&mut self) -> Result<&mut Allocator<Rows>, Error> {
         if self.allocator.is_none() {
             self.allocator = Some(make(self.base)?);
@@ -81,7 +80,7 @@ impl State {
         self.allocator.as_mut().ok_or(Error::NoMemory)
     }
 
-    /// An object from the allocator; its offset.
+    /// Allocates an object from the allocator; returns its offset.
     pub(super) fn take(&mut self, shape: Shape) -> Result<usize, Error> {
         let allocator = self.start()?;
         let offset = allocator.alloc(shape.size, shape.align)?;
@@ -91,7 +90,7 @@ impl State {
         Ok(self.base + offset.bytes())
     }
 
-    /// Objects of one shape from the allocator, at least one; fills `offsets` from its start on.
+    /// Allocates at least one object of a shape from the allocator; fills `offsets` from its start.
     pub(super) fn take_many(
         &mut self,
         shape: Shape,
@@ -108,7 +107,7 @@ impl State {
         Ok(count)
     }
 
-    /// Gives objects back to the allocator. They are zero everywhere.
+    /// Returns objects, which are zero in every row, to the allocator.
     pub(super) fn give(&mut self, offsets: &[usize]) {
         const MANY: usize = 64;
         let Some(allocator) = &mut self.allocator else { return };
@@ -130,9 +129,9 @@ impl State {
         }
     }
 
-    /// In a child of a fork, where a thread that is not there held the lock. Nothing says what of
-    /// the allocator is half changed, so another one begins behind all that it may have given out;
-    /// what comes back from before is lost, and so are the sheaves that no slot had.
+    /// For a fork's child, when a thread that the child lacks held the lock. The allocator may be
+    /// half changed, so a new one starts after everything that the old one may have handed out.
+    /// Objects from before are lost when they are freed, and so are the free sheaves of the pool.
     pub(crate) fn recover(&mut self) {
         rows::recover_once();
         self.allocator = None;
@@ -145,7 +144,7 @@ impl State {
     }
 }
 
-/// The allocator of the rows from an offset on. Under the memory lock.
+/// Creates the allocator of the rows from offset `base` on. Under the memory lock.
 fn make(base: usize) -> Result<Allocator<Rows>, Error> {
     if engine::mode() == Mode::NotStarted {
         engine::start();
@@ -155,7 +154,7 @@ fn make(base: usize) -> Result<Allocator<Rows>, Error> {
         chunks_max: rows::row_bytes().saturating_sub(base) / UNIT_BYTES,
         head_bytes: if base == 0 { BLOCK_BYTES } else { 0 },
     };
-    // A limit on the address space can leave rows without room for a chunk.
+    // A limit on the address space can leave the rows without room for a chunk.
     let is_open = config.chunks_max > 0 && {
         let _slots = slots::SLOTS.lock();
         rows::open(rows::shared())
@@ -167,7 +166,7 @@ fn make(base: usize) -> Result<Allocator<Rows>, Error> {
     Allocator::new(Rows { base }, config).map_err(|_| Error::NoMemory)
 }
 
-/// An object, zero in every row; its offset. From the caches where they have one.
+/// Allocates an object that is zero in every row, from the caches if possible; returns its offset.
 #[inline]
 pub(crate) fn take(shape: Shape) -> Result<usize, Error> {
     match Class::of(shape) {
@@ -179,8 +178,8 @@ pub(crate) fn take(shape: Shape) -> Result<usize, Error> {
     }
 }
 
-/// An object from the allocator. When the rows are exhausted, what rests in the caches is
-/// given back first.
+/// Allocates an object from the allocator. When the rows are exhausted, drains the caches and tries
+/// again.
 #[cold]
 pub(crate) fn take_uncached(shape: Shape) -> Result<usize, Error> {
     let first = MEMORY.lock().take(shape);
@@ -190,18 +189,19 @@ pub(crate) fn take_uncached(shape: Shape) -> Result<usize, Error> {
     MEMORY.lock().take(shape)
 }
 
-/// Gives an object back, to the caches where there is room.
+/// Frees an object, to the caches if they have room.
 ///
 /// # Safety
-/// The object came from [`take`] with this shape, and nobody uses it any more in any row; it was
-/// written to in rows of this reach only.
+/// The object is from [`take`] with this shape and not used any more in any row. It was written
+/// only in rows of this reach.
 #[inline]
 pub(crate) unsafe fn give(offset: usize, shape: Shape, reach: Reach) {
-    // SAFETY: the object is the caller's alone.
+    // SAFETY: the caller owns the object.
     unsafe { clear(offset, shape.size, reach) };
     match Class::of(shape) {
         Some(class) => {
-            // SAFETY: the object is zero, of this class, and ours to give.
+            // SAFETY: the object is zero, of this class, and owned by the caller, which gives it
+            // up.
             if !unsafe { caches::push(class, offset) } {
                 caches::give_slow(class, offset);
             }
@@ -215,14 +215,14 @@ fn give_uncached(offset: usize) {
     MEMORY.lock().give(&[offset]);
 }
 
-/// The offset of an object that is made at first use, kept in eight bytes of its owner.
+/// The offset of an object that is allocated at first use, in eight bytes of its owner.
 ///
 /// | value | meaning | transitions |
 /// |---|---|---|
-/// | 0 | not made yet | -> place, offset or 1, by the first thread that comes |
-/// | 1 | there was no memory: the owner does without | never again |
-/// | a [`Near`] | the offset, and how to get there by one load | never again |
-/// | other | the offset, where the engine has no such places | never again |
+/// | 0 | not allocated yet | -> `Near`, offset or 1, by the first thread |
+/// | 1 | memory was out: the owner works without the object | final |
+/// | a [`Near`] | the offset, in a form that one load resolves | final |
+/// | other | the offset, in engines without [`Near`] | final |
 #[derive(Debug)]
 pub(crate) struct Lazy(AtomicU64);
 
@@ -231,17 +231,17 @@ impl Lazy {
         Lazy(AtomicU64::new(0))
     }
 
-    /// The offset, where the object is made.
+    /// The offset, if the object is allocated.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<usize> {
         // Acquire pairs with the Release in `make`: there is memory at the offset.
         let bits = self.0.load(Ordering::Acquire);
-        // SAFETY: what has the mark here is a place; offsets have not.
+        // SAFETY: bits with the mark are those of a `Near`; offsets do not have it.
         let offset = unsafe { Near::from_bits(bits) }.map_or(bits as usize, Near::offset);
         (offset >= BLOCK_BYTES).then_some(offset)
     }
 
-    /// The same as a place, where the engine has those.
+    /// [`Lazy::get`] as a [`Near`], where the engine has those.
     #[inline(always)]
     pub(crate) fn near(&self) -> Option<Near> {
         // Acquire: as in `get`.
@@ -250,10 +250,10 @@ impl Lazy {
         unsafe { Near::from_bits(bits) }
     }
 
-    /// The offset; makes the object where that has not happened. `None` where there is no memory.
+    /// The offset; allocates the object if it is not allocated yet. `None` when memory is out.
     #[cold]
     pub(crate) fn make(&self, shape: Shape) -> Option<usize> {
-        // Relaxed: only says whether to try; `get` orders.
+        // Relaxed: only decides whether to try; `get` orders.
         if self.0.load(Ordering::Relaxed) == 0 {
             let made = take(shape);
             let bits =
@@ -261,17 +261,17 @@ impl Lazy {
             // Release pairs with the Acquire in `get`. Relaxed on failure: `get` reads again.
             let won = self.0.compare_exchange(0, bits, Ordering::Release, Ordering::Relaxed);
             if let (Err(_), Ok(offset)) = (won, made) {
-                // SAFETY: just taken, and nobody else was told of it.
+                // SAFETY: just allocated, and not published.
                 unsafe { give(offset, shape, Reach::Used) };
             }
         }
         self.get()
     }
 
-    /// Gives the object back.
+    /// Frees the object.
     ///
     /// # Safety
-    /// `shape` is that of [`Lazy::make`], and nobody uses the object any more.
+    /// `shape` is that of [`Lazy::make`], and the object is not used any more.
     pub(crate) unsafe fn end(&mut self, shape: Shape) {
         if let Some(offset) = self.get() {
             // SAFETY: the same contract.
@@ -281,14 +281,14 @@ impl Lazy {
     }
 }
 
-/// True when an object of this shape can lie at an offset.
+/// True when an object of this shape can be at an offset.
 pub(super) fn is_inside(offset: usize, shape: Shape) -> bool {
     let end = offset + shape.size;
     let is_started = area::slot_count() > 0 && caches::is_open();
     is_started && offset >= BLOCK_BYTES && end <= rows::committed_bytes()
 }
 
-/// Gives everything back to the system that no object lies on.
+/// Returns all pages without an object to the system.
 pub(super) fn trim() {
     if let Some(allocator) = &mut MEMORY.lock().allocator {
         allocator.trim();
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// Objects of three shapes: a class, a large one, and one in between.
+    /// Allocates objects of three shapes: one with a class, a large one, and one in between.
     fn take_some() -> Vec<(usize, Shape)> {
         let shapes = [(8, 8), (24, 8), (20_000, 64)].map(|(size, align)| Shape { size, align });
         let take = |number: usize| {
@@ -311,7 +311,7 @@ mod tests {
         (0..60).map(take).collect()
     }
 
-    /// In the first row, which is always open.
+    /// A word in the first row, which is always open.
     fn word(offset: usize) -> &'static core::sync::atomic::AtomicUsize {
         area::word_at(rows::row(0) + offset)
     }
@@ -333,7 +333,7 @@ mod tests {
         }
         for (offset, shape) in old.into_iter().chain(new) {
             assert_eq!(word(offset).load(Ordering::Relaxed), offset);
-            // SAFETY: taken above, and used by nobody else.
+            // SAFETY: allocated above, and used by no other thread.
             unsafe { give(offset, shape, Reach::Open) };
         }
         caches::drain();

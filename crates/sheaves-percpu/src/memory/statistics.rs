@@ -1,4 +1,4 @@
-//! What there is, for people and programs that watch.
+//! Statistics of per-CPU memory, for monitoring.
 
 use crate::area::rows;
 use crate::dynamic;
@@ -10,10 +10,10 @@ use crate::slots;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// The allocator's own view, in which objects in the caches are out. Bytes and pages are those
-    /// of one slot.
+    /// The allocator's statistics, which count cached objects as allocated. Bytes and pages are
+    /// those of one slot.
     pub allocator: dynamic::Statistics,
-    /// How much work the allocator did.
+    /// How much work the allocator has done.
     #[cfg(any(test, feature = "counters"))]
     pub counters: dynamic::Counters,
     /// Bytes of free objects in the caches of all slots, in one slot's row.
@@ -22,13 +22,13 @@ pub struct Statistics {
     pub sheaves_bytes: usize,
     /// Slots that threads have used.
     pub slots_used: usize,
-    /// Bytes of each used slot's row that may hold memory.
+    /// Committed bytes of each used slot's row.
     pub committed_bytes: usize,
-    /// Bytes to which each slot's row can grow.
+    /// Bytes that each slot's row can grow to.
     pub row_bytes: usize,
 }
 
-/// Statistics of per-CPU memory; `None` before the first allocation. Takes the locks for moments.
+/// Statistics of per-CPU memory; `None` before the first allocation. Takes locks for microseconds.
 #[must_use]
 pub fn statistics() -> Option<Statistics> {
     let cached_bytes = caches::cached_bytes();

@@ -1,4 +1,4 @@
-//! Words of per-CPU objects that change by transactions.
+//! Per-CPU integers that are changed by transactions.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -13,7 +13,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// An integer of eight bytes: what a [`SlotCell`] can hold.
+/// An integer of eight bytes, which a [`SlotCell`] can hold.
 pub trait CellValue: Copy + Eq + sealed::Sealed {
     #[doc(hidden)]
     fn from_word(word: usize) -> Self;
@@ -41,10 +41,10 @@ macro_rules! cell_value {
 
 cell_value!(usize, isize, u64, i64);
 
-/// A number in each slot that changes by transactions of [`CellRef`] only.
+/// An integer in each slot, changed by the transactions of [`CellRef`] only.
 ///
-/// A reference to one can read it, nothing more: the threads of its slot add to it without atomic
-/// instructions, which a store from elsewhere would undo.
+/// A `&SlotCell` can only read it. Threads of its slot add to it without atomic instructions, and
+/// such an addition could overwrite a store from elsewhere.
 #[repr(C, align(8))]
 pub struct SlotCell<W> {
     word: AtomicUsize,
@@ -52,22 +52,22 @@ pub struct SlotCell<W> {
 }
 
 impl<W: CellValue> SlotCell<W> {
-    /// A cell for an initialiser.
+    /// Creates a cell, for an initialiser.
     #[must_use]
     pub fn new(value: W) -> SlotCell<W> {
         SlotCell { word: AtomicUsize::new(value.into_word()), value: PhantomData }
     }
 
-    /// What it holds now.
+    /// The value at this moment.
     #[inline]
     #[must_use]
     pub fn load(&self) -> W {
-        // Relaxed: a number, which promises nothing about other memory.
+        // Relaxed: an integer that publishes no other memory.
         W::from_word(self.word.load(Ordering::Relaxed))
     }
 }
 
-// SAFETY: zero is a number.
+// SAFETY: zero is a valid integer.
 unsafe impl<W: CellValue> Zeroed for SlotCell<W> {}
 
 impl<W: CellValue + fmt::Debug> fmt::Debug for SlotCell<W> {
@@ -76,7 +76,7 @@ impl<W: CellValue + fmt::Debug> fmt::Debug for SlotCell<W> {
     }
 }
 
-/// Where in a `T` there is a [`SlotCell<W>`]. Made by [`crate::field!`], at compile time.
+/// The offset of a [`SlotCell<W>`] in a `T`. Created by [`crate::field!`] at compile time.
 ///
 /// # Invariants
 /// Every value of type `T` has a `SlotCell<W>` at this byte.
@@ -135,11 +135,11 @@ macro_rules! field {
 
 /// A [`SlotCell`] in all slots at once: the transactions on it.
 ///
-/// Each is one restartable sequence, without atomic instruction or lock, and never waits. A
-/// thread without a slot works on a row of its kind, by atomics. Async-signal-safe.
+/// Each is one rseq critical section, without an atomic instruction or a lock, and never waits. A
+/// thread without a slot uses the shared row, by atomics. Async-signal-safe.
 ///
 /// # Invariants
-/// `offset` is that of a [`SlotCell`] in an object that is out for `'a`.
+/// `offset` is that of a [`SlotCell`] in an object that stays allocated for `'a`.
 #[derive(Clone, Copy)]
 pub struct CellRef<'a, W> {
     offset: usize,
@@ -149,33 +149,33 @@ pub struct CellRef<'a, W> {
 
 impl<'a, W: CellValue> CellRef<'a, W> {
     /// # Safety
-    /// The invariants of the type; `reach` is the object's.
+    /// The invariants of the type hold; `reach` is the object's.
     #[inline]
     pub(crate) unsafe fn new(offset: usize, reach: Reach) -> CellRef<'a, W> {
         // INVARIANT: the same contract.
         CellRef { offset, reach, object: PhantomData }
     }
 
-    /// The cell that lies `bytes` bytes behind this one in the same value, for arrays of cells.
+    /// The cell `bytes` bytes after this one in the same value, for arrays of cells.
     ///
     /// # Safety
-    /// There is a [`SlotCell<W>`].
+    /// There is a [`SlotCell<W>`] at that place.
     #[inline(always)]
     #[must_use]
     pub unsafe fn behind(self, bytes: usize) -> CellRef<'a, W> {
-        // INVARIANT: the contract; the object is the same.
+        // INVARIANT: by the contract; the object is the same.
         CellRef { offset: self.offset + bytes, ..self }
     }
 
-    /// Adds to the current slot's number, wrapping.
+    /// Adds to the current slot's value, wrapping.
     #[inline(always)]
     pub fn add(self, amount: W) {
         // SAFETY: by the invariant.
         unsafe { access::add_at(self.offset, amount.into_word()) }
     }
 
-    /// Adds 1. In a loop some processors, Intel's since Golden Cove, are several times as fast as
-    /// with an amount that is not known in advance.
+    /// Adds 1. In a loop, some CPUs (Intel since Golden Cove) run this several times as fast as
+    /// [`CellRef::add`], whose amount is not a constant.
     #[inline(always)]
     pub fn increment(self) {
         self.increment_by(self.access());
@@ -188,7 +188,7 @@ impl<'a, W: CellValue> CellRef<'a, W> {
         unsafe { access::add_const_by::<1>(access, self.offset) }
     }
 
-    /// Subtracts 1, as [`CellRef::increment`] adds it.
+    /// Subtracts 1; as fast as [`CellRef::increment`].
     #[inline(always)]
     pub fn decrement(self) {
         // SAFETY: by the invariant.
@@ -201,14 +201,14 @@ impl<'a, W: CellValue> CellRef<'a, W> {
         unsafe { Access::of_started() }
     }
 
-    /// Subtracts from the current slot's number, wrapping.
+    /// Subtracts from the current slot's value, wrapping.
     #[inline(always)]
     pub fn sub(self, amount: W) {
         // SAFETY: by the invariant.
         unsafe { access::add_at(self.offset, amount.into_word().wrapping_neg()) }
     }
 
-    /// What the current slot holds: a hint, since the thread may be elsewhere right after.
+    /// The current slot's value. A hint: the thread may move to another slot at any time.
     #[inline]
     #[must_use]
     pub fn load(self) -> W {
@@ -216,8 +216,8 @@ impl<'a, W: CellValue> CellRef<'a, W> {
         W::from_word(unsafe { access::load_at(self.offset) })
     }
 
-    /// Stores `new` in the slot on which the thread is now, if it holds `expected` there; whether
-    /// it did. The slot need not be the one that an earlier [`CellRef::load`] looked at.
+    /// Stores `new` in the current slot if that slot holds `expected`; returns whether it did. The
+    /// slot may be another one than that of an earlier [`CellRef::load`].
     #[inline]
     #[must_use]
     pub fn cmp_store(self, expected: W, new: W) -> bool {
@@ -227,8 +227,9 @@ impl<'a, W: CellValue> CellRef<'a, W> {
 
     /// The sum over all slots, wrapping.
     ///
-    /// Additions that happened before are in it. Of those that happen meanwhile some may be, so
-    /// that a thread that moves between slots may be counted in one and not in the other.
+    /// The result contains every addition that happened before the call. A concurrent addition may
+    /// be missing, so a thread that moves between slots may have one of its additions counted and
+    /// an earlier one not.
     #[must_use]
     pub fn sum(self) -> W {
         // SAFETY: by the invariant.

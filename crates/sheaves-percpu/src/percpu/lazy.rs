@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use crate::memory::Error;
 use crate::percpu::{PerCpu, Zeroed};
 
-/// A [`PerCpu`] for a `static`: it is there from the first instruction on and gets its memory at
-/// the first use. From then on the price of that is one test of a number that is loaded anyway.
+/// A [`PerCpu`] for a `static`. It is usable from the program's first instruction on and allocates
+/// at the first use. After that, laziness costs one test of a value that is loaded anyway.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicU64, Ordering};
@@ -21,16 +21,16 @@ use crate::percpu::{PerCpu, Zeroed};
 ///
 /// | `place` | meaning | transitions |
 /// |---|---|---|
-/// | 0 | no memory yet | -> the bits of a [`PerCpu`], by the first thread that has some |
-/// | other | the bits of a [`PerCpu`] | never again |
+/// | 0 | no memory yet | -> the bits of a [`PerCpu`], by the first thread that could allocate |
+/// | other | the bits of a [`PerCpu`] | final |
 pub struct PerCpuStatic<T> {
     place: AtomicU32,
-    /// The one value that there is where there is no memory for more.
+    /// The single value that all slots share when memory is out.
     spare: T,
 }
 
 impl<T: Zeroed + Sync> PerCpuStatic<T> {
-    /// One that is zero in every slot.
+    /// A static that is zero in every slot.
     #[must_use]
     pub const fn new() -> PerCpuStatic<T> {
         // SAFETY: zero bytes are a valid value of the type.
@@ -54,13 +54,13 @@ impl<T: Zeroed + Sync> PerCpuStatic<T> {
 
     #[inline]
     fn made(&self) -> Option<&PerCpu<T>> {
-        // Acquire pairs with the Release in `make`: the memory is there.
+        // Acquire pairs with the Release in `make`: the memory is allocated.
         if self.place.load(Ordering::Acquire) == 0 {
             return None;
         }
         let place = self.place.as_ptr().cast::<PerCpu<T>>();
-        // SAFETY: 1. what is not 0 here are the bits of a `PerCpu<T>`, which is a number of the
-        // same size; 2. they are never written again.
+        // SAFETY: 1. a value other than 0 is the bits of a `PerCpu<T>`, which is a number of the
+        // same size; 2. these bits are never written again.
         Some(unsafe { &*place })
     }
 
@@ -68,8 +68,8 @@ impl<T: Zeroed + Sync> PerCpuStatic<T> {
     fn make(&self) -> Result<&PerCpu<T>, Error> {
         let made = core::mem::ManuallyDrop::new(PerCpu::<T>::zeroed()?);
         let bits = made.object.0.get();
-        // Release pairs with the Acquire in `made`; Acquire on failure, with the Release of whoever
-        // was first.
+        // Release pairs with the Acquire in `made`. Acquire on failure pairs with the Release of
+        // the thread that was first.
         let won = self.place.compare_exchange(0, bits, Ordering::Release, Ordering::Acquire);
         if won.is_err() {
             drop(core::mem::ManuallyDrop::into_inner(made));
@@ -77,8 +77,8 @@ impl<T: Zeroed + Sync> PerCpuStatic<T> {
         self.made().ok_or(Error::NoMemory)
     }
 
-    /// The value of the slot on which the thread is now, see [`PerCpu::get`]. Where there is no
-    /// memory, one value for all.
+    /// The value of the current slot, see [`PerCpu::get`]. When memory is out, one value that all
+    /// threads share.
     #[inline]
     #[must_use]
     pub fn get(&self) -> &T {
@@ -89,7 +89,7 @@ impl<T: Zeroed + Sync> PerCpuStatic<T> {
     }
 
     /// The values of all slots that threads have used, see [`PerCpu::iter`], and the one that
-    /// stands in for them where there is no memory.
+    /// replaces them when memory is out.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.made().into_iter().flat_map(PerCpu::iter).chain(core::iter::once(&self.spare))
     }
@@ -105,7 +105,7 @@ impl<T> Drop for PerCpuStatic<T> {
     fn drop(&mut self) {
         if *self.place.get_mut() != 0 {
             let place = self.place.as_ptr().cast::<PerCpu<T>>();
-            // SAFETY: as in `made`, and this is the last use.
+            // SAFETY: as in `made`; this is the last use.
             unsafe { place.drop_in_place() };
         }
     }

@@ -1,12 +1,13 @@
-//! Values that exist once in every slot.
+//! Typed per-CPU values: one in every slot.
 //!
-//! There is never a `&mut` to "the current slot's" value: a program cannot keep its threads from
-//! being moved in the middle of things. What there is instead:
+//! There is never a `&mut` to the current slot's value, because a program cannot disable preemption
+//! or migration. Instead there are:
 //!
-//! - [`PerCpu::get`]: `&T` of the current slot, for values with atomics of their own. Which slot it
-//!   is can change right after, so it is near, not private.
-//! - [`SlotCell`]: numbers that change by transactions, each of which happens entirely on one slot,
-//!   without atomic instructions.
+//! - [`PerCpu::get`]: `&T` of the current slot, for values with atomics of their own. The thread
+//!   may move to another slot right after, so the value is local most of the time, but never
+//!   private.
+//! - [`SlotCell`]: an integer changed by transactions. Each transaction happens entirely on one
+//!   slot, without an atomic instruction.
 
 mod cell;
 mod lazy;
@@ -28,7 +29,7 @@ use crate::memory::clear::Reach;
 use crate::memory::state::{self, Shape};
 use crate::slots;
 
-/// A value of type `T` in every slot.
+/// A value of type `T` in every slot; cf. the kernel's `alloc_percpu`.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicU64, Ordering};
@@ -46,19 +47,19 @@ use crate::slots;
 /// let slowest = latency.iter().map(|slot| slot.slowest.load(Ordering::Relaxed)).max();
 /// assert_eq!(slowest, Some(250));
 ///
-/// // A number that changes by transactions.
+/// // An integer that is changed by transactions.
 /// let served = PerCpu::<SlotCell<u64>>::zeroed()?;
 /// served.add(3);
 /// assert_eq!(served.sum(), 3);
 /// # Ok::<(), sheaves_percpu::memory::Error>(())
 /// ```
 ///
-/// Dropping it drops the value of every slot and gives the memory back. Making and dropping one may
-/// sleep on a lock for microseconds; see [`crate::memory::alloc`]. After a fork parent and child
-/// have values of their own.
+/// Drop drops the value of every slot and frees the memory. Creating and dropping may sleep on a
+/// lock for microseconds; see [`crate::memory::alloc`]. After a fork, parent and child have
+/// separate values.
 ///
 /// # Invariants
-/// `object` is out for as long as this exists, with the shape of `T`, and holds a `T` in every row
+/// `object` stays allocated while this exists, with the shape of `T`, and holds a `T` in every row
 /// of its reach.
 #[repr(transparent)]
 pub struct PerCpu<T> {
@@ -66,8 +67,8 @@ pub struct PerCpu<T> {
     values: PhantomData<T>,
 }
 
-/// Where a value lies, and in which rows there is one: the offset, which is a multiple of 4, and
-/// bit 0 for [`Reach::Open`].
+/// Offset and reach of a value: the offset is a multiple of 4, and bit 0 is set for
+/// [`Reach::Open`].
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 struct Object(NonZeroU32);
@@ -75,7 +76,7 @@ struct Object(NonZeroU32);
 impl Object {
     fn new(offset: usize, reach: Reach) -> Object {
         let bits = offset as u32 | u32::from(reach == Reach::Open);
-        // No object lies at the head of a row, where the block is.
+        // Offset 0 is impossible: the block is at the start of each row.
         Object(NonZeroU32::new(bits).unwrap_or(NonZeroU32::MAX))
     }
 
@@ -95,9 +96,9 @@ impl Object {
     }
 }
 
-// SAFETY: dropping it in another thread drops the values there.
+// SAFETY: a drop in another thread drops the values there, and `T: Send`.
 unsafe impl<T: Send> Send for PerCpu<T> {}
-// SAFETY: a shared one gives shared access to its values only.
+// SAFETY: a shared `PerCpu` gives only shared access to its values.
 unsafe impl<T: Sync> Sync for PerCpu<T> {}
 
 /// The shape of a type.
@@ -106,23 +107,23 @@ const fn shape_of<T>() -> Result<Shape, Error> {
 }
 
 impl<T: Zeroed> PerCpu<T> {
-    /// Makes one that is zero in every slot. Touches none of its memory.
+    /// Creates one that is zero in every slot, without touching its memory.
     ///
     /// # Errors
     /// See [`Error`]; [`Error::ZeroSize`] and [`Error::TooLarge`] depend on the type only.
     pub fn zeroed() -> Result<PerCpu<T>, Error> {
         let offset = state::take(const { shape_of::<T>() }?)?;
-        // INVARIANT: memory of rows is zero, which is a T.
+        // INVARIANT: memory of rows is zero, which is a valid T.
         Ok(PerCpu { object: Object::new(offset, Reach::Used), values: PhantomData })
     }
 }
 
 impl<T> PerCpu<T> {
-    /// Makes one whose value in each slot is what `value` returns for the slot's number.
+    /// Creates one whose value in each slot is `value(slot)`.
     ///
-    /// All slots get their values now, also those that no thread has used, so each of them costs
-    /// memory; and so does the place that threads without a slot share, whose number is that of the
-    /// slots. Use [`PerCpu::zeroed`] where zero will do.
+    /// All slots get their values now, so slots that no thread has used cost memory, too. The
+    /// shared row of threads without a slot also gets one; its number is the number of slots. Use
+    /// [`PerCpu::zeroed`] where zero is a good initial value.
     ///
     /// # Errors
     /// As [`PerCpu::zeroed`].
@@ -137,8 +138,8 @@ impl<T> PerCpu<T> {
         Ok(PerCpu { object, values: PhantomData })
     }
 
-    /// Turns it into a number, for a place that has four bytes for it: a tagged word, a table, a
-    /// program in another language. The values stay until [`PerCpu::from_raw`] has it back.
+    /// Converts it into a number of four bytes, for example for a tagged word, a table or a foreign
+    /// language. The values stay allocated until [`PerCpu::from_raw`] takes the number back.
     ///
     /// ```
     /// use sheaves_percpu::{PerCpu, SlotCell};
@@ -156,20 +157,20 @@ impl<T> PerCpu<T> {
         core::mem::ManuallyDrop::new(self).object.0
     }
 
-    /// What [`PerCpu::into_raw`] made a number of.
+    /// Converts the number of [`PerCpu::into_raw`] back.
     ///
     /// # Safety
-    /// The number came from there, for this type and in this process or a parent of it, and is
-    /// turned back once; or only one of the results is ever dropped, as its last use.
+    /// The number is from [`PerCpu::into_raw`] of this type, in this process or in a parent of it.
+    /// It is converted back once; or at most one of the results is dropped, as its last use.
     #[inline]
     #[must_use]
     pub unsafe fn from_raw(number: NonZeroU32) -> PerCpu<T> {
-        // INVARIANT: that of the value which the number was made of.
+        // INVARIANT: that of the value that the number was made from.
         PerCpu { object: Object(number), values: PhantomData }
     }
 
-    /// The value of the slot on which the thread is now, or of the next one it moves to: near, but
-    /// not private.
+    /// The value of the current slot. The thread may move to another slot at any time, so the value
+    /// is local most of the time, but not private.
     #[inline]
     #[must_use]
     pub fn get(&self) -> &T
@@ -177,12 +178,13 @@ impl<T> PerCpu<T> {
         T: Sync,
     {
         let value = current_row() + self.object.offset();
-        // SAFETY: by the invariant there is a T, shared as long as `self` is.
+        // SAFETY: by the invariant there is a T, shared while `self` is.
         unsafe { &*core::ptr::with_exposed_provenance::<T>(value) }
     }
 
-    /// The values of all slots that threads have used, and that of threads without a slot if
-    /// there were any; with [`PerCpu::with`] those of all slots. The others are zero.
+    /// The values of all slots that threads have used, and the shared row's if a thread without a
+    /// slot has used it; all other values are still zero. For a value made by [`PerCpu::with`]:
+    /// those of all slots.
     pub fn iter(&self) -> impl Iterator<Item = &T>
     where
         T: Sync,
@@ -193,16 +195,16 @@ impl<T> PerCpu<T> {
         })
     }
 
-    /// The values of the same slots, when nobody else can be at them.
+    /// [`PerCpu::iter`] with exclusive access.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.rows().map(|row| {
-            // SAFETY: by the invariant there is a T in each of these rows; `self` is borrowed as
-            // ours alone, and each row comes once.
+            // SAFETY: by the invariant there is a T in each of these rows; the borrow of `self` is
+            // exclusive, and each row occurs once.
             unsafe { &mut *self.object.at::<T>(row) }
         })
     }
 
-    /// Rows that may hold something else than zero.
+    /// Rows that may hold anything other than zeros.
     fn rows(&self) -> impl Iterator<Item = usize> + use<T> {
         let all = self.object.reach() == Reach::Open;
         let used = slots::installed_indexes().chain(rows::touched_shared());
@@ -210,7 +212,7 @@ impl<T> PerCpu<T> {
         used.filter(move |_| !all).chain(every.filter(move |_| all))
     }
 
-    /// A number inside the value, for transactions on it.
+    /// The [`SlotCell`] in a field of the value, for transactions.
     ///
     /// ```
     /// use sheaves_percpu::{PerCpu, SlotCell, Zeroed, field};
@@ -232,39 +234,39 @@ impl<T> PerCpu<T> {
     #[must_use]
     pub fn cell<W: CellValue>(&self, field: Field<T, W>) -> CellRef<'_, W> {
         let offset = self.object.offset() + field.byte();
-        // SAFETY: the value is out as long as `self` is, and has a cell there.
+        // SAFETY: the value stays allocated while `self` is borrowed, and has a cell there.
         unsafe { CellRef::new(offset, self.object.reach()) }
     }
 }
 
 impl<W: CellValue> PerCpu<SlotCell<W>> {
-    /// The number, for transactions on it.
+    /// The value as a cell.
     #[inline(always)]
     fn whole(&self) -> CellRef<'_, W> {
-        // SAFETY: the value is the cell, and out as long as `self` is.
+        // SAFETY: the value is the cell, and stays allocated while `self` is borrowed.
         unsafe { CellRef::new(self.object.offset(), self.object.reach()) }
     }
 
-    /// Adds to the current slot's number, see [`CellRef::add`].
+    /// Adds to the current slot's value, see [`CellRef::add`].
     #[inline(always)]
     pub fn add(&self, amount: W) {
         self.whole().add(amount);
     }
 
-    /// Subtracts from the current slot's number, see [`CellRef::sub`].
+    /// Subtracts from the current slot's value, see [`CellRef::sub`].
     #[inline(always)]
     pub fn sub(&self, amount: W) {
         self.whole().sub(amount);
     }
 
-    /// The current slot's number, see [`CellRef::load`].
+    /// The current slot's value, see [`CellRef::load`].
     #[inline]
     #[must_use]
     pub fn load(&self) -> W {
         self.whole().load()
     }
 
-    /// Replaces the current slot's number, see [`CellRef::cmp_store`].
+    /// Replaces the current slot's value, see [`CellRef::cmp_store`].
     #[inline]
     #[must_use]
     pub fn cmp_store(&self, expected: W, new: W) -> bool {
@@ -282,12 +284,13 @@ impl<T> Drop for PerCpu<T> {
     fn drop(&mut self) {
         if core::mem::needs_drop::<T>() {
             for row in self.rows() {
-                // SAFETY: by the invariant there is a T, which nobody uses after this.
+                // SAFETY: by the invariant there is a T, which is not used after this.
                 unsafe { self.object.at::<T>(row).drop_in_place() };
             }
         }
         if let Ok(shape) = const { shape_of::<T>() } {
-            // SAFETY: by the invariant the object is out with this shape; it ends here.
+            // SAFETY: by the invariant the object is allocated with this shape; this frees it,
+            // once.
             unsafe { state::give(self.object.offset(), shape, self.object.reach()) };
         }
     }
@@ -299,11 +302,12 @@ impl<T: Sync + fmt::Debug> fmt::Debug for PerCpu<T> {
     }
 }
 
-/// A value on its way into every row. Dropped early, it takes back what it has done.
+/// Writes a value into every row; a drop before the end drops what was written and frees the
+/// object.
 struct Filling<T> {
     object: Object,
     shape: Shape,
-    /// Rows from 0 on that hold a value.
+    /// Rows 0..filled hold a value.
     filled: usize,
     values: PhantomData<T>,
 }
@@ -315,7 +319,7 @@ impl<T> Filling<T> {
                 return Err(Error::NoMemory);
             }
             let value = value(row);
-            // SAFETY: the row is open, and the object in it is ours alone.
+            // SAFETY: the row is open, and the object in it belongs to `self` alone.
             unsafe { self.object.at::<T>(row).write(value) };
             self.filled = row + 1;
         }
@@ -326,10 +330,10 @@ impl<T> Filling<T> {
 impl<T> Drop for Filling<T> {
     fn drop(&mut self) {
         for row in 0..self.filled {
-            // SAFETY: written by `run`, used by nobody.
+            // SAFETY: written by `run`, used by no other thread.
             unsafe { self.object.at::<T>(row).drop_in_place() };
         }
-        // SAFETY: taken with this shape, used by nobody.
+        // SAFETY: allocated with this shape, used by no other thread.
         unsafe { state::give(self.object.offset(), self.shape, Reach::Open) };
     }
 }

@@ -1,11 +1,11 @@
-//! Types for which zero bytes are a value.
+//! Types for which zero bytes are a valid value.
 
 use core::sync::atomic::{
     AtomicBool, AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicIsize, AtomicPtr, AtomicU8,
     AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
 };
 
-/// A type of which a place full of zero bytes is a valid value.
+/// A type for which zero bytes are a valid value.
 ///
 /// ```
 /// use core::sync::atomic::AtomicU64;
