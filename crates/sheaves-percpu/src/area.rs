@@ -1,4 +1,4 @@
-//! Per-slot blocks, one constant stride apart, and the table that leads to them.
+//! Per-slot blocks at one constant stride, and the table of their addresses.
 //!
 //! ```text
 //!   table: [-2] [-1] [0] [1] [2] ...            area: row 0 | row 1 | row 2 | ...
@@ -6,18 +6,18 @@
 //!            `----+---`--> bootstrap block
 //! ```
 //!
-//! The head of a slot's row is its block; its per-CPU objects lie behind.
+//! A slot's row begins with its block; its per-CPU objects follow.
 //!
-//! Who may write what, and when:
+//! Who writes which memory, and when:
 //!
 //! | memory | written by | when |
 //! |---|---|---|
-//! | table entries -2, -1 | nobody | always the bootstrap block (threads without a slot) |
-//! | table entry of a slot | the slots lock's holder | install; drain: to bootstrap and back |
+//! | table entries -2, -1 | none | always the bootstrap block (threads without a slot) |
+//! | table entry of a slot | the holder of the slots lock | install; drain: to bootstrap and back |
 //! | words of an installed block | transactions on that slot | any time |
-//! | words of a block during its drain | the drainer | after the fence that follows the detach |
-//! | words of no cache yet | the slots lock's holder | before the word's number is handed out |
-//! | bootstrap block | nobody | in read-only memory |
+//! | words of a block during its drain | the drainer | after the fence after the detach |
+//! | words without a cache yet | the slots lock's holder | before the word's number is published |
+//! | bootstrap block | none | in read-only memory |
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -30,10 +30,10 @@ pub(crate) mod rows;
 /// Words in a block.
 pub const BLOCK_WORDS: usize = 4096;
 
-/// A part of every block that one layer uses, from its first word on.
+/// A range of words in every block, used by one layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
-    /// Place in [`Region::ALL`].
+    /// Index in [`Region::ALL`].
     pub(crate) index: usize,
     first: usize,
     words: usize,
@@ -42,17 +42,17 @@ pub struct Region {
 impl Region {
     /// Two words for each object cache: allocations and frees.
     pub const CACHES: Region = Region { index: 0, first: 0, words: 1920 };
-    /// This crate's own: per-CPU objects.
+    /// This crate's own words: the caches of per-CPU objects.
     pub(crate) const OWN: Region = Region { index: 1, first: 1920, words: 128 };
-    /// One word for each object cache: what is deferred.
+    /// One word for each object cache: deferred frees.
     pub const DEFERRED: Region = Region { index: 2, first: 2048, words: 960 };
-    /// For deferred calls.
+    /// Words for deferred calls.
     pub const CALLS: Region = Region { index: 3, first: 3008, words: 64 };
 
     pub(crate) const ALL: [Region; 4] =
         [Region::CACHES, Region::OWN, Region::DEFERRED, Region::CALLS];
 
-    /// How many words it has.
+    /// Number of its words.
     #[must_use]
     pub const fn words(self) -> usize {
         self.words
@@ -61,7 +61,7 @@ impl Region {
     /// Its word number `index`.
     ///
     /// # Panics
-    /// At compile time or start, when there are not so many.
+    /// At compile time or start, when the region has fewer words.
     #[inline]
     #[must_use]
     pub const fn word(self, index: usize) -> Word {
@@ -92,7 +92,7 @@ impl Word {
         Word { offset: index * 8 }
     }
 
-    /// The word at an offset that [`Word::offset`] gave.
+    /// The word at an offset from [`Word::offset`].
     #[inline(always)]
     #[must_use]
     pub const fn at_offset(offset: usize) -> Word {
@@ -108,7 +108,7 @@ impl Word {
     }
 }
 
-/// The block that unused slots and unregistered threads see: every word both empty and full.
+/// The block of unused slots and unregistered threads: every word is both empty and full.
 #[doc(hidden)]
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -119,14 +119,14 @@ static BOOTSTRAP_BLOCK: BootstrapBlock = BootstrapBlock([BOOTSTRAP_CURSOR; BLOCK
 /// Entries before entry 0: `cpu_id` is -1 (not initialised) or -2 (registration failed).
 const ENTRIES_BEFORE: usize = 2;
 
-/// The table of bases. In the data of the program, so that the fast path knows its address; all
-/// but the pages of slots that exist stay untouched.
+/// The table of bases. It is a static, so that its address is a constant of the fast path. Only the
+/// pages of existing slots are ever touched.
 #[doc(hidden)]
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Table([AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + CPUS_MAX]);
 
-/// Before the start only the entries for threads without a slot are ever read.
+/// Before the start, only the entries for threads without a slot are read.
 ///
 /// Public for the assembly of [`crate::pop_by_size`] and [`crate::push_by_owner`] only.
 #[doc(hidden)]
@@ -146,7 +146,7 @@ static SLOTS: AtomicUsize = AtomicUsize::new(0);
 /// Number of slots, from 1 on; 0 before the start.
 #[must_use]
 pub fn slot_count() -> usize {
-    // Acquire pairs with the Release in `map`: whoever sees a count sees table and area.
+    // Acquire pairs with the Release in `map`: a thread that reads a count sees table and rows.
     SLOTS.load(Ordering::Acquire)
 }
 
@@ -155,8 +155,8 @@ pub(crate) fn bootstrap() -> usize {
     (&raw const BOOTSTRAP_BLOCK).addr()
 }
 
-/// Fills the table and finds a place for the rows of `slots` slots. False when there is no memory;
-/// then nothing changed.
+/// Fills the table and reserves the rows of `slots` slots. False when memory is out; then nothing
+/// has changed.
 pub(crate) fn map(slots: usize) -> bool {
     if !rows::reserve(slots) {
         return false;
@@ -170,27 +170,27 @@ pub(crate) fn map(slots: usize) -> bool {
     true
 }
 
-/// Address of the table's entry 0, for sequences.
+/// Address of the table's entry 0, for rseq critical sections.
 #[inline(always)]
 pub(crate) fn table() -> *const AtomicPtr<BootstrapBlock> {
     &raw const TABLE.0[ENTRIES_BEFORE]
 }
 
-/// Table entry of a slot that exists, or of -1 or -2.
+/// Table entry of an existing slot, or of -1 or -2.
 #[inline]
 fn entry(slot: i32) -> &'static AtomicPtr<BootstrapBlock> {
     &TABLE.0[(slot + ENTRIES_BEFORE as i32) as usize]
 }
 
-/// Puts a block into a slot's table entry. Under the slots lock.
+/// Stores a block in a slot's table entry. Under the slots lock.
 pub(crate) fn set_block(slot: usize, block: usize) {
     let block = core::ptr::with_exposed_provenance_mut(block);
-    // Release pairs with the Acquire in `current_block`: the words were initialised before.
-    // Sequences read the entry by an ordinary load, which on x86-64 is ordered the same.
+    // Release pairs with the Acquire in `current_block`: the words were initialised before. Rseq
+    // critical sections read the entry by an ordinary load, which x86-64 orders the same.
     TABLE.0[slot + ENTRIES_BEFORE].store(block, Ordering::Release);
 }
 
-/// Address of a slot's own block, installed or not. To be touched only where the row is open.
+/// Address of a slot's own block, installed or not. May be touched only while the row is open.
 pub(crate) fn block(slot: usize) -> usize {
     rows::row(slot)
 }
@@ -201,16 +201,16 @@ pub(crate) fn word(block: usize, word: Word) -> &'static AtomicUsize {
     word_at(block + word.offset())
 }
 
-/// The word at an address inside the area, the bootstrap block or a copy of the area.
+/// The word at an address in a row, in the bootstrap block or in a copy of a row.
 #[inline]
 pub(crate) fn word_at(address: usize) -> &'static AtomicUsize {
     let pointer = core::ptr::with_exposed_provenance::<AtomicUsize>(address);
-    // SAFETY: 1. callers pass addresses in open rows, in copies of them or in static memory, which
-    // is never unmapped; 2. they are multiples of 8; 3. all access from Rust is atomic.
+    // SAFETY: 1. callers pass addresses in open rows, in copies of them or in static memory, none
+    // of which is ever unmapped; 2. they are multiples of 8; 3. all access from Rust is atomic.
     unsafe { &*pointer }
 }
 
-/// The slot's block as the table has it now: its own, or the bootstrap block.
+/// The slot's block according to the table at this moment: its own, or the bootstrap block.
 #[inline]
 pub(crate) fn current_block(slot: i32) -> usize {
     // Acquire pairs with the Release in `set_block`.

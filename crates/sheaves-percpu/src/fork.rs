@@ -1,17 +1,17 @@
-//! What this crate does around `fork`.
+//! Fork handlers of this crate.
 //!
-//! A word changes by one store, but the kernel copies one page after the other while other threads
-//! run: an object that moves from one word to another meanwhile could be in the child twice, or a
-//! reference be put there that was not taken. So before a fork all slots are frozen: other threads
-//! go on without one, or wait for the slots lock. The kernel keeps the forking thread's rseq
-//! registration in the child; the fence has to be registered anew there.
+//! A word changes by one store, but the kernel copies the pages one after the other while other
+//! threads run. So an object that moves from one word to another during the copy could be in the
+//! child twice, and a reference could be put there without having been taken. A fork therefore
+//! first freezes all slots: other threads continue without a slot, or wait for the slots lock. The
+//! child keeps the forking thread's rseq registration, but has to register the fence again.
 //!
-//! A fork in a signal handler may find that its thread holds the slots lock already; then the slots
-//! are in the middle of a change, which this thread completes on both sides.
+//! A fork in a signal handler may find that its thread already holds the slots lock. Then the slots
+//! are in the middle of a change, which this thread completes in both processes.
 //!
-//! In a child whose fork has not prepared, words are thawed as if they had been frozen, so that a
-//! word that a thread had checked out is as it was before. A reference count that was being killed
-//! stays so.
+//! If the fork was not prepared, the child thaws the words as if they had been frozen, so a word
+//! that a thread had checked out is as it was before. A reference count that was being killed stays
+//! in that state.
 
 use sheaves_sys::fork::{Handlers, Layer};
 
@@ -44,7 +44,7 @@ fn parent() {
 
 fn child() {
     if engine::facts().fence {
-        // A refusal here shows at the next drain, which then reports that it could not.
+        // A refusal shows at the next drain, which then reports failure.
         let _ = sheaves_sys::membarrier::register_abort_sections();
     }
     release(true);
@@ -53,7 +53,7 @@ fn child() {
 fn recover() {
     slots::SLOTS.acquire_to_recover(|()| rows::recover());
     MEMORY.acquire_to_recover(State::recover);
-    // Both guard something that is done in steps, each of which leaves a valid state.
+    // Both guard operations of several steps, each of which leaves a valid state.
     KILLING.acquire();
     FOLDING.acquire();
 }
@@ -62,7 +62,7 @@ fn release(is_child: bool) {
     if slots::SLOTS.is_held_for_fork() {
         slots::thaw(is_child);
     }
-    // SAFETY: taken in `prepare` by the thread that forked, without a guard.
+    // SAFETY: acquired in `prepare` by the forking thread, without a guard.
     unsafe { slots::SLOTS.release() };
     // SAFETY: as above.
     unsafe { MEMORY.release() };

@@ -1,26 +1,29 @@
 //! Sheaves: small aligned arrays of object addresses, and the cursor into them.
 //!
+//! The name is that of SLUB's per-CPU sheaves (Linux 6.18). The idea of caching free objects in
+//! arrays per CPU is that of Bonwick's magazines (2001).
+//!
 //! A sheaf is 1 KiB, aligned to 1 KiB: 128 entries of 8 bytes. One of them is the *sentinel*: an
-//! odd number (bit 0 set; the other bits may hold a link to another sheaf). The entries above it,
-//! up to the end, can hold objects, whose addresses are even. A sheaf for fewer than 127 objects
-//! has its sentinel higher up.
+//! odd number, whose bits above bit 0 may link to another sheaf. The entries above it, up to the
+//! end, can hold objects, whose addresses are even. A sheaf for fewer than 127 objects has its
+//! sentinel higher up.
 //!
 //! ```text
 //!   entry 0 ............ sentinel | a | b | c | free ... free |
 //!                        (odd)                ^cursor: 3 objects
 //! ```
 //!
-//! The *cursor* is the address of the last used entry; on the sentinel the sheaf is empty, on
-//! entry 127 it is full. Hence `pop` needs no length and `push` no capacity.
+//! The *cursor* is the address of the last used entry. On the sentinel the sheaf is empty; on entry
+//! 127 it is full. So `pop` needs no length and `push` no capacity.
 
 /// Bytes, and alignment, of a sheaf.
 pub const SHEAF_BYTES: usize = 1024;
-/// Entries of a sheaf, the sentinel among them.
+/// Number of entries of a sheaf, including the sentinel.
 pub const ENTRIES: usize = SHEAF_BYTES / 8;
-/// The most objects that a sheaf can hold.
+/// Largest number of objects in a sheaf.
 pub const OBJECTS_MAX: usize = ENTRIES - 1;
 
-/// Two sheaves that are both empty and full: their last entry is the sentinel.
+/// Two constant sheaves, each both empty and full: the last entry is the sentinel.
 #[repr(C, align(1024))]
 struct Constant {
     bootstrap: [usize; ENTRIES],
@@ -35,7 +38,7 @@ const EMPTY_AND_FULL: [usize; ENTRIES] = {
 
 static CONSTANT: Constant = Constant { bootstrap: EMPTY_AND_FULL, vacant: EMPTY_AND_FULL };
 
-/// A cursor that is known at link time, shareable because nothing is ever written through it.
+/// A cursor that is known at link time; `Sync`, because it is never written through.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy)]
 pub struct ConstantCursor(*const usize);
@@ -58,25 +61,25 @@ pub static BOOTSTRAP: ConstantCursor = ConstantCursor(&raw const CONSTANT.bootst
 /// The cursor of a word whose slot has a block but no sheaf in this word.
 pub static VACANT: ConstantCursor = ConstantCursor(&raw const CONSTANT.vacant[ENTRIES - 1]);
 
-/// The same two as constants for static initialisers.
+/// Both cursors as constants, for static initialisers.
 pub(crate) const BOOTSTRAP_CURSOR: ConstantCursor =
     ConstantCursor(&raw const CONSTANT.bootstrap[ENTRIES - 1]);
 
-/// True when no further object fits: the cursor is on the last entry.
+/// True when the sheaf is full: the cursor is on the last entry.
 #[inline]
 #[must_use]
 pub fn is_full(cursor: usize) -> bool {
     (cursor + 8).is_multiple_of(SHEAF_BYTES)
 }
 
-/// True when an entry read by `pop` was the sentinel and no object.
+/// True when the entry that `pop` read is the sentinel, not an object.
 #[inline]
 #[must_use]
 pub fn is_sentinel(entry: usize) -> bool {
     entry & 1 != 0
 }
 
-/// Address of the sheaf in which a cursor lies.
+/// Address of the sheaf that a cursor points into.
 #[inline]
 #[must_use]
 pub fn base(cursor: usize) -> usize {

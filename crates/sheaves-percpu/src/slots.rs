@@ -1,7 +1,7 @@
-//! Giving slots their blocks, and taking everything out of them from outside.
+//! Installs the slots' blocks, and drains words of all slots from outside.
 //!
-//! The slots lock covers the table of bases, the number of words in use, and drains. It is held
-//! for microseconds and nothing is allocated under it.
+//! The slots lock covers the table of bases, the number of words in use, and drains. It is held for
+//! microseconds, and nothing is allocated under it.
 
 use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::topology::{Affinity, CPUS_MAX};
@@ -18,8 +18,8 @@ pub(crate) static SLOTS: Lock<()> = Lock::new(());
 
 /// How many words of each region, from its first on, are initialised in every installed block.
 ///
-/// Never below 256 and 128 where the fast paths of malloc may try the words of its size classes
-/// before these are made. Nor below 1 where deferred calls are pushed without asking anybody.
+/// At least 256 and 128 where malloc's fast paths may use the words of its size classes before
+/// these are created. At least 1 where deferred calls are pushed without a check.
 static READY: [AtomicUsize; Region::ALL.len()] = {
     let mut ready = [const { AtomicUsize::new(0) }; Region::ALL.len()];
     ready[Region::CACHES.index] = AtomicUsize::new(256);
@@ -28,24 +28,24 @@ static READY: [AtomicUsize; Region::ALL.len()] = {
     ready
 };
 
-/// One bit per slot: its block has been installed, though a drain may have detached it.
+/// One bit per slot: its block has been installed. A drain may have detached it.
 static INSTALLED: [AtomicUsize; CPUS_MAX / 64] = [const { AtomicUsize::new(0) }; CPUS_MAX / 64];
 
-/// Set while a fork is under way. Under the slots lock: only the forking thread finds it set.
+/// Set during a fork. Under the slots lock, so only the forking thread can read true.
 static IS_FROZEN: AtomicBool = AtomicBool::new(false);
 
-/// What a thread can do after [`attach`].
+/// The result of [`attach`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attached {
-    /// Its slot has a block: transactions work.
+    /// The thread's slot has a block: transactions work.
     Yes,
-    /// It has no slot (registration refused for this thread, or no memory): go on without one.
+    /// The thread has no slot (registration refused for it, or memory is out): continue without.
     No,
 }
 
-/// Makes sure that the calling thread has a slot with a block.
+/// Ensures that the calling thread has a slot with a block.
 ///
-/// Starts the engine, registers the thread where libc did not, installs the block. May sleep on
+/// Starts the engine, registers the thread if libc did not, and installs the block. May sleep on
 /// the slots lock for microseconds. Never allocates.
 pub fn attach() -> Attached {
     if engine::mode() == Mode::NotStarted {
@@ -54,7 +54,7 @@ pub fn attach() -> Attached {
     attach_by(|| Some(SLOTS.lock()))
 }
 
-/// [`attach`] without waiting: [`Attached::No`] also where it would have to. Async-signal-safe.
+/// [`attach`] without waiting: returns [`Attached::No`] instead. Async-signal-safe.
 pub(crate) fn attach_at_once() -> Attached {
     if engine::mode() == Mode::NotStarted {
         return Attached::No;
@@ -72,7 +72,7 @@ fn attach_by(lock: impl FnOnce() -> Option<Held<'static, ()>>) -> Attached {
         return Attached::No;
     }
     if SLOTS.is_held_for_fork() {
-        // This thread's fork has frozen all slots: trying them one after the other is in vain.
+        // This thread is forking and has frozen all slots: no other slot would work either.
         return Attached::No;
     }
     if area::current_block(slot) != area::bootstrap() {
@@ -84,7 +84,7 @@ fn attach_by(lock: impl FnOnce() -> Option<Held<'static, ()>>) -> Attached {
     }
 }
 
-/// Gives a slot its block. False when there is no memory for it. Under the slots lock.
+/// Installs a slot's block. False when memory is out. Under the slots lock.
 #[cold]
 fn install(slot: i32, index: usize) -> bool {
     if area::current_block(slot) != area::bootstrap() {
@@ -95,7 +95,7 @@ fn install(slot: i32, index: usize) -> bool {
         return false;
     }
     let block = area::block(index);
-    // Published by the Release in `set_block`.
+    // The Release in `set_block` publishes this.
     vacate(block, ready_words());
     // Release pairs with the Acquire in `installed_indexes`: the row is open.
     INSTALLED[index / 64].fetch_or(1 << (index % 64), Ordering::Release);
@@ -103,7 +103,7 @@ fn install(slot: i32, index: usize) -> bool {
     true
 }
 
-/// Registers this project's own rseq area for the calling thread, where the engine needs it.
+/// Registers this project's own rseq area for the calling thread, if the engine needs it.
 pub(crate) fn register_own_area() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -113,8 +113,8 @@ pub(crate) fn register_own_area() -> bool {
         let area = tls::thread_area();
         // SAFETY: the area is a field of the thread's own storage.
         let area = unsafe { &raw mut (*area).rseq };
-        // SAFETY: thread-local storage lives as long as the thread, and nobody writes the area
-        // but the sequences (`sequence` only) and the kernel.
+        // SAFETY: thread-local storage lives as long as the thread, and the area is written only by
+        // the kernel and by the rseq critical sections (`rseq_cs` only).
         unsafe { rseq::register(area) }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -124,10 +124,10 @@ pub(crate) fn register_own_area() -> bool {
 /// Prepares the first `words` words of a region in every block, present and future: each holds
 /// [`crate::sheaf::VACANT`] until a transaction changes it.
 ///
-/// Call it before a word's number is given to anybody.
+/// Call it before a word's number is published.
 ///
 /// # Panics
-/// When the region has not so many words.
+/// When the region has fewer words.
 pub fn prepare(region: Region, words: usize) {
     assert!(words <= region.words(), "{words} words of {}", region.words());
     if engine::mode() == Mode::NotStarted {
@@ -136,7 +136,7 @@ pub fn prepare(region: Region, words: usize) {
     let _slots = SLOTS.lock();
     let ready = ready_in(region);
     for index in installed_indexes().filter(|_| ready < words) {
-        // Nobody uses these words yet; their number is handed out after us.
+        // These words are not in use yet: their number is published after this call.
         vacate(area::block(index), (ready..words).map(|word| region.word(word)));
     }
     // Relaxed: under the slots lock.
@@ -145,7 +145,7 @@ pub fn prepare(region: Region, words: usize) {
 
 fn vacate(block: usize, words: impl Iterator<Item = Word>) {
     for word in words {
-        // Relaxed: callers see to it that nobody finds these words before they are vacant.
+        // Relaxed: callers ensure that no thread uses these words before they are vacant.
         area::word(block, word).store(VACANT.get(), Ordering::Relaxed);
     }
 }
@@ -162,20 +162,21 @@ pub(crate) fn ready_words() -> impl Iterator<Item = Word> + Clone {
     Region::ALL.into_iter().flat_map(words)
 }
 
-/// Slots that have a block, a drain notwithstanding. Without the slots lock, more may follow.
+/// Slots that have a block, even if a drain has detached it. Without the slots lock the set may
+/// grow.
 #[inline]
 pub(crate) fn installed_indexes() -> impl Iterator<Item = usize> {
     // Acquire pairs with the Release in `install`.
     rows::Bits::of(|word| INSTALLED[word].load(Ordering::Acquire), area::slot_count())
 }
 
-/// Takes the values of `words` out of every slot and leaves [`VACANT`]; `take` gets each value
-/// that was not vacant, with the word's index in `words`.
+/// Takes the values of `words` out of every slot and leaves [`VACANT`]. Calls `take` with each
+/// value that was not vacant, and the word's index in `words`.
 ///
 /// Afterwards the caller owns every sheaf that was in these words when the call began. False when
-/// some slot could not be reached (no fence and no affinity): its values stay where they are,
-/// nothing is lost. `take` runs under the slots lock: it must not allocate or use transactions.
-/// Interrupts the processors that run this process once.
+/// some slot could not be reached (no fence and no affinity): its values stay in place. `take` runs
+/// under the slots lock, so it must not allocate or use transactions. Interrupts the CPUs that run
+/// this process once.
 pub fn drain(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
     let facts = engine::facts();
     match facts.mode {
@@ -199,15 +200,16 @@ fn drain_portable(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
     true
 }
 
-/// Detaches every block, fences, and empties the words while no sequence can commit to them.
+/// Detaches every block, fences, and empties the words while no rseq critical section can commit to
+/// them.
 fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
     let _slots = SLOTS.lock();
     detach_blocks();
     let fenced = membarrier::abort_sections();
     for slot in installed_indexes() {
         for (index, word) in words.iter().enumerate().filter(|_| fenced) {
-            // Relaxed: the fence ordered all earlier sequences before us, and no later one can
-            // reach the block until it is back in the table.
+            // Relaxed: the fence ordered all earlier rseq critical sections before this, and no
+            // later one can reach the block until it is back in the table.
             let place = area::word(area::block(slot), *word);
             let value = place.swap(VACANT.get(), Ordering::Relaxed);
             hand_over(index, value, take);
@@ -220,10 +222,10 @@ fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
     fenced
 }
 
-/// After a fence no sequence can commit to a block, until they are [attached](attach_blocks).
+/// After the next fence no rseq critical section can commit to a block, until [`attach_blocks`].
 fn detach_blocks() {
     for slot in installed_indexes() {
-        // The fence is what orders this before every later sequence.
+        // The fence orders this before every later rseq critical section.
         area::set_block(slot, area::bootstrap());
     }
 }
@@ -240,7 +242,8 @@ pub(crate) fn freeze() {
         Mode::Portable => engine::freeze(ready_words(), installed_indexes()),
         Mode::Rseq => {
             detach_blocks();
-            // Without a fence a thread that is inside of a sequence at this instant may commit it.
+            // Without a fence, a thread that is inside an rseq critical section now may still
+            // commit it.
             let _ = facts.fence && membarrier::abort_sections();
         }
     }
@@ -265,7 +268,7 @@ fn hand_over(index: usize, value: usize, take: &mut dyn FnMut(usize, usize)) {
     }
 }
 
-/// Without a fence: visits every processor and empties its slot by transactions there.
+/// Without a fence: binds itself to each CPU in turn and empties its slot by transactions there.
 fn drain_on_slots(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
     let _slots = SLOTS.lock();
     let Some(before) = Affinity::current() else { return false };
@@ -287,7 +290,7 @@ fn drain_here(slot: usize, words: &[Word], take: &mut dyn FnMut(usize, usize)) -
             if value == VACANT.get() || value == BOOTSTRAP.get() {
                 break;
             }
-            // SAFETY: the value is not the bootstrap cursor, and VACANT is a cursor for any word.
+            // SAFETY: the value is not the bootstrap cursor; VACANT is a valid cursor for any word.
             if unsafe { engine::cmp_store(*word, value, VACANT.get()) } {
                 take(index, value);
                 break;
@@ -297,10 +300,10 @@ fn drain_here(slot: usize, words: &[Word], take: &mut dyn FnMut(usize, usize)) -
     true
 }
 
-/// Stops every addition to a word of an object that is guarded, and takes the word's values.
+/// Stops all additions to a word of a guarded object, and takes the word's values.
 ///
-/// The caller has set the guard. `None`, and nothing taken, when some slot could not be reached (no
-/// fence and no affinity). Interrupts the processors that run this process once.
+/// The caller has set the guard. `None`, with nothing taken, when some slot could not be reached
+/// (no fence and no affinity). Interrupts the CPUs that run this process once.
 pub(crate) fn close(offset: usize) -> Option<usize> {
     let _slots = SLOTS.lock();
     let facts = engine::facts();
@@ -311,24 +314,24 @@ pub(crate) fn close(offset: usize) -> Option<usize> {
     };
     is_quiet.then(|| {
         let take = |slot| {
-            // AcqRel: in the portable engine pairs with that of additions, which find the word
-            // closed after this; with sequences the fence has ordered everything.
+            // AcqRel: in the portable engine it pairs with the AcqRel of additions, which then find
+            // the word closed. With rseq, the fence has ordered everything.
             area::word_at(rows::row(slot) + offset).swap(left, Ordering::AcqRel)
         };
         installed_indexes().map(take).fold(0, usize::wrapping_add)
     })
 }
 
-/// Undoes [`close`]. The caller opens the guard afterwards.
+/// Undoes [`close`]. The caller clears the guard afterwards.
 pub(crate) fn reopen(offset: usize) {
     let _slots = SLOTS.lock();
     for slot in installed_indexes() {
-        // Relaxed: published by the Release with which the guard is opened.
+        // Relaxed: published by the Release with which the guard is cleared.
         area::word_at(rows::row(slot) + offset).store(0, Ordering::Relaxed);
     }
 }
 
-/// Runs on every slot's processor for a moment: whoever was in a sequence there is no longer.
+/// Runs on every slot's CPU for a moment: this ends all rseq critical sections there.
 fn visit_slots() -> bool {
     if engine::facts().slot_kind != SlotKind::Processor {
         return false;
@@ -338,7 +341,7 @@ fn visit_slots() -> bool {
     installed_indexes().all(visit) & before.bind()
 }
 
-/// Reads the words of all slots without taking them; values may be old. For statistics.
+/// Reads the words of all slots without taking them, for statistics. Values may be outdated.
 pub fn observe(words: &[Word], see: &mut dyn FnMut(usize, usize)) {
     if engine::mode() == Mode::NotStarted {
         return;
@@ -346,7 +349,7 @@ pub fn observe(words: &[Word], see: &mut dyn FnMut(usize, usize)) {
     let _slots = SLOTS.lock();
     for slot in installed_indexes() {
         for (index, word) in words.iter().enumerate() {
-            // Relaxed: statistics; no memory is followed through the value.
+            // Relaxed: statistics; the value is not used as an address.
             let value = area::word(area::block(slot), *word).load(Ordering::Relaxed);
             hand_over(index, engine::cursor_of(value), see);
         }

@@ -1,4 +1,4 @@
-//! The rows: address space in which every slot has its own part.
+//! The rows: address space with one part per slot.
 //!
 //! ```text
 //!   base              base + stride                       base + slots * stride
@@ -6,22 +6,22 @@
 //!     row of slot 0         row of slot 1                   the shared row
 //! ```
 //!
-//! A per-CPU object lies at the same offset in every row. The block of words is the head of a row,
-//! objects lie behind it. The last row is for threads without a slot: they share it, and so change
-//! it by atomic instructions only. Behind it lies what there is once and not in each row.
+//! A per-CPU object is at the same offset in every row. A row begins with its block of words, and
+//! objects follow. The last row is shared by the threads without a slot, which therefore change it
+//! by atomic instructions only. After it come the *single parts*, which exist once.
 //!
-//! Nothing of a row can be touched until the row is *opened*, and then only its first
-//! [`committed_bytes`], which grow with the objects; so a slot that is never used costs no memory,
-//! no address space and no system call. The first row is open from the start on. The stride is one
-//! page more than a power of two: otherwise an object's places in all rows would compete for the
-//! same sets of every cache.
+//! A row is inaccessible until it is *opened*, and then only its first [`committed_bytes`] are
+//! accessible, which grow with the objects. So an unused slot costs no memory, no address space and
+//! no system call. The first row is open from the start on. The stride is a power of two plus one
+//! page. Otherwise the copies of an object in all rows would compete for the same sets of every CPU
+//! cache.
 //!
 //! | state | written by | when |
 //! |---|---|---|
-//! | space, stride, slots, places of what is there once | [`reserve`] | before the start |
-//! | open rows, committed bytes | the slots lock's holder | growing only |
-//! | bytes of what is there once | the memory lock's holder | growing only |
-//! | shared row touched | anybody | before a thread without a slot changes an object |
+//! | space, stride, slots, starts of the single parts | [`reserve`] | before the start |
+//! | open rows, committed bytes | the holder of the slots lock | only grows |
+//! | committed bytes of the single parts | the holder of the memory lock | only grows |
+//! | shared row touched | any thread | before a thread without a slot changes an object |
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -31,37 +31,37 @@ use sheaves_sys::topology::CPUS_MAX;
 
 use super::BLOCK_BYTES;
 
-/// Address space for all rows together, where it costs nothing.
+/// Address space for all rows together, where address space is free.
 const TOTAL_BYTES: usize = 128 << 30;
 /// Address space for one row.
 pub(crate) const ROW_BYTES_MAX: usize = 1 << 30;
-/// What a row gets however many there are, where it costs nothing.
+/// Smallest size of a row for any number of rows, where address space is free.
 const ROW_BYTES_MIN: usize = 64 << 20;
-/// Share of a limit on the address space that may be reserved for rows.
+/// Divisor of the address-space limit: this fraction may be reserved for rows.
 const LIMIT_SHARE: usize = 16;
 
-/// Where the rows are.
+/// The address space of the rows.
 static SPACE: Space = Space::new();
 /// Distance between neighbouring rows.
 static STRIDE: AtomicUsize = AtomicUsize::new(0);
 /// Rows of slots; the shared row comes after them.
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
-/// From the start of a row on, what is readable and writable in every open row.
+/// Number of bytes from the start of a row that are accessible in every open row.
 static COMMITTED: AtomicUsize = AtomicUsize::new(0);
-/// Row + 1 that is being opened, and bytes that are being committed, 0 for none: for a child of a
-/// fork in which nobody goes on with that.
+/// Row + 1 that is being opened, and bytes that are being committed; 0 for none. For a fork's
+/// child, in which no thread continues that.
 static OPENING: AtomicUsize = AtomicUsize::new(0);
 static COMMITTING: AtomicUsize = AtomicUsize::new(0);
 /// One bit per row.
 static OPEN: [AtomicUsize; CPUS_MAX / 64 + 1] = [const { AtomicUsize::new(0) }; CPUS_MAX / 64 + 1];
-/// What there is once: so much for each byte of a row, as powers of two.
+/// Sizes of the single parts: log2 of the bytes of a row per byte of the part.
 pub(crate) const ONCE_SHIFTS: [u32; 3] = [3, 4, 3];
-/// Two maps of marks and the metadata of the objects, see `crate::memory`.
+/// The single parts: two maps of marks and the metadata of the objects, see `crate::memory`.
 static ONCE: [Part; ONCE_SHIFTS.len()] = [const { Part::new() }; ONCE_SHIFTS.len()];
-/// True once the shared row may hold something else than zero.
+/// True once the shared row may hold anything other than zeros.
 static SHARED_TOUCHED: AtomicBool = AtomicBool::new(false);
 
-/// Address space of a row: a power of two, before the page that is added.
+/// Address space of a row: a power of two, without the additional page.
 fn wanted_row_bytes(rows: usize, limit: Option<usize>) -> usize {
     let (total, least) = match limit {
         Some(limit) => (limit / LIMIT_SHARE, BLOCK_BYTES),
@@ -71,9 +71,8 @@ fn wanted_row_bytes(rows: usize, limit: Option<usize>) -> usize {
     1 << share.ilog2()
 }
 
-/// Finds a place for the rows of `slots` slots and the shared row. Where one has to be reserved,
-/// rows are smaller if the address space does not suffice. False where there is not even room for
-/// the blocks of words.
+/// Places the rows of `slots` slots and the shared row. Where their space has to be reserved, rows
+/// become smaller if address space is short. False when not even the blocks of words fit.
 pub(super) fn reserve(slots: usize) -> bool {
     let (rows, page) = (slots + 1, map::page_bytes());
     let least = BLOCK_BYTES.next_multiple_of(page);
@@ -95,7 +94,7 @@ pub(super) fn reserve(slots: usize) -> bool {
     true
 }
 
-/// Address space for `rows` rows of `row_bytes` bytes, and for what there is once.
+/// Address space for `rows` rows of `row_bytes` bytes, and for the single parts.
 fn total_bytes(rows: usize, row_bytes: usize, page: usize) -> usize {
     rows * (row_bytes + page) + once_bytes(row_bytes, page).iter().sum::<usize>()
 }
@@ -104,7 +103,7 @@ fn once_bytes(row_bytes: usize, page: usize) -> [usize; ONCE_SHIFTS.len()] {
     ONCE_SHIFTS.map(|shift| (row_bytes >> shift).next_multiple_of(page))
 }
 
-/// Says where everything lies, from the start of the space on.
+/// Sets all positions, from the start of the space on.
 fn lay_out(slots: usize, row_bytes: usize, page: usize) {
     let stride = row_bytes + page;
     // Relaxed, all: published by the Release of the number of slots in `area::map`.
@@ -118,42 +117,42 @@ fn lay_out(slots: usize, row_bytes: usize, page: usize) {
     }
 }
 
-/// A part of what there is once, by its place in [`ONCE_SHIFTS`].
+/// A single part, by its index in [`ONCE_SHIFTS`].
 pub(crate) fn once(index: usize) -> &'static Part {
     &ONCE[index]
 }
 
-/// Makes the first `bytes` of what there is once readable and writable. Under the memory lock.
+/// Makes the first `bytes` of a single part readable and writable. Under the memory lock.
 ///
-/// False when there is no memory or no room; then nothing changed.
+/// False when memory or space is out; then nothing has changed.
 pub(crate) fn commit_once(index: usize, bytes: usize) -> bool {
-    // SAFETY: laid out in the space by itself; the memory lock serialises the calls.
+    // SAFETY: it has its own range in the space; the memory lock serialises the calls.
     unsafe { ONCE[index].grow_to(&SPACE, bytes) }
 }
 
 /// Address of a row.
 #[inline]
 pub(crate) fn row(index: usize) -> usize {
-    // Relaxed: written before the engine started, and callers run after that.
+    // Relaxed: written before the engine has started, and callers run after that.
     SPACE.base() + index * STRIDE.load(Ordering::Relaxed)
 }
 
-/// Number of the row that threads without a slot share.
+/// Index of the row that threads without a slot share.
 #[inline]
 pub(crate) fn shared() -> usize {
     // Relaxed: as in `row`.
     SLOTS.load(Ordering::Relaxed)
 }
 
-/// Bytes of a row that can ever be committed.
+/// Largest number of bytes of a row that can be committed.
 pub(crate) fn row_bytes() -> usize {
     // Relaxed: as in `row`. The page between two rows stays unused.
     STRIDE.load(Ordering::Relaxed).saturating_sub(map::page_bytes())
 }
 
-/// How much of every open row can be touched, from its start on.
+/// Number of bytes from the start of every open row that may be touched.
 pub(crate) fn committed_bytes() -> usize {
-    // Relaxed: grows under the slots lock; whoever has an object learnt its offset afterwards.
+    // Relaxed: grows under the slots lock; a thread with an object learnt its offset afterwards.
     COMMITTED.load(Ordering::Relaxed)
 }
 
@@ -164,16 +163,16 @@ pub(crate) fn is_open(index: usize) -> bool {
     OPEN[index / 64].load(Ordering::Acquire) & (1 << (index % 64)) != 0
 }
 
-/// Makes a row readable and writable as far as rows are. Under the slots lock.
+/// Makes the committed bytes of a row readable and writable. Under the slots lock.
 ///
-/// False when there is no memory for it; then nothing changed.
+/// False when memory is out; then nothing has changed.
 pub(crate) fn open(index: usize) -> bool {
     if is_open(index) {
         return true;
     }
-    // Relaxed, both: under the slots lock; the system call stays in between.
+    // Relaxed, both: under the slots lock; the system call stays between them.
     OPENING.store(index + 1, Ordering::Relaxed);
-    // SAFETY: the row lies in the space, and nothing of it was taken.
+    // SAFETY: the row is in the space, and no part of it was taken.
     let is_taken = unsafe { SPACE.take(row(index), committed_bytes()) };
     if is_taken {
         // Release pairs with the Acquire in `is_open` and `open_rows`.
@@ -186,7 +185,7 @@ pub(crate) fn open(index: usize) -> bool {
 
 /// Makes the first `bytes` of every open row readable and writable. Under the slots lock.
 ///
-/// False when there is no memory or no room in a row; then [`committed_bytes`] is unchanged.
+/// False when memory is out or a row is too small; then [`committed_bytes`] is unchanged.
 pub(crate) fn commit(bytes: usize) -> bool {
     let committed = committed_bytes();
     if bytes <= committed {
@@ -197,13 +196,13 @@ pub(crate) fn commit(bytes: usize) -> bool {
         return false;
     }
     let more = bytes - committed;
-    // Relaxed, all: under the slots lock, see `committed_bytes`; system calls stay in between.
+    // Relaxed, all: under the slots lock, see `committed_bytes`; system calls stay between them.
     COMMITTING.store(bytes, Ordering::Relaxed);
     for index in open_rows() {
-        // SAFETY: the range lies in the space, behind what was taken of this row.
+        // SAFETY: the range is in the space, after what was taken of this row.
         if !unsafe { SPACE.take(row(index) + committed, more) } {
             for done in open_rows().take_while(|done| *done < index) {
-                // SAFETY: taken just now, and nobody knows of it.
+                // SAFETY: just taken, and not published.
                 unsafe { SPACE.untake(row(done) + committed, more) };
             }
             COMMITTING.store(0, Ordering::Relaxed);
@@ -215,70 +214,70 @@ pub(crate) fn commit(bytes: usize) -> bool {
     true
 }
 
-/// In a child of a fork, under the slots lock, which a thread held that is not there: what it was
-/// opening or committing is not.
+/// For a fork's child, when a thread that the child lacks held the slots lock; called under that
+/// lock. Undoes what that thread was opening or committing.
 pub(crate) fn recover() {
     let committed = committed_bytes();
     // Relaxed, both: under the slots lock.
     let more = COMMITTING.swap(0, Ordering::Relaxed).saturating_sub(committed);
     for index in open_rows().filter(|_| more > 0) {
-        // SAFETY: behind what is committed: nobody knows of it.
+        // SAFETY: after the committed bytes, so not published.
         unsafe { SPACE.untake(row(index) + committed, more) };
     }
     let opening = OPENING.swap(0, Ordering::Relaxed).checked_sub(1);
     if let Some(index) = opening.filter(|index| !is_open(*index)) {
-        // SAFETY: the row is not open: nobody knows of it.
+        // SAFETY: the row is not open, so not published.
         unsafe { SPACE.untake(row(index), committed) };
     }
 }
 
-/// The same for what there is once, under the memory lock.
+/// [`recover`] for the single parts, under the memory lock.
 pub(crate) fn recover_once() {
     for part in &ONCE {
-        // SAFETY: laid out in the space by itself, under the memory lock.
+        // SAFETY: it has its own range in the space; under the memory lock.
         unsafe { part.recover(&SPACE) };
     }
 }
 
-/// The rows that are open, the shared one among them.
+/// The open rows, including the shared one.
 pub(crate) fn open_rows() -> impl Iterator<Item = usize> {
     // Acquire pairs with the Release in `open`.
     Bits::of(|word| OPEN[word].load(Ordering::Acquire), shared() + 1)
 }
 
-/// Notes that a thread without a slot is about to change an object.
+/// Records that a thread without a slot is about to change an object.
 pub(crate) fn touch_shared() {
-    // Relaxed, both: whoever takes the object back learns of the change in an ordered way, and of
-    // this with it.
+    // Relaxed, both: the thread that frees the object is ordered after the change, and so after
+    // this.
     if !SHARED_TOUCHED.load(Ordering::Relaxed) {
         SHARED_TOUCHED.store(true, Ordering::Relaxed);
     }
 }
 
-/// The shared row, where it may hold something else than zero.
+/// The shared row, if it may hold anything other than zeros.
 pub(crate) fn touched_shared() -> Option<usize> {
     // Relaxed: as in `touch_shared`.
     SHARED_TOUCHED.load(Ordering::Relaxed).then(shared)
 }
 
-/// Gives the pages of a range back in every open row; they read as zero afterwards. Pages that
-/// lie in the range with a part only stay.
+/// Returns the whole pages of a range to the system in every open row; they read as zeros
+/// afterwards.
 ///
 /// # Safety
-/// Nobody uses the range in any row.
+/// The range is not used in any row.
 pub(crate) unsafe fn discard(start: usize, bytes: usize) {
     let page = map::page_bytes();
     let (first, end) = (start.next_multiple_of(page), (start + bytes) / page * page);
     for index in open_rows().filter(|_| first < end) {
-        // SAFETY: committed memory of an open row; the caller vouches for its disuse.
+        // SAFETY: committed memory of an open row; the caller guarantees that it is not used.
         unsafe { map::discard(row(index) + first, end - first) };
     }
 }
 
-/// The numbers of the bits that are set in a row of words.
+/// Iterator over the indexes of the set bits in an array of words.
 pub(crate) struct Bits<F> {
     words: F,
-    /// Bits of the word at hand that have not been handed out.
+    /// Bits of the current word that are not returned yet.
     rest: usize,
     next_word: usize,
     words_end: usize,

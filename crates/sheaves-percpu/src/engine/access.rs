@@ -1,21 +1,21 @@
-//! The proof that the engine has started, with what the fast path needs to know.
+//! A proof that the engine has started, with the offsets that the fast path needs.
 
 use core::sync::atomic::{AtomicIsize, Ordering};
 
-/// Where a thread's `rseq_cs` and slot number lie, as offsets from its thread pointer.
+/// Offsets of a thread's `rseq_cs` and slot number (`cpu_id` or `mm_cid`) from its thread pointer.
 ///
-/// The same in all threads and constant from the start on: copy it into whatever calls
-/// [`super::pop`] often.
+/// They are the same in all threads and constant after the start: keep a copy where [`super::pop`]
+/// is called often.
 ///
 /// # Invariants
-/// The engine has started, and both offsets lie in an area that every thread has.
+/// The engine has started, and both offsets are in an area that every thread has.
 #[derive(Debug, Clone, Copy)]
 pub struct Access {
     pub(crate) sequence: isize,
     pub(crate) slot: isize,
 }
 
-/// The words of the one [`Access`], both 0 before the start; on one cache line.
+/// The fields of the only [`Access`], both 0 before the start; on one cache line.
 #[doc(hidden)]
 #[derive(Debug)]
 #[repr(C, align(16))]
@@ -30,11 +30,11 @@ pub static PUBLISHED: Published =
     Published { sequence: AtomicIsize::new(0), slot: AtomicIsize::new(0) };
 
 impl Access {
-    /// Starts the engine where that has not happened. A load and a test otherwise.
+    /// Starts the engine if it has not started. Otherwise a load and a test.
     #[inline]
     #[must_use]
     pub fn get() -> Access {
-        // Acquire pairs with the Release in `publish`: the other word is there too.
+        // Acquire pairs with the Release in `publish`: the other field is set, too.
         if PUBLISHED.sequence.load(Ordering::Acquire) == 0 {
             super::start();
         }
@@ -42,24 +42,24 @@ impl Access {
         unsafe { Access::of_started() }
     }
 
-    /// The same without the test.
+    /// [`Access::get`] without the test.
     ///
     /// # Safety
-    /// The engine has started, and the caller knows it by some ordered way (it has an object, a
-    /// cache, or a limit that was raised afterwards).
+    /// The engine's start happened before this call. The caller knows it from an object, a cache,
+    /// or a limit that was raised afterwards.
     #[inline(always)]
     #[must_use]
     pub unsafe fn of_started() -> Access {
-        // INVARIANT: the caller vouches for the start.
+        // INVARIANT: the caller guarantees the start.
         Access {
-            // Relaxed, both: constant since a start that happened before, see the contract.
+            // Relaxed, both: constant after the start, which happened before, see the contract.
             sequence: PUBLISHED.sequence.load(Ordering::Relaxed),
             slot: PUBLISHED.slot.load(Ordering::Relaxed),
         }
     }
 }
 
-/// Publishes the words, once.
+/// Publishes the offsets, once.
 pub(super) fn publish(sequence: isize, slot: isize) {
     // Relaxed: published by the Release below.
     PUBLISHED.slot.store(slot, Ordering::Relaxed);

@@ -2,9 +2,9 @@
 //!
 //! The options `SHEAVES_ENGINE`, `SHEAVES_SLOT` and `SHEAVES_SLOTS` are in `docs/options.md`.
 //!
-//! Reasons for the portable engine: asked for; another architecture; rseq refused (old kernel,
-//! seccomp, emulator). libc's registration is used where there is one; otherwise every thread
-//! registers its own area the first time it comes by.
+//! The portable engine is chosen on request, on other architectures, and where rseq is refused (old
+//! kernel, seccomp, emulator). libc's rseq registration is used if there is one. Otherwise every
+//! thread registers its own area at its first slow path.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -13,38 +13,38 @@ use sheaves_sys::{env, membarrier, rseq, topology};
 
 use crate::area;
 
-/// Which engine carries out transactions.
+/// The engine that runs transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
-    /// [`start`] has not run: every transaction refuses.
+    /// [`start`] has not run: every transaction fails.
     NotStarted = 0,
-    /// Restartable sequences.
+    /// Linux restartable sequences (rseq).
     Rseq = 1,
     /// Atomic exchange on virtual slots.
     Portable = 2,
 }
 
-/// What numbers the slots.
+/// Where slot numbers come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SlotKind {
     /// The kernel's concurrency id (`mm_cid`): as many slots as threads run at once.
     ConcurrencyId = 0,
-    /// The processor number.
+    /// The CPU number (`cpu_id`).
     Processor = 1,
-    /// Dealt out to threads: portable engine.
+    /// Assigned to threads by the portable engine.
     Virtual = 2,
 }
 
-/// What was found at the start, for reports.
+/// What the start found, for reports.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     /// The engine in use.
     pub mode: Mode,
-    /// What numbers the slots.
+    /// Where slot numbers come from.
     pub slot_kind: SlotKind,
-    /// How many slots there are.
+    /// Number of slots.
     pub slots: usize,
     /// libc registered the area (rseq engine).
     pub libc_registered: bool,
@@ -55,7 +55,7 @@ pub struct Facts {
 const LIBC_REGISTERED: u32 = 1;
 const FENCE: u32 = 2;
 
-/// Written once by [`start`], last; read everywhere.
+/// Written once, as the last step of [`start`]; read everywhere.
 static MODE: AtomicU8 = AtomicU8::new(Mode::NotStarted as u8);
 static SLOT_KIND: AtomicU8 = AtomicU8::new(SlotKind::Virtual as u8);
 static FLAGS: AtomicU32 = AtomicU32::new(0);
@@ -65,7 +65,8 @@ static STARTING: Lock<()> = Lock::new(());
 #[inline]
 #[must_use]
 pub fn mode() -> Mode {
-    // Acquire pairs with the Release in `start`: whoever sees an engine sees its table and area.
+    // Acquire pairs with the Release in `start`: a thread that reads an engine sees its table and
+    // rows.
     match MODE.load(Ordering::Acquire) {
         1 => Mode::Rseq,
         2 => Mode::Portable,
@@ -73,7 +74,7 @@ pub fn mode() -> Mode {
     }
 }
 
-/// What was found at the start.
+/// What the start found.
 #[must_use]
 pub fn facts() -> Facts {
     let mode = mode();
@@ -96,8 +97,8 @@ pub fn facts() -> Facts {
 /// Chooses the engine and maps table and area; later calls do nothing.
 ///
 /// Runs in a constructor, before the program has threads, and in any case before the first use.
-/// Aborts with one line when there is no memory for the table: nothing can work then. May be
-/// called inside an allocation: it does not allocate.
+/// Never allocates, so an allocator may call it. Aborts with one line when address space for the
+/// rows is out, because nothing can work then.
 pub fn start() {
     let _starting = STARTING.lock();
     if mode() != Mode::NotStarted {
@@ -130,18 +131,18 @@ static START: extern "C" fn() = {
     constructor
 };
 
-/// The decision, before it takes effect.
+/// The choice, before it takes effect.
 struct Plan {
     mode: Mode,
     slot_kind: SlotKind,
     flags: u32,
-    /// Where `rseq_cs` and the slot number are, see [`super::Access`].
+    /// Offsets of `rseq_cs` and of the slot number, see [`super::Access`].
     sequence: isize,
     slot: isize,
 }
 
 impl Plan {
-    /// The fast path gets an area of our own, in which the slot number is always -1.
+    /// The fast path gets an area of this project, whose slot number is always -1.
     fn portable() -> Plan {
         let (mode, slot_kind) = (Mode::Portable, SlotKind::Virtual);
         let area = own_area_offset();
@@ -192,8 +193,8 @@ impl Plan {
         Some(Plan { mode: Mode::Rseq, slot_kind, flags, sequence, slot })
     }
 
-    /// Concurrency ids need a kernel that fills them, and a fence: without one a slot is drained
-    /// by a thread that binds itself to it, which only works for processors.
+    /// Concurrency ids need a kernel that sets `mm_cid`, and a fence. Without a fence, a thread
+    /// drains a slot by binding itself to it, which is possible only for CPUs.
     #[cfg(target_arch = "x86_64")]
     fn slot_kind(fence: bool) -> SlotKind {
         const WORDS: &[(&str, SlotKind)] =
@@ -212,14 +213,14 @@ impl Plan {
     }
 }
 
-/// Our own area as an offset from the thread pointer: the same in every thread.
+/// Offset of this project's own area from the thread pointer: the same in every thread.
 #[cfg(target_arch = "x86_64")]
 fn own_area_offset() -> isize {
     let area = sheaves_sys::tls::thread_area().addr();
     area.wrapping_sub(sheaves_sys::tls::thread_pointer()).cast_signed()
 }
 
-/// There is no area and no fast path.
+/// Other architectures have no area and no fast path.
 #[cfg(not(target_arch = "x86_64"))]
 fn own_area_offset() -> isize {
     0

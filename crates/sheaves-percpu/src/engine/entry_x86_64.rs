@@ -1,21 +1,22 @@
-//! The two transactions as bodies of whole functions, for callers that come by a C symbol.
+//! `pop` and `push` as bodies of whole functions, for callers that use a C symbol.
 //!
-//! `malloc` and `free` are called out of line millions of times a second. Written as functions of
-//! Rust around [`super::pop`] and [`super::push`] they test every outcome twice, because inline
-//! assembly cannot both give a result and jump; as *naked* functions they leave the sequence
-//! straight for the slow path. The sequences are those of `rseq_x86_64.rs` with the same rules, but
-//! that the word's address takes the place of its offset; so they start over from the first
-//! instruction, with the argument.
+//! `malloc` and `free` are called out of line millions of times a second. As Rust functions around
+//! [`super::pop`] and [`super::push`] they would test every outcome twice, because inline assembly
+//! cannot both return a result and jump. As *naked* functions they jump from the rseq critical
+//! section directly to the slow path. The critical sections follow the rules of `rseq_x86_64.rs`,
+//! with one difference: the word's address replaces its offset in the register. So an abort starts
+//! over from the first instruction, with the argument.
 //!
-//! Before the start of the engine both limits are 0, so nothing else is read. Registers: only those
-//! that the System V ABI lets a function change, and the argument is kept for the slow path.
+//! Before the engine's start both limits are 0, so nothing else is read. They change only registers
+//! that the System V ABI lets a function change, and keep the argument for the slow path.
 
-/// The body of a naked `extern "C" fn(usize) -> *mut u8`: pops an object from the word that a
-/// table names for a size.
+/// The body of a naked `extern "C" fn(usize) -> *mut u8`: pops an object from the word that a table
+/// gives for a size.
 ///
-/// - `limit`: static `AtomicUsize`; sizes below it are looked up; 0 until the engine has started.
-/// - `table`: static array of `u16`, one for each multiple of 16 bytes below the limit, rounded up:
-///   the word's offset.
+/// - `limit`: static `AtomicUsize`; the table covers sizes below it; 0 until the engine has
+///   started.
+/// - `table`: static array of `u16`, one per multiple of 16 bytes below the limit, rounded up: the
+///   offset of the word.
 /// - `slow`: `extern "C"` function of the same type, for everything else.
 #[macro_export]
 macro_rules! pop_by_size {
@@ -61,15 +62,15 @@ macro_rules! pop_by_size {
     };
 }
 
-/// The body of a naked `extern "C" fn(*mut u8)`: pushes an object onto the word that an owner map
-/// names for its address.
+/// The body of a naked `extern "C" fn(*mut u8)`: pushes an object to the word that an owner map
+/// gives for its address.
 ///
-/// - `window`, `limit`: static `AtomicUsize`s; addresses from `window` on and fewer than `limit`
-///   bytes further are looked up; both 0 until the engine has started. The map, of `u16`, one for
-///   each 64 KiB, starts at the window and holds the words' offsets; where nothing may be pushed,
-///   that of a word which is always vacant.
-/// - `slow`: `extern "C"` function of the same type, for everything else, among it every address
-///   that is no multiple of 16.
+/// - `window`, `limit`: static `AtomicUsize`s; the map covers `limit` bytes from the address
+///   `window` on; both 0 until the engine has started. The map starts at the window and has a `u16`
+///   per 64 KiB: the offset of the word. Where nothing may be pushed, it is the offset of a word
+///   that is always vacant.
+/// - `slow`: `extern "C"` function of the same type, for everything else, including every address
+///   that is not a multiple of 16.
 #[macro_export]
 macro_rules! push_by_owner {
     (window = $window:path, limit = $limit:path, slow = $slow:path) => {

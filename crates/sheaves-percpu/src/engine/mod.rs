@@ -1,20 +1,20 @@
-//! The vocabulary of transactions, and the choice of the engine that carries them out.
+//! Transactions, and the choice of the engine that runs them.
 //!
-//! | transaction | effect on the word of the current slot | refuses |
+//! | transaction | effect on the word of the current slot | fails |
 //! |---|---|---|
-//! | [`pop`] | cursor back by one entry, that entry is the result | empty: an odd result |
-//! | [`push`] | entry above the cursor = object, cursor forward by one | full: false |
+//! | [`pop`] | returns the entry at the cursor and moves the cursor down | empty: an odd result |
+//! | [`push`] | writes the object above the cursor and moves the cursor up | full: false |
 //! | [`load`] | none | never |
-//! | [`cmp_store`] | new value if it holds the expected one | it does not: false |
+//! | [`cmp_store`] | stores the new value if it holds the expected one | otherwise: false |
 //!
-//! `pop` and `push` are inlined and belong to the rseq engine alone; the [`Access`] that they need
-//! proves that the engine has started. Everywhere else (the portable engine, a thread that is not
-//! registered, a slot without a block) they meet the bootstrap block, refuse, and leave the rest
-//! to their caller's slow path: [`crate::slots::attach`], then [`pop_slow`] and [`push_slow`].
+//! `pop` and `push` are inlined and work only in the rseq engine; the [`Access`] that they need
+//! proves that the engine has started. In all other cases (the portable engine, an unregistered
+//! thread, a slot without a block) they find the bootstrap block and fail. Their caller's slow path
+//! then continues: [`crate::slots::attach`], then [`pop_slow`] and [`push_slow`].
 //!
-//! Ordering: transactions of one slot are totally ordered and each sees the stores of the ones
-//! before. With rseq the kernel's scheduling orders them; in the portable engine the exchange of
-//! the word does.
+//! Ordering: transactions on one slot are totally ordered, and each sees the stores of the earlier
+//! ones. With rseq the kernel's scheduling orders them; in the portable engine the exchange of the
+//! word does.
 
 mod access;
 mod choice;
@@ -34,7 +34,7 @@ pub use choice::{Facts, Mode, SlotKind, facts, mode, start};
 #[cfg(target_arch = "x86_64")]
 use rseq_x86_64 as fast;
 
-/// Where there is no rseq engine every fast path refuses.
+/// Without an rseq engine every fast path fails.
 #[cfg(not(target_arch = "x86_64"))]
 mod fast {
     use super::Access;
@@ -56,16 +56,16 @@ mod fast {
 
 use crate::area::Word;
 
-/// Takes the last object of the current slot's sheaf; an odd number when there is none.
+/// Pops the last object of the current slot's sheaf; an odd number when there is none.
 ///
-/// About ten instructions, no atomic, no branch but the test for the sentinel. Never blocks.
+/// About ten instructions, without an atomic; the only branch tests for the sentinel. Never blocks.
 #[inline(always)]
 #[must_use]
 pub fn pop(access: Access, word: Word) -> usize {
     fast::pop(access, word)
 }
 
-/// Puts an object on the current slot's sheaf; false when it is full.
+/// Pushes an object to the current slot's sheaf; false when the sheaf is full.
 ///
 /// # Safety
 /// `object` is even and the caller owns it; after true it belongs to the word.
@@ -76,7 +76,7 @@ pub unsafe fn push(access: Access, word: Word, object: usize) -> bool {
     unsafe { fast::push(access, word, object) }
 }
 
-/// [`pop`] for the slow path: also on the portable engine.
+/// [`pop`] for the slow path, in both engines.
 #[must_use]
 pub fn pop_slow(word: Word) -> usize {
     match mode() {
@@ -86,7 +86,7 @@ pub fn pop_slow(word: Word) -> usize {
     }
 }
 
-/// [`push`] for the slow path: also on the portable engine.
+/// [`push`] for the slow path, in both engines.
 ///
 /// # Safety
 /// As [`push`].
@@ -101,7 +101,7 @@ pub unsafe fn push_slow(word: Word, object: usize) -> bool {
     }
 }
 
-/// What the word of the current slot holds now: a hint, old as soon as it is returned.
+/// The value of the current slot's word: a hint, possibly outdated when it is returned.
 ///
 /// [`crate::sheaf::BOOTSTRAP`] when the slot has no block.
 #[must_use]
@@ -117,15 +117,15 @@ pub fn load(word: Word) -> usize {
     }
 }
 
-/// Replaces `expected` by `new` in the word of the current slot; false when it holds another
-/// value.
+/// Replaces `expected` by `new` in the current slot's word; false when it holds another value.
 ///
-/// A cursor names its sheaf and the number of objects in it, and a sheaf is in one place only.
-/// So a successful exchange hands `expected` to the caller and `new` to the slot, whatever the
-/// thread went through between reading `expected` and now, a change of slot included.
+/// A cursor identifies its sheaf and the number of objects in it, and a sheaf is in only one place.
+/// So a successful exchange gives `expected` to the caller and `new` to the slot. This holds
+/// whatever the thread did after it read `expected`, even if it changed slots.
 ///
 /// # Safety
-/// `expected` is not [`crate::sheaf::BOOTSTRAP`]. Where the word holds cursors, `new` is one and
+/// `expected` is not [`crate::sheaf::BOOTSTRAP`]. If the word holds cursors, `new` is one, and the
+/// caller owns its sheaf.
 /// the caller owns its sheaf.
 #[must_use]
 pub unsafe fn cmp_store(word: Word, expected: usize, new: usize) -> bool {
@@ -137,7 +137,7 @@ pub unsafe fn cmp_store(word: Word, expected: usize, new: usize) -> bool {
     }
 }
 
-/// The slot on which the thread runs now: a hint. Negative when it has none yet.
+/// The slot that the thread runs on at this moment: a hint. Negative when it has none yet.
 #[must_use]
 pub fn current_slot() -> i32 {
     match mode() {

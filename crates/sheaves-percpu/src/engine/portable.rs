@@ -1,22 +1,24 @@
-//! Transactions without rseq: exclusive check-out of the word by atomic exchange.
+//! Transactions without rseq: a thread checks the word out by atomic exchange.
 //!
-//! Works on any number of *virtual* slots. A thread keeps a slot until it finds one of its words
-//! checked out by somebody else, then moves on to the next. A stale slot number is harmless: what
-//! protects a word is its exchange, not the number.
+//! This works with any number of *virtual* slots. A thread keeps a slot until another thread has
+//! one of its words checked out, then moves to the next slot. A stale slot number is harmless: the
+//! exchange protects a word, not the number.
 //!
-//! State of a word (beside what `area` says). A value is a cursor, so the highest bits are free:
+//! States of a word, in addition to those in `area`. A value is a cursor, so its highest bits are
+//! free:
 //!
 //! | value | meaning | transitions |
 //! |---|---|---|
-//! | a cursor | what the slot has | -> [`BUSY`] by a thread; -> another by compare-exchange |
-//! | the same with [`BUSY`] | checked out by the thread in the bits below | -> a cursor, by it |
-//! | the same with [`FROZEN`] | a fork is under way | -> without, by the fork |
+//! | a cursor | the slot's sheaf | -> [`BUSY`] by a thread; -> another by compare-exchange |
+//! | a cursor with [`BUSY`] | checked out by the thread in the bits below | -> a cursor, by it |
+//! | a cursor with [`FROZEN`] | a fork is in progress | -> without, by the forking thread |
 //!
-//! The cursor stays in a word that is checked out, and it describes the sheaf as it was before. So
-//! a child of `fork` puts in order what a thread that is not there had checked out by removing the
-//! bits: the object that this thread was about to put is lost with it, and what it was about to
-//! take is in the sheaf. But one that was taken just before may be seen by the child on both sides,
-//! because the kernel copies one page after the other; so a fork freezes all words before.
+//! A checked-out word still contains its cursor, which describes the sheaf as it was before. So a
+//! fork's child can repair the words that other threads had checked out: it clears the bits. An
+//! object that such a thread was about to push is lost with the thread; one that it was about to
+//! pop is still in the sheaf. But an object that was popped just before could be on both sides in
+//! the child, because the kernel copies one page after the other. So a fork first freezes all
+//! words.
 
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
@@ -25,22 +27,21 @@ use sheaves_sys::clock;
 use crate::area::{self, Word};
 use crate::sheaf;
 
-/// Checked out by one thread.
+/// Flag: checked out by one thread.
 const BUSY: usize = 1 << 63;
-/// A fork is under way.
+/// Flag: a fork is in progress.
 const FROZEN: usize = 1 << 62;
-/// Where a busy word has some bits of its thread, above all addresses.
+/// Shift of the thread's bits in a busy word, above all addresses.
 const THREAD_SHIFT: u32 = 48;
 const TAGS: usize = usize::MAX << THREAD_SHIFT;
 
-/// A fork waits no longer than this for words that are checked out: the threads that have them do
-/// not run.
+/// Longest wait of a fork for words that are checked out. Their threads do not run then.
 const FREEZE_NS: u64 = 100_000_000;
 
-/// The next thread's slot: threads are dealt out round-robin.
+/// The next thread's slot: slots are assigned round-robin.
 static NEXT: AtomicI32 = AtomicI32::new(0);
 
-/// The thread's slot; dealt out at first use.
+/// The thread's slot; assigned at first use.
 pub(crate) fn slot() -> i32 {
     let count = i32::try_from(area::slot_count()).unwrap_or(i32::MAX);
     let slot = sheaves_sys::tls::virtual_slot();
@@ -58,22 +59,22 @@ fn move_on(slot: i32) {
     sheaves_sys::tls::set_virtual_slot((slot + 1) % count);
 }
 
-/// What marks a word as checked out by the calling thread.
+/// The bits of a word that the calling thread has checked out.
 fn busy() -> usize {
-    // Thread pointers differ in these bits more than in others.
+    // Thread pointers differ most in these bits.
     let thread = sheaves_sys::tls::thread_pointer() >> 12;
     BUSY | (thread << THREAD_SHIFT & !FROZEN)
 }
 
-/// What a word says of its slot, whether or not it is checked out.
+/// The cursor in a word, checked out or not.
 pub(crate) fn cursor_of(value: usize) -> usize {
     value & !TAGS
 }
 
-/// Checks out the word of the thread's slot, or that of the next slot that is not busy.
+/// Checks out the word of the thread's slot, or of the next slot where it is not busy.
 ///
-/// `None` when the slot has no block, or when all slots are busy: the caller goes on without a
-/// slot rather than wait for a thread that may have lost its processor.
+/// `None` when the slot has no block, or when the word is busy in all slots. The caller then
+/// continues without a slot: the thread that has the word checked out may have been preempted.
 fn check_out(word: Word) -> Option<(&'static AtomicUsize, usize)> {
     for _ in 0..=area::slot_count() {
         let slot = slot();
@@ -82,10 +83,10 @@ fn check_out(word: Word) -> Option<(&'static AtomicUsize, usize)> {
             return None;
         }
         let place = area::word(block, word);
-        // Relaxed: compared by the exchange.
+        // Relaxed: the exchange compares it.
         let value = place.load(Ordering::Relaxed);
-        // Acquire pairs with the Release in `check_in`: the sheaf's entries come with the word.
-        // Relaxed on failure: another slot is next.
+        // Acquire pairs with the Release in `check_in`: the sheaf's entries are visible with the
+        // word. Relaxed on failure: the next slot is tried.
         let is_ours = value & TAGS == 0
             && place
                 .compare_exchange(value, value | busy(), Ordering::Acquire, Ordering::Relaxed)
@@ -107,7 +108,8 @@ fn check_in(place: &AtomicUsize, value: usize) {
 pub(crate) fn pop(word: Word) -> usize {
     let Some((place, cursor)) = check_out(word) else { return 1 };
     let entry = core::ptr::with_exposed_provenance::<usize>(cursor);
-    // SAFETY: a cursor addresses an entry of a sheaf, and the check-out makes the sheaf ours.
+    // SAFETY: a cursor is the address of an entry of a sheaf; by the check-out this thread owns the
+    // sheaf.
     let object = unsafe { entry.read() };
     let left = if sheaf::is_sentinel(object) { cursor } else { cursor - 8 };
     check_in(place, left);
@@ -123,8 +125,8 @@ pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
         return false;
     }
     let entry = core::ptr::with_exposed_provenance_mut::<usize>(cursor + 8);
-    // SAFETY: the sheaf is not full, so the entry above the cursor is in it, and it is free; the
-    // check-out makes the sheaf ours.
+    // SAFETY: the sheaf is not full, so the entry above the cursor is in it, and it is free; by the
+    // check-out this thread owns the sheaf.
     unsafe { entry.write(object) };
     check_in(place, cursor + 8);
     true
@@ -133,7 +135,7 @@ pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
 pub(crate) fn load(word: Word) -> usize {
     for _ in 0..=area::slot_count() {
         let slot = slot();
-        // Relaxed: a hint; whoever uses it exchanges and compares.
+        // Relaxed: a hint; a caller that acts on it exchanges and compares.
         let value = area::word(area::current_block(slot), word).load(Ordering::Relaxed);
         if value & TAGS == 0 {
             return value;
@@ -148,18 +150,19 @@ pub(crate) fn cmp_store(word: Word, expected: usize, new: usize) -> bool {
     if block == area::bootstrap() {
         return false;
     }
-    // AcqRel: Acquire pairs with the Release in `check_in` for the sheaf that we take, Release
-    // with the Acquire of the next check-out for the one that we leave. Relaxed on failure.
+    // AcqRel: Acquire pairs with the Release in `check_in`, for the sheaf that is taken; Release
+    // pairs with the Acquire of the next check-out, for the one that is left. Relaxed on failure.
     area::word(block, word)
         .compare_exchange(expected, new, Ordering::AcqRel, Ordering::Relaxed)
         .is_ok()
 }
 
-/// Marks every word of every slot, so that no other thread changes one while the process forks.
+/// Sets [`FROZEN`] in every word of every slot, so that no other thread changes one during the
+/// fork.
 ///
-/// Under the slots lock. Other threads find all slots busy meanwhile and go on without one. A word
-/// that the calling thread itself has checked out, before a signal came whose handler forks, stays
-/// so.
+/// Under the slots lock. Other threads find all slots busy meanwhile and continue without one. A
+/// word may have been checked out by the calling thread itself, before a signal whose handler
+/// forks; it stays checked out.
 pub(crate) fn freeze(
     words: impl Iterator<Item = Word> + Clone,
     installed: impl Iterator<Item = usize>,
@@ -174,14 +177,14 @@ pub(crate) fn freeze(
 
 fn freeze_word(place: &AtomicUsize, end_ns: u64) {
     for waits in 0.. {
-        // Relaxed: compared by the exchange.
+        // Relaxed: the exchange compares it.
         let value = place.load(Ordering::Relaxed);
         let is_others = value & BUSY != 0 && value & TAGS & !FROZEN != busy();
         if is_others && clock::fine_ns() < end_ns {
             wait_for_holder(waits);
             continue;
         }
-        // Acquire pairs with the Release in `check_in`. Relaxed on failure: we look again.
+        // Acquire pairs with the Release in `check_in`. Relaxed on failure: the loop reads again.
         let (frozen, failure) = (value | FROZEN, Ordering::Relaxed);
         if place.compare_exchange(value, frozen, Ordering::Acquire, failure).is_ok() {
             return;
@@ -189,7 +192,7 @@ fn freeze_word(place: &AtomicUsize, end_ns: u64) {
     }
 }
 
-/// Undoes [`freeze`], in the parent or in the child, where no other thread has a word any more.
+/// Undoes [`freeze`], in the parent or in the child, where no other thread has words checked out.
 pub(crate) fn thaw(
     words: impl Iterator<Item = Word> + Clone,
     installed: impl Iterator<Item = usize>,
@@ -198,23 +201,23 @@ pub(crate) fn thaw(
     let left = if is_child { !TAGS } else { !FROZEN };
     for slot in installed {
         for word in words.clone() {
-            // Release pairs with the Acquire in `check_out`: what was done to the sheaf meanwhile
-            // comes with the word.
+            // Release pairs with the Acquire in `check_out`: changes of the sheaf since the freeze
+            // are visible with the word.
             area::word(area::block(slot), word).fetch_and(left, Ordering::Release);
         }
     }
 }
 
-/// Takes the value of one slot's word from outside and leaves `new`; waits while it is busy.
+/// Takes the value of one slot's word from outside and leaves `new`; waits while the word is busy.
 ///
-/// Under the slots lock: who finds a frozen word is the thread that forks.
+/// Under the slots lock: only the forking thread can find a frozen word.
 pub(crate) fn take(place: &AtomicUsize, new: usize) -> usize {
     let mut waits = 0;
     loop {
         // Relaxed: a hint for the exchange below.
         let value = place.load(Ordering::Relaxed);
         let new = new | value & FROZEN;
-        // AcqRel: as in `cmp_store`. Relaxed on failure: we try again.
+        // AcqRel: as in `cmp_store`. Relaxed on failure: the loop tries again.
         let won = value & BUSY == 0
             && place.compare_exchange(value, new, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if won {
@@ -225,16 +228,16 @@ pub(crate) fn take(place: &AtomicUsize, new: usize) -> usize {
     }
 }
 
-/// How often a thread yields to the holder of a word before it sleeps.
+/// How often a thread yields to the thread that has a word checked out before it sleeps.
 const YIELDS: u32 = 16;
-/// The first sleep; each is twice as long as the one before, up to [`NAP_DOUBLINGS`] times.
+/// The first sleep; each is twice the previous one, up to [`NAP_DOUBLINGS`] times.
 const NAP_NS: u64 = 1_000;
 const NAP_DOUBLINGS: u32 = 10;
 
-/// Lets the thread run that has a word checked out, after `waits` attempts.
+/// Waits, after `waits` attempts, for the thread that has a word checked out.
 ///
-/// A yield does not let it run where this thread has a real-time priority and the holder, on the
-/// same processor, has a lower one. A sleep does.
+/// A yield does not let that thread run if it is on the same CPU and the caller has a higher
+/// real-time priority. A sleep does.
 fn wait_for_holder(waits: u32) {
     match waits.checked_sub(YIELDS) {
         None => sheaves_sys::process::sched_yield(),
@@ -252,8 +255,8 @@ mod tests {
 
     use sheaves_sys::topology::{Affinity, current_cpu};
 
-    /// Binds the calling thread to one processor and gives it a real-time priority there. False
-    /// where that is not permitted.
+    /// Binds the calling thread to one CPU and gives it a real-time priority. False where that is
+    /// not permitted.
     fn become_real_time(processor: usize, priority: i32) -> bool {
         let only = Affinity::only(processor).unwrap();
         let priority = libc::sched_param { sched_priority: priority };
@@ -262,7 +265,7 @@ mod tests {
         status == 0 && only.bind()
     }
 
-    /// A word is checked out by a thread that cannot run while the one that waits for it does.
+    /// A thread has a word checked out and cannot run while the thread that waits for it runs.
     #[test]
     fn holder_of_lower_priority_gets_to_run() {
         const VALUE: usize = 64;
@@ -287,7 +290,7 @@ mod tests {
             move || {
                 let _ = ready.send(become_real_time(processor, 2));
                 if may_begin.recv().is_ok() {
-                    // The holder could run now, but this thread goes on.
+                    // The holder could run now, but this thread continues.
                     let _ = go.send(());
                     let _ = taken.send(take(&word, 0));
                 }
@@ -297,7 +300,7 @@ mod tests {
         if [(); 2].map(|()| is_ready.recv_timeout(DEADLINE).unwrap()) == [true; 2] {
             begin.send(()).unwrap();
             let value = is_taken.recv_timeout(DEADLINE);
-            // A waiter that does not let the holder run ends here.
+            // If the waiter never let the holder run, this ends it.
             check_in(&word, VALUE);
             assert_eq!(value, Ok(VALUE), "the waiter did not let the holder run");
         } else {

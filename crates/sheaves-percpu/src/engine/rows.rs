@@ -1,19 +1,19 @@
-//! Transactions on words anywhere in a row: those of per-CPU objects.
+//! Transactions on words anywhere in a row, for per-CPU objects.
 //!
-//! | transaction | effect on the word at an offset in the current slot's row | declines |
+//! | transaction | effect on the word at an offset in the current slot's row | declines if |
 //! |---|---|---|
 //! | [`add`] | wrapping addition | never |
 //! | [`add_bounded`], [`add_near`] | addition | the sum is out of bounds |
 //! | [`add_guarded`] | wrapping addition | the guard is not 0; the word is [`CLOSED`] |
-//! | [`cmp_store`] | new value if it holds the expected one | it does not |
+//! | [`cmp_store`] | stores the new value if it holds the expected one | it holds another |
 //!
-//! As with words of blocks, the inlined forms belong to the rseq engine and the forms in [`slow`]
-//! are for both. Without a block all of them refuse with [`Outcome::NoBlock`].
+//! As for words of blocks, the inlined forms work only in the rseq engine, and those in [`slow`] in
+//! both. All of them return [`Outcome::NoBlock`] without a block.
 //!
-//! Public for the tests that interrupt every section, and for nobody else.
+//! Public only for the tests that interrupt every rseq critical section.
 //!
-//! A guard is how somebody stops additions from outside: set the guard, fence, read the words. In
-//! the portable engine, where there is nothing to fence, it also closes the words themselves.
+//! A guard stops additions from outside: set the guard, fence, read the words. The portable engine
+//! has nothing to fence, so there the words themselves are closed, too.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,7 +24,7 @@ use crate::area::{self, rows};
 #[path = "rows_x86_64.rs"]
 mod fast;
 
-/// Where there is no rseq engine every fast path refuses.
+/// Without an rseq engine every fast path fails.
 #[cfg(not(target_arch = "x86_64"))]
 mod fast {
     use super::{Access, Near, Outcome};
@@ -63,37 +63,38 @@ mod fast {
 pub enum Outcome {
     /// It happened.
     Done,
-    /// It did not: the word, or the guard, says no.
+    /// It did not happen, because of the word's value or the guard.
     Declined,
-    /// It did not: the current slot has no block, or this form is not for this engine.
+    /// It did not happen: the current slot has no block, or this form is not for this engine.
     NoBlock,
 }
 
-/// The offset of a word, and the [`Access`] to it, in one number: an addition that finds it with
-/// the word's owner needs one load for all of them.
+/// The offset of a word and the [`Access`] to it in one number: an addition gets all of them by one
+/// load from the word's owner.
 ///
-/// | bits | what |
+/// | bits | content |
 /// |---|---|
-/// | 0..32 | where the slot number lies, from the thread pointer, signed |
+/// | 0..32 | offset of the slot number from the thread pointer, signed |
 /// | 32..63 | offset in the row |
 /// | 63 | 1, the mark |
 ///
-/// The rseq area, with `rseq_cs` in it, begins at the multiple of its size before the slot number.
+/// The rseq area, which contains `rseq_cs`, begins at the last multiple of its size before the slot
+/// number.
 ///
 /// # Invariants
-/// The engine has started, and area and slot number lie where this says.
+/// The engine has started, and area and slot number are where this says.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 pub struct Near(u64);
 
 impl Near {
     const MARK: u64 = 1 << 63;
-    /// What the mark adds to the offset.
+    /// The mark's contribution to [`Near::marked_offset`].
     pub(super) const MARK_BYTES: usize = 1 << 31;
-    /// Areas are aligned to as many bytes as were in the first version of them.
+    /// The alignment of an rseq area: the size of its first version.
     const AREA_BYTES: isize = 32;
 
-    /// For the word at an offset in rows; `None` where the engine has no such place.
+    /// For the word at an offset in rows; `None` where the engine has no `Near`.
     #[must_use]
     pub fn new(offset: usize) -> Option<Near> {
         if !cfg!(target_arch = "x86_64") || mode() != Mode::Rseq {
@@ -102,15 +103,15 @@ impl Near {
         let access = Access::get();
         let slot = i32::try_from(access.slot).ok()?;
         let place = Near(Near::MARK | (offset as u64) << 32 | u64::from(slot.cast_unsigned()));
-        // INVARIANT: the access is right, and this is the same.
+        // INVARIANT: the access is valid, and this has the same offsets.
         let sequence = place.area() + sheaves_sys::rseq::RSEQ_CS_OFFSET.cast_signed();
         (sequence == access.sequence).then_some(place)
     }
 
-    /// The place that a number stands for; `None` where it stands for something else.
+    /// The `Near` of a number; `None` where the number is something else.
     ///
     /// # Safety
-    /// If the number has the highest bit, it is [`Near::to_bits`] of one.
+    /// If the number's highest bit is set, it is from [`Near::to_bits`].
     #[inline(always)]
     pub(crate) unsafe fn from_bits(bits: u64) -> Option<Near> {
         (bits & Near::MARK != 0).then_some(Near(bits))
@@ -143,25 +144,25 @@ impl Near {
 
 const _: () = assert!(rows::ROW_BYTES_MAX <= Near::MARK_BYTES);
 
-/// The widest bounds of [`add_bounded`]: they are in an instruction.
+/// The largest `BITS` of [`add_bounded`]: the bound is an immediate operand.
 pub const BITS_MAX: u32 = 30;
 
-/// What [`add_guarded`] takes for a closed word in the portable engine. No count comes near it.
+/// The value of a closed word for [`add_guarded`] in the portable engine. No count is close to it.
 pub const CLOSED: usize = 1 << 63;
 
 /// Adds to a word of the current slot, wrapping. Never blocks, no atomic.
 ///
 /// # Safety
-/// All of this file's functions: the offset is a multiple of 8 and that of eight bytes of an object
-/// of which every open row has memory, and which are changed by transactions only.
+/// As for all functions of this file: the offset is a multiple of 8, and every open row has memory
+/// at it. The eight bytes are in an object, and only transactions change them.
 #[inline(always)]
 pub unsafe fn add(access: Access, offset: usize, amount: usize) -> Outcome {
     // SAFETY: the same contract.
     unsafe { fast::add(access, offset, amount) }
 }
 
-/// [`add`] of an amount that is known: some processors then forward the sum from one addition to
-/// the next without a delay, which they do not with an amount in a register.
+/// [`add`] of a constant. Some CPUs then forward the sum from one addition to the next without a
+/// delay; with an amount in a register they do not.
 ///
 /// # Safety
 /// As [`add`].
@@ -171,7 +172,7 @@ pub unsafe fn add_const<const AMOUNT: i32>(access: Access, offset: usize) -> Out
     unsafe { fast::add_const::<AMOUNT>(access, offset) }
 }
 
-/// Adds where the sum, as a signed number, is in -2<sup>`BITS`</sup> .. 2<sup>`BITS`</sup>.
+/// Adds if the sum, as a signed number, is in -2<sup>`BITS`</sup> .. 2<sup>`BITS`</sup>.
 /// `BITS` is at most [`BITS_MAX`].
 ///
 /// # Safety
@@ -187,10 +188,10 @@ pub unsafe fn add_bounded<const BITS: u32>(
     unsafe { fast::add_bounded::<BITS>(access, offset, amount) }
 }
 
-/// [`add_bounded`] with two loads less.
+/// [`add_bounded`] with two loads fewer.
 ///
 /// # Safety
-/// As [`add`], of the offset in the place.
+/// As [`add`], for the offset in `place`.
 #[inline(always)]
 pub unsafe fn add_near<const BITS: u32>(place: Near, amount: usize) -> Outcome {
     const { assert!(BITS <= BITS_MAX) };
@@ -198,7 +199,7 @@ pub unsafe fn add_near<const BITS: u32>(place: Near, amount: usize) -> Outcome {
     unsafe { fast::add_near::<BITS>(place, amount) }
 }
 
-/// [`add_near`] of an amount that is known, as in [`add_const`].
+/// [`add_near`] of a constant, as in [`add_const`].
 ///
 /// # Safety
 /// As [`add_near`].
@@ -209,7 +210,7 @@ pub unsafe fn add_near_const<const BITS: u32, const AMOUNT: i32>(place: Near) ->
     unsafe { fast::add_near_const::<BITS, AMOUNT>(place) }
 }
 
-/// Adds where the guard is 0, wrapping.
+/// Adds if the guard is 0, wrapping.
 ///
 /// # Safety
 /// As [`add`].
@@ -223,7 +224,7 @@ pub unsafe fn add_guarded<const AMOUNT: i32>(
     unsafe { fast::add_guarded::<AMOUNT>(access, guard, offset) }
 }
 
-/// Replaces `expected` by `new`.
+/// Replaces `expected` by `new`, if the word holds `expected`.
 ///
 /// # Safety
 /// As [`add`].
@@ -233,7 +234,7 @@ pub unsafe fn cmp_store(access: Access, offset: usize, expected: usize, new: usi
     unsafe { fast::cmp_store(access, offset, expected, new) }
 }
 
-/// The address of the current slot's row: a hint. `None` when it has no block.
+/// The address of the current slot's row: a hint. `None` when the slot has no block.
 #[inline]
 pub(crate) fn current_row() -> Option<usize> {
     let slot = super::current_slot();
@@ -241,7 +242,7 @@ pub(crate) fn current_row() -> Option<usize> {
     (row != area::bootstrap()).then_some(row)
 }
 
-/// The same transactions on whatever engine there is.
+/// The same transactions in either engine.
 pub mod slow {
     use super::{Access, AtomicUsize, CLOSED, Mode, Ordering, Outcome, area, fast, mode};
 
@@ -284,9 +285,9 @@ pub mod slow {
             Mode::Rseq => unsafe { fast::add_guarded::<AMOUNT>(Access::get(), guard, offset) },
             Mode::Portable => {
                 let Some(word) = current_word(offset) else { return Outcome::NoBlock };
-                // Acquire pairs with the Release of whoever opens the guard. A block that was
-                // installed after the words were closed is found after the guard was set, because
-                // both happen under the slots lock; hence the guard is read after the block.
+                // Acquire pairs with the Release of the thread that clears the guard. A block that
+                // was installed after the words were closed is found only after the guard was set,
+                // because both happen under the slots lock. So the guard is read after the block.
                 if guard.load(Ordering::Acquire) != 0 {
                     return Outcome::Declined;
                 }
@@ -321,8 +322,8 @@ pub mod slow {
 
     /// Atomic: in this engine threads share slots.
     pub(super) fn change_word(word: &AtomicUsize, new: impl Fn(usize) -> Option<usize>) -> Outcome {
-        // AcqRel pairs with itself, on the same word: transactions of a slot are ordered. Relaxed
-        // on failure: nothing is concluded from the value but the next attempt.
+        // AcqRel pairs with itself, on the same word: transactions on a slot are ordered. Relaxed
+        // on failure: the value is only used for the next attempt.
         match word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, new) {
             Ok(_) => Outcome::Done,
             Err(_) => Outcome::Declined,

@@ -1,9 +1,9 @@
-//! Transactions on words anywhere in a row, by restartable sequences on x86-64.
+//! Transactions on words anywhere in a row, as rseq critical sections on x86-64.
 //!
-//! The rules are those of `rseq_x86_64.rs`, numbers included. Two things differ. The bootstrap
-//! block ends where blocks end, so every sequence here leaves when it finds that block (rule 4).
-//! And the sequences have no result: whoever refuses jumps to where the caller goes on, so that
-//! no outcome is tested twice.
+//! The rules are those of `rseq_x86_64.rs`, with the same numbers. There are two differences. The
+//! bootstrap block has only the size of a block, so every critical section here leaves when it
+//! finds that block (rule 4). And critical sections have no result: one that fails jumps to the
+//! place where the caller continues, so that no outcome is tested twice.
 
 use core::arch::asm;
 use core::sync::atomic::AtomicUsize;
@@ -13,9 +13,9 @@ use sheaves_sys::rseq::RSEQ_CS_OFFSET;
 use super::{Access, Near, Outcome};
 use crate::area;
 
-/// The parts that all sequences share. `$sequence` is where `rseq_cs` lies, from the thread
-/// pointer. `$body` runs with the word's address in `{word}` and ends with the one committing
-/// store. Why in one register: see `sequence` in `rseq_x86_64.rs`.
+/// The common parts of all critical sections. `$sequence` is the offset of `rseq_cs` from the
+/// thread pointer. `$body` runs with the word's address in `{word}` and ends with the only
+/// committing store. `sequence` in `rseq_x86_64.rs` says why the address is in one register.
 macro_rules! sequence_at {
     ($sequence:literal, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
         asm!(
@@ -25,7 +25,7 @@ macro_rules! sequence_at {
             "3: .long 0, 0",
             ".quad 4f, 5f - 4f, 6f",
             ".popsection",
-            // The abort handler, behind its signature.
+            // The abort handler, after its signature.
             ".pushsection .text.sheaves_abort, \"ax\"",
             ".byte 0x0f, 0xb9, 0x3d",
             ".long 0x53053053",
@@ -49,7 +49,7 @@ macro_rules! sequence_at {
     };
 }
 
-/// A sequence with an [`Access`].
+/// A critical section with an [`Access`].
 macro_rules! sequence {
     ($access:ident, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
         sequence_at!(
@@ -66,8 +66,8 @@ macro_rules! sequence {
 /// As [`super::add`].
 #[inline(always)]
 pub(super) unsafe fn add(access: Access, offset: usize, amount: usize) -> Outcome {
-    // SAFETY: the sequence keeps the rules; the one instruction that adds is the commit. The
-    // caller vouches for the word.
+    // SAFETY: the critical section keeps the rules; its only addition is the commit. The caller
+    // guarantees the word.
     unsafe {
         sequence!(
             access,
@@ -97,7 +97,7 @@ pub(super) unsafe fn add_const<const AMOUNT: i32>(access: Access, offset: usize)
     Outcome::Done
 }
 
-/// The bodies of bounded additions, whose word lies `$displaced` from `{word}`. With the sum in
+/// The bodies of bounded additions, whose word is at `{word}` plus `$displaced`. If the sum is in
 /// -2^BITS .. 2^BITS, the sum plus 2^BITS has no bit above the lowest BITS + 1.
 macro_rules! bounded {
     ($sequence:ident!($first:tt), $displaced:literal, $bits:ident, $($operands:tt)*) => {
@@ -122,7 +122,8 @@ macro_rules! bounded {
     };
 }
 
-/// A sequence with a [`Near`]: its offset still has the mark, which the displacement takes off.
+/// A critical section with a [`Near`]: its offset contains the mark, which the displacement
+/// subtracts.
 macro_rules! sequence_near {
     ($place:ident, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
         sequence_at!(
@@ -145,8 +146,8 @@ pub(super) unsafe fn add_bounded<const BITS: u32>(
     offset: usize,
     amount: usize,
 ) -> Outcome {
-    // SAFETY: the sequence keeps the rules; it leaves before the commit where the sum is out of
-    // bounds. The caller vouches for the word.
+    // SAFETY: the critical section keeps the rules; it leaves before the commit if the sum is out
+    // of bounds. The caller guarantees the word.
     unsafe {
         bounded!(sequence!(access), "", BITS, offset = in(reg) offset, amount = in(reg) amount,);
     }
@@ -157,7 +158,7 @@ pub(super) unsafe fn add_bounded<const BITS: u32>(
 /// As [`super::add_near`].
 #[inline(always)]
 pub(super) unsafe fn add_near<const BITS: u32>(place: Near, amount: usize) -> Outcome {
-    // SAFETY: as in `add_bounded`. A `Near` exists only where both fields lie in one area of their
+    // SAFETY: as in `add_bounded`. A `Near` exists only where both fields are in one area of their
     // thread.
     unsafe {
         bounded!(sequence_near!(place), " - 0x80000000", BITS, amount = in(reg) amount,);
@@ -186,8 +187,8 @@ pub(super) unsafe fn add_guarded<const AMOUNT: i32>(
     guard: &AtomicUsize,
     offset: usize,
 ) -> Outcome {
-    // SAFETY: the sequence keeps the rules; it leaves before the commit where the guard is not 0.
-    // The guard is borrowed, so it stays where it is. The caller vouches for the word.
+    // SAFETY: the critical section keeps the rules; it leaves before the commit if the guard is not
+    // 0. The guard is borrowed, so it stays valid. The caller guarantees the word.
     unsafe {
         sequence!(
             access,
@@ -215,8 +216,8 @@ pub(super) unsafe fn cmp_store(
     expected: usize,
     new: usize,
 ) -> Outcome {
-    // SAFETY: the sequence keeps the rules; it leaves before the commit where the word holds
-    // something else. The caller vouches for the word.
+    // SAFETY: the critical section keeps the rules; it leaves before the commit if the word holds
+    // another value. The caller guarantees the word.
     unsafe {
         sequence!(
             access,

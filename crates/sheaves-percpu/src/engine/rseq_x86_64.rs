@@ -1,28 +1,28 @@
-//! Transactions by Linux restartable sequences on x86-64.
+//! Transactions as rseq critical sections on x86-64.
 //!
-//! A sequence is a few instructions that the kernel promises to run without preemption, signal or
-//! migration in between; where one of these hits, it continues at the abort handler, which starts
-//! over. The rules, which are the kernel's (those of Linux 6.19 included), and where they are
-//! kept here:
+//! An rseq critical section is a few instructions that the kernel lets run without preemption,
+//! signal or migration in between. If one of these occurs, the thread continues at the abort
+//! handler, which starts over. These are the kernel's rules (including those of Linux 6.19), and
+//! how they are kept here:
 //!
 //! 1. Armed by a store to `rseq_cs`, the only field that is ever written.
-//! 2. Slot number, base and cursor are read inside the sequence, each time: a fence aborts
-//!    sequences, it does not rewrite ids.
+//! 2. Slot number, base and cursor are read inside the critical section, each time: a fence aborts
+//!    critical sections, it does not change a number that was read before.
 //! 3. One store commits, and it is the last instruction.
-//! 4. No call, no system call, no access that can fault: table, blocks and sheaves stay mapped
-//!    for the life of the process.
-//! 5. The signature stands before the abort handler.
-//! 6. Nothing is pushed: the red zone and the stack pointer are not touched.
+//! 4. No call, no system call, no access that can fault: table, blocks and sheaves stay mapped for
+//!    the life of the process.
+//! 5. The signature is immediately before the abort handler.
+//! 6. Nothing is pushed: the red zone and the stack pointer are unchanged.
 //!
-//! All sequences have the form "`inout`/`out` registers and a value that tells the outcome": a
-//! refused one leaves through its end label before the commit. The descriptor is not cleared
-//! afterwards; the kernel does that when it finds the instruction pointer outside.
+//! All critical sections have `inout`/`out` registers and a value that gives the outcome. One that
+//! fails jumps to its end label before the commit. `rseq_cs` is not cleared afterwards; the kernel
+//! does that when it finds the instruction pointer outside.
 //!
-//! What the sequences need to know of the process, where the slot number and `rseq_cs` lie as
-//! offsets from the thread pointer, comes with the [`Access`] that their caller passes: the same
-//! in every thread, constant from the start on, so that a compiler may keep it in registers.
-//! A thread without a slot reads -1 or -2 there; the table's entries for these lead to the
-//! bootstrap block, so there is no test for "is this thread registered".
+//! The caller passes an [`Access`]: the offsets of the slot number and of `rseq_cs` from the thread
+//! pointer. They are the same in every thread and constant after the start, so that a compiler may
+//! keep them in registers. A thread without a slot reads -1 or -2 (`cpu_id`) as its slot number.
+//! The table's entries for these have the bootstrap block, so "is this thread registered" needs no
+//! test.
 
 use core::arch::asm;
 
@@ -36,13 +36,13 @@ const _: () = {
     assert!(crate::sheaf::SHEAF_BYTES == 1024);
 };
 
-/// The parts that all sequences share. `$body` runs with the word's address in `{word}` and ends
-/// with the one committing store; leaving early is a jump to label 5.
+/// The common parts of all critical sections. `$body` runs with the word's address in `{word}` and
+/// ends with the only committing store; it leaves early by a jump to label 5.
 ///
-/// The word is addressed by one register alone. Some processors (Intel's since Golden Cove) then
-/// know by the form of the instructions that a load gets what was stored just before, and the
-/// cursor passes from one transaction to the next without a trip through memory; with an index in
-/// the address they do not. In a loop of an allocation and a free that is a fourth of the time.
+/// The word is addressed by one register alone. Some CPUs (Intel since Golden Cove) then forward a
+/// stored value to a following load by the form of the instructions, so the cursor passes from one
+/// transaction to the next without a trip through memory. With an index in the address they do not.
+/// In a loop of an allocation and a free this saves a fourth of the time.
 macro_rules! sequence {
     ($access:ident, [$($body:literal),+ $(,)?], $($operands:tt)*) => {
         asm!(
@@ -52,7 +52,7 @@ macro_rules! sequence {
             "3: .long 0, 0",
             ".quad 4f, 5f - 4f, 6f",
             ".popsection",
-            // The abort handler, behind its signature (an undefined instruction that carries it).
+            // The abort handler, after its signature (which is in an undefined instruction).
             ".pushsection .text.sheaves_abort, \"ax\"",
             ".byte 0x0f, 0xb9, 0x3d",
             ".long 0x53053053",
@@ -76,8 +76,8 @@ macro_rules! sequence {
 #[inline(always)]
 pub(crate) fn pop(access: Access, word: Word) -> usize {
     let object: usize;
-    // SAFETY: the sequence keeps rules 1-6 of this file. It reads the current slot's cursor and
-    // the entry under it (mapped memory) and commits the cursor one entry lower, which gives the
+    // SAFETY: the critical section keeps rules 1-6 of this file. It reads the current slot's cursor
+    // and the entry at it (mapped memory), and commits the cursor one entry lower, which gives the
     // object to this thread alone.
     unsafe {
         sequence!(
@@ -103,9 +103,9 @@ pub(crate) fn pop(access: Access, word: Word) -> usize {
 #[inline(always)]
 pub(crate) unsafe fn push(access: Access, word: Word, object: usize) -> bool {
     let above: usize;
-    // SAFETY: the sequence keeps rules 1-6 of this file. The entry above the cursor is free, so
-    // writing it before the commit is harmless; the commit hands the object to the slot. The
-    // caller owns the object.
+    // SAFETY: the critical section keeps rules 1-6 of this file. The entry above the cursor is
+    // free, so writing it before the commit is harmless; the commit gives the object to the slot.
+    // The caller owns the object.
     unsafe {
         sequence!(
             access,
@@ -130,7 +130,7 @@ pub(crate) unsafe fn push(access: Access, word: Word, object: usize) -> bool {
 
 pub(crate) unsafe fn cmp_store(access: Access, word: Word, expected: usize, new: usize) -> bool {
     let found: usize;
-    // SAFETY: the sequence keeps rules 1-6 of this file. It stores only when the word holds
+    // SAFETY: the critical section keeps rules 1-6 of this file. It stores only if the word holds
     // `expected`, which is never the bootstrap cursor, so read-only memory is not written.
     unsafe {
         sequence!(
@@ -153,7 +153,7 @@ pub(crate) unsafe fn cmp_store(access: Access, word: Word, expected: usize, new:
     found == expected
 }
 
-/// The calling thread's slot number now; negative when it is not registered.
+/// The calling thread's slot number at this moment; negative when the thread is not registered.
 pub(crate) fn slot(access: Access) -> i32 {
     let slot: i64;
     // SAFETY: reads the thread's own area; the value is a hint.

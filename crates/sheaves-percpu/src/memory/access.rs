@@ -1,7 +1,7 @@
 //! Access to objects: transactions on their words in the current slot's row, and sums over all
 //! rows.
 //!
-//! A transaction here never fails for want of a slot. When the current slot has no block and cannot
+//! A transaction here does not need a slot. When the current slot has no block and cannot
 //! get one at once, the shared row is changed by an atomic instruction.
 
 use core::ptr::NonNull;

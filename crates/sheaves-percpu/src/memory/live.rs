@@ -80,7 +80,7 @@ fn mark(offset: usize, size: usize) -> &'static AtomicU8 {
 /// Marks an object as allocated.
 #[inline]
 pub(super) fn set(offset: usize, size: usize) {
-    // Relaxed: the caller owns the object; the threads that pass it on synchronise otherwise.
+    // Relaxed: the caller owns the object; its threads synchronise by other means.
     mark(offset, size).store(1, Ordering::Relaxed);
 }
 

@@ -1,8 +1,9 @@
 //! Dynamic per-CPU memory: an object of any size, with a copy in every slot.
 //!
-//! [`alloc`] returns one [`Handle`] for all slots. The object of slot `s` is at `base + s * stride
-//! + offset`, with one stride for all objects, as in the kernel's `alloc_percpu`. Most programs use
-//! the types built on it: [`crate::PerCpu`], [`crate::Counter`], [`crate::PerCpuRef`].
+//! [`alloc`] returns one [`Handle`] for all slots. The object of slot `s` is at
+//! `base + s * stride + offset`, with one stride for all objects, as in the kernel's
+//! `alloc_percpu`. Most programs use the types built on it: [`crate::PerCpu`], [`crate::Counter`],
+//! [`crate::PerCpuRef`].
 //!
 //! ```
 //! use sheaves_percpu::memory;

@@ -43,8 +43,8 @@ cell_value!(usize, isize, u64, i64);
 
 /// An integer in each slot, changed by the transactions of [`CellRef`] only.
 ///
-/// A `&SlotCell` can only read it. Threads of its slot add to it without atomic instructions, and
-/// such an addition could overwrite a store from elsewhere.
+/// A `&SlotCell` can only read it. Threads of its slot add to it without atomic instructions, so a
+/// store from another CPU would undo additions.
 #[repr(C, align(8))]
 pub struct SlotCell<W> {
     word: AtomicUsize,
