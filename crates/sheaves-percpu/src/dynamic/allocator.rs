@@ -1,7 +1,7 @@
-//! The allocator: which chunk gets a request, what happens around it, what comes back.
+//! The allocator: chooses the chunk for a request, keeps its lists, and frees objects.
 //!
-//! Single-threaded; its owner holds a lock around each call. No call waits, and none touches the
-//! memory that is handed out.
+//! Single-threaded: its owner holds a lock around each call. No call waits, and none touches the
+//! memory that is allocated.
 
 use crate::dynamic::backing::Backing;
 use crate::dynamic::chunk::{mask, pages_of};
@@ -14,31 +14,31 @@ use crate::dynamic::lists::{FULL, Lists, NONE, is_small, list_of};
 use crate::dynamic::records::Records;
 use crate::dynamic::statistics::Totals;
 
-/// So many empty pages are kept when others are given back.
+/// Number of empty pages that are kept when others are depopulated.
 pub(super) const EMPTY_PAGES_HIGH: u32 = 4;
-/// After so many chunks of one list that do not fit, a request goes on to the next list; the chunks
-/// go to their list's tail.
+/// After this many chunks of one list that do not fit, a request continues with the next list, and
+/// these chunks move to their list's tail.
 const UNFIT_MAX: u32 = 8;
 
 /// An allocator of offsets that are valid in every slot.
 ///
-/// It divides chunks, which it makes and destroys through its backing `B`. See [`crate::dynamic`]
-/// for what it is part of.
+/// It divides chunks, which it creates and destroys through its backing `B`; see
+/// [`crate::dynamic`].
 #[derive(Debug)]
 pub struct Allocator<B: Backing> {
     pub(super) backing: B,
     pub(super) geometry: Geometry,
     pub(super) records: Records,
     pub(super) lists: Lists,
-    /// Empty pages of all chunks but the isolated ones.
+    /// Number of empty pages of all chunks except the isolated ones.
     pub(super) empty: u32,
     pub(super) balance_wanted: bool,
     pub(super) totals: Totals,
 }
 
 impl<B: Backing> Allocator<B> {
-    /// An allocator without chunks. Takes address space for the metadata of all chunks from the
-    /// backing, and memory for one bit per chunk.
+    /// Creates an allocator without chunks. Reserves address space for the metadata of all chunks
+    /// in the backing, and commits one bit per chunk.
     ///
     /// # Errors
     /// See [`NewError`].
@@ -59,11 +59,11 @@ impl<B: Backing> Allocator<B> {
     /// Allocates `size` bytes in every slot, from 1 to [`crate::dynamic::OBJECT_BYTES_MAX`], at a
     /// multiple of `align`, a power of two up to [`crate::dynamic::ALIGN_MAX`].
     ///
-    /// The content is whatever the memory held before. Afterwards see
+    /// The content is whatever the memory held before. Afterwards check
     /// [`Allocator::balance_wanted`].
     ///
     /// # Errors
-    /// See [`AllocError`]. Nothing changed, except that a chunk may have been made.
+    /// See [`AllocError`]. Nothing has changed, except that a chunk may have been created.
     pub fn alloc(&mut self, size: usize, align: usize) -> Result<Offset, AllocError> {
         let request = Request::new(size, align)?;
         match self.find(request) {
@@ -72,10 +72,10 @@ impl<B: Backing> Allocator<B> {
         }
     }
 
-    /// Nothing fits: makes a chunk, or looks everywhere before it refuses.
+    /// Nothing fits: creates a chunk, or searches everywhere before it fails.
     #[cold]
     pub(super) fn alloc_slow(&mut self, request: Request) -> Result<Offset, AllocError> {
-        // More than one, when the first is what the hidden head leaves of chunk 0.
+        // A loop, because the first one may be chunk 0, which the hidden head makes smaller.
         let refusal = loop {
             if let Err(refusal) = self.create_chunk() {
                 break refusal;
@@ -88,7 +88,7 @@ impl<B: Backing> Allocator<B> {
         found.map(|(chunk, area)| self.commit(chunk, area)).ok_or(refusal)
     }
 
-    /// A chunk and a free area in it.
+    /// Finds a chunk and a free area in it.
     #[inline]
     pub(super) fn find(&mut self, request: Request) -> Option<(u32, Run)> {
         let whole = request.bits == self.geometry.bits;
@@ -112,8 +112,8 @@ impl<B: Backing> Allocator<B> {
             self.records.work.count(|work| work.chunks_tested += 1);
             let header = self.records.header(chunk);
             let (next, hints) = (header.next, &header.hints);
-            // A shorter run may fit when the longest is badly aligned: not to look for it is what
-            // keeps the test cheap.
+            // A shorter run may fit when the longest is badly aligned. Ignoring it keeps the test
+            // cheap.
             if let Some(area) = request.place_in(hints.contig_run()) {
                 let only_here = hints.only_contig_fits(request.bits);
                 let found =
@@ -128,7 +128,7 @@ impl<B: Backing> Allocator<B> {
             } else {
                 unfit += 1;
                 if unfit == UNFIT_MAX {
-                    // The next request that comes here tests others.
+                    // The next request in this list tests other chunks.
                     self.lists.rotate(&mut self.records, list, unfit);
                     break;
                 }
@@ -138,8 +138,8 @@ impl<B: Backing> Allocator<B> {
         None
     }
 
-    /// A free area in any chunk, isolated ones included, found without hints but the length of
-    /// the longest run.
+    /// A free area in any chunk, including isolated ones; of the hints only the length of the
+    /// longest run is used.
     #[cold]
     fn find_exhaustively(&mut self, request: Request) -> Option<(u32, Run)> {
         let mut from = 0;
@@ -156,7 +156,7 @@ impl<B: Backing> Allocator<B> {
         None
     }
 
-    /// Turns a free area into an object.
+    /// Makes a free area an object.
     #[inline]
     fn commit(&mut self, chunk: u32, area: Run) -> Offset {
         self.occupy(chunk, area);
@@ -164,7 +164,7 @@ impl<B: Backing> Allocator<B> {
         self.geometry.offset(chunk, area.start)
     }
 
-    /// Takes a free area. Its pages are populated from now on.
+    /// Takes a free area and populates its pages.
     #[inline]
     pub(super) fn occupy(&mut self, chunk: u32, area: Run) {
         let mut view = self.records.chunk(chunk);
@@ -183,10 +183,10 @@ impl<B: Backing> Allocator<B> {
 
     /// Frees the object at `offset`; returns its bytes, rounded up to [`GRAIN_BYTES`].
     ///
-    /// Makes no system call. Afterwards see [`Allocator::balance_wanted`].
+    /// Makes no system call. Afterwards check [`Allocator::balance_wanted`].
     ///
     /// # Errors
-    /// See [`FreeError`]. Nothing changed.
+    /// See [`FreeError`]. Nothing has changed.
     pub fn free(&mut self, offset: Offset) -> Result<usize, FreeError> {
         let (chunk, area) = self.object(offset)?;
         self.totals.freed();
@@ -212,7 +212,7 @@ impl<B: Backing> Allocator<B> {
         }
     }
 
-    /// Turns an object into free memory and finds out what that calls for.
+    /// Makes an object free memory, and decides whether a balance is wanted.
     #[inline]
     pub(super) fn give(&mut self, chunk: u32, area: Run) {
         let mut view = self.records.chunk(chunk);
@@ -230,7 +230,7 @@ impl<B: Backing> Allocator<B> {
         }
     }
 
-    /// Puts a chunk into the list that its longest run asks for.
+    /// Moves a chunk to the list of its longest run.
     #[inline]
     pub(super) fn relocate(&mut self, chunk: u32) {
         let header = self.records.header(chunk);
@@ -240,7 +240,7 @@ impl<B: Backing> Allocator<B> {
         }
     }
 
-    /// The list that a chunk's longest run asks for.
+    /// The list of a chunk's longest run.
     #[inline]
     pub(super) fn list_for(&self, chunk: u32) -> u32 {
         match self.records.header(chunk).hints.contig {
@@ -250,7 +250,7 @@ impl<B: Backing> Allocator<B> {
         }
     }
 
-    /// Makes a chunk without an object; it goes to the list of the free, unless part of it is
+    /// Creates a chunk without an object. It goes to the list of free chunks, unless part of it is
     /// hidden.
     pub(super) fn create_chunk(&mut self) -> Result<(), AllocError> {
         let chunk = self.records.first_vacant().ok_or(AllocError::Exhausted)?;
@@ -272,15 +272,14 @@ impl<B: Backing> Allocator<B> {
         Ok(())
     }
 
-    /// Whether [`Allocator::balance`] has something to do: call it when it suits, the sooner the
-    /// less memory is held.
+    /// True when [`Allocator::balance`] has work. An early call keeps less memory in use.
     #[inline]
     #[must_use]
     pub fn balance_wanted(&self) -> bool {
         self.balance_wanted
     }
 
-    /// Work done since the allocator was made.
+    /// Work done since the allocator was created.
     #[cfg(any(test, feature = "counters"))]
     #[must_use]
     pub fn counters(&self) -> Counters {

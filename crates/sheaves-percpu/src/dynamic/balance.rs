@@ -1,4 +1,4 @@
-//! Work that is put off until it suits: chunks and pages are given back.
+//! Deferred work of the allocator: chunks are destroyed and pages depopulated.
 
 use crate::dynamic::allocator::{Allocator, EMPTY_PAGES_HIGH};
 use crate::dynamic::backing::Backing;
@@ -6,8 +6,8 @@ use crate::dynamic::chunk::ranges;
 use crate::dynamic::lists::NONE;
 
 impl<B: Backing> Allocator<B> {
-    /// Does what [`Allocator::balance_wanted`] is about. Calls the backing, once for each chunk
-    /// and each range of pages that changes hands.
+    /// Does the work that [`Allocator::balance_wanted`] reports. Calls the backing once for each
+    /// chunk and each range of pages that it returns.
     pub fn balance(&mut self) {
         self.balance_wanted = false;
         self.destroy_free_chunks(false);
@@ -15,8 +15,8 @@ impl<B: Backing> Allocator<B> {
         self.destroy_free_chunks(true);
     }
 
-    /// Gives back everything that no object lies on, also what [`Allocator::balance`] keeps for
-    /// the requests to come. Returns the number of pages.
+    /// Returns everything without an object, even what [`Allocator::balance`] keeps for later
+    /// requests. The result is the number of pages.
     pub fn trim(&mut self) -> usize {
         self.balance_wanted = false;
         let before = self.totals.populated_pages;
@@ -37,13 +37,14 @@ impl<B: Backing> Allocator<B> {
         (before - self.totals.populated_pages) as usize
     }
 
-    /// Whether a free chunk exists beside another one.
+    /// True when there are two or more free chunks.
     pub(super) fn has_two_free(&self) -> bool {
         let head = self.lists.head(self.lists.free());
         head != NONE && self.records.header(head).next != NONE
     }
 
-    /// Destroys all chunks without an object but one. `bare`: only those without populated pages.
+    /// Destroys all chunks without an object except one. `bare`: only those without populated
+    /// pages.
     fn destroy_free_chunks(&mut self, bare: bool) {
         let head = self.lists.head(self.lists.free());
         if head == NONE {
@@ -60,7 +61,7 @@ impl<B: Backing> Allocator<B> {
         }
     }
 
-    /// Ends a chunk without an object.
+    /// Destroys a chunk without an object.
     fn destroy(&mut self, chunk: u32) {
         self.depopulate(chunk, self.records.header(chunk).populated);
         self.lists.remove(&mut self.records, chunk);
@@ -69,7 +70,7 @@ impl<B: Backing> Allocator<B> {
         self.totals.chunks -= 1;
     }
 
-    /// Whether a chunk has so many empty pages that they are worth giving back.
+    /// True when a chunk has enough empty pages to depopulate them.
     #[inline]
     pub(super) fn should_reclaim(&self, chunk: u32) -> bool {
         let header = self.records.header(chunk);
@@ -79,7 +80,7 @@ impl<B: Backing> Allocator<B> {
         self.empty > EMPTY_PAGES_HIGH + header.empty && header.empty >= self.geometry.pages / 4
     }
 
-    /// Takes a chunk out of the search until its empty pages are given back.
+    /// Takes a chunk out of the search until its empty pages are depopulated.
     #[cold]
     pub(super) fn isolate(&mut self, chunk: u32) {
         let list = self.lists.to_depopulate();
@@ -100,14 +101,14 @@ impl<B: Backing> Allocator<B> {
         self.relocate(chunk);
     }
 
-    /// Gives back the empty pages of the chunks that were isolated for that.
+    /// Depopulates the empty pages of the chunks that were isolated for that.
     fn reclaim(&mut self) {
         loop {
             let chunk = self.lists.head(self.lists.to_depopulate());
             if chunk == NONE {
                 return;
             }
-            // Too few are left elsewhere: these come just in time.
+            // Too few empty pages are left elsewhere, so these are kept.
             let keep = self.empty < EMPTY_PAGES_HIGH;
             if !keep {
                 self.depopulate_empty(chunk);
@@ -128,7 +129,7 @@ impl<B: Backing> Allocator<B> {
         self.depopulate(chunk, pages);
     }
 
-    /// Gives back pages of a chunk that are populated and hold no object.
+    /// Depopulates pages of a chunk that are populated and without an object.
     fn depopulate(&mut self, chunk: u32, pages: u64) {
         for range in ranges(pages) {
             let range = range.start as usize..range.end as usize;

@@ -1,7 +1,7 @@
-//! Many objects of one size at a time: neighbours are taken, and given back, as one area.
+//! Batches of objects of one size: neighbours are allocated and freed as one area.
 //!
-//! The places are those that as many single requests would get, but for the work: what is found for
-//! the first object is looked at only once for those that fit behind it.
+//! The places are the same as for single requests, with less work: the result for the first object
+//! is used for all that fit after it.
 
 use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
@@ -11,11 +11,11 @@ use crate::dynamic::error::{AllocError, FreeError};
 use crate::dynamic::hints::Run;
 
 impl<B: Backing> Allocator<B> {
-    /// Fills `offsets` from its start on with objects as [`Allocator::alloc`] makes them; how many,
-    /// at least one unless `offsets` is empty.
+    /// Allocates objects as [`Allocator::alloc`] does and fills `offsets` from its start; returns
+    /// their number, which is at least one unless `offsets` is empty.
     ///
     /// # Errors
-    /// See [`AllocError`]: there was not even one.
+    /// See [`AllocError`]: not even one could be allocated.
     pub fn alloc_many(
         &mut self,
         size: usize,
@@ -34,7 +34,7 @@ impl<B: Backing> Allocator<B> {
         Ok(count)
     }
 
-    /// One object, and those that fit right behind it.
+    /// Allocates one object, and those that fit right after it.
     fn alloc_some(
         &mut self,
         request: Request,
@@ -45,7 +45,7 @@ impl<B: Backing> Allocator<B> {
             offsets[0] = self.alloc_slow(request)?;
             return Ok(1);
         };
-        // Where alignment would leave gaps, one at a time.
+        // One at a time where alignment would leave gaps.
         let is_dense = request.align_up(bits) == bits;
         let most = if is_dense { offsets.len() as u32 } else { 1 };
         let view = self.records.chunk(chunk);
@@ -55,7 +55,7 @@ impl<B: Backing> Allocator<B> {
         let count = (end - first.start) / bits;
         let area = Run { start: first.start, end: first.start + count * bits };
         self.occupy(chunk, area);
-        // So far the area is one object.
+        // Until here the area is one object.
         let view = self.records.chunk(chunk);
         for (index, offset) in (0..count).zip(offsets) {
             let start = area.start + index * bits;
@@ -66,11 +66,11 @@ impl<B: Backing> Allocator<B> {
         Ok(count as usize)
     }
 
-    /// Frees objects as [`Allocator::free`] does, in the order of their offsets, which it sorts.
+    /// Frees objects as [`Allocator::free`] does. It sorts `offsets` and frees them in that order.
     ///
     /// # Errors
-    /// The first offset that was refused, and why. What comes before it in the sorted order has
-    /// been freed; it and what comes after has not.
+    /// The first offset that was refused, and why. The offsets before it in the sorted order have
+    /// been freed; it and those after it have not.
     pub fn free_many(&mut self, offsets: &mut [Offset]) -> Result<(), (Offset, FreeError)> {
         offsets.sort_unstable();
         let mut rest = &*offsets;

@@ -1,6 +1,6 @@
-//! Bitmaps: finding the next zero or one, setting and clearing ranges.
+//! Bitmaps: searches for the next zero or one, and changes of ranges.
 //!
-//! Positions beyond the last word of a map are never read: they count as ends of the search.
+//! Positions after the last word of a map are never read: they end the search.
 
 /// Bits of a word.
 pub(super) const WORD_BITS: u32 = u64::BITS;
@@ -17,7 +17,7 @@ pub(super) fn next_one(map: &[u64], from: u32, end: u32) -> u32 {
     next(map, from, end, 0)
 }
 
-/// First one bit of the words combined with `flip`.
+/// First one bit of the words XORed with `flip`.
 #[inline(always)]
 fn next(map: &[u64], from: u32, end: u32, flip: u64) -> u32 {
     if from >= end {
@@ -43,11 +43,12 @@ fn next(map: &[u64], from: u32, end: u32, flip: u64) -> u32 {
     end
 }
 
-/// The longest run that [`zero_run`] finds.
+/// The longest run that [`zero_run`] can find.
 pub(super) const ZERO_RUN_MAX: u32 = WORD_BITS;
 
-/// The first of `count` zero bits in a row, from 1 to [`ZERO_RUN_MAX`], at or after `from`, at a
-/// multiple of `align_mask` + 1, that end at `end` or before. Tests all places in a word at once.
+/// The first of `count` consecutive zero bits, from 1 to [`ZERO_RUN_MAX`], at or after `from` and
+/// at a multiple of `align_mask` + 1, which end at `end` or before. Tests all places in a word at
+/// once.
 #[inline]
 pub(super) fn zero_run(
     map: &[u64],
@@ -64,10 +65,10 @@ pub(super) fn zero_run(
         if base >= end {
             return None;
         }
-        // Where alignment leaves words out, so does this.
+        // Skips the words without an aligned bit.
         let wanted = if base & align_mask & !(WORD_BITS - 1) == 0 { aligned & first } else { 0 };
         if !word & wanted != 0 {
-            // Beyond the map nothing is free.
+            // Nothing after the map is free.
             let after = words.get(index + 1).copied().unwrap_or(u64::MAX);
             let free = !(u128::from(after) << WORD_BITS | u128::from(*word));
             let places = runs_begin(free, count) as u64 & wanted;
@@ -99,7 +100,7 @@ const ALIGNED: [u64; 7] = {
     let mut masks = [1; 7];
     let mut index = 0;
     while index < 6 {
-        // All ones, divided by a one at every multiple's distance.
+        // All ones, divided by the number with a one at each multiple.
         masks[index] = u64::MAX / ((1 << (1 << index)) - 1);
         index += 1;
     }
@@ -107,7 +108,7 @@ const ALIGNED: [u64; 7] = {
 };
 
 /// The position after the last one bit at or after `floor` and below `from`; `floor` when there is
-/// none. That is where the run of zeros begins that ends at `from`.
+/// none. This is the start of the run of zeros that ends at `from`.
 #[inline]
 pub(super) fn run_start(map: &[u64], from: u32, floor: u32) -> u32 {
     let mut at = from;
@@ -124,7 +125,7 @@ pub(super) fn run_start(map: &[u64], from: u32, floor: u32) -> u32 {
     floor
 }
 
-/// Is the bit one? Positions beyond the map are not.
+/// True when the bit is one. Positions after the map are not.
 #[inline(always)]
 pub(super) fn is_one(map: &[u64], bit: u32) -> bool {
     map.get((bit / WORD_BITS) as usize).is_some_and(|word| word >> (bit % WORD_BITS) & 1 != 0)
@@ -150,7 +151,7 @@ pub(super) fn clear_range(map: &mut [u64], start: u32, end: u32) {
     change(map, start, end, |word, mask| *word &= !mask);
 }
 
-/// Sets bits `start` and `end` and clears those between; `start` is below `end`.
+/// Sets bits `start` and `end` and clears those between them; `start` is below `end`.
 #[inline]
 pub(super) fn mark_ends(map: &mut [u64], start: u32, end: u32) {
     let (first, last) = ((start / WORD_BITS) as usize, (end / WORD_BITS) as usize);
@@ -196,7 +197,7 @@ fn change(map: &mut [u64], start: u32, end: u32, apply: impl Fn(&mut u64, u64)) 
     }
 }
 
-/// Words that a search reads between two positions, for the counters.
+/// Number of words that a search reads between two positions, for the counters.
 #[inline(always)]
 pub(super) fn words_between(from: u32, to: u32) -> u64 {
     u64::from((to / WORD_BITS).saturating_sub(from / WORD_BITS)) + 1

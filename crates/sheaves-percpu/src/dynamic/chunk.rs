@@ -1,4 +1,4 @@
-//! One chunk: its maps and hints, and what taking and giving back an area changes in them.
+//! One chunk: its bitmaps and hints, and how they change when an area is allocated or freed.
 
 use core::ops::Range;
 
@@ -8,24 +8,23 @@ use crate::dynamic::counters::Work;
 use crate::dynamic::hints::{BLOCK_BITS, BLOCK_WORDS, Hints, Run};
 use crate::dynamic::refresh;
 
-/// What is known of a chunk as a whole: the one cache line that a search looks at in a chunk that
-/// does not fit.
+/// The summary of a chunk: the only cache line that a search reads in a chunk that does not fit.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Header {
-    /// Of the whole chunk; its left and right runs are not kept.
+    /// Hints of the whole chunk; left and right are not maintained.
     pub(super) hints: Hints,
-    /// Neighbours in the list, and which list it is.
+    /// Neighbours in the list, and the list itself.
     pub(super) next: u32,
     pub(super) previous: u32,
     pub(super) list: u32,
-    /// Zero bits of the allocation map.
+    /// Zero bits of the allocation bitmap.
     pub(super) free_bits: u32,
-    /// One bit for each page: is it populated?
+    /// One bit per page: is it populated?
     pub(super) populated: u64,
     /// Populated pages without an object.
     pub(super) empty: u32,
-    /// Its pages are being given back or were: its empty pages do not count globally.
+    /// Its pages are being depopulated, or were: its empty pages are not in the allocator's count.
     pub(super) isolated: bool,
 }
 
@@ -33,18 +32,18 @@ pub(super) struct Header {
 #[derive(Debug)]
 pub(super) struct Chunk<'a> {
     pub(super) header: &'a mut Header,
-    /// One for each page.
+    /// The hints of each page.
     pub(super) blocks: &'a mut [Hints],
-    /// One bit for each grain: does an object lie there?
+    /// One bit per grain: is an object there?
     pub(super) allocated: &'a mut [u64],
-    /// One where an object begins and after its end; stale in free memory, until an object comes
-    /// to lie there.
+    /// Ones at the beginning of an object and after its end; stale in free memory, until an object
+    /// is placed there.
     pub(super) bounds: &'a mut [u64],
     pub(super) work: &'a Work,
 }
 
 impl Chunk<'_> {
-    /// Makes it a chunk without an object and without populated pages, in no list.
+    /// Makes it a chunk in no list, without an object and without populated pages.
     pub(super) fn clear(&mut self) {
         let pages = self.blocks.len() as u32;
         let bits = pages * BLOCK_BITS;
@@ -63,18 +62,18 @@ impl Chunk<'_> {
         self.bounds.fill(0);
     }
 
-    /// Marks the hidden head as taken for good, on populated pages; of a chunk just cleared.
+    /// Marks the hidden head, on populated pages, as allocated forever; the chunk was just cleared.
     pub(super) fn hide_head(&mut self, geometry: &Geometry) {
         let head = Run { start: 0, end: geometry.head_bits };
         if head.bits() > 0 {
             self.take(head);
             self.header.populated = mask(pages_of(head));
-            // It is no object: nobody can free it.
+            // It is not an object, so it cannot be freed.
             bits::clear_range(self.bounds, head.start, head.end + 1);
         }
     }
 
-    /// Turns a free area into an object. Returns how the number of empty pages changed.
+    /// Makes a free area an object. Returns the change of the number of empty pages.
     pub(super) fn take(&mut self, area: Run) -> i32 {
         let empty = self.header.empty;
         bits::set_range(self.allocated, area.start, area.end);
@@ -91,7 +90,7 @@ impl Chunk<'_> {
         self.header.empty as i32 - empty as i32
     }
 
-    /// The part of [`Chunk::take`] for several blocks; returns those that were wholly free.
+    /// [`Chunk::take`] for several blocks; returns those that were entirely free.
     #[inline(never)]
     fn take_in_blocks(&mut self, first: usize, last: usize, area: Run) -> u64 {
         let end = self.blocks.len().min(last + 1);
@@ -99,7 +98,7 @@ impl Chunk<'_> {
             .fold(0, |filled, block| filled | u64::from(self.take_in_block(block, area)) << block)
     }
 
-    /// The part of [`Chunk::take`] for one block; true when the block was wholly free.
+    /// [`Chunk::take`] for one block; true when the block was entirely free.
     #[inline]
     fn take_in_block(&mut self, index: usize, area: Run) -> bool {
         let part = part_in_block(area, index);
@@ -127,7 +126,7 @@ impl Chunk<'_> {
         let hints = &mut self.header.hints;
         let alone = hints.nothing_before_contig();
         if area.start == hints.first_free {
-            // The last block has found its own already.
+            // The last block has already found its own first free bit.
             let last = area.last_block();
             let base = last as u32 * BLOCK_BITS;
             hints.first_free = match self.blocks.get(last) {
@@ -145,7 +144,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// Turns an object into free memory. Returns how the number of empty pages changed.
+    /// Makes an object free memory. Returns the change of the number of empty pages.
     pub(super) fn give(&mut self, area: Run) -> i32 {
         let empty = self.header.empty;
         bits::clear_range(self.allocated, area.start, area.end);
@@ -166,7 +165,7 @@ impl Chunk<'_> {
         self.header.empty as i32 - empty as i32
     }
 
-    /// The part of [`Chunk::give`] for one block; true when it is wholly free now.
+    /// [`Chunk::give`] for one block; true when it is entirely free now.
     #[inline(always)]
     fn give_to_block(&mut self, index: usize, run: Run) -> bool {
         let part = part_in_block(run, index);
@@ -176,7 +175,7 @@ impl Chunk<'_> {
         part.bits() == BLOCK_BITS
     }
 
-    /// Where the free run in a block begins that ends with a freed area's start.
+    /// Start of the free run in a block that ends at the start of a freed area.
     #[inline]
     fn run_start(&self, block: usize, start: u32) -> u32 {
         let base = block as u32 * BLOCK_BITS;
@@ -190,7 +189,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// Where the free run in a block ends that begins with a freed area's end.
+    /// End of the free run in a block that begins at the end of a freed area.
     #[inline]
     fn run_end(&self, block: usize, end: u32) -> u32 {
         let base = block as u32 * BLOCK_BITS;
@@ -204,7 +203,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// A run that is whole in its blocks, made whole in the chunk.
+    /// Extends a run that is complete within its blocks to the complete run in the chunk.
     #[inline]
     fn stitch(&self, mut run: Run) -> Run {
         while run.start.is_multiple_of(BLOCK_BITS) && run.start > 0 {
@@ -235,38 +234,38 @@ impl Chunk<'_> {
         Some(Run { start: bit, end: end.min(self.header.hints.bits) })
     }
 
-    /// Whether an object began or ended at a bit where none lies now.
+    /// True when an object began or ended at a bit where none is now.
     pub(super) fn was_bound(&self, bit: u32) -> bool {
         !bits::is_one(self.allocated, bit) && bits::is_one(self.bounds, bit)
     }
 
-    /// Pages without an object, as bits.
+    /// Pages without an object, one bit each.
     pub(super) fn free_pages(&self) -> u64 {
         let free = self.blocks.iter().enumerate().filter(|(_, block)| block.is_free());
         free.fold(0, |pages, (page, _)| pages | 1 << page)
     }
 }
 
-/// The part of a run that lies in a block, relative to the block.
+/// The part of a run that is in a block, relative to the block.
 #[inline(always)]
 fn part_in_block(run: Run, block: usize) -> Run {
     let base = block as u32 * BLOCK_BITS;
     Run { start: run.start.max(base) - base, end: run.end.min(base + BLOCK_BITS) - base }
 }
 
-/// The pages on which an area lies.
+/// The pages of an area.
 #[inline(always)]
 pub(super) fn pages_of(area: Run) -> Range<u32> {
     area.start / BLOCK_BITS..area.end.div_ceil(BLOCK_BITS)
 }
 
-/// Pages as bits; at least one and at most 64 of them.
+/// Pages as bits; at least one page and at most 64.
 #[inline(always)]
 pub(super) fn mask(pages: Range<u32>) -> u64 {
     (u64::MAX >> (u64::BITS - (pages.end - pages.start))) << pages.start
 }
 
-/// The maximal ranges of consecutive pages among bits.
+/// The maximal ranges of consecutive pages in a bit set.
 pub(super) fn ranges(mut pages: u64) -> impl Iterator<Item = Range<u32>> {
     core::iter::from_fn(move || {
         if pages == 0 {

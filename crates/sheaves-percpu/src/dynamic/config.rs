@@ -1,19 +1,19 @@
-//! What the allocator is made for, what it is asked for, and the arithmetic between both.
+//! Configuration and requests of the allocator, and the arithmetic between them.
 
 use crate::dynamic::error::{AllocError, NewError};
 use crate::dynamic::hints::{BLOCK_BITS, Run};
 
-/// Smallest difference between two offsets: one bit of the maps.
+/// Granularity of offsets: one bit of the bitmaps.
 pub const GRAIN_BYTES: usize = 4;
-/// Bytes of a page: the unit in which memory is populated, and the bytes of a block.
+/// Bytes of a page, the unit of population; also the bytes of a block.
 pub const PAGE_BYTES: usize = 4096;
 /// The largest object.
 pub const OBJECT_BYTES_MAX: usize = 32 << 10;
 /// The largest alignment of an object.
 pub const ALIGN_MAX: usize = PAGE_BYTES;
-/// The smallest unit; no smaller one could hold the largest object.
+/// The smallest unit: a smaller one could not hold the largest object.
 pub const UNIT_BYTES_MIN: usize = OBJECT_BYTES_MAX;
-/// The largest unit; its pages have one bit each in a word.
+/// The largest unit: its pages have one bit each in a word.
 pub const UNIT_BYTES_MAX: usize = 64 * PAGE_BYTES;
 
 /// The shape of the memory that an allocator divides.
@@ -21,21 +21,22 @@ pub const UNIT_BYTES_MAX: usize = 64 * PAGE_BYTES;
 pub struct Config {
     /// Bytes of one chunk in one slot: 32, 64, 128 or 256 KiB.
     pub unit_bytes: usize,
-    /// The most chunks that may exist at a time, at least 1.
+    /// Largest number of chunks at a time, at least 1.
     pub chunks_max: usize,
-    /// Bytes at the head of chunk 0 that somebody else uses, a multiple of 4 below
-    /// `unit_bytes`. No object lies there, and their pages count as populated.
+    /// Bytes at the head of chunk 0 with another use, a multiple of 4 below `unit_bytes`. No object
+    /// is placed there, and their pages count as populated.
     pub head_bytes: usize,
 }
 
-/// Where an object lies in every slot: its chunk's number times the bytes of a unit, plus its
+/// The position of an object in every slot: its chunk's number times the bytes of a unit, plus its
 /// offset in the unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Offset(usize);
 
 impl Offset {
-    /// The offset of so many bytes. Any number will do; `free` finds out if it is one of its own.
+    /// An offset of `bytes` bytes. Any number is accepted; `free` checks whether an object is
+    /// there.
     #[inline]
     #[must_use]
     pub const fn new(bytes: usize) -> Offset {
@@ -50,12 +51,12 @@ impl Offset {
     }
 }
 
-/// A valid request in bits: one bit for each [`GRAIN_BYTES`].
+/// A valid request, in bits: one per [`GRAIN_BYTES`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
-    /// Bits of the area, from 1 on.
+    /// Bits of the area, at least 1.
     pub(super) bits: u32,
-    /// The area's alignment less one; alignments are powers of two up to a block.
+    /// The area's alignment minus 1; alignments are powers of two up to a block.
     pub(super) align_mask: u32,
 }
 
@@ -81,7 +82,7 @@ impl Request {
         (bit + self.align_mask) & !self.align_mask
     }
 
-    /// The first place for the area in a free run; `None` when it does not fit.
+    /// The first position of the area in a free run; `None` when it does not fit.
     #[inline(always)]
     pub(super) fn place_in(self, run: Run) -> Option<Run> {
         let start = self.align_up(run.start);
@@ -90,7 +91,7 @@ impl Request {
     }
 }
 
-/// The numbers that follow from a [`Config`].
+/// Constants derived from a [`Config`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Geometry {
     pub(super) config: Config,
@@ -98,7 +99,7 @@ pub(super) struct Geometry {
     pub(super) unit_shift: u32,
     /// Bits of a chunk's allocation map.
     pub(super) bits: u32,
-    /// Pages and blocks of a chunk.
+    /// Number of pages, and of blocks, of a chunk.
     pub(super) pages: u32,
     /// Bits of the hidden head of chunk 0.
     pub(super) head_bits: u32,
@@ -129,7 +130,7 @@ impl Geometry {
         })
     }
 
-    /// The chunk in which an offset lies, if its number can be one, and the byte in its unit.
+    /// The chunk of an offset, if the number is in range, and the byte in its unit.
     #[inline(always)]
     pub(super) fn split(&self, offset: Offset) -> Option<(u32, usize)> {
         let chunk = offset.bytes() >> self.unit_shift;
@@ -144,7 +145,7 @@ impl Geometry {
     }
 }
 
-/// Bytes of so many bits.
+/// Number of bytes of `bits` bits.
 #[inline(always)]
 pub(super) const fn bytes_of(bits: u32) -> usize {
     bits as usize * GRAIN_BYTES
@@ -153,6 +154,6 @@ pub(super) const fn bytes_of(bits: u32) -> usize {
 const _: () = {
     assert!(BLOCK_BITS as usize * GRAIN_BYTES == PAGE_BYTES);
     assert!(UNIT_BYTES_MAX / PAGE_BYTES == u64::BITS as usize);
-    // Positions plus alignment plus size stay far below 32 bits.
+    // Positions plus alignment plus size stay far below 2^32.
     assert!(UNIT_BYTES_MAX / GRAIN_BYTES < 1 << 20);
 };

@@ -1,8 +1,8 @@
-//! Why the allocator refused, as values.
+//! Errors of the allocator.
 
 use core::fmt;
 
-/// Why there is no object.
+/// Why nothing was allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllocError {
     /// The size was 0.
@@ -11,31 +11,31 @@ pub enum AllocError {
     TooLarge,
     /// The alignment was not a power of two, or above [`crate::dynamic::ALIGN_MAX`].
     BadAlignment,
-    /// All chunks exist and none has a run that fits.
+    /// All chunks exist, and none has a run that fits.
     Exhausted,
     /// The backing had no memory for a chunk or for its metadata.
     NoMemory,
 }
 
-/// Why an offset was not freed. Nothing was changed.
+/// Why an offset was not freed. Nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FreeError {
-    /// The offset lies in no chunk.
+    /// The offset is in no chunk.
     Foreign,
     /// No object begins at the offset.
     NotAnObject,
-    /// No object begins there now, though one began or ended there before: most likely it is
-    /// freed for the second time.
+    /// No object begins there now, but one began or ended there before: most likely this is a
+    /// double free.
     AlreadyFree,
 }
 
-/// Why there is no allocator.
+/// Why no allocator was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewError {
     /// The unit is not a power of two from [`crate::dynamic::UNIT_BYTES_MIN`] to
     /// [`crate::dynamic::UNIT_BYTES_MAX`].
     BadUnit,
-    /// The number of chunks is 0 or too large to number every byte.
+    /// The number of chunks is 0, or too large for offsets in bytes.
     BadChunks,
     /// The hidden head is not a multiple of 4 bytes below the size of a unit.
     BadHead,

@@ -1,24 +1,24 @@
-//! What is known of the free runs of a span, which is a block or a chunk, without reading its map.
+//! Hints about the free runs of a span (a block or a chunk), which save reading its bitmap.
 //!
 //! | field | meaning |
 //! |---|---|
 //! | contig | the longest known free run; 0: none |
 //! | scan | the longest free run before contig, 0: not known; or one as long as contig, after it |
 //! | first free | the first zero bit |
-//! | left, right | the free runs that touch the edges; of a block only |
+//! | left, right | the free runs at the edges; only of a block |
 //!
-//! All are exact; only the scan hint may be unset. So "no run before contig" needs no field: it is
-//! when the first free bit is where contig begins. The scan hint is that of Linux's `mm/percpu.c`
+//! All are exact; only the scan hint may be unset. So "no run before contig" needs no field: it
+//! holds when contig begins at the first free bit. The scan hint is that of Linux's `mm/percpu.c`
 //! (5.2), where it is not exact.
 //!
 //! Everything is in bits, relative to the span.
 
-/// Bits of a block, which is a page.
+/// Bits of a block, which is one page.
 pub(super) const BLOCK_BITS: u32 = 1024;
-/// Words of a block's part of the maps.
+/// Words of a block's part of a bitmap.
 pub(super) const BLOCK_WORDS: usize = (BLOCK_BITS / u64::BITS) as usize;
 
-/// Bits from `start` to before `end`.
+/// The bits from `start` up to, but not including, `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) start: u32,
@@ -31,7 +31,7 @@ impl Run {
         Run { start, end: start + bits }
     }
 
-    /// Its bits; 0 for one that ends before it begins.
+    /// Number of its bits; 0 if it ends before it begins.
     #[inline(always)]
     pub(super) const fn bits(self) -> u32 {
         self.end.saturating_sub(self.start)
@@ -42,13 +42,13 @@ impl Run {
         self.start < other.end && other.start < self.end
     }
 
-    /// The block in which it begins.
+    /// The block in which the run begins.
     #[inline(always)]
     pub(super) const fn first_block(self) -> usize {
         (self.start / BLOCK_BITS) as usize
     }
 
-    /// The block in which it ends; of one that is not empty.
+    /// The block in which the run ends; the run is not empty.
     #[inline(always)]
     pub(super) const fn last_block(self) -> usize {
         ((self.end - 1) / BLOCK_BITS) as usize
@@ -114,19 +114,19 @@ impl Hints {
         self.left == self.bits
     }
 
-    /// Contig is the first run.
+    /// True when contig is the first run.
     #[inline(always)]
     pub(super) const fn nothing_before_contig(&self) -> bool {
         self.first_free >= self.contig_start
     }
 
-    /// If a run fits so many bits then it is contig or lies after it.
+    /// True when a run of `bits` bits can only be contig or after it.
     #[inline(always)]
     pub(super) const fn only_contig_fits(&self, bits: u32) -> bool {
         (self.scan > 0 && bits > self.scan) || self.nothing_before_contig()
     }
 
-    /// The bit from which on a run of so many bits may be found.
+    /// The bit where the search for a run of `bits` bits may begin.
     #[inline(always)]
     pub(super) const fn resume(&self, bits: u32) -> u32 {
         if self.scan != 0 && self.scan_start < self.contig_start && bits > self.scan {
@@ -158,8 +158,8 @@ impl Hints {
         self.scan_start = run.start;
     }
 
-    /// The scan hint becomes contig; true when there was one. What lies before it is not known
-    /// then, and not needed: nothing there is longer.
+    /// Makes the scan hint contig; true when it was set. Runs before it become unknown, and are not
+    /// needed: none of them is longer.
     #[inline]
     pub(super) fn promote_scan(&mut self) -> bool {
         if self.scan == 0 {
@@ -170,11 +170,11 @@ impl Hints {
         true
     }
 
-    /// Enters a free run: all of it as far as it lies in the span.
+    /// Enters a free run that is maximal within the span.
     #[inline]
     pub(super) fn offer(&mut self, run: Run) {
         let bits = run.bits();
-        // Before the first free bit changes: it is what tells.
+        // Before the first free bit changes, because that is the indicator.
         let alone = self.nothing_before_contig();
         self.first_free = self.first_free.min(run.start);
         if run.start == 0 {
@@ -197,12 +197,12 @@ impl Hints {
         let contig = self.contig_run();
         self.set_contig(run);
         if run.start > contig.start {
-            // A scan hint behind the new contig, or in it, is as long as the old contig.
+            // A scan hint after the new contig, or in it, is as long as the old contig.
             if contig.bits() > self.scan || run.start <= self.scan_start {
                 self.set_scan(contig);
             }
         } else if run.start <= self.scan_start {
-            // Else it is still the longest of what lies before.
+            // Otherwise it is still the longest run before contig.
             self.drop_scan();
         }
     }
@@ -222,20 +222,21 @@ impl Hints {
         }
     }
 
-    /// Of a run before contig. `alone`: before this run there was none.
+    /// For a run before contig. `alone`: there was none before this run.
     #[inline]
     fn offer_shorter(&mut self, run: Run, alone: bool) {
         let bits = run.bits();
         let longest = bits > self.scan || (bits == self.scan && run.start > self.scan_start);
-        // An unset hint knows nothing of other runs, any of which may be longer than this one.
+        // If the hint is unset, other runs are unknown, and any of them may be longer than this
+        // one.
         let known = self.scan > 0 || alone;
         if longest && known {
             self.set_scan(run);
         }
     }
 
-    /// An area was taken out of the free runs. `alone`: contig was the first run before. True
-    /// when contig broke and has to be found anew.
+    /// Updates the hints after an area was taken out of the free runs. `alone`: contig was the
+    /// first run before. True when contig was broken and has to be found again.
     #[inline]
     pub(super) fn take(&mut self, area: Run, alone: bool) -> bool {
         self.left = self.left.min(area.start);
@@ -246,7 +247,7 @@ impl Hints {
         area.overlaps(self.contig_run()) && !self.shrink(area, alone)
     }
 
-    /// Shortens contig by an area out of it; false when another run may be the longest now.
+    /// Shortens contig by an area of it; false when another run may be the longest now.
     #[inline]
     fn shrink(&mut self, area: Run, alone: bool) -> bool {
         let contig = self.contig_run();

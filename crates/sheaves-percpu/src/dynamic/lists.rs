@@ -1,18 +1,19 @@
-//! The lists of chunks, from those without room to those without an object.
+//! The lists of chunks, from chunks without space to chunks without an object.
 //!
 //! | list | chunks in it |
 //! |---|---|
 //! | 0 | without a free bit, or relegated |
-//! | 1 and up | by the longest free run: 4, 8, ... 28 bytes, then four for each power of two |
-//! | last but two | sidelined: pages were given back |
+//! | 1 and up | by the longest free run: 4, 8, ... 28 bytes, then four lists per power of two |
+//! | last but two | sidelined: pages were depopulated |
 //! | last but one | free: without an object |
-//! | last | to depopulate: pages are to be given back; never searched |
+//! | last | to depopulate: pages will be depopulated; never searched |
 //!
-//! Four lists for each power of two: so few chunks in a request's first list turn out to be too
-//! small for it.
+//! With four lists per power of two, few chunks in a request's first list turn out to be too small
+//! for it.
 //!
-//! A request begins with the list of its own size and goes up. A chunk that gained room goes to
-//! the head of its new list, one that lost room to the tail: so the fullest are filled first.
+//! A request begins with the list of its own size and goes up. A chunk that gained space moves to
+//! the head of its new list, and one that lost space to the tail. So the fullest chunks are filled
+//! first.
 //!
 //! The links are chunk numbers in the headers.
 
@@ -22,9 +23,9 @@ use crate::dynamic::records::Records;
 pub(super) const NONE: u32 = u32::MAX;
 /// Enough for the largest unit.
 const LISTS_MAX: usize = 64;
-/// Runs below so many bits are small: in their lists are the chunks that are relegated.
+/// Runs of fewer bits are small: chunks in their lists are relegated.
 const SMALL_BITS: u32 = 8;
-/// The list of chunks without room.
+/// The list of chunks without space.
 pub(super) const FULL: u32 = 0;
 
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +43,7 @@ pub(super) struct Lists {
     sidelined: u32,
 }
 
-/// The list of a longest run in bits, from 1 on, that is not a whole unit.
+/// The list of a longest run in bits, from 1 on and shorter than a unit.
 #[inline(always)]
 pub(super) fn list_of(bits: u32) -> u32 {
     if bits < SMALL_BITS {
@@ -54,7 +55,7 @@ pub(super) fn list_of(bits: u32) -> u32 {
     }
 }
 
-/// Whether a chunk that does not fit is to be taken out of this list.
+/// True when a chunk that does not fit is to be taken out of this list.
 #[inline(always)]
 pub(super) fn is_small(list: u32) -> bool {
     list < list_of(SMALL_BITS)
@@ -94,7 +95,7 @@ impl Lists {
         self.ends[list as usize].tail
     }
 
-    /// 1 for a list with chunks.
+    /// 1 for a list with chunks, otherwise 0.
     #[cfg(test)]
     pub(super) fn occupied(&self, list: u32) -> u32 {
         (self.occupied >> list & 1) as u32
@@ -106,7 +107,7 @@ impl Lists {
         self.occupied & ((1 << self.to_depopulate()) - (1 << first))
     }
 
-    /// Puts a chunk that is in no list at the head of one.
+    /// Adds a chunk that is in no list to the head of one.
     pub(super) fn add_head(&mut self, records: &mut Records, chunk: u32, list: u32) {
         let ends = &mut self.ends[list as usize];
         let next = core::mem::replace(&mut ends.head, chunk);
@@ -120,7 +121,7 @@ impl Lists {
         (header.next, header.previous, header.list) = (next, NONE, list);
     }
 
-    /// Puts a chunk that is in no list at the tail of one.
+    /// Adds a chunk that is in no list to the tail of one.
     pub(super) fn add_tail(&mut self, records: &mut Records, chunk: u32, list: u32) {
         let ends = &mut self.ends[list as usize];
         let previous = core::mem::replace(&mut ends.tail, chunk);
@@ -152,7 +153,7 @@ impl Lists {
         }
     }
 
-    /// Puts the first `count` chunks of a list behind the others.
+    /// Moves the first `count` chunks of a list to its tail.
     #[cold]
     pub(super) fn rotate(&mut self, records: &mut Records, list: u32, count: u32) {
         for _ in 0..count {
@@ -162,7 +163,8 @@ impl Lists {
         }
     }
 
-    /// Moves a chunk to the list that it belongs to now: up to the head, down to the tail.
+    /// Moves a chunk to the list that it now belongs to: to the head if the list is higher than
+    /// before, otherwise to the tail.
     #[inline]
     pub(super) fn move_to(&mut self, records: &mut Records, chunk: u32, list: u32) {
         let before = records.header(chunk).list;

@@ -1,16 +1,15 @@
-//! Where the metadata of chunks lies: one flat record for each chunk number, in memory that the
-//! backing gave.
+//! The metadata of chunks: one flat record per chunk number, in memory from the backing.
 //!
 //! ```text
 //!   live chunks | record 0 | record 1 | ...
 //!   bitmap        header, blocks, allocation map, boundary map
 //! ```
 //!
-//! Records are whole cache lines, and an odd number of them, so that the headers of neighbouring
-//! chunks do not share the few places of a cache that a power of two would leave them.
+//! A record is an odd number of cache lines. With a power of two as stride, the headers of
+//! neighbouring chunks would compete for a few sets of the CPU's caches.
 //!
 //! # Invariants
-//! A record is committed and initialised exactly while its chunk's bit in the bitmap is one.
+//! A record is committed and initialised if and only if its chunk's bit in the bitmap is one.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -30,17 +29,17 @@ const LINE_BYTES: usize = 64;
 #[derive(Debug)]
 pub(super) struct Records {
     base: NonNull<u8>,
-    /// Chunk numbers, and bits of the bitmap that mean something.
+    /// Number of chunk numbers, and of valid bits in the bitmap.
     chunks_max: u32,
     pages: usize,
     map_words: usize,
-    /// From `base` to record 0.
+    /// Bytes from `base` to record 0.
     bitmap_bytes: usize,
     record_bytes: usize,
     pub(super) work: Work,
 }
 
-// SAFETY: the metadata belongs to the records alone, as `Backing` promises.
+// SAFETY: the metadata belongs to the records alone, as `Backing` requires.
 unsafe impl Send for Records {}
 
 impl Records {
@@ -70,17 +69,17 @@ impl Records {
         self.record_bytes
     }
 
-    /// One bit for each chunk number: does the chunk exist?
+    /// One bit per chunk number: does the chunk exist?
     #[inline(always)]
     fn live(&self) -> &[u64] {
         let words = self.base.as_ptr().cast::<u64>();
-        // SAFETY: the bitmap was committed in `new` and is never released; nobody else uses it.
+        // SAFETY: the bitmap was committed in `new` and is never released; it has no other user.
         unsafe { slice::from_raw_parts(words, self.bitmap_bytes / 8) }
     }
 
     fn live_mut(&mut self) -> &mut [u64] {
         let words = self.base.as_ptr().cast::<u64>();
-        // SAFETY: as in `live`, and we have the records to ourselves.
+        // SAFETY: as in `live`, and the borrow of `self` is exclusive.
         unsafe { slice::from_raw_parts_mut(words, self.bitmap_bytes / 8) }
     }
 
@@ -89,19 +88,19 @@ impl Records {
         bits::is_one(self.live(), chunk)
     }
 
-    /// The first chunk from number `from` on.
+    /// The first live chunk from number `from` on.
     pub(super) fn next_live(&self, from: u32) -> Option<u32> {
         let chunk = bits::next_one(self.live(), from, self.chunks_max);
         (chunk < self.chunks_max).then_some(chunk)
     }
 
-    /// The smallest number that no chunk has.
+    /// The smallest unused chunk number.
     pub(super) fn first_vacant(&self) -> Option<u32> {
         let chunk = bits::next_zero(self.live(), 0, self.chunks_max);
         (chunk < self.chunks_max).then_some(chunk)
     }
 
-    /// Bytes of a chunk's record, counted from the base.
+    /// Bytes of a chunk's record, relative to the base.
     fn record(&self, chunk: u32) -> Range<usize> {
         let start = self.bitmap_bytes + chunk as usize * self.record_bytes;
         start..start + self.record_bytes
@@ -112,21 +111,21 @@ impl Records {
     fn place(&self, chunk: u32) -> *mut u8 {
         debug_assert!(self.is_live(chunk));
         let start = self.bitmap_bytes + chunk as usize * self.record_bytes;
-        // SAFETY: `chunk` is below `chunks_max`, because numbers of chunks come from this bitmap.
+        // SAFETY: `chunk` is below `chunks_max`, because chunk numbers come from this bitmap.
         unsafe { self.base.as_ptr().add(start) }
     }
 
     /// The header of a live chunk.
     #[inline(always)]
     pub(super) fn header(&self, chunk: u32) -> &Header {
-        // SAFETY: a live record is initialised and begins with its header, aligned to its lines.
+        // SAFETY: a live record is initialised and begins with its header, aligned to a cache line.
         unsafe { &*self.place(chunk).cast::<Header>() }
     }
 
-    /// The header of a live chunk, to change it.
+    /// The header of a live chunk, for changes.
     #[inline(always)]
     pub(super) fn header_mut(&mut self, chunk: u32) -> &mut Header {
-        // SAFETY: as in `header`, and we have the records to ourselves.
+        // SAFETY: as in `header`, and the borrow of `self` is exclusive.
         unsafe { &mut *self.place(chunk).cast::<Header>() }
     }
 
@@ -134,40 +133,41 @@ impl Records {
     #[inline(always)]
     pub(super) fn chunk(&mut self, chunk: u32) -> Chunk<'_> {
         let header = self.place(chunk).cast::<Header>();
-        // SAFETY: a record holds a header, then the blocks.
+        // SAFETY: a record has a header, then the blocks.
         let blocks = unsafe { header.add(1) }.cast::<Hints>();
-        // SAFETY: after the blocks comes the allocation map.
+        // SAFETY: the allocation bitmap follows the blocks.
         let allocated = unsafe { blocks.add(self.pages) }.cast::<u64>();
-        // SAFETY: after the allocation map comes the boundary map.
+        // SAFETY: the boundary bitmap follows the allocation bitmap.
         let bounds = unsafe { allocated.add(self.map_words) };
         Chunk {
-            // SAFETY: the record is initialised, its parts are disjoint, and it is ours alone.
+            // SAFETY: the record is initialised, its parts are disjoint, and the borrow is
+            // exclusive.
             header: unsafe { &mut *header },
             // SAFETY: as above.
             blocks: unsafe { slice::from_raw_parts_mut(blocks, self.pages) },
             // SAFETY: as above.
             allocated: unsafe { slice::from_raw_parts_mut(allocated, self.map_words) },
-            // SAFETY: as above; this map has one word more, for the bit after the last.
+            // SAFETY: as above; this bitmap has one more word, for the bit after the last.
             bounds: unsafe { slice::from_raw_parts_mut(bounds, self.map_words + 1) },
             work: &self.work,
         }
     }
 
-    /// Commits a record that no chunk has and makes the chunk live, without an object.
+    /// Commits the record of a chunk that is not live, and makes the chunk live, without an object.
     pub(super) fn open(&mut self, chunk: u32, backing: &mut impl Backing) -> bool {
         debug_assert!(chunk < self.chunks_max && !self.is_live(chunk));
         if !backing.commit_metadata(self.record(chunk)) {
             return false;
         }
-        // INVARIANT: live, hence initialised before anybody else sees it.
+        // INVARIANT: live, and initialised before any other use.
         bits::set(self.live_mut(), chunk);
         self.chunk(chunk).clear();
         true
     }
 
-    /// Ends a chunk and lets go of the pages on which no live record is left.
+    /// Removes a chunk and releases the pages on which no live record is left.
     pub(super) fn close(&mut self, chunk: u32, backing: &mut impl Backing) {
-        // INVARIANT: no longer live, hence never read again.
+        // INVARIANT: no longer live, and so never read again.
         bits::clear_range(self.live_mut(), chunk, chunk + 1);
         let record = self.record(chunk);
         let first = self.first_byte_free(chunk).max(record.start & !(PAGE_BYTES - 1));
@@ -175,12 +175,12 @@ impl Records {
         backing.release_metadata(first..last);
     }
 
-    /// Where the records without a chunk begin that end with this one.
+    /// Start of the vacant records that end with this one.
     fn first_byte_free(&self, chunk: u32) -> usize {
         self.record(bits::run_start(self.live(), chunk, 0)).start
     }
 
-    /// Where the records without a chunk end that begin with this one.
+    /// End of the vacant records that begin with this one.
     fn last_byte_free(&self, chunk: u32) -> usize {
         self.record(bits::next_one(self.live(), chunk, self.chunks_max)).start
     }

@@ -1,14 +1,14 @@
-//! Finding hints anew: of a block from its part of the map, of a chunk from its blocks.
+//! Recomputes hints: of a block from its part of the bitmap, of a chunk from its blocks.
 //!
-//! Both begin at the scan hint where there is one: it becomes contig, and since nothing before it
-//! is longer, only what lies behind it can be.
+//! Both begin at the scan hint if it is set: it becomes contig. Nothing before it is longer, so
+//! only later runs can be.
 
 use crate::dynamic::bits;
 use crate::dynamic::counters::Work;
 use crate::dynamic::hints::{BLOCK_BITS, Hints, Run};
 
-/// Finds the hints of a block anew after contig broke. Its first free bit and its left and right
-/// runs are right.
+/// Recomputes the hints of a block after contig was broken. Its first free bit and its left and
+/// right runs are correct.
 pub(super) fn block(block: &mut Hints, words: &[u64], work: &Work) {
     work.count(|work| work.block_refreshes += 1);
     let resumes = block.promote_scan();
@@ -29,7 +29,7 @@ pub(super) fn block(block: &mut Hints, words: &[u64], work: &Work) {
     work.count(|work| work.words_read += bits::words_between(from, BLOCK_BITS - 1));
 }
 
-/// Finds the hints of a chunk anew.
+/// Recomputes the hints of a chunk.
 pub(super) fn chunk(chunk: &mut Hints, blocks: &[Hints], work: &Work) {
     let resumes = chunk.promote_scan();
     let from = if resumes { chunk.contig_run().end } else { chunk.first_free };
@@ -50,14 +50,14 @@ pub(super) fn chunk(chunk: &mut Hints, blocks: &[Hints], work: &Work) {
 /// A walk over blocks that enters their free runs into a chunk's hints.
 struct Walk<'a> {
     chunk: &'a mut Hints,
-    /// The run that touches the right edge of the block before; empty when there is none.
+    /// The run at the right edge of the previous block; empty when there is none.
     carried: Run,
-    /// Before the carried run, in its first block, may be runs that nobody entered.
+    /// Runs that were not entered may exist before the carried run, in its first block.
     unknown: bool,
 }
 
 impl Walk<'_> {
-    /// One block, whose first bit is `base`; runs that begin before `resume` do not count.
+    /// Visits one block, whose first bit is `base`; runs that begin before `resume` do not count.
     #[inline]
     fn block(&mut self, block: &Hints, base: u32, resume: u32) {
         if resume == 0 {
@@ -121,7 +121,7 @@ impl Walk<'_> {
         self.carried = Run { start: 0, end: 0 };
     }
 
-    /// `unknown`: before the run, in its block, may be runs that nobody entered.
+    /// `unknown`: runs that were not entered may exist before the run, in its block.
     #[inline]
     fn enter(&mut self, run: Run, unknown: bool) {
         let contig = self.chunk.contig;

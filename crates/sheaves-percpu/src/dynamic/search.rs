@@ -1,5 +1,5 @@
-//! Finding room in a chunk: a test of its hints, a walk over those of its blocks, and a search of
-//! the map from where the walk ended.
+//! Finds space in a chunk: tests the chunk's hints, walks over those of its blocks, and searches
+//! the bitmap from the end of the walk.
 
 use crate::dynamic::bits;
 use crate::dynamic::chunk::Chunk;
@@ -7,7 +7,7 @@ use crate::dynamic::config::Request;
 use crate::dynamic::hints::{BLOCK_BITS, Hints, Run};
 
 impl Chunk<'_> {
-    /// A free area for the request, in a chunk whose longest run fits.
+    /// A free area for the request, in a chunk whose longest run is long enough.
     #[inline]
     pub(super) fn find(&self, request: Request) -> Option<Run> {
         let from = self.walk(self.header.hints.resume(request.bits), request)?;
@@ -18,11 +18,11 @@ impl Chunk<'_> {
         }
     }
 
-    /// Where the search of the map may begin that finds room in the blocks from a bit on, by their
-    /// hints: at the room or before it, where smaller holes are.
+    /// Walks over the blocks' hints from a bit on. Returns the position where the search of the
+    /// bitmap has to begin: the space, or smaller holes before it.
     #[inline]
     fn walk(&self, from: u32, request: Request) -> Option<u32> {
-        // The free run that touches the end of the block before, from its first aligned bit on.
+        // The free run at the end of the previous block, from its first aligned bit on.
         let mut run = Run { start: 0, end: 0 };
         let first = (from / BLOCK_BITS) as usize;
         for (index, block) in self.blocks.iter().enumerate().skip(first) {
@@ -53,7 +53,7 @@ impl Chunk<'_> {
         None
     }
 
-    /// The first free area from a bit on, in the map.
+    /// The first free area in the bitmap from a bit on.
     #[inline]
     fn search(&self, from: u32, request: Request) -> Option<Run> {
         let end = (from + request.bits + BLOCK_BITS).min(self.header.hints.bits);
@@ -74,7 +74,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// The first free area from a bit on, in the map, of at most [`bits::ZERO_RUN_MAX`] bits.
+    /// The first free area in the bitmap from a bit on, of at most [`bits::ZERO_RUN_MAX`] bits.
     #[inline]
     fn search_words(&self, from: u32, request: Request) -> Option<Run> {
         let end = self.header.hints.bits;
@@ -85,7 +85,7 @@ impl Chunk<'_> {
         Some(area)
     }
 
-    /// A free area anywhere in the chunk, without any hint.
+    /// A free area anywhere in the chunk, found without hints.
     pub(super) fn find_exhaustively(&self, request: Request) -> Option<Run> {
         let end = self.header.hints.bits;
         let mut at = self.header.hints.first_free;
@@ -105,7 +105,7 @@ impl Chunk<'_> {
     }
 }
 
-/// Where the search of a block begins that has room.
+/// The start of the search in a block that has space.
 #[inline(always)]
 fn from_in_block(block: &Hints, bits: u32) -> u32 {
     if block.only_contig_fits(bits) { block.contig_start } else { block.resume(bits) }

@@ -1,10 +1,10 @@
-//! What there is, for people and programs that watch.
+//! Statistics of the allocator, for monitoring.
 
 use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
 use crate::dynamic::config::{GRAIN_BYTES, PAGE_BYTES, bytes_of};
 
-/// What the allocator counts as it goes.
+/// Running counts of the allocator.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     pub(super) allocations: u64,
@@ -12,7 +12,7 @@ pub(super) struct Totals {
     pub(super) objects_max: u64,
     pub(super) chunks: u64,
     pub(super) chunks_max: u64,
-    /// Bits; 0 before the first object.
+    /// In bits; 0 before the first object.
     pub(super) object_bits_min: u32,
     pub(super) object_bits_max: u32,
     pub(super) populated_pages: u64,
@@ -24,7 +24,7 @@ impl Totals {
         self.allocations += 1;
         self.objects_max = self.objects_max.max(self.allocations - self.frees);
         self.object_bits_max = self.object_bits_max.max(bits);
-        // Wrapping: 0 stands for "none yet" and counts as the largest.
+        // Wrapping: 0 means "none yet" and counts as the largest.
         self.object_bits_min =
             (self.object_bits_min.wrapping_sub(1)).min(bits.wrapping_sub(1)).wrapping_add(1);
     }
@@ -46,31 +46,31 @@ impl Totals {
 pub struct Statistics {
     /// Bytes of a chunk in one slot.
     pub unit_bytes: usize,
-    /// Bytes at the head of chunk 0 that are not the allocator's.
+    /// Bytes at the head of chunk 0 that do not belong to the allocator.
     pub head_bytes: usize,
     /// The largest object that can be allocated.
     pub object_bytes_limit: usize,
     /// Bytes of metadata for one chunk.
     pub metadata_bytes_per_chunk: usize,
-    /// Objects ever allocated.
+    /// Number of allocations so far.
     pub allocations: u64,
-    /// Objects ever freed.
+    /// Number of frees so far.
     pub frees: u64,
-    /// Objects now.
+    /// Number of objects at this moment.
     pub objects: u64,
-    /// The most objects there ever were.
+    /// Largest number of objects so far.
     pub objects_max: u64,
-    /// Chunks now.
+    /// Number of chunks at this moment.
     pub chunks: u64,
-    /// The most chunks there ever were.
+    /// Largest number of chunks so far.
     pub chunks_max: u64,
-    /// The smallest object ever allocated, rounded up to 4; 0 before the first.
+    /// Size of the smallest object so far, rounded up to a multiple of 4; 0 before the first.
     pub object_bytes_min: usize,
-    /// The largest object ever allocated, rounded up to 4; 0 before the first.
+    /// Size of the largest object so far, rounded up to a multiple of 4; 0 before the first.
     pub object_bytes_max: usize,
-    /// Populated pages, the hidden head's included.
+    /// Populated pages, including those of the hidden head.
     pub populated_pages: u64,
-    /// Populated pages without an object, those of isolated chunks not included.
+    /// Populated pages without an object, except those of isolated chunks.
     pub empty_pages: u64,
 }
 
@@ -98,8 +98,8 @@ impl<B: Backing> Allocator<B> {
         }
     }
 
-    /// Free bytes, in one slot, that no object could use that is as large as the smallest so far:
-    /// those in runs shorter than it. Reads all maps.
+    /// Free bytes, in one slot, that are useless even for the smallest object size so far, because
+    /// their runs are shorter. Reads all bitmaps.
     #[cfg(any(test, feature = "counters"))]
     pub fn unusable_bytes(&mut self) -> usize {
         let smallest = self.totals.object_bits_min;
