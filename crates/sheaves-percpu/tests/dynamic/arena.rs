@@ -1,4 +1,4 @@
-//! A backing without memory for objects, which checks what it is told and can refuse.
+//! A backing without memory for objects, which checks its calls and can fail them.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -10,18 +10,19 @@ use crate::dynamic::{Backing, PAGE_BYTES};
 #[derive(Clone, Copy)]
 struct Line([u8; 64]);
 
-/// What fills metadata that is not committed: nothing that the allocator could mistake for its own.
+/// The content of metadata that is not committed: nothing that the allocator could take for its
+/// own.
 const GARBAGE: u8 = 0xA5;
 
 pub(crate) struct Arena {
     metadata: Vec<Line>,
     /// Chunks that exist.
     pub(crate) chunks: BTreeSet<usize>,
-    /// Calls that may still succeed.
+    /// Number of calls that may still succeed.
     pub(crate) allowance: usize,
-    /// Calls that changed something.
+    /// Number of calls that changed something.
     pub(crate) calls: usize,
-    /// Pages that were given back.
+    /// Pages that were depopulated.
     pub(crate) pages_given_back: usize,
 }
 
@@ -39,7 +40,7 @@ impl Arena {
     }
 }
 
-// SAFETY: the lines are aligned, are never reallocated once they are reserved, and belong to the
+// SAFETY: the lines are aligned, are not reallocated after they were reserved, and belong to the
 // allocator; every byte is initialised.
 unsafe impl Backing for Arena {
     fn reserve_metadata(&mut self, bytes: usize) -> Option<NonNull<u8>> {

@@ -1,4 +1,4 @@
-//! Many objects at a time: at the places of as many single requests, and freed in any order.
+//! Batches: the same places as for single requests, and frees in any order.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ fn allocator() -> Allocator<Arena> {
     Allocator::new(Arena::new(), CONFIG).unwrap()
 }
 
-/// Objects that are out, their sizes in the maps by offset.
+/// The allocated objects: their sizes in the bitmaps, by offset.
 type Model = BTreeMap<usize, usize>;
 
-/// All metadata, and the objects that the maps have.
+/// Verifies all metadata, and the objects in the bitmaps.
 fn verify(allocator: &mut Allocator<Arena>, model: &Model) {
     allocator.verify().unwrap_or_else(|violation| panic!("{violation}"));
     let mut found = Model::new();
@@ -28,7 +28,7 @@ fn verify(allocator: &mut Allocator<Arena>, model: &Model) {
     assert_eq!(allocator.statistics().objects as usize, model.len());
 }
 
-/// Up to 64 objects of one size; false when there is no room for one.
+/// Allocates up to 64 objects of one size; false when not even one fits.
 fn alloc(allocator: &mut Allocator<Arena>, model: &mut Model, random: &mut Random) -> bool {
     let (size, align) =
         [(4, 4), (16, 16), (20, 4), (48, 16), (20, 16), (256, 64), (3000, 8)][random.below(7)];
@@ -56,7 +56,7 @@ fn alloc(allocator: &mut Allocator<Arena>, model: &mut Model, random: &mut Rando
     true
 }
 
-/// Objects that lie side by side, and some that do not.
+/// Objects next to each other, and some that are not.
 fn free(allocator: &mut Allocator<Arena>, model: &mut Model, random: &mut Random) {
     let first = random.below(CONFIG.chunks_max * CONFIG.unit_bytes);
     let mut offsets: Vec<_> = model.range(first..).map(|(offset, _)| *offset).take(40).collect();
@@ -99,7 +99,7 @@ fn all_metadata_stays_exact() {
     }
 }
 
-/// A batch fills the holes that as many single requests would fill.
+/// A batch fills the same holes as single requests.
 #[test]
 fn batches_take_the_places_of_single_requests() {
     let (mut one, mut many) = (allocator(), allocator());
@@ -135,7 +135,7 @@ fn what_is_no_object_is_refused() {
     let bad = Offset::new(offsets[3].bytes() + 4);
     let mut list = [offsets[1], bad, offsets[5], offsets[2]];
     assert_eq!(allocator.free_many(&mut list), Err((bad, FreeError::NotAnObject)));
-    // Those before it in order are free, those after are not.
+    // Those before it in order are free; those after it are not.
     assert_eq!(allocator.free(offsets[2]), Err(FreeError::AlreadyFree));
     let mut twice = [offsets[5], offsets[5]];
     assert_eq!(allocator.free_many(&mut twice), Err((offsets[5], FreeError::AlreadyFree)));

@@ -1,4 +1,4 @@
-//! Populating and giving back.
+//! Populating and depopulating pages.
 
 use crate::dynamic::{Allocator, Config, Offset, PAGE_BYTES};
 
@@ -73,7 +73,7 @@ fn empty_pages_of_chunks_in_use_are_given_back_and_the_chunks_used_again() {
     a.verify().unwrap();
     assert!((0..4).any(|chunk| a.is_sidelined(chunk)));
     assert!(a.backing().pages_given_back > 0);
-    // A sidelined chunk is used before a new one is made.
+    // A sidelined chunk is used before a new one is created.
     while a.statistics().objects < 32 {
         a.alloc(PAGE_BYTES, PAGE_BYTES).unwrap();
         a.verify().unwrap();
@@ -85,7 +85,7 @@ fn empty_pages_of_chunks_in_use_are_given_back_and_the_chunks_used_again() {
 fn the_hidden_head_is_never_handed_out_or_given_back() {
     let config = Config { head_bytes: 16 << 10, ..CONFIG };
     let mut a = Allocator::new(Arena::new(), config).unwrap();
-    // Does not fit beside the head: a second chunk is made for it.
+    // Does not fit after the head: a second chunk is created for it.
     let large = a.alloc(UNIT_BYTES, 4).unwrap();
     assert_eq!(large.bytes(), UNIT_BYTES);
     let small = a.alloc(4, 4).unwrap();

@@ -1,4 +1,4 @@
-//! Bad input: an error that says which, and nothing changes.
+//! Bad input gives the right error and changes nothing.
 
 use crate::dynamic::{
     AllocError, Allocator, Config, FreeError, NewError, OBJECT_BYTES_MAX, Offset,
@@ -78,7 +78,7 @@ fn bad_frees_are_told_apart() {
     let object = a.alloc(100, 64).unwrap();
     assert_eq!(object.bytes(), 16 << 10);
     let at = |bytes: usize| Offset::new(object.bytes() + bytes);
-    // The hidden head, the inside of the object, what was never allocated, another chunk, beyond.
+    // The hidden head, the inside of the object, free memory, another chunk, and after all chunks.
     assert_eq!(a.free(Offset::new(0)), Err(FreeError::NotAnObject));
     assert_eq!(a.free(Offset::new(4096)), Err(FreeError::NotAnObject));
     assert_eq!(a.free(at(1)), Err(FreeError::NotAnObject));

@@ -1,8 +1,8 @@
-//! Tests of the dynamic allocator, on memory that is not there: it works on offsets. They are part
-//! of the crate's unit tests, because they recompute all metadata and compare.
+//! Tests of the dynamic allocator without memory, because it works on offsets. They are part of the
+//! crate's unit tests, because they recompute all metadata and compare.
 //!
-//! `SHEAVES_DYNAMIC_OPERATIONS` sets how many operations the property test does in all; the
-//! default takes a few seconds, a million and more is for long runs.
+//! `SHEAVES_DYNAMIC_OPERATIONS` sets the total number of operations of the property test. The
+//! default takes a few seconds; use a million or more for long runs.
 
 mod arena;
 mod batch;

@@ -5,7 +5,7 @@ use crate::dynamic::{Config, OBJECT_BYTES_MAX};
 use super::random::Random;
 use super::tester::{Outcome, Tester};
 
-/// What requests of a run are like.
+/// The kind of requests in a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sizes {
     /// 1 to 64 bytes, small alignments: many objects, many holes.
@@ -14,7 +14,7 @@ pub(crate) enum Sizes {
     Three,
     /// 1 byte to 32 KiB, alignments to 4096.
     All,
-    /// About whole pages.
+    /// About the size of whole pages.
     Pages,
     /// Small, with large alignments.
     Aligned,
@@ -39,7 +39,7 @@ impl Sizes {
     }
 }
 
-/// One run: so many operations that grow, shrink and churn in turn.
+/// One run: operations that make the number of objects grow, shrink and fluctuate in turn.
 pub(crate) fn run(tester: &mut Tester, sizes: Sizes, seed: u64, operations: usize) -> Outcome {
     let mut random = Random::new(seed);
     let (mut allocations_in_16, mut mixed) = (12, false);
@@ -78,7 +78,7 @@ fn step(
         let (size, align) = sizes.request(random);
         tester.alloc(size, align)
     } else if random.once_in(4) {
-        // The youngest: what lies beside it is likely free.
+        // The youngest object: its neighbours are likely free.
         tester.free(tester.offsets.len() - 1)
     } else {
         let index = random.below(tester.offsets.len());
@@ -86,13 +86,13 @@ fn step(
     }
 }
 
-/// Operations of the whole property test.
+/// Number of operations of the whole property test.
 fn operations() -> usize {
     let given = std::env::var("SHEAVES_DYNAMIC_OPERATIONS").ok();
     given.map_or(60_000, |given| given.parse().expect("SHEAVES_DYNAMIC_OPERATIONS: a number"))
 }
 
-/// All units, heads and sizes, with an equal share of the operations each.
+/// All units, heads and sizes, each with an equal share of the operations.
 #[test]
 fn all_metadata_stays_exact() {
     let units = [32, 64, 128, 256];

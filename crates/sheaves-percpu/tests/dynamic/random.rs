@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudo-random numbers that are the same in every run.
 
 pub(crate) struct Random(u64);
 
@@ -20,12 +20,12 @@ impl Random {
         (self.next() % limit as u64) as usize
     }
 
-    /// True once in `rate` times.
+    /// True with probability 1 / `rate`.
     pub(crate) fn once_in(&mut self, rate: usize) -> bool {
         self.below(rate) == 0
     }
 
-    /// From 1 to `max`, small ones as often as large ones.
+    /// From 1 to `max`, small numbers as often as large ones.
     pub(crate) fn log_uniform(&mut self, max: usize) -> usize {
         let bits = max.ilog2() as usize + 1;
         let limit = 1 << (1 + self.below(bits));

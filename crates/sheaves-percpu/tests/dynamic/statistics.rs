@@ -1,4 +1,4 @@
-//! Statistics agree with what was done.
+//! Statistics agree with the operations.
 
 use crate::dynamic::{Allocator, Config, PAGE_BYTES};
 
@@ -32,7 +32,7 @@ fn objects_pages_and_chunks_are_counted() {
     assert_eq!((s.allocations, s.frees, s.objects, s.objects_max), (4, 1, 3, 4));
     assert_eq!((s.object_bytes_min, s.object_bytes_max), (16, 30_000));
     assert_eq!((s.chunks, s.chunks_max), (2, 2));
-    // The hidden head, 20,116 bytes behind it, and 30,000 bytes of the second chunk.
+    // The hidden head, 20,116 bytes after it, and 30,000 bytes of the second chunk.
     assert_eq!(s.populated_pages, 1 + 5 + 8);
     assert_eq!(s.empty_pages, 3);
     assert_eq!(a.allocated_bytes(), 16 + 100 + 30_000);
@@ -53,14 +53,14 @@ fn holes_are_counted_as_unusable() {
     let statistics = a.statistics();
     let pages = statistics.populated_pages - statistics.empty_pages;
     assert_eq!(pages as usize * PAGE_BYTES, 6_144 * 64);
-    // Each request looks at one chunk, and at what lies before its scan hint no more.
+    // Each request tests one chunk, and does not search again before its scan hint.
     let work = a.counters();
     let each = |count: u64| count as f64 / (3.0 * 6_144.0);
     assert!(each(work.chunks_tested) <= 1.01 && each(work.blocks_refreshed) < 0.1, "{work:?}");
     assert!(each(work.words_read) < 10.0, "{work:?}");
 }
 
-/// Chunks tested by 100 requests where 32 chunks are full of holes of `hole` bytes.
+/// Chunks tested by 100 requests while 32 chunks are full of holes of `hole` bytes.
 fn tested_among_holes(hole: usize, size: usize, align: usize) -> u64 {
     let config = Config { head_bytes: 0, chunks_max: 64, ..CONFIG };
     let mut a = Allocator::new(Arena::new(), config).unwrap();
@@ -78,8 +78,8 @@ fn tested_among_holes(hole: usize, size: usize, align: usize) -> u64 {
     a.counters().chunks_tested - before
 }
 
-/// Small holes relegate their chunks, larger ones are in lists of their own, and where holes are
-/// large enough but badly aligned the number of tests has a limit.
+/// Chunks with small holes are relegated, and larger holes have lists of their own. Where holes are
+/// large enough but badly aligned, the number of tests is limited.
 #[test]
 fn chunks_that_do_not_fit_are_tested_within_limits() {
     assert!(tested_among_holes(16, 20, 4) < 150);

@@ -1,4 +1,4 @@
-//! An allocator beside a model of it, and operations on both that verify all metadata.
+//! An allocator, a model of it, and operations on both that verify all metadata.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use super::random::Random;
 
 pub(crate) struct Tester {
     pub(crate) allocator: Allocator<Arena>,
-    /// Size in the maps and offset of each object.
+    /// Size in the bitmaps and offset of each object.
     objects: BTreeMap<usize, usize>,
-    /// Offsets of the objects in no order, to pick from.
+    /// Offsets of the objects in random order, to pick from.
     pub(crate) offsets: Vec<usize>,
-    /// An offset that was freed and not allocated again, to free it twice.
+    /// An offset that was freed and not allocated again, for a double free.
     freed: Option<usize>,
     operations: usize,
 }
 
-/// What went wrong: metadata, or an object where none may be.
+/// What went wrong: metadata, or the place of an object.
 pub(crate) type Outcome = Result<(), String>;
 
 impl Tester {
@@ -53,7 +53,7 @@ impl Tester {
         }
     }
 
-    /// Enters a new object into the model, unless it may not be where it is.
+    /// Enters a new object into the model; fails if its place is wrong.
     fn enter(&mut self, offset: usize, size: usize, align: usize) -> Outcome {
         let Config { unit_bytes, head_bytes, chunks_max } = self.allocator.config();
         let bytes = size.next_multiple_of(4);
@@ -79,7 +79,7 @@ impl Tester {
         Ok(())
     }
 
-    /// Nothing may fit after "exhausted".
+    /// After "exhausted", nothing may fit.
     fn check_refusal(&self, size: usize, align: usize) -> Outcome {
         let Config { unit_bytes, head_bytes, chunks_max } = self.allocator.config();
         let end = chunks_max * unit_bytes;
@@ -98,7 +98,7 @@ impl Tester {
         Ok(())
     }
 
-    /// Frees the object that is in place `index` of those to pick from.
+    /// Frees the object at `index` of those to pick from.
     pub(crate) fn free(&mut self, index: usize) -> Outcome {
         let offset = self.offsets.swap_remove(index);
         let bytes = self.objects.remove(&offset).unwrap();
@@ -114,7 +114,7 @@ impl Tester {
         self.verify_after(Some(offset))
     }
 
-    /// Frees what is no object, in one of several ways; each has to be refused.
+    /// Frees something that is not an object, in one of several ways; each has to be refused.
     pub(crate) fn free_badly(&mut self, random: &mut Random) -> Outcome {
         let Config { unit_bytes, chunks_max, .. } = self.allocator.config();
         let (offset, expected) = match random.below(4) {
@@ -154,7 +154,7 @@ impl Tester {
         self.verify_everything()
     }
 
-    /// Verifies the chunk of an operation always, everything now and then.
+    /// Always verifies the chunk of an operation, and sometimes everything.
     fn verify_after(&mut self, offset: Option<usize>) -> Outcome {
         self.operations += 1;
         if self.operations.is_multiple_of(128) {
@@ -173,7 +173,7 @@ impl Tester {
         verify(&mut self.allocator).map_err(|violation| violation.to_string())
     }
 
-    /// All metadata, and the model against the boundary map and the backing.
+    /// Verifies all metadata, and the model against the boundary bitmap and the backing.
     pub(crate) fn verify_everything(&mut self) -> Outcome {
         self.named(Allocator::verify)?;
         let mut found = BTreeMap::new();
@@ -190,7 +190,7 @@ impl Tester {
         Ok(())
     }
 
-    /// Frees everything; only the hidden head stays.
+    /// Frees everything; only the hidden head is left.
     pub(crate) fn finish(&mut self) -> Outcome {
         while !self.offsets.is_empty() {
             self.free(self.offsets.len() - 1)?;

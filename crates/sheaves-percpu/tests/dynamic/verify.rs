@@ -1,6 +1,6 @@
-//! Recomputing all metadata from the maps and comparing, for tests.
+//! Recomputes all metadata from the bitmaps and compares it, for tests.
 //!
-//! Nothing here is fast, and nothing in the allocator depends on it.
+//! Nothing here is fast, and the allocator depends on none of it.
 
 use core::fmt;
 
@@ -14,18 +14,18 @@ use crate::dynamic::hints::{BLOCK_BITS, BLOCK_WORDS, Hints, Run};
 use crate::dynamic::lists::{FULL, NONE, is_small};
 use crate::dynamic::refresh;
 
-/// The first thing found that is not as it should be.
+/// The first violation that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Violation {
-    /// What.
+    /// What is wrong.
     pub(crate) what: &'static str,
-    /// In which chunk, if in one.
+    /// The chunk, if it is in one.
     pub(crate) chunk: Option<usize>,
-    /// In which block of it, if in one.
+    /// The block of the chunk, if it is in one.
     pub(crate) block: Option<usize>,
-    /// What the maps say.
+    /// The value according to the bitmaps.
     pub(crate) truth: u64,
-    /// What the metadata says.
+    /// The value in the metadata.
     pub(crate) found: u64,
 }
 
@@ -73,7 +73,7 @@ impl<B: Backing> Allocator<B> {
         equal("chunks in lists", chunks, self.verify_lists()?)
     }
 
-    /// Verifies the links of all lists and returns how many chunks are in them.
+    /// Verifies the links of all lists and returns the number of chunks in them.
     fn verify_lists(&self) -> Result<u32, Violation> {
         let mut count = 0;
         for list in 0..self.lists.count() {
@@ -93,7 +93,7 @@ impl<B: Backing> Allocator<B> {
         Ok(count)
     }
 
-    /// Verifies one chunk: its hints, its blocks', its counts, its list.
+    /// Verifies one chunk: its hints, those of its blocks, its counts and its list.
     ///
     /// # Errors
     /// The first violation; also when there is no such chunk.
@@ -126,12 +126,12 @@ impl<B: Backing> Allocator<B> {
         &self.backing
     }
 
-    /// The backing, to change it.
+    /// The backing, for changes.
     pub(crate) fn backing_mut(&mut self) -> &mut B {
         &mut self.backing
     }
 
-    /// What it was made with.
+    /// The configuration of the allocator.
     pub(crate) fn config(&self) -> Config {
         self.geometry.config
     }
@@ -146,12 +146,12 @@ impl<B: Backing> Allocator<B> {
         })
     }
 
-    /// Whether a chunk's empty pages were given back.
+    /// True when a chunk's empty pages were depopulated.
     pub(crate) fn is_sidelined(&self, chunk: usize) -> bool {
         self.records.header(chunk as u32).list == self.lists.sidelined()
     }
 
-    /// Bytes of one slot that objects take now.
+    /// Bytes of one slot in objects at this moment.
     pub(crate) fn allocated_bytes(&mut self) -> usize {
         let mut bytes = 0;
         self.for_each_object(|_, size| bytes += size);
@@ -170,7 +170,7 @@ impl<B: Backing> Allocator<B> {
         }
     }
 
-    /// Pages of a chunk that count as populated, one bit for each; 0 when it does not exist.
+    /// Pages of a chunk that count as populated, one bit each; 0 when the chunk does not exist.
     pub(crate) fn populated_pages_of(&self, chunk: usize) -> u64 {
         match u32::try_from(chunk) {
             Ok(chunk) if self.records.is_live(chunk) => self.records.header(chunk).populated,
@@ -191,7 +191,7 @@ impl Chunk<'_> {
                     return None;
                 }
                 at = bits::next_one(self.bounds, start + 1, end);
-                // Where the hidden head begins there is no boundary.
+                // The hidden head has no boundary at its beginning.
                 if bits::is_one(self.bounds, start) {
                     return Some(Run { start, end: at });
                 }
@@ -241,7 +241,7 @@ impl Chunk<'_> {
     }
 }
 
-/// Verifies the hints of a span against its map.
+/// Verifies the hints of a span against its bitmap.
 fn verify_hints(map: &[u64], hints: &Hints) -> Result<(), Violation> {
     let (contig_start, scan_start) = (hints.contig_start, hints.scan_start);
     let (mut longest, mut before, mut contig_is_run, mut scan_is_run) = (0, 0, false, false);

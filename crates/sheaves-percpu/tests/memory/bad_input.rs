@@ -1,4 +1,4 @@
-//! What cannot be done is refused with the error that says why, and changes nothing.
+//! Impossible requests are refused with the right error, and change nothing.
 
 use core::sync::atomic::AtomicU64;
 
@@ -9,8 +9,8 @@ use sheaves_percpu::memory::{
 
 use crate::{in_process, is_process_for};
 
-/// True where a test that frees twice may go on: in a process of its own, because in this one other
-/// tests could have been given the memory in between. Elsewhere it starts that process.
+/// True in a process in which a double free is safe; otherwise starts that process. In the shared
+/// process, other tests could have got the memory in between.
 fn is_apart(test: &str) -> bool {
     let is_apart = is_process_for(test);
     if !is_apart {
@@ -19,9 +19,9 @@ fn is_apart(test: &str) -> bool {
     is_apart
 }
 
-/// Frees a handle that is out, or was.
+/// Frees a handle that is or was allocated.
 fn give(handle: Handle) -> Result<(), FreeError> {
-    // SAFETY: no test here uses the memory of what it frees.
+    // SAFETY: no test here uses the memory of objects that it frees.
     unsafe { free(handle) }
 }
 
@@ -56,7 +56,7 @@ fn freed_twice() {
         return;
     }
     for size in [1, 8, 12, 15, 16, 17, 64, 300, 5000] {
-        // Beside others, so that the memory is not handed out anew in between.
+        // Next to others, so that the memory is not allocated again in between.
         let neighbours: Vec<_> = (0..3).map(|_| alloc(size, 8).unwrap()).collect();
         give(neighbours[1]).unwrap();
         assert_eq!(give(neighbours[1]), Err(FreeError::AlreadyFree), "{size}");
@@ -66,7 +66,7 @@ fn freed_twice() {
     }
 }
 
-/// Also when the memory of all of them, and of the marks that tell, has gone back to the system.
+/// Even if the memory of all of them, and of their marks, was returned to the system.
 #[test]
 fn freed_twice_after_all_is_given_back() {
     if !is_apart("bad_input::freed_twice_after_all_is_given_back") {
@@ -79,7 +79,7 @@ fn freed_twice_after_all_is_given_back() {
         for object in &objects {
             assert_eq!(give(*object), Err(FreeError::AlreadyFree), "{size} {object:?}");
         }
-        // Had one gone through, two of these would lie at the same place.
+        // If one had been accepted, two of these would be at the same place.
         let again: Vec<_> = (0..20_000).map(|_| alloc(size, align).unwrap()).collect();
         let mut offsets: Vec<_> = again.iter().map(|object| object.offset()).collect();
         offsets.sort_unstable();
@@ -118,7 +118,7 @@ fn numbers_that_are_no_handles() {
     let mut accepted = 0;
     for number in 1..100_000_u64 {
         if let Some(forged) = Handle::from_bits(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)) {
-            // One of 65536 passes the seal; there is no object there.
+            // One of 65536 passes the seal, but no object is there.
             accepted += 1;
             assert!(give(forged).is_err());
         }
@@ -127,7 +127,7 @@ fn numbers_that_are_no_handles() {
     give(handle).unwrap();
 }
 
-/// Memory that rows have beyond the last object: the numbers there pass for handles.
+/// Memory that rows have after the last object: numbers there pass for handles.
 #[test]
 fn numbers_beyond_the_last_object() {
     if !is_apart("bad_input::numbers_beyond_the_last_object") {
@@ -143,7 +143,7 @@ fn numbers_beyond_the_last_object() {
     objects.into_iter().for_each(|object| give(object).unwrap());
 }
 
-/// A typed value is nobody else's to free, wherever it lies.
+/// A typed value cannot be freed as a handle, wherever it is.
 #[test]
 fn handles_of_typed_values_are_refused() {
     if !is_apart("bad_input::handles_of_typed_values_are_refused") {

@@ -65,7 +65,7 @@ fn sums_are_exact_and_errors_bounded() {
     assert!(error <= counter.error_bound(), "{error} of {}", counter.error_bound());
 }
 
-/// While a counter only grows nobody sees it shrink, although shares are moved.
+/// While a counter only grows, no thread sees it shrink, although shares are moved.
 #[test]
 fn sums_never_step_back() {
     let counter = Counter::<3>::with_batch();
@@ -112,7 +112,7 @@ fn large_and_extreme_amounts() {
     }
 }
 
-/// A share keeps to its bounds, and what goes beyond is in the total.
+/// A share keeps to its bounds, and the excess is in the total.
 #[test]
 fn approximate_count_is_within_a_batch_of_what_one_thread_adds() {
     let counter = Counter::<5>::with_batch();
@@ -127,11 +127,11 @@ fn approximate_count_is_within_a_batch_of_what_one_thread_adds() {
         let error = (counter.approximate() - sum).unsigned_abs();
         assert!(error <= counter.error_bound(), "step {step}: {error}");
     }
-    // With one slot in use the bound is the batch.
+    // With one slot in use, the bound is the batch.
     assert!(counter.error_bound() >= 1 << 5);
 }
 
-/// Counters come and go, each beginning at 0.
+/// Counters are created and dropped, and each begins at 0.
 #[test]
 fn counters_come_and_go() {
     for round in 0..if crate::engines::is_small() { 200 } else { 3000 } {

@@ -1,4 +1,4 @@
-//! Forks: the child sees the parent's values, and both go on by themselves.
+//! Forks: the child sees the parent's values, and then both change them separately.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -8,15 +8,15 @@ use crate::{Dice, in_process, is_process_for};
 
 const FORKS: usize = 20;
 const THREADS: usize = 4;
-/// Forks beside a thread whose steps are short.
+/// Number of forks next to a thread whose steps are short.
 const KILL_FORKS: usize = 40;
 const CHILD_SECONDS: u32 = 20;
 
 static COUNTER: Counter = Counter::new();
 
-/// Forks; the child runs `body` and ends with its result, which is asserted here.
+/// Forks. The child runs `body` and exits with its result, which is asserted here.
 fn in_child(body: impl FnOnce() -> bool) {
-    // SAFETY: the child works on per-CPU memory and ends; that this is allowed is what is tested.
+    // SAFETY: the child works on per-CPU memory and exits; this file tests that it may.
     let process = unsafe { libc::fork() };
     if process == 0 {
         // SAFETY: no precondition. A child that hangs is killed.
@@ -42,7 +42,7 @@ fn use_memory(seed: u64) -> bool {
         value.get()[1].fetch_add(1, Ordering::Relaxed);
     }
     for handle in &handles {
-        // SAFETY: changed by transactions only; out until freed below.
+        // SAFETY: changed by transactions only; allocated until freed below.
         unsafe { memory::add(*handle, 0, handle.offset()) };
     }
     let sum = |value: &PerCpu<[AtomicU64; 3]>| -> u64 {
@@ -52,7 +52,7 @@ fn use_memory(seed: u64) -> bool {
     for handle in handles {
         // SAFETY: as above.
         is_right &= unsafe { memory::sum(handle, 0) } == handle.offset();
-        // SAFETY: nobody uses it any more.
+        // SAFETY: the object is not used any more.
         is_right &= unsafe { memory::free(handle) }.is_ok();
     }
     is_right
@@ -93,7 +93,7 @@ fn references_are_counted_on_both_sides() {
     assert!(released.load(Ordering::Relaxed));
 }
 
-/// Ends the loops of other threads, also when the test fails.
+/// Ends the loops of other threads, even if the test fails.
 struct Running(AtomicBool);
 
 impl Running {
@@ -115,7 +115,7 @@ impl Running {
     }
 }
 
-/// Forks in the middle of everything that other threads do.
+/// Forks while other threads are in the middle of operations of all kinds.
 #[test]
 fn children_of_busy_parents() {
     let running = AtomicBool::new(true);
@@ -148,11 +148,12 @@ fn children_of_busy_parents() {
     });
 }
 
-/// A count that another thread kills and revives is alive or dead in the child, never in between.
+/// A count that another thread kills and reinitialises is alive or dead in the child, never in
+/// between.
 #[test]
 fn references_are_killed_and_revived_beside_forks() {
     static RELEASED: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed, here and below: counted by one thread, and read in a process that has no other.
+    // Relaxed, here and below: counted by one thread, and read in a process with no other thread.
     static COUNT: PerCpuRef = PerCpuRef::new(|| {
         RELEASED.fetch_add(1, Ordering::Relaxed);
     });
@@ -183,7 +184,7 @@ fn references_are_killed_and_revived_beside_forks() {
     });
 }
 
-/// Before a fork there is no memory to be had.
+/// Memory is out before a fork.
 #[test]
 fn children_of_parents_without_memory() {
     const NAME: &str = "forks::children_of_parents_without_memory";
@@ -202,14 +203,14 @@ fn children_of_parents_without_memory() {
                     let handles: Vec<_> =
                         (0..8).filter_map(|_| memory::alloc(64, 8).ok()).collect();
                     for handle in handles {
-                        // SAFETY: allocated above, and nobody uses it.
+                        // SAFETY: allocated above, and not used.
                         unsafe { memory::free(handle) }.unwrap();
                     }
                 }
             });
         }
         ready.wait();
-        // SAFETY: the limit is valid for the call. No mapping can grow from now on.
+        // SAFETY: the limit is valid for the call. After it no mapping can grow.
         let status =
             unsafe { libc::setrlimit(libc::RLIMIT_AS, &libc::rlimit { rlim_cur: 0, rlim_max: 0 }) };
         assert_eq!(status, 0);
@@ -217,7 +218,7 @@ fn children_of_parents_without_memory() {
             in_child(|| {
                 memory::trim();
                 let handle = memory::alloc(64, 8);
-                // SAFETY: allocated above, and nobody uses it.
+                // SAFETY: allocated above, and not used.
                 handle.is_ok_and(|handle| unsafe { memory::free(handle) }.is_ok())
             });
         };

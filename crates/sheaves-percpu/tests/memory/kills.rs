@@ -1,4 +1,4 @@
-//! `PerCpuRef`: references, kills in the middle of everything, one release.
+//! `PerCpuRef`: references, kills during other operations, and a single release.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -27,7 +27,7 @@ fn one_life() {
     count.put();
     assert_eq!(released.load(Ordering::Relaxed), 1);
     assert!(count.is_released() && !count.try_get());
-    // One too many changes nothing.
+    // One put too many changes nothing.
     count.put();
     count.get();
     assert_eq!(released.load(Ordering::Relaxed), 1);
@@ -58,14 +58,14 @@ fn statics_have_references() {
     STATIC.put();
 }
 
-/// What is counted: may be used by whoever has a reference, and ends with the last one.
+/// The counted object: a thread with a reference may use it, and it ends with the last reference.
 struct Thing {
-    /// Uses that are going on.
+    /// Number of uses in progress.
     uses: AtomicUsize,
     ended: AtomicBool,
 }
 
-/// Threads get, pass on and put references while the count is killed, life after life.
+/// Threads get, pass on and put references while the count is killed, again and again.
 #[test]
 fn kills_in_the_middle() {
     let thing = Thing { uses: AtomicUsize::new(0), ended: AtomicBool::new(false) };
@@ -90,7 +90,7 @@ fn kills_in_the_middle() {
                         got += 1;
                         thing.uses.fetch_add(1, Ordering::SeqCst);
                         assert!(!thing.ended.load(Ordering::SeqCst), "used after the end");
-                        // Another one, put elsewhere perhaps.
+                        // Another reference, possibly put by another thread.
                         count.get();
                         if got.is_multiple_of(64) {
                             std::thread::yield_now();
@@ -125,7 +125,7 @@ fn kills_in_the_middle() {
     assert_eq!(releases.load(Ordering::SeqCst), lives + 1);
 }
 
-/// Of many who kill at once, one does.
+/// Of many threads that kill at once, one succeeds.
 #[test]
 fn one_kill_wins() {
     for _ in 0..if crate::engines::is_small() { 5 } else { 50 } {

@@ -1,4 +1,4 @@
-//! Memory at its end: errors, and everything that needs no memory goes on.
+//! Out of memory: errors, and everything that needs no memory still works.
 
 use std::sync::Barrier;
 
@@ -9,7 +9,7 @@ use sheaves_percpu::{Counter, PerCpu, PerCpuRef, PerCpuStatic, SlotCell};
 
 use crate::{in_own_configuration, in_process, is_process_for};
 
-/// Limits that programs are started under, in KiB, as `ulimit -v` takes them.
+/// Limits in KiB for programs, as `ulimit -v` takes them.
 const LIMITS_KIB: [usize; 4] = [300_000, 100_000, 40_000, 20_000];
 
 fn give(handle: Handle) {
@@ -17,8 +17,8 @@ fn give(handle: Handle) {
     unsafe { free(handle) }.unwrap();
 }
 
-/// Allocates until there is nothing left; the objects and the error. `out` is empty, and has the
-/// memory that it will need.
+/// Allocates until memory is out; returns the objects and the error. `out` is empty and already has
+/// the memory that it will need.
 fn exhaust(size: usize, mut out: Vec<Handle>) -> (Vec<Handle>, Error) {
     loop {
         match alloc(size, 8) {
@@ -39,7 +39,7 @@ fn exhausted() {
     let (large, error) = exhaust(OBJECT_BYTES_MAX, large);
     println!("{rows} rows: {} objects of 32 KiB, then: {error}", large.len());
     assert!(matches!(error, Error::Exhausted | Error::NoMemory), "{error}");
-    // What is left serves small ones, until nothing fits, cached ones included.
+    // Small objects still fit, until nothing does, including cached ones.
     for size in [4096, 200, 16] {
         let error;
         (few, error) = exhaust(size, few);
@@ -47,7 +47,7 @@ fn exhausted() {
         few.drain(..).for_each(give);
     }
     let (small, _) = exhaust(8, small);
-    // Those who need no memory of their own, or can do without.
+    // Types that need no memory of their own, or can work without it.
     let counter = Counter::new();
     counter.add(5);
     assert_eq!(counter.sum(), 5);
@@ -58,11 +58,11 @@ fn exhausted() {
     assert!(count.is_released());
     static LAZY: PerCpuStatic<SlotCell<u64>> = PerCpuStatic::new();
     assert_eq!(LAZY.get().load(), 0);
-    // And all is well again once something was freed.
+    // Everything works again after something was freed.
     let count = large.len();
     large.into_iter().chain(small).for_each(give);
     let (again, _) = exhaust(OBJECT_BYTES_MAX, again);
-    // Rows may have grown by less since, for the small ones.
+    // Rows may have grown by less since then, for the small objects.
     assert!(again.len() >= count, "{} after {count}", again.len());
     again.into_iter().for_each(give);
     memory::trim();
@@ -90,7 +90,7 @@ fn address_space_limited() {
     }
 }
 
-/// The end of the reserved range, not of memory: few objects fit a row of 8192.
+/// The end of the reserved range, not of memory: few objects fit into a row of 8192.
 #[test]
 fn range_exhausted() {
     const NAME: &str = "limits::range_exhausted";
@@ -113,18 +113,18 @@ fn range_exhausted() {
     assert_eq!(memory::statistics().unwrap().allocator.objects, 0);
 }
 
-/// Sets the soft limit on memory that can be written to.
+/// Sets the soft limit on writable memory.
 fn limit_data(bytes: libc::rlim_t) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the structure is valid for the call.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) }, 0);
 }
 
-/// Reservations are no promise of memory: a process that may write to 64 MiB altogether has rows of
-/// gigabytes, uses what it may, and is told when that is all.
+/// Reservations do not count as memory: a process that may write to 64 MiB in total has rows of
+/// gigabytes. It uses what it may, and gets an error when that is used up.
 ///
-/// The limit counts what strict accounting (`vm.overcommit_memory` = 2) counts, private memory that
-/// can be written to; so this is the nearest to it that does not change the whole machine.
+/// The limit counts the same as strict accounting (`vm.overcommit_memory` = 2): private writable
+/// memory. So it is the closest test that does not change the whole machine.
 #[test]
 fn writable_memory_limited() {
     const NAME: &str = "limits::writable_memory_limited";
@@ -146,15 +146,15 @@ fn writable_memory_limited() {
         }
     };
     let statistics = memory::statistics().unwrap();
-    // A failing assertion needs memory for what it says.
+    // A failing assertion needs memory for its message.
     limit_data(libc::RLIM_INFINITY);
     assert_eq!(error, Error::NoMemory);
     assert!(statistics.row_bytes > LIMIT, "{statistics:?}");
-    // The row of this thread's slot and the shared one, some of which the program has for itself.
+    // The row of this thread's slot and the shared one; the program itself uses some of the limit.
     let committed = statistics.committed_bytes;
     let rows = (statistics.slots_used + 1) * committed;
     assert!((LIMIT / 4..=LIMIT).contains(&rows), "{rows} bytes of rows");
-    // They grow by an eighth, and there may be no memory for the metadata of the last chunks then.
+    // Rows grow by an eighth, and then there may be no memory for the metadata of the last chunks.
     let used = out.len() * OBJECT_BYTES_MAX;
     assert!(used + committed / 8 + (128 << 10) >= committed, "{used} of {committed}");
     limit_data(LIMIT as libc::rlim_t);
@@ -165,7 +165,7 @@ fn writable_memory_limited() {
     limit_data(libc::RLIM_INFINITY);
 }
 
-/// A number of KiB in this process's status, in bytes.
+/// A value in KiB from this process's status, in bytes.
 fn status_bytes(name: &str) -> usize {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -173,7 +173,7 @@ fn status_bytes(name: &str) -> usize {
     1024 * number.parse::<usize>().unwrap()
 }
 
-/// Rows of 64 slots have gigabytes to grow into, and take address space as they do.
+/// Rows of 64 slots can grow to gigabytes, and take address space as they grow.
 #[test]
 fn address_space_is_taken_as_it_is_used() {
     const NAME: &str = "limits::address_space_is_taken_as_it_is_used";
@@ -187,13 +187,13 @@ fn address_space_is_taken_as_it_is_used() {
     let statistics = memory::statistics().unwrap();
     assert!(statistics.row_bytes >= 64 << 20, "{statistics:?}");
     let grown = status_bytes("VmSize") - before;
-    // The first row is always open, and there is that of threads without a slot.
+    // The first row is always open, and so is the shared one.
     let used = (statistics.slots_used.max(1) + 1) * statistics.committed_bytes;
     assert!(grown <= used + (2 << 20), "{grown} bytes for {used} in rows");
     objects.into_iter().for_each(give);
 }
 
-/// A start that fails, at whatever step, leaves nothing behind, and the next one works.
+/// A start that fails, at whatever step, leaves nothing allocated, and the next one works.
 #[test]
 fn failed_starts_leave_nothing() {
     const NAME: &str = "limits::failed_starts_leave_nothing";
@@ -223,7 +223,7 @@ fn failed_starts_leave_nothing() {
     give(handle);
 }
 
-/// The system refuses memory for a while, to rows of new slots, too: no unit is lost, and slots
+/// The system refuses memory for a while, even for rows of new slots. No unit is lost, and slots
 /// work as soon as there is memory again.
 #[test]
 fn memory_refused() {
@@ -251,7 +251,7 @@ fn memory_refused() {
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                // Once when the thread has begun, for which it needs memory.
+                // After the thread has begun, because its start needs memory.
                 barrier.wait();
                 barrier.wait();
                 assert_eq!(attach(), Attached::No);
@@ -263,7 +263,7 @@ fn memory_refused() {
             });
         }
         barrier.wait();
-        // Not 0, which the kernel takes for no limit.
+        // Not 0, which the kernel treats as no limit.
         limit_data(1);
         barrier.wait();
         let refusal = loop {

@@ -1,7 +1,7 @@
-//! Tests of per-CPU memory and the types on top, on whatever engine the environment chose.
+//! Tests of per-CPU memory and the types built on it, on the engine that the environment chose.
 //!
 //! `engines` runs this whole program again for every other engine and kind of slot, so no test here
-//! may assume one. Options: `SHEAVES_STORM_SECONDS`, how long storms last (default 2).
+//! may assume one. Option: `SHEAVES_STORM_SECONDS`, the duration of storms (default 2).
 
 mod bad_input;
 mod counters;
@@ -30,13 +30,13 @@ fn in_every_configuration() {
     engines::run_all();
 }
 
-/// One test at a time, for those that look at the memory of the whole process.
+/// One test at a time, for tests that measure the memory of the whole process.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long a storm lasts.
+/// Duration of a storm.
 fn storm_duration() -> Duration {
     let asked = std::env::var("SHEAVES_STORM_SECONDS").ok();
     let seconds = asked.map_or(2.0, |text| text.parse().expect("a number of seconds"));
@@ -51,7 +51,7 @@ fn is_process_for(test: &str) -> bool {
     std::env::var(PROCESS).is_ok_and(|found| found == test)
 }
 
-/// This program once more, ended by an alarm where it hangs.
+/// This program again, ended by an alarm if it hangs.
 fn this_program() -> Command {
     const ALARM_SECONDS: u32 = 120;
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -65,7 +65,7 @@ fn this_program() -> Command {
     command
 }
 
-/// Runs one test of this program in a process of its own and panics when it fails.
+/// Runs one test of this program in a separate process and panics when it fails.
 fn in_process(test: &str, variables: &[(&str, &str)]) -> Output {
     let output = this_program()
         .args(["--exact", test, "--test-threads=1", "--nocapture"])
@@ -80,14 +80,14 @@ fn in_process(test: &str, variables: &[(&str, &str)]) -> Output {
     output
 }
 
-/// [`in_process`] for a test that chooses its configuration itself: once, and not again in every
-/// other one.
+/// [`in_process`] for a test that chooses its configuration itself: it runs once, and not again in
+/// every other configuration.
 fn in_own_configuration(test: &str, variables: &[(&str, &str)]) -> Option<Output> {
     let is_repetition = std::env::var_os(engines::EXPECT).is_some();
     (!is_repetition).then(|| in_process(test, variables))
 }
 
-/// A small generator of numbers, good enough to mix operations.
+/// A small pseudo-random generator, good enough to mix operations.
 struct Dice(u64);
 
 impl Dice {
@@ -98,7 +98,7 @@ impl Dice {
         (self.0 % sides as u64) as usize
     }
 
-    /// One of some numbers.
+    /// A random element of `numbers`.
     fn pick(&mut self, numbers: &[usize]) -> usize {
         numbers[self.throw(numbers.len())]
     }

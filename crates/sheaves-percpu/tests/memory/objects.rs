@@ -1,4 +1,4 @@
-//! Objects behind handles: zero at first, apart from each other, in every slot.
+//! Objects behind handles: zero at first, disjoint, and in every slot.
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::collections::BTreeMap;
@@ -11,16 +11,16 @@ use crate::Dice;
 /// An object's bytes in the row of a slot.
 fn bytes(handle: Handle, slot: usize) -> &'static [AtomicU8] {
     let start = address(handle, slot).unwrap().cast();
-    // SAFETY: the object is out, and tests use its bytes as atomics only.
+    // SAFETY: the object is allocated, and tests use its bytes as atomics only.
     unsafe { core::slice::from_raw_parts(start.as_ptr(), handle.size()) }
 }
 
 fn give(handle: Handle) {
-    // SAFETY: the tests here keep no reference beyond this.
+    // SAFETY: the tests here keep no reference to it after this.
     unsafe { free(handle) }.unwrap();
 }
 
-/// Some slots of those that there are, the shared row among them.
+/// Some of the slots, including the shared row.
 fn some_slots() -> Vec<usize> {
     let last = slot_count();
     let mut slots = vec![0, 1.min(last), last / 2, last.saturating_sub(1), last];
@@ -28,7 +28,7 @@ fn some_slots() -> Vec<usize> {
     slots
 }
 
-/// Random sizes and alignments: no byte belongs to two objects, and each begins as zero.
+/// Random sizes and alignments: no byte belongs to two objects, and each object is zero at first.
 #[test]
 fn objects_are_zero_and_apart() {
     give(alloc(8, 8).unwrap());
@@ -59,7 +59,7 @@ fn objects_are_zero_and_apart() {
     out.into_values().for_each(|(handle, _)| give(handle));
 }
 
-/// One stride: what lies between two slots' places is the same for all objects.
+/// One stride: the distance between two slots' copies is the same for all objects.
 #[test]
 fn one_stride_for_all() {
     let handles = [alloc(8, 8).unwrap(), alloc(32 << 10, 4096).unwrap()];
@@ -77,7 +77,7 @@ fn one_stride_for_all() {
 #[test]
 fn transactions_by_handle() {
     let handle = alloc(24, 8).unwrap();
-    // SAFETY: the word is changed by transactions only, and out until the end of this test.
+    // SAFETY: the word is changed by transactions only, and allocated until the end of this test.
     unsafe { memory::add(handle, 8, 5) };
     // SAFETY: as above.
     unsafe { memory::add(handle, 8, 2_usize.wrapping_neg()) };
@@ -100,7 +100,7 @@ fn transactions_by_handle() {
     give(handle);
 }
 
-/// Memory that a slot wrote to is zero for whoever gets it next, on any slot.
+/// Memory that a slot wrote to is zero for its next owner, on any slot.
 #[test]
 fn memory_comes_back_zero() {
     let threads = 6;
@@ -112,7 +112,7 @@ fn memory_comes_back_zero() {
                 for _ in 0..if crate::engines::is_small() { 500 } else { 5000 } {
                     if dice.throw(2) == 0 || out.is_empty() {
                         let handle = alloc(dice.pick(&[8, 40, 64, 520]), 8).unwrap();
-                        // SAFETY: changed by transactions only; out until freed below.
+                        // SAFETY: changed by transactions only; allocated until freed below.
                         assert_eq!(unsafe { memory::sum(handle, 0) }, 0);
                         // SAFETY: as above.
                         unsafe { memory::add(handle, 0, 1) };
@@ -130,7 +130,7 @@ fn memory_comes_back_zero() {
     });
 }
 
-/// Trimming beside threads that allocate: nothing is lost, nothing is handed out twice.
+/// Trims while other threads allocate: nothing is lost, nothing is allocated twice.
 #[test]
 fn trimming_disturbs_nobody() {
     let running = AtomicUsize::new(4);
@@ -143,7 +143,7 @@ fn trimming_disturbs_nobody() {
                 for _ in 0..if crate::engines::is_small() { 300 } else { 4000 } {
                     if dice.throw(2) == 0 {
                         let handle = alloc(16, 8).unwrap();
-                        // SAFETY: changed by transactions only; out until freed below.
+                        // SAFETY: changed by transactions only; allocated until freed below.
                         unsafe { memory::add(handle, 0, handle.offset()) };
                         out.push(handle);
                     } else if let Some(handle) = out.pop() {

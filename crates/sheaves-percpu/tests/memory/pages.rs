@@ -1,8 +1,8 @@
 //! Pages of 16 and 64 KiB, as arm64 and ppc64 have them.
 //!
-//! The library asks `getauxval` how large a page is. This program has one of its own, which answers
-//! what the environment says. So everything is rounded as on such a machine; that memory of this
-//! one could be protected in smaller pieces is not noticed by anybody.
+//! The library asks `getauxval` for the size of a page. This program defines its own, which returns
+//! the environment's value. So everything is rounded as on such a machine, although this machine
+//! could protect memory in smaller pieces.
 
 use crate::this_program;
 
@@ -10,7 +10,7 @@ use crate::this_program;
 const PAGE_BYTES: &str = "SHEAVES_TEST_PAGE_BYTES";
 
 unsafe extern "C" {
-    /// What `getauxval` is in glibc.
+    /// The signature of glibc's `getauxval`.
     fn __getauxval(kind: libc::c_ulong) -> libc::c_ulong;
 }
 
@@ -18,7 +18,7 @@ unsafe extern "C" {
 #[unsafe(no_mangle)]
 extern "C" fn getauxval(kind: libc::c_ulong) -> libc::c_ulong {
     if kind == libc::AT_PAGESZ {
-        // SAFETY: a C string; nobody changes the environment.
+        // SAFETY: a C string; no thread changes the environment.
         let asked = unsafe { libc::getenv(c"SHEAVES_TEST_PAGE_BYTES".as_ptr()) };
         if !asked.is_null() {
             // SAFETY: a C string of the environment.
@@ -29,11 +29,11 @@ extern "C" fn getauxval(kind: libc::c_ulong) -> libc::c_ulong {
     unsafe { __getauxval(kind) }
 }
 
-/// Also the first handle of a process: its object lies in a row that is as long as it begins.
+/// Includes the first handle of a process, whose object is in a row of the initial length.
 #[test]
 fn everything_with_larger_pages() {
     const PARTS: [&str; 5] = ["objects::", "values::", "bad_input::", "limits::", "storm::"];
-    // Once is enough: not in every configuration.
+    // Once is enough, so not in every configuration.
     if [PAGE_BYTES, crate::engines::EXPECT].iter().any(|name| std::env::var_os(name).is_some()) {
         return;
     }

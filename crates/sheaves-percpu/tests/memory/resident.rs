@@ -1,4 +1,4 @@
-//! What per-CPU memory costs where it is not used: processes with 64 virtual slots, 2 of them used.
+//! What unused per-CPU memory costs: processes with 64 virtual slots, 2 of them used.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,9 +21,9 @@ fn resident_bytes() -> usize {
     pages * map::page_bytes()
 }
 
-/// What programs keep of an object.
+/// How a program keeps an object.
 trait Own: Send + Sync + Sized {
-    /// The most that a million may cost on two slots, in hundredths of the objects in one.
+    /// The largest cost of a million on two slots, in hundredths of the objects' size in one slot.
     const COST_MAX: usize;
 
     fn make() -> Self;
@@ -40,17 +40,17 @@ impl Own for Object {
 
     fn write(&self) {
         for word in self.get() {
-            // Relaxed: nobody else is there.
+            // Relaxed: there is no other thread.
             word.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// A handle, which is given back when dropped.
+/// A handle that is freed when dropped.
 struct Handled(Handle);
 
 impl Own for Handled {
-    // One byte more for each object, which says whether it is out.
+    // One more byte for each object, which says whether it is allocated.
     const COST_MAX: usize = 210 + 100 / OBJECT_BYTES;
 
     fn make() -> Handled {
@@ -59,7 +59,7 @@ impl Own for Handled {
 
     fn write(&self) {
         for byte in [0, 8] {
-            // SAFETY: the object is out, and its words are changed by transactions only.
+            // SAFETY: the object is allocated, and its words are changed by transactions only.
             unsafe { memory::add(self.0, byte, 1) };
         }
     }
@@ -67,19 +67,19 @@ impl Own for Handled {
 
 impl Drop for Handled {
     fn drop(&mut self) {
-        // SAFETY: out as long as this existed.
+        // SAFETY: allocated until this drop.
         unsafe { memory::free(self.0) }.unwrap();
     }
 }
 
-/// Allocates a million, writes to them on two slots, and frees them.
+/// Allocates a million objects, writes to them on two slots, and frees them.
 fn come_and_go<O: Own>() {
-    // Memory that is no per-CPU memory is there before.
+    // Memory other than per-CPU memory is allocated before the measurement.
     let mut objects: Vec<O> = Vec::with_capacity(OBJECTS);
     objects.resize_with(OBJECTS, O::make);
     objects.clear();
     memory::trim();
-    // So is what the first thread of a process costs.
+    // So is the memory that the first thread of a process costs.
     std::thread::spawn(|| ()).join().unwrap();
     let before = resident_bytes();
     objects.resize_with(OBJECTS, O::make);
@@ -115,7 +115,7 @@ fn come_and_go<O: Own>() {
     assert_eq!(statistics.allocator.objects, 0);
 }
 
-/// Runs in a process of its own, see [`idle_slots_cost_nothing`].
+/// Runs in a separate process, see [`idle_slots_cost_nothing`].
 #[test]
 fn million_values() {
     if is_process_for("resident::million_values") {
@@ -123,7 +123,7 @@ fn million_values() {
     }
 }
 
-/// The same.
+/// Runs in a separate process, see [`idle_slots_cost_nothing`].
 #[test]
 fn million_handles() {
     if is_process_for("resident::million_handles") {
@@ -142,7 +142,7 @@ fn idle_slots_cost_nothing() {
     }
 }
 
-/// A program that links this and does nothing with it has one open row at the most.
+/// A program that links this and does nothing with it has at most one open row.
 #[test]
 fn nothing_is_paid_before_the_first_object() {
     if !is_process_for("resident::nothing_is_paid_before_the_first_object") {
@@ -155,7 +155,7 @@ fn nothing_is_paid_before_the_first_object() {
     assert!(bytes <= area::BLOCK_BYTES.max(map::page_bytes()), "{bytes} bytes of rows\n{maps}");
 }
 
-/// Bytes of a mapping where rows are, and which can be touched; `None` elsewhere.
+/// Bytes of a mapping among the rows that can be touched; `None` for other mappings.
 fn bytes_in_rows(line: &str) -> Option<usize> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;

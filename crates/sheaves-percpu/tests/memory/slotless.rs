@@ -1,4 +1,4 @@
-//! Threads that the kernel gives no slot: everything works, by atomics on what they share.
+//! Threads that get no slot from the kernel: everything works, by atomics on the shared row.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,8 +8,8 @@ use sheaves_percpu::{Counter, PerCpu, PerCpuRef, SlotCell, memory};
 
 use crate::seccomp;
 
-/// Runs `body` on three threads without a slot. False where there are no such threads: glibc ends
-/// the process when a thread of its own cannot be registered after the first one was.
+/// Runs `body` on three threads without a slot. False where such threads are impossible: glibc ends
+/// the process when rseq registration fails for a thread after it succeeded for the first one.
 fn without_slot(body: impl Fn() + Sync) -> bool {
     assert_eq!(attach(), Attached::Yes);
     let facts = engine::facts();
@@ -19,7 +19,7 @@ fn without_slot(body: impl Fn() + Sync) -> bool {
     let program = seccomp::program(&[libc::SYS_rseq], libc::EPERM);
     std::thread::scope(|scope| {
         let filtered = scope.spawn(|| {
-            // The filter holds for the thread that installs it and for those that it starts.
+            // The filter applies to the thread that installs it and to the threads that it starts.
             if let Err(error) = seccomp::install(&program) {
                 println!("skipped: filters are not permitted here: {error}");
                 return false;
@@ -50,7 +50,7 @@ fn everything_works_without_a_slot() {
             counter.add(3);
             number.sub(1);
             value.get().fetch_add(1, Ordering::Relaxed);
-            // SAFETY: changed by transactions only; out until freed below.
+            // SAFETY: changed by transactions only; allocated until freed below.
             unsafe { memory::add(handle, 8, 2) };
             assert!(count.try_get_live());
             let own = PerCpu::<SlotCell<u64>>::zeroed().unwrap();
@@ -69,7 +69,7 @@ fn everything_works_without_a_slot() {
     assert_eq!(sum, 1000 * bodies as u64);
     // SAFETY: as above.
     assert_eq!(unsafe { memory::sum(handle, 8) }, 2000 * bodies as usize);
-    // SAFETY: nobody uses it any more.
+    // SAFETY: the object is not used any more.
     unsafe { memory::free(handle) }.unwrap();
     (0..1000 * bodies).for_each(|_| count.put());
     assert_eq!(count.kill(), Ok(true));

@@ -1,5 +1,5 @@
-//! Everything at once: threads allocate, use and free per-CPU objects, pass them to each other, are
-//! moved between processors and interrupted by signals whose handlers count too.
+//! Everything at once: threads allocate, use and free per-CPU objects and pass them to each other.
+//! Meanwhile they are moved between CPUs and interrupted by signals whose handlers count, too.
 //!
 //! Every unit that is added anywhere is accounted for at the end.
 
@@ -14,20 +14,20 @@ use crate::{Dice, alone, storm_duration};
 
 /// More threads than slots in the smallest configurations, and than most test machines have.
 const THREADS: usize = 6;
-/// Objects that wait to be used by another thread.
+/// Number of objects that wait for use by another thread.
 const PASSED_MAX: usize = 64;
 
 static COUNTER: Counter<6> = Counter::with_batch();
-/// What handlers added.
+/// What the handlers have added.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn handler(_: libc::c_int) {
     COUNTER.add(1);
-    // Relaxed: read when all is over.
+    // Relaxed: read after all threads have ended.
     HANDLED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Installs the handler, which restarts what it interrupts.
+/// Installs the handler, with `SA_RESTART`.
 fn install_handler() {
     // SAFETY: all zeroes are a valid action.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
@@ -43,7 +43,7 @@ fn install_handler() {
 struct Used {
     value: PerCpu<SlotCell<i64>>,
     expected: i64,
-    /// To look at the memory of many sizes.
+    /// An object of a random size, whose last word gets the same additions.
     room: memory::Handle,
 }
 
@@ -62,7 +62,7 @@ impl Used {
     }
 
     fn in_room(&self) -> usize {
-        // SAFETY: changed by transactions only; out as long as this exists.
+        // SAFETY: changed by transactions only; allocated while this exists.
         unsafe { memory::sum(self.room, self.last_word()) }
     }
 
@@ -78,7 +78,7 @@ impl Drop for Used {
     fn drop(&mut self) {
         assert_eq!(self.value.sum(), self.expected);
         assert_eq!(self.in_room(), self.expected as usize);
-        // SAFETY: nobody uses it any more.
+        // SAFETY: the object is not used any more.
         unsafe { memory::free(self.room) }.unwrap();
     }
 }
@@ -89,13 +89,13 @@ struct Storm {
     passed: Mutex<Vec<Used>>,
     shared: PerCpu<SlotCell<u64>>,
     count: PerCpuRef,
-    /// Threads that work, and so can be sent signals.
+    /// Threads that work, and so may be sent signals.
     workers: Mutex<Vec<libc::pthread_t>>,
     running: AtomicBool,
 }
 
 impl Storm {
-    /// One thread's part; what it added to the shared counters.
+    /// Runs one thread; returns what it added to the shared counters.
     fn work(&self, seed: u64) -> u64 {
         // SAFETY: no precondition.
         let this = unsafe { libc::pthread_self() };
@@ -124,7 +124,7 @@ impl Storm {
         added
     }
 
-    /// Gives an object to whoever comes next, or takes one.
+    /// Leaves an object for another thread, or takes one.
     fn pass(&self, own: &mut Vec<Used>, dice: &mut Dice) {
         let mut passed = self.passed.lock().unwrap();
         match own.pop() {
@@ -156,7 +156,7 @@ impl Storm {
     }
 }
 
-/// Binds the calling thread to one processor after the other, so that others have to move.
+/// Binds the calling thread to one CPU after the other, so that other threads have to move.
 fn migrate(running: &AtomicBool, dice: &mut Dice) {
     let before = Affinity::current().unwrap();
     // Relaxed: ends the loop.
@@ -184,7 +184,7 @@ fn nothing_is_lost() {
         workers: Mutex::new(Vec::new()),
         running: AtomicBool::new(true),
     };
-    // The first addition allocates, which is not for handlers.
+    // The first addition allocates, which handlers may not do.
     COUNTER.add(0);
     let added: u64 = std::thread::scope(|scope| {
         let storm = &storm;
@@ -200,7 +200,7 @@ fn nothing_is_lost() {
     assert_eq!(storm.shared.sum(), added);
     assert_eq!(storm.count.kill(), Ok(true));
     assert!(storm.count.is_released(), "a reference is missing");
-    // Relaxed: all threads are joined.
+    // Relaxed: all threads have been joined.
     let handled = HANDLED.load(Ordering::Relaxed);
     assert_eq!(COUNTER.sum() as u64, added + handled);
     println!("{added} additions, {handled} in handlers");

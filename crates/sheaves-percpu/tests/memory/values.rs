@@ -21,14 +21,15 @@ fn from_many_threads(add: impl Fn() + Sync) {
 fn values_of_all_slots_add_up() {
     let hits = PerCpu::<AtomicU64>::zeroed().unwrap();
     from_many_threads(|| {
-        // Relaxed: the threads are joined.
+        // Relaxed: all threads have been joined.
         hits.get().fetch_add(1, Ordering::Relaxed);
     });
     let sum: u64 = hits.iter().map(|slot| slot.load(Ordering::Relaxed)).sum();
     assert_eq!(sum, 1000 * THREADS as u64);
 }
 
-/// As a number it is nobody's to drop; turned back it drops as ever, with what was added before.
+/// As a number, a value has no owner that drops it; converted back, it contains earlier additions
+/// and is dropped as usual.
 #[test]
 fn values_survive_as_numbers() {
     let drops = Arc::new(AtomicUsize::new(0));
@@ -43,11 +44,11 @@ fn values_survive_as_numbers() {
     let sum = || (0..=slot_count() as u64).sum::<u64>();
     let number = made.into_raw();
     assert_eq!(drops.load(Ordering::Relaxed), 0);
-    // SAFETY: the number of this value, turned back once.
+    // SAFETY: the number of this value, converted back once.
     let back = unsafe { PerCpu::<Noted>::from_raw(number) };
     assert_eq!(back.iter().map(|noted| noted.1.load()).sum::<u64>(), sum());
     assert_eq!(back.into_raw(), number);
-    // SAFETY: as above; `back` was made a number again.
+    // SAFETY: as above; `back` was converted into a number again.
     drop(unsafe { PerCpu::<Noted>::from_raw(number) });
     assert_eq!(drops.load(Ordering::Relaxed), slot_count() + 1);
 }
@@ -70,7 +71,7 @@ fn numbers_are_replaced_where_they_are_as_expected() {
     let maximum = PerCpu::<SlotCell<usize>>::zeroed().unwrap();
     let next = AtomicUsize::new(1);
     from_many_threads(|| {
-        // Relaxed: numbers from a counter.
+        // Relaxed: the numbers come from a counter.
         let found = next.fetch_add(1, Ordering::Relaxed);
         loop {
             let known = maximum.load();
@@ -136,7 +137,7 @@ fn values_with_an_initialiser() {
     assert_eq!(values.iter().count(), rows);
     drop(values);
     assert_eq!(Arc::strong_count(&alive), 1);
-    // What comes to lie there next finds nothing of it, on any slot.
+    // The next object at this place is zero, on every slot.
     let next: Vec<_> = (0..100).map(|_| PerCpu::<[u64; 2]>::zeroed().unwrap()).collect();
     assert!(next.iter().all(|value| value.iter().all(|slot| *slot == [0, 0])));
 }
@@ -168,7 +169,8 @@ fn statics_are_there_from_the_beginning() {
     assert!(STATIC.try_all().is_ok());
 }
 
-/// What a static gets at its first use goes back when it is none and is dropped.
+/// The memory that a `PerCpuStatic` gets at its first use is freed when it is not a static and is
+/// dropped.
 #[test]
 fn lazy_values_are_dropped() {
     for round in 0..1000 {
