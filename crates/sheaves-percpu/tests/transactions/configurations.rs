@@ -1,10 +1,10 @@
 //! Runs the tests of a program again in every configuration that the engine can choose.
 //!
-//! Each configuration is the same executable, started anew: options, glibc's tunable and a seccomp
-//! filter all take effect before `main`. The child finds what it should be in `SHEAVES_EXPECT`,
-//! and a test in it compares that with what the engine says; so a configuration that silently
-//! fell back to another one is a failure, not a repetition. Also used by the tests of the layer
-//! above.
+//! Each configuration starts the same executable again, because options, glibc's tunable and a
+//! seccomp filter take effect before `main`. The child reads the expected configuration from
+//! `SHEAVES_EXPECT`, and a test in it compares that with the engine's report. So a configuration
+//! that silently fell back to another one is a failure, not a repetition. The tests of the next
+//! layer use this file, too.
 
 use std::env;
 use std::os::unix::process::CommandExt as _;
@@ -15,20 +15,20 @@ use sheaves_sys::{membarrier, rseq};
 
 use crate::seccomp;
 
-/// What the child has to be: words that [`describe`] must yield.
+/// The expected configuration of the child: words of [`describe`].
 pub(crate) const EXPECT: &str = "SHEAVES_EXPECT";
-/// Set for children that should do a small part of the work.
+/// Set for children that should do less work.
 const SMALL: &str = "SHEAVES_TEST_SMALL";
-/// Seconds that a storm lasts.
+/// Duration of a storm in seconds.
 const STORM: &str = "SHEAVES_STORM_SECONDS";
-/// A child that hangs ends by this alarm, in seconds beyond the storm.
+/// Seconds, in addition to the storm, until an alarm ends a child that hangs.
 const ALARM_SECONDS: u32 = 240;
 /// The same under valgrind.
 const VALGRIND_ALARM_SECONDS: u32 = 600;
-/// The tunable that keeps glibc from registering.
+/// The tunable that keeps glibc from registering rseq.
 const NO_LIBC: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
 
-/// True in a process that should do a small part of the work, such as one under valgrind.
+/// True in a process that should do less work, such as one under valgrind.
 pub(crate) fn is_small() -> bool {
     env::var_os(SMALL).is_some()
 }
@@ -36,7 +36,7 @@ pub(crate) fn is_small() -> bool {
 struct Configuration {
     name: &'static str,
     variables: &'static [(&'static str, &'static str)],
-    /// System calls that a filter refuses, and the error that it gives.
+    /// System calls that a filter refuses, and its error.
     refused: &'static [libc::c_long],
     errno: i32,
     expect: &'static str,
@@ -106,7 +106,7 @@ const CONFIGURATIONS: &[Configuration] = &[
     },
 ];
 
-/// What an engine is, in words that an expectation may ask for.
+/// The engine, in the words of expectations.
 fn describe(facts: &Facts) -> String {
     let mode = match facts.mode {
         Mode::NotStarted => "not-started",
@@ -123,7 +123,7 @@ fn describe(facts: &Facts) -> String {
     format!("{mode} {kind} {libc} {fence} slots={}", facts.slots)
 }
 
-/// The engine is the one that the matrix asked for; without a matrix, it is any.
+/// The engine is the one that the configuration expects; without a configuration, any engine is.
 #[test]
 fn engine_is_the_expected_one() {
     let found = describe(&engine::facts());
@@ -134,7 +134,7 @@ fn engine_is_the_expected_one() {
     assert_ne!(engine::mode(), Mode::NotStarted);
 }
 
-/// Why this kernel cannot show a configuration.
+/// Why this kernel does not support a configuration.
 fn obstacle(configuration: &Configuration) -> Option<&'static str> {
     let wants = |word| configuration.expect.split(' ').any(|other| other == word);
     if wants("rseq") && !kernel_has_rseq() {
@@ -149,9 +149,9 @@ fn obstacle(configuration: &Configuration) -> Option<&'static str> {
     None
 }
 
-/// True where the system call exists and no filter refuses it: it objects to the arguments.
+/// True when the system call exists and no filter refuses it: it returns EINVAL.
 fn kernel_has_rseq() -> bool {
-    // SAFETY: a null area of no length is refused without being looked at.
+    // SAFETY: the kernel refuses a null area of length 0 without an access.
     let status = unsafe { libc::syscall(libc::SYS_rseq, 0, 0, 0, 0) };
     status == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
 }
@@ -176,7 +176,7 @@ fn alarm_seconds() -> u32 {
     ALARM_SECONDS + 4 * storm
 }
 
-/// Runs all other tests of this executable in every configuration; panics where one fails.
+/// Runs all other tests of this executable in every configuration; panics when one fails.
 pub(crate) fn run_all() {
     let mut failed = Vec::new();
     for configuration in CONFIGURATIONS {
@@ -204,33 +204,33 @@ fn run(configuration: &Configuration) -> bool {
         unsafe { libc::alarm(alarm) };
         if filtered { seccomp::install(&program) } else { Ok(()) }
     };
-    // SAFETY: the closure makes system calls only and touches memory of its own.
+    // SAFETY: the closure only makes system calls and uses its own memory.
     unsafe { command.pre_exec(prepare) };
     finish(configuration.name, &mut command)
 }
 
-/// The portable engine under valgrind, where it chooses itself: valgrind has no rseq.
+/// Runs under valgrind, which has no rseq, so the portable engine is chosen without an option.
 fn run_under_valgrind() -> bool {
     if Command::new("valgrind").arg("--version").output().is_err() {
         println!("skipped: valgrind is not installed");
         return true;
     }
     let mut valgrind = Command::new("valgrind");
-    // Fair turns: with the default lock one thread of a storm may starve the others. What libc
-    // would free at the end of a child is guarded by locks of threads that the child has not got.
+    // Fair scheduling: with the default lock, one thread of a storm may starve the others. Locks of
+    // threads that the child lacks guard what libc would free at the end of a child.
     valgrind.args(["-q", "--error-exitcode=9", "--leak-check=no", "--fair-sched=yes"]);
     valgrind.arg("--run-libc-freeres=no");
     valgrind.arg(env::current_exe().unwrap());
     let mut command = command(valgrind, &[]);
     command.env(EXPECT, "portable virtual").env(SMALL, "1").env(STORM, "1");
-    // Tests that see a broken variant panic would look for the names of its frames for seconds.
+    // Tests with an expected panic would spend seconds on the names of its frames.
     command.env("RUST_BACKTRACE", "0");
     let prepare = || {
         // SAFETY: integers only. The alarm outlives exec.
         unsafe { libc::alarm(VALGRIND_ALARM_SECONDS) };
         Ok(())
     };
-    // SAFETY: the closure makes a system call only.
+    // SAFETY: the closure only makes a system call.
     unsafe { command.pre_exec(prepare) };
     finish("valgrind", &mut command)
 }

@@ -1,4 +1,4 @@
-//! Draining from outside while other threads push and pop: every object is accounted for.
+//! Drains from outside while other threads push and pop: every object is accounted for.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -23,7 +23,7 @@ fn duration() -> Duration {
     Duration::from_millis(if is_small() { 300 } else { 1_000 })
 }
 
-/// Objects and empty sheaves between threads.
+/// Objects and empty sheaves that are in no slot.
 #[derive(Default)]
 struct Market {
     objects: Mutex<Vec<usize>>,
@@ -35,13 +35,13 @@ impl Market {
         self.sheaves.lock().unwrap().pop().unwrap_or_else(Sheaf::make)
     }
 
-    /// Empties a sheaf that came out of a slot.
+    /// Empties a sheaf that was in a slot.
     fn unload(&self, cursor: usize) {
         self.objects.lock().unwrap().extend(Sheaf::objects(cursor));
         self.sheaves.lock().unwrap().push(Sheaf::of_cursor(cursor).fill(&[]));
     }
 
-    /// Objects that drains took out of the slots, back to whoever has few.
+    /// Returns objects that drains took out of the slots to threads with few objects.
     fn buy(&self, hand: &mut Vec<usize>) {
         let mut objects = self.objects.lock().unwrap();
         let left = objects.len().saturating_sub(OBJECTS_EACH);
@@ -55,7 +55,7 @@ impl Market {
     }
 }
 
-/// A small generator of numbers, good enough to mix operations.
+/// A small pseudo-random generator, good enough to mix operations.
 struct Dice(u64);
 
 impl Dice {
@@ -67,7 +67,7 @@ impl Dice {
     }
 }
 
-/// Replaces whatever sheaf the slot has, if it has a block, by an empty one.
+/// Replaces the slot's sheaf, if the slot has a block, by an empty one.
 fn replace(market: &Market, word: Word) {
     assert_eq!(attach(), Attached::Yes);
     let current = load(word);
@@ -75,7 +75,7 @@ fn replace(market: &Market, word: Word) {
         return;
     }
     let empty = market.empty_sheaf();
-    // SAFETY: not the bootstrap cursor; the empty sheaf is ours.
+    // SAFETY: not the bootstrap cursor; the caller owns the empty sheaf.
     if !unsafe { cmp_store(word, current, empty) } {
         market.sheaves.lock().unwrap().push(empty);
     } else if current != VACANT.get() {
@@ -83,7 +83,7 @@ fn replace(market: &Market, word: Word) {
     }
 }
 
-/// Pushes and pops until told; returns the objects in hand.
+/// Pushes and pops until told to stop; returns the objects that it still holds.
 fn trade(market: &Market, word: Word, seed: u64) -> Vec<usize> {
     let mut dice = Dice(seed);
     let first = seed as usize * OBJECTS_EACH;
@@ -102,7 +102,7 @@ fn trade(market: &Market, word: Word, seed: u64) -> Vec<usize> {
         }
         for _ in 0..dice.throw(40) {
             let Some(object) = hand.pop() else { break };
-            // SAFETY: numbers stand for objects; what is pushed is not kept.
+            // SAFETY: objects are plain numbers here; one that was pushed is not kept.
             let slow = |object| unsafe { push_slow(word, object) };
             // SAFETY: as above.
             let pushed = unsafe { dice.throw(2) == 0 && push(word, object) };
@@ -132,11 +132,11 @@ fn no_object_is_lost_or_doubled_by_drains() {
             .collect();
         let (running, market) = (&running, &market);
         scope.spawn(move || {
-            // Relaxed: ends the loop; joining orders the rest.
+            // Relaxed: ends the loop; the join orders everything else.
             while running.load(Ordering::Relaxed) {
                 market.drain(word);
-                // So that the others come to their fast paths again, and that this thread wakes
-                // beside one of them.
+                // So that the other threads reach their fast paths again, and this thread wakes on
+                // the CPU of one of them.
                 std::thread::sleep(DRAIN_INTERVAL);
             }
         });
@@ -166,7 +166,7 @@ fn drained_slots_work_on() {
     let market = Market::default();
     for round in 0..if is_small() { 10 } else { 200 } {
         replace(&market, word);
-        // SAFETY: numbers stand for objects.
+        // SAFETY: objects are plain numbers here.
         let pushed = (1..=3).filter(|number| unsafe { push_slow(word, 2 * number) }).count();
         market.drain(word);
         let objects = core::mem::take(&mut *market.objects.lock().unwrap());

@@ -1,7 +1,7 @@
-//! The inlined forms of pop and push, and their forms as whole functions, each with one section of
-//! its own.
+//! The inlined forms of pop and push, and their forms as whole functions, each with its own rseq
+//! critical section.
 //!
-//! Portable engines refuse them always.
+//! In the portable engine they always fail.
 
 use sheaves_percpu::{Access, Word};
 #[cfg(target_arch = "x86_64")]
@@ -26,16 +26,16 @@ mod whole {
 
     use sheaves_percpu::Word;
 
-    /// Sizes from 0 to 16 lead to the word below.
+    /// Sizes from 0 to 16 give the word below.
     static LIMIT: AtomicUsize = AtomicUsize::new(0);
     static WORDS: [u16; 2] = [WORD.offset() as u16; 2];
     const WORD: Word = Word::new(50);
 
-    /// The lowest address that may be mapped: below every number that stands for an object.
+    /// The lowest address that may be mapped: below every number that is used as an object.
     const WINDOW_START: usize = 1 << 16;
     static WINDOW: AtomicUsize = AtomicUsize::new(0);
     static WINDOW_BYTES: AtomicUsize = AtomicUsize::new(0);
-    /// What the slow path of a push saw last, 0 for nothing.
+    /// The last object in the slow path of a push; 0 for none.
     static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
     extern "C" fn no_object(_: usize) -> *mut u8 {
@@ -63,7 +63,7 @@ mod whole {
     }
 
     /// # Safety
-    /// As [`sheaves_percpu::push`]; the object is a number from 65,536 on.
+    /// As [`sheaves_percpu::push`]; the object is a number of at least 65,536.
     pub(crate) unsafe fn push_by_owner(object: usize) -> bool {
         if WINDOW.load(Ordering::Relaxed) == 0 {
             let mapped = sheaves_sys::map::exactly(WINDOW_START, 1 << 12);

@@ -1,4 +1,4 @@
-//! What holds before a slot has a block: in a process, and a thread, that has done nothing yet.
+//! Behaviour before a slot has a block: in a process, and in a thread, that has done nothing yet.
 
 use std::env;
 use std::process::Command;
@@ -17,22 +17,22 @@ const WORD: Word = Word::new(1);
 /// Set in the process that [`transactions_refuse_before_the_first_attach`] starts.
 const FRESH: &str = "SHEAVES_TEST_FRESH";
 
-/// Every transaction refuses, and none of them writes: the block is in read-only memory.
+/// Every transaction fails without writing: the block is in read-only memory.
 fn everything_refuses() {
     let sheaf = Sheaf::make();
     assert!(is_sentinel(pop(WORD)));
     assert!(is_sentinel(pop_slow(WORD)));
-    // SAFETY: numbers stand for objects.
+    // SAFETY: objects are plain numbers here.
     assert!(!unsafe { push(WORD, 2) });
     // SAFETY: as above.
     assert!(!unsafe { push_slow(WORD, 2) });
     for expected in [VACANT.get(), 0, sheaf] {
-        // SAFETY: not the bootstrap cursor; the sheaf is ours.
+        // SAFETY: not the bootstrap cursor; this test owns the sheaf.
         assert!(!unsafe { cmp_store(WORD, expected, sheaf) });
     }
 }
 
-/// Runs in a process of its own: others have attached long before.
+/// Runs in a separate process: in the shared one, other tests have attached before.
 #[test]
 fn fresh_process() {
     if env::var_os(FRESH).is_none() {
@@ -48,9 +48,9 @@ fn fresh_process() {
     assert_eq!(load(WORD), BOOTSTRAP.get());
     assert_eq!(attach(), Attached::Yes);
     assert_eq!(load(WORD), VACANT.get());
-    // SAFETY: VACANT is no bootstrap cursor.
+    // SAFETY: VACANT is not the bootstrap cursor.
     assert!(unsafe { cmp_store(WORD, VACANT.get(), Sheaf::make()) });
-    // SAFETY: a number stands for an object.
+    // SAFETY: objects are plain numbers here.
     assert!(unsafe { push_slow(WORD, 2) });
     assert_eq!(pop_slow(WORD), 2);
 }
@@ -68,11 +68,11 @@ fn transactions_refuse_before_the_first_attach() {
     assert!(text.contains("1 passed"), "{text}");
 }
 
-/// A thread that begins under a filter which refuses rseq has no slot: it must not take part in
-/// transactions, because nobody would abort its sections.
+/// A thread that starts under a filter which refuses rseq has no slot. It must not run
+/// transactions, because the kernel would not abort its critical sections.
 ///
-/// Only where threads register themselves: glibc ends the process when a thread of its own cannot
-/// be registered after the first one was.
+/// Only where threads register themselves: glibc ends the process when rseq registration fails for
+/// a thread after it succeeded for the first one.
 #[test]
 fn thread_that_the_kernel_refuses_has_no_slot() {
     let _alone = alone();
@@ -82,7 +82,7 @@ fn thread_that_the_kernel_refuses_has_no_slot() {
         return;
     }
     let program = seccomp::program(&[libc::SYS_rseq], libc::EPERM);
-    // The filter holds for the thread that installs it and for those that it starts.
+    // The filter applies to the thread that installs it and to the threads that it starts.
     let filtered = std::thread::spawn(move || {
         if let Err(error) = seccomp::install(&program) {
             println!("skipped: filters are not permitted here: {error}");

@@ -1,7 +1,8 @@
-//! Tests of transactions from outside, on whatever engine the environment chose.
+//! Tests of transactions from outside, on the engine that the environment chose.
 //!
 //! `configurations` runs this whole program again for every other engine and kind of slot, so no
-//! test here may assume one. `boundaries` interrupts every section at every instruction.
+//! test here may assume one. `boundaries` interrupts every rseq critical section at every
+//! instruction.
 
 #[cfg(target_arch = "x86_64")]
 mod boundaries;

@@ -1,4 +1,4 @@
-//! A process that does not see `/sys`, as in a chroot or a sandbox.
+//! A process without `/sys`, as in a chroot or a sandbox.
 
 use std::env;
 use std::io;
@@ -11,10 +11,10 @@ use sheaves_sys::topology::CPUS_MAX;
 
 /// Set in the process without `/sys`.
 const PROCESS: &str = "SHEAVES_TEST_NO_SYSFS";
-/// A process that hangs ends by this alarm.
+/// Seconds until an alarm ends a process that hangs.
 const ALARM_SECONDS: u32 = 20;
 
-/// Puts an empty file system over `/sys`, for the calling process and its children.
+/// Mounts an empty file system on `/sys`, for the calling process and its children.
 fn hide_sysfs() -> io::Result<()> {
     let check = |status| if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     // SAFETY: integers only.
@@ -31,7 +31,7 @@ fn hide_sysfs() -> io::Result<()> {
     mount(c"tmpfs", c"/sys", 0)
 }
 
-/// Bits of the kernel's affinity masks: the bare system call returns their bytes.
+/// Bits of the kernel's affinity masks: the raw system call returns their size in bytes.
 fn mask_bits() -> usize {
     let mut mask = [0_u8; CPUS_MAX / 8];
     let (number, bytes) = (libc::SYS_sched_getaffinity, mask.len());
@@ -57,7 +57,7 @@ fn slots_are_bounded_without_sysfs() {
         unsafe { libc::alarm(ALARM_SECONDS) };
         hide_sysfs()
     };
-    // SAFETY: the closure makes system calls only.
+    // SAFETY: the closure only makes system calls.
     unsafe { command.pre_exec(prepare) };
     match command.output() {
         Ok(output) => {

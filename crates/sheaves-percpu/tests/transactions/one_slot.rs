@@ -1,4 +1,4 @@
-//! Keeps a test on one slot, and the tests of this program out of each other's way.
+//! Keeps a test on one slot, and runs the tests of this program one at a time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,13 +8,13 @@ use sheaves_sys::topology::{Affinity, possible_cpus};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// One test at a time: a drain detaches every slot for a moment, and then others' transactions
-/// refuse, which is right but no basis for an assertion.
+/// One test at a time: a drain detaches every slot for a moment, and then transactions of other
+/// tests would fail. That is correct, but their assertions would not hold.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Processors on which the calling thread may run.
+/// CPUs that the calling thread may run on.
 pub(crate) fn processors() -> Vec<usize> {
     let before = Affinity::current().unwrap();
     let bind = |processor: &usize| Affinity::only(*processor).is_some_and(|only| only.bind());
@@ -23,7 +23,7 @@ pub(crate) fn processors() -> Vec<usize> {
     found
 }
 
-/// Binds the calling thread to one processor until dropped.
+/// Binds the calling thread to one CPU until dropped.
 pub(crate) struct Bound(Affinity);
 
 impl Bound {
@@ -40,10 +40,10 @@ impl Drop for Bound {
     }
 }
 
-/// Runs `steps` on an attached thread until it stayed on one slot from beginning to end.
+/// Runs `steps` on an attached thread until it has stayed on one slot from beginning to end.
 ///
-/// Even a thread that is bound to its processor can get another concurrency id, so the steps
-/// only collect what they saw; the caller judges what this returns.
+/// Even a thread that is bound to a CPU can get another `mm_cid`. So the steps only collect what
+/// they saw, and the caller checks the result.
 pub(crate) fn on_one_slot<R>(mut steps: impl FnMut() -> R) -> R {
     let _bound = Bound::to(processors()[0]);
     loop {

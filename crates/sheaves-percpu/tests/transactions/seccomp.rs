@@ -1,10 +1,11 @@
-//! A real filter that refuses system calls, for a thread and whatever it starts.
+//! A real seccomp filter that refuses system calls, for a thread and everything that it starts.
 
 use std::io;
 
 /// Builds the program of a filter that answers `calls` with `errno` and allows the rest.
 ///
-/// The architecture is not checked: the filter is no defence, and a test makes native calls only.
+/// The architecture is not checked: the filter is not for security, and a test makes only native
+/// calls.
 pub(crate) fn program(calls: &[libc::c_long], errno: i32) -> Vec<libc::sock_filter> {
     const NUMBER_OFFSET: u32 = 0;
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -21,9 +22,9 @@ pub(crate) fn program(calls: &[libc::c_long], errno: i32) -> Vec<libc::sock_filt
     program
 }
 
-/// Puts a filter on the calling thread; its children of both kinds inherit it.
+/// Installs a filter on the calling thread; its child threads and processes inherit it.
 ///
-/// Makes two system calls and nothing else, so it may run between fork and exec.
+/// Only makes two system calls, so it may run between fork and exec.
 pub(crate) fn install(program: &[libc::sock_filter]) -> io::Result<()> {
     let program =
         libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };

@@ -1,4 +1,4 @@
-//! Sheaves for tests: ordinary memory of the right shape, never given back.
+//! Sheaves for tests: ordinary memory of the right layout, never freed.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,16 +10,16 @@ pub(crate) struct Sheaf([AtomicUsize; ENTRIES]);
 const _: () = assert!(size_of::<Sheaf>() == SHEAF_BYTES);
 
 impl Sheaf {
-    /// A new sheaf with its sentinel in entry 0; its cursor when empty.
+    /// Creates a sheaf with its sentinel in entry 0; returns the cursor of the empty sheaf.
     pub(crate) fn make() -> usize {
         let sheaf = Box::leak(Box::new(Sheaf([const { AtomicUsize::new(0) }; ENTRIES])));
         (&raw const *sheaf).expose_provenance();
         sheaf.fill(&[])
     }
 
-    /// Puts the sentinel and then objects into the sheaf; the cursor.
+    /// Writes the sentinel and then objects to the sheaf; returns the cursor.
     pub(crate) fn fill(&self, objects: &[usize]) -> usize {
-        // Relaxed, here and below: whoever fills or reads owns the sheaf.
+        // Relaxed, here and below: the thread that fills or reads a sheaf owns it.
         self.0[0].store(1, Ordering::Relaxed);
         for (entry, object) in self.0[1..].iter().zip(objects) {
             entry.store(*object, Ordering::Relaxed);
@@ -27,11 +27,11 @@ impl Sheaf {
         (&raw const self.0[objects.len()]).addr()
     }
 
-    /// The sheaf of a cursor that came from [`Sheaf::make`] or [`Sheaf::fill`].
+    /// The sheaf of a cursor from [`Sheaf::make`] or [`Sheaf::fill`].
     pub(crate) fn of_cursor(cursor: usize) -> &'static Sheaf {
         let sheaf = core::ptr::with_exposed_provenance::<Sheaf>(base(cursor));
-        // SAFETY: cursors of these tests lie in sheaves that are never freed, all of whose
-        // entries are atomic.
+        // SAFETY: cursors of these tests are in sheaves that are never freed, and all entries of
+        // these are atomic.
         unsafe { &*sheaf }
     }
 

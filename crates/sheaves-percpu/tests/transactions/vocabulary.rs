@@ -1,4 +1,4 @@
-//! Each transaction by itself: what it does, what it refuses, what it leaves alone.
+//! Each transaction separately: its effect, when it fails, and what it leaves unchanged.
 
 use sheaves_percpu::area::Region;
 use sheaves_percpu::engine::{pop_slow, push_slow};
@@ -10,18 +10,18 @@ use crate::fast;
 use crate::one_slot::{alone, on_one_slot};
 use crate::sheaves::Sheaf;
 
-/// Puts `cursor` into the vacant word of the current slot.
+/// Stores `cursor` in the vacant word of the current slot.
 fn install(word: Word, cursor: usize) -> bool {
-    // SAFETY: VACANT is no bootstrap cursor, and the sheaf is the test's own.
+    // SAFETY: VACANT is not the bootstrap cursor, and the test owns the sheaf.
     unsafe { cmp_store(word, VACANT.get(), cursor) }
 }
 
 fn give(word: Word, object: usize) -> bool {
-    // SAFETY: numbers stand for objects.
+    // SAFETY: objects are plain numbers here.
     unsafe { push_slow(word, object) }
 }
 
-/// Empties a word in every slot; what it held.
+/// Empties a word in every slot; returns the values that it held.
 fn taken(word: Word) -> Vec<usize> {
     let mut values = Vec::with_capacity(8192);
     assert!(drain(&[word], &mut |index, value| {
@@ -93,7 +93,7 @@ fn fast_and_slow_forms_work_on_the_same_sheaf() {
     let (fast, slow, popped) = on_one_slot(|| {
         taken(word);
         install(word, Sheaf::make());
-        // SAFETY: numbers stand for objects.
+        // SAFETY: objects are plain numbers here.
         let fast = unsafe { fast::push(word, 2) };
         (fast, give(word, 4), [fast::pop(word), pop_slow(word), pop_slow(word)])
     });
@@ -101,7 +101,7 @@ fn fast_and_slow_forms_work_on_the_same_sheaf() {
     if fast {
         assert_eq!(popped[..2], [4, 2]);
     } else {
-        // The portable engine has no fast form: it refuses, and nothing else.
+        // The portable engine has no fast form: it always fails.
         assert!(is_sentinel(popped[0]));
         assert_eq!(popped[1], 4);
     }

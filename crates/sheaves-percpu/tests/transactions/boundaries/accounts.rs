@@ -1,4 +1,4 @@
-//! What must be true after a transaction: everything is where it was, or where it went.
+//! Checks after a transaction: every object is where it was, or where the transaction moved it.
 
 use sheaves_percpu::sheaf::{BOOTSTRAP, VACANT, base, is_sentinel};
 
@@ -14,14 +14,14 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Only for a child that has prepared its words and waits.
+    /// Call it only while a child has prepared its words and waits.
     pub(crate) fn of(board: &Board) -> Before {
         let values = board.before.get();
         let objects = if board.is_of_sheaves() { objects(&values) } else { Vec::new() };
         Before { values, objects }
     }
 
-    /// Compares with what is there now. `Ok` tells whether the transaction happened.
+    /// Compares with the words at this moment. `Ok` tells whether the transaction happened.
     pub(crate) fn compare(
         &self,
         board: &Board,
@@ -79,7 +79,7 @@ impl Before {
     }
 }
 
-/// True when a transaction that happened did so on the slot where the child is now.
+/// True when the transaction happened on the slot where the child is now.
 pub(crate) fn is_in_place(board: &Board, operation: Operation) -> bool {
     let here = board.here();
     match operation {
@@ -101,7 +101,7 @@ fn is_cursor(value: usize) -> bool {
     value != VACANT.get() && value != BOOTSTRAP.get()
 }
 
-/// One more of the expected values has become `new`, if the exchange says that it happened.
+/// Replaces one of the expected values by `new`, if the exchange reports that it happened.
 fn replace(values: &mut [usize], happened: usize, new: usize) -> Result<(), String> {
     if happened != 1 {
         return Ok(());

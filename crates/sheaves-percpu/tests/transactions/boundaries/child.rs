@@ -1,7 +1,7 @@
-//! The traced process: prepares words, meets the tracer, performs one transaction, reports.
+//! The traced process: prepares words, stops for the tracer, performs one transaction, reports.
 //!
-//! It is a fork of the test, so that both see the same addresses; what they tell each other is on
-//! a board in shared memory.
+//! It is a fork of the test, so both have the same addresses. They communicate by a board in shared
+//! memory.
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -18,11 +18,11 @@ use crate::sheaves::Sheaf;
 
 const WORD: Word = Word::new(50);
 
-/// What the word holds before an exchange, what the transaction and what the handler want there.
+/// The word before an exchange, and the new values of the transaction and of the handler.
 pub(crate) const EXPECTED: usize = 100;
 pub(crate) const NEW: usize = 200;
 pub(crate) const NEW_TOO: usize = 300;
-/// The word before an exchange that has to be refused.
+/// The word before an exchange that has to fail.
 const UNEXPECTED: usize = 400;
 /// What the transaction and the handler add.
 pub(crate) const ADDED: usize = 1;
@@ -30,12 +30,12 @@ pub(crate) const ADDED_TOO: usize = 1000;
 /// What the transaction and the handler push.
 pub(crate) const PUSHED: usize = 100_000;
 pub(crate) const PUSHED_TOO: usize = 200_000;
-/// The objects of the first sheaf are from here on, those of the second from twice that.
+/// The objects of the first sheaf start at this number, those of the second at twice this number.
 const FIRST: usize = 10_000;
 /// `other` on the board when the handler did not run.
 const NOT_RUN: usize = usize::MAX;
 
-/// What is traced.
+/// The traced operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Pop,
@@ -46,13 +46,13 @@ pub(crate) enum Operation {
     PushByOwner,
     CmpStore,
     InRow(InRow),
-    /// From the outside, but by transactions: where there is no fence.
+    /// From the outside, but by transactions, as without a fence.
     Drain,
     Control(Fault),
 }
 
 impl Operation {
-    /// Those of the library.
+    /// The operations of the library.
     pub(crate) const ALL: [Operation; 15] = [
         Operation::Pop,
         Operation::PopSlow,
@@ -71,13 +71,13 @@ impl Operation {
         Operation::Drain,
     ];
 
-    /// True when the interference may be a reason for the transaction to refuse.
+    /// True when the interference can make the transaction fail.
     pub(crate) fn may_refuse(self, signalled: bool) -> bool {
-        // A drain that is sent elsewhere says that it is not complete.
+        // A drain that is migrated reports that it is incomplete.
         self == Operation::Drain || signalled && self.is_exchange()
     }
 
-    /// False when no input makes it refuse.
+    /// False when no input makes it fail.
     pub(crate) fn can_refuse(self) -> bool {
         let never =
             [Operation::InRow(InRow::Add), Operation::InRow(InRow::AddConst), Operation::Drain];
@@ -101,17 +101,17 @@ impl Operation {
     }
 }
 
-/// What a transaction finds.
+/// The state that a transaction finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Input {
-    /// It can happen.
+    /// The transaction can happen.
     Open,
-    /// It must refuse; where a transaction never refuses, the same as `Open`.
+    /// The transaction must fail; for one that never fails, the same as `Open`.
     Shut,
 }
 
-/// A few numbers in shared memory.
+/// A list of numbers in shared memory.
 #[repr(C)]
 pub(crate) struct Values {
     count: AtomicUsize,
@@ -135,18 +135,18 @@ impl Values {
     }
 }
 
-/// What tracer and child tell each other. Relaxed everywhere: they take turns.
+/// Shared memory of tracer and child. Relaxed everywhere: they take turns.
 #[repr(C)]
 pub(crate) struct Board {
     sheaves: [Sheaf; 2],
-    /// The word of the control sections.
+    /// The word of the critical sections in `control`.
     control: AtomicUsize,
     guard: AtomicUsize,
     of_sheaves: AtomicUsize,
     shut: AtomicUsize,
     result: AtomicUsize,
     other: AtomicUsize,
-    /// What the word of the current slot holds after the transaction.
+    /// The word of the current slot after the transaction.
     here: AtomicUsize,
     in_handler: AtomicUsize,
     pub(crate) before: Values,
@@ -163,7 +163,7 @@ impl Board {
         self.result.load(Ordering::Relaxed)
     }
 
-    /// What the handler's transaction gave; odd and not 1 when it did not run.
+    /// The result of the handler's transaction; odd and not 1 when the handler did not run.
     pub(crate) fn other(&self) -> usize {
         self.other.load(Ordering::Relaxed)
     }
@@ -172,7 +172,7 @@ impl Board {
         self.here.load(Ordering::Relaxed)
     }
 
-    /// Address of the sheaf in which an object was before.
+    /// Address of the sheaf that contained an object before.
     pub(crate) fn sheaf_of(&self, object: usize) -> usize {
         (&raw const self.sheaves[object / FIRST - 1]).addr()
     }
@@ -190,7 +190,7 @@ impl Board {
     }
 }
 
-/// The processors between which the child is moved: twice the same one where there is one only.
+/// The two CPUs between which the child is moved; the same one twice if there is only one.
 pub(crate) fn places(processors: &[usize]) -> [usize; 2] {
     [processors[0], *processors.get(1).unwrap_or(&processors[0])]
 }
@@ -199,13 +199,13 @@ fn bind(processor: usize) {
     assert!(Affinity::only(processor).is_some_and(|only| only.bind()));
 }
 
-/// Tells the tracer that it is its turn.
+/// Passes the turn to the tracer.
 fn meet() {
-    // SAFETY: raising a signal at oneself; the tracer swallows it.
+    // SAFETY: the process raises a signal for itself; the tracer suppresses it.
     let _ = unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// What a word holds before the transaction.
+/// The value of a word before the transaction.
 fn initial(operation: Operation, shut: bool, sheaf: &Sheaf, first: usize) -> usize {
     match operation {
         Operation::InRow(transaction) if shut => return transaction.shut_value(UNEXPECTED),
@@ -225,7 +225,7 @@ fn initial(operation: Operation, shut: bool, sheaf: &Sheaf, first: usize) -> usi
     sheaf.fill(&objects[..count])
 }
 
-/// Puts known values into the words of the slots of both processors, and ends on the first.
+/// Stores known values in the words of both CPUs' slots, and ends on the first CPU.
 fn prepare(board: &Board, operation: Operation, places: [usize; 2]) {
     let shut = board.shut.load(Ordering::Relaxed) != 0;
     board.of_sheaves.store(operation.is_of_sheaves().into(), Ordering::Relaxed);
@@ -244,9 +244,9 @@ fn prepare(board: &Board, operation: Operation, places: [usize; 2]) {
         }
         loop {
             assert_eq!(attach(), Attached::Yes);
-            // SAFETY: VACANT is no bootstrap cursor; the sheaf is ours.
+            // SAFETY: VACANT is not the bootstrap cursor; this process owns the sheaf.
             let installed = unsafe { cmp_store(WORD, VACANT.get(), value) };
-            // Both processors can have the same concurrency id.
+            // Both CPUs can have the same `mm_cid`.
             if installed || load(WORD) != VACANT.get() {
                 break;
             }
@@ -256,7 +256,7 @@ fn prepare(board: &Board, operation: Operation, places: [usize; 2]) {
     see(board, operation, &board.before);
 }
 
-/// Writes down what the words of all slots hold.
+/// Records the words of all slots.
 fn see(board: &Board, operation: Operation, values: &Values) {
     match operation {
         Operation::Control(_) => values.push(board.control.load(Ordering::Relaxed)),
@@ -269,7 +269,7 @@ fn perform(board: &Board, operation: Operation) -> usize {
         Operation::Pop => fast::pop(WORD),
         Operation::PopSlow => pop_slow(WORD),
         Operation::PopBySize => fast::pop_by_size(),
-        // SAFETY: numbers stand for objects.
+        // SAFETY: objects are plain numbers here.
         Operation::Push => usize::from(unsafe { fast::push(WORD, PUSHED) }),
         // SAFETY: as above.
         Operation::PushSlow => usize::from(unsafe { push_slow(WORD, PUSHED) }),
@@ -286,12 +286,12 @@ fn perform(board: &Board, operation: Operation) -> usize {
     }
 }
 
-/// What the handler does: the kind of transaction that would do the most harm here.
+/// The handler's transaction: the kind that would do the most harm here.
 fn interfere(board: &Board, operation: Operation) -> usize {
     match operation {
         _ if operation.is_pop() || operation == Operation::Drain => pop_slow(WORD),
         _ if operation.is_push() => {
-            // SAFETY: numbers stand for objects.
+            // SAFETY: objects are plain numbers here.
             let pushed = unsafe { push_slow(WORD, PUSHED_TOO) };
             usize::from(pushed)
         }
@@ -302,7 +302,7 @@ fn interfere(board: &Board, operation: Operation) -> usize {
     }
 }
 
-/// For the handler, which has no arguments of its own.
+/// Arguments of the handler.
 static CASE: AtomicPtr<Case> = AtomicPtr::new(core::ptr::null_mut());
 
 struct Case {
@@ -319,12 +319,12 @@ extern "C" fn on_signal(_: i32) {
     board.in_handler.store(0, Ordering::Relaxed);
 }
 
-/// The life of the child; it ends with its tracer.
+/// The child's main loop; the child ends with its tracer.
 pub(crate) fn run(board: &'static Board, operation: Operation, places: [usize; 2]) -> ! {
     let case = Box::leak(Box::new(Case { board, operation }));
     CASE.store(case, Ordering::Relaxed);
     let handler = on_signal as extern "C" fn(i32);
-    // SAFETY: the handler touches atomics and per-CPU words only.
+    // SAFETY: the handler uses only atomics and per-CPU words.
     let _ = unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
     meet();
     loop {

@@ -1,14 +1,15 @@
-//! Sections with deliberate faults, to show that the procedure finds them, and one without.
+//! Critical sections with deliberate faults, to show that the procedure finds them, and one
+//! without.
 //!
-//! They pop from one word of the board, so that their code can be told apart from the real ones;
-//! their descriptors lie in a section of another name for the same reason.
+//! They pop from one word of the board, so that their code differs from the real ones. For the same
+//! reason their descriptors are in an ELF section of another name.
 
 use core::arch::asm;
 use core::sync::atomic::AtomicUsize;
 
 use super::sections::Section;
 
-/// What is wrong with a section.
+/// The fault of a critical section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -25,7 +26,7 @@ impl Fault {
         [Fault::None, Fault::Unarmed, Fault::EndsEarly, Fault::EndsLate];
 }
 
-/// Where a section really begins and ends, whatever its descriptor says.
+/// The real boundaries of a critical section, whatever its descriptor says.
 #[repr(C)]
 struct Truth {
     start: usize,
@@ -40,8 +41,8 @@ macro_rules! control_pop {
             let object: usize;
             let truth: usize;
             // SAFETY: `word` holds a cursor of a sheaf that only this process's one thread uses,
-            // and `area` is the thread's registered area. The faults do harm to the sheaf's
-            // contents only, which nobody follows.
+            // and `area` is the thread's registered area. The faults damage only the sheaf's
+            // contents, which are not used as addresses.
             unsafe {
                 asm!(
                     ".pushsection control_cs, \"aw\"",
@@ -102,17 +103,17 @@ fn area() -> usize {
     }
 }
 
-/// Takes the last object of the sheaf whose cursor is in `word`; odd when there is none.
+/// Pops the last object of the sheaf whose cursor is in `word`; odd when there is none.
 pub(crate) fn pop(fault: Fault, word: &AtomicUsize) -> usize {
     call(fault, word.as_ptr().expose_provenance()).0
 }
 
-/// Where the section of [`pop`] is.
+/// The critical section of [`pop`].
 pub(crate) fn section(fault: Fault) -> Section {
     let empty = AtomicUsize::new(crate::sheaves::Sheaf::make());
     let truth = call(fault, empty.as_ptr().expose_provenance()).1;
     let truth = core::ptr::with_exposed_provenance::<Truth>(truth);
-    // SAFETY: the three words that the assembler put there and the loader relocated.
+    // SAFETY: the three words that the assembler emitted and the loader relocated.
     let Truth { start, end, abort } = unsafe { truth.read() };
     Section::new(start, end, abort)
 }

@@ -1,6 +1,6 @@
-//! The transactions on words anywhere in a row, each with one section of its own.
+//! The transactions on words anywhere in a row, each with its own critical section.
 //!
-//! They work on any offset, so here on that of a word that the rest of these tests understands.
+//! They work on any offset; here it is that of the word that these tests compare.
 
 use core::sync::atomic::AtomicUsize;
 
@@ -9,10 +9,10 @@ use sheaves_percpu::{Access, Word};
 
 use super::child::{ADDED, ADDED_TOO, EXPECTED, NEW, NEW_TOO};
 
-/// Bounds within which all of these tests add.
+/// Bounds that all additions of these tests keep.
 const BITS: u32 = 30;
 
-/// Which one.
+/// The transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InRow {
     Add,
@@ -25,11 +25,11 @@ pub(crate) enum InRow {
 }
 
 impl InRow {
-    /// What the word holds before a transaction that has to be refused for it.
+    /// The value of the word before a transaction that has to fail.
     pub(crate) fn shut_value(self, unexpected: usize) -> usize {
         match self {
             InRow::AddBounded | InRow::AddNear | InRow::AddNearConst => isize::MAX.cast_unsigned(),
-            // The guard refuses.
+            // The guard makes it fail.
             InRow::Add | InRow::AddConst | InRow::AddGuarded => EXPECTED,
             InRow::CmpStore => unexpected,
         }
@@ -84,7 +84,7 @@ fn happened(outcome: Outcome) -> usize {
     usize::from(outcome == Outcome::Done)
 }
 
-/// The transaction that is traced.
+/// Performs the transaction that is traced.
 pub(crate) fn perform(transaction: InRow, word: Word, guard: &AtomicUsize) -> usize {
     happened(match transaction {
         InRow::Add => add(word, ADDED),
@@ -97,7 +97,7 @@ pub(crate) fn perform(transaction: InRow, word: Word, guard: &AtomicUsize) -> us
     })
 }
 
-/// The same kind from a signal handler.
+/// Performs a transaction of the same kind in a signal handler.
 pub(crate) fn interfere(transaction: InRow, word: Word, guard: &AtomicUsize) -> usize {
     let offset = word.offset();
     happened(match transaction {

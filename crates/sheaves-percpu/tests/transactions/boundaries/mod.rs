@@ -1,13 +1,13 @@
-//! Every section, interrupted at every instruction boundary.
+//! Every rseq critical section, interrupted at every instruction boundary.
 //!
-//! A child process performs one transaction at a time under ptrace. At each boundary of each
-//! section, and of the instructions that arm it, it is stopped by a breakpoint, which is a
-//! preemption; while it stands there it may be sent to another processor, and a signal may be
-//! waiting for it whose handler works on the same word. The kernel must then abort the section,
-//! unless it has not begun or has committed, and in the end the transaction must have happened
-//! exactly once, on the slot where the thread was by then, or not at all if it says so.
+//! A child process performs one transaction at a time under ptrace. A breakpoint, which is a
+//! preemption, stops it at each boundary of each critical section and of the instructions that arm
+//! it. While stopped, the child may be migrated to another CPU, and a signal may be pending whose
+//! handler works on the same word. The kernel must then abort the critical section, unless it has
+//! not begun or has committed. In the end the transaction must have happened exactly once, on the
+//! slot of the thread at that time, or not at all if it reports that.
 //!
-//! `control` has sections with deliberate faults, which this same procedure must find.
+//! `control` has critical sections with deliberate faults, which the same procedure must find.
 
 mod accounts;
 mod child;
@@ -27,7 +27,7 @@ use self::sections::Section;
 use self::tracee::{Stop, Tracee};
 use crate::one_slot::{alone, processors};
 
-/// What happens to the child while it stands at a boundary.
+/// What happens to the child while it is stopped at a boundary.
 #[derive(Debug, Clone, Copy)]
 struct Interference {
     migrate: bool,
@@ -41,24 +41,24 @@ const INTERFERENCES: [Interference; 4] = [
     Interference { migrate: true, signal: true },
 ];
 
-/// What was wrong with one run.
+/// The fault that one run has shown.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Wrong {
-    /// Interrupted inside, but it went on as if nothing had been.
+    /// Interrupted inside, but continued without an abort.
     NotAborted,
     /// Aborted after the commit.
     AbortedAfterCommit,
-    /// Objects or numbers do not add up.
+    /// Objects or numbers are missing or duplicated.
     Accounts(String),
-    /// The child ended, or stopped where nobody asked it to.
+    /// The child ended, or stopped at an unexpected place.
     Astray(String),
 }
 
-/// How a run went.
+/// The result of a run.
 enum Run {
-    /// The transaction did not come to the boundary.
+    /// The transaction did not reach the boundary.
     Elsewhere,
-    /// It was refused for lack of a slot, or the slot changed afterwards: allowed, but then a run
+    /// It failed for lack of a slot, or the slot changed afterwards. This is allowed, but the run
     /// shows nothing.
     Again(&'static str),
     Reached(Vec<Wrong>),
@@ -68,12 +68,12 @@ enum Run {
 #[derive(Default)]
 struct Survey {
     runs: usize,
-    /// Boundaries that were reached, by the start of their section.
+    /// Boundaries that were reached, by the start of their critical section.
     reached: BTreeMap<usize, BTreeSet<usize>>,
     wrong: BTreeMap<Wrong, usize>,
 }
 
-/// Runs again this often when a run does not count.
+/// Number of attempts for a run that shows nothing.
 const ATTEMPTS: usize = 20;
 
 impl Survey {
@@ -101,7 +101,8 @@ impl Survey {
                     }
                 }
                 match run {
-                    // Not at the first boundary: this operation has no use for the section.
+                    // Not even the first boundary: this operation does not use the critical
+                    // section.
                     Run::Elsewhere if boundary == section.entry => return,
                     Run::Elsewhere => break,
                     Run::Reached(found) => {
@@ -124,7 +125,7 @@ impl Survey {
         self.wrong.keys().any(wanted)
     }
 
-    /// Boundaries that no input came to, of the sections that were entered.
+    /// Boundaries that no input reached, in the critical sections that were entered.
     fn missed(&self, sections: &[Section]) -> Vec<usize> {
         let entered = sections.iter().filter(|section| self.reached.contains_key(&section.start));
         entered
@@ -178,7 +179,7 @@ fn one_run(
         Ok(false) if input == Input::Open && !operation.may_refuse(interference.signal) => {
             return Run::Again("refused");
         }
-        // Whoever is moved after the commit is no longer where it happened.
+        // A child that is migrated after the commit is no longer on the slot of the transaction.
         Ok(true) if boundary < section.end && !accounts::is_in_place(board, operation) => {
             return Run::Again("on another slot");
         }
@@ -187,7 +188,7 @@ fn one_run(
     Run::Reached(found)
 }
 
-/// Lets the transaction end; true when it passed its abort handler on the way.
+/// Lets the transaction finish; true when it passed its abort handler.
 fn to_the_end(tracee: &Tracee, section: &Section, mut signal: i32) -> Result<bool, Wrong> {
     let mut planted = Some(tracee.plant(section.abort));
     let mut aborted = false;
@@ -197,7 +198,7 @@ fn to_the_end(tracee: &Tracee, section: &Section, mut signal: i32) -> Result<boo
                 planted.take().into_iter().for_each(|planted| tracee.lift(planted));
                 tracee.set_ip(ip);
                 if tracee.board().is_in_handler() {
-                    // The handler's own transaction was preempted: not what we wait for.
+                    // The handler's own transaction was preempted, which does not count.
                     if !matches!(tracee.step(), Stop::Trap(_)) {
                         return Err(Wrong::Astray("one step from an abort handler".into()));
                     }
@@ -253,7 +254,7 @@ fn every_boundary_of_every_section() {
     println!("{runs} runs through {} of {} sections", entered.len(), sections.len());
 }
 
-/// A procedure that finds nothing proves nothing unless it can find something.
+/// A procedure that finds no fault proves something only if it can find faults.
 #[test]
 fn faults_are_found() {
     let _alone = alone();

@@ -1,25 +1,25 @@
-//! The tracer's hold on the child: breakpoints, stops, a change of processor.
+//! The tracer's control of the child: breakpoints, stops, migration to another CPU.
 //!
-//! The child is a fork and shares the addresses of code and board with us.
+//! The child is a fork, so code and board have the same addresses in both.
 
 use core::ffi::c_void;
 
 use super::child::{self, Board, Operation};
 
-/// Why the child stands still.
+/// Why the child is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// At a breakpoint, whose address this is, or after a single step.
+    /// At a breakpoint with this address, or after a single step.
     Trap(usize),
-    /// It says that it is our turn.
+    /// The child passes the turn to the tracer.
     Rendezvous,
-    /// By a signal that nobody sent.
+    /// By an unexpected signal.
     Signal(i32),
-    /// It is no more; the wait status.
+    /// The child has ended; the wait status.
     Ended(i32),
 }
 
-/// A breakpoint, with what was there before.
+/// A breakpoint, with the original code.
 #[derive(Debug)]
 pub(crate) struct Planted {
     address: usize,
@@ -38,7 +38,7 @@ const NOT_PERMITTED: i32 = 77;
 const BREAKPOINT: u8 = 0xCC;
 
 impl Tracee {
-    /// Starts a child and waits until it stands; `None` where it may not be traced.
+    /// Starts a child and waits until it stops; `None` where it may not be traced.
     pub(crate) fn start(operation: Operation, places: [usize; 2]) -> Option<Tracee> {
         let board = map_board();
         let tracer = std::process::id();
@@ -65,13 +65,13 @@ impl Tracee {
         self.operation
     }
 
-    /// Lets the child go on until it has prepared its words for the input on the board.
+    /// Lets the child run until it has prepared its words for the input on the board.
     pub(crate) fn settle(&self) {
         let stop = self.resume(0);
         assert_eq!(stop, Stop::Rendezvous, "while it prepared");
     }
 
-    /// Lets the child go on, with a signal if that is not 0, until it stands again.
+    /// Lets the child run, with a signal if that is not 0, until it stops again.
     pub(crate) fn resume(&self, signal: i32) -> Stop {
         self.request(libc::PTRACE_CONT, 0, signal as usize);
         self.wait()
@@ -92,7 +92,8 @@ impl Tracee {
         Planted { address, before }
     }
 
-    /// Removes a breakpoint; the last one planted first, where they are closer than a word.
+    /// Removes a breakpoint. If breakpoints are closer than a word, the last one has to be removed
+    /// first.
     pub(crate) fn lift(&self, planted: Planted) {
         let before = planted.before.cast_unsigned() as usize;
         self.request(libc::PTRACE_POKETEXT, planted.address, before);
@@ -102,11 +103,11 @@ impl Tracee {
         self.request(libc::PTRACE_POKEUSER, ip_offset(), address);
     }
 
-    /// Allows the child its other processor only; it will be there when it goes on.
+    /// Restricts the child to its other CPU; it will be there when it continues.
     pub(crate) fn migrate(&self) {
         // SAFETY: an all-zero set is valid and empty.
         let mut mask: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-        // SAFETY: the number is that of a processor to which a thread could be bound.
+        // SAFETY: the number is that of a CPU that a thread could be bound to.
         unsafe { libc::CPU_SET(self.away, &mut mask) };
         let size = size_of::<libc::cpu_set_t>();
         // SAFETY: the mask is valid for reads of its size.
@@ -138,9 +139,9 @@ impl Tracee {
         let data = core::ptr::without_provenance_mut::<c_void>(data);
         // SAFETY: libc's own variable of this thread.
         let errno = unsafe { libc::__errno_location() };
-        // SAFETY: as above. A value that was read may be -1, so errno tells of errors.
+        // SAFETY: as above. A value that was read may be -1, so errno distinguishes errors.
         unsafe { errno.write(0) };
-        // SAFETY: the child's memory and registers are changed, ours is not.
+        // SAFETY: the child's memory and registers are changed, not those of this process.
         let result = unsafe { libc::ptrace(request, self.pid, address, data) };
         let error = std::io::Error::last_os_error();
         assert!(result != -1 || error.raw_os_error() == Some(0), "{request}: {error}");
@@ -150,18 +151,19 @@ impl Tracee {
 
 impl Drop for Tracee {
     fn drop(&mut self) {
-        // SAFETY: our own child, which has not been waited for to its end.
+        // SAFETY: this process's own child, which has not been reaped yet.
         let _ = unsafe { libc::kill(self.pid, libc::SIGKILL) };
         let mut status = 0;
         // SAFETY: `status` is valid for writes.
         let _ = unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
         let size = size_of::<Board>();
-        // SAFETY: mapped by `map_board` with this size; the child is gone, and so are we.
+        // SAFETY: mapped by `map_board` with this size; the child has ended, and this is the last
+        // use.
         let _ = unsafe { libc::munmap((&raw const *self.board).cast_mut().cast(), size) };
     }
 }
 
-/// In the child: asks to be traced, and to end with the tracer.
+/// In the child: requests to be traced, and to end with the tracer.
 fn submit(tracer: u32) {
     // SAFETY: integers only.
     let _ = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -171,7 +173,7 @@ fn submit(tracer: u32) {
     // SAFETY: no memory is touched.
     let status = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, none, none) };
     if status != 0 || parent.cast_unsigned() != tracer {
-        // SAFETY: ends the process without running anything of the test's.
+        // SAFETY: ends the process without running any code of the test harness.
         unsafe { libc::_exit(NOT_PERMITTED) };
     }
 }
@@ -180,15 +182,16 @@ fn ip_offset() -> usize {
     core::mem::offset_of!(libc::user, regs) + core::mem::offset_of!(libc::user_regs_struct, rip)
 }
 
-/// A board full of zeros, which parent and child share.
+/// A zeroed board that parent and child share.
 fn map_board() -> &'static Board {
     let size = size_of::<Board>();
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: new memory, nothing is replaced.
+    // SAFETY: a new mapping, which replaces nothing.
     let board = unsafe { libc::mmap(core::ptr::null_mut(), size, protection, flags, -1, 0) };
     assert_ne!(board, libc::MAP_FAILED);
     board.expose_provenance();
-    // SAFETY: mapped, aligned to a page, zero is a valid value of every field, all are atomic.
+    // SAFETY: the board is mapped and aligned to a page. Zero is a valid value of every field, and
+    // all fields are atomic.
     unsafe { &*board.cast::<Board>() }
 }
