@@ -1,9 +1,8 @@
 //! Transactions as rseq critical sections on x86-64.
 //!
-//! An rseq critical section is a few instructions that the kernel lets run without preemption,
-//! signal or migration in between. If one of these occurs, the thread continues at the abort
-//! handler, which starts over. These are the kernel's rules (including those of Linux 6.19), and
-//! how they are kept here:
+//! An rseq critical section is a few instructions that the kernel aborts on preemption, signal or
+//! migration: the thread then continues at the abort handler, which starts over. These are the
+//! kernel's rules (including those of Linux 6.19), and how they are kept here:
 //!
 //! 1. Armed by a store to `rseq_cs`, the only field that is ever written.
 //! 2. Slot number, base and cursor are read inside the critical section, each time: a fence aborts

@@ -1,9 +1,9 @@
 //! Per-CPU caches of free objects by size class, so that common calls take no lock.
 //!
-//! A class has one word in every block. The word holds the cursor of a sheaf of free objects, as
-//! SLUB's per-CPU sheaves do (Linux 6.18; Bonwick's magazines, 2001). An entry is the offset of an
-//! object, which is even. Allocation is a `pop`, freeing a `push`. An empty sheaf gets a batch from
-//! the allocator; a full one returns its older half. Each of both takes the lock once.
+//! They work like SLUB's per-CPU sheaves (Linux 6.18) and Bonwick's magazines (2001). A class has
+//! one word in every block, which holds the cursor of a sheaf of free objects. An entry is the
+//! offset of an object, which is even. Allocation is a `pop`, freeing a `push`. An empty sheaf gets
+//! a batch from the allocator, and a full one returns its older half. Each takes the lock once.
 //!
 //! | word | meaning | transitions |
 //! |---|---|---|

@@ -54,7 +54,7 @@ use crate::slots;
 /// # Ok::<(), sheaves_percpu::memory::Error>(())
 /// ```
 ///
-/// Drop drops the value of every slot and frees the memory. Creating and dropping may sleep on a
+/// Dropping it drops every slot's value and frees the memory. Creating and dropping may sleep on a
 /// lock for microseconds; see [`crate::memory::alloc`]. After a fork, parent and child have
 /// separate values.
 ///
