@@ -9,26 +9,29 @@
 //!                          |                         runs of objects of one slab
 //!                        slabs                       one bit per object, out of line
 //!                          |
-//!                  chunks of 2 MiB                   given back when idle
+//!                  chunks of 2 MiB                   unmapped when idle
 //! ```
 //!
-//! Allocations pop from one sheaf and frees push onto another: if both used one, every `free`
-//! would have to wait for the cursor that the last `alloc` stored and the other way round, and a
-//! free that looks its cache up from the address would put that look-up into the same chain.
+//! A sheaf is an array of free objects in front of the slabs, as in SLUB (Linux 6.18); the depot
+//! of full arrays is that of Bonwick's magazines (2001).
 //!
-//! Start reading at [`raw`] (the calls), then `slow` (what happens when the sheaf is at its end),
-//! `refill` and `flush` (between sheaves and slabs), [`slab`] (the state of a slab), [`chunk`]
-//! (memory). [`Cache`] is the typed face.
+//! Allocations pop from one sheaf and frees push onto another. With one sheaf for both, every
+//! `free` would wait for the cursor that the last `alloc` stored, and vice versa; a free that
+//! looks its cache up from the address would put that look-up into the same dependency chain.
 //!
-//! Free memory is never written (debug caches aside): what is known of an object is in its slab's
+//! Start reading at [`raw`] (the calls), then `slow` (the sheaf is empty or full), `refill` and
+//! `flush` (between sheaves and slabs), [`slab`] (the state of a slab), [`chunk`] (memory).
+//! [`Cache`] is the typed interface.
+//!
+//! Free memory is never written, except in debug caches: the state of an object is in its slab's
 //! header, in another part of the address space.
 #![no_std]
 
 #[cfg(all(test, loom))]
 extern crate std;
 
-// The protocols that are modelled. A model checker's atomics fit into no static and no header, so
-// that a build for it has these files and their models alone.
+// The protocols that are modelled. loom's atomics fit into no static and no header, so a build for
+// loom has only these files and their models.
 mod counting;
 #[cfg(all(test, loom))]
 mod models;

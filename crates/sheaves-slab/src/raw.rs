@@ -12,33 +12,33 @@ use crate::registry::{self, Request};
 use crate::stats::CacheStats;
 use crate::{bulk, chunk, deferred, reclaim, slow, stats};
 
-/// How a cache behaves beyond size and alignment.
+/// Behaviour of a cache besides size and alignment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Objects come back zeroed.
+    /// Objects are zeroed at allocation.
     pub zero: bool,
-    /// `TYPESAFE_BY_RCU`: an object that is freed may be handed out again at once, but as long as
-    /// somebody reads ([`sheaves_rcu::read`]) who may have its address, it stays an object of this
-    /// cache: its slab goes neither to another cache nor to the system. For readers who check
-    /// after they have looked whether it is still the object that they meant.
+    /// Like `SLAB_TYPESAFE_BY_RCU` in the kernel. A freed object may be allocated again at once,
+    /// but it stays an object of this cache while a reader ([`sheaves_rcu::read`]) may have its
+    /// address: until then its slab goes neither to another cache nor to the system. For readers
+    /// that check, after they have found an object, that it is still the one they looked for.
     pub typesafe_by_rcu: bool,
-    /// Every call is checked; slow. `SHEAVES_DEBUG=1` makes every cache one of these.
+    /// Every call is checked, which is slow. `SHEAVES_DEBUG=1` sets this for every cache.
     pub debug: bool,
 }
 
-/// A cache of equal objects, shared by all threads.
+/// A cache of objects of one size, shared by all threads.
 ///
-/// Allocation and free of the common kind are about a dozen instructions on the slot's sheaves:
-/// no lock, no atomic instruction. Objects are at multiples of the alignment, 8 bytes at
-/// the least, and consecutive allocations tend to be neighbours. The handle is 56 bytes.
-/// Slabs have at most 4,096 objects: one of 8-byte objects uses half of its 64 KiB, the other half
-/// is address space that is never touched.
+/// The fast paths of allocation and free are about a dozen instructions on the slot's sheaves,
+/// without a lock or an atomic instruction. Objects are at multiples of the alignment, at least 8
+/// bytes, and consecutive allocations tend to be neighbours. The handle is 56 bytes. A slab has at
+/// most 4,096 objects: a slab of 8-byte objects uses half of its 64 KiB, and the other half is
+/// address space that is never touched.
 ///
-/// Memory: what one thread wrote into an object before it freed it happens before what the next
-/// user reads. Blocking: the slow paths may sleep on a lock for microseconds. Signals: do not
-/// call from a signal handler. Fork: a child may go on using every cache.
+/// Memory: what a thread wrote into an object before it freed the object happens before the reads
+/// of the object's next user. Blocking: the slow paths may sleep on a lock for microseconds.
+/// Signals: do not call from a signal handler. Fork: a child may keep using every cache.
 ///
-/// Dropping the handle leaks the cache (not its objects' owners): see [`Cache::destroy`].
+/// Dropping the handle leaks the cache, and the objects stay valid: see [`Cache::destroy`].
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -63,21 +63,21 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Makes a cache. The name, of which 31 bytes are kept, is for reports.
+    /// Creates a cache. Reports use the name, cut to 31 bytes.
     ///
     /// # Errors
     /// [`CacheError::Layout`] for size 0 or above 64 KiB and for alignment above 64 KiB,
-    /// [`CacheError::TooMany`] when 860 named caches exist, [`CacheError::OutOfMemory`] when there
-    /// is no address space.
+    /// [`CacheError::TooMany`] when 860 named caches exist, [`CacheError::OutOfMemory`] when
+    /// address space is out.
     pub fn new(name: &str, layout: Layout, options: Options) -> Result<Cache, CacheError> {
         Cache::make(name, layout, options, None)
     }
 
-    /// [`Cache::new`] with a constructor, which runs once for every object when its slab is made,
-    /// not at every allocation. Objects keep their contents from free to next allocation. No lock
-    /// is held meanwhile: it may allocate, from other caches, too, and fork.
+    /// [`Cache::new`] with a constructor. It runs once for every object when the object's slab is
+    /// created, not at every allocation. Objects keep their contents from free to next allocation.
+    /// No lock is held while it runs: it may allocate from other caches, and fork.
     ///
-    /// Whoever names the constructor vouches for it:
+    /// The caller that passes the constructor is responsible for it:
     ///
     /// ```compile_fail,E0133
     /// use core::alloc::Layout;
@@ -94,11 +94,11 @@ impl Cache {
     /// ```
     ///
     /// # Errors
-    /// As there.
+    /// As [`Cache::new`].
     ///
     /// # Safety
-    /// Given an object of that layout, which nobody else has, the constructor writes nowhere else,
-    /// in whatever thread. It does not unwind, and does not use the cache.
+    /// The constructor gets an object of `layout` that nothing else uses. It writes to nothing
+    /// else, in any thread. It does not unwind, and does not use the cache.
     pub unsafe fn with_constructor(
         name: &str,
         layout: Layout,
@@ -127,7 +127,7 @@ impl Cache {
         })
     }
 
-    /// One object, or `None` when there is no memory.
+    /// Allocates an object; `None` when memory is out.
     #[inline]
     #[must_use]
     pub fn alloc(&self) -> Option<NonNull<u8>> {
@@ -141,32 +141,33 @@ impl Cache {
         Some(object)
     }
 
-    /// Gives an object back.
+    /// Frees an object.
     ///
-    /// A double free, an object of another cache or an address inside an object is reported and
-    /// ends the process, at once in a debug cache, otherwise when the object returns to its slab.
+    /// A double free, an object of another cache or an address inside an object aborts the process
+    /// with a report. A debug cache detects it at once, any other when the object returns to its
+    /// slab.
     ///
     /// # Safety
-    /// `object` came from this cache, and nobody uses it any more.
+    /// `object` came from this cache and is not used any more.
     #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) {
         let object = object.as_ptr().expose_provenance();
-        // SAFETY: objects are even, and the caller gives up this one.
+        // SAFETY: objects are even, and the caller no longer uses this one.
         if !unsafe { percpu::push(self.access, self.frees, object) } {
             slow::free_slow(self.id, object);
         }
     }
 
-    /// Gives an object back once everybody who reads now is gone ([`sheaves_rcu::read`]).
+    /// Frees an object after a grace period ([`sheaves_rcu::read`]), like the kernel's `kfree_rcu`.
     ///
-    /// As cheap as [`Cache::free`]: nothing is written into the object, no thread is woken. After
-    /// a grace period, which somebody starts at the latest after the age that
-    /// [`mod@sheaves_rcu::defer`] is set to, whole sheaves of such objects serve allocations again.
-    /// Never blocks, with one exception: outside of read sections, and without memory for even
-    /// one sheaf, it waits for a grace period. May be called by readers.
+    /// As cheap as [`Cache::free`]: nothing is written into the object, no thread is woken. A grace
+    /// period starts at the latest after the age that [`mod@sheaves_rcu::defer`] is set to; after
+    /// it, whole sheaves of such objects serve allocations again. Never blocks, with one exception:
+    /// outside of read sections, and without memory for even one sheaf, it waits for a grace
+    /// period. May be called by readers.
     ///
-    /// An object that is deferred twice is reported in a debug cache and otherwise found as a
-    /// double free, when it returns to its slab, if at all.
+    /// An object that is deferred twice is reported in a debug cache. In other caches it is
+    /// detected as a double free when it returns to its slab, or not at all.
     ///
     /// ```
     /// use core::alloc::Layout;
@@ -175,26 +176,25 @@ impl Cache {
     /// let cache = Cache::new("route", Layout::new::<[u64; 4]>(), Options::default())?;
     /// let object = cache.alloc().expect("out of memory");
     /// // Unlink it, so that no new reader finds it; then:
-    /// // SAFETY: from this cache; who still reads it began before now.
+    /// // SAFETY: from this cache; a reader that still uses it began before this call.
     /// unsafe { cache.free_rcu(object) };
     /// cache.destroy().expect("waits until the object is back");
     /// # Ok::<(), sheaves_slab::raw::CacheError>(())
     /// ```
     ///
     /// # Safety
-    /// `object` came from this cache, and nobody uses it but readers who have begun before this
-    /// call.
+    /// `object` came from this cache, and only readers that began before this call use it.
     #[inline]
     pub unsafe fn free_rcu(&self, object: NonNull<u8>) {
         let object = object.as_ptr().expose_provenance();
-        // SAFETY: objects are even, and the caller gives up this one.
+        // SAFETY: objects are even, and the caller no longer uses this one.
         if !unsafe { percpu::push(self.access, self.deferred, object) } {
             deferred::free_rcu_slow(self.id, object);
         }
     }
 
-    /// Fills `out` from the front and returns how many objects it got: fewer only when memory is
-    /// short. Costs about a nanosecond per object: whole stretches of a sheaf are copied.
+    /// Fills `out` from the front and returns how many objects it allocated: fewer only when memory
+    /// is out. Costs about a nanosecond per object, since it copies ranges of a sheaf.
     #[must_use]
     pub fn alloc_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
         let count = bulk::alloc_bulk(self.id, out);
@@ -209,28 +209,29 @@ impl Cache {
         count
     }
 
-    /// Gives many objects back.
+    /// Frees many objects.
     ///
     /// # Safety
-    /// As for [`Cache::free`], for each of them; no object is in the slice twice.
+    /// As for [`Cache::free`], for each object; no object is in the slice twice.
     pub unsafe fn free_bulk(&self, objects: &[NonNull<u8>]) {
         bulk::free_bulk(self.id, objects);
     }
 
-    /// Takes free objects out of every slot and the depot and releases slabs with no object out.
-    /// False when a slot could not be reached. Interrupts the processors that run this process.
+    /// Moves free objects from every slot and the depot to their slabs, and releases slabs without
+    /// allocated objects. False when a slot could not be drained. Interrupts the CPUs that run this
+    /// process.
     pub fn shrink(&self) -> bool {
         let complete = reclaim::shrink(self.id);
         chunk::purge_if_due();
         complete
     }
 
-    /// Ends the cache and gives its memory back. Waits for a grace period where objects are
+    /// Destroys the cache and returns its memory. Waits for a grace period when objects are
     /// deferred.
     ///
     /// # Errors
-    /// [`DestroyError`] with the cache when objects are still out: nothing is lost, it can be
-    /// used on, and destroyed later.
+    /// [`DestroyError`] with the cache when objects are still allocated. The cache is unchanged: it
+    /// can be used, and destroyed later.
     pub fn destroy(self) -> Result<(), DestroyError> {
         match reclaim::destroy(self.id) {
             Ok(()) => Ok(()),
@@ -238,7 +239,7 @@ impl Cache {
         }
     }
 
-    /// Statistics. Reads under the cache's lock; microseconds.
+    /// Statistics. Takes the cache's lock; microseconds.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         stats::stats(self.id)
@@ -250,7 +251,7 @@ impl Cache {
         stats::name(self.id)
     }
 
-    /// Bytes of an object.
+    /// Size of an object in bytes.
     #[inline]
     #[must_use]
     pub fn object_bytes(&self) -> usize {
@@ -263,7 +264,7 @@ impl Cache {
 pub struct DestroyError {
     /// The cache, as usable as before.
     pub cache: Cache,
-    /// Objects that are still out; 0 when a slot could not be drained.
+    /// Objects that are still allocated; 0 when a slot could not be drained.
     pub objects_out: usize,
 }
 
@@ -276,12 +277,12 @@ impl core::fmt::Display for DestroyError {
 
 impl core::error::Error for DestroyError {}
 
-/// The fast and slow halves for callers that know a cache by its number: malloc.
+/// Fast and slow paths for callers that know a cache by its number: malloc.
 pub mod by_id {
     use super::{Access, CacheId, deferred, is_sentinel, percpu, slow};
     use crate::flush;
 
-    /// An object's address, 0 when there is no memory.
+    /// Allocates an object; 0 when memory is out.
     #[inline(always)]
     #[must_use]
     pub fn alloc(id: CacheId) -> usize {
@@ -289,8 +290,8 @@ pub mod by_id {
         if is_sentinel(object) { slow::alloc_slow(id) } else { object }
     }
 
-    /// Gives an object back by the slow path, after checking that it starts an object of the
-    /// cache; ends the process where it does not.
+    /// Frees an object by the slow path, after checking that the address starts an object of the
+    /// cache; aborts the process otherwise.
     ///
     /// # Safety
     /// As [`super::Cache::free`].
@@ -299,7 +300,8 @@ pub mod by_id {
         slow::free_slow(id, object);
     }
 
-    /// Defers an object by the slow path; ends the process where none of the cache starts there.
+    /// Defers an object by the slow path; aborts the process if the address starts no object of the
+    /// cache.
     ///
     /// # Safety
     /// As [`super::Cache::free_rcu`].

@@ -28,7 +28,7 @@ pub struct Cache<T> {
 }
 
 impl<T> Cache<T> {
-    /// Makes a cache under a name for reports.
+    /// Creates a cache. Reports use the name.
     ///
     /// # Errors
     /// As [`raw::Cache::new`]; [`CacheError::Layout`] also for types without size.
@@ -40,7 +40,7 @@ impl<T> Cache<T> {
     /// Moves a value into the cache.
     ///
     /// # Panics
-    /// When there is no memory; see [`Cache::try_insert`].
+    /// When memory is out; see [`Cache::try_insert`].
     #[inline]
     pub fn insert(&self, value: T) -> CacheBox<'_, T> {
         match self.try_insert(value) {
@@ -49,10 +49,10 @@ impl<T> Cache<T> {
         }
     }
 
-    /// Moves a value into the cache, or gives it back when there is no memory.
+    /// Moves a value into the cache, or returns it when memory is out.
     ///
     /// # Errors
-    /// The value, when there is no memory.
+    /// The value, when memory is out.
     #[inline]
     pub fn try_insert(&self, value: T) -> Result<CacheBox<'_, T>, T> {
         let Some(place) = self.raw.alloc() else { return Err(value) };
@@ -62,7 +62,7 @@ impl<T> Cache<T> {
         Ok(CacheBox { place, cache: self, owns: PhantomData })
     }
 
-    /// The untyped cache beneath, for bulk operations and statistics.
+    /// The untyped cache, for bulk operations and statistics.
     #[must_use]
     pub fn raw(&self) -> &raw::Cache {
         &self.raw
@@ -74,13 +74,13 @@ impl<T> Cache<T> {
         self.raw.stats()
     }
 
-    /// Gives free memory back, see [`raw::Cache::shrink`].
+    /// Returns free memory, see [`raw::Cache::shrink`].
     pub fn shrink(&self) -> bool {
         self.raw.shrink()
     }
 
-    /// Ends the cache. The compiler has seen to it that no box is alive; one that was leaked
-    /// shows in the error.
+    /// Destroys the cache. The borrow checker guarantees that no box is alive; leaked boxes count
+    /// in the error.
     ///
     /// # Errors
     /// As [`raw::Cache::destroy`].
@@ -100,27 +100,27 @@ impl<T> fmt::Debug for Cache<T> {
     }
 }
 
-/// A value in a cache; dropped and given back when the box is dropped.
+/// A value in a cache. Dropping the box drops the value and frees the object.
 ///
 /// # Invariants
-/// `place` holds an initialised `T` in an object of `cache` that nobody else uses.
+/// `place` holds an initialised `T` in an object of `cache` that nothing else uses.
 pub struct CacheBox<'a, T> {
     place: NonNull<T>,
     cache: &'a Cache<T>,
     owns: PhantomData<T>,
 }
 
-// SAFETY: a box owns its value, and caches are shared between threads anyway.
+// SAFETY: a box owns its value, and any thread may use a cache.
 unsafe impl<T: Send> Send for CacheBox<'_, T> {}
 // SAFETY: a shared box gives shared access to its value only.
 unsafe impl<T: Sync> Sync for CacheBox<'_, T> {}
 
 impl<T> CacheBox<'_, T> {
-    /// Moves the value out and gives its place back.
+    /// Moves the value out and frees the object.
     #[must_use]
     pub fn into_inner(self) -> T {
         let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: by the invariant the value is there; nobody reads it again.
+        // SAFETY: by the invariant the value is there; it is not read again.
         let value = unsafe { this.place.read() };
         // SAFETY: by the invariant the object is of this cache and ours; it is not used again.
         unsafe { this.cache.raw.free(this.place.cast()) };

@@ -1,12 +1,12 @@
-//! What deferring does when there is no memory for another sheaf.
+//! Deferring without memory for another sheaf.
 //!
 //! | rung | where the sheaf comes from | cost |
 //! |---|---|---|
 //! | 0 | the pool | none |
 //! | 1 | the cache itself: a sheaf of free objects, which go back to their slabs | a flush |
-//! | 2 | a few that were set aside | none |
-//! | 3 | nowhere: the caller waits for readers and frees the object itself | a grace period |
-//! | 4 | nowhere, and the caller reads: the object is never freed, with a line | the object |
+//! | 2 | a reserve of a few sheaves | none |
+//! | 3 | none: the caller waits for a grace period and frees the object itself | a grace period |
+//! | 4 | none, and the caller is a reader: the object leaks, and a line reports it | the object |
 //!
 //! Nothing is ever freed too early.
 
@@ -20,38 +20,38 @@ use crate::pool::{self, Sheaf, SheafStack};
 use crate::slow::{self, is_empty, take_sheaf};
 use crate::{debug, depot, flush};
 
-/// Sheaves that are set aside.
+/// Sheaves of the reserve.
 const RESERVE_SHEAVES: u32 = 8;
 
 static RESERVE: SheafStack = SheafStack::new();
-/// How many are there, or were a moment ago.
+/// Sheaves in the reserve, about: it changes after the stack does.
 static RESERVED: AtomicU32 = AtomicU32::new(0);
 /// Requests for an empty sheaf that fail, for tests.
 static FAULTS: Faults = Faults::none();
 /// How often each rung from 1 on was reached.
 static REACHED: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
 
-/// Makes one in so many requests for an empty sheaf fail, 0 for none. For tests.
+/// Makes one of `requests` requests for an empty sheaf fail, none for 0. For tests.
 #[doc(hidden)]
 pub fn fail_one_in(requests: u32) {
     FAULTS.fail_one_in(requests);
 }
 
-/// What deferring objects did without memory for another sheaf, by what it did then.
+/// How often deferring objects found no memory for another sheaf, by the fallback that it used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Emergencies {
-    /// Sheaves that were taken from their own cache, whose free objects went back to their slabs.
+    /// Sheaves that were taken from their own cache; their free objects went back to their slabs.
     pub from_the_cache: u32,
-    /// Sheaves that had been set aside.
+    /// Sheaves from the reserve.
     pub from_the_reserve: u32,
-    /// Objects for which the caller waited for readers itself.
+    /// Objects for which the caller waited for a grace period itself.
     pub waits: u32,
-    /// Objects that will never be freed: the caller was inside of a read section.
+    /// Objects that are never freed: the caller was inside of a read section.
     pub leaks: u32,
 }
 
-/// How often deferring an object found no memory for another sheaf so far.
+/// How often deferring an object has found no memory for another sheaf so far.
 #[must_use]
 pub fn emergencies() -> Emergencies {
     // Relaxed: statistics.
@@ -60,15 +60,15 @@ pub fn emergencies() -> Emergencies {
     Emergencies { from_the_cache, from_the_reserve, waits: waits - leaks, leaks }
 }
 
-/// Counts that a rung was reached; how often it had been before.
+/// Counts that a rung was reached; returns how often it had been before.
 fn reach(rung: usize) -> u32 {
     // Relaxed: statistics.
     REACHED[rung - 1].fetch_add(1, Ordering::Relaxed)
 }
 
-/// Sets sheaves aside, once, as far as there is memory.
+/// Fills the reserve, as far as there is memory.
 pub(super) fn prepare() {
-    // Relaxed: a number of sheaves, each of which comes by the stack.
+    // Relaxed: a number of sheaves; each sheaf itself comes through the stack.
     while RESERVED.load(Ordering::Relaxed) < RESERVE_SHEAVES {
         let Some(sheaf) = pool::take_empty() else { return };
         RESERVE.push(sheaf);
@@ -77,7 +77,7 @@ pub(super) fn prepare() {
     }
 }
 
-/// An empty sheaf, by whatever rung has one.
+/// An empty sheaf, from the first rung that has one.
 pub(super) fn take_empty(id: CacheId) -> Option<Sheaf> {
     if !FAULTS.fails()
         && let Some(sheaf) = pool::take_empty()
@@ -105,7 +105,7 @@ fn take_empty_slow(id: CacheId) -> Option<Sheaf> {
     sheaf
 }
 
-/// A sheaf of the cache's own, whose free objects go back to their slabs.
+/// A sheaf of the cache itself; its free objects go back to their slabs.
 fn of_the_cache(id: CacheId) -> Option<Sheaf> {
     let cursor = take_sheaf(id.frees(), |_| true)
         .or_else(|| take_sheaf(id.allocs(), |_| true))
@@ -116,7 +116,7 @@ fn of_the_cache(id: CacheId) -> Option<Sheaf> {
     Some(Sheaf::of_cursor(cursor))
 }
 
-/// Frees an object for which no sheaf could be had.
+/// Frees an object for which there is no sheaf.
 #[cold]
 pub(super) fn free(id: CacheId, object: usize) {
     reach(3);

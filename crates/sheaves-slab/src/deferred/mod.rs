@@ -1,4 +1,4 @@
-//! Objects that are freed once the readers of now are gone.
+//! Objects that are freed after a grace period.
 //!
 //! ```text
 //!   free_rcu --push--> rcu sheaf of the slot, without a cookie
@@ -10,21 +10,21 @@
 //!                      sheaf of allocations | depot | slabs
 //! ```
 //!
-//! The common case is the push that `free` makes, onto another word. Nothing is written into the
-//! object, which readers may still have. A sealed sheaf never gets another object, and its cookie
-//! is younger than each of its objects, so that one look at the cookie answers for all of them.
-//! What comes out at the end is a full sheaf for the next allocations: no work for each object.
+//! The common case is the same push as that of `free`, onto another word. Nothing is written into
+//! the object, which readers may still use. A sealed sheaf never gets another object, and its
+//! cookie is younger than each of its objects: one check of the cookie answers for all of them.
+//! After the grace period the full sheaf serves allocations as it is, without work per object.
 //!
-//! | an object is in | who may touch it | moves on |
+//! | an object is in | may be used by | leaves when |
 //! |---|---|---|
 //! | the rcu sheaf of a slot | readers | the sheaf is full, or `seal_all` |
 //! | the open sheaf of a queue | readers | the same; for threads without a slot, and debug caches |
 //! | a sealed sheaf | readers | its cookie has passed |
 //! | a sheaf that was ready | its next owner | |
 //!
-//! Who starts grace periods: every so many sealed sheaves the thread that seals one, by leading a
-//! grace period as far as it goes without waiting; before that, the byte limits of
-//! [`sheaves_rcu::defer`]; and its reclaimer, by age.
+//! Grace periods are started by three sides. After every `start_after` sealed sheaves the sealing
+//! thread starts one, and leads it as far as it goes without waiting. The byte limits of
+//! [`sheaves_rcu::defer`] start one earlier, and its reclaimer starts one by age.
 
 mod emergency;
 mod queue;
@@ -45,9 +45,9 @@ pub use emergency::{Emergencies, emergencies, fail_one_in};
 pub(crate) use queue::Queue;
 pub(crate) use seal::{finish, forget, start};
 
-/// How often a push starts over because other threads changed the slot under it.
+/// Attempts of a push, which fails when other threads change the slot meanwhile.
 const ATTEMPTS: u32 = 16;
-/// So many ready sheaves at most leave a queue that is long, for each one that comes.
+/// A sealed sheaf of a long queue takes at most this many ready sheaves out of it.
 const RECLAIM: usize = 2;
 
 /// Defers an object when the fast path found no room.
@@ -73,8 +73,8 @@ pub(crate) fn free_rcu_slow(id: CacheId, object: usize) {
     push_open(id, object);
 }
 
-/// An empty sheaf with the object in it takes the place of the full one, which is sealed. False
-/// when nothing happened.
+/// Stores an empty sheaf with the object in place of the full one, and seals the full one. False
+/// when nothing was changed.
 fn exchange(id: CacheId, object: usize) -> bool {
     let word = id.deferred();
     let before = load(word);
@@ -83,7 +83,7 @@ fn exchange(id: CacheId, object: usize) -> bool {
         return false;
     }
     let Some(empty) = queue::empty_sheaf(id) else { return false };
-    // Before anybody can push onto it, so that whoever seals everything does not miss it.
+    // Before a thread can push onto it, so that sealing everything does not miss it.
     start(id);
     let cursor = Sheaf::add(empty, object);
     // SAFETY: `before` is not the bootstrap cursor; the sheaf and the object in it are ours.
@@ -98,7 +98,7 @@ fn exchange(id: CacheId, object: usize) -> bool {
     true
 }
 
-/// Defers an object of a thread that has no slot, or of a cache that keeps none.
+/// Defers an object of a thread without a slot, or of a cache without rcu sheaves (debug).
 fn push_open(id: CacheId, object: usize) {
     start(id);
     let queue = id.descriptor().deferred_here();
@@ -113,15 +113,16 @@ fn push_open(id: CacheId, object: usize) {
     }
 }
 
-/// Seals a sheaf that the caller has taken out of a slot's word. True if [`defer::after_seal`] is
-/// to follow, without locks.
+/// Seals a sheaf that the caller has taken out of a slot's word. True if the caller must call
+/// [`defer::after_seal`], without locks.
 #[must_use]
 pub(crate) fn seal(id: CacheId, cursor: usize) -> bool {
     let queue = id.descriptor().deferred_here();
     queue.seal(id, cursor).is_some_and(|sealed| after_seal(id, queue, &sealed))
 }
 
-/// What sealing a sheaf leads to in the queue that has it now. True as in [`seal`].
+/// Starts grace periods and takes ready sheaves after `queue` got a sealed sheaf. True as in
+/// [`seal`].
 fn after_seal(id: CacheId, queue: &Queue, sealed: &queue::SealedSheaf) -> bool {
     let pressure = sealed.pressure;
     if pressure >= Pressure::High {
@@ -138,11 +139,11 @@ fn after_seal(id: CacheId, queue: &Queue, sealed: &queue::SealedSheaf) -> bool {
     sealed.is_told
 }
 
-/// A sheaf of objects whose readers are gone, if the current slot's queue has one: its cursor. For
-/// the caller.
+/// The cursor of a sheaf whose grace period is over, if the current slot's queue has one. The
+/// caller owns it.
 ///
-/// Not from other queues: slots that take from each other whenever their own objects still wait
-/// would send all of them back and forth between the processors' caches.
+/// Not from other queues: slots whose own objects still wait would take from each other, and move
+/// all objects back and forth between the CPUs' caches.
 #[inline]
 pub(crate) fn take_ready(id: CacheId) -> Option<usize> {
     let descriptor = id.descriptor();
@@ -152,12 +153,12 @@ pub(crate) fn take_ready(id: CacheId) -> Option<usize> {
     descriptor.deferred_here().take_ready(id)
 }
 
-/// The same from any queue, for whoever finds nothing elsewhere.
+/// As [`take_ready`], from any queue: for a thread that finds nothing elsewhere.
 pub(crate) fn take_any_ready(id: CacheId) -> Option<usize> {
     id.descriptor().deferred.iter().find_map(|queue| queue.take_ready(id))
 }
 
-/// Takes back everything whose cookie has passed; true if there was something.
+/// Reclaims everything whose cookie has passed; true if there was something.
 pub(crate) fn reclaim(id: CacheId) -> bool {
     let mut any = false;
     while let Some(cursor) = take_any_ready(id) {
@@ -168,12 +169,12 @@ pub(crate) fn reclaim(id: CacheId) -> bool {
     any
 }
 
-/// Tells `sheaves-rcu` of everything that is sealed, so that its sums are exact.
+/// Reports everything that is sealed to `sheaves-rcu`, so that its sums are exact.
 fn tell_all(id: CacheId) {
     id.descriptor().deferred.iter().for_each(Queue::tell_all);
 }
 
-/// Finds a place for a sheaf whose readers are gone.
+/// Puts a sheaf whose grace period is over into the depot, or flushes it.
 fn put_away(id: CacheId, cursor: usize) {
     if id.shape().debug {
         debug::reclaim(id, cursor);
@@ -184,20 +185,20 @@ fn put_away(id: CacheId, cursor: usize) {
     }
 }
 
-/// Waits until nothing of the cache is deferred any more. For a cache that nobody else uses. False
-/// inside of a read section, with what is deferred still there.
+/// Waits until no object of the cache is deferred any more. For a cache that no other thread uses.
+/// False inside of a read section, where the deferred objects stay.
 pub(crate) fn drain(id: CacheId) -> bool {
     if !id.descriptor().is_deferring() {
         return true;
     }
-    // Not while somebody else seals everything: he may have a sheaf of this cache in his hands.
+    // Not while another thread seals everything: it may hold a sheaf of this cache.
     registry::while_none_ends(|| seal::seal_one(id));
     let waited = Cookie::get().wait_expedited();
     reclaim(id);
     waited.is_ok()
 }
 
-/// Objects of a cache that are deferred, but for those in the slots' sheaves.
+/// Deferred objects of a cache, without those in the slots' sheaves.
 pub(crate) fn objects_in_queues(id: CacheId) -> usize {
     id.descriptor().deferred.iter().map(Queue::objects).sum()
 }

@@ -1,18 +1,19 @@
 //! Sealed sheaves that wait for their cookies, oldest first.
 //!
 //! A queue belongs to a cache and a shard of its slots. Its lock is held for a handful of
-//! instructions, once for each sheaf. A sealed sheaf carries all that is known of it below its
-//! sentinel, so that sealing needs no memory:
+//! instructions, once for each sheaf. A sealed sheaf carries its state below its sentinel, so that
+//! sealing needs no memory:
 //!
 //! | entry | holds |
 //! |---|---|
 //! | 0 | the index of the sentinel, and the number of the next sheaf |
 //! | 1 | the cookie |
-//! | 2 | where in the sheaf the cursor stood, in bytes |
+//! | 2 | the cursor, as its offset in the sheaf in bytes |
 //! | [`SENTINEL_MIN`] or higher | the sentinel |
 //!
-//! `first` and the links say what is in the queue, also at every instruction of a change: in a
-//! child whose fork has not prepared everything else follows from them, see [`Queue::recover`].
+//! `first` and the links say what is in the queue, also between any two instructions of a change.
+//! In a child whose fork was not prepared everything else follows from them, see
+//! [`Queue::recover`].
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
@@ -30,52 +31,52 @@ const SENTINEL_MIN: usize = 3;
 /// The most objects of a sheaf that can be sealed.
 const OBJECTS_MAX: usize = ENTRIES - 1 - SENTINEL_MIN;
 
-/// After so many sealed sheaves, at the least and at the most, a grace period is started. Few, so
-/// that what waits stays in a processor's second-level cache; many where grace periods are dear.
+/// Bounds of `start_after`. Low, so that the waiting objects stay in a CPU's second-level cache;
+/// high where grace periods are expensive.
 const START_SHEAVES_MIN: u32 = 8;
 const START_SHEAVES_MAX: u32 = 128;
-/// A queue of more sheaves than this gives up ready ones to the depot.
+/// A queue with more sheaves than this passes ready ones to the depot.
 const LONG_SHEAVES: u32 = 2 * START_SHEAVES_MAX;
-/// Bytes of which a queue tells at once.
+/// A queue reports changes of the deferred bytes in steps of at least this.
 const TOLD_BYTES: usize = 512 << 10;
-/// Grace periods take a share of one in so many of a thread's time, about. One without a membarrier
-/// costs a tenth of a microsecond alone, and several where two processors contend for its words; a
-/// membarrier a third when no other thread runs, ten when one does. With two threads on two
-/// processors an allocation and a deferred free take 6.6 ns with a share of 8, and 4.8 with this.
+/// Grace periods take about one part in `TIME_SHARE` of a thread's time. A grace period without a
+/// membarrier costs 0.1 us alone, and several us where two CPUs contend for its words; a membarrier
+/// costs 0.3 us when no other thread runs, and 10 us when one does. With two threads on two CPUs an
+/// allocation and a deferred free take 6.6 ns with a share of 8, and 4.8 ns with 64.
 const TIME_SHARE: u64 = 64;
 
-/// There is no memory for another sheaf.
+/// Memory for another sheaf is out.
 #[derive(Debug)]
 pub(super) struct NoSheaf;
 
-/// What is known of a sheaf that was sealed just now.
+/// State of the queue right after a sheaf was sealed.
 #[derive(Debug)]
 pub(super) struct SealedSheaf {
     pub(super) cookie: Cookie,
-    /// What the bytes that are deferred ask for.
+    /// The pressure of the deferred bytes.
     pub(super) pressure: Pressure,
-    /// `sheaves-rcu` was told of it: [`defer::after_seal`] is to follow, without locks.
+    /// `sheaves-rcu` was told of it: the caller must call [`defer::after_seal`], without locks.
     pub(super) is_told: bool,
-    /// Sheaves of the queue for which no grace period was started, this one among them.
+    /// Sheaves of the queue for which no grace period was started, including this one.
     pub(super) unstarted: u32,
-    /// The queue is long.
+    /// The queue is longer than [`LONG_SHEAVES`].
     pub(super) is_long: bool,
 }
 
 /// What the lock guards.
 #[derive(Debug)]
 struct Sealed {
-    /// Number of the oldest and of the youngest sheaf, 0 for none.
+    /// Numbers of the oldest and of the youngest sheaf, 0 for none.
     first: u32,
     last: u32,
-    /// Cookie of the youngest sheaf, and how many at the end of the queue carry it: for the
+    /// Cookie of the youngest sheaf, and how many sheaves at the end of the queue carry it. For the
     /// others a grace period has begun.
     cookie: u64,
     unstarted: u32,
     /// Cursor of a sheaf that is not sealed yet, 0 for none.
     open: usize,
-    /// Bytes and objects that were sealed, less those taken back, of which `sheaves-rcu` was not
-    /// told yet: that is done in large steps, since all processors share what it writes.
+    /// Bytes and objects that were sealed, less those reclaimed, not yet reported to `sheaves-rcu`.
+    /// They are reported in large steps, since all CPUs share the words that a report writes.
     untold_bytes: isize,
     untold_objects: isize,
 }
@@ -85,7 +86,7 @@ struct Sealed {
 #[derive(Debug)]
 pub(crate) struct Queue {
     sealed: Lock<Sealed>,
-    /// After so many sheaves this queue starts a grace period.
+    /// Number of unstarted sheaves after which this queue starts a grace period.
     start_after: AtomicU32,
     /// When it last did, in ns of the fine clock.
     started_ns: AtomicU64,
@@ -99,12 +100,13 @@ impl Sealed {
     /// The cookie of the oldest sheaf.
     fn oldest(&self) -> Option<Cookie> {
         let sheaf = Sheaf::existing(self.first)?;
-        // SAFETY: sheaves in the queue belong to whoever has the lock; the only reference.
+        // SAFETY: sheaves in the queue belong to the holder of the lock; the only reference.
         let notes = unsafe { sheaf.entries(1, 2) };
         Some(Cookie::from_bits(notes[0] as u64))
     }
 
-    /// Counts objects that came, or went if negative; true if `sheaves-rcu` was told.
+    /// Counts objects that entered, or left if negative; true if that was reported to
+    /// `sheaves-rcu`.
     fn tell(&mut self, objects: isize, stride: usize) -> bool {
         self.untold_objects += objects;
         self.untold_bytes += objects * stride as isize;
@@ -115,7 +117,7 @@ impl Sealed {
         is_much
     }
 
-    /// Tells of everything.
+    /// Reports all changes so far to `sheaves-rcu`.
     fn tell_all(&mut self) {
         let objects = core::mem::take(&mut self.untold_objects);
         let bytes = core::mem::take(&mut self.untold_bytes);
@@ -127,7 +129,7 @@ impl Sealed {
     }
 }
 
-/// An empty sheaf to defer objects with: its cursor.
+/// The cursor of an empty sheaf to defer objects with.
 pub(super) fn empty_sheaf(id: CacheId) -> Option<usize> {
     emergency::take_empty(id).map(|sheaf| format(id, sheaf))
 }
@@ -168,7 +170,7 @@ impl Queue {
         Some(self.append(id, &mut sealed, cursor))
     }
 
-    /// Puts an object into the open sheaf, which is sealed when it is full.
+    /// Puts an object into the open sheaf, and seals the sheaf when it is full.
     pub(super) fn push_open(
         &self,
         id: CacheId,
@@ -176,7 +178,7 @@ impl Queue {
     ) -> Result<Option<SealedSheaf>, NoSheaf> {
         let mut sealed = self.sealed.lock();
         while sealed.open == 0 {
-            // Where memory is short this flushes objects of the cache, which takes its lock.
+            // When memory is out this flushes objects of the cache, which takes the cache's lock.
             drop(sealed);
             let empty = empty_sheaf(id).ok_or(NoSheaf)?;
             sealed = self.sealed.lock();
@@ -203,28 +205,29 @@ impl Queue {
         Some(self.append_open(id, &mut sealed))
     }
 
-    /// Seals the open sheaf, which there is.
+    /// Seals the open sheaf, which exists.
     fn append_open(&self, id: CacheId, sealed: &mut Sealed) -> SealedSheaf {
         let cursor = core::mem::take(&mut sealed.open);
-        // SeqCst, for the compiler alone: the sheaf is in one place at the most.
+        // SeqCst, for the compiler alone: the sheaf is in at most one place.
         compiler_fence(Ordering::SeqCst);
         self.append(id, sealed, cursor)
     }
 
-    /// Stamps a sheaf and puts it at the end. Cookies are taken under the lock, so they ascend.
+    /// Stamps a sheaf and appends it. Cookies are taken under the lock, so they ascend.
     fn append(&self, id: CacheId, sealed: &mut Sealed, cursor: usize) -> SealedSheaf {
         let sheaf = Sheaf::of_cursor(cursor);
-        // After the last object came: whoever reads one of them now is older than the cookie.
+        // After the last object was added: a reader that uses one of them now is older than the
+        // cookie.
         let cookie = Cookie::get();
-        // Until it reads again nobody has to interrupt this thread, wherever it is kept waiting.
-        // Whoever seals is in no signal handler: there is a lock.
+        // Until its next read section no thread has to interrupt this thread, wherever it waits. A
+        // thread that seals is in no signal handler, since it takes a lock.
         sheaves_rcu::enter_idle();
         // SAFETY: the caller owns the sheaf, and this is the only reference to these entries.
         let notes = unsafe { sheaf.entries(1, 2) };
         notes[0] = cookie.to_bits() as usize;
         notes[1] = cursor - sheaf.cursor(0);
         sheaf.set_link(0);
-        // SeqCst, for the compiler alone: what is linked is complete.
+        // SeqCst, for the compiler alone: a linked sheaf is complete.
         compiler_fence(Ordering::SeqCst);
         match Sheaf::existing(sealed.last) {
             Some(last) => last.set_link(sheaf.number()),
@@ -243,7 +246,7 @@ impl Queue {
         SealedSheaf { cookie, pressure, is_told, unstarted, is_long }
     }
 
-    /// Takes the oldest sheaf if its cookie has passed: its cursor.
+    /// Takes the oldest sheaf if its cookie has passed; returns its cursor.
     pub(super) fn take_ready(&self, id: CacheId) -> Option<usize> {
         // Relaxed: a hint that spares the lock.
         if self.sheaves.load(Ordering::Relaxed) == 0 {
@@ -253,7 +256,8 @@ impl Queue {
         let cookie = sealed.oldest()?;
         if !cookie.has_passed() {
             drop(sealed);
-            // A grace period that waits for fences of other threads ends here, if they have come.
+            // A grace period that waits for the fences of other threads ends here, if all have run
+            // theirs.
             if !cookie.poll() {
                 return None;
             }
@@ -263,16 +267,17 @@ impl Queue {
             }
         }
         let sheaf = Sheaf::existing(sealed.first)?;
-        // SAFETY: sheaves in the queue belong to whoever has the lock; the only reference.
+        // SAFETY: sheaves in the queue belong to the holder of the lock; the only reference.
         let notes = unsafe { sheaf.entries(1, 2) };
         let cursor = sheaf.cursor(0) + notes[1];
         sealed.first = sheaf.link();
         if sealed.first == 0 {
             sealed.last = 0;
         }
-        // SeqCst, for the compiler alone: while it is in the queue they are as they were.
+        // SeqCst, for the compiler alone: the entries are unchanged while the sheaf is in the
+        // queue.
         compiler_fence(Ordering::SeqCst);
-        // From now on these entries are the pool's, see `Sheaf::count_use`.
+        // From here on these entries are the pool's, see `Sheaf::count_use`.
         notes.fill(0);
         let objects = Sheaf::fill(cursor);
         // Relaxed, both: change under the lock.
@@ -283,14 +288,14 @@ impl Queue {
         Some(cursor)
     }
 
-    /// Are so many sheaves enough to start a grace period for? Fewer are under pressure.
+    /// True when `unstarted` sheaves are enough to start a grace period. Under pressure fewer are.
     pub(super) fn is_time(&self, unstarted: u32, is_pressed: bool) -> bool {
         // Relaxed: a hint.
         let enough = self.start_after.load(Ordering::Relaxed);
         unstarted >= if is_pressed { enough / 4 } else { enough }
     }
 
-    /// Starts a grace period, and learns from what it costs how often to do so.
+    /// Starts a grace period, and adjusts `start_after` by its cost.
     pub(super) fn start(&self, cookie: Cookie) {
         let began_ns = clock::fine_ns();
         cookie.start();
@@ -319,13 +324,13 @@ impl Queue {
         self.objects.load(Ordering::Relaxed) as usize
     }
 
-    /// Tells `sheaves-rcu` of everything, so that its sums are exact.
+    /// Reports everything to `sheaves-rcu`, so that its sums are exact.
     pub(super) fn tell_all(&self) {
         self.sealed.lock().tell_all();
     }
 
-    /// Takes the lock in a child whose fork has not prepared, and has everything told again to
-    /// `sheaves-rcu`, which has forgotten it.
+    /// Takes the lock in a child whose fork was not prepared, and queues all objects for a new
+    /// report to `sheaves-rcu`, which has forgotten them.
     pub(crate) fn recover(&self, id: CacheId) {
         self.sealed.acquire_to_recover(|sealed| self.recover_sheaves(id, sealed));
         if self.sealed.is_held_for_fork() {
@@ -337,14 +342,14 @@ impl Queue {
         }
     }
 
-    /// Where a thread that is not there was changing the queue: finds out what is in it. The sheaf
-    /// that it was putting there or taking out may be lost.
+    /// Recomputes the state of a queue that a thread was changing which the child does not have.
+    /// The sheaf that it was adding or removing may be lost.
     fn recover_sheaves(&self, id: CacheId, sealed: &mut Sealed) {
         let (mut sheaves, mut objects) = (0, 0);
         (sealed.last, sealed.cookie, sealed.unstarted) = (0, 0, 0);
         let mut next = sealed.first;
         while let Some(sheaf) = Sheaf::existing(next) {
-            // SAFETY: sheaves in the queue belong to whoever has the lock; the only reference.
+            // SAFETY: sheaves in the queue belong to the holder of the lock; the only reference.
             let notes = unsafe { sheaf.entries(1, 2) };
             objects += Sheaf::fill(sheaf.cursor(0) + notes[1]);
             sheaves += 1;
@@ -366,7 +371,7 @@ impl Queue {
         self.sealed.acquire();
     }
 
-    /// Gives it back.
+    /// Releases the lock after a fork.
     ///
     /// # Safety
     /// Taken by [`Queue::lock_for_fork`] in the thread that forked.

@@ -1,4 +1,4 @@
-//! Sealing everything from outside, and the face that `sheaves-rcu` knows of this layer.
+//! Sealing the sheaves of all slots, and the [`Sink`] through which `sheaves-rcu` calls this layer.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ use crate::descriptor::{CACHES_MAX, CacheId};
 use crate::pool::{self, Sheaf, SheafStack};
 use crate::{chunk, refill, registry, stats};
 
-/// One bit for each cache in which something was ever deferred: set before it is.
+/// One bit for each cache that has ever deferred an object: set before the first one is deferred.
 static EVER: [AtomicU64; CACHES_MAX / 64] = [const { AtomicU64::new(0) }; CACHES_MAX / 64];
 /// True once the sink is registered.
 static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
@@ -27,11 +27,11 @@ pub(crate) fn start(id: CacheId) {
 #[cold]
 fn start_slow(id: CacheId) {
     let (word, bit) = registry::place_of(id);
-    // Release pairs with the Acquire in `caches`. Whoever seals everything after something was
-    // deferred knows that it was, and so finds the bit. [D1]
+    // Release pairs with the Acquire in `caches`. A thread that seals everything after an object
+    // was deferred knows of the object, and so finds the bit. [D1]
     EVER[word].fetch_or(bit, Ordering::Release);
-    // Before the cache is known to defer, so that whoever does finds the sink registered. Several
-    // threads may be here at a time, and a fork may leave all but one of them behind.
+    // Before the cache is known to defer, so that a thread that knows it finds the sink registered.
+    // Several threads may run this at a time, and a fork may leave all but one of them behind.
     // Acquire pairs with the Release below: the sink is there.
     if !IS_REGISTERED.load(Ordering::Acquire) {
         emergency::prepare();
@@ -42,15 +42,15 @@ fn start_slow(id: CacheId) {
     id.descriptor().set_deferring(true);
 }
 
-/// Called when a cache ends, with nothing deferred, under the registry lock.
+/// Called when a cache is destroyed, with nothing deferred, under the registry lock.
 pub(crate) fn forget(id: CacheId) {
     let (word, bit) = registry::place_of(id);
-    // Relaxed: nobody uses the cache any more.
+    // Relaxed: no other thread uses the cache any more.
     EVER[word].fetch_and(!bit, Ordering::Relaxed);
     id.descriptor().set_deferring(false);
 }
 
-/// Numbers of the caches of a word of [`EVER`].
+/// The caches of a word of [`EVER`].
 fn caches(word: usize) -> impl Iterator<Item = CacheId> {
     // Acquire pairs with the Release in `start_slow`. [D1]
     let bits = EVER[word].load(Ordering::Acquire);
@@ -58,8 +58,8 @@ fn caches(word: usize) -> impl Iterator<Item = CacheId> {
     numbers.map(move |bit| CacheId::new((word * 64 + bit) as u16))
 }
 
-/// Seals what the slots and open sheaves hold of the caches of a word of [`EVER`]. False where a
-/// slot was not reached.
+/// Seals the sheaves of the slots and the open sheaves, for the caches of a word of [`EVER`]. False
+/// when a slot was not drained.
 fn seal_word(word: usize) -> bool {
     let mut ids = [CacheId::new(0); 64];
     let mut words = [Word::new(0); 64];
@@ -71,13 +71,14 @@ fn seal_word(word: usize) -> bool {
     count == 0 || seal_caches(&ids[..count], &words[..count])
 }
 
-/// Seals what the slots and open sheaves hold of one cache.
+/// Seals the sheaves of the slots and the open sheaves of one cache.
 pub(super) fn seal_one(id: CacheId) {
     seal_caches(&[id], &[id.deferred()]);
 }
 
 fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
-    // Under the slots lock a sheaf is only put aside, with what is known of it below its sentinel.
+    // Under the slots lock a sheaf is only put aside; its index and cursor are kept below its
+    // sentinel.
     let taken = SheafStack::new();
     let is_complete = slots::drain(words, &mut |index, cursor| {
         let sheaf = Sheaf::of_cursor(cursor);
@@ -90,7 +91,7 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
         // SAFETY: popped from our own stack, so ours; the only reference to these entries.
         let notes = unsafe { sheaf.entries(1, 2) };
         let (index, cursor) = (notes[0], notes[1]);
-        // Whoever seals everything goes on to take it back: no thread has to be woken for that.
+        // The caller reclaims next, so no thread has to be woken for that.
         let _is_told = super::seal(ids[index], cursor);
     }
     for id in ids {
@@ -103,7 +104,7 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
     is_complete
 }
 
-/// Gives up what is ready of every cache, and the slabs of type-stable ones.
+/// Reclaims what is ready of every cache, and releases the ready slabs of type-stable caches.
 pub(crate) fn finish() -> bool {
     let mut any = false;
     emergency::prepare();
@@ -116,14 +117,14 @@ pub(crate) fn finish() -> bool {
     any
 }
 
-/// What this layer is to `sheaves-rcu`.
+/// This layer as `sheaves-rcu` sees it.
 struct Slab;
 
 static SLAB: Slab = Slab;
 
 impl Sink for Slab {
     fn seal(&self) -> bool {
-        // The registry's lock keeps caches from ending meanwhile.
+        // The registry's lock keeps caches from being destroyed meanwhile.
         let seal = |word| registry::while_none_ends(|| seal_word(word));
         (0..EVER.len()).fold(true, |is_complete, word| seal(word) & is_complete)
     }

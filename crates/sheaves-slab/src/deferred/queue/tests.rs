@@ -5,7 +5,7 @@ use crate::registry::{self, Request};
 use crate::{reclaim, slow};
 use core::alloc::Layout;
 
-/// Sheaves and objects of a queue, by its own counts.
+/// Sheaves and objects of a queue, by its own counters.
 fn counts(queue: &Queue) -> (u32, usize) {
     (queue.sheaves.load(Ordering::Relaxed), queue.objects())
 }
@@ -16,7 +16,7 @@ fn a_queue_that_was_being_changed_is_counted_again() {
     let request =
         Request { name: "queue", layout, constructor: None, debug: false, typesafe: false };
     let id = registry::create(&request).unwrap();
-    // Nothing passes meanwhile.
+    // No cookie passes meanwhile.
     let guard = sheaves_rcu::read();
     for _ in 0..1000 {
         deferred::free_rcu_slow(id, slow::alloc_slow(id));
@@ -33,7 +33,7 @@ fn a_queue_that_was_being_changed_is_counted_again() {
     assert_eq!(counts(queue), before);
     assert_eq!(Sheaf::existing(sealed.last).unwrap().link(), 0);
     assert!(sealed.last != sealed.first);
-    // The first was taken out, and the last one with it in a queue of one.
+    // The first sheaf was taken out, which in a queue of one clears `last`.
     sealed.last = 0;
     queue.recover_sheaves(id, &mut sealed);
     assert_eq!(counts(queue), before);
