@@ -1,14 +1,17 @@
-//! The lists of a cache's slabs, by how full they are: each slab is on one of them.
+//! The lists of a cache's slabs, by fill: each slab is on one of them.
 //!
 //! Bin 0 holds the fullest slabs that have free objects, bin 6 the emptiest that are in use, bin 7
-//! those with no object out, and bin 8 those without free objects. Refills take from the lowest
-//! bin, so that sparse slabs get the chance to become empty. Flushes do not move slabs between bins
-//! (they hold no lock); a refill that meets a slab in the wrong bin moves it, and who has counted
-//! objects into a full slab, or the last ones into any, comes to move it. In a child of a fork that
-//! thread may be missing: then all slabs are looked at once, see [`Slabs::set_unsorted`].
-//! Everything here happens under the cache's lock. Where that was taken over from a thread that is
-//! not in this child of a fork, the lists are made anew, of the slabs that the owner map and their
-//! headers know: see [`Slabs::recover`].
+//! those without allocated objects, and bin 8 those without free objects. Refills take from the
+//! lowest bin, so that sparse slabs can become empty.
+//!
+//! Flushes do not move slabs between bins, since they hold no lock. A refill that finds a slab in
+//! the wrong bin moves it. A thread that flushes objects into a slab without free objects, or the
+//! last allocated ones into any slab, moves that slab afterwards. In a child of a fork that thread
+//! may be missing: then all slabs are checked once, see [`Slabs::set_unsorted`].
+//!
+//! Everything here happens under the cache's lock. Where a child of a fork took the lock over from
+//! a thread that it does not have, the lists are rebuilt from the owner map and the slabs' headers:
+//! see [`Slabs::recover`].
 
 use core::sync::atomic::Ordering;
 
@@ -18,14 +21,14 @@ use crate::descriptor::{CacheId, Shape};
 use crate::granule::{self, Granule};
 use crate::slab::{self, Slab, UNLISTED};
 
-/// Bins of slabs that have free objects.
+/// Number of bins of slabs that have free objects.
 const BINS: usize = 8;
-/// The bin of slabs with no object out.
+/// The bin of slabs without allocated objects.
 const EMPTY_BIN: usize = BINS - 1;
 /// The bin of slabs without free objects.
 const FULL_BIN: usize = BINS;
 
-/// What the cache's lock guards.
+/// State under the cache's lock.
 #[derive(Debug)]
 pub(crate) struct Slabs {
     /// First slab of each bin, as granule number + 1, or 0.
@@ -34,7 +37,7 @@ pub(crate) struct Slabs {
     pub(crate) count: u32,
     /// Slabs in the empty bin.
     pub(crate) empty: u32,
-    /// A slab may be in a wrong bin, and nobody is on the way to move it.
+    /// A slab may be in a wrong bin, and no thread is about to move it.
     is_unsorted: bool,
 }
 
@@ -43,7 +46,7 @@ impl Slabs {
         Slabs { heads: [0; BINS + 1], count: 0, empty: 0, is_unsorted: false }
     }
 
-    /// Says that threads may be gone which would have moved slabs; [`Slabs::sort`] does so then.
+    /// Notes that threads which would have moved slabs may be gone; [`Slabs::sort`] does it then.
     pub(crate) fn set_unsorted(&mut self) {
         self.is_unsorted = true;
     }
@@ -66,8 +69,9 @@ impl Slabs {
         }
     }
 
-    /// In a child of a fork, where a thread that is not there was changing the lists. A slab that
-    /// it was giving back is lost; objects that it was taking are as good as out.
+    /// Rebuilds the lists in a child of a fork, where a thread that the child does not have was
+    /// changing them. A slab that it was releasing is lost; objects that it was taking count as
+    /// allocated.
     pub(crate) fn recover(&mut self, id: CacheId) {
         *self = Slabs::new();
         let shape = id.shape();
@@ -83,7 +87,7 @@ impl Slabs {
         }
     }
 
-    /// The fullest slab that has a free object, or `None` when there is none.
+    /// The fullest slab that has a free object, or `None`.
     pub(crate) fn fullest(&mut self, shape: &Shape) -> Option<Granule> {
         let found = self.fullest_known(shape);
         if found.is_some() || !self.is_unsorted {
@@ -110,7 +114,7 @@ impl Slabs {
         None
     }
 
-    /// Takes a slab off its list and puts it on that of its bin.
+    /// Moves a slab from its list to that of its bin.
     pub(crate) fn move_slab(&mut self, granule: Granule, shape: &Shape) {
         self.unlist(granule);
         self.list(granule, shape);
@@ -130,13 +134,14 @@ impl Slabs {
         self.heads[bin] = granule.0 + 1;
         slab.bin.store(bin as u32, Ordering::Relaxed);
         if bin == EMPTY_BIN && shape.typesafe {
-            // All its objects were freed before: who can still have one is older than this.
+            // All its objects were freed before: a reader that still has one is older than this
+            // cookie.
             slab.cookie.store(Cookie::get().to_bits(), Ordering::Relaxed);
         }
         self.empty += u32::from(bin == EMPTY_BIN);
     }
 
-    /// Takes a slab off its list.
+    /// Removes a slab from its list.
     pub(crate) fn unlist(&mut self, granule: Granule) {
         let slab = slab::header(granule);
         // Relaxed, all: under the cache's lock.
@@ -153,7 +158,8 @@ impl Slabs {
         self.empty -= u32::from(bin == EMPTY_BIN);
     }
 
-    /// A slab with no object out, if one is known; if `typesafe`, one that readers left.
+    /// A slab without allocated objects, if one is known; if `typesafe`, one whose cookie has
+    /// passed.
     pub(crate) fn an_empty_one(&self, typesafe: bool) -> Option<Granule> {
         let mut next = self.heads[EMPTY_BIN];
         while let Some(number) = next.checked_sub(1) {
@@ -189,7 +195,7 @@ impl Slabs {
     }
 }
 
-/// The bin for a slab as full as this one is now.
+/// The bin for a slab by its current fill.
 fn right_bin(slab: &Slab, slab_objects: usize) -> usize {
     // Acquire pairs with the Release in `count_put`: a slab that counts as empty is empty.
     let free = slab.free.load(Ordering::Acquire) as usize;
@@ -227,8 +233,8 @@ mod tests {
         let mut slabs = id.descriptor().slabs.lock();
         let before = (slabs.count, slabs.free_objects());
         assert!(before.0 > 3);
-        // A list is cut in the middle, the counts are of another time, and a slab that comes to
-        // the cache has its first entry in the owner map alone.
+        // A list is cut in the middle, the counts are stale, and a slab that is being added to the
+        // cache has only its first entry in the owner map.
         slabs.heads = [slabs.heads[FULL_BIN]; BINS + 1];
         (slabs.count, slabs.empty) = (1, 77);
         let first = Granule::of(objects[0]).unwrap().align_down(shape.granules);

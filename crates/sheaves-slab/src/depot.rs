@@ -1,13 +1,14 @@
-//! The depot: each cache's stack of full sheaves, bounded by bytes.
+//! The depot: each cache's stack of full sheaves, bounded by bytes. Bonwick's magazine layer has
+//! the same (Bonwick, Adams, "Magazines and Vmem", 2001).
 //!
-//! It has a few shards, chosen by slot: a sheaf that a processor leaves there comes back to it
-//! rather than to another one, for which its objects would be cold. Who finds nothing in its own
-//! shard looks into the others.
+//! The depot has a few shards, chosen by slot. So a sheaf that a CPU puts there tends to come back
+//! to this CPU rather than to another one, in whose caches its objects would be cold. A slot whose
+//! shard is empty searches the others.
 //!
-//! A fixed count falls off a cliff at "allocate 10,000, then free all": so the limit is a number
-//! of bytes, and it is raised when the cache pays for it: a refill from slabs that follows a flush
-//! to slabs shows that a larger depot would have saved both. Once a second without that it is
-//! halved, down to where it began.
+//! A fixed number of sheaves fails for "allocate 10,000, then free all". So the limit is a number
+//! of bytes, and it is raised when that pays: a refill from slabs after a flush to slabs shows that
+//! a larger depot would have saved both. Each second without that halves the limit, down to its
+//! initial value.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,34 +19,34 @@ use crate::counts::count;
 use crate::descriptor::{CacheId, Shape};
 use crate::pool::{self, SHARDS, Sheaf, SheafStack, shard_here};
 
-/// The limit of a new cache, in bytes of objects.
+/// Initial limit of a cache, in bytes of objects.
 const BYTES_MIN: usize = 1 << 20;
 /// The limit is never raised above this, in bytes of objects.
 const BYTES_MAX: usize = 1 << 30;
-/// A shard holds a few sheaves, however large the objects are.
+/// A shard's limit is at least this many sheaves, however large the objects are.
 const SHEAVES_MIN: usize = 4;
 /// Time between two halvings: 1 << this, in ms.
 const DECAY_SHIFT: u32 = 10;
-/// After so many trips the size of new sheaves is thought over.
+/// After this many trips the size of new sheaves is adjusted.
 const TRIPS: u32 = 32;
-/// They are many if they took no longer than this (the clock's own step is 1 to 10 ms).
+/// A shorter time for [`TRIPS`] doubles the size (the clock's own step is 1 to 10 ms).
 const TRIPS_SHORT_MS: u32 = 8;
-/// They are few if they took longer than this.
+/// A longer time for [`TRIPS`] halves the size.
 const TRIPS_LONG_MS: u32 = 512;
 
-/// A cache of which an object passes through a sheaf as often as this has the processor to itself.
+/// A cache is hot if a use of a sheaf takes less than this per object: then its sheaves grow.
 const HOT_OBJECT_NS: u64 = 24;
 
 fn objects_for(shape: &Shape, bytes: usize) -> u32 {
     (bytes / shape.stride).max(SHARDS * SHEAVES_MIN * shape.sheaf_objects) as u32
 }
 
-/// The limit with which a cache begins, in objects.
+/// Initial limit of a cache, in objects.
 pub(crate) fn limit_at_least(shape: &Shape) -> u32 {
     objects_for(shape, BYTES_MIN)
 }
 
-/// A part of a cache's depot, on cache lines of its own.
+/// A shard of a cache's depot, on cache lines of its own.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -75,7 +76,7 @@ impl Shard {
     }
 }
 
-/// Takes a full sheaf, from the slot's own shard if possible; its cursor.
+/// Takes a full sheaf, from the slot's own shard if possible; returns its cursor.
 pub(crate) fn take_full(id: CacheId) -> Option<usize> {
     let (shards, here) = (&id.descriptor().shards, shard_here());
     let sheaf = (0..SHARDS).find_map(|step| shards[(here + step) % SHARDS].take())?;
@@ -83,7 +84,7 @@ pub(crate) fn take_full(id: CacheId) -> Option<usize> {
     Some(sheaf.cursor(ENTRIES - 1))
 }
 
-/// Takes a full sheaf from the caller. Over the limit its objects go back to their slabs.
+/// Takes over a full sheaf from the caller. Above the limit its objects go back to their slabs.
 pub(crate) fn put_full(id: CacheId, cursor: usize) {
     debug_assert!(sheaves_percpu::sheaf::is_full(cursor));
     let descriptor = id.descriptor();
@@ -111,11 +112,11 @@ pub(crate) fn objects(id: CacheId) -> usize {
     id.descriptor().shards.iter().map(count).sum()
 }
 
-/// Counts a trip of a slot beyond its own two sheaves, and sizes new sheaves by how often there is
-/// one: small sheaves keep what a program works on small, large ones make trips rare.
+/// Counts a trip of a slot beyond its own two sheaves, and sizes new sheaves by the rate of trips:
+/// small sheaves keep the working set small, large ones make trips rare.
 pub(crate) fn count_trip(id: CacheId) {
     let shard = &id.descriptor().shards[shard_here()];
-    // Relaxed, both, and without a locked instruction: a trip more or less does not matter.
+    // Relaxed, both, and without a locked instruction: a lost trip does not matter.
     let trips = shard.trips.load(Ordering::Relaxed) + 1;
     shard.trips.store(trips % TRIPS, Ordering::Relaxed);
     if trips == TRIPS {
@@ -124,12 +125,12 @@ pub(crate) fn count_trip(id: CacheId) {
 }
 
 /// Doubles the size of new sheaves if the last [`TRIPS`] took a short time, halves it if they took
-/// a long one.
+/// a long time.
 #[cold]
 fn size_sheaves(id: CacheId, shard: &Shard) {
     let descriptor = id.descriptor();
     let now = clock::coarse_ms() as u32;
-    // Relaxed, all: a size between the two bounds, whichever it is.
+    // Relaxed, all: any value between the two bounds is right.
     let took_ms = now.wrapping_sub(shard.trips_since_ms.swap(now, Ordering::Relaxed));
     let objects = descriptor.sheaf_objects.load(Ordering::Relaxed);
     let wanted = match took_ms {
@@ -142,8 +143,8 @@ fn size_sheaves(id: CacheId, shard: &Shard) {
     descriptor.sheaf_objects.store(wanted.clamp(bounds.0, bounds.1), Ordering::Relaxed);
 }
 
-/// Looks at an empty sheaf, which the caller owns, between two uses: where a slot's two sheaves
-/// change places all the time, they become larger. Returns its cursor.
+/// Checks the size of an empty sheaf, which the caller owns, between two uses: sheaves that a slot
+/// swaps often grow. Returns the cursor.
 pub(crate) fn refit(id: CacheId, empty: usize) -> usize {
     let (descriptor, shape) = (id.descriptor(), id.shape());
     let sheaf = Sheaf::of_cursor(empty);
@@ -182,7 +183,7 @@ fn decay_clock() -> u32 {
     (clock::coarse_ms() >> DECAY_SHIFT) as u32
 }
 
-/// Halves the limit if it was neither raised nor halved within the last second.
+/// Halves the limit if it was neither raised nor halved in this second.
 fn decay(id: CacheId) {
     let descriptor = id.descriptor();
     let now = decay_clock();
@@ -195,7 +196,7 @@ fn decay(id: CacheId) {
     descriptor.full_limit.store((limit / 2).max(least), Ordering::Relaxed);
 }
 
-/// Flushes the whole depot to slabs and puts the limit back to where it began.
+/// Flushes the whole depot to slabs and resets the limit.
 pub(crate) fn empty(id: CacheId) {
     // Relaxed: as in `put_full`.
     id.descriptor().full_limit.store(limit_at_least(id.shape()), Ordering::Relaxed);
@@ -204,9 +205,9 @@ pub(crate) fn empty(id: CacheId) {
     }
 }
 
-/// An empty sheaf for this cache; its cursor, on the sentinel. `None` when there is no memory.
+/// An empty sheaf for this cache; its cursor, on the sentinel. `None` when memory is out.
 pub(crate) fn take_empty(id: CacheId) -> Option<usize> {
     let sheaf = pool::take_empty()?;
-    // Relaxed: a size between the two bounds, whichever it is now.
+    // Relaxed: any value between the two bounds is right.
     Some(sheaf.format(id.descriptor().sheaf_objects.load(Ordering::Relaxed) as usize))
 }

@@ -1,9 +1,9 @@
-//! From sheaves back into slabs, by runs of objects of one slab.
+//! Flush: from sheaves back into slabs, by runs of objects of one slab.
 //!
-//! The objects are sorted by address, so that each slab's are together. Per word of a slab's
-//! bitmap there is one `fetch_or`, per slab one `fetch_add`; the cache's lock is needed only when
-//! a slab comes onto a list or becomes empty. No object is touched. Here every object is checked:
-//! it must lie in a slab of this cache, at the start of an object, and not be free already.
+//! The objects are sorted by address, so that each slab's are together. That takes one `fetch_or`
+//! per word of a slab's bitmap and one `fetch_add` per slab. The cache's lock is needed only when a
+//! slab gets its first free object or becomes empty. No object is touched. Every object is checked
+//! here: it must be in a slab of this cache, at the start of an object, and not be free already.
 
 use core::sync::atomic::Ordering;
 
@@ -23,14 +23,14 @@ pub(crate) fn flush_sheaf(id: CacheId, cursor: usize) {
     pool::put_empty(Sheaf::of_cursor(cursor));
 }
 
-/// Flushes the objects of a sheaf that the caller owns; the sheaf stays the caller's.
+/// Flushes the objects of a sheaf that the caller owns and keeps.
 pub(crate) fn flush_objects(id: CacheId, cursor: usize) {
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
     let objects = unsafe { Sheaf::objects(cursor) };
     flush(id, objects);
 }
 
-/// Flushes objects, which the caller owns; sorts the slice.
+/// Flushes objects that the caller owns; sorts the slice.
 pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
     if objects.is_empty() {
         return;
@@ -49,18 +49,18 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
     count!(id, flushes);
 }
 
-/// The first granule of the slab in which an object lies, after checking whose slab it is.
+/// The first granule of an object's slab, after checking that the slab is of this cache.
 fn slab_of(id: CacheId, shape: &Shape, object: usize) -> Granule {
-    // Slabs are aligned to their size, so the first granule is a matter of masking.
+    // Slabs are aligned to their size, so a mask gives the first granule.
     let first = Granule::of(object).map(|granule| granule.align_down(shape.granules));
     match first {
-        // Relaxed: the object's owner sees the header that the slab was given when it was made.
+        // Relaxed: the object's owner sees the header that the slab got when it was created.
         Some(first) if slab::header(first).cache.load(Ordering::Relaxed) == id.in_header() => first,
         _ => not_ours(id, object),
     }
 }
 
-/// Slab and index of an object; ends the process where no object of the cache starts.
+/// Slab and index of an object; aborts the process when no object of the cache starts there.
 pub(crate) fn find(id: CacheId, object: usize) -> (&'static Slab, usize) {
     let shape = id.shape();
     let granule = slab_of(id, shape, object);
@@ -70,7 +70,7 @@ pub(crate) fn find(id: CacheId, object: usize) -> (&'static Slab, usize) {
     }
 }
 
-/// Puts the objects of one slab.
+/// Flushes objects of one slab.
 fn flush_run(id: CacheId, shape: &Shape, granule: Granule, run: &[usize]) {
     let slab = slab::header(granule);
     let start = granule.address();
@@ -100,13 +100,13 @@ fn put(id: CacheId, slab: &Slab, word: usize, bits: u64, start: usize) {
     }
 }
 
-/// Moves a slab that was full, or has become empty; releases surplus ones.
+/// Moves a slab that had no free object, or has become empty; releases surplus empty slabs.
 #[cold]
 fn relist(id: CacheId, shape: &Shape, granule: Granule) {
     let mut slabs = id.descriptor().slabs.lock();
     let slab = slab::header(granule);
-    // Relaxed: changes under the cache's lock; for another cache's slab, or none, the owner is
-    // another.
+    // Relaxed: changes under the cache's lock; a slab of another cache, or of none, has another
+    // value.
     if slab.cache.load(Ordering::Relaxed) != id.in_header() {
         return;
     }

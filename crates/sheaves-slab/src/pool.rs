@@ -1,15 +1,17 @@
 //! Memory for sheaves, and the stacks of empty ones that all caches share.
 //!
-//! Sheaves are numbered from 1; number 0 stands for "none". A sheaf is in exactly one place: a
-//! word of a slot, a depot, the empty stack, the returned set, or a thread that is moving it.
-//! Entry 0 of a sheaf holds no object but, as an odd number, the index of the sentinel (bits 1 to
-//! 7) and, while the sheaf is stacked or queued, the number of the next one (from bit 8 on); in one
-//! for 127 objects it is the sentinel itself. Entries 1 and 2 of smaller ones hold how often the
-//! sheaf was used and when that was last looked at; while it is deferred, see `deferred::queue`.
+//! Sheaves are numbered from 1; number 0 stands for "none". A sheaf is in exactly one place: a word
+//! of a slot, a depot, the empty stack, the returned set, or a thread that is moving it.
 //!
-//! The memory is never unmapped, because a sequence or a stale reader may still look at it; whole
-//! free pages can be given back by [`trim`], after which their sheaves are in the returned set
-//! until they are needed again.
+//! Entry 0 of a sheaf never holds an object. It is an odd number: bits 1 to 7 are the index of the
+//! sentinel, and the bits from 8 on are the number of the next sheaf while this one is stacked or
+//! queued. In a sheaf for 127 objects entry 0 is the sentinel itself. Entries 1 and 2 of smaller
+//! sheaves hold the number of uses and the time when it was last 0; while the sheaf is deferred,
+//! see `deferred::queue`.
+//!
+//! The memory is never unmapped, because an rseq critical section or a stale reader may still read
+//! it. [`trim`] can discard pages whose sheaves are all empty; these sheaves are in the returned
+//! set until they are needed again.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,12 +24,12 @@ use sheaves_sys::map::{self, Exactly};
 use crate::stack::{Links, Stack};
 use crate::window::{SHEAVES, STEP_BYTES};
 
-/// Where the link begins in entry 0.
+/// The first bit of the link in entry 0.
 const LINK_SHIFT: u32 = 8;
 /// Highest sheaf number.
 const NUMBER_MAX: usize = (1 << 24) - 1;
 
-/// So many uses are timed together, see [`Sheaf::count_use`].
+/// This many uses are timed together, see [`Sheaf::count_use`].
 pub(crate) const USES: usize = 32;
 
 /// A sheaf owned by the caller, as its first address.
@@ -35,7 +37,7 @@ pub(crate) const USES: usize = 32;
 pub(crate) struct Sheaf(usize);
 
 impl Sheaf {
-    /// The sheaf in which a cursor of a real (not constant) sheaf lies.
+    /// The sheaf of a cursor that is not a constant.
     #[inline]
     pub(crate) fn of_cursor(cursor: usize) -> Sheaf {
         Sheaf(sheaves_percpu::sheaf::base(cursor))
@@ -71,12 +73,12 @@ impl Sheaf {
     pub(crate) unsafe fn entries<'a>(self, first: usize, count: usize) -> &'a mut [usize] {
         debug_assert!(first + count <= ENTRIES);
         let start = core::ptr::with_exposed_provenance_mut(self.cursor(first));
-        // SAFETY: the entries are inside the sheaf, mapped, initialised (zero at the least), and
-        // the caller owns them.
+        // SAFETY: the entries are inside the sheaf, mapped, initialised (at least to zero), and the
+        // caller owns them.
         unsafe { core::slice::from_raw_parts_mut(start, count) }
     }
 
-    /// How many objects a sheaf holds, by its cursor. A hint where the sheaf is not the caller's:
+    /// Number of objects of a sheaf, by its cursor. A hint where the caller does not own the sheaf:
     /// cursor and sentinel may be of different times.
     #[inline]
     pub(crate) fn fill(cursor: usize) -> usize {
@@ -95,7 +97,7 @@ impl Sheaf {
         unsafe { sheaf.entries(sheaf.sentinel() + 1, Sheaf::fill(cursor)) }
     }
 
-    /// The room above a sheaf's cursor.
+    /// The unused entries above a sheaf's cursor.
     ///
     /// # Safety
     /// As for [`Sheaf::entries`].
@@ -106,7 +108,8 @@ impl Sheaf {
         unsafe { Sheaf::of_cursor(cursor).entries(used, ENTRIES - used) }
     }
 
-    /// Puts an object onto a sheaf that the caller owns and that is not full: the new cursor.
+    /// Pushes an object onto a sheaf that the caller owns and that is not full; returns the new
+    /// cursor.
     #[inline]
     pub(crate) fn add(cursor: usize, object: usize) -> usize {
         debug_assert!(!is_full(cursor));
@@ -126,20 +129,20 @@ impl Sheaf {
             // SAFETY: as above.
             unsafe { self.entries(1, 2) }.fill(0);
         }
-        // Relaxed: the caller owns the sheaf; whoever gets it next does so by an ordered way.
+        // Relaxed: the caller owns the sheaf; its next owner gets it by an ordered path.
         self.entry_0().store((sentinel as u64) << 1 | 1, Ordering::Relaxed);
         self.cursor(sentinel)
     }
 
-    /// Index of the sentinel. A hint where the sheaf is not the caller's.
+    /// Index of the sentinel. A hint where the caller does not own the sheaf.
     #[inline]
     pub(crate) fn sentinel(self) -> usize {
-        // Relaxed: written by the owner; others only take hints.
+        // Relaxed: written by the owner; other threads only take hints.
         (self.entry_0().load(Ordering::Relaxed) >> 1) as usize & (ENTRIES - 1)
     }
 
-    /// Counts a use of a sheaf that the caller owns; every [`USES`] times gives the nanoseconds
-    /// since this happened last. The two numbers lie below the sentinel, where there is room.
+    /// Counts a use of a sheaf that the caller owns; every [`USES`] uses it returns the nanoseconds
+    /// since the last time. The two numbers are below the sentinel, where there is room.
     pub(crate) fn count_use(self) -> Option<u64> {
         if self.sentinel() <= 2 {
             return None;
@@ -156,7 +159,7 @@ impl Sheaf {
         Some(took as u64)
     }
 
-    /// How many objects fit.
+    /// The most objects that fit.
     pub(crate) fn capacity(self) -> usize {
         ENTRIES - 1 - self.sentinel()
     }
@@ -171,15 +174,15 @@ impl Sheaf {
         InSheaves.set_link(self.number(), next);
     }
 
-    /// What entry 0 holds, see the head of this file.
+    /// Entry 0, see the head of this file.
     fn entry_0(self) -> &'static AtomicU64 {
-        // SAFETY: the sheaf is mapped for ever, and entry 0 never holds an object: all access is
-        // atomic, or by an owner who writes the sentinel there.
+        // SAFETY: the sheaf is never unmapped, and entry 0 never holds an object: all access is
+        // atomic, or by an owner that writes the sentinel there.
         unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64>(self.0) }
     }
 }
 
-/// The entry on which a cursor is.
+/// Index of the entry that a cursor is on.
 #[inline]
 fn index_of(cursor: usize) -> usize {
     cursor % SHEAF_BYTES / 8
@@ -220,7 +223,7 @@ impl SheafStack {
     }
 }
 
-/// What all slots share comes in so many shards: slot `n` uses number `n % SHARDS`.
+/// Structures that all slots share have this many shards: slot `n` uses shard `n % SHARDS`.
 pub(crate) const SHARDS: usize = 4;
 
 /// Number of the current slot's shard.
@@ -228,16 +231,16 @@ pub(crate) fn shard_here() -> usize {
     engine::current_slot() as usize % SHARDS
 }
 
-/// Empty sheaves, in shards, so that a sheaf comes back to the processor that has it in its caches.
+/// Empty sheaves, in shards, so that a sheaf tends to return to the CPU that has it in its caches.
 static EMPTY: [Shard; SHARDS] = [const { Shard(SheafStack::new()) }; SHARDS];
 
-/// A stack on cache lines of its own.
+/// A shard of the empty sheaves, on cache lines of its own.
 #[repr(align(128))]
 struct Shard(SheafStack);
 
 /// Guards growth and the returned set.
 struct Pool {
-    /// Numbers below this have been handed out once; 0 is never used.
+    /// Numbers below this have been used; 0 is never used.
     used: usize,
     /// Sheaves in the returned set.
     returned: usize,
@@ -249,7 +252,7 @@ static POOL: Lock<Pool> = Lock::new(Pool { used: 1, returned: 0 });
 static RETURNED: [AtomicU64; (NUMBER_MAX + 1) / 64] =
     [const { AtomicU64::new(0) }; (NUMBER_MAX + 1) / 64];
 
-/// An empty sheaf, its sentinel not yet set; `None` when there is no memory.
+/// An empty sheaf, its sentinel not yet set; `None` when memory is out.
 pub(crate) fn take_empty() -> Option<Sheaf> {
     EMPTY[shard_here()].0.pop().or_else(take_empty_slow)
 }
@@ -266,7 +269,7 @@ fn take_empty_slow() -> Option<Sheaf> {
     take_new(&mut pool)
 }
 
-/// A sheaf that was never handed out, behind what other mappings occupy.
+/// A sheaf with a new number, after any range that other mappings occupy.
 fn take_new(pool: &mut Pool) -> Option<Sheaf> {
     // Doubled each time, as for chunks.
     let mut skipped = STEP_BYTES / SHEAF_BYTES;
@@ -277,8 +280,8 @@ fn take_new(pool: &mut Pool) -> Option<Sheaf> {
                 pool.used = number + 1;
                 return Some(Sheaf::from_number(number as u32));
             }
-            // The number is the first of a step, or its sheaf would be mapped. The skipped ones
-            // are in use for ever.
+            // The number is the first of a step, or its sheaf would be mapped. The skipped sheaves
+            // count as used for ever.
             Exactly::Occupied => pool.used = number + skipped,
             Exactly::Refused => return None,
         }
@@ -306,12 +309,12 @@ fn take_returned(pool: &mut Pool) -> Sheaf {
     sheaves_sys::report::die(format_args!("the set of returned sheaves has lost one"))
 }
 
-/// Takes back a sheaf that holds no object.
+/// Returns a sheaf that holds no object.
 pub(crate) fn put_empty(sheaf: Sheaf) {
     EMPTY[shard_here()].0.push(sheaf);
 }
 
-/// Gives back every page whose sheaves are all empty. Returns the bytes.
+/// Discards every page whose sheaves are all empty. Returns the number of bytes.
 pub(crate) fn trim() -> usize {
     let mut pool = POOL.lock();
     let page_sheaves = (map::page_bytes() / SHEAF_BYTES).max(1);
@@ -344,13 +347,13 @@ fn is_returned(number: usize) -> bool {
     RETURNED[number / 64].load(Ordering::Relaxed) & (1 << (number % 64)) != 0
 }
 
-/// True when every sheaf of a page is in the returned set, or was never handed out.
+/// True when every sheaf of a page is in the returned set, or was never used.
 fn is_free_page(pool: &Pool, first: usize, count: usize) -> bool {
     let unused = |number: usize| number == 0 || number >= pool.used;
     (first..first + count).all(|number| unused(number) || is_returned(number))
 }
 
-/// Gives the returned sheaves of a page that has others in use back to the empty stack.
+/// Moves the returned sheaves of a page that has others in use back to the empty stack.
 fn put_back(pool: &mut Pool, first: usize, count: usize) {
     for number in (first..first + count).filter(|number| is_returned(*number)) {
         // Relaxed: under the pool lock.
@@ -365,7 +368,7 @@ pub(crate) fn lock_for_fork() {
     POOL.acquire();
 }
 
-/// The same in a child whose fork has not prepared.
+/// Takes the lock in a child whose fork was not prepared.
 pub(crate) fn recover() {
     POOL.acquire_to_recover(|pool| {
         // Relaxed: under the pool lock.
@@ -375,7 +378,7 @@ pub(crate) fn recover() {
     });
 }
 
-/// Gives it back.
+/// Releases the lock after a fork.
 ///
 /// # Safety
 /// Taken by [`lock_for_fork`] in the thread that forked.

@@ -1,4 +1,4 @@
-//! Taking caches back: out of the slots, out of the depot, back to the system.
+//! Emptying and destroying caches: from slots and depot to slabs, from slabs to the system.
 
 use sheaves_percpu::sheaf::{ENTRIES, is_full};
 use sheaves_percpu::slots;
@@ -8,9 +8,9 @@ use crate::descriptor::CacheId;
 use crate::pool::{self, Sheaf, SheafStack};
 use crate::{chunk, deferred, depot, flush, refill, registry, slab};
 
-/// Takes everything that rests in slots and depot back to the slabs, releases slabs with no object
-/// out, and gives the pages of free objects in the others back to the system. False when some slot
-/// could not be reached: its objects stay where they are.
+/// Flushes the sheaves of slots and depot to the slabs, releases slabs without allocated objects,
+/// and returns the pages of free objects in the other slabs to the system. False when a slot could
+/// not be drained: its objects stay there.
 pub(crate) fn shrink(id: CacheId) -> bool {
     deferred::reclaim(id);
     let complete = drain(id);
@@ -19,8 +19,8 @@ pub(crate) fn shrink(id: CacheId) -> bool {
     let mut slabs = id.descriptor().slabs.lock();
     slabs.sort(shape);
     let is_done = refill::release_empty(id, &mut slabs, 0);
-    // What a constructor wrote has to stay, so has the poison of a checked cache, and what late
-    // readers of a type-stable one still look at.
+    // Not where free objects have contents: those of a constructor, the poison of a debug cache, or
+    // what late readers of a type-stable cache still read.
     if shape.constructor.is_none() && !shape.debug && !shape.typesafe {
         slabs.for_each(|slab| {
             slab::discard_free_objects(slab, shape.stride, shape.slab_objects);
@@ -35,7 +35,7 @@ pub(crate) fn shrink(id: CacheId) -> bool {
 
 /// Takes the sheaves out of every slot and flushes them.
 ///
-/// They wait on a stack of their own meanwhile: nothing may be flushed under the slots lock.
+/// Nothing may be flushed under the slots lock, so they are collected on a stack first.
 fn drain(id: CacheId) -> bool {
     let taken = SheafStack::new();
     let complete = slots::drain(&[id.allocs(), id.frees()], &mut |_, cursor| {
@@ -65,11 +65,11 @@ fn decode(last: usize) -> Option<usize> {
     (last & 1 != 0).then_some(last & !1)
 }
 
-/// Gives back what can be given back, of all caches: drains every slot, empties every depot,
-/// returns free memory to the system, that of per-CPU objects too. Returns the bytes of heap
-/// returned.
+/// Returns all memory that can be returned, of all caches: drains every slot, empties every depot,
+/// and returns free memory to the system, including that of per-CPU objects. Returns the bytes of
+/// heap that were returned.
 ///
-/// Interrupts the processors that run this process, once per cache. May sleep on locks.
+/// Interrupts the CPUs that run this process, once per cache. May sleep on locks.
 pub fn trim() -> usize {
     deferred::finish();
     registry::map_existing(shrink).for_each(drop);
@@ -79,8 +79,8 @@ pub fn trim() -> usize {
 }
 
 /// Removes a cache, after a grace period if objects of it are deferred or it is type-stable. `Err`
-/// with the number of objects that are still out (0 when a slot could not be drained); then the
-/// cache goes on to exist.
+/// with the number of objects that are still allocated (0 when a slot could not be drained); then
+/// the cache remains.
 pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
     loop {
         let result = try_destroy(id);
@@ -92,14 +92,14 @@ pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
     }
 }
 
-/// Stands for no number of objects: nothing is out, but what the reclaimer of `sheaves-rcu` had in
-/// its hands has come back so late that its slabs wait for another grace period.
+/// Not a number of objects: all are back, but the reclaimer of `sheaves-rcu` returned some so late
+/// that their slabs wait for another grace period.
 const AGAIN: usize = usize::MAX;
 
 fn try_destroy(id: CacheId) -> Result<(), usize> {
     let mut may_end = deferred::drain(id);
     if may_end && id.shape().typesafe {
-        // Slabs become empty now: their cookies pass in the grace period that follows.
+        // Slabs become empty here; their cookies pass in the grace period that follows.
         shrink(id);
         may_end = Cookie::get().wait_expedited().is_ok();
     }
@@ -107,7 +107,7 @@ fn try_destroy(id: CacheId) -> Result<(), usize> {
         return Err(crate::stats::objects_outside_slabs(id));
     }
     registry::remove_if(id, || {
-        // Whoever was about to move a slab is gone, here or with a fork without handlers.
+        // A thread that was about to move a slab is gone, here or in a fork without handlers.
         id.descriptor().slabs.lock().set_unsorted();
         let complete = shrink(id);
         let out = crate::stats::objects_outside_slabs(id);

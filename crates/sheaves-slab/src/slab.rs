@@ -1,23 +1,23 @@
 //! Slabs: runs of granules cut into equal objects, with the bookkeeping out of line.
 //!
-//! The header of a slab lies in a parallel array, 640 bytes per granule, and holds one bit per
-//! object: 1 = free in the slab, 0 = with a sheaf or a user. Nothing is ever written into the
-//! objects. Who may do what:
+//! The headers of slabs are in an array of their own, 640 bytes per granule. A header has one bit
+//! per object: 1 = free in the slab, 0 = in a sheaf or allocated. Nothing is ever written into the
+//! objects. Who may change what:
 //!
 //! | field | changed by | under |
 //! |---|---|---|
-//! | a bit 0 -> 1 | whoever flushes the object, by `fetch_or` | nothing |
+//! | a bit 0 -> 1 | a thread that flushes the object, by `fetch_or` | nothing |
 //! | a bit 1 -> 0 | a refill, by `fetch_and` | the cache's lock |
-//! | `free` += n | whoever flushed n objects, after their bits | nothing |
+//! | `free` += n | a thread that flushed n objects, after their bits | nothing |
 //! | `free` -= n | a refill, before it clears at most n bits | the cache's lock |
 //! | `bin`, `next`, `previous` | list operations | the cache's lock |
-//! | `cookie` | whoever lists a type-stable cache's slab as empty | the cache's lock |
-//! | a mark | whoever defers the object or takes it back | nothing |
-//! | the rest | the cache, while no object of the slab is out | the cache's lock |
+//! | `cookie` | a thread that lists a type-stable cache's slab as empty | the cache's lock |
+//! | a mark | a thread that defers or reclaims the object | nothing |
+//! | the rest | the cache, while no object of the slab is allocated | the cache's lock |
 //!
-//! Whoever raises `free` from 0 lists the slab as one that has free objects; whoever raises it to
-//! the capacity asks the cache to look whether the slab is still empty. The steps themselves are in
-//! `counting.rs`.
+//! A thread that raises `free` from 0 lists the slab as one that has free objects. A thread that
+//! raises it to the capacity checks under the lock that the slab is still empty. The steps
+//! themselves are in `counting.rs`.
 
 use core::sync::atomic::{AtomicUsize, compiler_fence};
 
@@ -28,7 +28,7 @@ use crate::counting;
 use crate::granule::{self, Granule};
 use crate::window;
 
-/// Bytes of a header: bitmap and the rest.
+/// Bytes of a header: bitmap and the other fields.
 pub(crate) const HEADER_BYTES: usize = 640;
 /// Words of the bitmap.
 const BITMAP_WORDS: usize = 64;
@@ -48,9 +48,9 @@ pub(crate) const UNLISTED: u32 = u32::MAX;
 pub struct Slab {
     /// Number of the cache plus one; 0 when the granule starts no slab.
     pub(crate) cache: AtomicU16,
-    /// Objects that are free and counted, see the invariant above.
+    /// Objects that are free and counted, see the table above.
     pub(crate) free: AtomicU32,
-    /// The list on which the slab is, or [`UNLISTED`].
+    /// The list that the slab is on, or [`UNLISTED`].
     pub(crate) bin: AtomicU32,
     /// Next slab of the list, as granule number + 1, or 0.
     pub(crate) next: AtomicU32,
@@ -58,9 +58,9 @@ pub struct Slab {
     pub(crate) previous: AtomicU32,
     /// For a run of pages: its granules.
     pub run_granules: AtomicU32,
-    /// For a run of pages: bytes that its user asked for.
+    /// For a run of pages: the bytes that were requested.
     pub run_bytes: AtomicUsize,
-    /// In type-stable caches: the cookie of the moment at which the slab became empty.
+    /// In type-stable caches: the cookie taken when the slab became empty.
     pub(crate) cookie: AtomicU64,
     /// In debug caches: one bit for each object that is deferred.
     marks: [AtomicU64; MARK_WORDS],
@@ -69,7 +69,7 @@ pub struct Slab {
 
 const _: () = assert!(size_of::<Slab>() == HEADER_BYTES);
 
-/// The header that belongs to a granule.
+/// The header of a granule.
 #[inline]
 #[must_use]
 pub fn header(granule: Granule) -> &'static Slab {
@@ -85,21 +85,21 @@ fn header_address(granule: Granule) -> usize {
     window::SLABS.base() + number as usize * HEADER_BYTES
 }
 
-/// Gives the memory of headers back; they read as zero, which means "starts no slab".
+/// Discards the memory of headers; they read as zero, which means "starts no slab".
 pub(crate) fn discard_headers(first: Granule, count: usize) {
     let page = map::page_bytes();
     let start = header_address(first);
     let (first_page, end_page) =
         (start.next_multiple_of(page), (start + count * HEADER_BYTES) / page * page);
     if first_page < end_page {
-        // SAFETY: only headers of these granules, which are free and held by the caller, lie in
+        // SAFETY: only headers of these granules, which are free and held by the caller, are in
         // whole pages between start and end.
         unsafe { map::discard(first_page, end_page - first_page) };
     }
 }
 
-/// Gives back the pages that lie wholly in free objects of a slab. Under the cache's lock, which
-/// keeps free objects from being taken; not for caches whose free objects have contents.
+/// Discards the pages that are wholly inside free objects of a slab. Under the cache's lock, so
+/// that no free object is taken meanwhile; not for caches whose free objects have contents.
 pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize) {
     let page = map::page_bytes();
     let (slab, start) = (header(first), first.address());
@@ -109,7 +109,7 @@ pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize
         let from = (start + index * stride).next_multiple_of(page);
         let to = (start + (index + run) * stride) / page * page;
         if from < to {
-            // SAFETY: these pages hold free objects only, and nobody can take them now.
+            // SAFETY: these pages hold free objects only, and no thread can take them now.
             unsafe { map::discard(from, to - from) };
         }
         index += run + 1;
@@ -117,7 +117,7 @@ pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize
 }
 
 impl Slab {
-    /// Makes a header for a slab of `capacity` objects, all free, on no list.
+    /// Writes the header of a slab of `capacity` objects, all free, on no list.
     pub(crate) fn init(&self, cache: u16, capacity: usize) {
         for (index, word) in self.bits.iter().enumerate() {
             let count = capacity.saturating_sub(index * 64).min(64);
@@ -131,7 +131,7 @@ impl Slab {
         self.bin.store(UNLISTED, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
         self.previous.store(0, Ordering::Relaxed);
-        // SeqCst, for the compiler alone: a slab of a cache is complete, see `bins`.
+        // SeqCst, for the compiler alone: the header is complete once it names a cache, see `bins`.
         compiler_fence(Ordering::SeqCst);
         self.cache.store(cache, Ordering::Relaxed);
     }
@@ -142,7 +142,7 @@ impl Slab {
         counting::put_bits(&self.bits[word], bits)
     }
 
-    /// Counts objects whose bits were put; returns how many were counted before.
+    /// Counts objects whose bits were put; returns the count before.
     #[inline]
     pub(crate) fn count_put(&self, count: u32) -> u32 {
         counting::count_put(&self.free, count)
@@ -157,10 +157,10 @@ impl Slab {
         }
     }
 
-    /// Marks an object of a debug cache as deferred, or not; what it was before.
+    /// Marks an object of a debug cache as deferred, or not; returns the mark before.
     pub(crate) fn mark(&self, index: usize, is_deferred: bool) -> bool {
         let (marks, bit) = (&self.marks[index / 64], 1 << (index % 64));
-        // Relaxed: the mark of an object is changed by whoever owns the object.
+        // Relaxed: only the owner of the object changes its mark.
         let before = if is_deferred {
             marks.fetch_or(bit, Ordering::Relaxed)
         } else {
@@ -175,9 +175,9 @@ impl Slab {
         self.marks[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
     }
 
-    /// True when the object is free in the slab: neither with a sheaf nor with a user.
+    /// True when the object is free in the slab: neither in a sheaf nor allocated.
     pub(crate) fn is_free(&self, index: usize) -> bool {
-        // Relaxed: a look for checks and statistics.
+        // Relaxed: a snapshot for checks and statistics.
         self.bits[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
     }
 }

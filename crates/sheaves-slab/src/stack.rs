@@ -1,24 +1,24 @@
-//! A lock-free stack of sheaves, the middle of the depot.
+//! A lock-free stack of sheaves, used by the depot and the pool.
 //!
 //! A Treiber stack whose head is one 64-bit word:
 //!
 //! | bits | meaning |
 //! |---|---|
 //! | 0..24 | number of the top sheaf, 0 for none |
-//! | 24..64 | tag: how often the head has changed |
+//! | 24..64 | tag: number of changes of the head |
 //!
 //! The link of a stacked sheaf is in its entry 0, as an odd number, so that it still works as the
-//! sentinel of a sheaf that starts there; nobody ever stores an object in entry 0. A stale reader
-//! may read the link of a sheaf that has long been popped: the memory is a mapped sheaf all the
-//! same, and the tag makes the exchange that follows fail. For a wrong success the tag would have
-//! to wrap around, 2^40 operations, between one load and one exchange: hours.
+//! sentinel of a sheaf that starts there; no object is ever stored in entry 0. A stale reader may
+//! read the link of a sheaf that was popped long ago: its memory is still a mapped sheaf, and the
+//! tag makes the exchange that follows fail. A wrong success needs the tag to wrap around, 2^40
+//! operations, between one load and one exchange: hours.
 
 use sheaves_sys::atomic::{AtomicU64, Ordering};
 
 const INDEX_BITS: u32 = 24;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 
-/// Where the links of stacked sheaves are kept: the pool, or a model's array.
+/// Storage of the links of stacked sheaves: the pool, or a model's array.
 pub(crate) trait Links {
     /// The link of sheaf `number` as stored by `set_link`.
     fn link(&self, number: u32) -> u32;
@@ -28,7 +28,7 @@ pub(crate) trait Links {
 
 /// A stack of sheaf numbers, each from 1 to 2^24 - 1.
 ///
-/// Without `TAGGED` the tag stands still: the broken variant that the model must catch.
+/// Without `TAGGED` the tag does not change: the broken variant that the model must catch.
 #[derive(Debug)]
 pub(crate) struct Stack<const TAGGED: bool = true> {
     head: AtomicU64,
@@ -53,8 +53,8 @@ impl<const TAGGED: bool> Stack<TAGGED> {
         loop {
             links.set_link(number, (head & INDEX_MASK) as u32);
             let new = next_tag::<TAGGED>(head) | u64::from(number);
-            // Release pairs with the Acquire in `pop`: the sheaf's contents go with it.
-            // Relaxed on failure: we try again.
+            // Release pairs with the Acquire in `pop`: publishes the sheaf's contents. Relaxed on
+            // failure: the loop tries again.
             match self.head.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(found) => head = found,
@@ -82,7 +82,7 @@ impl<const TAGGED: bool> Stack<TAGGED> {
     }
 }
 
-/// The head's tag, one further, with no sheaf.
+/// The head's tag plus one, without a sheaf.
 const fn next_tag<const TAGGED: bool>(head: u64) -> u64 {
     let tag = head & !INDEX_MASK;
     if TAGGED { tag.wrapping_add(1 << INDEX_BITS) } else { tag }

@@ -1,8 +1,8 @@
 //! Statistics of a cache.
 //!
-//! The fast paths count nothing. What is out follows from what is in: the objects of all slabs,
-//! less those free in slabs, in depots and in the slots' sheaves. Read while other threads work,
-//! the figures are each right for some moment, not for the same one.
+//! The fast paths count nothing. The number of allocated objects is computed: the objects of all
+//! slabs, less those free in slabs, in depots and in the slots' sheaves. While other threads work,
+//! each figure is right for some moment, but not all for the same moment.
 
 use sheaves_percpu::{Word, slots};
 
@@ -11,10 +11,10 @@ use crate::descriptor::{CacheId, NAME_BYTES};
 use crate::pool::Sheaf;
 use crate::window::GRANULE_BYTES;
 
-/// What a cache holds and has done.
+/// Contents and history of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CacheStats {
-    /// Bytes of an object as users see it.
+    /// Size of an object in bytes, without padding.
     pub object_bytes: usize,
     /// Bytes from one object to the next.
     pub stride_bytes: usize,
@@ -22,25 +22,25 @@ pub struct CacheStats {
     pub slabs: usize,
     /// Bytes of those slabs.
     pub slab_bytes: usize,
-    /// Objects with users.
+    /// Objects that are allocated.
     pub objects_out: usize,
     /// Objects in the sheaves of the slots.
     pub objects_in_slots: usize,
-    /// Objects that are deferred until their readers are gone.
+    /// Objects that are deferred until a grace period has passed.
     pub objects_deferred: usize,
     /// Objects in the depot.
     pub objects_in_depot: usize,
     /// Objects free in slabs.
     pub objects_in_slabs: usize,
-    /// Times that objects were taken from slabs.
+    /// Number of refills: objects taken from slabs.
     pub refills: u64,
-    /// Times that objects were given to slabs.
+    /// Number of flushes: objects returned to slabs.
     pub flushes: u64,
     /// Full sheaves that came from the depot.
     pub depot_hits: u64,
-    /// Slabs made since the cache was.
+    /// Slabs created since the cache was.
     pub slabs_made: u64,
-    /// Slabs given back since the cache was made.
+    /// Slabs released since the cache was created.
     pub slabs_released: u64,
 }
 
@@ -74,7 +74,7 @@ pub fn stats(id: CacheId) -> CacheStats {
     }
 }
 
-/// Objects in the sheaves of some words, about.
+/// Objects in the sheaves of some words; approximate while other threads work.
 fn in_slots(words: &[Word]) -> usize {
     let mut objects = 0;
     slots::observe(words, &mut |_, cursor| objects += Sheaf::fill(cursor));
@@ -89,7 +89,7 @@ pub(crate) fn deferred(id: CacheId) -> usize {
     crate::deferred::objects_in_queues(id) + in_slots(&[id.deferred()])
 }
 
-/// Objects that are not in slabs, exact when nobody else uses the cache.
+/// Objects that are not in slabs, exact when no other thread uses the cache.
 pub(crate) fn objects_outside_slabs(id: CacheId) -> usize {
     let slabs = id.descriptor().slabs.lock();
     slabs.count as usize * id.shape().slab_objects - slabs.free_objects()
@@ -123,8 +123,8 @@ impl Name {
     }
 }
 
-/// Names and statistics of the caches that exist, each taken when the iterator comes to it. Each
-/// step may sleep on locks for microseconds.
+/// Names and statistics of the caches that exist, each read when the iterator reaches it. Each step
+/// may sleep on locks for microseconds.
 pub fn all() -> impl Iterator<Item = (Name, CacheStats)> {
     crate::registry::map_existing(|id| (Name::of(id), stats(id)))
 }
