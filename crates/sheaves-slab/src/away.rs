@@ -1,5 +1,5 @@
-//! Granules that a thread has in its hands between two holds of the chunks lock, and that are
-//! nowhere else: they are being given back to the system, or a slab is being made of them.
+//! Granules that a thread works on between two holds of the chunks lock: it is discarding them, or
+//! building a slab of them. They are in no other list.
 //!
 //! In the child of a fork they are free again, unless the thread is the one that forked.
 
@@ -7,13 +7,13 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 use sheaves_sys::tls;
 
-/// Threads at work on granules at one time, of which a child learns. What more of them have in
-/// their hands is lost in a child; nobody gives memory to the system without a place.
+/// The most threads that are listed at one time. A child loses the granules of further threads that
+/// build slabs; a thread that gets no place discards nothing.
 const PLACES: usize = 32;
 
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// The thread, by [`tls::thread_token`]; 0 in a place that is vacant.
+    /// The thread, by [`tls::thread_token`]; 0 when the place is vacant.
     thread: usize,
     /// The chunk.
     index: usize,
@@ -34,18 +34,18 @@ impl Away {
         self.0.iter().position(|place| place.thread == 0)
     }
 
-    /// Granules of a chunk are with the calling thread from now on.
+    /// Lists granules of a chunk as those of the calling thread.
     pub(crate) fn send(&mut self, place: usize, index: usize, granules: u32) {
         (self.0[place].index, self.0[place].granules) = (index, granules);
-        // SeqCst, for the compiler alone, here and below: also in a child whose fork has not
-        // prepared a place that is taken is complete, and was taken before what follows.
+        // SeqCst, for the compiler alone, here and below: also in a child whose fork was not
+        // prepared a taken place is complete, and was taken before what follows.
         compiler_fence(Ordering::SeqCst);
         self.0[place].thread = tls::thread_token();
         // SeqCst, as above.
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// They are not any more.
+    /// Removes them from the list.
     pub(crate) fn end(&mut self, place: usize) {
         // SeqCst, both: as in `send`.
         compiler_fence(Ordering::SeqCst);
@@ -53,8 +53,8 @@ impl Away {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Shows what is with other threads: chunk and granules; those that `visit` removes are with
-    /// nobody any more.
+    /// Calls `visit` with chunk and granules of each place of another thread. Bits that `visit`
+    /// clears leave the list.
     pub(crate) fn of_others(&mut self, mut visit: impl FnMut(usize, &mut u32)) {
         for place in &mut self.0 {
             if place.thread != 0 && place.thread != tls::thread_token() {
@@ -63,7 +63,7 @@ impl Away {
         }
     }
 
-    /// Takes one out that is with another thread: its chunk and granules.
+    /// Removes one place of another thread; returns its chunk and granules.
     pub(crate) fn take_of_others(&mut self) -> Option<(usize, u32)> {
         let is_others =
             |place: &&mut Place| place.thread != 0 && place.thread != tls::thread_token();

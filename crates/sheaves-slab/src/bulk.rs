@@ -1,7 +1,7 @@
-//! Many objects at once: whole stretches move between a sheaf and the caller's array.
+//! Bulk operations: copy ranges between a sheaf and the caller's array.
 //!
-//! A sheaf is taken out of its word by one exchange, emptied or filled as plain memory, and put
-//! back by another.
+//! One exchange takes a sheaf out of its word, another puts it back; in between it is emptied or
+//! filled as plain memory.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -14,14 +14,14 @@ use crate::pool::Sheaf;
 use crate::slow::{self, install, is_empty, is_sheaf, take_sheaf};
 use crate::{chunk, depot, refill};
 
-/// Fills `out` from the front; returns how many objects it got, fewer when memory is short.
+/// Fills `out` from the front; returns the number of objects, fewer when memory is out.
 pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     let mut done = 0;
     if !id.shape().debug {
         done = from_sheaves(id, out);
     }
     while done < out.len() {
-        // The rest comes one by one: debug caches, threads without a slot, memory at its end.
+        // The rest one by one: debug caches, threads without a slot, memory out.
         match NonNull::new(core::ptr::with_exposed_provenance_mut(slow::alloc_slow(id))) {
             Some(object) => out[done].write(object),
             None => break,
@@ -57,7 +57,7 @@ fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     done
 }
 
-/// Straight from the slabs into the caller's array, a sheaf's worth at a time.
+/// Straight from the slabs into the caller's array, one sheaf's worth at a time.
 fn from_slabs(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     depot::missed(id);
     let mut batch = [0; ENTRIES];

@@ -1,19 +1,20 @@
-//! Chunks of 2 MiB, and the runs of granules cut out of them.
+//! Chunks of 2 MiB, and the runs of granules allocated from them.
 //!
 //! Per chunk there are three bits for each of its 32 granules:
 //!
 //! | free | clean | young | the granule |
 //! |---|---|---|---|
 //! | 0 | - | - | is in use, or in a chunk that another mapping occupies |
-//! | 1 | 1 | 0 | is free and reads as zero: never used, or given back to the system |
+//! | 1 | 1 | 0 | is free and reads as zero: never used, or discarded |
 //! | 1 | 0 | 1 | is free, holds old contents, freed since the last tick |
-//! | 1 | 0 | 0 | is free, holds old contents, freed before the last tick: given back at the next |
+//! | 1 | 0 | 0 | is free, holds old contents, freed before the last tick: discarded at the next |
 //!
-//! Runs are placed at the lowest address where they fit, so that the heap stays dense and
-//! chunks at its end become free. A tick becomes due at most every half second, when a run is
-//! freed, and happens with the next call that ends in `purge_if_due`, and at every [`trim`]. All
-//! under one lock. System calls that give memory back are made outside of this lock and of all
-//! others: they take 0.1 ms for each MiB. Meanwhile the granules are in a list of their own, see
+//! Runs are placed at the lowest address where they fit, so that the heap stays dense and chunks at
+//! its end become free. A tick becomes due at most every half second, when a run is freed. It
+//! happens with the next call that ends in `purge_if_due`, and at every [`trim`].
+//!
+//! All of this is under one lock, except the system calls that return memory, which take 0.1 ms for
+//! each MiB: they are made without any lock. Meanwhile the granules are in a list of their own, see
 //! `away`.
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -33,9 +34,9 @@ pub(crate) use recover::recover;
 /// Freed granules keep their memory for one to two of these.
 const TICK_MS: u64 = 500;
 
-/// So many chunks are left to the kernel's own choice of page size; the ones after them ask for
-/// huge pages. A heap of 16 MiB misses the translation caches all the time, and what the last huge
-/// page wastes is at most an eighth of it.
+/// Number of chunks for which the kernel chooses the page size; the chunks after them ask for huge
+/// pages. A heap of 16 MiB exceeds what a TLB covers, and the unused part of its last huge page is
+/// at most an eighth of it.
 const HUGE_PAGES_AFTER: usize = 8;
 
 /// Bytes of the headers of one chunk.
@@ -51,24 +52,24 @@ struct Chunk {
     reserved: u32,
 }
 
-/// What the chunks lock guards.
+/// State under the chunks lock.
 #[derive(Debug)]
 struct Chunks {
-    /// Chunks that have an entry: mapped, or skipped.
+    /// Number of chunks that have an entry: mapped, or skipped.
     count: usize,
-    /// Chunks that were skipped, because other mappings lie there.
+    /// Number of chunks that were skipped because other mappings are there.
     skipped: usize,
     /// No chunk below this has room for a run of `index + 1` granules.
     first_fit: [u32; CHUNK_GRANULES],
     /// When the last tick happened.
     ticked_ms: u64,
-    /// Granules that are free and hold old contents.
+    /// Number of granules that are free and hold old contents.
     dirty: usize,
-    /// Granules in use.
+    /// Number of granules in use.
     used: usize,
     /// Huge pages are never asked for.
     small_pages: bool,
-    /// What threads have in their hands.
+    /// Granules that threads are working on without the lock.
     away: Away,
 }
 
@@ -86,7 +87,7 @@ static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
 /// A tick is due.
 static IS_DUE: AtomicBool = AtomicBool::new(false);
 
-/// Never asks for huge pages from now on.
+/// Disables the requests for huge pages.
 pub(crate) fn use_small_pages() {
     CHUNKS.lock().small_pages = true;
 }
@@ -101,7 +102,7 @@ pub struct Run {
 }
 
 /// Takes `count` granules (1..=32) in a row, the first at a multiple of `align` granules (a power
-/// of two up to 32). `None` when there is no memory.
+/// of two up to 32). `None` when memory is out.
 ///
 /// The owner map still says 0 for them; the caller writes it.
 #[must_use]
@@ -109,16 +110,16 @@ pub fn take_run(count: usize, align: usize) -> Option<Run> {
     CHUNKS.lock().take_run(count, align)
 }
 
-/// A run of which something is being made.
+/// A run on which the caller is building something.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     pub(crate) run: Run,
-    /// Its place in the list of those that are away, if there was one.
+    /// Its place in the list `away`, if one was vacant.
     place: Option<usize>,
 }
 
-/// [`take_run`], for something that is made without a lock. A child of a fork, which does not know
-/// of it yet, finds the run free, until [`finish_run`].
+/// [`take_run`], for a run that is prepared without a lock. Until [`finish_run`] a child of a fork,
+/// which cannot know the run yet, finds it free.
 #[must_use]
 pub(crate) fn begin_run(count: usize, align: usize) -> Option<Unfinished> {
     let mut chunks = CHUNKS.lock();
@@ -131,14 +132,14 @@ pub(crate) fn begin_run(count: usize, align: usize) -> Option<Unfinished> {
     Some(Unfinished { run, place })
 }
 
-/// The run is in use from now on: under the lock under which others learn of it.
+/// Marks the run as in use. Called under the lock under which other threads learn of it.
 pub(crate) fn finish_run(unfinished: &Unfinished) {
     if let Some(place) = unfinished.place {
         CHUNKS.lock().away.end(place);
     }
 }
 
-/// Bits at which `count` set bits in a row begin.
+/// The bits at which `count` set bits in a row begin.
 fn runs_of(free: u32, count: usize) -> u32 {
     let (mut bits, mut length) = (free, 1);
     while length < count {
@@ -149,7 +150,7 @@ fn runs_of(free: u32, count: usize) -> u32 {
     bits
 }
 
-/// Bits at multiples of a power of two.
+/// The bits at multiples of a power of two.
 fn multiples_of(align: usize) -> u32 {
     (0..32).filter(|bit| bit % align == 0).fold(0, |bits, bit| bits | 1 << bit)
 }
@@ -206,10 +207,11 @@ impl Chunks {
         }
     }
 
-    /// Adds a chunk: the next for which there is address space, behind what other mappings occupy.
+    /// Adds the next chunk for which there is address space, after any range that other mappings
+    /// occupy.
     fn grow(&mut self) -> bool {
-        // Doubled each time, so that a large mapping takes few system calls, and what is skipped in
-        // vain behind it is no larger than it is.
+        // Doubled each time: so few system calls skip a large mapping, and the range skipped
+        // needlessly after it is no larger than the mapping.
         let mut skipped = 1;
         loop {
             match self.map_next() {
@@ -238,7 +240,7 @@ impl Chunks {
         }
     }
 
-    /// Makes up to `more` chunks that are in use for ever. False when there is no room for one.
+    /// Adds up to `more` chunks that count as in use for ever. False when there is no room for one.
     fn skip(&mut self, more: usize) -> bool {
         let more = more.min(window::HEAP.limit() / CHUNK_BYTES - self.count);
         let count = self.count + more;
@@ -293,14 +295,14 @@ impl Chunks {
     }
 }
 
-/// Gives a run back. The caller has cleared its entries in the owner map, and holds no lock: what
-/// was freed long ago may go back to the system.
+/// Releases a run. The caller has cleared its entries in the owner map, and holds no lock, since
+/// memory that was freed long ago may be returned to the system here.
 pub fn give_run(first: Granule, count: usize) {
     put_run(first, count);
     purge_if_due();
 }
 
-/// The same under locks. Whoever gave them back calls [`purge_if_due`] then.
+/// As [`give_run`], under locks. The caller calls [`purge_if_due`] after it has released them.
 pub(crate) fn put_run(first: Granule, count: usize) {
     let (index, bit) = place_of(first);
     let now = clock::coarse_ms();
@@ -308,23 +310,23 @@ pub(crate) fn put_run(first: Granule, count: usize) {
     chunks.give(index, mask(bit, count), false);
     if now.wrapping_sub(chunks.ticked_ms) >= TICK_MS {
         chunks.ticked_ms = now;
-        // Relaxed: only tells that there is something to do, all of which is under the lock.
+        // Relaxed: only signals that there is work, all of which is under the lock.
         IS_DUE.store(true, Ordering::Relaxed);
     }
 }
 
-/// Gives back to the system what was freed before the last tick, if a tick is due. Not under a
+/// Returns memory that was freed before the last tick to the system, if a tick is due. Not under a
 /// lock.
 #[inline]
 pub(crate) fn purge_if_due() {
-    // Relaxed, both: as in `put_run`; the exchange has one caller do it.
+    // Relaxed, both: as in `put_run`; the exchange has one caller do the work.
     if IS_DUE.load(Ordering::Relaxed) && IS_DUE.swap(false, Ordering::Relaxed) {
         purge(false);
     }
 }
 
-/// Takes the `count` granules that follow a run directly, if they are free. Their contents may be
-/// old. For growing in place.
+/// Takes the `more` granules right after a run, if they are free. They may hold old contents. For
+/// growing in place.
 #[must_use]
 pub fn extend_run(first: Granule, count: usize, more: usize) -> bool {
     let (index, bit) = place_of(first);
@@ -341,15 +343,15 @@ pub fn extend_run(first: Granule, count: usize, more: usize) -> bool {
     true
 }
 
-/// Gives all free memory back to the system now, with the headers of wholly free chunks. Returns
-/// the bytes of heap that were given back.
+/// Returns all free memory to the system at once, with the headers of wholly free chunks. Returns
+/// the bytes of heap that were returned.
 pub fn trim() -> usize {
     let bytes = purge(true);
     discard_owners();
     bytes
 }
 
-/// Gives back the pages of the owner map that cover free chunks only.
+/// Discards the pages of the owner map that cover free chunks only.
 fn discard_owners() {
     let page = map::page_bytes();
     let page_granules = page / 2;
@@ -361,14 +363,14 @@ fn discard_owners() {
     for start in (first.next_multiple_of(page_granules)..end).step_by(page_granules) {
         let covered = start..(start + page_granules).min(end);
         if covered.step_by(CHUNK_GRANULES).all(is_free) {
-            // SAFETY: only entries of free granules, all 0, and of granules that do not exist
-            // yet lie in this page; zero is what it reads as afterwards.
+            // SAFETY: this page has only entries of free granules, all 0, and of granules that do
+            // not exist yet; it reads as zero afterwards.
             unsafe { map::discard(window::OWNERS.base() + 2 * start, page) };
         }
     }
 }
 
-/// Gives granules back to the system: all free ones, or those freed before the last tick.
+/// Discards granules: all free ones, or those freed before the last tick.
 #[cold]
 fn purge(all: bool) -> usize {
     assert_none_held();
@@ -384,14 +386,15 @@ fn purge_chunk(index: usize, all: bool) -> usize {
         let mut old = state.free & !state.clean & if all { u32::MAX } else { !state.young };
         let rest = state.free & !state.young;
         if chunks.has_huge_pages(index) && (all || old != 0 && rest == u32::MAX) {
-            // What reads as zero can be resident all the same: a huge page comes as a whole.
+            // Granules that read as zero can be resident all the same: the kernel maps a huge page
+            // as a whole.
             old = state.free;
         }
         state.young = 0;
-        // Nobody can take them while they are marked as in use.
+        // No thread can take them while they are marked as in use.
         state.free &= !old;
         let is_empty = all && state.free | old == u32::MAX;
-        // A wholly free chunk is held for as long as its headers are being given back.
+        // A wholly free chunk is held until its headers are discarded.
         let victims = if is_empty { u32::MAX } else { old };
         state.free &= !victims;
         let dirty = (old & !state.clean).count_ones() as usize;
@@ -420,20 +423,20 @@ fn discard(index: usize, mut bits: u32) {
         let start = bits.trailing_zeros();
         let length = (bits >> start).trailing_ones();
         let address = granule_of(index, start).address();
-        // SAFETY: the granules are marked as in use by `purge_chunk` and belong to nobody else.
+        // SAFETY: the granules are marked as in use by `purge_chunk`, and nothing else uses them.
         unsafe { map::discard(address, length as usize * GRANULE_BYTES) };
         bits &= !mask(start, length as usize);
     }
 }
 
-/// Bytes of the heap: mapped, in use by slabs and runs, free but not given back.
+/// Bytes of the heap by state: mapped, in use, free but not discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footprint {
     /// Address space of the heap.
     pub mapped_bytes: usize,
-    /// Taken by slabs and runs.
+    /// Bytes of slabs and runs.
     pub used_bytes: usize,
-    /// Free, but still backed by memory.
+    /// Bytes that are free, but still backed by memory.
     pub dirty_bytes: usize,
 }
 
@@ -453,7 +456,7 @@ pub(crate) fn lock_for_fork() {
     CHUNKS.acquire();
 }
 
-/// Gives it back.
+/// Releases the lock after a fork.
 ///
 /// # Safety
 /// Taken by [`lock_for_fork`] in the thread that forked.
@@ -462,10 +465,11 @@ pub(crate) unsafe fn unlock_after_fork() {
     unsafe { CHUNKS.release() };
 }
 
-/// In the child, after that: what threads had in their hands that are not here is free. Its
-/// contents may be old.
+/// Called in the child after that: frees the granules that threads were working on which the child
+/// does not have. They may hold old contents.
 pub(crate) fn bring_back_after_fork() {
-    // Not free only where this very thread holds it, and then there was no other.
+    // It is taken only where this very thread holds it, and then no other thread was working on
+    // any.
     if let Some(mut chunks) = CHUNKS.try_lock() {
         while let Some((index, granules)) = chunks.away.take_of_others() {
             chunks.give(index, granules, false);

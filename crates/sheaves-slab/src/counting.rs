@@ -1,42 +1,42 @@
-//! How objects are counted in and out of a slab: the steps on its bitmap and its count.
+//! Counting objects in and out of a slab: the steps on its bitmap and its count.
 //!
-//! Used by [`crate::slab`], [`crate::flush`] and, with a model checker's atomics, by
-//! `models/counting.rs`. Whoever flushes sets bits, then counts them; a refill takes from the
-//! count, then clears as many bits. So `free` is never above the number of set bits, and a refill
-//! always finds what it has taken.
+//! Used by [`crate::slab`], [`crate::flush`] and, with loom's atomics, by `models/counting.rs`. A
+//! flush sets bits, then counts them; a refill lowers the count, then clears as many bits. So
+//! `free` is never above the number of set bits, and a refill always finds as many bits as it has
+//! counted.
 
 use sheaves_sys::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Marks objects of one bitmap word as free. False when one of them is free already.
 #[inline]
 pub(crate) fn put_bits(word: &AtomicU64, bits: u64) -> bool {
-    // Release pairs with the Acquire in `take`: what the user wrote last into the object happens
-    // before what its next user does.
+    // Release pairs with the Acquire in `take`: the last writes of the object's user happen before
+    // the accesses of its next user.
     word.fetch_or(bits, Ordering::Release) & bits == 0
 }
 
-/// Counts objects whose bits were put; returns how many were counted before.
+/// Counts objects whose bits were put; returns the count before.
 #[inline]
 pub(crate) fn count_put(free: &AtomicU32, count: u32) -> u32 {
-    // AcqRel: Release after the bits, pairs with the Acquire in `take`; Acquire, so that the one
-    // who raises the count from 0 or to the capacity sees what others did before.
+    // AcqRel: Release after the bits, pairs with the Acquire in `take`; Acquire, so that a thread
+    // that raises the count from 0 or to the capacity sees what others did before.
     free.fetch_add(count, Ordering::AcqRel)
 }
 
-/// Whether somebody who counted `count` objects in has to look after the slab's list.
+/// True when a thread that has counted `count` objects in must check the slab's list.
 #[inline]
 pub(crate) fn needs_look(before: usize, count: usize, capacity: usize) -> bool {
     before == 0 || before + count == capacity
 }
 
-/// What that look finds to do.
+/// What that check finds to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listing {
-    /// Somebody else was faster, or a refill has taken everything again.
+    /// Another thread was faster, or a refill has taken everything again.
     Stays,
-    /// The slab comes onto a list.
+    /// The slab has free objects and enters their lists.
     Enters,
-    /// The slab is empty and goes to the list of those.
+    /// The slab is empty and moves to the list of empty slabs.
     Moves,
 }
 
@@ -51,8 +51,8 @@ pub(crate) fn listing(is_listed: bool, free: usize, capacity: usize) -> Listing 
     }
 }
 
-/// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Returns how many
-/// are left, or `None` when the bits are fewer than the count. Under the cache's lock.
+/// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Returns the count
+/// that is left, or `None` when there are fewer bits than the count. Under the cache's lock.
 #[inline]
 pub(crate) fn take(
     free: &AtomicU32,
@@ -60,7 +60,7 @@ pub(crate) fn take(
     wanted: usize,
     mut take: impl FnMut(usize),
 ) -> Option<u32> {
-    // Acquire pairs with the Release in `count_put`: at least that many bits are visible.
+    // Acquire pairs with the Release in `count_put`: at least as many bits are visible.
     let counted = free.load(Ordering::Acquire) as usize;
     let count = wanted.min(counted);
     // Relaxed: only this lock's holder lowers the count.
@@ -70,7 +70,7 @@ pub(crate) fn take(
         if missing == 0 {
             break;
         }
-        // Relaxed: a look; the fetch_and below orders.
+        // Relaxed: a hint; the fetch_and below orders.
         let taken = lowest_bits(word.load(Ordering::Relaxed), missing);
         if taken == 0 {
             continue;

@@ -1,4 +1,4 @@
-//! What the slow paths of a cache count, in per-CPU memory.
+//! Counters of a cache's slow paths, in per-CPU memory.
 
 use core::mem::ManuallyDrop;
 use core::num::NonZeroU32;
@@ -6,9 +6,9 @@ use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 use sheaves_percpu::{PerCpu, SlotCell, Zeroed};
 
-/// One number for each kind of event, in every slot; see [`crate::stats::CacheStats`].
+/// One counter for each kind of event, in every slot; see [`crate::stats::CacheStats`].
 ///
-/// Refills from slabs and flushes to them, full sheaves from the depot, slabs made and released.
+/// Refills from slabs, flushes to slabs, full sheaves from the depot, slabs created and released.
 #[derive(Debug)]
 pub(crate) struct Counts {
     pub(crate) refills: SlotCell<u64>,
@@ -21,12 +21,12 @@ pub(crate) struct Counts {
 // SAFETY: zero is a valid value of every field.
 unsafe impl Zeroed for Counts {}
 
-/// The counts of one cache number, as a number of their own, so that they come and go by one store:
-/// 0 while there are none.
+/// The counters of one cache number, stored as the raw number of their [`PerCpu`], so that one
+/// store creates or removes them: 0 while there are none.
 ///
-/// Who gives them back has taken them out before. Between the two they belong to that thread alone,
-/// and in a child of a fork without handlers, where the thread is not there, to nobody: they are
-/// never given back twice.
+/// A thread takes them out of this place before it frees them. Between the two steps only that
+/// thread owns them. In a child of a fork without handlers, which does not have the thread, they
+/// have no owner, and so they are never freed twice.
 #[derive(Debug)]
 pub(crate) struct CountsOwner(AtomicU32);
 
@@ -35,37 +35,39 @@ impl CountsOwner {
         CountsOwner(AtomicU32::new(0))
     }
 
-    /// The counts while they are there; not to be dropped.
+    /// The counters, if any; not to be dropped.
     #[inline]
     pub(crate) fn get(&self) -> Option<ManuallyDrop<PerCpu<Counts>>> {
-        // Relaxed: the cache's user has its number by a way that is ordered after `make`.
+        // Relaxed: the cache's user has its number by a path that is ordered after `make`.
         let number = NonZeroU32::new(self.0.load(Ordering::Relaxed))?;
         // SAFETY: from `into_raw` below; this one is not dropped.
         Some(ManuallyDrop::new(unsafe { PerCpu::from_raw(number) }))
     }
 
-    /// Makes counts for a new cache; none when there is no per-CPU memory, and then nothing is
+    /// Allocates counters for a new cache. Without per-CPU memory there are none, and nothing is
     /// counted. Under the registry lock.
     pub(crate) fn make(&self) {
-        // Some are left where a child has lost the thread that was about to take them out.
+        // Some are left where a child does not have the thread that was about to take them out.
         self.end();
         let made = PerCpu::<Counts>::zeroed().map_or(0, |counts| counts.into_raw().get());
         // Relaxed: published with the cache's number.
         self.0.store(made, Ordering::Relaxed);
     }
 
-    /// Takes the counts out and gives them back. Under the registry lock.
+    /// Takes the counters out and frees them. Under the registry lock.
     pub(crate) fn end(&self) {
         self.end_with(drop);
     }
 
     fn end_with(&self, give_back: impl FnOnce(PerCpu<Counts>)) {
-        // Relaxed: for this thread and for what a fork leaves of it, which see the order below.
+        // Relaxed: read by this thread, and by its copy in a child of a fork, which see the order
+        // below.
         let number = self.0.swap(0, Ordering::Relaxed);
-        // SeqCst, for the compiler alone: taken out before they are given back.
+        // SeqCst, for the compiler alone: taken out before they are freed.
         compiler_fence(Ordering::SeqCst);
         if let Some(number) = NonZeroU32::new(number) {
-            // SAFETY: from `into_raw`, and out of its place, so that nobody else turns it back.
+            // SAFETY: from `into_raw`, and taken out of its place, so that nothing else converts it
+            // back.
             give_back(unsafe { PerCpu::from_raw(number) });
         }
     }

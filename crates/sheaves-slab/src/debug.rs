@@ -1,10 +1,9 @@
-//! Caches in which every call is checked.
+//! Debug caches, in which every call is checked.
 //!
-//! Such a cache never has a sheaf, so that the fast path refuses every call and pays nothing for
-//! the existence of this file. Objects go straight from and to their slabs: a bit that is set
-//! already is a double free, always seen. Freed objects are poisoned, and the poison is checked
-//! when the object is handed out again (not in caches with a constructor, whose objects keep
-//! their contents).
+//! Such a cache never has a sheaf, so the fast path fails at every call and needs no check for this
+//! mode. Objects go straight from and to their slabs, where a bit that is set already always shows
+//! a double free. Freed objects are poisoned, and the poison is checked when the object is
+//! allocated again. Objects of caches with a constructor keep their contents and are not poisoned.
 
 use sheaves_sys::report;
 
@@ -13,7 +12,7 @@ use crate::pool::{self, Sheaf};
 use crate::slab::Slab;
 use crate::{flush, refill};
 
-/// What freed objects are filled with (the byte of the kernel's `POISON_FREE`).
+/// Contents of freed objects (the byte of the kernel's `POISON_FREE`).
 const POISON: u8 = 0x6b;
 
 pub(crate) fn alloc(id: CacheId) -> usize {
@@ -36,7 +35,7 @@ pub(crate) fn free(id: CacheId, object: usize) {
     free_checked(id, object);
 }
 
-/// Marks an object as deferred; false, with a line, if it is already: then it is freed once.
+/// Marks an object as deferred; false, with a report, if it is already: it is freed only once.
 pub(crate) fn defer(id: CacheId, object: usize) -> bool {
     let (slab, index) = find(id, object);
     if slab.mark(index, true) {
@@ -46,7 +45,7 @@ pub(crate) fn defer(id: CacheId, object: usize) -> bool {
     true
 }
 
-/// Frees the objects of a sheaf, whose readers are gone, and puts the sheaf into the pool.
+/// Frees the objects of a sheaf whose cookie has passed, and puts the sheaf into the pool.
 pub(crate) fn reclaim(id: CacheId, cursor: usize) {
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
     let objects = unsafe { Sheaf::objects(cursor) };
@@ -56,14 +55,14 @@ pub(crate) fn reclaim(id: CacheId, cursor: usize) {
     pool::put_empty(Sheaf::of_cursor(cursor));
 }
 
-/// Frees an object that was deferred and whose readers are gone.
+/// Frees an object that was deferred and whose cookie has passed.
 pub(crate) fn free_deferred(id: CacheId, object: usize) {
     let (slab, index) = find(id, object);
     slab.mark(index, false);
     free_checked(id, object);
 }
 
-/// Slab and index of an object that is with a user; ends the process for anything else.
+/// Slab and index of an object that is allocated; aborts the process for anything else.
 fn find(id: CacheId, object: usize) -> (&'static Slab, usize) {
     let (slab, index) = flush::find(id, object);
     if slab.is_free(index) {
@@ -82,16 +81,16 @@ fn report_deferred(id: CacheId, object: usize, what: &str) {
 fn free_checked(id: CacheId, object: usize) {
     let shape = id.shape();
     if shape.constructor.is_none() {
-        // SAFETY: the object is of this cache and its owner has given it up.
+        // SAFETY: the object is of this cache and no longer used.
         let bytes = unsafe { bytes_of(object, shape.stride) };
         bytes.fill(POISON);
     }
     flush::flush(id, &mut [object]);
 }
 
-/// An object that was freed before holds poison only; in a fresh slab it reads as zero.
+/// Aborts the process unless a freed object holds poison only, or one of a fresh slab zeros only.
 fn check_poison(id: CacheId, object: usize) {
-    // SAFETY: the object was just taken from its slab and belongs to nobody else.
+    // SAFETY: the object was just taken from its slab, and nothing else uses it.
     let bytes = unsafe { bytes_of(object, id.shape().stride) };
     let expected = if bytes[0] == POISON { POISON } else { 0 };
     if let Some(place) = bytes.iter().position(|byte| *byte != expected) {

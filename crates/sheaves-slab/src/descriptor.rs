@@ -1,9 +1,9 @@
-//! What is known of a cache, and the table of all caches.
+//! Descriptors of the caches, and the table of all of them.
 //!
-//! Descriptors lie in a static table: the cache of a number is arithmetic, and the allocator
-//! needs no memory to make one. A cache's words in every slot's block are number * 2 (the sheaf of
-//! allocations) and number * 2 + 1 (that of frees); that of deferred objects is in a region of its
-//! own.
+//! The table is static: a number leads to its descriptor by arithmetic, and creating a cache
+//! allocates no memory. A cache has two words in every slot's block: number * 2 (the sheaf of
+//! allocations) and number * 2 + 1 (the sheaf of frees). The word of deferred objects is in a
+//! region of its own.
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
@@ -31,21 +31,21 @@ pub const OBJECT_BYTES_MAX: usize = 64 << 10;
 /// A sheaf holds at most this many bytes of objects (and never fewer than [`SHEAF_OBJECTS_MIN`]).
 const SHEAF_HOLDS_BYTES: usize = 512 << 10;
 const SHEAF_OBJECTS_MIN: usize = 7;
-/// Caches begin with sheaves for so many objects.
+/// Initial number of objects of a cache's sheaves.
 const SHEAF_OBJECTS_START: usize = 31;
 /// Longest name that is kept, in bytes.
 pub(crate) const NAME_BYTES: usize = 31;
 
-/// Runs once for every object when its slab is made. A C function, so that C programs have them,
-/// too.
+/// Runs once for every object when its slab is created. A C function, so that C programs can pass
+/// one.
 pub type Constructor = unsafe extern "C" fn(NonNull<u8>);
 
-/// What does not change while the cache exists.
+/// The properties of a cache that do not change while it exists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     /// Bytes that users may use.
     pub(crate) size: usize,
-    /// Distance of objects in a slab.
+    /// Distance from one object of a slab to the next, in bytes.
     pub(crate) stride: usize,
     /// ceil(2^64 / stride): see [`Shape::index_of`].
     pub(crate) reciprocal: u64,
@@ -53,12 +53,12 @@ pub(crate) struct Shape {
     pub(crate) granules: usize,
     /// Objects of a slab.
     pub(crate) slab_objects: usize,
-    /// Objects of the largest sheaf.
+    /// The most objects of a sheaf.
     pub(crate) sheaf_objects: usize,
     pub(crate) constructor: Option<Constructor>,
-    /// Every call takes the slow path and is checked.
+    /// A debug cache: every call takes the slow path and is checked.
     pub(crate) debug: bool,
-    /// Slabs stay of this cache until readers of the moment when they became empty are gone.
+    /// Empty slabs are kept for one grace period.
     pub(crate) typesafe: bool,
     name: [u8; NAME_BYTES],
     name_bytes: u8,
@@ -95,13 +95,13 @@ impl Shape {
         })
     }
 
-    /// The cache's name, cut to what is kept.
+    /// The cache's name, cut to [`NAME_BYTES`].
     pub(crate) fn name(&self) -> &str {
         let bytes = &self.name[..usize::from(self.name_bytes)];
         core::str::from_utf8(bytes).unwrap_or("")
     }
 
-    /// Number of the object at `offset` bytes in its slab, or `None` when no object starts there.
+    /// Index of the object at `offset` bytes in its slab, or `None` when no object starts there.
     ///
     /// With M = ceil(2^64 / stride), the high half of offset * M is offset / stride and the low
     /// half is below M exactly when the division has no remainder, for offsets and strides below
@@ -113,7 +113,7 @@ impl Shape {
         ((product as u64) < self.reciprocal && index < self.slab_objects).then_some(index)
     }
 
-    /// Objects of the smallest sheaf, with which a cache begins.
+    /// Number of objects of a cache's first sheaves.
     pub(crate) fn sheaf_objects_min(&self) -> usize {
         self.sheaf_objects.min(SHEAF_OBJECTS_START)
     }
@@ -121,11 +121,10 @@ impl Shape {
 
 /// The distance of objects, or `None` when it would be out of range.
 ///
-/// A processor's caches take a line's place from the low bits of its address, so objects that lie
-/// multiples of 1 KiB apart compete for few places: objects of 4 KiB, all of whose first lines
-/// belong to one of 64 sets, have 12 of these in a cache of 48 KiB. A line more in between spreads
-/// them. (Slab colouring, the older remedy, moves whole slabs and leaves neighbours in conflict;
-/// Bonwick, "The Slab Allocator", 1994, section 4.)
+/// The low bits of an address select a set of a CPU's cache, so objects at multiples of 1 KiB
+/// compete for few sets. The first lines of 4 KiB objects share one of 64 sets, which is 12 lines
+/// of a 48 KiB cache. One more line between objects spreads them. (Slab colouring, from Bonwick,
+/// "The Slab Allocator", 1994, section 4, moves whole slabs and leaves neighbours in conflict.)
 #[must_use]
 pub const fn stride_for(size: usize, align: usize) -> Option<usize> {
     const LINE_BYTES: usize = 64;
@@ -140,36 +139,36 @@ pub const fn stride_for(size: usize, align: usize) -> Option<usize> {
     Some(stride)
 }
 
-/// A cache. All zero until it is made.
+/// A cache. All zeros until it is created.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     shape: UnsafeCell<Option<Shape>>,
-    /// What the slow paths count.
+    /// Counters of the slow paths.
     pub(crate) counts: CountsOwner,
-    /// How many objects may be in the depot before sheaves are flushed to slabs.
+    /// The most objects in the depot; above it, sheaves are flushed to slabs.
     pub(crate) full_limit: AtomicU32,
     /// Objects of sheaves that were flushed since the limit was last raised.
     pub(crate) overflows: AtomicU32,
-    /// Objects for which new sheaves are made, see `depot::count_trip`.
+    /// Capacity of new sheaves in objects, see `depot::count_trip`.
     pub(crate) sheaf_objects: AtomicU32,
-    /// When the limit was last raised or lowered, in 1024 ms.
+    /// When the limit was last raised or lowered, in units of 1024 ms.
     pub(crate) decayed: AtomicU32,
-    /// Something of the cache was ever deferred.
+    /// An object of the cache was deferred at some time.
     deferring: AtomicBool,
     /// The cache's lock.
     pub(crate) slabs: Lock<Slabs>,
     /// The depot.
     pub(crate) shards: [Shard; SHARDS],
-    /// What is deferred and sealed, by slot like the depot.
+    /// Objects that are deferred and sealed, by slot like the depot.
     pub(crate) deferred: [Queue; SHARDS],
 }
 
 impl Descriptor {
-    /// Was something of the cache ever deferred?
+    /// True when an object of the cache was deferred at some time.
     #[inline]
     pub(crate) fn is_deferring(&self) -> bool {
-        // Acquire pairs with the Release below: whoever seals everything finds the cache.
+        // Acquire pairs with the Release below: a thread that seals everything finds the cache.
         self.deferring.load(Ordering::Acquire)
     }
 
@@ -184,8 +183,8 @@ impl Descriptor {
     }
 }
 
-// SAFETY: `shape` is written under the registry lock, before the number is handed out or after
-// the last user has given it back; every other field is atomic or a lock.
+// SAFETY: `shape` is written under the registry lock, before the first user gets the number or
+// after the last one has returned it; every other field is atomic or a lock.
 unsafe impl Sync for Descriptor {}
 
 static TABLE: [Descriptor; CACHES_MAX] = [const {
@@ -203,13 +202,13 @@ static TABLE: [Descriptor; CACHES_MAX] = [const {
     }
 }; CACHES_MAX];
 
-/// The number of a cache that exists.
+/// The number of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct CacheId(u16);
 
 impl CacheId {
-    /// The cache of number `number`, which must exist when it is used.
+    /// The cache with number `number`; it must exist when it is used.
     #[inline]
     #[must_use]
     pub const fn new(number: u16) -> CacheId {
@@ -230,7 +229,7 @@ impl CacheId {
         if self.0 <= CLASSES_MAX as u16 { self.frees().offset() as u16 } else { NAMED }
     }
 
-    /// The size class with an owner map's entry, `None` for anything else.
+    /// The size class of an owner map's entry, `None` for anything else.
     #[inline]
     #[must_use]
     pub const fn from_owner(owner: u16) -> Option<CacheId> {
@@ -245,21 +244,22 @@ impl CacheId {
         CacheId(class as u16 + 1)
     }
 
-    /// The size class of such a cache.
+    /// The size class that a cache of [`CacheId::of_class`] serves.
     #[inline]
     #[must_use]
     pub const fn class(self) -> usize {
         self.0 as usize - 1
     }
 
-    /// The word for an owner map's entry: that of a size class's frees, or an always vacant one.
+    /// The word of an owner map's entry: that of a size class's frees, or one that is always
+    /// vacant.
     #[inline(always)]
     #[must_use]
     pub const fn frees_of_owner(owner: usize) -> Word {
         Word::at_offset(owner)
     }
 
-    /// What a slab's header says of the cache to which it belongs.
+    /// The value of `cache` in the headers of this cache's slabs.
     #[inline]
     pub(crate) const fn in_header(self) -> u16 {
         self.0 + 1
@@ -308,18 +308,18 @@ impl CacheId {
         }
     }
 
-    /// Has it a shape? Under the registry lock.
+    /// True when the cache has a shape. Under the registry lock.
     pub(crate) fn has_shape(self) -> bool {
         // SAFETY: written under the lock only.
         unsafe { &*self.descriptor().shape.get() }.is_some()
     }
 
-    /// Writes the shape of a cache that nobody uses, or removes it.
+    /// Writes the shape of a cache without users, or removes it.
     ///
     /// # Safety
-    /// The registry lock is held and the number is not with any user: its bit is not set.
+    /// The registry lock is held and no user has the number: its bit is not set.
     pub(crate) unsafe fn set_shape(self, shape: Option<Shape>) {
-        // SAFETY: the caller guarantees that nobody reads it now.
+        // SAFETY: the caller guarantees that no other thread reads it now.
         unsafe { *self.descriptor().shape.get() = shape };
         match shape {
             Some(_) => self.descriptor().counts.make(),
@@ -370,8 +370,8 @@ mod tests {
         }
     }
 
-    /// What is at the end of a slab is less than an eighth of it, but for the smallest objects, of
-    /// which there are more than a header has bits.
+    /// The unused end of a slab is less than an eighth of it, except for the smallest objects: a
+    /// slab has room for more of these than a header has bits.
     #[test]
     fn slabs_are_used_whole_but_for_objects_of_8_bytes() {
         for size in 1..=OBJECT_BYTES_MAX {

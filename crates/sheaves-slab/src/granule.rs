@@ -1,20 +1,20 @@
-//! Granules of 64 KiB: which cache one belongs to.
+//! Granules of 64 KiB, and the owner map, which leads from a granule to its cache.
 //!
 //! The owner map has two bytes per granule: the offset, in a slot's block, of the word onto which
-//! an object of the granule is freed; where objects are not freed that way, of a word that is
-//! always vacant. State of an entry:
+//! an object of the granule is freed. Where objects are not freed that way it is the offset of a
+//! word that is always vacant. State of an entry:
 //!
 //! | value | meaning | written by |
 //! |---|---|---|
-//! | 0 | free, or never used | whoever releases the granule |
+//! | 0 | free, or never used | the code that releases the granule |
 //! | 16 n + 24 | slab of size class n of malloc | the class |
 //! | [`NAMED`] | slab of a named cache, whose number is in the slab's header | the cache |
 //! | [`RUN_START`] | first granule of a run of pages | the heap |
 //! | [`RUN_INSIDE`] | a later granule of such a run | the heap |
 //!
-//! An entry changes only while nobody may pass an address inside its granule to `free`, so the
-//! fast path of `free` reads it without ordering: the address itself came to the caller by a
-//! path that is ordered after the entry was written.
+//! An entry changes only while no thread may pass an address inside its granule to `free`. So the
+//! fast path of `free` reads it without ordering: the address itself reached the caller by a path
+//! that is ordered after the write of the entry.
 
 use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
@@ -29,21 +29,21 @@ pub const RUN_START: u16 = CacheId::new(CLASSES_MAX as u16 + 2).frees().offset()
 /// Owner of the other granules of a run.
 pub const RUN_INSIDE: u16 = CacheId::new(CLASSES_MAX as u16 + 3).frees().offset() as u16;
 
-/// Address of the window. Before the start one from which every address of a user is too far away,
-/// whichever limit a thread reads beside it.
+/// Address of the window. Its value before the start is too far from every user address, whichever
+/// value of the limit a thread reads with it.
 #[doc(hidden)]
 pub static WINDOW: AtomicUsize = AtomicUsize::new(1 << 63);
-/// Bytes of the window, from its address, whose granules have an entry and may be in use; grows
+/// Bytes of the window, from its address, whose granules have an entry and may be in use. Grows
 /// under the chunks lock.
 #[doc(hidden)]
 pub static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Number of a granule, from the beginning of the window.
+/// Number of a granule, counted from the start of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Granule(pub(crate) u32);
 
-/// The owner map's entry for an address, for the fast path of `free`; `None` for an address
-/// outside the heap.
+/// The owner map's entry for an address, for the fast path of `free`; `None` for an address outside
+/// the heap.
 #[inline(always)]
 #[must_use]
 pub fn owner_of(address: usize) -> Option<usize> {
@@ -67,7 +67,7 @@ fn entry_at(window: usize, number: usize) -> &'static AtomicU16 {
 }
 
 impl Granule {
-    /// The granule in which an address lies; `None` for an address that is not in the heap.
+    /// The granule of an address; `None` for an address outside the heap.
     #[inline]
     #[must_use]
     pub fn of(address: usize) -> Option<Granule> {
@@ -96,8 +96,8 @@ impl Granule {
     pub(crate) fn set_owner(self, count: usize, first: u16, rest: u16) {
         for index in 0..count {
             let owner = if index == 0 { first } else { rest };
-            // Release: the header was written before; its partner is the reader's dependence on
-            // an address that it got after this store.
+            // Release: the header was written before; its partner is the reader's dependence on an
+            // address that it got after this store.
             Granule(self.0 + index as u32).entry().store(owner, Ordering::Release);
         }
     }
@@ -107,17 +107,17 @@ impl Granule {
         self.set_owner(count, RUN_START, RUN_INSIDE);
     }
 
-    /// Marks granules that the caller owns as free, before it gives them back.
+    /// Marks granules that the caller owns as free, before the caller releases them.
     pub fn clear_owner(self, count: usize) {
         self.set_owner(count, 0, 0);
     }
 
-    /// The first granule of the aligned group of `count`, a power of two, in which this one is.
+    /// The first granule of this one's aligned group of `count`, a power of two.
     pub(crate) fn align_down(self, count: usize) -> Granule {
         Granule(self.0 & !(count as u32 - 1))
     }
 
-    /// The granule `count` further on.
+    /// The granule `count` after this one.
     #[must_use]
     pub fn after(self, count: usize) -> Granule {
         Granule(self.0 + count as u32)
@@ -141,7 +141,7 @@ pub(crate) fn all() -> impl Iterator<Item = Granule> {
     (first().0..end as u32).map(Granule)
 }
 
-/// Tells the map of a heap that has grown to `granules`. Under the chunks lock.
+/// Publishes that the heap has `granules`. Under the chunks lock.
 pub(crate) fn publish(granules: usize) {
     // Release, both: the entries are mapped; partner as in the head of this file.
     WINDOW.store(window::OWNERS.base(), Ordering::Release);

@@ -1,8 +1,8 @@
-//! From slabs into sheaves.
+//! Refill: from slabs into sheaves.
 //!
-//! Under the cache's lock: takes objects from the fullest slab, in address order, without
-//! touching them. Without it: makes a new slab when no listed one has any. Where several threads do
-//! so at a time, slabs are left over, which are not touched, and given back like others.
+//! Under the cache's lock, a refill takes objects from the fullest slab, in address order, without
+//! touching them. When no listed slab has a free object it creates one, without the lock. Several
+//! threads may do so at a time; the surplus slabs are never touched, and are released like others.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +18,11 @@ use crate::granule::Granule;
 use crate::window::GRANULE_BYTES;
 use crate::{chunk, deferred, registry, slab};
 
-/// Slabs with no object out that a cache keeps.
+/// Number of slabs without allocated objects that a cache keeps.
 pub(crate) const EMPTY_SLABS_KEPT: u32 = 1;
 
 /// Fills `out` with objects, so that reading it from the back gives ascending addresses within a
-/// slab. Returns how many, at the back of `out`; fewer than asked for when memory is short.
+/// slab. Returns how many there are, at the end of `out`; fewer than its length when memory is out.
 pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
     let shape = id.shape();
     let mut place = out.len();
@@ -54,14 +54,14 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
     out.len() - place
 }
 
-/// Makes the objects of a new slab, which nobody knows yet. Without a lock: constructors are the
-/// program's, and may allocate, wait, or fork. `None` when there is no memory.
+/// Prepares the objects of a new slab that no other thread knows yet. Without a lock: constructors
+/// are the program's code, and may allocate, wait, or fork. `None` when memory is out.
 fn make_slab(shape: &Shape) -> Option<Unfinished> {
     let made = chunk::begin_run(shape.granules, shape.granules)?;
     let address = made.run.first.address();
     if shape.debug && !made.run.is_zero {
         let start = core::ptr::with_exposed_provenance_mut::<u8>(address);
-        // SAFETY: the run was just taken and nobody else has it.
+        // SAFETY: the run was just taken and nothing else uses it.
         unsafe { start.write_bytes(0, shape.granules * GRANULE_BYTES) };
     }
     if let Some(constructor) = shape.constructor {
@@ -69,8 +69,8 @@ fn make_slab(shape: &Shape) -> Option<Unfinished> {
         for index in 0..shape.slab_objects {
             let object = core::ptr::with_exposed_provenance_mut(address + index * shape.stride);
             if let Some(object) = NonNull::new(object) {
-                // SAFETY: the object is `size` bytes of a run that nobody else has; whoever gave
-                // the constructor vouches for the rest.
+                // SAFETY: the object is `size` bytes of a run that nothing else uses; the caller
+                // that passed the constructor is responsible for the rest.
                 unsafe { constructor(object) };
             }
         }
@@ -78,7 +78,7 @@ fn make_slab(shape: &Shape) -> Option<Unfinished> {
     Some(made)
 }
 
-/// Lists a new slab: from now on it is the cache's, also in a child.
+/// Lists a new slab: from here on it is the cache's, also in a child.
 fn add_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs, made: &Unfinished) {
     let first = made.run.first;
     slab::header(first).init(id.in_header(), shape.slab_objects);
@@ -89,11 +89,11 @@ fn add_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs, made: &Unfinished) {
     chunk::finish_run(made);
 }
 
-/// Gives slabs with no object out back, until `keep` are left. Under the cache's lock; whoever
-/// gives that back calls [`chunk::purge_if_due`] when it has no other either.
+/// Releases slabs without allocated objects, until `keep` are left. Under the cache's lock. The
+/// caller calls [`chunk::purge_if_due`] once it holds no lock any more.
 ///
-/// Those of a type-stable cache stay until their readers are gone; they can be refilled from. False
-/// if there is one: then [`slabs_wait`] is to be called without the lock.
+/// Slabs of a type-stable cache stay until their cookies have passed, and can be refilled from
+/// meanwhile. False if there is one: then the caller must call [`slabs_wait`], without the lock.
 #[must_use]
 pub(crate) fn release_empty(id: CacheId, slabs: &mut Slabs, keep: u32) -> bool {
     let is_typesafe = id.shape().typesafe;
@@ -105,38 +105,38 @@ pub(crate) fn release_empty(id: CacheId, slabs: &mut Slabs, keep: u32) -> bool {
     true
 }
 
-/// Sees to it that somebody comes back for slabs whose readers are still there.
+/// Arranges that the reclaimer comes back for slabs that still have readers.
 #[cold]
 pub(crate) fn slabs_wait(id: CacheId) {
     deferred::start(id);
     if registry::is_held_here() {
-        // Relaxed: a flag for this thread, or one that has nothing to do with it.
+        // Relaxed: read back by this thread, or by another one that calls `arm` instead.
         IS_UNTOLD.store(true, Ordering::Relaxed);
     } else {
         defer::arm();
     }
 }
 
-/// Slabs wait, and `sheaves-rcu` was not told: under the registry's lock it must not start a
-/// thread.
+/// Slabs wait, and `sheaves-rcu` was not told: it may start a thread, which it must not do under
+/// the registry's lock.
 static IS_UNTOLD: AtomicBool = AtomicBool::new(false);
 
-/// Tells it. Called without locks after work under the registry's lock.
+/// Tells `sheaves-rcu`. Called without locks after work under the registry's lock.
 pub(crate) fn tell_of_slabs() {
-    // Relaxed, both: as above; the exchange has one thread do it.
+    // Relaxed, both: as above; the exchange has one thread do the work.
     if IS_UNTOLD.load(Ordering::Relaxed) && IS_UNTOLD.swap(false, Ordering::Relaxed) {
         defer::arm();
     }
 }
 
-/// Releases slabs of a type-stable cache whose readers are gone; true if there was one.
+/// Releases slabs of a type-stable cache whose cookies have passed; true if there was one.
 pub(crate) fn release_ready(id: CacheId) -> bool {
     if !id.shape().typesafe {
         return false;
     }
     let mut slabs = id.descriptor().slabs.lock();
     let before = slabs.count;
-    // What still has readers is for a later round.
+    // Slabs that still have readers are left for a later round.
     let _is_done = release_empty(id, &mut slabs, EMPTY_SLABS_KEPT);
     slabs.count < before
 }

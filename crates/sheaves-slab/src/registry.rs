@@ -1,6 +1,7 @@
-//! Which cache numbers are taken.
+//! The registry of cache numbers.
 //!
-//! The registry lock is held while a cache is made or destroyed, and while the window is started.
+//! The registry lock is held while a cache is created or destroyed, and while the window is
+//! started.
 
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
@@ -14,18 +15,18 @@ use crate::deferred::Queue;
 use crate::descriptor::{CACHES_MAX, CacheId, Constructor, Shape};
 use crate::{chunk, pool, slab, window};
 
-/// Size classes of malloc, at most: caches 1 to this.
+/// The most size classes of malloc: caches 1 to this.
 pub const CLASSES_MAX: usize = 96;
-/// First number of a named cache. Number 0 and those from `CLASSES_MAX + 1` up to here are never
-/// given to a cache: their words are always vacant, which is what the owner map's entries for
-/// anything but a size class lead to.
+/// First number of a named cache. Number 0 and those from `CLASSES_MAX + 1` up to here never name a
+/// cache: their words are always vacant. The owner map's entries for anything but a size class lead
+/// to these words.
 pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 4;
 
-/// What the registry lock guards.
+/// State under the registry lock.
 #[derive(Debug)]
 struct Registry {
     started: bool,
-    /// Every cache is made a checked one: `SHEAVES_DEBUG`.
+    /// Every cache is a debug cache: `SHEAVES_DEBUG`.
     debug: bool,
     taken: [u64; CACHES_MAX / 64],
 }
@@ -33,17 +34,17 @@ struct Registry {
 static REGISTRY: Lock<Registry> =
     Lock::new(Registry { started: false, debug: false, taken: [0; CACHES_MAX / 64] });
 
-/// Numbers from this on have never been taken; changes under the registry lock.
+/// Numbers from this on have never been used; changes under the registry lock.
 static NUMBERS_USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Why a cache could not be made.
+/// Why a cache could not be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheError {
     /// Size 0 or above 64 KiB, or alignment above 64 KiB.
     Layout,
     /// [`CACHES_MAX`] caches exist.
     TooMany,
-    /// No address space for the first slab's surroundings.
+    /// Address space for the heap and its metadata is out.
     OutOfMemory,
 }
 
@@ -59,7 +60,7 @@ impl core::fmt::Display for CacheError {
 
 impl core::error::Error for CacheError {}
 
-/// How a cache is to be made.
+/// Parameters of a new cache.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) name: &'a str,
@@ -69,15 +70,15 @@ pub(crate) struct Request<'a> {
     pub(crate) typesafe: bool,
 }
 
-/// Makes a cache with the lowest free number for named ones.
+/// Creates a cache with the lowest free number for named ones.
 pub(crate) fn create(request: &Request<'_>) -> Result<CacheId, CacheError> {
     create_in(request, NAMED_FIRST..CACHES_MAX)
 }
 
-/// Makes the cache of a malloc size class, whose objects lie at multiples of `align` bytes.
+/// Creates the cache of a malloc size class, whose objects are at multiples of `align` bytes.
 ///
 /// # Errors
-/// As [`CacheError`]; `TooMany` when the class has one or is not below [`CLASSES_MAX`].
+/// As [`CacheError`]; `TooMany` when the class exists or is not below [`CLASSES_MAX`].
 pub fn create_class(
     class: usize,
     name: &str,
@@ -126,7 +127,7 @@ fn prepare_words(numbers: usize) {
 }
 
 impl Registry {
-    /// Starts the window, once. False when there is no address space; may be tried again.
+    /// Starts the window, once. False when address space is out; may be tried again.
     fn start(&mut self) -> bool {
         if !self.started && window::start() {
             self.started = true;
@@ -138,17 +139,17 @@ impl Registry {
         self.started
     }
 
-    /// True when a cache has this number.
+    /// True when a cache with this number exists.
     fn has(&self, id: CacheId) -> bool {
         let (word, bit) = place_of(id);
         self.taken[word] & bit != 0
     }
 
-    /// A cache exists while its bit is set: its shape is written before, and removed after. So it
-    /// is also in a child of a fork that came in the middle.
+    /// A cache exists while its bit is set: its shape is written before, and removed after. This
+    /// also holds in a child of a fork that came between two of these steps.
     fn set_taken(&mut self, id: CacheId, is_taken: bool) {
         let (word, bit) = place_of(id);
-        // SeqCst, for the compiler alone: what is written before and after stays there.
+        // SeqCst, for the compiler alone: the writes before and after stay before and after.
         compiler_fence(Ordering::SeqCst);
         self.taken[word] = self.taken[word] & !bit | if is_taken { bit } else { 0 };
         // SeqCst, likewise.
@@ -162,36 +163,36 @@ pub(crate) fn place_of(id: CacheId) -> (usize, u64) {
     (number / 64, 1 << (number % 64))
 }
 
-/// True when `SHEAVES_DEBUG` makes every cache a checked one. Known once a cache was made.
+/// True when `SHEAVES_DEBUG` makes every cache a debug cache. Valid once a cache was created.
 #[must_use]
 pub fn is_debug() -> bool {
     REGISTRY.lock().debug
 }
 
-/// What `look` makes of each cache that exists, one after the other. A cache may come or go between
-/// two of them, but not under the look, which runs under the registry lock.
+/// The results of `look` for each cache that exists, one after the other. A cache may be created or
+/// destroyed between two calls, but not during one, which runs under the registry lock.
 pub(crate) fn map_existing<R>(look: impl Fn(CacheId) -> R) -> impl Iterator<Item = R> {
     (0..CACHES_MAX).filter_map(move |number| if_existing(CacheId::new(number as u16), &look))
 }
 
-/// What `look` makes of a cache, under the registry lock, if it exists.
+/// The result of `look` for a cache, under the registry lock, if the cache exists.
 pub(crate) fn if_existing<R>(id: CacheId, look: impl FnOnce(CacheId) -> R) -> Option<R> {
     let registry = REGISTRY.lock();
     registry.has(id).then(|| look(id))
 }
 
-/// Does the calling thread have the registry lock?
+/// True when the calling thread has the registry lock.
 pub(crate) fn is_held_here() -> bool {
     REGISTRY.is_held_here()
 }
 
-/// Does something while no cache comes or ends.
+/// Runs `work` while no cache is created or destroyed.
 pub(crate) fn while_none_ends<R>(work: impl FnOnce() -> R) -> R {
     let _registry = REGISTRY.lock();
     work()
 }
 
-/// Removes a cache if `empty` can empty it; nobody else looks at it meanwhile.
+/// Removes a cache if `empty` succeeds, which runs under the registry lock.
 pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     let mut registry = REGISTRY.lock();
     empty()?;
@@ -216,15 +217,15 @@ fn lock_all() {
     pool::lock_for_fork();
 }
 
-/// The same in a child whose fork has not prepared, from the bottom up: the lists of slabs are made
-/// of what the chunks say.
+/// The same in a child whose fork was not prepared, from the bottom up: the lists of slabs are
+/// rebuilt from the state of the chunks.
 fn recover() {
     pool::recover();
     chunk::recover();
     REGISTRY.acquire_to_recover(|_| {
         // Relaxed: under the registry lock.
         let numbers = NUMBERS_USED.load(Ordering::Relaxed);
-        // A cache may have become known whose words are not prepared.
+        // The words of a cache that exists may not be prepared yet.
         prepare_words(numbers);
     });
     for id in all_ids() {
@@ -262,11 +263,12 @@ fn unlock_all() {
     unsafe { REGISTRY.release() };
 }
 
-/// The threads that are not here were anywhere between two locks.
+/// The threads that are missing in the child were anywhere between two locks.
 fn unlock_in_child() {
     unlock_all();
     for id in all_ids() {
-        // Not free only where this very thread holds it, and then no other has done anything.
+        // It is taken only where this very thread holds it, and then no other thread has changed
+        // it.
         if let Some(mut slabs) = id.descriptor().slabs.try_lock() {
             slabs.set_unsorted();
         }
@@ -274,7 +276,7 @@ fn unlock_in_child() {
     chunk::bring_back_after_fork();
 }
 
-/// Every number that has ever been taken. Under the registry lock.
+/// Every number that has ever been used. Under the registry lock.
 fn all_ids() -> impl Iterator<Item = CacheId> {
     // Relaxed: changes under the registry lock only.
     (0..NUMBERS_USED.load(Ordering::Relaxed)).map(|number| CacheId::new(number as u16))

@@ -1,9 +1,10 @@
-//! When the sheaf of allocations is empty or that of frees is full: swap, deferred objects whose
-//! readers are gone, depot, slabs.
+//! The slow paths, taken when the sheaf of allocations is empty or that of frees is full. They try,
+//! in this order: the slot's other sheaf, deferred objects whose cookie has passed, the depot, the
+//! slabs.
 //!
-//! A thread may change slots between any two lines here. That is harmless: a sheaf belongs to
-//! exactly one place, and every move is one exchange of a word whose value names sheaf and fill.
-//! What a thread holds in between is its own.
+//! A thread may change slots between any two lines here. That is harmless: a sheaf is in exactly
+//! one place, and every move is one exchange of a word whose value names sheaf and fill. A sheaf
+//! that a thread has taken out is the thread's own.
 
 use sheaves_percpu::Word;
 use sheaves_percpu::engine::{self, cmp_store, load, pop_slow, push_slow};
@@ -14,12 +15,12 @@ use crate::descriptor::CacheId;
 use crate::pool::{self, Sheaf};
 use crate::{chunk, debug, deferred, depot, flush, refill};
 
-/// How often a slow path starts over because other threads changed the slot under it. After that
-/// it goes to the slabs: with the portable engine all slots can be busy for as long as a thread
-/// that lost its processor holds one.
+/// Attempts of a slow path, which fails when other threads change the slot meanwhile. After that it
+/// goes to the slabs: with the portable engine all slots can be busy for as long as a preempted
+/// thread holds one.
 const ATTEMPTS: u32 = 64;
 
-/// True when a cursor stands for a sheaf, not for a constant.
+/// True when a cursor is that of a sheaf, not a constant.
 pub(crate) fn is_sheaf(cursor: usize) -> bool {
     cursor != VACANT.get() && cursor != BOOTSTRAP.get()
 }
@@ -29,13 +30,13 @@ pub(crate) fn is_empty(cursor: usize) -> bool {
     Sheaf::fill(cursor) == 0
 }
 
-/// True when a sheaf of freed objects is worth being allocated from: half full at the least.
-/// With less, a program that goes on with a few objects would be on the slow path all the time.
+/// True when a sheaf of freed objects is at least half full, and so worth a swap. With less, a
+/// program that uses only a few objects would be on the slow path all the time.
 fn is_worth_a_swap(cursor: usize) -> bool {
     2 * Sheaf::fill(cursor) >= Sheaf::of_cursor(cursor).capacity()
 }
 
-/// An object when the fast path found none; 0 when there is no memory.
+/// Allocates an object when the fast path found none; 0 when memory is out.
 #[cold]
 #[inline(never)]
 pub(crate) fn alloc_slow(id: CacheId) -> usize {
@@ -68,8 +69,8 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
     take_one(id)
 }
 
-/// The common case: a sheaf with objects, from the slot's other word or the depot, takes the place
-/// of the empty one, and its last object is taken on the way.
+/// The common case: a sheaf with objects, from the slot's other word or the depot, replaces the
+/// empty one. The object to return is its last one.
 #[inline]
 fn exchange_empty(id: CacheId) -> Option<usize> {
     let empty = load(id.allocs());
@@ -78,8 +79,8 @@ fn exchange_empty(id: CacheId) -> Option<usize> {
     }
     let swapped = take_sheaf(id.frees(), is_worth_a_swap);
     let cursor = swapped.or_else(|| deferred::take_ready(id)).or_else(|| full_sheaf(id))?;
-    // What was seen before a sheaf was taken is a hint: it may have been emptied and filled anew
-    // meanwhile, with its sentinel in another place.
+    // What was read before a sheaf was taken is a hint: meanwhile the sheaf may have been emptied
+    // and filled again, with its sentinel in another place.
     if is_empty(cursor) {
         retire(id, cursor);
         return None;
@@ -89,7 +90,7 @@ fn exchange_empty(id: CacheId) -> Option<usize> {
     let object = unsafe { entry.read() };
     // SAFETY: `empty` is not the bootstrap cursor; the sheaf, less that object, is ours.
     let exchanged = unsafe { cmp_store(id.allocs(), empty, cursor - 8) };
-    // Also of the sheaf that came out it is known only now that it is empty.
+    // The same holds for the sheaf that came out: only now it is certain that it is empty.
     if exchanged && swapped.is_some() && is_empty(empty) {
         retire(id, depot::refit(id, empty));
     } else {
@@ -124,7 +125,7 @@ fn free(id: CacheId, object: usize) {
         if unsafe { push_slow(id.frees(), object) } {
             return;
         }
-        // The swap: the full sheaf takes the place of the empty one in `retire`.
+        // The swap: `retire` puts the full sheaf where the empty one was.
         let Some(cursor) = take_sheaf(id.allocs(), is_empty).or_else(|| depot::take_empty(id))
         else {
             break;
@@ -134,8 +135,8 @@ fn free(id: CacheId, object: usize) {
     flush::flush(id, &mut [object]);
 }
 
-/// The common case: an empty sheaf takes the place of the full one, with the object in it. False
-/// when nothing happened.
+/// The common case: an empty sheaf with the object in it replaces the full one. False when the
+/// object was not freed.
 #[inline]
 fn exchange_full(id: CacheId, object: usize) -> bool {
     let full = load(id.frees());
@@ -145,7 +146,7 @@ fn exchange_full(id: CacheId, object: usize) -> bool {
     let Some(cursor) = take_sheaf(id.allocs(), is_empty).or_else(|| depot::take_empty(id)) else {
         return false;
     };
-    // A hint no more, as above.
+    // The fill that was read before is a hint, as above.
     if is_full(cursor) {
         retire(id, cursor);
         return false;
@@ -157,7 +158,7 @@ fn exchange_full(id: CacheId, object: usize) -> bool {
     true
 }
 
-/// Takes the sheaf out of a word of the current slot if it is one that the caller wants.
+/// Takes the sheaf out of a word of the current slot if `wanted` accepts its cursor.
 pub(crate) fn take_sheaf(word: Word, wanted: impl Fn(usize) -> bool) -> Option<usize> {
     let cursor = load(word);
     if !is_sheaf(cursor) || !wanted(cursor) {
@@ -173,7 +174,7 @@ fn full_sheaf(id: CacheId) -> Option<usize> {
     depot::take_full(id)
 }
 
-/// A sheaf filled from slabs, not necessarily to the brim; `None` when there is no memory.
+/// A sheaf filled from slabs, perhaps in part; `None` when memory is out.
 fn refilled_sheaf(id: CacheId) -> Option<usize> {
     depot::missed(id);
     let empty = depot::take_empty(id)?;
@@ -186,19 +187,19 @@ fn refilled_sheaf(id: CacheId) -> Option<usize> {
         pool::put_empty(sheaf);
         return None;
     }
-    // A short refill leaves its objects at the back.
+    // A short refill leaves its objects at the end.
     entries.copy_within(capacity - count.., 0);
     Some(sheaf.cursor(sentinel + count))
 }
 
-/// Puts a sheaf that the caller owns into a word of the current slot, where what is there now is
-/// `replaceable`; otherwise (another thread was here meanwhile) finds another place for it.
+/// Puts a sheaf that the caller owns into a word of the current slot, if `replaceable` accepts the
+/// word's present value. Otherwise another thread has changed the word, and the sheaf is retired.
 pub(crate) fn install(id: CacheId, word: Word, cursor: usize, replaceable: impl Fn(usize) -> bool) {
     while attach() == Attached::Yes {
         let current = load(word);
         if current == BOOTSTRAP.get() {
-            // A drain has the block, or every slot of the portable engine is busy: `attach`
-            // waits for the former; for the latter we go on without a slot.
+            // A drain has the block, or every slot of the portable engine is busy. `attach` waits
+            // for a drain; without a free slot we go on without one.
             if engine::mode() == engine::Mode::Portable {
                 break;
             }
@@ -216,8 +217,8 @@ pub(crate) fn install(id: CacheId, word: Word, cursor: usize, replaceable: impl 
     retire(id, cursor);
 }
 
-/// Finds a place for a sheaf that the caller owns: a vacant word of the current slot, where it is
-/// of use there, the depot, the pool, or its objects' slabs.
+/// Finds a place for a sheaf that the caller owns: a vacant word of the current slot that can use
+/// it, the depot, the pool, or its objects' slabs.
 pub(crate) fn retire(id: CacheId, cursor: usize) {
     if !is_sheaf(cursor) {
         return;
@@ -232,18 +233,18 @@ pub(crate) fn retire(id: CacheId, cursor: usize) {
         depot::count_trip(id);
         depot::put_full(id, cursor);
     } else {
-        // Also for an empty one: then there is nothing to flush.
+        // Also for an empty sheaf: then there is nothing to flush.
         flush::flush_sheaf(id, cursor);
     }
 }
 
-/// One object straight from the slabs, for a thread without a slot or without memory for a sheaf.
+/// An object straight from the slabs, for a thread without a slot or without memory for a sheaf.
 fn take_one(id: CacheId) -> usize {
     let mut one = [0];
     if refill::refill(id, &mut one) == 1 {
         return one[0];
     }
-    // Memory is short, but objects may rest in the depot.
+    // Memory is out, but the depot may have objects.
     let Some(cursor) = depot::take_full(id) else { return 0 };
     let object = core::ptr::with_exposed_provenance::<usize>(cursor);
     // SAFETY: a full sheaf that we own; its last entry is an object.

@@ -1,25 +1,27 @@
-//! The address window: where the heap and its metadata lie.
+//! The address window: addresses of the heap and its metadata.
 //!
 //! One window of 1 TiB holds five regions, each growing upwards from its start:
 //!
-//! | region | one entry per | bytes per entry | what |
+//! | region | one entry per | bytes per entry | contents |
 //! |---|---|---|---|
-//! | owners | granule (64 KiB) of the window | 2 | whose a granule is: [`crate::granule`] |
-//! | chunks | chunk (2 MiB) of the heap | 16 | which granules are free: [`crate::chunk`] |
+//! | owners | granule (64 KiB) of the window | 2 | owner of the granule: [`crate::granule`] |
+//! | chunks | chunk (2 MiB) of the heap | 16 | free granules of the chunk: [`crate::chunk`] |
 //! | slabs | granule of the heap | 640 | out-of-line slab header: [`crate::slab`] |
 //! | sheaves | sheaf | 1024 | `pool` |
 //! | heap | | | the objects |
 //!
-//! The owners come first, so one number, the window's address, leads from any address to its
-//! owner by a subtraction, a shift and a load. Normally nothing is reserved: the window is a
-//! random place in a part of the address space that the kernel does not use of its own accord,
-//! and its regions grow by mapping exactly where they end (`MAP_FIXED_NOREPLACE`), so a limit on
-//! the address space counts only what is in use. Where an emulator or an old kernel does not
-//! honour exact addresses, the window is a reservation, with a smaller heap if need be.
+//! The owners come first. So the window's address alone leads from any address to its owner, by a
+//! subtraction, a shift and a load.
 //!
-//! Another mapping may lie where a region is to grow. Heap, headers and sheaves step over it: what
-//! is indexed by the skipped part is never handed out. The maps of owners and chunks, at most
-//! 36 MiB together, have to be in one piece, and the heap ends where one of them cannot grow.
+//! Normally nothing is reserved: the window is at a random place in a part of the address space
+//! that the kernel does not use by default. A region grows by mapping exactly where it ends
+//! (`MAP_FIXED_NOREPLACE`), so a limit on the address space counts only what is in use. Where an
+//! emulator or an old kernel does not honour exact addresses, the window is a reservation, if
+//! necessary with a smaller heap.
+//!
+//! Another mapping may be where a region needs to grow. Heap, headers and sheaves skip it: entries
+//! whose memory is in the skipped part are never used. The maps of owners and chunks, at most 36
+//! MiB together, must be contiguous, and the heap ends where one of them cannot grow.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -35,15 +37,15 @@ pub const CHUNK_GRANULES: usize = CHUNK_BYTES / GRANULE_BYTES;
 /// Bytes of the window.
 pub const WINDOW_BYTES: usize = 1 << 40;
 
-/// Bytes by which the regions grow at the least, but for the heap, which grows by chunks.
+/// Least growth of a region in bytes, except of the heap, which grows by chunks.
 pub(crate) const STEP_BYTES: usize = 64 << 10;
 
 const HEAP_BYTES_MAX: usize = 1 << 39;
 const HEAP_BYTES_MIN: usize = 64 << 20;
 /// Sheaves are numbered by 24 bits, see [`crate::stack`].
 const SHEAVES_BYTES_MAX: usize = 1 << 34;
-/// Where random windows lie: above what the kernel gives to programs that are linked to fixed
-/// addresses, far below its own choices of today.
+/// Random windows are here: above the addresses of programs linked at fixed addresses, and far
+/// below the addresses that the kernel chooses today.
 const WINDOWS_START: usize = 0x1000_0000_0000;
 const WINDOWS_BYTES: usize = 0x1800_0000_0000;
 const ATTEMPTS: u32 = 16;
@@ -55,9 +57,9 @@ pub(crate) struct Region {
     base: AtomicUsize,
     /// Bytes that are mapped, from `base`; grows under the lock of the region's owner.
     mapped: AtomicUsize,
-    /// Bytes that it may grow to; written once by [`start`].
+    /// The most bytes that it may grow to; written once by [`start`].
     limit: AtomicUsize,
-    /// Bytes to grow by at the least.
+    /// Least growth in bytes.
     step: usize,
 }
 
@@ -78,14 +80,14 @@ impl Region {
         self.base.load(Ordering::Relaxed)
     }
 
-    /// Bytes that it may grow to.
+    /// The most bytes that it may grow to.
     pub(crate) fn limit(&self) -> usize {
         // Relaxed: written once, as the base.
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Maps the region up to `bytes` at least. `Occupied` when another mapping is in the way,
-    /// `Refused` when there is no room or no memory.
+    /// Maps the region up to at least `bytes`. `Occupied` when another mapping is in the way,
+    /// `Refused` when the region's limit or memory is exceeded.
     ///
     /// Callers serialise growth of one region by a lock of their own.
     pub(crate) fn grow_to(&self, bytes: usize) -> Exactly {
@@ -111,8 +113,8 @@ impl Region {
         end
     }
 
-    /// Lets the region grow on from `bytes`, or the step in which they end. What is below and not
-    /// mapped is never used. Callers serialise this with [`Region::grow_to`].
+    /// Continues growth from the step that contains `bytes`. What is below and not mapped is never
+    /// used. Callers serialise this with [`Region::grow_to`].
     pub(crate) fn skip_to(&self, bytes: usize) {
         let bytes = bytes / self.step * self.step;
         // Relaxed: guarded by the caller's lock.
@@ -134,7 +136,7 @@ fn extend(address: usize, bytes: usize) -> Exactly {
     if !RESERVED.load(Ordering::Relaxed) {
         return map::exactly(address, bytes);
     }
-    // SAFETY: the range lies in the reservation made by `start`.
+    // SAFETY: the range is inside the reservation made by `start`.
     if unsafe { map::commit(address, bytes) } { Exactly::Mapped } else { Exactly::Refused }
 }
 
@@ -162,8 +164,8 @@ impl Layout {
         self.heap + self.owners + self.chunks + self.slabs + self.sheaves
     }
 
-    /// Lays the regions out from `base` on, a multiple of the chunk size, with `gap` bytes before
-    /// the heap.
+    /// Places the regions from `base` on, a multiple of the chunk size, with `gap` bytes before the
+    /// heap.
     fn place(&self, base: usize, gap: usize) {
         let regions = [
             (&OWNERS, self.owners, 0),
@@ -183,8 +185,8 @@ impl Layout {
     }
 }
 
-/// Finds a place for the window and maps the beginning of every region. False when the address
-/// space is exhausted; may be tried again. Called under the lock of the caches' registry.
+/// Places the window and maps the beginning of every region. False when address space is out; may
+/// be tried again. Called under the lock of the caches' registry.
 pub(crate) fn start() -> bool {
     let layout = Layout::for_heap(HEAP_BYTES_MAX);
     let mut seed = sheaves_sys::process::random_seed() | 1;
@@ -227,13 +229,13 @@ fn map_beginnings() -> bool {
         .all(|region| region.grow_to(1) == Exactly::Mapped)
 }
 
-/// Undoes an attempt that went half way.
+/// Unmaps the regions after an attempt that failed half way.
 fn unmap_all() {
     for region in [&OWNERS, &CHUNKS, &SLABS, &SHEAVES, &HEAP] {
         // Relaxed: single-threaded, under the lock of the caches' registry.
         let mapped = region.mapped.swap(0, Ordering::Relaxed);
         if mapped > 0 {
-            // SAFETY: mapped just now by `grow_to`, used by nobody.
+            // SAFETY: mapped just now by `grow_to`, not used yet.
             unsafe { map::unmap(region.base(), mapped) };
         }
     }

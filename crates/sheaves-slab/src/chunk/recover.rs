@@ -1,12 +1,12 @@
-//! Chunks in a child of a fork whose handlers have not run: what another thread was taking, giving
-//! back, or making something of.
+//! Chunks in a child of a fork whose handlers have not run: repairs the changes that other threads
+//! had begun.
 
 use core::sync::atomic::Ordering;
 
 use super::{CHUNK_GRANULES, CHUNKS, Chunks, chunk, granule_of};
 use crate::slab;
 
-/// Takes the chunks lock in a child whose fork has not prepared.
+/// Takes the chunks lock in a child whose fork was not prepared.
 pub(crate) fn recover() {
     CHUNKS.acquire_to_recover(Chunks::recover);
     if CHUNKS.is_held_for_fork() {
@@ -15,8 +15,9 @@ pub(crate) fn recover() {
 }
 
 impl Chunks {
-    /// In a child of a fork, where a thread that is not there was changing this. What was on its
-    /// way to be taken, or given back, is in use for ever; the rest of the bits is made to fit.
+    /// Repairs the state in a child of a fork, where a thread that the child does not have was
+    /// changing it. Granules that were being taken or released are in use for ever; the other bits
+    /// are made consistent with `free`.
     fn recover(&mut self) {
         let (mut dirty, mut free) = (0, 0);
         for index in 0..self.count {
@@ -30,12 +31,13 @@ impl Chunks {
         self.dirty = dirty;
         self.used = ((self.count - self.skipped) * CHUNK_GRANULES).saturating_sub(free);
         self.first_fit.fill(0);
-        // As if it had been told of every chunk just now.
+        // As if every chunk had been published just now.
         self.publish(self.count);
         self.away.of_others(|index, granules| *granules &= !chunk(index).free);
     }
 
-    /// In such a child: what is with others was not made known, or not wholly, and is not.
+    /// In such a child: clears owner and header of the granules of other threads, which were not
+    /// published, or only in part.
     fn withdraw(&mut self) {
         self.away.of_others(|index, granules| {
             for bit in (0..32).filter(|bit| *granules & (1 << bit) != 0) {
@@ -57,7 +59,8 @@ mod tests {
     use crate::raw::{Cache, Options};
     use core::alloc::Layout;
 
-    /// What a thread has changed in part when it is copied: any bit of one map and not of another.
+    /// A thread that is copied in the middle of a change has changed any bits of one map and not of
+    /// another.
     #[test]
     fn half_made_changes_are_put_in_order() {
         let _started = Cache::new("chunks", Layout::new::<u64>(), Options::default()).unwrap();
@@ -67,7 +70,7 @@ mod tests {
         for (first, count) in runs {
             let (index, bit) = place_of(first);
             let state = chunk(index);
-            // On its way back, or out again, and nothing else says so.
+            // On their way back, or out again, and nothing else says so.
             state.clean |= mask(bit, count);
             state.young |= mask(bit, count);
         }
