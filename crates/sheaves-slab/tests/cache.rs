@@ -1,4 +1,4 @@
-//! Caches from outside: no object lost, none handed out twice, everything back at the end.
+//! Tests of caches by their public interface: no object is lost or allocated twice, and all return.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -13,7 +13,7 @@ fn cache_of(name: &str, size: usize) -> raw::Cache {
     raw::Cache::new(name, Layout::from_size_align(size, 8).unwrap(), Options::default()).unwrap()
 }
 
-/// Writes a pattern that belongs to this object alone.
+/// Writes a pattern that is unique to this object.
 fn mark(object: NonNull<u8>, size: usize) {
     // SAFETY: the object is `size` bytes and ours.
     let bytes = unsafe { core::slice::from_raw_parts_mut(object.as_ptr(), size) };
@@ -24,7 +24,7 @@ fn check(object: NonNull<u8>, size: usize) {
     // SAFETY: the object is `size` bytes and ours.
     let bytes = unsafe { core::slice::from_raw_parts(object.as_ptr(), size) };
     let expected = (object.as_ptr().addr() >> 3) as u8;
-    // Each byte is the one before: a comparison of memory, which also valgrind does fast.
+    // Each byte equals the one before: one comparison of memory, which is fast under valgrind, too.
     let is_whole = bytes[0] == expected && bytes[1..] == bytes[..size - 1];
     assert!(is_whole, "{object:p} was overwritten");
 }

@@ -1,6 +1,6 @@
 //! The tests of caches again, in every configuration of the engine below.
 //!
-//! Run on their own, the tests that are included here are the ones of their own programs.
+//! The included tests run in the default configuration as programs of their own.
 
 mod cache;
 mod deferred;

@@ -1,4 +1,4 @@
-//! Deferred objects from outside: none comes back while somebody may read it, each comes back once.
+//! Tests of deferred objects: none returns while a reader may use it, and each returns once.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -18,7 +18,7 @@ fn cache(name: &str, options: Options) -> Cache {
     Cache::new(name, Layout::new::<[u64; WORDS]>(), options).unwrap()
 }
 
-/// Emergencies and grace periods are the process's: one test at a time.
+/// Emergencies and grace periods concern the whole process: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -30,7 +30,7 @@ fn take(cache: &Cache, count: usize) -> Vec<NonNull<u8>> {
 
 fn defer(cache: &Cache, objects: &[NonNull<u8>]) {
     for object in objects {
-        // SAFETY: from this cache; nobody uses it but readers.
+        // SAFETY: from this cache; only readers still use it.
         unsafe { cache.free_rcu(*object) };
     }
 }
@@ -73,7 +73,7 @@ fn what_was_deferred_is_allocated_again() {
         seen.insert(object);
         defer(&cache, &[object]);
     }
-    // Far fewer than were taken: they came back, without anybody waiting for it.
+    // Far fewer than were allocated: they returned without a thread waiting for it.
     assert!(seen.len() < 100_000, "{} objects", seen.len());
     assert!(cache.stats().slabs < 100);
     cache.destroy().unwrap();
@@ -96,7 +96,7 @@ fn a_cache_that_only_defers_gives_its_memory_back() {
     cache.destroy().unwrap();
 }
 
-/// A place whose object readers look at and updaters replace.
+/// A pointer to an object that readers read and updaters replace.
 type Place = AtomicPtr<[AtomicU64; WORDS]>;
 
 fn fresh(cache: &Cache, serial: u64) -> *mut [AtomicU64; WORDS] {
@@ -109,13 +109,13 @@ fn fresh(cache: &Cache, serial: u64) -> *mut [AtomicU64; WORDS] {
     object.as_ptr()
 }
 
-/// What a reader finds: the same number in every word, for as long as it reads.
+/// Checks that a reader sees the same number in every word, for as long as it reads.
 fn look(place: &Place, spin: usize) {
     let _guard = read();
     // Acquire pairs with the AcqRel of the updater's swap.
     let object = place.load(Ordering::Acquire);
-    // SAFETY: the object is not reused while the guard lasts; that is what is tested, and slabs
-    // stay mapped even if not.
+    // SAFETY: the object is not reused while the guard lasts. That is what is tested; slabs stay
+    // mapped even if it is wrong.
     let words = unsafe { &*object };
     // Relaxed, both: the object must not change at all.
     let serial = words[0].load(Ordering::Relaxed);
@@ -128,8 +128,8 @@ fn look(place: &Place, spin: usize) {
     fence(Ordering::Acquire);
 }
 
-/// Readers and updaters, drains and short threads; how many of them found a fault. `broken` frees
-/// at once.
+/// Runs readers and updaters, drains and short threads; returns how many of them found a fault.
+/// `broken` frees at once.
 fn storm(seconds: f64, broken: bool) -> usize {
     let cache = cache("storm", Options::default());
     let until = Instant::now() + Duration::from_secs_f64(seconds);
@@ -151,7 +151,7 @@ fn storm(seconds: f64, broken: bool) -> usize {
             let old = places[index % places.len()].swap(new, Ordering::AcqRel);
             let old = NonNull::new(old).unwrap().cast();
             if broken {
-                // SAFETY: it is not: readers have it. The slab stays mapped all the same.
+                // SAFETY: it is not sound: readers have it. The slab stays mapped all the same.
                 unsafe { cache.free(old) };
             } else {
                 // SAFETY: unlinked, so that only readers have it.
@@ -220,7 +220,8 @@ fn caches_end_while_others_seal_everything() {
     let failed = AtomicBool::new(false);
     // Relaxed, here and below: a flag that ends loops.
     let goes_on = || Instant::now() < end && !failed.load(Ordering::Relaxed);
-    // Whoever seals everything has all of these in his hands, before the brief one's turn comes.
+    // A thread that seals everything holds the sheaves of all of these before it reaches the brief
+    // one.
     let others: Vec<_> = (0..40).map(|_| cache("other", Options::default())).collect();
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -255,12 +256,12 @@ fn every_rung_of_the_emergency_ladder_is_reached() {
     }
     let after = sheaves_slab::emergencies();
     assert!(after.from_the_cache > before.from_the_cache, "{after:?}");
-    // From now on every request fails: the caller waits for readers.
+    // From here on every request fails: the caller waits for a grace period.
     sheaves_slab::fail_one_in(1);
     let objects = take(&cache, 300);
     defer(&cache, &objects);
     assert!(sheaves_slab::emergencies().waits > after.waits);
-    // Unless it is one itself: then an object is given up, and a line says so.
+    // Unless it is a reader itself: then the object leaks, and a line reports it.
     let objects = take(&cache, 300);
     let guard = read();
     defer(&cache, &objects);
@@ -277,10 +278,10 @@ fn debug_caches_notice_what_is_deferred_twice_or_freed() {
     let _alone = alone();
     let cache = cache("twice", Options { debug: true, ..Options::default() });
     let objects = take(&cache, 3);
-    // Nobody takes them back meanwhile.
+    // No object is reclaimed meanwhile.
     let guard = read();
     defer(&cache, &objects);
-    // Ignored, each with a line: the objects are freed once.
+    // Ignored, each with a report: the objects are freed once.
     defer(&cache, &objects[..1]);
     give(&cache, &objects[1..2]);
     assert_eq!(cache.stats().objects_deferred, 3);
@@ -298,7 +299,7 @@ fn slabs_of_type_stable_caches_stay_while_somebody_reads() {
     give(&cache, &objects);
     cache.shrink();
     assert_eq!(cache.stats().slabs, slabs, "a slab went away under a reader");
-    // The memory may be handed out again at once.
+    // The memory may be allocated again at once.
     let again = take(&cache, 50_000);
     assert_eq!(cache.stats().slabs, slabs);
     give(&cache, &again);
@@ -343,7 +344,7 @@ fn a_type_stable_cache_with_deferred_objects_ends_whole() {
         give(&cache, &objects[10_000..]);
         cache.destroy().unwrap();
     }
-    // Its number, and its slabs, are another's now.
+    // Another cache has its number and its slabs now.
     let cache = cache("next", Options::default());
     assert_eq!(cache.stats().slabs, 0);
     cache.destroy().unwrap();

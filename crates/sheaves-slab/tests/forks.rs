@@ -1,4 +1,4 @@
-//! Forks beside threads that are anywhere in a cache's slow paths: the child goes on with it.
+//! Forks while other threads are anywhere in a cache's slow paths: the child can use the cache.
 
 use core::alloc::Layout;
 use core::panic::AssertUnwindSafe;
@@ -23,13 +23,13 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Forks, and waits for the child, which runs `body`. It is killed after `limit`; false, with what
-/// became of it, unless `body` returned true.
+/// Forks, runs `body` in the child, and waits for the child. Kills it after `limit`. An error says
+/// how the child ended, unless `body` returned true.
 fn in_child(limit: Duration, body: impl FnOnce() -> bool) -> Result<(), String> {
     // SAFETY: the child uses caches, and leaves by `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: no precondition. It ends with the thread that forked.
+        // SAFETY: no precondition. The child ends with the thread that forked.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         let is_right = catch_unwind(AssertUnwindSafe(body)).unwrap_or(false);
         // SAFETY: ends the child without the harness of the tests.
@@ -56,10 +56,10 @@ fn cache(name: &str, size: usize, options: Options) -> Cache {
     Cache::new(name, Layout::from_size_align(size, 8).unwrap(), options).unwrap()
 }
 
-/// The child's own handle of a cache that the parent has borrowed to threads.
+/// The child's own handle of a cache that the parent has lent to threads.
 ///
 /// # Safety
-/// Only the one result is used from now on, and nobody destroys the cache by another.
+/// Only the result is used afterwards, and no other handle destroys the cache.
 unsafe fn own(cache: &Cache) -> Cache {
     // SAFETY: a handle is plain words; by the contract there is one user.
     unsafe { core::ptr::from_ref(cache).read() }
@@ -76,7 +76,7 @@ fn give(cache: &Cache, objects: &[NonNull<u8>]) {
     }
 }
 
-/// Threads run `work` until this ends; `parent` runs beside them.
+/// Threads run `work` until `parent`, which runs concurrently, has returned.
 fn beside(work: impl Fn() + Sync, parent: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     struct Over<'a>(&'a AtomicBool);
@@ -100,8 +100,9 @@ fn beside(work: impl Fn() + Sync, parent: impl FnOnce()) {
     });
 }
 
-/// In a checked cache every free goes to a slab, which here becomes full, or empty, and then is not
-/// for a moment, all the time: `held` of its 640 objects are out beside those of the threads.
+/// In a debug cache every free goes to a slab. Here the slab keeps becoming full, or empty, and
+/// stops being so a moment later: `held` of its 640 objects are allocated besides those of the
+/// threads.
 fn destroy_in_children(held: usize) {
     let _alone = alone();
     let checked = Options { debug: true, ..Options::default() };
@@ -110,10 +111,10 @@ fn destroy_in_children(held: usize) {
         let held = take(&cache, held);
         let child = || {
             give(&cache, &held);
-            // SAFETY: the threads are not there.
+            // SAFETY: the child does not have the threads.
             match unsafe { own(&cache) }.destroy() {
                 Ok(()) => true,
-                // What the threads had in their hands is out for ever.
+                // The objects that the threads held stay allocated for ever.
                 Err(error) => error.objects_out <= THREADS,
             }
         };
@@ -149,7 +150,7 @@ unsafe fn constructed(name: &str, constructor: unsafe extern "C" fn(NonNull<u8>)
     unsafe { Cache::with_constructor(name, layout, options, constructor) }.unwrap()
 }
 
-/// What the constructors below use.
+/// The cache that the constructors below use.
 static LOWER: OnceLock<Cache> = OnceLock::new();
 
 /// # Safety
@@ -169,8 +170,8 @@ fn is_built(object: NonNull<u8>) -> bool {
     unsafe { object.cast::<u64>().read() == BUILT }
 }
 
-/// A fork takes the caches' locks in the order of their numbers. A constructor that ran with the
-/// lock of its own cache, and waits for that of a lower one, would never end.
+/// A fork takes the caches' locks in the order of their numbers. A constructor that waits for the
+/// lock of a lower cache while that of its own is held would deadlock with the fork.
 #[test]
 fn constructors_use_other_caches_beside_forks() {
     let _alone = alone();
@@ -206,7 +207,7 @@ unsafe extern "C" fn construct_and_fork(object: NonNull<u8>) {
     if !IS_FIRST.swap(false, Ordering::Relaxed) {
         return;
     }
-    // SAFETY: the child goes on, too, and says how at its end.
+    // SAFETY: the child returns from the constructor, too, and reports by its exit status.
     if unsafe { libc::fork() } == 0 {
         // SAFETY: no precondition.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -217,7 +218,7 @@ unsafe extern "C" fn construct_and_fork(object: NonNull<u8>) {
 
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
-/// Both sides go on in the constructor, each with a slab of its own that is not listed yet.
+/// Parent and child both continue in the constructor, each with a slab that is not listed yet.
 #[test]
 fn a_constructor_forks() {
     let _alone = alone();
@@ -243,21 +244,21 @@ fn a_constructor_forks() {
             unsafe { libc::_exit(i32::from(!is_right)) };
         }
         let mut status = -1;
-        // SAFETY: the child of the constructor, and a place for its status. This process ends with
-        // the time that it was given.
+        // SAFETY: the child of the constructor, and a place for its status. A limit of time ends
+        // this process.
         unsafe { libc::wait(&raw mut status) };
         is_right && status == 0
     };
     in_child(Duration::from_secs(40), scenario).unwrap();
 }
 
-/// What is being given back to the system belongs to no cache at that moment, and to the heap in
-/// the child, where the thread that does it is not.
+/// Granules that a thread is discarding belong to no cache. In a child, which does not have the
+/// thread, they are free memory of the heap.
 #[test]
 fn a_child_has_what_another_thread_was_giving_back() {
     const RUN: usize = 32;
     let _alone = alone();
-    // The heap begins with the first cache.
+    // The first cache starts the heap.
     cache("first", 64, Options::default()).destroy().unwrap();
     let used_before = chunk::footprint().used_bytes;
     let is_whole = || chunk::footprint().used_bytes == used_before;
@@ -286,14 +287,14 @@ fn a_child_has_what_another_thread_was_giving_back() {
 /// Set in the process that a test starts with options of its own.
 const PROCESS: &str = "SHEAVES_TEST_FORKS_PROCESS";
 
-/// The child has no reclaimer, and what it defers asks for one at once: the thread is started while
+/// The child has no reclaimer, and its first deferral needs one. The thread must be started while
 /// no lock is held, which the library asserts.
 #[test]
 fn a_child_under_pressure_starts_a_reclaimer() {
     const NAME: &str = "a_child_under_pressure_starts_a_reclaimer";
     const OPTIONS: [(&str, &str); 4] = [
         (PROCESS, "1"),
-        // Nothing is taken back for its age.
+        // Nothing is reclaimed by its age.
         ("SHEAVES_RCU_AGE_MS", "60000"),
         ("SHEAVES_RCU_SOFT_BYTES", "4096"),
         ("SHEAVES_RCU_HIGH_BYTES", "4096"),
@@ -307,7 +308,7 @@ fn a_child_under_pressure_starts_a_reclaimer() {
     }
     let cache = cache("pressed", 4096, Options::default());
     let defer = |objects: &[NonNull<u8>]| {
-        // SAFETY: from this cache, and nobody uses them.
+        // SAFETY: from this cache, and not used any more.
         objects.iter().for_each(|object| unsafe { cache.free_rcu(*object) });
     };
     let child = || {
@@ -318,7 +319,7 @@ fn a_child_under_pressure_starts_a_reclaimer() {
         }
         sheaves_rcu::defer::reclaimer_thread().is_some()
     };
-    // The bytes are told of in steps of 128 objects: in some children the first sheaf is a step.
+    // The bytes are reported in steps of 128 objects: in some children the first sheaf is a step.
     for _ in 0..130 {
         defer(&take(&cache, 1));
         in_child(CHILD_LIMIT, child).unwrap();

@@ -1,6 +1,7 @@
-//! Free memory goes back to the system by itself, whoever frees the slab with which that is due.
+//! Free memory returns to the system without a call for it, whichever free of a slab comes when
+//! that is due.
 //!
-//! A process of its own: it looks at the memory of the whole heap.
+//! A process of its own: it checks the memory of the whole heap.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -35,7 +36,7 @@ fn give(cache: &Cache, objects: &[NonNull<u8>]) {
     }
 }
 
-/// 32 MiB that were used a moment ago.
+/// Allocates 32 MiB and frees them.
 fn leave_memory() {
     let cache = cache(Options::default());
     give(&cache, &take(&cache, 512));
@@ -43,7 +44,7 @@ fn leave_memory() {
     assert!(chunk::footprint().dirty_bytes >= 32 << 20, "{:?}", chunk::footprint());
 }
 
-/// A free that gives a slab back: in a checked cache each object goes to its slab.
+/// A free that releases a slab: in a debug cache each object goes straight to its slab.
 fn by_a_free() {
     let cache = cache(Options { debug: true, ..Options::default() });
     give(&cache, &take(&cache, 24));

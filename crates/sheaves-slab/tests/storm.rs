@@ -1,9 +1,9 @@
-//! Storm: more threads than slots, moved between processors every millisecond, under signals all
-//! the time, while another thread takes everything out of the slots again and again.
+//! Storm: more threads than slots, moved between CPUs every millisecond and signalled all the time,
+//! while another thread keeps draining the slots.
 //!
-//! Each object carries a tag that says whether somebody has it. Taking an object that somebody has,
-//! or giving back one that nobody has, is found at once; a lost object is found at the end, when
-//! the cache refuses to be destroyed. `SHEAVES_STORM_SECONDS` says how long it lasts.
+//! Each object carries a tag that says whether a thread owns it. Allocating an owned object, or
+//! freeing one that is not owned, is detected at once. A lost object is detected at the end, when
+//! the cache refuses to be destroyed. `SHEAVES_STORM_SECONDS` sets the duration.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -18,22 +18,22 @@ use sheaves_slab::raw::{Cache, Options};
 /// More than the slots of the smallest configurations and than most test machines have.
 const THREADS: usize = 8;
 const SECONDS_DEFAULT: u64 = 5;
-/// Objects that a thread has at most, for each cache.
+/// The most objects that a thread owns of each cache.
 const HAND_MAX: usize = 1500;
-/// Objects that change hands at once at most.
+/// The most objects that change their owner at once.
 const BULK_MAX: usize = 300;
 const MIGRATION_INTERVAL: Duration = Duration::from_millis(1);
 const SIGNAL_INTERVAL: Duration = Duration::from_micros(50);
 
-/// The tag of an object that nobody has.
+/// The tag of an object that no thread owns.
 const NOBODY: u64 = 0x6672_6565_6672_6565;
-/// The upper half of the tags of objects that somebody has.
+/// The upper half of the tags of objects that a thread owns.
 const SOMEBODY: u64 = 0x7374_6f72;
 
-/// What is stormed: a cache, or something that only pretends to be one.
+/// The source of the objects: a cache, or something that only pretends to be one.
 trait Source: Sync {
-    /// True when objects hold [`NOBODY`] from one user to the next, and when they are new; false
-    /// when they may hold anything but a tag of somebody's.
+    /// True when objects hold [`NOBODY`] between two users, and when they are new; false when they
+    /// may hold anything but the tag of an owner.
     fn keeps_contents(&self) -> bool;
     fn take(&self) -> Option<NonNull<u8>>;
     fn give(&self, object: NonNull<u8>);
@@ -42,8 +42,8 @@ trait Source: Sync {
     fn drain(&self) -> bool;
 }
 
-/// A cache, with a constructor or without: the pages of free objects go back to the system if
-/// nobody has written into them what has to stay.
+/// A cache, with or without a constructor: the pages of free objects are discarded unless a
+/// constructor has written contents that must stay.
 struct Stormed {
     cache: Cache,
     constructed: bool,
@@ -73,7 +73,7 @@ impl Source for Stormed {
     }
 
     fn give(&self, object: NonNull<u8>) {
-        // SAFETY: the storm gives what it took, once; the tags check that.
+        // SAFETY: the storm frees what it allocated, once; the tags check that.
         unsafe { self.cache.free(object) };
     }
 
@@ -92,8 +92,8 @@ impl Source for Stormed {
 }
 
 fn tag(object: NonNull<u8>) -> &'static AtomicU64 {
-    // SAFETY: objects are at least 8 bytes, aligned to 8, and stay mapped while somebody has
-    // them; all access to their first word is atomic.
+    // SAFETY: objects are at least 8 bytes, aligned to 8, and stay mapped while a thread owns them;
+    // all access to their first word is atomic.
     unsafe { object.cast::<AtomicU64>().as_ref() }
 }
 
@@ -102,7 +102,7 @@ fn tag(object: NonNull<u8>) -> &'static AtomicU64 {
 /// # Safety
 /// `object` is at least 8 bytes.
 unsafe extern "C" fn construct(object: NonNull<u8>) {
-    // SAFETY: as above, and nobody else has it yet.
+    // SAFETY: as above, and nothing else uses it yet.
     unsafe { object.cast::<u64>().write(NOBODY) };
 }
 
@@ -114,13 +114,13 @@ struct Storm<'a> {
     sources: &'a [&'a dyn Source],
     until: Instant,
     over: AtomicBool,
-    /// The first fault that somebody found.
+    /// The first fault that a thread found.
     fault: Mutex<Option<String>>,
     /// Threads that are moved and signalled; 0 while not started or after its end.
     targets: [AtomicI32; THREADS],
     /// Objects on their way from one thread to another, by source.
     market: Vec<Mutex<Vec<(usize, u64)>>>,
-    /// Wraps around after more objects than anybody has at once.
+    /// Wraps around after more objects than are ever owned at once.
     serial: AtomicU32,
     operations: AtomicUsize,
     migrations: AtomicUsize,
@@ -187,7 +187,7 @@ impl Storm<'_> {
         }
     }
 
-    /// Leaves some objects for others, or takes what they left.
+    /// Leaves some objects for other threads, or takes objects that they left.
     fn trade(&self, source: usize, count: usize, hand: &mut Hand) {
         let mut market = self.market[source].lock().unwrap();
         if market.len() < THREADS * BULK_MAX {
@@ -211,7 +211,7 @@ impl Storm<'_> {
             for _ in 0..50 {
                 let source = dice.throw(self.sources.len());
                 let hand = &mut hands[source];
-                // Most calls are for one object: these are the ones on the fast path.
+                // Most calls are for one object: only these use the fast path.
                 let count = if dice.throw(8) > 0 { 1 } else { dice.throw(BULK_MAX) + 2 };
                 match dice.throw(9) {
                     0..4 if hand.len() < HAND_MAX => self.take(source, count, hand),
@@ -230,7 +230,7 @@ impl Storm<'_> {
         }
     }
 
-    /// Moves every thread to a processor of its own choice, each millisecond.
+    /// Moves every thread to a random CPU, each millisecond.
     fn migrate(&self, processors: &[usize]) {
         let mut dice = Dice(77);
         while self.goes_on() {
@@ -271,7 +271,7 @@ impl Storm<'_> {
         }
     }
 
-    /// What is still on the market goes back.
+    /// Frees the objects that are still on the market.
     fn clear(&self) {
         for (source, market) in self.market.iter().enumerate() {
             let left: Vec<_> = core::mem::take(&mut *market.lock().unwrap());
@@ -286,7 +286,7 @@ fn object_at(address: usize) -> NonNull<u8> {
     NonNull::new(core::ptr::with_exposed_provenance_mut(address)).unwrap()
 }
 
-/// Binds a thread of this process; false where that is refused or the thread has ended.
+/// Binds a thread of this process to a CPU; false if that fails or the thread has ended.
 fn bind(thread: i32, processor: usize) -> bool {
     // SAFETY: an all-zero set is valid and empty.
     let mut mask: libc::cpu_set_t = unsafe { core::mem::zeroed() };
@@ -297,7 +297,7 @@ fn bind(thread: i32, processor: usize) -> bool {
     unsafe { libc::sched_setaffinity(thread, size, &raw const mask) == 0 }
 }
 
-/// Processors on which this thread may run.
+/// The CPUs on which this thread may run.
 fn processors() -> Vec<usize> {
     // SAFETY: an all-zero set is valid and empty.
     let mut mask: libc::cpu_set_t = unsafe { core::mem::zeroed() };
@@ -311,14 +311,14 @@ fn processors() -> Vec<usize> {
 
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 
-/// A little work, with a loop, so that a signal costs its thread some registers and time.
+/// Some work, with a loop, so that a signal uses its thread's registers and takes time.
 extern "C" fn on_signal(_: i32) {
     for _ in 0..100 {
         SIGNALS.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A small generator of numbers, good enough to mix operations.
+/// A small random number generator, good enough to mix operations.
 struct Dice(u64);
 
 impl Dice {
@@ -330,7 +330,7 @@ impl Dice {
     }
 }
 
-/// The storm itself; the first fault that it found, if any.
+/// Runs the storm; returns the first fault that it found, if any.
 fn storm(sources: &[&dyn Source], duration: Duration) -> Result<(), String> {
     let handler = on_signal as extern "C" fn(i32);
     // SAFETY: the handler touches one atomic only. libc restarts what it interrupts.
@@ -415,7 +415,7 @@ impl Source for Unprotected {
     }
 
     fn take(&self) -> Option<NonNull<u8>> {
-        // Atomic accesses, so that the fault is one of logic only: nothing holds them together.
+        // Atomic accesses, so that the fault is one of logic only: nothing makes them one step.
         let used = self.used.load(Ordering::Relaxed);
         let object = self.list.get(used.checked_sub(1)?)?.load(Ordering::Relaxed);
         self.used.store(used - 1, Ordering::Relaxed);
@@ -444,10 +444,10 @@ impl Source for Unprotected {
     }
 }
 
-/// A storm that everything survives proves nothing.
+/// A storm that never fails proves nothing.
 #[test]
 fn unprotected_list_does_not_survive() {
-    // Only here: the fault has nothing to do with engines.
+    // Only here: the fault does not depend on the engine.
     if module_path!() != "storm" {
         return;
     }

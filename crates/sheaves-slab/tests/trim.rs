@@ -1,5 +1,5 @@
-//! A trim takes from all caches of the process, so it has a process of its own: what it holds for a
-//! moment would be missing in other tests' statistics.
+//! A trim takes objects from all caches of the process. It has a process of its own, because the
+//! statistics of other tests would miss what the trim holds for a moment.
 
 use core::alloc::Layout;
 use core::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use sheaves_slab::raw::{Cache, Options};
 
-/// A trim goes over all caches, also those that come and go meanwhile.
+/// A trim visits all caches, also those that are created and destroyed meanwhile.
 #[test]
 fn trim_and_destroy_do_not_meet() {
     let until = Instant::now() + Duration::from_millis(500);

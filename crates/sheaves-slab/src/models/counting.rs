@@ -1,9 +1,10 @@
-//! The counting of a slab: flushes without a lock beside refills and releases under it.
+//! The counting of a slab: flushes without a lock, concurrent with refills and releases under it.
 //!
 //! The steps are those of `counting`, which the real slab uses; the order of steps is that of
-//! `flush`, `refill` and `bins`. What must hold: a refill finds the objects that it took from the
-//! count, no object is taken twice, contents come along, a slab that is given back has no object
-//! out, and at rest a slab with free objects is on a list, an empty one on that of the empty.
+//! `flush`, `refill` and `bins`. What must hold: a refill finds as many objects as it took from the
+//! count, no object is taken twice, and its contents are visible to its new user. A released slab
+//! has no allocated object. At rest a slab with free objects is on a list, and an empty one on that
+//! of empty slabs.
 
 use std::sync::Arc;
 use std::vec::Vec;
@@ -25,19 +26,19 @@ enum Fault {
     CountsFirst,
     /// A refill takes every bit that it sees, counted or not.
     TakesTheUncounted,
-    /// Nobody looks when the count rises from 0.
+    /// No thread checks the list when the count rises from 0.
     ForgetsToList,
-    /// Nobody looks when the count reaches the capacity.
+    /// No thread checks the list when the count reaches the capacity.
     ForgetsTheEmpty,
 }
 
-/// What the cache's lock guards.
+/// State under the cache's lock.
 #[derive(Debug, Default)]
 struct Lists {
     is_listed: bool,
     /// On the list of empty slabs.
     is_empty: bool,
-    /// Given back to the chunks.
+    /// Released to the chunks.
     is_released: bool,
 }
 
@@ -50,7 +51,7 @@ struct Model {
     lists: Mutex<Lists>,
 }
 
-// SAFETY: objects are used by their owner alone, which is what the model is about.
+// SAFETY: only the owner of an object uses it, which is what the model checks.
 unsafe impl Sync for Model {}
 // SAFETY: as above.
 unsafe impl Send for Model {}
@@ -65,7 +66,7 @@ fn object_at(index: usize) -> usize {
 }
 
 impl Model {
-    /// A slab all of whose objects are out.
+    /// A slab whose objects are all allocated.
     fn new(fault: Fault) -> Arc<Model> {
         Arc::new(Model {
             fault,
@@ -128,7 +129,7 @@ impl Model {
         lists.is_empty = self.free.load(Ordering::Acquire) as usize == CAPACITY;
     }
 
-    /// `refill::release`: all objects have to be there, and they belong to the next user.
+    /// `refill::release`: all objects must be there, and they belong to the next user.
     fn release(&self, lists: &mut Lists) {
         *lists = Lists { is_listed: false, is_empty: false, is_released: true };
         for object in 0..CAPACITY {
@@ -174,7 +175,7 @@ impl Model {
         before.checked_sub(taken.len()).expect("more objects than counted") as u32
     }
 
-    /// Nothing runs any more: the slab must be where its count says.
+    /// No thread runs any more: the slab must be on the list that its count requires.
     fn check_at_rest(&self, out: usize) {
         let lists = self.lists.lock().unwrap();
         let free = self.free.load(Ordering::Relaxed) as usize;
@@ -187,7 +188,7 @@ impl Model {
     }
 }
 
-/// Two flushes beside a refill, of all objects between them.
+/// Two flushes concurrent with a refill; together they flush all objects.
 fn flushes_beside_a_refill(fault: Fault) {
     loom::model(move || {
         let model = Model::new(fault);
@@ -202,8 +203,8 @@ fn flushes_beside_a_refill(fault: Fault) {
     });
 }
 
-/// One flush beside a refill, while object 1 stays out: the slab is never empty. The objects of
-/// `earlier` are in the slab when this begins.
+/// One flush concurrent with a refill, while object 1 stays allocated: the slab is never empty. The
+/// objects of `earlier` are in the slab when this begins.
 fn a_flush_beside_a_refill(fault: Fault, earlier: &'static [usize], run: &'static [usize]) {
     loom::model(move || {
         let model = Model::new(fault);
@@ -220,7 +221,7 @@ fn a_flush_beside_a_refill(fault: Fault, earlier: &'static [usize], run: &'stati
     });
 }
 
-/// One thread takes and gives back what it took, while another gives the rest.
+/// One thread takes objects and returns them, while another returns the others.
 fn a_flush_beside_a_user(fault: Fault) {
     loom::model(move || {
         let model = Model::new(fault);

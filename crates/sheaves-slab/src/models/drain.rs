@@ -1,10 +1,10 @@
-//! The drain of slots from outside, as `sheaves_percpu::slots` does it.
+//! The drain of all slots by another thread, as `sheaves_percpu::slots` does it.
 //!
-//! A section is what the rseq engine runs: it reads the base of its slot from the table, the cursor
-//! from that block, and commits by one store, which happens only if nothing has aborted the section
-//! since it began. What aborts is modelled by a number for each processor: a fence raises it, and
-//! so does a section that gets the processor. The comparison and the commit are one step (under the
-//! processor's mutex), as they are for the kernel.
+//! A section is an rseq critical section: it reads the base of its slot from the table, then the
+//! cursor from that block, and commits by one store. The store happens only if nothing has aborted
+//! the section since it began. Aborts are modelled by a counter for each CPU: a fence raises it,
+//! and so does a section that gets the CPU. The comparison and the commit are one step (under the
+//! CPU's mutex), as they are for the kernel.
 //!
 //! What must hold: each object is popped by one section or taken by the drain, never both and never
 //! neither, and the slot works again afterwards.
@@ -16,7 +16,7 @@ use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-/// Values of a word: how many objects the sheaf there has; 0 is empty or vacant.
+/// Values of a word: the number of objects of its sheaf; 0 is empty or vacant.
 const OBJECTS: usize = 2;
 /// Entries of the table.
 const BOOTSTRAP: usize = 0;
@@ -31,17 +31,17 @@ enum Variant {
     FenceFirst,
     /// The block is back in the table before its words have been taken.
     RestoresFirst,
-    /// Sections read the table without order: one that meets the restored block may then see what
-    /// its words were before the drain.
+    /// Sections read the table with Relaxed: one that finds the restored block may then see the
+    /// words as they were before the drain.
     RelaxedTable,
 }
 
-/// One slot, on one processor.
+/// One slot, on one CPU.
 struct Slot {
     table: AtomicUsize,
     /// The word of the slot's block; that of the bootstrap block is always empty.
     word: AtomicUsize,
-    /// How often a section on this processor was aborted.
+    /// Number of aborted sections on this CPU.
     aborts: Mutex<usize>,
 }
 
@@ -50,14 +50,14 @@ struct Model {
     slots: Vec<Slot>,
 }
 
-/// What a section found.
+/// Result of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// The object of this number.
     Popped(usize),
     /// The sheaf was empty, or the block was the bootstrap block.
     Empty,
-    /// It has to start over.
+    /// It was aborted and must start over.
     Aborted,
 }
 
@@ -75,7 +75,7 @@ impl Model {
     fn section(&self, slot: usize) -> Outcome {
         let slot = &self.slots[slot];
         let begun = {
-            // Whoever gets the processor aborts the section that was there.
+            // A section that gets the CPU aborts the section that was there.
             let mut aborts = slot.aborts.lock().unwrap();
             *aborts += 1;
             *aborts
@@ -96,7 +96,7 @@ impl Model {
         Outcome::Popped(cursor)
     }
 
-    /// Pops until something else than an abort comes of it; loom bounds the attempts.
+    /// Pops until the section is not aborted; loom bounds the attempts.
     fn pop(&self, slot: usize) -> Option<usize> {
         loop {
             match self.section(slot) {
@@ -107,7 +107,7 @@ impl Model {
         }
     }
 
-    /// `membarrier` with its command for rseq: returns when every section that began before has
+    /// `membarrier` with its rseq command: returns when every section that began before has
     /// committed or is aborted.
     fn fence(&self) {
         for slot in &self.slots {
@@ -115,7 +115,7 @@ impl Model {
         }
     }
 
-    /// `slots::drain_fenced`: the objects that it took, by slot.
+    /// `slots::drain_fenced`; returns the objects that it took, by slot.
     fn drain(&self) -> Vec<usize> {
         if self.variant == Variant::FenceFirst {
             self.fence();
@@ -138,7 +138,8 @@ impl Model {
     }
 }
 
-/// Every object of a slot exactly once: popped, or among the lowest that the drain took.
+/// Checks that every object of a slot was popped, or taken by the drain from the bottom, exactly
+/// once.
 fn check(popped: &[usize], drained: usize, left: usize) {
     let mut all: Vec<usize> = popped.to_vec();
     all.extend(1..=drained);
@@ -148,7 +149,7 @@ fn check(popped: &[usize], drained: usize, left: usize) {
     assert_eq!(all, expected, "objects are lost or doubled");
 }
 
-/// A drain beside one thread on each of two slots.
+/// A drain concurrent with one thread on each of two slots.
 fn two_slots(variant: Variant) {
     loom::model(move || {
         let model = Model::new(variant, 2);
@@ -168,7 +169,7 @@ fn two_slots(variant: Variant) {
     });
 }
 
-/// A drain beside two threads that share a slot.
+/// A drain concurrent with two threads that share a slot.
 fn one_slot(variant: Variant) {
     loom::model(move || {
         let model = Model::new(variant, 1);

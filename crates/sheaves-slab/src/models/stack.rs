@@ -1,7 +1,8 @@
-//! The stack of sheaves: nobody gets a sheaf that somebody else has, and its contents come along.
+//! The stack of sheaves: no thread gets a sheaf that another one owns, and its contents are visible
+//! to its new owner.
 //!
-//! The real `Stack`, on an array of links instead of the pool. The broken variant is the same
-//! stack with a tag that stands still: it falls for "A, then B, then A again".
+//! The real `Stack`, on an array of links instead of the pool. The broken variant is the same stack
+//! without a changing tag, which has the ABA problem.
 
 use std::sync::Arc;
 use std::vec::Vec;
@@ -16,11 +17,11 @@ struct Pool<const TAGGED: bool> {
     stack: Stack<TAGGED>,
     /// Links by number; 0 is unused.
     links: Vec<AtomicU32>,
-    /// Contents, to be touched by the owner only: loom sees to that.
+    /// Contents, to be accessed by the owner only, which loom checks.
     contents: Vec<UnsafeCell<u32>>,
 }
 
-// SAFETY: contents are used by the owner of the sheaf alone, which is what the model is about.
+// SAFETY: only the owner of a sheaf uses its contents, which is what the model checks.
 unsafe impl<const TAGGED: bool> Sync for Pool<TAGGED> {}
 // SAFETY: as above.
 unsafe impl<const TAGGED: bool> Send for Pool<TAGGED> {}
@@ -64,7 +65,7 @@ impl<const TAGGED: bool> Pool<TAGGED> {
         self.contents[number as usize].with_mut(|contents| unsafe { *contents += 1 });
     }
 
-    /// Everything that is on the stack, and each of it once.
+    /// Pops the whole stack, and checks that each sheaf is there once.
     fn count(&self) -> usize {
         let mut found = Vec::new();
         while let Some(number) = self.pop() {
@@ -75,14 +76,14 @@ impl<const TAGGED: bool> Pool<TAGGED> {
     }
 }
 
-/// One thread takes and holds, the other takes two and gives the first back.
+/// One thread pops a sheaf and keeps it, the other pops two and pushes the first one again.
 fn two_takers<const TAGGED: bool>() {
     loom::model(|| {
         let pool = Pool::<TAGGED>::new(3);
         let other = Arc::clone(&pool);
         let taker = thread::spawn(move || {
             let held = other.pop();
-            // Whoever holds a sheaf may write to it at any time.
+            // The owner of a sheaf may write to it at any time.
             held.into_iter().for_each(|number| other.touch(number));
             held
         });
