@@ -1,11 +1,12 @@
 //! Blocks above 1 MiB, or with an alignment above that: mappings of their own.
 //!
-//! A table under a lock remembers them: open addressing with linear probing, keyed by address,
-//! at most half full, in a mapping of its own. The lock costs little beside the system calls.
+//! A table under a lock records them: open addressing with linear probing, keyed by address, at
+//! most half full, in a mapping of its own. The lock costs little compared with the system calls.
 //!
-//! The kernel refuses to unmap a block in the middle of others when the process has as many
-//! mappings as it may. The table keeps such a range, whose pages are given back and read as zero:
-//! it serves the next block that fits, and is offered to the kernel again once that takes another.
+//! The kernel refuses to unmap a block between two others when the process has as many mappings as
+//! it may have (`vm.max_map_count`). The table keeps such a range; its pages are discarded and read
+//! as zeros. The range serves the next block that fits. It is offered to the kernel again once the
+//! kernel unmaps another range.
 
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -21,8 +22,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// Written so that a child of a fork, which may find the change half made, finds no address
-    /// with the bytes of an entry that was there before.
+    /// A child of a fork may find the change half made. The order of the stores ensures that it
+    /// finds no address with the bytes of an earlier entry.
     fn write(&mut self, new: Entry) {
         self.bytes = new.bytes;
         // SeqCst, for the compiler alone.
@@ -33,41 +34,42 @@ impl Entry {
     }
 }
 
-/// Makes an address one that no block has.
+/// Makes an address different from that of any block.
 const KEPT: usize = 1;
 
-/// What the lock guards.
+/// State under the lock.
 #[derive(Debug)]
 struct Table {
-    /// Address of entry 0, at a page, and below it the binary logarithm of the number of entries; 0
-    /// before the first block. One word, so that a child of a fork finds one table or the other.
+    /// Address of entry 0, which is page-aligned, plus the binary logarithm of the number of
+    /// entries; 0 before the first block. One word, so that a child of a fork finds one table or
+    /// the other.
     place: usize,
-    /// Blocks that exist.
+    /// Number of blocks.
     count: usize,
     /// Sum of their bytes.
     bytes: usize,
     /// Ranges without a block that are in the table.
     kept: usize,
-    /// Ranges of which the kernel has not yet said whether it takes them: each has a place in the
-    /// table, for that may not be able to grow when it has to keep one.
+    /// Ranges that may be unmapped or kept, depending on the kernel. Each has a reserved entry,
+    /// since the table may be unable to grow when it must keep one.
     in_doubt: usize,
 }
 
 const CAPACITY_MIN: usize = 256;
-/// Bits of an address of a table that say how large it is.
+/// The bits of [`Table::place`] that hold the logarithm.
 const LOGARITHM: usize = 63;
 
 static TABLE: Lock<Table> = Lock::new(Table { place: 0, count: 0, bytes: 0, kept: 0, in_doubt: 0 });
 
 impl Table {
-    /// Empty entries, which nobody else knows. `None` when there is no memory.
+    /// A table of empty entries. `None` when memory is out.
     fn with_capacity(capacity: usize) -> Option<Table> {
         let entries = map::anywhere(capacity * size_of::<Entry>())?;
         let place = entries | capacity.ilog2() as usize;
         Some(Table { place, count: 0, bytes: 0, kept: 0, in_doubt: 0 })
     }
 
-    /// Entries, a power of two.
+    /// Number of entries, a power of two.
     fn capacity(&self) -> usize {
         if self.place == 0 { 0 } else { 1 << (self.place & LOGARITHM) }
     }
@@ -83,7 +85,7 @@ impl Table {
         unsafe { &mut *with_exposed_provenance_mut::<Entry>(address) }
     }
 
-    /// Where the search for an address begins.
+    /// The index where the search for an address begins.
     fn home(&self, address: usize) -> usize {
         // Fibonacci hashing (Knuth, vol. 3, 6.4) of the page number.
         let hash = (address as u64 >> 12).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -115,7 +117,7 @@ impl Table {
     }
 
     fn place_block(&mut self, new: Entry) {
-        // A child of a fork may know a block that another thread was moving: it is gone.
+        // A child of a fork may know a block that another thread was moving: that block is gone.
         if let Some(index) = self.find(new.address) {
             self.remove(index);
         }
@@ -145,13 +147,13 @@ impl Table {
         true
     }
 
-    /// Takes the entries of another table in place of its own.
+    /// Replaces the entries by those of another table.
     fn switch_to(&mut self, other: &Table) {
         let (entries, capacity) = (self.entries(), self.capacity());
-        // SeqCst, for the compiler alone: what is in it is written.
+        // SeqCst, for the compiler alone: the entries of the new table are written before.
         compiler_fence(Ordering::SeqCst);
         self.place = other.place;
-        // SeqCst, as above: the old one is unused.
+        // SeqCst, as above: the old table is unused after.
         compiler_fence(Ordering::SeqCst);
         if capacity > 0 {
             // SAFETY: the old table's mapping, which nothing refers to any more.
@@ -159,10 +161,10 @@ impl Table {
         }
     }
 
-    /// In a child of a fork, where a thread that is not there was changing the table. An entry that
-    /// was on its way to another place may be in both: the one that is found is complete, the other
-    /// is removed. Ranges without a block are given up: of one that was being taken the bytes may
-    /// be those of another.
+    /// Repairs the table in a child of a fork, where a thread that the child does not have was
+    /// changing it. An entry that was being moved may be in two places: the one that is found is
+    /// complete, the other is removed. Ranges without a block are leaked, because one that was
+    /// being taken may have the bytes of another.
     fn recover(&mut self) {
         (self.count, self.bytes, self.kept, self.in_doubt) = (0, 0, 0, 0);
         let mut index = 0;
@@ -172,7 +174,8 @@ impl Table {
             if address == 0 || (is_block && self.find(address) == Some(index)) {
                 index += 1;
             } else {
-                // Another entry may come to this place, or one that was looked at to a later one.
+                // Another entry may move to this place, or an entry that was visited may move to a
+                // later one.
                 self.clear(index);
             }
         }
@@ -198,7 +201,7 @@ impl Table {
         self.in_doubt -= 1;
     }
 
-    /// Takes a range that fits out of those that are kept: it is in doubt then.
+    /// Takes a range that fits from those that are kept; it is in doubt from then on.
     fn take_kept(&mut self, fits: impl Fn(Entry) -> bool) -> Option<Entry> {
         let end = if self.kept == 0 { 0 } else { self.capacity() };
         for index in 0..end {
@@ -222,7 +225,7 @@ impl Table {
         while self.entry(next).address != 0 {
             let entry = *self.entry(next);
             let home = self.home(entry.address);
-            // The entry may move into the hole unless its home lies after the hole.
+            // The entry may move into the hole unless its home is after the hole.
             if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
                 self.entry(hole).write(entry);
                 hole = next;
@@ -234,7 +237,7 @@ impl Table {
     }
 }
 
-/// Maps a block; 0 when there is no memory.
+/// Maps a block; 0 when memory is out.
 pub(crate) fn alloc(size: usize, align: usize) -> usize {
     let page = map::page_bytes();
     let Some(bytes) = size.max(1).checked_next_multiple_of(page) else { return 0 };
@@ -243,14 +246,14 @@ pub(crate) fn alloc(size: usize, align: usize) -> usize {
     }
     let Some(address) = map::aligned(bytes, align) else { return 0 };
     if !TABLE.lock().insert(Entry { address, bytes }) {
-        // SAFETY: mapped just now and not handed out.
+        // SAFETY: mapped just now, and not returned yet.
         unsafe { map::unmap(address, bytes) };
         return 0;
     }
     address
 }
 
-/// A block in a range that is kept, at most twice as large as it has to be.
+/// A block in a kept range that is at most twice as large as necessary.
 fn alloc_kept(bytes: usize, align: usize) -> Option<usize> {
     let mut table = TABLE.lock();
     let range = table.take_kept(|range| {
@@ -268,7 +271,7 @@ pub(crate) fn bytes_of(address: usize) -> Option<usize> {
     Some(table.entry(index).bytes)
 }
 
-/// True when an address lies inside a block. Looks at every block: for debug mode.
+/// True when an address is inside a block. Visits every block: for debug mode.
 pub(crate) fn contains(address: usize) -> bool {
     let mut table = TABLE.lock();
     (0..table.capacity()).any(|index| {
@@ -299,14 +302,14 @@ pub(crate) fn trim() {
     }
 }
 
-/// Unmaps a range that is in doubt, and those that are kept as long as the kernel takes them.
+/// Unmaps a range that is in doubt, then those that are kept for as long as the kernel allows it.
 fn give_back(mut range: Entry) {
     loop {
-        // SAFETY: removed from the table, so ours alone; the caller gives it up.
+        // SAFETY: removed from the table, so ours alone; it is not used any more.
         let is_unmapped = unsafe { map::unmap(range.address, range.bytes) };
         if !is_unmapped {
-            // Whatever the kernel says to that, it reads as zero then.
-            // SAFETY: as above, and still mapped.
+            // Whether or not the kernel can discard the pages, they read as zeros then. SAFETY: as
+            // above, and still mapped.
             unsafe { map::discard(range.address, range.bytes) };
         }
         let mut table = TABLE.lock();
@@ -325,7 +328,7 @@ fn give_back(mut range: Entry) {
 pub(crate) fn resize(address: usize, size: usize) -> usize {
     let page = map::page_bytes();
     let Some(bytes) = size.checked_next_multiple_of(page) else { return 0 };
-    // Held over the system call: another thread must not be given the old address by the kernel
+    // Held over the system call: otherwise another thread could get the old address from the kernel
     // and look it up before the entry has moved.
     let mut table = TABLE.lock();
     let Some(index) = table.find(address) else { return 0 };
@@ -333,8 +336,8 @@ pub(crate) fn resize(address: usize, size: usize) -> usize {
     if bytes == old_bytes {
         return address;
     }
-    // SAFETY: the entry proves that the mapping is ours and how large it is; the caller uses the
-    // returned address only.
+    // SAFETY: the entry proves that the mapping is ours and how large it is; the caller uses only
+    // the returned address.
     let Some(moved) = (unsafe { map::resize(address, old_bytes, bytes, true) }) else { return 0 };
     table.remove(index);
     // There is room: an entry was removed just now.
@@ -343,7 +346,7 @@ pub(crate) fn resize(address: usize, size: usize) -> usize {
     moved
 }
 
-/// Number of blocks, and their bytes.
+/// Number of blocks, and the sum of their bytes.
 pub(crate) fn totals() -> (usize, usize) {
     let table = TABLE.lock();
     (table.count, table.bytes)
@@ -354,12 +357,12 @@ pub(crate) fn lock_for_fork() {
     TABLE.acquire();
 }
 
-/// The same in a child whose fork has not prepared.
+/// Takes the lock in a child whose fork was not prepared.
 pub(crate) fn recover() {
     TABLE.acquire_to_recover(Table::recover);
 }
 
-/// Gives it back.
+/// Releases the lock after a fork.
 ///
 /// # Safety
 /// Taken by [`lock_for_fork`] in the thread that forked.

@@ -1,25 +1,28 @@
-//! The fork registry: one `pthread_atfork` registration for all layers, in spine order.
+//! The fork registry: one `pthread_atfork` registration for all layers, in the order of the layers.
 //!
-//! Each layer announces its handlers once, with its height in the spine. Before a fork the
-//! handlers of the highest layer run first (locks are taken from the top down, the same order
-//! in which a call takes them), afterwards the lowest first. Registration with libc happens in a
-//! constructor of the program or shared object, before `main` and before any thread exists, and
-//! never from inside an allocation: libc allocates while it registers.
+//! Each layer announces its handlers once, with its number in [`Layer`]. Before a fork the handlers
+//! of the highest layer run first: locks are taken from the top down, the same order in which a
+//! call takes them. After a fork the lowest layer runs first. A constructor of the program or
+//! shared object registers with libc, before `main` and before any thread exists. It never happens
+//! inside an allocation, since libc allocates while it registers.
 //!
-//! Between the handlers in the parent and after them the forking thread may use everything, as the
-//! locks that it holds are [entered again](crate::lock). A fork inside a signal handler waits for
-//! no lock of its own thread either.
+//! Between the handlers in the parent and after them the forking thread may use everything, as it
+//! can [re-enter](crate::lock) the locks that it holds. A fork inside a signal handler never waits
+//! for a lock of its own thread either.
 //!
-//! `_Fork` and a bare `clone(SIGCHLD)` run no handlers. Their child finds out with its first use of
-//! a slow path, by a page that the kernel clears in every child (`MADV_WIPEONFORK`), and recovers:
-//! each layer takes its locks, also from threads that are not in the child, puts in order what they
-//! guard, and then runs the handler of an ordinary child. What other threads had in their hands, or
-//! were changing, may be lost there; nothing is there twice, because the kernel copies a process
-//! while none of its threads can write. Each thread is copied at one of its instructions, and these
-//! fit together: what one thread has read from another, the other has written in the child, too.
-//! So a change that is one store is there or not, and of a longer one the stores up to some point
-//! are. The child must do that before it starts a thread. A child that shares the memory of its
-//! parent (`vfork`, `CLONE_VM`) is no process of its own here.
+//! `_Fork` and a bare `clone(SIGCHLD)` run no handlers. Their child detects this at its first use
+//! of a slow path, by a page that the kernel clears in every child (`MADV_WIPEONFORK`). Then it
+//! recovers: each layer takes its locks, also from threads that are not in the child, repairs the
+//! data that they guard, and runs the handler of an ordinary child.
+//!
+//! What other threads owned, or were changing, may be lost in such a child, but nothing exists
+//! twice. For the kernel copies a process while none of its threads can write. Each thread is
+//! copied at one of its instructions, and the copies are consistent: what one thread has read from
+//! another, the other has also written in the child. So a change of one store is present or absent,
+//! and of a longer change the stores up to some point are present.
+//!
+//! The child must recover before it starts a thread. A child that shares the memory of its parent
+//! (`vfork`, `CLONE_VM`) does not count as a process of its own here.
 //!
 //! | word of the page | meaning | written by |
 //! |---|---|---|
@@ -31,21 +34,21 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsiz
 use crate::lock::Lock;
 use crate::{map, process, tls};
 
-/// What one layer does around a fork. All of it must neither allocate nor fail.
+/// The handlers of one layer around a fork. They must neither allocate nor fail.
 #[derive(Debug, Clone, Copy)]
 pub struct Handlers {
     /// In the parent before the fork: take every lock of the layer.
     pub prepare: fn(),
-    /// In the parent after the fork: give the locks back.
+    /// In the parent after the fork: release the locks.
     pub parent: fn(),
-    /// In the child: give the locks back and forget the other threads.
+    /// In the child: release the locks and forget the other threads.
     pub child: fn(),
-    /// In a child whose fork has not prepared, before `child`: take every lock, the lowest layer
-    /// first, and put in order what threads have left that are not there.
+    /// In a child whose fork was not prepared, before `child`: take every lock, the lowest layer
+    /// first, and repair what the threads that are not in the child were changing.
     pub recover: fn(),
 }
 
-/// Layers that take part, from the lowest to the highest.
+/// The layers, from the lowest to the highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Layer {
@@ -68,45 +71,45 @@ static ANNOUNCED: [AtomicUsize; LAYERS] = [const { AtomicUsize::new(0) }; LAYERS
 
 /// Held from the first handler to the last, which makes one fork wait for another.
 static PREPARING: Lock<()> = Lock::new(());
-/// The layers that have prepared for the fork under way, one bit each: a layer that is announced
-/// in the middle of a fork has nothing to give back. Changes under [`PREPARING`].
+/// The layers that have prepared for the current fork, one bit each: a layer that is announced
+/// during a fork has nothing to release. Changes under [`PREPARING`].
 static READY: AtomicUsize = AtomicUsize::new(0);
-/// Forks that signal handlers make while the thread runs the handlers of another fork; these have
+/// Forks that a signal handler makes while the thread runs the handlers of another fork, which has
 /// the locks already. Changes under [`PREPARING`].
 static NESTED: AtomicUsize = AtomicUsize::new(0);
 
-/// The process that has settled last. Written where it has one thread, or under [`PREPARING`].
+/// The process that has settled last. Written while it has one thread, or under [`PREPARING`].
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// The word that says whether the process has settled: in the page, [`SETTLED`] before there is
-/// one, [`UNKNOWN`] where the kernel refuses it.
+/// The word that says whether the process has settled: in the page; [`SETTLED`] before the page
+/// exists; [`UNKNOWN`] if the kernel refuses the page.
 static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const SETTLED).cast_mut());
 static SETTLED: AtomicU32 = AtomicU32::new(1);
-/// Then the process is compared with [`PROCESS`] each time.
+/// With this one the process id is compared with [`PROCESS`] each time.
 static UNKNOWN: AtomicU32 = AtomicU32::new(0);
 
-/// How many forks there are between this process and the first. Written, as the next two, in the
+/// Number of forks between the first process and this one. It and the next two are written in the
 /// child of a fork.
 static GENERATION: AtomicUsize = AtomicUsize::new(0);
-/// The thread that has made this process, by its thread pointer, 0 in the first one.
+/// The thread that has forked this process, by its thread pointer; 0 in the first process.
 static FORKER: AtomicUsize = AtomicUsize::new(0);
-/// The generation since which it was that thread.
+/// The generation since which this has been the same thread.
 static FORKER_SINCE: AtomicUsize = AtomicUsize::new(0);
 
-/// How often the prepare handler has run: a test can prove that the registration is in effect.
+/// Number of runs of the prepare handler: a test can prove that the registration works.
 static PREPARED: AtomicUsize = AtomicUsize::new(0);
 
-/// Announces a layer's handlers; calling it again with the same ones changes nothing.
+/// Announces a layer's handlers; announcing the same ones again changes nothing.
 pub fn announce(layer: Layer, handlers: &'static Handlers) {
-    // Release pairs with the Acquire in `each`: the handlers' text is constant, but what the
-    // layer set up before it announced itself must be visible to them.
+    // Release pairs with the Acquire in `each`: the handlers' text is constant, but what the layer
+    // set up before it announced itself must be visible to them.
     ANNOUNCED[layer as usize].store(core::ptr::from_ref(handlers).addr(), Ordering::Release);
 }
 
 /// [`announce`] when the object is loaded, before there are threads.
 ///
-/// A layer that announced itself with its first use could be in the middle of that, with its locks
-/// held, when another thread forks: the child would wait for these locks for ever.
+/// A layer that announced itself at its first use could be doing so, with its locks held, when
+/// another thread forks: the child would wait for these locks for ever.
 #[macro_export]
 macro_rules! announce_when_loaded {
     ($layer:ident, $handlers:expr) => {
@@ -121,14 +124,14 @@ macro_rules! announce_when_loaded {
     };
 }
 
-/// Is a layer known? For tests.
+/// True when a layer has announced itself. For tests.
 #[doc(hidden)]
 #[must_use]
 pub fn is_announced(layer: Layer) -> bool {
     handlers_of(layer as usize).is_some()
 }
 
-/// How many times this process has gone through the prepare handler.
+/// Number of runs of the prepare handler in this process.
 #[must_use]
 pub fn prepared_count() -> usize {
     // Relaxed: a counter for tests and reports; nothing is published through it.
@@ -155,7 +158,7 @@ fn finish(run: impl Fn(&Handlers)) {
 }
 
 extern "C" fn prepare() {
-    // Relaxed, all: counters, see `prepared_count`, and what is under the lock.
+    // Relaxed, all: counters, see `prepared_count`, and data under the lock.
     PREPARED.fetch_add(1, Ordering::Relaxed);
     settle();
     if PREPARING.is_held_for_fork() {
@@ -180,8 +183,8 @@ extern "C" fn parent() {
     finish(|handlers| (handlers.parent)());
 }
 
-/// In the child of a nested fork there is no fork under way any more: the handlers of the outer one
-/// find nothing to give back.
+/// In the child of a nested fork no fork is in progress any more: the handlers of the outer fork
+/// find nothing to release.
 extern "C" fn child() {
     if PREPARING.is_held_for_fork() {
         begin_process();
@@ -189,7 +192,7 @@ extern "C" fn child() {
     }
 }
 
-/// In a child that no handler has prepared: does what handlers do, before and after a fork.
+/// Does what the handlers do before and after a fork, in a child whose fork was not prepared.
 fn recover() {
     begin_process();
     PREPARING.acquire();
@@ -204,7 +207,7 @@ fn recover() {
     finish(|handlers| (handlers.child)());
 }
 
-/// In a child, before its handlers run: these may use everything that settles.
+/// In a child, before its handlers run: these may call everything that settles.
 fn begin_process() {
     // Relaxed, all: the child has one thread.
     NESTED.store(0, Ordering::Relaxed);
@@ -220,17 +223,17 @@ fn begin_process() {
     }
 }
 
-/// How many forks there are between this process and the first that has loaded this object.
+/// Number of forks between the first process that has loaded this object and this one.
 #[inline]
 pub(crate) fn generation() -> usize {
     // Relaxed: changes where there is one thread.
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Is a thread of a generation not in this process? `generation` is the number's lowest bits, as
-/// many as `mask` has: 2^16 forks within each other are told apart.
+/// True when a thread of an earlier generation is not in this process. `generation` has as many of
+/// the number's lowest bits as `mask`: it is unambiguous for 2^16 nested forks.
 pub(crate) fn is_gone(thread: usize, generation: usize, mask: usize) -> bool {
-    // Relaxed, all: change where there is one thread.
+    // Relaxed, all: change while there is one thread.
     let age = |number: usize| self::generation().wrapping_sub(number) & mask;
     let is_forker = thread == FORKER.load(Ordering::Relaxed)
         && age(generation) <= age(FORKER_SINCE.load(Ordering::Relaxed));
@@ -247,10 +250,10 @@ fn mark() -> &'static AtomicU32 {
 
 /// Runs the child's handlers now, if this is a child in which they have not run.
 ///
-/// Those of an object that registered earlier run before them, and may use everything: what they
-/// find must not be what threads have left that are not there, such as sections that never end.
-/// And a child of `_Fork` has no other moment. Called before a lock is taken, before something is
-/// waited for that another thread does, and before a thread is started. Two loads and a compare.
+/// Handlers of an object that registered earlier run before them, and may use everything. They must
+/// not find the state of threads that are not in the child, such as read sections that never end.
+/// For a child of `_Fork` there is no other moment. Called before a lock is taken, before a thread
+/// waits for an action of another, and before a thread is started. Two loads and a compare.
 #[inline]
 pub fn settle() {
     // Relaxed: written where there is one thread.
@@ -273,7 +276,7 @@ fn settle_slow() {
     }
 }
 
-/// Makes the page that the kernel clears in children. Before there are threads.
+/// Maps the page that the kernel clears in children. Before there are threads.
 fn make_mark() {
     let bytes = map::page_bytes();
     let made = map::anywhere(bytes).filter(|page| map::wipe_on_fork(*page, bytes));
@@ -288,19 +291,19 @@ fn make_mark() {
     MARK.store(page.unwrap_or((&raw const UNKNOWN).cast_mut()), Ordering::Relaxed);
 }
 
-/// Has children take themselves for processes that have settled, for a test that has to fail.
+/// Makes children believe that they have settled, for a test that must fail.
 #[doc(hidden)]
 pub fn ignore_children() {
-    // Relaxed: before what is tested.
+    // Relaxed: before the code under test runs.
     MARK.store((&raw const SETTLED).cast_mut(), Ordering::Relaxed);
 }
 
-/// Has libc call these handlers around each fork; later calls do nothing.
+/// Registers these handlers with libc for each fork; later calls do nothing.
 ///
-/// Those of objects that register after this run before them in the prepare phase, while no lock is
-/// held, and after them in parent and child. Those of objects that register earlier run while the
-/// forking thread has all locks: they may allocate and free, for such a thread enters its locks
-/// again, but must not wait for threads that do.
+/// Handlers of objects that register after this run before them in the prepare phase, while no lock
+/// is held, and after them in parent and child. Handlers of objects that register earlier run while
+/// the forking thread has all locks. They may allocate and free, since the forking thread re-enters
+/// its locks, but must not wait for threads that do.
 pub fn register() {
     // Relaxed: constructors run in one thread.
     if IS_REGISTERED.swap(true, Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Words on which threads sleep until somebody changes them.
+//! Futexes: words on which threads sleep until another thread changes and wakes them.
 //!
 //! All calls keep `errno`. Words are private to the process.
 
@@ -6,14 +6,14 @@ use core::sync::atomic::AtomicU32;
 
 use crate::errno;
 
-/// Sleeps until the word is woken, unless it does not hold `expected` any more.
+/// Sleeps until the word is woken; returns at once if the word does not hold `expected`.
 ///
-/// May return at any time for no reason: the caller looks at the word again.
+/// Spurious wake-ups happen: the caller must check the word again.
 pub fn wait(word: &AtomicU32, expected: u32) {
     wait_until(word, expected, core::ptr::null());
 }
 
-/// [`wait`] for no longer than a number of nanoseconds.
+/// [`wait`] for at most `nanoseconds`.
 pub fn wait_for(word: &AtomicU32, expected: u32, nanoseconds: u64) {
     let limit = libc::timespec {
         tv_sec: (nanoseconds / 1_000_000_000).cast_signed(),
@@ -30,8 +30,8 @@ fn wait_until(word: &AtomicU32, expected: u32, limit: *const libc::timespec) {
     });
 }
 
-/// Wakes up to `count` threads that sleep on the word, the one that sleeps longest first; how many
-/// there were. Async-signal-safe.
+/// Wakes up to `count` threads that sleep on the word, the one that has slept longest first.
+/// Returns how many it woke. Async-signal-safe.
 pub fn wake(word: &AtomicU32, count: i32) -> usize {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     errno::preserve(|| {
@@ -41,7 +41,7 @@ pub fn wake(word: &AtomicU32, count: i32) -> usize {
     })
 }
 
-/// Wakes all threads that sleep on the word, by one call. Async-signal-safe.
+/// Wakes all threads that sleep on the word, by one system call. Async-signal-safe.
 pub fn wake_all(word: &AtomicU32) -> usize {
     wake(word, i32::MAX)
 }

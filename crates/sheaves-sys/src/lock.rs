@@ -1,36 +1,38 @@
-//! A sleeping lock for slow paths that a `fork` handler can take and its thread enter again.
+//! A sleeping lock for slow paths. A `fork` handler can take it, and the forking thread can
+//! re-enter it.
 //!
-//! The word holds the thread that has the lock, the generation of the process in which it took it,
-//! and three bits. Whoever makes a transition writes it:
+//! The word holds the owner's thread pointer, the generation of the process in which the owner took
+//! the lock, and three bits. The thread that makes a transition writes it:
 //!
 //! | value | meaning | transitions |
 //! |---|---|---|
-//! | 0 | free | -> owner by whoever takes it |
+//! | 0 | free | -> owner by a thread that takes it |
 //! | owner | held | -> 0 by the owner |
 //! | owner that is not in this process | was held | -> a new owner with `OWNER_DIED`, by that one |
 //! | owner with `CONTENDED` | a thread may sleep | set by it; -> 0 by the owner |
 //! | owner with `FORKING` | held by a fork's handlers | set and -> 0 by them |
-//! | owner with `OWNER_DIED` | what is guarded may be half changed | -> 0 by the owner |
+//! | owner with `OWNER_DIED` | the guarded data may be half changed | -> 0 by the owner |
 //!
-//! Whoever gives back a contended lock wakes one thread.
+//! A thread that releases a contended lock wakes one waiter.
 //!
 //! A child of a fork may inherit a lock that another thread of its parent held. The generation
-//! tells such an owner from a thread of the child that has the same thread pointer: that of an
-//! older generation is not there, unless it is the thread that forked ([`fork`]). Whoever comes for
-//! the lock takes it over and is told so, as with robust mutexes (`EOWNERDEAD`): it puts in order
-//! what is guarded. The handlers of forks see to it that this is never needed for what they know.
+//! tells such an owner from a thread of the child that has the same thread pointer: an owner of an
+//! older generation is not in the child, unless it is the thread that forked ([`fork`]). A thread
+//! that finds the owner missing takes the lock over and is told so, as with robust mutexes
+//! (`EOWNERDEAD`): it must repair the guarded data. Fork handlers make sure that this never happens
+//! to the locks that they take.
 //!
-//! A lock that a fork holds guards consistent data, since no one is in the middle of changing them.
-//! So the forking thread may enter it again: handlers of other libraries, which run between those
-//! of this one, may allocate. And a lock that the forking thread holds by itself, because a signal
-//! handler forks in the middle of a critical section, is left alone by the fork's handlers: parent
-//! and child come back to that section, which ends by itself. Both need to know who has the lock at
+//! A lock that a fork holds guards consistent data, since no thread is changing them. So the
+//! forking thread may re-enter it: handlers of other libraries, which run between those of this
+//! one, may allocate. A forking thread may also hold a lock by itself, because a signal handler
+//! forks in the middle of a critical section. The fork's handlers skip that lock: parent and child
+//! both return to the critical section, which ends by itself. Both rules need to know the owner at
 //! every instruction, hence the owner is in the word.
 //!
-//! The futex lock with a state for sleepers is that of Ulrich Drepper, "Futexes Are Tricky" (2011),
-//! mutex 3. The futex is the half of the word with the bits; a sleeper compares that half. Two
-//! owners may agree in it, but then a thread sleeps on a lock that is held and marked as contended,
-//! as it should.
+//! The futex lock with a state for sleepers is mutex 3 of Ulrich Drepper, "Futexes Are Tricky"
+//! (2011). The futex is the half of the word with the bits, and a sleeper compares that half. The
+//! halves of two owners may be equal; then a thread sleeps on a lock that is held and marked as
+//! contended, which is correct.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
@@ -45,19 +47,19 @@ const CONTENDED: usize = 1;
 const FORKING: usize = 2;
 /// The lock was taken over from a thread that is not in this process.
 const OWNER_DIED: usize = 4;
-/// The owner: its thread pointer, a multiple of 8 or more,
+/// Mask of the owner: its thread pointer, a multiple of at least 8.
 const OWNER: usize = (1 << GENERATION_SHIFT) - 8;
-/// and the lowest bits of the generation of the process in which it took the lock.
+/// Position of the generation (its lowest bits) of the process in which the owner took the lock.
 const GENERATION_SHIFT: u32 = 48;
 const GENERATIONS: usize = usize::MAX >> GENERATION_SHIFT;
 
-/// What the calling thread writes into a word that it takes.
+/// The value that the calling thread writes into a word that it takes.
 #[inline]
 fn me() -> usize {
     tls::thread_pointer() | fork::generation() << GENERATION_SHIFT
 }
 
-/// Is a word held by a thread that is not in this process?
+/// True when a word is held by a thread that is not in this process.
 fn is_orphaned(word: usize) -> bool {
     word != FREE && fork::is_gone(word & OWNER, word >> GENERATION_SHIFT, GENERATIONS)
 }
@@ -65,14 +67,14 @@ fn is_orphaned(word: usize) -> bool {
 /// Rounds of spinning before a contender sleeps; critical sections here are below 1 us.
 const SPINS: u32 = 100;
 
-/// The word of a lock. By itself for what is held for so long that no [`Lock`] may be.
+/// The word of a lock. Used without a [`Lock`] for what is held longer than a [`Lock`] may be.
 ///
-/// Memory: `release` releases to the next who takes it.
+/// Memory: `release` synchronises with the next acquisition.
 #[derive(Debug)]
 pub struct Word(AtomicUsize);
 
 impl Word {
-    /// A free one.
+    /// A free word.
     #[must_use]
     pub const fn new() -> Word {
         Word(AtomicUsize::new(FREE))
@@ -82,8 +84,8 @@ impl Word {
     #[inline]
     #[must_use]
     pub fn try_acquire(&self) -> bool {
-        // Acquire pairs with the Release in `release`: we see what the last holder wrote. Relaxed
-        // on failure: nothing is read then.
+        // Acquire pairs with the Release in `release`: the writes of the last owner are visible.
+        // Relaxed on failure: nothing is read then.
         self.0.compare_exchange(FREE, me(), Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
@@ -93,13 +95,14 @@ impl Word {
         // Relaxed: compared by the exchange.
         let word = self.0.load(Ordering::Relaxed);
         let mine = me() | OWNER_DIED | word & CONTENDED;
-        // Acquire pairs with the Release of whoever was first, and has given it back.
+        // Acquire pairs with the Release of a thread that took the word over first, and has
+        // released it.
         let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
         is_orphaned(word) && self.0.compare_exchange(word, mine, success, failure).is_ok()
     }
 
-    /// Takes the word; `sleep` is what a contender does until the futex may have changed from the
-    /// value that it is given.
+    /// Takes the word. A contender calls `sleep` with the futex and its value, to wait until the
+    /// futex may have another value.
     #[inline]
     pub fn acquire(&self, sleep: impl Fn(&AtomicU32, u32)) {
         fork::settle();
@@ -122,10 +125,11 @@ impl Word {
         }
         let me = me();
         loop {
-            // CONTENDED also when no other thread waits: the price is one needless wake-up, the
-            // gain that no sleeper is forgotten.
+            // CONTENDED also when no other thread waits: that costs one needless wake-up, and no
+            // sleeper is ever missed.
             let marked = |word| Some(CONTENDED | if word == FREE { me } else { word });
-            // Acquire pairs with the Release in `release`. Relaxed on failure: we look again.
+            // Acquire pairs with the Release in `release`. Relaxed on failure: the loop looks
+            // again.
             let found = self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, marked);
             match found.unwrap_or_else(|word| word) {
                 FREE => return,
@@ -134,16 +138,16 @@ impl Word {
         }
     }
 
-    /// The half of the word that holds the two bits.
+    /// The half of the word that holds the bits.
     fn futex(&self) -> &AtomicU32 {
         let half = self.0.as_ptr().cast::<u32>();
         let half = half.wrapping_add(usize::from(cfg!(target_endian = "big")));
-        // SAFETY: half of an atomic word, aligned, which lives as long as the lock; nobody but the
-        // kernel accesses it in this size.
+        // SAFETY: half of an atomic word, aligned, which lives as long as the lock; only the kernel
+        // accesses it in this size.
         unsafe { AtomicU32::from_ptr(half) }
     }
 
-    /// Gives the word back, and wakes one that sleeps.
+    /// Releases the word, and wakes one sleeper.
     ///
     /// # Safety
     /// The calling thread (or, in a child of `fork`, the thread that forked) has taken it.
@@ -155,29 +159,30 @@ impl Word {
         }
     }
 
-    /// In the child of a fork: is the word held by the thread that forked? Nobody else is there.
+    /// Resets the word in the child of a fork; `is_held` if the thread that forked holds it. The
+    /// child has no other thread.
     pub fn restart_in_child(&self, is_held: bool) {
         let word = if is_held { me() } else { FREE };
         // Relaxed: the child has one thread.
         self.0.store(word, Ordering::Relaxed);
     }
 
-    /// Has the calling thread taken it?
+    /// True when the calling thread holds the word.
     fn is_mine(&self) -> bool {
-        // Relaxed: a thread's own number comes into the word, and leaves it, by that thread alone.
+        // Relaxed: only the thread itself writes its own number into the word, and removes it.
         let word = self.0.load(Ordering::Relaxed);
         word & OWNER == tls::thread_pointer() && !is_orphaned(word)
     }
 
-    /// Has a fork of the calling thread taken it? Then the thread is in one of its handlers.
+    /// True when a fork of the calling thread holds the word: the thread is in a fork handler.
     fn is_forking(&self) -> bool {
         // Relaxed: as in `is_mine`.
         self.0.load(Ordering::Relaxed) & (OWNER | FORKING) == tls::thread_pointer() | FORKING
     }
 
-    /// Was it taken over by its owner?
+    /// True when its owner has taken it over.
     fn has_owner_died(&self) -> bool {
-        // Relaxed: for the owner, who has written it.
+        // Relaxed: for the owner, which has written it.
         self.0.load(Ordering::Relaxed) & OWNER_DIED != 0
     }
 }
@@ -190,20 +195,20 @@ impl Default for Word {
 
 /// A value guarded by a futex lock of 8 bytes. `const`-constructible, never allocates.
 ///
-/// Not recursive, but see [`Lock::acquire`]. Not async-signal-safe. Memory: giving it back releases
-/// to the next who takes it.
+/// Not recursive, except as [`Lock::acquire`] says. Not async-signal-safe. Memory: a release
+/// synchronises with the next acquisition.
 #[derive(Debug)]
 pub struct Lock<T> {
     word: Word,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the lock hands out access to one thread at a time, so sending T suffices.
+// SAFETY: the lock gives access to one thread at a time, so sending T suffices.
 unsafe impl<T: Send> Sync for Lock<T> {}
 // SAFETY: the lock owns its value.
 unsafe impl<T: Send> Send for Lock<T> {}
 
-/// Access to the value while the lock is held; gives the lock back when dropped.
+/// Access to the value while the lock is held; releases the lock when dropped.
 #[derive(Debug)]
 #[must_use = "the lock is given back at once"]
 pub struct Held<'a, T> {
@@ -226,7 +231,7 @@ impl<T> Lock<T> {
         self.held()
     }
 
-    /// The lock if it is free now; never waits and makes no system call.
+    /// Takes the lock if it is free now; never waits and makes no system call.
     #[inline]
     pub fn try_lock(&self) -> Option<Held<'_, T>> {
         fork::settle();
@@ -234,7 +239,7 @@ impl<T> Lock<T> {
         is_ours.then(|| self.held())
     }
 
-    /// Does a fork of the calling thread hold the lock?
+    /// True when a fork of the calling thread holds the lock.
     #[cold]
     fn enter_again(&self) -> bool {
         self.word.is_forking()
@@ -248,9 +253,9 @@ impl<T> Lock<T> {
 
     /// Takes the lock for a fork, in its prepare handler; ends with [`Lock::release`].
     ///
-    /// From then on [`Lock::lock`] and [`Lock::try_lock`] of the same thread enter it at once. If
-    /// the thread holds the lock already, because the fork comes from a signal handler in the
-    /// middle of its critical section, this does nothing, and neither does [`Lock::release`].
+    /// From then on [`Lock::lock`] and [`Lock::try_lock`] of the same thread re-enter it at once.
+    /// The thread may hold the lock already, because a signal handler forks in the middle of its
+    /// critical section. Then this does nothing, and neither does [`Lock::release`].
     pub fn acquire(&self) {
         if !self.word.is_mine() {
             self.word.acquire(futex::wait);
@@ -259,8 +264,8 @@ impl<T> Lock<T> {
         }
     }
 
-    /// [`Lock::acquire`] in a child whose fork has not prepared; `recover` is called where a thread
-    /// that is not there held the lock, and may have left the value half changed.
+    /// [`Lock::acquire`] in a child whose fork was not prepared. Calls `recover` if a thread that
+    /// is not in the child held the lock, and may have left the value half changed.
     pub fn acquire_to_recover(&self, recover: impl FnOnce(&mut T)) {
         self.acquire();
         if self.is_held_for_fork() && self.word.has_owner_died() {
@@ -268,20 +273,21 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Does the fork that this thread makes hold the lock? Only then are the data consistent, and
-    /// a handler may look at them.
+    /// True when a fork of this thread holds the lock. Only then are the data consistent, and a
+    /// handler may read them.
     #[must_use]
     pub fn is_held_for_fork(&self) -> bool {
         self.word.is_forking()
     }
 
-    /// Does the calling thread hold the lock, by itself or for a fork?
+    /// True when the calling thread holds the lock, by itself or for a fork.
     #[must_use]
     pub fn is_held_here(&self) -> bool {
         self.word.is_mine()
     }
 
-    /// Gives back, in the parent or in the child, what [`Lock::acquire`] has taken for the fork.
+    /// Releases, in the parent or in the child, a lock that [`Lock::acquire`] has taken for the
+    /// fork.
     ///
     /// # Safety
     /// No guard that this thread took since then is alive.
@@ -294,9 +300,9 @@ impl<T> Lock<T> {
 }
 
 impl<T> Held<'_, T> {
-    /// Was the lock taken over from a thread that is not in this process? Then the value may be
-    /// half changed: each of its stores up to some point is there. For locks that no fork handler
-    /// takes.
+    /// True when the lock was taken over from a thread that is not in this process. Then the value
+    /// may be half changed: of each change the stores up to some point are present. For locks that
+    /// no fork handler takes.
     #[must_use]
     pub fn has_owner_died(&self) -> bool {
         self.lock.word.has_owner_died()
@@ -325,7 +331,7 @@ impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
         count(-1);
-        // What a fork holds it gives back itself.
+        // A lock that a fork holds is released by the fork's handlers.
         if !self.lock.word.is_forking() {
             // SAFETY: this guard was made by `lock` in this thread and dies here.
             unsafe { self.lock.word.release() };
@@ -333,10 +339,12 @@ impl<T> Drop for Held<'_, T> {
     }
 }
 
-/// Ends the process where the calling thread holds a lock, in builds with debug assertions: before
-/// code of the program is called, a thread is started, or the kernel works for long.
+/// Aborts the process if the calling thread holds a lock, in builds with debug assertions. For code
+/// that must hold none: before it calls code of the program, starts a thread, or makes a long
+/// system call.
 ///
-/// A fork in one of these would wait for the lock, or the code take locks in another order.
+/// A fork during one of these would wait for the lock, or the called code would take locks in
+/// another order.
 #[inline]
 #[track_caller]
 pub fn assert_none_held() {
@@ -346,7 +354,7 @@ pub fn assert_none_held() {
     }
 }
 
-/// Adds to the guards that the thread has, for [`assert_none_held`]; how many there are.
+/// Adds to the number of guards of the thread, for [`assert_none_held`]; returns the new number.
 #[inline]
 fn count(change: i32) -> i32 {
     if cfg!(debug_assertions) { tls::count_locks(change) } else { 0 }

@@ -1,8 +1,8 @@
-//! Entries: a key and a value in memory of their own, and how they end.
+//! Entries: a key and a value in memory of their own, and how they are freed.
 //!
 //! An entry without a destructor is freed like any deferred object: pushed onto a sheaf of the
-//! slot. One with a destructor waits in the map itself ([`Limbo`]), because nobody may run the
-//! destructor after the end of the map's lifetime: what the value borrows may be gone.
+//! slot. An entry with a destructor waits in the map itself ([`Limbo`]). Its destructor must not
+//! run after the end of the map's lifetime, since the data that the value borrows may be gone.
 
 use core::alloc::Layout;
 use core::mem::{needs_drop, offset_of};
@@ -11,7 +11,7 @@ use core::ptr::null_mut;
 use sheaves_rcu::Cookie;
 use sheaves_sys::lock::{Held, Lock};
 
-/// What a place of a bucket points to.
+/// The target of a pointer in a bucket.
 #[derive(Debug)]
 pub(super) struct Entry<K, V> {
     pub(super) key: K,
@@ -29,9 +29,9 @@ impl<K, V> Entry<K, V> {
     const LAYOUT: Layout =
         if Self::HAS_DESTRUCTOR { Layout::new::<Linked<K, V>>() } else { Layout::new::<Self>() };
 
-    /// An entry in memory of its own.
+    /// Allocates an entry.
     ///
-    /// Without memory the program ends, as it does where a `Box` finds none.
+    /// Aborts the program when memory is out, as `Box` does.
     #[inline]
     pub(super) fn new(key: K, value: V) -> *mut Entry<K, V> {
         let block = sheaves_heap::alloc_layout(Self::LAYOUT);
@@ -48,25 +48,25 @@ impl<K, V> Entry<K, V> {
         entry
     }
 
-    /// Ends an entry now.
+    /// Drops and frees an entry now.
     ///
     /// # Safety
-    /// From [`Entry::new`]; nobody has it.
+    /// From [`Entry::new`]; nothing else uses it.
     pub(super) unsafe fn end(entry: *mut Entry<K, V>) {
-        // SAFETY: the entry is ours; its memory is given back whatever its destructor does.
+        // SAFETY: the entry is ours; its memory is freed even if its destructor unwinds.
         let _memory = Memory(unsafe { Self::block(entry) }, Self::LAYOUT);
         // SAFETY: the caller's contract.
         unsafe { entry.drop_in_place() };
     }
 
-    /// Where the memory of an entry begins.
+    /// The start of an entry's memory.
     ///
     /// # Safety
     /// From [`Entry::new`].
     #[inline(always)]
     unsafe fn block(entry: *mut Entry<K, V>) -> *mut u8 {
         if Self::HAS_DESTRUCTOR {
-            // SAFETY: the entry lies in a `Linked`.
+            // SAFETY: the entry is inside a `Linked`.
             unsafe { entry.cast::<u8>().sub(offset_of!(Linked<K, V>, entry)) }
         } else {
             entry.cast()
@@ -74,26 +74,26 @@ impl<K, V> Entry<K, V> {
     }
 }
 
-/// Given back when dropped.
+/// Memory that is freed when this is dropped.
 struct Memory(*mut u8, Layout);
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: from `Entry::new`, with this layout; nobody has it.
+        // SAFETY: from `Entry::new`, with this layout; nothing else uses it.
         unsafe { sheaves_heap::dealloc_layout(self.0, self.1) };
     }
 }
 
-/// Lists of one map, to which entries are dealt by their hash.
+/// Number of lists of one map; an entry's hash selects one.
 const SHARDS: usize = 4;
-/// So many entries share a cookie.
+/// Number of entries that share a cookie.
 const BATCH: usize = 32;
 
-/// Entries with destructors that readers may still have.
+/// Entries with destructors that readers may still use.
 ///
-/// Each shard has a list without a cookie, to which entries are added, and one that waits for its
-/// cookie, to which none are. Whoever adds an entry looks whether the cookie has passed, and then
-/// runs the destructors, after giving the lock back.
+/// Each shard has an open list without a cookie, to which entries are added, and a sealed list that
+/// waits for its cookie and gets no more. A thread that adds an entry checks whether the cookie has
+/// passed. If so it runs the destructors, after it has released the lock.
 ///
 /// # Invariants
 /// The lists' entries are in no table any more, since before the list's cookie was made.
@@ -101,15 +101,15 @@ pub(super) struct Limbo<K, V> {
     shards: [Shard<K, V>; SHARDS],
 }
 
-/// On a cache line of its own.
+/// A shard, on a cache line of its own.
 #[repr(align(64))]
 struct Shard<K, V> {
     lists: Lock<Lists<K, V>>,
 }
 
 impl<K, V> Shard<K, V> {
-    /// The lists. No fork handler knows of them: in a child another thread may have been changing
-    /// them. Then what was in them is never ended.
+    /// Takes the lock of the lists. No fork handler takes it: in a child another thread may have
+    /// been changing the lists. Then their entries leak.
     fn lock(&self) -> Held<'_, Lists<K, V>> {
         let mut lists = self.lists.lock();
         if lists.has_owner_died() {
@@ -123,7 +123,7 @@ struct Lists<K, V> {
     open: *mut Linked<K, V>,
     count: usize,
     sealed: *mut Linked<K, V>,
-    /// That of the sealed list.
+    /// The cookie of the sealed list.
     cookie: Option<Cookie>,
 }
 
@@ -136,7 +136,8 @@ impl<K, V> Lists<K, V> {
         (self.count, self.cookie) = (0, None);
     }
 
-    /// What is over, for the caller to drop; and a cookie that somebody has to start.
+    /// Returns entries whose cookie has passed, for the caller to drop, and a cookie that the
+    /// caller must start.
     fn turn(&mut self, at_least: usize) -> (Chain<K, V>, Option<Cookie>) {
         let mut ready = Chain(null_mut());
         if !self.sealed.is_null() {
@@ -151,7 +152,7 @@ impl<K, V> Lists<K, V> {
         }
         self.sealed = core::mem::replace(&mut self.open, null_mut());
         self.count = 0;
-        // After the last entry came. INVARIANT: nothing is added to it any more.
+        // After the last entry was added. INVARIANT: nothing is added to it any more.
         self.cookie = Some(Cookie::get());
         (ready, self.cookie)
     }
@@ -166,19 +167,19 @@ impl<K, V> Limbo<K, V> {
         Limbo { shards }
     }
 
-    /// Ends an entry once the readers of now are gone.
+    /// Frees an entry after a grace period.
     ///
     /// # Safety
-    /// From [`Entry::new`]; in no table any more, and nobody has it but readers.
+    /// From [`Entry::new`]; in no table any more, and only readers use it.
     #[inline]
     pub(super) unsafe fn retire(&self, hash: u64, entry: *mut Entry<K, V>) {
         // SAFETY: from `Entry::new`.
         let block = unsafe { Entry::block(entry) };
         if Entry::<K, V>::HAS_DESTRUCTOR {
-            // SAFETY: as above: the entry lies in a `Linked`.
+            // SAFETY: as above: the entry is inside a `Linked`.
             unsafe { self.add(hash, block.cast()) };
         } else {
-            // SAFETY: allocated with this layout; readers alone have it.
+            // SAFETY: allocated with this layout; only readers use it.
             unsafe { sheaves_heap::free_rcu_layout(block, Entry::<K, V>::LAYOUT) };
         }
     }
@@ -190,7 +191,7 @@ impl<K, V> Limbo<K, V> {
         let mut lists = shard.lock();
         // SAFETY: the memory is that of a `Linked`.
         let next = unsafe { &raw mut (*linked).next };
-        // SAFETY: ours: readers look at the entry alone.
+        // SAFETY: ours: readers access the entry only.
         unsafe { next.write(lists.open) };
         lists.open = linked;
         lists.count += 1;
@@ -202,7 +203,7 @@ impl<K, V> Limbo<K, V> {
         drop(ready);
     }
 
-    /// Ends what can be ended now; true if nothing waits any more.
+    /// Frees the entries whose cookies have passed; true if none waits any more.
     pub(super) fn reclaim(&self) -> bool {
         let mut is_empty = true;
         for shard in &self.shards {
@@ -222,20 +223,20 @@ impl<K, V> Limbo<K, V> {
 
 impl<K, V> Drop for Limbo<K, V> {
     fn drop(&mut self) {
-        // What another thread has left half changed is not for the lists' own destructor.
+        // Lists that another thread has left half changed must not be dropped.
         self.shards.iter().for_each(|shard| drop(shard.lock()));
     }
 }
 
 impl<K, V> Drop for Lists<K, V> {
     fn drop(&mut self) {
-        // Of two values the second is dropped also where the first one's destructors unwind.
+        // The second value is dropped even if the first one's destructors unwind.
         let _open = Chain(core::mem::replace(&mut self.open, null_mut()));
         let _sealed = Chain(core::mem::replace(&mut self.sealed, null_mut()));
     }
 }
 
-/// Entries that nobody has any more; ended when dropped.
+/// Entries that nothing uses any more; freed when dropped.
 pub(super) struct Chain<K, V>(*mut Linked<K, V>);
 
 impl<K, V> Chain<K, V> {
@@ -243,16 +244,16 @@ impl<K, V> Chain<K, V> {
         Chain(null_mut())
     }
 
-    /// Adds an entry; one without a destructor is ended at once.
+    /// Adds an entry; one without a destructor is freed at once.
     ///
     /// # Safety
-    /// From [`Entry::new`]; nobody has it.
+    /// From [`Entry::new`]; nothing else uses it.
     pub(super) unsafe fn add(&mut self, entry: *mut Entry<K, V>) {
         if !Entry::<K, V>::HAS_DESTRUCTOR {
             // SAFETY: the same contract.
             return unsafe { Entry::end(entry) };
         }
-        // SAFETY: from `Entry::new`: the entry lies in a `Linked`.
+        // SAFETY: from `Entry::new`: the entry is inside a `Linked`.
         let linked = unsafe { Entry::block(entry) }.cast::<Linked<K, V>>();
         // SAFETY: as above.
         let next = unsafe { &raw mut (*linked).next };
@@ -264,19 +265,19 @@ impl<K, V> Chain<K, V> {
 
 impl<K, V> Drop for Chain<K, V> {
     fn drop(&mut self) {
-        /// Ends what is left where a destructor unwinds.
+        /// Frees the remaining entries if a destructor unwinds.
         struct Rest<'a, K, V>(&'a mut Chain<K, V>);
 
         impl<K, V> Rest<'_, K, V> {
             fn end(&mut self) {
                 while !self.0.0.is_null() {
                     let linked = self.0.0;
-                    // SAFETY: an entry of the chain, which is ours. First, so that what unwinds
-                    // finds the others.
+                    // SAFETY: an entry of the chain, which is ours. Removed first, so that an
+                    // unwind finds only the others.
                     self.0.0 = unsafe { (*linked).next };
                     // SAFETY: as above.
                     let entry = unsafe { &raw mut (*linked).entry };
-                    // SAFETY: from `Entry::new`, and nobody has it.
+                    // SAFETY: from `Entry::new`, and nothing else uses it.
                     unsafe { Entry::end(entry) };
                 }
             }
@@ -308,7 +309,7 @@ mod tests {
         unsafe { LIMBO.retire(0, Entry::new(number, Vec::new())) };
     }
 
-    /// Does a child that retires entries end well?
+    /// True when a child that retires entries ends in time and without an error.
     fn ends_well(make_child: impl Fn() -> i32) -> bool {
         let child = make_child();
         if child == 0 {
@@ -319,27 +320,27 @@ mod tests {
         }
         let mut status = -1;
         for _ in 0..5000 {
-            // SAFETY: looks after the child.
+            // SAFETY: waits for the child only.
             if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } != 0 {
                 return status == 0;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        // SAFETY: the child is there: nobody has waited for it.
+        // SAFETY: the child exists: it was not waited for yet.
         unsafe { libc::kill(child, libc::SIGKILL) };
         false
     }
 
-    /// A child of any fork goes on with a map that another thread was changing.
+    /// A child of any fork can use a map that another thread was changing.
     #[test]
     fn lists_that_another_thread_had_are_forgotten() {
-        // SAFETY: children are to be waited for, whatever this process has inherited.
+        // SAFETY: this process waits for its children, whatever disposition it has inherited.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         (0..10).for_each(retire);
         let ((begin, is_held), (end, is_over)) = (channel(), channel::<()>());
         let other = std::thread::spawn(move || {
             let mut lists = LIMBO.shards[0].lists.lock();
-            // Half changed: the entries would be ended twice.
+            // Half changed: the entries would be freed twice.
             let open = lists.open;
             lists.sealed = open;
             begin.send(()).unwrap();
@@ -347,7 +348,7 @@ mod tests {
             lists.sealed = null_mut();
         });
         is_held.recv().unwrap();
-        // SAFETY: the child uses what is tested, and ends.
+        // SAFETY: the child uses only what is tested, and exits.
         let forked = ends_well(|| unsafe { libc::fork() });
         // SAFETY: as above; it has a copy of the stack.
         let cloned = ends_well(|| unsafe {
