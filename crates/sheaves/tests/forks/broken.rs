@@ -1,4 +1,4 @@
-//! Children that do not do what they should: the test has to find each of them.
+//! Children with a fault: the test must detect each of them.
 
 use core::time::Duration;
 use std::sync::Mutex;
@@ -9,11 +9,11 @@ use crate::kinds::Kind;
 use crate::watch::{self, enter};
 use crate::{parent, work};
 
-/// Which one is to run.
+/// Selects the one to run.
 pub(crate) const BROKEN: &str = "SHEAVES_TEST_FORK_BROKEN";
 const LIMIT: Duration = Duration::from_millis(300);
 
-/// Name, and what the child does.
+/// Name of the fault, and the code of the child.
 const ALL: [(&str, fn()); 3] = [
     ("a lock that another thread held at the fork", || drop(LOCK.lock())),
     ("a loop without an end", || {
@@ -30,11 +30,11 @@ pub(crate) fn all() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|(name, _)| *name).chain([UNSETTLED])
 }
 
-/// Children of a process in which they do not find out that they are children.
+/// Children that do not detect that they are children.
 const UNSETTLED: &str = "children without handlers that recover nothing";
 const UNSETTLED_FORKS: u32 = 4;
 
-/// A fork whose child is broken.
+/// Makes a fork whose child is broken.
 pub(crate) fn run(name: &str) {
     if name == UNSETTLED {
         sheaves_sys::fork::ignore_children();

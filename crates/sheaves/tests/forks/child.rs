@@ -1,4 +1,4 @@
-//! What a child does: everything, with what it inherited and with what is its own.
+//! The work of a child: it uses everything, both what it inherited and new objects.
 
 use core::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use crate::watch::{self, enter, limit};
 use crate::work::{self, Dice, Map, Own, check};
 use crate::world::World;
 
-/// What the forking thread has made before it forks: parent and child each find it as it was.
+/// State that the forking thread makes before it forks: parent and child each find it unchanged.
 pub(crate) struct Inherited {
     blocks: Vec<Own>,
     objects: [Vec<Own>; 3],
@@ -42,7 +42,7 @@ impl Inherited {
         inherited
     }
 
-    /// Checks everything and gives it back.
+    /// Checks everything and frees it.
     pub(crate) fn end(self, world: &World) {
         work::free_blocks(self.blocks);
         for (cache, objects) in self.objects.into_iter().enumerate() {
@@ -61,7 +61,7 @@ impl Inherited {
     }
 }
 
-/// Uses everything, and ends the process.
+/// Uses everything, and exits.
 pub(crate) fn run(kind: Kind, world: &'static World, inherited: Inherited, dice: &mut Dice) -> ! {
     watch::begin_child();
     if memory::may_fail() {
@@ -107,8 +107,8 @@ pub(crate) fn run(kind: Kind, world: &'static World, inherited: Inherited, dice:
     unsafe { libc::_exit(0) };
 }
 
-/// Ends a count and has it begin again. Where no handler has run another thread may have been doing
-/// that: then it stays as it is.
+/// Kills a count and reinitialises it. Where no handler has run, another thread may have been doing
+/// that: then the count is left unchanged.
 fn end_and_begin(kind: Kind, count: &PerCpuRef) {
     if kind.has_handlers() {
         return work::end_and_begin(count);
@@ -123,7 +123,7 @@ fn end_and_begin(kind: Kind, count: &PerCpuRef) {
 }
 
 fn use_everything(world: &World, dice: &mut Dice) {
-    // Many caches: one of them has the number of one that another thread was ending.
+    // Many caches: one of them gets the number of a cache that another thread was destroying.
     enter(c"caches");
     work::caches(dice, 24);
     enter(c"per-CPU objects");
@@ -172,13 +172,13 @@ fn use_everything(world: &World, dice: &mut Dice) {
     work::heap(dice, 500);
 }
 
-/// Ends caches that other threads were using: objects that those had are out for good.
+/// Destroys caches that other threads were using: objects that these held stay allocated for ever.
 fn destroy(caches: &[Cache]) {
     enter(c"destroy");
     for cache in caches {
-        // SAFETY: a copy of the handle, the other one of which this process uses no more.
+        // SAFETY: a copy of the handle; this process does not use the other one any more.
         let handle = unsafe { core::ptr::from_ref(cache).read() };
-        // A refusal has the cache, which is leaked with it.
+        // An error has the cache, which is leaked with it.
         drop(handle.destroy());
     }
 }

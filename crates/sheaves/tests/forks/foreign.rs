@@ -1,5 +1,5 @@
-//! Fork handlers as other libraries have them: they allocate. Some are registered before those of
-//! Sheaves, so that they run while its locks are held, and some after.
+//! Fork handlers of other libraries: they allocate. Some are registered before those of Sheaves, so
+//! that they run while its locks are held, and some after.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -8,12 +8,12 @@ use sheaves_sys::fork::prepared_count;
 
 use crate::work::{self, Dice};
 
-/// Blocks that each handler allocates: more than a slot has at hand, of many classes.
+/// Blocks that each handler allocates: more than the sheaves of a slot hold, of many classes.
 const BLOCKS: usize = 100;
 
-/// Are the handlers to do something?
+/// True when the handlers must allocate.
 static IS_ON: AtomicBool = AtomicBool::new(false);
-/// How many forks Sheaves had prepared when a fork began.
+/// Number of forks that Sheaves had prepared when a fork began.
 static BEFORE: AtomicUsize = AtomicUsize::new(0);
 
 /// Forks while the handlers allocate.
@@ -43,8 +43,7 @@ extern "C" fn allocate_outside() {
 }
 
 extern "C" fn allocate_inside() {
-    // Sheaves has prepared for this fork: the order is what it is meant to be.
-    // Relaxed: as in `beside`.
+    // Sheaves has prepared for this fork: the order is as intended. Relaxed: as in `beside`.
     work::check(!is_on() || prepared_count() == BEFORE.load(Ordering::Relaxed) + 1);
     allocate();
 }
@@ -53,7 +52,7 @@ extern "C" fn allocate_after() {
     allocate();
 }
 
-/// In the child no thread of the parent's is waited for, whoever comes first.
+/// The child waits for no thread of the parent, whichever handler runs first.
 extern "C" fn allocate_in_child() {
     allocate();
     work::check(!is_on() || synchronize().is_ok());
@@ -67,7 +66,7 @@ fn register(prepare: extern "C" fn()) {
     assert_eq!(status, 0);
 }
 
-/// Registers those that run first before a fork, and last after it.
+/// Registers the handlers that run first before a fork, and last after it.
 pub(crate) fn register_late() {
     register(allocate_outside);
 }
@@ -76,7 +75,7 @@ extern "C" fn register_early() {
     register(allocate_inside);
 }
 
-/// Runs before the constructors without a number, among which is that of Sheaves.
+/// Runs before the constructors without a number, such as that of Sheaves.
 #[used]
 #[unsafe(link_section = ".init_array.00101")]
 static EARLY: extern "C" fn() = register_early;

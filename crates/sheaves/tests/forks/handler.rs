@@ -1,5 +1,5 @@
-//! A program with one thread, which a signal handler forks at any instruction: parent and child
-//! both go on where they were, and finish what they had begun.
+//! A program with one thread, which a signal handler forks at any instruction. Parent and child
+//! both return to the interrupted code and finish it.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 use std::time::Instant;
@@ -14,10 +14,10 @@ use crate::watch::{self, SLOWEST_FORK_US, enter};
 use crate::work::{self, Dice};
 use crate::world::World;
 
-/// No fork yet; otherwise what the fork has returned.
+/// No fork yet; any other value is the result of the fork.
 const NONE: i32 = -2;
 static CHILD: AtomicI32 = AtomicI32::new(NONE);
-/// The longest time until the signal comes, in microseconds.
+/// The longest time until the signal is sent, in microseconds.
 const SIGNAL_US_MAX: usize = 12_000;
 
 extern "C" fn fork_here(_: libc::c_int) {
@@ -30,12 +30,12 @@ extern "C" fn fork_here(_: libc::c_int) {
     }
 }
 
-/// Has the signal come once, after some processor time.
+/// Has the signal sent once, after `microseconds` of CPU time.
 fn set_timer(microseconds: usize) {
     let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let once = libc::timeval { tv_sec: 0, tv_usec: microseconds as libc::suseconds_t };
     let value = libc::itimerval { it_interval: never, it_value: once };
-    // SAFETY: a valid time, and the old one is not asked for.
+    // SAFETY: a valid time, and the old one is not requested.
     let status =
         unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const value, core::ptr::null_mut()) };
     work::check(status == 0);
@@ -69,7 +69,7 @@ pub(crate) fn run(forks: u32) {
     report(forks);
 }
 
-/// Something short of any kind.
+/// Runs something short of a random kind.
 fn step(world: &World, dice: &mut Dice) {
     match dice.below(8) {
         0 => work::caches(dice, 2),

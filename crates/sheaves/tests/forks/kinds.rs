@@ -6,7 +6,7 @@ use std::env;
 
 use crate::foreign;
 
-/// How a child is made.
+/// How a child is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `fork()`.
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Foreign,
     /// `_Fork()`, which runs no handlers.
     Bare,
-    /// `clone(SIGCHLD)`, of which libc does not know.
+    /// `clone(SIGCHLD)`, which libc does not know of.
     Clone,
     /// `fork()` in a signal handler of a program with one thread.
     Handler,
@@ -29,10 +29,10 @@ const ALL: [(&str, Kind); 5] = [
     ("handler", Kind::Handler),
 ];
 
-/// What is run unless something else is asked for.
+/// The kinds that run by default.
 const DEFAULT: &str = "fork,foreign,bare,clone,handler";
 
-/// The kinds that a variable asks for.
+/// The kinds that an environment variable selects.
 pub(crate) fn asked(variable: &str) -> Vec<Kind> {
     let text = env::var(variable).unwrap_or_else(|_| DEFAULT.to_string());
     let kind_of = |word: &str| ALL.iter().find(|(name, _)| *name == word).expect("a kind").1;
@@ -44,16 +44,16 @@ impl Kind {
         ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
     }
 
-    /// Does libc know of the fork, so that the child may have threads?
+    /// True when libc knows of the fork, so that the child may have threads.
     pub(crate) fn has_handlers(self) -> bool {
         !matches!(self, Kind::Bare | Kind::Clone)
     }
 
-    /// Makes a child: its number, 0 in the child.
+    /// Forks; returns the process id of the child, and 0 in the child.
     pub(crate) fn fork(self) -> i32 {
         match self {
             Kind::Fork | Kind::Handler => {
-                // SAFETY: that the child may go on is what is tested.
+                // SAFETY: the test checks that the child may continue.
                 unsafe { libc::fork() }
             }
             Kind::Foreign => foreign::beside(|| {

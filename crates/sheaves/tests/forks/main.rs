@@ -1,10 +1,10 @@
-//! Forks in the middle of everything: other threads are in every slow path of every layer, and the
+//! Forks at any point of the program: other threads are in every slow path of every layer. The
 //! child of each kind of fork then uses everything, within a few seconds.
 //!
-//! Each configuration, with each way to fork, is a process of its own. `SHEAVES_TEST_FORKS` says
-//! how many forks there are in each configuration, `SHEAVES_TEST_FORK_KINDS` of which kinds
-//! (`fork,foreign,bare,clone,handler`), `SHEAVES_TEST_FORK_DEBUGGER=1` has gdb show where a child
-//! is that does not end, `SHEAVES_TEST_FORK_SECONDS` how long a child may take.
+//! Each configuration, with each way to fork, is a process of its own. `SHEAVES_TEST_FORKS` sets
+//! the number of forks in each configuration, and `SHEAVES_TEST_FORK_KINDS` their kinds
+//! (`fork,foreign,bare,clone,handler`). With `SHEAVES_TEST_FORK_DEBUGGER=1` gdb shows the stacks of
+//! a child that does not end. `SHEAVES_TEST_FORK_SECONDS` sets the time limit of a child.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -25,18 +25,18 @@ mod watch;
 mod work;
 mod world;
 
-/// Everything that Rust allocates comes from the heap under test, so that a child may allocate that
-/// inherits the locks of libc's heap as another thread held them.
+/// Everything that Rust allocates comes from the heap under test. So a child may allocate although
+/// it inherits locks of libc's heap that other threads held.
 #[global_allocator]
 static HEAP: memory::Sure = memory::Sure;
 
-/// Says to a process what it is to do: one of the words of [`Role`].
+/// Sets the role of a process: one of the words of [`Role`].
 const ROLE: &str = "SHEAVES_TEST_FORK_ROLE";
 const FORKS: &str = "SHEAVES_TEST_FORKS";
 const KINDS: &str = "SHEAVES_TEST_FORK_KINDS";
 /// Forks in each configuration.
 const FORKS_DEFAULT: u32 = 40;
-/// A process may take this long, and as long again for each fork as below.
+/// Time limit of a process; each fork adds the time below.
 const PROCESS_SECONDS: u64 = 120;
 const FORK_MS: u64 = 500;
 
@@ -52,11 +52,11 @@ const CONFIGURATIONS: [(&str, Variables, bool); 4] = [
 const PORTABLE_3: Variables = &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "3")];
 const PORTABLE_64: Variables = &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")];
 
-/// Kinds that one process can have in turn.
+/// Kinds of forks that one process can make.
 const TOGETHER: [&[Kind]; 3] =
     [&[Kind::Fork, Kind::Foreign], &[Kind::Bare, Kind::Clone], &[Kind::Handler]];
 
-/// Forks of this process's children that failed.
+/// Number of this process's children that failed.
 static FAILED: AtomicU32 = AtomicU32::new(0);
 
 fn main() -> ExitCode {
@@ -75,7 +75,7 @@ fn forks() -> u32 {
     env::var(FORKS).map_or(FORKS_DEFAULT, |text| text.parse().unwrap())
 }
 
-/// Every configuration with every kind that is asked for, and what has to fail.
+/// Runs every configuration with every selected kind, and the variants that must fail.
 fn run_all() -> ExitCode {
     let asked = kinds::asked(KINDS);
     let mut failed = Vec::new();
@@ -95,7 +95,7 @@ fn run_all() -> ExitCode {
                 command.env(memory::FAILING, "1");
             }
             if role == "handler" {
-                // The program is to have one thread.
+                // The program must have one thread.
                 command.env("SHEAVES_RCU_RECLAIMERS", "0");
             }
             let name = format!("{name}: {}", words.join(", "));
@@ -114,7 +114,7 @@ fn run_all() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// True if a variant that has to fail did not, which is a fault of this test.
+/// True if a variant that must fail did not, which is a fault of this test.
 fn broken_passes(name: &str) -> bool {
     println!("broken, has to fail: {name}");
     let mut command = this_program("broken");
@@ -137,7 +137,7 @@ fn this_program(role: &str) -> Command {
     command
 }
 
-/// Whether a process ends with success; `None` where it does not end in time, and is killed.
+/// Whether a process succeeds; `None` if it exceeds its time limit, and is killed.
 fn ends_well(mut command: Command, limit: Duration) -> Option<bool> {
     let begin = Instant::now();
     let mut process = command.spawn().unwrap();

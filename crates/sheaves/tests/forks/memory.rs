@@ -1,4 +1,4 @@
-//! Memory that fails: the system gives none, and one in a few of the library's requests fails.
+//! Memory that fails: the system gives none, and some of the library's requests fail.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,27 +7,27 @@ use std::env;
 use sheaves::Sheaves;
 use sheaves::rcu::defer;
 
-/// Set in a process whose memory is to fail.
+/// Set in a process whose memory must fail.
 pub(crate) const FAILING: &str = "SHEAVES_TEST_FORK_FAILING";
-/// One in so many of the library's requests fails.
+/// One of this many requests of the library fails.
 const FAIL_ONE_IN: u32 = 3;
 
 static FAILS: AtomicBool = AtomicBool::new(false);
-/// What the process may map meanwhile.
+/// The limit on the address space of the process while memory fails.
 static LIMIT_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// May an allocation fail now?
+/// True when an allocation may fail now.
 pub(crate) fn may_fail() -> bool {
     // Relaxed: a thread that sees the change late is told by its own allocations.
     FAILS.load(Ordering::Relaxed)
 }
 
-/// Is memory to fail in this process?
+/// True when memory must fail in this process.
 pub(crate) fn is_to_fail() -> bool {
     env::var_os(FAILING).is_some()
 }
 
-/// Has memory fail from now on, if that is asked for.
+/// Makes memory fail from now on, if that is requested.
 pub(crate) fn fail_if_asked() {
     if !is_to_fail() {
         return;
@@ -44,7 +44,7 @@ pub(crate) fn fail_if_asked() {
     sheaves_slab::fail_one_in(FAIL_ONE_IN);
 }
 
-/// Has everything succeed again.
+/// Makes all requests succeed again.
 pub(crate) fn succeed() {
     if !may_fail() {
         return;
@@ -56,8 +56,8 @@ pub(crate) fn succeed() {
     FAILS.store(false, Ordering::Relaxed);
 }
 
-/// The heap, for what Rust itself allocates: the language ends a program that has no memory, so the
-/// limit is lifted for a moment where there is none.
+/// The heap, for what Rust itself allocates. Rust aborts a program when memory is out, so the limit
+/// is lifted for a moment then.
 pub(crate) struct Sure;
 
 // SAFETY: every block is one of the heap's.
@@ -74,7 +74,7 @@ unsafe impl GlobalAlloc for Sure {
             if !block.is_null() {
                 return block;
             }
-            // Another thread has set the limit back.
+            // Another thread has restored the limit.
         }
     }
 
@@ -84,7 +84,7 @@ unsafe impl GlobalAlloc for Sure {
     }
 }
 
-/// Does something while the system gives memory.
+/// Runs `body` without the limit.
 pub(crate) fn unlimited<R>(body: impl FnOnce() -> R) -> R {
     if !may_fail() {
         return body();
@@ -96,7 +96,7 @@ pub(crate) fn unlimited<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Limits what the process may map; at most to what it may set.
+/// Limits the address space of the process, at most to the hard limit.
 fn set_limit(bytes: u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a place for the limit.

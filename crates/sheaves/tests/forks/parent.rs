@@ -1,4 +1,4 @@
-//! The parent: threads in every slow path of every layer, beside one that forks.
+//! The parent: threads in every slow path of every layer, and one that forks meanwhile.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -18,9 +18,9 @@ use crate::{FAILED, foreign, memory};
 
 type Activity = fn(&World, &mut Dice);
 
-/// What the threads do, each one of these over and over.
+/// The loops of the threads: each thread repeats one of these.
 const ACTIVITIES: &[Activity] = &[
-    // Refills and flushes; slabs come and go.
+    // Refills and flushes; slabs are created and released.
     |_, dice| work::heap(dice, 600),
     |world, dice| use_caches(world, dice),
     |world, dice| use_caches(world, dice),
@@ -32,7 +32,7 @@ const ACTIVITIES: &[Activity] = &[
     |_, dice| defer_and_go(dice),
     |world, _| wait(world),
     |_, _| work::futures(),
-    // Per-CPU objects, which come and go.
+    // Per-CPU objects, which are allocated and freed.
     |_, dice| {
         work::percpu(60);
         work::handles(dice, 60);
@@ -51,7 +51,7 @@ fn use_caches(world: &World, dice: &mut Dice) {
     }
 }
 
-/// Each free leaves a slab without an object that is out.
+/// Each free leaves a slab without an allocated object.
 fn use_single(world: &World) {
     let [cache] = &world.single;
     for _ in 0..1000 {
@@ -69,7 +69,7 @@ fn trim(world: &World, dice: &mut Dice) {
     }
 }
 
-/// Leaves what it defers to others.
+/// Leaves the deferred objects to other threads.
 fn defer_and_go(dice: &mut Dice) {
     let blocks = work::blocks(dice, 500);
     work::free_blocks(blocks);
@@ -88,7 +88,7 @@ fn wait(world: &World) {
     let _ = Cookie::start_poll_expedited();
 }
 
-/// Ends a count that others take references of.
+/// Kills a count to which other threads take references, and reinitialises it.
 fn end_shared(world: &World) {
     work::check(world.shared.kill().is_ok());
     while !world.shared.is_released() {
@@ -106,7 +106,7 @@ fn read_and_count(world: &World, dice: &mut Dice) {
         let _ = world.map.get(&(1000 + dice.below(2000) as u64), &inner);
         world.shared.put();
         if dice.below(4) == 0 {
-            // Meanwhile others wait.
+            // Other threads wait meanwhile.
             thread::sleep(NAP_MAX);
         }
     }
@@ -116,7 +116,7 @@ fn read_and_count(world: &World, dice: &mut Dice) {
     world.value.get()[0].fetch_add(1, Ordering::Relaxed);
 }
 
-/// A thread that comes, leaves something, and ends. Libc must know of the forks beside these.
+/// Runs a thread that leaves deferred objects and ends. libc must know of forks that run meanwhile.
 fn come_and_go() {
     work::in_threads(1, |seed| {
         drop(read());
@@ -124,13 +124,13 @@ fn come_and_go() {
     });
 }
 
-/// Forks in turn as is asked for, the first half in this thread and the second in another.
+/// Forks with each of `kinds` in turn, the first half in this thread and the second in another.
 pub(crate) fn run(kinds: &[Kind], forks: u32) {
     watch::start();
     watch::set_alarm();
     foreign::register_late();
     let world = World::new();
-    // Libc has to know of a fork beside which threads are made, and they need memory.
+    // libc must know of a fork that runs while threads are created, and they need memory.
     let may_have_threads = kinds.iter().all(|kind| kind.has_handlers()) && !memory::is_to_fail();
     let started = &AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -147,7 +147,7 @@ pub(crate) fn run(kinds: &[Kind], forks: u32) {
         if may_have_threads {
             scope.spawn(move || repeat(world, 99, |_, _| come_and_go(), started));
         } else {
-            // Those of the library, too, are there before the first fork.
+            // The library's threads, too, exist before the first fork.
             work::futures();
             work::defers(10);
             // Acquire pairs with the Release of each thread.
@@ -164,12 +164,12 @@ pub(crate) fn run(kinds: &[Kind], forks: u32) {
     report(forks);
 }
 
-/// How long a thread sleeps at the most between two rounds, so that the others come to theirs.
+/// The longest time that a thread sleeps between two rounds, so that other threads run theirs.
 const NAP_MAX: Duration = Duration::from_millis(3);
 
 fn repeat(world: &World, seed: u64, activity: Activity, started: &AtomicUsize) {
     let mut dice = Dice::new(seed);
-    // Release pairs with the Acquire in `run`: the thread has what it needs of memory.
+    // Release pairs with the Acquire in `run`: the thread has all memory that it needs.
     started.fetch_add(1, Ordering::Release);
     // Relaxed: ends the loop.
     while !world.stop.load(Ordering::Relaxed) {
@@ -199,7 +199,7 @@ fn fork_in_turn(world: &'static World, kinds: &[Kind], numbers: core::ops::Range
     }
 }
 
-/// Waits for a child, and counts it where it failed.
+/// Waits for a child, and counts it if it failed.
 pub(crate) fn await_child(kind: Kind, number: u32, child: i32) {
     work::check(child > 0);
     enter(c"wait");

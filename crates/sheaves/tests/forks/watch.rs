@@ -1,4 +1,4 @@
-//! Children with a deadline: what each does stands in memory that it shares with its parent.
+//! Children with a deadline: a child's current stage is in memory that it shares with its parent.
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
@@ -10,34 +10,34 @@ use std::time::Instant;
 
 use crate::memory;
 
-/// A child ends by itself within this time, unless another is asked for. It takes a tenth of a
-/// second on a machine that does nothing else.
+/// Default time limit of a child. It takes a tenth of a second on an idle machine.
 const LIMIT_SECONDS: u64 = 5;
-/// Asks for another.
+/// Sets another time limit.
 pub(crate) const SECONDS: &str = "SHEAVES_TEST_FORK_SECONDS";
-/// A parent that does not come to its next fork within this time is killed by the alarm.
+/// An alarm kills a parent that does not reach its next fork within this time.
 const ALARM_SECONDS: u32 = 60;
 const NAP: Duration = Duration::from_micros(300);
 
-/// What a process does: the address of a `&'static CStr`, which all of the family have.
+/// The current stage of a process: the address of a `&'static CStr`, which is valid in all
+/// processes.
 type Stage = AtomicPtr<core::ffi::c_char>;
 
-/// One for each generation of children.
+/// The stage of each generation of children.
 static STAGES: AtomicPtr<[Stage; 3]> = AtomicPtr::new(null_mut());
-/// Which generation this process is.
+/// The generation of this process.
 static GENERATION: AtomicUsize = AtomicUsize::new(0);
-/// The longest that a fork has taken, in microseconds.
+/// The longest time of a fork, in microseconds.
 pub(crate) static SLOWEST_FORK_US: AtomicU64 = AtomicU64::new(0);
-/// The longest that a child has taken.
+/// The longest time of a child, in microseconds.
 pub(crate) static SLOWEST_CHILD_US: AtomicU64 = AtomicU64::new(0);
 
-/// The time that a child has.
+/// The time limit of a child.
 pub(crate) fn limit() -> Duration {
     let asked = env::var(SECONDS).map(|text| text.parse().unwrap());
     Duration::from_secs(asked.unwrap_or(LIMIT_SECONDS))
 }
 
-/// Signals as they are by default, whatever this process inherited.
+/// Resets signals to their defaults, which this process may not have inherited.
 pub(crate) fn reset_signals() {
     for signal in [libc::SIGCHLD, libc::SIGALRM, libc::SIGPROF] {
         // SAFETY: the default action.
@@ -51,7 +51,7 @@ pub(crate) fn reset_signals() {
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, null_mut()) };
 }
 
-/// Makes the memory that is shared.
+/// Maps the shared memory.
 pub(crate) fn start() {
     let bytes = size_of::<[Stage; 3]>();
     let (access, flags) =
@@ -64,20 +64,20 @@ pub(crate) fn start() {
 }
 
 fn stage_of(generation: usize) -> Option<&'static Stage> {
-    // Relaxed, here and below: what is read is a report.
+    // Relaxed, here and below: what is read is for reports.
     let stages = STAGES.load(Ordering::Relaxed);
-    // SAFETY: null, or zeroed memory for all generations, for good.
+    // SAFETY: null, or zeroed memory for all generations, never unmapped.
     unsafe { stages.as_ref() }.map(|stages| &stages[generation])
 }
 
-/// Says what this process does from now on.
+/// Sets the stage of this process.
 pub(crate) fn enter(name: &'static CStr) {
     if let Some(stage) = stage_of(generation()) {
         stage.store(name.as_ptr().cast_mut(), Ordering::Relaxed);
     }
 }
 
-/// What a process of a generation does.
+/// The stage of the process of a generation.
 fn name_of(generation: usize) -> &'static str {
     let name = stage_of(generation).map_or(null_mut(), |stage| stage.load(Ordering::Relaxed));
     if name.is_null() {
@@ -87,32 +87,31 @@ fn name_of(generation: usize) -> &'static str {
     unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("")
 }
 
-/// What this process does.
+/// The stage of this process.
 pub(crate) fn here() -> &'static str {
     name_of(generation())
 }
 
-/// Which generation this process is: 0 for the first.
+/// The generation of this process: 0 for the first one.
 pub(crate) fn generation() -> usize {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// In a child: it is of the next generation.
+/// Called in a child, which begins the next generation.
 pub(crate) fn begin_child() {
     GENERATION.store(generation() + 1, Ordering::Relaxed);
     enter(c"begin");
-    // Ends a child whose parent is gone.
-    // SAFETY: no precondition.
+    // Ends a child whose parent is gone. SAFETY: no precondition.
     unsafe { libc::alarm(ALARM_SECONDS) };
 }
 
-/// Has the next step end within some time, or the process be killed.
+/// Kills the process unless its next step ends in time.
 pub(crate) fn set_alarm() {
     // SAFETY: no precondition.
     unsafe { libc::alarm(ALARM_SECONDS) };
 }
 
-/// Waits for a child; one that does not end in time is killed. What went wrong, if anything.
+/// Waits for a child, and kills it after `limit`. An error says what went wrong.
 pub(crate) fn wait_for(child: i32, limit: Duration) -> Result<(), String> {
     let begin = Instant::now();
     let of_child = generation() + 1;
@@ -145,7 +144,7 @@ pub(crate) fn wait_for(child: i32, limit: Duration) -> Result<(), String> {
     }
 }
 
-/// Shows where a process is, if that is asked for.
+/// Prints the stacks of a process, if that is requested.
 pub(crate) fn show(process: i32) {
     if env::var_os("SHEAVES_TEST_FORK_DEBUGGER").is_some() {
         let process = process.to_string();

@@ -1,4 +1,4 @@
-//! What threads of the parent do all the time, and each child does once. Everything checks itself.
+//! Work that threads of the parent repeat, and each child does once. Everything checks itself.
 
 use core::alloc::Layout;
 use core::ffi::c_void;
@@ -22,8 +22,8 @@ use sheaves::{Counter, PerCpu, PerCpuRef, heap, percpu};
 use crate::memory::may_fail;
 use crate::watch;
 
-/// Ends the process, and says where, unless something is so. Takes no lock of the language's: a
-/// child may have inherited it as another thread held it.
+/// Exits and prints the place of the check unless the condition holds. Takes no lock of Rust's
+/// standard library: a child may have inherited it from another thread.
 #[track_caller]
 pub(crate) fn check(is_so: bool) {
     if is_so {
@@ -48,7 +48,7 @@ pub(crate) fn check(is_so: bool) {
     unsafe { libc::_exit(99) };
 }
 
-/// What was asked for, which is there unless memory may fail.
+/// Unwraps the result of a request, which may fail only if memory may.
 #[track_caller]
 pub(crate) fn got<T>(something: Option<T>) -> Option<T> {
     check(something.is_some() || may_fail());
@@ -73,7 +73,7 @@ impl Dice {
     }
 }
 
-/// Something of so many bytes that nobody else has: what is written into it stays.
+/// `bytes` of memory that nothing else uses: what is written into it stays.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Own {
     place: NonNull<u8>,
@@ -82,11 +82,11 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// Marks both ends.
+    /// Writes the tag at both ends.
     fn new(place: NonNull<u8>, bytes: usize, tag: u64) -> Own {
         let own = Own { place, bytes, tag: tag ^ place.as_ptr().addr() as u64 };
         for end in own.ends() {
-            // SAFETY: inside, and nobody else's.
+            // SAFETY: inside the memory, and nothing else uses it.
             unsafe { end.write_unaligned(own.tag) };
         }
         own
@@ -101,7 +101,7 @@ impl Own {
 
     fn check(&self) {
         for end in self.ends() {
-            // SAFETY: inside.
+            // SAFETY: inside the memory.
             check(unsafe { end.read_unaligned() } == self.tag);
         }
     }
@@ -122,7 +122,7 @@ pub(crate) fn blocks(dice: &mut Dice, count: usize) -> Vec<Own> {
     blocks
 }
 
-/// Gives blocks back, some of them when no reader can have them.
+/// Frees blocks, some of them after a grace period.
 pub(crate) fn free_blocks(blocks: Vec<Own>) {
     for (number, block) in blocks.into_iter().enumerate() {
         block.check();
@@ -154,7 +154,7 @@ pub(crate) fn objects(cache: &Cache, count: usize) -> Vec<Own> {
     taken.collect()
 }
 
-/// Gives them back, some of them when no reader can have them.
+/// Frees objects, some of them after a grace period.
 pub(crate) fn free_objects(cache: &Cache, objects: Vec<Own>) {
     for (number, object) in objects.into_iter().enumerate() {
         object.check();
@@ -186,13 +186,13 @@ pub(crate) fn make_cache(bytes: usize, options: Options) -> Option<Cache> {
 }
 
 fn make_constructed(bytes: usize) -> Option<Cache> {
-    // SAFETY: the constructor writes the object alone, and does not use the cache.
+    // SAFETY: the constructor writes only to the object, and does not use the cache.
     let cache =
         unsafe { Cache::with_constructor("forks", layout(bytes), Options::default(), construct) };
     got(cache.ok())
 }
 
-/// A cache of each kind that is made, used, and ended.
+/// Creates, uses and destroys a cache of each kind.
 pub(crate) fn caches(dice: &mut Dice, count: usize) {
     let kinds = [
         Options::default(),
@@ -215,11 +215,11 @@ pub(crate) fn caches(dice: &mut Dice, count: usize) {
     }
 }
 
-/// Objects of the size of what a cache counts, which are zero and nobody else's.
+/// Objects of the size of a cache's counters, which are zero and used by this thread only.
 pub(crate) fn percpu(count: usize) {
     let made = (0..count).filter_map(|_| got(PerCpu::<[AtomicU64; 5]>::zeroed().ok()));
     let values: Vec<_> = made.collect();
-    // Relaxed, here and below: this thread alone has them.
+    // Relaxed, here and below: only this thread uses them.
     for value in &values {
         check(value.iter().flatten().all(|word| word.load(Ordering::Relaxed) == 0));
     }
@@ -242,18 +242,18 @@ pub(crate) fn handles(dice: &mut Dice, count: usize) {
     let handles: Vec<_> =
         sizes.filter_map(|bytes| got(percpu::memory::alloc(bytes, 8).ok())).collect();
     for handle in &handles {
-        // SAFETY: changed by transactions only, and out until it is freed below.
+        // SAFETY: changed by transactions only, and allocated until it is freed below.
         unsafe { percpu::memory::add(*handle, 0, handle.offset()) };
     }
     for handle in handles {
         // SAFETY: as above.
         check(unsafe { percpu::memory::sum(handle, 0) } == handle.offset());
-        // SAFETY: nobody uses it any more.
+        // SAFETY: not used any more.
         check(unsafe { percpu::memory::free(handle) }.is_ok());
     }
 }
 
-/// A head whose calls are counted.
+/// A head that counts its calls.
 #[repr(C)]
 struct Called {
     head: Head,
@@ -261,7 +261,7 @@ struct Called {
 }
 
 unsafe extern "C" fn count_call(head: *mut Head) {
-    // SAFETY: the head of a `Called`, which lives until it was called.
+    // SAFETY: the head of a `Called`, which lives until its function has run.
     unsafe { &*head.cast::<Called>() }.calls.fetch_add(1, Ordering::SeqCst);
 }
 
@@ -274,13 +274,13 @@ unsafe fn free_block(block: *mut u8) {
     unsafe { heap::free(block) };
 }
 
-/// Defers in every way; a barrier leaves nothing.
+/// Defers in every way; a barrier completes all of it.
 pub(crate) fn defers(count: usize) {
     let call = || Called { head: Head::new(), calls: AtomicU32::new(0) };
     let mut called: Vec<Called> = (0..count).map(|_| call()).collect();
     let closures = Arc::new(AtomicU32::new(0));
     for (number, one) in called.iter_mut().enumerate() {
-        // SAFETY: idle, and there until the barrier below.
+        // SAFETY: idle, and alive until the barrier below.
         unsafe { call_rcu(&raw mut one.head, count_call) };
         if number % 4 == 0 {
             let closures = Arc::clone(&closures);
@@ -300,7 +300,7 @@ pub(crate) fn defers(count: usize) {
     check(closures.load(Ordering::SeqCst) as usize == count.div_ceil(4));
 }
 
-/// Waits for readers in every way.
+/// Waits for grace periods in every way.
 pub(crate) fn waits() {
     let option = RcuOption::new(1_u64);
     check(synchronize().is_ok());
@@ -321,7 +321,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Awaits grace periods, one of which nobody sees the end of.
+/// Awaits grace periods; one future is dropped before its grace period ends.
 pub(crate) fn futures() {
     let mut dropped = Box::pin(Cookie::get().finished());
     let _ = dropped.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -333,14 +333,14 @@ pub(crate) fn futures() {
     }
 }
 
-/// Ends a count of references and has it begin again.
+/// Kills a count of references and reinitialises it.
 pub(crate) fn end_and_begin(count: &PerCpuRef) {
     check(count.kill().is_ok());
     check(count.is_released());
     check(count.reinit().is_ok());
 }
 
-/// A life of a count of references.
+/// The whole life of a count of references.
 pub(crate) fn references() {
     let count: PerCpuRef = PerCpuRef::new(|| {});
     check(count.try_get() && count.try_get_live());
@@ -369,8 +369,8 @@ pub(crate) fn trims() {
     heap::trim();
 }
 
-/// Runs something in threads of libc's. The language's own take a lock when they start, which no
-/// fork knows of.
+/// Runs `body` in threads of libc. Those of Rust's standard library take a lock when they start,
+/// which no fork handler takes.
 pub(crate) fn in_threads(count: usize, body: fn(u64)) {
     extern "C" fn start(argument: *mut c_void) -> *mut c_void {
         // SAFETY: the argument of the call below, which was made of such a function.
@@ -396,7 +396,7 @@ pub(crate) type Map = RcuHashMap<u64, u64, BuildHasherDefault<DefaultHasher>>;
 /// Fills a map and empties it again, which resizes it. No other thread uses these keys.
 pub(crate) fn fill_and_empty(map: &Map, first: u64, count: u64) {
     if may_fail() {
-        // A map without memory ends the program.
+        // A map without memory aborts the program.
         return;
     }
     let guard = read();

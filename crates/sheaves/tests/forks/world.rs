@@ -1,4 +1,4 @@
-//! What the threads of the parent share.
+//! State that the threads of the parent share.
 
 use sheaves::raw::{Cache, Options};
 use sheaves::rcu::{RcuOption, Srcu};
@@ -10,16 +10,16 @@ use crate::work::{Map, make_cache};
 
 pub(crate) struct World {
     pub(crate) stop: AtomicBool,
-    /// An ordinary cache, a checked one, and one whose objects stay what they are.
+    /// An ordinary cache, a debug cache, and a type-stable one.
     pub(crate) caches: [Cache; 3],
-    /// The same, which the children end at once.
+    /// The same kinds; the children destroy these at once.
     pub(crate) doomed: [Cache; 3],
-    /// A checked one, of which one object at most is out.
+    /// A debug cache with at most one allocated object.
     pub(crate) single: [Cache; 1],
     pub(crate) option: RcuOption<u64>,
-    /// Killed and begun again, and nobody has a reference.
+    /// Killed and reinitialised without any reference.
     pub(crate) lonely: PerCpuRef,
-    /// The same, while others take references.
+    /// The same, while other threads take references.
     pub(crate) shared: PerCpuRef,
     pub(crate) domain: Srcu,
     pub(crate) counter: Counter,
