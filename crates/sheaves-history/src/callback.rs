@@ -6,8 +6,8 @@
 //! 17.14 s to 23.45 s.
 //!
 //! **Reproduced.** One thread waits for a grace period and calls the functions of all callbacks
-//! that were queued before it, one by one: those that free objects among those that wake waiters.
-//! The grace periods are those of `sheaves-rcu`.
+//! that were queued before it, one by one: both those that free objects and those that wake
+//! waiters. The grace periods are those of `sheaves-rcu`.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -15,8 +15,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use sheaves_rcu::InsideReader;
 use sheaves_sys::{futex, thread};
 
-/// A callback: what is to be called when a grace period is over. It has to be first in what it is
-/// part of.
+/// A callback: a function to be called after a grace period. It must be the first field of its
+/// object.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Head {
@@ -72,15 +72,15 @@ impl List {
     }
 }
 
-/// Calls every function of a list, in order. A head is not touched after its function was called.
+/// Calls every function of a list, in order. A head is not accessed after its function was called.
 ///
 /// # Safety
-/// The heads were queued, and readers are gone.
+/// The heads were queued, and a grace period has passed since.
 pub(crate) unsafe fn run(mut head: *mut Head) {
     // SAFETY: null, or a head of the list.
     while let Some(this) = unsafe { head.as_ref() } {
         let (next, function) = (this.next, this.function);
-        // SAFETY: whoever queued it vouches for its function.
+        // SAFETY: the caller of `call` is responsible for its function.
         unsafe { function(head) };
         head = next;
     }
@@ -93,7 +93,7 @@ static QUEUED: AtomicU32 = AtomicU32::new(0);
 /// 1 once the thread has been started.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
-/// Queues a callback. False when there can be no thread to run it.
+/// Queues a callback. False when no thread can be started to run it.
 ///
 /// # Safety
 /// The head stays where it is until its function is called, which may be in another thread.
@@ -135,17 +135,17 @@ pub(crate) struct Waiter {
     pub(crate) done: AtomicU32,
 }
 
-/// Ends a waiter's wait.
+/// Marks a waiter as done and wakes it.
 ///
 /// # Safety
 /// The head is the first part of a [`Waiter`].
 unsafe fn release(head: *mut Head) {
     let waiter = head.cast::<Waiter>();
-    // SAFETY: the waiter waits, so it is there.
+    // SAFETY: the waiter waits, so it is still there.
     let done = unsafe { &raw const (*waiter).done };
     // SAFETY: as above. Release: partner is the Acquire in `Waiter::is_done`.
     unsafe { &*done }.store(1, Ordering::Release);
-    // SAFETY: only the address is used from here on; waking what is there by now is harmless.
+    // SAFETY: only the address is used from here on; waking whatever is there then is harmless.
     futex::wake_all(unsafe { &*done });
 }
 

@@ -1,28 +1,29 @@
-//! The number of the current CPU, read as cheaply as a program can without a restartable sequence.
+//! The number of the current CPU, read as cheaply as a program can without an rseq critical
+//! section.
 //!
-//! glibc keeps the number of the CPU in the thread's rseq area. Each thread looks the address of
-//! that word up once; from then on a read is one load from thread-local storage and one from the
-//! area. The number may be stale by the time it is used: every user of it must be right on any
-//! slot, and is merely slower on the wrong one.
+//! glibc keeps the number of the CPU in the thread's rseq area. Each thread looks up the address of
+//! that word once; after that a read is one load from thread-local storage and one from the area.
+//! The number may be stale by the time it is used: every user of it must be correct on any slot,
+//! and is only slower on the wrong one.
 
 use core::cell::Cell;
 use core::ptr::{null, read_volatile};
 use core::sync::atomic::AtomicU32;
 
-/// Stands in for the area where glibc has not registered one: everybody uses slot 0.
+/// Replaces the area where glibc has not registered one: then every thread uses slot 0.
 static NO_AREA: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static CPU_ID: Cell<*const u32> = const { Cell::new(null()) };
 }
 
-/// The number of the CPU that runs this thread; 0 where the C library does not know.
+/// The number of the CPU that runs this thread; 0 if the C library does not know.
 #[inline]
 pub fn current_cpu() -> usize {
     let known = CPU_ID.get();
     let word = if known.is_null() { find_area() } else { known };
-    // SAFETY: the word lies in this thread's rseq area or is `NO_AREA`; both outlive the thread.
-    // The kernel changes the former behind the compiler's back, hence the volatile read.
+    // SAFETY: the word is in this thread's rseq area or is `NO_AREA`; both outlive the thread. The
+    // kernel changes the former without the compiler's knowledge, hence the volatile read.
     unsafe { read_volatile(word) as usize }
 }
 
@@ -45,8 +46,8 @@ fn registered_area() -> Option<*const u32> {
     }
     // SAFETY: as above.
     let offset = unsafe { *offset };
-    // SAFETY: the function has no precondition. On x86-64 glibc's handle of a thread is its
-    // thread pointer, which the offset counts from.
+    // SAFETY: the function has no precondition. On x86-64 glibc's handle of a thread is its thread
+    // pointer, which is the base of the offset.
     let thread_pointer = unsafe { libc::pthread_self() } as usize;
     Some(core::ptr::with_exposed_provenance(thread_pointer.wrapping_add_signed(offset)))
 }
@@ -63,8 +64,8 @@ fn symbol(name: &core::ffi::CStr) -> Option<*const libc::c_void> {
     (!address.is_null()).then_some(address.cast_const())
 }
 
-/// How many slots cover every CPU that may ever run this process: a power of two, so that a number
-/// beyond it can be masked instead of tested.
+/// Number of slots that cover every CPU that may ever run this process: a power of two, so that a
+/// larger number can be masked instead of checked.
 pub fn slot_count() -> usize {
     // SAFETY: sysconf has no precondition.
     let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };

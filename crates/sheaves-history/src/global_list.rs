@@ -1,14 +1,14 @@
 //! Deferred calls on one list for all threads.
 //!
 //! **Source.** OSv until 2014 (its tree at 6d68d1ab), `rcu_defer`: one list behind a mutex, and one
-//! thread that waits for readers and makes all calls that it has found. It is woken for each call,
-//! also while it waits for readers: then it looks, and goes on waiting. Published: 330 ns for an
-//! object that is allocated and deferred with one thread and up to 12,000 ns with four; 60 ns and
-//! 111 ns with a list for each CPU.
+//! thread that waits for readers and makes all calls that it finds. It is woken for each call, even
+//! while it waits for readers: then it checks the list and continues to wait. Published: 330 ns for
+//! an object that is allocated and deferred with one thread and up to 12,000 ns with four; 60 ns
+//! and 111 ns with a list for each CPU.
 //!
 //! **Reproduced.** The list, the thread and its wake-ups. As there, waking a thread that is awake
-//! is cheap, and the mutex goes to whoever has waited for it longest. The grace periods are those
-//! of `sheaves-rcu`.
+//! is cheap, and the mutex goes to the thread that has waited for it longest. The grace periods are
+//! those of `sheaves-rcu`.
 
 use core::future::Future;
 use core::pin::pin;
@@ -21,13 +21,13 @@ use std::thread::{JoinHandle, Thread};
 use parking_lot::{Mutex, MutexGuard};
 use sheaves_rcu::Cookie;
 
-/// What is called, and with what.
+/// A function and its argument.
 type Call<T> = (unsafe fn(NonNull<T>), Pointer<T>);
 
-/// An object that goes to another thread.
+/// An object that moves to another thread.
 struct Pointer<T>(NonNull<T>);
 
-// SAFETY: whoever queues an object gives it up.
+// SAFETY: the caller that queues an object no longer uses it.
 unsafe impl<T> Send for Pointer<T> {}
 
 struct List<T> {
@@ -69,10 +69,10 @@ impl<T: 'static> GlobalList<T> {
         Ok(GlobalList { shared, reclaimer: Some(reclaimer) })
     }
 
-    /// Has `call` called with an object once readers are gone.
+    /// Calls `call` with an object after a grace period.
     ///
     /// # Safety
-    /// The caller gives the object up, and the call may be made with it by another thread.
+    /// The caller no longer uses the object, and another thread may make the call.
     #[inline]
     pub unsafe fn defer(&self, object: NonNull<T>, call: unsafe fn(NonNull<T>)) {
         let mut list = self.shared.list.lock();
@@ -82,7 +82,7 @@ impl<T: 'static> GlobalList<T> {
     }
 }
 
-/// The waker of a future that a thread waits for.
+/// The waker of a future that a thread awaits.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -111,7 +111,7 @@ impl<T> Shared<T> {
                 std::thread::park();
             }
             for (call, object) in calls {
-                // SAFETY: readers are gone, and the call is that of the object.
+                // SAFETY: a grace period has passed, and the call is that of the object.
                 unsafe { call(object.0) };
             }
         }
@@ -129,7 +129,7 @@ impl<T> Drop for GlobalList<T> {
         self.shared.list.lock().is_over = true;
         self.shared.wake();
         if let Some(reclaimer) = self.reclaimer.take() {
-            // It has ended by a panic at worst, which was printed.
+            // At worst it has ended by a panic, which was printed.
             let _ = reclaimer.join();
         }
     }
@@ -151,7 +151,7 @@ mod tests {
         let list = GlobalList::<u64>::start().unwrap();
         for _ in 0..100 {
             let object = NonNull::from(Box::leak(Box::new(7)));
-            // SAFETY: the box is given up, and the call takes it back.
+            // SAFETY: the box is not used any more, and the call takes it back.
             unsafe { list.defer(object, end) };
         }
     }

@@ -1,8 +1,8 @@
-//! What came before: algorithms that were published, reproduced so that Sheaves can be compared
-//! with them and so that tests can show that they find what was wrong with some of them.
+//! History: published algorithms, reproduced for two purposes. Sheaves is compared with them, and
+//! tests show that they find what was wrong with some of them.
 //!
 //! Nothing here is for programs, and no library crate uses it: `sheaves-bench`, `sheaves-torture`
-//! and tests do. Each file begins with its source, with what was published, and with what of it is
+//! and tests do. Each file begins with its source, the published results, and which part is
 //! reproduced.
 //!
 //! | module | source | wrong on purpose |

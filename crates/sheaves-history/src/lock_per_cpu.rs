@@ -1,13 +1,13 @@
 //! A slab's fast path with a lock for each CPU: what transaction numbers replaced in 2011.
 //!
-//! **Source.** Linux up to 2.6.38, SLUB: to allocate and to free takes the processor's list with
-//! interrupts disabled. Published with "Lockless (and preemptless) fastpaths for slub" (2011): an
-//! allocation and a free take 132 to 152 cycles before and 78 to 88 after, 1.70 times less.
+//! **Source.** Linux up to 2.6.38, SLUB: allocation and free use the CPU's list with interrupts
+//! disabled. Published with "Lockless (and preemptless) fastpaths for slub" (2011): an allocation
+//! and a free take 132 to 152 cycles before and 78 to 88 after, 1.70 times less.
 //!
-//! **Reproduced.** The same slab beneath, and above it an array of objects for each CPU. A program
-//! cannot disable interrupts, so a lock owns the array: taken with one locked compare-and-exchange
-//! and released with a plain store, which is the least a lock can cost. It is contended only when a
-//! thread is preempted or migrated inside.
+//! **Reproduced.** The same slab underneath, and an array of objects for each CPU in front of it. A
+//! program cannot disable interrupts, so a lock guards the array: taken with one locked
+//! compare-and-exchange and released with a plain store, which is the least that a lock can cost.
+//! It is contended only when a thread is preempted or migrated while it holds the lock.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -18,12 +18,12 @@ use sheaves::raw::Cache;
 
 use crate::cpu::{Padded, current_cpu, slot_count};
 
-/// Objects that a slot holds at most.
+/// The most objects that a slot holds.
 const CAPACITY: usize = 256;
-/// Objects that are fetched from the slab, or given back to it, at once.
+/// Objects that are allocated from the slab, or freed to it, at once.
 const BATCH: usize = 128;
 
-/// What the lock protects.
+/// The data that the lock guards.
 #[derive(Debug)]
 struct Objects {
     count: usize,
@@ -42,8 +42,8 @@ struct Slot {
     objects: UnsafeCell<Objects>,
 }
 
-// SAFETY: `objects` is touched only between `acquire` and `release`, that is by one thread at a
-// time, and the pointers in it are to memory that nobody else uses.
+// SAFETY: `objects` is accessed only between `acquire` and `release`, that is by one thread at a
+// time, and the pointers in it are to memory that nothing else uses.
 unsafe impl Sync for Slot {}
 // SAFETY: nothing in a slot depends on the thread that made it.
 unsafe impl Send for Slot {}
@@ -69,7 +69,7 @@ impl Slot {
     #[inline(never)]
     fn acquire_slow(&self) {
         loop {
-            // The owner is most likely a thread that lost this very CPU: let it finish.
+            // The owner is most likely a thread that was preempted on this very CPU: let it finish.
             std::thread::yield_now();
             // Acquire, and Relaxed on failure: as in `acquire`.
             let taken =
@@ -89,7 +89,7 @@ struct Guard<'a> {
 impl Guard<'_> {
     #[inline]
     fn objects(&mut self) -> &mut Objects {
-        // SAFETY: the lock is held while the guard lives, and the guard lends it out once.
+        // SAFETY: the lock is held while the guard lives, and the guard lends the objects out once.
         unsafe { &mut *self.slot.objects.get() }
     }
 }
@@ -110,21 +110,21 @@ pub struct Locked {
 }
 
 impl Locked {
-    /// With an array for each CPU.
+    /// Creates an array for each CPU.
     pub fn new(cache: Cache) -> Locked {
         Locked::with_slots(cache, slot_count())
     }
 
-    /// With a power of two of arrays; CPUs beyond share them.
+    /// Creates `count` arrays, a power of two; CPUs with larger numbers share them.
     ///
     /// # Panics
-    /// For another number.
+    /// If `count` is not a power of two.
     pub fn with_slots(cache: Cache, count: usize) -> Locked {
         assert!(count.is_power_of_two());
         Locked { slots: (0..count).map(|_| Padded(Slot::new())).collect(), cache }
     }
 
-    /// An object of the cache; null when there is no memory.
+    /// Allocates an object of the cache; null when memory is out.
     #[inline]
     pub fn alloc(&self) -> *mut u8 {
         let mut guard = self.slot().acquire();
@@ -137,10 +137,10 @@ impl Locked {
         unsafe { *objects.array.get_unchecked(objects.count) }
     }
 
-    /// Takes an object back.
+    /// Frees an object.
     ///
     /// # Safety
-    /// From [`Locked::alloc`], and nobody uses it any more.
+    /// From [`Locked::alloc`], and not used any more.
     #[inline]
     pub unsafe fn free(&self, object: *mut u8) {
         let mut guard = self.slot().acquire();
@@ -148,7 +148,7 @@ impl Locked {
         if objects.count == CAPACITY {
             self.flush_slow(objects, BATCH);
         }
-        // SAFETY: the count is below the capacity, if need be thanks to the flush.
+        // SAFETY: the count is below the capacity, if necessary after the flush.
         unsafe { *objects.array.get_unchecked_mut(objects.count) = object };
         objects.count += 1;
     }
@@ -172,7 +172,7 @@ impl Locked {
         if got == 0 { null_mut() } else { objects.array[objects.count] }
     }
 
-    /// Gives the oldest objects back, so that the recently used ones stay.
+    /// Frees the oldest objects to the slab, so that the recently used ones stay.
     #[cold]
     #[inline(never)]
     fn flush_slow(&self, objects: &mut Objects, count: usize) {
@@ -216,7 +216,7 @@ mod tests {
         let distinct: std::collections::HashSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len());
         for object in all {
-            // SAFETY: handed out above and freed once.
+            // SAFETY: allocated above and freed once.
             unsafe { locked.free(object) };
         }
     }

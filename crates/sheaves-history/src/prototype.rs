@@ -4,8 +4,8 @@
 //! on a list of their own, all of which is released at the end of a grace period. Published: 10
 //! threads of 1000 calls each took 8.84 s instead of 19.76 s.
 //!
-//! **Reproduced.** The list, and the mistake: a waiter that joins in the middle of a grace period
-//! is released at its end, though readers that began before it waited may still read. `sheaves
+//! **Reproduced.** The list, and the error: a waiter that joins in the middle of a grace period is
+//! released at its end, although readers that began before it joined may still read. `sheaves
 //! torture rcu` finds that.
 
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -15,10 +15,10 @@ use sheaves_sys::futex;
 
 use crate::callback::{List, Waiter, run};
 
-/// Those who wait, and whether one of them leads: 0 or 1.
+/// The waiters, and whether one of them leads: 0 or 1.
 static WAITERS: List = List::new();
 static LEAD: AtomicU32 = AtomicU32::new(0);
-/// After this time a waiter looks whether the lead is free.
+/// After this time a waiter checks whether the lead is free.
 const LOOK_NS: u64 = 100_000;
 
 /// Waits for readers as the published form does, which may return **too early**.
@@ -41,7 +41,7 @@ pub fn synchronize() -> Result<(), InsideReader> {
         }
         if !waiter.is_done() {
             sheaves_rcu::synchronize().expect("checked above");
-            // SAFETY: waiters, each of which waits.
+            // SAFETY: heads of waiters, each of which still waits.
             unsafe { run(WAITERS.take()) };
         }
         // Release: partner is the Acquire above.

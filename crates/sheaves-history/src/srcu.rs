@@ -1,15 +1,15 @@
 //! A domain of sleepable RCU that waits for one of its two indexes, which may be **too early**.
 //!
 //! **Source.** Linux, `kernel/srcu.c` of 2006: one flip of the index, and one drain of the index
-//! that was current. In the kernel `synchronize_sched` before and after the flip made that right:
-//! it waits for readers between their look at the index and their count. "rcu: Implement a variant
-//! of Peter's SRCU algorithm" (2012) did without it and drains both indexes.
+//! that was current. In the kernel `synchronize_sched` before and after the flip made that correct:
+//! it waits for readers that have loaded the index but have not counted themselves in yet. "rcu:
+//! Implement a variant of Peter's SRCU algorithm" (2012) did without it and drains both indexes.
 //!
 //! **Reproduced.** Counts of entered and left sections for each slot and index, one flip and one
-//! drain, with membarrier for order, and **without** anything in the place of `synchronize_sched`.
-//! So a reader that has looked at the index before an earlier flip counts itself in at the index
-//! that is not drained. The test of `sheaves-rcu` that stops a reader at each of its instructions
-//! finds that.
+//! drain, with membarrier for order, and **without** a replacement for `synchronize_sched`. So a
+//! reader that has loaded the index before an earlier flip counts itself in at the index that is
+//! not drained. The test of `sheaves-rcu` that stops a reader at each of its instructions finds
+//! that.
 
 use core::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use std::sync::{Mutex, PoisonError};
@@ -30,13 +30,13 @@ struct Counts {
 // SAFETY: zero is a valid value of every field.
 unsafe impl Zeroed for Counts {}
 
-/// How long a drain sleeps between two looks at the counts.
+/// Time that a drain sleeps between two checks of the counts.
 const NAP_NS: u64 = 10_000;
 
 /// A domain whose grace periods drain one index.
 pub struct Srcu {
     counts: PerCpu<Counts>,
-    /// True where sections count at the second index.
+    /// True while sections count at the second index.
     flipped: AtomicBool,
     leader: Mutex<()>,
 }
@@ -64,10 +64,10 @@ impl Srcu {
     /// A domain without sections.
     ///
     /// # Errors
-    /// When there is no per-CPU memory, see [`Error`].
+    /// When per-CPU memory is out, see [`Error`].
     ///
     /// # Panics
-    /// Where the system refuses membarrier.
+    /// If the system refuses membarrier.
     pub fn new() -> Result<Srcu, Error> {
         assert!(membarrier::register_fence(), "membarrier is unavailable");
         let (counts, flipped) = (PerCpu::zeroed()?, AtomicBool::new(false));
@@ -88,7 +88,7 @@ impl Srcu {
     /// Waits for the sections at the current index, which may be **too early**.
     ///
     /// # Panics
-    /// Where the system refuses membarrier.
+    /// If the system refuses membarrier.
     pub fn synchronize(&self) {
         let _leader = self.leader.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: under the lock; readers may take an old index.

@@ -1,28 +1,30 @@
 //! A slab's fast path with a list and a transaction number for each CPU.
 //!
 //! **Source.** Linux 2.6.39, "Lockless (and preemptless) fastpaths for slub" (2011). Published: an
-//! allocation and a free take 78 to 88 cycles, and took 132 to 152 before; repeated frees alone
+//! allocation and a free take 78 to 88 cycles, and took 132 to 152 before; only repeated frees
 //! became slower, by 2 % on average.
 //!
 //! **Reproduced.** Each CPU has a list of free objects, linked through the objects themselves, and
-//! a transaction number. Head and number are changed together by one 16-byte compare-and-exchange:
-//! whoever got in between has changed the number, so the exchange fails and the operation starts
-//! again. In the kernel the instruction goes without the lock prefix, because only the own CPU uses
-//! the slot; a program cannot know that, so here it is locked.
+//! a transaction number. One 16-byte compare-and-exchange changes head and number together. A
+//! thread that got in between has changed the number, so the exchange fails and the operation
+//! starts again. The kernel uses the instruction without the lock prefix, because only the CPU
+//! itself uses its slot; a program cannot know that, so here it is locked.
 //!
-//! What the years after taught is kept:
+//! The lessons of the following years are kept:
 //! - The pair is 16-byte aligned by its type, and its layout is proved below.
 //! - The number is read before the head, both from one and the same slot.
-//! - *Every* change of the head bumps the number, taking the whole list off included.
-//! - The link is read from an object that somebody else may have been given meanwhile. The value is
-//!   then thrown away, but the read must not fault: slabs stay mapped while their cache lives.
+//! - *Every* change of the head increases the number, including the removal of the whole list.
+//! - The link is read from an object that may have been allocated to another thread meanwhile. The
+//!   value is discarded then, but the read must not fault: slabs stay mapped while their cache
+//!   lives.
 //! - The head is read once, for the link and for the comparison.
 //! - The number has 64 bits and steps by a power of two not below the number of slots.
 //!
-//! The instruction must be enabled function by function, so both operations are calls and not
-//! inlined: about one nanosecond that the kernel's version does not have. The calls go through
-//! pointers that the optimiser cannot see through, because LLVM inlines such a function even where
-//! the instruction is not enabled, and then turns it into a call of a library that is not there.
+//! The instruction must be enabled function by function, so both operations are calls that are not
+//! inlined: about one nanosecond that the kernel's version does not have. The calls use pointers
+//! that are opaque to the optimiser. Otherwise LLVM inlines such a function even where the
+//! instruction is not enabled, and replaces the instruction by a call into a library that is
+//! absent.
 
 use core::arch::x86_64::cmpxchg16b;
 use core::hint::black_box;
@@ -34,15 +36,15 @@ use sheaves::raw::Cache;
 
 use crate::cpu::{Padded, current_cpu, slot_count};
 
-/// Objects in a slot's list at most; more are given back to the slab.
+/// The most objects in a slot's list; more are freed to the slab.
 const CAPACITY: u64 = 256;
-/// Objects that are fetched from the slab, or given back to it, at once.
+/// Objects that are allocated from the slab, or freed to it, at once.
 const BATCH: usize = 128;
-/// The upper bits of a head hold the length of the list; addresses of programs end below.
+/// The upper bits of a head hold the length of the list; addresses of programs are below that.
 const LENGTH_SHIFT: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << LENGTH_SHIFT) - 1;
 
-/// Whether this CPU has the instruction.
+/// True when this CPU has the instruction.
 #[must_use]
 pub fn is_available() -> bool {
     std::arch::is_x86_feature_detected!("cmpxchg16b")
@@ -68,7 +70,7 @@ const _: () = {
 };
 
 impl Pair {
-    /// Both words; the exchange fails later if they do not belong together.
+    /// Reads both words; the exchange fails later if they do not belong together.
     #[inline]
     fn read(&self) -> (u64, u64) {
         // Acquire: keeps the number's read before the head's; partner is the exchange.
@@ -94,7 +96,7 @@ impl Pair {
 /// The functions in which the instruction is enabled.
 ///
 /// # Invariants
-/// Only [`Tid::with_slots`] makes one, after a look whether the CPU has the instruction.
+/// Only [`Tid::with_slots`] makes one, after it has checked that the CPU has the instruction.
 #[derive(Clone, Copy, Debug)]
 struct Enabled {
     pop: unsafe fn(&Tid) -> *mut u8,
@@ -107,22 +109,22 @@ struct Enabled {
 pub struct Tid {
     enabled: Enabled,
     slots: Box<[Padded<Pair>]>,
-    /// What a transaction number grows by: no two slots ever use the same number.
+    /// The step of transaction numbers: no two slots ever use the same number.
     step: u64,
     cache: Cache,
 }
 
 impl Tid {
-    /// With a list for each CPU. `None` where the CPU has no 16-byte compare-and-exchange. Objects
-    /// of the cache have 8 bytes at least, aligned to 8.
+    /// Creates a list for each CPU. `None` if the CPU has no 16-byte compare-and-exchange. Objects
+    /// of the cache have at least 8 bytes and are aligned to 8.
     pub fn new(cache: Cache) -> Option<Tid> {
         Tid::with_slots(cache, slot_count())
     }
 
-    /// With a power of two of lists; CPUs beyond share them.
+    /// Creates `count` lists, a power of two; CPUs with larger numbers share them.
     ///
     /// # Panics
-    /// For another number.
+    /// If `count` is not a power of two.
     pub fn with_slots(cache: Cache, count: usize) -> Option<Tid> {
         assert!(count.is_power_of_two());
         if !is_available() {
@@ -140,17 +142,17 @@ impl Tid {
         Some(Tid { enabled, slots, step, cache })
     }
 
-    /// An object of the cache; null when there is no memory.
+    /// Allocates an object of the cache; null when memory is out.
     #[inline]
     pub fn alloc(&self) -> *mut u8 {
-        // SAFETY: `with_slots` has made sure that the CPU has the instruction.
+        // SAFETY: `with_slots` has checked that the CPU has the instruction.
         unsafe { (self.enabled.pop)(self) }
     }
 
-    /// Takes an object back.
+    /// Frees an object.
     ///
     /// # Safety
-    /// From [`Tid::alloc`], and nobody uses it any more.
+    /// From [`Tid::alloc`], and not used any more.
     #[inline]
     pub unsafe fn free(&self, object: *mut u8) {
         // SAFETY: as in `alloc`.
@@ -172,8 +174,8 @@ impl Tid {
             if object.is_null() {
                 return self.refill_slow();
             }
-            // SAFETY: the memory stays mapped while the cache lives; whether the word still is a
-            // link is decided by the exchange.
+            // SAFETY: the memory stays mapped while the cache lives; the exchange decides whether
+            // the word is still a link.
             let next = unsafe { read_link(object) };
             let rest = next & ADDRESS_MASK | length_bits(length_of(head) - 1);
             if pair.exchange((head, id), (rest, id.wrapping_add(self.step))) {
@@ -200,13 +202,13 @@ impl Tid {
         }
     }
 
-    /// Fetches a batch from the slab, keeps one and pushes the others.
+    /// Allocates a batch from the slab, returns one object and pushes the others.
     #[cold]
     #[target_feature(enable = "cmpxchg16b")]
     fn refill_slow(&self) -> *mut u8 {
         let mut fresh = [MaybeUninit::uninit(); BATCH];
         let got = self.cache.alloc_bulk(&mut fresh);
-        // In reverse, so that they are handed out in the order of their addresses.
+        // In reverse, so that they are allocated in the order of their addresses.
         for object in fresh[..got].iter().skip(1).rev() {
             // SAFETY: the first `got` entries were written by `alloc_bulk`.
             self.push(unsafe { object.assume_init() }.as_ptr());
@@ -215,14 +217,14 @@ impl Tid {
         if got == 0 { null_mut() } else { unsafe { fresh[0].assume_init() }.as_ptr() }
     }
 
-    /// Takes the whole list off a slot and gives it back to the slab.
+    /// Removes the whole list from a slot and frees it to the slab.
     #[cold]
     #[target_feature(enable = "cmpxchg16b")]
     fn flush_slow(&self, pair: &Pair) {
         let mut head = loop {
             let (head, id) = pair.read();
-            // Taking the list off is a change like any other: without the bump, an operation that
-            // read the old head could put back objects that the slab already has.
+            // Removing the list is a change like any other. If the number did not increase, an
+            // operation that has read the old head could restore objects that the slab already has.
             if pair.exchange((head, id), (0, id.wrapping_add(self.step))) {
                 break address_of(head);
             }
@@ -274,7 +276,7 @@ unsafe fn read_link(object: *mut u8) -> u64 {
 /// `object` is owned by the caller, and at least eight aligned bytes.
 #[inline]
 unsafe fn write_link(object: *mut u8, next: u64) {
-    // SAFETY: the caller's promise; volatile, because a late reader may still look at it.
+    // SAFETY: the caller's promise; volatile, because a late reader may still read it.
     unsafe { object.cast::<u64>().write_volatile(next) }
 }
 
@@ -304,12 +306,12 @@ mod tests {
         let object = tid.alloc();
         let after_alloc = sum();
         assert!(after_alloc > start);
-        // SAFETY: handed out above and freed once.
+        // SAFETY: allocated above and freed once.
         unsafe { tid.free(object) };
         assert_eq!(sum(), after_alloc + tid.step);
         let before = sum();
         for slot in &tid.slots {
-            // SAFETY: `with_slots` has made sure that the CPU has the instruction.
+            // SAFETY: `with_slots` has checked that the CPU has the instruction.
             unsafe { (tid.enabled.flush)(&tid, &slot.0) };
         }
         assert_eq!(sum(), before + tid.step * tid.slots.len() as u64);
@@ -321,7 +323,7 @@ mod tests {
         let tid = tid(16);
         let all: Vec<_> = (0..CAPACITY * 4).map(|_| tid.alloc()).collect();
         for object in all {
-            // SAFETY: handed out above and freed once.
+            // SAFETY: allocated above and freed once.
             unsafe { tid.free(object) };
         }
         assert!(tid.slots.iter().all(|slot| length_of(slot.0.read().0) <= CAPACITY));

@@ -1,4 +1,4 @@
-//! Objects that are linked by a head within them, and freed one by one.
+//! Objects that are linked by a head inside them, and freed one by one.
 
 use core::ptr::{NonNull, null_mut};
 
@@ -12,11 +12,11 @@ struct Head {
     class: usize,
 }
 
-/// Objects that are linked, the youngest first.
+/// Linked objects, the youngest first.
 #[derive(Debug)]
 pub struct Linked(*mut Head);
 
-// SAFETY: whoever has the list has the objects.
+// SAFETY: the owner of the list owns the objects.
 unsafe impl Send for Linked {}
 
 impl Default for Linked {
@@ -31,7 +31,7 @@ impl Form for Linked {
     #[inline]
     unsafe fn add(&mut self, object: NonNull<u8>, class: usize) {
         let head = object.cast::<Head>().as_ptr();
-        // SAFETY: every object has room for a head, and this one was given up.
+        // SAFETY: every object has room for a head, and this one is not used any more.
         unsafe { head.write(Head { next: self.0, class }) };
         self.0 = head;
     }
@@ -46,7 +46,7 @@ impl Form for Linked {
             // SAFETY: the list is owned, and every object in it begins with its head.
             let Head { next: after, class } = unsafe { head.read() };
             next = after;
-            // SAFETY: readers are gone, and the object has left the list.
+            // SAFETY: a grace period has passed, and the object has left the list.
             unsafe { source.free(head.cast(), class) };
         }
     }

@@ -1,14 +1,14 @@
-//! Objects that are freed once readers are gone: linked and freed one by one, or noted in pages and
-//! freed a page at a time.
+//! Objects that are freed after a grace period: linked and freed one by one, or recorded in pages
+//! and freed a page at a time.
 //!
 //! **Source.** Linux, "rcu/tree: Add basic support for kfree_rcu() batching" (2019, [`Linked`]),
 //! and "rcu/tree: support kfree_bulk() interface in kfree_rcu()" (2020, [`Pages`]). Published for
 //! the latter: 23.98 s instead of 53.57 s on SLAB; on SLUB the same time and 34 % less memory.
 //!
-//! **Reproduced.** The frame of both: each CPU collects what is deferred on it, under a lock that
-//! hardly any other thread ever takes; 20 ms after the first object a thread of that CPU takes all,
-//! waits for readers and frees it, while more is collected. The grace periods are those of
-//! `sheaves-rcu`, and the allocator is the caller's.
+//! **Reproduced.** The frame of both. Each CPU collects the objects that are deferred on it, under
+//! a lock that other threads hardly ever take. 20 ms after the first object a thread of that CPU
+//! takes all of them, waits for a grace period and frees them, while more are collected. The grace
+//! periods are those of `sheaves-rcu`, and the allocator is the caller's.
 
 mod linked;
 mod pages;
@@ -26,73 +26,73 @@ use crate::cpu::{Padded, current_cpu, slot_count};
 pub use linked::Linked;
 pub use pages::Pages;
 
-/// Sizes of objects that a source has.
+/// Number of object sizes of a source.
 pub const CLASSES: usize = 4;
-/// How long a CPU collects: `KFREE_DRAIN_JIFFIES` of 2020, a fiftieth of a second.
+/// Time for which a CPU collects: `KFREE_DRAIN_JIFFIES` of 2020, a fiftieth of a second.
 const DRAIN: Duration = Duration::from_millis(20);
 /// Turns of a waiting loop that only spin.
 const SPINS: u32 = 128;
 
-/// Where objects come from, of 16 bytes at least.
+/// An allocator of objects of at least 16 bytes.
 pub trait Source: Send + Sync + 'static {
-    /// An object of a class, below [`CLASSES`].
+    /// Allocates an object of a class, below [`CLASSES`].
     fn allocate(&self, class: usize) -> NonNull<u8>;
 
-    /// Takes one back.
+    /// Frees an object.
     ///
     /// # Safety
-    /// Of that class, and nobody uses it any more.
+    /// Of that class, and not used any more.
     unsafe fn free(&self, object: NonNull<u8>, class: usize);
 
-    /// Takes many back.
+    /// Frees many objects.
     ///
     /// # Safety
     /// As [`Source::free`], each of them.
     unsafe fn free_bulk(&self, objects: &[NonNull<u8>], class: usize);
 }
 
-/// What a CPU has collected, and keeps.
+/// The objects that a CPU has collected.
 pub trait Form: Default + Send + 'static {
-    /// What is taken at once, to be freed.
+    /// The objects that are taken at once, to be freed.
     type Taken;
 
-    /// Notes an object of a class.
+    /// Records an object of a class.
     ///
     /// # Safety
-    /// It is given up, and from the source of [`Form::free`].
+    /// It is not used any more, and from the source of [`Form::free`].
     unsafe fn add(&mut self, object: NonNull<u8>, class: usize);
 
     /// Takes all that was collected.
     fn take(&mut self) -> Self::Taken;
 
-    /// Frees it.
+    /// Frees taken objects.
     ///
     /// # Safety
-    /// Readers are gone.
+    /// A grace period has passed.
     unsafe fn free<S: Source>(cpu: &Cpu<Self>, source: &S, taken: Self::Taken);
 }
 
-/// One CPU.
+/// The state of one CPU.
 ///
 /// | `held` | meaning | left by |
 /// |---|---|---|
 /// | `false` | free | the exchange in `lock` |
-/// | `true` | one thread may use `form` | the store behind it |
+/// | `true` | one thread may use `form` | the store after it |
 #[derive(Debug, Default)]
 pub struct Cpu<F> {
     held: AtomicBool,
     form: UnsafeCell<F>,
-    /// Something was collected; changes under the lock.
+    /// Objects were collected; changes under the lock.
     is_due: AtomicBool,
-    /// Another thread waits for all to be free.
+    /// Another thread waits until all are freed.
     is_urgent: AtomicBool,
 }
 
-// SAFETY: `form` is used by one thread at a time, which has the lock.
+// SAFETY: one thread at a time, the owner of the lock, uses `form`.
 unsafe impl<F: Send> Sync for Cpu<F> {}
 
 impl<F> Cpu<F> {
-    /// Does something under the lock.
+    /// Calls `action` under the lock.
     #[inline]
     fn lock<R>(&self, action: impl FnOnce(&mut F) -> R) -> R {
         let mut turns = 0;
@@ -105,7 +105,7 @@ impl<F> Cpu<F> {
             turns += 1;
             if turns <= SPINS { core::hint::spin_loop() } else { std::thread::yield_now() }
         }
-        // SAFETY: under the lock, and the reference ends before it does.
+        // SAFETY: under the lock, and the reference ends before the lock is released.
         let result = action(unsafe { &mut *self.form.get() });
         // Release: partner is the exchange above.
         self.held.store(false, Ordering::Release);
@@ -120,7 +120,7 @@ struct Shared<S, F> {
     is_over: AtomicBool,
 }
 
-/// All CPUs and their threads, which end with it.
+/// All CPUs and their threads, which end with this.
 pub struct KfreeRcu<S, F> {
     shared: Arc<Shared<S, F>>,
     threads: Vec<JoinHandle<()>>,
@@ -136,7 +136,7 @@ impl<S: Source, F: Form> KfreeRcu<S, F> {
     /// Starts a thread for each CPU, which calls `pin` with its number.
     ///
     /// # Errors
-    /// When one cannot be started.
+    /// When a thread cannot be started.
     pub fn start(source: S, pin: fn(usize)) -> std::io::Result<KfreeRcu<S, F>> {
         let cpus = (0..slot_count()).map(|_| Padded::default()).collect();
         let (threads, is_over) = (OnceLock::new(), false.into());
@@ -156,27 +156,27 @@ impl<S: Source, F: Form> KfreeRcu<S, F> {
         Ok(this)
     }
 
-    /// Where objects come from.
+    /// The allocator.
     pub fn source(&self) -> &S {
         &self.shared.source
     }
 
-    /// Allocates an object of each class and defers its free, so many times.
+    /// Allocates an object of each class and defers its free, `groups` times.
     #[inline(never)]
     pub fn repeat(&self, groups: usize) {
         for _ in 0..groups {
             for class in 0..CLASSES {
                 let object = self.shared.source.allocate(class);
-                // SAFETY: fresh, and given up.
+                // SAFETY: fresh, and not used.
                 self.shared.here(|form| unsafe { form.add(object, class) });
             }
         }
     }
 
-    /// Has everything freed soon that was collected so far.
+    /// Makes the threads free everything soon that was collected so far.
     pub fn hurry(&self) {
         for (index, cpu) in self.shared.cpus.iter().enumerate() {
-            // Relaxed, both: hints for the thread, which the wake-up brings.
+            // Relaxed, both: hints for the thread; the wake-up orders them.
             if cpu.0.is_due.load(Ordering::Relaxed) {
                 cpu.0.is_urgent.store(true, Ordering::Relaxed);
                 self.shared.wake(index);
@@ -186,7 +186,7 @@ impl<S: Source, F: Form> KfreeRcu<S, F> {
 }
 
 impl<S: Source, F: Form> Shared<S, F> {
-    /// Puts something into what this CPU collects.
+    /// Calls `add` with the objects that this CPU collects.
     #[inline]
     fn here(&self, add: impl FnOnce(&mut F)) {
         let index = current_cpu() & (self.cpus.len() - 1);
@@ -212,10 +212,10 @@ impl<S: Source, F: Form> Shared<S, F> {
         }
     }
 
-    /// What the thread of a CPU does.
+    /// The loop of a CPU's thread.
     fn monitor(&self, index: usize) {
         let cpu = &self.cpus[index].0;
-        // Relaxed: parking orders what is asked before the wake-up.
+        // Relaxed: unparking orders the writes before the wake-up.
         let is_over = || self.is_over.load(Ordering::Relaxed);
         loop {
             // Relaxed: a hint; what was collected is read under the lock.
@@ -240,7 +240,7 @@ impl<S: Source, F: Form> Shared<S, F> {
                 form.take()
             });
             sheaves_rcu::synchronize().expect("this thread is in no section");
-            // SAFETY: what was taken was collected before, so readers are gone.
+            // SAFETY: what was taken was collected before the grace period, which has passed.
             unsafe { F::free(cpu, &self.source, taken) };
         }
     }
@@ -248,11 +248,11 @@ impl<S: Source, F: Form> Shared<S, F> {
 
 impl<S, F> Drop for KfreeRcu<S, F> {
     fn drop(&mut self) {
-        // Relaxed: the wake-up brings it.
+        // Relaxed: the wake-up orders it.
         self.shared.is_over.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
-            // It has ended by a panic at worst, which was printed.
+            // At worst it has ended by a panic, which was printed.
             let _ = thread.join();
         }
     }

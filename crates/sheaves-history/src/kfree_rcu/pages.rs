@@ -1,5 +1,5 @@
-//! Objects that are noted in pages of pointers, one page for each size, and freed a page at a time.
-//! Nothing is written into them.
+//! Objects that are recorded in pages of pointers, one page for each size, and freed a page at a
+//! time. Nothing is written into the objects.
 
 use core::alloc::Layout;
 use core::mem::{MaybeUninit, size_of};
@@ -8,11 +8,11 @@ use core::ptr::NonNull;
 use super::{CLASSES, Cpu, Form, Source};
 
 const PAGE_BYTES: usize = 4096;
-/// What precedes the pointers.
+/// Bytes before the pointers.
 const HEADER_BYTES: usize = size_of::<Option<Block>>() + size_of::<usize>();
-/// Pointers of a page.
+/// The most pointers of a page.
 const CAPACITY: usize = (PAGE_BYTES - HEADER_BYTES) / size_of::<NonNull<u8>>();
-/// Pages that a CPU keeps for the next ones.
+/// The most empty pages that a CPU keeps for reuse.
 const SPARE_MAX: usize = 64;
 
 /// A page of pointers.
@@ -25,10 +25,10 @@ struct Page {
 
 const _: () = assert!(size_of::<Page>() == PAGE_BYTES && CAPACITY == 510);
 
-/// A page that is owned.
+/// An owned page.
 struct Block(NonNull<Page>);
 
-// SAFETY: whoever has the block has the page and what it points to.
+// SAFETY: the owner of the block owns the page and what it points to.
 unsafe impl Send for Block {}
 
 impl Block {
@@ -49,7 +49,7 @@ impl Block {
 
     #[inline]
     fn page(&mut self) -> &mut Page {
-        // SAFETY: whoever has the block has the page.
+        // SAFETY: the owner of the block owns the page.
         unsafe { self.0.as_mut() }
     }
 
@@ -57,13 +57,13 @@ impl Block {
         self.page().next.take()
     }
 
-    /// Makes it empty, in front of another.
+    /// Empties the page, and puts it in front of another one.
     fn reset(&mut self, next: Option<Block>) {
         self.page().next = next;
         self.page().count = 0;
     }
 
-    /// Notes an object; false when there is no room.
+    /// Records an object; false when there is no room.
     #[inline]
     fn push(&mut self, object: NonNull<u8>) -> bool {
         let page = self.page();
@@ -75,24 +75,24 @@ impl Block {
 
     fn objects(&mut self) -> &[NonNull<u8>] {
         let page = self.page();
-        // SAFETY: so many were written.
+        // SAFETY: the first `count` were written.
         unsafe { page.objects[..page.count].assume_init_ref() }
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // One after the other: a list is long.
+        // In a loop, not recursively: a list is long.
         let mut next = self.take_next();
         while let Some(mut block) = next {
             next = block.take_next();
         }
-        // SAFETY: from `new`, and given up here.
+        // SAFETY: from `new`, and not used after.
         unsafe { std::alloc::dealloc(self.0.as_ptr().cast(), Block::LAYOUT) };
     }
 }
 
-/// Pages of a size, the youngest first, and empty ones.
+/// Pages of each size, the youngest first, and empty ones.
 #[derive(Default)]
 pub struct Pages {
     pages: [Option<Block>; CLASSES],
@@ -101,7 +101,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Another page in front of the others.
+    /// Puts another page in front of the others.
     #[inline(never)]
     fn begin(&mut self, class: usize) -> &mut Block {
         let mut block = match self.spare.take() {
@@ -116,7 +116,7 @@ impl Pages {
         self.pages[class].insert(block)
     }
 
-    /// Keeps an empty page, or gives it back when there are enough.
+    /// Keeps an empty page, or returns it when there are enough.
     fn keep(&mut self, mut block: Block) -> Option<Block> {
         if self.spares == SPARE_MAX {
             return Some(block);
@@ -162,9 +162,9 @@ impl Form for Pages {
         for (class, mut next) in taken.0.into_iter().enumerate() {
             while let Some(mut block) = next {
                 next = block.take_next();
-                // SAFETY: readers are gone, and each object was noted once.
+                // SAFETY: a grace period has passed, and each object was recorded once.
                 unsafe { source.free_bulk(block.objects(), class) };
-                // A page that is not kept is given back outside of the lock.
+                // A page that is not kept is freed outside of the lock.
                 drop(cpu.lock(|pages| pages.keep(block)));
             }
         }

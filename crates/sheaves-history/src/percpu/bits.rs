@@ -1,5 +1,5 @@
-//! Bitmaps: finding the next zero or one, setting and clearing ranges. Positions beyond the last
-//! word of a map are never read: they count as ends of the search.
+//! Bitmaps: finding the next zero or one, setting and clearing ranges. Positions after the last
+//! word of a map are never read: they end a search.
 
 /// Bits of a word.
 pub(super) const WORD_BITS: u32 = u64::BITS;
@@ -16,7 +16,7 @@ pub(super) fn next_one(map: &[u64], from: u32, end: u32) -> u32 {
     next(map, from, end, 0)
 }
 
-/// First one bit of the words combined with `flip`.
+/// First one bit of the words, each xored with `flip`.
 #[inline(always)]
 fn next(map: &[u64], from: u32, end: u32, flip: u64) -> u32 {
     if from >= end {
@@ -42,8 +42,8 @@ fn next(map: &[u64], from: u32, end: u32, flip: u64) -> u32 {
     end
 }
 
-/// The position after the last one bit at or after `floor` and below `from`; `floor` when there is
-/// none. That is where the run of zeros begins that ends at `from`.
+/// The position after the last one bit at or after `floor` and before `from`; `floor` when there is
+/// none. That is the start of the run of zeros that ends at `from`.
 #[inline]
 pub(super) fn run_start(map: &[u64], from: u32, floor: u32) -> u32 {
     let mut at = from;
@@ -60,7 +60,7 @@ pub(super) fn run_start(map: &[u64], from: u32, floor: u32) -> u32 {
     floor
 }
 
-/// Is the bit one? Positions beyond the map are not.
+/// True when the bit is one. Positions after the map are zero.
 #[inline(always)]
 pub(super) fn is_one(map: &[u64], bit: u32) -> bool {
     map.get((bit / WORD_BITS) as usize).is_some_and(|word| word >> (bit % WORD_BITS) & 1 != 0)
@@ -124,7 +124,7 @@ fn change(map: &mut [u64], start: u32, end: u32, apply: impl Fn(&mut u64, u64)) 
     }
 }
 
-/// Words that a search reads between two positions, for the counters.
+/// Number of words that a search reads between two positions, for the counters.
 #[inline(always)]
 pub(super) fn words_between(from: u32, to: u32) -> u64 {
     u64::from((to / WORD_BITS).saturating_sub(from / WORD_BITS)) + 1

@@ -1,18 +1,18 @@
-//! A chunk: its maps and hints, the search for room, and what an area changes that is taken or
-//! given back.
+//! A chunk: its maps and hints, the search for room, and the updates when an area is allocated or
+//! freed.
 
 use super::hints::{BLOCK_BITS, Hints, Run};
 use super::{GRAIN_BYTES, PAGE_BYTES, Request, Work, bits};
 
 const BLOCK_WORDS: usize = (BLOCK_BITS / u64::BITS) as usize;
 
-/// A chunk and its metadata, `pcpu_chunk`. A search that does not fit reads the first line only.
+/// A chunk and its metadata, `pcpu_chunk`. A search that finds no fit reads the first line only.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Chunk {
     /// Of the whole chunk; its left and right runs are not kept.
     pub(super) hints: Hints,
-    /// Neighbours in the list, and which list it is.
+    /// Neighbours in the list, and the number of the list.
     pub(super) next: u32,
     pub(super) previous: u32,
     pub(super) list: u32,
@@ -23,7 +23,8 @@ pub(super) struct Chunk {
     pub(super) empty: u32,
     /// One for each page.
     pub(super) blocks: Box<[Hints]>,
-    /// One bit for each grain of an object; one where an object begins, and after its end.
+    /// Allocation map: one bit for each grain of an object. Boundary map: one bit where an object
+    /// begins, and after its end.
     allocated: Box<[u64]>,
     bounds: Box<[u64]>,
 }
@@ -46,7 +47,7 @@ impl Chunk {
         })
     }
 
-    /// Bytes of a chunk with its metadata.
+    /// Bytes of the metadata of a chunk.
     pub(super) fn bytes(unit_bytes: usize) -> usize {
         let pages = unit_bytes / PAGE_BYTES;
         size_of::<Chunk>() + pages * size_of::<Hints>() + (2 * pages * BLOCK_WORDS + 1) * 8
@@ -56,7 +57,8 @@ impl Chunk {
         &self.allocated[block * BLOCK_WORDS..(block + 1) * BLOCK_WORDS]
     }
 
-    /// A free area: by the hints of the blocks, then in the map from where these lead.
+    /// Finds a free area: by the hints of the blocks, then in the map from the position that they
+    /// give.
     #[inline]
     pub(super) fn find<const HINTS: bool>(
         &mut self,
@@ -67,11 +69,11 @@ impl Chunk {
         self.search::<HINTS>(from, request, work)
     }
 
-    /// Where the search of the map begins that finds room.
+    /// The position in the map from which a search finds room.
     #[inline]
     fn walk<const HINTS: bool>(&self, request: Request) -> Option<u32> {
         let from = self.hints.resume::<HINTS>(request.bits);
-        // The free run that touches the end of the block before.
+        // The free run that ends at the end of the previous block.
         let mut run = Run::EMPTY;
         let first = (from / BLOCK_BITS) as usize;
         for (index, block) in self.blocks.iter().enumerate().skip(first) {
@@ -101,7 +103,7 @@ impl Chunk {
         None
     }
 
-    /// The first free area from a bit on, in the map.
+    /// The first free area in the map at or after a bit.
     #[inline]
     fn search<const HINTS: bool>(
         &mut self,
@@ -110,7 +112,7 @@ impl Chunk {
         work: &mut Work,
     ) -> Option<Run> {
         let bits = self.hints.bits;
-        // Without hints the search may have to go on to the last block.
+        // Without hints the search may have to continue to the last block.
         let end = if HINTS { (from + request.bits + BLOCK_BITS).min(bits) } else { bits };
         let mut skipped = Run::EMPTY;
         let mut at = from;
@@ -137,20 +139,20 @@ impl Chunk {
         Some(found)
     }
 
-    /// Offers the longest run that a search skipped to the block in which it lies.
+    /// Offers the longest run that a search skipped to the block that contains it.
     #[inline]
     fn enter_skipped(&mut self, skipped: Run, work: &mut Work) {
         let (block, last) = skipped.blocks().into_inner();
         if block == last {
             let base = block as u32 * BLOCK_BITS;
-            // What alignment cut off its head belongs to it.
+            // The part that alignment cut off at its start belongs to it.
             let start = bits::run_start(&self.allocated, skipped.start, base);
             work.words_read += bits::words_between(start, skipped.start);
             self.blocks[block].offer::<true>(Run { start, end: skipped.end }.part_in(block));
         }
     }
 
-    /// Turns a free area into an object.
+    /// Allocates a free area.
     pub(super) fn take<const HINTS: bool>(&mut self, area: Run, work: &mut Work) {
         bits::set_range(&mut self.allocated, area.start, area.end);
         bits::mark_ends(&mut self.bounds, area.start, area.end);
@@ -165,7 +167,7 @@ impl Chunk {
         if area.start == self.hints.first_free {
             let last = *area.blocks().end();
             let base = last as u32 * BLOCK_BITS;
-            // The last block has found its own already.
+            // The last block has recomputed its own already.
             self.hints.first_free = if self.blocks[last].first_free < BLOCK_BITS {
                 base + self.blocks[last].first_free
             } else {
@@ -206,7 +208,7 @@ impl Chunk {
         was_free
     }
 
-    /// Finds the hints of a block anew from the map, `pcpu_block_refresh_hint`.
+    /// Recomputes the hints of a block from the map, `pcpu_block_refresh_hint`.
     fn refresh_block<const HINTS: bool>(&mut self, index: usize, work: &mut Work) {
         work.block_refreshes += 1;
         let mut block = self.blocks[index];
@@ -218,7 +220,7 @@ impl Chunk {
             block.drop_contig::<HINTS>();
         }
         if HINTS {
-            // Wrong where the refresh begins behind that run.
+            // Wrong where the refresh begins after that run.
             block.right = 0;
         }
         let mut at = from;
@@ -234,8 +236,8 @@ impl Chunk {
         self.blocks[index] = block;
     }
 
-    /// Finds the hints of the chunk anew from its blocks, `pcpu_chunk_refresh_hint`. `full`:
-    /// without trusting the scan hint.
+    /// Recomputes the hints of the chunk from its blocks, `pcpu_chunk_refresh_hint`. `full`:
+    /// without using the scan hint.
     fn refresh<const HINTS: bool>(&mut self, full: bool, work: &mut Work) {
         let Chunk { hints, blocks, populated, .. } = self;
         let resumes = HINTS && !full && hints.promote_scan::<HINTS>();
@@ -283,7 +285,7 @@ impl Chunk {
         }
     }
 
-    /// Turns an object into free memory.
+    /// Frees an object.
     pub(super) fn give<const HINTS: bool>(&mut self, area: Run, work: &mut Work) {
         bits::clear_range(&mut self.allocated, area.start, area.end);
         self.free_bits += area.bits();
@@ -306,7 +308,7 @@ impl Chunk {
         }
     }
 
-    /// A freed area and what is free beside it in its first and in its last block.
+    /// A freed area with the free runs next to it in its first and in its last block.
     #[inline]
     fn whole_run(&self, first: usize, last: usize, area: Run, work: &mut Work) -> Run {
         let (base, hints) = (first as u32 * BLOCK_BITS, &self.blocks[first]);

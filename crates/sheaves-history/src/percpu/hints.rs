@@ -1,4 +1,4 @@
-//! What is known of the free runs of a block or a chunk, `pcpu_block_md` of `mm/percpu.c`.
+//! Hints about the free runs of a block or a chunk, `pcpu_block_md` of `mm/percpu.c`.
 
 /// Bits of a block, which is a page.
 pub(super) const BLOCK_BITS: u32 = 1024;
@@ -28,20 +28,20 @@ impl Run {
         self.start < other.end && other.start < self.end
     }
 
-    /// The blocks in which it lies; of one that is not empty.
+    /// The blocks that contain the run, which is not empty.
     #[inline(always)]
     pub(super) fn blocks(self) -> core::ops::RangeInclusive<usize> {
         (self.start / BLOCK_BITS) as usize..=((self.end - 1) / BLOCK_BITS) as usize
     }
 
-    /// The pages on which it lies, as bits.
+    /// The pages that contain the run, as bits.
     #[inline(always)]
     pub(super) fn pages(self) -> u64 {
         let (first, last) = (*self.blocks().start() as u32, *self.blocks().end() as u32);
         u64::MAX >> (u64::BITS - 1 - (last - first)) << first
     }
 
-    /// Its part in a block, relative to the block.
+    /// The part of the run in a block, relative to the block.
     #[inline(always)]
     pub(super) fn part_in(self, block: usize) -> Run {
         let base = block as u32 * BLOCK_BITS;
@@ -56,7 +56,7 @@ pub(super) struct Hints {
     /// The longest known free run.
     pub(super) contig: u32,
     pub(super) contig_start: u32,
-    /// The scan hint, 0 where there is none.
+    /// The scan hint, 0 if there is none.
     pub(super) scan: u32,
     pub(super) scan_start: u32,
     pub(super) first_free: u32,
@@ -82,7 +82,7 @@ impl Hints {
         }
     }
 
-    /// Fills the span. In V52 dropped hints keep their starts, here and below.
+    /// Marks the span as full. In V52 dropped hints keep their starts, here and below.
     #[inline]
     pub(super) fn fill<const HINTS: bool>(&mut self) {
         self.first_free = self.bits;
@@ -106,7 +106,7 @@ impl Hints {
         self.left == self.bits
     }
 
-    /// The bit from which on a run of so many bits may be found.
+    /// The first bit at which a run of `bits` bits may begin.
     #[inline(always)]
     pub(super) const fn resume<const HINTS: bool>(&self, bits: u32) -> u32 {
         let skips =
@@ -140,7 +140,7 @@ impl Hints {
         (self.scan, self.scan_start) = (run.bits(), run.start);
     }
 
-    /// The scan hint becomes contig; true when there was one.
+    /// Makes the scan hint contig; true when there was one.
     #[inline]
     pub(super) fn promote_scan<const HINTS: bool>(&mut self) -> bool {
         if self.scan == 0 {
@@ -151,7 +151,7 @@ impl Hints {
         true
     }
 
-    /// Enters a free run, `pcpu_block_update`.
+    /// Updates the hints for a free run, `pcpu_block_update`.
     #[inline]
     pub(super) fn offer<const HINTS: bool>(&mut self, run: Run) {
         let (bits, contig) = (run.bits(), self.contig_run());
@@ -197,7 +197,7 @@ impl Hints {
         }
     }
 
-    /// An area was taken. True when contig broke and has to be found anew.
+    /// Updates the hints for an allocated area. True when contig broke and must be recomputed.
     #[inline]
     pub(super) fn take<const HINTS: bool>(&mut self, area: Run) -> bool {
         self.left = self.left.min(area.start);

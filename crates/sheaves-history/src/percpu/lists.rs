@@ -4,7 +4,7 @@ use super::chunk::Chunk;
 
 /// No chunk.
 pub(super) const NONE: u32 = u32::MAX;
-/// The list of chunks without room, and of those that left the search.
+/// The list of chunks without room, and of those removed from the search.
 pub(super) const FULL: u32 = 0;
 const LISTS_MAX: usize = 32;
 
@@ -22,7 +22,7 @@ pub(super) fn list_of(bits: u32) -> u32 {
     bits.ilog2().max(1)
 }
 
-/// Whether a chunk that does not fit leaves the search.
+/// True when a chunk of this list that does not fit is removed from the search.
 pub(super) fn is_small(list: u32) -> bool {
     list < list_of(8)
 }

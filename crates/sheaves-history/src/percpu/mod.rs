@@ -1,13 +1,13 @@
 //! The allocator of per-CPU memory before and after its change of 2019, over offsets.
 //!
 //! **Source.** Linux, `mm/percpu.c` of 5.0 ([`V50`]), and of 5.2 with "introduce percpu block
-//! scan_hint" (2019, [`V52`]). Published: to insert filters of traffic control took 69 s before and
-//! 39 s after, 1.77 times less. A filter takes three objects, of which two are aligned to 16, so
-//! that every 64 bytes there remains a hole of 12 bytes that fits none of them.
+//! scan_hint" (2019, [`V52`]). Published: inserting filters of traffic control took 69 s before and
+//! 39 s after, 1.77 times less. A filter takes three objects, two of them aligned to 16. That
+//! leaves a hole of 12 bytes in every 64, which fits none of them.
 //!
 //! **Reproduced.** Chunks with an allocation map and a boundary map; a block of hints for each
-//! page; lists of chunks; which chunk and which place a request gets; chunks without an object are
-//! given back, all but one. What tells the two apart:
+//! page; lists of chunks; the choice of chunk and place for a request; the release of chunks
+//! without an object, except one. The differences:
 //!
 //! | | V50 | V52 |
 //! |---|---|---|
@@ -17,13 +17,13 @@
 //! | the longest run before contig | is not kept | is the *scan hint* |
 //! | searches begin at | the first free bit | the scan hint, where it is too short |
 //!
-//! V52 has the mistakes of its time: a scan hint may lie in the run that became contig, a hint that
-//! is dropped keeps its start, a refresh that begins at the scan hint forgets the run at the right
-//! edge, and a run longer than the scan hint may lie before it.
+//! V52 has the errors of its time: a scan hint may be in the run that became contig, a dropped hint
+//! keeps its start, a refresh that begins at the scan hint forgets the run at the right edge, and a
+//! run longer than the scan hint may be before it.
 //!
-//! **Left out.** The reserve of populated pages for requests that must not sleep, the chunk of what
-//! is compiled into the kernel, and the memory itself: all of this is arithmetic. Pages of chunks
-//! that are in use are not given back; in Linux that came in 2021.
+//! **Left out.** The reserve of populated pages for requests that must not sleep, the first chunk
+//! with the kernel's static per-CPU variables, and the memory itself: all of this is arithmetic.
+//! Pages of chunks that are in use are not released; Linux does that since 2021.
 
 mod bits;
 mod chunk;
@@ -46,35 +46,35 @@ pub type V50<M> = Allocator<false, M>;
 /// The algorithm with the changes of 2019, as they were made.
 pub type V52<M> = Allocator<true, M>;
 
-/// The memory that is divided.
+/// The memory that the allocator divides.
 pub trait Memory {
-    /// Gives pages of a chunk back; there is no object on them.
+    /// Releases pages of a chunk; there is no object on them.
     fn depopulate(&mut self, chunk: usize, pages: Range<usize>);
 }
 
-/// How much work was done: the same on every machine and in every run.
+/// Amount of work: the same on every machine and in every run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     /// Chunks that were tested for room.
     pub chunks_tested: u64,
     /// Words of the maps that were read.
     pub words_read: u64,
-    /// Blocks whose hints were found anew from the map.
+    /// Blocks whose hints were recomputed from the map.
     pub block_refreshes: u64,
-    /// Blocks that were visited to find the hints of chunks anew.
+    /// Blocks that were visited to recompute the hints of chunks.
     pub blocks_refreshed: u64,
-    /// Chunks that left the search because they did not fit.
+    /// Chunks that were removed from the search because they did not fit.
     pub relegations: u64,
 }
 
-/// What there is. Bytes and pages are those of one CPU.
+/// Contents of the allocator. Bytes and pages are those of one CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Objects ever allocated.
     pub allocations: u64,
-    /// Chunks now.
+    /// Chunks that exist.
     pub chunks: u64,
-    /// Pages on which an object lies or has lain.
+    /// Pages that have, or had, an object.
     pub populated_pages: u64,
     /// Bytes of the metadata of all chunks.
     pub metadata_bytes: u64,
@@ -119,7 +119,7 @@ impl<const HINTS: bool, M: Memory> Allocator<HINTS, M> {
     /// An allocator of up to `chunks_max` chunks of 32 to 256 KiB, a power of two.
     ///
     /// # Panics
-    /// For another unit.
+    /// For another `unit_bytes`.
     pub fn new(memory: M, unit_bytes: usize, chunks_max: usize) -> Self {
         assert!(unit_bytes.is_power_of_two() && (32 << 10..=256 << 10).contains(&unit_bytes));
         Allocator {
@@ -137,8 +137,8 @@ impl<const HINTS: bool, M: Memory> Allocator<HINTS, M> {
         }
     }
 
-    /// The offset of a new object: its chunk's number times the bytes of a unit, plus its place in
-    /// there. `None` where no chunk has room.
+    /// Allocates an object and returns its offset: its chunk's number times the bytes of a unit,
+    /// plus its place in the chunk. `None` if no chunk has room.
     pub fn alloc(&mut self, size: usize, align: usize) -> Option<usize> {
         if size == 0 || size > self.unit_bytes || !align.is_power_of_two() || align > PAGE_BYTES {
             return None;
@@ -193,7 +193,7 @@ impl<const HINTS: bool, M: Memory> Allocator<HINTS, M> {
         self.relocate(chunk);
     }
 
-    /// Frees the object at an offset. False where there is none.
+    /// Frees the object at an offset. False if there is none.
     pub fn free(&mut self, offset: usize) -> bool {
         let (chunk, bit) = (offset / self.unit_bytes, offset % self.unit_bytes / GRAIN_BYTES);
         if !offset.is_multiple_of(GRAIN_BYTES) || !self.is_live(chunk) {
@@ -212,7 +212,7 @@ impl<const HINTS: bool, M: Memory> Allocator<HINTS, M> {
         chunk < self.chunks.len() && !self.vacant.contains(&(chunk as u32))
     }
 
-    /// Puts a chunk into the list that its key asks for.
+    /// Moves a chunk to the list of its key.
     fn relocate(&mut self, chunk: u32) {
         let list = self.list_for(&self.chunks[chunk as usize]);
         self.lists.move_to(&mut self.chunks, chunk, list);
@@ -244,12 +244,12 @@ impl<const HINTS: bool, M: Memory> Allocator<HINTS, M> {
         Some(())
     }
 
-    /// Whether [`Allocator::balance`] has something to do.
+    /// True when [`Allocator::balance`] has something to do.
     pub fn balance_wanted(&self) -> bool {
         self.balance_wanted
     }
 
-    /// Gives chunks without an object back, all but one.
+    /// Releases chunks without an object, except one.
     pub fn balance(&mut self) {
         self.balance_wanted = false;
         while self.lists.has_two_free(&self.chunks) {
@@ -275,7 +275,7 @@ impl<const HINTS: bool, M: Memory> Allocator<HINTS, M> {
         runs.filter(|bits| *bits < self.smallest).map(|bits| bits as usize * GRAIN_BYTES).sum()
     }
 
-    /// What there is.
+    /// The statistics.
     pub fn statistics(&self) -> Statistics {
         let chunks = (self.chunks.len() - self.vacant.len()) as u64;
         let metadata_bytes = chunks * Chunk::bytes(self.unit_bytes) as u64;

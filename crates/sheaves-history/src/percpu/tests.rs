@@ -1,12 +1,12 @@
-//! Objects do not overlap, hints are what each of the two promises, and the work is what made the
-//! change of 2019 necessary.
+//! Objects do not overlap, each version keeps its promises about hints, and the work shows what
+//! made the change of 2019 necessary.
 
 use std::collections::BTreeMap;
 
 use super::hints::{BLOCK_BITS, Hints};
 use super::*;
 
-/// Memory that is not there.
+/// Memory without contents.
 struct Nowhere;
 
 impl Memory for Nowhere {
@@ -48,7 +48,7 @@ fn verify<const HINTS: bool>(allocator: &Allocator<HINTS, Nowhere>, objects: usi
     assert_eq!(all - free_bytes, objects);
 }
 
-/// Random requests and frees, beside a model.
+/// Random requests and frees, compared with a model.
 fn storm<const HINTS: bool>(seed: u64) {
     let mut random = seed;
     let mut below = |limit: usize| {
@@ -90,7 +90,7 @@ fn objects_do_not_overlap_and_hints_hold() {
     }
 }
 
-/// Work for each object of so many filters, and the bytes of their holes.
+/// Work per object for `count` filters, and the bytes of their holes.
 fn filters<const HINTS: bool>(count: usize, objects: &[(usize, usize)]) -> (f64, usize) {
     let mut allocator = Allocator::<HINTS, _>::new(Nowhere, 32 << 10, 4096);
     for _ in 0..count {
