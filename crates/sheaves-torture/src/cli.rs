@@ -76,7 +76,7 @@ pub struct ReclaimArgs {
     pub broken: Option<reclaim::Broken>,
 }
 
-/// Does what the command line asks for.
+/// Runs the command.
 #[must_use]
 pub fn run(args: &Args) -> ExitCode {
     match &args.subject {
@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> ExitCode {
     }
 }
 
-/// Prints what a run has found, with its failures.
+/// Prints a report, with its failures.
 fn print<R: Display + Serialize>(
     subject: &str,
     is_json: bool,

@@ -1,14 +1,14 @@
-//! Stores that miss the processor's caches, to keep those behind them from being seen.
+//! Stores that miss the CPU's caches, which delay the visibility of the stores after them.
 //!
-//! Stores become visible in order. Behind some that miss the caches, a store stays in the processor
-//! for up to a microsecond, while what comes after it goes on: unless a membarrier makes the
-//! processor wait, others do not see it.
+//! Stores become visible in order. After some that miss the caches, a store stays in the CPU's
+//! store buffer for up to a microsecond, while the instructions after it continue. Other CPUs do
+//! not see the store unless a membarrier makes the CPU wait.
 
 use crate::random::Random;
 
-/// Words that are written to, at random: more than a processor's own caches hold.
+/// Number of words that are written to at random: more than a CPU's own caches hold.
 const WORDS: usize = 4 << 20;
-/// How many of them at a time.
+/// Number of stores at a time.
 const STORES: usize = 24;
 
 pub(crate) struct Clutter(Vec<u64>);
@@ -18,7 +18,7 @@ impl Clutter {
         Clutter(vec![0; WORDS])
     }
 
-    /// What the caller stores next is hidden for as long as can be.
+    /// Delays the visibility of the caller's next store for as long as possible.
     #[inline]
     pub(crate) fn store(&mut self, random: &mut Random) {
         for _ in 0..STORES {

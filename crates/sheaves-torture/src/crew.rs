@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// Somebody who has not come to his end by this time after the end of the run never will.
+/// A thread that has not ended by this time after the end of the run is considered stuck.
 const END_SECONDS: u64 = 60;
 
-/// Threads that were started and have to end.
+/// Threads that were started and must end.
 pub(crate) struct Crew(Vec<JoinHandle<()>>);
 
 impl Crew {
@@ -16,7 +16,7 @@ impl Crew {
         Crew(Vec::new())
     }
 
-    /// Starts so many threads that do the same.
+    /// Starts several threads with the same function.
     pub(crate) fn start(
         &mut self,
         name: &str,
@@ -31,11 +31,11 @@ impl Crew {
         }
     }
 
-    /// Waits for all threads; the names of those that do not end.
+    /// Waits for all threads; returns the names of those that do not end.
     pub(crate) fn end(mut self) -> Vec<String> {
         let begin = Instant::now();
         while !self.0.is_empty() && begin.elapsed().as_secs() < END_SECONDS {
-            // Who awaits sleeps until he is woken; this is the only time that it is not by a waker.
+            // A thread that awaits sleeps until it is woken; only this wake-up is not by a waker.
             self.0.iter().for_each(|thread| thread.thread().unpark());
             std::thread::sleep(Duration::from_millis(5));
             self.0.retain(|thread| !thread.is_finished());

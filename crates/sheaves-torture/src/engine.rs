@@ -1,4 +1,4 @@
-//! What transactions run on, in words for reports.
+//! The engine of the transactions, in words for reports.
 
 use sheaves_percpu::engine::{self, Mode, SlotKind};
 

@@ -1,26 +1,25 @@
-//! A clock made of grace periods: structures of ten generations, and readers that look at it.
+//! A clock made of grace periods: structures of ten generations, and readers that check their age.
 //!
-//! One item is current. When it is replaced its age becomes 1, and with each grace period after
-//! that it grows by 1, until the item is used anew at age 10. A reader that finds its item older
-//! than 1 has lasted for a whole grace period, which then was none. The form is that of the
-//! kernel's rcutorture.
+//! One item is current. When it is replaced its age becomes 1. Each grace period after that adds 1,
+//! until the item is reused at age 10. A reader that finds its item older than 1 has lasted for a
+//! whole grace period, so the grace period was wrong. The form is that of the kernel's rcutorture.
 //!
 //! | age of an item | meaning | transitions |
 //! |---|---|---|
 //! | 0 | current | -> 1 by [`Pipeline::replace`] |
 //! | 1 | replaced; readers may have it | -> 2 by [`Pipeline::grow`], after a grace period |
-//! | 2..10 | nobody may have it | -> one more, the same way |
+//! | 2..10 | no reader may have it | -> one more, the same way |
 //! | 10 | free | -> 0 by [`Pipeline::replace`] |
 //!
 //! One thread replaces and grows; any number of threads and handlers read.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Grace periods until an item is used again.
+/// Grace periods until an item is reused.
 pub(crate) const GENERATIONS: u64 = 10;
 /// The age that readers may see.
 pub(crate) const AGE_ALLOWED: u64 = 1;
-/// Items of a pipeline: each generation may hold a few when many are under way at a time.
+/// Items of a pipeline: each generation may hold a few when many are in progress.
 const ITEMS: usize = 32;
 
 /// The structures that one updater replaces.
@@ -29,7 +28,7 @@ pub(crate) struct Pipeline {
     ages: [AtomicU64; ITEMS],
 }
 
-/// What a reader has found when it began.
+/// The item that a reader has found at its begin.
 #[derive(Clone, Copy)]
 pub(crate) struct Item(usize);
 
@@ -48,18 +47,19 @@ impl Pipeline {
         self.current.store(0, Ordering::Release);
     }
 
-    /// What a reader finds inside its section. Async-signal-safe, like [`Pipeline::age`].
+    /// The current item, for a reader inside its section. Async-signal-safe, like
+    /// [`Pipeline::age`].
     pub(crate) fn find(&self) -> Item {
         Item(self.current.load(Ordering::Acquire))
     }
 
-    /// How old it is.
+    /// The age of an item.
     pub(crate) fn age(&self, item: Item) -> u64 {
         self.ages[item.0].load(Ordering::Relaxed)
     }
 
-    /// Puts a free item in the place of the current one, which is returned; `None` when all are
-    /// under way.
+    /// Replaces the current item by a free one and returns the old one; `None` when all are in
+    /// progress.
     pub(crate) fn replace(&self) -> Option<Item> {
         let is_free = |item: &usize| self.ages[*item].load(Ordering::Relaxed) >= GENERATIONS;
         let new = (0..ITEMS).find(is_free)?;
@@ -69,7 +69,8 @@ impl Pipeline {
         Some(Item(old))
     }
 
-    /// A grace period is over that began after the item's last change. True when it is free.
+    /// Adds 1 to the age, after a grace period that began after the item's last change. True when
+    /// the item is free.
     pub(crate) fn grow(&self, item: Item) -> bool {
         let age = self.ages[item.0].load(Ordering::Relaxed) + 1;
         self.ages[item.0].store(age, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A generator of its own for each call and each run.
+    /// A generator with a seed that differs for each call and each run.
     pub(crate) fn new() -> Random {
         let place = 0_u8;
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
@@ -22,7 +22,7 @@ impl Random {
         (self.0 >> 11) % limit
     }
 
-    /// True once in so many calls.
+    /// True in one of `calls` calls on average.
     pub(crate) fn one_in(&mut self, calls: u64) -> bool {
         self.below(calls) == 0
     }

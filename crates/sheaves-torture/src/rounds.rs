@@ -1,25 +1,25 @@
-//! Who takes part at a time: mistakes of different kinds show in different company.
+//! The threads that take part at a time: different errors show in different combinations.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::time::Instant;
 
-/// Rounds come in turn.
+/// Rounds follow each other in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Round {
-    /// Everybody.
+    /// All threads.
     Crowd = 0,
-    /// Readers and updaters, undisturbed.
+    /// Readers and updaters, without signals.
     Few = 1,
-    /// One beside one other, each with a processor of its own: single steps overlap.
+    /// One thread against one other, each with a CPU of its own: single steps overlap.
     Duel = 2,
 }
 
-/// Rounds in the order in which they come, with their milliseconds.
+/// The order of the rounds, with their milliseconds.
 const ROUNDS: [(Round, u64); 3] = [(Round::Crowd, 400), (Round::Few, 150), (Round::Duel, 150)];
 
-/// Which round there is, until the run ends.
+/// The current round, until the run ends.
 pub(crate) struct Rounds {
     stop: AtomicBool,
     round: AtomicU64,
@@ -30,14 +30,14 @@ impl Rounds {
         Rounds { stop: AtomicBool::new(false), round: AtomicU64::new(Round::Crowd as u64) }
     }
 
-    /// Before a run.
+    /// Called before a run.
     pub(crate) fn reset(&self) {
         self.round.store(Round::Crowd as u64, Ordering::SeqCst);
         self.stop.store(false, Ordering::SeqCst);
     }
 
-    /// Lets rounds come in turn for that time, or until something is found; then all threads stop.
-    /// How many seconds that took.
+    /// Changes rounds in turn for that time, or until `is_found`; then all threads stop. Returns
+    /// how many seconds that took.
     pub(crate) fn go_on(&self, duration: Duration, is_found: impl Fn() -> bool) -> f64 {
         let begin = Instant::now();
         let is_over = || begin.elapsed() >= duration || is_found();
@@ -60,18 +60,19 @@ impl Rounds {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Is it the turn of those who take part up to a round? If not, some time passes.
+    /// True when the caller takes part in the current round; `last` is the last round in which it
+    /// does. Otherwise this sleeps for a moment.
     pub(crate) fn is_turn(&self, last: Round) -> bool {
         let is_turn = self.round.load(Ordering::Relaxed) <= last as u64;
         if !is_turn {
-            // Or nobody would ever be spared a membarrier.
+            // Otherwise every grace period would need a membarrier for this thread.
             sheaves_rcu::enter_idle();
             std::thread::sleep(Duration::from_millis(1));
         }
         is_turn
     }
 
-    /// Is this the round of one against one?
+    /// True in the round of one against one.
     pub(crate) fn is_duel(&self) -> bool {
         self.round.load(Ordering::Relaxed) == Round::Duel as u64
     }

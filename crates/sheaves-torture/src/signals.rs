@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use crate::random::Random;
 use crate::rounds::{Round, Rounds};
 
-/// Whom signals are sent to, and who sends them.
+/// The threads to which signals are sent, and the threads that send.
 pub(crate) struct Signals {
-    /// Threads that send.
+    /// Number of threads that send.
     disturbers: AtomicU64,
-    /// They stay until nobody sends any more.
+    /// Targets; they stay until no thread sends any more.
     targets: Mutex<Vec<libc::pthread_t>>,
 }
 
@@ -20,7 +20,7 @@ impl Signals {
         Signals { disturbers: AtomicU64::new(0), targets: Mutex::new(Vec::new()) }
     }
 
-    /// Before a run in which one thread sends; has the handler called from now on.
+    /// Called before a run in which one thread sends; installs the handler.
     pub(crate) fn reset(&self, handler: extern "C" fn(libc::c_int)) {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.disturbers.store(1, Ordering::Release);
@@ -32,15 +32,15 @@ impl Signals {
         unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, core::ptr::null_mut()) };
     }
 
-    /// Makes the calling thread one that signals are sent to, until the run ends.
+    /// Adds the calling thread to the targets, until the run ends.
     pub(crate) fn be_target(&self) {
         // SAFETY: no precondition.
         let thread = unsafe { libc::pthread_self() };
         self.targets.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
     }
 
-    /// Makes the calling thread such a one while it runs `body`: so the first sections of a short
-    /// thread are interrupted.
+    /// Makes the calling thread a target while it runs `body`, so that signals interrupt the first
+    /// sections of a short thread.
     pub(crate) fn be_target_during(&self, body: impl FnOnce()) {
         self.be_target();
         body();
@@ -50,7 +50,7 @@ impl Signals {
         targets.retain(|target| *target != own);
     }
 
-    /// A thread that interrupts the others, while it is everybody's turn.
+    /// The loop of a thread that interrupts the others, in rounds of all threads.
     pub(crate) fn disturb(&self, rounds: &Rounds) {
         let mut random = Random::new();
         while !rounds.is_stopped() {
@@ -62,16 +62,16 @@ impl Signals {
         self.disturbers.fetch_sub(1, Ordering::Release);
     }
 
-    /// Sends a signal to about half of them.
+    /// Sends a signal to about half of the targets.
     fn send(&self, random: &mut Random) {
         let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         for target in targets.iter().filter(|_| random.one_in(2)) {
-            // SAFETY: targets stay until nobody disturbs any more.
+            // SAFETY: targets stay until no thread sends any more.
             unsafe { libc::pthread_kill(*target, libc::SIGUSR2) };
         }
     }
 
-    /// At the end of a target: waits until nobody sends signals any more.
+    /// Called at the end of a target: waits until no thread sends signals any more.
     pub(crate) fn outlast(&self) {
         while self.disturbers.load(Ordering::Acquire) != 0 {
             std::thread::sleep(Duration::from_millis(1));

@@ -1,5 +1,5 @@
-//! Runs of `sheaves torture rcu`: for 20 seconds in every configuration, and with mistakes made on
-//! purpose, which have to be found. `SHEAVES_TORTURE_SECONDS` says how long instead of 20.
+//! Runs of `sheaves torture rcu`: for 20 seconds in every configuration, and with intended errors,
+//! which must be detected. `SHEAVES_TORTURE_SECONDS` replaces the 20 seconds.
 
 use core::time::Duration;
 
@@ -12,11 +12,11 @@ mod configurations;
 
 use configurations::in_own_process;
 
-/// A mistake has to be found in this time. Most are found in seconds.
+/// An error must be detected in this time. Most are detected in seconds.
 const BROKEN_SECONDS: u64 = 150;
 
-/// One run at a time: several would take each other's processors, and what two threads do at the
-/// same moment would not be.
+/// One run at a time: several would compete for the CPUs, and two threads would seldom run at the
+/// same moment.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -42,7 +42,7 @@ fn no_reader_outlasts_a_grace_period() {
     }
     let report = torture(seconds(), None, true);
     assert!(report.passed() && report.oldest <= report.oldest_allowed);
-    // Everything has taken part: the pipeline went round many times.
+    // Everything has taken part: the pipelines have turned over many times.
     assert!(report.updates.values().all(|updates| *updates > 100));
     assert!(report.leak.is_some_and(|leak| leak.reported_ms.is_some()));
 }
@@ -57,7 +57,7 @@ fn in_every_configuration() {
     at_once::run("no_reader_outlasts_a_grace_period", configurations);
 }
 
-/// The mistake is found, by a reader that sees a structure that is too old.
+/// Checks that a reader detects the error by a structure that is too old.
 fn is_found(name: &str, broken: Broken) {
     let _alone = alone();
     if in_own_process(name) {
@@ -74,7 +74,7 @@ fn broken_wake_up_as_published_is_found() {
 
 #[test]
 fn broken_membarrier_is_found() {
-    // With fences in readers there is no membarrier to be missed.
+    // With fences in readers no membarrier can be missing.
     if std::env::var_os("SHEAVES_RCU_FENCES").is_none() {
         is_found("broken_membarrier_is_found", Broken::Membarrier);
     }

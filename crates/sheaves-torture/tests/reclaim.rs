@@ -1,5 +1,5 @@
-//! Runs of `sheaves torture reclaim`: in every configuration, and with mistakes made on purpose,
-//! which have to be found. `SHEAVES_TORTURE_SECONDS` says how long instead of 20 seconds.
+//! Runs of `sheaves torture reclaim`: in every configuration, and with intended errors, which must
+//! be detected. `SHEAVES_TORTURE_SECONDS` replaces the 20 seconds.
 
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ mod configurations;
 
 use configurations::in_own_process;
 
-/// A mistake that readers see has to be found in this time. It takes moments.
+/// An error that readers see must be detected in this time. It takes moments.
 const BROKEN_SECONDS: u64 = 60;
-/// A mistake that shows at the end of a run: so long is the run.
+/// Duration of a run whose error shows at its end.
 const LOST_SECONDS: u64 = 2;
 
-/// One run at a time: several would take each other's processors.
+/// One run at a time: several would compete for the CPUs.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -29,7 +29,7 @@ fn seconds() -> u64 {
     asked.map_or(20, |value| value.parse().expect("a number of seconds"))
 }
 
-/// Of so many requests for memory one fails.
+/// One of this many requests for memory fails.
 const FAIL_ONE_IN: &str = "SHEAVES_TORTURE_FAIL_ONE_IN";
 
 fn torture(seconds: u64, broken: Option<Broken>) -> Report {
@@ -46,7 +46,7 @@ fn torture(seconds: u64, broken: Option<Broken>) -> Report {
 fn everything_is_freed_once_and_in_time() {
     let report = torture(seconds(), None);
     assert!(report.passed());
-    // Memory has failed, too.
+    // Requests for memory have failed, too.
     assert!(report.emergencies.values().sum::<u64>() > 0);
 }
 
@@ -59,11 +59,11 @@ fn in_every_configuration() {
         ("SHEAVES_RCU_RECLAIMERS", "0"),
         ("SHEAVES_RCU_RECLAIMERS", "slots"),
         ("SHEAVES_SLOTS", "2"),
-        // Most of what is deferred goes by the ladder of emergencies then.
+        // Most objects are deferred by the fallbacks of emergencies then.
         (FAIL_ONE_IN, "2"),
     ];
     for (name, value) in options {
-        // Slots can be chosen in the portable engine alone.
+        // Only the portable engine lets the number of slots be chosen.
         let is_portable = name == "SHEAVES_SLOTS";
         let like = if is_portable { configurations[6].clone() } else { configurations[0].clone() };
         configurations.push(at_once::with(like, name, value));
@@ -71,7 +71,7 @@ fn in_every_configuration() {
     at_once::run("everything_is_freed_once_and_in_time", configurations);
 }
 
-/// The mistake is found; one of the lines says so in these words.
+/// Checks that the error is detected; one of the lines says so in these words.
 fn is_found(name: &str, broken: Broken, seconds: u64, words: &str) {
     let _alone = alone();
     if in_own_process(name) {

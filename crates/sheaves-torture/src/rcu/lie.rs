@@ -1,14 +1,14 @@
-//! A kernel that lies: membarrier says that all threads have fenced, and none has.
+//! A false membarrier: it reports that all threads have run a fence, and none has.
 //!
 //! A seccomp filter answers the call with "error 0", which is success. So the real library runs
-//! without the one thing that its readers rely on.
+//! without the one guarantee that its readers rely on.
 
 use std::io;
 
-/// From now on membarriers do nothing in this thread and those that it starts. Cannot be undone.
+/// Makes membarriers do nothing in this thread and those that it starts. Cannot be undone.
 ///
 /// # Errors
-/// Where the process may not set filters.
+/// If the process may not set filters.
 pub(super) fn about_membarriers() -> io::Result<()> {
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;

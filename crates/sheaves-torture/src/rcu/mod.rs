@@ -1,14 +1,14 @@
 //! Torture of grace periods: of the default domain, and of a domain of its own.
 //!
 //! - Readers: sections of random length, nested, in signal handlers at any instruction, in threads
-//!   that are moved between processors, and in threads that live for one section; those of the
-//!   domain also end on other threads.
+//!   that are moved between CPUs, and in threads that live for one section. Sections of the domain
+//!   also end on other threads.
 //! - Updaters: each has a pipeline of structures of ten generations. One blocks (`synchronize`,
-//!   expedited, under expedite guards, on cookies), one polls and one awaits, with thirty items
-//!   under way; one waits for the domain. Others only wait, and come in the middle.
-//! - What must not happen: a reader sees a structure that a grace period has made older than
-//!   readers may see; somebody waits for ever; a kind of update never comes to its end; a reader
-//!   that stays is not reported.
+//!   expedited, under expedite guards, on cookies), one polls and one awaits, with thirty items in
+//!   progress; one waits for the domain. Others only wait, and join in the middle of a grace
+//!   period.
+//! - Must not happen: a reader sees a structure that is older than readers may see; a thread waits
+//!   for ever; a kind of update never completes; a reader that stays is not reported.
 
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -28,12 +28,12 @@ mod world;
 pub use report::{Leak, Report};
 use world::WORLD;
 
-/// What is asked of a run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How long it lasts.
+    /// Duration of the run.
     pub duration: Duration,
-    /// A mistake to make, which has to be found.
+    /// An error to make, which must be detected.
     pub broken: Option<Broken>,
     /// A reader stays in its section until it is reported.
     pub leak: bool,
@@ -48,15 +48,15 @@ pub enum Broken {
     Membarrier,
 }
 
-/// A reader that stays has to be reported within this time.
+/// A reader that stays must be reported within this time.
 const LEAK_MS_MAX: u64 = 1_500;
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Runs everything. One run at a time in a process; others wait.
+/// Runs everything. One run at a time in a process; other calls wait.
 ///
 /// # Errors
-/// One line, where the run cannot begin.
+/// One line, if the run cannot begin.
 pub fn run(options: &Options) -> Result<Report, String> {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if options.broken == Some(Broken::Membarrier) {
@@ -73,13 +73,13 @@ pub fn run(options: &Options) -> Result<Report, String> {
     if options.leak {
         leak = Some(leak_a_reader());
     }
-    // A mistake has been found with the first error; there is no need to wait for more.
+    // The first error proves the broken variant; there is no need to wait for more.
     let seconds = WORLD.rounds.go_on(options.duration, || WORLD.errors() != 0);
     let stuck = crew.end();
     Ok(Report::new(seconds, before, leak, &stuck))
 }
 
-/// Threads of each kind, and how many of them.
+/// Starts the threads of each kind.
 fn start(broken: Option<Broken>) -> Crew {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let readers = processors.max(2);
@@ -105,12 +105,12 @@ fn start(broken: Option<Broken>) -> Crew {
     crew
 }
 
-/// The thread that leaks, and how long after its begin it was reported, in milliseconds.
+/// The thread that leaks, and how many milliseconds after its begin it was reported.
 static LEAKING: AtomicI32 = AtomicI32::new(0);
 static REPORTED_MS: AtomicU64 = AtomicU64::new(0);
 static LEAK_BEGAN: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// A thread stays in its section until that is reported, or for far too long.
+/// Starts a thread that stays in its section until that is reported, or for far too long.
 fn leak_a_reader() -> Leak {
     let leaks = || {
         // SAFETY: no precondition.

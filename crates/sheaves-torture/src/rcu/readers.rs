@@ -1,4 +1,4 @@
-//! Readers of every kind: long and short, nested, moved, interrupted, in threads that come and go.
+//! Readers of every kind: long and short, nested, moved, interrupted, in short-lived threads.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -16,16 +16,16 @@ use crate::pipeline::Item;
 use crate::random::Random;
 use crate::rounds::Round;
 
-/// Sections inside of each other at most.
+/// The most nested sections.
 const NESTING_MAX: usize = 8;
-/// Threads that come and go, each second, of all that make such threads.
+/// Short threads per second, of all threads that create them.
 pub(super) const THREADS_PER_SECOND: u64 = 10_000;
-/// Short threads that are alive at a time, for each that makes them.
+/// Short threads that are alive at a time, for each thread that creates them.
 const BATCH: usize = 8;
 /// Bytes of stack of a short thread.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Stays for a moment: often a short one, seldom 20 milliseconds.
+/// Stays for a moment: mostly a short one, seldom 20 milliseconds.
 fn dwell(random: &mut Random) {
     match random.below(10_000) {
         0 => std::thread::sleep(Duration::from_micros(random.below(20_000))),
@@ -35,13 +35,13 @@ fn dwell(random: &mut Random) {
     }
 }
 
-/// A section whose begin is hidden for as long as can be.
+/// A section whose begin stays invisible for as long as possible.
 ///
-/// The store of the outermost lock stays in the processor, while the loads of the section are done:
-/// unless a membarrier makes the processor wait, an updater sees no reader.
+/// The store of the outermost lock stays in the CPU's store buffer while the loads of the section
+/// are done. An updater does not see the reader unless a membarrier makes the CPU wait.
 fn duel(clutter: &mut Clutter, random: &mut Random) {
     let pipeline = &WORLD.pipelines[0];
-    // Seldom: what is to be found is a section that begins without a fence, and is not interrupted.
+    // Seldom: the target is a section that begins without a fence, and is not interrupted.
     match random.below(64) {
         0 => enter_idle(),
         1 => _ = Cookie::get(),
@@ -55,14 +55,14 @@ fn duel(clutter: &mut Clutter, random: &mut Random) {
     drop(guard);
 }
 
-/// Moves the thread to a processor that may be another one.
+/// Moves the thread to a random CPU, which may be the same one.
 fn migrate(random: &mut Random) {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     // SAFETY: an all-zero set is valid and empty.
     let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
     // SAFETY: the number is below that of the set's bits.
     unsafe { libc::CPU_SET(random.below(count as u64) as usize, &mut set) };
-    // SAFETY: the set is valid. A refusal leaves the thread where it is.
+    // SAFETY: the set is valid. An error leaves the thread where it is.
     unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
 }
 
@@ -80,7 +80,7 @@ fn section(random: &mut Random) {
         migrate(random);
     }
     dwell(random);
-    // Guards may be dropped in any order: one of them, whichever, keeps the section open.
+    // Guards may be dropped in any order: any one of them keeps the section open.
     let last = random.below(depth as u64 + 1) as usize;
     for (_, guard) in guards.iter_mut().enumerate().filter(|(number, _)| *number != last) {
         *guard = None;
@@ -105,7 +105,7 @@ pub(super) fn read_on() {
     WORLD.signals.outlast();
 }
 
-/// The reader that also takes part in duels.
+/// The loop of the reader that also takes part in duels.
 pub(super) fn read_and_duel() {
     WORLD.signals.be_target();
     let mut random = Random::new();
@@ -120,10 +120,10 @@ pub(super) fn read_and_duel() {
     WORLD.signals.outlast();
 }
 
-/// A section of the domain that is on its way to the thread in which it ends.
+/// A section of the domain that is passed to the thread in which it ends.
 pub(super) type Passed = (SrcuGuard<'static>, Item);
 
-/// A thread that reads in the domain, and lets some sections end elsewhere.
+/// A thread that reads in the domain, and lets some sections end in another thread.
 pub(super) fn read_domain(elsewhere: &SyncSender<Passed>) {
     WORLD.signals.be_target();
     let mut random = Random::new();
@@ -134,7 +134,7 @@ pub(super) fn read_domain(elsewhere: &SyncSender<Passed>) {
         let guard = WORLD.domain().read();
         let item = WORLD.domain_pipeline.find();
         if random.one_in(20) {
-            // Where it is full, or gone, the section ends here.
+            // If the channel is full, or closed, the section ends here.
             if let Err(refused) = elsewhere.try_send((guard, item)) {
                 let (std::sync::mpsc::TrySendError::Full(passed)
                 | std::sync::mpsc::TrySendError::Disconnected(passed)) = refused;
@@ -151,10 +151,10 @@ pub(super) fn read_domain(elsewhere: &SyncSender<Passed>) {
     WORLD.signals.outlast();
 }
 
-/// The thread in which sections of the domain end that others began.
+/// The loop of the thread that ends sections of the domain which others began.
 pub(super) fn end_domain(passed: &Receiver<Passed>) {
     let mut random = Random::new();
-    // Ends when all who send have ended.
+    // Ends when all senders have ended.
     while let Ok((guard, item)) = passed.recv() {
         dwell(&mut random);
         WORLD.check(&WORLD.domain_pipeline, item, DOMAIN_ELSEWHERE);
@@ -162,10 +162,10 @@ pub(super) fn end_domain(passed: &Receiver<Passed>) {
     }
 }
 
-/// Reads and polls wherever it meets the thread: inside a section, between two, in the middle of
-/// leading a grace period or of waiting for one.
+/// Reads and polls wherever the signal interrupts the thread: inside a section, between two, while
+/// it leads a grace period or waits for one.
 pub(super) extern "C" fn handle(_: libc::c_int) {
-    // A stand-in for chance, which a handler has not: how many there have been.
+    // The number of handlers so far, instead of a random number, which a handler cannot draw.
     let turn = WORLD.sections[HANDLER].load(Ordering::Relaxed);
     let pipeline = &WORLD.pipelines[turn as usize % WORLD.pipelines.len()];
     let outer = read();
@@ -188,7 +188,7 @@ pub(super) extern "C" fn handle(_: libc::c_int) {
     let _ = cookie.poll();
 }
 
-/// A thread that makes threads, each of which lives for one section or two.
+/// A thread that creates threads, each of which lives for one section or two.
 pub(super) fn come_and_go(makers: u64) {
     let begin = Instant::now();
     let mut made = 0_u64;
@@ -202,13 +202,13 @@ pub(super) fn come_and_go(makers: u64) {
         for thread in threads {
             thread.join().expect("a short thread ends");
         }
-        // Not faster than asked for, so that others get their share of the processors.
+        // Not faster than the rate, so that other threads get their share of the CPUs.
         let due = Duration::from_micros(made * 1_000_000 * makers / THREADS_PER_SECOND);
         std::thread::sleep(due.saturating_sub(begin.elapsed()));
     }
 }
 
-/// A thread for one section, or for a few; `None` where the system has no more threads.
+/// Starts a thread for one section, or for a few; `None` if the system has no more threads.
 fn short_thread() -> Option<std::thread::JoinHandle<()>> {
     let reads = || {
         let mut random = Random::new();

@@ -1,4 +1,4 @@
-//! What a run has found, as text and as JSON.
+//! The report of a run, as text and as JSON.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -11,41 +11,41 @@ use super::world::{PIPELINES, SECTIONS, UPDATES, WORLD};
 use crate::engine;
 use crate::pipeline::AGE_ALLOWED;
 
-/// What a run has found.
+/// The report of a run.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The form of this report.
+    /// The schema of this report.
     pub schema: &'static str,
-    /// What was tortured.
+    /// The subject of the run.
     pub subject: &'static str,
-    /// How long it lasted.
+    /// Duration of the run.
     pub seconds: f64,
-    /// What the transactions of domains run on.
+    /// The engine of the domains' transactions.
     pub engine: String,
     /// What orders readers: membarriers, or fences of their own.
     pub order: &'static str,
-    /// Sections that have come to their end, by kind.
+    /// Completed sections, by kind.
     pub sections: BTreeMap<&'static str, u64>,
-    /// Updates that have come to their end, by kind: one for each generation of an item.
+    /// Completed updates, by kind: one for each generation of an item.
     pub updates: BTreeMap<&'static str, u64>,
-    /// Threads that came and went.
+    /// Number of short threads.
     pub threads: u64,
-    /// Domains that came and went.
+    /// Number of domains that were created and dropped.
     pub domains: u64,
     /// Grace periods of the default domain.
     pub grace_periods: u64,
-    /// Membarriers for these, or fences in their place.
+    /// Membarriers for these grace periods, or fences instead.
     pub membarriers: u64,
-    /// How many sections have seen a structure of which age, from 0 on.
+    /// Number of sections that have seen a structure of each age, from 0 on.
     pub ages: Vec<u64>,
     /// The oldest structure that a reader has seen.
     pub oldest: u64,
     /// The oldest that readers may see.
     pub oldest_allowed: u64,
-    /// The reader that was to be reported.
+    /// The reader that had to be reported.
     pub leak: Option<Leak>,
-    /// What must not happen and has happened: one line for each.
+    /// Each violation in one line.
     pub failures: Vec<String>,
 }
 
@@ -55,9 +55,9 @@ pub struct Report {
 pub struct Leak {
     /// The kernel's number of the thread.
     pub thread: i32,
-    /// After how many milliseconds it was reported; none if never.
+    /// Milliseconds until it was reported; none if never.
     pub reported_ms: Option<u64>,
-    /// Within how many it has to be.
+    /// The time limit for that, in milliseconds.
     pub allowed_ms: u64,
 }
 
@@ -123,7 +123,7 @@ impl Report {
             let reported = leak.reported_ms.map_or("not".into(), |ms| format!("after {ms} ms"));
             failures.push(format!("a reader that stayed was reported {reported}"));
         }
-        // A run that was ended by an error, or at once, has not had the time for everything.
+        // A run that an error has ended, or a very short one, had no time for everything.
         if errors == 0 && self.seconds >= 1.0 {
             if self.order == "membarrier" && self.membarriers == self.grace_periods {
                 failures.push("no grace period went without a membarrier".into());
@@ -135,14 +135,14 @@ impl Report {
         failures
     }
 
-    /// Did everything go well?
+    /// True when there is no failure.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.failures.is_empty()
     }
 }
 
-/// The names of what was counted.
+/// The names of the counts that are not 0.
 fn those<'a>(counts: impl Iterator<Item = (&'a &'a str, &'a AtomicU64)>) -> String {
     let counted = counts.filter(|(_, count)| count.load(Ordering::Relaxed) != 0);
     counted.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")

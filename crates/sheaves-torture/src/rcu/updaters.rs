@@ -18,19 +18,19 @@ use crate::pipeline::{Item, Pipeline};
 use crate::random::Random;
 use crate::rounds::Round;
 
-/// Updates of the pipelines: of those who block, who poll, and who await.
+/// Indexes of the pipelines: of the updaters that block, that poll, and that await.
 const BLOCKING: usize = 0;
 const POLLING: usize = 1;
 const AWAITING: usize = 2;
 
 const REFUSED: &str = "an updater is not inside a section";
 
-/// Counts an update that has come to its end.
+/// Counts a completed update.
 fn count(kind: usize) {
     WORLD.updates[kind].fetch_add(1, Ordering::Relaxed);
 }
 
-/// Waits in one of the ways that block; which one.
+/// Waits in one of the blocking ways; returns which one.
 fn wait_somehow(random: &mut Random, broken: Option<Broken>) -> usize {
     if broken == Some(Broken::Published) {
         prototype::synchronize().expect(REFUSED);
@@ -67,7 +67,7 @@ fn wait_somehow(random: &mut Random, broken: Option<Broken>) -> usize {
     }
 }
 
-/// Replaces items, and waits each time before anything that was replaced grows older.
+/// Replaces items, and waits each time before replaced items grow older.
 fn replace_and_wait(last: Round, pipeline: &Pipeline, mut wait: impl FnMut() -> usize) {
     let mut replaced: Vec<Item> = Vec::new();
     while !WORLD.rounds.is_stopped() {
@@ -97,7 +97,7 @@ pub(super) fn block(broken: Option<Broken>) {
     WORLD.signals.outlast();
 }
 
-/// One that only waits: it comes in the middle of others' grace periods.
+/// An updater that only waits: it joins in the middle of other threads' grace periods.
 pub(super) fn join(broken: Option<Broken>) {
     WORLD.signals.be_target();
     let mut random = Random::new();
@@ -110,7 +110,7 @@ pub(super) fn join(broken: Option<Broken>) {
     WORLD.signals.outlast();
 }
 
-/// The updater that polls: each item has a cookie of its own, so that many are under way.
+/// The updater that polls: each item has a cookie of its own, so that many are in progress.
 pub(super) fn poll() {
     WORLD.signals.be_target();
     let mut random = Random::new();
@@ -139,7 +139,7 @@ pub(super) fn poll() {
     WORLD.signals.outlast();
 }
 
-/// A cookie whose grace period somebody brings on its way.
+/// A cookie whose grace period was started or requested.
 fn ask(random: &mut Random) -> Cookie {
     match random.below(4) {
         0 => Cookie::start_poll_expedited(),
@@ -152,7 +152,7 @@ fn ask(random: &mut Random) -> Cookie {
     }
 }
 
-/// What wakes one task.
+/// The waker of one task.
 struct Ready(AtomicBool, std::thread::Thread);
 
 impl Wake for Ready {
@@ -164,8 +164,8 @@ impl Wake for Ready {
 
 type Task = (Pin<Box<dyn Future<Output = ()>>>, Arc<Ready>);
 
-/// The updater that awaits: each item has a task of its own. The thread sleeps until a waker
-/// wakes it, and for ever if one is forgotten.
+/// The updater that awaits: each item has a task of its own. The thread sleeps until a waker wakes
+/// it, and for ever if one is lost.
 pub(super) fn awaiting() {
     WORLD.signals.be_target();
     let pipeline = &WORLD.pipelines[AWAITING];
@@ -191,7 +191,7 @@ pub(super) fn awaiting() {
             std::thread::park();
         }
     }
-    // Those that wait are dropped in the middle.
+    // Tasks that wait are dropped in the middle.
     drop(tasks);
     WORLD.signals.outlast();
 }
@@ -202,7 +202,7 @@ async fn age(pipeline: &Pipeline, item: Item) {
     loop {
         let cookie = Cookie::get();
         if random.one_in(4) {
-            // A future that is given up in the middle.
+            // A future that is dropped before it completes.
             Once(Some(Box::pin(cookie.finished()))).await;
         }
         cookie.finished().await;
@@ -238,7 +238,7 @@ fn wait_in_domain() -> usize {
     DOMAIN_UPDATE
 }
 
-/// One that waits in the domain, and makes domains that go again.
+/// An updater that waits in the domain, and creates domains that are dropped again.
 pub(super) fn make_domains() {
     let mut random = Random::new();
     while !WORLD.rounds.is_stopped() {

@@ -1,4 +1,4 @@
-//! What the threads and handlers of a run share, and what they have counted.
+//! Shared state of the threads and handlers of a run, and their counts.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -41,26 +41,26 @@ pub(super) const POLLED: usize = 4;
 pub(super) const ASYNC: usize = 5;
 pub(super) const DOMAIN_UPDATE: usize = 6;
 
-/// Whose pipelines there are, in their order.
+/// The updaters that have pipelines, in their order.
 pub(super) const PIPELINES: [&str; 4] = ["blocks", "polls", "awaits", "domain"];
 
-/// What a run is made of. One for the process.
+/// The state of a run. One for the process.
 pub(super) struct World {
     /// Those of the default domain: of the updaters that block, that poll, and that await.
     pub(super) pipelines: [Pipeline; 3],
-    /// That of the domain of its own.
+    /// The pipeline of the domain of its own.
     pub(super) domain_pipeline: Pipeline,
     pub(super) domain: OnceLock<Srcu>,
     pub(super) rounds: Rounds,
     pub(super) signals: Signals,
     pub(super) sections: [AtomicU64; SECTIONS.len()],
     pub(super) updates: [AtomicU64; UPDATES.len()],
-    /// Sections that have seen something too old: by kind, and by whose pipeline it was.
+    /// Sections that have seen an item that was too old: by kind, and by the pipeline's updater.
     pub(super) late: [AtomicU64; SECTIONS.len()],
     pub(super) late_of: [AtomicU64; PIPELINES.len()],
-    /// How many readers have seen which age.
+    /// Number of readers that have seen each age.
     ages: [AtomicU64; GENERATIONS as usize + 1],
-    /// Threads that came and went.
+    /// Number of short threads.
     pub(super) threads: AtomicU64,
     pub(super) domains: AtomicU64,
 }
@@ -81,7 +81,7 @@ pub(super) static WORLD: World = World {
 };
 
 impl World {
-    /// Before a run, while nobody takes part.
+    /// Called before a run, while no thread takes part.
     pub(super) fn reset(&self) {
         self.pipelines.iter().chain([&self.domain_pipeline]).for_each(Pipeline::reset);
         let counts = self.sections.iter().chain(&self.updates).chain(&self.ages);
@@ -93,12 +93,12 @@ impl World {
         self.rounds.reset();
     }
 
-    /// The domain of its own, which is made before any thread starts.
+    /// The domain of its own, which is created before any thread starts.
     pub(super) fn domain(&self) -> &Srcu {
         self.domain.get().expect("the domain is made before the threads")
     }
 
-    /// At the end of a section: was the item too old? Async-signal-safe.
+    /// Called at the end of a section: counts the item if it was too old. Async-signal-safe.
     pub(super) fn check(&self, pipeline: &Pipeline, item: Item, kind: usize) {
         let age = pipeline.age(item);
         self.ages[age as usize].fetch_add(1, Ordering::Relaxed);
@@ -116,7 +116,7 @@ impl World {
         self.ages.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// How many readers have seen something that was too old.
+    /// Number of readers that have seen an item that was too old.
     pub(super) fn errors(&self) -> u64 {
         self.ages().iter().skip(AGE_ALLOWED as usize + 1).sum()
     }

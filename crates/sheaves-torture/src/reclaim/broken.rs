@@ -1,4 +1,4 @@
-//! Ways to defer that are wrong, for objects of a cache: what a run has to find.
+//! Wrong ways to defer objects of a cache, which a run must detect.
 
 use core::ptr::NonNull;
 
@@ -13,10 +13,10 @@ use super::world::WORLD;
 /// Objects of a batch.
 const BATCH: usize = 64;
 
-/// Objects that one thread defers by hand, as a variant has it.
+/// Objects that one thread defers by itself, as a broken variant does.
 pub(super) struct Batch {
     broken: Option<Broken>,
-    /// From when the cookie of the objects is.
+    /// The cookie of the objects.
     cookie: Option<Cookie>,
     objects: Vec<&'static Body>,
 }
@@ -26,14 +26,14 @@ impl Batch {
         Batch { broken, cookie: None, objects: Vec::new() }
     }
 
-    /// Are objects of this route deferred by hand?
+    /// True when this variant defers objects of this route by itself.
     pub(super) fn is_mistaken(&self, route: Route) -> bool {
         let is_of_objects =
             matches!(self.broken, Some(Broken::CookieAtPush | Broken::Attaches | Broken::OffByOne));
         route == Route::Cache && is_of_objects
     }
 
-    /// Before an object is unlinked.
+    /// Called before an object is unlinked.
     pub(super) fn prepare(&mut self, route: Route) {
         let is_first = self.is_mistaken(route) && self.cookie.is_none();
         if is_first && self.broken == Some(Broken::CookieAtPush) {
@@ -45,14 +45,14 @@ impl Batch {
     pub(super) fn retire(&mut self, body: &'static Body) {
         let Some(cache) = WORLD.cache(Route::Cache) else { return };
         match self.broken {
-            // What is wrong: the cookie is from before the last of the objects were unlinked.
+            // The error: the cookie is older than the unlinking of the last objects.
             Some(Broken::CookieAtPush) => {
                 self.objects.push(body);
                 if self.objects.len() >= BATCH {
                     self.free_after_cookie(cache, self.objects.len());
                 }
             }
-            // What is wrong: a batch that waits already gets more objects.
+            // The error: a batch that already waits gets more objects.
             Some(Broken::Attaches) => {
                 self.objects.push(body);
                 if self.objects.len() >= BATCH {
@@ -62,7 +62,7 @@ impl Batch {
                     }
                 }
             }
-            // What is wrong: a block that has one object more than are freed.
+            // The error: a block that has one object more than are freed.
             _ => {
                 self.objects.push(body);
                 if self.objects.len() > BATCH {
@@ -72,18 +72,18 @@ impl Batch {
         }
     }
 
-    /// Frees so many objects, once the cookie has passed, and forgets the others.
+    /// Frees `count` objects, once the cookie has passed, and forgets the others.
     fn free_after_cookie(&mut self, cache: &Cache, count: usize) {
         let cookie = self.cookie.take().unwrap_or_else(Cookie::get);
         cookie.wait_expedited().expect("an updater is not inside a section");
         for body in self.objects.drain(..).take(count) {
-            // SAFETY: from this cache. Readers may have it, where the variant is wrong about that;
-            // it stays mapped.
+            // SAFETY: from this cache. Readers may still use it, where the variant is wrong about
+            // that; it stays mapped.
             unsafe { cache.free(object(body)) };
         }
     }
 
-    /// At the end of the thread: what is left is freed as it should be.
+    /// Called at the end of the thread: frees the remaining objects correctly.
     pub(super) fn end(mut self) {
         self.cookie = None;
         if let Some(cache) = WORLD.cache(Route::Cache) {

@@ -1,4 +1,4 @@
-//! Who hurries what is deferred along: barriers, drains, polls, and children of forks.
+//! Threads that drive reclamation: barriers, drains, polls, and children of forks.
 
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,12 @@ use super::world::{Deed, WORLD};
 use crate::random::Random;
 use crate::rounds::Round;
 
-/// Objects before a barrier, of calls and of a cache, at most.
+/// The most objects before a barrier, of calls and of a cache.
 const BEFORE_BARRIER: u64 = 400;
-/// A child of a fork that does not end is ended after this time.
+/// A child of a fork that does not end is killed after this time.
 const CHILD_SECONDS: u32 = 40;
 
-/// What a barrier has to find: counts how often it was freed.
+/// An object that a barrier must complete: counts how often it was freed.
 #[repr(C)]
 struct Counted {
     head: Head,
@@ -28,7 +28,7 @@ struct Counted {
 }
 
 unsafe extern "C" fn count_call(head: *mut Head) {
-    // SAFETY: the head is the first field of such an object, which lives for good.
+    // SAFETY: the head is the first field of such an object, which is never freed.
     unsafe { &*head.cast::<Counted>() }.count.fetch_add(1, Ordering::SeqCst);
 }
 
@@ -71,7 +71,7 @@ pub(super) fn wait_on(broken: Option<Broken>) {
             unsafe { cache.free_rcu(object) };
         }
         let waited = if broken == Some(Broken::Barrier) {
-            // What is wrong: nothing is sealed that is partial.
+            // The error: partial sheaves are not sealed.
             sheaves_rcu::synchronize_expedited().map_err(|_| defer::BarrierError::InsideReader)
         } else {
             barrier()
@@ -84,7 +84,7 @@ pub(super) fn wait_on(broken: Option<Broken>) {
                 "a barrier ({waited:?}) has left {calls} calls, {closures} closures and \
                  {deferred} objects of a cache"
             ));
-            // What comes now would be counted wrong.
+            // Later objects would be counted wrong.
             break;
         }
         WORLD.did(Deed::Barrier);
@@ -102,7 +102,7 @@ fn defer_counted(object: &'static Counted, random: &mut Random) {
     let head = (&raw const object.head).cast_mut();
     let pointer = core::ptr::from_ref(object).cast_mut().cast();
     match random.below(400) {
-        // SAFETY: the object lives for good, and the last barrier has made its head idle.
+        // SAFETY: the object is never freed, and the last barrier has made its head idle.
         0 => unsafe { call_hurry(head, count_call) },
         // SAFETY: as above.
         1..160 => unsafe { call_rcu(head, count_call) },
@@ -113,7 +113,7 @@ fn defer_counted(object: &'static Counted, random: &mut Random) {
     }
 }
 
-/// A thread that takes everything out of slots, polls, and flushes.
+/// A thread that drains slots, polls, and flushes.
 pub(super) fn drain_on() {
     WORLD.signals.be_target();
     let mut random = Random::new();
@@ -125,7 +125,7 @@ pub(super) fn drain_on() {
     WORLD.signals.outlast();
 }
 
-/// The one that also takes part in duels: nothing but drains.
+/// The thread that also takes part in duels: it only drains.
 pub(super) fn drain_and_duel() {
     WORLD.signals.be_target();
     let mut random = Random::new();
@@ -135,7 +135,7 @@ pub(super) fn drain_and_duel() {
             if random.one_in(20) {
                 flush();
             }
-            // Meanwhile the sheaves get something.
+            // Meanwhile the sheaves get some objects.
             (0..random.below(5_000)).for_each(|_| core::hint::spin_loop());
         } else if WORLD.rounds.is_turn(Round::Crowd) {
             drain_somehow(&mut random);
@@ -174,7 +174,7 @@ fn shrink(route: Route) {
     }
 }
 
-/// A thread that forks. Its children go on where the process was, and have to come to an end.
+/// A thread that forks. Its children use the library in the inherited state, and must end.
 pub(super) fn fork_on() {
     let mut random = Random::new();
     while !WORLD.rounds.is_stopped() {
@@ -205,7 +205,7 @@ pub(super) fn fork_on() {
     }
 }
 
-/// How a child ends, by its exit status.
+/// The results of a child, by its exit status.
 const CHILD_ENDS: [&str; 4] =
     ["well", "a barrier was refused", "something is left after a barrier", "an object has changed"];
 
@@ -225,7 +225,8 @@ fn go_on_in_child(random: &mut Random) -> i32 {
     let left = super::left();
     if !left.is_empty() {
         let line = format!("sheaves: torture reclaim: left in a child: {}\n", left.join("; "));
-        // SAFETY: the bytes are valid for their length. Not by `std`, whose locks others had.
+        // SAFETY: the bytes are valid for their length. Not by `std`, whose locks other threads
+        // held.
         unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
         return 2;
     }

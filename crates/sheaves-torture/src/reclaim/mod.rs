@@ -1,13 +1,13 @@
-//! Torture of deferred reclamation, on every path by which something can be deferred.
+//! Torture of deferred reclamation, on every path by which an object can be deferred.
 //!
 //! - Readers hold objects of all paths: in sections that are nested, that defer others, in signal
 //!   handlers at any instruction, and in threads that live for one section.
-//! - Updaters replace the objects and defer the old ones. Meanwhile slots are drained, somebody
-//!   polls, flushes and waits for barriers, caches with deferred objects end, the process forks,
-//!   and one in a thousand requests for memory fails.
-//! - What must not happen: an object changes under a reader; it is freed twice, or handed out while
-//!   somebody has it; a barrier leaves something that was deferred before it; something is left at
-//!   the end, in the caches or in the statistics.
+//! - Updaters replace the objects and defer the old ones. Meanwhile slots are drained, threads
+//!   poll, flush and wait for barriers, caches with deferred objects are destroyed, the process
+//!   forks, and one of a thousand requests for memory fails.
+//! - Must not happen: an object changes under a reader; it is freed twice, or allocated while it is
+//!   in use; a barrier leaves an object that was deferred before it; at the end there are objects
+//!   left in the caches or in the statistics.
 
 use core::time::Duration;
 use std::sync::Mutex;
@@ -30,14 +30,14 @@ use broken::Batch;
 pub use report::Report;
 use world::WORLD;
 
-/// What is asked of a run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How long it lasts.
+    /// Duration of the run.
     pub duration: Duration,
-    /// A mistake to make, which has to be found.
+    /// An error to make, which must be detected.
     pub broken: Option<Broken>,
-    /// Of so many requests for memory to defer with one fails; 0 for none.
+    /// One of this many requests for memory to defer with fails; 0 for none.
     pub fail_one_in: u32,
 }
 
@@ -56,10 +56,10 @@ pub enum Broken {
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Runs everything. One run at a time in a process; others wait.
+/// Runs everything. One run at a time in a process; other calls wait.
 ///
 /// # Errors
-/// One line, where the run cannot begin.
+/// One line, if the run cannot begin.
 pub fn run(options: &Options) -> Result<Report, String> {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let before = report::Before::now();
@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
     defer::fail_one_in(options.fail_one_in);
     sheaves_slab::fail_one_in(options.fail_one_in);
     let crew = start(options.broken);
-    // A mistake has been found with the first error; there is no need to wait for more.
+    // The first error proves the broken variant; there is no need to wait for more.
     let is_found = || WORLD.faults() != 0 || !WORLD.notes().is_empty();
     let seconds = WORLD.rounds.go_on(options.duration, is_found);
     let stuck = crew.end();
@@ -80,7 +80,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
     Ok(Report::new(seconds, &before, &stuck))
 }
 
-/// Threads of each kind, and how many of them.
+/// Starts the threads of each kind.
 fn start(broken: Option<Broken>) -> Crew {
     let processors = std::thread::available_parallelism().map_or(1, usize::from).clamp(2, 8);
     let mut crew = Crew::new();
@@ -97,7 +97,7 @@ fn start(broken: Option<Broken>) -> Crew {
     crew
 }
 
-/// When all threads have ended: everything is freed, and nothing must be left.
+/// Called when all threads have ended: frees everything, and checks that nothing is left.
 fn end(used_bytes: usize) {
     let mut batch = Batch::new(None);
     routes::empty_places(&mut batch);
@@ -124,7 +124,7 @@ fn end(used_bytes: usize) {
     }
 }
 
-/// What statistics and caches say is still deferred, when nobody defers and after a barrier.
+/// Objects that statistics and caches report as deferred after a barrier, when no thread defers.
 fn left() -> Vec<String> {
     let statistics = defer::statistics();
     let paths = [

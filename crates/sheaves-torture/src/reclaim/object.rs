@@ -1,15 +1,16 @@
-//! The objects of a run. Each knows in which state it is, and shows when it has changed.
+//! The objects of a run. Each records its state, and shows when it has changed.
 //!
 //! | `state` | meaning | transitions |
 //! |---|---|---|
-//! | live | an updater or a place has it | -> deferred, by whoever unlinked it |
+//! | live | an updater or a place has it | -> deferred, by the thread that unlinked it |
 //! | deferred | only readers may have it | -> ended, by the function that frees it |
-//! | | | -> live, where whole sheaves come back: by whoever gets it next |
+//! | | | -> live, where whole sheaves come back: by the thread that gets it next |
 //! | ended | freed, and poisoned | -> live, the same way |
 //! | anything else | the memory was something else | -> live |
 //!
-//! A state is told together with the address, so that what is left of other objects is none.
-//! The allocator writes into no free object: so who gets one that is live has got it twice.
+//! A state is combined with the address, so that remains of other objects are no state. The
+//! allocator writes into no free object: so a thread that gets a live one has found a double
+//! allocation.
 
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -19,17 +20,17 @@ use super::world::{Fault, WORLD};
 
 /// Bytes of the smallest object.
 pub(super) const BYTES_MIN: usize = 64;
-/// And of the largest.
+/// Bytes of the largest object.
 pub(super) const BYTES_MAX: usize = 3 << 20;
 
 const LIVE: u64 = 0x11FE;
 const DEFERRED: u64 = 0xDEFE;
 const ENDED: u64 = 0xE4DE;
-/// What serial and tail of an ended object are.
+/// Serial and tail of an ended object.
 const POISON: u64 = 0x6B6B_6B6B_6B6B_6B6B;
 /// The tail of an object is its serial with these bits changed.
 const TAIL: u64 = 0x7A11 << 32;
-/// What constructors write, and what objects of type-stable caches are known by.
+/// Written by constructors, and the sign of objects of type-stable caches.
 const MARK: u64 = 0xC057_0000_0000_0001;
 
 /// The beginning of every object. Its last word is its tail.
@@ -37,15 +38,15 @@ const MARK: u64 = 0xC057_0000_0000_0001;
 #[derive(Debug)]
 pub(super) struct Body {
     state: AtomicU64,
-    /// Another number for each life of an object.
+    /// A number that differs for each life of an object.
     serial: AtomicU64,
     bytes: AtomicUsize,
-    /// [`MARK`] in objects that a constructor has made. Never written else.
+    /// [`MARK`] in objects that a constructor has made. Never written otherwise.
     mark: AtomicU64,
 }
 
 impl Body {
-    /// What boxes are made with.
+    /// The initial contents of boxes.
     pub(super) const fn blank() -> Body {
         Body {
             state: AtomicU64::new(0),
@@ -58,7 +59,7 @@ impl Body {
     /// The object at an address.
     ///
     /// # Safety
-    /// Memory of at least [`BYTES_MIN`] bytes is there as long as anybody has it.
+    /// Memory of at least [`BYTES_MIN`] bytes exists as long as anything uses it.
     pub(super) unsafe fn at(address: *mut u8) -> &'static Body {
         address.expose_provenance();
         // SAFETY: the same contract; a body is atomic words, which may hold anything.
@@ -66,7 +67,7 @@ impl Body {
     }
 
     pub(super) fn address(&self) -> *mut u8 {
-        // That of the whole object, see `at`.
+        // The address of the whole object, see `at`.
         with_exposed_provenance_mut(core::ptr::from_ref(self).addr())
     }
 
@@ -82,7 +83,7 @@ impl Body {
         unsafe { &*tail.cast() }
     }
 
-    /// An object that was just allocated becomes the caller's.
+    /// Makes an object that was just allocated the caller's.
     pub(super) fn begin(&self, route: Route, bytes: usize, serial: u64) {
         let before = self.state.swap(self.in_state(LIVE), Ordering::AcqRel);
         if before == self.in_state(LIVE) {
@@ -97,7 +98,7 @@ impl Body {
         WORLD.made(route);
     }
 
-    /// The caller has unlinked the object, and is about to defer it.
+    /// Marks an object that the caller has unlinked and is about to defer.
     pub(super) fn defer(&self, route: Route) {
         let before = self.state.swap(self.in_state(DEFERRED), Ordering::AcqRel);
         if before != self.in_state(LIVE) {
@@ -106,7 +107,7 @@ impl Body {
         WORLD.deferred(route);
     }
 
-    /// The function that frees it has been called.
+    /// Marks an object whose free function was called.
     pub(super) fn end(&self, route: Route) {
         let before = self.state.swap(self.in_state(ENDED), Ordering::AcqRel);
         if before != self.in_state(DEFERRED) {
@@ -118,7 +119,7 @@ impl Body {
     }
 }
 
-/// What constructors do.
+/// The constructor of all objects.
 ///
 /// # Safety
 /// The object is at least [`BYTES_MIN`] bytes, and the caller's.
@@ -127,7 +128,7 @@ pub(super) unsafe extern "C" fn construct(object: NonNull<u8>) {
     unsafe { Body::at(object.as_ptr()) }.mark.store(MARK, Ordering::Relaxed);
 }
 
-/// What a reader has found.
+/// An object as a reader has found it.
 pub(super) struct Seen {
     body: &'static Body,
     route: Route,
@@ -136,7 +137,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// At the begin of a section. Async-signal-safe, like [`Seen::check`].
+    /// Called at the begin of a section. Async-signal-safe, like [`Seen::check`].
     pub(super) fn new(body: &'static Body, route: Route) -> Seen {
         let (serial, bytes) =
             (body.serial.load(Ordering::Relaxed), body.bytes.load(Ordering::Relaxed));
@@ -145,8 +146,8 @@ impl Seen {
         seen
     }
 
-    /// At the end of the section: is it still what it was? An object that is freed at once may be
-    /// another one, but is one of its cache.
+    /// Called at the end of the section: checks that the object is unchanged. An object that is
+    /// freed at once may be another one, but is still one of its cache.
     pub(super) fn check(&self) {
         fence(Ordering::Acquire);
         let body = self.body;

@@ -1,4 +1,4 @@
-//! Readers, which hold an object for the time of a section, and look whether it stays what it is.
+//! Readers: each holds an object for the time of a section, and checks that it stays unchanged.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -13,15 +13,15 @@ use super::world::{Deed, PLACES, WORLD};
 use crate::random::Random;
 use crate::rounds::Round;
 
-/// Sections inside of each other at most.
+/// The most nested sections.
 const NESTING_MAX: usize = 4;
 
-/// What is in a place of a route. Async-signal-safe.
+/// The object in a place of a route. Async-signal-safe.
 fn find(route: Route, place: usize, guard: &Guard) -> Option<Seen> {
     if route == Route::Retired {
         let value = WORLD.cells[place].load(guard)?;
         let address = core::ptr::from_ref(value).cast_mut().cast();
-        // SAFETY: what is in cells stays while the guard lasts: that is what is tested.
+        // SAFETY: an object in a cell stays while the guard lasts: that is what is tested.
         return Some(Seen::new(unsafe { Body::at(address) }, route));
     }
     let found = WORLD.places[route as usize][place].load(Ordering::Acquire);
@@ -29,7 +29,7 @@ fn find(route: Route, place: usize, guard: &Guard) -> Option<Seen> {
     (!found.is_null()).then(|| Seen::new(unsafe { Body::at(found) }, route))
 }
 
-/// Stays for a moment: often a short one, seldom some milliseconds.
+/// Stays for a moment: mostly a short one, seldom some milliseconds.
 fn dwell(random: &mut Random) {
     match random.below(5_000) {
         0 => std::thread::sleep(Duration::from_micros(random.below(10_000))),
@@ -76,9 +76,9 @@ pub(super) fn read_on(broken: Option<Broken>) {
     WORLD.signals.outlast();
 }
 
-/// Reads wherever it meets the thread: in the middle of deferring, sealing, draining.
+/// Reads wherever the signal interrupts the thread: while it defers, seals or drains.
 pub(super) extern "C" fn handle(_: libc::c_int) {
-    // A stand-in for chance, which a handler has not: how many there have been.
+    // The number of handlers so far, instead of a random number, which a handler cannot draw.
     let turn = WORLD.turn();
     let guard = read();
     let seen: [Option<Seen>; 2] = core::array::from_fn(|index| {

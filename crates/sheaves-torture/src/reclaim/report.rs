@@ -1,4 +1,4 @@
-//! What a run has found, as text and as JSON.
+//! The report of a run, as text and as JSON.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use super::routes::ROUTES;
 use super::world::{FAULTS, WORLD};
 use crate::engine;
 
-/// From this many seconds on a run has time for everything.
+/// From this duration on a run has time for everything.
 const SECONDS_MIN: f64 = 3.0;
 
-/// What the statistics said before the run.
+/// The statistics before the run.
 pub(super) struct Before {
     calls: defer::Emergencies,
     caches: sheaves_slab::Emergencies,
@@ -29,7 +29,7 @@ impl Before {
         }
     }
 
-    /// What was done without memory since, and what readers have leaked for want of it.
+    /// Emergencies since then, and the number of objects that readers have leaked in them.
     fn emergencies(&self) -> (BTreeMap<&'static str, u64>, u64) {
         let (calls, caches) = (defer::statistics().emergencies, sheaves_slab::emergencies());
         let of_caches =
@@ -51,35 +51,35 @@ impl Before {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Path {
-    /// How many were made.
+    /// Number of objects that were allocated.
     pub made: u64,
-    /// How many were deferred.
+    /// Number of objects that were deferred.
     pub deferred: u64,
-    /// How many were freed by a function, where the path has one.
+    /// Number of objects that a function has freed, where the path has one.
     pub freed: u64,
 }
 
-/// What a run has found.
+/// The report of a run.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The form of this report.
+    /// The schema of this report.
     pub schema: &'static str,
-    /// What was tortured.
+    /// The subject of the run.
     pub subject: &'static str,
-    /// How long it lasted.
+    /// Duration of the run.
     pub seconds: f64,
-    /// What transactions run on.
+    /// The engine of the transactions.
     pub engine: String,
     /// Objects by the path on which they were deferred.
     pub paths: BTreeMap<&'static str, Path>,
-    /// Sections, barriers, drains, forks, and so on, that came to their end.
+    /// Completed sections, barriers, drains, forks, and so on.
     pub deeds: BTreeMap<&'static str, u64>,
-    /// What deferring did without memory.
+    /// How deferring without memory was handled.
     pub emergencies: BTreeMap<&'static str, u64>,
     /// Grace periods.
     pub grace_periods: u64,
-    /// What must not happen and has happened: one line for each.
+    /// Each violation in one line.
     pub failures: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl Report {
         if !stuck.is_empty() {
             failures.push(format!("threads that wait for ever: {}", stuck.join(", ")));
         }
-        // A run that was ended by an error, or at once, has not had the time for everything.
+        // A run that an error has ended, or a very short one, had no time for everything.
         if failures.is_empty() && self.seconds >= SECONDS_MIN {
             let deferred = self.paths.iter().map(|(name, path)| (name, path.deferred));
             let deeds = self.deeds.iter().map(|(name, count)| (name, *count));
@@ -132,7 +132,7 @@ impl Report {
         failures
     }
 
-    /// Did everything go well?
+    /// True when there is no failure.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.failures.is_empty()

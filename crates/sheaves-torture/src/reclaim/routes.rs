@@ -1,4 +1,4 @@
-//! Every way by which something is deferred: where its objects come from, and how they go.
+//! The routes: every way to defer an object, with its allocation and its free.
 
 use core::alloc::Layout;
 use core::mem::offset_of;
@@ -24,33 +24,34 @@ use crate::random::Random;
 pub(super) enum Route {
     /// Objects of a cache.
     Cache,
-    /// Of one with a constructor.
+    /// Objects of a cache with a constructor.
     Constructor,
-    /// Of a type-stable one.
+    /// Objects of a type-stable cache.
     TypeStable,
-    /// The same, freed at once: their readers know that they may find another one.
+    /// The same, freed at once: their readers know that they may find another object.
     TypeStableFree,
-    /// Of one in which every call is checked.
+    /// Objects of a debug cache.
     Checked,
-    /// Of one that ends soon. Its objects are replaced by its maker alone.
+    /// Objects of a cache that is destroyed soon. Only the thread that creates it replaces its
+    /// objects.
     Passing,
     /// Small blocks.
     Small,
     /// Small blocks by their layout.
     Layout,
-    /// Blocks that are runs of pages, and mappings.
+    /// Blocks that are runs of pages, or mappings.
     Large,
     /// Addresses in blocks.
     Channel,
-    /// The same, with a head for the case that there is none.
+    /// The same, with a head for the case that memory for a block is out.
     ChannelHead,
     Call,
     Hurry,
     Closure,
-    /// A box of a value without destructor, and of one with.
+    /// A box of a value without destructor, and of one with a destructor.
     Box,
     BoxDrop,
-    /// What was in a cell.
+    /// A value that was in a cell.
     Retired,
 }
 
@@ -75,7 +76,7 @@ pub(super) const ROUTES: [(Route, &str); 17] = [
 ];
 
 impl Route {
-    /// Any that everybody may use; the slow ones seldom.
+    /// A random route that every thread may use; the slow ones seldom.
     pub(super) fn any(random: &mut Random) -> Route {
         let route = ROUTES[random.below(ROUTES.len() as u64) as usize].0;
         let is_seldom = matches!(route, Route::Large | Route::Hurry | Route::Checked);
@@ -86,19 +87,19 @@ impl Route {
         }
     }
 
-    /// Any that never waits for readers, and never leaks, for readers: see
-    /// [`sheaves_rcu::defer`].
+    /// A random route that readers may use, since it never waits for a grace period and never
+    /// leaks: see [`sheaves_rcu::defer`].
     pub(super) fn any_of_readers(random: &mut Random) -> Route {
         let routes = [Route::ChannelHead, Route::Call, Route::Closure, Route::BoxDrop];
         routes[random.below(routes.len() as u64) as usize]
     }
 
-    /// Do its objects come from a constructor?
+    /// True when a constructor writes its objects.
     pub(super) fn is_constructed(self) -> bool {
         matches!(self, Route::Constructor | Route::TypeStable | Route::TypeStableFree)
     }
 
-    /// Is a function called for each of its objects?
+    /// True when a function is called for each of its objects.
     pub(super) fn is_called(self) -> bool {
         use Route::{BoxDrop, Call, Channel, ChannelHead, Closure, Hurry, Retired};
         matches!(self, Channel | ChannelHead | Call | Hurry | Closure | BoxDrop | Retired)
@@ -175,14 +176,14 @@ unsafe extern "C" fn end_hurry(head: *mut Head) {
     end(unsafe { Body::at(object) }, Route::Hurry);
 }
 
-/// The function of a route was called with an object. It rests for a while, so that whoever still
-/// reads it finds the poison, and is freed then.
+/// The function of a route was called with an object. The object is freed only after a while, so
+/// that a reader that still uses it finds the poison.
 fn end(body: &'static Body, route: Route) {
     body.end(route);
     WORLD.bury(body);
 }
 
-/// An object of a route that nobody else has; none where there is no memory.
+/// Allocates an object of a route for the caller; none when memory is out.
 fn make(route: Route, random: &mut Random) -> Option<&'static Body> {
     let (object, bytes) = match route {
         Route::Cache | Route::Constructor | Route::TypeStable | Route::Checked => {
@@ -214,13 +215,13 @@ fn make(route: Route, random: &mut Random) -> Option<&'static Body> {
         }
     };
     let object = NonNull::new(object)?;
-    // SAFETY: of so many bytes, and ours.
+    // SAFETY: of that many bytes, and ours.
     let body = unsafe { Body::at(object.as_ptr()) };
     body.begin(route, bytes, random.below(1 << 50));
     Some(body)
 }
 
-/// Defers an object that nobody finds any more.
+/// Defers an object that is unlinked.
 fn retire(route: Route, body: &'static Body, batch: &mut Batch) {
     body.defer(route);
     if batch.is_mistaken(route) {
@@ -231,28 +232,28 @@ fn retire(route: Route, body: &'static Body, batch: &mut Batch) {
         Route::Cache | Route::Constructor | Route::TypeStable | Route::Checked => {
             let object = NonNull::new(object).expect("an object");
             let cache = WORLD.cache(route).expect("there are caches while there are objects");
-            // SAFETY: from this cache, and only readers have it.
+            // SAFETY: from this cache, and only readers use it.
             unsafe { cache.free_rcu(object) };
         }
         Route::TypeStableFree => {
             let object = NonNull::new(object).expect("an object");
             let cache = WORLD.cache(Route::TypeStable).expect("as above");
-            // SAFETY: from this cache, whose readers know what may become of it.
+            // SAFETY: from this cache, whose readers know that it may be reused.
             unsafe { cache.free(object) };
         }
         Route::Passing | Route::Retired => unreachable!("these have their own makers"),
-        // SAFETY: from the heap, and only readers have it.
+        // SAFETY: from the heap, and only readers use it.
         Route::Small | Route::Large => unsafe { heap::free_rcu(object) },
         // SAFETY: the same, with this layout.
         Route::Layout => unsafe { heap::free_rcu_layout(object, LAYOUT) },
-        // SAFETY: only readers have it, and the channel's function frees it.
+        // SAFETY: only readers use it, and the channel's function frees it.
         Route::Channel => unsafe { CHANNEL.free_later(object, BYTES_MIN) },
         Route::ChannelHead => {
             let head = idle_head(body);
-            // SAFETY: as above; the head lies in the object.
+            // SAFETY: as above; the head is inside the object.
             unsafe { CHANNEL_HEAD.free_later_with(head, object, BYTES_MIN) };
         }
-        // SAFETY: only readers have it, and the function frees it.
+        // SAFETY: only readers use it, and the function frees it.
         Route::Call => unsafe { call_rcu(idle_head(body), end_call) },
         // SAFETY: as above.
         Route::Hurry => unsafe { call_hurry(idle_head(body), end_hurry) },
@@ -267,12 +268,12 @@ fn retire(route: Route, body: &'static Body, batch: &mut Batch) {
 /// The head of an object, made idle: the memory is new.
 fn idle_head(body: &Body) -> *mut Head {
     let head = head_of(body);
-    // SAFETY: inside of the object, and readers do not look at it.
+    // SAFETY: inside of the object, and readers do not read it.
     unsafe { head.write(Head::new()) };
     head
 }
 
-/// Replaces an object of a route by another one, and defers it. False without memory.
+/// Replaces an object of a route by another one, and defers it. False when memory is out.
 pub(super) fn update(route: Route, random: &mut Random, batch: &mut Batch) -> bool {
     let place = random.below(PLACES as u64) as usize;
     if route == Route::Retired {
@@ -283,7 +284,7 @@ pub(super) fn update(route: Route, random: &mut Random, batch: &mut Batch) -> bo
     let Some(new) = make(route, random) else { return false };
     let old = WORLD.places[route as usize][place].swap(new.address(), Ordering::AcqRel);
     if let Some(old) = NonNull::new(old) {
-        // SAFETY: what is in places is an object.
+        // SAFETY: places contain objects only.
         retire(route, unsafe { Body::at(old.as_ptr()) }, batch);
     }
     true
@@ -305,8 +306,9 @@ fn retire_value(place: usize, random: &mut Random) {
 /// Objects that a duelling updater has at a time.
 const DUEL: usize = 64;
 
-/// Makes objects of a cache and defers or frees them, by transactions whose last store is hidden
-/// for as long as can be: a drain that does not wait for it takes the same objects, too.
+/// Allocates objects of a cache and defers or frees them, by transactions whose last store stays
+/// invisible for as long as possible. A drain that does not wait for the store takes the same
+/// objects, too.
 pub(super) fn duel(clutter: &mut Clutter, random: &mut Random) {
     let (route, mut batch) = (Route::Cache, Batch::new(None));
     let mut live = VecDeque::with_capacity(DUEL);
@@ -330,11 +332,11 @@ pub(super) fn duel(clutter: &mut Clutter, random: &mut Random) {
 
 fn free_at_once(cache: &Cache, body: &Body) {
     let object = NonNull::new(body.address()).expect("an object is somewhere");
-    // SAFETY: from this cache, and nobody has it.
+    // SAFETY: from this cache, and nothing uses it.
     unsafe { cache.free(object) };
 }
 
-/// Makes many objects of a route at once, so that slabs are filled, and defers all of them.
+/// Allocates many objects of a route at once, so that slabs are filled, and defers all of them.
 pub(super) fn burst(route: Route, count: usize, random: &mut Random, batch: &mut Batch) {
     if matches!(route, Route::Retired | Route::Large) {
         return;
@@ -343,13 +345,13 @@ pub(super) fn burst(route: Route, count: usize, random: &mut Random, batch: &mut
     objects.into_iter().for_each(|body| retire(route, body, batch));
 }
 
-/// Unlinks and defers what is in the places of all routes. Nobody updates any more.
+/// Unlinks and defers the objects in the places of all routes. No thread updates any more.
 pub(super) fn empty_places(batch: &mut Batch) {
     for ((route, _), places) in ROUTES.into_iter().zip(&WORLD.places) {
         for place in places {
             let old = place.swap(core::ptr::null_mut(), Ordering::AcqRel);
             if let Some(old) = NonNull::new(old) {
-                // SAFETY: what is in places is an object.
+                // SAFETY: places contain objects only.
                 retire(route, unsafe { Body::at(old.as_ptr()) }, batch);
             }
         }

@@ -1,4 +1,4 @@
-//! Who replaces objects: for the whole run, for a moment, and in caches that end.
+//! Updaters: for the whole run, for a moment, and in caches that are destroyed.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
@@ -20,11 +20,11 @@ use crate::rounds::Round;
 
 /// Bytes of stack of a short thread.
 const STACK_BYTES: usize = 64 << 10;
-/// Short threads that are alive at a time, for each that makes them.
+/// Short threads that are alive at a time, for each thread that creates them.
 const SHORT_THREADS: usize = 8;
-/// Objects that are out at a time in a burst, at most.
+/// The most allocated objects of a burst.
 const BURST: u64 = 3000;
-/// And of a cache that ends.
+/// The most allocated objects of a cache that is destroyed.
 const PASSING: u64 = 3000;
 
 /// A thread that updates until the run ends.
@@ -40,8 +40,7 @@ pub(super) fn update_on(broken: Option<Broken>) {
     WORLD.signals.outlast();
 }
 
-/// The one that also takes part in duels: it pushes, while another thread takes everything out of
-/// the slots.
+/// The updater that also takes part in duels: it pushes, while another thread drains the slots.
 pub(super) fn update_and_duel(broken: Option<Broken>) {
     WORLD.signals.be_target();
     let (mut random, mut batch) = (Random::new(), Batch::new(broken));
@@ -57,7 +56,8 @@ pub(super) fn update_and_duel(broken: Option<Broken>) {
     WORLD.signals.outlast();
 }
 
-/// A few of one kind in a row, so that sheaves and blocks are filled; seldom very many.
+/// Replaces a few objects of one route in a row, so that sheaves and blocks are filled; seldom very
+/// many.
 fn update_some(random: &mut Random, batch: &mut Batch) {
     let route = Route::any(random);
     if random.one_in(1_000) {
@@ -70,7 +70,7 @@ fn update_some(random: &mut Random, batch: &mut Batch) {
     }
 }
 
-/// A thread that makes threads, each of which reads once, defers a few objects, and is gone.
+/// A thread that creates threads, each of which reads once, defers a few objects, and ends.
 pub(super) fn come_and_go() {
     while !WORLD.rounds.is_stopped() {
         if WORLD.rounds.is_turn(Round::Crowd) {
@@ -84,7 +84,7 @@ pub(super) fn come_and_go() {
     }
 }
 
-/// None where the system has no more threads.
+/// None if the system has no more threads.
 fn short_thread() -> Option<JoinHandle<()>> {
     let body = || {
         let (mut random, mut batch) = (Random::new(), Batch::new(None));
@@ -96,7 +96,7 @@ fn short_thread() -> Option<JoinHandle<()>> {
     std::thread::Builder::new().stack_size(STACK_BYTES).spawn(body).ok()
 }
 
-/// A thread that makes caches, whose objects readers find, and ends them.
+/// A thread that creates caches, whose objects readers find, and destroys them.
 pub(super) fn make_caches() {
     let mut random = Random::new();
     while !WORLD.rounds.is_stopped() {
@@ -114,7 +114,7 @@ fn pass(random: &mut Random) {
     };
     let bytes = 64 + 8 * random.below(60) as usize;
     let layout = Layout::from_size_align(bytes, 8).expect("a layout");
-    // Without memory there is another time.
+    // Without memory it is tried again later.
     let Ok(cache) = Cache::new("torture that ends", layout, options) else { return };
     let places = &WORLD.places[Route::Passing as usize];
     for _ in 0..random.below(PASSING) {
@@ -128,18 +128,18 @@ fn pass(random: &mut Random) {
     for place in places {
         give_up(&cache, place.swap(null_mut(), Ordering::AcqRel));
     }
-    // Nobody has an object but readers: it waits for these.
+    // Only readers use the objects: `destroy` waits for them.
     match cache.destroy() {
         Ok(()) => WORLD.did(Deed::Ended),
         Err(error) => WORLD.note(format!("a cache did not end: {error}")),
     }
 }
 
-/// Defers what was in a place, if something was.
+/// Defers the object that was in a place, if there was one.
 fn give_up(cache: &Cache, old: *mut u8) {
     let Some(old) = NonNull::new(old) else { return };
-    // SAFETY: objects of this cache are in these places while it exists, and no others.
+    // SAFETY: these places contain objects of this cache only, while it exists.
     unsafe { Body::at(old.as_ptr()) }.defer(Route::Passing);
-    // SAFETY: from this cache, and only readers have it.
+    // SAFETY: from this cache, and only readers use it.
     unsafe { cache.free_rcu(old) };
 }

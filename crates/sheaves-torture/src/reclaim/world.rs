@@ -1,4 +1,4 @@
-//! What the threads and handlers of a run share, and what they have counted.
+//! Shared state of the threads and handlers of a run, and their counts.
 
 use core::alloc::Layout;
 use core::ptr::null_mut;
@@ -15,27 +15,27 @@ use super::routes::{Dropping, ROUTES, Route};
 use crate::rounds::Rounds;
 use crate::signals::Signals;
 
-/// Places of each route, in which readers look.
+/// Number of places of each route, which readers read.
 pub(super) const PLACES: usize = 8;
-/// Objects that rest before they are freed.
+/// The most objects that are kept for a while before they are freed.
 const GRAVES: usize = 4096;
 /// The most lines that are kept.
 const NOTES_MAX: usize = 20;
 
-/// What must not happen to an object.
+/// Violations at an object.
 #[derive(Clone, Copy)]
 pub(super) enum Fault {
-    /// It changed while somebody read it.
+    /// It changed while a reader used it.
     Early,
-    /// It was allocated while somebody had it.
+    /// It was allocated while it was in use.
     Twice,
-    /// It was deferred or freed in a state in which that cannot be.
+    /// It was deferred or freed in an impossible state.
     State,
-    /// What its constructor wrote is not there.
+    /// The constructor's contents are missing.
     Constructor,
 }
 
-/// The same in the words of reports.
+/// The violations in the words of reports.
 pub(super) const FAULTS: [&str; 4] = [
     "changed under a reader",
     "were handed out while in use",
@@ -43,7 +43,7 @@ pub(super) const FAULTS: [&str; 4] = [
     "have lost what their constructor wrote",
 ];
 
-/// Kinds of sections, and what else is done, as they are named in reports.
+/// Kinds of sections, and of other actions, as they are named in reports.
 pub(super) const DEEDS: [&str; 13] = [
     "section",
     "section-nested",
@@ -60,7 +60,7 @@ pub(super) const DEEDS: [&str; 13] = [
     "duel",
 ];
 
-/// What was done.
+/// An action that is counted.
 #[derive(Clone, Copy)]
 pub(super) enum Deed {
     Section = 0,
@@ -85,11 +85,11 @@ const fn counts() -> Counts {
     [const { AtomicU64::new(0) }; ROUTES.len()]
 }
 
-/// What a run is made of. One for the process.
+/// The state of a run. One for the process.
 pub(super) struct World {
     pub(super) places: [[AtomicPtr<u8>; PLACES]; ROUTES.len()],
     pub(super) cells: [RcuOption<Dropping>; PLACES],
-    /// Of those routes that have one.
+    /// The caches of those routes that have one.
     caches: [AtomicPtr<Cache>; ROUTES.len()],
     graves: [AtomicPtr<u8>; GRAVES],
     next_grave: AtomicU64,
@@ -100,7 +100,7 @@ pub(super) struct World {
     ended: Counts,
     faults: [Counts; FAULTS.len()],
     deeds: [AtomicU64; DEEDS.len()],
-    /// What must not happen and has happened, apart from single objects.
+    /// Violations that do not concern single objects.
     notes: Mutex<Vec<String>>,
 }
 
@@ -121,10 +121,10 @@ pub(super) static WORLD: World = World {
 };
 
 impl World {
-    /// Before a run, while nobody takes part.
+    /// Called before a run, while no thread takes part.
     ///
     /// # Errors
-    /// Where a cache cannot be made.
+    /// When a cache cannot be created.
     pub(super) fn reset(&self) -> Result<(), CacheError> {
         let counts = [&self.made, &self.deferred, &self.ended].into_iter().chain(&self.faults);
         for count in counts.flatten().chain(&self.deeds) {
@@ -155,11 +155,11 @@ impl World {
 
     /// The cache of a route, while there is a run.
     pub(super) fn cache(&self, route: Route) -> Option<&'static Cache> {
-        // SAFETY: null, or from a box that is there until all threads have ended.
+        // SAFETY: null, or from a box that lives until all threads have ended.
         unsafe { self.caches[route as usize].load(Ordering::Acquire).as_ref() }
     }
 
-    /// The caches, which end now. Nobody uses them.
+    /// The caches, to be destroyed now. No thread uses them.
     pub(super) fn take_caches(&self) -> Vec<Cache> {
         let taken = self.caches.iter().map(|cache| cache.swap(null_mut(), Ordering::AcqRel));
         let taken = taken.filter(|cache| !cache.is_null());
@@ -167,8 +167,8 @@ impl World {
         taken.map(|cache| *unsafe { Box::from_raw(cache) }).collect()
     }
 
-    /// Keeps an object for a while, and frees another one in its place. Waits for nobody, so that
-    /// a child of a fork can do it.
+    /// Keeps an object for a while, and frees the one that it replaces. Waits for no thread, so
+    /// that a child of a fork can do it.
     pub(super) fn bury(&self, body: &'static Body) {
         let number = self.next_grave.fetch_add(1, Ordering::Relaxed) as usize % GRAVES;
         let old = self.graves[number].swap(body.address(), Ordering::AcqRel);
@@ -176,7 +176,7 @@ impl World {
         unsafe { heap::free(old) };
     }
 
-    /// Frees all that was kept.
+    /// Frees all objects that were kept.
     pub(super) fn empty_graves(&self) {
         for grave in &self.graves {
             // SAFETY: as above.
@@ -196,18 +196,18 @@ impl World {
         self.ended[route as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Objects of a route that were made, deferred, and freed by a function.
+    /// Number of objects of a route that were allocated, deferred, and freed by a function.
     pub(super) fn counts(&self, route: Route) -> [u64; 3] {
         [&self.made, &self.deferred, &self.ended]
             .map(|counts| counts[route as usize].load(Ordering::SeqCst))
     }
 
-    /// Async-signal-safe.
+    /// Counts a violation. Async-signal-safe.
     pub(super) fn fault(&self, fault: Fault, route: Route) {
         self.faults[fault as usize][route as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Faults of a kind, by route.
+    /// Number of violations of a kind, by route.
     pub(super) fn faults_of(&self, fault: usize) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = self.faults[fault].iter().map(|count| count.load(Ordering::Relaxed));
         ROUTES.iter().map(|route| route.1).zip(counts).filter(|(_, count)| *count != 0)
@@ -217,7 +217,7 @@ impl World {
         self.faults.iter().flatten().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// Notes that something happened that must not.
+    /// Records a violation in words.
     pub(super) fn note(&self, note: String) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.len() < NOTES_MAX {
@@ -229,12 +229,12 @@ impl World {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts what was done. Async-signal-safe.
+    /// Counts an action. Async-signal-safe.
     pub(super) fn did(&self, deed: Deed) {
         self.deeds[deed as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Sections in handlers so far.
+    /// Number of sections in handlers so far.
     pub(super) fn turn(&self) -> usize {
         self.deeds[Deed::Handler as usize].load(Ordering::Relaxed) as usize
     }

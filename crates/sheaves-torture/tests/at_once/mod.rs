@@ -1,11 +1,11 @@
-//! Runs a test in many configurations at a time: on so many threads each is interrupted in the
-//! middle of everything.
+//! Runs a test in many configurations at a time: with that many threads each is preempted at any
+//! instruction.
 
 use std::process::{Command, Stdio};
 
 use crate::configurations::{self, Configuration};
 
-/// Runs a test of this program in processes of their own; panics where one fails.
+/// Runs a test of this program in processes of their own; panics if one fails.
 pub(crate) fn run(test: &str, configurations: Vec<Configuration>) {
     let children: Vec<_> = configurations
         .iter()
@@ -26,7 +26,7 @@ pub(crate) fn run(test: &str, configurations: Vec<Configuration>) {
     assert!(failed.is_empty(), "failed: {failed:?}");
 }
 
-/// The configuration with one more option.
+/// A configuration with one more option.
 pub(crate) fn with(
     mut configuration: Configuration,
     name: &'static str,
