@@ -308,8 +308,8 @@ fn give_back(mut range: Entry) {
         // SAFETY: removed from the table, so ours alone; it is not used any more.
         let is_unmapped = unsafe { map::unmap(range.address, range.bytes) };
         if !is_unmapped {
-            // Whether or not the kernel can discard the pages, they read as zeros then. SAFETY: as
-            // above, and still mapped.
+            // Whether or not the kernel can discard the pages, they read as zeros then.
+            // SAFETY: as above, and still mapped.
             unsafe { map::discard(range.address, range.bytes) };
         }
         let mut table = TABLE.lock();

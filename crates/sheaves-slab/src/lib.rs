@@ -9,7 +9,7 @@
 //!                          |                         runs of objects of one slab
 //!                        slabs                       one bit per object, out of line
 //!                          |
-//!                  chunks of 2 MiB                   unmapped when idle
+//!                  chunks of 2 MiB                   discarded when idle
 //! ```
 //!
 //! A sheaf is an array of free objects in front of the slabs, as in SLUB (Linux 6.18); the depot

@@ -44,7 +44,7 @@ pub enum CacheError {
     Layout,
     /// [`CACHES_MAX`] caches exist.
     TooMany,
-    /// Address space for the heap and its metadata is out.
+    /// No address space is left for the heap and its metadata.
     OutOfMemory,
 }
 
@@ -197,7 +197,8 @@ pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -
     let mut registry = REGISTRY.lock();
     empty()?;
     registry.set_taken(id, false);
-    // SAFETY: the registry lock is held; no object is out and the caller was the last user.
+    // SAFETY: the registry lock is held; no object is allocated, and the caller was the last
+    // user.
     unsafe { id.set_shape(None) };
     Ok(())
 }

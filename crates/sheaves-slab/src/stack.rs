@@ -53,8 +53,8 @@ impl<const TAGGED: bool> Stack<TAGGED> {
         loop {
             links.set_link(number, (head & INDEX_MASK) as u32);
             let new = next_tag::<TAGGED>(head) | u64::from(number);
-            // Release pairs with the Acquire in `pop`: publishes the sheaf's contents. Relaxed on
-            // failure: the loop tries again.
+            // Release pairs with the Acquire in `pop`: publishes the sheaf's contents.
+            // Relaxed on failure: the loop tries again.
             match self.head.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(found) => head = found,

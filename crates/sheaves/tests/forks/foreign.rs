@@ -43,7 +43,8 @@ extern "C" fn allocate_outside() {
 }
 
 extern "C" fn allocate_inside() {
-    // Sheaves has prepared for this fork: the order is as intended. Relaxed: as in `beside`.
+    // Sheaves has prepared for this fork: the order is as intended.
+    // Relaxed: as in `beside`.
     work::check(!is_on() || prepared_count() == BEFORE.load(Ordering::Relaxed) + 1);
     allocate();
 }

@@ -101,7 +101,8 @@ pub(crate) fn generation() -> usize {
 pub(crate) fn begin_child() {
     GENERATION.store(generation() + 1, Ordering::Relaxed);
     enter(c"begin");
-    // Ends a child whose parent is gone. SAFETY: no precondition.
+    // Ends a child whose parent is gone.
+    // SAFETY: no precondition.
     unsafe { libc::alarm(ALARM_SECONDS) };
 }
 
