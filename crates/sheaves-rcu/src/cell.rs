@@ -1,4 +1,4 @@
-//! Values that are read under the protection of a guard and replaced as a whole.
+//! Values that are read under a guard and replaced as a whole.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -24,88 +24,89 @@ use crate::retired::Retired;
 /// Reading is one load. See [`RcuCell`] for the form that always has a value.
 ///
 /// # Invariants
-/// `pointer` is null or comes from a `Box` that nobody else owns.
+/// `pointer` is null or from a `Box` that this cell owns.
 pub struct RcuOption<T> {
     pointer: AtomicPtr<T>,
     owned: PhantomData<Box<T>>,
 }
 
-// SAFETY: values are dropped wherever the cell is.
+// SAFETY: the value is dropped wherever the cell is dropped.
 unsafe impl<T: Send> Send for RcuOption<T> {}
-// SAFETY: a shared one gives shared access to its value, and takes and gives values.
+// SAFETY: `&RcuOption` gives shared access to the value, and moves values in and out.
 unsafe impl<T: Send + Sync> Sync for RcuOption<T> {}
 
 impl<T> RcuOption<T> {
-    /// None.
+    /// A cell without a value.
     #[must_use]
     pub const fn empty() -> RcuOption<T> {
         RcuOption { pointer: AtomicPtr::new(null_mut()), owned: PhantomData }
     }
 
-    /// A value.
+    /// A cell with a value.
     #[must_use]
     pub fn new(value: T) -> RcuOption<T> {
         let pointer = AtomicPtr::new(Box::into_raw(Box::new(value)));
         RcuOption { pointer, owned: PhantomData }
     }
 
-    /// The value of now, which stays valid as long as the guard, whatever becomes of the cell's
-    /// value. One load; never blocks; async-signal-safe.
+    /// The current value. It stays valid as long as the guard, even if the cell's value is
+    /// replaced. One load; never blocks; async-signal-safe.
     #[inline]
     pub fn load<'guard>(&'guard self, guard: &'guard Guard) -> Option<&'guard T> {
         let _ = guard;
-        // Acquire pairs with the Release of whoever put the value there. [C1]
+        // Acquire pairs with the Release of the thread that stored the value. [C1]
         let pointer = self.pointer.load(Ordering::Acquire);
-        // SAFETY: 1. by the invariant null or a value; 2. it is not ended while the guard lasts,
-        // since whoever replaces it waits for the guard first; 3. nor is the cell, being borrowed.
+        // SAFETY: 1. null or a value, by the invariant; 2. it is not freed while the guard lasts,
+        // since a thread that replaces it waits for a grace period; 3. nor by the cell, which is
+        // borrowed.
         unsafe { pointer.as_ref() }
     }
 
-    /// Puts a value there; what was there before.
+    /// Replaces the value. Returns the previous one.
     pub fn store(&self, value: T) -> Option<Retired<T>> {
         self.swap(Some(Box::new(value)))
     }
 
-    /// Puts a value there, or none; what was there before. Does not allocate.
+    /// Replaces the value, or removes it. Returns the previous one. Does not allocate.
     pub fn swap(&self, new: Option<Box<T>>) -> Option<Retired<T>> {
         let new = new.map_or(null_mut(), Box::into_raw);
-        // AcqRel: Release pairs with the Acquire in `load`; Acquire with whoever put the old value
-        // there, which is ours now. [C1]
+        // AcqRel: Release pairs with the Acquire in `load`; Acquire with the Release of the thread
+        // that stored the old value, which the caller owns now. [C1]
         let old = NonNull::new(self.pointer.swap(new, Ordering::AcqRel))?;
-        // SAFETY: by the invariant it is from a box, and it is in the cell no more.
+        // SAFETY: from a box, by the invariant, and no longer in the cell.
         Some(unsafe { Retired::new(old) })
     }
 
-    /// Takes the value out; what was there before.
+    /// Removes the value. Returns the previous one.
     pub fn take(&self) -> Option<Retired<T>> {
         self.swap(None)
     }
 
-    /// Puts a value there if `current`, which was loaded under this guard, is there still.
+    /// Replaces the value if it is still `current`, which was loaded under this guard.
     ///
     /// # Errors
-    /// The new value comes back if it is not.
+    /// Returns `new` if the value has changed.
     pub fn compare_exchange<'guard>(
         &self,
         current: Option<&'guard T>,
         new: Option<Box<T>>,
         guard: &'guard Guard,
     ) -> Result<Option<Retired<T>>, Option<Box<T>>> {
-        // The guard keeps `current` from being ended, so that its address cannot be another's.
+        // The guard keeps `current` alive, so its address cannot be reused for another value.
         let _ = guard;
         let expected = current.map_or(null_mut(), |value| core::ptr::from_ref(value).cast_mut());
         let new = new.map_or(null_mut(), Box::into_raw);
-        // AcqRel as in `swap`. Relaxed on failure: what is there is not looked at. [C1]
+        // AcqRel as in `swap`. Relaxed on failure: the value found is not used. [C1]
         let pointer = &self.pointer;
         match pointer.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Relaxed) {
-            // SAFETY: by the invariant it is from a box, and it is in the cell no more.
+            // SAFETY: from a box, by the invariant, and no longer in the cell.
             Ok(old) => Ok(NonNull::new(old).map(|old| unsafe { Retired::new(old) })),
-            // SAFETY: null, or from the box above, which nobody has seen.
+            // SAFETY: null, or from the box above, which was never shared.
             Err(_) => Err((!new.is_null()).then(|| unsafe { Box::from_raw(new) })),
         }
     }
 
-    /// Replaces the value by what `make` makes of it, again if somebody else was faster.
+    /// Replaces the value by the result of `make`; tries again if another thread replaced it first.
     pub fn update(&self, mut make: impl FnMut(Option<&T>) -> Option<T>) -> Option<Retired<T>> {
         loop {
             let guard = read();
@@ -117,9 +118,9 @@ impl<T> RcuOption<T> {
         }
     }
 
-    /// The value, when nobody else can be at it.
+    /// Exclusive access to the value.
     pub fn get_mut(&mut self) -> Option<&mut T> {
-        // SAFETY: by the invariant null or a value, which is ours alone while `self` is.
+        // SAFETY: null or a value, by the invariant; `&mut self` makes the access exclusive.
         unsafe { self.pointer.get_mut().as_mut() }
     }
 }
@@ -133,7 +134,7 @@ impl<T> Default for RcuOption<T> {
 impl<T> Drop for RcuOption<T> {
     fn drop(&mut self) {
         if let Some(value) = NonNull::new(*self.pointer.get_mut()) {
-            // SAFETY: from a box; references to the value borrow the cell, so there are none.
+            // SAFETY: from a box; references to the value borrow the cell, so none are left.
             drop(unsafe { Box::from_raw(value.as_ptr()) });
         }
     }
@@ -154,17 +155,18 @@ impl<T: fmt::Debug> fmt::Debug for RcuOption<T> {
 /// let guard = read();
 /// let seen = config.load(&guard);
 /// let old = config.store(String::from("fast"));
-/// // Who reads keeps what it has.
+/// // The reader keeps the value that it loaded.
 /// assert_eq!(seen, "slow");
 /// assert_eq!(config.load(&guard), "fast");
 /// drop(guard);
-/// // Nobody reads any more: the old value is ours again.
+/// // No section is open any more: the old value comes back.
 /// let old = old.synchronize().map_err(|_| "inside a reader")?;
 /// assert_eq!(*old, "slow");
 /// # Ok::<(), &str>(())
 /// ```
 ///
-/// What is replaced comes back as a [`Retired`], which says when it may be dropped.
+/// [`RcuCell::store`] and [`RcuCell::swap`] return the old value as a [`Retired`], which can be
+/// reclaimed after a grace period.
 ///
 /// # Invariants
 /// `value` is never empty.
@@ -179,31 +181,31 @@ impl<T> RcuCell<T> {
         RcuCell { value: RcuOption::new(value) }
     }
 
-    /// The value of now, which stays valid as long as the guard. One load; never blocks;
+    /// The current value, which stays valid as long as the guard. One load; never blocks;
     /// async-signal-safe.
     #[inline]
     pub fn load<'guard>(&'guard self, guard: &'guard Guard) -> &'guard T {
         let value = self.value.load(guard);
-        // SAFETY: by the invariant there is one.
+        // SAFETY: the cell always has a value, by the invariant.
         unsafe { value.unwrap_unchecked() }
     }
 
-    /// Puts another value there; the one before.
+    /// Replaces the value. Returns the previous one.
     pub fn store(&self, value: T) -> Retired<T> {
         self.swap(Box::new(value))
     }
 
-    /// Puts another value there; the one before. Does not allocate.
+    /// Replaces the value. Returns the previous one. Does not allocate.
     pub fn swap(&self, new: Box<T>) -> Retired<T> {
         let old = self.value.swap(Some(new));
-        // SAFETY: by the invariant there was one.
+        // SAFETY: the cell always has a value, by the invariant.
         unsafe { old.unwrap_unchecked() }
     }
 
-    /// Puts another value there if `current`, which was loaded under this guard, is there still.
+    /// Replaces the value if it is still `current`, which was loaded under this guard.
     ///
     /// # Errors
-    /// The new value comes back if it is not.
+    /// Returns `new` if the value has changed.
     pub fn compare_exchange<'guard>(
         &self,
         current: &'guard T,
@@ -211,14 +213,14 @@ impl<T> RcuCell<T> {
         guard: &'guard Guard,
     ) -> Result<Retired<T>, Box<T>> {
         match self.value.compare_exchange(Some(current), Some(new), guard) {
-            // SAFETY: by the invariant there was one.
+            // SAFETY: the cell always has a value, by the invariant.
             Ok(old) => Ok(unsafe { old.unwrap_unchecked() }),
-            // SAFETY: it was given above.
+            // SAFETY: `Some(new)` was passed above and comes back.
             Err(new) => Err(unsafe { new.unwrap_unchecked() }),
         }
     }
 
-    /// Replaces the value by what `make` makes of it, again if somebody else was faster.
+    /// Replaces the value by the result of `make`; tries again if another thread replaced it first.
     pub fn update(&self, mut make: impl FnMut(&T) -> T) -> Retired<T> {
         loop {
             let guard = read();
@@ -230,10 +232,10 @@ impl<T> RcuCell<T> {
         }
     }
 
-    /// The value, when nobody else can be at it.
+    /// Exclusive access to the value.
     pub fn get_mut(&mut self) -> &mut T {
         let value = self.value.get_mut();
-        // SAFETY: by the invariant there is one.
+        // SAFETY: the cell always has a value, by the invariant.
         unsafe { value.unwrap_unchecked() }
     }
 }

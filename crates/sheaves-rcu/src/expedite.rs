@@ -1,11 +1,11 @@
-//! How urgent grace periods are: expedited, or such that many requests share one.
+//! How urgent grace periods are: expedited ones start at once, normal ones are batched.
 //!
-//! A grace period may interrupt every processor that runs the process. So where the last one did,
-//! and nobody waits for the next one, requests gather for a while.
+//! A grace period may interrupt every CPU that runs the process. If the last one did, and no thread
+//! waits for the next one, requests are batched for [`INTERVAL_NS`].
 //!
-//! Everything is expedited while a program starts: from the first use until [`end_startup`], not
-//! for less than a second and not for more than ten. `SHEAVES_RCU=normal` and
-//! `SHEAVES_RCU=expedited` decide for the whole process, whatever it asks for.
+//! All grace periods are expedited while a program starts: from the first use until
+//! [`end_startup`], but for at least one second and at most ten. `SHEAVES_RCU=normal` and
+//! `SHEAVES_RCU=expedited` override every request in the process.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,44 +14,44 @@ use sheaves_sys::{clock, env};
 
 use crate::fences;
 
-/// What somebody asks for.
+/// The urgency of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgency {
     Normal,
     Expedited,
 }
 
-/// Shortest and longest time for which the start of a program is expedited.
+/// Shortest and longest time during which the start of a program is expedited, in ms.
 const STARTUP_MS_MIN: u64 = 1_000;
 const STARTUP_MS_MAX: u64 = 10_000;
 
-/// Time between the begins of two grace periods that nobody waits for, if the first has interrupted
-/// somebody.
+/// Shortest time between the begins of two grace periods that no thread waits for, if the first one
+/// has used a membarrier.
 const INTERVAL_NS: u64 = 50_000;
 
-/// Policies of [`POLICY`].
+/// Values of [`POLICY`].
 const UNKNOWN: u32 = 0;
 const AS_ASKED: u32 = 1;
 const ALWAYS_NORMAL: u32 = 2;
 const ALWAYS_EXPEDITED: u32 = 3;
 
-/// What `SHEAVES_RCU` says. Written once, by the first who asks.
+/// What `SHEAVES_RCU` says. Written at the first use.
 static POLICY: AtomicU32 = AtomicU32::new(UNKNOWN);
-/// Guards of [`expedite`] that exist.
+/// Number of [`expedite`] guards that exist.
 static GUARDS: AtomicU32 = AtomicU32::new(0);
 
-/// The start of the program:
+/// The state of the program's start:
 ///
 /// | value | meaning | transitions |
 /// |---|---|---|
-/// | 0 | nothing was asked yet | -> the time, by the first request |
+/// | 0 | no request yet | -> the time, by the first request |
 /// | ms << 1 | began at that time of the clock | -> bit 0 set, by [`end_startup`]; -> over |
 /// | [`STARTUP_OVER`] | over | none |
 static STARTUP: AtomicU64 = AtomicU64::new(0);
 const STARTUP_OVER: u64 = u64::MAX;
 const STARTUP_END: u64 = 1;
 
-/// Grace periods are expedited for everybody while this exists. Guards nest and may be sent.
+/// All grace periods are expedited while this exists. Guards nest and may be sent.
 #[derive(Debug)]
 #[must_use = "grace periods are expedited as long as the guard exists"]
 pub struct Expedite {
@@ -60,7 +60,7 @@ pub struct Expedite {
 
 /// Expedites all grace periods of the process until the guard is dropped.
 ///
-/// For phases in which latency counts more than interrupts. Async-signal-safe.
+/// For phases in which latency matters more than interrupts. Async-signal-safe.
 pub fn expedite() -> Expedite {
     // Relaxed: a hint; nothing is published through it.
     GUARDS.fetch_add(1, Ordering::Relaxed);
@@ -68,11 +68,11 @@ pub fn expedite() -> Expedite {
 }
 
 impl Expedite {
-    /// A guard for one that was forgotten ([`core::mem::forget`]), for faces in other languages:
-    /// dropping it ends what that one began.
+    /// A guard in place of one that was forgotten ([`core::mem::forget`]), for bindings of other
+    /// languages. Dropping it ends what the forgotten guard began.
     ///
     /// # Safety
-    /// A guard was forgotten, and no other was made for it.
+    /// A guard was forgotten, and no other was made in its place.
     pub unsafe fn of_forgotten() -> Expedite {
         Expedite { made_here: PhantomData }
     }
@@ -85,8 +85,8 @@ impl Drop for Expedite {
     }
 }
 
-/// Tells that the program has started. The expedited start ends now, or when it has lasted for a
-/// second. Async-signal-safe.
+/// Tells that the program has started. Its start stops being expedited now, or after one second if
+/// that is later. Async-signal-safe.
 pub fn end_startup() {
     // Relaxed, both: a hint; nothing is published through it.
     let end = |startup: u64| {
@@ -118,7 +118,7 @@ fn is_starting() -> bool {
 }
 
 fn policy() -> u32 {
-    // Relaxed, here and below: a number that is the same whoever stores it.
+    // Relaxed, here and below: a number that is the same whichever thread stores it.
     let known = POLICY.load(Ordering::Relaxed);
     if known != UNKNOWN {
         return known;
@@ -129,12 +129,12 @@ fn policy() -> u32 {
     found
 }
 
-/// Is a request to be served at once? Async-signal-safe.
+/// True if a request is served at once. Async-signal-safe.
 pub(crate) fn is_urgent(urgency: Urgency) -> bool {
     hurries(urgency) || (policy() == AS_ASKED && is_starting())
 }
 
-/// The same, but that a program starts is no reason: for what nobody waits for.
+/// [`is_urgent`] without the startup rule: for grace periods that no thread waits for.
 pub(crate) fn hurries(urgency: Urgency) -> bool {
     match policy() {
         ALWAYS_NORMAL => false,
@@ -144,23 +144,23 @@ pub(crate) fn hurries(urgency: Urgency) -> bool {
     }
 }
 
-/// Grace periods up to this number are wanted at once, by those who wait or poll.
+/// Grace periods up to this number are wanted at once, by threads that wait or poll.
 static WANTED: AtomicU64 = AtomicU64::new(0);
 
-/// Remembers that a grace period is wanted at once, for whoever drives it.
+/// Records that a grace period is wanted at once, for the thread that drives it.
 pub(crate) fn want_at_once(number: u64) {
     // Relaxed: a hint; nothing is published through it.
     WANTED.fetch_max(number, Ordering::Relaxed);
 }
 
-/// Is a grace period wanted at once by somebody?
+/// True if a thread wants this grace period at once.
 pub(crate) fn is_wanted_at_once(number: u64) -> bool {
     // Relaxed: a hint.
     WANTED.load(Ordering::Relaxed) >= number
 }
 
-/// May a grace period begin that nobody waits for, after one that began at `last_ns`? One that
-/// interrupts nobody always may.
+/// True if a grace period that no thread waits for may begin, when the last one began at `last_ns`.
+/// One that uses no membarrier always may.
 pub(crate) fn may_begin(urgency: Urgency, last_ns: u64) -> bool {
     is_urgent(urgency)
         || !fences::has_interrupted()

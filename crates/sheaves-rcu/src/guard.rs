@@ -1,28 +1,28 @@
-//! The proof that a thread reads.
+//! Read sections: the guard of an open one, and the extended quiescent state.
 
 use crate::fences;
 use crate::reader::{self, Word};
 
-/// A read section of the default domain. It ends when the guard is dropped.
+/// A read-side critical section of the default domain. It ends when the guard is dropped.
 ///
-/// What was reachable when the section began stays valid until it ends. Guards nest, and may be
-/// dropped in any order; the section lasts as long as one of them. A guard belongs to its thread.
-/// One that is never dropped ([`core::mem::forget`]) holds up all grace periods for good, even when
-/// its thread has ended, since others may have what was found under it. That is reported.
-/// More than 2^32 open sections of a thread end the process.
+/// What was reachable when the section began stays valid until it ends. Guards nest and may be
+/// dropped in any order; the section lasts until the last one is dropped. A guard belongs to its
+/// thread. A guard that is never dropped ([`core::mem::forget`]) delays all grace periods for good,
+/// also after its thread has ended, since other threads may still use what was found under it. That
+/// is reported. More than 2^32 open sections in one thread abort the process.
 #[derive(Debug)]
 #[must_use = "the read section ends when the guard is dropped"]
 pub struct Guard {
-    /// A raw pointer, so that a guard is neither sent nor shared.
+    /// A raw pointer, so that a guard is neither `Send` nor `Sync`.
     word: Word,
 }
 
 /// Begins a read section.
 ///
-/// Two loads and a store for the outermost one, no atomic instruction, no fence. Works in any
-/// thread at any time without registration: in threads that C has made, in signal handlers, in
-/// destructors of thread-local storage. Never blocks. Sections that are open during a fork stay
-/// open in the child for the forking thread.
+/// The outermost section costs two loads and a store, without an atomic instruction or a fence. May
+/// be called in any thread at any time without registration: in threads created by C code, in
+/// signal handlers, in destructors of thread-local storage. Never blocks. Sections that are open
+/// during a fork stay open in the child for the forking thread.
 ///
 /// ```
 /// let outer = sheaves_rcu::read();
@@ -46,22 +46,23 @@ impl Drop for Guard {
     }
 }
 
-/// Tells that the calling thread will not read for a while: an extended quiescent state, which its
-/// next section ends. Nothing happens inside a read section of the default domain.
+/// Puts the calling thread into an extended quiescent state until its next read section. Inside a
+/// read section of the default domain this does nothing.
 ///
-/// A grace period has to interrupt the processors that run the process unless every thread that has
-/// read before has since deferred something, asked for a grace period, or ended, or is in such a
-/// state. So it pays before a thread that has read a lot goes to sleep for long, in a program that
-/// defers much. Who waits for a grace period, has just filled a sheaf with deferred objects, or has
-/// read no more than 256 times so far, is in such a state anyway. A load and a store, and a fence
-/// in the next section. Never blocks. Not for signal handlers: one that comes while a section
-/// begins would leave that without its fence.
+/// A grace period uses a membarrier, which interrupts the CPUs that run the process, unless every
+/// thread that has ever read has ended, is in this state, or has passed a fence since the grace
+/// period began: by deferring something, or by asking for a grace period. So a call pays off in a
+/// program that defers much, before a thread that has read a lot sleeps for long. Some threads are
+/// in such a state anyway: a thread that waits for a grace period, has just filled a sheaf with
+/// deferred objects, or has entered at most 256 sections so far. Costs a load and a store, and a
+/// fence in the next section. Never blocks. Not for signal handlers: a handler that interrupts the
+/// begin of a section would leave that section without its fence.
 ///
 /// ```
 /// drop(sheaves_rcu::read());
 /// sheaves_rcu::enter_idle();
 /// std::thread::park_timeout(std::time::Duration::from_millis(1));
-/// // It may read again at any time.
+/// // The thread may read again at any time.
 /// drop(sheaves_rcu::read());
 /// ```
 #[inline]
@@ -75,18 +76,18 @@ pub fn is_reading() -> bool {
     reader::is_reading()
 }
 
-/// Read sections without a guard, for faces in other languages.
+/// Read sections without a guard, for bindings of other languages.
 pub mod raw {
     use core::sync::atomic::AtomicU64;
 
     use crate::reader;
 
-    /// What an outermost section copies to the word of its thread, for faces that inline the fast
-    /// path: [`lock`] and [`unlock`] say what else it takes. To be read, never written.
+    /// The word that an outermost section copies to the word of its thread, for bindings that
+    /// inline the fast path of [`lock`] and [`unlock`]. Read-only.
     pub const SEQUENCE: &AtomicU64 = &reader::GLOBAL.0;
 
-    /// Begins a read section, see [`crate::read`]. Ends with [`unlock`]; a thread that ends without
-    /// it, killed or by `pthread_exit`, leaves the section open for good, which is reported.
+    /// Begins a read section, see [`crate::read`]. Ends with [`unlock`]. A thread that is killed or
+    /// calls `pthread_exit` before that leaves the section open for good, which is reported.
     #[inline(always)]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock() {
@@ -96,11 +97,12 @@ pub mod raw {
     /// Ends the innermost read section.
     ///
     /// # Safety
-    /// The calling thread has called [`lock`] more often than this.
+    /// The calling thread has called [`lock`] more often than [`unlock`].
     #[inline(always)]
     pub unsafe fn unlock() {
-        // SAFETY: the thread's word is that of its sections; a thread without one, or whose word
-        // came after the section began, has its section counted elsewhere, which `leave` knows.
+        // SAFETY: the thread's word belongs to its sections. A section of a thread that has no
+        // word, or got it after the section began, is counted in `OVERFLOW`: `leave_innermost`
+        // handles that.
         unsafe { reader::leave_innermost() };
     }
 }

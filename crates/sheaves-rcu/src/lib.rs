@@ -1,52 +1,53 @@
-//! Read-copy-update for user-space Linux programs: readers that cost next to nothing, and updaters
-//! that wait until no reader can have the old thing any more.
+//! Read-copy-update for user-space Linux programs: read sections cost a few instructions, and
+//! updaters wait for a grace period before they free what they unlinked.
 //!
 //! ```
 //! use sheaves_rcu::{read, synchronize};
 //!
 //! {
 //!     let _guard = read();
-//!     // What is reachable now stays valid until the guard is dropped.
+//! // What is reachable here stays valid until the guard is dropped.
 //! }
-//! // Unlink something, then wait until nobody can be using it.
+//! // Unlink something, then wait for the readers that may still use it.
 //! synchronize()?;
 //! # Ok::<(), sheaves_rcu::InsideReader>(())
 //! ```
 //!
 //! | to do | call | blocks |
 //! |---|---|---|
-//! | read | [`read`] | never |
+//! | enter a read section | [`read`] | never |
 //! | keep a value that is read often and replaced as a whole | [`RcuCell`], [`RcuOption`] | never |
-//! | read across an `.await`, or end elsewhere | [`Srcu`] | never |
-//! | wait for readers | [`synchronize`], [`synchronize_expedited`] | yes |
-//! | ask whether readers are gone | [`Cookie`] | never |
-//! | wait for readers in an `async` function | [`Cookie::finished`] | never |
-//! | free or call something once readers are gone | [`mod@defer`], [`fn@defer`] | never |
+//! | hold a section across an `.await`, or end it in another thread | [`Srcu`] | never |
+//! | wait for a grace period | [`synchronize`], [`synchronize_expedited`] | yes |
+//! | ask whether a grace period has passed | [`Cookie`] | never |
+//! | wait for a grace period in an `async` function | [`Cookie::finished`] | never |
+//! | free or call something after a grace period | [`mod@defer`], [`fn@defer`] | never |
 //!
-//! Start reading at `word` (what a reader writes), `reader` (how), `grace` (what a grace period
-//! does, and why that suffices), `fences` (which threads it need not interrupt), `generation` (who
-//! waits for which), `registry` (threads).
+//! Start reading at `word` (the words that a reader writes), `reader` (how it writes them), `grace`
+//! (the steps of a grace period and their proof), `fences` (which threads need no membarrier),
+//! `generation` (waiters and leaders), `registry` (threads).
 //!
-//! Nobody registers and nobody unregisters; no thread runs in the background until a future has to
-//! wait, or something is deferred. All memory comes from the system directly, but for the boxes of
+//! Threads need no registration. No thread runs in the background until a future has to wait or
+//! something is deferred. All memory is mapped directly from the kernel, except the boxes of
 //! [`RcuCell`] and of deferred closures.
 //!
-//! Options, from `SHEAVES_RCU` on, are in the documentation of the crate `sheaves`.
+//! The environment variables `SHEAVES_RCU` and `SHEAVES_RCU_...` are documented in the crate
+//! `sheaves`.
 //!
-//! Whether readers fence is decided at the first use. Where a seccomp filter refuses membarrier to
-//! a thread later, that thread waits until another one leads its grace periods, which is reported.
-//! So a program that is about to refuse it to all of its threads needs `SHEAVES_RCU_FENCES=1`, or a
+//! The first use decides whether readers fence. If a seccomp filter refuses membarrier to a thread
+//! after that, the thread waits until another thread leads its grace periods, and this is reported.
+//! A program that will refuse membarrier to all of its threads needs `SHEAVES_RCU_FENCES=1`, or the
 //! filter from the start.
 #![no_std]
 
-// For the boxes of [`RcuCell`], which are the program's own; nothing else here allocates.
+// For the boxes of [`RcuCell`] and of deferred closures; nothing else here allocates.
 #[cfg(not(loom))]
 extern crate alloc;
 #[cfg(all(test, loom))]
 extern crate std;
 
-// The protocols that are modelled. A model checker's atomics fit into no static, so that a build
-// for it has these files and their models alone.
+// The modelled protocols. Loom's atomics cannot be in a `static`, so a build for loom has these
+// files and their models only.
 mod generation;
 #[cfg(all(test, loom))]
 mod models;

@@ -1,4 +1,4 @@
-//! Values that were replaced, and that somebody may still read.
+//! Values that were replaced and that readers may still use.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -11,11 +11,11 @@ use crate::cookie::Cookie;
 use crate::expedite::Urgency;
 use crate::grace;
 
-/// A value that is in its cell no more, and that readers may still have.
+/// A value that was replaced in its cell and that readers may still use.
 ///
-/// It comes back as a `Box` when they are gone: [`Retired::synchronize`] waits for that,
-/// [`Retired::try_reclaim`] asks, [`Retired::reclaimed`] is for `async` functions. Dropping it
-/// waits, too; inside of a read section that cannot be, so the value is then leaked, with a line on
+/// The `Box` comes back after a grace period: [`Retired::synchronize`] waits for it,
+/// [`Retired::try_reclaim`] polls, [`Retired::reclaimed`] is for `async` functions. Dropping waits,
+/// too. Inside a read section that would deadlock, so the value is leaked there, with a line on
 /// standard error.
 ///
 /// # Invariants
@@ -26,93 +26,92 @@ pub struct Retired<T> {
     cookie: Cookie,
 }
 
-// SAFETY: it is an owner, and a reader's shared access, which needs both.
+// SAFETY: sending it sends the value, which readers share: both bounds are needed.
 unsafe impl<T: Send + Sync> Send for Retired<T> {}
-// SAFETY: a shared one gives shared access only.
+// SAFETY: a shared reference gives shared access only.
 unsafe impl<T: Sync> Sync for Retired<T> {}
 
 impl<T> Retired<T> {
     /// # Safety
-    /// The value is from a box, belongs to the caller, and cannot be found any more.
+    /// The value is from a box, belongs to the caller, and has been unlinked.
     pub(crate) unsafe fn new(value: NonNull<T>) -> Retired<T> {
         // INVARIANT: the same contract.
         Retired { value, cookie: Cookie::get() }
     }
 
-    /// Waits until nobody reads it any more.
+    /// Waits for a grace period and returns the value.
     ///
     /// # Errors
-    /// Comes back as it was, with a line on standard error, if the caller itself is inside a read
-    /// section.
+    /// Returns `self`, with a line on standard error, if the caller is inside a read section.
     pub fn synchronize(self) -> Result<Box<T>, Retired<T>> {
         match self.cookie.wait() {
-            // SAFETY: readers are gone.
+            // SAFETY: a grace period has passed.
             Ok(()) => Ok(unsafe { self.into_box() }),
             Err(_) => Err(self),
         }
     }
 
-    /// [`Retired::synchronize`], and never in line behind others.
+    /// [`Retired::synchronize`] with an expedited grace period.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Retired::synchronize`].
     pub fn synchronize_expedited(self) -> Result<Box<T>, Retired<T>> {
         match self.cookie.wait_expedited() {
-            // SAFETY: readers are gone.
+            // SAFETY: a grace period has passed.
             Ok(()) => Ok(unsafe { self.into_box() }),
             Err(_) => Err(self),
         }
     }
 
-    /// The value if nobody reads it any more. Never blocks; brings a grace period on its way.
+    /// Returns the value if a grace period has passed. Never blocks; advances the grace period.
     ///
     /// # Errors
-    /// Comes back as it was if somebody may read it.
+    /// Returns `self` if readers may still use the value.
     pub fn try_reclaim(self) -> Result<Box<T>, Retired<T>> {
         self.cookie.request(Urgency::Normal);
         if self.cookie.poll() {
-            // SAFETY: readers are gone.
+            // SAFETY: a grace period has passed.
             Ok(unsafe { self.into_box() })
         } else {
             Err(self)
         }
     }
 
-    /// The value once nobody reads it any more.
+    /// Returns the value after a grace period.
     pub async fn reclaimed(self) -> Box<T> {
         self.cookie.finished().await;
-        // SAFETY: readers are gone.
+        // SAFETY: a grace period has passed.
         unsafe { self.into_box() }
     }
 
-    /// Drops the value once nobody reads it any more, in another thread; see [`fn@crate::defer`].
+    /// Drops the value after a grace period, in another thread; see [`fn@crate::defer`].
     ///
-    /// Never blocks; allocates a box of two words. Values without a destructor only have their
-    /// memory freed there.
+    /// Never blocks; allocates a box of two words. Where the value has no destructor, only its
+    /// memory is freed.
     pub fn defer(self)
     where
         T: Send + 'static,
     {
         struct Owned<T>(NonNull<T>);
-        // SAFETY: it owns the value, which may be sent.
+        // SAFETY: it owns the value, which is `Send`.
         unsafe impl<T: Send> Send for Owned<T> {}
 
         let owned = Owned(ManuallyDrop::new(self).value);
         crate::defer::defer(move || {
             let owned = owned;
-            // SAFETY: from a box, by the invariant, and readers are gone.
+            // SAFETY: from a box, by the invariant, and a grace period has passed.
             drop(unsafe { Box::from_raw(owned.0.as_ptr()) });
         });
     }
 
-    /// The moment when it was replaced.
+    /// The snapshot that was taken when the value was replaced.
     #[must_use]
     pub fn cookie(&self) -> Cookie {
         self.cookie
     }
 
     /// # Safety
-    /// No reader has the value.
+    /// No reader uses the value.
     unsafe fn into_box(self) -> Box<T> {
         let this = ManuallyDrop::new(self);
         // SAFETY: by the invariant; `this` is not dropped.
@@ -120,11 +119,11 @@ impl<T> Retired<T> {
     }
 }
 
-/// Readers may have it, and so may its owner.
+/// Shared access: readers may use the value, too.
 impl<T> core::ops::Deref for Retired<T> {
     type Target = T;
     fn deref(&self) -> &T {
-        // SAFETY: the value lives as long as this does, and is shared.
+        // SAFETY: the value lives as long as `self`, and is only shared.
         unsafe { self.value.as_ref() }
     }
 }
@@ -138,7 +137,7 @@ impl<T> Drop for Retired<T> {
             }
             grace::wait_for(self.cookie.to_bits(), Urgency::Normal);
         }
-        // SAFETY: from a box, and readers are gone.
+        // SAFETY: from a box, and a grace period has passed.
         drop(unsafe { Box::from_raw(self.value.as_ptr()) });
     }
 }

@@ -1,4 +1,4 @@
-//! Domains of their own, whose sections may sleep, be sent to other threads, and last.
+//! SRCU domains: their read sections may sleep, be sent to other threads, and last long.
 //!
 //! ```text
 //! reader                       grace period
@@ -10,18 +10,21 @@
 //! drain(i): left = sum of left[i];  membarrier;  until left = sum of entered[i]
 //! ```
 //!
-//! Each slot has counts of its own, which change by transactions: no registration, no atomic
-//! instruction, and a cost that does not depend on the number of threads. A section may be left on
-//! another slot than it was entered on, because only sums count.
+//! Each slot has its own counts, which change by restartable sequences. So a section needs no
+//! registration and no atomic instruction, and its cost does not depend on the number of threads. A
+//! section may end in another slot than it began in, because only sums count.
 //!
-//! Why that suffices. What the updater has unlinked is unlinked before the membarrier of step 1.
-//! A section that reads after the point P at which that membarrier made its thread pass a fence
-//! does not have the old thing. One that has read before P has counted itself in before P: at the
-//! index that is not current, if it took the index before an earlier flip, then step 1 waits for
-//! it; or at the current one, then step 3 does. In a drain the sum of those who left is taken
-//! before the membarrier and that of those who entered after it, so whoever is in the first sum
-//! is in the second, and equal sums mean that all who had entered have left. The flip is for
-//! those who come later: they count elsewhere, so that step 3 comes to an end.
+//! Proof. The updater unlinks an object before the membarrier of step 1. Take any section, and the
+//! point P at which that membarrier made its thread pass a fence.
+//!
+//! - If the section reads after P, it does not find the old object.
+//! - If it has read before P, it incremented `entered` before P. If it took an index from before an
+//!   earlier flip, this was the index that is not current, and step 1 waits for it; otherwise it
+//!   was the current index, and step 3 waits for it.
+//!
+//! A drain sums `left` before its membarrier and `entered` after it. A section that is in the first
+//! sum is therefore in the second, and equal sums mean that all sections that were entered have
+//! been left. The flip sends later sections to the other index, so that step 3 terminates.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
@@ -35,47 +38,47 @@ use crate::grace::{self, Futex};
 use crate::mode::{self, Mode, heavy_fence};
 use crate::stall;
 
-/// The counts of an index in a slot.
+/// The counts of one index in one slot.
 #[repr(C)]
 struct Pair {
     entered: SlotCell<u64>,
     left: SlotCell<u64>,
 }
 
-/// A slot's counts. An index is the place of its pair, in bytes, so that nothing is to be computed.
+/// A slot's counts. An index is the byte offset of its pair, so that readers compute nothing.
 #[repr(C, align(32))]
 struct Counts {
     first: Pair,
     second: Pair,
 }
 
-/// The other index.
+/// The index of the second pair; the first one's is 0.
 const SECOND: usize = core::mem::offset_of!(Counts, second);
 const _: () = assert!(SECOND.is_power_of_two());
 
 // SAFETY: zero is a valid value of every field.
 unsafe impl Zeroed for Counts {}
 
-/// What sections compare their domain's state with: bit 0 says that readers fence, so that no state
-/// matches; bits from 2 on count forks on the way to this process. Written in the child of a fork,
-/// and when fences are chosen.
+/// Sections compare this with their domain's state. Bit 0 says that readers fence: then no state is
+/// equal to it. Bits from 2 on count the forks between the first process and this one. Written in
+/// the child of a fork, and when [`Mode::Fences`] is chosen.
 static STATE: AtomicU32 = AtomicU32::new(0);
 const FENCES: u32 = 1;
 const FORK: u32 = 4;
-/// In a domain's state alone: sections of other processes are being written off.
+/// In a domain's state only: a thread is writing off the sections of other processes.
 const BUSY: u32 = 2;
 
-/// Rounds of spinning, then of giving way, before whoever drains an index sleeps.
+/// A drain spins for `SPINS` rounds, then yields for `YIELDS` rounds, then sleeps.
 const SPINS: u32 = 200;
 const YIELDS: u32 = 20;
-/// Shortest and longest sleep between two looks at the counts.
+/// Shortest and longest sleep between two reads of the counts.
 const NAP_NS: u64 = 10_000;
 const NAP_NS_MAX: u64 = 1_000_000;
 
-/// A domain: read sections, and grace periods that wait for these alone.
+/// A domain: read sections, and grace periods that wait for these sections only.
 ///
-/// Its guards may be held across an `.await`, be sent to other threads and dropped there. What it
-/// costs: two transactions for a section, 32 bytes in each slot.
+/// Its guards may be held across an `.await`, and sent to other threads and dropped there. A
+/// section costs two restartable sequences, a domain 32 bytes in each slot.
 ///
 /// ```
 /// use sheaves_rcu::Srcu;
@@ -90,13 +93,14 @@ const NAP_NS_MAX: u64 = 1_000_000;
 /// # Ok::<(), sheaves_percpu::memory::Error>(())
 /// ```
 ///
-/// Sections that are open during a fork count as over in the child, whoever held them.
+/// Sections that are open during a fork count as ended in the child, those of the forking thread
+/// too.
 ///
 /// | state | written by | meaning |
 /// |---|---|---|
-/// | `counts` | readers, by transactions | how many sections were entered and left |
-/// | `index` | the leader | at which of the two indexes sections count |
-/// | `state` | the first reader after a fork | forks that the counts know of, or busy |
+/// | `counts` | readers, by restartable sequences | how many sections were entered and left |
+/// | `index` | the leader | the index at which new sections count |
+/// | `state` | first reader or waiter after a fork | forks that the counts include, or busy |
 pub struct Srcu {
     counts: PerCpu<Counts>,
     access: Access,
@@ -105,10 +109,10 @@ pub struct Srcu {
     generations: Generations,
 }
 
-/// A read section of a domain. It ends when the guard is dropped, in whatever thread.
+/// A read section of a domain. It ends when the guard is dropped, in any thread.
 #[must_use = "the read section ends when the guard is dropped"]
 pub struct SrcuGuard<'domain> {
-    /// Where the section is counted when it ends.
+    /// Where the end of the section is counted.
     left: CellRef<'domain, u64>,
     access: Access,
     /// [`STATE`] when the section began.
@@ -120,10 +124,10 @@ impl Srcu {
     /// A domain without sections.
     ///
     /// # Errors
-    /// When there is no per-CPU memory, see [`Error`].
+    /// When per-CPU memory is out, see [`Error`].
     pub fn new() -> Result<Srcu, Error> {
         if mode::mode() == Mode::Fences {
-            // Relaxed: readers take it from here or from a domain that was made after it.
+            // Relaxed: readers read it here, or from a domain that was created after it.
             STATE.fetch_or(FENCES, Ordering::Relaxed);
         }
         Ok(Srcu {
@@ -139,8 +143,7 @@ impl Srcu {
     /// Begins a section. Never blocks; async-signal-safe.
     #[inline]
     pub fn read(&self) -> SrcuGuard<'_> {
-        // Relaxed, here and below: which index does not matter, and what orders the section is the
-        // membarrier.
+        // Relaxed, here and below: any index is correct, and the membarrier orders the section.
         let state = self.state.load(Ordering::Relaxed);
         if state != STATE.load(Ordering::Relaxed) {
             let (index, state) = self.read_slow();
@@ -149,19 +152,19 @@ impl Srcu {
         let index = self.index.load(Ordering::Relaxed);
         let (left, access) = (self.left(index), self.access);
         self.entered(index).increment_by(access);
-        // SeqCst, for the compiler alone: the section stays behind the count. The membarrier of
-        // the grace period pairs with it. [R3]
+        // SeqCst, for the compiler only: the section stays after the count. It pairs with the
+        // membarrier of the grace period. [R3]
         compiler_fence(Ordering::SeqCst);
         SrcuGuard { left, access, state, index: index as u32 }
     }
 
-    /// The guard of a section that is counted.
+    /// The guard of a section that was counted at `index`.
     fn guard(&self, index: usize, state: u32) -> SrcuGuard<'_> {
         SrcuGuard { left: self.left(index), access: self.access, state, index: index as u32 }
     }
 
-    /// After a fork, or where membarrier is refused: index and state for the guard, which come in
-    /// registers, so that guards need no memory.
+    /// After a fork, or where membarrier is refused. Returns index and state in registers, so that
+    /// guards need no memory.
     #[cold]
     #[inline(never)]
     fn read_slow(&self) -> (usize, u32) {
@@ -175,11 +178,11 @@ impl Srcu {
         (index, state)
     }
 
-    /// Waits until all sections of this domain that have begun before this call are over.
+    /// Waits until all sections of this domain that began before this call have ended.
     ///
-    /// Whoever calls this leads the grace period if nobody does. Sleeps; not for signal handlers.
-    /// Never returns inside of a section of this domain: there is no way to know whose a section
-    /// is. That is reported like any section that lasts.
+    /// The caller leads the grace period if no other thread does. Sleeps; not for signal handlers.
+    /// Called inside a section of this domain, it never returns: sections have no owner, so this
+    /// cannot be detected. It is reported like any section that lasts.
     pub fn synchronize(&self) {
         fork::settle();
         self.write_off_other_processes();
@@ -187,12 +190,12 @@ impl Srcu {
         grace::wait_on(&self.generations, number, || self.lead_until(number));
     }
 
-    /// False where the heavy fence is refused to this thread: the next leader begins anew.
+    /// False where the heavy fence is refused to this thread: the next leader starts again.
     fn lead_until(&self, number: u64) -> bool {
         while !self.generations.is_complete(number) {
             let led = self.generations.under_way().unwrap_or_else(|| self.generations.begin());
             let mut wait = Wait { began_ns: clock::fine_ns(), rounds: 0, is_reported: false };
-            // Relaxed, both: leaders alone write it, and readers may have an old one.
+            // Relaxed, both: only leaders write it, and readers may read an old value.
             let current = self.index.load(Ordering::Relaxed);
             if !self.drain(current ^ SECOND, &mut wait) {
                 return false;
@@ -211,14 +214,14 @@ impl Srcu {
     fn drain(&self, index: usize, wait: &mut Wait) -> bool {
         loop {
             let left = self.left(index).sum();
-            // Pairs with the Release of who has left. [R5]
+            // Pairs with the Release in the guard's `drop`. [R5]
             if !heavy_fence() {
                 return false;
             }
             if self.entered(index).sum() == left {
                 return true;
             }
-            // Looks without a fence, until it pays to look with one.
+            // Polls without a fence; only equal sums are worth another fence.
             while self.left(index).sum() != self.entered(index).sum() {
                 wait.once();
             }
@@ -228,7 +231,7 @@ impl Srcu {
     #[inline(always)]
     fn entered(&self, index: usize) -> CellRef<'_, u64> {
         let first = self.counts.cell(field!(Counts, first.entered));
-        // SAFETY: an index is 0 or that of the second pair.
+        // SAFETY: an index is 0 or `SECOND`.
         unsafe { first.behind(index) }
     }
 
@@ -239,10 +242,10 @@ impl Srcu {
         unsafe { first.behind(index) }
     }
 
-    /// In the child of a fork, once: sections of the parent are over, nobody waits, nobody leads.
+    /// In the child of a fork, once: ends the parent's sections; waiters and leaders start again.
     fn write_off_other_processes(&self) {
         loop {
-            // Relaxed: a count of forks, which were before this.
+            // Relaxed: counts forks, which happened before.
             let wanted = STATE.load(Ordering::Relaxed) & !FENCES;
             // Acquire pairs with the Release in `write_off`.
             let before = self.state.load(Ordering::Acquire);
@@ -250,10 +253,10 @@ impl Srcu {
                 return;
             }
             if before == wanted | BUSY {
-                // A sleep, not a mere turn: the thread that is busy may be a less urgent one.
+                // Sleeps, not yields: the thread that is writing off may have a lower priority.
                 thread::sleep_ns(NAP_NS);
             } else {
-                // A handler of this very thread would wait for it for ever.
+                // Signals are blocked: a handler in this thread would wait for it for ever.
                 thread::with_signals_blocked(|| self.write_off(before, wanted));
             }
         }
@@ -271,22 +274,22 @@ impl Srcu {
             self.left(index).add(open);
         }
         self.generations.restart_in_child();
-        // Release pairs with the Acquire in `write_off_other_processes`: the counts are those of
-        // this process.
+        // Release pairs with the Acquire in `write_off_other_processes`: the counts hold only
+        // sections of this process.
         state.store(wanted, Ordering::Release);
     }
 }
 
 impl<'domain> SrcuGuard<'domain> {
-    /// The section as a number, for faces in other languages. It ends with the guard that
-    /// [`SrcuGuard::from_raw`] makes of it, in whatever thread.
+    /// The section as a number, for bindings of other languages. It ends with the guard that
+    /// [`SrcuGuard::from_raw`] makes of the number, in any thread.
     ///
     /// ```
     /// use sheaves_rcu::{Srcu, SrcuGuard};
     ///
     /// let domain = Srcu::new()?;
     /// let section = domain.read().into_raw();
-    /// // SAFETY: of this domain, and ended once.
+    /// // SAFETY: from this domain, and ended once.
     /// drop(unsafe { SrcuGuard::from_raw(&domain, section) });
     /// domain.synchronize();
     /// # Ok::<(), sheaves_percpu::memory::Error>(())
@@ -298,10 +301,10 @@ impl<'domain> SrcuGuard<'domain> {
         u64::from(guard.state) << 32 | u64::from(guard.index)
     }
 
-    /// The guard of a section that [`SrcuGuard::into_raw`] has given out.
+    /// The guard of a section that [`SrcuGuard::into_raw`] turned into a number.
     ///
     /// # Safety
-    /// `section` is of this domain, and no guard was made of it before.
+    /// `section` is from this domain, and no guard was made of it before.
     #[inline]
     pub unsafe fn from_raw(domain: &'domain Srcu, section: u64) -> SrcuGuard<'domain> {
         domain.guard(section as u32 as usize, (section >> 32) as u32)
@@ -311,11 +314,11 @@ impl<'domain> SrcuGuard<'domain> {
 impl Drop for SrcuGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Release pairs with the heavy fence of a drain, which has read the count before: the
-        // section is over. Needed where readers fence, on processors on which the portable engine
-        // counts without an order; on x86-64 it is a word to the compiler alone. [R5]
+        // Release pairs with the heavy fence of a drain that has summed this count before it: the
+        // section is over. Needed where readers fence, on CPUs where the portable engine counts
+        // without ordering. On x86-64 it only constrains the compiler. [R5]
         fence(Ordering::Release);
-        // Relaxed: a count of forks. A section of the parent is written off in the child.
+        // Relaxed: counts forks. A section of the parent is written off in the child.
         if self.state == STATE.load(Ordering::Relaxed) {
             self.left.increment_by(self.access);
         }
@@ -334,7 +337,7 @@ impl fmt::Debug for SrcuGuard<'_> {
     }
 }
 
-/// How long somebody has waited for sections.
+/// How long a drain has waited for sections.
 struct Wait {
     began_ns: u64,
     rounds: u32,
@@ -356,7 +359,7 @@ impl Wait {
     }
 }
 
-/// In the child of a fork: domains write off the sections of the parent.
+/// In the child of a fork: every domain will write off the sections of the parent.
 pub(crate) fn restart_in_child(readers_fence: bool) {
     // Relaxed, both: the child has one thread.
     STATE.fetch_add(FORK, Ordering::Relaxed);

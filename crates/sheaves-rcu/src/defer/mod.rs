@@ -1,36 +1,39 @@
-//! Deferred reclamation: what is freed or called once the readers of now are gone.
+//! Deferred reclamation: frees or calls something after a grace period.
 //!
 //! | to do | call | blocks |
 //! |---|---|---|
-//! | call a function later, with a head in the object | [`call_rcu`], [`call_hurry`] | never |
-//! | call a closure later | [`fn@crate::defer`] | never; allocates |
-//! | free large or foreign memory later | [`Channel::free_later_with`] | never |
-//! | the same without a head | [`Channel::free_later`] | without memory |
-//! | wait until all that is done | [`barrier`] | yes |
+//! | call a function, with a head in the object | [`call_rcu`], [`call_hurry`] | never |
+//! | call a closure | [`fn@crate::defer`] | never; allocates |
+//! | free large or foreign memory | [`Channel::free_later_with`] | never |
+//! | the same without a head | [`Channel::free_later`] | only when memory is out |
+//! | wait until everything deferred is done (`rcu_barrier`) | [`barrier`] | yes |
 //! | have it done soon | [`flush`] | never |
-//! | do it from the main loop of a program without threads | [`poll`] | never |
+//! | do it from the main loop of a single-threaded program | [`poll`] | never |
 //!
-//! Objects of caches are deferred by the layers above, which hold them themselves: they are
-//! [`Sink`]s, which seal batches, give each a [`Cookie`](crate::Cookie), and take them back.
+//! Objects of caches are deferred by the layers above, which store them. Each such layer is a
+//! [`Sink`]: it seals batches, gives each a [`Cookie`](crate::Cookie), and reclaims it when the
+//! cookie has passed.
 //!
-//! One thread, the reclaimer, does what nobody else has done. It starts when something is deferred
-//! for the first time, blocks all signals, is named `sheaves-rcu`, and sleeps without end while
-//! nothing is deferred. What is deferred is sealed after 20 ms at the latest, for one grace period
-//! that everything shares; sooner where a buffer of calls is full, by bytes ([`Pressure`]), or when
-//! somebody asks ([`flush`], [`barrier`], [`call_hurry`]). Calls run in it, one after the other,
-//! and nowhere else but in [`poll`] (and in [`barrier`] where there is no reclaimer). With
-//! `SHEAVES_RCU_RECLAIMERS=slots` they run in threads of their own instead, one pinned to each
-//! processor, those of different slots at the same time.
+//! One thread, the reclaimer, processes what no other thread has processed. It starts when
+//! something is deferred for the first time, blocks all signals, is named `sheaves-rcu`, and sleeps
+//! without a timeout while nothing is deferred. Pending batches are sealed after 20 ms at the
+//! latest, for one grace period that all share. They are sealed sooner when a buffer of calls is
+//! full, when many bytes are pending ([`Pressure`]), or on request ([`flush`], [`barrier`],
+//! [`call_hurry`]). Callbacks run in the reclaimer, one after the other, and otherwise only in
+//! [`poll`] (and in [`barrier`] where no reclaimer can run). With `SHEAVES_RCU_RECLAIMERS=slots`
+//! they run in worker threads instead, one pinned to each CPU; callbacks of different slots then
+//! run in parallel.
 //!
-//! In which order: calls that one thread defers run in that order while it stays in one slot and
-//! there is memory; between slots nothing is promised. Who needs an order takes [`barrier`].
+//! Order: callbacks that one thread defers run in that order while it stays in one slot and memory
+//! is available. There is no order between slots. A program that needs one calls [`barrier`].
 //!
-//! A child of a fork inherits what is pending, and does it when it defers something itself, polls,
-//! or waits. What another thread was calling at the moment of the fork is not called again.
+//! The child of a fork inherits what is pending, and processes it when it defers something itself,
+//! polls, or waits. A callback that another thread was running at the moment of the fork is not
+//! called again.
 //!
-//! Start reading at `calls` (how a call waits), `round` (how everything is taken back), `reclaimer`
-//! (when); `pressure` knows how much there is, `emergency` what is done without memory, `options`
-//! what the environment says.
+//! Start reading at `calls` (how a callback is queued), `round` (how everything is reclaimed),
+//! `reclaimer` (when); `pressure` counts what is pending, `emergency` handles memory shortage,
+//! `options` reads the environment.
 
 mod calls;
 mod channel;
