@@ -1,44 +1,44 @@
-//! Grace periods of the default domain: who leads one, and in which steps.
+//! Grace periods of the default domain: the steps of one, their proof, and the lead.
 //!
 //! ```text
-//! 0  begin       started = n; requests from now on belong to n + 1
+//! 0  begin       started = n; later requests belong to n + 1
 //! 1  membarrier  every thread passes a full fence, unless all do so anyway, see `fences`
-//! 2  advance     readers that begin from now on copy a new sequence
+//! 2  advance     sections that begin later copy a new sequence
 //! 3  scan        until each reader's word is idle or carries that sequence
 //! 4  complete    full fence, completed = n, wake the generation
 //! ```
 //!
-//! Why that suffices. An updater has unlinked something before it got number n, so before the
-//! fence of step 0. Take any section, and the point P of its thread at which step 1 made it pass a
-//! fence.
+//! Proof. An updater unlinks an object before it gets number n, so before the fence of step 0. Take
+//! any section, and the point P at which step 1 makes its thread pass a fence.
 //!
-//! - If the section reads after P, it sees what the updater did, and does not have the old thing.
-//! - If it has read before P, then it stored its word before P, too, since the compiler keeps that
-//!   order, and copied the sequence even before. That sequence is an old one: the new one was
-//!   stored after step 1, so after P. Step 3 therefore finds in the word an old sequence, and
-//!   waits, or what comes later in the same thread: then the section is over, and the Acquire of
-//!   the scan makes all of it happen before step 4. For that the outermost lock is a Release, like
-//!   the unlock: what the scan meets may be the word of the next section.
-//! - The first sections of a thread fence themselves: steps 1 to 3 see the thread, or its section
-//!   reads what updaters left.
-//! - A section of a signal handler inside another one has that one's word. Where that is not stored
-//!   yet, the handler's section is an outermost one; where it is, it was stored before the handler
-//!   read anything, and the handler's own fence is P if the word asks for one.
+//! - If the section reads after P, it sees what the updater did and does not find the old object.
+//! - If it has read before P, it has also stored its word before P, since the compiler keeps that
+//!   order, and has copied the sequence before that. This is an old sequence: the new one is stored
+//!   after step 1, so after P. Step 3 therefore finds in the word either the old sequence, and
+//!   waits, or a later value from the same thread. In the second case the section is over, and the
+//!   Acquire of the scan makes all of it happen before step 4. For this the outermost lock is a
+//!   Release like the unlock: the scan may read the word of the next section.
+//! - The first sections of a thread fence themselves: either steps 1 to 3 see the thread, or its
+//!   section reads what updaters stored.
+//! - A section of a signal handler inside another section uses the same word. If the outer section
+//!   has not stored it yet, the handler's section is an outermost one. If it has, the word was
+//!   stored before the handler read anything, and the handler's own fence is P if the word asks for
+//!   one.
 //!
 //! The advance must not come before the membarrier: a section could copy the new sequence and read
-//! old data before P. And it is the membarrier in the middle that makes one scan enough: with the
-//! new sequence in its word a section reads after P. Where membarrier is refused the same holds
-//! with P being the reader's own fence.
+//! old data before P. Because the membarrier comes first, one scan is enough: a section with the
+//! new sequence in its word reads after P. Where membarrier is refused the same holds, and P is the
+//! reader's own fence.
 //!
-//! There is no thread for this. Whoever waits leads, if nobody does; others sleep. Whoever polls
-//! leads without waiting, and stops in the middle if a reader is in the way. At most one
-//! membarrier is under way in a process.
+//! There is no grace-period thread. A thread that waits leads if no other thread does; the others
+//! sleep. A thread that polls leads without waiting, and stops where a reader is in the way. This
+//! domain has at most one membarrier under way.
 //!
 //! | state | written by | meaning |
 //! |---|---|---|
 //! | `SCANNING` | the leader | steps 1 and 2 are done for the grace period that is under way |
-//! | `CURSOR`, `LIMIT` | the leader | records below the cursor have passed; where the scan ends |
-//! | `BEGAN_NS` | the leader | when step 0 was |
+//! | `CURSOR`, `LIMIT` | the leader | records below the cursor have passed; end of the scan |
+//! | `BEGAN_NS` | the leader | the time of step 0 |
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -59,22 +59,23 @@ static SCANNING: AtomicBool = AtomicBool::new(false);
 static CURSOR: AtomicU32 = AtomicU32::new(0);
 static LIMIT: AtomicU32 = AtomicU32::new(0);
 static BEGAN_NS: AtomicU64 = AtomicU64::new(0);
-/// Membarriers of this domain so far.
+/// Number of membarriers of this domain so far.
 static FENCES: AtomicU64 = AtomicU64::new(0);
 
 /// Rounds of spinning before a waiter that is not the leader sleeps.
 const SPINS: u32 = 200;
-/// After this time a sleeper looks again, see `generation`.
+/// A sleeper rechecks after this time, see `generation`.
 const SLEEP_NS: u64 = 100_000_000;
-/// Rounds of spinning on a reader, then of giving way, before the leader sleeps.
+/// The leader spins on a reader for `SCAN_SPINS` rounds, then yields for `SCAN_YIELDS`, then
+/// sleeps.
 const SCAN_SPINS: u32 = 200;
 const SCAN_YIELDS: u32 = 20;
-/// Shortest and longest sleep between two looks at a reader.
+/// Shortest and longest sleep between two reads of a reader's word.
 const NAP_NS: u64 = 10_000;
 const NAP_NS_MAX: u64 = 1_000_000;
 
-/// The calling thread is inside a read section, for which it would wait for ever, or in the
-/// function of [`crate::stall::set_callback`], whose caller leads the grace period.
+/// Waiting would deadlock: the calling thread is inside a read section, or in the function of
+/// [`crate::stall::set_callback`], whose caller leads the grace period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InsideReader;
 
@@ -86,7 +87,7 @@ impl core::fmt::Display for InsideReader {
 
 impl core::error::Error for InsideReader {}
 
-/// Threads sleep on futexes.
+/// Sleeping on futexes.
 pub(crate) struct Futex;
 
 impl Sleep for Futex {
@@ -101,7 +102,7 @@ impl Sleep for Futex {
     }
 }
 
-/// The number of the next grace period, for the caller, whose fence is noted. Async-signal-safe.
+/// The number of the next grace period for the caller; notes the caller's fence. Async-signal-safe.
 #[inline]
 pub(crate) fn next() -> u64 {
     let begun = GENERATIONS.begun();
@@ -112,15 +113,15 @@ pub(crate) fn next() -> u64 {
     number
 }
 
-/// The lead, until this is dropped: also when the program's function for stalls panics.
+/// The lead, until this is dropped. A panic of the program's function for stalls drops it, too.
 struct Lead<'a>(&'a Generations);
 
 impl<'a> Lead<'a> {
-    /// The lead if nobody has it. Never waits.
+    /// Takes the lead if it is free. Never waits.
     fn take(generations: &'a Generations) -> Option<Lead<'a>> {
-        // A child must not wait for threads of its parent.
+        // The child of a fork must not wait for threads of its parent.
         fork::settle();
-        // Made only then: dropping one gives the lead back.
+        // Not constructed eagerly: dropping a `Lead` gives the lead back.
         generations.try_lead().then(|| Lead(generations))
     }
 }
@@ -131,13 +132,13 @@ impl Drop for Lead<'_> {
     }
 }
 
-/// Would the calling thread wait for ever if it waited for readers? It does inside a read section,
-/// and in the function for stalls, which a leader calls.
+/// True if the calling thread would deadlock by waiting for readers: inside a read section, and in
+/// the function for stalls, which a leader calls.
 pub(crate) fn waits_for_itself() -> bool {
     reader::is_reading() || stall::is_calling_here()
 }
 
-/// Refuses, with a line, to wait where that would be for ever.
+/// Refuses, with a line on standard error, a wait that would deadlock.
 pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
     if waits_for_itself() {
         let thread = thread::id();
@@ -151,9 +152,10 @@ pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
 
 /// Waits until a grace period is over, and leads it if no other thread leads.
 ///
-/// A waiter that finds the lead free takes it: without readers in the way it returns within a tenth
-/// of a microsecond. One that finds it taken spins briefly, then sleeps with its generation, which
-/// the leader wakes by one system call. Then it hands over to one sleeper of the next generation.
+/// A waiter that finds the lead free takes it: if no reader is in the way, it returns within a
+/// tenth of a microsecond. A waiter that finds the lead taken spins briefly, then sleeps with its
+/// generation. The leader wakes the whole generation by one system call, then hands over to one
+/// sleeper of the next generation.
 pub(crate) fn wait_for(number: u64, urgency: Urgency) {
     if urgency == Urgency::Expedited {
         expedite::want_at_once(number);
@@ -161,8 +163,8 @@ pub(crate) fn wait_for(number: u64, urgency: Urgency) {
     wait_on(&GENERATIONS, number, || lead_until(number, urgency));
 }
 
-/// [`wait_for`] in any domain, whose grace period `lead` leads: false where the heavy fence is
-/// refused to this thread.
+/// [`wait_for`] in any domain. `lead` leads its grace periods; it returns false where the heavy
+/// fence is refused to this thread.
 pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn() -> bool) {
     let mut pause = Pause::new();
     while !generations.is_complete(number) {
@@ -179,7 +181,7 @@ pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn() ->
     }
 }
 
-/// Spins until the grace period is over or the lead is free; false where that takes too long.
+/// Spins until the grace period is over or the lead is free; false after `SPINS` rounds.
 fn spin(generations: &Generations, number: u64) -> bool {
     (0..SPINS).any(|_| {
         core::hint::spin_loop();
@@ -187,8 +189,8 @@ fn spin(generations: &Generations, number: u64) -> bool {
     })
 }
 
-/// The leader's work until a grace period is over: that one, and one that was under way before.
-/// False where the heavy fence is refused to this thread.
+/// Leads until a grace period is over: first the one that was under way, then that one. False where
+/// the heavy fence is refused to this thread.
 fn lead_until(number: u64, urgency: Urgency) -> bool {
     while !GENERATIONS.is_complete(number) {
         let led = begin();
@@ -201,12 +203,12 @@ fn lead_until(number: u64, urgency: Urgency) -> bool {
     true
 }
 
-/// Leads as far as it goes without waiting; nothing when somebody else leads.
+/// Leads without waiting, as far as it can; does nothing if another thread leads.
 ///
 /// Async-signal-safe.
 pub(crate) fn drive(number: u64, urgency: Urgency) {
     let Some(_lead) = Lead::take(&GENERATIONS) else { return };
-    // Twice at most: what was under way, and the one that is asked about.
+    // At most twice: the grace period that was under way, and the requested one.
     while !GENERATIONS.is_complete(number)
         && (GENERATIONS.under_way().is_some() || expedite::may_begin(urgency, began_ns()))
     {
@@ -215,7 +217,7 @@ pub(crate) fn drive(number: u64, urgency: Urgency) {
             break;
         }
         if let Some(record) = first_in_the_way() {
-            // Relaxed: the leader's own.
+            // Relaxed: only leaders write it.
             stall::look(record, began_ns(), GLOBAL.0.load(Ordering::Relaxed));
             break;
         }
@@ -223,25 +225,26 @@ pub(crate) fn drive(number: u64, urgency: Urgency) {
     }
 }
 
-/// Step 0, if it is still to be done: the number of what is under way.
+/// Step 0 if it is not done yet. Returns the number of the grace period that is under way.
 fn begin() -> u64 {
     GENERATIONS.under_way().unwrap_or_else(|| {
         let number = GENERATIONS.begin();
-        // Relaxed: what leaders alone write passes between them with the lead.
+        // Relaxed: only leaders write it, and it passes between them with the lead.
         BEGAN_NS.store(clock::fine_ns(), Ordering::Relaxed);
         number
     })
 }
 
-/// Steps 1 and 2, if they are still to be done. False where somebody is likely to pass a fence
-/// soon, and nobody is in a hurry, or where the heavy fence is refused to this thread.
+/// Steps 1 and 2 if they are not done yet. False where the other threads are likely to pass a fence
+/// soon and nothing hurries, or where the heavy fence is refused to this thread.
 fn fence_those_who_did_not(number: u64, hurries: bool) -> bool {
-    // Relaxed, here and below: what leaders alone write passes between them with the lead.
+    // Relaxed, here and below: only leaders write these, and they pass between leaders with the
+    // lead.
     if SCANNING.load(Ordering::Relaxed) {
         return true;
     }
     if let Some(own) = registry::own() {
-        // SeqCst: the leader's own fence, as any other thread's. [R6]
+        // SeqCst: the leader's own fence before `note`, like any other thread's. [R6]
         fence(Ordering::SeqCst);
         fences::note(own, number);
     }
@@ -261,7 +264,7 @@ fn fence_those_who_did_not(number: u64, hurries: bool) -> bool {
     let is_over = readers == Readers::Gone;
     if !is_over {
         let global = GLOBAL.0.load(Ordering::Relaxed).wrapping_add(word::STEP);
-        // Relaxed: no reader may rely on the order of this store, see above.
+        // Relaxed: no reader may rely on the order of this store, see the proof above.
         GLOBAL.0.store(global, Ordering::Relaxed);
     }
     CURSOR.store(if is_over { count } else { 0 }, Ordering::Relaxed);
@@ -270,9 +273,11 @@ fn fence_those_who_did_not(number: u64, hurries: bool) -> bool {
     true
 }
 
-/// Step 3, once: the number of the first record that has not passed, [`SHARED`] for [`OVERFLOW`].
+/// One scan, step 3: the number of the first record that has not passed, or [`SHARED`] for
+/// [`OVERFLOW`].
 fn first_in_the_way() -> Option<u32> {
-    // Relaxed, here and below: what leaders alone write passes between them with the lead.
+    // Relaxed, here and below: only leaders write these, and they pass between leaders with the
+    // lead.
     let global = GLOBAL.0.load(Ordering::Relaxed);
     let limit = LIMIT.load(Ordering::Relaxed);
     let begin = CURSOR.load(Ordering::Relaxed);
@@ -289,7 +294,7 @@ fn first_in_the_way() -> Option<u32> {
     (OVERFLOW.load(Ordering::Acquire) != 0).then_some(SHARED)
 }
 
-/// Step 3 until every reader has passed.
+/// Repeats step 3 until every reader has passed.
 fn wait_for_readers(urgency: Urgency) {
     let mut rounds = 0_u32;
     let patience = if expedite::is_urgent(urgency) { 4 * SCAN_SPINS } else { SCAN_SPINS };
@@ -300,7 +305,7 @@ fn wait_for_readers(urgency: Urgency) {
         } else if rounds < patience + SCAN_YIELDS {
             process::sched_yield();
         } else {
-            // Relaxed: the leader's own.
+            // Relaxed: only leaders write it.
             stall::look(record, began_ns(), GLOBAL.0.load(Ordering::Relaxed));
             let waited = clock::fine_ns().saturating_sub(began_ns());
             thread::sleep_ns((waited / 8).clamp(NAP_NS, NAP_NS_MAX));
@@ -310,13 +315,13 @@ fn wait_for_readers(urgency: Urgency) {
 
 /// Step 4.
 fn finish(number: u64) {
-    // Relaxed: the leader's own.
+    // Relaxed: only leaders write it.
     SCANNING.store(false, Ordering::Relaxed);
     GENERATIONS.complete(number, &Futex);
 }
 
 fn began_ns() -> u64 {
-    // Relaxed: the leader's own.
+    // Relaxed: only leaders write it.
     BEGAN_NS.load(Ordering::Relaxed)
 }
 
@@ -326,12 +331,12 @@ fn began_ns() -> u64 {
 pub struct Statistics {
     /// Grace periods that are over.
     pub grace_periods: u64,
-    /// Membarriers, or fences in their place, that were used for them: none where every thread that
-    /// reads had passed a fence anyway.
+    /// Membarriers, or fences in their place, that these needed. A grace period needs none if every
+    /// thread that reads has passed a fence anyway.
     pub membarriers: u64,
-    /// Threads that have a record, and records that wait for one.
+    /// Records that belong to a thread, and free records.
     pub records: u32,
-    /// Readers use fences: membarrier is refused, or `SHEAVES_RCU_FENCES` is set.
+    /// Readers fence: membarrier is refused, or `SHEAVES_RCU_FENCES` is set.
     pub readers_fence: bool,
 }
 
@@ -347,8 +352,8 @@ pub fn statistics() -> Statistics {
     }
 }
 
-/// In the child of a fork: a grace period that was under way begins anew, with its number, unless
-/// the thread that forked leads it. Then a handler of it has forked, and it goes on afterwards.
+/// In the child of a fork: a grace period that was under way begins again with its number. If the
+/// thread that forked leads it, its signal handler has forked, and the thread goes on afterwards.
 pub(crate) fn restart_in_child() {
     if !GENERATIONS.is_led_here() {
         // Relaxed: the child has one thread.
