@@ -1,16 +1,16 @@
-//! How readers and grace periods order themselves: by membarrier, or by fences in every reader.
+//! How readers and grace periods are ordered: by membarrier, or by a fence in every reader.
 //!
-//! Decided once, by whoever is first to register a reader or to begin a grace period.
+//! Decided once, by the first thread that registers a reader or begins a grace period.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use sheaves_sys::{env, membarrier, report, thread};
 
-/// Who orders.
+/// What orders readers and grace periods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Mode {
-    /// The kernel fences all threads once for each grace period: readers have no fence.
+    /// The kernel makes all threads fence once per grace period; readers do not fence.
     Membarrier = 1,
     /// Membarrier is refused: readers fence when they begin.
     Fences = 2,
@@ -22,7 +22,7 @@ static MODE: AtomicU32 = AtomicU32::new(0);
 /// The mode of this process. Async-signal-safe.
 #[inline]
 pub(crate) fn mode() -> Mode {
-    // Acquire pairs with the AcqRel in `decide`: what was decided is in effect.
+    // Acquire pairs with the AcqRel in `decide`: the decision is in effect.
     match MODE.load(Ordering::Acquire) {
         1 => Mode::Membarrier,
         2 => Mode::Fences,
@@ -37,7 +37,7 @@ fn decide() -> Mode {
     let wants_fences = env::flag("SHEAVES_RCU_FENCES");
     let registered = !wants_fences && membarrier::register_fence();
     let chosen = if registered { Mode::Membarrier } else { Mode::Fences };
-    // AcqRel: Release pairs with the Acquire in `mode`, Acquire with whoever was first.
+    // AcqRel: Release pairs with the Acquire in `mode`, Acquire with the thread that decided first.
     match MODE.compare_exchange(0, chosen as u32, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
             crate::registry::report_place();
@@ -48,24 +48,24 @@ fn decide() -> Mode {
     }
 }
 
-/// The heavy side: where this is true every thread has passed a full fence since the call.
+/// The heavy fence: when this returns true, every thread has passed a full fence since the call.
 ///
-/// In the mode of fences that is nobody but the caller, whose fence pairs with those of readers.
-/// False where the system refuses it to this thread: another one has to lead, see [`Pause`].
+/// In [`Mode::Fences`] only the caller has, and its fence pairs with those of readers. False where
+/// the kernel refuses membarrier to this thread: another thread has to lead, see [`Pause`].
 #[must_use]
 pub(crate) fn heavy_fence() -> bool {
-    // SeqCst pairs with the fence of readers in `reader` and `srcu`, in the mode of fences. [R2]
+    // SeqCst pairs with the fence of readers in `reader` and `srcu`, in [`Mode::Fences`]. [R2]
     core::sync::atomic::fence(Ordering::SeqCst);
     mode() != Mode::Membarrier || membarrier::fence() || fence_after_refusal()
 }
 
-/// A filter came into force after the start, of this thread or of all: readers do not fence, so
-/// something else has to.
+/// A seccomp filter came into force after the start, for this thread or for all. Readers do not
+/// fence, so a slower way to fence them is tried.
 #[cold]
 fn fence_after_refusal() -> bool {
     static IS_REPORTED: AtomicBool = AtomicBool::new(false);
     let is_done = membarrier::fence_slowly();
-    // Relaxed: one of those who find it false reports.
+    // Relaxed: one of the threads that find it false reports.
     if !is_done && !IS_REPORTED.swap(true, Ordering::Relaxed) {
         let thread = thread::id();
         report::report(format_args!(
@@ -76,8 +76,8 @@ fn fence_after_refusal() -> bool {
     is_done
 }
 
-/// For how long a thread leaves the lead to others to which less is refused, before it tries again:
-/// it may be the only one, and what was in the way may be gone.
+/// How long a thread leaves the lead to threads that may use membarrier, before it tries again. It
+/// may be the only thread, and the reason for the refusal may have gone.
 pub(crate) struct Pause {
     nanoseconds: u64,
 }
@@ -90,7 +90,7 @@ impl Pause {
         Pause { nanoseconds: Pause::NS_MIN }
     }
 
-    /// Waits; for longer each time. Not with the lead.
+    /// Waits, longer each time. Not to be called with the lead.
     #[cold]
     pub(crate) fn wait(&mut self) {
         thread::sleep_ns(self.nanoseconds);
@@ -98,7 +98,7 @@ impl Pause {
     }
 }
 
-/// In the child of a fork, whose registration is gone. True where its readers have to fence now.
+/// In the child of a fork, which has lost the registration. True if its readers have to fence now.
 pub(crate) fn restart_in_child() -> bool {
     // Relaxed, both: the child has one thread.
     let asked = MODE.load(Ordering::Relaxed) == Mode::Membarrier as u32;

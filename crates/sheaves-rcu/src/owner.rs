@@ -1,40 +1,40 @@
-//! Which thread a record belongs to: one word, so that it is taken back once.
+//! Which thread a record belongs to: one word, so that a record is taken back exactly once.
 //!
-//! Each time a record is taken it gets a *stamp* that no other has had, which says moreover which
-//! of two records was taken later. Whoever wants to take a record back reads the word, then asks
-//! whether the thread in it is gone, then exchanges the word it has read for 0. A thread that was
-//! gone after the word was read never comes back, and whatever has happened to the record meanwhile
-//! has changed the word, also where the kernel gives the number of the thread to another one. So
-//! one of those who look wins, and only if the record is what it was. Modelled in `models`.
+//! Each time a record is taken it gets a *stamp* that no other has had, and that says which of two
+//! records was taken later. A thread that wants to take a record back reads the word, asks whether
+//! the thread in it is gone, and exchanges the word it has read for 0. A thread that was gone after
+//! the word was read never comes back. Everything that happens to the record meanwhile changes the
+//! word, even if the kernel gives the thread's number to another thread. So exactly one of several
+//! such threads succeeds, and only if the record is unchanged. Modelled in `models`.
 //!
 //! | bits | what |
 //! |---|---|
 //! | 24..64 | stamp |
 //! | 23 | held: the thread has ended, or is about to, in a section that it has left open |
-//! | 0..23 | the kernel's number of the thread |
+//! | 0..23 | the thread's number (`gettid`) |
 //!
 //! | value | meaning | transitions |
 //! |---|---|---|
 //! | 0 | free | -> in use, by the thread that takes it |
-//! | stamp, number | in use | -> 0 by its thread, or by whoever finds it gone |
-//! | stamp, number | in use | -> held, by its thread at its end, or by whoever finds it gone |
-//! | stamp, held, number | in use | -> 0, as above, if the section is over after all |
+//! | stamp, number | in use | -> 0 by its thread, or by a thread that finds it gone |
+//! | stamp, number | in use | -> held, by its thread at its end, or by one that finds it gone |
+//! | stamp, held, number | in use | -> 0, as above, if the section has ended after all |
 
 use sheaves_sys::atomic::{AtomicU64, Ordering};
 
-/// The owner of a record. Zero is valid: none.
+/// The owner of a record. Zero is valid: the record is free.
 #[repr(transparent)]
 pub(crate) struct Owner(AtomicU64);
 
-/// An owner as it was at some moment.
+/// The owner at the moment when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen(u64);
 
-/// The number of a thread. The kernel's are below 2^22.
+/// The bits of a thread's number. The kernel's numbers are below 2^22.
 const THREAD: u64 = HELD - 1;
 const HELD: u64 = 1 << 23;
 const STAMP_SHIFT: u32 = 24;
-/// Half of the stamps: they come round.
+/// Half the number of stamps, which wrap.
 #[cfg(not(loom))]
 const STAMPS_HALF: u64 = 1 << (u64::BITS - STAMP_SHIFT - 1);
 
@@ -44,46 +44,46 @@ impl Owner {
         Owner(AtomicU64::new(value))
     }
 
-    /// For whoever is about to ask what has become of the thread.
+    /// Reads the owner, to ask then whether the thread is gone.
     pub(crate) fn look(&self) -> Seen {
-        // Acquire pairs with the Release in `take`: a thread that is found there was alive. [O1]
+        // Acquire pairs with the Release in `take`: a thread that is read here was alive. [O1]
         Seen(self.0.load(Ordering::Acquire))
     }
 
-    /// Takes a free record that the caller alone has. The stamp was given to no other.
+    /// Takes a free record that only the caller has. The stamp is unique.
     pub(crate) fn take(&self, stamp: u64, thread: i32) {
-        // Where the kernel does not tell, nobody can find the thread gone: none is named.
+        // Where the kernel's answer is not usable, no thread is named, so that none is found gone.
         let thread = u64::try_from(thread).ok().filter(|number| *number <= THREAD).unwrap_or(0);
         // Release pairs with the Acquire in `look`: the thread was alive before. [O1]
         self.0.store(stamp << STAMP_SHIFT | thread, Ordering::Release);
     }
 
-    /// Frees the record: for its thread.
+    /// Frees the record. For its thread.
     pub(crate) fn give_back(&self) {
-        // Relaxed: whoever takes the record next has it from the list of free ones, which orders.
+        // Relaxed: the next thread gets the record from the stack of free ones, which orders.
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Frees the record of a thread that was found gone after it was `seen`. True for one of those
-    /// who try; it is what the thread would be from now on.
+    /// Frees the record of a thread that was found gone after it was `seen`. True for exactly one
+    /// of the threads that try; that one acts as the record's thread afterwards.
     pub(crate) fn take_back(&self, seen: Seen) -> bool {
         self.change(seen, 0)
     }
 
-    /// Notes that the thread that was `seen` has left a section open. True if that is new.
+    /// Records that the thread that was `seen` has left a section open. True if that is new.
     #[cfg(not(loom))]
     pub(crate) fn hold(&self, seen: Seen) -> bool {
         !seen.is_held() && self.change(seen, seen.0 | HELD)
     }
 
     fn change(&self, seen: Seen, new: u64) -> bool {
-        // Relaxed, both: nothing is published, and the stamp says that nothing has happened since.
+        // Relaxed, both: nothing is published, and the stamp shows that the record is unchanged.
         self.0.compare_exchange(seen.0, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
 impl Seen {
-    /// The number of the thread; 0 for none, or for one whose number is not known.
+    /// The number of the thread; 0 if there is none, or its number is not known.
     pub(crate) fn thread(self) -> i32 {
         (self.0 & THREAD) as i32
     }
@@ -93,7 +93,7 @@ impl Seen {
         self.0 & HELD != 0
     }
 
-    /// Was this taken after `other`, by a thread of the same number? Then that one is gone.
+    /// True if this was taken after `other`, by a thread of the same number: then `other` is gone.
     #[cfg(not(loom))]
     pub(crate) fn follows(self, other: Seen) -> bool {
         let distance = (self.0 >> STAMP_SHIFT).wrapping_sub(other.0 >> STAMP_SHIFT);

@@ -1,17 +1,18 @@
 //! Read sections of the default domain: entering and leaving.
 //!
-//! Neither has an atomic read-modify-write instruction, nor a fence of the processor: what orders a
-//! reader is the membarrier of the grace period, which acts as a fence in every thread, at a point
-//! that the reader does not know. So all a reader has to see to is that the compiler leaves its
-//! steps in order. Where membarrier is refused the word carries a bit that leads both fast paths
-//! to the slow half, which fences. See `grace` for the proof.
+//! Neither has an atomic read-modify-write instruction or a hardware fence. A reader is ordered by
+//! the membarrier of the grace period, which acts as a fence in every thread, at a point that the
+//! reader does not know. So a reader only has to keep the compiler from reordering its steps. Where
+//! membarrier is refused, a bit in the word sends both fast paths to the slow path, which fences.
+//! See `grace` for the proof.
 //!
-//! In signal handlers a section works at every instruction. What a handler enters it leaves, so the
-//! words tell the interrupted thread the same as before: whatever it has read of them still holds,
-//! or is older and makes a grace period wait longer. And a nested section does all that the
-//! outermost one does but for the store, so a handler relies on nothing that the section around it
-//! has still to do: it finds the word stored, or stores it, and fences itself where the word says
-//! so. The test `handlers` interrupts every instruction.
+//! A section works in a signal handler that interrupts any instruction. A handler leaves every
+//! section that it enters, so the words have the same meaning for the interrupted thread as before:
+//! what it has already read of them is still true, or is older and makes a grace period wait
+//! longer. A nested section does everything that the outermost one does except the store, so a
+//! handler does not rely on what the section around it has still to do. It finds the word stored,
+//! or stores it, and fences itself where the word says so. The test `handlers` interrupts every
+//! instruction.
 
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
@@ -20,14 +21,14 @@ use sheaves_sys::{report, tls};
 use crate::registry::{self, OVERFLOW, Record};
 use crate::word::{self, FENCED, FIRST, IDLE, INSIDE};
 
-/// What an outermost section copies to its word. Alone on its line, which is read all the time and
-/// written to once for each grace period, by its leader.
+/// The word that an outermost section copies. It is alone on its cache line: readers read it all
+/// the time, and the leader writes it once per grace period.
 #[repr(align(128))]
 pub(crate) struct Global(pub(crate) AtomicU64);
 
 pub(crate) static GLOBAL: Global = Global(AtomicU64::new(FIRST));
 
-/// The first word of the thread of an open section, to leave it by.
+/// The first word of the thread that opened a section; the section is left by it.
 pub(crate) type Word = *const AtomicU64;
 
 /// The two words of a thread, see [`crate::word`].
@@ -37,11 +38,11 @@ struct Words {
     second: AtomicU64,
 }
 
-/// The words of which a thread's pointer points to the first.
+/// The two words, of which `word` points to the first.
 #[inline(always)]
 fn words(word: Word) -> &'static Words {
-    // SAFETY: records and the constant begin with both, and are never unmapped; all access to them
-    // is atomic.
+    // SAFETY: records and the constant begin with both words and are never unmapped, and all access
+    // to these is atomic.
     unsafe { &*word.cast::<Words>() }
 }
 
@@ -51,15 +52,15 @@ fn words(word: Word) -> &'static Words {
 pub(crate) fn enter() -> Word {
     let word: Word = tls::reader().cast();
     let place = &words(word).first;
-    // Relaxed, both: only this thread writes the word. The sequence may be an old one, then a grace
+    // Relaxed, both: only this thread writes the word. The sequence may be an old one: then a grace
     // period waits longer.
     if place.load(Ordering::Relaxed) == IDLE {
         let global = GLOBAL.0.load(Ordering::Relaxed);
         // Release pairs with the Acquire of the scan: the section before this one is over. [R4]
         place.store(global, Ordering::Release);
         remember_place(word);
-        // SeqCst, for the compiler alone: the section stays behind the store. The membarrier of
-        // the grace period pairs with it. [R3]
+        // SeqCst, for the compiler only: the section stays after the store. It pairs with the
+        // membarrier of the grace period. [R3]
         compiler_fence(Ordering::SeqCst);
         word
     } else {
@@ -67,11 +68,10 @@ pub(crate) fn enter() -> Word {
     }
 }
 
-/// Leaves a section, whichever of those that are open in this thread. Never blocks;
-/// async-signal-safe.
+/// Leaves any one of the sections that are open in this thread. Never blocks; async-signal-safe.
 ///
 /// # Safety
-/// `word` is what an `enter` of this thread has returned that is not left yet.
+/// `word` was returned by an `enter` of this thread that is not left yet.
 #[inline(always)]
 pub(crate) unsafe fn leave(word: Word) {
     let words = words(word);
@@ -87,13 +87,13 @@ pub(crate) unsafe fn leave(word: Word) {
 /// Leaves the innermost section of the calling thread. Never blocks; async-signal-safe.
 ///
 /// # Safety
-/// There is one.
+/// The calling thread has an open section.
 #[inline(always)]
 pub(crate) unsafe fn leave_innermost() {
     let word: Word = tls::reader().cast();
     let words = words(word);
-    // Relaxed, both: the thread's own words. Where it got them after the section began, the section
-    // is counted elsewhere, and the first word knows of none.
+    // Relaxed, both: the thread's own words. If it got them after the section began, the section is
+    // counted in `OVERFLOW`, and the first word has no section.
     let is_only = words.second.load(Ordering::Relaxed) == 0;
     if is_only && word::is_reading(words.first.load(Ordering::Relaxed)) {
         // Release pairs with the Acquire of the scan: the section is over. [R4]
@@ -103,7 +103,7 @@ pub(crate) unsafe fn leave_innermost() {
     }
 }
 
-/// The first section of a thread, one inside another, or one that has to fence.
+/// Enters the first section of a thread, a nested one, or one that fences.
 #[cold]
 #[inline(never)]
 #[cfg_attr(debug_assertions, track_caller)]
@@ -115,8 +115,8 @@ fn enter_slow() -> Word {
     if core::ptr::eq(own, tls::no_reader()) {
         let Some(sections) = tls::shared_sections().checked_add(1) else { die_of_sections() };
         tls::set_shared_sections(sections);
-        // SeqCst pairs with the heavy fence: a grace period counts us, or we see what it unlinked.
-        // [R2]
+        // SeqCst pairs with the heavy fence: either a grace period counts this section, or the
+        // section sees what the updater unlinked. [R2]
         OVERFLOW.fetch_add(1, Ordering::SeqCst);
         // SeqCst, as above: for what this section reads. [R2]
         fence(Ordering::SeqCst);
@@ -144,21 +144,22 @@ fn enter_slow() -> Word {
     }
     if value & FENCED != 0 {
         // SeqCst pairs with the heavy fence of the grace period. A nested section fences, too: it
-        // may be that of a signal handler between the outermost section's store and its fence. [R2]
+        // may be in a signal handler that came between the outermost section's store and its fence.
+        // [R2]
         fence(Ordering::SeqCst);
     }
-    // SeqCst, for the compiler alone, as in `enter`. [R3]
+    // SeqCst, for the compiler only, as in `enter`. [R3]
     compiler_fence(Ordering::SeqCst);
     word
 }
 
-/// A count that began again at 0 would end all sections with the next one that is left.
+/// If the count wrapped to 0, the next unlock would end all sections.
 #[cold]
 fn die_of_sections() -> ! {
     report::die(format_args!("rcu: a thread has 4294967296 open read sections: guards are leaked"));
 }
 
-/// Not the outermost section, or one that fences, or one that was counted in [`OVERFLOW`].
+/// Leaves a nested section, one that fences, or one that is counted in [`OVERFLOW`].
 #[cold]
 #[inline(never)]
 fn leave_slow(word: Word) {
@@ -184,7 +185,7 @@ fn leave_slow(word: Word) {
     tls::set_shared_sections(tls::shared_sections().saturating_sub(1));
 }
 
-/// True while the calling thread is inside a section.
+/// True while the calling thread is inside a read section.
 #[inline]
 pub(crate) fn is_reading() -> bool {
     let word: Word = tls::reader().cast();
@@ -193,15 +194,15 @@ pub(crate) fn is_reading() -> bool {
     (word::is_reading(value) && value != u64::MAX) || tls::shared_sections() != 0
 }
 
-/// In builds with debug assertions: notes where the outermost section was entered.
+/// In builds with debug assertions: records where the outermost section was entered.
 #[inline(always)]
 #[cfg_attr(debug_assertions, track_caller)]
 fn remember_place(word: Word) {
     if cfg!(debug_assertions) {
         let place = core::panic::Location::caller();
-        // SAFETY: the word is in a record, at its beginning; the constant is never entered.
+        // SAFETY: the word is the first field of a record; a section never begins in the constant.
         let record = unsafe { &*word.cast::<Record>() };
-        // Relaxed: for a report, which reads constant memory through it.
+        // Relaxed: for a report, which reads constant memory through this pointer.
         record.entered.store(core::ptr::from_ref(place).cast_mut(), Ordering::Relaxed);
     }
 }

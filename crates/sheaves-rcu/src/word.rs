@@ -1,10 +1,10 @@
-//! The two words of a thread that reads, as numbers.
+//! The two words of a reading thread, as numbers.
 //!
-//! The first is what grace periods look at:
+//! Grace periods read the first word:
 //!
 //! | bits | what |
 //! |---|---|
-//! | 16..64 | sequence: that of the process when the outermost section began |
+//! | 16..64 | sequence: the process's at the begin of the outermost section |
 //! | 15 | fenced: this section orders itself by a fence |
 //! | 0 | reading: a section is open |
 //!
@@ -12,48 +12,49 @@
 //! |---|---|---|---|
 //! | [`IDLE`] | no section | its thread | -> reading, by the outermost lock |
 //! | sequence, reading | in a section | its thread | -> [`IDLE`], by the last unlock |
-//! | [`IDLE`] | no section | its thread | -> [`FENCED`], by who will not read for a while |
+//! | [`IDLE`] | no section | its thread | -> [`FENCED`], by `enter_idle` |
 //! | [`FENCED`] | no section, the next one is fenced | its thread | -> reading with the bit |
 //! | sequence, fenced, reading | in a section | its thread | -> [`IDLE`], or back to [`FENCED`] |
-//! | all ones | a thread without words of its own | nobody: it is a constant | none |
+//! | all ones | a thread without words of its own | never: it is a constant | none |
 //!
-//! The second is for the thread itself, and says what its unlock has to do:
+//! The second word is for the thread itself, and says what its unlock has to do:
 //!
 //! | value | meaning | transitions |
 //! |---|---|---|
-//! | 0 | at most one section is open | n -> n + 1, n - 1 by sections inside others |
-//! | n | n more than one are open | |
-//! | [`SLOWLY`] and n | the same, and the reader is fenced for good | |
-//! | [`SLOWLY`], c and n | the same, for c more sections | c -> c - 1 by an outermost lock |
+//! | 0 | at most one section is open | n -> n + 1, n - 1 by nested sections |
+//! | n | n + 1 sections are open | |
+//! | [`SLOWLY`] and n | the same, and the reader always fences | |
+//! | [`SLOWLY`], c and n | the same, and c more sections fence | c -> c - 1 by an outermost lock |
 //! | all ones | a thread without words of its own | none |
 //!
-//! The fast paths test the first for [`IDLE`] when they lock, and the second for 0 when they
-//! unlock: with one word for both, an unlock would wait for the store of its lock. Everything else,
-//! nesting, fences and registration, lies behind these two tests. Others than the thread itself
-//! write to the words only when the thread is gone, and in the child of a fork.
+//! A lock tests the first word for [`IDLE`], an unlock tests the second word for 0. With one word
+//! for both, an unlock would wait for the store of its lock. Nesting, fences and registration are
+//! handled after these two tests fail. Other threads write to the words only when the thread is
+//! gone, and in the child of a fork.
 
 /// No section is open, and none needs a fence.
 pub(crate) const IDLE: u64 = 0;
-/// The bit of sections that order themselves by fences: all where membarrier is refused, otherwise
-/// the first ones of a thread, and the first one after it was idle.
+/// The bit of sections that order themselves by a fence. These are all sections where membarrier is
+/// refused; elsewhere the first ones of a thread, and the first one after it was idle.
 pub(crate) const FENCED: u64 = 1 << 15;
 /// The bit of an open section.
 pub(crate) const READING: u64 = 1;
-/// In the second word: no unlock is a fast one, and [`IDLE`] does not follow [`FENCED`].
+/// In the second word: every unlock takes the slow path, and [`FENCED`] is not replaced by
+/// [`IDLE`].
 #[cfg(not(loom))]
 pub(crate) const SLOWLY: u64 = 1 << 63;
-/// In the second word: sections inside others.
+/// In the second word: the bits that count nested sections.
 #[cfg(not(loom))]
 pub(crate) const INSIDE: u64 = u32::MAX as u64;
-/// In the second word: one more section until the thread reads without fences.
+/// In the second word: one more section that fences.
 #[cfg(not(loom))]
 const COLD: u64 = 1 << 32;
-/// So many sections of a thread fence before the others do not. Together they cost it about what
-/// one membarrier costs, and a thread that reads less often than that causes none.
+/// The first sections of a thread fence; this is how many. Together they cost the thread about what
+/// one membarrier costs. A thread that enters fewer causes no membarrier.
 #[cfg(not(loom))]
 pub(crate) const SECTIONS_COLD: u64 = 256;
 
-/// The second word of a thread that has registered where others can be made to fence.
+/// The second word of a thread that registers where membarrier is allowed.
 #[cfg(not(loom))]
 pub(crate) const fn cold() -> u64 {
     SLOWLY | (SECTIONS_COLD * COLD)
@@ -68,21 +69,22 @@ pub(crate) const fn warmed(second: u64) -> u64 {
         _ => second - COLD,
     }
 }
-/// One more grace period.
+/// The distance between two sequences.
 pub(crate) const STEP: u64 = 1 << 16;
-/// The word that the first outermost lock copies: sequence 1, reading.
+/// The first value of the process's word: sequence 1, reading.
 pub(crate) const FIRST: u64 = STEP | READING;
 
-/// Is a section open?
+/// True if a section is open.
 #[inline]
 pub(crate) const fn is_reading(word: u64) -> bool {
     word & READING != 0
 }
 
-/// Does a grace period that has advanced the process's word to `global` need this reader no more?
+/// True if a grace period that has advanced the process's word to `global` need not wait for this
+/// reader.
 ///
-/// Either it reads nothing, or it began after the advance. A reader that copied an older sequence
-/// long ago and stores it only now counts as one that holds the grace period up.
+/// The reader has no open section, or the section began after the advance. A reader that has copied
+/// an older sequence long ago and stores it only now delays the grace period.
 #[inline]
 pub(crate) const fn has_passed(word: u64, global: u64) -> bool {
     !is_reading(word) || (word ^ global) < STEP
@@ -94,7 +96,7 @@ pub(crate) const fn outermost(idle: u64, global: u64) -> u64 {
     global | (idle & FENCED)
 }
 
-/// The word after the last section has ended.
+/// The word after the outermost section has ended.
 #[inline]
 pub(crate) const fn left(word: u64) -> u64 {
     word & FENCED
