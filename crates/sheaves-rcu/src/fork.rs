@@ -1,12 +1,13 @@
-//! What this crate does around `fork`.
+//! Fork handlers of this crate.
 //!
-//! Nothing is waited for before a fork: a leader may wait for a reader that is the very thread that
-//! forks. What the lead guards is made consistent in the child instead: a grace period that was
-//! under way begins anew with its number, which is always permitted. The other threads' records
-//! become free there, their sections with them; those of the forking thread stay open.
+//! `prepare` does not wait for the leader: it may wait for a reader, and this reader may be the
+//! very thread that forks. Instead the child repairs what the lead protects: a grace period that
+//! was under way begins again with its number, which is always permitted. In the child the records
+//! of the other threads are freed, and with them their sections; sections of the forking thread
+//! stay open.
 //!
-//! Sleepers, the thread that wakes futures, and the reclaimer, are not in the child. The threads
-//! are started again when they are needed; see `defer::fork` for what is pending.
+//! Sleepers, the waker thread and the reclaimer do not exist in the child. The threads are started
+//! again when they are needed; `defer::fork` handles what is pending.
 
 use sheaves_sys::fork::{Handlers, Layer};
 
@@ -15,8 +16,8 @@ use crate::{defer, grace, later, mode, registry, srcu, stall};
 static HANDLERS: Handlers = Handlers { prepare, parent, child, recover };
 sheaves_sys::announce_when_loaded!(Rcu, &HANDLERS);
 
-/// The same again, for whoever uses this crate first: a linker takes no part of an archive to which
-/// nothing leads, constructors or not.
+/// Announces the handlers at the first use of this crate, too: a linker takes only those members of
+/// an archive that something refers to, constructors or not.
 pub(crate) fn announce() {
     sheaves_sys::fork::announce(Layer::Rcu, &HANDLERS);
 }
@@ -28,7 +29,7 @@ fn prepare() {
 
 fn recover() {
     defer::fork::recover();
-    // The child has a list of its own.
+    // The child has its own list.
     later::acquire();
 }
 

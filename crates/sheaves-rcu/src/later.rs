@@ -1,18 +1,18 @@
-//! Waiting for grace periods without blocking a thread: futures, and the thread that wakes them.
+//! Waiting for grace periods without blocking a thread: futures, and the waker thread.
 //!
-//! The first future that has to wait starts one thread for the process, which blocks all signals,
-//! waits for grace periods as anybody does, and wakes the futures of those that are over. So no
-//! waker ever runs in a thread that merely polls or synchronizes, nor in a signal handler. Where no
-//! thread can be started, a future asks to be polled again at once, and leads itself.
+//! The first future that has to wait starts one thread for the process. It blocks all signals,
+//! waits for grace periods like any other thread, and wakes the futures whose grace periods are
+//! over. So wakers never run in a thread that only polls or synchronizes, nor in a signal handler.
+//! Where no thread can be started, a future asks to be polled again at once, and leads itself.
 //!
-//! In the child of a fork the list is empty: most of its nodes lay on stacks of threads that are
-//! gone, and their wakers belong to executors that nobody runs. A future of the thread that forked
-//! may be polled and dropped there; until it is polled, nothing wakes it.
+//! In the child of a fork the list is empty: most of its nodes were on stacks of threads that are
+//! gone, and their wakers belong to executors that no thread runs. A future of the thread that
+//! forked may be polled and dropped there; until it is polled, nothing wakes it.
 //!
 //! # Invariants
-//! A node is on the list exactly while it carries the list's number, and its future is pinned all
-//! that time: it unlinks the node when it is dropped. Nodes are touched under the lock only, by
-//! their addresses: there is never a reference to a whole one.
+//! A node is on the list exactly while it carries the list's number. Its future is pinned all that
+//! time, and unlinks the node when it is dropped. Nodes are accessed under the lock only, through
+//! raw pointers: there is never a reference to a whole node.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -32,17 +32,17 @@ use crate::grace::{self, GENERATIONS};
 
 struct Node {
     place: Place,
-    /// Of the grace period.
+    /// The number of the grace period.
     number: u64,
     waker: Option<Waker>,
 }
 
-/// Where a node is.
+/// A node's place in the list.
 #[derive(Clone, Copy)]
 struct Place {
     next: *mut Node,
     previous: *mut Node,
-    /// The number of the list on which it is, 0 for none.
+    /// The number of the list that the node is on, 0 for none.
     list: u64,
 }
 
@@ -50,10 +50,10 @@ impl Place {
     const NOWHERE: Place = Place { next: null_mut(), previous: null_mut(), list: 0 };
 }
 
-/// The futures that wait, in no order.
+/// The futures that wait, in no particular order.
 struct List {
     first: *mut Node,
-    /// That of [`PROCESS`]; if not, the list is a parent's, and its nodes are not looked at.
+    /// Equal to [`PROCESS`]; otherwise the list is a parent's, and its nodes are not accessed.
     number: u64,
 }
 
@@ -61,14 +61,15 @@ struct List {
 unsafe impl Send for List {}
 
 static LIST: Lock<List> = Lock::new(List { first: null_mut(), number: 1 });
-/// The number of the list of this process. Written in the child of a fork.
+/// The number of this process's list. Written in the child of a fork.
 static PROCESS: AtomicU64 = AtomicU64::new(1);
-/// Changes whenever a future is added: the thread sleeps on it. Written under the lock.
+/// Changes whenever a future is added: the waker thread sleeps on it. Written under the lock.
 static ADDED: AtomicU32 = AtomicU32::new(0);
-/// 1 from the start of the thread on. Written by whoever starts it, and in the child of a fork.
+/// 1 from the start of the waker thread on. Written by the thread that starts it, and in the child
+/// of a fork.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
-/// A future that is ready once a grace period is over. See [`Cookie::finished`].
+/// A future that is ready after a grace period. See [`Cookie::finished`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Finished {
     cookie: Cookie,
@@ -93,7 +94,7 @@ impl Finished {
         Finished { cookie, node: UnsafeCell::new(node), _pinned: PhantomPinned }
     }
 
-    /// Sees to it that the waker is called when the grace period is over.
+    /// Has the waker called when the grace period is over.
     fn enlist(&self, waker: Waker) {
         let node = self.node.get();
         let mut list = list();
@@ -115,11 +116,12 @@ impl Future for Finished {
         }
         if is_running() {
             self.enlist(context.waker().clone());
-            // Relaxed: the lock orders; the value says only that there is something new.
+            // Relaxed: the lock orders; the value only says that there is a new future.
             ADDED.fetch_add(1, Ordering::Relaxed);
             futex::wake_all(&ADDED);
-            // Relaxed: whoever was starting the thread, and could not, has emptied the list after
-            // that; if it did so before we came, the lock lets us see it here.
+            // Relaxed: a thread that failed to start the waker thread empties the list after it has
+            // stored 0. If it did so before this future was added, the lock makes the 0 visible
+            // here.
             if RUNNING.load(Ordering::Relaxed) == 0 {
                 context.waker().wake_by_ref();
             }
@@ -134,7 +136,7 @@ impl Drop for Finished {
     fn drop(&mut self) {
         let node = self.node.get();
         let mut list = list();
-        // SAFETY: a node that is still there.
+        // SAFETY: the node is valid until this returns.
         unsafe { list.unlink(node) };
         // SAFETY: the node is used under the lock, which is held.
         let waker = unsafe { (*node).waker.take() };
@@ -143,10 +145,10 @@ impl Drop for Finished {
     }
 }
 
-/// The list, with its lock.
+/// Locks the list.
 fn list() -> Held<'static, List> {
     let mut list = LIST.lock();
-    // Relaxed: it changes where there is one thread.
+    // Relaxed: it changes while there is one thread.
     let process = PROCESS.load(Ordering::Relaxed);
     if list.number != process {
         (list.first, list.number) = (null_mut(), process);
@@ -155,10 +157,10 @@ fn list() -> Held<'static, List> {
 }
 
 impl List {
-    /// Puts a node on the list, unless it is there.
+    /// Adds a node, unless it is on the list.
     ///
     /// # Safety
-    /// The node stays where it is until it is taken off.
+    /// The node stays at its address until it is taken off the list.
     unsafe fn link(&mut self, node: *mut Node) {
         let (next, list) = (self.first, self.number);
         // SAFETY: valid by the contract, and used under the lock only.
@@ -174,7 +176,7 @@ impl List {
         self.first = node;
     }
 
-    /// Takes a node off the list, if it is there.
+    /// Takes a node off the list, if it is on it.
     ///
     /// # Safety
     /// The node is valid.
@@ -198,7 +200,7 @@ impl List {
         }
     }
 
-    /// Each node, with the number of its grace period. It may be taken off meanwhile.
+    /// Each node, with the number of its grace period. The node may be taken off meanwhile.
     fn each(&self) -> impl Iterator<Item = (*mut Node, u64)> + use<> {
         let mut at = self.first;
         core::iter::from_fn(move || {
@@ -219,7 +221,7 @@ impl List {
         self.each().map(|(_, number)| number).min()
     }
 
-    /// Takes a node off the list whose number is so: its waker.
+    /// Takes a node off the list whose number satisfies `is_so`, and returns its waker.
     fn take(&mut self, is_so: impl Fn(u64) -> bool) -> Option<Waker> {
         for (node, _) in self.each().filter(|(_, number)| is_so(*number)) {
             // SAFETY: a node on the list.
@@ -233,10 +235,10 @@ impl List {
     }
 }
 
-/// Is the thread there, now at least?
+/// True if the waker thread exists, at least now.
 fn is_running() -> bool {
     fork::settle();
-    // Relaxed, all: a flag; what the thread looks at is under the lock.
+    // Relaxed, all: a flag; the list, which the thread reads, is under the lock.
     if RUNNING.load(Ordering::Relaxed) != 0 {
         return true;
     }
@@ -246,26 +248,26 @@ fn is_running() -> bool {
     let started = thread::spawn(run);
     if !started {
         RUNNING.store(0, Ordering::Relaxed);
-        // A future that came in between is on the list: it goes without the thread from now on.
+        // A future that was added meanwhile is on the list: it has to lead itself from here on.
         wake(|_| true);
     }
     started
 }
 
-/// Wakes every future whose number is so.
+/// Wakes every future whose number satisfies `is_so`.
 fn wake(is_so: impl Fn(u64) -> bool) {
     loop {
-        // The lock is given back before the waker runs.
+        // The lock is released before the waker runs.
         let waker = list().take(&is_so);
         let Some(waker) = waker else { break };
         waker.wake();
     }
 }
 
-/// The thread.
+/// The body of the waker thread.
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     loop {
-        // Relaxed: read before the list; what is added later changes it.
+        // Relaxed: read before the list; a later addition changes it.
         let added = ADDED.load(Ordering::Relaxed);
         let completed = GENERATIONS.completed();
         let lowest = list().lowest();
@@ -273,14 +275,14 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             futex::wait(&ADDED, added);
             continue;
         };
-        // One grace period at a time: a future of an earlier one may come while a later one is
-        // waited for, and its readers may be gone long before those of the later one.
+        // One grace period at a time: a future of an earlier one may be added while a later one is
+        // waited for, whose readers may last much longer.
         grace::wait_for(number.min(completed + 1), Urgency::Normal);
         wake(|number| GENERATIONS.is_complete(number));
     }
 }
 
-/// Before a fork: nobody is in the middle of changing the list.
+/// Before a fork: no thread is changing the list.
 pub(crate) fn acquire() {
     LIST.acquire();
 }
@@ -290,8 +292,8 @@ pub(crate) fn release() {
     unsafe { LIST.release() };
 }
 
-/// In the child of a fork: the thread is not there, and the list is a new one, see the file. The
-/// lock is not needed for that: the thread that forked may be in the middle of using it.
+/// In the child of a fork: the waker thread does not exist, and the list is a new one, see the
+/// module documentation. This needs no lock: the thread that forked may hold it.
 pub(crate) fn restart_in_child() {
     // Relaxed, both: the child has one thread.
     RUNNING.store(0, Ordering::Relaxed);

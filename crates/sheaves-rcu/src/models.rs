@@ -1,12 +1,12 @@
-//! Models of the protocols, run by loom through every order of their steps.
+//! Models of the protocols: loom runs them in every order of their steps.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test -p sheaves-rcu --release --lib model
 //! ```
 //!
-//! Give it a target folder of its own (`CARGO_TARGET_DIR`), or everything is built anew each time.
-//! The test `models` does that where `SHEAVES_MODELS=1` is set. Each protocol has variants that are
-//! wrong in one step, and tests that the checker finds it out.
+//! Give it a target folder of its own (`CARGO_TARGET_DIR`), otherwise everything is rebuilt each
+//! time. The test `models` does so if `SHEAVES_MODELS=1` is set. Each protocol has variants that
+//! are wrong in one step, with tests that loom catches them.
 
 mod defer;
 mod fences;
@@ -24,20 +24,20 @@ use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::generation::Sleep;
 
-/// Runs a model through every order of its steps that has at most `bound` preemptions.
+/// Runs a model in every order of its steps with at most `bound` preemptions.
 fn check(bound: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(bound);
     builder.check(model);
 }
 
-/// Things, of which one is linked. What must hold: nobody is at one that ends.
+/// Objects, one of which is linked. The property: no reader uses an object that has ended.
 struct Things<const N: usize> {
     linked: AtomicUsize,
     things: [UnsafeCell<usize>; N],
 }
 
-// SAFETY: whether things are used one at a time is what the models are about.
+// SAFETY: the models check whether objects are used by one thread at a time.
 unsafe impl<const N: usize> Sync for Things<N> {}
 // SAFETY: as above.
 unsafe impl<const N: usize> Send for Things<N> {}
@@ -47,31 +47,31 @@ impl<const N: usize> Things<N> {
         Things { linked: AtomicUsize::new(0), things: core::array::from_fn(|_| UnsafeCell::new(1)) }
     }
 
-    /// Which one is linked.
+    /// The number of the object that is linked.
     fn find(&self, order: Ordering) -> usize {
         self.linked.load(order)
     }
 
-    /// Links another one: who looks from now on finds that.
+    /// Links another object: later lookups find that one.
     fn link(&self, number: usize) {
         self.linked.store(number, Ordering::Release);
     }
 
-    /// What a reader does in a section in which it has found the thing.
+    /// Reads, as a reader does in the section in which it has found the object.
     fn read(&self, number: usize) {
-        // SAFETY: linked when the section began; where that is wrong, loom or the value tells.
+        // SAFETY: linked when the section began; if this is wrong, loom or the value detects it.
         let value = self.things[number].with(|thing| unsafe { *thing });
         assert_eq!(value, 1, "a reader has a thing that has ended");
     }
 
-    /// What an updater does when all readers are gone that may have it.
+    /// Ends an object, as an updater does after a grace period.
     fn end(&self, number: usize) {
-        // SAFETY: nobody has it any more; where that is wrong, loom tells.
+        // SAFETY: no reader uses it any more; if this is wrong, loom detects it.
         self.things[number].with_mut(|thing| unsafe { *thing = 0 });
     }
 }
 
-/// Nobody sleeps, and nobody is woken.
+/// No waiter sleeps, so none is woken.
 struct Deaf;
 
 impl Sleep for Deaf {
@@ -82,7 +82,7 @@ impl Sleep for Deaf {
     fn wake_all(&self, _: &AtomicU32) {}
 }
 
-/// Runs the others, each in a thread, beside `own`. Returns when all have ended.
+/// Runs each of the others in a thread, beside `own`. Returns when all have ended.
 fn beside<M, F>(model: &Arc<M>, others: impl IntoIterator<Item = F>, own: impl FnOnce(&M))
 where
     M: Send + Sync + 'static,

@@ -1,10 +1,10 @@
-//! Sealing beside pushing, and cookies, as `defer` does it, on the real [`Generations`].
+//! Sealing beside pushing, and cookies, as in `defer`, on the real [`Generations`].
 //!
-//! A reader looks at a thing; an updater unlinks it and pushes it into the buffer of its slot; a
-//! driver seals the buffers, takes a cookie, lets a grace period pass and ends what it has sealed.
-//! What must hold: nothing ends while the reader is at it, and after a barrier nothing is left.
-//! Pushing is a step under a mutex here: that transactions and drains do not tear is modelled in
-//! `sheaves-slab`.
+//! A reader uses an object. An updater unlinks it and pushes it into the buffer of its slot. A
+//! driver seals the buffers, takes a cookie, waits for a grace period and ends what it has sealed.
+//! The property: nothing ends while the reader uses it, and after a barrier nothing is left.
+//! Pushing is a step under a mutex here; `sheaves-slab` models that restartable sequences and
+//! drains do not tear.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::generation::Generations;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
     Right,
-    /// The cookie is that of the moment when the buffer was begun.
+    /// The cookie is taken when the buffer is begun.
     CookieAtPush,
-    /// What came while a batch was waiting is added to it.
+    /// Objects that arrive while a batch waits are added to it.
     AttachesToWaiting,
     /// Only the driver's own slot is sealed.
     ForgetsIdleSlots,
-    /// The arm is taken back after the look at what is there.
+    /// Disarms after it has looked at what is there.
     DisarmsLate,
 }
 
@@ -33,15 +33,15 @@ struct Model {
     variant: Variant,
     generations: Generations,
     is_reading: AtomicUsize,
-    /// Whether the thing can be found.
+    /// 1 while the object can be found.
     is_linked: AtomicUsize,
     thing: UnsafeCell<usize>,
-    /// The buffers of two slots: how often the thing is in them.
+    /// The buffers of two slots: how often the object is in each.
     buffers: [Mutex<usize>; 2],
     is_armed: AtomicUsize,
 }
 
-// SAFETY: whether the thing is used one at a time is what the model is about.
+// SAFETY: the model checks whether the object is used by one thread at a time.
 unsafe impl Sync for Model {}
 // SAFETY: as above.
 unsafe impl Send for Model {}
@@ -63,7 +63,7 @@ impl Model {
         self.is_reading.store(1, Ordering::Release);
         fence(Ordering::SeqCst);
         if self.is_linked.load(Ordering::Acquire) == 1 {
-            // SAFETY: it does not end while we read; the checker finds it out if it does.
+            // SAFETY: it does not end while this reads; loom detects it if it does.
             self.thing.with(|thing| assert_eq!(unsafe { *thing }, 1));
         }
         self.is_reading.store(0, Ordering::Release);
@@ -95,7 +95,7 @@ impl Model {
         }
     }
 
-    /// A round of the driver.
+    /// One round of the driver.
     fn round(&self) {
         if self.variant != Variant::DisarmsLate {
             self.is_armed.swap(0, Ordering::SeqCst);
@@ -116,7 +116,7 @@ impl Model {
             self.is_armed.swap(0, Ordering::SeqCst);
         }
         if batch > 0 {
-            // SAFETY: readers are gone; the checker finds it out if not.
+            // SAFETY: a grace period has passed; loom detects it if not.
             self.thing.with_mut(|thing| unsafe { *thing = 0 });
         }
     }

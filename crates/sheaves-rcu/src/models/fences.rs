@@ -1,8 +1,7 @@
-//! Grace periods without a membarrier: threads pass fences, and take notes of it, as `fences` has
-//! it.
+//! Grace periods without a membarrier: threads pass fences and note them, as in `fences`.
 //!
-//! One thread reads, defers or ends beside an updater. What must hold: it is not at the thing when
-//! that ends.
+//! One thread reads, defers or ends beside an updater. The property: it does not use an object that
+//! has ended.
 
 use std::sync::Arc;
 
@@ -15,19 +14,19 @@ use crate::word::{self, FENCED, FIRST, IDLE};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
     Right,
-    /// A thread looks what has begun after its fence, and takes a note of that.
+    /// A thread reads what has begun after its fence, and notes that.
     LooksLate,
     /// A thread notes what has begun, and passes no fence.
     NoFence,
-    /// The record is given back without order.
+    /// The record is freed without ordering.
     RelaxedEnd,
     /// The first section after a thread was idle does not fence.
     NoFenceAfterIdle,
-    /// It fences before its word says that it is there.
+    /// It fences before it has stored its word.
     FenceFirst,
-    /// The leader looks whether a thread is in a section, then whether it has fenced.
+    /// The leader reads a thread's word before its note.
     LooksAtWordFirst,
-    /// A section inside another one relies on the fence of that one.
+    /// A nested section relies on the fence of the outer one.
     NestedWithoutFence,
 }
 
@@ -46,7 +45,7 @@ struct Model {
     global: AtomicU64,
     fenced: AtomicU64,
     word: AtomicU64,
-    /// The first one ends.
+    /// The first object ends.
     things: Things<2>,
 }
 
@@ -82,7 +81,7 @@ impl Model {
         self.fenced.store(begun, Ordering::Relaxed);
     }
 
-    /// `reader::enter`, then the section, then what the word says afterwards.
+    /// `reader::enter`, then the section, then a store of `left` into the word.
     fn section_before(&self, left: u64) {
         let idle = self.word.load(Ordering::Relaxed);
         let global = self.global.load(Ordering::Relaxed);
@@ -93,7 +92,7 @@ impl Model {
         if idle == FENCED && !self.is(Variant::NoFenceAfterIdle) && !self.is(Variant::FenceFirst) {
             fence(Ordering::SeqCst);
         }
-        // Acquire would hide what is missing elsewhere; what is linked is there from the start.
+        // Acquire would hide what is missing elsewhere; the linked object exists from the start.
         let found = self.things.find(Ordering::Relaxed);
         self.things.read(found);
         self.word.store(left, Ordering::Release);
@@ -116,7 +115,7 @@ impl Model {
         self.section_before(IDLE);
     }
 
-    /// Reads, and ends: `registry::release`.
+    /// Reads, and ends: `registry::clear`.
     fn reads_and_ends(&self) {
         self.section_before(IDLE);
         let order = match self.variant {
@@ -132,7 +131,7 @@ impl Model {
         self.section_before(IDLE);
     }
 
-    /// Defers in a section.
+    /// Defers inside a section.
     fn defers_inside(&self) {
         let global = self.global.load(Ordering::Relaxed);
         self.word.store(word::outermost(IDLE, global), Ordering::Release);
@@ -142,7 +141,7 @@ impl Model {
         self.word.store(IDLE, Ordering::Release);
     }
 
-    /// Is idle, and reads.
+    /// Becomes idle, then reads.
     fn is_idle_and_reads(&self) {
         self.word.store(FENCED, Ordering::Release);
         self.section_before(IDLE);
@@ -174,12 +173,12 @@ impl Model {
         }
     }
 
-    /// Unlinks the thing, and ends it unless somebody would have to be interrupted for that.
+    /// Unlinks the object, and ends it unless this would need a membarrier.
     fn update(&self) {
         self.things.link(1);
-        // `Generations::next`, and `begin`. What they load is known: nobody else begins. Loads
-        // would hide from the checker that the store and a load of the other thread may change
-        // places.
+        // `Generations::next`, and `begin`. The values that they load are known: no other thread
+        // begins. Loads would hide from loom that the store and a load of the other thread may be
+        // reordered.
         let number = 1;
         fence(Ordering::SeqCst);
         self.started.store(number, Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! The protocol of a grace period: a reader beside an updater, as `grace` and `reader` do it.
+//! The protocol of a grace period: a reader beside an updater, as in `grace` and `reader`.
 //!
-//! The updater unlinks a thing, waits for readers and ends it. What must hold: no reader is at the
-//! thing when it ends. The values of words and the test whether a reader has passed are the real
-//! ones of `word`.
+//! The updater unlinks an object, waits for readers and ends the object. The property: no reader
+//! uses an object that has ended. The values of words and the check whether a reader has passed are
+//! the real ones of `word`.
 
 use std::sync::Arc;
 
@@ -24,13 +24,14 @@ enum Variant {
     AdvanceFirst,
     /// There is no membarrier.
     NoMembarrier,
-    /// The unlock has no order.
+    /// The unlock has no ordering.
     RelaxedUnlock,
-    /// The outermost lock has no order: a scan that meets it knows nothing of the section before.
+    /// The outermost lock has no ordering: a scan that reads its word knows nothing of the section
+    /// before.
     RelaxedLock,
-    /// A thread that takes over a record prepares its word without order.
+    /// A thread that takes over a record initialises its word without ordering.
     RelaxedTakeOver,
-    /// The thread gets into the registry after its first section has begun.
+    /// The thread registers after its first section has begun.
     RegisteredLate,
 }
 
@@ -41,9 +42,9 @@ struct Model {
     registered: AtomicUsize,
     word: AtomicU64,
     interrupt: Interrupt,
-    /// Set when the first thread has given its record back.
+    /// 1 once the first thread has freed its record.
     is_free: AtomicUsize,
-    /// The first one ends.
+    /// The first object ends.
     things: Things<2>,
 }
 
@@ -91,8 +92,8 @@ impl Model {
         self.interrupt.end();
     }
 
-    /// A thread that ends, and gives its record to the next one. Membarrier is refused: the checker
-    /// lets a thread that waits for another's fence go on only when that one is at its end.
+    /// A thread that ends, and whose record the next one takes. Membarrier is refused: loom lets a
+    /// thread that waits for another's fence continue only when that other thread has ended.
     fn predecessor(&self) {
         self.register();
         self.step();
@@ -100,7 +101,7 @@ impl Model {
         self.is_free.store(1, Ordering::Release);
     }
 
-    /// Takes the record over. Its own sections would change nothing: the scan meets its word.
+    /// Takes the record over. Its own sections would change nothing: the scan reads its word.
     fn heir(&self) {
         if self.is_free.load(Ordering::Acquire) != 0 {
             let order = match self.variant {
@@ -239,7 +240,7 @@ fn model_with_a_relaxed_take_over_is_caught() {
     run_with_heir(Variant::RelaxedTakeOver);
 }
 
-/// Two grace periods in a row, beside a reader that may carry an old sequence.
+/// Two grace periods in a row, beside a reader that may have an old sequence.
 #[test]
 fn model_of_two_grace_periods() {
     let reader = |model: &Model| model.reader(1);

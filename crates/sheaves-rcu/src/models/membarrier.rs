@@ -1,8 +1,9 @@
-//! What stands for membarrier: a fence in every thread, at a point between two of its steps.
+//! A substitute for membarrier: a fence in every thread, at a point between two of its steps.
 //!
-//! The caller announces itself; a thread that sees that at the end of a step passes a fence and
-//! says so, and one that is at its end says so for good. When it is seen is up to the checker: the
-//! announcement is read without order, so it may be seen late, but not after the thread's end.
+//! The caller announces a request. A thread that sees the request at the end of a step passes a
+//! fence and stores that it has; a thread that ends stores that for good. Loom decides when a
+//! request is seen: it is read without ordering, so it may be seen late, but not after the thread's
+//! end.
 
 use std::vec::Vec;
 
@@ -11,9 +12,9 @@ use loom::thread;
 
 /// The state of one thread that can be fenced.
 pub(super) struct Interrupt {
-    /// How many fences were asked for.
+    /// Number of fences that were requested.
     asked: AtomicUsize,
-    /// How many were passed; [`GONE`] at the end.
+    /// Number of the last request that was fulfilled; [`GONE`] at the end.
     passed: AtomicUsize,
 }
 
@@ -24,7 +25,7 @@ impl Interrupt {
         Interrupt { asked: AtomicUsize::new(0), passed: AtomicUsize::new(0) }
     }
 
-    /// Between two steps of the thread.
+    /// To be called between two steps of the thread.
     pub(super) fn step(&self) {
         let asked = self.asked.load(Ordering::Relaxed);
         if asked != self.passed.load(Ordering::Relaxed) {
@@ -33,7 +34,7 @@ impl Interrupt {
         }
     }
 
-    /// The thread's last step: whoever leaves the processor passes a fence.
+    /// The thread's last step: a thread that is switched out passes a fence.
     pub(super) fn end(&self) {
         fence(Ordering::SeqCst);
         self.passed.store(GONE, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! A record whose thread is gone, two who find that, and a later thread of the same number, as
-//! `registry` and `owner` have it. What must hold: the record is free at most once.
+//! A record whose thread is gone, two threads that find this out, and a later thread of the same
+//! number, as in `registry` and `owner`. The property: the record is free at most once.
 
 use std::sync::Arc;
 
@@ -12,23 +12,24 @@ use crate::owner::Owner;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
     Right,
-    /// Threads that take the record again get the stamp of the one before.
+    /// A thread that takes the record again gets the same stamp as the one before.
     SameStamp,
-    /// Whoever finds the thread gone marks the number, and asks again before it frees the record.
+    /// A thread that finds the owner gone replaces the number, and asks again before it frees the
+    /// record.
     AsksTwice,
 }
 
-/// The number of all threads that have the record, one after the other.
+/// The number of all threads that own the record, one after the other.
 const NUMBER: i32 = 42;
-/// Being taken back, where whoever does asks twice.
+/// In [`Variant::AsksTwice`]: the record is being taken back.
 const TAKEN_BACK: i32 = -1;
 
 struct Model {
     variant: Variant,
     owner: Owner,
-    /// The owner where there are no stamps.
+    /// The owner, in the variant without stamps.
     number: AtomicI32,
-    /// Is a thread of that number alive?
+    /// 1 while a thread of that number is alive.
     is_alive: AtomicU32,
     /// How often the record is on the list of free ones.
     free: AtomicU32,
@@ -47,7 +48,7 @@ impl Model {
         Arc::new(model)
     }
 
-    /// The kernel tells.
+    /// The kernel's answer.
     fn is_gone(&self) -> bool {
         self.is_alive.load(Ordering::SeqCst) == 0
     }

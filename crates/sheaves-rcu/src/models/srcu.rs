@@ -1,8 +1,8 @@
 //! The protocol of SRCU domains: counts of entered and left sections at two indexes.
 //!
-//! A reader takes the index, counts itself in there, and out when it leaves. A grace period waits
-//! for both indexes in turn, with a flip in between. What must hold: no reader is at a thing when
-//! it ends.
+//! A reader takes the index, counts its section as entered there, and as left when it ends. A grace
+//! period waits for both indexes in turn, with a flip in between. The property: no reader uses an
+//! object that has ended.
 
 use std::sync::Arc;
 
@@ -17,10 +17,11 @@ enum Variant {
     Right,
     /// Membarrier is refused, and readers fence when they enter.
     Fences,
-    /// The same, and the section's end has no order. With membarriers that is no mistake: a drain
-    /// reads who has left before its membarrier, so that these have passed a fence since.
+    /// As `Fences`, and the end of a section has no ordering. With membarriers this would be
+    /// correct: a drain reads `left` before its membarrier, so the threads counted there have
+    /// passed a fence since.
     RelaxedLeave,
-    /// Only the index that was current is waited for.
+    /// A grace period only waits for the index that was current.
     SingleFlip,
 }
 
@@ -30,7 +31,7 @@ struct Model {
     entered: [AtomicUsize; 2],
     left: [AtomicUsize; 2],
     interrupt: Interrupt,
-    /// Each update ends the one that it has unlinked.
+    /// Each update ends the object that it has unlinked.
     things: Things<3>,
 }
 
@@ -65,8 +66,8 @@ impl Model {
             self.left[index].fetch_add(1, Ordering::Relaxed);
             self.step();
         }
-        // Where readers fence there is no such fence: the checker, which changes threads at atomics
-        // and not at fences, would let nobody see what was before it without it.
+        // Where readers fence there is no such fence. Loom switches threads at atomics and not at
+        // fences, so without it no thread would see what was before it.
         if !self.has_fences() {
             self.interrupt.end();
         }

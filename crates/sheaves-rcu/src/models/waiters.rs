@@ -1,9 +1,9 @@
-//! Those who wait for grace periods, on the real [`Generations`].
+//! Threads that wait for grace periods, on the real [`Generations`].
 //!
-//! Sleeping is a mutex and a condition variable; reading is a flag that a reader sets and clears,
-//! and leading a grace period is waiting for the readers that are there when it begins. What must
-//! hold: nobody returns while a reader is at it that was there when he came, and nobody sleeps for
-//! ever (which loom reports as a deadlock).
+//! Sleeping is a mutex and a condition variable. Reading is a flag that a reader sets and clears;
+//! leading a grace period waits for the readers that are there when it begins. The property: no
+//! waiter returns while a reader is inside a section that began before the waiter's call, and no
+//! waiter sleeps for ever (which loom reports as a deadlock).
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use crate::generation::{Generations, Sleep};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
     Right,
-    /// The published form: who comes in the middle is released at the end.
+    /// The published form: a waiter that arrives during a grace period is released at its end.
     ReleasesTheMiddle,
-    /// Nobody is woken to lead.
+    /// No sleeper is woken to lead.
     NoHandOver,
-    /// A waiter sleeps without another look whether somebody leads.
+    /// A waiter sleeps without checking again whether a thread leads.
     SleepsBlindly,
 }
 
-/// A futex of one word at a time.
+/// A futex that serves one word at a time.
 struct Futex {
     mutex: Mutex<()>,
     woken: Condvar,
@@ -40,7 +40,7 @@ impl Sleep for Futex {
     }
 
     fn wake_one(&self, word: &AtomicU32) -> bool {
-        // Sleepers on the other word are woken for nothing, which a futex permits.
+        // Sleepers on the other word are woken in vain, which a futex permits.
         self.wake_all(word);
         true
     }
@@ -55,9 +55,9 @@ struct Model {
     variant: Variant,
     generations: Generations,
     futex: Futex,
-    /// Numbers that were released early, in the wrong variant.
+    /// Numbers that were released early, in [`Variant::ReleasesTheMiddle`].
     released: AtomicUsize,
-    /// A section that begins and ends while others wait.
+    /// A section that begins and ends while threads wait.
     is_reading: AtomicBool,
 }
 
@@ -93,12 +93,12 @@ impl Model {
     fn lead_until(&self, number: u64) {
         while !self.is_complete(number) {
             let begun = self.generations.begin();
-            // The scan: readers that are there now are waited for.
+            // The scan: waits for the readers that are there now.
             while self.is_reading.load(Ordering::Acquire) {
                 thread::yield_now();
             }
             if self.variant == Variant::ReleasesTheMiddle {
-                // Everybody who has a number by now, that of the next one included.
+                // Every waiter that has a number by now, including that of the next grace period.
                 self.released.store(begun as usize + 1, Ordering::Release);
             }
             self.generations.complete(begun, &self.futex);
