@@ -1,10 +1,10 @@
-//! Memory that no cache knows: addresses in blocks, freed by a function.
+//! Memory that does not come from a cache: addresses in blocks, freed by a function.
 //!
-//! For large and foreign memory, whose own freeing costs far more than a short lock. A block is a
-//! page of addresses behind its header, 508 of them; it is sealed when it is full, or when
-//! what it stands for is large: bytes count, not addresses. Sealed blocks wait like deferred calls.
-//! Without a block the address is kept by a head in the object, where the caller has one:
-//! heads wait as lists, see `linked`. What happens where there is none is in `emergency`.
+//! For large and foreign memory: freeing it costs far more than a short lock. A block is a page: a
+//! header and 508 addresses. It is sealed when it is full, or when the objects in it have many
+//! bytes. Sealed blocks wait like buffers of calls. If memory for a block is out, the address is
+//! kept by the head in the object, if the caller has passed one: heads wait as lists, see `linked`.
+//! `emergency` says what happens without a head.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -18,22 +18,22 @@ use super::sink::{self, Pending};
 use super::{emergency, watch};
 use crate::reader;
 
-/// Blocks in use at a time for each channel, to which slots are dealt.
+/// Open blocks of each channel; slots are distributed over them.
 const SHARDS: usize = 4;
 
-/// A way to free one kind of memory, for as long as the process lasts.
+/// A way to free one kind of memory. A channel is never destroyed.
 ///
 /// ```
 /// use sheaves_rcu::defer::{Channel, barrier};
 ///
 /// unsafe fn unmap(pointer: *mut u8) {
-///     // munmap, fclose, or whatever ends such a thing.
+/// // munmap, fclose, or another function that frees the object.
 /// #   drop(unsafe { Box::from_raw(pointer.cast::<u64>()) });
 /// }
 /// static MAPS: Channel = Channel::new("maps", unmap);
 ///
 /// let pointer = Box::into_raw(Box::new(7_u64)).cast();
-/// // SAFETY: nobody finds the object any more, and it is freed in no other way.
+/// // SAFETY: the object cannot be found any more, and is freed in no other way.
 /// unsafe { MAPS.free_later(pointer, 8) };
 /// barrier()?;
 /// # Ok::<(), sheaves_rcu::defer::BarrierError>(())
@@ -41,13 +41,13 @@ const SHARDS: usize = 4;
 pub struct Channel {
     name: &'static str,
     free: unsafe fn(*mut u8),
-    /// The next channel that is known.
+    /// The next known channel.
     next: AtomicPtr<Channel>,
     is_known: AtomicBool,
     shards: [Shard; SHARDS],
 }
 
-/// The channel that became known last.
+/// The channel that was added last.
 static CHANNELS: AtomicPtr<Channel> = AtomicPtr::new(null_mut());
 
 impl core::fmt::Debug for Channel {
@@ -57,10 +57,11 @@ impl core::fmt::Debug for Channel {
 }
 
 impl Channel {
-    /// A channel whose objects `free` frees.
+    /// A channel whose objects are freed by `free`.
     ///
-    /// `free` runs as deferred calls do (see [`super::Call`]), but also in a thread that defers
-    /// through a channel while there is more than `SHEAVES_RCU_HARD_BYTES`; that may be a reader.
+    /// `free` runs where deferred callbacks run (see [`super::Call`]), and also in a thread that
+    /// defers through a channel while more than `SHEAVES_RCU_HARD_BYTES` are pending. That thread
+    /// may be inside a read section.
     pub const fn new(name: &'static str, free: unsafe fn(*mut u8)) -> Channel {
         Channel {
             name,
@@ -71,23 +72,23 @@ impl Channel {
         }
     }
 
-    /// Its name.
+    /// The channel's name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Frees an object of `bytes` bytes once the readers of now are gone. The one-argument form:
-    /// nothing is stored in the object.
+    /// Frees an object of `bytes` bytes after a grace period. The one-argument form: nothing is
+    /// stored in the object.
     ///
-    /// Takes a short lock, and a page of memory for every 508 objects. Where that is not to be had
-    /// it **blocks**: waits for readers and frees the object itself. Inside of a read section,
-    /// where that cannot be, the object is never freed, with a line on standard error for the
+    /// Takes a short lock, and a page of memory for every 508 objects. If memory is out it
+    /// **blocks**: it waits for a grace period and frees the object itself. Inside a read section
+    /// that would deadlock, so the object is leaked there, with a line on standard error for the
     /// first one. Not for signal handlers.
     ///
     /// # Safety
-    /// Nobody but readers uses the object any more, and it is freed in no other way. The function
-    /// of the channel may be called with it in another thread.
+    /// Only readers still use the object, and it is freed in no other way. The channel's function
+    /// may be called with it in another thread.
     pub unsafe fn free_later(&'static self, pointer: *mut u8, bytes: usize) {
         if self.is_twice(pointer) {
             return;
@@ -97,11 +98,12 @@ impl Channel {
         }
     }
 
-    /// [`Channel::free_later`] with a head in the object, for the case that there is no memory for
-    /// a block: never blocks but for short locks, and never leaks.
+    /// [`Channel::free_later`] with a head in the object, for when memory for a block is out.
+    /// Blocks on short locks only, and never leaks.
     ///
     /// # Safety
-    /// As there; and `head` is valid, zero or idle, and lies in the object at or behind `pointer`.
+    /// As for [`Channel::free_later`]; and `head` is valid, zero or idle, and is in the object at
+    /// or after `pointer`.
     pub unsafe fn free_later_with(&'static self, head: *mut Head, pointer: *mut u8, bytes: usize) {
         if self.is_twice(pointer) {
             return;
@@ -115,12 +117,12 @@ impl Channel {
         }
     }
 
-    /// Without a block and without a head.
+    /// The fallback without a block and without a head.
     #[cold]
     fn free_slowly(&self, pointer: *mut u8) {
         if !reader::is_reading() && crate::synchronize_expedited().is_ok() {
             emergency::reach(emergency::WAITED);
-            // SAFETY: readers are gone; the rest is the contract of `free_later`.
+            // SAFETY: a grace period has passed; the rest is the contract of `free_later`.
             unsafe { (self.free)(pointer) };
         } else if emergency::reach(emergency::LEAKED) == 0 {
             let name = self.name;
@@ -136,7 +138,7 @@ impl Channel {
         &self.shards[usize::try_from(engine::current_slot()).unwrap_or(0) % SHARDS]
     }
 
-    /// Whoever walks all channels finds this one from now on.
+    /// Adds this channel to the list of all channels, once.
     fn make_known(&'static self) {
         // Acquire pairs with the Release below.
         if self.is_known.load(Ordering::Acquire) {
@@ -147,7 +149,7 @@ impl Channel {
         if self.is_known.load(Ordering::Relaxed) {
             return;
         }
-        // A thread may have come so far that is not in this child of a fork.
+        // In the child of a fork, a thread that does not exist there may have added it.
         if all().any(|known| core::ptr::eq(known, self)) {
             // Release pairs with the Acquire above.
             self.is_known.store(true, Ordering::Release);
@@ -160,7 +162,7 @@ impl Channel {
         self.is_known.store(true, Ordering::Release);
     }
 
-    /// With debug assertions: is the address deferred already? Then says so in a line.
+    /// With debug assertions: true, with a report, if the address is deferred already.
     fn is_twice(&self, pointer: *mut u8) -> bool {
         let is_twice =
             cfg!(debug_assertions) && self.shards.iter().any(|shard| shard.has(pointer.addr()));
@@ -173,20 +175,20 @@ impl Channel {
         is_twice
     }
 
-    /// Frees an object whose readers are gone.
+    /// Frees an object after its grace period.
     pub(super) fn free_one(&self, pointer: *mut u8) {
         watch::begin(watch::DRIVER, self.free as *const () as usize);
-        // SAFETY: readers are gone; the rest is the contract of `free_later`.
+        // SAFETY: a grace period has passed; the rest is the contract of `free_later`.
         unsafe { (self.free)(pointer) };
     }
 }
 
-/// All channels that are known.
+/// All known channels.
 fn all() -> impl Iterator<Item = &'static Channel> {
     // Acquire pairs with the Release in `make_known`. [L1]
     let mut next = CHANNELS.load(Ordering::Acquire).cast_const();
     core::iter::from_fn(move || {
-        // SAFETY: null, or a channel, which lives for good.
+        // SAFETY: null, or a channel, which is never destroyed.
         let channel: &'static Channel = unsafe { next.as_ref() }?;
         // Relaxed: constant since it was published.
         next = channel.next.load(Ordering::Relaxed);
@@ -194,17 +196,17 @@ fn all() -> impl Iterator<Item = &'static Channel> {
     })
 }
 
-/// Seals what is partial in every channel.
+/// Seals the partial blocks of every channel.
 pub(super) fn seal_all() {
     all().flat_map(|channel| &channel.shards).for_each(Shard::seal);
 }
 
-/// Frees what is ready in every channel; true if there was something. For the driver.
+/// Frees what is ready in every channel; true if something was. For the driver.
 pub(super) fn free_ready() -> bool {
     let mut any = false;
     for channel in all() {
         for shard in &channel.shards {
-            // Relaxed: a hint that spares the lock.
+            // Relaxed: a hint that saves the lock.
             if shard.objects.load(Ordering::Relaxed) != 0 {
                 any |= shard.free_ready(channel);
             }
@@ -214,7 +216,7 @@ pub(super) fn free_ready() -> bool {
     any
 }
 
-/// What waits in all channels, and the part of it that is linked.
+/// What is pending in all channels, and how much of it is linked.
 pub(super) fn pending() -> (Pending, u64) {
     let (mut pending, mut linked) = (Pending::default(), 0);
     for shard in all().flat_map(|channel| &channel.shards) {
@@ -226,17 +228,17 @@ pub(super) fn pending() -> (Pending, u64) {
     (pending, linked)
 }
 
-/// Takes all locks for a fork. No channel becomes known meanwhile.
+/// Takes all locks for a fork. No channel is added meanwhile.
 pub(super) fn acquire() {
     all().flat_map(|channel| &channel.shards).for_each(|shard| shard.waiting.acquire());
 }
 
-/// The same in a child whose fork has not prepared.
+/// [`acquire`] in the child of a fork that ran no `prepare` handler.
 pub(super) fn recover() {
     all().flat_map(|channel| &channel.shards).for_each(Shard::recover);
 }
 
-/// Gives them back.
+/// Releases them.
 ///
 /// # Safety
 /// Taken by [`acquire`] in the thread that forked.

@@ -1,8 +1,8 @@
-//! Who takes back what is ready: one thread at a time, the *driver*.
+//! The *driver*: the one thread at a time that reclaims what is ready.
 //!
-//! The driver runs what the program has deferred, for as long as that takes. So before a fork
-//! nobody waits for it; in the child it goes on if it was the thread that forked, and is nobody
-//! otherwise. Everything that it works on is kept so that another one can go on with it.
+//! The driver runs what the program has deferred, however long that takes. So a fork does not wait
+//! for it. In the child, the driver goes on if it is the thread that forked; otherwise there is
+//! none. All state that it works on is kept so that another driver can go on with it.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,31 +13,32 @@ use super::{watch, workers};
 
 /// Held by the driver.
 static DRIVER: Word = Word::new();
-/// The driver's thread pointer, 0 while there is none. Written by it.
+/// The driver's thread pointer, 0 while there is none. Written by the driver.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// Who waits for the driver looks after it so often.
+/// How often a thread that waits for the driver checks for a stalled callback.
 const LOOK_NS: u64 = 100_000_000;
 
-/// The calling thread drives while this exists.
+/// The calling thread is the driver while this exists.
 #[must_use = "the thread drives as long as this exists"]
 pub(super) struct Driving(());
 
 impl Driving {
     /// For the thread that has taken [`DRIVER`].
     fn begin() -> Driving {
-        // Relaxed: who compares it with its own pointer has stored that itself, or finds another.
+        // Relaxed: a thread that compares it with its own pointer has stored it itself, or finds
+        // another.
         THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
         Driving(())
     }
 }
 
-/// Drives if nobody does.
+/// Makes the calling thread the driver if there is none.
 pub(super) fn try_drive() -> Option<Driving> {
     DRIVER.try_acquire().then(Driving::begin)
 }
 
-/// Drives, after whoever does now. Not for the driver itself.
+/// Makes the calling thread the driver, after the current one. Not for the driver itself.
 pub(super) fn drive() -> Driving {
     DRIVER.acquire(|word, value| {
         futex::wait_for(word, value, LOOK_NS);
@@ -46,13 +47,13 @@ pub(super) fn drive() -> Driving {
     Driving::begin()
 }
 
-/// Does the calling thread drive, or work for who does? Then it is inside of something that was
-/// deferred.
+/// True if the calling thread is the driver or one of its workers. Then it is inside something that
+/// was deferred.
 pub(super) fn is_driving() -> bool {
     is_driver() || workers::is_worker()
 }
 
-/// Is the calling thread the driver itself?
+/// True if the calling thread is the driver itself.
 fn is_driver() -> bool {
     // Relaxed: see `Driving::begin`.
     THREAD.load(Ordering::Relaxed) == tls::thread_pointer()
@@ -62,13 +63,13 @@ impl Drop for Driving {
     fn drop(&mut self) {
         // Relaxed: see `Driving::begin`.
         THREAD.store(0, Ordering::Relaxed);
-        // SAFETY: taken by this thread, or by a worker in its name, see `restart_in_child`.
+        // SAFETY: taken by this thread, or by a worker on its behalf, see `restart_in_child`.
         unsafe { DRIVER.release() };
     }
 }
 
-/// In the child of a fork: another thread that drove is not there. A worker whose call has forked
-/// drives now.
+/// In the child of a fork: a driver in another thread does not exist. A worker whose callback has
+/// forked is the driver now.
 pub(super) fn restart_in_child(was_worker: bool) {
     let drives = was_worker || is_driver();
     // Relaxed: the child has one thread.
@@ -76,7 +77,7 @@ pub(super) fn restart_in_child(was_worker: bool) {
     DRIVER.restart_in_child(drives);
 }
 
-/// The share of such a worker is at its end.
+/// Such a worker has finished its share.
 pub(super) fn end_of_orphan() {
     drop(Driving(()));
 }

@@ -1,9 +1,9 @@
-//! What this module does around `fork`, called by the crate's handlers.
+//! Fork handling of deferred reclamation, called by the crate's handlers.
 //!
-//! Locks from the top down: who may become known, channels, calls, memory. Who drives is not waited
-//! for, see `driver`. Everything that is pending is pending in the child, too, but for the one call
-//! that another thread was in. In a child whose fork has not prepared, heads that are linked in a
-//! shard that another thread was changing are lost as well.
+//! The order of the locks: registration of sinks and channels, channels, calls, memory. A fork does
+//! not wait for the driver, see `driver`. Everything that is pending is pending in the child, too,
+//! except the one callback that another thread was running. If the fork ran no `prepare` handler,
+//! heads are lost that were linked in a shard which another thread was changing.
 
 use super::pool::{BLOCKS, SHEAVES};
 use super::{calls, channel, driver, pressure, reclaimer, sink, workers};
@@ -16,15 +16,15 @@ pub(crate) fn acquire() {
     BLOCKS.acquire();
 }
 
-/// [`acquire`] in a child whose fork has not prepared. What is pending is counted again: layers
-/// above do the same.
+/// [`acquire`] in the child of a fork that ran no `prepare` handler. What is pending is counted
+/// again; the layers above do the same.
 pub(crate) fn recover() {
     pressure::restart();
     SHEAVES.recover();
     BLOCKS.recover();
     calls::recover();
     channel::recover();
-    // A sink, or a channel, is known or not.
+    // A sink, or a channel, has been added or it has not.
     sink::REGISTERING.acquire();
 }
 

@@ -1,16 +1,16 @@
 //! Memory for what is deferred: sheaves and blocks, cut from mapped chunks.
 //!
-//! Deferring must work where memory is what `malloc` waits for, so this comes from the system
-//! directly. A chunk goes back to it when all of its units have come back, but for a few that are
-//! kept. The lock is held for a handful of instructions, once for each hundred objects.
+//! Deferring must work where `malloc` waits for memory, so this memory is mapped directly. A chunk
+//! is unmapped when all of its units have come back, except a few chunks that are kept. The lock is
+//! held for a handful of instructions, once per hundred objects.
 //!
 //! ```text
 //!   chunk, aligned to its size:  header | unit | unit | ... | never used ...
 //! ```
 //!
 //! # Invariants
-//! A chunk is on the list exactly while one of its units is free. Free units are linked through
-//! their first words; those from `fresh` on were never written to.
+//! A chunk is on the list exactly while it has a free unit. Free units are linked through their
+//! first words; units from `fresh` on were never written to.
 
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -20,24 +20,24 @@ use sheaves_sys::map;
 
 use super::fault::FAULTS;
 
-/// Bytes, and alignment, of a chunk.
+/// Size and alignment of a chunk, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Bytes, and alignment, of a block of addresses.
+/// Size and alignment of a block of addresses, in bytes.
 pub(super) const BLOCK_BYTES: usize = 4096;
-/// Chunks without a unit in use that are kept.
+/// Number of chunks without a unit in use that are kept mapped.
 const SPARE_CHUNKS: u32 = 2;
 
-/// The beginning of a chunk.
+/// The header of a chunk.
 struct Chunk {
     next: *mut Chunk,
     previous: *mut Chunk,
     /// Address of the first free unit that was used before, 0 for none.
     free: usize,
-    /// Address of the first unit that never was.
+    /// Address of the first unit that was never used.
     fresh: usize,
     /// Units in use.
     used: u32,
-    /// That of the list when it came onto it.
+    /// The list's `life` when the chunk was added.
     life: u32,
 }
 
@@ -46,7 +46,7 @@ struct State {
     first: *mut Chunk,
     /// Chunks without a unit in use.
     spare: u32,
-    /// How often the list was given up. Chunks of an earlier one are lost, with their units.
+    /// How often the list was abandoned. Chunks of an earlier one are lost, with their units.
     life: u32,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Pool {
     chunks: AtomicU32,
 }
 
-/// 1 KiB, aligned to that: buffers of calls.
+/// 1 KiB, and aligned to it: buffers of calls.
 pub(super) static SHEAVES: Pool = Pool::new(sheaves_percpu::sheaf::SHEAF_BYTES);
 /// Blocks of addresses.
 pub(super) static BLOCKS: Pool = Pool::new(BLOCK_BYTES);
@@ -73,7 +73,7 @@ impl Pool {
         Pool { unit_bytes, state: Lock::new(state), chunks: AtomicU32::new(0) }
     }
 
-    /// A unit, at a multiple of its size. Its contents are anything.
+    /// A unit, at a multiple of its size. Its contents are arbitrary.
     pub(super) fn take(&self) -> Option<usize> {
         if FAULTS.fails() {
             return None;
@@ -83,7 +83,7 @@ impl Pool {
             drop(state);
             let made = self.make()?;
             state = self.state.lock();
-            // SAFETY: made above, and known to nobody.
+            // SAFETY: made above, and not shared yet.
             unsafe { state.link(made) };
             state.spare += 1;
         }
@@ -98,10 +98,10 @@ impl Pool {
         Some(unit)
     }
 
-    /// Takes a unit back.
+    /// Returns a unit to the pool.
     ///
     /// # Safety
-    /// It came from [`Pool::take`] of this pool, and nobody uses it any more.
+    /// It came from [`Pool::take`] of this pool, and is not used any more.
     pub(super) unsafe fn give(&self, unit: usize) {
         let address = unit & !(CHUNK_BYTES - 1);
         let mut state = self.state.lock();
@@ -111,7 +111,7 @@ impl Pool {
             return;
         }
         let was_exhausted = chunk.is_exhausted();
-        // SAFETY: the unit is ours, by the contract, and has room for a word.
+        // SAFETY: the unit belongs to this function, by the contract, and has room for a word.
         unsafe { with_exposed_provenance_mut::<usize>(unit).write(chunk.free) };
         chunk.free = unit;
         chunk.used -= 1;
@@ -134,14 +134,14 @@ impl Pool {
         unsafe { map::unmap(address, CHUNK_BYTES) };
     }
 
-    /// Sees to it that the next requests do not have to ask the system.
+    /// Maps a spare chunk, so that the next requests need no system call.
     pub(super) fn refill(&self) {
         if self.state.lock().spare > 0 {
             return;
         }
         let Some(made) = self.make() else { return };
         let mut state = self.state.lock();
-        // SAFETY: made above, and known to nobody.
+        // SAFETY: made above, and not shared yet.
         unsafe { state.link(made) };
         state.spare += 1;
     }
@@ -170,13 +170,14 @@ impl Pool {
         self.state.acquire();
     }
 
-    /// The same in a child whose fork has not prepared. Where a thread that is not there was
-    /// changing the list, its chunks are lost: nothing is added to them any more.
+    /// [`Pool::acquire`] in the child of a fork that ran no `prepare` handler. If a thread that
+    /// does not exist here was changing the list, its chunks are lost: nothing is added to them any
+    /// more.
     pub(super) fn recover(&self) {
         self.state.acquire_to_recover(State::recover);
     }
 
-    /// Gives it back.
+    /// Releases it.
     ///
     /// # Safety
     /// Taken by [`Pool::acquire`] in the thread that forked.
@@ -195,7 +196,7 @@ impl Chunk {
         self.free == 0 && self.fresh == self.address() + CHUNK_BYTES
     }
 
-    /// Takes a unit off a chunk that is not exhausted.
+    /// Takes a unit from a chunk that is not exhausted.
     fn take(&mut self, unit_bytes: usize) -> usize {
         if self.free == 0 {
             self.fresh += unit_bytes;
@@ -282,7 +283,7 @@ mod tests {
             // SAFETY: taken above, once.
             unsafe { POOL.give(*unit) };
         }
-        // What came back of the old ones is not given out again.
+        // Units of the abandoned list are not given out again.
         let again: Vec<_> = (0..40).map(|_| POOL.take().unwrap()).collect();
         assert!(again.iter().all(|unit| !old.contains(unit)));
         for unit in again {

@@ -1,12 +1,12 @@
-//! Rounds: everything is sealed, one grace period passes for all of it, everything is taken back.
+//! Rounds: seal everything, wait for one grace period for all of it, reclaim everything.
 //!
-//! A barrier is a round that begins after it. Many share one: each takes a number before it waits,
-//! and a round answers all numbers that were taken before it began.
+//! A barrier waits for a round that begins after it. Many barriers share one: each takes a number
+//! before it waits, and a round answers all numbers that were taken before it began.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
-//! | `WANTED` | barriers so far | each barrier |
-//! | `DONE` | those that are answered, in numbers that wrap | the driver, at the end of a round |
+//! | `WANTED` | number of barriers so far | each barrier |
+//! | `DONE` | the last barrier that is answered; both wrap | the driver, at the end of a round |
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -25,23 +25,23 @@ static WANTED: AtomicU32 = AtomicU32::new(0);
 static DONE: AtomicU32 = AtomicU32::new(0);
 /// The last round did not reach every slot. Written by the driver.
 static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
-/// What is sealed, by the lowest bit of the cookie for which it waits: no more than two cookies
-/// wait at a time.
+/// What is sealed, by the lowest bit of the cookie that it waits for: at most two cookies wait at a
+/// time.
 static SEALED: [Sealed; 2] = [const { Sealed::new() }; 2];
-/// Since when the oldest was deferred that may lie in a slot that was not reached, 0 for nothing.
+/// When the oldest object was deferred that may be in a slot that was not reached, 0 for none.
 /// Written by the driver.
 static UNREACHED_MS: AtomicU64 = AtomicU64::new(0);
-/// The cookie for which [`poll`] and [`flush`] go on without waiting. Written by the driver.
+/// The cookie that [`poll`] and [`flush`] advance without waiting. Written by the driver.
 static POLLED: AtomicU64 = AtomicU64::new(0);
-/// Grace periods that were asked for here.
+/// Number of grace periods that rounds have requested.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
-/// Who waits for a round looks after the driver so often.
+/// How often a thread that waits for a round checks for a stalled callback.
 const LOOK_NS: u64 = 100_000_000;
 
 /// What waits for one cookie, or for an earlier one. Written by the driver.
 struct Sealed {
-    /// Since when the oldest of it was deferred, 0 for nothing.
+    /// When the oldest of it was deferred, 0 for nothing.
     since_ms: AtomicU64,
     cookie: AtomicU64,
 }
@@ -54,7 +54,8 @@ impl Sealed {
     fn note(since_ms: u64) {
         let cookie = Cookie::get().to_bits();
         let Sealed { since_ms: oldest_ms, cookie: place } = &SEALED[(cookie % 2) as usize];
-        // Relaxed, all of this type: the driver's own; statistics. What is there is older.
+        // Relaxed, all of this type: only the driver writes it; statistics. An existing time is
+        // older.
         if oldest_ms.load(Ordering::Relaxed) == 0 {
             oldest_ms.store(since_ms, Ordering::Relaxed);
         }
@@ -68,15 +69,15 @@ impl Sealed {
     }
 }
 
-/// Why a barrier cannot be.
+/// Why a barrier was refused, or is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BarrierError {
-    /// The caller is inside of a read section, for which it would wait for ever.
+    /// The caller is inside a read section: it would wait for itself.
     InsideReader,
-    /// The caller is inside of a deferred call, for the end of which it would wait.
+    /// The caller is inside a deferred callback: it would wait for itself.
     InsideCall,
-    /// A slot could not be reached: the system refuses what could be done at the start.
+    /// A slot could not be reached: the kernel refuses what it permitted at the start.
     Unreachable,
 }
 
@@ -94,26 +95,26 @@ impl core::fmt::Display for BarrierError {
 
 impl core::error::Error for BarrierError {}
 
-/// Returns when everything that was deferred before, by whatever thread on whatever path, has been
-/// freed or called. What was deferred meanwhile may be, too.
+/// Returns when everything that was deferred before the call, by any thread on any path, has been
+/// freed or called (the kernel's `rcu_barrier`). What was deferred meanwhile may be, too.
 ///
-/// Waits for readers and for deferred calls, so sleeps; at once, by an expedited grace period.
-/// Allocates nothing. Where there is no reclaimer (by option, or in a child of a fork that has
-/// deferred nothing) the calls run in here.
+/// Waits for readers and for callbacks, so it sleeps; it uses an expedited grace period. Allocates
+/// nothing. Where there is no reclaimer (by option, or in a child of a fork that has deferred
+/// nothing), the callbacks run in the caller.
 ///
 /// # Errors
-/// See [`BarrierError`]. The first two come with a line on standard error, and nothing was waited
-/// for.
+/// See [`BarrierError`]. The first two are also reported by a line on standard error, and are
+/// returned without waiting.
 pub fn barrier() -> Result<(), BarrierError> {
     grace::refuse_inside_reader().map_err(|_| BarrierError::InsideReader)?;
     if driver::is_driving() {
         report::report(format_args!("rcu: a deferred call waits for deferred calls"));
         return Err(BarrierError::InsideCall);
     }
-    // Whoever would answer may not be in this child.
+    // The thread that would answer may not exist in this child.
     fork::settle();
-    // SeqCst: what was deferred before is found by a round that finds this; and before the look
-    // whether the reclaimer sleeps. Pairs with `full`. [B2]
+    // SeqCst: a round that reads this number finds what was deferred before; and this is before the
+    // check whether the reclaimer sleeps. Pairs with `full`. [B2]
     let number = WANTED.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
     if reclaimer::is_running() {
         reclaimer::wake();
@@ -126,14 +127,14 @@ pub fn barrier() -> Result<(), BarrierError> {
             full(&driving, true);
         }
     }
-    // Relaxed: of that round or a later one.
+    // Relaxed: from that round or a later one.
     if IS_INCOMPLETE.load(Ordering::Relaxed) { Err(BarrierError::Unreachable) } else { Ok(()) }
 }
 
-/// Sleeps until a barrier is answered, or nobody is there to do so.
+/// Sleeps until a barrier is answered, or no reclaimer is left to answer it.
 fn sleep_until(number: u32) {
     while reclaimer::is_running() {
-        // Acquire pairs with the Release in `full`: what the calls did has happened. [B2]
+        // Acquire pairs with the Release in `full`: the callbacks have run. [B2]
         let done = DONE.load(Ordering::Acquire);
         if is_past(done, number) {
             return;
@@ -148,21 +149,21 @@ fn is_done(number: u32) -> bool {
     is_past(DONE.load(Ordering::Acquire), number)
 }
 
-/// Is a number answered? Numbers wrap.
+/// True if a number is answered. Numbers wrap.
 fn is_past(done: u32, number: u32) -> bool {
     done.wrapping_sub(number) < 1 << 31
 }
 
-/// Does somebody wait for a round?
+/// True if a thread waits for a round.
 pub(super) fn is_awaited() -> bool {
-    // SeqCst: behind the look at the bell, see `reclaimer`. [B2]
+    // SeqCst: after the load of the bell, see `reclaimer`. [B2]
     let wanted = WANTED.load(Ordering::SeqCst);
     !is_done(wanted)
 }
 
-/// Seals everything and sees to it that it is taken back soon, without waiting for that.
+/// Seals everything, and has it reclaimed soon, without waiting for that.
 ///
-/// Never blocks on readers. Without a reclaimer [`poll`] does the rest.
+/// Never blocks on readers. Without a reclaimer, [`poll`] does the rest.
 pub fn flush() {
     if reclaimer::start() {
         reclaimer::ring(FLUSH);
@@ -173,13 +174,14 @@ pub fn flush() {
     }
 }
 
-/// Takes back, and calls, what is ready in the calling thread, and brings the rest on its way; true
-/// if there was something.
+/// Reclaims and calls what is ready, in the calling thread, and advances the grace period of the
+/// rest; true if something was ready.
 ///
-/// For programs that have no reclaimer (`SHEAVES_RCU_RECLAIMERS=0`), from their main loop: after
-/// the age bound it seals what is partial, and leads grace periods as far as they go without
-/// waiting. Never waits for readers, though the calls may do anything. A few loads when nothing is
-/// deferred. Inside of a read section or a deferred call, or beside another driver, does nothing.
+/// For programs without a reclaimer (`SHEAVES_RCU_RECLAIMERS=0`), to be called from their main
+/// loop. After the age bound it seals partial buffers; it leads grace periods as far as they go
+/// without waiting. It never waits for readers, but the callbacks may do anything. A few loads when
+/// nothing is deferred. Does nothing inside a read section or a callback, or while another thread
+/// is the driver.
 pub fn poll() -> bool {
     fork::settle();
     if is_idle() || reader::is_reading() || driver::is_driving() {
@@ -201,7 +203,7 @@ pub fn poll() -> bool {
     any
 }
 
-/// Is nothing deferred, as far as a glance tells?
+/// True if nothing is deferred, judged by hints.
 fn is_idle() -> bool {
     pressure::armed_ms().is_none() && pressure::sealed().0 == 0 && !reclaimer::has_requests()
 }
@@ -221,9 +223,9 @@ fn start() {
     cookie.start();
 }
 
-/// Goes on with a grace period, or begins another if something is sealed.
+/// Advances a grace period, or starts another one if something is sealed.
 fn go_on() {
-    // Relaxed: the driver's own.
+    // Relaxed: only the driver writes it.
     let polled = Cookie::from_bits(POLLED.load(Ordering::Relaxed));
     if !polled.has_passed() {
         let _ = polled.poll();
@@ -232,8 +234,8 @@ fn go_on() {
     }
 }
 
-/// Seals everything that is partial, on every path. False where a slot was not reached: after the
-/// age bound it is tried again.
+/// Seals everything that is partial, on every path. False where a slot was not reached: it is tried
+/// again after the age bound.
 fn seal(_: &Driving) -> bool {
     // Relaxed, here and below: written by the driver; statistics.
     let unreached_ms = UNREACHED_MS.swap(0, Ordering::Relaxed);
@@ -254,9 +256,9 @@ fn seal(_: &Driving) -> bool {
     is_complete
 }
 
-/// Takes back what is ready on every path; true if there was something.
+/// Reclaims what is ready on every path; true if something was.
 fn take_back(_: &Driving) -> bool {
-    // Before: what passes meanwhile may not be found.
+    // Read first: what passes later may not be reclaimed below.
     let have_passed = SEALED.each_ref().map(Sealed::has_passed);
     let mut any = calls::run_ready();
     any |= channel::free_ready();
@@ -271,14 +273,14 @@ fn take_back(_: &Driving) -> bool {
     any
 }
 
-/// Ends the process where a call has entered a read section for good.
+/// Aborts the process if a callback has left a read section open.
 pub(super) fn refuse_open_section() {
     if reader::is_reading() {
         report::die(format_args!("rcu: a deferred call has left a read section open"));
     }
 }
 
-/// A whole round: whatever was deferred before is taken back. Waits for readers.
+/// A whole round: reclaims everything that was deferred before. Waits for readers.
 pub(super) fn full(driving: &Driving, is_urgent: bool) {
     // SeqCst pairs with `barrier`. [B2]
     let wanted = WANTED.load(Ordering::SeqCst);
@@ -295,7 +297,7 @@ pub(super) fn full(driving: &Driving, is_urgent: bool) {
     }
 }
 
-/// Takes back what is sealed, after a grace period if nothing is ready.
+/// Reclaims what is sealed, after a grace period if nothing is ready.
 pub(super) fn ready(driving: &Driving) {
     if !take_back(driving) {
         wait(driving, false);
@@ -303,9 +305,11 @@ pub(super) fn ready(driving: &Driving) {
     }
 }
 
-/// Waits for a grace period: what is sealed now has passed then. The driver is no reader.
+/// Waits for a grace period, after which everything that is sealed now has passed. The driver is
+/// not a reader.
 ///
-/// What has passed with the one that is under way is not held up by readers that began later.
+/// What passes with the grace period that is under way is reclaimed before the wait for the next
+/// one, whose readers may have begun later.
 fn wait(driving: &Driving, is_urgent: bool) {
     // Relaxed: statistics.
     ASKED.fetch_add(1, Ordering::Relaxed);
@@ -324,14 +328,14 @@ fn wait_for_one(cookie: Cookie, is_urgent: bool) {
     debug_assert!(waited.is_ok());
 }
 
-/// Lets the layers above give to the system what they have no use for. For the reclaimer, when it
-/// has nothing else to do.
+/// Lets the layers above return unused memory to the kernel. For the reclaimer, when it has nothing
+/// else to do.
 pub(super) fn give_back() {
     pressure::note_given_back();
     sink::sinks().for_each(|sink| sink.give_back());
 }
 
-/// Takes back, in a caller that has deferred too much, what is ready; no calls.
+/// Reclaims what is ready, in a thread that has deferred too much; runs no callbacks.
 pub(super) fn help() {
     if driver::is_driving() {
         return;
@@ -343,13 +347,13 @@ pub(super) fn help() {
     }
 }
 
-/// Grace periods that were asked for here.
+/// Number of grace periods that rounds have requested.
 pub(super) fn asked() -> u64 {
     // Relaxed: statistics.
     ASKED.load(Ordering::Relaxed)
 }
 
-/// Since when the oldest was deferred that is not taken back, in milliseconds of the clock.
+/// When the oldest object that is not reclaimed was deferred, in milliseconds of the clock.
 pub(super) fn oldest_ms() -> Option<u64> {
     let sealed = SEALED.iter().map(|sealed| &sealed.since_ms).chain([&UNREACHED_MS]);
     // Relaxed: statistics.

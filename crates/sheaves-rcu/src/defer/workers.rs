@@ -1,17 +1,17 @@
-//! Threads that run calls beside the driver: one for each processor, pinned to it.
+//! Worker threads, which run callbacks for the driver: one per CPU, pinned to it.
 //!
-//! There are some where `SHEAVES_RCU_RECLAIMERS=slots` asks for them. Each has its share of the
-//! shards of calls, so that what a slot has deferred runs on one processor, and the calls of other
-//! slots at the same time on others. Everything else stays with the driver, who starts them and
-//! waits for them: when it goes on, all of that is done.
+//! They exist if `SHEAVES_RCU_RECLAIMERS=slots` is set. Each has its share of the shards of calls.
+//! So callbacks that a slot has deferred run on one CPU, in parallel with those of other slots on
+//! other CPUs. Everything else stays with the driver, which starts the workers and waits for them:
+//! when it goes on, their callbacks have run.
 //!
 //! | state of a worker | meaning | transitions |
 //! |---|---|---|
 //! | [`ABSENT`] | there is no thread | -> idle, by the reclaimer that starts it |
 //! | [`IDLE`] | it sleeps on this word | -> working, by the driver |
-//! | [`WORKING`] | it runs what is ready of its shards | -> idle, by itself |
+//! | [`WORKING`] | it runs what is ready in its shards | -> idle, by itself |
 //!
-//! In the child of a fork there are none, but for the one whose call has forked: that one ends its
+//! In the child of a fork there are none, except one whose callback has forked: it finishes its
 //! share as the driver, and is the reclaimer from then on.
 
 use core::ffi::{CStr, c_void};
@@ -22,7 +22,7 @@ use sheaves_sys::{futex, thread, tls};
 
 use super::{calls, driver, options, reclaimer, watch};
 
-/// The most workers: a shard has one.
+/// The most workers: a shard has one worker.
 pub(super) const WORKERS_MAX: usize = calls::SHARDS;
 
 const ABSENT: u32 = 0;
@@ -30,27 +30,29 @@ const IDLE: u32 = 1;
 const WORKING: u32 = 2;
 
 const NAME: &CStr = c"sheaves-rcu-run";
-/// Who waits for a worker looks after it so often.
+/// How often a thread that waits for a worker checks for a stalled callback.
 const LOOK_NS: u64 = 100_000_000;
 
 /// On cache lines of its own.
 #[repr(align(128))]
 struct Worker {
     state: AtomicU32,
-    /// Its thread pointer, 0 while there is none. Written by it, and in the child of a fork.
+    /// Its thread pointer, 0 while there is none. Written by the worker, and in the child of a
+    /// fork.
     thread: AtomicUsize,
 }
 
 static WORKERS: [Worker; WORKERS_MAX] =
     [const { Worker { state: AtomicU32::new(ABSENT), thread: AtomicUsize::new(0) } }; WORKERS_MAX];
-/// How many there are; written by the reclaimer that starts them, and in the child of a fork. And
-/// how many of them have taken a number.
+/// How many there are, and how many of them have taken a number. The first is written by the
+/// reclaimer that starts them, and in the child of a fork.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static NUMBERED: AtomicUsize = AtomicUsize::new(0);
 
-/// Starts them where that is asked for and not done. For the reclaimer.
+/// Starts the workers if the option asks for them and they do not exist. For the reclaimer.
 pub(super) fn start() {
-    // Relaxed, all of this function: the reclaimer's own; a new thread sees what came before.
+    // Relaxed, all of this function: only the reclaimer writes these; a new thread sees what came
+    // before.
     if !options::has_workers() || COUNT.load(Ordering::Relaxed) != 0 {
         return;
     }
@@ -65,14 +67,14 @@ pub(super) fn start() {
         }
         started = count + 1;
     }
-    // Once, so that all agree about who has which shard.
+    // Stored once, so that all threads agree which worker has which shard.
     COUNT.store(started, Ordering::Relaxed);
 }
 
-/// Runs the calls that are ready, each in the worker of its shard; true if there was one. `None`
-/// where there are no workers. For the driver.
+/// Runs the callbacks that are ready, each in the worker of its shard; true if there was one.
+/// `None` if there are no workers. For the driver.
 pub(super) fn run_ready() -> Option<bool> {
-    // Relaxed: changes in the reclaimer alone. Another driver finds some of them, or none.
+    // Relaxed: only the reclaimer changes it. Another driver reads some of them, or none.
     let count = COUNT.load(Ordering::Relaxed);
     if count == 0 {
         return None;
@@ -81,13 +83,13 @@ pub(super) fn run_ready() -> Option<bool> {
     for (number, worker) in WORKERS[..count].iter().enumerate() {
         if calls::has_ready(number, count) {
             started |= 1 << number;
-            // Release pairs with the Acquire in `run`: readers are gone. [K1]
+            // Release pairs with the Acquire in `run`: a grace period has passed. [K1]
             worker.state.store(WORKING, Ordering::Release);
             futex::wake(&worker.state, 1);
         }
     }
     for (_, worker) in WORKERS.iter().enumerate().filter(|(number, _)| started >> number & 1 != 0) {
-        // Acquire pairs with the Release in `run`: what the calls did has happened. [K2]
+        // Acquire pairs with the Release in `run`: the callbacks have run. [K2]
         while worker.state.load(Ordering::Acquire) == WORKING {
             futex::wait_for(&worker.state, WORKING, LOOK_NS);
             watch::look();
@@ -96,31 +98,32 @@ pub(super) fn run_ready() -> Option<bool> {
     Some(started != 0)
 }
 
-/// Is the calling thread a worker? Then it is inside of a call.
+/// True if the calling thread is a worker. Then it is inside a callback.
 pub(super) fn is_worker() -> bool {
-    // Relaxed: who compares it with its own pointer has stored that itself, or finds another.
+    // Relaxed: a thread that compares it with its own pointer has stored it itself, or finds
+    // another.
     let is_own = |worker: &Worker| worker.thread.load(Ordering::Relaxed) == tls::thread_pointer();
-    // Relaxed: there are none in most programs.
+    // Relaxed: most programs have none.
     COUNT.load(Ordering::Relaxed) != 0 && WORKERS.iter().any(is_own)
 }
 
-/// The thread.
+/// The body of a worker.
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     thread::set_name(NAME);
     // Relaxed, both: numbers.
     let number = NUMBERED.fetch_add(1, Ordering::Relaxed);
     let worker = &WORKERS[number];
     worker.thread.store(tls::thread_pointer(), Ordering::Relaxed);
-    // Where that is refused it runs anywhere.
+    // If binding is refused, it runs on any CPU.
     let _ = Affinity::only(number).is_some_and(|only| only.bind());
     loop {
         // Acquire pairs with the Release in `run_ready`. [K1]
         match worker.state.load(Ordering::Acquire) {
             IDLE => futex::wait(&worker.state, IDLE),
             WORKING => {
-                // Relaxed: as in `start`; it is raised while nothing is ready.
+                // Relaxed: as in `start`; it is written while nothing is ready.
                 calls::run_share(number, COUNT.load(Ordering::Relaxed));
-                // Release pairs with the Acquire in `run_ready`. Relaxed on failure: we are in a
+                // Release pairs with the Acquire in `run_ready`. Relaxed on failure: this is a
                 // child. [K2]
                 let ended = worker.state.compare_exchange(
                     WORKING,
@@ -132,7 +135,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
                     futex::wake(&worker.state, 1);
                 }
             }
-            // A call has forked, and this is the child.
+            // A callback has forked, and this is the child.
             _ => {
                 driver::end_of_orphan();
                 return reclaimer::run(core::ptr::null_mut());
