@@ -1,4 +1,4 @@
-//! Deferred calls: a buffer in each slot, sealed buffers in queues.
+//! Deferred callbacks: a buffer in each slot, and queues of sealed buffers.
 //!
 //! ```text
 //!   call_rcu --push--> buffer of the slot, without a cookie
@@ -10,19 +10,21 @@
 //!                      the driver runs the calls
 //! ```
 //!
-//! The common case is a push of the head's address, as `free` does it. A buffer is a sheaf of
-//! [`CAPACITY`] heads; the driver is woken for every [`START_SHEAVES`] of them, 2,000 calls.
-//! Several small buffers rather than one of 16 KiB: what a slot has begun costs 1 KiB, and the
-//! transaction is the one there is. A call costs 2 ns with the exchange for each 123 (example
-//! `defer_cost`, 1,000 calls by one thread, best round, Zen 4).
+//! The fast path pushes the head's address, as `free` does. A buffer is a sheaf of [`CAPACITY`]
+//! heads; the driver is woken for every [`START_SHEAVES`] of them, 2,000 callbacks. Several small
+//! buffers are better than one of 16 KiB: a partial buffer costs 1 KiB per slot, and the
+//! restartable sequence of other sheaves serves here, too. A callback costs 2 ns, including the
+//! exchange of the buffer after every 123 (example `defer_cost`, 1,000 callbacks by one thread,
+//! best round, Zen 4).
 //!
-//! Heads that find no buffer, because there is no memory or the thread has no slot, are linked by
-//! themselves (`linked`): that needs nothing.
+//! Heads that find no buffer, because memory is out or the thread has no slot, are linked
+//! (`linked`), which needs no memory.
 //!
-//! In which order calls run: those that are pushed in one slot in the order in which they were
-//! pushed, so those of a thread in its order while it stays in its slot. Two things may break that:
-//! a thread that is moved at the very moment when it begins a buffer begins it with the queue of
-//! the slot that it left; and linked heads wait by themselves. Who needs order takes a barrier.
+//! Order: callbacks that are pushed in one slot run in the order in which they were pushed, so
+//! those of a thread run in its order while it stays in its slot. There are two exceptions. A
+//! thread that is moved at the very moment when it begins a buffer begins it with the queue of the
+//! slot that it left. And linked heads wait separately. A program that needs an order calls
+//! `barrier`.
 
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -43,21 +45,21 @@ use super::sink::Pending;
 use super::{emergency, reclaimer, round, watch, workers};
 use crate::cookie::Cookie;
 
-/// The word of each slot that holds its buffer; there from the start.
+/// The word of each slot that holds its buffer.
 const WORD: Word = Region::CALLS.word(0);
 /// The entry below the first head.
 const SENTINEL: usize = HEADER_WORDS;
-/// Heads of a buffer.
+/// Heads that fit into a buffer.
 const CAPACITY: usize = ENTRIES - 1 - SENTINEL;
-/// After so many sealed buffers of a shard a grace period is started and the driver woken.
+/// Number of sealed buffers of a shard after which a grace period is started and the driver woken.
 const START_SHEAVES: u32 = (2000 / CAPACITY) as u32;
-/// So many linked heads do the same.
+/// Number of linked heads after which the same is done.
 const START_HEADS: usize = 2000;
-/// What one call counts for: its head. What hangs on it is not known.
+/// The bytes that one callback counts for: its head. The size of its object is not known.
 const CALL_BYTES: usize = size_of::<Head>();
-/// Queues, to which slots are dealt.
+/// Number of queues, over which slots are distributed.
 pub(super) const SHARDS: usize = 16;
-/// How often a push starts over because other threads changed the slot under it.
+/// How often a push starts over because other threads have changed the slot meanwhile.
 const ATTEMPTS: u32 = 16;
 
 const _: () = {
@@ -65,10 +67,10 @@ const _: () = {
     assert!(size_of::<Batch>() == SENTINEL * 8);
 };
 
-/// What a shard's lock guards.
+/// Protected by a shard's lock.
 struct Waiting {
     queue: Queue,
-    /// Buffers since a grace period was last started.
+    /// Buffers sealed since a grace period was last started.
     unstarted: u32,
     linked: Linked,
 }
@@ -77,9 +79,9 @@ struct Waiting {
 #[repr(align(128))]
 struct Shard {
     waiting: Lock<Waiting>,
-    /// Calls in the queue and in the lists; changes under the lock.
+    /// Callbacks in the queue and in the lists; changes under the lock.
     calls: AtomicUsize,
-    /// Those of them that are linked.
+    /// How many of them are linked.
     linked: AtomicUsize,
 }
 
@@ -88,17 +90,17 @@ static ALL: [Shard; SHARDS] = [const {
     Shard { waiting: Lock::new(waiting), calls: AtomicUsize::new(0), linked: AtomicUsize::new(0) }
 }; SHARDS];
 
-/// Calls `call` with `head` once the readers of now are gone.
+/// Calls `call` with `head` after a grace period, like the kernel's function of this name.
 ///
-/// About as long as a `free`: no atomic instruction, no lock, nothing woken, nothing allocated.
-/// Where it runs, in which order and when: see [`super`]. Never blocks on anything but short locks,
-/// also inside of a read section; not for signal handlers.
+/// Costs about as much as a `free`: no atomic instruction, no lock, no wakeup, no allocation.
+/// [`super`] says in which thread, in which order and when the callback runs. Blocks on short locks
+/// only, also inside a read section. Not for signal handlers.
 ///
 /// A head that is queued already is reported in one line, and not queued again.
 ///
 /// # Safety
-/// `head` is valid, zero or idle, and nobody but readers uses the object in which it lies until the
-/// call. `call` may be called with it in another thread.
+/// `head` is valid, zero or idle, and only readers use the object that contains it until the call.
+/// `call` may be called with it in another thread.
 #[inline]
 pub unsafe fn call_rcu(head: *mut Head, call: Call) {
     // SAFETY: valid by the contract.
@@ -106,14 +108,16 @@ pub unsafe fn call_rcu(head: *mut Head, call: Call) {
     if !place.claim(call as *const () as usize) {
         return;
     }
-    // SAFETY: a head is aligned to 8, so its address is even, and it is ours until it is called.
+    // SAFETY: a head is aligned to 8, so its address is even; it belongs to this crate until it is
+    // called.
     if !unsafe { push(Access::get(), WORD, head.expose_provenance()) } {
         call_slow(head);
     }
 }
 
-/// [`call_rcu`], not lazy: what is deferred now is sealed at once and taken back as soon as its
-/// readers are gone. Wakes the reclaimer, and interrupts the processors.
+/// [`call_rcu`], not lazy (the kernel's `call_rcu_hurry`): what is deferred now is sealed at once,
+/// and reclaimed as soon as a grace period has passed. Wakes the reclaimer, and interrupts the
+/// CPUs.
 ///
 /// # Safety
 /// As [`call_rcu`].
@@ -123,7 +127,7 @@ pub unsafe fn call_hurry(head: *mut Head, call: Call) {
     super::flush();
 }
 
-/// Defers a claimed head when the fast path found no room.
+/// Defers a claimed head after the fast path found no room.
 #[cold]
 #[inline(never)]
 fn call_slow(head: *mut Head) {
@@ -153,7 +157,7 @@ enum Exchange {
     NoMemory,
 }
 
-/// An empty buffer with the head in it takes the place of the full one, which is sealed.
+/// Replaces the full buffer by an empty one with the head in it, and seals the full one.
 fn exchange(head: usize) -> Exchange {
     let before = load(WORD);
     let is_full_one = is_buffer(before) && is_full(before);
@@ -164,12 +168,13 @@ fn exchange(head: usize) -> Exchange {
     let number = here();
     let cursor = format(empty, number, head);
     let shard = &ALL[number];
-    // From before the exchange on, so that nobody seals the new one before the old one.
+    // Held from before the exchange on, so that the new buffer is not sealed before the old one.
     let mut waiting = shard.waiting.lock();
-    // SAFETY: `before` is not the bootstrap cursor; the buffer and the head in it are ours.
+    // SAFETY: `before` is not the bootstrap cursor; the buffer and the head in it belong to this
+    // function.
     if !unsafe { cmp_store(WORD, before, cursor) } {
         drop(waiting);
-        // SAFETY: taken above, in no word.
+        // SAFETY: taken above, and in no word.
         unsafe { SHEAVES.give(empty) };
         return Exchange::Again;
     }
@@ -182,22 +187,22 @@ fn exchange(head: usize) -> Exchange {
     Exchange::Done
 }
 
-/// A buffer with one head in it: its cursor. The sentinel says which shard it belongs to.
+/// Writes the first head into a buffer and returns its cursor. The sentinel names its shard.
 fn format(sheaf: usize, shard: usize, head: usize) -> usize {
     let entries = with_exposed_provenance_mut::<[usize; 2]>(sheaf + SENTINEL * 8);
-    // SAFETY: two entries of a sheaf of ours.
+    // SAFETY: two entries of a sheaf that belongs to this function.
     unsafe { entries.write([shard << 1 | 1, head]) };
     sheaf + (SENTINEL + 1) * 8
 }
 
-/// The shard that a buffer belongs to, which the caller has taken out of its slot.
+/// The shard of a buffer that the caller has taken out of its slot.
 fn shard_of(cursor: usize) -> usize {
     let sentinel = with_exposed_provenance_mut::<usize>(base(cursor) + SENTINEL * 8);
-    // SAFETY: the buffer is ours.
+    // SAFETY: the buffer belongs to the caller.
     unsafe { sentinel.read() >> 1 }
 }
 
-/// Is it a cursor into a buffer, not one of the constants?
+/// True for a cursor into a buffer, false for the constants.
 fn is_buffer(cursor: usize) -> bool {
     cursor != VACANT.get()
         && cursor != sheaves_percpu::sheaf::BOOTSTRAP.get()
@@ -210,7 +215,7 @@ fn here() -> usize {
     usize::try_from(engine::current_slot()).unwrap_or(0) % SHARDS
 }
 
-/// Something was sealed.
+/// What `seal` has done.
 #[derive(Clone, Copy)]
 struct Sealed {
     cookie: Cookie,
@@ -223,7 +228,8 @@ fn seal(shard: &Shard, waiting: &mut Waiting, cursor: usize) -> Sealed {
     let end = cursor % SHEAF_BYTES / 8 + 1;
     let count = end - SENTINEL - 1;
     let (begin, bytes) = (SENTINEL + 1, count * CALL_BYTES);
-    // SAFETY: the buffer is ours, the heads up to the cursor are written, and no push can find it.
+    // SAFETY: the buffer belongs to the caller, the heads up to the cursor are written, and no push
+    // can find it.
     let cookie = unsafe { waiting.queue.append(base(cursor), begin, end, bytes) };
     waiting.unstarted += 1;
     let is_time = waiting.unstarted >= START_SHEAVES;
@@ -236,7 +242,7 @@ fn seal(shard: &Shard, waiting: &mut Waiting, cursor: usize) -> Sealed {
     Sealed { cookie, is_time }
 }
 
-/// What sealing something leads to, without the lock.
+/// What follows sealing, without the lock.
 fn after_seal(Sealed { cookie, is_time }: Sealed) {
     let pressure = pressure::after_seal();
     if pressure >= Pressure::High {
@@ -267,8 +273,8 @@ fn link(head: *mut Head) {
     }
 }
 
-/// Seals the buffers of all slots, and the lists. Grace periods are left to the caller. False where
-/// a slot was not reached.
+/// Seals the buffers of all slots, and the lists. Starts no grace period. False where a slot was
+/// not reached.
 pub(super) fn seal_all() -> bool {
     // All locks: what is pushed meanwhile cannot get into a queue before what is taken here.
     let mut held: [Held<'_, Waiting>; SHARDS] = core::array::from_fn(|at| ALL[at].waiting.lock());
@@ -282,30 +288,30 @@ pub(super) fn seal_all() -> bool {
     is_complete
 }
 
-/// Runs everything whose cookie has passed; true if there was something. For the driver.
+/// Runs everything whose cookie has passed; true if something was run. For the driver.
 pub(super) fn run_ready() -> bool {
     workers::run_ready().unwrap_or_else(|| run_shards(watch::DRIVER, 0, 1))
 }
 
-/// Runs what is ready of the shards of a worker, one of so many.
+/// Runs what is ready in the shards of worker `number` of `count`.
 pub(super) fn run_share(number: usize, count: usize) {
     run_shards(watch::WORKERS + number, number, count);
     round::refuse_open_section();
 }
 
-/// Has a worker, one of so many, something to run?
+/// True if worker `number` of `count` has something to run.
 pub(super) fn has_ready(number: usize, count: usize) -> bool {
     ALL.iter().skip(number).step_by(count).any(|shard| {
-        // Relaxed: a hint that spares the lock.
+        // Relaxed: a hint that saves the lock.
         shard.calls.load(Ordering::Relaxed) != 0 && shard.waiting.lock().has_ready()
     })
 }
 
-/// Runs what is ready in every so manieth shard; true if there was something.
+/// Runs what is ready in every `step`-th shard from `first` on; true if something was.
 fn run_shards(runner: usize, first: usize, step: usize) -> bool {
     let mut any = false;
     for shard in ALL.iter().skip(first).step_by(step) {
-        // Relaxed: a hint that spares the lock.
+        // Relaxed: a hint that saves the lock.
         if shard.calls.load(Ordering::Relaxed) == 0 {
             continue;
         }
@@ -333,11 +339,11 @@ impl Shard {
         self.waiting.lock().queue.ready()
     }
 
-    /// Runs the calls of the oldest buffer, which has passed.
+    /// Runs the callbacks of the oldest buffer, whose cookie has passed.
     fn run(&self, runner: usize, sheaf: usize) {
         let batch = with_exposed_provenance_mut::<Batch>(sheaf);
-        // SAFETY: the batch is in front; the driver alone, or the worker of the shard while the
-        // driver waits for it, changes how far it has come.
+        // SAFETY: the batch is at the front. Only the driver advances it, or the worker of the
+        // shard while the driver waits for it.
         while let Some(index) = unsafe { Batch::advance(batch) } {
             let entry = with_exposed_provenance_mut::<usize>(sheaf + index * 8);
             // SAFETY: an entry that was written before the buffer was sealed.
@@ -367,7 +373,7 @@ impl Shard {
 
     /// Takes a linked head whose cookie has passed.
     fn pop_ready(&self) -> Option<*mut Head> {
-        // Relaxed: a hint that spares the lock.
+        // Relaxed: a hint that saves the lock.
         if self.linked.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -381,7 +387,7 @@ impl Shard {
     }
 }
 
-/// Runs a call whose readers are gone.
+/// Runs a callback whose grace period has passed.
 fn run_head(runner: usize, head: *mut Head) {
     // SAFETY: valid until it is called, by the contract of `call_rcu`.
     let Some(call) = (unsafe { (*head).finish() }) else { return };
@@ -389,15 +395,15 @@ fn run_head(runner: usize, head: *mut Head) {
     let function = core::ptr::with_exposed_provenance::<()>(call);
     // SAFETY: the address is that of a function of this type, from `call_rcu`.
     let function = unsafe { core::mem::transmute::<*const (), Call>(function) };
-    // SAFETY: readers are gone; the contract of `call_rcu` is the function's.
+    // SAFETY: a grace period has passed; the contract of `call_rcu` is the function's.
     unsafe { function(head) };
 }
 
-/// What waits, those without a cookie included; and those of them that are linked.
+/// What is pending, including callbacks without a cookie; and how much of it is linked.
 pub(super) fn pending() -> (Pending, Pending) {
     let mut count = 0;
     slots::observe(&[WORD], &mut |_, cursor| {
-        // The cursor of a buffer, or a constant, which is on its sentinel.
+        // A cursor of a buffer, or a constant, which points to its sentinel.
         count += if is_buffer(cursor) { cursor % SHEAF_BYTES / 8 - SENTINEL } else { 0 };
     });
     let mut linked = 0;
@@ -415,8 +421,9 @@ pub(super) fn acquire() {
     ALL.iter().for_each(|shard| shard.waiting.acquire());
 }
 
-/// The same in a child whose fork has not prepared: counts what waits again. Where a thread that is
-/// not there was changing a shard, the heads that are linked in it are lost.
+/// [`acquire`] in the child of a fork that ran no `prepare` handler: counts again what is pending.
+/// If a thread that does not exist here was changing a shard, the heads that are linked in it are
+/// lost.
 pub(super) fn recover() {
     for shard in &ALL {
         shard.waiting.acquire_to_recover(|waiting| waiting.linked = Linked::new());
@@ -426,7 +433,7 @@ pub(super) fn recover() {
     }
 }
 
-/// Gives them back.
+/// Releases them.
 ///
 /// # Safety
 /// Taken by [`acquire`] in the thread that forked.

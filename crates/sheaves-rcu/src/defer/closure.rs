@@ -11,10 +11,10 @@ struct Closure<F> {
     function: F,
 }
 
-/// Calls `function` once the readers of now are gone.
+/// Calls `function` after a grace period.
 ///
-/// Allocates a box by the program's allocator; the rest is [`call_rcu`]. It is dropped in the
-/// thread that calls it.
+/// Allocates a box with the program's allocator; otherwise like [`call_rcu`]. The closure is
+/// dropped in the thread that calls it.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,12 +27,12 @@ struct Closure<F> {
 /// ```
 pub fn defer<F: FnOnce() + Send + 'static>(function: F) {
     let closure = Box::into_raw(Box::new(Closure { head: Head::new(), function }));
-    // SAFETY: the head is first in a box that nobody else has, and it may be sent.
+    // SAFETY: the head is first in a box that only this call owns, and the closure is `Send`.
     unsafe { call_rcu(closure.cast(), run::<F>) };
 }
 
 unsafe extern "C" fn run<F: FnOnce()>(head: *mut Head) {
-    // SAFETY: the head of a box from `defer`, which comes here once.
+    // SAFETY: the head of a box from `defer`, which is passed here once.
     let closure = unsafe { Box::from_raw(head.cast::<Closure<F>>()) };
     (closure.function)();
 }

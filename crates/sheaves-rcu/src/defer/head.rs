@@ -1,32 +1,33 @@
-//! What a deferred call needs in the memory of its caller: two words.
+//! The head of a deferred callback: two words in the memory of its caller.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use sheaves_sys::report;
 
-/// What is called: gets the head that was deferred.
+/// A callback: gets the head that was deferred.
 ///
-/// Runs in a reclaimer, or in whoever calls [`super::poll`], never in a read section. It may
-/// allocate, free, read, defer again (the same head, too), and wait for readers. It must leave the
-/// read sections that it enters, and cannot unwind: that ends the process.
+/// Runs in a reclaimer, or in a thread that calls [`super::poll`], never inside a read section. It
+/// may allocate, free, read, defer again (the same head, too), and wait for readers. It must leave
+/// the read sections that it enters. It cannot unwind: that aborts the process.
 pub type Call = unsafe extern "C" fn(*mut Head);
 
-/// The bits of [`Head::call`] that say that the head is queued. Code lies below 2^48.
+/// The bits of [`Head::call`] that say that the head is queued. Code addresses are below 2^48.
 const QUEUED: usize = 0xA5C3 << 48;
 const ADDRESS: usize = (1 << 48) - 1;
 
-/// 16 bytes in an object, by which it is deferred. To be embedded; zero bytes are an idle head.
+/// 16 bytes to be embedded in an object, by which it is deferred (the kernel's `rcu_head`). Zero
+/// bytes are an idle head.
 ///
 /// | `call` | meaning | written by |
 /// |---|---|---|
-/// | 0 | idle | whoever runs the call, before it does |
-/// | `QUEUED`, address | queued: to be called | whoever defers |
-/// | `QUEUED`, anything | queued in a channel's list: see `linked` | whoever defers |
+/// | 0 | idle | the thread that runs the callback, before it does |
+/// | `QUEUED`, address | queued: to be called | the thread that defers |
+/// | `QUEUED`, anything | queued in a channel's list: see `linked` | the thread that defers |
 #[repr(C)]
 #[derive(Debug)]
 pub struct Head {
-    /// The next head where heads are linked. Used by the owner of the list.
+    /// The next head, while heads are linked. Used by the owner of the list.
     pub(super) next: AtomicPtr<Head>,
     call: AtomicUsize,
 }
@@ -40,14 +41,14 @@ impl Head {
         Head { next: AtomicPtr::new(null_mut()), call: AtomicUsize::new(0) }
     }
 
-    /// Marks the head as queued; false, with a line, if it is queued already.
+    /// Marks the head as queued. False, with a report, if it is queued already.
     ///
-    /// Two threads that queue one head at the same moment may both succeed: a correct program does
-    /// not, and the common case is to cost nothing.
+    /// Two threads that queue one head at the same moment may both succeed. A correct program does
+    /// not do this, and the fast path should cost nothing.
     #[inline]
     pub(super) fn claim(&self, value: usize) -> bool {
-        // Relaxed, here and below: who defers owns the head; its way to whoever runs the call is
-        // ordered by the buffer.
+        // Relaxed, here and below: the thread that defers owns the head, and the buffer orders the
+        // head's way to the thread that runs the callback.
         if self.call.load(Ordering::Relaxed) & !ADDRESS == QUEUED {
             return self.report_twice();
         }
@@ -64,7 +65,8 @@ impl Head {
         false
     }
 
-    /// Makes the head idle: what it was claimed with. `None`, with a line, if it is not queued.
+    /// Makes the head idle and returns what it was claimed with. `None`, with a report, if it is
+    /// not queued.
     pub(super) fn finish(&self) -> Option<usize> {
         // Relaxed, both: as in `claim`.
         let value = self.call.load(Ordering::Relaxed);

@@ -1,13 +1,13 @@
-//! Heads that are linked by themselves, because there is no memory for them or no slot.
+//! Heads that are linked, because memory for a buffer is out or the thread has no slot.
 //!
 //! ```text
 //!   open --sealed--> waiting[cookie % 2] --passed--> ready
 //! ```
 //!
-//! A list waits as a whole for one cookie, and heads are added to it only when that is theirs, too.
-//! Two places are enough, so heads can be sealed at any time: at most one grace period is under
-//! way, so a cookie that is made now is one above that of the oldest list that may have to wait, or
-//! the same. What is found in its place with another one has passed.
+//! A list waits as a whole for one cookie, and heads are added to it only if they have the same
+//! cookie. Two lists are enough to seal heads at any time. At most one grace period is under way,
+//! so a cookie that is taken now is equal to that of the oldest list that may still have to wait,
+//! or one higher. A list in the same place with another cookie has passed.
 
 use core::mem::take;
 use core::ptr::null_mut;
@@ -17,10 +17,10 @@ use super::head::Head;
 use super::pressure;
 use crate::cookie::Cookie;
 
-/// Heads in a row, oldest first: what needs no memory.
+/// A linked list of heads, oldest first, which needs no memory of its own.
 ///
 /// # Invariants
-/// `first` and `last` are null together; the heads between are queued, and belong to the list.
+/// `first` and `last` are null together; the heads between them are queued, and belong to the list.
 #[derive(Debug)]
 struct List {
     first: *mut Head,
@@ -29,7 +29,7 @@ struct List {
     bytes: usize,
 }
 
-// SAFETY: a list is an owner of heads, which may be used in any thread.
+// SAFETY: a list owns its heads, which may be used in any thread.
 unsafe impl Send for List {}
 
 impl Default for List {
@@ -38,7 +38,7 @@ impl Default for List {
     }
 }
 
-/// Heads that wait, and for what.
+/// Heads that wait for a cookie.
 #[derive(Debug)]
 struct Waiting {
     heads: List,
@@ -55,14 +55,14 @@ impl Waiting {
     }
 }
 
-/// The heads of a shard that are linked. Under its lock.
+/// The linked heads of a shard. Protected by its lock.
 #[derive(Debug)]
 pub(super) struct Linked {
-    /// Those without a cookie.
+    /// Heads without a cookie.
     open: List,
-    /// Those that wait, by the lowest bit of their cookie.
+    /// Heads that wait, by the lowest bit of their cookie.
     waiting: [Waiting; 2],
-    /// Those whose cookie has passed, as far as they were looked at.
+    /// Heads whose cookie has passed, as far as this was checked.
     ready: List,
 }
 
@@ -71,35 +71,36 @@ impl Linked {
         Linked { open: List::new(), waiting: [const { Waiting::new() }; 2], ready: List::new() }
     }
 
-    /// Adds a head, and the bytes for which it stands: how many have no cookie now, and theirs.
+    /// Adds a head, and the bytes that it stands for. Returns the number of heads without a cookie,
+    /// and their bytes.
     ///
     /// # Safety
-    /// The head is valid, claimed, and on no list; it belongs to the list from now on.
+    /// The head is valid, claimed, and on no list; it belongs to the list afterwards.
     pub(super) unsafe fn push(&mut self, head: *mut Head, bytes: usize) -> (usize, usize) {
         // SAFETY: the same contract.
         unsafe { self.open.push(head, bytes) };
         (self.open.count, self.open.bytes)
     }
 
-    /// Gives the heads that have none a cookie.
+    /// Takes a cookie for the heads that have none.
     pub(super) fn seal(&mut self) -> Option<Cookie> {
         if self.open.is_empty() {
             return None;
         }
         pressure::note_sealed(self.open.count, self.open.bytes);
-        // After the last head came.
+        // After the last head was added.
         let cookie = Cookie::get();
         let place = &mut self.waiting[(cookie.to_bits() % 2) as usize];
         if place.has_passed() {
             self.ready.append(take(&mut place.heads));
         }
-        // Those that are still there have this cookie. Were there others, they would wait longer.
+        // Heads that are still there have this cookie. If they had another, they would wait longer.
         place.heads.append(take(&mut self.open));
         place.cookie = cookie;
         Some(cookie)
     }
 
-    /// Heads that are sealed and their bytes, and all heads and theirs.
+    /// The sealed heads and their bytes, and all heads and their bytes.
     pub(super) fn counts(&self) -> [(usize, usize); 2] {
         let waiting = self.waiting.iter().map(|waiting| &waiting.heads);
         let sealed = waiting
@@ -108,13 +109,13 @@ impl Linked {
         [sealed, (sealed.0 + self.open.count, sealed.1 + self.open.bytes)]
     }
 
-    /// Are there heads whose cookie has passed?
+    /// True if there are heads whose cookie has passed.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty() || self.waiting.iter().any(Waiting::has_passed)
     }
 
-    /// Takes a head whose cookie has passed, the oldest first, and its bytes: those of a list are
-    /// dealt out evenly, the rest to the last one.
+    /// Takes the oldest head whose cookie has passed, and its bytes. The bytes of a list are
+    /// divided evenly; the last head gets the remainder.
     pub(super) fn pop_ready(&mut self) -> Option<(*mut Head, usize)> {
         if self.ready.is_empty() {
             let passed = self.waiting.iter_mut().filter(|waiting| waiting.has_passed());
@@ -137,13 +138,13 @@ impl List {
     }
 
     /// # Safety
-    /// The head is valid, claimed, and on no list; it belongs to the list from now on.
+    /// The head is valid, claimed, and on no list; it belongs to the list afterwards.
     unsafe fn push(&mut self, head: *mut Head, bytes: usize) {
         // SAFETY: valid by the contract.
         let place = unsafe { &(*head).next };
-        // Relaxed, here and below: links are used by the owner of the list alone.
+        // Relaxed, here and below: only the owner of the list uses its links.
         place.store(null_mut(), Ordering::Relaxed);
-        // SAFETY: null, or on the list, so valid.
+        // SAFETY: null, or on the list and so valid.
         match unsafe { self.last.as_ref() } {
             Some(last) => last.next.store(head, Ordering::Relaxed),
             None => self.first = head,
@@ -153,9 +154,9 @@ impl List {
         self.bytes += bytes;
     }
 
-    /// Puts the heads of another list behind those of this one.
+    /// Appends the heads of another list.
     fn append(&mut self, other: List) {
-        // SAFETY: null, or on the list, so valid.
+        // SAFETY: null, or on the list and so valid.
         match unsafe { self.last.as_ref() } {
             // Relaxed: as in `push`.
             Some(last) if !other.is_empty() => last.next.store(other.first, Ordering::Relaxed),
@@ -167,10 +168,10 @@ impl List {
         self.bytes += other.bytes;
     }
 
-    /// The oldest head, which belongs to the caller from now on.
+    /// Removes the oldest head, which belongs to the caller then.
     fn pop(&mut self) -> Option<*mut Head> {
         let head = self.first;
-        // SAFETY: null, or on the list, so valid.
+        // SAFETY: null, or on the list and so valid.
         let place = unsafe { head.as_ref() }?;
         // Relaxed: as in `push`.
         self.first = place.next.load(Ordering::Relaxed);
@@ -217,7 +218,7 @@ mod tests {
             unsafe { linked.push(head, 1) };
             let cookie = linked.seal().unwrap();
             assert!(linked.open.is_empty() && linked.seal().is_none());
-            // Others of this process may complete grace periods, too.
+            // Other threads of this process may complete grace periods, too.
             cookie.start_expedited();
         }
         crate::synchronize().unwrap();

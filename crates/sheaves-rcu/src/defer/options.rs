@@ -1,29 +1,29 @@
-//! What the environment says about deferring; the options are in `docs/options.md`.
+//! The environment variables of deferred reclamation, which `docs/options.md` documents.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::{env, report};
 
-/// How long something waits before it is sealed, in milliseconds.
+/// How long something may be pending before it is sealed, in milliseconds.
 const AGE_MS: usize = 20;
 const AGE_MS_MAX: usize = 60_000;
 
-/// Where the pressure begins. A grace period interrupts each processor that runs the process, 5 to
-/// 10 us in a virtual machine: for 4 MiB, which are 64 Ki objects of 64 bytes or 1,000 pages, that
-/// is nothing, and a few of these are in the last-level cache still. With 32 MiB they are not, so
-/// it pays to be quick. 256 MiB are what a program of this kind can do without for a moment.
+/// The limits of the pressure levels. A grace period interrupts each CPU that runs the process,
+/// which takes 5 to 10 us in a virtual machine. For 4 MiB, 64 Ki objects of 64 bytes or 1,000
+/// pages, that is negligible, and a few times 4 MiB still fit into the last-level cache. 32 MiB do
+/// not, so grace periods are expedited. A program of this kind can spare 256 MiB for a moment.
 const LIMITS: [u64; 3] = [4 << 20, 32 << 20, 256 << 20];
 const LIMIT_MIN: usize = 4096;
 
-/// What [`RECLAIMERS`] is for `slots`.
+/// The value of [`RECLAIMERS`] for `slots`.
 const SLOTS: usize = 2;
 
-/// States of [`STATE`].
+/// Values of [`STATE`].
 const UNKNOWN: usize = 0;
 const READ: usize = 1;
 
-/// Are the numbers below those of the environment? Written by whoever has read them; all who do
-/// read the same.
+/// Whether the numbers below are from the environment. Written by each thread that has read them;
+/// all read the same.
 static STATE: AtomicUsize = AtomicUsize::new(UNKNOWN);
 static AGE: AtomicUsize = AtomicUsize::new(AGE_MS);
 static RECLAIMERS: AtomicUsize = AtomicUsize::new(1);
@@ -33,7 +33,7 @@ static BYTES: [AtomicU64; 3] =
 
 #[inline]
 fn read() {
-    // Acquire pairs with the Release in `read_slow`: the numbers are there.
+    // Acquire pairs with the Release in `read_slow`: the numbers are stored.
     if STATE.load(Ordering::Acquire) == UNKNOWN {
         read_slow();
     }
@@ -68,35 +68,35 @@ fn read_slow() {
     STATE.store(READ, Ordering::Release);
 }
 
-/// How long something waits before it is sealed, in milliseconds.
+/// How long something may be pending before it is sealed, in milliseconds.
 pub(super) fn age_ms() -> u64 {
     read();
-    // Relaxed, here and below: constant since it was published.
+    // Relaxed, here and below: constant after it was published.
     AGE.load(Ordering::Relaxed) as u64
 }
 
-/// May there be a thread?
+/// True if a reclaimer thread may be started.
 pub(super) fn has_reclaimer() -> bool {
     read();
     // Relaxed: as above.
     RECLAIMERS.load(Ordering::Relaxed) != 0
 }
 
-/// Are calls to be run by a thread for each processor, beside the one that there is?
+/// True if callbacks run in worker threads, one per CPU.
 pub(super) fn has_workers() -> bool {
     read();
     // Relaxed: as above.
     RECLAIMERS.load(Ordering::Relaxed) == SLOTS
 }
 
-/// Is the system's memory pressure to be looked at?
+/// True if the system's memory pressure is read.
 pub(super) fn looks_at_pressure() -> bool {
     read();
     // Relaxed: as above.
     PRESSURE.load(Ordering::Relaxed) != 0
 }
 
-/// Above which bytes the pressure is soft, high, hard.
+/// The bytes from which on the pressure is soft, high, hard.
 pub(super) fn limits() -> [u64; 3] {
     read();
     // Relaxed: as above.

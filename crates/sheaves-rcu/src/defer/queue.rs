@@ -1,53 +1,53 @@
-//! Batches that wait for their cookies, oldest first.
+//! Queues of batches that wait for their cookies, oldest first.
 //!
-//! A batch is a unit of memory (a sheaf of heads, a block of addresses) that begins with what is
-//! known of it. It is sealed: nothing is ever added to it. Its cookie was made afterwards, so it is
-//! younger than each of its entries.
+//! A batch is a unit of memory (a sheaf of heads, or a block of addresses) that begins with a
+//! header. It is sealed: nothing is added to it any more. Its cookie is taken after sealing, so it
+//! is later than each of its entries.
 //!
-//! A batch that is being taken back stays in front, and says how far that has come before each
-//! entry. So a child of a fork goes on where its parent was, without the one entry that another
-//! thread had in its hands.
+//! A batch that is being reclaimed stays at the front of its queue, and its index is advanced
+//! before each entry is processed. So the child of a fork goes on where its parent was, except for
+//! the one entry that another thread was processing.
 //!
-//! `first` and the links say what is in the queue, also at every instruction of a change: in a
-//! child whose fork has not prepared `last` follows from them.
+//! `first` and the links define what is in the queue, at every instruction of a change. In the
+//! child of a fork that ran no `prepare` handler, `last` is derived from them.
 
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicU16, Ordering, compiler_fence};
 
 use crate::cookie::Cookie;
 
-/// What is known of a sealed batch, at its beginning.
+/// The header of a sealed batch.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Batch {
     /// Address of the next batch, 0 for none.
     next: usize,
     cookie: u64,
-    /// Index of the next entry to be taken back, written by the driver; and of the end.
+    /// Index of the next entry to be reclaimed, written by the driver; and of the end.
     at: AtomicU16,
     end: u16,
-    /// How many entries were sealed.
+    /// Number of entries that were sealed.
     pub(super) count: u32,
     pub(super) bytes: usize,
 }
 
-/// Words of a batch's header.
+/// Size of a batch's header, in words.
 pub(super) const HEADER_WORDS: usize = size_of::<Batch>() / 8;
 
 const _: () = assert!(size_of::<Batch>().is_multiple_of(8));
 
 impl Batch {
-    /// Takes the number of the next entry, which is the caller's from now on.
+    /// Takes the index of the next entry, which belongs to the caller then.
     ///
     /// # Safety
-    /// The batch is in front of its queue, and the caller is the driver or works for it there: it
-    /// alone changes how far the batch has come. Others may change its link meanwhile.
+    /// The batch is at the front of its queue, and the caller is the driver or its worker for this
+    /// queue: only it advances the batch. Other threads may change the batch's link meanwhile.
     pub(super) unsafe fn advance(batch: *mut Batch) -> Option<usize> {
-        // SAFETY: valid by the contract; no reference is made to the whole of it.
+        // SAFETY: valid by the contract; no reference to the whole batch is made.
         let at = unsafe { &(*batch).at };
-        // SAFETY: as above; it does not change once it is sealed.
+        // SAFETY: as above; constant after sealing.
         let end = unsafe { (*batch).end };
-        // Relaxed, both: the driver's own; others take it for a hint.
+        // Relaxed, both: only the driver writes it; others read it as a hint.
         let index = at.load(Ordering::Relaxed);
         if index == end {
             return None;
@@ -57,7 +57,7 @@ impl Batch {
     }
 }
 
-/// Addresses of batches. Under a lock of its owner.
+/// The queue, by the addresses of its batches. Protected by a lock of its owner.
 #[derive(Debug)]
 pub(super) struct Queue {
     first: usize,
@@ -69,11 +69,11 @@ impl Queue {
         Queue { first: 0, last: 0 }
     }
 
-    /// Stamps a batch and puts it at the end. Under a lock, so that cookies ascend.
+    /// Takes a cookie for a batch and appends it. Under a lock, so that cookies ascend.
     ///
     /// # Safety
-    /// `unit` is memory of the caller with room for a header and the entries in `at..end`, which
-    /// are written. Nobody adds to them.
+    /// `unit` is memory of the caller with room for a header, and the entries in `at..end` are
+    /// written. Nothing is added to them.
     pub(super) unsafe fn append(
         &mut self,
         unit: usize,
@@ -81,7 +81,7 @@ impl Queue {
         end: usize,
         bytes: usize,
     ) -> Cookie {
-        // After the last entry came: whoever reads what one of them stands for began before.
+        // After the last entry was added: a reader that may use one of the objects began before.
         let cookie = Cookie::get();
         let batch = Batch {
             next: 0,
@@ -91,9 +91,9 @@ impl Queue {
             count: (end - at) as u32,
             bytes,
         };
-        // SAFETY: room for it by the contract, at the beginning of an aligned unit.
+        // SAFETY: room for the header by the contract, at the start of an aligned unit.
         unsafe { with_exposed_provenance_mut::<Batch>(unit).write(batch) };
-        // SeqCst, for the compiler alone: what is linked is complete, see `recover`.
+        // SeqCst, for the compiler only: a linked batch is complete, see `recover`.
         compiler_fence(Ordering::SeqCst);
         if self.last == 0 {
             self.first = unit;
@@ -105,7 +105,7 @@ impl Queue {
         cookie
     }
 
-    /// Address of the oldest batch if its cookie has passed. It stays where it is.
+    /// Address of the oldest batch if its cookie has passed. The batch stays in the queue.
     pub(super) fn ready(&self) -> Option<usize> {
         if self.first == 0 {
             return None;
@@ -115,17 +115,17 @@ impl Queue {
         Cookie::from_bits(cookie).has_passed().then_some(self.first)
     }
 
-    /// Takes the oldest batch out.
+    /// Removes the oldest batch.
     pub(super) fn remove_first(&mut self) {
-        // SAFETY: the caller has it from `ready`, and is the only one who removes.
+        // SAFETY: the caller has it from `ready`, and only the caller removes batches.
         self.first = unsafe { (*with_exposed_provenance_mut::<Batch>(self.first)).next };
         if self.first == 0 {
             self.last = 0;
         }
     }
 
-    /// In a child of a fork, where a thread that is not there was changing the queue. The entries
-    /// and bytes of all batches.
+    /// In the child of a fork, if a thread that does not exist here was changing the queue. Returns
+    /// the entries and bytes of all batches.
     pub(super) fn recover(&mut self) -> (usize, usize) {
         let (mut next, mut entries, mut bytes) = (self.first, 0, 0);
         self.last = 0;
@@ -142,7 +142,7 @@ impl Queue {
         (entries, bytes)
     }
 
-    /// Address, and entries still to be taken back, of each batch, from the oldest on.
+    /// The address of each batch and its entries that are not reclaimed yet, oldest first.
     pub(super) fn each(&self) -> impl Iterator<Item = (usize, core::ops::Range<usize>)> {
         let mut next = self.first;
         core::iter::from_fn(move || {
@@ -155,9 +155,9 @@ impl Queue {
             next = unsafe { (*batch).next };
             // SAFETY: as above.
             let at = unsafe { &(*batch).at };
-            // SAFETY: as above; it does not change.
+            // SAFETY: as above; constant after sealing.
             let end = unsafe { (*batch).end };
-            // Relaxed: the driver may be at it, then this is a hint.
+            // Relaxed: a hint if the driver is advancing it.
             Some((found, usize::from(at.load(Ordering::Relaxed))..usize::from(end)))
         })
     }
@@ -179,7 +179,7 @@ mod tests {
             // SAFETY: memory of this test with room for that.
             unsafe { queue.append(unit, HEADER_WORDS, end, 100 * entries) };
         }
-        // The third was linked, or the second one removed the first, and nothing else was written.
+        // Stale values of `last`, as an interrupted change leaves them.
         for last in [second, first, 0] {
             queue.last = last;
             assert_eq!((queue.recover(), queue.last), ((6, 600), third));

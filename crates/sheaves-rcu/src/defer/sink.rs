@@ -1,58 +1,59 @@
-//! Layers above that hold deferred memory of their own.
+//! Sinks: the layers above, which store deferred memory themselves.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use sheaves_sys::lock::Lock;
 
-/// The most sinks of a process.
+/// The most sinks in a process.
 pub const SINKS_MAX: usize = 8;
 
-/// What is deferred and not yet taken back.
+/// What is deferred and not yet reclaimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pending {
-    /// Objects, or calls.
+    /// Number of objects, or callbacks.
     pub objects: u64,
     /// Their bytes, as far as they are known.
     pub bytes: u64,
 }
 
-/// A layer above that holds deferred memory of its own.
+/// A layer above that stores deferred memory itself.
 ///
-/// None of this is called under a lock of this crate. [`Sink::reclaim`] may be called in a read
-/// section, by who defers through a channel under [`super::Pressure::Hard`]: it must not wait for
-/// readers.
+/// No method is called under a lock of this crate. [`Sink::reclaim`] may be called inside a read
+/// section, by a thread that defers through a channel under [`super::Pressure::Hard`]: it must not
+/// wait for readers.
 pub trait Sink: Sync {
-    /// Seals what is partial, in every slot: afterwards everything that was deferred before the
-    /// call is in sealed batches, which have cookies. False where a slot was not reached: what is
-    /// there is looked for again. May interrupt the processors.
+    /// Seals what is partial, in every slot. Afterwards everything that was deferred before the
+    /// call is in sealed batches, which have cookies. False where a slot was not reached: the
+    /// caller will try again. May interrupt the CPUs.
     fn seal(&self) -> bool;
-    /// Takes back every sealed batch whose cookie has passed; true if there was one.
+    /// Reclaims every sealed batch whose cookie has passed; true if there was one.
     fn reclaim(&self) -> bool;
     /// What is pending, for statistics.
     fn pending(&self) -> Pending;
-    /// Much was taken back, and nothing was deferred for a while: gives free memory to the system.
+    /// Returns free memory to the kernel. Called when much was reclaimed and nothing was deferred
+    /// for a while.
     fn give_back(&self) {}
-    /// A name of its own, for statistics.
+    /// A unique name, for statistics.
     fn name(&self) -> &'static str;
 }
 
-/// Places for sinks. `COUNT` says how many are filled: they are written before it is raised and
-/// never again.
+/// The sinks. `COUNT` says how many entries are filled: an entry is written before the count is
+/// raised, and never again.
 struct Places([UnsafeCell<Option<&'static dyn Sink>>; SINKS_MAX]);
 
-// SAFETY: a place is written once, under the lock, before the count makes it visible.
+// SAFETY: an entry is written once, under the lock, before the count makes it visible.
 unsafe impl Sync for Places {}
 
 static PLACES: Places = Places([const { UnsafeCell::new(None) }; SINKS_MAX]);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Held while a sink or a channel becomes known.
+/// Held while a sink or a channel is added.
 pub(super) static REGISTERING: Lock<()> = Lock::new(());
 
-/// Makes a layer known, for ever; false when there are [`SINKS_MAX`] already.
+/// Adds a sink for good; false if there are [`SINKS_MAX`] already.
 ///
-/// A layer is known by its name: one that is known already is not added again. So several threads
-/// may call this at a time, and each finds the layer known when it returns.
+/// A sink is identified by its name: one that is known already is not added again. So several
+/// threads may call this at the same time, and each finds the sink known when it returns.
 pub fn register(sink: &'static dyn Sink) -> bool {
     let _registering = REGISTERING.lock();
     if sinks().any(|known| known.name() == sink.name()) {
@@ -61,14 +62,15 @@ pub fn register(sink: &'static dyn Sink) -> bool {
     // Relaxed: changes under the lock.
     let count = COUNT.load(Ordering::Relaxed);
     let Some(place) = PLACES.0.get(count) else { return false };
-    // SAFETY: nobody reads the place before the count is raised, and the lock keeps others out.
+    // SAFETY: no thread reads the entry before the count is raised, and the lock keeps other
+    // writers out.
     unsafe { *place.get() = Some(sink) };
     // Release pairs with the Acquire in `sinks`. [S1]
     COUNT.store(count + 1, Ordering::Release);
     true
 }
 
-/// All layers that are known.
+/// All known sinks.
 pub(super) fn sinks() -> impl Iterator<Item = &'static dyn Sink> {
     // Acquire pairs with the Release in `register`. [S1]
     let count = COUNT.load(Ordering::Acquire);

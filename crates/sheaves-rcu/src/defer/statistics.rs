@@ -1,4 +1,4 @@
-//! What is deferred at this moment, and what that has cost.
+//! Statistics: what is deferred at this moment, and what this has cost.
 
 use sheaves_sys::clock;
 
@@ -10,35 +10,35 @@ use super::{calls, channel, pressure, reclaimer, round, watch};
 /// What one [`super::Sink`] has pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SinkPending {
-    /// Its name, empty for none.
+    /// The sink's name, empty if there is none.
     pub name: &'static str,
     /// What it has pending.
     pub pending: Pending,
 }
 
-/// What is deferred. Numbers of one moment as far as nothing is deferred meanwhile.
+/// What is deferred. A consistent snapshot if nothing is deferred meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Calls in buffers. The bytes are those of their heads.
+    /// Callbacks in buffers. The bytes are those of their heads.
     pub calls: Pending,
-    /// Calls that are linked, for want of memory or of a slot.
+    /// Callbacks that are linked, because memory was out or the thread had no slot.
     pub linked_calls: Pending,
     /// Objects of channels.
     pub channels: Pending,
-    /// Those of them that are linked.
+    /// How many of these are linked.
     pub linked_objects: u64,
-    /// Objects of the layers above.
+    /// Objects of the layers above, by sink.
     pub sinks: [SinkPending; SINKS_MAX],
-    /// What is sealed of all that.
+    /// How much of all that is sealed.
     pub sealed: Pending,
-    /// Age of the oldest of all that in milliseconds, at most; 0 when there is nothing.
+    /// Upper bound for the age of the oldest of all that, in milliseconds; 0 if there is nothing.
     pub oldest_age_ms: u64,
-    /// What was done without memory so far.
+    /// What was done because memory was out, so far.
     pub emergencies: Emergencies,
-    /// Grace periods that were asked for to take something back. One may serve many.
+    /// Grace periods that were requested to reclaim something. One may serve many requests.
     pub grace_periods_asked: u64,
-    /// Calls, and objects of channels, that were run and freed so far.
+    /// Callbacks that have run, and objects of channels that were freed, so far.
     pub calls_run: u64,
     /// How often the reclaimer has gone to sleep.
     pub reclaimer_sleeps: u32,
