@@ -1,13 +1,13 @@
-//! Makes requests for memory fail, so that tests reach every rung of the emergency ladders: the one
-//! of this layer, and those of layers above.
+//! Makes requests for memory fail, so that tests reach every rung of the emergency ladders in this
+//! layer and in the layers above.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// A switch that makes one in so many requests fail. For tests.
+/// A switch that makes one in `one_in` requests fail. For tests.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Faults {
-    /// Of so many requests one fails; 0 for none.
+    /// One in this many requests fails; 0 for none.
     one_in: AtomicU32,
     requests: AtomicU32,
 }
@@ -19,7 +19,7 @@ impl Faults {
         Faults { one_in: AtomicU32::new(0), requests: AtomicU32::new(0) }
     }
 
-    /// Makes one in so many requests fail: 0 for none, 1 for all.
+    /// Makes one in `requests` requests fail: 0 for none, 1 for all.
     pub fn fail_one_in(&self, requests: u32) {
         // Relaxed: a switch for tests.
         self.one_in.store(requests, Ordering::Relaxed);
@@ -33,10 +33,10 @@ impl Faults {
     }
 }
 
-/// Requests for memory of this layer that fail.
+/// The requests for memory of this layer.
 pub(super) static FAULTS: Faults = Faults::none();
 
-/// Makes one in so many requests for memory fail: 0 for none, 1 for all. For tests.
+/// Makes one in `requests` requests for memory fail: 0 for none, 1 for all. For tests.
 #[doc(hidden)]
 pub fn fail_one_in(requests: u32) {
     FAULTS.fail_one_in(requests);

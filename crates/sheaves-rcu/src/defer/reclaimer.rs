@@ -1,19 +1,19 @@
-//! The reclaimer: the thread that takes back what nobody else does.
+//! The reclaimer: the thread that reclaims what no other thread does.
 //!
-//! It sleeps without end while nothing is deferred, and until the age bound while something is.
-//! Only when it has nothing to do after much was taken back, it gives memory to the system first.
-//! It is started by the first who defers, and in the child of a fork by the first who does there.
+//! It sleeps without a timeout while nothing is deferred, and until the age bound while something
+//! is. If much was reclaimed and nothing is left to do, it first returns memory to the kernel. It
+//! is started by the first thread that defers, and likewise in the child of a fork.
 //!
 //! | `SLEEPING` | meaning |
 //! |---|---|
-//! | [`AWAKE`] | it looks at everything before it sleeps again |
-//! | [`UNTIL_AGE`] | woken by requests |
-//! | [`WITHOUT_END`] | woken by requests, and when something is deferred |
+//! | [`AWAKE`] | it checks everything before it sleeps again |
+//! | [`UNTIL_AGE`] | requests wake it |
+//! | [`WITHOUT_END`] | requests wake it, and so does the first thing that is deferred |
 //!
-//! Whoever wants something says so first, then changes the bell, then looks whether the thread
-//! sleeps. The thread looks at the bell first, then at what is wanted, then says that it sleeps,
-//! and then sleeps unless the bell has changed. In the total order of these (all are SeqCst) one of
-//! the two sees the other. [B1]
+//! A thread with a request stores the request, then changes the bell, then reads whether the
+//! reclaimer sleeps. The reclaimer reads the bell, then the requests, then stores that it sleeps,
+//! and sleeps unless the bell has changed. In the total order of these accesses (all are SeqCst)
+//! one of the two sees the other. [B1]
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ use crate::fences;
 
 /// Something is sealed that is worth a grace period.
 pub(super) const READY: u32 = 1;
-/// Everything is to be sealed and taken back now.
+/// Everything is to be sealed and reclaimed now.
 pub(super) const FLUSH: u32 = 2;
 
 /// States of [`SLEEPING`].
@@ -33,87 +33,89 @@ const AWAKE: u32 = 0;
 const UNTIL_AGE: u32 = 1;
 const WITHOUT_END: u32 = 2;
 
-/// Changes with everything that is wanted: the thread sleeps on it.
+/// Changes with every request: the reclaimer sleeps on it.
 static BELL: AtomicU32 = AtomicU32::new(0);
 static SLEEPING: AtomicU32 = AtomicU32::new(AWAKE);
-/// What is wanted. Taken by whoever does it.
+/// Pending requests. Taken by the thread that fulfils them.
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
-/// 1 from the start of the thread on. Written by whoever starts it, and in the child of a fork.
+/// 1 from the start of the reclaimer on. Written by the thread that starts it, and in the child of
+/// a fork.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
-/// The thread's pointer, to know it again in the child of a fork. Written by it.
+/// The reclaimer's thread pointer, to identify it in the child of a fork. Written by it.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 /// A start has failed, and was reported.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// When nothing was deferred for so long, after much was taken back, memory goes to the system.
+/// After this time without deferring, and after much was reclaimed, memory is returned to the
+/// kernel.
 const REST_NS: u64 = 50_000_000;
 
-/// How often the thread has gone to sleep; for statistics and tests.
+/// How often the reclaimer has gone to sleep; for statistics and tests.
 static SLEEPS: AtomicU32 = AtomicU32::new(0);
 
-/// Is the thread there?
+/// True if the reclaimer exists.
 pub(super) fn is_running() -> bool {
-    // Relaxed: a flag; what the thread looks at is ordered by itself.
+    // Relaxed: a flag; what the reclaimer reads is ordered by itself.
     RUNNING.load(Ordering::Relaxed) != 0
 }
 
-/// Something was deferred where nothing was.
+/// Something was deferred while nothing else was.
 #[cold]
 pub(super) fn wake_for_age() {
     start();
     wake_from(WITHOUT_END);
 }
 
-/// Asks for something, and wakes the thread if nobody has asked for it yet.
+/// Stores a request, and wakes the reclaimer if the request is new.
 pub(super) fn ring(request: u32) {
     start();
-    // SeqCst: see the file. [B1]
+    // SeqCst: see the module documentation. [B1]
     if REQUESTS.fetch_or(request, Ordering::SeqCst) & request == 0 {
         wake_from(UNTIL_AGE);
     }
 }
 
-/// Wakes the thread if it sleeps at least as deep.
+/// Wakes the reclaimer if it sleeps at least as deeply as `depth`.
 fn wake_from(depth: u32) {
-    // SeqCst, both: see the file. [B1]
+    // SeqCst, both: see the module documentation. [B1]
     BELL.fetch_add(1, Ordering::SeqCst);
     if SLEEPING.load(Ordering::SeqCst) >= depth {
         futex::wake(&BELL, 1);
     }
 }
 
-/// Wakes the thread for a barrier, which has said that it waits.
+/// Wakes the reclaimer for a barrier, which has stored that it waits.
 pub(super) fn wake() {
     wake_from(UNTIL_AGE);
 }
 
-/// Takes what is wanted.
+/// Takes the pending requests.
 pub(super) fn take_requests() -> u32 {
-    // SeqCst: see the file. [B1]
+    // SeqCst: see the module documentation. [B1]
     REQUESTS.swap(0, Ordering::SeqCst)
 }
 
-/// Is something wanted?
+/// True if there is a request.
 pub(super) fn has_requests() -> bool {
     // Relaxed: a hint.
     REQUESTS.load(Ordering::Relaxed) != 0
 }
 
-/// How often the thread has gone to sleep.
+/// How often the reclaimer has gone to sleep.
 pub(super) fn sleeps() -> u32 {
     // Relaxed: statistics.
     SLEEPS.load(Ordering::Relaxed)
 }
 
-/// The thread, as libc knows it; `None` while there is none.
+/// The reclaimer's `pthread_t`; `None` if there is none.
 #[must_use]
 pub fn reclaimer_thread() -> Option<usize> {
-    // Relaxed: a number, which is stored when the thread begins.
+    // Relaxed: a number, which is stored when the reclaimer begins.
     let thread = THREAD.load(Ordering::Relaxed);
     (is_running() && thread != 0).then_some(thread)
 }
 
-/// Starts the thread where it is not there and may be. True if it is.
+/// Starts the reclaimer if it does not exist and is permitted. True if it exists.
 pub(super) fn start() -> bool {
     fork::settle();
     is_running() || (options::has_reclaimer() && start_slow())
@@ -137,14 +139,14 @@ fn start_slow() -> bool {
     false
 }
 
-/// The thread.
+/// The body of the reclaimer.
 pub(super) extern "C" fn run(_: *mut c_void) -> *mut c_void {
     thread::set_name(c"sheaves-rcu");
-    // Relaxed: a number; in the handler of a fork this thread alone finds its own.
+    // Relaxed: a number; in a fork handler only this thread finds its own.
     THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
     workers::start();
     loop {
-        // SeqCst, here and below: see the file. [B1]
+        // SeqCst, here and below: see the module documentation. [B1]
         let bell = BELL.load(Ordering::SeqCst);
         let requests = take_requests();
         let age_ms = pressure::armed_ms().map(|armed| clock::coarse_ms().saturating_sub(armed));
@@ -164,10 +166,10 @@ pub(super) extern "C" fn run(_: *mut c_void) -> *mut c_void {
 fn sleep(bell: u32, age_ms: Option<u64>) {
     // Relaxed: statistics.
     SLEEPS.fetch_add(1, Ordering::Relaxed);
-    // Calls may have read.
+    // Callbacks may have entered read sections.
     fences::enter_idle();
     let depth = if age_ms.is_some() { UNTIL_AGE } else { WITHOUT_END };
-    // SeqCst: see the file. [B1]
+    // SeqCst: see the module documentation. [B1]
     SLEEPING.store(depth, Ordering::SeqCst);
     match age_ms {
         None if pressure::is_much_taken_back() => {
@@ -187,9 +189,9 @@ fn sleep(bell: u32, age_ms: Option<u64>) {
     SLEEPING.store(AWAKE, Ordering::SeqCst);
 }
 
-/// In the child of a fork: the thread is not there, unless it was the one that forked. What was
-/// wanted, or deferred and not sealed, is wanted by the first who defers or polls. A worker whose
-/// call has forked is the thread from now on.
+/// In the child of a fork: the reclaimer does not exist, unless it is the thread that forked.
+/// Requests, and what was deferred and not sealed, are handled by the first thread that defers or
+/// polls. A worker whose callback has forked is the reclaimer from now on.
 pub(super) fn restart_in_child(was_worker: bool) {
     // Relaxed, all: the child has one thread.
     if was_worker {
@@ -202,7 +204,7 @@ pub(super) fn restart_in_child(was_worker: bool) {
         return;
     }
     RUNNING.store(0, Ordering::Relaxed);
-    // A thread of the child may have the pointer that it had.
+    // A new thread of the child may get the same thread pointer.
     THREAD.store(0, Ordering::Relaxed);
     SLEEPING.store(AWAKE, Ordering::Relaxed);
     if pressure::disarm().is_some() {
@@ -225,9 +227,9 @@ mod tests {
             assert!(begin.elapsed() < Duration::from_secs(20), "it does not begin");
             std::thread::sleep(Duration::from_millis(1));
         }
-        // SAFETY: children are to be waited for, whatever this process has inherited.
+        // SAFETY: this process must be able to wait for children, whatever it has inherited.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-        // SAFETY: the child looks at two words, and ends.
+        // SAFETY: the child reads two words, and ends.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
@@ -237,10 +239,10 @@ mod tests {
             unsafe { libc::_exit(i32::from(is_known)) };
         }
         let (begin, mut status) = (Instant::now(), 0);
-        // SAFETY: looks at the child.
+        // SAFETY: polls the child.
         while unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == 0 {
             if begin.elapsed() > Duration::from_secs(20) {
-                // SAFETY: the child is there: nobody has waited for it.
+                // SAFETY: the child exists: it was not waited for yet.
                 unsafe { libc::kill(child, libc::SIGKILL) };
             }
             std::thread::sleep(Duration::from_millis(1));

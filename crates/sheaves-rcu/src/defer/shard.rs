@@ -1,4 +1,4 @@
-//! What waits in a channel: the open block, sealed blocks, and linked heads.
+//! A shard of a channel: the open block, sealed blocks, and linked heads.
 
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence, fence};
@@ -14,23 +14,25 @@ use super::queue::{Batch, HEADER_WORDS, Queue};
 use super::{emergency, reclaimer, round, watch};
 use crate::cookie::Cookie;
 
-/// Addresses of a block: what its header leaves of it.
+/// Addresses that fit into a block behind its header.
 pub(super) const CAPACITY: usize = (BLOCK_BYTES - size_of::<Batch>()) / size_of::<usize>();
-/// Index behind the last address, in words from the beginning of the block.
+/// Index after the last address, in words from the start of the block.
 const END: usize = HEADER_WORDS + CAPACITY;
-/// A block that stands for so many bytes is sealed, and its grace period started.
+/// A block whose objects have this many bytes is sealed, and its grace period is started.
 const SEAL_BYTES: usize = 1 << 20;
-/// So many linked heads are sealed.
+/// Number of linked heads that are sealed together.
 const SEAL_HEADS: usize = CAPACITY;
-/// With debug assertions an address is looked for in the open blocks and so many sealed ones.
+/// With debug assertions, a double free is searched for in the open blocks and this many sealed
+/// ones.
 const BLOCKS_SEARCHED: usize = 16;
 
 const _: () = assert!(END * 8 == BLOCK_BYTES && CAPACITY == 508);
 
-/// What a shard's lock guards. Changes so that `block` and `end` are right at every instruction: in
-/// a child whose fork has not prepared a change may end anywhere.
+/// Protected by a shard's lock. Every change keeps `block` and `end` consistent at every
+/// instruction: in the child of a fork that ran no `prepare` handler, a change may have stopped
+/// anywhere.
 pub(super) struct Waiting {
-    /// The block that is not sealed, 0 for none; the index behind its last address; its bytes.
+    /// The block that is not sealed, 0 for none; the index after its last address; its bytes.
     block: usize,
     end: usize,
     bytes: usize,
@@ -41,14 +43,14 @@ pub(super) struct Waiting {
 #[repr(align(128))]
 pub(super) struct Shard {
     pub(super) waiting: Lock<Waiting>,
-    /// Objects and bytes that are deferred here; change under the lock.
+    /// Deferred objects and their bytes; change under the lock.
     pub(super) objects: AtomicUsize,
     pub(super) bytes: AtomicUsize,
     /// Linked heads; changes under the lock.
     pub(super) linked: AtomicUsize,
 }
 
-/// There is no memory for a block.
+/// Memory for a block is out.
 #[derive(Debug)]
 pub(super) struct NoBlock;
 
@@ -69,17 +71,17 @@ impl Shard {
         }
     }
 
-    /// Puts an address into the open block.
+    /// Adds an address to the open block.
     pub(super) fn push(&self, pointer: *mut u8, bytes: usize) -> Result<(), NoBlock> {
         let mut waiting = self.waiting.lock();
         if waiting.block == 0 {
-            // The system may have to be asked: not under the lock.
+            // This may need a system call, so it is not done under the lock.
             drop(waiting);
             let block = emergency::take_block().ok_or(NoBlock)?;
             waiting = self.waiting.lock();
             if waiting.block == 0 {
                 (waiting.end, waiting.bytes) = (HEADER_WORDS, 0);
-                // SeqCst, for the compiler alone, here and below: see `Waiting`.
+                // SeqCst, for the compiler only, here and below: see `Waiting`.
                 compiler_fence(Ordering::SeqCst);
                 waiting.block = block;
             } else {
@@ -89,7 +91,7 @@ impl Shard {
         }
         let is_first = waiting.end == HEADER_WORDS;
         let entry = with_exposed_provenance_mut::<usize>(waiting.block + waiting.end * 8);
-        // SAFETY: blocks that are full are sealed at once, so there is room.
+        // SAFETY: full blocks are sealed at once, so there is room.
         unsafe { entry.write(pointer.expose_provenance()) };
         // SeqCst, as above.
         compiler_fence(Ordering::SeqCst);
@@ -100,7 +102,7 @@ impl Shard {
         let sealed = if is_due { waiting.seal_block() } else { None };
         drop(waiting);
         if is_first {
-            // SeqCst: what was pushed is before the look at the word. [A1]
+            // SeqCst: the push is before the load of the word. [A1]
             fence(Ordering::SeqCst);
             pressure::arm();
         }
@@ -119,7 +121,7 @@ impl Shard {
         let is_due = heads >= SEAL_HEADS || open_bytes >= SEAL_BYTES;
         let sealed = if is_due { waiting.heads.seal() } else { None };
         drop(waiting);
-        // SeqCst: what was linked is before the look at the word. [A1]
+        // SeqCst: the push is before the load of the word. [A1]
         fence(Ordering::SeqCst);
         pressure::arm();
         after_seal(sealed, true);
@@ -132,7 +134,7 @@ impl Shard {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts sealed objects that are taken back. Under the lock.
+    /// Counts sealed objects that are reclaimed. Under the lock.
     fn discount(&self, objects: usize, bytes: usize) {
         pressure::note_reclaimed(objects, bytes);
         // Relaxed, both: change under the lock.
@@ -140,7 +142,7 @@ impl Shard {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Frees what is ready of a channel; true if there was something. For the driver.
+    /// Frees what is ready in a channel; true if something was. For the driver.
     pub(super) fn free_ready(&self, channel: &Channel) -> bool {
         let mut any = false;
         loop {
@@ -160,17 +162,17 @@ impl Shard {
         any
     }
 
-    /// Frees what the oldest block holds, which has passed.
+    /// Frees the objects in the oldest block, whose cookie has passed.
     fn free_block(&self, channel: &Channel, block: usize) {
         let batch = with_exposed_provenance_mut::<Batch>(block);
-        // SAFETY: the batch is in front, and we drive.
+        // SAFETY: the batch is at the front, and this thread is the driver.
         while let Some(index) = unsafe { Batch::advance(batch) } {
             let entry = with_exposed_provenance_mut::<usize>(block + index * 8);
             // SAFETY: an entry that was written before the block was sealed.
             let pointer = unsafe { entry.read() };
             channel.free_one(with_exposed_provenance_mut(pointer));
         }
-        // SAFETY: constant since it was sealed.
+        // SAFETY: constant after sealing.
         let count = unsafe { (*batch).count } as usize;
         // SAFETY: as above.
         let bytes = unsafe { (*batch).bytes };
@@ -184,7 +186,7 @@ impl Shard {
 
     /// Takes a linked head whose cookie has passed.
     fn pop_ready(&self) -> Option<*mut Head> {
-        // Relaxed: a hint that spares the lock.
+        // Relaxed: a hint that saves the lock.
         if self.linked.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -205,7 +207,8 @@ impl Shard {
         after_seal(list, false);
     }
 
-    /// Takes the lock in a child whose fork has not prepared, and counts what waits again.
+    /// Takes the lock in the child of a fork that ran no `prepare` handler, and counts again what
+    /// is pending.
     pub(super) fn recover(&self) {
         self.waiting.acquire_to_recover(Waiting::recover);
         if self.waiting.is_held_for_fork() {
@@ -225,7 +228,7 @@ impl Shard {
         pressure::note_sealed(objects + sealed, bytes + sealed_bytes);
     }
 
-    /// Is an address in the open block, or in one of the oldest that are sealed?
+    /// True if an address is in the open block, or in one of the oldest sealed blocks.
     pub(super) fn has(&self, address: usize) -> bool {
         let waiting = self.waiting.lock();
         let open = (waiting.block, HEADER_WORDS..waiting.end);
@@ -234,7 +237,7 @@ impl Shard {
         blocks.any(|(block, mut indexes)| {
             indexes.any(|index| {
                 let entry = with_exposed_provenance_mut::<usize>(block + index * 8);
-                // SAFETY: an entry that was written, in a block that is here under the lock.
+                // SAFETY: an entry that was written; the lock keeps its block here.
                 unsafe { entry.read() == address }
             })
         })
@@ -250,17 +253,18 @@ impl Waiting {
         Some(self.append_block())
     }
 
-    /// Puts the open block at the end of the queue.
+    /// Moves the open block to the end of the queue.
     fn append_block(&mut self) -> Cookie {
         let block = core::mem::take(&mut self.block);
-        // SeqCst, for the compiler alone: the block is in one place at the most.
+        // SeqCst, for the compiler only: the block is in at most one place.
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the block is ours, its addresses up to `end` are written, and it is open no more.
+        // SAFETY: the block belongs to this shard, its addresses up to `end` are written, and it is
+        // no longer open.
         unsafe { self.queue.append(block, HEADER_WORDS, self.end, self.bytes) }
     }
 
-    /// In a child of a fork, where a thread that is not there was changing this: a block that was
-    /// full is sealed, and heads that are linked are lost.
+    /// In the child of a fork, if a thread that does not exist here was changing this: seals a full
+    /// block, and loses the linked heads.
     fn recover(&mut self) {
         self.heads = Linked::new();
         let _ = self.queue.recover();
@@ -270,7 +274,7 @@ impl Waiting {
     }
 }
 
-/// What sealing something leads to.
+/// What follows sealing.
 fn after_seal(sealed: Option<Cookie>, is_due: bool) {
     let Some(cookie) = sealed else { return };
     let pressure = pressure::after_seal();

@@ -1,10 +1,10 @@
-//! The system's memory pressure, where `SHEAVES_RCU_PRESSURE=1` asks to look at it.
+//! The system's memory pressure, which is read if `SHEAVES_RCU_PRESSURE=1` is set.
 //!
-//! While something is deferred the reclaimer reads how long tasks have waited for memory so far
-//! (`/proc/pressure/memory`, Linux 4.20), and how often the process's control group has come to its
-//! limits `memory.high` and `memory.max` (`memory.events`, version 2). If one of them has grown, it
-//! does not wait for the age bound. With the default bound that hardly matters, so the look is off;
-//! with a bound of seconds it does.
+//! While something is deferred, the reclaimer reads two numbers: how long tasks have waited for
+//! memory so far (`/proc/pressure/memory`, Linux 4.20), and how often the process's control group
+//! has reached its limits `memory.high` and `memory.max` (`memory.events`, version 2). If one of
+//! them has grown, the reclaimer does not wait for the age bound. With the default bound this
+//! hardly matters, so it is off; with a bound of seconds it does.
 
 use core::ffi::CStr;
 use core::fmt::Write as _;
@@ -15,25 +15,25 @@ use sheaves_sys::report::Line;
 
 use super::options;
 
-/// Between two looks.
+/// Time between two reads.
 const LOOK_MS: u64 = 100;
 
-/// Where control groups of version 2 are: alone, and beside those of version 1.
+/// Where control groups of version 2 are mounted: alone, or beside those of version 1.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-/// The total that was read last, in microseconds. Written by the reclaimer.
+/// The total at the last read, in microseconds. Written by the reclaimer.
 static TOTAL: AtomicU64 = AtomicU64::new(0);
-/// The number of events that was read last. Written by the reclaimer.
+/// The number of events at the last read. Written by the reclaimer.
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 
-/// Has somebody waited for memory, or has the group come to a limit, since the last look? For the
-/// reclaimer.
+/// True if since the last read a task has waited for memory, or the group has reached a limit. For
+/// the reclaimer.
 pub(super) fn is_short() -> bool {
     if !options::looks_at_pressure() {
         return false;
     }
     let (total, events) = (read_total_us().unwrap_or(0), read_events().unwrap_or(0));
-    // Relaxed, both: the reclaimer's own.
+    // Relaxed, both: only the reclaimer uses them.
     let has_waited = TOTAL.swap(total, Ordering::Relaxed) < total;
     EVENTS.swap(events, Ordering::Relaxed) < events || has_waited
 }
@@ -52,19 +52,19 @@ fn read_events() -> Option<u64> {
     let used = MOUNTS.iter().find_map(|mount| {
         let mut path = Line::new();
         write!(path, "{mount}{group}/memory.events\0").ok()?;
-        // A path that is too long has been cut off, with its end.
+        // A path that is too long was truncated, with its terminator.
         let path = CStr::from_bytes_with_nul(path.as_bytes()).ok()?;
         process::read_file(path, &mut text)
     })?;
     events(&text[..used])
 }
 
-/// How long the reclaimer may sleep before the next look.
+/// How long the reclaimer may sleep before the next read.
 pub(super) fn patience_ms(rest_ms: u64) -> u64 {
     if options::looks_at_pressure() { rest_ms.min(LOOK_MS) } else { rest_ms }
 }
 
-/// The number behind `total=` in the first line, that of `some`.
+/// The number after `total=` in the first line, the one of `some`.
 fn total_us(text: &[u8]) -> Option<u64> {
     let line = core::str::from_utf8(text).ok()?.lines().next()?;
     line.strip_prefix("some ")?
@@ -74,14 +74,14 @@ fn total_us(text: &[u8]) -> Option<u64> {
         .ok()
 }
 
-/// The path of the group, without an end of its own: in the line of version 2.
+/// The path of the group, without a final slash: from the line of version 2.
 fn group_of(text: &[u8]) -> Option<&str> {
     let group =
         core::str::from_utf8(text).ok()?.lines().find_map(|line| line.strip_prefix("0::"))?;
     Some(group.trim_end_matches('/'))
 }
 
-/// How often the group has come to `memory.high` and to `memory.max`.
+/// How often the group has reached `memory.high` and `memory.max`.
 fn events(text: &[u8]) -> Option<u64> {
     let lines = core::str::from_utf8(text).ok()?.lines();
     let count = |line: &str| {

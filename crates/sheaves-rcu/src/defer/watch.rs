@@ -1,8 +1,8 @@
-//! What is run at this moment, and a report when that does not come to its end.
+//! Watches running callbacks, and reports those that run for too long.
 //!
-//! Whoever runs calls notes each by two stores: the driver, and its workers. Whoever defers a full
-//! buffer, or waits, looks: if the same call has been running for as long as a reader may
-//! (`SHEAVES_RCU_STALL_MS`), one line names its function.
+//! The driver and each worker note every callback that they run by two stores. A thread that defers
+//! a full buffer, or waits, checks these notes. If the same callback has been running for the time
+//! after which a reader is reported (`SHEAVES_RCU_STALL_MS`), one line names its function.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -11,18 +11,18 @@ use sheaves_sys::{clock, report};
 use super::workers::WORKERS_MAX;
 use crate::stall;
 
-/// Numbers of those who run calls: the driver, and the first of the workers.
+/// Indexes of the threads that run callbacks: the driver, and the first worker.
 pub(super) const DRIVER: usize = 0;
 pub(super) const WORKERS: usize = 1;
 
-/// What one of them runs; on cache lines of its own.
+/// What one such thread runs; on its own cache lines.
 #[repr(align(128))]
 struct Runner {
     /// Address of the function that runs, 0 for none. Written by the runner.
     running: AtomicUsize,
-    /// Calls that were begun. Written by the runner.
+    /// Number of callbacks that were begun. Written by the runner.
     calls: AtomicU64,
-    /// The count that somebody saw, when that was for the first time, and the one last reported.
+    /// The count at the last check, when this count was first seen, and the count last reported.
     seen: AtomicU64,
     seen_ms: AtomicU64,
     reported: AtomicU64,
@@ -38,11 +38,11 @@ static RUNNERS: [Runner; WORKERS + WORKERS_MAX] = [const {
     }
 }; WORKERS + WORKERS_MAX];
 
-/// Notes that a function begins. For the runner.
+/// Notes that a callback begins. For the runner.
 #[inline]
 pub(super) fn begin(runner: usize, function: usize) {
     let Runner { running, calls, .. } = &RUNNERS[runner];
-    // Relaxed, all: written by the runner alone; who looks needs no order.
+    // Relaxed, all: only the runner writes them; a check needs no order.
     calls.store(calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     running.store(function, Ordering::Relaxed);
 }
@@ -53,13 +53,13 @@ pub(super) fn end(runner: usize) {
     RUNNERS[runner].running.store(0, Ordering::Relaxed);
 }
 
-/// Calls that were begun so far.
+/// Number of callbacks that were begun so far.
 pub(super) fn calls() -> u64 {
     // Relaxed: statistics.
     RUNNERS.iter().map(|runner| runner.calls.load(Ordering::Relaxed)).sum()
 }
 
-/// Looks whether something runs for too long.
+/// Checks whether a callback has been running for too long.
 pub(super) fn look() {
     RUNNERS.iter().for_each(Runner::look);
 }

@@ -66,8 +66,8 @@ impl Model {
             self.left[index].fetch_add(1, Ordering::Relaxed);
             self.step();
         }
-        // Where readers fence there is no such fence. Loom switches threads at atomics and not at
-        // fences, so without it no thread would see what was before it.
+        // Where readers fence, the thread's end has no fence: loom switches threads at atomics and
+        // not at fences, so no thread would see the last store without that fence.
         if !self.has_fences() {
             self.interrupt.end();
         }
