@@ -1,11 +1,11 @@
-//! What deferring a call costs the thread that defers, and how long a call waits under light load.
+//! The cost of deferring a callback, and how long a callback waits under light load.
 //!
 //! ```sh
 //! cargo run --release -p sheaves-rcu --example defer_cost
 //! ```
 //!
-//! Each thread defers a number of calls and then waits for all of them; only the deferring is
-//! timed, beside the reclaimer, which calls meanwhile. The best and the median of the rounds.
+//! Each thread defers a number of callbacks and then waits for all of them. Only the deferring is
+//! timed, while the reclaimer runs callbacks in parallel. Prints the best and the median round.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -18,7 +18,8 @@ const ROUNDS: usize = 21;
 
 unsafe extern "C" fn nothing(_: *mut Head) {}
 
-/// Nanoseconds for each call, best and median, with so many threads that defer so many calls each.
+/// Nanoseconds per callback, best and median, with this many threads that each defer this many
+/// callbacks.
 fn measure(threads: usize, calls: usize) -> (f64, f64) {
     let gate = Barrier::new(threads);
     let all = std::thread::scope(|scope| {
@@ -29,7 +30,7 @@ fn measure(threads: usize, calls: usize) -> (f64, f64) {
                 gate.wait();
                 let begin = Instant::now();
                 for head in &heads {
-                    // SAFETY: idle after the barrier, and it lives until the last one.
+                    // SAFETY: idle after each barrier, and it lives until the last one.
                     unsafe { call_rcu(core::ptr::from_ref(head).cast_mut(), nothing) };
                 }
                 rounds.push(begin.elapsed().as_nanos() as f64 / calls as f64);
@@ -46,8 +47,8 @@ fn measure(threads: usize, calls: usize) -> (f64, f64) {
     (all[0], all[all.len() / 2])
 }
 
-/// Milliseconds between deferring and being called, at most, with a call every millisecond; and how
-/// often the reclaimer has slept for so many calls.
+/// Longest time in milliseconds between deferring and the call, with one callback per millisecond;
+/// and how often the reclaimer has slept meanwhile.
 fn measure_age(calls: u32) -> (f64, u32) {
     static AGE_US: AtomicU64 = AtomicU64::new(0);
     let before = statistics().reclaimer_sleeps;

@@ -1,4 +1,4 @@
-//! How long something stays deferred where the program polls, and what is told of that.
+//! How long something stays deferred if the program polls, and what statistics report about it.
 
 use core::time::Duration;
 use std::thread;
@@ -8,9 +8,9 @@ use sheaves_rcu::defer::{fail_one_in, poll, statistics as deferred};
 
 use crate::{Object, Reader, all_called, alone, is_own, pass_own, seccomp, wait_until};
 
-/// The program polls, and everything is old after a millisecond.
+/// The program polls, and the age bound is one millisecond.
 const POLLED: [(&str, &str); 2] = [("SHEAVES_RCU_RECLAIMERS", "0"), ("SHEAVES_RCU_AGE_MS", "1")];
-/// Longer than that, by any clock.
+/// Longer than the age bound, by any clock.
 const AGE: Duration = Duration::from_millis(20);
 
 fn poll_until_called(objects: &[Object]) {
@@ -20,7 +20,7 @@ fn poll_until_called(objects: &[Object]) {
     });
 }
 
-/// Heads that are linked while others wait for their readers get a grace period of their own.
+/// Heads that are linked while others wait for their readers get their own grace period.
 #[test]
 fn linked_heads_do_not_wait_for_a_later_one() {
     let _alone = alone();
@@ -43,7 +43,7 @@ fn linked_heads_do_not_wait_for_a_later_one() {
     assert_eq!(deferred().linked_calls.objects, 0);
 }
 
-/// What a drain could not reach is looked for again.
+/// What a drain could not reach is sealed by a later one.
 #[test]
 fn a_drain_that_is_refused_is_done_again() {
     let _alone = alone();
@@ -58,7 +58,7 @@ fn a_drain_that_is_refused_is_done_again() {
     if facts.mode != Mode::Rseq || !facts.fence || facts.slot_kind == SlotKind::Processor {
         println!("skipped: every slot can be reached without a fence");
     } else {
-        // The thread that finds the calls too old may not interrupt the processors.
+        // The thread that finds the callbacks too old may not interrupt the CPUs.
         thread::scope(|scope| {
             scope.spawn(|| {
                 if seccomp::install(&refuse_to_interrupt()).is_err() {
@@ -74,7 +74,7 @@ fn a_drain_that_is_refused_is_done_again() {
     poll_until_called(object);
 }
 
-/// A filter that refuses the fence which makes threads start their sequences again, and no other.
+/// A filter that only refuses the membarrier command which restarts threads' restartable sequences.
 fn refuse_to_interrupt() -> [libc::sock_filter; 6] {
     const NUMBER: u32 = 0;
     const FIRST_ARGUMENT: u32 = 16;
@@ -93,7 +93,7 @@ fn refuse_to_interrupt() -> [libc::sock_filter; 6] {
     ]
 }
 
-/// The age of what is deferred is that of the oldest that is not taken back.
+/// The reported age is that of the oldest object that is not reclaimed.
 #[test]
 fn the_age_of_what_is_polled_for_does_not_grow() {
     let _alone = alone();
@@ -112,7 +112,7 @@ fn the_age_of_what_is_polled_for_does_not_grow() {
     drop(reader);
     poll_until_called(first);
     assert_eq!(deferred().oldest_age_ms, 0);
-    // With something always on its way, too.
+    // Also while something is always pending.
     for object in rest {
         object.defer();
         poll_until_called(core::slice::from_ref(object));

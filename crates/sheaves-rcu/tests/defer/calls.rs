@@ -1,4 +1,4 @@
-//! Deferred calls.
+//! Deferred callbacks.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -36,7 +36,7 @@ fn nothing_is_called_while_somebody_reads() {
 #[test]
 fn a_full_buffer_is_sealed_whole() {
     let _alone = alone();
-    // Around the capacity of a buffer, one by one: an entry too many or too few shows here.
+    // Counts around the capacity of a buffer, to detect an entry too many or too few.
     for count in (120..130).chain(240..260) {
         let objects = Object::many(count);
         objects.iter().for_each(Object::defer);
@@ -59,7 +59,7 @@ fn what_is_deferred_is_called_by_age_alone() {
 fn a_call_that_hurries_is_called() {
     let _alone = alone();
     let object = &Object::many(1)[0];
-    // SAFETY: the object lives for good.
+    // SAFETY: the object is never freed.
     unsafe { call_hurry((&raw const object.head).cast_mut(), count_call) };
     wait_until("a hurried call", || object.calls() == 1);
 }
@@ -110,7 +110,7 @@ fn a_call_may_do_anything() {
         synchronize().unwrap();
         flush();
         *RESULT.lock().unwrap() = Some((barrier(), poll()));
-        // The same head again, as often as it takes.
+        // Defers the same head again, ten calls in all.
         if object.calls.fetch_add(1, Ordering::SeqCst) < 9 {
             object.defer_to(anything);
         }
@@ -129,7 +129,7 @@ fn calls_of_one_slot_keep_their_order() {
     unsafe extern "C" fn note(head: *mut Head) {
         ORDER.lock().unwrap().push(head.addr());
     }
-    // With sequences a thread changes its slot when the kernel moves it.
+    // With restartable sequences, a thread changes its slot when the kernel migrates it.
     if mode() != Mode::Portable {
         return;
     }
@@ -159,7 +159,7 @@ fn closures_and_retired_values_are_dropped_once() {
         let owned = Counted(Box::new(7));
         defer(move || drop(owned));
     }
-    // Without a destructor it is memory alone.
+    // A value without a destructor is only memory.
     RcuCell::new(5_u32).store(6).defer();
     barrier().unwrap();
     assert_eq!(DROPS.load(Ordering::SeqCst), 2000);
@@ -177,7 +177,7 @@ fn a_head_that_is_queued_twice_is_called_once() {
     drop(reader);
     barrier().unwrap();
     assert!(all_called(objects, 1));
-    // Afterwards it is idle again.
+    // The head is idle afterwards.
     objects.iter().for_each(Object::defer);
     barrier().unwrap();
     assert!(all_called(objects, 2));

@@ -12,7 +12,7 @@ static CHANNEL: Channel = Channel::new("objects", free_object);
 #[test]
 fn objects_are_freed_once_and_counted_exactly() {
     let _alone = alone();
-    // Around the capacity of a block, one by one.
+    // Counts around the capacity of a block.
     for count in [1, 507, 508, 509, 1015, 1016, 1017, 3000] {
         let objects = Object::many(count);
         let reader = Reader::start();
@@ -43,7 +43,7 @@ fn an_object_that_is_deferred_twice_is_freed_once() {
     for object in objects {
         free_later(&CHANNEL, object, 8);
     }
-    // One that is sealed, and one that is not.
+    // One sealed block, and one that is not sealed.
     free_later(&CHANNEL, &objects[0], 8);
     free_later(&CHANNEL, &objects[599], 8);
     drop(reader);
@@ -55,7 +55,7 @@ fn an_object_that_is_deferred_twice_is_freed_once() {
 fn large_objects_start_a_grace_period_by_their_bytes() {
     let _alone = alone();
     if !is_own() {
-        // The age bound is a minute, so it is not what frees them.
+        // The age bound is a minute, so it does not cause the free.
         let test = "channels::large_objects_start_a_grace_period_by_their_bytes";
         pass_own(test, &[("SHEAVES_RCU_AGE_MS", "60000")]);
         return;
@@ -87,14 +87,14 @@ fn the_caller_helps_when_there_is_too_much() {
     for object in first {
         free_later(&CHANNEL, object, 10);
     }
-    // Nothing is freed before its readers are gone, however much there is.
+    // Nothing is freed before its grace period, however much is pending.
     assert!(all_called(first, 0));
     drop(reader);
     for object in rest {
         free_later(&CHANNEL, object, 10);
     }
-    // Nobody has polled: the thread that defers has freed them itself, but for those in an open
-    // block, which it may have left behind when it moved to another slot.
+    // The program has not polled: the thread that defers has freed them itself, except those in an
+    // open block, which it may have left behind when it moved to another slot.
     let left = first.iter().filter(|object| !all_called(core::slice::from_ref(object), 1)).count();
     assert!(left <= 508, "{left} objects");
     assert!(deferred().channels.bytes < 100_000, "{:?}", deferred());
@@ -109,7 +109,7 @@ fn an_object_with_a_head_needs_it_only_in_an_emergency() {
     let objects = Object::many(100);
     for object in objects {
         let head = (&raw const object.head).cast_mut();
-        // SAFETY: the object lives for good, and the head is its first field.
+        // SAFETY: the object is never freed, and the head is its first field.
         unsafe { CHANNEL.free_later_with(head, pointer_of(object), 8) };
     }
     assert_eq!(deferred().linked_objects, 0);

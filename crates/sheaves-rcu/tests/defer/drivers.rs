@@ -1,4 +1,4 @@
-//! Threads that take back one after the other, where there is no reclaimer.
+//! Threads that are the driver one after the other, where there is no reclaimer.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -9,10 +9,10 @@ use sheaves_rcu::defer::{Head, barrier};
 
 use crate::{Object, alone, count_call, is_own, pass_own, wait_until};
 
-/// The last of three barriers returns soon after the call that all of them wait for.
+/// The last of three barriers returns soon after the callback that all of them wait for.
 ///
-/// A driver that takes over from another has to wake the next sleeper when it is done. The median
-/// of several rounds, since a busy machine may hold up any one of them.
+/// A driver that takes over from another has to wake the next sleeper when it is done. Uses the
+/// median of several rounds, since a busy machine may delay any one of them.
 #[test]
 fn no_sleeper_is_forgotten() {
     const ROUNDS: usize = 11;
@@ -22,7 +22,7 @@ fn no_sleeper_is_forgotten() {
     unsafe extern "C" fn take_time(head: *mut Head) {
         IS_CALLED.store(true, Ordering::SeqCst);
         thread::sleep(CALL);
-        // SAFETY: the head is that of an object that lives for good.
+        // SAFETY: the head of an object that is never freed.
         unsafe { count_call(head) };
     }
     let _alone = alone();

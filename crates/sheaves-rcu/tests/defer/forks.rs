@@ -27,7 +27,7 @@ fn a_child_keeps_what_is_pending() {
     let reader = Reader::start();
     calls.iter().for_each(Object::defer);
     frees.iter().for_each(|object| free_later(&CHANNEL, object, 8));
-    // The reader is not in the child: there the objects are freed, here they are not.
+    // The reader is not in the child: the objects are freed there, and not here.
     let ok = in_child(|| {
         let mut ok = false;
         let allocations = allocations_in(|| ok = barrier().is_ok());
@@ -56,7 +56,7 @@ fn a_child_has_a_reclaimer_of_its_own_when_it_defers() {
     let ok = in_child(|| {
         late.iter().for_each(Object::defer);
         flush();
-        // Nobody polls, nobody waits.
+        // The program does not poll or wait.
         wait_until("calls in a child", || all_called(early, 1) && all_called(late, 1));
         deferred().sealed.objects == 0
     });
@@ -70,14 +70,14 @@ fn a_call_may_fork() {
     static CHILD: AtomicI32 = AtomicI32::new(0);
     static IS_CHILD: AtomicBool = AtomicBool::new(false);
     unsafe extern "C" fn fork_here(head: *mut Head) {
-        // SAFETY: the child goes on as the reclaimer, and ends by the other call.
+        // SAFETY: the child goes on as the reclaimer, and the other callback ends it by `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
             IS_CHILD.store(true, Ordering::SeqCst);
         } else {
             CHILD.store(child, Ordering::SeqCst);
         }
-        // SAFETY: the head is that of an object that lives for good.
+        // SAFETY: the head of an object that is never freed.
         unsafe { count_call(head) };
     }
     unsafe extern "C" fn last(head: *mut Head) {
@@ -97,8 +97,8 @@ fn a_call_may_fork() {
     drop(reader);
     barrier().unwrap();
     assert!(all_called(objects, 1));
-    // The child has gone on where it was: what was pending beside the call that forked has deferred
-    // something, which has ended it.
+    // The child has gone on where it was. The callback that was pending beside the one that forked
+    // has deferred another, which has ended the child.
     assert!(children::has_succeeded(CHILD.load(Ordering::SeqCst), LIMIT));
 }
 

@@ -1,4 +1,4 @@
-//! Every rung of the emergency ladder, reached by making memory fail.
+//! Every rung of the emergency ladder, reached by making requests for memory fail.
 
 use core::mem::offset_of;
 use core::time::Duration;
@@ -30,7 +30,7 @@ impl Drop for Failing {
 
 fn free_later_with(object: &'static Object, bytes: usize) {
     let head = (&raw const object.head).cast_mut();
-    // SAFETY: the object lives for good, and the head is one of its fields.
+    // SAFETY: the object is never freed, and the head is one of its fields.
     unsafe { CHANNEL.free_later_with(head, pointer_of(object), bytes) };
 }
 
@@ -59,17 +59,17 @@ fn heads_that_come_late_wait_for_their_own_cookie() {
     assert!((0..10).any(|_| early_ones_come_first()), "the early ones wait for the late ones");
 }
 
-/// False where the grace period of the early ones has begun so late, because this thread or the
-/// reclaimer was kept from running, that it waits for the second reader, too.
+/// False if the grace period of the early objects has begun so late that it waits for the second
+/// reader, too. This happens when this thread or the reclaimer was preempted.
 fn early_ones_come_first() -> bool {
     let (early, late) = (Object::many(3000), Object::many(3000));
     let failing = Failing::one_in(1);
     let first = Reader::start();
-    // More than a list holds before it is sealed.
+    // More than the number at which a list is sealed.
     early.iter().for_each(Object::defer);
-    // The reader that comes next is not waited for by a grace period that is under way by then.
+    // A grace period that is under way does not wait for a reader that comes later.
     let _ = Cookie::start_poll_expedited().poll();
-    // This reader has seen the late ones only.
+    // This reader can only have seen the late objects.
     let second = Reader::start();
     late.iter().for_each(Object::defer);
     drop(first);
@@ -146,7 +146,7 @@ fn without_a_head_a_reader_leaks() {
     drop(guard);
     drop(failing);
     barrier().unwrap();
-    // Never too early, and so never.
+    // They must not be freed too early, so they are never freed.
     assert!(all_called(objects, 0));
     assert_eq!(deferred().emergencies.leaks, before + 20);
 }

@@ -1,4 +1,4 @@
-//! Deferred calls and channels from outside: nothing too early, everything once, on every path.
+//! Deferred callbacks and channels from outside: nothing too early, everything once, on every path.
 
 use core::alloc::GlobalAlloc;
 use core::alloc::Layout;
@@ -33,8 +33,8 @@ mod threads;
 #[test]
 fn in_every_configuration() {
     engines::run_all();
-    // And with fences in readers, as where membarrier is refused to them; and with a thread that
-    // runs calls for each processor.
+    // Also with fences in readers, as if membarrier were refused to them; and with one worker per
+    // CPU that runs callbacks.
     for (name, value) in [("SHEAVES_RCU_FENCES", "1"), ("SHEAVES_RCU_RECLAIMERS", "slots")] {
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--skip", "in_every_configuration"])
@@ -45,14 +45,14 @@ fn in_every_configuration() {
     }
 }
 
-/// Counts what each thread allocates.
+/// Counts the allocations of each thread.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: hands everything to the system's allocator.
+// SAFETY: passes everything to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -68,14 +68,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// How often the calling thread allocates in `body`.
+/// Number of allocations of the calling thread in `body`.
 fn allocations_in(body: impl FnOnce()) -> usize {
     let before = ALLOCATIONS.get();
     body();
     ALLOCATIONS.get() - before
 }
 
-/// Barriers, faults and statistics are the process's: one test at a time.
+/// Barriers, faults and statistics are global to the process: one test runs at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -83,7 +83,7 @@ fn alone() -> MutexGuard<'static, ()> {
     alone
 }
 
-/// An object that counts how often it was called.
+/// An object that counts its calls.
 #[repr(C)]
 struct Object {
     head: Head,
@@ -99,7 +99,7 @@ impl Object {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// Objects that are never freed, so that a wrong call can be counted.
+    /// Objects that are never freed, so that wrong calls can be counted.
     fn many(count: usize) -> &'static [Object] {
         Box::leak((0..count).map(|_| Object::new()).collect())
     }
@@ -109,14 +109,14 @@ impl Object {
     }
 
     fn defer_to(&'static self, call: Call) {
-        // SAFETY: the object lives for good, and is used by shared references alone.
+        // SAFETY: the object is never freed, and only shared references to it are used.
         unsafe { call_rcu((&raw const self.head).cast_mut(), call) };
     }
 }
 
-/// The object of a head.
+/// The object that contains a head.
 fn object_of(head: *mut Head) -> &'static Object {
-    // SAFETY: the head is the first field of an object, which lives for good.
+    // SAFETY: the head is the first field of an object that is never freed.
     unsafe { &*head.cast::<Object>() }
 }
 
@@ -128,12 +128,12 @@ fn all_called(objects: &[Object], times: usize) -> bool {
     objects.iter().all(|object| object.calls() == times)
 }
 
-/// Waits until something has happened; a failure after a long time.
+/// Waits until `has_happened` returns true; panics after a long time.
 fn wait_until(what: &str, has_happened: impl Fn() -> bool) {
     assert!(happens_within(Duration::from_secs(60), has_happened), "never happened: {what}");
 }
 
-/// Waits until something has happened, for some time.
+/// Waits until `has_happened` returns true; false if the time is over.
 fn happens_within(limit: Duration, has_happened: impl Fn() -> bool) -> bool {
     let begin = Instant::now();
     while !has_happened() {
@@ -145,7 +145,7 @@ fn happens_within(limit: Duration, has_happened: impl Fn() -> bool) -> bool {
     true
 }
 
-/// A thread that is inside of a read section until this is dropped.
+/// A thread that is inside a read section until this is dropped.
 struct Reader {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
@@ -172,9 +172,9 @@ impl Drop for Reader {
     }
 }
 
-/// A channel of objects as above.
+/// A channel of such objects.
 unsafe fn free_object(pointer: *mut u8) {
-    // SAFETY: only objects that live for good are freed through this.
+    // SAFETY: only objects that are never freed are passed to this channel.
     unsafe { &*pointer.cast::<Object>() }.calls.fetch_add(1, Ordering::SeqCst);
 }
 
@@ -183,11 +183,11 @@ fn pointer_of(object: &'static Object) -> *mut u8 {
 }
 
 fn free_later(channel: &'static Channel, object: &'static Object, bytes: usize) {
-    // SAFETY: the object lives for good.
+    // SAFETY: the object is never freed.
     unsafe { channel.free_later(pointer_of(object), bytes) };
 }
 
-/// Says to a test that it runs in a process of its own.
+/// Tells a test that it runs in its own process.
 const OWN: &str = "SHEAVES_TEST_OWN";
 
 fn is_own() -> bool {
@@ -197,7 +197,7 @@ fn is_own() -> bool {
 /// A process that takes longer hangs, and is killed.
 const OWN_LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs a test of this program in a process of its own, with options.
+/// Runs a test of this program in its own process, with options.
 fn run_own(test: &str, options: &[(&str, &str)]) -> Output {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--nocapture", test])
@@ -213,7 +213,7 @@ fn run_own(test: &str, options: &[(&str, &str)]) -> Output {
     thread::scope(|scope| {
         scope.spawn(move || {
             if is_done.recv_timeout(OWN_LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
-                // SAFETY: a child of this process, which nobody has waited for yet.
+                // SAFETY: a child of this process, which was not waited for yet.
                 unsafe { libc::kill(process, libc::SIGKILL) };
             }
         });
@@ -223,7 +223,7 @@ fn run_own(test: &str, options: &[(&str, &str)]) -> Output {
     })
 }
 
-/// The same; fails if that fails. What it wrote on standard error.
+/// The same; panics if the test fails. Returns what it wrote to standard error.
 fn pass_own(test: &str, options: &[(&str, &str)]) -> String {
     let output = run_own(test, options);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,4 +1,4 @@
-//! Options, each in a process of its own; reports, by what they write.
+//! Options, each in its own process; reports are checked by what they write.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -38,7 +38,7 @@ fn without_a_reclaimer_the_program_polls() {
     assert_eq!(deferred().reclaimer_sleeps, 0);
 }
 
-/// What one slot has deferred runs in one thread, in its order; several slots have several threads.
+/// Callbacks of one slot run in one thread, in order; several slots use several threads.
 #[test]
 fn calls_of_slots_run_in_threads_of_their_own() {
     const SLOTS: usize = 8;
@@ -90,7 +90,7 @@ fn an_idle_program_is_not_woken() {
     let objects = Object::many(500);
     objects.iter().for_each(Object::defer);
     barrier().unwrap();
-    // What was armed before the barrier makes for one more look.
+    // An age bound that was armed before the barrier causes one more check.
     thread::sleep(Duration::from_millis(200));
     let before = deferred();
     thread::sleep(Duration::from_secs(2));

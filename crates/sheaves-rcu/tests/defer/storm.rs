@@ -1,8 +1,7 @@
-//! Readers beside all ways to defer, with barriers, short threads and memory that fails.
+//! Readers beside all ways to defer, with barriers, short threads and failing requests for memory.
 //!
-//! Each object is poisoned when it is freed; a reader that finds poison has lost what it read. Each
-//! object knows in which state it is, so that a second free, or one of an object that is not
-//! deferred, is found.
+//! Each object is poisoned when it is freed; a reader that finds poison has lost its object. Each
+//! object has a state, which detects a second free, and the free of an object that is not deferred.
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -31,12 +30,12 @@ struct Item {
 static FREED: AtomicUsize = AtomicUsize::new(0);
 static ERRORS: AtomicUsize = AtomicUsize::new(0);
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Freed items rest here before they are really freed, so that a late reader finds the poison.
+/// Freed items stay here before their memory is freed, so that a late reader finds the poison.
 static GRAVE: Mutex<VecDeque<usize>> = Mutex::new(VecDeque::new());
 const GRAVE_MAX: usize = 20_000;
 
 fn end(item: *mut Item) {
-    // SAFETY: items are freed out of the grave only.
+    // SAFETY: the memory of items is only freed from the grave.
     let before = unsafe { (*item).state.swap(POISON, Ordering::SeqCst) };
     ERRORS.fetch_add(usize::from(before != DEFERRED), Ordering::SeqCst);
     FREED.fetch_add(1, Ordering::SeqCst);
@@ -63,7 +62,7 @@ fn fresh() -> *mut Item {
     Box::into_raw(Box::new(Item { head: Head::new(), state: AtomicU64::new(FRESH) }))
 }
 
-/// Defers an item in one of all ways.
+/// Defers an item in one of the ways, by its number.
 fn defer_somehow(item: *mut Item, round: usize) {
     // SAFETY: valid until it is deferred.
     let before = unsafe { (*item).state.swap(DEFERRED, Ordering::SeqCst) };
@@ -90,7 +89,7 @@ fn read_all(places: &[AtomicPtr<Item>]) {
     let items: Vec<_> = places.iter().map(|place| place.load(Ordering::Acquire)).collect();
     thread::yield_now();
     for item in items {
-        // SAFETY: found in a place within this section; that it lasts is what is tested.
+        // SAFETY: found in this section; the test checks that it stays valid.
         let state = unsafe { (*item).state.load(Ordering::SeqCst) };
         ERRORS.fetch_add(usize::from(state == POISON), Ordering::SeqCst);
     }
@@ -120,14 +119,14 @@ fn everything_is_freed_once_and_not_too_early() {
                 for round in (seed * 1000..).take_while(|_| running()) {
                     update(places, round);
                     made.fetch_add(1, Ordering::Relaxed);
-                    // As much as can be taken back here meanwhile.
+                    // Sleeps, so that the pending items can be reclaimed meanwhile.
                     if round % 512 == 0 {
                         thread::sleep(Duration::from_millis(1));
                     }
                 }
             });
         }
-        // Threads that come, defer a little, and go.
+        // Threads that start, defer a little, and end.
         scope.spawn(|| {
             for round in (0..).take_while(|_| running()) {
                 thread::scope(|inner| {

@@ -7,14 +7,14 @@ use sheaves_rcu::defer::reclaimer_thread;
 
 use crate::{Object, alone, is_own, pass_own, wait_until};
 
-/// What a thread has in a line of its status.
+/// The value of a line in a thread's `status` file.
 fn status(thread: i32, line: &str) -> String {
     let text = fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap();
     let found = text.lines().find_map(|found| found.strip_prefix(line));
     found.unwrap().trim().to_owned()
 }
 
-/// The thread of that name.
+/// The number of the thread with a name.
 fn find(name: &str) -> Option<i32> {
     let threads = fs::read_dir("/proc/self/task").unwrap();
     let mut numbers =
@@ -27,7 +27,8 @@ fn nice(thread: i32) -> i32 {
     unsafe { libc::getpriority(libc::PRIO_PROCESS, thread.cast_unsigned()) }
 }
 
-/// Sets what the calling thread may set of itself; whether it might set it back.
+/// Changes the CPUs, policy and nice value of the calling thread. True if it may lower the latter
+/// again.
 fn run_otherwise() -> bool {
     // SAFETY: an all-zero set is valid.
     let mut one: libc::cpu_set_t = unsafe { core::mem::zeroed() };
@@ -35,7 +36,7 @@ fn run_otherwise() -> bool {
     let own = unsafe { libc::gettid() };
     let allowed = status(own, "Cpus_allowed_list:");
     let first: usize = allowed.split(['-', ',']).next().unwrap().parse().unwrap();
-    // SAFETY: the number is that of a processor of this machine, below those of the set.
+    // SAFETY: the number of a CPU of this machine, which is below the set's size.
     unsafe { libc::CPU_SET(first, &mut one) };
     // SAFETY: the set is valid for its size.
     assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) }, 0);
@@ -47,11 +48,12 @@ fn run_otherwise() -> bool {
     // SAFETY: integers only.
     let set_nice = |nice| unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } == 0;
     let before = nice(0);
-    // Twice: a thread that may not go back has a nice value that its threads cannot lower.
+    // Twice: a thread that may not lower its nice value again would pass it on to the threads that
+    // it starts.
     set_nice(before + 3) && set_nice(before) && set_nice(before + 3)
 }
 
-/// The reclaimer runs as the process does, not as the thread that happens to defer first.
+/// The reclaimer has the attributes of the process, not those of the thread that defers first.
 #[test]
 fn the_reclaimer_does_not_run_as_its_creator() {
     let _alone = alone();
@@ -75,7 +77,7 @@ fn the_reclaimer_does_not_run_as_its_creator() {
     // SAFETY: integers only.
     assert_eq!(unsafe { libc::sched_getscheduler(reclaimer) }, libc::SCHED_OTHER);
     assert!(!may_be_nice || nice(reclaimer) == nice(main), "{}", nice(reclaimer));
-    // Every signal but those of libc and the two that cannot be.
+    // Every signal except libc's and the two that cannot be blocked.
     let blocked = u64::from_str_radix(&status(reclaimer, "SigBlk:"), 16).unwrap();
     let unblockable = [libc::SIGKILL, libc::SIGSTOP, 32, 33];
     assert!((1..=64).all(|n| unblockable.contains(&n) || blocked >> (n - 1) & 1 == 1));
