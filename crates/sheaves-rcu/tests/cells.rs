@@ -1,10 +1,10 @@
-//! Tests of cells, and of what the compiler refuses.
+//! Tests of cells, and of what the compiler rejects.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sheaves_rcu::{RcuCell, RcuOption, Retired, read};
 
-/// Counts itself out.
+/// Counts the drops of its values.
 struct Counted<'a>(&'a AtomicUsize, u64);
 
 impl Drop for Counted<'_> {
@@ -81,7 +81,7 @@ fn readers_beside_updaters_see_whole_values() {
                 for round in 0..2000 {
                     let mut old = cell.update(|value| value.map(|part| part + 1));
                     if round % 2 == 0 {
-                        // Readers that still had it would notice.
+                        // Readers that still use it would detect this.
                         old = old
                             .synchronize()
                             .map(|mut gone| {

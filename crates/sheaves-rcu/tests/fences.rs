@@ -1,10 +1,10 @@
-//! Grace periods that interrupt nobody. One test: it counts the membarriers of the process.
+//! Grace periods without a membarrier. One test: it counts the membarriers of the process.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use sheaves_rcu::{Cookie, enter_idle, raw, read, statistics, synchronize};
 
-/// Membarriers while `body` runs.
+/// Number of membarriers while `body` runs.
 fn membarriers(body: impl FnOnce()) -> u64 {
     let before = statistics().membarriers;
     body();
@@ -15,12 +15,12 @@ fn wait_ten_times() {
     (0..10).for_each(|_| synchronize().expect("this thread does not read"));
 }
 
-/// Sections in which the thread fences itself are behind it afterwards.
+/// Reads so often that the thread's sections no longer fence.
 fn read_a_lot() {
     (0..1000).for_each(|_| drop(read()));
 }
 
-/// A thread that does what it is told, and says when it is done.
+/// A thread that runs what it is sent, and answers when it is done.
 struct Other {
     orders: Sender<fn()>,
     done: Receiver<()>,
@@ -55,7 +55,7 @@ fn polls_with(other: &Other) {
     }
 }
 
-/// Many idle threads cost no membarrier, and are waited for when they read.
+/// Many idle threads cause no membarrier, and are waited for when they read.
 fn many_are_idle() {
     let many: Vec<_> = (0..200).map(|_| Other::start()).collect();
     many.iter().for_each(|other| other.run(|| drop(read())));
@@ -64,7 +64,7 @@ fn many_are_idle() {
         other.run(raw::lock);
         let cookie = Cookie::start_poll();
         assert!((0..100).all(|_| !cookie.poll()), "there is a reader");
-        // SAFETY: the section of the order before this one.
+        // SAFETY: the section that the thread entered above.
         other.run(|| unsafe { raw::unlock() });
         cookie.wait().expect("this thread does not read");
     }
@@ -77,7 +77,7 @@ fn many_are_idle() {
 fn nobody_is_interrupted_who_has_passed_a_fence() {
     synchronize().expect("this thread does not read");
     if statistics().readers_fence {
-        // There is nothing to spare.
+        // Readers fence: there is no membarrier to avoid.
         return;
     }
     assert_eq!(membarriers(wait_ten_times), 0, "nobody has read");
@@ -95,7 +95,7 @@ fn nobody_is_interrupted_who_has_passed_a_fence() {
     other.run(|| drop(read()));
     assert_eq!(membarriers(wait_ten_times), 10, "it has read again");
 
-    // Whether it defers in time is up to the scheduler.
+    // The scheduler decides whether it defers in time.
     let rounds = 200;
     let interrupted = membarriers(|| (0..rounds).for_each(|_| polls_with(&other)));
     assert!(interrupted < rounds, "it never defers in time");

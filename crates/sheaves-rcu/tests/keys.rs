@@ -1,6 +1,7 @@
-//! A program that has taken all of libc's keys before it reads. One test: it needs them all.
+//! A program that has taken all of libc's keys before it reads. One test, because it needs them
+//! all.
 //!
-//! On x86-64 nothing but the end of threads depends on keys. For what other architectures do:
+//! On x86-64 only the end of threads depends on keys. For the behaviour of other architectures:
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg sheaves_keys" cargo test -p sheaves-rcu --test keys
@@ -13,7 +14,7 @@ use std::time::Instant;
 
 use sheaves_rcu::{Cookie, RcuCell, raw, read, statistics, synchronize};
 
-/// Waits until something has happened.
+/// Waits until `happened` returns true.
 fn until(happened: impl Fn() -> bool) {
     let begin = Instant::now();
     while !happened() {
@@ -22,7 +23,7 @@ fn until(happened: impl Fn() -> bool) {
     }
 }
 
-/// Takes as many keys as there are, all but a few that the test program needs itself.
+/// Takes all keys except a few that the test program needs itself.
 fn take_keys() {
     for _ in 0..1000 {
         let mut key = 0;

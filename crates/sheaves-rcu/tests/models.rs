@@ -1,4 +1,4 @@
-//! Runs the models of the protocols, where `SHEAVES_MODELS=1` asks for it. By hand:
+//! Runs the models of the protocols if `SHEAVES_MODELS=1` is set. By hand:
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test -p sheaves-rcu --release --lib model

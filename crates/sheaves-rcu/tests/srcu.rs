@@ -1,4 +1,4 @@
-//! Tests of domains of their own.
+//! Tests of SRCU domains.
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -104,7 +104,7 @@ fn a_child_does_not_wait_for_sections_of_its_parent() {
         unsafe { libc::_exit(0) };
     }
     let mut status = 0;
-    // SAFETY: waits for the child that was just made.
+    // SAFETY: waits for the child that was just created.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
     drop(guard);
@@ -124,8 +124,8 @@ extern "C" fn read_current(_: libc::c_int) {
     }
 }
 
-/// In the child of a fork each domain writes off its parent's sections when it is read first; a
-/// handler may come in the middle of that, in the same thread.
+/// In the child of a fork, each domain writes off its parent's sections at its first read. A
+/// handler may interrupt that in the same thread.
 #[test]
 fn handlers_read_beside_the_first_section_after_a_fork() {
     let domains: Vec<_> = (0..10_000).map(|_| Srcu::new().unwrap()).collect();
@@ -139,7 +139,7 @@ fn handlers_read_beside_the_first_section_after_a_fork() {
         action.sa_flags = libc::SA_RESTART;
         let interval = libc::timeval { tv_sec: 0, tv_usec: 20 };
         let timer = libc::itimerval { it_interval: interval, it_value: interval };
-        // SAFETY: the handler is async-signal-safe, which is what is tested.
+        // SAFETY: the handler is async-signal-safe, which this test checks.
         unsafe { libc::sigaction(libc::SIGALRM, &raw const action, core::ptr::null_mut()) };
         // SAFETY: the timer is valid.
         unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, core::ptr::null_mut()) };
@@ -155,11 +155,11 @@ fn handlers_read_beside_the_first_section_after_a_fork() {
     let mut status = 0;
     let ended = (0..600).any(|_| {
         std::thread::sleep(Duration::from_millis(50));
-        // SAFETY: asks for the child that was just made.
+        // SAFETY: polls the child that was just created.
         unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) == child }
     });
     if !ended {
-        // SAFETY: our own child, which is not waited for yet.
+        // SAFETY: this process's child, which was not waited for yet.
         unsafe { libc::kill(child, libc::SIGKILL) };
         // SAFETY: as above.
         unsafe { libc::waitpid(child, &raw mut status, 0) };

@@ -1,11 +1,11 @@
-//! Children of forks, which end in time or are killed. Used by several test programs.
+//! Children of forks, which end in time or are killed. Shared by several test programs.
 
 use core::time::Duration;
 use std::time::Instant;
 
-/// Runs `body` in a child of a fork; whether it returned true there in time.
+/// Runs `body` in the child of a fork; true if it returned true there in time.
 pub(crate) fn in_child(limit: Duration, body: impl FnOnce() -> bool) -> bool {
-    // SAFETY: children are to be waited for, whatever this process has inherited.
+    // SAFETY: this process must be able to wait for children, whatever it has inherited.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     // SAFETY: the child runs `body` and ends by `_exit`.
     let child = unsafe { libc::fork() };
@@ -18,7 +18,7 @@ pub(crate) fn in_child(limit: Duration, body: impl FnOnce() -> bool) -> bool {
     has_succeeded(child, limit)
 }
 
-/// Has a child of this process ended well and in time? One that has not ended is killed.
+/// True if a child of this process has ended successfully and in time. Otherwise it is killed.
 pub(crate) fn has_succeeded(child: i32, limit: Duration) -> bool {
     let begin = Instant::now();
     let mut status = 0;
@@ -32,7 +32,7 @@ pub(crate) fn has_succeeded(child: i32, limit: Duration) -> bool {
         }
         if begin.elapsed() >= limit {
             println!("child {child}: killed after {limit:?}");
-            // SAFETY: a child that nobody has waited for. The next round finds its end.
+            // SAFETY: a child that was not waited for yet. The next round finds its end.
             unsafe { libc::kill(child, libc::SIGKILL) };
             // SAFETY: it ends at once.
             unsafe { libc::waitpid(child, &raw mut status, 0) };

@@ -1,8 +1,8 @@
 //! Runs the tests of a program again: on each engine, with membarrier and without.
 //!
-//! Each configuration is the same executable, started anew, because options and a seccomp filter
-//! take effect before `main`. A test in it compares what was asked for with what is in effect, so
-//! that a configuration that silently fell back is a failure. Used by several test programs.
+//! Each configuration starts the same executable again, because options and a seccomp filter take
+//! effect before `main`. A test in it compares the requested configuration with the one in effect,
+//! so that a silent fallback is a failure. Shared by several test programs.
 
 use std::env;
 use std::os::unix::process::CommandExt as _;
@@ -13,14 +13,14 @@ use sheaves_percpu::engine::{self, Mode, SlotKind};
 #[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
 pub(crate) mod seccomp;
 
-/// What the child has to find in effect: engine and readers.
+/// What must be in effect in the child: engine and readers.
 const EXPECT: &str = "SHEAVES_EXPECT";
-/// The name of the test that has a process of its own.
+/// The name of the test that runs in its own process.
 const OWN: &str = "SHEAVES_TEST_OWN";
-/// A child that hangs is ended after this time.
+/// A child that hangs is killed after this time.
 const ALARM_SECONDS: u32 = 300;
 
-/// One way to run.
+/// One configuration.
 #[derive(Clone)]
 pub(crate) struct Configuration {
     pub(crate) name: String,
@@ -29,9 +29,9 @@ pub(crate) struct Configuration {
     expect: String,
 }
 
-/// Every engine with every way to order readers.
+/// Each engine with each way to order readers.
 pub(crate) fn all() -> Vec<Configuration> {
-    // Name, options, and what is in effect without membarrier: slots are processors then.
+    // Name, options, and the engine in effect without membarrier: there is a slot per CPU then.
     let engines = [
         ("rseq cid", vec![("SHEAVES_SLOT", "cid")], "rseq cpu"),
         ("rseq cpu", vec![("SHEAVES_SLOT", "cpu")], "rseq cpu"),
@@ -55,7 +55,7 @@ pub(crate) fn all() -> Vec<Configuration> {
     found
 }
 
-/// What is in effect here, in the words of an expectation.
+/// What is in effect here, in the format of an expectation.
 fn describe() -> String {
     let facts = engine::facts();
     let engine = match (facts.mode, facts.slot_kind) {
@@ -69,7 +69,7 @@ fn describe() -> String {
 
 #[test]
 fn what_was_asked_for_is_in_effect() {
-    // The engine starts with the first per-CPU memory.
+    // The engine is chosen at the first use of per-CPU memory.
     let _domain = sheaves_rcu::Srcu::new().unwrap();
     let expected = env::var(EXPECT).unwrap_or_default();
     let is_possible = |word| expected.contains(word) && !describe().contains(word);
@@ -90,18 +90,18 @@ pub(crate) fn configure(command: &mut Command, configuration: &Configuration) {
     filter(command, configuration.is_refused);
 }
 
-/// Ends the command's process if it hangs, and refuses it membarrier if that is asked for.
+/// Kills the command's process if it hangs, and refuses membarrier to it if requested.
 fn filter(command: &mut Command, is_refused: bool) {
     let program = seccomp::program(&[libc::SYS_membarrier], libc::EPERM);
     let prepare = move || {
         end_if_it_hangs();
         if is_refused { seccomp::install(&program) } else { Ok(()) }
     };
-    // SAFETY: the closure makes system calls only and touches memory of its own.
+    // SAFETY: the closure only makes system calls and only touches its own memory.
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Ends the process after a while, also where the caller's parent ignores or blocks the signal.
+/// Kills the process after a while, even if the caller's parent ignores or blocks the signal.
 /// Outlives exec.
 fn end_if_it_hangs() {
     // SAFETY: an all-zero set is valid to be filled.
@@ -110,7 +110,7 @@ fn end_if_it_hangs() {
     unsafe { libc::sigemptyset(&raw mut set) };
     // SAFETY: as above.
     unsafe { libc::sigaddset(&raw mut set, libc::SIGALRM) };
-    // SAFETY: the set is valid, and the mask of before is not asked for.
+    // SAFETY: the set is valid, and the old mask is not requested.
     unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, core::ptr::null_mut()) };
     // SAFETY: integers only.
     unsafe { libc::signal(libc::SIGALRM, libc::SIG_DFL) };
@@ -118,8 +118,7 @@ fn end_if_it_hangs() {
     unsafe { libc::alarm(ALARM_SECONDS) };
 }
 
-/// What a command that has come to its end has printed, where it failed. `None` where filters are
-/// not permitted.
+/// What a command that has ended has printed, if it failed. `None` if filters are not permitted.
 pub(crate) fn finish(name: &str, output: std::io::Result<Output>) -> Option<bool> {
     let output = match output {
         Ok(output) => output,
@@ -137,7 +136,7 @@ pub(crate) fn finish(name: &str, output: std::io::Result<Output>) -> Option<bool
     Some(output.status.success())
 }
 
-/// Runs all other tests of this executable in every configuration; panics where one fails.
+/// Runs all other tests of this executable in every configuration; panics if one fails.
 pub(crate) fn run_all() {
     let mut failed = Vec::new();
     for configuration in all() {
@@ -151,8 +150,8 @@ pub(crate) fn run_all() {
     assert!(failed.is_empty(), "failed: {failed:?}");
 }
 
-/// Runs the test of that name again in a process of its own, in the configuration of this one.
-/// False in that process: the test goes on there.
+/// Runs the test of that name again in its own process, in the same configuration. False in that
+/// process: there the test goes on.
 pub(crate) fn in_own_process(name: &str) -> bool {
     if env::var(OWN).is_ok_and(|own| own == name) {
         return false;
@@ -161,7 +160,7 @@ pub(crate) fn in_own_process(name: &str) -> bool {
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(OWN, name);
     filter(&mut command, false);
     let output = command.output();
-    // A name that is not that of a test would pass as well.
+    // With a name that is not a test's, no test would run, and that would pass as well.
     let ran = output
         .as_ref()
         .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("1 passed"));

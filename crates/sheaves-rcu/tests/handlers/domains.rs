@@ -1,8 +1,8 @@
-//! Sections of a domain of its own, interrupted after every instruction.
+//! Sections of an SRCU domain, interrupted after every instruction.
 //!
-//! Waiting for a domain blocks, so another thread waits, and whoever is in a section gives it some
-//! time to come back too early. A restartable sequence begins anew after each interruption, so its
-//! places come over and over: there is a number of places at most.
+//! Waiting for a domain blocks, so another thread waits, and a thread inside a section gives it
+//! some time to return too early. A restartable sequence restarts after each interruption, so its
+//! places recur: the number of places is limited.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -17,7 +17,7 @@ use crate::{alone, set_deadline, steps};
 
 const PLACES_MAX: usize = 200;
 
-/// A domain of the process, with whatever grace periods.
+/// A domain of the process, of either implementation.
 trait Domain: Sync + 'static {
     type Guard: 'static;
     fn get() -> &'static Self;
@@ -50,19 +50,19 @@ macro_rules! domain {
 domain!(Srcu, sheaves_rcu::SrcuGuard<'static>);
 domain!(srcu::Srcu, srcu::SrcuGuard<'static>);
 
-/// Waits that were asked for, and that are over. [`STOP`] ends the thread that waits.
+/// Number of requested waits, and of completed ones. [`STOP`] ends the waiting thread.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 static OVER: AtomicU32 = AtomicU32::new(0);
 const STOP: u32 = u32::MAX;
-/// How long a wait may take before it counts as one that waits for somebody.
+/// How long a wait may take before it counts as one that waits for a reader.
 static PATIENCE_MS: AtomicU64 = AtomicU64::new(0);
 static IS_WRONG: AtomicBool = AtomicBool::new(false);
 
-/// Has the other thread wait for the domain; whether that came to its end.
+/// Makes the other thread wait for the domain; true if the wait ended in time.
 fn is_over_soon() -> bool {
     let asked = ASKED.load(Ordering::Relaxed);
     if OVER.load(Ordering::Acquire) != asked {
-        // It waits still, for what was asked before.
+        // It still waits for the request before.
         return false;
     }
     ASKED.store(asked + 1, Ordering::Release);
@@ -89,12 +89,12 @@ fn wait_until_over() {
     }
 }
 
-/// A grace period while the interrupted thread is on its way in or out.
+/// A grace period while the interrupted thread is entering or leaving a section.
 fn flip() {
     let _ = is_over_soon();
 }
 
-/// A section of the handler, which has to be waited for.
+/// A section of the handler, for which the other thread has to wait.
 fn hold<D: Domain>() {
     let guard = D::get().read();
     if is_over_soon() {
@@ -103,12 +103,12 @@ fn hold<D: Domain>() {
     drop(guard);
 }
 
-/// A section that is interrupted after the given number of instructions. True where it was.
+/// Interrupts a section after the given number of instructions. True if there was an interruption.
 fn section<D: Domain>(handler: fn(), after: usize) -> bool {
     steps::prepare(handler, after);
     steps::begin();
     let guard = D::get().read();
-    // The handler comes in the begin of a section; in the end of it where the begin is over.
+    // The handler interrupts the begin of a section, or its end if the begin is over.
     let is_inside = steps::was_called();
     if is_inside {
         steps::end();
@@ -122,7 +122,7 @@ fn section<D: Domain>(handler: fn(), after: usize) -> bool {
     steps::was_called()
 }
 
-/// Interrupts everywhere, until something is wrong: after how many places, if so.
+/// Interrupts at each place until something is wrong. Returns the number of places, and if it was.
 fn find_wrong<D: Domain>(handler: fn(), patience_ms: u64) -> (usize, bool) {
     let _ = D::get();
     ASKED.store(0, Ordering::Relaxed);

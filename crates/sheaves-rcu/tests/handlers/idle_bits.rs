@@ -1,8 +1,8 @@
-//! A broken variant: readers as they once were, with a bit that spared leaders the idle ones.
+//! A broken variant: an earlier form of readers, with a bit per thread that marked it active.
 //!
-//! An outermost section stored its word, fenced, and then set its thread's bit where that was
-//! clear. A section of a handler in between found the word, counted itself, and set no bit. Leaders
-//! that found the bit clear took the thread for idle.
+//! An outermost section stored its word, fenced, and then set its thread's bit if it was clear. A
+//! handler's section in between found the word stored, counted itself as nested, and set no bit. A
+//! leader that found the bit clear took the thread for idle.
 
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
@@ -17,7 +17,7 @@ static ACTIVE: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) const WAITING: Waiting = Waiting { ask: || 0, poll: |_| is_idle() };
 
-/// The thread has not read for a while.
+/// Marks the thread as idle.
 pub(crate) fn rest() {
     ACTIVE.store(0, Ordering::SeqCst);
 }
@@ -47,7 +47,7 @@ pub(crate) fn leave() {
     }
 }
 
-/// The leader, after its fence: nobody looks at the word of a thread without the bit.
+/// The leader's check, after its fence: it skips the word of a thread whose bit is clear.
 fn is_idle() -> bool {
     fence(Ordering::SeqCst);
     ACTIVE.load(Ordering::Relaxed) == 0 || WORD.load(Ordering::Acquire) & READING == 0

@@ -1,10 +1,10 @@
 //! Read sections, interrupted at every instruction.
 //!
-//! A thread enters, leaves, nests, goes idle, registers or ends. After one of its instructions, in
-//! each run another one, a signal handler opens a section and finds the published object. While the
-//! handler holds that, another thread replaces the object, takes a cookie and polls it, and frees
-//! what no reader can have by that. What must hold: neither the handler nor the interrupted thread
-//! ever holds what is freed.
+//! A thread enters, leaves, nests, goes idle, registers or ends. A signal handler interrupts it
+//! after one of its instructions, in each run another one; it opens a section and finds the
+//! published object. While the handler uses that, another thread replaces the object, takes a
+//! cookie, polls it, and frees what the cookie permits. The property: neither the handler nor the
+//! interrupted thread uses an object that is freed.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -25,18 +25,18 @@ use sheaves_rcu::{Cookie, enter_idle, raw, read};
 use configurations::in_own_process;
 use objects::{OBJECTS, Waiting, check, find, replace};
 
-/// A process that hangs is ended after this time.
+/// A process that hangs is killed after this time.
 const ALARM_SECONDS: u32 = 280;
-/// Sections after which a thread reads without fences, and more.
+/// More sections than it takes until a thread reads without fences.
 const WARM: usize = 300;
 
-/// One thread is stepped at a time.
+/// Only one thread is single-stepped at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the process if it hangs, whatever it has inherited.
+/// Kills the process if it hangs, whatever signal state it has inherited.
 fn set_deadline() {
     // SAFETY: an all-zero set is valid to be filled.
     let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
@@ -50,7 +50,7 @@ fn set_deadline() {
     unsafe { libc::alarm(ALARM_SECONDS) };
 }
 
-/// What a thread has done before it is interrupted, and what it does then.
+/// What a thread does before it is interrupted, and what it does then.
 struct Scenario {
     name: &'static str,
     /// Runs in a new thread each time.
@@ -59,12 +59,12 @@ struct Scenario {
     body: fn(),
 }
 
-/// Of a thread that has read often.
+/// Scenarios of a thread that has read often.
 const fn warm(name: &'static str, before: fn(), body: fn()) -> Scenario {
     Scenario { name, is_fresh: false, before, body }
 }
 
-/// Of a new thread.
+/// Scenarios of a new thread.
 const fn fresh(name: &'static str, before: fn(), body: fn()) -> Scenario {
     Scenario { name, is_fresh: true, before, body }
 }
@@ -153,16 +153,16 @@ const SCENARIOS: [Scenario; 9] = [
     warm("takes a cookie and reads", heat, takes_a_cookie),
 ];
 
-/// What a survey has found.
+/// The result of a survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Found {
-    /// Instructions after which there was a handler.
+    /// Number of instructions after which the handler ran.
     places: usize,
-    /// How often something was held that was freed.
+    /// How often a freed object was in use.
     wrong: usize,
 }
 
-/// Runs a scenario as often as it has instructions.
+/// Runs a scenario once for each of its instructions.
 fn survey(waiting: Waiting, scenario: &Scenario, handler: fn()) -> Found {
     let (before, body) = (scenario.before, scenario.body);
     let run = move |after| {
@@ -180,7 +180,7 @@ fn survey(waiting: Waiting, scenario: &Scenario, handler: fn()) -> Found {
     Found { places, wrong }
 }
 
-/// How many instructions there are after which `run` was interrupted.
+/// Counts the instructions after which `run` was interrupted.
 fn count_places(run: impl Fn(usize)) -> usize {
     let is_place = |after: &usize| {
         run(*after);
@@ -189,7 +189,7 @@ fn count_places(run: impl Fn(usize)) -> usize {
     (0..OBJECTS - 1).take_while(is_place).count()
 }
 
-/// What is wrong in each scenario, as text; empty where nothing is.
+/// What is wrong in each scenario, as text; empty if nothing is.
 fn survey_all() -> String {
     let mut wrong = String::new();
     for scenario in &SCENARIOS {
@@ -237,7 +237,7 @@ fn a_handler_is_waited_for_while_its_thread_ends() {
         let status =
             unsafe { libc::pthread_create(thread_at, core::ptr::null(), read_and_end, argument) };
         assert_eq!(status, 0);
-        // SAFETY: made above, and joined once.
+        // SAFETY: created above, and joined once.
         assert_eq!(unsafe { libc::pthread_join(thread, core::ptr::null_mut()) }, 0);
     };
     let mut places = 0;

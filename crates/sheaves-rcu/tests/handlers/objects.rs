@@ -1,18 +1,18 @@
-//! A published object, which another thread replaces, and frees when it believes that no reader is
-//! left.
+//! A published object. Another thread replaces it, and frees the old one when it believes that no
+//! reader uses it.
 //!
-//! The interrupted thread and its handler find the object in sections of theirs. The handler then
-//! has the other thread replace it, and free whatever it may, and looks at what it holds.
+//! The interrupted thread and its handler find the object in their sections. The handler then has
+//! the other thread replace it and free what it may, and checks the object that it uses.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::collections::VecDeque;
 
 use sheaves_sys::futex;
 
-/// Objects at most in one survey: one for each place.
+/// Limit on objects in one survey: one for each place.
 pub(crate) const OBJECTS: usize = 1 << 15;
 
-/// The published one, by its number.
+/// Number of the published object.
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
 static FREED: [AtomicBool; OBJECTS] = [const { AtomicBool::new(false) }; OBJECTS];
 
@@ -20,28 +20,28 @@ static FREED: [AtomicBool; OBJECTS] = [const { AtomicBool::new(false) }; OBJECTS
 static ASKED: AtomicU32 = AtomicU32::new(0);
 static DONE: AtomicU32 = AtomicU32::new(0);
 const STOP: u32 = u32::MAX;
-/// A sleeper looks again after this time.
+/// A sleeper rechecks after this time.
 const SLEEP_NS: u64 = 10_000_000;
 
-/// How often a handler, or the thread itself, held what was freed.
+/// How often a handler, or the thread itself, used a freed object.
 static WRONG: AtomicUsize = AtomicUsize::new(0);
 
-/// How the updater finds out whether readers are gone.
+/// How the updater learns that a grace period has passed.
 #[derive(Clone, Copy)]
 pub(crate) struct Waiting {
-    /// After the object was unlinked.
+    /// Called after the object was unlinked; returns a cookie.
     pub(crate) ask: fn() -> u64,
-    /// Are the readers gone of which that was asked?
+    /// True if the grace period of the cookie has passed.
     pub(crate) poll: fn(u64) -> bool,
 }
 
-/// The published object: in a section.
+/// The published object. Inside a section.
 #[inline(always)]
 pub(crate) fn find() -> usize {
     CURRENT.load(Ordering::Acquire)
 }
 
-/// In the same section, later: the object has to be there.
+/// Later in the same section: checks that the object is not freed.
 #[inline(always)]
 pub(crate) fn check(object: usize) {
     if FREED[object].load(Ordering::Acquire) {
@@ -49,7 +49,7 @@ pub(crate) fn check(object: usize) {
     }
 }
 
-/// In a section: has the updater replace the object and free what it may. Returns when it has.
+/// Inside a section: has the updater replace the object and free what it may, and waits for it.
 pub(crate) fn replace() {
     let asked = ASKED.fetch_add(1, Ordering::AcqRel) + 1;
     futex::wake_all(&ASKED);
@@ -62,8 +62,8 @@ pub(crate) fn replace() {
     }
 }
 
-/// Runs `body`, in which threads are interrupted, beside an updater. How often something was held
-/// that was freed.
+/// Runs `body`, in which threads are interrupted, beside an updater. Returns how often a freed
+/// object was in use.
 pub(crate) fn beside_updater(waiting: Waiting, body: impl FnOnce()) -> usize {
     CURRENT.store(0, Ordering::Relaxed);
     FREED.iter().for_each(|freed| freed.store(false, Ordering::Relaxed));
@@ -80,7 +80,7 @@ pub(crate) fn beside_updater(waiting: Waiting, body: impl FnOnce()) -> usize {
     WRONG.load(Ordering::Relaxed)
 }
 
-/// Replaces the object as often as it is asked for.
+/// Replaces the object as often as requested.
 fn update(waiting: Waiting) {
     let mut unlinked: VecDeque<(usize, u64)> = VecDeque::new();
     loop {
@@ -92,7 +92,7 @@ fn update(waiting: Waiting) {
                 let old = CURRENT.load(Ordering::Relaxed);
                 CURRENT.store(old + 1, Ordering::Release);
                 unlinked.push_back((old, (waiting.ask)()));
-                // The last one first: it drives what is before it as well.
+                // The last cookie first: polling it advances those before it as well.
                 let newest = unlinked.back().map_or(0, |(_, cookie)| *cookie);
                 let _ = (0..3).any(|_| (waiting.poll)(newest));
                 while unlinked.front().is_some_and(|(_, cookie)| (waiting.poll)(*cookie)) {

@@ -1,9 +1,9 @@
-//! Interrupts a thread after an instruction whose number is given: the trap flag of the processor
-//! raises SIGTRAP after each.
+//! Interrupts a thread after a given number of instructions: the CPU's trap flag raises SIGTRAP
+//! after each instruction.
 //!
 //! The kernel clears the flag while the handler runs and sets it again when it returns. Where the
-//! code blocks all signals a handler would have to wait, so here it waits, too: SIGTRAP alone is
-//! kept out of the mask, since one that is raised while it is blocked ends the process.
+//! code blocks all signals, a handler has to wait, and does so here, too. But SIGTRAP stays out of
+//! the mask, since a SIGTRAP that is raised while blocked kills the process.
 
 use core::arch::asm;
 use core::ffi::c_void;
@@ -13,18 +13,19 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 const TRAP: u64 = 1 << 8;
 /// The instruction `syscall`.
 const SYSCALL: [u8; 2] = [0x0F, 0x05];
-/// A set of signals that is this near to the stack pointer is one of the stack, to be changed.
+/// A set of signals within this distance of the stack pointer is on the stack, and may be changed.
 const STACK_BYTES: usize = 1 << 16;
 
-/// What is called. Relaxed everywhere below: one thread is stepped at a time, and what its handler
-/// reads it has written itself, or the join of the one before it orders.
+/// The handler to be called. Relaxed everywhere below: one thread is single-stepped at a time. What
+/// its handler reads was written by the thread itself, or is ordered by the join of the thread
+/// before.
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
-/// Instructions until then.
+/// Number of instructions until then.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 static IS_BLOCKED: AtomicBool = AtomicBool::new(false);
 
-/// Has `handler` called once, when the calling thread has executed `after` instructions from the
+/// Has `handler` called once, after the calling thread has executed `after` instructions from the
 /// next [`begin`] on, unless [`end`] comes before.
 pub(crate) fn prepare(handler: fn(), after: usize) {
     HANDLER.store(handler as *mut (), Ordering::Relaxed);
@@ -35,7 +36,7 @@ pub(crate) fn prepare(handler: fn(), after: usize) {
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = trap as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-    // SAFETY: the handler makes calls only that signal handlers may make.
+    // SAFETY: the handler only calls functions that signal handlers may call.
     let status =
         unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) };
     assert_eq!(status, 0);
@@ -47,21 +48,21 @@ pub(crate) fn prepare(handler: fn(), after: usize) {
     unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, core::ptr::null_mut()) };
 }
 
-/// From here on instructions count.
+/// Counts instructions from here on.
 #[inline(always)]
 pub(crate) fn begin() {
-    // SAFETY: sets a flag of the processor, for which there is a handler.
+    // SAFETY: sets a CPU flag, for which there is a handler.
     unsafe { asm!("pushfq", "or dword ptr [rsp], 0x100", "popfq") };
 }
 
-/// Up to here.
+/// Counts instructions up to here.
 #[inline(always)]
 pub(crate) fn end() {
     // SAFETY: clears the same flag.
     unsafe { asm!("pushfq", "and dword ptr [rsp], 0xFFFFFEFF", "popfq") };
 }
 
-/// Was the handler called?
+/// True if the handler was called.
 pub(crate) fn was_called() -> bool {
     WAS_CALLED.load(Ordering::Relaxed)
 }
@@ -83,12 +84,13 @@ unsafe extern "C" fn trap(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut
     }
 }
 
-/// Where the next instruction is a call that blocks signals, has it leave out SIGTRAP. False where
-/// that cannot be done.
+/// If the next instruction is a system call that blocks signals, removes SIGTRAP from its set.
+/// False if that is not possible.
 fn keep_trap_unblocked(registers: &[libc::greg_t; 23]) -> bool {
     let register = |number: i32| registers[number as usize].cast_unsigned() as usize;
     let next = core::ptr::with_exposed_provenance::<[u8; 2]>(register(libc::REG_RIP));
-    // SAFETY: the next instruction is mapped, and none at an end of a mapping is one byte long.
+    // SAFETY: the next instruction is mapped, and an instruction at the end of a mapping is longer
+    // than one byte.
     let is_call = unsafe { next.read_unaligned() } == SYSCALL;
     let set = core::ptr::with_exposed_provenance_mut::<u64>(register(libc::REG_RSI));
     let is_mask = register(libc::REG_RAX) == libc::SYS_rt_sigprocmask as usize;
@@ -107,7 +109,7 @@ fn keep_trap_unblocked(registers: &[libc::greg_t; 23]) -> bool {
         if set.addr().abs_diff(register(libc::REG_RSP)) > STACK_BYTES {
             return false;
         }
-        // SAFETY: on the stack of this thread, whose set is to be read by this call alone.
+        // SAFETY: on the stack of this thread, and only this call reads the set.
         unsafe { set.write(signals & !bit) };
     }
     true

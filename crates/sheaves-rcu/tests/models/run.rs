@@ -1,13 +1,13 @@
-//! Runs the models of a crate, where `SHEAVES_MODELS=1` asks for it: for the tests of this layer
-//! and of the one above.
+//! Runs the models of a crate if `SHEAVES_MODELS=1` is set: for the tests of this layer and of the
+//! one above.
 //!
-//! They need a build of their own, with the model checker's atomics.
+//! They need their own build, with loom's atomics.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs all models of `package`: so many, at the least, have to hold, and so many broken variants
-/// of them to be caught.
+/// Runs all models of `package`. At least `hold_min` of them have to hold, and at least
+/// `caught_min` broken variants have to be caught.
 pub(crate) fn run(package: &str, hold_min: usize, caught_min: usize) {
     if std::env::var("SHEAVES_MODELS").is_ok_and(|value| value == "1") {
         check(package, hold_min, caught_min);
@@ -32,7 +32,7 @@ fn check(package: &str, hold_min: usize, caught_min: usize) {
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     let passed = text.lines().filter(|line| line.ends_with("... ok")).count();
     let caught = text.lines().filter(|line| line.ends_with("should panic ... ok")).count();
-    // A filter that finds nothing would pass as well.
+    // A filter that matches no model would pass as well.
     let enough = passed - caught >= hold_min && caught >= caught_min;
     assert!(enough, "too few models ran:\n{text}");
 }

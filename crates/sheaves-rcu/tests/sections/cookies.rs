@@ -1,4 +1,4 @@
-//! Cookies that are numbers.
+//! Cookies as numbers.
 
 use core::time::Duration;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use sheaves_rcu::Cookie;
 
 use crate::{Reader, alone};
 
-/// What is asked of a cookie that nobody has made, in a process of its own.
+/// Operations on a cookie from the future, each in its own process.
 const ASK: &str = "SHEAVES_TEST_ASK";
 
 #[test]
@@ -18,7 +18,7 @@ fn a_cookie_of_the_future_has_not_passed() {
     assert!(Cookie::from_bits(0).has_passed());
 }
 
-/// Waiting for a number that no cookie has yet would be for ever: the process ends with a line.
+/// Waiting for a number that no cookie has yet would never end: the process aborts with a report.
 #[test]
 fn a_cookie_of_the_future_is_not_waited_for() {
     let future = Cookie::from_bits(u64::MAX);
@@ -51,17 +51,17 @@ fn a_cookie_of_the_future_is_not_waited_for() {
     }
 }
 
-/// An updater that takes its cookie before it unlinks the item, which is wrong, frees the item
-/// under a reader: the grace period of that cookie may have begun before the reader. One that takes
+/// An updater that wrongly takes its cookie before it unlinks the item frees the item under a
+/// reader: the grace period of that cookie may have begun before the reader. An updater that takes
 /// it afterwards does not.
 #[test]
 fn a_cookie_from_before_the_unlink_is_too_early() {
     let _alone = alone();
     let before = Reader::start();
     let early = Cookie::start_poll_expedited();
-    // The grace period has begun: it waits for the first reader, and for no later one.
+    // The grace period has begun: it waits for the first reader, and for none that comes later.
     assert!(!early.poll());
-    // This reader may find the item, which is unlinked only now.
+    // This reader may find the item, which is only unlinked below.
     let finds = Reader::start();
     let right = Cookie::start_poll_expedited();
     drop(before);

@@ -1,5 +1,4 @@
-//! Sections that are never left are counted without a carry: at the end of the count the process
-//! ends.
+//! The count of nested sections does not overflow: at its limit the process aborts.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -10,18 +9,18 @@ use sheaves_sys::tls;
 use crate::children::in_child;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Nested sections that there can be.
+/// Limit on nested sections.
 const NESTED_MAX: u64 = u32::MAX as u64;
 
 /// The calling thread's second word, which counts nested sections in its low half.
 fn second_word() -> &'static AtomicU64 {
     let first = tls::reader().cast::<AtomicU64>();
     let second = first.wrapping_add(1);
-    // SAFETY: a record begins with both words, and lives for good.
+    // SAFETY: a record begins with both words, and is never unmapped.
     unsafe { &*second }
 }
 
-/// Leaks sections until `left` more are possible.
+/// Leaks sections until only `left` more are possible.
 fn leak_all_but(left: u64) {
     core::mem::forget(read());
     second_word().fetch_add(NESTED_MAX - left, Ordering::Relaxed);
@@ -31,7 +30,7 @@ fn leak_all_but(left: u64) {
 fn too_many_nested_sections_end_the_process() {
     let warm = || (0..300).for_each(|_| drop(read()));
     for before in [(|| drop(read())) as fn(), warm] {
-        // The last one that fits is a section like any other.
+        // The last one that fits is an ordinary section.
         assert!(in_child(LIMIT, || {
             before();
             leak_all_but(1);

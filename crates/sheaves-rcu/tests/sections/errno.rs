@@ -1,11 +1,11 @@
-//! `errno` stays what it was, also where the kernel refuses what is asked.
+//! `errno` is preserved, also where the kernel refuses a system call.
 
 use sheaves_rcu::{Cookie, read, statistics, synchronize};
 
 use crate::configurations::{in_own_process, seccomp};
 
 fn set(value: i32) {
-    // SAFETY: the calling thread's own word.
+    // SAFETY: the calling thread's own variable.
     let place = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     unsafe { *place = value };
@@ -15,7 +15,8 @@ fn get() -> Option<i32> {
     std::io::Error::last_os_error().raw_os_error()
 }
 
-/// Refuses membarrier to this thread, and to those that it starts. False where it may not.
+/// Refuses membarrier to this thread and to those that it starts. False if filters are not
+/// permitted.
 fn refuse_membarrier() -> bool {
     let installed = seccomp::install(&seccomp::program(&[libc::SYS_membarrier], libc::EPERM));
     if let Err(error) = &installed {

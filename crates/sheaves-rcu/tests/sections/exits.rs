@@ -1,4 +1,4 @@
-//! Threads that come and go.
+//! Threads that start and end.
 
 use core::cell::RefCell;
 
@@ -9,19 +9,19 @@ use crate::configurations::in_own_process;
 use crate::forks::in_child;
 use crate::leaks::passes;
 
-/// How many short threads, in each configuration.
+/// Number of short threads in each configuration.
 const THREADS: usize = 100_000;
-/// Bytes that the process may grow meanwhile; a record for each thread would be 6.4 million.
+/// Bytes by which the process may grow meanwhile; a record for each thread would be 6.4 million.
 const GROWTH_BYTES: usize = 1 << 20;
 
-/// Bytes of memory that this process has now.
+/// Bytes of memory that this process uses now.
 fn resident_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
     pages * sheaves_sys::map::page_bytes()
 }
 
-/// Starts short threads, two at a time, until there were that many.
+/// Starts `count` short threads, two at a time.
 fn short_threads(count: usize) {
     extern "C" fn body(_: *mut libc::c_void) -> *mut libc::c_void {
         drop(read());
@@ -57,12 +57,12 @@ fn short_threads_leave_nothing() {
     assert!(bytes_after <= bytes + GROWTH_BYTES, "{bytes} bytes became {bytes_after}");
 }
 
-/// Runs `body` in a thread that is gone then, by a bare system call.
+/// Runs `body` in a thread that then ends by a bare system call.
 fn vanish_after(body: fn()) {
     extern "C" fn run(body: *mut libc::c_void) -> *mut libc::c_void {
-        // SAFETY: the function below, which waits for this.
+        // SAFETY: the function below; this function waits for the thread.
         unsafe { body.cast::<fn()>().read()() };
-        // SAFETY: ends this thread alone.
+        // SAFETY: ends only this thread.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
         core::ptr::null_mut()
     }
@@ -74,7 +74,7 @@ fn vanish_after(body: fn()) {
     unsafe { libc::pthread_join(thread, core::ptr::null_mut()) };
 }
 
-/// Where every thread is gone without a word: by a bare system call, which no destructor survives.
+/// All threads end by a bare system call, which runs no destructor.
 #[test]
 fn threads_that_vanish_are_found() {
     if in_own_process("exits::threads_that_vanish_are_found") {
@@ -144,7 +144,7 @@ fn a_key_of_libc_may_read_in_every_round() {
     }
 }
 
-/// What this process writes to standard error while `body` runs.
+/// Returns what this process writes to standard error while `body` runs.
 fn reports(body: impl FnOnce()) -> String {
     let path = std::env::temp_dir().join(format!("sheaves-reports-{}", std::process::id()));
     let file = std::fs::File::create(&path).unwrap();
@@ -162,7 +162,7 @@ fn reports(body: impl FnOnce()) -> String {
     text
 }
 
-/// Nobody knows what the thread has given to others, so its section stays open.
+/// The thread may have given to others what it found, so its section stays open.
 #[test]
 fn a_thread_that_ends_inside_a_section_is_waited_for() {
     if in_own_process("exits::a_thread_that_ends_inside_a_section_is_waited_for") {
@@ -173,7 +173,7 @@ fn a_thread_that_ends_inside_a_section_is_waited_for() {
         assert!(!passes());
     });
     assert_eq!(text.matches("has ended inside a read section").count(), 1, "{text}");
-    // A child of a fork keeps the section, too.
+    // The child of a fork keeps the section, too.
     assert!(in_child(|| !passes()));
 }
 

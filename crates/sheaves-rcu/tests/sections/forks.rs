@@ -1,4 +1,4 @@
-//! Forks in the middle of everything.
+//! Forks at every stage of sections and grace periods.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -10,7 +10,7 @@ use sheaves_rcu::{Cookie, read, statistics, synchronize};
 use crate::configurations::in_own_process;
 use crate::{Reader, alone, children};
 
-/// Runs `body` in a child of a fork; whether it returned true there within ten seconds.
+/// Runs `body` in the child of a fork; true if it returned true there within ten seconds.
 pub(crate) fn in_child(body: impl FnOnce() -> bool) -> bool {
     children::in_child(Duration::from_secs(10), body)
 }
@@ -62,17 +62,18 @@ fn forks_beside_grace_periods() {
     });
 }
 
-/// What the handler below has found in the child: a cookie, and how many grace periods were over.
+/// What the handler below has found in the child: a cookie, and the number of completed grace
+/// periods.
 static COOKIE: AtomicU64 = AtomicU64::new(0);
 static OVER: AtomicU64 = AtomicU64::new(0);
-/// The child; 0 in it, and -1 before.
+/// The child's number; 0 in the child, and -1 before the fork.
 static CHILD: AtomicI32 = AtomicI32::new(-1);
 
 extern "C" fn fork_here(_: i32) {
     // SAFETY: the child goes on with what was interrupted, and ends by `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // Both are permitted in a handler.
+        // Both functions are permitted in a handler.
         let cookie = Cookie::start_poll_expedited();
         let _ = cookie.poll();
         COOKIE.store(cookie.to_bits(), Ordering::SeqCst);
@@ -81,7 +82,7 @@ extern "C" fn fork_here(_: i32) {
     CHILD.store(child, Ordering::SeqCst);
 }
 
-/// The thread that leads a grace period goes on with it where a handler has forked.
+/// The thread that leads a grace period goes on with it in a child that a handler has forked.
 #[test]
 fn a_leader_may_be_interrupted_by_a_fork() {
     if in_own_process("forks::a_leader_may_be_interrupted_by_a_fork") {
@@ -89,7 +90,7 @@ fn a_leader_may_be_interrupted_by_a_fork() {
     }
     // SAFETY: the handler is a function of this program.
     unsafe { libc::signal(libc::SIGUSR1, fork_here as *const () as libc::sighandler_t) };
-    // SAFETY: children are to be waited for, whatever this process has inherited.
+    // SAFETY: this process must be able to wait for children, whatever it has inherited.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     let reader = Reader::start();
     let leader = std::thread::spawn(|| {
@@ -107,7 +108,7 @@ fn a_leader_may_be_interrupted_by_a_fork() {
     });
     // Longer than a leader spins.
     std::thread::sleep(Duration::from_millis(50));
-    // SAFETY: the thread is there: it waits for the reader.
+    // SAFETY: the thread exists: it waits for the reader.
     assert_eq!(unsafe { libc::pthread_kill(leader.as_pthread_t(), libc::SIGUSR1) }, 0);
     let begin = Instant::now();
     while CHILD.load(Ordering::SeqCst) == -1 {

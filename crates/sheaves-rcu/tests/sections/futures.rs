@@ -1,4 +1,4 @@
-//! Cookies that are awaited.
+//! Awaiting cookies.
 
 use core::future::Future;
 use core::pin::{Pin, pin};
@@ -14,7 +14,7 @@ use sheaves_rcu::{Cookie, Finished};
 use crate::configurations::{in_own_process, seccomp};
 use crate::{Reader, alone, children};
 
-/// How often a thread of [`block_on`] was about to sleep.
+/// How often a thread in [`block_on`] was about to sleep.
 static PARKED: AtomicUsize = AtomicUsize::new(0);
 
 struct Unpark(std::thread::Thread, AtomicUsize);
@@ -26,7 +26,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end in this thread; how often it was woken.
+/// Runs a future to its end in this thread; returns how often it was woken.
 fn block_on(future: impl Future<Output = ()>) -> usize {
     let unpark = Arc::new(Unpark(std::thread::current(), AtomicUsize::new(0)));
     let waker = Waker::from(Arc::clone(&unpark));
@@ -92,7 +92,7 @@ fn a_future_does_not_wait_for_readers_that_came_later() {
     let early = Cookie::start_poll_expedited();
     let late = Cookie::get();
     assert!(early < late && !early.poll());
-    // The later grace period is awaited first, and will be held up by the second reader.
+    // The later grace period is awaited first, and is delayed by the second reader.
     let mut late = Box::pin(late.finished());
     assert!(late.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let second = Reader::start();
@@ -105,7 +105,7 @@ fn a_future_does_not_wait_for_readers_that_came_later() {
         });
         std::thread::sleep(Duration::from_millis(20));
         drop(first);
-        // It would come with the second reader's end, which comes after this.
+        // It must not wait for the second reader, which ends only below.
         is_done.recv_timeout(Duration::from_secs(20)).expect("nobody woke the future");
         drop(second);
     });
@@ -121,7 +121,7 @@ fn futures_come_to_their_end_where_no_thread_can_be_started() {
     let barrier = std::sync::Barrier::new(THREADS);
     let calls = [libc::SYS_clone, libc::SYS_clone3];
     let program = seccomp::program(&calls, libc::EAGAIN);
-    // An executor that is woken only by its wakers: who is forgotten sleeps until the alarm.
+    // An executor that only its wakers wake: a future that is never woken sleeps until the alarm.
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
@@ -138,8 +138,8 @@ fn futures_come_to_their_end_where_no_thread_can_be_started() {
     });
 }
 
-/// The child of a fork does not look at the futures of threads that are not there, and uses those
-/// of the thread that forked.
+/// The child of a fork does not access the futures of threads that do not exist there, and uses
+/// those of the thread that forked.
 #[test]
 fn a_child_forgets_the_futures_of_other_threads() {
     const THREADS: usize = 4;
@@ -162,7 +162,7 @@ fn a_child_forgets_the_futures_of_other_threads() {
             assert!(begin.elapsed() < Duration::from_secs(20), "nobody waits");
             std::thread::sleep(Duration::from_millis(1));
         }
-        // Their futures lie between these two.
+        // The futures of the other threads are on their stacks, between these two.
         let mut dropped = Box::pin(cookie.finished());
         assert!(!is_ready(dropped.as_mut()));
         let ok = children::in_child(Duration::from_secs(5), move || {
@@ -185,7 +185,7 @@ fn a_child_forgets_the_futures_of_other_threads() {
     });
 }
 
-/// Starts threads that write to all of their stacks, which libc takes from threads that are gone.
+/// Starts threads that overwrite their stacks, which libc reuses from threads that are gone.
 fn overwrite_stacks(threads: usize) {
     let barrier = std::sync::Barrier::new(threads);
     std::thread::scope(|scope| {

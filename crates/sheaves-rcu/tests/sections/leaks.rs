@@ -1,5 +1,5 @@
-//! Guards that are never dropped: what their sections protect is never ended, also after their
-//! threads have. Each test has a process of its own, in which no grace period ends any more.
+//! Guards that are never dropped: what their sections protect is never freed, also after their
+//! threads have ended. Each test has its own process, in which no grace period ends any more.
 
 #![forbid(unsafe_code)]
 
@@ -12,12 +12,12 @@ use sheaves_rcu::{Cookie, Guard, RcuCell, RcuOption, Srcu, defer, read, stall};
 
 use crate::configurations::in_own_process;
 
-/// A reader is asked for its life after two milliseconds, so this is long.
+/// Long: the leader checks after two milliseconds whether a reader's thread exists.
 const LONG: Duration = Duration::from_millis(60);
-/// What happens at all happens within this time.
+/// The limit for everything that has to happen.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Counts its drops.
+/// Counts how often values of this type are dropped.
 struct Counted(&'static AtomicUsize);
 
 impl Drop for Counted {
@@ -30,16 +30,16 @@ pub(crate) fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-/// What `body` returns in a thread that has ended.
+/// Returns what `body` returns, in a thread that has ended.
 fn in_thread<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| scope.spawn(body).join().unwrap())
 }
 
-/// Has grace periods go on for a while. True if one ends that begins now.
+/// Advances grace periods for a while. True if one that begins now has ended.
 pub(crate) fn passes() -> bool {
     let cookie = Cookie::start_poll_expedited();
     let begin = Instant::now();
-    // Often enough, also where the machine is busy.
+    // A minimum of rounds, for busy machines.
     for round in 0.. {
         if cookie.poll() {
             return true;
@@ -93,7 +93,7 @@ fn one_of_several_guards_is_enough() {
         return;
     }
     in_thread(|| {
-        // Many before, so that the thread has no fences in its sections any more.
+        // Many sections before, so that the thread's sections no longer fence.
         (0..1000).for_each(|_| drop(read()));
         let outer = read();
         let inner: &'static Guard = leak(read());
@@ -104,7 +104,7 @@ fn one_of_several_guards_is_enough() {
     let counted = Counted(&DROPS);
     defer(move || drop(counted));
     assert!(!passes());
-    // Threads that come later neither get the record nor end the section.
+    // Later threads neither get the record nor end the section.
     (0..100).for_each(|_| in_thread(|| drop(read())));
     assert!(!passes());
     assert_eq!(DROPS.load(Ordering::SeqCst), 0);
@@ -142,7 +142,7 @@ fn the_thread_that_has_ended_is_named() {
     assert_eq!(REPORTS.load(Ordering::SeqCst), 1, "one report for each grace period");
 }
 
-/// Whether a grace period of a domain ends in time, which a thread waits for.
+/// True if a grace period of a domain, for which a new thread waits, ends in time.
 fn ends_within(time: Duration, domain: &'static Srcu) -> bool {
     let (say, done) = channel();
     std::thread::spawn(move || {
@@ -161,6 +161,6 @@ fn guards_of_domains_stay_or_are_dropped_elsewhere() {
     assert!(ends_within(DEADLINE, sent));
     in_thread(|| core::mem::forget(leaked.read()));
     assert!(!ends_within(LONG, leaked));
-    // Another domain does not care.
+    // Another domain is not affected.
     assert!(ends_within(DEADLINE, sent));
 }

@@ -22,14 +22,14 @@ mod shared;
 mod signals;
 mod stalls;
 
-/// Several threads of one test program share the domain: reports of one test would meet readers of
-/// another, so tests that hold readers take this.
+/// Several threads of one test program share the domain, and a report of one test would name
+/// readers of another. So tests that hold read sections open take this lock.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// A thread that is inside a section until this is dropped.
+/// A thread that is inside a read section until this is dropped.
 struct Reader {
     stop: std::sync::mpsc::Sender<()>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -96,7 +96,8 @@ fn one_membarrier_for_each_grace_period() {
     let (begin, end) = (Barrier::new(2), Barrier::new(2));
     let (before, after) = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // So many that it does not fence any more: nobody knows that it will not read.
+            // Many sections, so that the thread no longer fences: nothing says that it will not
+            // read.
             (0..1000).for_each(|_| drop(read()));
             begin.wait();
             end.wait();

@@ -1,6 +1,6 @@
-//! Threads to which the system refuses membarrier after readers have begun to rely on it.
+//! Threads to which membarrier is refused after readers have begun to rely on it.
 //!
-//! Each test has a process of its own: the filter stays.
+//! Each test has its own process, since a filter cannot be removed.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,15 +10,15 @@ use sheaves_rcu::{Cookie, Srcu, read, statistics, synchronize};
 use crate::configurations::{in_own_process, seccomp};
 use crate::leaks::{leak, passes, until};
 
-/// Refuses the calling thread all that would have others pass a fence. False where that is not
-/// permitted.
+/// Refuses to the calling thread everything that makes other threads fence. False if filters are
+/// not permitted.
 fn refuse() -> bool {
     let program =
         seccomp::program(&[libc::SYS_membarrier, libc::SYS_sched_setaffinity], libc::EPERM);
     seccomp::install(&program).is_ok()
 }
 
-/// A thread that has read so much that its sections have no fences, and does nothing.
+/// A thread that has read so often that its sections do not fence, and that is now idle.
 struct Warm {
     stop: Sender<()>,
 }
@@ -41,8 +41,8 @@ impl Warm {
     }
 }
 
-/// Runs `body` in a thread to which all is refused; where it has come to its end, that is told, and
-/// whether it could be refused.
+/// Runs `body` in a thread to which membarrier is refused. When it has returned, sends whether
+/// filters are permitted.
 fn refused(body: impl FnOnce() + Send + 'static) -> Receiver<bool> {
     let (say, done) = channel();
     std::thread::spawn(move || {
@@ -55,7 +55,7 @@ fn refused(body: impl FnOnce() + Send + 'static) -> Receiver<bool> {
     done
 }
 
-/// Whether a filter works here: where readers fence nothing is refused to anybody.
+/// True if a refusal has an effect here: where readers fence, membarrier is not used.
 fn is_possible() -> bool {
     !statistics().readers_fence
 }
@@ -71,12 +71,12 @@ fn another_thread_leads() {
         synchronize().unwrap();
         is_over.store(true, Ordering::SeqCst);
     });
-    // Where it is refused nobody leads now.
+    // The refused thread does not keep the lead.
     std::thread::sleep(core::time::Duration::from_millis(50));
     if is_possible() && waits.try_recv().is_err() {
         assert!(!is_over.load(Ordering::SeqCst));
     }
-    // It has given back the lead.
+    // It has given the lead back.
     synchronize().unwrap();
     let cookie = Cookie::start_poll_expedited();
     until(|| cookie.poll());
@@ -105,7 +105,7 @@ fn a_thread_waits_until_the_others_do_not_read() {
     let warm = Warm::start();
     let waits = refused(|| synchronize().unwrap());
     std::thread::sleep(core::time::Duration::from_millis(20));
-    // Nobody else leads. Once the reader has ended there is nobody to be fenced.
+    // No other thread leads. Once the reader has ended, no thread has to be fenced.
     warm.stop();
     assert!(waits.recv_timeout(crate::leaks::DEADLINE).is_ok());
 }
@@ -126,7 +126,7 @@ fn another_thread_leads_in_a_domain() {
     if is_possible() && waits.try_recv().is_err() {
         assert!(!is_over.load(Ordering::SeqCst));
     }
-    // The refused one comes in between, and gives the lead back each time.
+    // The refused thread takes the lead in between, and gives it back each time.
     until(|| {
         domain.synchronize();
         is_over.load(Ordering::SeqCst) || waits.try_recv() == Ok(false)

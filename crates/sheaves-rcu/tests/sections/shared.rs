@@ -1,11 +1,11 @@
-//! Sections of threads for which there is no memory for a record.
+//! Sections of threads that found no memory for a record.
 
 use sheaves_rcu::{Cookie, is_reading, raw, read, statistics, synchronize};
 
 use crate::configurations::in_own_process;
 use crate::forks::in_child;
 
-/// Refuses all new memory to this process, or permits it again.
+/// Refuses new memory to this process, or permits it again.
 fn refuse_memory(is_refused: bool) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is valid for the call to fill.
@@ -35,10 +35,10 @@ fn sections_without_memory_are_sections() {
         drop(inner);
         stays && !is_reading() && synchronize().is_ok() && cookie.poll()
     }));
-    // The closure was dropped here, and the guard with it.
+    // The closure was dropped here, and with it the guard.
     assert!(!is_reading() && cookie.poll());
     assert!(synchronize().is_ok());
-    // A record that comes in the middle of sections: they end in any order.
+    // The thread gets a record while it has open sections: they end in any order.
     raw::lock();
     refuse_memory(false);
     raw::lock();

@@ -25,7 +25,7 @@ fn handlers_read_and_poll_at_any_instruction() {
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the handler is async-signal-safe, which is what is tested.
+    // SAFETY: the handler is async-signal-safe, which this test checks.
     let status =
         unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, core::ptr::null_mut()) };
     assert_eq!(status, 0);

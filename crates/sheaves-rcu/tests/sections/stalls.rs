@@ -1,4 +1,4 @@
-//! Readers that hold grace periods up are named, and the program's function is told.
+//! Reports name the readers that delay grace periods, and the program's function is called.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -10,7 +10,7 @@ use sheaves_rcu::{Cookie, read, stall, synchronize};
 
 use crate::{Reader, alone};
 
-/// Sets the function and a short time, until this is dropped.
+/// Sets the function and a short timeout, until this is dropped.
 struct Reports;
 
 impl Reports {
@@ -87,7 +87,8 @@ fn a_function_that_panics_gives_the_lead_back() {
     let reader = Reader::start();
     assert!(catch_unwind(synchronize).is_err());
     drop(reports);
-    // Nobody leads, nobody counts as being in the function, and the grace period goes on.
+    // The lead is free, no thread counts as being inside the function, and the grace period goes
+    // on.
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -116,7 +117,7 @@ fn a_leader_is_not_cancelled_in_the_middle() {
     // SAFETY: the thread ignores its argument.
     let status = unsafe { libc::pthread_create(&raw mut thread, null, wait_and_return, argument) };
     assert_eq!(status, 0);
-    // Long enough for the leader to be asleep between two looks.
+    // Long enough for the leader to sleep between two reads of the reader's word.
     std::thread::sleep(Duration::from_millis(50));
     // SAFETY: the thread was started above and is not joined yet.
     assert_eq!(unsafe { libc::pthread_cancel(thread) }, 0);
