@@ -62,7 +62,7 @@ fn fresh() -> *mut Item {
     Box::into_raw(Box::new(Item { head: Head::new(), state: AtomicU64::new(FRESH) }))
 }
 
-/// Defers an item in one of the ways, by its number.
+/// Defers an item in one of the ways, by `round`.
 fn defer_somehow(item: *mut Item, round: usize) {
     // SAFETY: valid until it is deferred.
     let before = unsafe { (*item).state.swap(DEFERRED, Ordering::SeqCst) };

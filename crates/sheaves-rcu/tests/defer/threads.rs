@@ -48,8 +48,8 @@ fn run_otherwise() -> bool {
     // SAFETY: integers only.
     let set_nice = |nice| unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } == 0;
     let before = nice(0);
-    // Twice: a thread that may not lower its nice value again would pass it on to the threads that
-    // it starts.
+    // Twice: if a thread may not lower its nice value again, neither may the threads that it
+    // starts.
     set_nice(before + 3) && set_nice(before) && set_nice(before + 3)
 }
 
