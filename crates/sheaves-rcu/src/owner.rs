@@ -1,11 +1,11 @@
-//! Which thread a record belongs to: one word, so that a record is taken back exactly once.
+//! Which thread a record belongs to: one word, so that a record is taken back only once.
 //!
 //! Each time a record is taken it gets a *stamp* that no other has had, and that says which of two
 //! records was taken later. A thread that wants to take a record back reads the word, asks whether
 //! the thread in it is gone, and exchanges the word it has read for 0. A thread that was gone after
 //! the word was read never comes back. Everything that happens to the record meanwhile changes the
-//! word, even if the kernel gives the thread's number to another thread. So exactly one of several
-//! such threads succeeds, and only if the record is unchanged. Modelled in `models`.
+//! word, even if the kernel gives the thread's number to another thread. So one of several such
+//! threads succeeds, and only if the record is unchanged. Modelled in `models`.
 //!
 //! | bits | what |
 //! |---|---|
@@ -64,7 +64,7 @@ impl Owner {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Frees the record of a thread that was found gone after it was `seen`. True for exactly one
+    /// Frees the record of a thread that was found gone after it was `seen`. True for at most one
     /// of the threads that try; that one acts as the record's thread afterwards.
     pub(crate) fn take_back(&self, seen: Seen) -> bool {
         self.change(seen, 0)

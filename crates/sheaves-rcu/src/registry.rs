@@ -19,7 +19,7 @@
 //! gone.
 //!
 //! Everything is lock-free, so that a signal handler can register its thread. `owner` says which
-//! thread a record belongs to, and how it is taken back exactly once.
+//! thread a record belongs to, and how it is taken back only once.
 
 use core::ffi::c_void;
 use core::panic::Location;

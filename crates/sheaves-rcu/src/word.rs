@@ -29,8 +29,8 @@
 //!
 //! A lock tests the first word for [`IDLE`], an unlock tests the second word for 0. With one word
 //! for both, an unlock would wait for the store of its lock. Nesting, fences and registration are
-//! handled after these two tests fail. Other threads write to the words only when the thread is
-//! gone, and in the child of a fork.
+//! handled where such a test fails. Other threads write to the words only when the thread is gone,
+//! and in the child of a fork.
 
 /// No section is open, and none needs a fence.
 pub(crate) const IDLE: u64 = 0;
