@@ -188,7 +188,7 @@
 //!
 //! # Deferred frees
 //!
-//! `dispose` has the rows `1t`, `2t` and `4t`, in which so many threads allocate an object of 64
+//! `dispose` has the rows `1t`, `2t` and `4t`, in which 1, 2 and 4 threads allocate an object of 64
 //! bytes, write to it and defer its free, and `request`, in which one thread has 1 to 2
 //! microseconds of work for each object. Where there are more threads than processors, the text
 //! says so; each thread's own time counts, also while it does not run. A sample is 50 ms of that,

@@ -9,23 +9,22 @@ use serde::Serialize;
 
 use crate::{rcu, reclaim};
 
-/// Torture a part of Sheaves, and tell whether it withstood.
+/// Stress-test a subsystem and report violations.
 #[derive(Clone, Debug, ClapArgs)]
 #[command(
-    after_help = "Exit status: 0 when nothing happened that must not; 1 when it did, with a \
-                        line on stderr for each thing; 2 when the run could not begin."
+    after_help = "Exit status: 0 when there was no violation; 1 when there was, with a line on \
+                        stderr for each; 2 when the run could not begin."
 )]
 pub struct Args {
-    /// What to torture.
+    /// The subsystem to test.
     #[command(subcommand)]
     pub subject: Subject,
 }
 
-/// What can be tortured.
+/// The subsystems.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Subject {
-    /// Readers of every kind beside updaters of every kind: does any reader outlast its grace
-    /// period?
+    /// Readers and updaters of every kind at once: is a grace period ever too short?
     Rcu(RcuArgs),
     /// Readers beside deferred frees on every path: is an object freed too early, twice, or never?
     Reclaim(ReclaimArgs),
@@ -34,7 +33,7 @@ pub enum Subject {
 /// Options of every run.
 #[derive(Clone, Copy, Debug, ClapArgs)]
 pub struct RunArgs {
-    /// How long to go on.
+    /// Seconds to run.
     #[arg(long, value_name = "S", default_value_t = 20,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub seconds: u64,
@@ -47,15 +46,15 @@ pub struct RunArgs {
 /// Options of `sheaves torture rcu`.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct RcuArgs {
-    /// Those of every run.
+    /// The options of every run.
     #[command(flatten)]
     pub run: RunArgs,
 
-    /// Have one reader stay in its section until that is reported.
+    /// Have one reader stay in its section until the stall is reported.
     #[arg(long)]
     pub leak: bool,
 
-    /// Make a mistake on purpose: the run has to find it, and to fail.
+    /// Make a mistake on purpose: the run has to find it and to fail.
     #[arg(long, value_name = "VARIANT")]
     pub broken: Option<rcu::Broken>,
 }
@@ -63,7 +62,7 @@ pub struct RcuArgs {
 /// Options of `sheaves torture reclaim`.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct ReclaimArgs {
-    /// Those of every run.
+    /// The options of every run.
     #[command(flatten)]
     pub run: RunArgs,
 
@@ -71,7 +70,7 @@ pub struct ReclaimArgs {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub fail_one_in: u32,
 
-    /// Make a mistake on purpose: the run has to find it, and to fail.
+    /// Make a mistake on purpose: the run has to find it and to fail.
     #[arg(long, value_name = "VARIANT")]
     pub broken: Option<reclaim::Broken>,
 }

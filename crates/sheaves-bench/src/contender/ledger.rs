@@ -65,13 +65,13 @@ fn open() -> &'static Padded<Line> {
     line
 }
 
-/// Called before so many bytes are deferred.
+/// Called before `bytes` bytes are deferred.
 #[inline]
 pub(crate) fn add_deferred(bytes: usize) {
     add(&own().deferred, bytes);
 }
 
-/// Called when so many bytes are free again.
+/// Called when `bytes` bytes are free again.
 #[inline]
 pub(crate) fn add_freed(bytes: usize) {
     add(&own().freed, bytes);

@@ -21,7 +21,7 @@ pub(crate) trait Map: Send + Sync + 'static {
     /// Operations for which a guard is held: as few as can be, or many, where there are guards.
     const OPERATIONS: usize = 1;
 
-    /// An empty map with room for so many entries; for as few as can be if 0.
+    /// An empty map with room for `entries` entries; 0 for the smallest map.
     fn with_capacity(entries: usize) -> Self;
 
     /// Protects what is found.

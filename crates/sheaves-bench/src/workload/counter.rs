@@ -1,6 +1,6 @@
 //! `counter`: adding to one number from several threads, and summing it up.
 //!
-//! Variants `1t`, `2t` and so on: so many threads add 1 again and again; the row is one addition,
+//! In the variants `1t`, `2t` and so on 1, 2 ... threads add 1 repeatedly; the row is one addition,
 //! averaged over the threads. `amount-1t` and so on: the same with an amount that the compiler does
 //! not know. `sum/64`: 64 threads have each added once, on a slot, shard or share of its own where
 //! the contender has such; the row is one sum, while nobody adds.

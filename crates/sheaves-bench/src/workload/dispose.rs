@@ -2,7 +2,7 @@
 //!
 //! | workload | what |
 //! |---|---|
-//! | `1t`, `2t`, `4t` | so many threads, nothing else |
+//! | `1t`, `2t`, `4t` | 1, 2 and 4 threads, nothing else |
 //! | `request` | one thread, 1 to 2 microseconds of work for each object |
 //!
 //! The figure of `request` is a whole round of the loop; the contender `without` has the same loop

@@ -162,7 +162,7 @@ impl Table {
         }
     }
 
-    /// Every workload of the table, for these sizes and up to so many threads.
+    /// Every workload of the table, for these sizes and up to `threads` threads.
     pub(crate) fn jobs(self, sizes: &[usize], threads: usize, quick: bool) -> Vec<Job> {
         match self {
             Table::Pair => pair::jobs(sizes),

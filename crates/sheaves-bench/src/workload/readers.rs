@@ -1,6 +1,6 @@
 //! `readers`: entering a section and leaving it, and what is read in between.
 //!
-//! `enter-leave/Nt`: so many threads enter and leave sections; the row is one section, averaged
+//! `enter-leave/Nt`: N threads enter and leave sections; the row is one section, averaged
 //! over the threads. `load-K/Nt`: in each section they read a pointer and the value behind `K`
 //! dependent loads, while one more thread replaces what the pointer leads to, all the time. The
 //! row `load-K-replace/Nt` is one replacement, with whatever wait belongs to it.

@@ -1,7 +1,7 @@
 //! `replace`: each thread keeps 5,000 objects of 16 to 1016 bytes. Again and again it picks one at
 //! random, frees it and allocates another of random size in its place: what a long-running server
-//! does to its allocator. Variants `1t`, `2t` and so on: so many threads, each with its own
-//! objects.
+//! does to its allocator. Variants `1t`, `2t` and so on say how many threads there are, each with
+//! its own objects.
 //!
 //! The row is one replacement, a free and an allocation, averaged over the threads.
 

@@ -48,7 +48,7 @@ fn a_half_made_removal_is_put_in_order() {
     }
 }
 
-/// [`Table::clear`], which ends after so many stores.
+/// [`Table::clear`], which ends after `stores` stores.
 fn clear_partly(table: &mut Table, index: usize, mut stores: usize) {
     let mask = table.capacity() - 1;
     let (mut hole, mut next) = (index, (index + 1) & mask);

@@ -160,7 +160,7 @@ impl Plan {
         }
         let found = Plan::rseq();
         if found.is_none() && asked == Some(Mode::Rseq) {
-            let text = "SHEAVES_ENGINE=rseq: rseq is not to be had here, using portable";
+            let text = "SHEAVES_ENGINE=rseq: rseq is unavailable, using portable";
             sheaves_sys::report::report(format_args!("{text}"));
         }
         found.unwrap_or_else(Plan::portable)
@@ -202,7 +202,7 @@ impl Plan {
         let filled = rseq::feature_bytes() >= rseq::MM_CID_OFFSET + 4;
         match env::choice("SHEAVES_SLOT", WORDS) {
             Some(SlotKind::ConcurrencyId) if !filled || !fence => {
-                let text = "SHEAVES_SLOT=cid: not to be had on this kernel, using cpu";
+                let text = "SHEAVES_SLOT=cid: this kernel has no mm_cid, using cpu";
                 sheaves_sys::report::report(format_args!("{text}"));
                 SlotKind::Processor
             }

@@ -21,7 +21,7 @@ pub(crate) trait Bulk: Send + Sync + 'static {
     /// Whether it tells the ledger what it frees. Who does not, knows what is deferred itself.
     const COUNTS: bool = true;
 
-    /// Allocates a group and defers the free of each of its objects, so many times.
+    /// Allocates a group and defers the free of each of its objects, `groups` times.
     fn repeat(&self, groups: usize);
 
     /// Sees to it that all is free soon. Runs on one thread, until nothing is outstanding, while

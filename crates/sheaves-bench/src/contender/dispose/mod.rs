@@ -30,7 +30,7 @@ pub(crate) trait Dispose: Send + Sync + 'static {
     /// Allocates an object, writes to it, and defers its free.
     fn dispose(&self);
 
-    /// The same so many times.
+    /// The same, `count` times.
     #[inline(never)]
     fn repeat(&self, count: usize) {
         for _ in 0..count {

@@ -70,7 +70,7 @@ impl Memory for Reserved {
 
 /// An allocator of offsets in all slots.
 pub(crate) trait Divide: Sized + Send + 'static {
-    /// Of so many chunks of so many bytes.
+    /// Of at most `chunks_max` chunks of `unit_bytes` bytes.
     fn new(memory: Reserved, unit_bytes: usize, chunks_max: usize) -> Result<Self, Failure>;
     fn alloc(&mut self, size: usize, align: usize) -> Option<usize>;
     /// False where no object begins at the offset.

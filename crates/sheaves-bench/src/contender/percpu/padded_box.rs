@@ -49,7 +49,7 @@ impl PerCpuMemory for PaddedBox {
     unsafe fn free(&self, object: usize, _size: usize) {
         let start = with_exposed_provenance_mut::<Element>(object);
         let slice = slice_from_raw_parts_mut(start, self.slots);
-        // SAFETY: `alloc` made a slice of so many elements into this address, and it is given up.
+        // SAFETY: `alloc` made a slice of this length into this address, and it is given up.
         drop(unsafe { Box::from_raw(slice) });
     }
 

@@ -17,7 +17,7 @@ use crate::workload::per_operation;
 
 /// Rounds of a sample.
 const ROUNDS: usize = 10;
-/// One filter in so many is replaced in a round.
+/// A round replaces one of this number of filters.
 const SHARE: usize = 10;
 
 /// A contender with filters.

@@ -118,7 +118,7 @@ impl Variant {
         all
     }
 
-    /// A concurrent pattern with so many threads, on the slots of this machine.
+    /// A concurrent pattern with `threads` threads, on the slots of this machine.
     pub(crate) fn concurrent(pattern: Pattern, threads: usize) -> Variant {
         let unit_bytes = UNIT_KIB_CONCURRENT << 10;
         Variant { pattern, unit_bytes, slots: slot_count(), threads }
@@ -145,7 +145,7 @@ impl Variant {
         self.threads
     }
 
-    /// Bytes of one slot that so many filters need, also where sizes are rounded up to powers of
+    /// Bytes of one slot that `filters` filters need, also where sizes are rounded up to powers of
     /// two, and with what random deletion leaves unused.
     pub(crate) fn row_bytes(&self, filters: usize) -> usize {
         let powers = self.pattern.objects().iter().map(|(size, _)| size.next_power_of_two());
@@ -153,7 +153,7 @@ impl Variant {
         if self.pattern == Pattern::Churn { bytes + bytes / 4 } else { bytes }
     }
 
-    /// Bytes of one slot that so many filters need at least in a contender.
+    /// Bytes of one slot that `filters` filters need at least in a contender.
     pub(crate) fn bytes_ideal<C: PerCpuMemory>(&self, filters: usize) -> u64 {
         let pattern = self.pattern;
         let bytes = if C::BY_SIZE { pattern.objects_bytes() } else { pattern.filter_bytes() };
