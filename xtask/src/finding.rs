@@ -42,6 +42,7 @@ pub enum Kind {
     Tab,
     MachinePath { path: &'static str },
     DeadReference { target: String },
+    RefusedWords { refused: &'static str },
     // Options.
     BadOption { error: String },
     OptionNotInTable { name: String },
@@ -86,6 +87,7 @@ impl fmt::Display for Kind {
             | Self::Tab
             | Self::MachinePath { .. }
             | Self::DeadReference { .. }
+            | Self::RefusedWords { .. }
             | Self::BadOption { .. }
             | Self::OptionNotInTable { .. }
             | Self::OptionNotRead { .. } => self.fmt_text(f),
@@ -127,6 +129,9 @@ impl Kind {
             ),
             Self::DeadReference { target } => {
                 write!(f, "`{target}` is not in the repository: correct the path")
+            }
+            Self::RefusedWords { refused } => {
+                write!(f, "`{refused}`: name the thread or thing that does it, or say it shorter")
             }
             Self::BadOption { error } => f.write_str(error),
             Self::OptionNotInTable { name } => {

@@ -14,6 +14,7 @@ mod place;
 mod rust;
 mod shape;
 mod text;
+mod words;
 
 use std::path::Path;
 
@@ -44,6 +45,7 @@ pub fn check_files(files: &[TextFile]) -> Vec<Finding> {
     let mut sources = Vec::new();
     for file in files {
         text::check(file, &mut findings);
+        words::check(file, &mut findings);
         if file.path.ends_with(".rs") {
             match rust::RustFile::parse(file) {
                 Ok(source) => sources.push(source),

@@ -11,7 +11,7 @@
 //!
 //! - All contenders of a workload are ready at the same time, in one process, and take turns sample
 //!   by sample, in a new random order each round. A machine that slows down for a second slows
-//!   everybody down.
+//!   all of them down.
 //! - A sample is a batch of operations of at least 50 microseconds, timed as a whole; before the
 //!   clock starts, the contender does a little of the same work to have its own memory back in the
 //!   caches. Some rounds are run and forgotten first.
@@ -108,8 +108,8 @@
 //! words read and so on. Memory in use is compared with the sum of the objects and the holes that
 //! alignment forces: where objects lie in the order of the requests (`V50`, `V52`, `FIXED`) there
 //! are some between sizes, where those of one size lie side by side there are none. It does not
-//! include metadata, which exists once and not in each slot. Whoever is left out of a row is named,
-//! with the reason. The bars of slot caches are held against `FIXED+caches`.
+//! include metadata, which exists once and not in each slot. Contenders that a row leaves out are
+//! named, with the reason. The bars of slot caches are held against `FIXED+caches`.
 //!
 //! `counter` has the contenders `counter`, the library's; `atomic`, one number; `sharded`, atomic
 //! numbers of which each thread takes one; and `thread-local`, a number for each thread and a
@@ -133,7 +133,7 @@
 //! | `crossbeam-epoch` | pins the thread | deferred |
 //! | `seize` | enters the collector | retired |
 //! | `haphazard` | a hazard pointer, kept: protect and give up | retired |
-//! | `arc-swap` | `load` | freed by whoever is last |
+//! | `arc-swap` | `load` | freed by its last user |
 //! | `rwlock`, `parking_lot` | read lock | freed at once |
 //! | `liburcu-memb`, `-mb`, `-bp`, `-qsbr` | inlined from its headers, `-O2` | freed after a wait |
 //!
@@ -144,7 +144,7 @@
 //!
 //! | row of `synchronize` | who waits |
 //! |---|---|
-//! | `alone` | one thread, 1,000 times in a row, while nobody reads |
+//! | `alone` | one thread, 1,000 times in a row, while no thread reads |
 //! | `10x1000` | ten threads, 1,000 times each: allocate an object, wait, free it |
 //! | `10x1000+flood` | the same, while `callback`'s thread runs 10,000 callbacks in a circle |
 //! | `10x1000+call_rcu` | the same, but each contender's own `call_rcu` runs the callbacks |
@@ -209,8 +209,8 @@
 //! | `liburcu-call_rcu`, `liburcu-defer_rcu` | flavour `memb` |
 //!
 //! `before` is how OSv had it until 2014, and `after` what it did instead; both free to a cache of
-//! Sheaves. Peers are there with glibc's malloc and, as `...+mimalloc`, with that. Whoever frees in
-//! calls counts what it frees, about half a nanosecond each.
+//! Sheaves. Peers are there with glibc's malloc and, as `...+mimalloc`, with that. A contender that
+//! frees in callbacks counts what it frees, about half a nanosecond each.
 //!
 //! `bulk` is the kernel's test of `kfree_rcu`: 20,000 loops of 1,000 objects of 32, 48, 80 and 112
 //! bytes in turn, each deferred at once and not touched.

@@ -128,7 +128,7 @@ pub struct Part {
     bytes_max: AtomicUsize,
     /// Bytes that are taken: whole pages. Grows under a lock of the owner.
     taken: AtomicUsize,
-    /// Bytes that are being taken, 0 for none: for a child of a fork in which nobody goes on.
+    /// Bytes that are being taken, 0 for none: for a child of a fork in which no thread goes on.
     wanted: AtomicUsize,
 }
 
@@ -200,7 +200,7 @@ impl Part {
         let (taken, wanted) =
             (self.taken.load(Ordering::Relaxed), self.wanted.swap(0, Ordering::Relaxed));
         if wanted > taken {
-            // SAFETY: in the part, behind what was taken of it, so nobody knows of it.
+            // SAFETY: in the part, behind what was taken of it, so nothing else knows of it.
             unsafe { space.untake(self.start() + taken, wanted - taken) };
         }
     }

@@ -10,6 +10,7 @@ mod options;
 mod orderings;
 mod shape;
 mod text;
+mod words;
 
 use xtask::finding::{Finding, Kind};
 use xtask::repo::TextFile;

@@ -26,7 +26,7 @@ thread_local! {
     static OWN: Cell<Option<&'static Padded<Line>>> = const { Cell::new(None) };
 }
 
-/// Nobody takes longer to free all, or is broken.
+/// A contender that takes longer to free everything is broken.
 const SETTLED_MAX: Duration = Duration::from_secs(60);
 
 /// The ledger is the caller's until this is dropped.

@@ -8,7 +8,7 @@ use sheaves::rcu;
 use super::Kind;
 use crate::failure::Failure;
 
-/// What is in the map for a key, so that whoever finds something else notices.
+/// What is in the map for a key, so that a reader that finds something else notices.
 #[inline(always)]
 pub(crate) fn value_of(key: u64) -> u64 {
     key.rotate_left(32) ^ 0x5EA5

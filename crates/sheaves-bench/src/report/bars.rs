@@ -16,7 +16,7 @@ pub(crate) enum Versus {
     BestPeer,
     /// The same slab under a lock.
     Locked,
-    /// Whoever, or whatever, the judgement names.
+    /// What the judgement names.
     Named,
 }
 

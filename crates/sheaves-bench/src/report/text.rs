@@ -177,7 +177,7 @@ fn left_out(report: &Report) -> String {
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
-/// One line for each row in which Sheaves meets somebody.
+/// One line for each row in which Sheaves meets a peer.
 fn comparison(report: &Report) -> Table {
     let mut table = new_table();
     table.set_header(["workload", "ours", "ns", "versus", "ns", "ratio", "bar", ""]);

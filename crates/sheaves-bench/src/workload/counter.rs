@@ -3,7 +3,7 @@
 //! In the variants `1t`, `2t` and so on 1, 2 ... threads add 1 repeatedly; the row is one addition,
 //! averaged over the threads. `amount-1t` and so on: the same with an amount that the compiler does
 //! not know. `sum/64`: 64 threads have each added once, on a slot, shard or share of its own where
-//! the contender has such; the row is one sum, while nobody adds.
+//! the contender has such; the row is one sum, while no thread adds.
 
 use alloc::sync::Arc;
 use core::hint::black_box;
@@ -92,7 +92,7 @@ impl Prepare<'_> {
                 let start = Instant::now();
                 add(&*contender, ADDITIONS);
                 let time = start.elapsed();
-                // Nobody stops adding while another is still being timed against it.
+                // No thread stops adding while another is still being timed against it.
                 add(&*contender, ADDITIONS_UNTIMED);
                 gate.pass();
                 time

@@ -152,7 +152,7 @@ impl Gate {
         Gate { size, arrived: AtomicUsize::new(0) }
     }
 
-    /// Waits until everybody is here.
+    /// Waits until all threads are here.
     pub(crate) fn pass(&self) {
         // Acquire-release: partners are this increment in the other threads and the load below;
         // what each did before the gate is visible to all behind it.

@@ -6,7 +6,7 @@
 //! | `request` | one thread, 1 to 2 microseconds of work for each object |
 //!
 //! The figure of `request` is a whole round of the loop; the contender `without` has the same loop
-//! without an object. Nobody reads. It is the benchmark behind the published result for OSv's
+//! without an object. No thread reads. It is the benchmark behind the published result for OSv's
 //! deferred calls of 2014, which were too dear for a server that disposed of one object for each
 //! request.
 //!

@@ -1,7 +1,7 @@
 //! A background flood of ordinary callbacks: each frees an object, and queues the next one.
 //!
 //! So there are as many callbacks at any time as were queued in the beginning, however busy the
-//! processors are: who has a callback of his own waits behind them.
+//! processors are: a thread with a callback of its own waits behind them.
 
 use alloc::boxed::Box;
 use core::ptr::NonNull;
@@ -118,8 +118,8 @@ impl Object {
         }
         // Relaxed: callbacks run on one thread, which alone adds.
         let ended = flood.ended.load(Ordering::Relaxed) + 1;
-        // The last one wakes whoever waits for it, and waits with the count until it has the lock:
-        // who sees it complete under the lock finds nobody in here.
+        // The last one wakes the waiter, and counts only once it has the lock:
+        // a waiter that sees the count complete finds no thread in here.
         if ended == flood.queued() {
             let guard = flood.asleep.lock().unwrap_or_else(PoisonError::into_inner);
             flood.ended.store(ended, Ordering::Release);

@@ -114,7 +114,7 @@ fn operations<M: Map>(mix: Mix, threads: usize, entries: usize) -> Result<Sample
             let start = Instant::now();
             wrong += run(OPERATIONS);
             let time = start.elapsed();
-            // Nobody stops while another is still being timed beside it.
+            // No thread stops while another is still being timed beside it.
             wrong += run(OPERATIONS_UNTIMED);
             gate.pass();
             if wrong == 0 { Ok(time) } else { Err(Failure::run("a lookup found a wrong value")) }

@@ -96,7 +96,7 @@ fn sections<C: Read>(contender: Arc<C>, threads: usize) -> Result<Sampler, Failu
             let start = Instant::now();
             contender.sections(SECTIONS);
             let time = start.elapsed();
-            // Nobody stops while another is still being timed beside it.
+            // No thread stops while another is still being timed beside it.
             contender.sections(SECTIONS_UNTIMED);
             gate.pass();
             contender.leave_thread();
@@ -134,7 +134,7 @@ fn loads<C: Read, const K: usize>(contender: Arc<C>, threads: usize) -> Result<S
     }))
 }
 
-/// Replaces what is read until nobody reads any more, and once at the least.
+/// Replaces what is read until no thread reads any more, and once at the least.
 fn replace<C: Read, const K: usize>(
     contender: &C,
     gate: &Gate,

@@ -54,7 +54,7 @@ pub(crate) fn sampler<C: Contender>(job: &Job, contender: C) -> Result<Sampler, 
             let start = Instant::now();
             replace(&*contender, &mut entries, &mut random, REPLACEMENTS);
             let time = start.elapsed();
-            // Nobody empties its entries while another is still being timed.
+            // No thread empties its entries while another is still being timed.
             gate.pass();
             empty(&*contender, &entries);
             time

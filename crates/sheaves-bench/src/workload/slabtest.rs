@@ -39,7 +39,7 @@ pub(crate) fn jobs(sizes: &[usize]) -> Vec<Job> {
     for part in 1..=6 {
         let concurrent = part > 2;
         for size in sizes.iter().filter(|size| !concurrent || **size <= CONCURRENT_SIZE_MAX) {
-            // Parts 5 and 6 need somebody else even on a machine with one CPU.
+            // Parts 5 and 6 need a second thread even on a machine with one CPU.
             let threads = if concurrent { cpus.max(2) } else { 1 };
             jobs.push(Job::new(Table::Slabtest, part.to_string(), *size, threads));
         }
@@ -120,7 +120,7 @@ fn fill<C: Contender>(contender: &C, size: usize, objects: &[AtomicPtr<u8>]) {
     for place in objects {
         let object = contender.alloc(size);
         touch(object);
-        // Relaxed: whoever reads it on another thread has passed a gate since.
+        // Relaxed: a thread that reads it has passed a gate since.
         place.store(object, Ordering::Relaxed);
     }
 }
@@ -266,7 +266,7 @@ impl<C: Contender> Course<C> {
         }
     }
 
-    /// The original leaks what nobody freed; here each CPU frees the rest of its table.
+    /// The original leaks what no CPU freed; here each CPU frees the rest of its table.
     fn free_rest(&self, cpu: usize) {
         for place in &self.objects[cpu] {
             // Relaxed: the gate between the phases orders this behind all stores.

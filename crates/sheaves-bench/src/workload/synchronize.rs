@@ -2,7 +2,7 @@
 //!
 //! | workload | who waits |
 //! |---|---|
-//! | `alone` | one thread, 1,000 times in a row, while nobody reads |
+//! | `alone` | one thread, 1,000 times in a row, while no thread reads |
 //! | `10x1000` | ten threads, 1,000 times each: allocate an object, wait, free it |
 //! | `10x1000+flood` | the same, while the thread of `callback` runs 10,000 callbacks in a circle |
 //! | `10x1000+call_rcu` | the same, while each contender's own `call_rcu` does |

@@ -137,7 +137,7 @@ fn a_child_without_handlers_knows_who_is_there() {
     let pointer = is_held.recv().unwrap();
     let mine = MINE.lock();
     let generation = fork::generation();
-    // SAFETY: integers only. Where the signal is ignored nobody could wait for a child.
+    // SAFETY: integers only. Where the signal is ignored no process could wait for a child.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     let null = core::ptr::null_mut::<u8>();
     // SAFETY: the child has a copy of the stack, and ends below.

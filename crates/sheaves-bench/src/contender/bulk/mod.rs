@@ -185,7 +185,7 @@ impl Bulk for RcuSheaves {
     fn repeat(&self, groups: usize) {
         for _ in 0..groups {
             for cache in &self.caches {
-                // SAFETY: from this cache, and nobody has its address.
+                // SAFETY: from this cache, and nothing else has its address.
                 unsafe { cache.free_rcu(allocate(cache)) };
             }
         }

@@ -28,7 +28,7 @@ impl Dispose for Before {
     #[inline]
     fn dispose(&self) {
         let object = ours::fresh(self.cache);
-        // SAFETY: nobody has its address, and the call is that of objects of this cache.
+        // SAFETY: nothing else has its address, and the call is that of objects of this cache.
         unsafe { self.list.defer(object, ours::free) };
     }
 

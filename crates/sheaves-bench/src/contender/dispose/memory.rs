@@ -52,7 +52,7 @@ pub(super) fn fresh<M: Memory>() -> NonNull<Object> {
 /// Frees an object, and tells the ledger.
 ///
 /// # Safety
-/// The object is from [`fresh`] with the same memory, and nobody uses it any more.
+/// The object is from [`fresh`] with the same memory, and it is not used any more.
 #[inline]
 pub(super) unsafe fn free<M: Memory>(object: NonNull<Object>) {
     // SAFETY: the caller's promise.

@@ -29,7 +29,7 @@ impl Counted {
         let word = content.cast::<u64>().wrapping_add(2);
         // SAFETY: in the box; volatile, so that the write is not dropped.
         unsafe { word.write_volatile(14) };
-        // SAFETY: any bytes are numbers, and nobody reads them.
+        // SAFETY: any bytes are numbers, and nothing reads them.
         unsafe { object.assume_init() }
     }
 }
@@ -50,7 +50,7 @@ impl Dispose for Crossbeam {
     fn dispose(&self) {
         let guard = crossbeam_epoch::pin();
         let object = Owned::<Counted>::from(Counted::boxed()).into_shared(&guard);
-        // SAFETY: nobody has its address.
+        // SAFETY: nothing else has its address.
         unsafe { guard.defer_destroy(object) };
     }
 
@@ -82,7 +82,7 @@ impl<M: Memory> Dispose for CrossbeamWith<M> {
         let guard = crossbeam_epoch::pin();
         let object = fresh::<M>();
         let end = move || {
-            // SAFETY: of that memory, and nobody has its address.
+            // SAFETY: of that memory, and nothing else has its address.
             unsafe { free::<M>(object) };
         };
         // SAFETY: the call may run anywhere and later: it owns the object.
@@ -125,7 +125,7 @@ impl<M: Memory> Dispose for Seize<M> {
     fn dispose(&self) {
         let guard = self.collector.enter();
         let object = fresh::<M>();
-        // SAFETY: nobody has its address.
+        // SAFETY: nothing else has its address.
         unsafe { guard.defer_retire(object.as_ptr(), reclaim::<M>) };
     }
 
@@ -189,7 +189,7 @@ impl<M: Memory> Dispose for Haphazard<M> {
     fn dispose(&self) {
         let object = fresh::<M>();
         let domain = haphazard::Domain::global();
-        // SAFETY: nobody has its address, and the domain lives for ever.
+        // SAFETY: nothing else has its address, and the domain lives for ever.
         unsafe { domain.retire_ptr::<Object, Held<M>>(object.as_ptr()) };
     }
 

@@ -48,7 +48,7 @@ impl Dispose for RcuSheaves {
     #[inline]
     fn dispose(&self) {
         let object = allocate(&self.cache);
-        // SAFETY: from this cache, and nobody has its address.
+        // SAFETY: from this cache, and nothing else has its address.
         unsafe { self.cache.free_rcu(object.cast()) };
     }
 
@@ -83,7 +83,7 @@ impl Dispose for Floor {
     #[inline]
     fn dispose(&self) {
         let object = allocate(&self.cache);
-        // SAFETY: from this cache, and nobody has its address.
+        // SAFETY: from this cache, and nothing else has its address.
         unsafe { self.cache.free(object.cast()) };
     }
 
@@ -117,7 +117,7 @@ static CACHE: OnceLock<Cache> = OnceLock::new();
 /// That cache.
 pub(super) fn cache_of_calls() -> Result<&'static Cache, Failure> {
     if CACHE.get().is_none() {
-        // Whoever comes second has made one in vain.
+        // A thread that comes second has made one in vain.
         let _ = CACHE.set(ours::make_cache("calls", OBJECT_BYTES)?);
     }
     CACHE.get().ok_or_else(|| Failure::run("no cache of calls"))
@@ -132,7 +132,7 @@ pub(super) fn fresh(cache: &'static Cache) -> NonNull<Object> {
 /// Frees an object of that cache, and tells the ledger.
 ///
 /// # Safety
-/// The object is from [`fresh`], and nobody uses it any more.
+/// The object is from [`fresh`], and it is not used any more.
 #[inline]
 pub(super) unsafe fn free(object: NonNull<Object>) {
     let Some(cache) = CACHE.get() else { out_of_memory() };

@@ -19,7 +19,7 @@ use sheaves_history::cpu::current_cpu;
 /// The memory of all slots, as numbers.
 #[derive(Clone, Debug)]
 struct Rows {
-    /// None: nobody writes to the objects.
+    /// None: nothing writes to the objects.
     memory: Option<Arc<Mapping>>,
     slots: usize,
     stride: usize,
@@ -179,7 +179,7 @@ impl<D: Divide> PerCpuMemory for Chunked<D> {
     unsafe fn zero(&self, object: usize, size: usize) {
         for place in self.rows.places(object) {
             let place = with_exposed_provenance_mut::<u8>(place);
-            // SAFETY: the object's memory in this slot; nobody has a reference to it.
+            // SAFETY: the object's memory in this slot; no reference to it exists.
             unsafe { place.write_bytes(0, size) };
         }
     }
@@ -220,6 +220,6 @@ pub(super) unsafe fn add_at(address: usize) {
     let word = with_exposed_provenance_mut::<u64>(address);
     // SAFETY: the caller's contract.
     let word = unsafe { AtomicU64::from_ptr(word) };
-    // A load and a store: a thread that is moved in between may lose a count, which nobody reads.
+    // A load and a store: a thread that is moved in between may lose a count, which nothing reads.
     word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }

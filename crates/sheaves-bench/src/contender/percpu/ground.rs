@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// Memory of this process, given back when the last owner is gone.
 ///
-/// Its content belongs to nobody: contenders that take turns on it write zeroes over it and never
+/// Its content belongs to no contender: those that take turns on it write zeroes over it and never
 /// read.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -33,7 +33,7 @@ impl Mapping {
     fn populate(&self) {
         for offset in (0..self.bytes).step_by(PAGE_BYTES) {
             let page = with_exposed_provenance_mut::<u8>(self.start + offset);
-            // SAFETY: inside the mapping, to which nobody has a reference.
+            // SAFETY: inside the mapping, to which no reference exists.
             unsafe { page.write_volatile(0) };
         }
     }

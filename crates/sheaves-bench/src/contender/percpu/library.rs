@@ -39,7 +39,7 @@ impl Before {
 
     fn tally(&self) -> Tally {
         let Some(now) = memory::statistics() else {
-            // Nobody has allocated yet.
+            // Nothing has been allocated yet.
             let chunks = Some(ChunkTally::default());
             return Tally { chunks, unusable_bytes: None, bytes_in_use: 0 };
         };

@@ -47,7 +47,7 @@ pub(crate) trait PerCpuMemory: Sized + Send + Sync + 'static {
     /// Takes an object back.
     ///
     /// # Safety
-    /// As [`PerCpuMemory::zero`]; nobody uses the object any more.
+    /// As [`PerCpuMemory::zero`]; the object is not used any more.
     unsafe fn free(&self, object: Self::Object, size: usize);
 
     /// Adds 1 to the object's first word in the slot of this CPU.

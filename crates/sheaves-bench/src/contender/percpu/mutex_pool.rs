@@ -123,7 +123,7 @@ impl PerCpuMemory for MutexPools {
     unsafe fn zero(&self, item: usize, size: usize) {
         for place in self.places(item) {
             let place = with_exposed_provenance_mut::<u8>(place);
-            // SAFETY: the item's memory in this slot; nobody has a reference to it.
+            // SAFETY: the item's memory in this slot; no reference to it exists.
             unsafe { place.write_bytes(0, size) };
         }
     }

@@ -31,7 +31,7 @@ pub(crate) trait Read: Send + Sync + 'static {
     /// Reads the pointer, and the value behind `K` dependent loads, again and again; the sum.
     fn loads<const K: usize>(&self, count: usize) -> u64;
 
-    /// Replaces what the pointer leads to. What was there is freed once nobody can read it, by now
+    /// Replaces what the pointer leads to. What was there is freed once no thread can read it, now
     /// or later, as the contender's users would have it.
     fn replace(&self, chain: Chain);
 }
@@ -51,7 +51,7 @@ pub(crate) type Chain = Box<Node>;
 
 // SAFETY: a chain owns its nodes, which are numbers and links.
 unsafe impl Send for Node {}
-// SAFETY: nobody changes a node while it can be read.
+// SAFETY: no thread changes a node while it can be read.
 unsafe impl Sync for Node {}
 
 impl Node {
@@ -81,7 +81,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // A reader that comes too late shall notice. Volatile: nobody else will read it.
+        // A reader that comes too late shall notice. Volatile: nothing else reads it.
         // SAFETY: the node is ours.
         unsafe { (&raw mut self.value).write_volatile(u64::MAX / 2) };
         if let Some(next) = NonNull::new(self.next) {

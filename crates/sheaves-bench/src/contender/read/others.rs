@@ -55,7 +55,7 @@ impl Read for Crossbeam {
 impl Drop for Crossbeam {
     fn drop(&mut self) {
         let root = core::mem::replace(&mut self.root, Atomic::null());
-        // SAFETY: nobody else has it, and it is not null.
+        // SAFETY: nothing else has it, and it is not null.
         drop(unsafe { root.into_owned() });
     }
 }
@@ -145,7 +145,7 @@ impl Read for Haphazard {
 impl Drop for Haphazard {
     fn drop(&mut self) {
         if let Some(root) = NonNull::new(self.root.load_ptr()) {
-            // SAFETY: from a box, and nobody else has the root any more.
+            // SAFETY: from a box, and nothing has the root any more.
             drop(unsafe { Box::from_raw(root.as_ptr()) });
         }
     }

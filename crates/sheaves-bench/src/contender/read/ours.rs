@@ -55,7 +55,7 @@ impl Root {
         Root(AtomicPtr::new(Box::into_raw(chain)))
     }
 
-    /// The chain of now.
+    /// The chain that is linked.
     ///
     /// # Safety
     /// The reference is used only while something keeps [`Root::swap`]'s caller from freeing it.
@@ -83,7 +83,7 @@ impl Root {
 
 impl Drop for Root {
     fn drop(&mut self) {
-        // SAFETY: from a box, and nobody has the root any more.
+        // SAFETY: from a box, and nothing has the root any more.
         drop(unsafe { Box::from_raw(*self.0.get_mut()) });
     }
 }
@@ -189,7 +189,7 @@ impl Read for Increments {
         sum
     }
 
-    /// Nobody knows when readers are gone, so nothing is freed: no workload has this contender and
+    /// Nothing tells when readers are gone, so nothing is freed: no workload has this contender and
     /// an updater.
     fn replace(&self, chain: Chain) {
         let _ = self.root.swap(chain);

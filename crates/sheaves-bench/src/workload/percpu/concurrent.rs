@@ -88,7 +88,7 @@ impl<C: PerCpuMemory> Sample for Concurrent<C> {
             let start = Instant::now();
             shared.work(thread, &mut random, REPLACEMENTS);
             let time = start.elapsed();
-            // Nobody stops while another is still being timed against it.
+            // No thread stops while another is still being timed against it.
             shared.work(thread, &mut random, REPLACEMENTS_UNTIMED);
             gate.pass();
             time
@@ -131,7 +131,7 @@ impl<C: PerCpuMemory> Shared<C> {
         for _ in 0..count {
             for (size, align) in self.variant.pattern.objects() {
                 let object = self.object(*size, *align);
-                // SAFETY: just allocated with this size, and nobody else knows it.
+                // SAFETY: just allocated with this size, and nothing else knows it.
                 unsafe { self.contender.free(object, *size) };
             }
         }
