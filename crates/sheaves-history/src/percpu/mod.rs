@@ -25,6 +25,9 @@
 //! with the kernel's static per-CPU variables, and the memory itself: all of this is arithmetic.
 //! Pages of chunks that are in use are not released; Linux does that since 2021.
 
+// The arithmetic on bitmaps is no part of what is compared.
+#[expect(dead_code, reason = "the library uses more of it")]
+#[path = "../../../sheaves-percpu/src/dynamic/bits.rs"]
 mod bits;
 mod chunk;
 mod hints;
