@@ -223,7 +223,7 @@ fn lock_all() {
 fn recover() {
     pool::recover();
     chunk::recover();
-    REGISTRY.acquire_to_recover(|_| {
+    let registry = REGISTRY.acquire_to_recover(|_| {
         // Relaxed: under the registry lock.
         let numbers = NUMBERS_USED.load(Ordering::Relaxed);
         // The words of a cache that exists may not be prepared yet.
@@ -231,8 +231,7 @@ fn recover() {
     });
     for id in all_ids() {
         // Where this thread itself holds the registry's lock no shape is half written.
-        let is_there =
-            if REGISTRY.is_held_for_fork() { REGISTRY.lock().has(id) } else { id.has_shape() };
+        let is_there = registry.as_ref().map_or_else(|| id.has_shape(), |held| held.has(id));
         id.descriptor().slabs.acquire_to_recover(|slabs| match is_there {
             true => slabs.recover(id),
             false => *slabs = Slabs::new(),

@@ -265,12 +265,15 @@ impl<T> Lock<T> {
     }
 
     /// [`Lock::acquire`] in a child whose fork was not prepared. Calls `recover` if a thread that
-    /// is not in the child held the lock, and may have left the value half changed.
-    pub fn acquire_to_recover(&self, recover: impl FnOnce(&mut T)) {
+    /// is not in the child held the lock, and may have left the value half changed. Returns the
+    /// value, which is consistent then; `None` where this thread itself is changing it.
+    pub fn acquire_to_recover(&self, recover: impl FnOnce(&mut T)) -> Option<Held<'_, T>> {
         self.acquire();
-        if self.is_held_for_fork() && self.word.has_owner_died() {
-            recover(&mut self.lock());
+        let mut held = self.is_held_for_fork().then(|| self.lock())?;
+        if held.has_owner_died() {
+            recover(&mut held);
         }
+        Some(held)
     }
 
     /// True when a fork of this thread holds the lock. Only then are the data consistent, and a

@@ -426,9 +426,9 @@ pub(super) fn acquire() {
 /// lost.
 pub(super) fn recover() {
     for shard in &ALL {
-        shard.waiting.acquire_to_recover(|waiting| waiting.linked = Linked::new());
-        if shard.waiting.is_held_for_fork() {
-            shard.count_again(&mut shard.waiting.lock());
+        let forget_linked = |waiting: &mut Waiting| waiting.linked = Linked::new();
+        if let Some(mut waiting) = shard.waiting.acquire_to_recover(forget_linked) {
+            shard.count_again(&mut waiting);
         }
     }
 }

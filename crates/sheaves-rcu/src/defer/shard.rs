@@ -210,9 +210,8 @@ impl Shard {
     /// Takes the lock in the child of a fork that ran no `prepare` handler, and counts again what
     /// is pending.
     pub(super) fn recover(&self) {
-        self.waiting.acquire_to_recover(Waiting::recover);
-        if self.waiting.is_held_for_fork() {
-            self.count_again(&mut self.waiting.lock());
+        if let Some(mut waiting) = self.waiting.acquire_to_recover(Waiting::recover) {
+            self.count_again(&mut waiting);
         }
     }
 

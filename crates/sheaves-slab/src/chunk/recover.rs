@@ -8,9 +8,8 @@ use crate::slab;
 
 /// Takes the chunks lock in a child whose fork was not prepared.
 pub(crate) fn recover() {
-    CHUNKS.acquire_to_recover(Chunks::recover);
-    if CHUNKS.is_held_for_fork() {
-        CHUNKS.lock().withdraw();
+    if let Some(mut chunks) = CHUNKS.acquire_to_recover(Chunks::recover) {
+        chunks.withdraw();
     }
 }
 

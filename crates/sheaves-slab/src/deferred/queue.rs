@@ -332,9 +332,8 @@ impl Queue {
     /// Takes the lock in a child whose fork was not prepared, and queues all objects for a new
     /// report to `sheaves-rcu`, which has forgotten them.
     pub(crate) fn recover(&self, id: CacheId) {
-        self.sealed.acquire_to_recover(|sealed| self.recover_sheaves(id, sealed));
-        if self.sealed.is_held_for_fork() {
-            let mut sealed = self.sealed.lock();
+        let recover = |sealed: &mut Sealed| self.recover_sheaves(id, sealed);
+        if let Some(mut sealed) = self.sealed.acquire_to_recover(recover) {
             let open = if sealed.open == 0 { 0 } else { Sheaf::fill(sealed.open) };
             let objects = self.objects().saturating_sub(open);
             sealed.untold_objects = objects as isize;
