@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 
-use crate::options;
+use crate::options::{self, Opt};
 
 /// The crate of the C API.
 const CRATE: &str = "crates/sheaves-capi";
@@ -24,10 +24,11 @@ const ELSEWHERE: [&str; 2] = ["lib.rs", "urcu.rs"];
 
 /// Writes the headers and pages; with `check` fails if one differs from the committed file.
 pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
+    let options = options::read(root)?;
     let mut made = flavors::make(root)?;
-    let header = make(root)?;
-    made.extend(pages::make(root, &header)?);
-    made.extend(options::make(root)?);
+    let header = make(root, &options)?;
+    made.extend(pages::make(root, &header, &options)?);
+    made.extend(options::make(root, &options)?);
     made.push((HEADER.to_owned(), header));
     for (name, text) in made {
         let path = root.join(&name);
@@ -42,14 +43,14 @@ pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
 }
 
 /// The text of `sheaves.h` for the current source.
-fn make(root: &Path) -> anyhow::Result<String> {
+fn make(root: &Path, options: &[Opt]) -> anyhow::Result<String> {
     let folder = root.join(CRATE);
     let read = |name: &str| {
         std::fs::read_to_string(folder.join(name)).with_context(|| format!("{CRATE}/{name}"))
     };
     let mut config = cbindgen::Config::from_file(folder.join("cbindgen.toml"))
         .map_err(|error| anyhow!("cbindgen.toml: {error}"))?;
-    let comment = options::comment(&options::read(root)?);
+    let comment = options::comment(options);
     config.header = config.header.map(|text| text.replace(" * @OPTIONS@\n", &comment));
     config.after_includes = Some(numbered(&read("header/begin.h")?, &version(root)?)?);
     config.trailer = Some(read("header/inline.h")?);

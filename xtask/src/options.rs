@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 /// The table.
 pub const TABLE: &str = "docs/options.md";
-/// Documents that have the table between two marks, and those of whom they tell.
+/// Documents that have the table between two marks.
 const DOCUMENTS: [&str; 2] = ["README.md", "crates/sheaves/README.md"];
 const BEGIN: &str = "<!-- options -->\n";
 const END: &str = "<!-- /options -->\n";
@@ -66,14 +66,13 @@ pub(crate) fn read(root: &Path) -> anyhow::Result<Vec<Opt>> {
 }
 
 /// The files that are made of the table alone, and their texts.
-pub(crate) fn make(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
-    let options = read(root)?;
-    let mut made = vec![(COMMAND_PAGE.to_owned(), command_page(&options))];
+pub(crate) fn make(root: &Path, options: &[Opt]) -> anyhow::Result<Vec<(String, String)>> {
+    let mut made = vec![(COMMAND_PAGE.to_owned(), command_page(options))];
     for document in DOCUMENTS {
         let text = std::fs::read_to_string(root.join(document)).context(document)?;
         let (before, rest) = text.split_once(BEGIN).context("no mark for options")?;
         let (_, after) = rest.split_once(END).context("no end of options")?;
-        let table = markdown(&options);
+        let table = markdown(options);
         made.push((document.to_owned(), format!("{before}{BEGIN}{table}{END}{after}")));
     }
     Ok(made)
@@ -141,7 +140,7 @@ fn command_page(options: &[Opt]) -> String {
     }
     for (what, page) in [(MEMORY, "sheaves"), (RCU, "sheaves_rcu")] {
         let names: Vec<_> = of(options, what).map(|option| bold(&option.name)).collect();
-        let _ = writeln!(text, ".TP\n{}", names.join(",\\ \n").replace(",\\ \n", ", \\\n"));
+        let _ = writeln!(text, ".TP\n{}", names.join(", \\\n"));
         let _ = writeln!(text, "How the library works in the programs that are started.");
         let _ = writeln!(text, "See {}(3).", bold(page));
     }

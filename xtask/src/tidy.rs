@@ -70,6 +70,11 @@ pub fn check_files(files: &[TextFile]) -> Vec<Finding> {
     findings
 }
 
+/// What the rule about words refuses.
+pub fn refused_words() -> impl Iterator<Item = &'static str> {
+    words::refused()
+}
+
 /// Applies the rule about layers: the table in `ARCHITECTURE.md` against the crates of the
 /// workspace.
 #[must_use]

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::options;
+use crate::options::{self, Opt};
 
 /// Frames and pages.
 const FOLDER: &str = "crates/sheaves-capi/man";
@@ -32,9 +32,12 @@ const PAGES: [(&str, &[&str]); 4] = [
 ];
 
 /// The files of the pages for this header, and their texts.
-pub(super) fn make(root: &Path, header: &str) -> anyhow::Result<Vec<(String, String)>> {
+pub(super) fn make(
+    root: &Path,
+    header: &str,
+    options: &[Opt],
+) -> anyhow::Result<Vec<(String, String)>> {
     let items = items_of(header);
-    let options = options::read(root)?;
     let mut pages = Vec::new();
     for (index, (name, _)) in PAGES.iter().enumerate() {
         let frame = root.join(FOLDER).join(format!("{name}.3.in"));
@@ -47,8 +50,8 @@ pub(super) fn make(root: &Path, header: &str) -> anyhow::Result<Vec<(String, Str
                 "@SYNOPSIS@" => page += &synopsis(&items)?,
                 "@FUNCTIONS@" => page += &functions(&items),
                 "@TYPES@" => page += &types(&items),
-                "@OPTIONS memory@" => page += &options::mdoc(&options, options::MEMORY),
-                "@OPTIONS rcu@" => page += &options::mdoc(&options, options::RCU),
+                "@OPTIONS memory@" => page += &options::mdoc(options, options::MEMORY),
+                "@OPTIONS rcu@" => page += &options::mdoc(options, options::RCU),
                 _ => match line.strip_prefix("@EXAMPLE ").and_then(|rest| rest.strip_suffix('@')) {
                     Some(file) => {
                         let path = root.join(EXAMPLES).join(file);

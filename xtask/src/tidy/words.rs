@@ -12,6 +12,11 @@ const PERSONS: [&str; 8] =
 /// Phrases that have to be read twice.
 const PHRASES: [&str; 5] = ["so many", "so manieth", "of now", "since more than", "to be had"];
 
+/// Everything that is refused.
+pub(crate) fn refused() -> impl Iterator<Item = &'static str> {
+    PERSONS.into_iter().chain(PHRASES)
+}
+
 pub(crate) fn check(file: &TextFile, findings: &mut Vec<Finding>) {
     let prose: fn(&str) -> Option<&str> = match file.path.rsplit('.').next() {
         Some("md") => |line| Some(line),
@@ -22,8 +27,7 @@ pub(crate) fn check(file: &TextFile, findings: &mut Vec<Finding>) {
         let Some(text) = prose(line) else { continue };
         // Names in backticks are code.
         let text: String = text.split('`').step_by(2).collect::<Vec<_>>().join("`").to_lowercase();
-        let refused = PERSONS.iter().chain(&PHRASES).filter(|refused| has(&text, refused));
-        for refused in refused {
+        for refused in refused().filter(|refused| has(&text, refused)) {
             findings.push(Finding::new(&file.path, number, Kind::RefusedWords { refused }));
         }
     }
