@@ -137,9 +137,11 @@ impl wait::Visitor for Prepare<'_> {
             _ if part == flood => Plan { flood: Some(Queue::Older), ..ten },
             _ if part == call_rcu => Plan { flood: Some(Queue::Own), ..ten },
             _ if part == long => Plan { calls: 100_000, ..ten },
-            _ if part == waiters => {
-                Plan { workers: threads, calls: calls_of(threads).unwrap_or(100), ..ten }
-            }
+            _ if part == waiters => Plan {
+                workers: threads,
+                calls: calls_of(threads).unwrap_or(REGISTERED_CALLS),
+                ..ten
+            },
             _ => one,
         };
         // Kept by the sampler: its threads are registered as long as it lasts.
