@@ -5,6 +5,7 @@
 //! built in release, disassembled with `objdump`, and the functions are cut out. Their hot paths
 //! are counted by [`hot_path`], and [`page`] writes the Markdown.
 
+pub mod fast_path;
 pub mod hot_path;
 pub mod listing;
 pub mod page;
@@ -16,6 +17,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 use crate::repo;
+use fast_path::{FAST_PATHS, FastPath};
 use listing::Function;
 
 /// The page, relative to the root.
@@ -23,27 +25,6 @@ pub const PAGE: &str = "docs/fast-paths.md";
 /// Crate and name of the example that wraps the fast paths.
 const EXAMPLE_CRATE: &str = "sheaves-bench";
 const EXAMPLE: &str = "fast_paths";
-
-/// A fast path: the symbol of its wrapper in the example, and its description. A wrapper is
-/// `#[inline(never)] #[unsafe(no_mangle)] extern "C"`. `main` has to call it through `black_box`,
-/// or the linker removes it.
-#[derive(Debug, Clone, Copy)]
-pub struct FastPath {
-    /// Symbol of the wrapper.
-    pub symbol: &'static str,
-    /// One line for the table.
-    pub what: &'static str,
-}
-
-/// The fast paths on the page, in this order.
-pub const FAST_PATHS: [FastPath; 6] = [
-    FastPath { symbol: "fast_cache_alloc", what: "`Cache::alloc`: pop from one sheaf" },
-    FastPath { symbol: "fast_cache_free", what: "`Cache::free`: push onto another" },
-    FastPath { symbol: "fast_sized_alloc", what: "`GlobalAlloc::alloc`: class from the layout" },
-    FastPath { symbol: "fast_sized_free", what: "`GlobalAlloc::dealloc`: class from the layout" },
-    FastPath { symbol: "fast_malloc", what: "`malloc`: class from the size" },
-    FastPath { symbol: "fast_free", what: "`free`: cache from the address" },
-];
 
 /// Builds, disassembles and writes the page; with `check` compares the counts and writes nothing.
 pub fn run(root: &Path, check: bool, executable: Option<PathBuf>) -> anyhow::Result<()> {

@@ -6,6 +6,7 @@
 
 pub mod clean;
 mod control;
+mod package;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,64 +16,10 @@ use anyhow::{Context as _, bail, ensure};
 use crate::consumers::has;
 use crate::install::{self, Place};
 use crate::{header, repo};
+use package::{PACKAGES, Package, Release, TARGET};
 
-/// Folder of the results.
-const TARGET: &str = "target/dist";
 /// The programs that it needs, from Debian's `dpkg-dev` and `binutils`.
 const TOOLS: [&str; 4] = ["dpkg-deb", "dpkg-shlibdeps", "dpkg-architecture", "strip"];
-
-/// A package and its files: those whose path below `/usr` begins with one of `takes`.
-struct Package {
-    name: &'static str,
-    section: &'static str,
-    /// Dependencies other than the libraries that its programs are linked to.
-    depends: &'static str,
-    summary: &'static str,
-    description: &'static str,
-    /// `LIB` stands for the folder of libraries. A file that several packages match goes to the
-    /// first.
-    takes: &'static [&'static str],
-}
-
-const PACKAGES: [Package; 3] = [
-    Package {
-        name: "libsheaves0",
-        section: "libs",
-        depends: "",
-        summary: "per-CPU memory and RCU",
-        description: "Memory allocator, object caches, per-CPU memory and read-copy-update, whose \
-                      fast paths need neither a lock nor an atomic instruction.",
-        takes: &["LIB/libsheaves.so."],
-    },
-    Package {
-        name: "libsheaves-dev",
-        section: "libdevel",
-        depends: "libsheaves0 (= VERSION)",
-        summary: "per-CPU memory and RCU, for programs in C and C++",
-        description: "Headers, manual pages and an archive for programs that use Sheaves; headers \
-                      with which programs for liburcu compile unchanged.",
-        takes: &["LIB/", "include/", "share/pkgconfig/", "share/cmake/", "share/man/man3/"],
-    },
-    Package {
-        name: "sheaves",
-        section: "utils",
-        depends: "",
-        summary: "runs programs on a memory allocator without locks",
-        description: "Command that runs any program on the allocator of Sheaves, without changing \
-                      it, and that tells what a machine offers to it.",
-        takes: &["bin/", "lib/sheaves/", "share/"],
-    },
-];
-
-/// Properties of all packages.
-struct Release {
-    version: String,
-    architecture: String,
-    /// Folder of libraries below `/usr`.
-    libdir: PathBuf,
-    /// Seconds since 1970, so that the same source gives the same packages.
-    time: String,
-}
 
 /// A required tool that this machine does not have.
 #[must_use]

@@ -3,7 +3,6 @@
 //! Every kind of finding is a variant, so that messages are defined in one place and tests can name
 //! what they expect. A message has the form `file:line: what: what to do instead`, which editors
 //! turn into a link.
-//! instead`, which editors turn into a link.
 
 use core::fmt;
 
@@ -62,6 +61,9 @@ pub enum Kind {
     OrderingWithoutPartner { ordering: String },
     RelaxedWithoutReason,
     LabelWithoutPartner { label: String },
+    // Floors.
+    Circle { files: usize, edges: String },
+    ModelCheckerOutsideProtocol,
     // Layers.
     LayerTableMissing,
     LayerRowMalformed { row: String },
@@ -103,6 +105,7 @@ impl fmt::Display for Kind {
             Self::OrderingWithoutPartner { .. }
             | Self::RelaxedWithoutReason
             | Self::LabelWithoutPartner { .. } => self.fmt_ordering(f),
+            Self::Circle { .. } | Self::ModelCheckerOutsideProtocol => self.fmt_floor(f),
             _ => self.fmt_layer(f),
         }
     }
@@ -204,6 +207,20 @@ impl Kind {
                 f,
                 "ordering label `{label}` occurs once in the crate: label its \
                  partner too"
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn fmt_floor(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Circle { files, edges } => write!(
+                f,
+                "{files} files use each other in a circle ({edges}): move what both need below both"
+            ),
+            Self::ModelCheckerOutsideProtocol => write!(
+                f,
+                "`loom` outside protocol/: move the modelled code there, or let it not depend on it"
             ),
             _ => Ok(()),
         }

@@ -5,6 +5,7 @@
 //! of the file that uses them.
 
 mod cfg;
+mod circles;
 mod documents;
 mod layers;
 mod machine;
@@ -22,9 +23,6 @@ use anyhow::Context as _;
 
 use crate::finding::Finding;
 use crate::repo::{self, Package, TextFile};
-
-/// File that holds the layer table.
-pub const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
 /// Checks the whole repository; the findings are sorted by file and line.
 pub fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
@@ -60,8 +58,10 @@ pub fn check_files(files: &[TextFile]) -> Vec<Finding> {
         if place::is_library_code(&source.path) && !test_modules.holds(&source.path) {
             machine::check(source, &mut findings);
             orderings::check(source, &mut findings);
+            circles::check_loom(source, &mut findings);
         }
     }
+    circles::check(&sources, &test_modules, &mut findings);
     documents::check(files, &mut findings);
     options::check(files, &mut findings);
     machine::check_no_std(&sources, &mut findings);

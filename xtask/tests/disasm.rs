@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
+use xtask::disasm::fast_path::FAST_PATHS;
 use xtask::disasm::hot_path::{End, HotPath};
 use xtask::disasm::listing::Function;
-use xtask::disasm::{FAST_PATHS, cut_out, page};
+use xtask::disasm::{cut_out, page};
 
 /// Output of `objdump` for a pop with a slow path, a loop and padding.
 const LISTING: &str = "\

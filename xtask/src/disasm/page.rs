@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use super::FastPath;
+use super::fast_path::FastPath;
 use super::hot_path::{Counts, HotPath};
 use super::listing::Function;
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use super::{Package, Release, TARGET};
+use super::package::{Package, Release, TARGET};
 use crate::install::{copy, make_folder_of};
 use crate::repo;
 

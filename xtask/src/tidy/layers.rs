@@ -7,10 +7,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{ARCHITECTURE, place};
+use super::place;
 use crate::finding::{Finding, Kind};
 use crate::repo::{Dependency, Package, TextFile};
 
+/// File that holds the layer table.
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const TABLE_BEGIN: &str = "<!-- layers:begin -->";
 const TABLE_END: &str = "<!-- layers:end -->";
 /// The value of the second column that allows all crates below.

@@ -46,6 +46,8 @@ pub(crate) struct Import {
     pub(crate) path: Vec<String>,
     /// The name in this file.
     pub(crate) name: String,
+    /// A re-export, however far it reaches.
+    pub(crate) public: bool,
     pub(crate) line: usize,
 }
 
@@ -263,34 +265,38 @@ impl Items {
         }
     }
 
-    fn note_imports(&mut self, tree: &syn::UseTree, before: &[String]) {
+    fn note_imports(&mut self, tree: &syn::UseTree, before: &[String], public: bool) {
         let path_to = |last: &syn::Ident| {
             let mut path = before.to_vec();
             path.push(last.to_string());
             path
         };
         match tree {
-            syn::UseTree::Path(part) => self.note_imports(&part.tree, &path_to(&part.ident)),
+            syn::UseTree::Path(part) => {
+                self.note_imports(&part.tree, &path_to(&part.ident), public);
+            }
             syn::UseTree::Group(group) => {
                 for tree in &group.items {
-                    self.note_imports(tree, before);
+                    self.note_imports(tree, before, public);
                 }
             }
             syn::UseTree::Name(name) => self.imports.push(Import {
                 path: path_to(&name.ident),
                 name: name.ident.to_string(),
+                public,
                 line: name.ident.span().start().line,
             }),
             syn::UseTree::Rename(rename) => self.imports.push(Import {
                 path: path_to(&rename.ident),
                 name: rename.rename.to_string(),
+                public,
                 line: rename.ident.span().start().line,
             }),
             syn::UseTree::Glob(glob) => {
                 let mut path = before.to_vec();
                 path.push("*".into());
                 let line = glob.star_token.span.start().line;
-                self.imports.push(Import { path, name: "*".into(), line });
+                self.imports.push(Import { path, name: "*".into(), public, line });
             }
         }
     }
@@ -319,6 +325,7 @@ impl<'ast> Visit<'ast> for Items {
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        self.note_imports(&item.tree, &[]);
+        let public = !matches!(item.vis, syn::Visibility::Inherited);
+        self.note_imports(&item.tree, &[], public);
     }
 }

@@ -3,6 +3,7 @@
 //! Each broken snippet is followed by one that keeps the rule, so that a rule cannot pass by
 //! reporting everything.
 
+mod circles;
 mod documents;
 mod layers;
 mod machine;
