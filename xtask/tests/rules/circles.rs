@@ -70,9 +70,9 @@ fn test_code_makes_no_circle() {
 #[test]
 fn loom_outside_protocol() {
     let text = "#[cfg(not(loom))]\nfn f() {}\n";
-    let finding = (1, Kind::ModelCheckerOutsideProtocol);
-    assert_finds("crates/sheaves-heap/src/huge.rs", text, &[finding.clone()]);
-    assert_finds("crates/sheaves-sys/src/lock.rs", text, &[finding]);
+    let finding = [(1, Kind::ModelCheckerOutsideProtocol)];
+    assert_finds("crates/sheaves-heap/src/huge.rs", text, &finding);
+    assert_finds("crates/sheaves-sys/src/lock.rs", text, &finding);
     assert_clean("crates/sheaves-heap/src/protocol/word.rs", text);
     assert_clean("crates/sheaves-sys/src/atomic.rs", text);
     assert_clean("crates/sheaves-heap/src/huge.rs", "// loom\nconst A: &str = \"loom\";\n");
