@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 
-use crate::{consumers, dist, install, repo, tidy, urcu_examples};
+use crate::{consumers, dist, install, publish, repo, tidy, urcu_examples};
 
 /// Script that runs real programs on Sheaves; it installs what it needs.
 const PROGRAMS_SCRIPT: &str = "tests/programs/run";
@@ -68,7 +68,7 @@ enum Outcome {
 }
 
 /// Cheap steps first, so that small errors cost seconds.
-fn steps() -> [Step; 11] {
+fn steps() -> [Step; 12] {
     [
         Step { name: "fmt", action: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
         Step { name: "tidy", action: run_tidy },
@@ -91,6 +91,7 @@ fn steps() -> [Step; 11] {
         },
         Step { name: "test", action: |root| cargo(root, &["test", "--workspace"], &[]) },
         Step { name: "models", action: run_models },
+        Step { name: "package", action: |root| publish::package(root).map(|()| Outcome::Passed) },
         Step { name: "keys", action: run_keys },
         Step { name: "urcu-examples", action: run_urcu_examples },
         Step { name: "consumers", action: run_consumers },

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    ci, consumers, disasm, dist, header, install, miri, read_cost, repo, tidy, urcu_examples,
+    ci, consumers, disasm, dist, header, install, miri, publish, read_cost, repo, tidy,
+    urcu_examples,
 };
 
 /// Checks and commands of the Sheaves repository.
@@ -68,6 +69,14 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Package the crates that are published, and build each from its package.
+    Package,
+    /// Compare the public interface with that of a release, by cargo-semver-checks.
+    Semver {
+        /// The commit or tag to compare with, instead of the last tag `v...`.
+        #[arg(long, value_name = "REVISION")]
+        baseline: Option<String>,
+    },
     /// Run every check that a change must pass, in order; stop at the first failure.
     Ci,
 }
@@ -87,6 +96,8 @@ fn main() -> ExitCode {
         }
         Chore::Consumers => consumers::run(repo::root()),
         Chore::Dist { check } => dist::run(repo::root(), check),
+        Chore::Package => publish::package(repo::root()),
+        Chore::Semver { baseline } => publish::semver(repo::root(), baseline),
         Chore::Ci => ci::run(repo::root()),
     };
     match done {

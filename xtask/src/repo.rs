@@ -26,6 +26,16 @@ pub struct Package {
     pub manifest_path: PathBuf,
     /// Its dependencies of every kind.
     pub dependencies: Vec<Dependency>,
+    /// The registries that it may be published to: an empty list for none, nothing for every one.
+    pub publish: Option<Vec<String>>,
+}
+
+impl Package {
+    /// True unless its manifest has `publish = false`.
+    #[must_use]
+    pub fn is_published(&self) -> bool {
+        self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+    }
 }
 
 /// One dependency of a crate, as `cargo metadata` reports it.

@@ -29,6 +29,7 @@ fn package(name: &str, dependencies: &[&str]) -> Package {
         name: name.into(),
         manifest_path: format!("/repo/crates/{name}/Cargo.toml").into(),
         dependencies: dependencies.collect(),
+        publish: None,
     }
 }
 

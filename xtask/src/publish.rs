@@ -1,0 +1,64 @@
+//! `cargo xtask package` and `cargo xtask semver`: what a release to a registry needs.
+//!
+//! Published are the crates whose manifest does not refuse it: the libraries. The command
+//! `sheaves` and its preload object come as packages of distributions ([`crate::dist`]).
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
+use crate::repo;
+
+/// Crates with an interface for Rust programs; the others are parts of these or C libraries.
+const INTERFACES: [&str; 1] = ["sheaves"];
+
+/// Packages every published crate, and builds each from its package alone.
+pub fn package(root: &Path) -> anyhow::Result<()> {
+    let names = published(root)?;
+    // What is not committed yet is packaged, too: this is a check, not the release.
+    run(repo::cargo(root).args(["package", "--quiet", "--allow-dirty"]).args(of(&names)))?;
+    println!("package: {} crates can be published: {}", names.len(), names.join(", "));
+    Ok(())
+}
+
+/// Compares the public interface with that of a release, by cargo-semver-checks.
+pub fn semver(root: &Path, baseline: Option<String>) -> anyhow::Result<()> {
+    let baseline = match baseline {
+        Some(revision) => revision,
+        None => last_release(root)?,
+    };
+    let tool = repo::cargo(root).args(["semver-checks", "--version"]).output();
+    ensure!(
+        tool.is_ok_and(|output| output.status.success()),
+        "cargo-semver-checks is missing: run `cargo install --locked cargo-semver-checks`"
+    );
+    let names = INTERFACES.map(str::to_owned);
+    run(repo::cargo(root).args(["semver-checks", "--baseline-rev", &baseline]).args(of(&names)))
+}
+
+fn of(names: &[String]) -> impl Iterator<Item = &str> {
+    names.iter().flat_map(|name| ["-p", name])
+}
+
+fn published(root: &Path) -> anyhow::Result<Vec<String>> {
+    let packages = repo::packages(root).context("the crates of the workspace")?;
+    let published = packages.into_iter().filter(repo::Package::is_published);
+    Ok(published.map(|package| package.name).collect())
+}
+
+/// The tag of the last release.
+fn last_release(root: &Path) -> anyhow::Result<String> {
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["describe", "--tags", "--abbrev=0", "--match", "v*"]);
+    let tag = repo::output_of(&mut git)
+        .context("no release has a tag `v...` yet: name a commit by --baseline REVISION")?;
+    Ok(tag.trim().to_owned())
+}
+
+/// Runs a command with our output.
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().context("cannot run cargo")?;
+    ensure!(status.success(), "cargo ended with {status}");
+    Ok(())
+}
