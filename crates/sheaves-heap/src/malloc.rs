@@ -12,7 +12,7 @@ use core::alloc::Layout;
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use sheaves_percpu::{self as percpu, Access, Word, sheaf::is_sentinel};
+use sheaves_percpu::{self as percpu, Access, Word};
 use sheaves_slab::CacheId;
 use sheaves_slab::granule;
 
@@ -41,12 +41,12 @@ fn is_fast(size: usize) -> bool {
     size < FAST_BYTES_END.load(Ordering::Relaxed)
 }
 
-/// Pops an object from a word of allocations; an odd number when there is none.
+/// Pops an object from a word of allocations; `None` when the sheaf is empty.
 ///
 /// # Safety
 /// The fast path is enabled.
 #[inline(always)]
-unsafe fn pop(word: Word) -> usize {
+unsafe fn pop(word: Word) -> Option<usize> {
     // SAFETY: the fast path was enabled after the engine's start.
     let access = unsafe { Access::of_started() };
     percpu::pop(access, word)
@@ -103,8 +103,7 @@ pub fn malloc_inline(size: usize) -> *mut u8 {
         // SAFETY: the fast path serves this size.
         let word = unsafe { classes::word_of_size_unchecked(size) };
         // SAFETY: the fast path is enabled.
-        let object = unsafe { pop(word) };
-        if !is_sentinel(object) {
+        if let Some(object) = unsafe { pop(word) } {
             return with_exposed_provenance_mut(object);
         }
     }
@@ -163,8 +162,7 @@ pub fn alloc_layout(layout: Layout) -> *mut u8 {
     let class = classes::of_layout(layout.size(), layout.align());
     if let (Some(class), true) = (class, is_fast(layout.size())) {
         // SAFETY: the fast path is enabled.
-        let object = unsafe { pop(CacheId::of_class(class).allocs()) };
-        if !is_sentinel(object) {
+        if let Some(object) = unsafe { pop(CacheId::of_class(class).allocs()) } {
             return with_exposed_provenance_mut(object);
         }
     }

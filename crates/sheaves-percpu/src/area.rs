@@ -23,7 +23,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use sheaves_sys::topology::CPUS_MAX;
 
-use crate::sheaf::{BOOTSTRAP_CURSOR, ConstantCursor};
+use crate::sheaf::Cursor;
 
 pub(crate) mod rows;
 
@@ -112,9 +112,9 @@ impl Word {
 #[doc(hidden)]
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct BootstrapBlock([ConstantCursor; BLOCK_WORDS]);
+pub struct BootstrapBlock([Cursor; BLOCK_WORDS]);
 
-static BOOTSTRAP_BLOCK: BootstrapBlock = BootstrapBlock([BOOTSTRAP_CURSOR; BLOCK_WORDS]);
+static BOOTSTRAP_BLOCK: BootstrapBlock = BootstrapBlock([Cursor::BOOTSTRAP; BLOCK_WORDS]);
 
 /// Entries before entry 0: `cpu_id` is -1 (not initialised) or -2 (registration failed).
 const ENTRIES_BEFORE: usize = 2;

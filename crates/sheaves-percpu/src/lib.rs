@@ -34,3 +34,4 @@ pub use counter::Counter;
 pub use engine::{Access, cmp_store, load, pop, push};
 pub use percpu::{CellRef, CellValue, Field, PerCpu, PerCpuStatic, SlotCell, Zeroed};
 pub use percpu_ref::{KillError, PerCpuRef, ReinitError};
+pub use sheaf::{Cursor, Sheaf};

@@ -9,7 +9,7 @@ use sheaves_sys::{membarrier, rseq, tls};
 
 use crate::area::{self, Region, Word, rows};
 use crate::engine::{self, Mode, SlotKind};
-use crate::sheaf::{BOOTSTRAP, VACANT};
+use crate::sheaf::{Cursor, DRAINED_WORDS_MAX, Taken};
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -122,7 +122,7 @@ pub(crate) fn register_own_area() -> bool {
 }
 
 /// Prepares the first `words` words of a region in every block, present and future: each holds
-/// [`crate::sheaf::VACANT`] until a transaction changes it.
+/// [`Cursor::VACANT`] until a transaction changes it.
 ///
 /// Call it before a word's number is published.
 ///
@@ -146,7 +146,7 @@ pub fn prepare(region: Region, words: usize) {
 fn vacate(block: usize, words: impl Iterator<Item = Word>) {
     for word in words {
         // Relaxed: callers ensure that no thread uses these words before they are vacant.
-        area::word(block, word).store(VACANT.get(), Ordering::Relaxed);
+        area::word(block, word).store(Cursor::VACANT.bits(), Ordering::Relaxed);
     }
 }
 
@@ -170,14 +170,14 @@ pub(crate) fn installed_indexes() -> impl Iterator<Item = usize> {
     rows::Bits::of(|word| INSTALLED[word].load(Ordering::Acquire), area::slot_count())
 }
 
-/// Takes the values of `words` out of every slot and leaves [`VACANT`]. Calls `take` with each
-/// value that was not vacant, and the word's index in `words`.
+/// Takes the cursors of `words` out of every slot and leaves [`Cursor::VACANT`]. Calls `take` with
+/// the cursor of each sheaf, and the word's index in `words`.
 ///
 /// Afterwards the caller owns every sheaf that was in these words when the call began. False when
 /// some slot could not be reached (no fence and no affinity): its values stay in place. `take` runs
 /// under the slots lock, so it must not allocate or use transactions. Interrupts the CPUs that run
 /// this process once.
-pub fn drain(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
+pub fn drain(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let facts = engine::facts();
     match facts.mode {
         Mode::NotStarted => true,
@@ -188,12 +188,24 @@ pub fn drain(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
     }
 }
 
-fn drain_portable(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
+/// [`drain`] into a list; with it, whether every slot was reached.
+///
+/// # Panics
+/// With more than 64 words.
+pub fn take(words: &[Word]) -> (Taken, bool) {
+    assert!(words.len() <= DRAINED_WORDS_MAX);
+    let mut taken = Taken::new();
+    // SAFETY: by the drain the sheaf is this call's.
+    let is_complete = drain(words, &mut |index, cursor| unsafe { taken.add(index, cursor) });
+    (taken, is_complete)
+}
+
+fn drain_portable(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let _slots = SLOTS.lock();
     for slot in installed_indexes() {
         for (index, word) in words.iter().enumerate() {
             let place = area::word(area::block(slot), *word);
-            let value = engine::take_portable(place, VACANT.get());
+            let value = engine::take_portable(place, Cursor::VACANT);
             hand_over(index, value, take);
         }
     }
@@ -202,7 +214,7 @@ fn drain_portable(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
 
 /// Detaches every block, fences, and empties the words while no rseq critical section can commit to
 /// them.
-fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
+fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let _slots = SLOTS.lock();
     detach_blocks();
     let fenced = membarrier::abort_sections();
@@ -211,8 +223,8 @@ fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
             // Relaxed: the fence ordered all earlier rseq critical sections before this, and no
             // later one can reach the block until it is back in the table.
             let place = area::word(area::block(slot), *word);
-            let value = place.swap(VACANT.get(), Ordering::Relaxed);
-            hand_over(index, value, take);
+            let value = place.swap(Cursor::VACANT.bits(), Ordering::Relaxed);
+            hand_over(index, Cursor::of_word(value), take);
         }
     }
     // Relaxed: under the slots lock.
@@ -262,14 +274,14 @@ pub(crate) fn thaw(is_child: bool) {
     }
 }
 
-fn hand_over(index: usize, value: usize, take: &mut dyn FnMut(usize, usize)) {
-    if value != VACANT.get() && value != BOOTSTRAP.get() {
-        take(index, value);
+fn hand_over(index: usize, cursor: Cursor, take: &mut dyn FnMut(usize, Cursor)) {
+    if cursor.is_sheaf() {
+        take(index, cursor);
     }
 }
 
 /// Without a fence: binds itself to each CPU in turn and empties its slot by transactions there.
-fn drain_on_slots(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
+fn drain_on_slots(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let _slots = SLOTS.lock();
     let Some(before) = Affinity::current() else { return false };
     let mut complete = true;
@@ -280,19 +292,19 @@ fn drain_on_slots(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
     complete & before.bind()
 }
 
-fn drain_here(slot: usize, words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool {
+fn drain_here(slot: usize, words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
     for (index, word) in words.iter().enumerate() {
         loop {
             if usize::try_from(engine::current_slot()) != Ok(slot) {
                 return false;
             }
-            let value = engine::load(*word);
-            if value == VACANT.get() || value == BOOTSTRAP.get() {
+            let cursor = engine::load(*word);
+            if !cursor.is_sheaf() {
                 break;
             }
-            // SAFETY: the value is not the bootstrap cursor; VACANT is a valid cursor for any word.
-            if unsafe { engine::cmp_store(*word, value, VACANT.get()) } {
-                take(index, value);
+            // SAFETY: `cursor` is not the bootstrap cursor.
+            if unsafe { engine::cmp_store(*word, cursor, Cursor::VACANT) } {
+                take(index, cursor);
                 break;
             }
         }
@@ -342,7 +354,7 @@ fn visit_slots() -> bool {
 }
 
 /// Reads the words of all slots without taking them, for statistics. Values may be outdated.
-pub fn observe(words: &[Word], see: &mut dyn FnMut(usize, usize)) {
+pub fn observe(words: &[Word], see: &mut dyn FnMut(usize, Cursor)) {
     if engine::mode() == Mode::NotStarted {
         return;
     }

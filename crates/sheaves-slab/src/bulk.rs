@@ -6,12 +6,11 @@
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use sheaves_percpu::sheaf::{ENTRIES, is_full};
+use sheaves_percpu::Sheaf;
 use sheaves_percpu::slots::{Attached, attach};
 
 use crate::descriptor::CacheId;
-use crate::pool::Sheaf;
-use crate::slow::{self, install, is_empty, is_sheaf, take_sheaf};
+use crate::slow::{self, install, take_sheaf};
 use crate::{chunk, depot, refill};
 
 /// Fills `out` from the front; returns the number of objects, fewer when memory is out.
@@ -34,8 +33,8 @@ pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> u
 fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     let mut done = 0;
     while done < out.len() && attach() == Attached::Yes {
-        let Some(cursor) = take_sheaf(id.allocs(), |cursor| !is_empty(cursor))
-            .or_else(|| take_sheaf(id.frees(), |cursor| !is_empty(cursor)))
+        let Some(cursor) = take_sheaf(id.allocs(), |cursor| !cursor.is_empty())
+            .or_else(|| take_sheaf(id.frees(), |cursor| !cursor.is_empty()))
             .or_else(|| depot::take_full(id))
         else {
             let count = from_slabs(id, &mut out[done..]);
@@ -46,13 +45,13 @@ fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
             continue;
         };
         // SAFETY: the sheaf is ours, and this is the only reference to its entries.
-        let objects = unsafe { Sheaf::objects(cursor) };
+        let objects = unsafe { cursor.objects() };
         let count = objects.len().min(out.len() - done);
         for (place, object) in out[done..].iter_mut().zip(objects.iter().rev()) {
             place.write(non_null(*object));
         }
         done += count;
-        install(id, id.allocs(), cursor - 8 * count, |other| !is_sheaf(other));
+        install(id, id.allocs(), cursor.down(count), |other| !other.is_sheaf());
     }
     done
 }
@@ -60,7 +59,7 @@ fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
 /// Straight from the slabs into the caller's array, one sheaf's worth at a time.
 fn from_slabs(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     depot::missed(id);
-    let mut batch = [0; ENTRIES];
+    let mut batch = [0; Sheaf::ENTRIES];
     let wanted = out.len().min(id.shape().sheaf_objects);
     let count = refill::refill(id, &mut batch[..wanted]);
     for (place, object) in out.iter_mut().zip(batch[wanted - count..wanted].iter().rev()) {
@@ -85,18 +84,18 @@ fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
     let mut done = 0;
     while done < objects.len() && attach() == Attached::Yes {
         let Some(cursor) =
-            take_sheaf(id.frees(), |cursor| !is_full(cursor)).or_else(|| depot::take_empty(id))
+            take_sheaf(id.frees(), |cursor| !cursor.is_full()).or_else(|| depot::take_empty(id))
         else {
             break;
         };
         // SAFETY: the sheaf is ours, and this is the only reference to its entries.
-        let room = unsafe { Sheaf::room(cursor) };
+        let room = unsafe { cursor.room() };
         let count = room.len().min(objects.len() - done);
         for (place, object) in room.iter_mut().zip(&objects[done..]) {
             *place = object.as_ptr().expose_provenance();
         }
         done += count;
-        install(id, id.frees(), cursor + 8 * count, |other| !is_sheaf(other));
+        install(id, id.frees(), cursor.up(count), |other| !other.is_sheaf());
     }
     done
 }

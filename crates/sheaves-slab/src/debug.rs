@@ -5,10 +5,11 @@
 //! a double free. Freed objects are poisoned, and the poison is checked when the object is
 //! allocated again. Objects of caches with a constructor keep their contents and are not poisoned.
 
+use sheaves_percpu::Cursor;
 use sheaves_sys::report;
 
 use crate::descriptor::CacheId;
-use crate::pool::{self, Sheaf};
+use crate::pool;
 use crate::slab::Slab;
 use crate::{flush, refill};
 
@@ -46,13 +47,13 @@ pub(crate) fn defer(id: CacheId, object: usize) -> bool {
 }
 
 /// Frees the objects of a sheaf whose cookie has passed, and puts the sheaf into the pool.
-pub(crate) fn reclaim(id: CacheId, cursor: usize) {
+pub(crate) fn reclaim(id: CacheId, cursor: Cursor) {
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-    let objects = unsafe { Sheaf::objects(cursor) };
+    let objects = unsafe { cursor.objects() };
     for object in objects {
         free_deferred(id, *object);
     }
-    pool::put_empty(Sheaf::of_cursor(cursor));
+    pool::put_empty(cursor.sheaf());
 }
 
 /// Frees an object that was deferred and whose cookie has passed.

@@ -12,12 +12,12 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use sheaves_percpu::sheaf::ENTRIES;
+use sheaves_percpu::{Cursor, Sheaf};
 use sheaves_sys::clock;
 
 use crate::counts::count;
 use crate::descriptor::{CacheId, Shape};
-use crate::pool::{self, SHARDS, Sheaf, SheafStack, shard_here};
+use crate::pool::{self, SHARDS, SheafStack, shard_here};
 
 /// Initial limit of a cache, in bytes of objects.
 const BYTES_MIN: usize = 1 << 20;
@@ -77,19 +77,19 @@ impl Shard {
 }
 
 /// Takes a full sheaf, from the slot's own shard if possible; returns its cursor.
-pub(crate) fn take_full(id: CacheId) -> Option<usize> {
+pub(crate) fn take_full(id: CacheId) -> Option<Cursor> {
     let (shards, here) = (&id.descriptor().shards, shard_here());
     let sheaf = (0..SHARDS).find_map(|step| shards[(here + step) % SHARDS].take())?;
     count!(id, depot_hits);
-    Some(sheaf.cursor(ENTRIES - 1))
+    Some(sheaf.full())
 }
 
 /// Takes over a full sheaf from the caller. Above the limit its objects go back to their slabs.
-pub(crate) fn put_full(id: CacheId, cursor: usize) {
-    debug_assert!(sheaves_percpu::sheaf::is_full(cursor));
+pub(crate) fn put_full(id: CacheId, cursor: Cursor) {
+    debug_assert!(cursor.is_full());
     let descriptor = id.descriptor();
     let shard = &descriptor.shards[shard_here()];
-    let sheaf = Sheaf::of_cursor(cursor);
+    let sheaf = cursor.sheaf();
     let objects = sheaf.capacity() as u32;
     // Relaxed, all: counts that guide decisions; being off by a few sheaves is harmless.
     let count = shard.objects.fetch_add(objects, Ordering::Relaxed);
@@ -145,23 +145,23 @@ fn size_sheaves(id: CacheId, shard: &Shard) {
 
 /// Checks the size of an empty sheaf, which the caller owns, between two uses: sheaves that a slot
 /// swaps often grow. Returns the cursor.
-pub(crate) fn refit(id: CacheId, empty: usize) -> usize {
+pub(crate) fn refit(id: CacheId, empty: Cursor) -> Cursor {
     let (descriptor, shape) = (id.descriptor(), id.shape());
-    let sheaf = Sheaf::of_cursor(empty);
-    debug_assert!(empty == sheaf.cursor(sheaf.sentinel()));
+    debug_assert!(empty.is_empty());
+    let sheaf = empty.sheaf();
     let capacity = sheaf.capacity();
     if capacity >= shape.sheaf_objects {
         return empty;
     }
     let hot_ns = (pool::USES * capacity) as u64 * HOT_OBJECT_NS;
-    if sheaf.count_use().is_some_and(|took_ns| took_ns < hot_ns) {
+    if pool::count_use(sheaf).is_some_and(|took_ns| took_ns < hot_ns) {
         let larger = (2 * capacity + 1).min(shape.sheaf_objects);
         // Relaxed: as in `size_sheaves`.
         descriptor.sheaf_objects.fetch_max(larger as u32, Ordering::Relaxed);
     }
     // Relaxed: as in `take_empty`.
     let wanted = descriptor.sheaf_objects.load(Ordering::Relaxed) as usize;
-    if wanted == capacity { empty } else { sheaf.format(wanted) }
+    if wanted == capacity { empty } else { pool::format(sheaf, wanted) }
 }
 
 /// Called at every refill from slabs: raises the limit if the depot has overflowed before.
@@ -206,8 +206,8 @@ pub(crate) fn empty(id: CacheId) {
 }
 
 /// An empty sheaf for this cache; its cursor, on the sentinel. `None` when memory is out.
-pub(crate) fn take_empty(id: CacheId) -> Option<usize> {
+pub(crate) fn take_empty(id: CacheId) -> Option<Cursor> {
     let sheaf = pool::take_empty()?;
     // Relaxed: any value between the two bounds is right.
-    Some(sheaf.format(id.descriptor().sheaf_objects.load(Ordering::Relaxed) as usize))
+    Some(pool::format(sheaf, id.descriptor().sheaf_objects.load(Ordering::Relaxed) as usize))
 }

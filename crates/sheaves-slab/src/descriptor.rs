@@ -9,9 +9,9 @@ use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use sheaves_percpu::Sheaf;
 use sheaves_percpu::Word;
 use sheaves_percpu::area::Region;
-use sheaves_percpu::sheaf::OBJECTS_MAX as SHEAF_OBJECTS_MAX;
 use sheaves_sys::lock::Lock;
 
 use crate::bins::Slabs;
@@ -86,7 +86,8 @@ impl Shape {
             reciprocal: u64::MAX / stride as u64 + 1,
             granules,
             slab_objects: (granules * GRANULE_BYTES / stride).min(slab::OBJECTS_MAX),
-            sheaf_objects: (SHEAF_HOLDS_BYTES / stride).clamp(SHEAF_OBJECTS_MIN, SHEAF_OBJECTS_MAX),
+            sheaf_objects: (SHEAF_HOLDS_BYTES / stride)
+                .clamp(SHEAF_OBJECTS_MIN, Sheaf::OBJECTS_MAX),
             constructor: None,
             debug: false,
             typesafe: false,

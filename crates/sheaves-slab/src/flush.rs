@@ -7,26 +7,28 @@
 
 use core::sync::atomic::Ordering;
 
+use sheaves_percpu::Cursor;
+
 use crate::bins;
 use crate::counting::{self, Listing};
 use crate::counts::count;
 use crate::descriptor::{CacheId, Shape};
 use crate::granule::Granule;
-use crate::pool::{self, Sheaf};
+use crate::pool;
 use crate::refill;
 use crate::slab::{self, Slab};
 use crate::window::GRANULE_BYTES;
 
 /// Flushes the objects of a sheaf that the caller owns, and puts the sheaf into the pool.
-pub(crate) fn flush_sheaf(id: CacheId, cursor: usize) {
+pub(crate) fn flush_sheaf(id: CacheId, cursor: Cursor) {
     flush_objects(id, cursor);
-    pool::put_empty(Sheaf::of_cursor(cursor));
+    pool::put_empty(cursor.sheaf());
 }
 
 /// Flushes the objects of a sheaf that the caller owns and keeps.
-pub(crate) fn flush_objects(id: CacheId, cursor: usize) {
+pub(crate) fn flush_objects(id: CacheId, cursor: Cursor) {
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-    let objects = unsafe { Sheaf::objects(cursor) };
+    let objects = unsafe { cursor.objects() };
     flush(id, objects);
 }
 

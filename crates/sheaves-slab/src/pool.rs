@@ -1,13 +1,10 @@
 //! Memory for sheaves, and the stacks of empty ones that all caches share.
 //!
-//! Sheaves are numbered from 1; number 0 stands for "none". A sheaf is in exactly one place: a word
-//! of a slot, a depot, the empty stack, the returned set, or a thread that is moving it.
-//!
-//! Entry 0 of a sheaf never holds an object. It is an odd number: bits 1 to 7 are the index of the
-//! sentinel, and the bits from 8 on are the number of the next sheaf while this one is stacked or
-//! queued. In a sheaf for 127 objects entry 0 is the sentinel itself. Entries 1 and 2 of smaller
-//! sheaves hold the number of uses and the time when it was last 0; while the sheaf is deferred,
-//! see `deferred::queue`.
+//! Sheaves are numbered from 1; number 0 stands for "none", and the link of a sheaf that is stacked
+//! or queued is a number. A sheaf is in exactly one place: a word of a slot, a depot, the empty
+//! stack, the returned set, or a thread that is moving it. Entries 1 and 2, where they are below
+//! the sentinel, hold the number of uses and the time when it was last 0; while the sheaf is
+//! deferred, see `deferred::queue`.
 //!
 //! The memory is never unmapped, because an rseq critical section or a stale reader may still read
 //! it. [`trim`] can discard pages whose sheaves are all empty; these sheaves are in the returned
@@ -16,7 +13,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::engine;
-use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES, is_full};
+use sheaves_percpu::{Cursor, Sheaf};
 use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map::{self, Exactly};
@@ -24,168 +21,61 @@ use sheaves_sys::map::{self, Exactly};
 use crate::stack::{Links, Stack};
 use crate::window::{SHEAVES, STEP_BYTES};
 
-/// The first bit of the link in entry 0.
-const LINK_SHIFT: u32 = 8;
 /// Highest sheaf number.
 const NUMBER_MAX: usize = (1 << 24) - 1;
 
-/// This many uses are timed together, see [`Sheaf::count_use`].
+/// This many uses are timed together, see [`count_use`].
 pub(crate) const USES: usize = 32;
 
-/// A sheaf owned by the caller, as its first address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sheaf(usize);
-
-impl Sheaf {
-    /// The sheaf of a cursor that is not a constant.
-    #[inline]
-    pub(crate) fn of_cursor(cursor: usize) -> Sheaf {
-        Sheaf(sheaves_percpu::sheaf::base(cursor))
-    }
-
-    fn from_number(number: u32) -> Sheaf {
-        Sheaf(SHEAVES.base() + number as usize * SHEAF_BYTES)
-    }
-
-    /// The sheaf of a number, `None` for 0.
-    #[inline]
-    pub(crate) fn existing(number: u32) -> Option<Sheaf> {
-        (number != 0).then(|| Sheaf::from_number(number))
-    }
-
-    /// The sheaf's number, from 1 on.
-    #[inline]
-    pub(crate) fn number(self) -> u32 {
-        ((self.0 - SHEAVES.base()) / SHEAF_BYTES) as u32
-    }
-
-    /// The cursor on entry `index`.
-    #[inline]
-    pub(crate) fn cursor(self, index: usize) -> usize {
-        self.0 + index * 8
-    }
-
-    /// Entries `first..first + count`, for an owner of the sheaf.
-    ///
-    /// # Safety
-    /// The caller owns the sheaf and makes no second reference to these entries.
-    #[inline]
-    pub(crate) unsafe fn entries<'a>(self, first: usize, count: usize) -> &'a mut [usize] {
-        debug_assert!(first + count <= ENTRIES);
-        let start = core::ptr::with_exposed_provenance_mut(self.cursor(first));
-        // SAFETY: the entries are inside the sheaf, mapped, initialised (at least to zero), and the
-        // caller owns them.
-        unsafe { core::slice::from_raw_parts_mut(start, count) }
-    }
-
-    /// Number of objects of a sheaf, by its cursor. A hint where the caller does not own the sheaf:
-    /// cursor and sentinel may be of different times.
-    #[inline]
-    pub(crate) fn fill(cursor: usize) -> usize {
-        index_of(cursor).saturating_sub(Sheaf::of_cursor(cursor).sentinel())
-    }
-
-    /// The objects of a sheaf, by its cursor.
-    ///
-    /// # Safety
-    /// As for [`Sheaf::entries`].
-    #[inline]
-    pub(crate) unsafe fn objects<'a>(cursor: usize) -> &'a mut [usize] {
-        let sheaf = Sheaf::of_cursor(cursor);
-        debug_assert!(sheaf.sentinel() <= index_of(cursor));
-        // SAFETY: the same contract.
-        unsafe { sheaf.entries(sheaf.sentinel() + 1, Sheaf::fill(cursor)) }
-    }
-
-    /// The unused entries above a sheaf's cursor.
-    ///
-    /// # Safety
-    /// As for [`Sheaf::entries`].
-    #[inline]
-    pub(crate) unsafe fn room<'a>(cursor: usize) -> &'a mut [usize] {
-        let used = index_of(cursor) + 1;
-        // SAFETY: the same contract.
-        unsafe { Sheaf::of_cursor(cursor).entries(used, ENTRIES - used) }
-    }
-
-    /// Pushes an object onto a sheaf that the caller owns and that is not full; returns the new
-    /// cursor.
-    #[inline]
-    pub(crate) fn add(cursor: usize, object: usize) -> usize {
-        debug_assert!(!is_full(cursor));
-        let entry = core::ptr::with_exposed_provenance_mut::<usize>(cursor + 8);
-        // SAFETY: the caller owns the sheaf, and the entry above the cursor is in it.
-        unsafe { entry.write(object) };
-        cursor + 8
-    }
-
-    /// Makes this an empty sheaf for `objects` objects and returns its cursor, on the sentinel.
-    pub(crate) fn format(self, objects: usize) -> usize {
-        let sentinel = ENTRIES - 1 - objects;
-        // SAFETY: the caller owns the sheaf (a precondition of all methods that change it).
-        let entry = unsafe { self.entries(sentinel, 1) };
-        entry[0] = 1;
-        if sentinel > 2 {
-            // SAFETY: as above.
-            unsafe { self.entries(1, 2) }.fill(0);
-        }
-        // Relaxed: the caller owns the sheaf; its next owner gets it by an ordered path.
-        self.entry_0().store((sentinel as u64) << 1 | 1, Ordering::Relaxed);
-        self.cursor(sentinel)
-    }
-
-    /// Index of the sentinel. A hint where the caller does not own the sheaf.
-    #[inline]
-    pub(crate) fn sentinel(self) -> usize {
-        // Relaxed: written by the owner; other threads only take hints.
-        (self.entry_0().load(Ordering::Relaxed) >> 1) as usize & (ENTRIES - 1)
-    }
-
-    /// Counts a use of a sheaf that the caller owns; every [`USES`] uses it returns the nanoseconds
-    /// since the last time. The two numbers are below the sentinel, where there is room.
-    pub(crate) fn count_use(self) -> Option<u64> {
-        if self.sentinel() <= 2 {
-            return None;
-        }
-        // SAFETY: the caller owns the sheaf, and this is the only reference to these entries.
-        let notes = unsafe { self.entries(1, 2) };
-        notes[0] += 1;
-        if notes[0] < USES {
-            return None;
-        }
-        let now = clock::fine_ns() as usize;
-        let took = now.wrapping_sub(notes[1]);
-        (notes[0], notes[1]) = (0, now);
-        Some(took as u64)
-    }
-
-    /// The most objects that fit.
-    pub(crate) fn capacity(self) -> usize {
-        ENTRIES - 1 - self.sentinel()
-    }
-
-    /// The link of a sheaf that the caller owns, 0 for none.
-    pub(crate) fn link(self) -> u32 {
-        InSheaves.link(self.number())
-    }
-
-    /// Stores the link of a sheaf that the caller owns.
-    pub(crate) fn set_link(self, next: u32) {
-        InSheaves.set_link(self.number(), next);
-    }
-
-    /// Entry 0, see the head of this file.
-    fn entry_0(self) -> &'static AtomicU64 {
-        // SAFETY: the sheaf is never unmapped, and entry 0 never holds an object: all access is
-        // atomic, or by an owner that writes the sentinel there.
-        unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64>(self.0) }
-    }
+fn numbered(number: u32) -> Sheaf {
+    // SAFETY: numbers are of mapped sheaves, in a part of the window that is for sheaves only and
+    // is never unmapped.
+    unsafe { Sheaf::at(SHEAVES.base() + number as usize * Sheaf::BYTES) }
 }
 
-/// Index of the entry that a cursor is on.
+/// The sheaf of a number, `None` for 0.
 #[inline]
-fn index_of(cursor: usize) -> usize {
-    cursor % SHEAF_BYTES / 8
+pub(crate) fn existing(number: u32) -> Option<Sheaf> {
+    (number != 0).then(|| numbered(number))
+}
+
+/// A sheaf's number, from 1 on.
+#[inline]
+pub(crate) fn number_of(sheaf: Sheaf) -> u32 {
+    ((sheaf.address() - SHEAVES.base()) / Sheaf::BYTES) as u32
+}
+
+/// Entries 1 and 2 of a sheaf that the caller owns.
+pub(crate) fn notes<'a>(sheaf: Sheaf) -> &'a mut [usize] {
+    // SAFETY: the caller owns the sheaf, and makes no second reference to its notes.
+    unsafe { sheaf.entries(1..3) }
+}
+
+/// Makes an owned sheaf an empty one for `objects` objects; returns its cursor, on the sentinel.
+pub(crate) fn format(sheaf: Sheaf, objects: usize) -> Cursor {
+    // SAFETY: the caller owns the sheaf.
+    let cursor = unsafe { sheaf.format(objects) };
+    if cursor.index() > 2 {
+        notes(sheaf).fill(0);
+    }
+    cursor
+}
+
+/// Counts a use of a sheaf that the caller owns; every [`USES`] uses it returns the nanoseconds
+/// since the last time. The two numbers are below the sentinel, where there is room.
+pub(crate) fn count_use(sheaf: Sheaf) -> Option<u64> {
+    if sheaf.sentinel() <= 2 {
+        return None;
+    }
+    let notes = notes(sheaf);
+    notes[0] += 1;
+    if notes[0] < USES {
+        return None;
+    }
+    let now = clock::fine_ns() as usize;
+    let took = now.wrapping_sub(notes[1]);
+    (notes[0], notes[1]) = (0, now);
+    Some(took as u64)
 }
 
 /// Links of stacked sheaves, in their entry 0.
@@ -193,15 +83,13 @@ struct InSheaves;
 
 impl Links for InSheaves {
     fn link(&self, number: u32) -> u32 {
-        // Relaxed: ordered by the Acquire load of the head; a stale value is discarded.
-        (Sheaf::from_number(number).entry_0().load(Ordering::Relaxed) >> LINK_SHIFT) as u32
+        // A stale value is discarded; a right one is visible by the Acquire load of the head.
+        numbered(number).link() as u32
     }
 
     fn set_link(&self, number: u32, next: u32) {
-        let entry = Sheaf::from_number(number).entry_0();
-        // Relaxed, both: published by the Release exchange of the head.
-        let kept = entry.load(Ordering::Relaxed) & ((1 << LINK_SHIFT) - 1);
-        entry.store(u64::from(next) << LINK_SHIFT | kept | 1, Ordering::Relaxed);
+        // SAFETY: the caller owns the sheaf; it is published by the Release exchange of the head.
+        unsafe { numbered(number).set_link(next as usize) };
     }
 }
 
@@ -215,11 +103,11 @@ impl SheafStack {
     }
 
     pub(crate) fn push(&self, sheaf: Sheaf) {
-        self.0.push(&InSheaves, sheaf.number());
+        self.0.push(&InSheaves, number_of(sheaf));
     }
 
     pub(crate) fn pop(&self) -> Option<Sheaf> {
-        self.0.pop(&InSheaves).map(Sheaf::from_number)
+        self.0.pop(&InSheaves).map(numbered)
     }
 }
 
@@ -272,20 +160,20 @@ fn take_empty_slow() -> Option<Sheaf> {
 /// A sheaf with a new number, after any range that other mappings occupy.
 fn take_new(pool: &mut Pool) -> Option<Sheaf> {
     // Doubled each time, as for chunks.
-    let mut skipped = STEP_BYTES / SHEAF_BYTES;
+    let mut skipped = STEP_BYTES / Sheaf::BYTES;
     while pool.used <= NUMBER_MAX {
         let number = pool.used;
-        match SHEAVES.grow_to((number + 1) * SHEAF_BYTES) {
+        match SHEAVES.grow_to((number + 1) * Sheaf::BYTES) {
             Exactly::Mapped => {
                 pool.used = number + 1;
-                return Some(Sheaf::from_number(number as u32));
+                return Some(numbered(number as u32));
             }
             // The number is the first of a step, or its sheaf would be mapped. The skipped sheaves
             // count as used for ever.
             Exactly::Occupied => pool.used = number + skipped,
             Exactly::Refused => return None,
         }
-        SHEAVES.skip_to(pool.used * SHEAF_BYTES);
+        SHEAVES.skip_to(pool.used * Sheaf::BYTES);
         skipped *= 2;
     }
     None
@@ -303,7 +191,7 @@ fn take_returned(pool: &mut Pool) -> Sheaf {
         if bits != 0 {
             word.store(bits & (bits - 1), Ordering::Relaxed);
             pool.returned -= 1;
-            return Sheaf::from_number((index * 64) as u32 + bits.trailing_zeros());
+            return numbered((index * 64) as u32 + bits.trailing_zeros());
         }
     }
     sheaves_sys::report::die(format_args!("the set of returned sheaves has lost one"))
@@ -317,21 +205,21 @@ pub(crate) fn put_empty(sheaf: Sheaf) {
 /// Discards every page whose sheaves are all empty. Returns the number of bytes.
 pub(crate) fn trim() -> usize {
     let mut pool = POOL.lock();
-    let page_sheaves = (map::page_bytes() / SHEAF_BYTES).max(1);
+    let page_sheaves = (map::page_bytes() / Sheaf::BYTES).max(1);
     let mut bytes = 0;
     while let Some(sheaf) = pop_any() {
-        let number = sheaf.number() as usize;
+        let number = number_of(sheaf) as usize;
         // Relaxed: under the pool lock.
         RETURNED[number / 64].fetch_or(1 << (number % 64), Ordering::Relaxed);
         pool.returned += 1;
         // A page is complete with the last of its sheaves, once.
         let first = number / page_sheaves * page_sheaves;
         if is_free_page(&pool, first, page_sheaves) {
-            let address = Sheaf::from_number(first as u32).0;
+            let address = numbered(first as u32).address();
             // SAFETY: the page holds sheaves only, and all of them are owned by the returned set.
             // It stays mapped, so stale readers read zeros.
-            unsafe { map::discard(address, page_sheaves * SHEAF_BYTES) };
-            bytes += page_sheaves * SHEAF_BYTES;
+            unsafe { map::discard(address, page_sheaves * Sheaf::BYTES) };
+            bytes += page_sheaves * Sheaf::BYTES;
         }
     }
     for first in (0..pool.used).step_by(page_sheaves) {
@@ -359,7 +247,7 @@ fn put_back(pool: &mut Pool, first: usize, count: usize) {
         // Relaxed: under the pool lock.
         RETURNED[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
         pool.returned -= 1;
-        put_empty(Sheaf::from_number(number as u32));
+        put_empty(numbered(number as u32));
     }
 }
 

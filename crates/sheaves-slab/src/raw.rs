@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use sheaves_percpu::{self as percpu, Access, Word, sheaf::is_sentinel};
+use sheaves_percpu::{self as percpu, Access, Word};
 
 use crate::descriptor::{CacheId, Constructor};
 pub use crate::registry::CacheError;
@@ -131,8 +131,8 @@ impl Cache {
     #[inline]
     #[must_use]
     pub fn alloc(&self) -> Option<NonNull<u8>> {
-        let object = percpu::pop(self.access, self.allocs);
-        let object = if is_sentinel(object) { slow::alloc_slow(self.id) } else { object };
+        let popped = percpu::pop(self.access, self.allocs);
+        let object = popped.unwrap_or_else(|| slow::alloc_slow(self.id));
         let object = NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(object))?;
         if self.zero {
             // SAFETY: the object is `size` bytes and ours alone.
@@ -279,15 +279,14 @@ impl core::error::Error for DestroyError {}
 
 /// Fast and slow paths for callers that know a cache by its number: malloc.
 pub mod by_id {
-    use super::{Access, CacheId, deferred, is_sentinel, percpu, slow};
+    use super::{Access, CacheId, deferred, percpu, slow};
     use crate::flush;
 
     /// Allocates an object; 0 when memory is out.
     #[inline(always)]
     #[must_use]
     pub fn alloc(id: CacheId) -> usize {
-        let object = percpu::pop(Access::get(), id.allocs());
-        if is_sentinel(object) { slow::alloc_slow(id) } else { object }
+        percpu::pop(Access::get(), id.allocs()).unwrap_or_else(|| slow::alloc_slow(id))
     }
 
     /// Frees an object by the slow path, after checking that the address starts an object of the

@@ -1,12 +1,10 @@
 //! Emptying and destroying caches: from slots and depot to slabs, from slabs to the system.
 
-use sheaves_percpu::sheaf::{ENTRIES, is_full};
 use sheaves_percpu::slots;
 use sheaves_rcu::Cookie;
 
 use crate::descriptor::CacheId;
-use crate::pool::{self, Sheaf, SheafStack};
-use crate::{chunk, deferred, depot, flush, refill, registry, slab};
+use crate::{chunk, deferred, depot, flush, pool, refill, registry, slab};
 
 /// Flushes the sheaves of slots and depot to the slabs, releases slabs without allocated objects,
 /// and returns the pages of free objects in the other slabs to the system. False when a slot could
@@ -34,35 +32,10 @@ pub(crate) fn shrink(id: CacheId) -> bool {
 }
 
 /// Takes the sheaves out of every slot and flushes them.
-///
-/// Nothing may be flushed under the slots lock, so they are collected on a stack first.
 fn drain(id: CacheId) -> bool {
-    let taken = SheafStack::new();
-    let complete = slots::drain(&[id.allocs(), id.frees()], &mut |_, cursor| {
-        let sheaf = Sheaf::of_cursor(cursor);
-        if !is_full(cursor) {
-            // SAFETY: the drain made the sheaf ours.
-            let last = unsafe { sheaf.entries(ENTRIES - 1, 1) };
-            last[0] = encode(cursor - sheaf.cursor(0));
-        }
-        taken.push(sheaf);
-    });
-    while let Some(sheaf) = taken.pop() {
-        // SAFETY: popped from our own stack, so ours.
-        let last = unsafe { sheaf.entries(ENTRIES - 1, 1) }[0];
-        let offset = decode(last).unwrap_or((ENTRIES - 1) * 8);
-        flush::flush_sheaf(id, sheaf.cursor(0) + offset);
-    }
+    let (taken, complete) = slots::take(&[id.allocs(), id.frees()]);
+    taken.for_each(|(_, cursor)| flush::flush_sheaf(id, cursor));
     complete
-}
-
-/// The fill of a sheaf that is not full, as an odd number for its last entry; objects are even.
-fn encode(cursor_offset: usize) -> usize {
-    cursor_offset | 1
-}
-
-fn decode(last: usize) -> Option<usize> {
-    (last & 1 != 0).then_some(last & !1)
 }
 
 /// Returns all memory that can be returned, of all caches: drains every slot, empties every depot,

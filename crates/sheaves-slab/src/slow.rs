@@ -6,13 +6,12 @@
 //! one place, and every move is one exchange of a word whose value names sheaf and fill. A sheaf
 //! that a thread has taken out is the thread's own.
 
-use sheaves_percpu::Word;
 use sheaves_percpu::engine::{self, cmp_store, load, pop_slow, push_slow};
-use sheaves_percpu::sheaf::{BOOTSTRAP, VACANT, is_full, is_sentinel};
 use sheaves_percpu::slots::{Attached, attach};
+use sheaves_percpu::{Cursor, Word};
 
 use crate::descriptor::CacheId;
-use crate::pool::{self, Sheaf};
+use crate::pool;
 use crate::{chunk, debug, deferred, depot, flush, refill};
 
 /// Attempts of a slow path, which fails when other threads change the slot meanwhile. After that it
@@ -20,20 +19,10 @@ use crate::{chunk, debug, deferred, depot, flush, refill};
 /// thread holds one.
 const ATTEMPTS: u32 = 64;
 
-/// True when a cursor is that of a sheaf, not a constant.
-pub(crate) fn is_sheaf(cursor: usize) -> bool {
-    cursor != VACANT.get() && cursor != BOOTSTRAP.get()
-}
-
-/// True when a real sheaf holds no object.
-pub(crate) fn is_empty(cursor: usize) -> bool {
-    Sheaf::fill(cursor) == 0
-}
-
 /// True when a sheaf of freed objects is at least half full, and so worth a swap. With less, a
 /// program that uses only a few objects would be on the slow path all the time.
-fn is_worth_a_swap(cursor: usize) -> bool {
-    2 * Sheaf::fill(cursor) >= Sheaf::of_cursor(cursor).capacity()
+fn is_worth_a_swap(cursor: Cursor) -> bool {
+    2 * cursor.fill() >= cursor.sheaf().capacity()
 }
 
 /// Allocates an object when the fast path found none; 0 when memory is out.
@@ -51,20 +40,19 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
         if attach() == Attached::No {
             break;
         }
-        let object = pop_slow(id.allocs());
-        if !is_sentinel(object) {
+        if let Some(object) = pop_slow(id.allocs()) {
             return object;
         }
         let Some(cursor) = take_sheaf(id.frees(), is_worth_a_swap)
             .or_else(|| deferred::take_ready(id))
             .or_else(|| full_sheaf(id))
             .or_else(|| refilled_sheaf(id))
-            .or_else(|| take_sheaf(id.frees(), |cursor| !is_empty(cursor)))
+            .or_else(|| take_sheaf(id.frees(), |cursor| !cursor.is_empty()))
             .or_else(|| deferred::take_any_ready(id))
         else {
             break;
         };
-        install(id, id.allocs(), cursor, |main| !is_sheaf(main) || is_empty(main));
+        install(id, id.allocs(), cursor, Cursor::is_empty);
     }
     take_one(id)
 }
@@ -74,27 +62,26 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
 #[inline]
 fn exchange_empty(id: CacheId) -> Option<usize> {
     let empty = load(id.allocs());
-    if !is_sheaf(empty) || !is_empty(empty) {
+    if !empty.is_sheaf() || !empty.is_empty() {
         return None;
     }
     let swapped = take_sheaf(id.frees(), is_worth_a_swap);
     let cursor = swapped.or_else(|| deferred::take_ready(id)).or_else(|| full_sheaf(id))?;
     // What was read before a sheaf was taken is a hint: meanwhile the sheaf may have been emptied
     // and filled again, with its sentinel in another place.
-    if is_empty(cursor) {
+    if cursor.is_empty() {
         retire(id, cursor);
         return None;
     }
-    let entry = core::ptr::with_exposed_provenance::<usize>(cursor);
-    // SAFETY: the sheaf is ours and the cursor is on an object.
-    let object = unsafe { entry.read() };
+    // SAFETY: the sheaf is ours.
+    let object = unsafe { cursor.last() };
     // SAFETY: `empty` is not the bootstrap cursor; the sheaf, less that object, is ours.
-    let exchanged = unsafe { cmp_store(id.allocs(), empty, cursor - 8) };
+    let exchanged = unsafe { cmp_store(id.allocs(), empty, cursor.down(1)) };
     // The same holds for the sheaf that came out: only now it is certain that it is empty.
-    if exchanged && swapped.is_some() && is_empty(empty) {
+    if exchanged && swapped.is_some() && empty.is_empty() {
         retire(id, depot::refit(id, empty));
     } else {
-        retire(id, if exchanged { empty } else { cursor - 8 });
+        retire(id, if exchanged { empty } else { cursor.down(1) });
     }
     Some(object)
 }
@@ -126,11 +113,12 @@ fn free(id: CacheId, object: usize) {
             return;
         }
         // The swap: `retire` puts the full sheaf where the empty one was.
-        let Some(cursor) = take_sheaf(id.allocs(), is_empty).or_else(|| depot::take_empty(id))
+        let Some(cursor) =
+            take_sheaf(id.allocs(), Cursor::is_empty).or_else(|| depot::take_empty(id))
         else {
             break;
         };
-        install(id, id.frees(), cursor, |main| !is_sheaf(main) || is_full(main));
+        install(id, id.frees(), cursor, Cursor::is_full);
     }
     flush::flush(id, &mut [object]);
 }
@@ -140,18 +128,20 @@ fn free(id: CacheId, object: usize) {
 #[inline]
 fn exchange_full(id: CacheId, object: usize) -> bool {
     let full = load(id.frees());
-    if !is_sheaf(full) || !is_full(full) {
+    if !full.is_sheaf() || !full.is_full() {
         return false;
     }
-    let Some(cursor) = take_sheaf(id.allocs(), is_empty).or_else(|| depot::take_empty(id)) else {
+    let Some(cursor) = take_sheaf(id.allocs(), Cursor::is_empty).or_else(|| depot::take_empty(id))
+    else {
         return false;
     };
     // The fill that was read before is a hint, as above.
-    if is_full(cursor) {
+    if cursor.is_full() {
         retire(id, cursor);
         return false;
     }
-    let cursor = Sheaf::add(cursor, object);
+    // SAFETY: the sheaf is ours, and not full.
+    let cursor = unsafe { cursor.push(object) };
     // SAFETY: `full` is not the bootstrap cursor; the sheaf is ours, and so is the object in it.
     let exchanged = unsafe { cmp_store(id.frees(), full, cursor) };
     retire(id, if exchanged { full } else { cursor });
@@ -159,45 +149,48 @@ fn exchange_full(id: CacheId, object: usize) -> bool {
 }
 
 /// Takes the sheaf out of a word of the current slot if `wanted` accepts its cursor.
-pub(crate) fn take_sheaf(word: Word, wanted: impl Fn(usize) -> bool) -> Option<usize> {
+pub(crate) fn take_sheaf(word: Word, wanted: impl Fn(Cursor) -> bool) -> Option<Cursor> {
     let cursor = load(word);
-    if !is_sheaf(cursor) || !wanted(cursor) {
+    if !cursor.is_sheaf() || !wanted(cursor) {
         return None;
     }
-    // SAFETY: not the bootstrap cursor; VACANT is a cursor for any word.
-    unsafe { cmp_store(word, cursor, VACANT.get()) }.then_some(cursor)
+    // SAFETY: not the bootstrap cursor.
+    unsafe { cmp_store(word, cursor, Cursor::VACANT) }.then_some(cursor)
 }
 
 /// A full sheaf from the depot.
-fn full_sheaf(id: CacheId) -> Option<usize> {
+fn full_sheaf(id: CacheId) -> Option<Cursor> {
     depot::count_trip(id);
     depot::take_full(id)
 }
 
 /// A sheaf filled from slabs, perhaps in part; `None` when memory is out.
-fn refilled_sheaf(id: CacheId) -> Option<usize> {
+fn refilled_sheaf(id: CacheId) -> Option<Cursor> {
     depot::missed(id);
     let empty = depot::take_empty(id)?;
-    let sheaf = Sheaf::of_cursor(empty);
-    let (sentinel, capacity) = (sheaf.sentinel(), sheaf.capacity());
     // SAFETY: taken from the pool, owned by us, no other reference.
-    let entries = unsafe { sheaf.entries(sentinel + 1, capacity) };
-    let count = refill::refill(id, entries);
+    let room = unsafe { empty.room() };
+    let count = refill::refill(id, room);
     if count == 0 {
-        pool::put_empty(sheaf);
+        pool::put_empty(empty.sheaf());
         return None;
     }
     // A short refill leaves its objects at the end.
-    entries.copy_within(capacity - count.., 0);
-    Some(sheaf.cursor(sentinel + count))
+    room.copy_within(room.len() - count.., 0);
+    Some(empty.up(count))
 }
 
 /// Puts a sheaf that the caller owns into a word of the current slot, if `replaceable` accepts the
 /// word's present value. Otherwise another thread has changed the word, and the sheaf is retired.
-pub(crate) fn install(id: CacheId, word: Word, cursor: usize, replaceable: impl Fn(usize) -> bool) {
+pub(crate) fn install(
+    id: CacheId,
+    word: Word,
+    cursor: Cursor,
+    replaceable: impl Fn(Cursor) -> bool,
+) {
     while attach() == Attached::Yes {
         let current = load(word);
-        if current == BOOTSTRAP.get() {
+        if current == Cursor::BOOTSTRAP {
             // A drain has the block, or every slot of the portable engine is busy. `attach` waits
             // for a drain; without a free slot we go on without one.
             if engine::mode() == engine::Mode::Portable {
@@ -219,14 +212,14 @@ pub(crate) fn install(id: CacheId, word: Word, cursor: usize, replaceable: impl 
 
 /// Finds a place for a sheaf that the caller owns: a vacant word of the current slot that can use
 /// it, the depot, the pool, or its objects' slabs.
-pub(crate) fn retire(id: CacheId, cursor: usize) {
-    if !is_sheaf(cursor) {
+pub(crate) fn retire(id: CacheId, cursor: Cursor) {
+    if !cursor.is_sheaf() {
         return;
     }
-    let (full, empty) = (is_full(cursor), is_empty(cursor));
+    let (full, empty) = (cursor.is_full(), cursor.is_empty());
     let word = if empty { id.frees() } else { id.allocs() };
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
-    if unsafe { cmp_store(word, VACANT.get(), cursor) } {
+    if unsafe { cmp_store(word, Cursor::VACANT, cursor) } {
         return;
     }
     if full {
@@ -246,9 +239,8 @@ fn take_one(id: CacheId) -> usize {
     }
     // Memory is out, but the depot may have objects.
     let Some(cursor) = depot::take_full(id) else { return 0 };
-    let object = core::ptr::with_exposed_provenance::<usize>(cursor);
-    // SAFETY: a full sheaf that we own; its last entry is an object.
-    let object = unsafe { object.read() };
-    flush::flush_sheaf(id, cursor - 8);
+    // SAFETY: a full sheaf that we own.
+    let object = unsafe { cursor.last() };
+    flush::flush_sheaf(id, cursor.down(1));
     object
 }

@@ -8,7 +8,6 @@ use sheaves_percpu::{Word, slots};
 
 use crate::counts::counted;
 use crate::descriptor::{CacheId, NAME_BYTES};
-use crate::pool::Sheaf;
 use crate::window::GRANULE_BYTES;
 
 /// Contents and history of a cache.
@@ -77,7 +76,7 @@ pub fn stats(id: CacheId) -> CacheStats {
 /// Objects in the sheaves of some words; approximate while other threads work.
 fn in_slots(words: &[Word]) -> usize {
     let mut objects = 0;
-    slots::observe(words, &mut |_, cursor| objects += Sheaf::fill(cursor));
+    slots::observe(words, &mut |_, cursor| objects += cursor.fill());
     objects
 }
 

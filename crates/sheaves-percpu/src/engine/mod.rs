@@ -2,7 +2,7 @@
 //!
 //! | transaction | effect on the word of the current slot | fails |
 //! |---|---|---|
-//! | [`pop`] | returns the entry at the cursor and moves the cursor down | empty: an odd result |
+//! | [`pop`] | returns the object at the cursor and moves the cursor down | empty: `None` |
 //! | [`push`] | writes the object above the cursor and moves the cursor up | full: false |
 //! | [`load`] | none | never |
 //! | [`cmp_store`] | stores the new value if it holds the expected one | otherwise: false |
@@ -39,6 +39,7 @@ use rseq_x86_64 as fast;
 mod fast {
     use super::Access;
     use crate::area::Word;
+    use crate::sheaf::Cursor;
 
     pub(crate) fn pop(_: Access, _: Word) -> usize {
         1
@@ -49,20 +50,23 @@ mod fast {
     pub(crate) fn slot(_: Access) -> i32 {
         -1
     }
-    pub(crate) unsafe fn cmp_store(_: Access, _: Word, _: usize, _: usize) -> bool {
+    pub(crate) unsafe fn cmp_store(_: Access, _: Word, _: Cursor, _: Cursor) -> bool {
         false
     }
 }
 
-use crate::area::Word;
+use core::sync::atomic::Ordering;
 
-/// Pops the last object of the current slot's sheaf; an odd number when there is none.
+use crate::area::{self, Word};
+use crate::sheaf::{Cursor, object_in};
+
+/// Pops the last object of the current slot's sheaf; `None` when it is empty.
 ///
 /// About ten instructions, without an atomic; the only branch tests for the sentinel. Never blocks.
 #[inline(always)]
 #[must_use]
-pub fn pop(access: Access, word: Word) -> usize {
-    fast::pop(access, word)
+pub fn pop(access: Access, word: Word) -> Option<usize> {
+    object_in(fast::pop(access, word))
 }
 
 /// Pushes an object to the current slot's sheaf; false when the sheaf is full.
@@ -78,11 +82,11 @@ pub unsafe fn push(access: Access, word: Word, object: usize) -> bool {
 
 /// [`pop`] for the slow path, in both engines.
 #[must_use]
-pub fn pop_slow(word: Word) -> usize {
+pub fn pop_slow(word: Word) -> Option<usize> {
     match mode() {
-        Mode::Rseq => fast::pop(Access::get(), word),
+        Mode::Rseq => pop(Access::get(), word),
         Mode::Portable => portable::pop(word),
-        Mode::NotStarted => 1,
+        Mode::NotStarted => None,
     }
 }
 
@@ -103,17 +107,17 @@ pub unsafe fn push_slow(word: Word, object: usize) -> bool {
 
 /// The value of the current slot's word: a hint, possibly outdated when it is returned.
 ///
-/// [`crate::sheaf::BOOTSTRAP`] when the slot has no block.
+/// [`Cursor::BOOTSTRAP`] when the slot has no block.
 #[must_use]
-pub fn load(word: Word) -> usize {
+pub fn load(word: Word) -> Cursor {
     match mode() {
-        // Relaxed: a hint; the transaction that uses it compares again.
         Mode::Rseq => {
-            crate::area::word(crate::area::current_block(fast::slot(Access::get())), word)
-                .load(core::sync::atomic::Ordering::Relaxed)
+            let block = area::current_block(fast::slot(Access::get()));
+            // Relaxed: a hint; the transaction that uses it compares again.
+            Cursor::of_word(area::word(block, word).load(Ordering::Relaxed))
         }
         Mode::Portable => portable::load(word),
-        Mode::NotStarted => crate::sheaf::BOOTSTRAP.get(),
+        Mode::NotStarted => Cursor::BOOTSTRAP,
     }
 }
 
@@ -124,11 +128,10 @@ pub fn load(word: Word) -> usize {
 /// whatever the thread did after it read `expected`, even if it changed slots.
 ///
 /// # Safety
-/// `expected` is not [`crate::sheaf::BOOTSTRAP`]. If the word holds cursors, `new` is one, and the
-/// caller owns its sheaf.
-/// the caller owns its sheaf.
+/// `expected` is not [`Cursor::BOOTSTRAP`]. The caller owns the sheaf of `new`, unless `new` is
+/// [`Cursor::VACANT`].
 #[must_use]
-pub unsafe fn cmp_store(word: Word, expected: usize, new: usize) -> bool {
+pub unsafe fn cmp_store(word: Word, expected: Cursor, new: Cursor) -> bool {
     match mode() {
         // SAFETY: the same contract.
         Mode::Rseq => unsafe { fast::cmp_store(Access::get(), word, expected, new) },

@@ -25,7 +25,7 @@ use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use sheaves_sys::clock;
 
 use crate::area::{self, Word};
-use crate::sheaf;
+use crate::sheaf::{Cursor, object_in};
 
 /// Flag: checked out by one thread.
 const BUSY: usize = 1 << 63;
@@ -67,15 +67,15 @@ fn busy() -> usize {
 }
 
 /// The cursor in a word, checked out or not.
-pub(crate) fn cursor_of(value: usize) -> usize {
-    value & !TAGS
+pub(crate) fn cursor_of(value: usize) -> Cursor {
+    Cursor::of_word(value & !TAGS)
 }
 
 /// Checks out the word of the thread's slot, or of the next slot where it is not busy.
 ///
 /// `None` when the slot has no block, or when the word is busy in all slots. The caller then
 /// continues without a slot: the thread that has the word checked out may have been preempted.
-fn check_out(word: Word) -> Option<(&'static AtomicUsize, usize)> {
+fn check_out(word: Word) -> Option<(&'static AtomicUsize, Cursor)> {
     for _ in 0..=area::slot_count() {
         let slot = slot();
         let block = area::current_block(slot);
@@ -92,7 +92,7 @@ fn check_out(word: Word) -> Option<(&'static AtomicUsize, usize)> {
                 .compare_exchange(value, value | busy(), Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
         if is_ours {
-            return Some((place, value));
+            return Some((place, Cursor::of_word(value)));
         }
         move_on(slot);
     }
@@ -100,19 +100,16 @@ fn check_out(word: Word) -> Option<(&'static AtomicUsize, usize)> {
 }
 
 #[inline]
-fn check_in(place: &AtomicUsize, value: usize) {
+fn check_in(place: &AtomicUsize, cursor: Cursor) {
     // Release pairs with the Acquire in `check_out`, `cmp_store` and `take`.
-    place.store(value, Ordering::Release);
+    place.store(cursor.bits(), Ordering::Release);
 }
 
-pub(crate) fn pop(word: Word) -> usize {
-    let Some((place, cursor)) = check_out(word) else { return 1 };
-    let entry = core::ptr::with_exposed_provenance::<usize>(cursor);
-    // SAFETY: a cursor is the address of an entry of a sheaf; by the check-out this thread owns the
-    // sheaf.
-    let object = unsafe { entry.read() };
-    let left = if sheaf::is_sentinel(object) { cursor } else { cursor - 8 };
-    check_in(place, left);
+pub(crate) fn pop(word: Word) -> Option<usize> {
+    let (place, cursor) = check_out(word)?;
+    // SAFETY: by the check-out this thread owns the sheaf.
+    let object = object_in(unsafe { cursor.last() });
+    check_in(place, if object.is_some() { cursor.down(1) } else { cursor });
     object
 }
 
@@ -120,32 +117,26 @@ pub(crate) fn pop(word: Word) -> usize {
 /// As [`super::push`].
 pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
     let Some((place, cursor)) = check_out(word) else { return false };
-    if sheaf::is_full(cursor) {
-        check_in(place, cursor);
-        return false;
-    }
-    let entry = core::ptr::with_exposed_provenance_mut::<usize>(cursor + 8);
-    // SAFETY: the sheaf is not full, so the entry above the cursor is in it, and it is free; by the
-    // check-out this thread owns the sheaf.
-    unsafe { entry.write(object) };
-    check_in(place, cursor + 8);
-    true
+    let is_full = cursor.is_full();
+    // SAFETY: by the check-out this thread owns the sheaf.
+    check_in(place, if is_full { cursor } else { unsafe { cursor.push(object) } });
+    !is_full
 }
 
-pub(crate) fn load(word: Word) -> usize {
+pub(crate) fn load(word: Word) -> Cursor {
     for _ in 0..=area::slot_count() {
         let slot = slot();
         // Relaxed: a hint; a caller that acts on it exchanges and compares.
         let value = area::word(area::current_block(slot), word).load(Ordering::Relaxed);
         if value & TAGS == 0 {
-            return value;
+            return Cursor::of_word(value);
         }
         move_on(slot);
     }
-    sheaf::BOOTSTRAP.get()
+    Cursor::BOOTSTRAP
 }
 
-pub(crate) fn cmp_store(word: Word, expected: usize, new: usize) -> bool {
+pub(crate) fn cmp_store(word: Word, expected: Cursor, new: Cursor) -> bool {
     let block = area::current_block(slot());
     if block == area::bootstrap() {
         return false;
@@ -153,7 +144,7 @@ pub(crate) fn cmp_store(word: Word, expected: usize, new: usize) -> bool {
     // AcqRel: Acquire pairs with the Release in `check_in`, for the sheaf that is taken; Release
     // pairs with the Acquire of the next check-out, for the one that is left. Relaxed on failure.
     area::word(block, word)
-        .compare_exchange(expected, new, Ordering::AcqRel, Ordering::Relaxed)
+        .compare_exchange(expected.bits(), new.bits(), Ordering::AcqRel, Ordering::Relaxed)
         .is_ok()
 }
 
@@ -208,15 +199,16 @@ pub(crate) fn thaw(
     }
 }
 
-/// Takes the value of one slot's word from outside and leaves `new`; waits while the word is busy.
+/// Takes the cursor out of one slot's word from outside and leaves `new`; waits while the word is
+/// busy.
 ///
 /// Under the slots lock: only the forking thread can find a frozen word.
-pub(crate) fn take(place: &AtomicUsize, new: usize) -> usize {
+pub(crate) fn take(place: &AtomicUsize, new: Cursor) -> Cursor {
     let mut waits = 0;
     loop {
         // Relaxed: a hint for the exchange below.
         let value = place.load(Ordering::Relaxed);
-        let new = new | value & FROZEN;
+        let new = new.bits() | value & FROZEN;
         // AcqRel: as in `cmp_store`. Relaxed on failure: the loop tries again.
         let won = value & BUSY == 0
             && place.compare_exchange(value, new, Ordering::AcqRel, Ordering::Relaxed).is_ok();
@@ -268,7 +260,7 @@ mod tests {
     /// A thread has a word checked out and cannot run while the thread that waits for it runs.
     #[test]
     fn holder_of_lower_priority_gets_to_run() {
-        const VALUE: usize = 64;
+        let value = Cursor::of_word(64);
         const DEADLINE: Duration = Duration::from_secs(5);
         let word = Arc::new(AtomicUsize::new(BUSY));
         let processor = usize::try_from(current_cpu()).unwrap();
@@ -281,7 +273,7 @@ mod tests {
             move || {
                 let _ = ready.send(become_real_time(processor, 1));
                 if may_go.recv().is_ok() {
-                    check_in(&word, VALUE);
+                    check_in(&word, value);
                 }
             }
         };
@@ -292,17 +284,17 @@ mod tests {
                 if may_begin.recv().is_ok() {
                     // The holder could run now, but this thread continues.
                     let _ = go.send(());
-                    let _ = taken.send(take(&word, 0));
+                    let _ = taken.send(take(&word, Cursor::VACANT));
                 }
             }
         };
         let threads = [std::thread::spawn(holder), std::thread::spawn(waiter)];
         if [(); 2].map(|()| is_ready.recv_timeout(DEADLINE).unwrap()) == [true; 2] {
             begin.send(()).unwrap();
-            let value = is_taken.recv_timeout(DEADLINE);
+            let received = is_taken.recv_timeout(DEADLINE);
             // If the waiter never let the holder run, this ends it.
-            check_in(&word, VALUE);
-            assert_eq!(value, Ok(VALUE), "the waiter did not let the holder run");
+            check_in(&word, value);
+            assert_eq!(received, Ok(value), "the waiter did not let the holder run");
         } else {
             drop(begin);
             std::println!("skipped: real-time priorities are not permitted here");

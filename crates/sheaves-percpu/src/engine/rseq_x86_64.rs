@@ -27,12 +27,13 @@ use core::arch::asm;
 
 use super::Access;
 use crate::area::{self, Word};
+use crate::sheaf::{Cursor, Sheaf};
 
 const _: () = {
     assert!(sheaves_sys::rseq::RSEQ_CS_OFFSET == 8);
     assert!(sheaves_sys::rseq::MM_CID_OFFSET == 24);
     assert!(sheaves_sys::rseq::SIGNATURE == 0x5305_3053);
-    assert!(crate::sheaf::SHEAF_BYTES == 1024);
+    assert!(Sheaf::BYTES == 1024);
 };
 
 /// The common parts of all critical sections. `$body` runs with the word's address in `{word}` and
@@ -124,10 +125,10 @@ pub(crate) unsafe fn push(access: Access, word: Word, object: usize) -> bool {
             options(nostack),
         );
     }
-    above & (crate::sheaf::SHEAF_BYTES - 1) != 0
+    above & (Sheaf::BYTES - 1) != 0
 }
 
-pub(crate) unsafe fn cmp_store(access: Access, word: Word, expected: usize, new: usize) -> bool {
+pub(crate) unsafe fn cmp_store(access: Access, word: Word, expected: Cursor, new: Cursor) -> bool {
     let found: usize;
     // SAFETY: the critical section keeps rules 1-6 of this file. It stores only if the word holds
     // `expected`, which is never the bootstrap cursor, so read-only memory is not written.
@@ -143,13 +144,13 @@ pub(crate) unsafe fn cmp_store(access: Access, word: Word, expected: usize, new:
             word = out(reg) _,
             cursor = out(reg) found,
             scratch = out(reg) _,
-            expected = in(reg) expected,
-            new = in(reg) new,
+            expected = in(reg) expected.bits(),
+            new = in(reg) new.bits(),
             offset = in(reg) word.offset(),
             options(nostack),
         );
     }
-    found == expected
+    found == expected.bits()
 }
 
 /// The calling thread's slot number at this moment; negative when the thread is not registered.

@@ -17,20 +17,19 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use crate::area::Word;
 use crate::dynamic::Offset;
 use crate::engine::{self, Access, Mode, cmp_store, load, pop_slow, push_slow};
 use crate::memory::Error;
 use crate::memory::class::{BATCH_MAX, CLASSES, Class};
-use crate::memory::pool::Sheaf;
 use crate::memory::state::{self, MEMORY};
-use crate::sheaf::{BOOTSTRAP, OBJECTS_MAX, VACANT, is_full, is_sentinel};
+use crate::sheaf::{Cursor, Sheaf};
 use crate::slots::{self, Attached, attach};
-use crate::{area::Word, sheaf};
 
 /// How often a slow path starts over after other threads changed the slot's word.
 const ATTEMPTS: u32 = 16;
 /// Number of objects that a full sheaf returns to the allocator.
-const SURPLUS: usize = OBJECTS_MAX / 2;
+const SURPLUS: usize = Sheaf::OBJECTS_MAX / 2;
 
 /// True once the words are prepared in every block, present and future.
 static OPEN: AtomicBool = AtomicBool::new(false);
@@ -54,8 +53,7 @@ pub(super) fn pop(class: Class) -> Option<usize> {
         return None;
     }
     // SAFETY: the caches are open, so the engine has started.
-    let object = engine::pop(unsafe { Access::of_started() }, class.word());
-    (!is_sentinel(object)).then_some(object)
+    engine::pop(unsafe { Access::of_started() }, class.word())
 }
 
 /// Pushes an object to the current slot's sheaf; false when the sheaf is full.
@@ -74,11 +72,11 @@ pub(super) unsafe fn push(class: Class, offset: usize) -> bool {
 #[cold]
 #[inline(never)]
 pub(super) fn take_slow(class: Class) -> Result<usize, Error> {
-    if is_open() && attach() == Attached::Yes {
-        let object = pop_slow(class.word());
-        if !is_sentinel(object) {
-            return Ok(object);
-        }
+    if is_open()
+        && attach() == Attached::Yes
+        && let Some(object) = pop_slow(class.word())
+    {
+        return Ok(object);
     }
     match refill(class) {
         Err(Error::Exhausted | Error::NoMemory) => state::take_uncached(class.shape()),
@@ -93,7 +91,7 @@ fn refill(class: Class) -> Result<usize, Error> {
     let count = {
         let mut memory = MEMORY.lock();
         let count = memory.take_many(class.shape(), &mut batch[..class.batch()])?;
-        if load(word) == VACANT.get() {
+        if load(word) == Cursor::VACANT {
             sheaf = memory.sheaves.take();
         }
         count
@@ -111,12 +109,13 @@ fn refill(class: Class) -> Result<usize, Error> {
 /// Pushes objects from the allocator to the current slot's sheaf, or to `sheaf` if it can install
 /// that. Objects that do not fit are returned to the allocator.
 fn stock(word: Word, sheaf: Option<Sheaf>, objects: &[usize]) {
-    if let Some(mut sheaf) = sheaf {
-        sheaf.entries()[1..=objects.len()].copy_from_slice(objects);
-        match install(word, sheaf, objects.len()) {
-            Ok(()) => return,
-            Err(sheaf) => MEMORY.lock().sheaves.put(sheaf),
+    if let Some(sheaf) = sheaf {
+        // SAFETY: this call owns the sheaf, and these are the only references to its entries.
+        unsafe { sheaf.entries(1..objects.len() + 1) }.copy_from_slice(objects);
+        if install(word, sheaf.cursor(objects.len())) {
+            return;
         }
+        put(sheaf);
     }
     let mut rest = objects;
     while let [object, others @ ..] = rest {
@@ -129,17 +128,17 @@ fn stock(word: Word, sheaf: Option<Sheaf>, objects: &[usize]) {
     }
 }
 
-/// Installs an owned sheaf with `count` objects, in entries 1 and up, in a vacant word of the
-/// current slot; otherwise returns it unchanged.
-fn install(word: Word, sheaf: Sheaf, count: usize) -> Result<(), Sheaf> {
-    let address = sheaf.address();
-    let cursor = sheaf.into_cursor(count);
-    // SAFETY: `cursor` is not the bootstrap cursor; this call owns the sheaf.
-    if unsafe { cmp_store(word, VACANT.get(), cursor) } {
-        return Ok(());
-    }
-    // SAFETY: the sheaf was not installed, so it still belongs to this call.
-    Err(unsafe { Sheaf::at(address) })
+/// Stores the cursor of an owned sheaf in a vacant word of the current slot. False when there is
+/// none: the sheaf is still the caller's.
+fn install(word: Word, cursor: Cursor) -> bool {
+    // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
+    unsafe { cmp_store(word, Cursor::VACANT, cursor) }
+}
+
+/// Puts an owned sheaf into the pool.
+fn put(sheaf: Sheaf) {
+    // SAFETY: all sheaves of the caches are from the pool; the caller gives this one up.
+    unsafe { MEMORY.lock().sheaves.put(sheaf) };
 }
 
 /// Frees an object when the current slot's sheaf is full.
@@ -158,24 +157,23 @@ pub(super) fn give_slow(class: Class, offset: usize) {
             return;
         }
         let cursor = load(word);
-        if cursor == VACANT.get() {
-            let Some(mut sheaf) = MEMORY.lock().sheaves.take() else { break };
-            sheaf.entries()[1] = offset;
-            match install(word, sheaf, 1) {
-                Ok(()) => return,
-                Err(sheaf) => MEMORY.lock().sheaves.put(sheaf),
+        if cursor == Cursor::VACANT {
+            let Some(sheaf) = MEMORY.lock().sheaves.take() else { break };
+            // SAFETY: this call owns the sheaf, which is empty.
+            if install(word, unsafe { sheaf.cursor(0).push(offset) }) {
+                return;
             }
-        } else if cursor == BOOTSTRAP.get() {
+            put(sheaf);
+        } else if cursor == Cursor::BOOTSTRAP {
             // A drain has detached the block, and `attach` waits for it; or all virtual slots are
             // busy.
             if engine::mode() == Mode::Portable {
                 break;
             }
-        } else if is_full(cursor) {
-            // SAFETY: `cursor` is not the bootstrap cursor; VACANT is a valid cursor for any word.
-            if unsafe { cmp_store(word, cursor, VACANT.get()) } {
-                // SAFETY: by the exchange this call owns the sheaf.
-                relieve(word, unsafe { Sheaf::of_cursor(cursor) }, offset);
+        } else if cursor.is_full() {
+            // SAFETY: `cursor` is not the bootstrap cursor.
+            if unsafe { cmp_store(word, cursor, Cursor::VACANT) } {
+                relieve(word, cursor.sheaf(), offset);
                 return;
             }
         }
@@ -183,19 +181,19 @@ pub(super) fn give_slow(class: Class, offset: usize) {
     MEMORY.lock().give(&[offset]);
 }
 
-/// Returns the older half of a full sheaf to the allocator, adds an object to the sheaf and
+/// Returns the older half of an owned, full sheaf to the allocator, adds an object to the sheaf and
 /// installs it in the current slot again.
-fn relieve(word: Word, mut sheaf: Sheaf, offset: usize) {
-    const KEPT: usize = OBJECTS_MAX - SURPLUS;
-    let entries = sheaf.entries();
-    MEMORY.lock().give(&entries[1..=SURPLUS]);
-    entries.copy_within(SURPLUS + 1.., 1);
-    entries[KEPT + 1] = offset;
-    if let Err(mut sheaf) = install(word, sheaf, KEPT + 1) {
+fn relieve(word: Word, sheaf: Sheaf, offset: usize) {
+    const KEPT: usize = Sheaf::OBJECTS_MAX - SURPLUS;
+    // SAFETY: the caller owns the sheaf, and these are the only references to its entries.
+    let objects = unsafe { sheaf.full().objects() };
+    MEMORY.lock().give(&objects[..SURPLUS]);
+    objects.copy_within(SURPLUS.., 0);
+    objects[KEPT] = offset;
+    if !install(word, sheaf.cursor(KEPT + 1)) {
         // Another thread has installed a sheaf meanwhile.
-        let mut memory = MEMORY.lock();
-        memory.give(&sheaf.entries()[1..=KEPT + 1]);
-        memory.sheaves.put(sheaf);
+        MEMORY.lock().give(&objects[..=KEPT]);
+        put(sheaf);
     }
 }
 
@@ -206,45 +204,17 @@ pub(super) fn drain() -> bool {
         return false;
     }
     let words: [Word; CLASSES] = core::array::from_fn(|index| Class::at(index).word());
-    let mut list = List { first: 0 };
     // Slots that cannot be drained (no fence, no affinity) keep their objects.
-    let _ = slots::drain(&words, &mut |_, cursor| {
-        // SAFETY: the drain has taken the cursor out of its word.
-        list.add(unsafe { Sheaf::of_cursor(cursor) }, cursor);
-    });
+    let (taken, _is_complete) = slots::take(&words);
     let mut found = false;
-    while let Some((mut sheaf, count)) = list.next() {
-        let mut memory = MEMORY.lock();
-        memory.give(&sheaf.entries()[1..=count]);
-        memory.sheaves.put(sheaf);
-        found |= count > 0;
+    for (_, cursor) in taken {
+        // SAFETY: by the drain the sheaf is this call's, and there is no other reference.
+        let objects = unsafe { cursor.objects() };
+        MEMORY.lock().give(objects);
+        found |= !objects.is_empty();
+        put(cursor.sheaf());
     }
     found
-}
-
-/// Sheaves that a drain has taken, linked by entry 0: the address of the next sheaf, with its count
-/// of objects in the low bits, which are 0 in addresses of sheaves.
-struct List {
-    first: usize,
-}
-
-impl List {
-    fn add(&mut self, mut sheaf: Sheaf, cursor: usize) {
-        let count = sheaf.count(cursor);
-        sheaf.entries()[0] = self.first;
-        self.first = sheaf.address() | count;
-    }
-
-    fn next(&mut self) -> Option<(Sheaf, usize)> {
-        if self.first == 0 {
-            return None;
-        }
-        let count = self.first % sheaf::SHEAF_BYTES;
-        // SAFETY: the list owns its sheaves.
-        let mut sheaf = unsafe { Sheaf::at(sheaf::base(self.first)) };
-        self.first = sheaf.entries()[0];
-        Some((sheaf, count))
-    }
 }
 
 /// Approximate bytes of free objects in the caches of all slots.
@@ -255,9 +225,7 @@ pub(super) fn cached_bytes() -> usize {
     let words: [Word; CLASSES] = core::array::from_fn(|index| Class::at(index).word());
     let mut bytes = 0;
     slots::observe(&words, &mut |index, cursor| {
-        bytes += cursor % sheaf::SHEAF_BYTES / 8 * Class::at(index).size();
+        bytes += cursor.fill() * Class::at(index).size();
     });
     bytes
 }
-
-const _: () = assert!(OBJECTS_MAX < sheaf::SHEAF_BYTES);

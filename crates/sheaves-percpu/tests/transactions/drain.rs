@@ -5,15 +5,15 @@ use core::time::Duration;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use sheaves_percpu::engine::{pop_slow, push_slow};
-use sheaves_percpu::sheaf::{BOOTSTRAP, VACANT, base, is_sentinel};
-use sheaves_percpu::slots::{Attached, attach, drain};
-use sheaves_percpu::{Word, cmp_store, load};
+use sheaves_percpu::engine::push_slow;
+use sheaves_percpu::slots::{Attached, attach};
+use sheaves_percpu::{Cursor, Word};
 
 use crate::configurations::is_small;
 use crate::fast::{pop, push};
+use crate::numbers::{cmp_store, drain, is_sentinel, load, pop_slow, vacant};
 use crate::one_slot::alone;
-use crate::sheaves::Sheaf;
+use crate::sheaves::{Sheaf, base};
 
 const THREADS: usize = 6;
 const OBJECTS_EACH: usize = 300;
@@ -71,14 +71,14 @@ impl Dice {
 fn replace(market: &Market, word: Word) {
     assert_eq!(attach(), Attached::Yes);
     let current = load(word);
-    if current == BOOTSTRAP.get() {
+    if current == Cursor::BOOTSTRAP.bits() {
         return;
     }
     let empty = market.empty_sheaf();
     // SAFETY: not the bootstrap cursor; the caller owns the empty sheaf.
     if !unsafe { cmp_store(word, current, empty) } {
         market.sheaves.lock().unwrap().push(empty);
-    } else if current != VACANT.get() {
+    } else if current != vacant() {
         market.unload(current);
     }
 }

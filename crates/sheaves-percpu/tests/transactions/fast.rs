@@ -9,7 +9,7 @@ pub(crate) use whole::{pop_by_size, push_by_owner};
 
 #[inline(never)]
 pub(crate) fn pop(word: Word) -> usize {
-    sheaves_percpu::pop(Access::get(), word)
+    sheaves_percpu::pop(Access::get(), word).unwrap_or(1)
 }
 
 /// # Safety

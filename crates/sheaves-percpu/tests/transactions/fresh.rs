@@ -3,12 +3,12 @@
 use std::env;
 use std::process::Command;
 
-use sheaves_percpu::engine::{self, Mode, pop_slow, push_slow};
-use sheaves_percpu::sheaf::{BOOTSTRAP, VACANT, is_sentinel};
-use sheaves_percpu::slots::{self, Attached, attach};
-use sheaves_percpu::{Word, cmp_store, load};
+use sheaves_percpu::engine::{self, Mode, push_slow};
+use sheaves_percpu::slots::{Attached, attach};
+use sheaves_percpu::{Cursor, Word};
 
 use crate::fast::{pop, push};
+use crate::numbers::{cmp_store, drain, is_sentinel, load, observe, pop_slow, vacant};
 use crate::one_slot::{Bound, alone, processors};
 use crate::seccomp;
 use crate::sheaves::Sheaf;
@@ -26,7 +26,7 @@ fn everything_refuses() {
     assert!(!unsafe { push(WORD, 2) });
     // SAFETY: as above.
     assert!(!unsafe { push_slow(WORD, 2) });
-    for expected in [VACANT.get(), 0, sheaf] {
+    for expected in [vacant(), 0, sheaf] {
         // SAFETY: not the bootstrap cursor; this test owns the sheaf.
         assert!(!unsafe { cmp_store(WORD, expected, sheaf) });
     }
@@ -40,16 +40,16 @@ fn fresh_process() {
     }
     let _bound = Bound::to(processors()[0]);
     assert_ne!(engine::mode(), Mode::NotStarted);
-    assert_eq!(load(WORD), BOOTSTRAP.get());
+    assert_eq!(load(WORD), Cursor::BOOTSTRAP.bits());
     everything_refuses();
-    slots::observe(&[WORD], &mut |_, value| panic!("a slot without a block has {value:#x}"));
-    assert!(slots::drain(&[WORD], &mut |_, value| panic!("drained {value:#x}")));
+    observe(&[WORD], &mut |_, value| panic!("a slot without a block has {value:#x}"));
+    assert!(drain(&[WORD], &mut |_, value| panic!("drained {value:#x}")));
     everything_refuses();
-    assert_eq!(load(WORD), BOOTSTRAP.get());
+    assert_eq!(load(WORD), Cursor::BOOTSTRAP.bits());
     assert_eq!(attach(), Attached::Yes);
-    assert_eq!(load(WORD), VACANT.get());
+    assert_eq!(load(WORD), vacant());
     // SAFETY: VACANT is not the bootstrap cursor.
-    assert!(unsafe { cmp_store(WORD, VACANT.get(), Sheaf::make()) });
+    assert!(unsafe { cmp_store(WORD, vacant(), Sheaf::make()) });
     // SAFETY: objects are plain numbers here.
     assert!(unsafe { push_slow(WORD, 2) });
     assert_eq!(pop_slow(WORD), 2);

@@ -11,6 +11,7 @@ mod drain;
 mod fast;
 mod fresh;
 mod no_sysfs;
+mod numbers;
 mod one_slot;
 mod seccomp;
 mod sheaves;

@@ -2,12 +2,20 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES, base};
+use sheaves_percpu::Sheaf as Layout;
+
+pub(crate) const ENTRIES: usize = Layout::ENTRIES;
+pub(crate) const OBJECTS_MAX: usize = Layout::OBJECTS_MAX;
+
+/// Address of the sheaf of a cursor.
+pub(crate) fn base(cursor: usize) -> usize {
+    cursor & !(Layout::BYTES - 1)
+}
 
 #[repr(C, align(1024))]
 pub(crate) struct Sheaf([AtomicUsize; ENTRIES]);
 
-const _: () = assert!(size_of::<Sheaf>() == SHEAF_BYTES);
+const _: () = assert!(size_of::<Sheaf>() == Layout::BYTES);
 
 impl Sheaf {
     /// Creates a sheaf with its sentinel in entry 0; returns the cursor of the empty sheaf.

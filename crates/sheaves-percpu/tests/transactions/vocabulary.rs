@@ -1,19 +1,19 @@
 //! Each transaction separately: its effect, when it fails, and what it leaves unchanged.
 
 use sheaves_percpu::area::Region;
-use sheaves_percpu::engine::{pop_slow, push_slow};
-use sheaves_percpu::sheaf::{BOOTSTRAP, ENTRIES, OBJECTS_MAX, VACANT, is_full, is_sentinel};
-use sheaves_percpu::slots::{Attached, attach, drain, observe, prepare};
-use sheaves_percpu::{Word, cmp_store, load};
+use sheaves_percpu::engine::push_slow;
+use sheaves_percpu::slots::{Attached, attach, prepare, take};
+use sheaves_percpu::{Cursor, Word};
 
 use crate::fast;
+use crate::numbers::{cmp_store, drain, is_sentinel, load, observe, pop_slow, vacant};
 use crate::one_slot::{alone, on_one_slot};
-use crate::sheaves::Sheaf;
+use crate::sheaves::{ENTRIES, OBJECTS_MAX, Sheaf};
 
 /// Stores `cursor` in the vacant word of the current slot.
 fn install(word: Word, cursor: usize) -> bool {
     // SAFETY: VACANT is not the bootstrap cursor, and the test owns the sheaf.
-    unsafe { cmp_store(word, VACANT.get(), cursor) }
+    unsafe { cmp_store(word, vacant(), cursor) }
 }
 
 fn give(word: Word, object: usize) -> bool {
@@ -65,7 +65,7 @@ fn full_and_empty_sheaves_refuse_and_stay_as_they_are() {
         (sheaf, pushed, full, after, popped, (refused, load(word)))
     });
     assert_eq!(pushed, OBJECTS_MAX);
-    assert!(is_full(full));
+    assert_eq!((full + 8) % 1024, 0);
     assert_eq!(after, (false, full));
     assert_eq!(popped, (1..ENTRIES).rev().map(|number| 2 * number).collect::<Vec<_>>());
     assert!(is_sentinel(left.0.0) && is_sentinel(left.0.1));
@@ -81,7 +81,7 @@ fn vacant_word_is_empty_and_full() {
         taken(word);
         (load(word), pop_slow(word), give(word, 2), load(word))
     });
-    assert_eq!((before, after), (VACANT.get(), VACANT.get()));
+    assert_eq!((before, after), (vacant(), vacant()));
     assert!(is_sentinel(popped));
     assert!(!pushed);
 }
@@ -168,6 +168,24 @@ fn observing_takes_nothing() {
 }
 
 #[test]
+fn drained_sheaves_keep_their_words_and_cursors() {
+    let _alone = alone();
+    let words = [10, 11, 12].map(Word::new);
+    let cursors = on_one_slot(|| {
+        words.iter().for_each(|word| {
+            taken(*word);
+        });
+        words.map(|word| (install(word, Sheaf::make()), give(word, 2), load(word)).2)
+    });
+    let (taken, is_complete) = take(&words);
+    let mut found: Vec<_> = taken.map(|(index, cursor)| (index, cursor.bits())).collect();
+    found.sort_unstable();
+    assert!(is_complete);
+    assert_eq!(found, cursors.into_iter().enumerate().collect::<Vec<_>>());
+    assert_eq!(Sheaf::objects(found[2].1), [2]);
+}
+
+#[test]
 fn prepared_words_begin_vacant() {
     let _alone = alone();
     assert_eq!(attach(), Attached::Yes);
@@ -181,10 +199,10 @@ fn prepared_words_begin_vacant() {
             taken(word);
             (load(word), install(word, 100))
         });
-        assert_eq!((before, installed), (VACANT.get(), true));
+        assert_eq!((before, installed), (vacant(), true));
         assert_eq!(taken(word), [100]);
     }
-    assert_ne!(VACANT.get(), BOOTSTRAP.get());
+    assert_ne!(Cursor::VACANT, Cursor::BOOTSTRAP);
 }
 
 #[test]

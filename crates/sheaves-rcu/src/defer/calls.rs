@@ -29,11 +29,10 @@
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use sheaves_percpu::Word;
 use sheaves_percpu::area::Region;
 use sheaves_percpu::engine::{self, Access, cmp_store, load, push, push_slow};
-use sheaves_percpu::sheaf::{ENTRIES, SHEAF_BYTES, VACANT, base, is_full};
 use sheaves_percpu::slots::{self, Attached, attach};
+use sheaves_percpu::{Cursor, Sheaf, Word};
 use sheaves_sys::lock::{Held, Lock};
 
 use super::head::{Call, Head};
@@ -50,7 +49,7 @@ const WORD: Word = Region::CALLS.word(0);
 /// The entry below the first head.
 const SENTINEL: usize = HEADER_WORDS;
 /// Heads that fit into a buffer.
-const CAPACITY: usize = ENTRIES - 1 - SENTINEL;
+const CAPACITY: usize = Sheaf::OBJECTS_MAX - SENTINEL;
 /// Number of sealed buffers of a shard after which a grace period is started and the driver woken.
 const START_SHEAVES: u32 = (2000 / CAPACITY) as u32;
 /// Number of linked heads after which the same is done.
@@ -63,7 +62,7 @@ pub(super) const SHARDS: usize = 16;
 const ATTEMPTS: u32 = 16;
 
 const _: () = {
-    assert!(SENTINEL + 1 + CAPACITY == ENTRIES && CAPACITY == 123);
+    assert!(CAPACITY == 123);
     assert!(size_of::<Batch>() == SENTINEL * 8);
 };
 
@@ -160,8 +159,7 @@ enum Exchange {
 /// Replaces the full buffer by an empty one with the head in it, and seals the full one.
 fn exchange(head: usize) -> Exchange {
     let before = load(WORD);
-    let is_full_one = is_buffer(before) && is_full(before);
-    if before != VACANT.get() && !is_full_one {
+    if before == Cursor::BOOTSTRAP || !before.is_full() {
         return Exchange::Again;
     }
     let Some(empty) = SHEAVES.take() else { return Exchange::NoMemory };
@@ -178,7 +176,7 @@ fn exchange(head: usize) -> Exchange {
         unsafe { SHEAVES.give(empty) };
         return Exchange::Again;
     }
-    let sealed = is_full_one.then(|| seal(shard, &mut waiting, before));
+    let sealed = before.is_sheaf().then(|| seal(shard, &mut waiting, before));
     drop(waiting);
     pressure::arm();
     if let Some(sealed) = sealed {
@@ -188,26 +186,18 @@ fn exchange(head: usize) -> Exchange {
 }
 
 /// Writes the first head into a buffer and returns its cursor. The sentinel names its shard.
-fn format(sheaf: usize, shard: usize, head: usize) -> usize {
-    let entries = with_exposed_provenance_mut::<[usize; 2]>(sheaf + SENTINEL * 8);
-    // SAFETY: two entries of a sheaf that belongs to this function.
-    unsafe { entries.write([shard << 1 | 1, head]) };
-    sheaf + (SENTINEL + 1) * 8
+fn format(unit: usize, shard: usize, head: usize) -> Cursor {
+    // SAFETY: a unit of the pool is a sheaf, which belongs to this function.
+    let sheaf = unsafe { Sheaf::at(unit) };
+    // SAFETY: as above; the only reference to these entries.
+    unsafe { sheaf.entries(SENTINEL..SENTINEL + 2) }.copy_from_slice(&[shard << 1 | 1, head]);
+    sheaf.cursor(SENTINEL + 1)
 }
 
 /// The shard of a buffer that the caller has taken out of its slot.
-fn shard_of(cursor: usize) -> usize {
-    let sentinel = with_exposed_provenance_mut::<usize>(base(cursor) + SENTINEL * 8);
+fn shard_of(cursor: Cursor) -> usize {
     // SAFETY: the buffer belongs to the caller.
-    unsafe { sentinel.read() >> 1 }
-}
-
-/// True for a cursor into a buffer, false for the constants.
-fn is_buffer(cursor: usize) -> bool {
-    cursor != VACANT.get()
-        && cursor != sheaves_percpu::sheaf::BOOTSTRAP.get()
-        && cursor.is_multiple_of(8)
-        && cursor >= SHEAF_BYTES
+    unsafe { cursor.sheaf().cursor(SENTINEL).last() >> 1 }
 }
 
 /// Number of the shard of the calling thread's slot.
@@ -224,13 +214,13 @@ struct Sealed {
 }
 
 /// Seals a buffer that the caller has taken out of a slot's word, under its shard's lock.
-fn seal(shard: &Shard, waiting: &mut Waiting, cursor: usize) -> Sealed {
-    let end = cursor % SHEAF_BYTES / 8 + 1;
+fn seal(shard: &Shard, waiting: &mut Waiting, cursor: Cursor) -> Sealed {
+    let end = cursor.index() + 1;
     let count = end - SENTINEL - 1;
     let (begin, bytes) = (SENTINEL + 1, count * CALL_BYTES);
     // SAFETY: the buffer belongs to the caller, the heads up to the cursor are written, and no push
     // can find it.
-    let cookie = unsafe { waiting.queue.append(base(cursor), begin, end, bytes) };
+    let cookie = unsafe { waiting.queue.append(cursor.sheaf().address(), begin, end, bytes) };
     waiting.unstarted += 1;
     let is_time = waiting.unstarted >= START_SHEAVES;
     if is_time {
@@ -403,8 +393,7 @@ fn run_head(runner: usize, head: *mut Head) {
 pub(super) fn pending() -> (Pending, Pending) {
     let mut count = 0;
     slots::observe(&[WORD], &mut |_, cursor| {
-        // A cursor of a buffer, or a constant, which points to its sentinel.
-        count += if is_buffer(cursor) { cursor % SHEAF_BYTES / 8 - SENTINEL } else { 0 };
+        count += cursor.index() - SENTINEL;
     });
     let mut linked = 0;
     for shard in &ALL {

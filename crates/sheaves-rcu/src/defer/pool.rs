@@ -62,7 +62,7 @@ pub(super) struct Pool {
 }
 
 /// 1 KiB, and aligned to it: buffers of calls.
-pub(super) static SHEAVES: Pool = Pool::new(sheaves_percpu::sheaf::SHEAF_BYTES);
+pub(super) static SHEAVES: Pool = Pool::new(sheaves_percpu::Sheaf::BYTES);
 /// Blocks of addresses.
 pub(super) static BLOCKS: Pool = Pool::new(BLOCK_BYTES);
 

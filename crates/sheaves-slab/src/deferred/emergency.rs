@@ -12,12 +12,13 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use sheaves_percpu::Sheaf;
 use sheaves_rcu::defer::Faults;
 use sheaves_sys::{lock, report};
 
 use crate::descriptor::CacheId;
-use crate::pool::{self, Sheaf, SheafStack};
-use crate::slow::{self, is_empty, take_sheaf};
+use crate::pool::{self, SheafStack};
+use crate::slow::{self, take_sheaf};
 use crate::{debug, depot, flush};
 
 /// Sheaves of the reserve.
@@ -110,10 +111,10 @@ fn of_the_cache(id: CacheId) -> Option<Sheaf> {
     let cursor = take_sheaf(id.frees(), |_| true)
         .or_else(|| take_sheaf(id.allocs(), |_| true))
         .or_else(|| depot::take_full(id))?;
-    if !is_empty(cursor) {
+    if !cursor.is_empty() {
         flush::flush_objects(id, cursor);
     }
-    Some(Sheaf::of_cursor(cursor))
+    Some(cursor.sheaf())
 }
 
 /// Frees an object for which there is no sheaf.

@@ -30,16 +30,14 @@ mod emergency;
 mod queue;
 mod seal;
 
+use sheaves_percpu::Cursor;
 use sheaves_percpu::engine::{cmp_store, load, push_slow};
-use sheaves_percpu::sheaf::{VACANT, is_full};
 use sheaves_percpu::slots::{Attached, attach};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::{self, Pressure};
 
 use crate::descriptor::CacheId;
-use crate::pool::{self, Sheaf};
-use crate::slow::is_sheaf;
-use crate::{debug, depot, flush, registry};
+use crate::{debug, depot, flush, pool, registry};
 
 pub use emergency::{Emergencies, emergencies, fail_one_in};
 pub(crate) use queue::Queue;
@@ -78,20 +76,21 @@ pub(crate) fn free_rcu_slow(id: CacheId, object: usize) {
 fn exchange(id: CacheId, object: usize) -> bool {
     let word = id.deferred();
     let before = load(word);
-    let is_replaceable = before == VACANT.get() || (is_sheaf(before) && is_full(before));
+    let is_replaceable = before != Cursor::BOOTSTRAP && before.is_full();
     if !is_replaceable {
         return false;
     }
     let Some(empty) = queue::empty_sheaf(id) else { return false };
     // Before a thread can push onto it, so that sealing everything does not miss it.
     start(id);
-    let cursor = Sheaf::add(empty, object);
+    // SAFETY: the sheaf is ours, and empty.
+    let cursor = unsafe { empty.push(object) };
     // SAFETY: `before` is not the bootstrap cursor; the sheaf and the object in it are ours.
     if !unsafe { cmp_store(word, before, cursor) } {
-        pool::put_empty(Sheaf::of_cursor(cursor));
+        pool::put_empty(cursor.sheaf());
         return false;
     }
-    if is_sheaf(before) && seal(id, before) {
+    if before.is_sheaf() && seal(id, before) {
         defer::after_seal();
     }
     defer::arm();
@@ -116,7 +115,7 @@ fn push_open(id: CacheId, object: usize) {
 /// Seals a sheaf that the caller has taken out of a slot's word. True if the caller must call
 /// [`defer::after_seal`], without locks.
 #[must_use]
-pub(crate) fn seal(id: CacheId, cursor: usize) -> bool {
+pub(crate) fn seal(id: CacheId, cursor: Cursor) -> bool {
     let queue = id.descriptor().deferred_here();
     queue.seal(id, cursor).is_some_and(|sealed| after_seal(id, queue, &sealed))
 }
@@ -145,7 +144,7 @@ fn after_seal(id: CacheId, queue: &Queue, sealed: &queue::SealedSheaf) -> bool {
 /// Not from other queues: slots whose own objects still wait would take from each other, and move
 /// all objects back and forth between the CPUs' caches.
 #[inline]
-pub(crate) fn take_ready(id: CacheId) -> Option<usize> {
+pub(crate) fn take_ready(id: CacheId) -> Option<Cursor> {
     let descriptor = id.descriptor();
     if !descriptor.is_deferring() {
         return None;
@@ -154,7 +153,7 @@ pub(crate) fn take_ready(id: CacheId) -> Option<usize> {
 }
 
 /// As [`take_ready`], from any queue: for a thread that finds nothing elsewhere.
-pub(crate) fn take_any_ready(id: CacheId) -> Option<usize> {
+pub(crate) fn take_any_ready(id: CacheId) -> Option<Cursor> {
     id.descriptor().deferred.iter().find_map(|queue| queue.take_ready(id))
 }
 
@@ -175,10 +174,10 @@ fn tell_all(id: CacheId) {
 }
 
 /// Puts a sheaf whose grace period is over into the depot, or flushes it.
-fn put_away(id: CacheId, cursor: usize) {
+fn put_away(id: CacheId, cursor: Cursor) {
     if id.shape().debug {
         debug::reclaim(id, cursor);
-    } else if is_full(cursor) {
+    } else if cursor.is_full() {
         depot::put_full(id, cursor);
     } else {
         flush::flush_sheaf(id, cursor);

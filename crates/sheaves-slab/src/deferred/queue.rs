@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 0 | the index of the sentinel, and the number of the next sheaf |
 //! | 1 | the cookie |
-//! | 2 | the cursor, as its offset in the sheaf in bytes |
+//! | 2 | the index of the entry that the cursor is on |
 //! | [`SENTINEL_MIN`] or higher | the sentinel |
 //!
 //! `first` and the links say what is in the queue, also between any two instructions of a change.
@@ -17,7 +17,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use sheaves_percpu::sheaf::{ENTRIES, is_full};
+use sheaves_percpu::{Cursor, Sheaf};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::{self, Pressure};
 use sheaves_sys::clock;
@@ -25,11 +25,11 @@ use sheaves_sys::lock::Lock;
 
 use super::emergency;
 use crate::descriptor::CacheId;
-use crate::pool::Sheaf;
+use crate::pool::{existing, notes, number_of, put_empty};
 
 const SENTINEL_MIN: usize = 3;
 /// The most objects of a sheaf that can be sealed.
-const OBJECTS_MAX: usize = ENTRIES - 1 - SENTINEL_MIN;
+const OBJECTS_MAX: usize = Sheaf::OBJECTS_MAX - SENTINEL_MIN;
 
 /// Bounds of `start_after`. Low, so that the waiting objects stay in a CPU's second-level cache;
 /// high where grace periods are expensive.
@@ -73,8 +73,8 @@ struct Sealed {
     /// others a grace period has begun.
     cookie: u64,
     unstarted: u32,
-    /// Cursor of a sheaf that is not sealed yet, 0 for none.
-    open: usize,
+    /// A sheaf that is not sealed yet, or [`Cursor::VACANT`].
+    open: Cursor,
     /// Bytes and objects that were sealed, less those reclaimed, not yet reported to `sheaves-rcu`.
     /// They are reported in large steps, since all CPUs share the words that a report writes.
     untold_bytes: isize,
@@ -99,10 +99,9 @@ pub(crate) struct Queue {
 impl Sealed {
     /// The cookie of the oldest sheaf.
     fn oldest(&self) -> Option<Cookie> {
-        let sheaf = Sheaf::existing(self.first)?;
-        // SAFETY: sheaves in the queue belong to the holder of the lock; the only reference.
-        let notes = unsafe { sheaf.entries(1, 2) };
-        Some(Cookie::from_bits(notes[0] as u64))
+        let sheaf = existing(self.first)?;
+        // Sheaves in the queue belong to the holder of the lock.
+        Some(Cookie::from_bits(notes(sheaf)[0] as u64))
     }
 
     /// Counts objects that entered, or left if negative; true if that was reported to
@@ -130,12 +129,12 @@ impl Sealed {
 }
 
 /// The cursor of an empty sheaf to defer objects with.
-pub(super) fn empty_sheaf(id: CacheId) -> Option<usize> {
+pub(super) fn empty_sheaf(id: CacheId) -> Option<Cursor> {
     emergency::take_empty(id).map(|sheaf| format(id, sheaf))
 }
 
-fn format(id: CacheId, sheaf: Sheaf) -> usize {
-    sheaf.format(id.shape().sheaf_objects.min(OBJECTS_MAX))
+fn format(id: CacheId, sheaf: Sheaf) -> Cursor {
+    crate::pool::format(sheaf, id.shape().sheaf_objects.min(OBJECTS_MAX))
 }
 
 impl Queue {
@@ -145,7 +144,7 @@ impl Queue {
             last: 0,
             cookie: 0,
             unstarted: 0,
-            open: 0,
+            open: Cursor::VACANT,
             untold_bytes: 0,
             untold_objects: 0,
         };
@@ -159,14 +158,14 @@ impl Queue {
     }
 
     /// Seals a sheaf that the caller owns. `None` when it is empty; then it is in the pool.
-    pub(super) fn seal(&self, id: CacheId, cursor: usize) -> Option<SealedSheaf> {
-        if Sheaf::fill(cursor) == 0 {
-            crate::pool::put_empty(Sheaf::of_cursor(cursor));
+    pub(super) fn seal(&self, id: CacheId, cursor: Cursor) -> Option<SealedSheaf> {
+        if cursor.is_empty() {
+            put_empty(cursor.sheaf());
             return None;
         }
-        debug_assert!(Sheaf::of_cursor(cursor).sentinel() >= SENTINEL_MIN, "{id:?}");
+        debug_assert!(cursor.sheaf().sentinel() >= SENTINEL_MIN, "{id:?}");
         let mut sealed = self.sealed.lock();
-        self.count_objects(Sheaf::fill(cursor) as u32);
+        self.count_objects(cursor.fill() as u32);
         Some(self.append(id, &mut sealed, cursor))
     }
 
@@ -177,20 +176,21 @@ impl Queue {
         object: usize,
     ) -> Result<Option<SealedSheaf>, NoSheaf> {
         let mut sealed = self.sealed.lock();
-        while sealed.open == 0 {
+        while !sealed.open.is_sheaf() {
             // When memory is out this flushes objects of the cache, which takes the cache's lock.
             drop(sealed);
             let empty = empty_sheaf(id).ok_or(NoSheaf)?;
             sealed = self.sealed.lock();
-            if sealed.open == 0 {
-                sealed.open = empty;
+            if sealed.open.is_sheaf() {
+                put_empty(empty.sheaf());
             } else {
-                crate::pool::put_empty(Sheaf::of_cursor(empty));
+                sealed.open = empty;
             }
         }
-        sealed.open = Sheaf::add(sealed.open, object);
+        // SAFETY: the lock's holder owns the open sheaf, which is not full.
+        sealed.open = unsafe { sealed.open.push(object) };
         self.count_objects(1);
-        if !is_full(sealed.open) {
+        if !sealed.open.is_full() {
             return Ok(None);
         }
         Ok(Some(self.append_open(id, &mut sealed)))
@@ -199,7 +199,7 @@ impl Queue {
     /// Seals the open sheaf, if there is one.
     pub(super) fn seal_open(&self, id: CacheId) -> Option<SealedSheaf> {
         let mut sealed = self.sealed.lock();
-        if sealed.open == 0 {
+        if !sealed.open.is_sheaf() {
             return None;
         }
         Some(self.append_open(id, &mut sealed))
@@ -207,38 +207,38 @@ impl Queue {
 
     /// Seals the open sheaf, which exists.
     fn append_open(&self, id: CacheId, sealed: &mut Sealed) -> SealedSheaf {
-        let cursor = core::mem::take(&mut sealed.open);
+        let cursor = core::mem::replace(&mut sealed.open, Cursor::VACANT);
         // SeqCst, for the compiler alone: the sheaf is in at most one place.
         compiler_fence(Ordering::SeqCst);
         self.append(id, sealed, cursor)
     }
 
     /// Stamps a sheaf and appends it. Cookies are taken under the lock, so they ascend.
-    fn append(&self, id: CacheId, sealed: &mut Sealed, cursor: usize) -> SealedSheaf {
-        let sheaf = Sheaf::of_cursor(cursor);
+    fn append(&self, id: CacheId, sealed: &mut Sealed, cursor: Cursor) -> SealedSheaf {
+        let sheaf = cursor.sheaf();
         // After the last object was added: a reader that uses one of them now is older than the
         // cookie.
         let cookie = Cookie::get();
         // Until its next read section no thread has to interrupt this thread, wherever it waits. A
         // thread that seals is in no signal handler, since it takes a lock.
         sheaves_rcu::enter_idle();
-        // SAFETY: the caller owns the sheaf, and this is the only reference to these entries.
-        let notes = unsafe { sheaf.entries(1, 2) };
-        notes[0] = cookie.to_bits() as usize;
-        notes[1] = cursor - sheaf.cursor(0);
-        sheaf.set_link(0);
+        let notes = notes(sheaf);
+        (notes[0], notes[1]) = (cookie.to_bits() as usize, cursor.index());
+        // SAFETY: the caller owns the sheaf.
+        unsafe { sheaf.set_link(0) };
         // SeqCst, for the compiler alone: a linked sheaf is complete.
         compiler_fence(Ordering::SeqCst);
-        match Sheaf::existing(sealed.last) {
-            Some(last) => last.set_link(sheaf.number()),
-            None => sealed.first = sheaf.number(),
+        match existing(sealed.last) {
+            // SAFETY: the queue owns it.
+            Some(last) => unsafe { last.set_link(number_of(sheaf) as usize) },
+            None => sealed.first = number_of(sheaf),
         }
-        sealed.last = sheaf.number();
+        sealed.last = number_of(sheaf);
         if sealed.cookie != cookie.to_bits() {
             (sealed.cookie, sealed.unstarted) = (cookie.to_bits(), 0);
         }
         sealed.unstarted += 1;
-        let (unstarted, objects) = (sealed.unstarted, Sheaf::fill(cursor));
+        let (unstarted, objects) = (sealed.unstarted, cursor.fill());
         let is_told = sealed.tell(objects as isize, id.shape().stride);
         // Relaxed: changes under the lock.
         let sheaves = self.sheaves.fetch_add(1, Ordering::Relaxed) + 1;
@@ -247,7 +247,7 @@ impl Queue {
     }
 
     /// Takes the oldest sheaf if its cookie has passed; returns its cursor.
-    pub(super) fn take_ready(&self, id: CacheId) -> Option<usize> {
+    pub(super) fn take_ready(&self, id: CacheId) -> Option<Cursor> {
         // Relaxed: a hint that spares the lock.
         if self.sheaves.load(Ordering::Relaxed) == 0 {
             return None;
@@ -266,11 +266,10 @@ impl Queue {
                 return None;
             }
         }
-        let sheaf = Sheaf::existing(sealed.first)?;
-        // SAFETY: sheaves in the queue belong to the holder of the lock; the only reference.
-        let notes = unsafe { sheaf.entries(1, 2) };
-        let cursor = sheaf.cursor(0) + notes[1];
-        sealed.first = sheaf.link();
+        let sheaf = existing(sealed.first)?;
+        let notes = notes(sheaf);
+        let cursor = sheaf.cursor(notes[1]);
+        sealed.first = sheaf.link() as u32;
         if sealed.first == 0 {
             sealed.last = 0;
         }
@@ -279,7 +278,7 @@ impl Queue {
         compiler_fence(Ordering::SeqCst);
         // From here on these entries are the pool's, see `Sheaf::count_use`.
         notes.fill(0);
-        let objects = Sheaf::fill(cursor);
+        let objects = cursor.fill();
         // Relaxed, both: change under the lock.
         self.sheaves.fetch_sub(1, Ordering::Relaxed);
         self.objects.fetch_sub(objects as u32, Ordering::Relaxed);
@@ -334,8 +333,7 @@ impl Queue {
     pub(crate) fn recover(&self, id: CacheId) {
         let recover = |sealed: &mut Sealed| self.recover_sheaves(id, sealed);
         if let Some(mut sealed) = self.sealed.acquire_to_recover(recover) {
-            let open = if sealed.open == 0 { 0 } else { Sheaf::fill(sealed.open) };
-            let objects = self.objects().saturating_sub(open);
+            let objects = self.objects().saturating_sub(sealed.open.fill());
             sealed.untold_objects = objects as isize;
             sealed.untold_bytes = (objects * id.shape().stride) as isize;
         }
@@ -347,20 +345,16 @@ impl Queue {
         let (mut sheaves, mut objects) = (0, 0);
         (sealed.last, sealed.cookie, sealed.unstarted) = (0, 0, 0);
         let mut next = sealed.first;
-        while let Some(sheaf) = Sheaf::existing(next) {
-            // SAFETY: sheaves in the queue belong to the holder of the lock; the only reference.
-            let notes = unsafe { sheaf.entries(1, 2) };
-            objects += Sheaf::fill(sheaf.cursor(0) + notes[1]);
+        while let Some(sheaf) = existing(next) {
+            objects += sheaf.cursor(notes(sheaf)[1]).fill();
             sheaves += 1;
-            (sealed.last, next) = (next, sheaf.link());
+            (sealed.last, next) = (next, sheaf.link() as u32);
         }
-        if sealed.open != 0 {
-            objects += Sheaf::fill(sealed.open);
-        }
+        objects += sealed.open.fill();
         // Relaxed, both: change under the lock.
         self.sheaves.store(sheaves, Ordering::Relaxed);
         self.objects.store(objects as u32, Ordering::Relaxed);
-        if sealed.open != 0 && is_full(sealed.open) {
+        if sealed.open.is_sheaf() && sealed.open.is_full() {
             let _ = self.append_open(id, sealed);
         }
     }

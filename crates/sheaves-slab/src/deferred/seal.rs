@@ -8,8 +8,7 @@ use sheaves_rcu::defer::{self, Pending, Sink};
 
 use super::{emergency, reclaim};
 use crate::descriptor::{CACHES_MAX, CacheId};
-use crate::pool::{self, Sheaf, SheafStack};
-use crate::{chunk, refill, registry, stats};
+use crate::{chunk, pool, refill, registry, stats};
 
 /// One bit for each cache that has ever deferred an object: set before the first one is deferred.
 static EVER: [AtomicU64; CACHES_MAX / 64] = [const { AtomicU64::new(0) }; CACHES_MAX / 64];
@@ -77,20 +76,8 @@ pub(super) fn seal_one(id: CacheId) {
 }
 
 fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
-    // Under the slots lock a sheaf is only put aside; its index and cursor are kept below its
-    // sentinel.
-    let taken = SheafStack::new();
-    let is_complete = slots::drain(words, &mut |index, cursor| {
-        let sheaf = Sheaf::of_cursor(cursor);
-        // SAFETY: the drain made the sheaf ours; the only reference to these entries.
-        let notes = unsafe { sheaf.entries(1, 2) };
-        (notes[0], notes[1]) = (index, cursor);
-        taken.push(sheaf);
-    });
-    while let Some(sheaf) = taken.pop() {
-        // SAFETY: popped from our own stack, so ours; the only reference to these entries.
-        let notes = unsafe { sheaf.entries(1, 2) };
-        let (index, cursor) = (notes[0], notes[1]);
+    let (taken, is_complete) = slots::take(words);
+    for (index, cursor) in taken {
         // The caller reclaims next, so no thread has to be woken for that.
         let _is_told = super::seal(ids[index], cursor);
     }

@@ -1,11 +1,12 @@
 //! Checks after a transaction: every object is where it was, or where the transaction moved it.
 
-use sheaves_percpu::sheaf::{BOOTSTRAP, VACANT, base, is_sentinel};
+use sheaves_percpu::Cursor;
 
 use super::child::{
     ADDED, ADDED_TOO, Board, EXPECTED, NEW, NEW_TOO, Operation, PUSHED, PUSHED_TOO,
 };
-use crate::sheaves::Sheaf;
+use crate::numbers::{is_sentinel, vacant};
+use crate::sheaves::{Sheaf, base};
 
 /// The words of all slots, and the objects below them, before a transaction.
 pub(crate) struct Before {
@@ -98,7 +99,7 @@ pub(crate) fn is_in_place(board: &Board, operation: Operation) -> bool {
 }
 
 fn is_cursor(value: usize) -> bool {
-    value != VACANT.get() && value != BOOTSTRAP.get()
+    value != vacant() && value != Cursor::BOOTSTRAP.bits()
 }
 
 /// Replaces one of the expected values by `new`, if the exchange reports that it happened.

@@ -5,16 +5,16 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use sheaves_percpu::engine::{pop_slow, push_slow};
-use sheaves_percpu::sheaf::{OBJECTS_MAX, VACANT};
-use sheaves_percpu::slots::{Attached, attach, drain, observe};
-use sheaves_percpu::{Word, cmp_store, load};
+use sheaves_percpu::Word;
+use sheaves_percpu::engine::push_slow;
+use sheaves_percpu::slots::{Attached, attach};
 use sheaves_sys::topology::Affinity;
 
 use super::control::{self, Fault};
 use super::in_rows::{self, InRow};
 use crate::fast;
-use crate::sheaves::Sheaf;
+use crate::numbers::{cmp_store, drain, load, observe, pop_slow, vacant};
+use crate::sheaves::{OBJECTS_MAX, Sheaf};
 
 const WORD: Word = Word::new(50);
 
@@ -245,9 +245,9 @@ fn prepare(board: &Board, operation: Operation, places: [usize; 2]) {
         loop {
             assert_eq!(attach(), Attached::Yes);
             // SAFETY: VACANT is not the bootstrap cursor; this process owns the sheaf.
-            let installed = unsafe { cmp_store(WORD, VACANT.get(), value) };
+            let installed = unsafe { cmp_store(WORD, vacant(), value) };
             // Both CPUs can have the same `mm_cid`.
-            if installed || load(WORD) != VACANT.get() {
+            if installed || load(WORD) != vacant() {
                 break;
             }
         }

@@ -31,7 +31,7 @@ fn a_queue_that_was_being_changed_is_counted_again() {
     queue.objects.store(7, Ordering::Relaxed);
     queue.recover_sheaves(id, &mut sealed);
     assert_eq!(counts(queue), before);
-    assert_eq!(Sheaf::existing(sealed.last).unwrap().link(), 0);
+    assert_eq!(existing(sealed.last).unwrap().link(), 0);
     assert!(sealed.last != sealed.first);
     // The first sheaf was taken out, which in a queue of one clears `last`.
     sealed.last = 0;
@@ -52,16 +52,17 @@ fn a_sheaf_that_is_full_is_sealed() {
     let queue = &id.descriptor().deferred[0];
     let mut sealed = queue.sealed.lock();
     sealed.open = empty_sheaf_for_tests(id);
-    while !is_full(sealed.open) {
-        sealed.open = Sheaf::add(sealed.open, slow::alloc_slow(id));
+    while !sealed.open.is_full() {
+        // SAFETY: this test owns the sheaf, which is not full.
+        sealed.open = unsafe { sealed.open.push(slow::alloc_slow(id)) };
     }
     queue.recover_sheaves(id, &mut sealed);
-    assert_eq!((sealed.open, counts(queue).0), (0, 1));
+    assert_eq!((sealed.open, counts(queue).0), (Cursor::VACANT, 1));
     assert!(sealed.first != 0 && sealed.first == sealed.last);
     drop(sealed);
     assert_eq!(reclaim::destroy(id), Ok(()));
 }
 
-fn empty_sheaf_for_tests(id: CacheId) -> usize {
+fn empty_sheaf_for_tests(id: CacheId) -> Cursor {
     format(id, crate::pool::take_empty().unwrap())
 }
