@@ -27,7 +27,7 @@ fn main() {
 /// As a program of liburcu's users is compiled: with `-O2`, as a position-independent executable.
 #[cfg(feature = "peers")]
 fn compile_liburcu() {
-    const SOURCE: &str = "src/contender/liburcu.c";
+    const SOURCE: &str = "src/contenders/liburcu/flavour.c";
     println!("cargo:rerun-if-changed={SOURCE}");
     for flavour in ["memb", "mb", "bp", "qsbr"] {
         let mut build = cc::Build::new();
@@ -49,7 +49,7 @@ fn compile_liburcu() {
 /// The loops of the table `dispose`, in liburcu's usual flavour.
 #[cfg(feature = "peers")]
 fn compile_loops_of_dispose() {
-    const SOURCE: &str = "src/contender/dispose/liburcu.c";
+    const SOURCE: &str = "src/tables/dispose/liburcu.c";
     println!("cargo:rerun-if-changed={SOURCE}");
     let mut build = cc::Build::new();
     build.file(SOURCE).opt_level(2).debug(false).pic(false).flag("-fPIE").warnings(true);

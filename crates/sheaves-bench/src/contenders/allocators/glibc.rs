@@ -1,0 +1,74 @@
+//! `glibc`: the C library's own malloc, and the proof that it is really that one.
+
+use core::ffi::CStr;
+
+use super::Allocator;
+use crate::harness::failure::Failure;
+
+/// The C library's `malloc` and `free`.
+#[derive(Debug)]
+pub(crate) struct Glibc;
+
+impl Allocator for Glibc {
+    #[inline]
+    fn alloc(&self, size: usize) -> *mut u8 {
+        // SAFETY: malloc may be called with any size.
+        unsafe { libc::malloc(size) }.cast()
+    }
+
+    #[inline]
+    unsafe fn free(&self, object: *mut u8, _size: usize) {
+        // SAFETY: the object came from malloc and is given up here.
+        unsafe { libc::free(object.cast()) }
+    }
+}
+
+/// Refuses to go on when `malloc` is not glibc's, as under a preloaded allocator or when a linked
+/// one has taken the name: the contender `glibc` would then measure something else.
+pub(crate) fn check_origin() -> Result<(), Failure> {
+    for (name, address) in [
+        ("malloc", libc::malloc as *const libc::c_void),
+        ("free", libc::free as *const libc::c_void),
+    ] {
+        let origin = origin_of(address);
+        if !is_glibc(&origin) {
+            return Err(Failure::run(format!(
+                "{name} comes from {origin} instead of glibc, so the contender `glibc` would \
+                 measure that: run without a preloaded allocator"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The file that an address was loaded from.
+fn origin_of(address: *const libc::c_void) -> String {
+    // SAFETY: Dl_info is made of pointers only, for which all zeros is a value.
+    let mut info: libc::Dl_info = unsafe { core::mem::zeroed() };
+    // SAFETY: dladdr reads no memory behind the address and fills in `info`.
+    let found = unsafe { libc::dladdr(address, &raw mut info) };
+    if found == 0 || info.dli_fname.is_null() {
+        return "an unknown file".to_owned();
+    }
+    // SAFETY: dladdr gave a C string that lives as long as the object is loaded.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    name.to_string_lossy().into_owned()
+}
+
+fn is_glibc(origin: &str) -> bool {
+    let file = origin.rsplit('/').next().unwrap_or(origin);
+    file.starts_with("libc.so") || file.starts_with("libc-2.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_are_told_apart() {
+        assert!(is_glibc("/lib/x86_64-linux-gnu/libc.so.6"));
+        assert!(is_glibc("/lib64/libc-2.31.so"));
+        assert!(!is_glibc("/usr/lib/libjemalloc.so.2"));
+        assert!(!is_glibc("target/release/sheaves-bench"));
+    }
+}

@@ -1,0 +1,75 @@
+//! `locked` and `tid`: the "before" of the 2011 result and what Linux did instead, see
+//! [`sheaves_history`].
+
+use sheaves_history::lock_per_cpu::Locked;
+#[cfg(target_arch = "x86_64")]
+use sheaves_history::tid::Tid;
+
+use super::Allocator;
+use super::library::make_cache;
+use crate::harness::failure::Failure;
+
+/// Makes `locked`.
+pub(crate) fn locked(size: usize) -> Result<Locked, Failure> {
+    Ok(Locked::new(make_cache("bench-locked", size)?))
+}
+
+/// Makes `tid`.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn tid(size: usize) -> Result<Tid, Failure> {
+    Tid::new(make_cache("bench-tid", size)?)
+        .ok_or_else(|| Failure::run("this CPU has no 16-byte compare-and-exchange for `tid`"))
+}
+
+macro_rules! allocator {
+    ($type:ty) => {
+        impl Allocator for $type {
+            #[inline]
+            fn alloc(&self, _size: usize) -> *mut u8 {
+                self.alloc()
+            }
+
+            #[inline]
+            unsafe fn free(&self, object: *mut u8, _size: usize) {
+                // SAFETY: the same contract.
+                unsafe { self.free(object) }
+            }
+        }
+    };
+}
+
+allocator!(Locked);
+#[cfg(target_arch = "x86_64")]
+allocator!(Tid);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contenders::allocators::checks::{churn, exchange};
+
+    fn cache(size: usize) -> sheaves::raw::Cache {
+        make_cache("history", size).unwrap()
+    }
+
+    #[test]
+    fn no_object_is_handed_out_twice() {
+        // One slot for all, so that the threads really meet.
+        churn(&Locked::with_slots(cache(64), 1), 64);
+        churn(&locked(64).unwrap(), 64);
+    }
+
+    #[test]
+    fn objects_may_be_freed_by_another_thread() {
+        exchange(&Locked::with_slots(cache(32), 1), 32);
+        exchange(&locked(32).unwrap(), 32);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn transaction_numbers_keep_objects_apart() {
+        churn(&Tid::with_slots(cache(64), 1).unwrap(), 64);
+        churn(&tid(64).unwrap(), 64);
+        exchange(&Tid::with_slots(cache(32), 1).unwrap(), 32);
+        exchange(&tid(32).unwrap(), 32);
+    }
+}

@@ -1,0 +1,160 @@
+//! The three forms of Sheaves, and the set of caches for mixed sizes.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::ptr::NonNull;
+
+use sheaves::Sheaves;
+use sheaves::raw::{Cache, Options};
+
+use super::Allocator;
+use crate::harness::failure::Failure;
+
+/// Largest size of the workloads with mixed sizes, in bytes.
+pub(crate) const MIXED_MAX: usize = 1016;
+/// Distance between two caches of [`BySteps`], in bytes.
+const STEP: usize = 16;
+/// Alignment of every benchmark object, in bytes.
+const ALIGN: usize = 8;
+const STEPS: usize = MIXED_MAX.div_ceil(STEP) + 1;
+
+/// The layout of a benchmark object: aligned to 8 bytes, as most Rust types are at most.
+#[inline]
+pub(crate) fn layout_of(size: usize) -> Layout {
+    // SAFETY: 8 is a power of two, and no size is above a few KiB. Checked, it would cost the
+    // contenders that are told a layout what no real program pays, where the layout is constant.
+    unsafe { Layout::from_size_align_unchecked(size, ALIGN) }
+}
+
+/// Makes the raw cache under the contenders `cache`, `locked` and `tid`.
+pub(crate) fn make_cache(name: &str, size: usize) -> Result<Cache, Failure> {
+    Cache::new(name, layout_of(size), Options::default())
+        .map_err(|error| Failure::run(format!("no cache of {size} bytes: {error:?}")))
+}
+
+/// `cache`: a named cache, inlined into the caller.
+#[derive(Debug)]
+pub(crate) struct NamedCache {
+    cache: Cache,
+}
+
+impl NamedCache {
+    pub(crate) fn new(size: usize) -> Result<NamedCache, Failure> {
+        Ok(NamedCache { cache: make_cache("bench", size)? })
+    }
+}
+
+impl Allocator for NamedCache {
+    #[inline]
+    fn alloc(&self, _size: usize) -> *mut u8 {
+        self.cache.alloc().map_or(core::ptr::null_mut(), NonNull::as_ptr)
+    }
+
+    #[inline]
+    unsafe fn free(&self, object: *mut u8, _size: usize) {
+        // SAFETY: the object came from `alloc`, which never hands out null to be freed.
+        let object = unsafe { NonNull::new_unchecked(object) };
+        // SAFETY: it came from this cache and is given up here.
+        unsafe { self.cache.free(object) }
+    }
+}
+
+/// `sized`: what `Box` and `Vec` do under `#[global_allocator]`, inlined as there.
+#[derive(Debug)]
+pub(crate) struct Sized;
+
+static SHEAVES: Sheaves = Sheaves::new();
+
+impl Allocator for Sized {
+    #[inline]
+    fn alloc(&self, size: usize) -> *mut u8 {
+        // SAFETY: the size is never 0: the command line refuses it.
+        unsafe { SHEAVES.alloc(layout_of(size)) }
+    }
+
+    #[inline]
+    unsafe fn free(&self, object: *mut u8, size: usize) {
+        // SAFETY: the object was allocated with this very layout.
+        unsafe { SHEAVES.dealloc(object, layout_of(size)) }
+    }
+}
+
+/// `malloc`: two C functions that are called, and a free that is not told the size.
+#[derive(Debug)]
+pub(crate) struct Malloc;
+
+impl Allocator for Malloc {
+    #[inline]
+    fn alloc(&self, size: usize) -> *mut u8 {
+        sheaves_heap::malloc(size)
+    }
+
+    #[inline]
+    unsafe fn free(&self, object: *mut u8, _size: usize) {
+        // SAFETY: the object came from `alloc`.
+        unsafe { sheaves_heap::free(object) }
+    }
+}
+
+/// A contender made for one size, once for every 16 bytes: what a program with named caches does
+/// for buffers of mixed length.
+#[derive(Debug)]
+pub(crate) struct BySteps<C> {
+    steps: Vec<C>,
+}
+
+impl<C> BySteps<C> {
+    pub(crate) fn new(make: impl Fn(usize) -> Result<C, Failure>) -> Result<BySteps<C>, Failure> {
+        let sizes = (0..STEPS).map(|step| STEP.max(step * STEP));
+        Ok(BySteps { steps: sizes.map(make).collect::<Result<_, _>>()? })
+    }
+}
+
+impl<C: Allocator> Allocator for BySteps<C> {
+    #[inline]
+    fn alloc(&self, size: usize) -> *mut u8 {
+        self.steps[size.div_ceil(STEP)].alloc(size)
+    }
+
+    #[inline]
+    unsafe fn free(&self, object: *mut u8, size: usize) {
+        // SAFETY: the same size leads to the same step that handed the object out.
+        unsafe { self.steps[size.div_ceil(STEP)].free(object, size) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_keep_the_size() {
+        for size in [8, 15, 16, 24, 1016, 16384] {
+            assert_eq!(Layout::from_size_align(size, ALIGN).unwrap(), layout_of(size));
+        }
+    }
+
+    #[test]
+    fn steps_cover_every_mixed_size() {
+        let steps = BySteps::new(Ok::<usize, Failure>).unwrap();
+        for size in 1..=MIXED_MAX {
+            let step = steps.steps[size.div_ceil(STEP)];
+            assert!(step >= size && step < size + STEP);
+        }
+    }
+
+    #[test]
+    fn the_forms_hand_out_distinct_objects() {
+        fn check<C: Allocator>(contender: C) {
+            let first = contender.alloc(64);
+            let second = contender.alloc(64);
+            assert!(!first.is_null() && first != second);
+            // SAFETY: handed out above and freed once.
+            unsafe { contender.free(first, 64) };
+            // SAFETY: as above.
+            unsafe { contender.free(second, 64) };
+        }
+        check(NamedCache::new(64).unwrap());
+        check(Sized);
+        check(Malloc);
+    }
+}

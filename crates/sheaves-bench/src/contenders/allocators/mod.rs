@@ -1,0 +1,184 @@
+//! Allocators: the contenders of all tables that allocate ordinary objects.
+//!
+//! A workload is written once, generic over [`Allocator`], and compiled once for each, so that a
+//! contender that is inlined in a real program is inlined here, and one that is called is called.
+//!
+//! | name | what | compared with |
+//! |---|---|---|
+//! | `cache` | a named cache of Sheaves, inlined (mixed sizes: one per 16 bytes) | every peer |
+//! | `sized` | Sheaves as `GlobalAlloc`: size on both sides, inlined | sized forms |
+//! | `malloc` | Sheaves as two C functions; free finds the size itself | unsized forms |
+//! | `locked` | the same slab, a lock and an array of objects for each CPU | |
+//! | `tid` | the same slab, a linked list and a transaction number for each CPU | |
+//! | `glibc` | the C library's malloc, checked to be just that | |
+//!
+//! `locked` is the "before" of the change that made Linux's allocator fast in 2011 by leaving
+//! disabled interrupts and locks out of the common path, and `tid` is what it did instead. The
+//! other allocators are in `peers.rs`. Nothing here may be registered as the global allocator: the
+//! program itself stays on glibc.
+
+#[cfg(test)]
+pub(crate) mod checks;
+pub(crate) mod glibc;
+mod history;
+pub(crate) mod library;
+#[cfg(feature = "peers")]
+pub(crate) mod peers;
+
+use core::hint::black_box;
+
+use crate::harness::failure::{Failure, out_of_memory};
+use crate::harness::judge::Judge;
+use crate::harness::measure::Sampler;
+use crate::harness::table::{Contender, Sizes};
+use library::{BySteps, NamedCache};
+
+/// The sizes of tables with one size for each case.
+pub(crate) const SIZES: Sizes = Sizes {
+    full: &[8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384],
+    quick: &[8, 64, 1024, 16384],
+    range: 8..=16384,
+    unit: "bytes",
+};
+
+/// Hands out objects and takes them back.
+///
+/// The size is passed on both sides; a contender without a sized form ignores it when freeing, and
+/// one made for a single size ignores it altogether.
+pub(crate) trait Allocator: Send + Sync + 'static {
+    /// Whether its objects can be written to.
+    const HAS_MEMORY: bool = true;
+
+    /// One object of at least `size` bytes, or null.
+    fn alloc(&self, size: usize) -> *mut u8;
+
+    /// Takes an object back.
+    ///
+    /// # Safety
+    /// `object` came from `alloc(size)` of this contender and was not freed since.
+    unsafe fn free(&self, object: *mut u8, size: usize);
+
+    /// Runs once on each thread before it uses the contender in a sample.
+    fn enter_thread(&self) {}
+}
+
+/// What a table does with an allocator.
+pub(crate) trait Workload: Copy + 'static {
+    /// Every object has this size; none: sizes up to [`library::MIXED_MAX`].
+    fn size(&self) -> Option<usize>;
+
+    /// Makes ready what takes samples.
+    fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure>;
+}
+
+/// All allocators at a workload.
+pub(crate) fn contenders<W: Workload>(workload: W) -> Vec<Contender> {
+    let mut contenders = vec![
+        Contender::new("cache", move || match workload.size() {
+            Some(size) => workload.sampler(NamedCache::new(size)?),
+            None => workload.sampler(BySteps::new(NamedCache::new)?),
+        }),
+        contender("sized", workload, || library::Sized),
+        contender("malloc", workload, || library::Malloc),
+        Contender::new("locked", move || match workload.size() {
+            Some(size) => workload.sampler(history::locked(size)?),
+            None => workload.sampler(BySteps::new(history::locked)?),
+        }),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    if sheaves_history::tid::is_available() {
+        contenders.push(Contender::new("tid", move || match workload.size() {
+            Some(size) => workload.sampler(history::tid(size)?),
+            None => workload.sampler(BySteps::new(history::tid)?),
+        }));
+    }
+    contenders.push(contender("glibc", workload, || glibc::Glibc));
+    #[cfg(feature = "peers")]
+    contenders.extend(peers::contenders(workload));
+    contenders
+}
+
+/// A contender that is made without more.
+fn contender<A: Allocator, W: Workload>(
+    name: &'static str,
+    workload: W,
+    make: fn() -> A,
+) -> Contender {
+    Contender::new(name, move || workload.sampler(make()))
+}
+
+/// The most that the ratios of Sheaves to the best of each field may be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bars {
+    pub(crate) cache: Option<f64>,
+    pub(crate) sized: Option<f64>,
+    pub(crate) malloc: Option<f64>,
+    /// `cache` is held against `locked` instead.
+    pub(crate) cache_to_locked: Option<f64>,
+}
+
+/// Peers that have to find the size from the address when they free.
+const UNSIZED: &[&str] = if cfg!(feature = "peers") {
+    &["glibc", "mimalloc", "jemalloc", "snmalloc", "rpmalloc", "tcmalloc"]
+} else {
+    &["glibc"]
+};
+/// Peers that are told the size when they free.
+const SIZED: &[&str] = if cfg!(feature = "peers") {
+    &["mimalloc-sized", "jemalloc-sized", "snmalloc-sized", "tcmalloc-sized"]
+} else {
+    &[]
+};
+
+/// Compares each form of Sheaves with the peers of the same form, and holds it against the best of
+/// them.
+pub(crate) fn compare(row: &mut Judge<'_>, bars: Bars) {
+    for baseline in ["locked", "tid"] {
+        row.ratio("cache", baseline);
+    }
+    let all = [UNSIZED, SIZED].concat();
+    let forms = [("cache", &all[..], bars.cache), ("sized", SIZED, bars.sized)];
+    for (form, field, at_most) in forms.into_iter().chain([("malloc", UNSIZED, bars.malloc)]) {
+        for peer in field {
+            row.ratio(form, peer);
+        }
+        if form == "cache" && bars.cache_to_locked.is_some() {
+            row.hold(form, "locked", bars.cache_to_locked);
+        } else if let Some(best) = row.best(field).filter(|_| row.median(form).is_some()) {
+            // Against a part of its field the ratio is shown, but not judged.
+            let at_most = at_most.filter(|_| row.has_all_peers(field));
+            row.hold(form, best, at_most);
+        }
+    }
+}
+
+/// Writes the first byte of a fresh object, as any program would, and keeps the compiler from
+/// concluding that the object is never used.
+#[inline]
+pub(crate) fn touch(object: *mut u8) {
+    if object.is_null() {
+        out_of_memory();
+    }
+    // SAFETY: the object is live and at least one byte; volatile, so that the write is not dropped.
+    unsafe { object.write_volatile(14) };
+    black_box(object);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::judge::verdicts;
+
+    #[test]
+    fn each_form_is_held_against_its_field() {
+        let bars = Bars { malloc: Some(1.0), cache_to_locked: Some(0.4), ..Bars::default() };
+        let mut field = vec![("cache", 2.0), ("malloc", 3.0), ("locked", 4.0)];
+        let judged = |field: &[_]| verdicts(field, |row| compare(row, bars));
+        field.push(("glibc", 2.0));
+        // Against a part of its field a bar would say little.
+        assert_eq!(judged(&field), ["locked MISS"]);
+        field.extend(UNSIZED[1..].iter().map(|name| (*name, 6.0)));
+        let expected = ["locked MISS", "glibc MISS"];
+        assert_eq!(judged(&field)[..], expected[..if cfg!(feature = "peers") { 2 } else { 1 }]);
+    }
+}

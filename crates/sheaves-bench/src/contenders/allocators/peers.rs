@@ -1,0 +1,270 @@
+//! The peers: other allocators, called through their own C functions under their own names.
+//!
+//! None of them takes the name `malloc`, and none is the global allocator. A sized form is the one
+//! in which the caller tells the size again when it frees, where the peer has such a form.
+//!
+//! | name | what | sized form |
+//! |---|---|---|
+//! | `mimalloc` | version 3 | `mimalloc-sized`: `mi_free_size` |
+//! | `jemalloc` | version 5.3 | `jemalloc-sized`: `mallocx`, `sdallocx` |
+//! | `snmalloc` | version 0.7 | `snmalloc-sized`: size and alignment on both sides |
+//! | `rpmalloc` | version 1.4, the newest that the registry has as source | none |
+//! | `tcmalloc` | Google's | `tcmalloc-sized`: `operator new`, sized `operator delete` |
+//!
+//! tcmalloc keeps its caches per CPU only where it can register restartable sequences itself, that
+//! is in a process that was started with glibc's registration switched off. It runs in two child
+//! processes, with per-CPU and with per-thread caches; the better one counts.
+//!
+//! snmalloc's build turns to a debug build, thirty times slower, when the profile asks for debug
+//! information: keep `debug = false` in the profile that measures.
+
+use core::ffi::c_void;
+use std::sync::Once;
+
+use super::library::layout_of;
+use super::{Allocator, Workload, contender};
+use crate::harness::failure::Failure;
+use crate::harness::table::{Contender, Mode};
+
+/// The mode in which glibc leaves restartable sequences to tcmalloc.
+static PER_CPU: Mode = Mode { name: "percpu", environment: environment_per_cpu };
+/// The mode in which glibc has them.
+static PER_THREAD: Mode = Mode { name: "perthread", environment: Vec::new };
+
+fn environment_per_cpu() -> Vec<(&'static str, String)> {
+    vec![
+        ("GLIBC_TUNABLES", tunables(std::env::var("GLIBC_TUNABLES").ok())),
+        // Where libc registers no area, Sheaves registers its own, and a thread has but one: this
+        // child's belongs to the peer.
+        ("SHEAVES_ENGINE", "portable".to_owned()),
+    ]
+}
+
+/// The tunables for a child, with restartable sequences left to the program.
+fn tunables(inherited: Option<String>) -> String {
+    let own = "glibc.pthread.rseq=0";
+    match inherited {
+        Some(list) if !list.is_empty() => format!("{list}:{own}"),
+        _ => own.to_owned(),
+    }
+}
+
+/// All peers at a workload.
+pub(super) fn contenders<W: Workload>(workload: W) -> Vec<Contender> {
+    let mut contenders = vec![
+        contender("mimalloc", workload, || Mimalloc),
+        contender("mimalloc-sized", workload, || MimallocSized),
+        contender("jemalloc", workload, || Jemalloc),
+        contender("jemalloc-sized", workload, || JemallocSized),
+        contender("snmalloc", workload, || Snmalloc),
+        contender("snmalloc-sized", workload, || SnmallocSized),
+        contender("rpmalloc", workload, Rpmalloc::new),
+    ];
+    for mode in [&PER_CPU, &PER_THREAD] {
+        let make = move || check_mode(mode).and_then(|()| workload.sampler(Tcmalloc));
+        contenders.push(Contender::new("tcmalloc", make).in_child(mode));
+        let make = move || check_mode(mode).and_then(|()| workload.sampler(TcmallocSized));
+        contenders.push(Contender::new("tcmalloc-sized", make).in_child(mode));
+    }
+    contenders
+}
+
+macro_rules! peer {
+    (
+        $(#[$doc:meta])* $peer:ident,
+        |$size:ident| $alloc:expr,
+        |$object:ident, $known:ident| $free:expr
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(crate) struct $peer;
+
+        impl Allocator for $peer {
+            #[inline]
+            fn alloc(&self, $size: usize) -> *mut u8 {
+                // SAFETY: the size is above 0, and the peer asks for nothing else.
+                let object: *mut c_void = unsafe { $alloc };
+                object.cast()
+            }
+
+            #[inline]
+            unsafe fn free(&self, object: *mut u8, $known: usize) {
+                let $object = object.cast::<c_void>();
+                // SAFETY: the object came from `alloc` of that size and is given up here.
+                unsafe { $free };
+            }
+        }
+    };
+}
+
+peer! {
+    /// mimalloc 3: `mi_malloc` and `mi_free`.
+    Mimalloc,
+    |size| libmimalloc_sys::mi_malloc(size),
+    |object, _size| libmimalloc_sys::mi_free(object)
+}
+
+peer! {
+    /// mimalloc 3: `mi_malloc` and `mi_free_size`.
+    MimallocSized,
+    |size| libmimalloc_sys::mi_malloc(size),
+    |object, size| libmimalloc_sys::mi_free_size(object, size)
+}
+
+peer! {
+    /// jemalloc 5: `malloc` and `free`, prefixed.
+    Jemalloc,
+    |size| tikv_jemalloc_sys::malloc(size),
+    |object, _size| tikv_jemalloc_sys::free(object)
+}
+
+peer! {
+    /// jemalloc 5: `mallocx` and `sdallocx`, without flags.
+    JemallocSized,
+    |size| tikv_jemalloc_sys::mallocx(size, 0),
+    |object, size| tikv_jemalloc_sys::sdallocx(object, size, 0)
+}
+
+peer! {
+    /// snmalloc 0.7: `sn_malloc` and `sn_free`.
+    Snmalloc,
+    |size| snmalloc_sys::sn_malloc(size),
+    |object, _size| snmalloc_sys::sn_free(object)
+}
+
+peer! {
+    /// snmalloc 0.7: what its Rust crate calls, with size and alignment on both sides.
+    SnmallocSized,
+    |size| snmalloc_sys::sn_rust_alloc(layout_of(size).align(), size),
+    |object, size| snmalloc_sys::sn_rust_dealloc(object, layout_of(size).align(), size)
+}
+
+peer! {
+    /// tcmalloc: `malloc` and `free`, under its internal names.
+    Tcmalloc,
+    |size| TCMallocInternalMalloc(size),
+    |object, _size| TCMallocInternalFree(object)
+}
+
+peer! {
+    /// tcmalloc: `operator new` and the sized `operator delete`, under its internal names.
+    TcmallocSized,
+    |size| TCMallocInternalNew(size),
+    |object, size| TCMallocInternalDeleteSized(object, size)
+}
+
+// The crate declares only its own bridge; the library beneath has the whole family.
+unsafe extern "C" {
+    fn TCMallocInternalMalloc(size: usize) -> *mut c_void;
+    fn TCMallocInternalFree(object: *mut c_void);
+    fn TCMallocInternalNew(size: usize) -> *mut c_void;
+    fn TCMallocInternalDeleteSized(object: *mut c_void, size: usize);
+    fn MallocExtension_Internal_GetPerCpuCachesActive() -> bool;
+}
+
+// Named so that the library is linked.
+use libtcmalloc_sys as _;
+
+/// Whether tcmalloc really keeps its caches as the mode says; a figure under the wrong name would
+/// be worse than none.
+fn check_mode(mode: &Mode) -> Result<(), Failure> {
+    // The first allocation decides the mode.
+    let object = Tcmalloc.alloc(64);
+    // SAFETY: allocated above and freed once.
+    unsafe { Tcmalloc.free(object, 64) };
+    // SAFETY: the function has no precondition.
+    let per_cpu = unsafe { MallocExtension_Internal_GetPerCpuCachesActive() };
+    if per_cpu == (mode.name == PER_CPU.name) {
+        return Ok(());
+    }
+    let found = if per_cpu { "per CPU" } else { "per thread" };
+    Err(Failure::run(format!(
+        "tcmalloc keeps its caches {found} where '{}' was expected",
+        mode.name
+    )))
+}
+
+/// rpmalloc 1.4: `rpmalloc` and `rpfree`. It has no sized form.
+#[derive(Debug)]
+pub(crate) struct Rpmalloc;
+
+impl Rpmalloc {
+    fn new() -> Rpmalloc {
+        static START: Once = Once::new();
+        START.call_once(|| {
+            // SAFETY: called once, before any other function of the library.
+            unsafe { rpmalloc_sys::rpmalloc_initialize() };
+        });
+        Rpmalloc
+    }
+}
+
+impl Allocator for Rpmalloc {
+    #[inline]
+    fn alloc(&self, size: usize) -> *mut u8 {
+        // SAFETY: `enter_thread` has run on this thread.
+        unsafe { rpmalloc_sys::rpmalloc(size) }.cast()
+    }
+
+    #[inline]
+    unsafe fn free(&self, object: *mut u8, _size: usize) {
+        // SAFETY: the object came from `alloc` and is given up here.
+        unsafe { rpmalloc_sys::rpfree(object.cast()) }
+    }
+
+    fn enter_thread(&self) {
+        // SAFETY: the library was initialized by `new`; a second call on a thread does nothing.
+        unsafe { rpmalloc_sys::rpmalloc_thread_initialize() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contenders::allocators::checks::{churn, exchange};
+
+    fn check<C: Allocator>(contender: C) {
+        contender.enter_thread();
+        let object = contender.alloc(100);
+        // SAFETY: the object is fresh and holds a hundred bytes.
+        unsafe { object.write_bytes(1, 100) };
+        // SAFETY: allocated above and freed once.
+        unsafe { contender.free(object, 100) };
+    }
+
+    #[test]
+    fn every_peer_can_be_called() {
+        check(Mimalloc);
+        check(MimallocSized);
+        check(Jemalloc);
+        check(JemallocSized);
+        check(Snmalloc);
+        check(SnmallocSized);
+        check(Rpmalloc::new());
+        check(Tcmalloc);
+        check(TcmallocSized);
+    }
+
+    #[test]
+    fn sized_and_unsized_forms_agree_between_threads() {
+        churn(&MimallocSized, 64);
+        exchange(&JemallocSized, 64);
+        exchange(&SnmallocSized, 64);
+        churn(&TcmallocSized, 64);
+    }
+
+    #[test]
+    fn tunables_are_added_to_what_is_there() {
+        assert_eq!(tunables(None), "glibc.pthread.rseq=0");
+        assert_eq!(
+            tunables(Some("glibc.malloc.check=1".to_owned())),
+            "glibc.malloc.check=1:glibc.pthread.rseq=0"
+        );
+    }
+
+    #[test]
+    fn the_mode_is_checked() {
+        // Whichever holds in this process, it cannot be both.
+        assert_ne!(check_mode(&PER_CPU).is_ok(), check_mode(&PER_THREAD).is_ok());
+    }
+}

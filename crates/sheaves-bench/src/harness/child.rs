@@ -1,0 +1,215 @@
+//! Contenders that need a process of their own, and the pipe between it and this one.
+//!
+//! A child is started once for each [`Mode`] and asked for one sample at a time, so that its
+//! contenders take their turn among the others. While it is not asked, it sleeps in a read.
+//!
+//! The child is this very program with the same arguments and `--serve MODE` behind them, so that
+//! it has the same cases, and is asked for one of them. One request or answer is one line of JSON.
+
+use alloc::rc::Rc;
+use core::cell::RefCell;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use super::failure::Failure;
+use super::measure::{Sampler, become_threaded};
+use super::table::{Case, Contender, Mode, Part};
+
+/// What the parent asks for.
+#[derive(Debug, Serialize, Deserialize)]
+enum Request {
+    /// Forget the earlier case of this contender and make this one ready.
+    Prepare { case: String, contender: String },
+    /// Take a sample.
+    Sample { contender: String },
+}
+
+/// What the child answers.
+#[derive(Debug, Serialize, Deserialize)]
+enum Answer {
+    /// The case is ready.
+    Ready,
+    /// One number for each row.
+    Values(Vec<f64>),
+    /// It cannot be done.
+    Refused(String),
+}
+
+/// The child processes of a run, started when first needed.
+#[derive(Default)]
+pub(crate) struct Children {
+    by_mode: HashMap<&'static str, Rc<RefCell<Line>>>,
+}
+
+impl Children {
+    pub(crate) fn new() -> Children {
+        Children::default()
+    }
+
+    /// A sampler that has each sample taken in the child of that mode.
+    pub(crate) fn sampler(
+        &mut self,
+        mode: &'static Mode,
+        case: &Case,
+        contender: &Contender,
+    ) -> Result<Sampler, Failure> {
+        let line = match self.by_mode.get(mode.name) {
+            Some(line) => Rc::clone(line),
+            None => {
+                let line = Rc::new(RefCell::new(Line::start(mode)?));
+                self.by_mode.insert(mode.name, Rc::clone(&line));
+                line
+            }
+        };
+        let contender = contender.name();
+        let prepare =
+            Request::Prepare { case: case.name().to_owned(), contender: contender.clone() };
+        match line.borrow_mut().ask(&prepare)? {
+            Answer::Ready => {}
+            answer => return Err(unexpected(&answer)),
+        }
+        Ok(Box::new(move || {
+            match line.borrow_mut().ask(&Request::Sample { contender: contender.clone() })? {
+                Answer::Values(values) => Ok(values),
+                answer => Err(unexpected(&answer)),
+            }
+        }))
+    }
+}
+
+fn unexpected(answer: &Answer) -> Failure {
+    match answer {
+        Answer::Refused(reason) => Failure::run(reason.clone()),
+        _ => Failure::run("a child process gave an answer that does not fit"),
+    }
+}
+
+/// A child process and both ends of the pipe to it.
+struct Line {
+    process: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Line {
+    fn start(mode: &Mode) -> Result<Line, Failure> {
+        let failed =
+            |error: std::io::Error| Failure::run(format!("cannot start a child process: {error}"));
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(program);
+        command.args(std::env::args_os().skip(1)).args(["--serve", mode.name]);
+        command.envs((mode.environment)());
+        let mut process =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+        match (process.stdin.take(), process.stdout.take()) {
+            (Some(requests), Some(answers)) => {
+                Ok(Line { process, requests, answers: BufReader::new(answers) })
+            }
+            _ => Err(Failure::run("a child process has no pipes")),
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Answer, Failure> {
+        let lost = || Failure::run("a child process ended in the middle of the run");
+        let mut text = serde_json::to_string(request).map_err(|_| lost())?;
+        text.push('\n');
+        self.requests.write_all(text.as_bytes()).map_err(|_| lost())?;
+        text.clear();
+        self.answers.read_line(&mut text).map_err(|_| lost())?;
+        serde_json::from_str(&text).map_err(|_| lost())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // The child is idle or gone, and leaves nothing behind that would need an orderly end.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The child's side: answers until the pipe is closed.
+pub(crate) fn serve(mode: &str, cases: &[Case]) -> Result<(), Failure> {
+    become_threaded();
+    let mut ready = HashMap::new();
+    let (input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    for line in input.lines() {
+        let Ok(line) = line else { break };
+        let answer = match serde_json::from_str(&line) {
+            Ok(request) => answer_to(request, mode, cases, &mut ready),
+            Err(_) => Answer::Refused("a request that does not fit".to_owned()),
+        };
+        let mut text = serde_json::to_string(&answer)
+            .map_err(|error| Failure::run(format!("no JSON: {error}")))?;
+        text.push('\n');
+        if output.write_all(text.as_bytes()).and_then(|()| output.flush()).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The samplers of a child, by contender.
+type Ready = HashMap<String, Sampler>;
+
+fn answer_to(request: Request, mode: &str, cases: &[Case], ready: &mut Ready) -> Answer {
+    let result = match request {
+        Request::Prepare { case, contender } => {
+            // The contender's memory first: it may not fit twice.
+            ready.remove(&contender);
+            make(&case, &contender, mode, cases).map(|sampler| {
+                ready.insert(contender, sampler);
+                Answer::Ready
+            })
+        }
+        Request::Sample { contender } => match ready.get_mut(&contender) {
+            Some(sampler) => sampler.sample().map(Answer::Values),
+            None => Err(Failure::run(format!("{contender} is not ready"))),
+        },
+    };
+    result.unwrap_or_else(|failure| Answer::Refused(failure.message))
+}
+
+fn make(case: &str, contender: &str, mode: &str, cases: &[Case]) -> Result<Sampler, Failure> {
+    let case = cases.iter().find(|known| known.name() == case);
+    let mut contenders = case.into_iter().flat_map(|case| &case.contenders);
+    match contenders.find(|known| known.name() == contender) {
+        Some(Contender { mode: Some(own), part: Part::Takes(make), .. }) if own.name == mode => {
+            make()
+        }
+        _ => Err(Failure::run(format!("{contender} does not run in the mode {mode}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::table::Row;
+
+    static MODE: Mode = Mode { name: "own", environment: Vec::new };
+
+    fn case() -> Case {
+        let contender = |name| Contender::new(name, || Ok(Box::new(|| Ok(vec![7.0]))));
+        let contenders = vec![contender("here"), contender("there").in_child(&MODE)];
+        Case::new(vec![Row::new("table/64".to_owned())], contenders)
+    }
+
+    #[test]
+    fn a_child_takes_samples_of_its_own_contenders() {
+        let mut ready = Ready::new();
+        let mut ask = |request| answer_to(request, "own", &[case()], &mut ready);
+        let contender = || "there@own".to_owned();
+        let sample = || Request::Sample { contender: contender() };
+        assert!(matches!(ask(sample()), Answer::Refused(_)));
+        let prepare = Request::Prepare { case: "table/64".to_owned(), contender: contender() };
+        assert!(matches!(ask(prepare), Answer::Ready));
+        assert!(matches!(ask(sample()), Answer::Values(values) if values == [7.0]));
+        for (case, contender) in [("table/64", "here"), ("table/65", "there@own")] {
+            let (case, contender) = (case.to_owned(), contender.to_owned());
+            assert!(matches!(ask(Request::Prepare { case, contender }), Answer::Refused(_)));
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Compares the figures of a row.
+//!
+//! A bar is a ratio of medians, ours to another contender of the same row, or a figure that is held
+//! against a number. Ratios are also taken round by round, for the report.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::report::{Ratio, Report};
+use super::statistics::paired_ratio;
+
+/// A contender under its common name, and its figures in one row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entrant<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) series: &'a [f64],
+    pub(crate) median: f64,
+}
+
+/// A figure, and what it is held against.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Judgement {
+    /// The name of a row, or of several.
+    pub(crate) workload: String,
+    /// The contender whose figure it is.
+    pub(crate) contender: String,
+    /// Another contender, or what else the figure is held against: `1 ns`.
+    pub(crate) versus: String,
+    /// Ratio of the two medians: below 1 we are faster. The figure itself against a number.
+    pub(crate) ratio: f64,
+    /// The most that the ratio may be, if there is a bar.
+    pub(crate) at_most: Option<f64>,
+    /// `PASS` or `MISS`, if there is a bar.
+    pub(crate) verdict: Option<String>,
+}
+
+impl Judgement {
+    /// Holds a ratio against its bar.
+    pub(crate) fn new(
+        workload: &str,
+        contender: &str,
+        versus: &str,
+        ratio: f64,
+        at_most: Option<f64>,
+    ) -> Judgement {
+        let verdict = |at_most: f64| if ratio <= at_most { "PASS" } else { "MISS" };
+        Judgement {
+            workload: workload.to_owned(),
+            contender: contender.to_owned(),
+            versus: versus.to_owned(),
+            ratio,
+            at_most,
+            verdict: at_most.map(|at_most| verdict(at_most).to_owned()),
+        }
+    }
+}
+
+/// Compares the figures of one row and adds the results to the report.
+///
+/// All functions that name a contender do nothing where it did not take part.
+pub(crate) struct Judge<'a> {
+    report: &'a mut Report,
+    workload: &'a str,
+    field: Vec<Entrant<'a>>,
+}
+
+impl<'a> Judge<'a> {
+    pub(crate) fn new(
+        report: &'a mut Report,
+        workload: &'a str,
+        field: Vec<Entrant<'a>>,
+    ) -> Judge<'a> {
+        Judge { report, workload, field }
+    }
+
+    fn find(&self, name: &str) -> Option<Entrant<'a>> {
+        self.field.iter().find(|entrant| entrant.name == name).copied()
+    }
+
+    pub(crate) fn median(&self, name: &str) -> Option<f64> {
+        self.find(name).map(|entrant| entrant.median)
+    }
+
+    /// What a contender did for the row, where it counts.
+    pub(crate) fn work(&self, name: &str) -> Option<Value> {
+        self.report.row(self.workload, name)?.work.clone()
+    }
+
+    /// The fastest of these contenders that took part.
+    pub(crate) fn best<'n>(&self, names: &[&'n str]) -> Option<&'n str> {
+        let figures = names.iter().filter_map(|name| Some((*name, self.median(name)?)));
+        figures.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name)
+    }
+
+    /// Whether the feature `peers` is there and all of these peers took part. Against some of them
+    /// a bar would say little: the report then tells that bars were withheld.
+    pub(crate) fn has_all_peers(&mut self, names: &[&str]) -> bool {
+        let has = cfg!(feature = "peers") && names.iter().all(|name| self.find(name).is_some());
+        self.report.bars_withheld |= !has;
+        has
+    }
+
+    /// Adds the ratio of two contenders, taken round by round.
+    pub(crate) fn ratio(&mut self, of: &str, to: &str) {
+        let (Some(own), Some(other)) = (self.find(of), self.find(to)) else { return };
+        let ratio = paired_ratio(own.series, other.series);
+        self.report.ratios.push(Ratio {
+            workload: self.workload.to_owned(),
+            of: of.to_owned(),
+            to: to.to_owned(),
+            median: ratio.median,
+            low: ratio.low,
+            high: ratio.high,
+        });
+    }
+
+    /// Holds the ratio of two medians against a bar, if there is one.
+    pub(crate) fn hold(&mut self, of: &str, to: &str, at_most: Option<f64>) {
+        let (Some(own), Some(other)) = (self.median(of), self.median(to)) else { return };
+        self.push(of, to, own / other, at_most);
+    }
+
+    /// [`Judge::ratio`] and [`Judge::hold`].
+    pub(crate) fn compare(&mut self, of: &str, to: &str, at_most: Option<f64>) {
+        self.ratio(of, to);
+        self.hold(of, to, at_most);
+    }
+
+    /// Holds a figure against a number of what `unit` says: `1 ns`.
+    pub(crate) fn limit(&mut self, of: &str, unit: &str, figure: Option<f64>, at_most: f64) {
+        if let Some(figure) = figure {
+            self.push(of, unit, figure, Some(at_most));
+        }
+    }
+
+    fn push(&mut self, of: &str, versus: &str, ratio: f64, at_most: Option<f64>) {
+        self.report.bars.push(Judgement::new(self.workload, of, versus, ratio, at_most));
+    }
+}
+
+/// What `compare` holds these medians against, and what comes of it: `glibc PASS`.
+#[cfg(test)]
+pub(crate) fn verdicts(
+    field: &[(&'static str, f64)],
+    compare: impl FnOnce(&mut Judge<'_>),
+) -> Vec<String> {
+    let mut report = Report::new("row");
+    let entrant =
+        |(name, median): &(&'static str, f64)| Entrant { name, series: &[1.0], median: *median };
+    compare(&mut Judge::new(&mut report, "row", field.iter().map(entrant).collect()));
+    let judged = |bar: Judgement| Some(format!("{} {}", bar.versus, bar.verdict?));
+    report.bars.into_iter().filter_map(judged).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_needs_a_bar() {
+        let judge = |ratio, bar| Judgement::new("pair/64", "cache", "glibc", ratio, bar).verdict;
+        assert_eq!(judge(0.75, Some(0.75)).as_deref(), Some("PASS"));
+        assert_eq!(judge(0.76, Some(0.75)).as_deref(), Some("MISS"));
+        assert_eq!(judge(f64::NAN, Some(0.75)).as_deref(), Some("MISS"));
+        assert_eq!(judge(0.5, None), None);
+    }
+}

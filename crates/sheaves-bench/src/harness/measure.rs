@@ -1,0 +1,186 @@
+//! Takes samples: contenders one after the other, in a new random order each round, so that what
+//! the machine does meanwhile hits all of them alike.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::random::Random;
+
+/// Takes the samples of one contender in one case.
+pub(crate) trait Sample {
+    /// One number for each row of the case. NaN: the contender does not measure this.
+    fn sample(&mut self) -> Result<Vec<f64>, Failure>;
+
+    /// What the contender did for the first sample, as a JSON object of numbers that do not depend
+    /// on the machine, where it counts.
+    fn work(&self) -> Option<Value> {
+        None
+    }
+}
+
+impl<F: FnMut() -> Result<Vec<f64>, Failure>> Sample for F {
+    fn sample(&mut self) -> Result<Vec<f64>, Failure> {
+        self()
+    }
+}
+
+/// What takes samples, and owns the contender.
+pub(crate) type Sampler = Box<dyn Sample>;
+
+/// How many rounds a case gets: as many as fit its time, within bounds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// Rounds that are run and forgotten.
+    pub(crate) warm_up: usize,
+    /// Rounds that are run whatever they cost.
+    pub(crate) rounds_min: usize,
+    /// Rounds that are never exceeded.
+    pub(crate) rounds_max: usize,
+    /// Time for one case, all contenders together.
+    pub(crate) time_max: Duration,
+    /// A contender whose samples have taken longer than this takes part in no further round.
+    pub(crate) contender_time_max: Duration,
+}
+
+impl Effort {
+    /// For figures that are kept.
+    pub(crate) const FULL: Effort = Effort {
+        warm_up: 3,
+        rounds_min: 15,
+        rounds_max: 101,
+        time_max: Duration::from_millis(3000),
+        contender_time_max: Duration::MAX,
+    };
+    /// For a first look.
+    pub(crate) const QUICK: Effort = Effort {
+        warm_up: 1,
+        rounds_min: 5,
+        rounds_max: 41,
+        time_max: Duration::from_millis(400),
+        ..Effort::FULL
+    };
+    /// For cases that take seconds, figures that are kept.
+    pub(crate) const LONG: Effort = Effort { warm_up: 0, rounds_min: 3, ..Effort::FULL };
+    /// For cases that take seconds, a first look.
+    pub(crate) const LONG_QUICK: Effort = Effort { warm_up: 0, rounds_min: 3, ..Effort::QUICK };
+    /// For cases that take a tenth of a second, figures that are kept.
+    pub(crate) const WAITS: Effort = Effort {
+        warm_up: 1,
+        rounds_min: 11,
+        time_max: Duration::from_millis(5000),
+        ..Effort::FULL
+    };
+    /// For cases that take a tenth of a second, a first look.
+    pub(crate) const WAITS_QUICK: Effort =
+        Effort { rounds_min: 3, time_max: Duration::from_millis(1000), ..Effort::QUICK };
+}
+
+/// What [`rounds`] brings back: `[contender][row][round]`.
+pub(crate) type Series = Vec<Vec<Vec<f64>>>;
+
+/// Runs the rounds of one case; `tick` is told the share of it that is done.
+pub(crate) fn rounds(
+    samplers: &mut [Sampler],
+    effort: Effort,
+    random: &mut Random,
+    mut tick: impl FnMut(f64),
+) -> Result<Series, Failure> {
+    let mut series: Series = vec![Vec::new(); samplers.len()];
+    let mut spent_by = vec![Duration::ZERO; samplers.len()];
+    let mut order: Vec<usize> = (0..samplers.len()).collect();
+    for _ in 0..effort.warm_up {
+        for sampler in samplers.iter_mut() {
+            sampler.sample()?;
+        }
+    }
+    let start = Instant::now();
+    for round in 0..effort.rounds_max {
+        let spent = start.elapsed();
+        if round >= effort.rounds_min && spent >= effort.time_max {
+            break;
+        }
+        let by_time = spent.as_secs_f64() / effort.time_max.as_secs_f64();
+        let by_rounds = round as f64 / effort.rounds_max as f64;
+        tick(by_time.max(by_rounds).min(1.0));
+        random.shuffle(&mut order);
+        for index in order.iter().copied() {
+            if spent_by[index] > effort.contender_time_max {
+                continue;
+            }
+            let begin = Instant::now();
+            let values = samplers[index].sample()?;
+            spent_by[index] += begin.elapsed();
+            let rows = &mut series[index];
+            rows.resize(values.len(), Vec::new());
+            rows.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
+        }
+    }
+    tick(1.0);
+    Ok(series)
+}
+
+/// Nanoseconds per operation.
+pub(crate) fn per_operation(time: Duration, operations: usize) -> f64 {
+    time.as_nanos() as f64 / operations as f64
+}
+
+/// Makes the process a threaded one for good, before anything is measured.
+///
+/// glibc's malloc leaves out its locks while a process has never had a second thread. Tables that
+/// use threads and tables that do not would then measure two different allocators.
+pub(crate) fn become_threaded() {
+    std::thread::spawn(|| {
+        loop {
+            std::thread::park();
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::rc::Rc;
+    use core::cell::RefCell;
+
+    const EFFORT: Effort = Effort { warm_up: 1, rounds_min: 4, rounds_max: 9, ..Effort::FULL };
+
+    #[test]
+    fn every_round_asks_every_contender_once() {
+        let log = Rc::new(RefCell::new(Vec::new()));
+        let sampler = |number: usize| -> Sampler {
+            let log = Rc::clone(&log);
+            Box::new(move || {
+                log.borrow_mut().push(number);
+                Ok(vec![1.0, 2.0])
+            })
+        };
+        let mut samplers = [sampler(0), sampler(1), sampler(2)];
+        let mut share = 0.0;
+        let effort = Effort { time_max: Duration::from_secs(60), ..EFFORT };
+        let series = rounds(&mut samplers, effort, &mut Random::new(1), |s| share = s).unwrap();
+        assert!((share - 1.0).abs() < 1e-9);
+        assert!(series.iter().all(|rows| rows.len() == 2 && rows[0].len() == 9));
+        let log = log.borrow();
+        assert_eq!(log.len(), 3 * 10);
+        for round in log.chunks(3) {
+            assert!((0..3).all(|number| round.contains(&number)));
+        }
+        let orders: std::collections::HashSet<_> = log.chunks(3).collect();
+        assert!(orders.len() > 1, "the order must change from round to round");
+    }
+
+    #[test]
+    fn a_slow_contender_takes_one_sample() {
+        let slow = || {
+            std::thread::sleep(Duration::from_millis(2));
+            Ok(vec![1.0])
+        };
+        let mut samplers: [Sampler; 2] = [Box::new(slow), Box::new(|| Ok(vec![1.0]))];
+        let effort = Effort { contender_time_max: Duration::from_millis(1), ..EFFORT };
+        let series = rounds(&mut samplers, effort, &mut Random::new(1), |_| {}).unwrap();
+        assert_eq!([series[0][0].len(), series[1][0].len()], [1, 9]);
+    }
+}

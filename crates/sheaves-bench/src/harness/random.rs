@@ -1,0 +1,68 @@
+//! Random numbers, the same in every run.
+
+/// A small random generator (xorshift64*): the order of contenders and the pattern of accesses
+/// shall be random to the machine, and the same in every run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// A generator; different seeds give different series.
+    pub(crate) fn new(seed: u64) -> Random {
+        Random { state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
+    }
+
+    /// The next 64 random bits.
+    #[inline]
+    pub(crate) fn next(&mut self) -> u64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        self.state.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// A number below `bound`, taken from 32 random bits without a division.
+    #[inline]
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
+        scale((self.next() >> 32) as u32, bound)
+    }
+
+    /// Brings a slice into random order.
+    pub(crate) fn shuffle<T>(&mut self, slice: &mut [T]) {
+        for end in (1..slice.len()).rev() {
+            slice.swap(end, self.below(end as u32 + 1) as usize);
+        }
+    }
+}
+
+/// Scales 32 random bits to a number below `bound`.
+#[inline]
+pub(crate) fn scale(bits: u32, bound: u32) -> u32 {
+    ((u64::from(bits) * u64::from(bound)) >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shuffle_is_a_permutation_and_repeats() {
+        let mut numbers: Vec<u32> = (0..1000).collect();
+        Random::new(7).shuffle(&mut numbers);
+        let mut again: Vec<u32> = (0..1000).collect();
+        Random::new(7).shuffle(&mut again);
+        assert_eq!(numbers, again);
+        assert_ne!(numbers[..10], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn scaled_numbers_stay_below_the_bound() {
+        let mut random = Random::new(3);
+        assert!((0..10_000).all(|_| random.below(126) < 126));
+        assert_eq!(scale(u32::MAX, 126), 125);
+        assert_eq!(scale(0, 126), 0);
+    }
+}

@@ -1,0 +1,173 @@
+//! The report of a run: rows, ratios between them, and the bars that they are held against.
+//!
+//! The report is what the JSON file contains, field by field; the printed tables are made from it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::judge::Judgement;
+use super::machine::Machine;
+
+/// Name and version of the file format.
+const SCHEMA: &str = "sheaves-bench/1";
+
+/// Everything that a run found out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    /// [`SCHEMA`].
+    pub(crate) schema: String,
+    /// The table, or the part of it, that was asked for.
+    pub(crate) table: String,
+    /// Where it ran.
+    pub(crate) machine: Machine,
+    /// One for each row and contender.
+    pub(crate) rows: Vec<Figure>,
+    /// Sheaves to each contender that it is compared with, taken round by round.
+    pub(crate) ratios: Vec<Ratio>,
+    /// Sheaves against others or against numbers, and what is asked of it.
+    pub(crate) bars: Vec<Judgement>,
+    /// Contenders that were left out of some cases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_out: Vec<LeftOut>,
+    /// Whether a bar was not judged because not all peers took part.
+    #[serde(skip)]
+    pub(crate) bars_withheld: bool,
+}
+
+/// A contender that took no part in some cases.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeftOut {
+    pub(crate) contender: String,
+    /// As the end of a sentence.
+    pub(crate) reason: String,
+    /// The cases.
+    pub(crate) workloads: Vec<String>,
+}
+
+/// One contender in one row. Low and high are the 10th and the 90th percentile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Figure {
+    /// The name of the row.
+    pub(crate) workload: String,
+    /// The contender; with its mode behind `@` if it is one of two.
+    pub(crate) contender: String,
+    /// `ns/op` for nanoseconds per operation, or another one.
+    pub(crate) unit: String,
+    /// How many samples were taken.
+    pub(crate) samples: usize,
+    /// 50th percentile.
+    pub(crate) median: f64,
+    /// 10th percentile.
+    pub(crate) low: f64,
+    /// 90th percentile.
+    pub(crate) high: f64,
+    /// Where the text has it.
+    pub(crate) shown: Shown,
+    /// What was done for it, where contenders count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) work: Option<Value>,
+    /// Whether this is one of two modes of a contender, of which the better one has another row.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub(crate) is_mode: bool,
+}
+
+/// The place of a row in the text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Shown {
+    /// The printed table that it belongs to: a line for each contender.
+    pub(crate) heading: String,
+    /// The head of its column.
+    pub(crate) column: String,
+    /// The size that the column is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) size: Option<usize>,
+    /// What figures are divided by.
+    pub(crate) divisor: f64,
+}
+
+/// Two contenders in one row. Low and high are the 10th and the 90th percentile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Ratio {
+    /// The name of the row.
+    pub(crate) workload: String,
+    /// The one above the line.
+    pub(crate) of: String,
+    /// The one below the line.
+    pub(crate) to: String,
+    /// 50th percentile.
+    pub(crate) median: f64,
+    /// 10th percentile.
+    pub(crate) low: f64,
+    /// 90th percentile.
+    pub(crate) high: f64,
+}
+
+impl Report {
+    /// An empty report.
+    pub(crate) fn new(table: &str) -> Report {
+        Report {
+            schema: SCHEMA.to_owned(),
+            table: table.to_owned(),
+            machine: Machine::this(),
+            rows: Vec::new(),
+            ratios: Vec::new(),
+            bars: Vec::new(),
+            left_out: Vec::new(),
+            bars_withheld: false,
+        }
+    }
+
+    /// Notes that a contender took no part in a case.
+    pub(crate) fn leave_out(&mut self, case: &str, contender: &str, reason: &str) {
+        let same = |left: &&mut LeftOut| left.contender == contender && left.reason == reason;
+        match self.left_out.iter_mut().find(same) {
+            Some(left_out) => left_out.workloads.push(case.to_owned()),
+            None => self.left_out.push(LeftOut {
+                contender: contender.to_owned(),
+                reason: reason.to_owned(),
+                workloads: vec![case.to_owned()],
+            }),
+        }
+    }
+
+    /// The figure of a contender in a row.
+    pub(crate) fn row(&self, workload: &str, contender: &str) -> Option<&Figure> {
+        self.rows.iter().find(|row| row.workload == workload && row.contender == contender)
+    }
+
+    /// The printed tables, in the order in which they were begun.
+    pub(crate) fn headings(&self) -> Vec<&str> {
+        let mut headings: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !headings.contains(&row.shown.heading.as_str()) {
+                headings.push(&row.shown.heading);
+            }
+        }
+        headings
+    }
+
+    /// As the text of a JSON file.
+    pub(crate) fn to_json(&self) -> Result<String, Failure> {
+        let text = serde_json::to_string_pretty(self);
+        text.map(|text| text + "\n").map_err(|error| Failure::run(format!("no JSON: {error}")))
+    }
+}
+
+#[cfg(test)]
+impl Figure {
+    pub(crate) fn example(workload: &str, contender: &str, median: f64, shown: Shown) -> Figure {
+        Figure {
+            workload: workload.to_owned(),
+            contender: contender.to_owned(),
+            unit: "ns/op".to_owned(),
+            samples: 1,
+            median,
+            low: median,
+            high: median,
+            shown,
+            work: None,
+            is_mode: false,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The course of a run: case by case, printing each table of figures as soon as it is complete.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::child::Children;
+use super::failure::Failure;
+use super::judge::{Entrant, Judge};
+use super::measure::{self, Effort, Sampler, Series};
+use super::random::Random;
+use super::report::{Figure, Report};
+use super::statistics::{Summary, summarize};
+use super::table::{Case, Contender, Part, Row, Table};
+use super::text;
+
+/// Steps of the progress bar for one case.
+const STEPS: u64 = 100;
+
+/// What is run.
+pub(crate) struct Plan {
+    /// As asked for on the command line.
+    pub(crate) title: String,
+    pub(crate) table: &'static dyn Table,
+    pub(crate) cases: Vec<Case>,
+    pub(crate) effort: Effort,
+}
+
+impl Plan {
+    /// Runs all cases. `print` gets the text of the report, part by part.
+    pub(crate) fn run(
+        &self,
+        print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+    ) -> Result<Report, Failure> {
+        measure::become_threaded();
+        let mut children = Children::new();
+        let mut report = Report::new(&self.title);
+        let mut random = Random::new(2011);
+        let bar = progress_bar(self.cases.len() as u64);
+        print(&text::header(&report))?;
+        for (index, case) in self.cases.iter().enumerate() {
+            bar.set_message(case.name().to_owned());
+            let done = index as u64 * STEPS;
+            let tick = |share: f64| bar.set_position(done + (share * STEPS as f64) as u64);
+            self.measure(case, &mut children, &mut random, &mut report, tick)
+                .inspect_err(|_| bar.abandon())?;
+            for heading in complete(case, &self.cases[index + 1..]) {
+                bar.suspend(|| print(&text::figures(&report, heading)))?;
+            }
+        }
+        bar.finish_and_clear();
+        self.table.finish(&mut report);
+        print(&text::ending(&report, &self.table.remarks(&report)))?;
+        Ok(report)
+    }
+
+    fn measure(
+        &self,
+        case: &Case,
+        children: &mut Children,
+        random: &mut Random,
+        report: &mut Report,
+        tick: impl FnMut(f64),
+    ) -> Result<(), Failure> {
+        let mut contenders = Vec::new();
+        let mut samplers: Vec<Sampler> = Vec::new();
+        for contender in &case.contenders {
+            samplers.push(match (&contender.part, contender.mode) {
+                (Part::LeftOut(reason), _) => {
+                    report.leave_out(case.name(), contender.family, reason);
+                    continue;
+                }
+                (_, Some(mode)) => children.sampler(mode, case, contender)?,
+                (Part::Takes(make), None) => make()?,
+            });
+            contenders.push(contender);
+        }
+        let series = measure::rounds(&mut samplers, self.effort, random, tick)?;
+        add(report, case, &contenders, &series, &samplers);
+        Ok(())
+    }
+}
+
+/// The printed tables that have rows of this case and of none that is to come.
+fn complete<'a>(case: &'a Case, to_come: &[Case]) -> Vec<&'a str> {
+    let headings = |case: &'a Case| case.rows.iter().map(|row| row.shown.heading.as_str());
+    let mut complete: Vec<&str> = headings(case).collect();
+    complete.dedup();
+    let rows_to_come = to_come.iter().flat_map(|case| &case.rows);
+    complete.retain(|heading| !rows_to_come.clone().any(|row| row.shown.heading == *heading));
+    complete
+}
+
+/// Adds what one case brought: `series` has one entry for each contender, and in it one for each
+/// row.
+fn add(
+    report: &mut Report,
+    case: &Case,
+    contenders: &[&Contender],
+    series: &Series,
+    samplers: &[Sampler],
+) {
+    for (index, row) in case.rows.iter().enumerate() {
+        let mut lanes: Vec<(&Contender, &[f64])> = Vec::new();
+        for ((contender, rows), sampler) in contenders.iter().zip(series).zip(samplers) {
+            // A contender that does not measure what the row is about has no figure.
+            if rows[index].iter().all(|value| value.is_finite()) {
+                lanes.push((contender, &rows[index]));
+                let mut figure = figure(row, &contender.name(), summarize(&rows[index]));
+                figure.is_mode = contender.mode.is_some();
+                // What was done is told once for all rows.
+                figure.work = if index == 0 { sampler.work() } else { None };
+                report.rows.push(figure);
+            }
+        }
+        compare(report, row, &lanes);
+    }
+}
+
+fn figure(row: &Row, contender: &str, summary: Summary) -> Figure {
+    Figure {
+        workload: row.name.clone(),
+        contender: contender.to_owned(),
+        unit: row.unit.to_owned(),
+        samples: summary.samples,
+        median: summary.median,
+        low: summary.low,
+        high: summary.high,
+        shown: row.shown.clone(),
+        work: None,
+        is_mode: false,
+    }
+}
+
+/// Compares the contenders of a row under their common names: of two modes the better one counts.
+fn compare(report: &mut Report, row: &Row, lanes: &[(&Contender, &[f64])]) {
+    let mut field: Vec<Entrant<'_>> = Vec::new();
+    for (contender, series) in lanes {
+        let summary = summarize(series);
+        let name = contender.family;
+        let better = lanes
+            .iter()
+            .filter(|(other, _)| other.family == name)
+            .all(|(_, other)| summary.median <= summarize(other).median);
+        if better && !field.iter().any(|entrant| entrant.name == name) {
+            field.push(Entrant { name, series, median: summary.median });
+            if contender.mode.is_some() {
+                report.rows.push(figure(row, name, summary));
+            }
+        }
+    }
+    row.compare(&mut Judge::new(report, &row.name, field));
+}
+
+/// The bar is drawn on standard error, only if that is a terminal, and only between rounds.
+fn progress_bar(cases: u64) -> ProgressBar {
+    let bar = ProgressBar::new(cases * STEPS);
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3}% {elapsed} {msg}");
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

@@ -1,0 +1,210 @@
+//! What the harness asks of a table.
+//!
+//! A [`Table`] lists its [`Case`]s. In a case contenders are measured in turn, and each sample has
+//! one number for each [`Row`] of the case. A table makes its cases from types of its own: a
+//! [`Contender`] has a closure that makes what takes its samples, and a row has one that compares
+//! the figures. The harness calls these, and knows names only to print them.
+
+use core::ops::RangeInclusive;
+
+use super::failure::Failure;
+use super::judge::Judge;
+use super::measure::{Effort, Sampler};
+use super::report::{Report, Shown};
+
+/// A table of the benchmark: a folder under `tables/`, and a line in its list.
+pub(crate) trait Table: Sync {
+    /// As asked for on the command line.
+    fn name(&self) -> &'static str;
+
+    /// What is measured, in a line of the help.
+    fn about(&self) -> &'static str;
+
+    /// The cases that `options` ask for, in the order in which they run.
+    fn cases(&self, options: &Options) -> Vec<Case>;
+
+    /// What `--sizes` can be; none: the table has no sizes.
+    fn sizes(&self) -> Option<Sizes> {
+        None
+    }
+
+    /// What `--threads` can be.
+    fn threads(&self) -> Threads {
+        Threads { usual: 2, range: 1..=1024 }
+    }
+
+    /// How many rounds each case gets.
+    fn effort(&self, quick: bool) -> Effort {
+        if quick { Effort::QUICK } else { Effort::FULL }
+    }
+
+    /// Adds what is asked of several rows together. Called once, after all cases.
+    fn finish(&self, _report: &mut Report) {}
+
+    /// What the text says behind the figures.
+    fn remarks(&self, _report: &Report) -> String {
+        String::new()
+    }
+}
+
+/// What the command line asks of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// In ascending order.
+    pub(crate) sizes: Vec<usize>,
+    pub(crate) threads: usize,
+    /// A first look, which leaves some cases out.
+    pub(crate) few: bool,
+}
+
+/// The sizes of a table, in ascending order.
+#[derive(Clone, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) full: &'static [usize],
+    pub(crate) quick: &'static [usize],
+    /// Those that can be asked for.
+    pub(crate) range: RangeInclusive<usize>,
+    /// What they are, in the plural.
+    pub(crate) unit: &'static str,
+}
+
+/// The numbers of threads of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Threads {
+    pub(crate) usual: usize,
+    /// Those that can be asked for.
+    pub(crate) range: RangeInclusive<usize>,
+}
+
+/// What is measured at once.
+pub(crate) struct Case {
+    /// The first one's name is that of the case.
+    pub(crate) rows: Vec<Row>,
+    /// In the order of the printed table.
+    pub(crate) contenders: Vec<Contender>,
+}
+
+impl Case {
+    pub(crate) fn new(rows: Vec<Row>, contenders: Vec<Contender>) -> Case {
+        Case { rows, contenders }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.rows.first().map_or("", |row| &row.name)
+    }
+}
+
+type Compare = Box<dyn Fn(&mut Judge<'_>)>;
+
+/// One figure of a case.
+pub(crate) struct Row {
+    /// The name, unique in all tables: `pair/64`, `batch-alloc/inorder/64`.
+    pub(crate) name: String,
+    pub(crate) unit: &'static str,
+    /// Where the text has it.
+    pub(crate) shown: Shown,
+    compare: Compare,
+}
+
+impl Row {
+    /// Nanoseconds per operation, in a printed table of its own.
+    pub(crate) fn new(name: String) -> Row {
+        let shown = Shown { heading: name.clone(), column: "ns".into(), size: None, divisor: 1.0 };
+        Row { name, unit: "ns/op", shown, compare: Box::new(|_| {}) }
+    }
+
+    /// Nanoseconds per operation, in a printed table that has a column for each size.
+    pub(crate) fn sized(heading: &str, size: usize) -> Row {
+        let (column, heading) = (size.to_string(), heading.to_owned());
+        let shown = Shown { heading, column, size: Some(size), divisor: 1.0 };
+        Row { name: format!("{}/{size}", shown.heading), shown, ..Row::new(String::new()) }
+    }
+
+    /// How the figures are compared.
+    pub(crate) fn compared(self, compare: impl Fn(&mut Judge<'_>) + 'static) -> Row {
+        Row { compare: Box::new(compare), ..self }
+    }
+
+    /// Compares the figures.
+    pub(crate) fn compare(&self, judge: &mut Judge<'_>) {
+        (self.compare)(judge);
+    }
+}
+
+/// One of several things that are measured of a case.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measure {
+    /// What is added to the first part of the case's name.
+    pub(crate) suffix: &'static str,
+    pub(crate) unit: &'static str,
+    /// The head of its column in the text, and what figures are divided by there.
+    pub(crate) column: &'static str,
+    pub(crate) divisor: f64,
+}
+
+impl Measure {
+    /// Its row in the case `part/rest`, in the printed table `heading`.
+    pub(crate) fn row(&self, part: &str, rest: Option<&str>, heading: &str) -> Row {
+        let Measure { suffix, unit, column, divisor } = *self;
+        let rest = rest.map_or(String::new(), |rest| format!("/{rest}"));
+        let (column, heading) = (column.to_owned(), heading.to_owned());
+        let shown = Shown { heading, column, size: None, divisor };
+        Row { unit, shown, ..Row::new(format!("{part}{suffix}{rest}")) }
+    }
+}
+
+/// What makes a contender ready for a case.
+type Make = Box<dyn Fn() -> Result<Sampler, Failure>>;
+
+/// A contender in a case.
+pub(crate) struct Contender {
+    /// As asked for by `--contenders`.
+    pub(crate) family: &'static str,
+    /// The child process that it runs in, if it needs one. Of two modes of a family the better one
+    /// is compared with others.
+    pub(crate) mode: Option<&'static Mode>,
+    pub(crate) part: Part,
+}
+
+/// Whether a contender takes part.
+pub(crate) enum Part {
+    Takes(Make),
+    /// Why it does not, as the end of a sentence.
+    LeftOut(String),
+}
+
+impl Contender {
+    /// A contender that runs in this process.
+    pub(crate) fn new(
+        family: &'static str,
+        make: impl Fn() -> Result<Sampler, Failure> + 'static,
+    ) -> Contender {
+        Contender { family, mode: None, part: Part::Takes(Box::new(make)) }
+    }
+
+    /// The same contender in a child process.
+    pub(crate) fn in_child(self, mode: &'static Mode) -> Contender {
+        Contender { mode: Some(mode), ..self }
+    }
+
+    /// A contender that this case has to do without.
+    pub(crate) fn left_out(family: &'static str, reason: String) -> Contender {
+        Contender { family, mode: None, part: Part::LeftOut(reason) }
+    }
+
+    /// The name in rows: the family, and the mode behind `@`.
+    pub(crate) fn name(&self) -> String {
+        match self.mode {
+            Some(mode) => format!("{}@{}", self.family, mode.name),
+            None => self.family.to_owned(),
+        }
+    }
+}
+
+/// How a child process is started.
+#[derive(Debug)]
+pub(crate) struct Mode {
+    pub(crate) name: &'static str,
+    /// Variables that it gets.
+    pub(crate) environment: fn() -> Vec<(&'static str, String)>,
+}

@@ -1,0 +1,239 @@
+//! The threads of the workloads that need several: started once, pinned, and reused for every
+//! sample, so that neither their start nor a contender's per-thread set-up is ever measured.
+
+use alloc::rc::Rc;
+use alloc::sync::Arc;
+use core::cell::RefCell;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use super::failure::Failure;
+
+type Task = Arc<dyn Fn(usize) + Send + Sync>;
+
+/// A fixed set of worker threads.
+///
+/// Worker `n` is pinned to the n-th CPU that this process may use; with more workers than CPUs they
+/// share them in turn. The threads end when the set is dropped, which waits for that: what they
+/// have registered with a library is then given back before the process ends.
+pub(crate) struct Workers {
+    workers: Vec<Sender<Task>>,
+    threads: Vec<JoinHandle<()>>,
+    finished: Receiver<usize>,
+}
+
+thread_local! {
+    static SETS: RefCell<Vec<Rc<Workers>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Workers {
+    /// The set of that size. All contenders of a process share it, so that they run on the same
+    /// threads.
+    pub(crate) fn of(size: usize) -> Result<Rc<Workers>, Failure> {
+        SETS.with_borrow_mut(|sets| {
+            if let Some(workers) = sets.iter().find(|workers| workers.len() == size) {
+                return Ok(Rc::clone(workers));
+            }
+            let workers = Rc::new(Workers::start(size)?);
+            sets.push(Rc::clone(&workers));
+            Ok(workers)
+        })
+    }
+
+    fn start(size: usize) -> Result<Workers, Failure> {
+        let cpus = allowed_cpus();
+        let (finish, finished) = channel();
+        let mut workers = Vec::with_capacity(size);
+        let mut threads = Vec::with_capacity(size);
+        for index in 0..size {
+            let (send, tasks) = channel::<Task>();
+            let finish = finish.clone();
+            let cpu = cpus[index % cpus.len()];
+            let thread = std::thread::Builder::new()
+                .name(format!("bench-{index}"))
+                .spawn(move || {
+                    pin_to(cpu);
+                    for task in tasks {
+                        task(index);
+                        // The task may own the contender: it must be gone before the sample ends.
+                        drop(task);
+                        if finish.send(index).is_err() {
+                            return;
+                        }
+                    }
+                })
+                .map_err(|error| Failure::run(format!("cannot start a thread: {error}")))?;
+            workers.push(send);
+            threads.push(thread);
+        }
+        Ok(Workers { workers, threads, finished })
+    }
+
+    /// How many threads there are.
+    pub(crate) fn len(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Runs `task` on every worker and returns what each brought back, in their order.
+    pub(crate) fn run<R, F>(&self, task: F) -> Vec<R>
+    where
+        R: Send + 'static,
+        F: Fn(usize) -> R + Send + Sync + 'static,
+    {
+        let results: Arc<Mutex<Vec<(usize, R)>>> = Arc::new(Mutex::new(Vec::new()));
+        let store = Arc::clone(&results);
+        let task: Task = Arc::new(move |index| {
+            let result = task(index);
+            store.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
+        });
+        for worker in &self.workers {
+            // A send fails only after a worker has panicked, which the receive below reports.
+            let _ = worker.send(Arc::clone(&task));
+        }
+        drop(task);
+        for _ in &self.workers {
+            self.finished.recv().expect("a worker thread ended in the middle of a sample");
+        }
+        let mut results =
+            core::mem::take(&mut *results.lock().unwrap_or_else(PoisonError::into_inner));
+        results.sort_by_key(|(index, _)| *index);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.workers.clear();
+        for thread in self.threads.drain(..) {
+            // It has ended by a panic at worst, which was printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The CPUs that this process may run on, in ascending order; never empty.
+pub(crate) fn allowed_cpus() -> Vec<usize> {
+    // SAFETY: a cpu_set_t is an array of integers, for which all zeros is a value.
+    let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
+    // SAFETY: the kernel writes at most the size that it is told.
+    let status = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
+    let all = 0..usize::try_from(libc::CPU_SETSIZE).unwrap_or_default();
+    // SAFETY: every number is below CPU_SETSIZE.
+    let cpus: Vec<usize> = all.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect();
+    if status != 0 || cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// Pins the calling thread. A refusal is ignored: the figures are then noisier, but not wrong.
+pub(crate) fn pin_to(cpu: usize) {
+    // SAFETY: a cpu_set_t is an array of integers, for which all zeros is a value.
+    let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
+    // SAFETY: the number comes from a set of the same type.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: the kernel reads at most the size that it is told.
+    unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+}
+
+/// Lets all threads of a workers pass together, any number of times.
+///
+/// It spins, because a sleeping thread wakes up tens of microseconds late; after a while it lets
+/// others run, for sets that are larger than the machine.
+#[derive(Debug)]
+pub(crate) struct SpinBarrier {
+    /// Threads that have to come.
+    size: usize,
+    /// How many have come, ever: pass number `n` opens when it reaches `(n + 1) * size`.
+    arrived: AtomicUsize,
+}
+
+impl SpinBarrier {
+    pub(crate) fn new(size: usize) -> SpinBarrier {
+        SpinBarrier { size, arrived: AtomicUsize::new(0) }
+    }
+
+    /// Waits until all threads are here.
+    pub(crate) fn wait(&self) {
+        // Acquire-release: partners are this increment in the other threads and the load below;
+        // what each did before the barrier is visible to all behind it.
+        let before = self.arrived.fetch_add(1, Ordering::AcqRel);
+        let opens_at = (before / self.size + 1) * self.size;
+        let mut backoff = Backoff::new();
+        // Acquire: partner is the increment of the last to come.
+        while self.arrived.load(Ordering::Acquire) < opens_at {
+            backoff.pause();
+        }
+    }
+}
+
+/// One waiting loop: spins for a while, then lets other threads run.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    turns: u32,
+}
+
+impl Backoff {
+    /// Turns that only spin.
+    const SPINS: u32 = 128;
+
+    #[inline]
+    pub(crate) fn new() -> Backoff {
+        Backoff { turns: 0 }
+    }
+
+    /// Waits a little.
+    #[inline]
+    pub(crate) fn pause(&mut self) {
+        if self.turns < Backoff::SPINS {
+            self.turns += 1;
+            core::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_worker_answers_in_order() {
+        let workers = Workers::of(3).unwrap();
+        for _ in 0..10 {
+            assert_eq!(workers.run(|index| index * 2), [0, 2, 4]);
+        }
+        assert_eq!(Workers::of(3).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn no_worker_passes_the_barrier_alone() {
+        const THREADS: usize = 4;
+        let workers = Workers::of(THREADS).unwrap();
+        let barrier = Arc::new(SpinBarrier::new(THREADS));
+        let count = Arc::new(AtomicUsize::new(0));
+        let seen = workers.run(move |_| {
+            let mut seen = Vec::new();
+            for _ in 0..100 {
+                // Relaxed: the barrier orders the additions before the reads.
+                count.fetch_add(1, Ordering::Relaxed);
+                barrier.wait();
+                seen.push(count.load(Ordering::Relaxed));
+                barrier.wait();
+            }
+            seen
+        });
+        for seen in seen {
+            assert!(seen.iter().enumerate().all(|(round, count)| *count == (round + 1) * THREADS));
+        }
+    }
+
+    #[test]
+    fn the_contender_is_dropped_with_the_sample() {
+        let workers = Workers::of(2).unwrap();
+        let thing = Arc::new(());
+        let inner = Arc::clone(&thing);
+        workers.run(move |_| Arc::strong_count(&inner));
+        assert_eq!(Arc::strong_count(&thing), 1);
+    }
+}

@@ -1,0 +1,301 @@
+//! `bulk`: loops of 1,000 objects of 32, 48, 80 and 112 bytes in turn, each of which is deferred at
+//! once and not touched, with one and with two threads: rows `1t` and `2t`.
+//!
+//! It is the kernel's performance test of `kfree_rcu` with `kfree_vary_obj_size`, the benchmark
+//! behind the published result of 2020: with fewer loops, and without a nice value. The time is
+//! that of the thread that ends last, as there, and does not wait for what is deferred.
+//!
+//! The footprint is weighted as there: it is looked at in the first loop and after each quarter but
+//! the last, and each look counts as much as all before. It is taken once of the bytes that are
+//! deferred (`bulk-footprint`), in the run that is timed, and once of the resident memory of the
+//! process (`bulk-resident`), in a run before it that begins with all free memory given back. The
+//! other rows are those of `dispose`.
+//!
+//! | contender | how the objects are freed |
+//! |---|---|
+//! | `sheaves` | `Cache::free_rcu`: one push into the slot's rcu sheaf |
+//! | `bulk` | noted in pages of 510 pointers, freed a page at a time |
+//! | `per-object` | linked by 16 bytes within them, freed one by one |
+//! | `per-object+glibc` | the same with glibc's malloc |
+//!
+//! All but the first collect for 20 ms on each CPU, then a thread of that CPU waits for readers and
+//! frees, as Linux did in 2020.
+
+mod contenders;
+
+use alloc::sync::Arc;
+use core::time::Duration;
+use std::time::Instant;
+
+use crate::contenders::deferred_bytes;
+use crate::harness::failure::Failure;
+use crate::harness::judge::Judge;
+use crate::harness::measure::{Effort, Sampler};
+use crate::harness::report::Report;
+use crate::harness::table::{Case, Contender, Measure, Options, Table};
+use crate::harness::workers::{SpinBarrier, Workers};
+use contenders::{Bulk as Contends, Caches, GROUP_BYTES, Malloc, RcuSheaves, SIZES, start};
+use sheaves_history::kfree_rcu::{Linked, Pages};
+
+/// What is measured of a case; each sample lists these in their order.
+const MEASURES: [Measure; 6] = [
+    Measure { suffix: "", unit: "ns/op", column: "ns", divisor: 1.0 },
+    Measure { suffix: "-settled", unit: "ns", column: "all free, us", divisor: 1000.0 },
+    kib("-footprint", "footprint, KiB"),
+    kib("-resident", "resident, KiB"),
+    kib("-outstanding", "at the end, KiB"),
+    Measure { suffix: "-periods", unit: "grace periods", column: "periods", divisor: 1.0 },
+];
+
+const fn kib(suffix: &'static str, column: &'static str) -> Measure {
+    Measure { suffix, unit: "bytes", column, divisor: 1024.0 }
+}
+
+/// Loops of a thread, a multiple of 4: enough for a dozen of the 20 ms that some collect for. Tests
+/// of a debug build look at what comes out, not at how long it takes.
+const LOOPS: usize = if cfg!(debug_assertions) { 2000 } else { 20_000 };
+/// Objects of a loop.
+const OBJECTS: usize = 1000;
+/// Groups of one object of each size in a loop.
+const GROUPS: usize = OBJECTS / SIZES.len();
+
+/// How much faster than frees one by one: the figure published for Linux.
+const SPEEDUP: f64 = 2.23;
+/// Footprint, to that of frees one by one.
+const FOOTPRINT: f64 = 0.66;
+
+pub(crate) struct Bulk;
+
+impl Table for Bulk {
+    fn name(&self) -> &'static str {
+        "bulk"
+    }
+
+    fn about(&self) -> &'static str {
+        "defer the frees of thousands of objects of four sizes: 1t, 2t"
+    }
+
+    fn effort(&self, quick: bool) -> Effort {
+        if quick { Effort::LONG_QUICK } else { Effort::LONG }
+    }
+
+    fn cases(&self, _options: &Options) -> Vec<Case> {
+        vec![case(1), case(2)]
+    }
+
+    fn remarks(&self, _report: &Report) -> String {
+        "\nNanoseconds for each object; microseconds from the end of that until all is free; what\n\
+         was deferred and what memory grew by, in the mean and at that end; grace periods\n\
+         meanwhile. All are medians.\n"
+            .to_owned()
+    }
+}
+
+fn case(threads: usize) -> Case {
+    let (variant, heading) = (format!("{threads}t"), format!("bulk/{threads}t"));
+    let row = |measure: &Measure| {
+        let suffix = measure.suffix;
+        let row = measure.row("bulk", Some(&variant), &heading);
+        row.compared(move |row| compare(row, suffix))
+    };
+    Case::new(MEASURES.iter().map(row).collect(), contenders_of(threads))
+}
+
+fn contenders_of(threads: usize) -> Vec<Contender> {
+    let caches = || Ok::<_, Failure>(Caches(contenders::make_caches()?));
+    vec![
+        Contender::new("sheaves", move || sampler(RcuSheaves::new()?, threads)),
+        Contender::new("bulk", move || sampler(start::<_, Pages>(caches()?)?, threads)),
+        Contender::new("per-object", move || sampler(start::<_, Linked>(caches()?)?, threads)),
+        Contender::new("per-object+glibc", move || sampler(start::<_, Linked>(Malloc)?, threads)),
+    ]
+}
+
+fn compare(row: &mut Judge<'_>, measure: &str) {
+    match measure {
+        "" => {
+            row.compare("bulk", "per-object", None);
+            // Where our own free is so cheap that the first cannot be, the second is asked for.
+            for to in ["per-object", "per-object+glibc"] {
+                row.hold("sheaves", to, Some(1.0 / SPEEDUP));
+                let own = row.median("sheaves").zip(row.median(to));
+                if own.is_some_and(|(own, other)| own / other <= 1.0 / SPEEDUP) {
+                    break;
+                }
+            }
+        }
+        "-footprint" | "-resident" => {
+            row.compare("sheaves", "per-object", Some(FOOTPRINT));
+            row.compare("bulk", "per-object", None);
+            row.compare("sheaves", "per-object+glibc", None);
+        }
+        _ => {}
+    }
+}
+
+fn sampler<C: Contends>(contender: C, threads: usize) -> Result<Sampler, Failure> {
+    let workers = Workers::of(threads)?;
+    let contender = Arc::new(contender);
+    Ok(Box::new(move || {
+        let _lock = deferred_bytes::lock();
+        contender.trim();
+        let cold = run(&workers, &contender, |_| resident_bytes())?;
+        let warm = run(&workers, &contender, |contender| contender.outstanding())?;
+        Ok(vec![
+            warm.time.as_nanos() as f64 / (LOOPS * OBJECTS) as f64,
+            warm.settled.as_nanos() as f64,
+            warm.footprint,
+            cold.footprint,
+            warm.outstanding as f64,
+            warm.periods as f64,
+        ])
+    }))
+}
+
+/// What a thread brings back, or a run: then of the thread that ended last.
+#[derive(Clone, Copy, Debug)]
+struct Worked {
+    end: Instant,
+    time: Duration,
+    footprint: f64,
+    /// These are brought by the first thread.
+    settled: Duration,
+    outstanding: u64,
+    periods: u64,
+}
+
+/// One run, with whatever the footprint is to be of.
+fn run<C: Contends>(
+    workers: &Workers,
+    contender: &Arc<C>,
+    look: fn(&C) -> u64,
+) -> Result<Worked, Failure> {
+    let barrier = SpinBarrier::new(workers.len());
+    let contender = Arc::clone(contender);
+    let worked = workers.run(move |index| {
+        barrier.wait();
+        let before = periods();
+        let mut worked = work(&*contender, look);
+        barrier.wait();
+        let begin = Instant::now();
+        let mut is_settled = true;
+        if index == 0 {
+            worked.outstanding = contender.outstanding();
+            worked.periods = periods() - before;
+            is_settled =
+                deferred_bytes::wait_until_free(|| contender.outstanding(), || contender.finish());
+            worked.settled = begin.elapsed();
+        }
+        barrier.wait();
+        is_settled.then_some(worked)
+    });
+    let worked = worked.into_iter().collect::<Option<Vec<Worked>>>();
+    let worked =
+        worked.ok_or_else(|| Failure::run("a contender does not free what is deferred"))?;
+    let last = worked.iter().max_by_key(|worked| worked.end);
+    let last = last.ok_or_else(|| Failure::run("no thread has worked"))?;
+    let Worked { settled, outstanding, periods, .. } = worked[0];
+    Ok(Worked { settled, outstanding, periods, ..*last })
+}
+
+fn periods() -> u64 {
+    sheaves_rcu::statistics().grace_periods
+}
+
+/// The loops of one thread.
+fn work<C: Contends>(contender: &C, look: fn(&C) -> u64) -> Worked {
+    let mut footprint = Footprint::default();
+    let begin = Instant::now();
+    for index in 0..LOOPS {
+        if index % (LOOPS / 4) == 0 {
+            footprint.add(look(contender) as f64);
+        }
+        if C::COUNTS {
+            deferred_bytes::add_deferred(GROUPS * GROUP_BYTES);
+        }
+        contender.repeat(GROUPS);
+    }
+    let end = Instant::now();
+    Worked {
+        end,
+        time: end - begin,
+        footprint: footprint.grown(),
+        settled: Duration::ZERO,
+        outstanding: 0,
+        periods: 0,
+    }
+}
+
+/// The mean in which each look counts as much as all before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Footprint {
+    looks: Option<(f64, f64)>,
+}
+
+impl Footprint {
+    fn add(&mut self, bytes: f64) {
+        let (first, mean) = self.looks.unwrap_or((bytes, bytes));
+        self.looks = Some((first, f64::midpoint(mean, bytes)));
+    }
+
+    /// How much more it was than at the first look; 0 for less.
+    fn grown(self) -> f64 {
+        self.looks.map_or(0.0, |(first, mean)| (mean - first).max(0.0))
+    }
+}
+
+/// Resident memory of the process; 0 where the system does not tell.
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split_whitespace().nth(1).and_then(|field| field.parse::<u64>().ok());
+    // SAFETY: sysconf has no precondition.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    pages.unwrap_or(0) * u64::try_from(page_bytes).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::judge::verdicts;
+    use crate::harness::table::Part;
+
+    #[test]
+    fn looks_weigh_as_published() {
+        let mut footprint = Footprint::default();
+        for bytes in [8.0, 16.0, 24.0, 40.0] {
+            footprint.add(bytes);
+        }
+        // An eighth of 8 and of 16, a quarter of 24, half of 40.
+        assert!((footprint.grown() + 8.0 - 29.0).abs() < 1e-9);
+        assert!(Footprint::default().grown() < 1e-9);
+    }
+
+    #[test]
+    fn resident_memory_grows_with_use() {
+        let before = resident_bytes();
+        let memory = core::hint::black_box(vec![1_u8; 64 << 20]);
+        assert!(resident_bytes() > before + (32 << 20));
+        drop(memory);
+    }
+
+    #[test]
+    fn a_sample_ends_with_all_free() {
+        for contender in contenders_of(2) {
+            let Part::Takes(make) = contender.part else { panic!("none is left out") };
+            let values = make().unwrap().sample().unwrap();
+            assert!(values[0] > 0.0 && values[5] > 0.0, "{values:?}");
+        }
+        let _lock = deferred_bytes::lock();
+        assert_eq!(deferred_bytes::outstanding(), 0);
+    }
+
+    #[test]
+    fn bulk_is_held_against_glibc_where_our_free_is_too_cheap() {
+        let judged = |measure, field: &[_]| verdicts(field, |row| compare(row, measure));
+        let field = |one| [("sheaves", 3.0), ("per-object", one), ("per-object+glibc", 9.0)];
+        assert_eq!(judged("", &field(7.0)), ["per-object PASS"]);
+        assert_eq!(judged("", &field(5.0)), ["per-object MISS", "per-object+glibc PASS"]);
+        let footprint = [("sheaves", 60.0), ("per-object", 100.0)];
+        assert_eq!(judged("-resident", &footprint), ["per-object PASS"]);
+    }
+}

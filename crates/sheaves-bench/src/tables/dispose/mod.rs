@@ -1,0 +1,408 @@
+//! `dispose`: allocate an object of 64 bytes, write to it, defer its free, as fast as that goes.
+//!
+//! | row | what |
+//! |---|---|
+//! | `1t`, `2t`, `4t` | 1, 2 and 4 threads, nothing else; the clock runs while a thread does not |
+//! | `request` | one thread, 1 to 2 microseconds of work for each object |
+//!
+//! The figure of `request` is a whole round of the loop. No thread reads. It is the benchmark
+//! behind the published result for OSv's deferred calls of 2014, which were too dear for a server
+//! that disposed of one object for each request.
+//!
+//! A sample is [`SAMPLE`] of that, which for most is millions of objects, so that grace periods
+//! happen all the time and memory comes back. What is deferred at its end (`dispose-outstanding`),
+//! how long it takes until all is free (`dispose-settled`) and the grace periods of the sample
+//! (`dispose-periods`) are rows of their own. The next sample begins when all is free.
+//!
+//! | contender | how the object is freed |
+//! |---|---|
+//! | `sheaves` | `Cache::free_rcu`: one push into the slot's rcu sheaf |
+//! | `floor` | at once, by the same allocator |
+//! | `before` | by a call in one list behind a mutex; its thread is woken for each |
+//! | `after` | by `call_rcu` of Sheaves: a call in the slot's buffer; wakes its thread for 2,000 |
+//! | `without` | there is none (`request` only) |
+//! | `crossbeam-epoch` | `defer_destroy`; with mimalloc `defer_unchecked` |
+//! | `seize` | `defer_retire` |
+//! | `haphazard` | `retire_ptr`; it allocates a record for each, always with glibc |
+//! | `liburcu-call_rcu`, `liburcu-defer_rcu` | flavour `memb` |
+//!
+//! `before` is how OSv had it until 2014, and `after` what it did instead; both free to a cache of
+//! Sheaves. Peers are there with glibc's malloc and, as `...+mimalloc`, with that. A contender that
+//! frees in callbacks counts what it frees, about half a nanosecond each.
+
+mod contenders;
+mod crates;
+mod global_list;
+mod library;
+#[cfg(feature = "peers")]
+mod liburcu;
+mod memory;
+
+use alloc::sync::Arc;
+use core::hint::black_box;
+use core::time::Duration;
+use std::time::Instant;
+
+use crate::contenders::allocators::glibc::Glibc;
+#[cfg(feature = "peers")]
+use crate::contenders::allocators::peers::Mimalloc;
+use crate::contenders::deferred_bytes;
+use crate::harness::failure::Failure;
+use crate::harness::judge::Judge;
+use crate::harness::measure::{Effort, Sampler};
+use crate::harness::random::Random;
+use crate::harness::report::Report;
+use crate::harness::table::{Case, Contender, Measure, Options, Table};
+use crate::harness::workers::{SpinBarrier, Workers, allowed_cpus};
+use contenders::{Dispose as Contends, OBJECT_BYTES};
+
+/// What is measured of a case; each sample lists these in their order.
+const MEASURES: [Measure; 4] = [
+    Measure { suffix: "", unit: "ns/op", column: "ns", divisor: 1.0 },
+    Measure { suffix: "-settled", unit: "ns", column: "all free, us", divisor: 1000.0 },
+    Measure { suffix: "-outstanding", unit: "bytes", column: "deferred, KiB", divisor: 1024.0 },
+    Measure { suffix: "-periods", unit: "grace periods", column: "periods", divisor: 1.0 },
+];
+
+/// How long is timed.
+const SAMPLE: Duration = Duration::from_millis(50);
+/// How long the same is done before.
+const WARM_UP: Duration = Duration::from_millis(5);
+/// The clock is looked at about so often.
+const LOOK: Duration = Duration::from_micros(200);
+/// Objects between two looks at the most.
+const CHUNK_MAX: usize = 1 << 17;
+
+/// Bytes of a request, and how many of them lie ready. Reading one byte by byte takes 1 to 2
+/// microseconds.
+const PACKET_BYTES: usize = 1024;
+const PACKETS: usize = 64;
+
+/// A deferred free to one at once, with the allocation and the write that both have.
+const TO_FLOOR: f64 = 2.0;
+/// To crossbeam on a fast allocator, with one thread and with two.
+const TO_CROSSBEAM: f64 = 0.30;
+const TO_CROSSBEAM_2T: f64 = 0.20;
+/// How much faster than the better of liburcu's two ways.
+const SPEEDUP_LIBURCU: f64 = 8.0;
+/// How much faster than a list behind a mutex, with one thread and with four: the figures published
+/// for OSv, rounded.
+const SPEEDUP_BEFORE: f64 = 5.5;
+const SPEEDUP_BEFORE_4T: f64 = 100.0;
+/// What a request that disposes of an object may take, to one that does not.
+const REQUEST_TO_WITHOUT: f64 = 1.02;
+
+/// Ways of liburcu, with both allocators.
+const LIBURCU: [&str; 4] = [
+    "liburcu-call_rcu",
+    "liburcu-call_rcu+mimalloc",
+    "liburcu-defer_rcu",
+    "liburcu-defer_rcu+mimalloc",
+];
+
+pub(crate) struct Dispose;
+
+impl Table for Dispose {
+    fn name(&self) -> &'static str {
+        "dispose"
+    }
+
+    fn about(&self) -> &'static str {
+        "defer the free of an object until its readers are gone: 1t, 2t, 4t, request"
+    }
+
+    fn effort(&self, quick: bool) -> Effort {
+        if quick { Effort::WAITS_QUICK } else { Effort::WAITS }
+    }
+
+    fn cases(&self, _options: &Options) -> Vec<Case> {
+        [Load::Threads(1), Load::Threads(2), Load::Threads(4), Load::Request].map(case).into()
+    }
+
+    fn remarks(&self, _report: &Report) -> String {
+        "\nNanoseconds for each object (`request`: for each round of the loop); microseconds\n\
+         from the end of that until all is free; what is deferred at that end; grace periods\n\
+         meanwhile, where they are counted. All are medians.\n"
+            .to_owned()
+    }
+}
+
+/// What the threads do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Load {
+    /// This number of threads defers.
+    Threads(usize),
+    /// One thread works and defers.
+    Request,
+}
+
+fn case(load: Load) -> Case {
+    let variant = match load {
+        Load::Threads(threads) => format!("{threads}t"),
+        Load::Request => "request".to_owned(),
+    };
+    let cpus = allowed_cpus().len();
+    let heading = match load {
+        Load::Threads(threads) if threads > cpus => {
+            format!("dispose/{variant} (oversubscribed: {cpus} processors)")
+        }
+        _ => format!("dispose/{variant}"),
+    };
+    let row = |measure: &Measure| measure.row("dispose", Some(&variant), &heading);
+    let mut rows: Vec<_> = MEASURES.iter().map(row).collect();
+    let first = rows.remove(0).compared(move |row| compare(row, load));
+    rows.insert(0, first);
+    Case::new(rows, contenders_of(load))
+}
+
+fn contenders_of(load: Load) -> Vec<Contender> {
+    let mut contenders = vec![
+        Contender::new("sheaves", move || load.sampler(library::RcuSheaves::new()?)),
+        Contender::new("floor", move || load.sampler(library::Floor::new()?)),
+        Contender::new("before", move || load.sampler(global_list::Before::new()?)),
+        Contender::new("after", move || load.sampler(library::Calls::new()?)),
+    ];
+    if load == Load::Request {
+        contenders.push(load.contender("without", || library::Without));
+    }
+    contenders.extend([
+        load.contender("crossbeam-epoch", || crates::Crossbeam),
+        load.contender("seize", crates::Seize::<Glibc>::new),
+        load.contender("haphazard", crates::Haphazard::<Glibc>::new),
+    ]);
+    #[cfg(feature = "peers")]
+    contenders.extend([
+        load.contender("crossbeam-epoch+mimalloc", crates::CrossbeamWith::<Mimalloc>::new),
+        load.contender("seize+mimalloc", crates::Seize::<Mimalloc>::new),
+        load.contender("haphazard+mimalloc", crates::Haphazard::<Mimalloc>::new),
+        load.contender("liburcu-call_rcu", liburcu::CallRcu::<Glibc>::new),
+        load.contender("liburcu-call_rcu+mimalloc", liburcu::CallRcu::<Mimalloc>::new),
+        load.contender("liburcu-defer_rcu", liburcu::DeferRcu::<Glibc>::new),
+        load.contender("liburcu-defer_rcu+mimalloc", liburcu::DeferRcu::<Mimalloc>::new),
+    ]);
+    contenders
+}
+
+fn compare(row: &mut Judge<'_>, load: Load) {
+    let Load::Threads(threads) = load else {
+        row.compare("sheaves", "without", Some(REQUEST_TO_WITHOUT));
+        for other in ["floor", "after", "before"] {
+            row.compare(other, "without", None);
+        }
+        return;
+    };
+    let [floor, crossbeam, before] = match threads {
+        1 => [Some(TO_FLOOR), Some(TO_CROSSBEAM), Some(1.0 / SPEEDUP_BEFORE)],
+        2 => [None, Some(TO_CROSSBEAM_2T), None],
+        4 => [None, None, Some(1.0 / SPEEDUP_BEFORE_4T)],
+        _ => [None; 3],
+    };
+    row.compare("sheaves", "floor", floor);
+    row.compare("sheaves", "crossbeam-epoch+mimalloc", crossbeam);
+    row.compare("sheaves", "crossbeam-epoch", None);
+    row.compare("sheaves", "before", before);
+    for other in ["after", "seize", "seize+mimalloc", "haphazard", "haphazard+mimalloc"] {
+        row.compare("sheaves", other, None);
+    }
+    row.compare("after", "before", None);
+    if let Some(best) = row.best(&LIBURCU).filter(|_| row.has_all_peers(&LIBURCU)) {
+        row.hold("sheaves", best, Some(1.0 / SPEEDUP_LIBURCU));
+    }
+}
+
+impl Load {
+    fn contender<C: Contends>(self, name: &'static str, make: fn() -> C) -> Contender {
+        Contender::new(name, move || self.sampler(make()))
+    }
+
+    fn sampler<C: Contends>(self, contender: C) -> Result<Sampler, Failure> {
+        let (threads, works) = match self {
+            Load::Threads(threads) => (threads, false),
+            Load::Request => (1, true),
+        };
+        let workers = Workers::of(threads)?;
+        let contender = Arc::new(contender);
+        Ok(Box::new(move || sample(&workers, &contender, works)))
+    }
+}
+
+/// What the threads of a sample have brought together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Worked {
+    time: Duration,
+    objects: usize,
+    /// These are brought by the first thread.
+    settled: Duration,
+    outstanding: u64,
+    periods: Option<u64>,
+}
+
+fn sample<C: Contends>(
+    workers: &Workers,
+    contender: &Arc<C>,
+    works: bool,
+) -> Result<Vec<f64>, Failure> {
+    let _lock = deferred_bytes::lock();
+    let barrier = SpinBarrier::new(workers.len());
+    let contender = Arc::clone(contender);
+    let worked = workers.run(move |index| {
+        contender.enter_thread();
+        let mut loops = Loop { contender: &*contender, packets: works.then(Packets::new) };
+        loops.run(WARM_UP);
+        barrier.wait();
+        let before = contender.periods();
+        let mut worked = loops.run(SAMPLE);
+        barrier.wait();
+        if index == 0 {
+            worked.outstanding = contender.outstanding();
+            worked.periods = contender.periods().zip(before).map(|(after, before)| after - before);
+        }
+        let begin = Instant::now();
+        contender.flush_thread();
+        barrier.wait();
+        let is_settled = index != 0
+            || deferred_bytes::wait_until_free(|| contender.outstanding(), || contender.finish());
+        worked.settled = begin.elapsed();
+        barrier.wait();
+        contender.leave_thread();
+        is_settled.then_some(worked)
+    });
+    let worked = worked.into_iter().collect::<Option<Vec<Worked>>>();
+    let worked =
+        worked.ok_or_else(|| Failure::run("a contender does not free what is deferred"))?;
+    let objects: usize = worked.iter().map(|worked| worked.objects).sum();
+    let time: Duration = worked.iter().map(|worked| worked.time).sum();
+    let first = worked[0];
+    Ok(vec![
+        time.as_nanos() as f64 / objects as f64,
+        first.settled.as_nanos() as f64,
+        first.outstanding as f64,
+        // A contender that does not count has no such row.
+        first.periods.map_or(f64::NAN, |periods| periods as f64),
+    ])
+}
+
+/// What one thread does.
+struct Loop<'a, C> {
+    contender: &'a C,
+    packets: Option<Packets>,
+}
+
+impl<C: Contends> Loop<'_, C> {
+    /// Goes on for so long.
+    fn run(&mut self, time: Duration) -> Worked {
+        let mut chunk = 16;
+        let mut objects = 0;
+        let begin = Instant::now();
+        let mut looked = Duration::ZERO;
+        while looked < time {
+            if C::COUNTS {
+                deferred_bytes::add_deferred(chunk * OBJECT_BYTES);
+            }
+            match &mut self.packets {
+                Some(packets) => {
+                    for _ in 0..chunk {
+                        black_box(packets.receive());
+                        self.contender.dispose();
+                    }
+                }
+                None => self.contender.repeat(chunk),
+            }
+            objects += chunk;
+            let now = begin.elapsed();
+            if now - looked < LOOK {
+                chunk = (chunk * 2).min(CHUNK_MAX);
+            }
+            looked = now;
+        }
+        Worked { time: looked, objects, ..Worked::default() }
+    }
+}
+
+/// The work of requests: packets that lie ready, of which each is read to the end.
+struct Packets {
+    bytes: Vec<u8>,
+    next: usize,
+}
+
+impl Packets {
+    fn new() -> Packets {
+        let mut random = Random::new(2014);
+        let bytes = (0..PACKETS * PACKET_BYTES).map(|_| random.next() as u8).collect();
+        Packets { bytes, next: 0 }
+    }
+
+    /// The checksum (FNV-1a) of the next packet: one multiplication after the other.
+    #[inline(never)]
+    fn receive(&mut self) -> u64 {
+        let start = self.next * PACKET_BYTES;
+        self.next = (self.next + 1) % PACKETS;
+        let packet = &self.bytes[start..start + PACKET_BYTES];
+        packet.iter().fold(0xCBF2_9CE4_8422_2325, |sum: u64, byte| {
+            (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::judge::verdicts;
+
+    #[test]
+    fn cases_are_named_by_threads() {
+        let cases = Dispose.cases(&Options { sizes: Vec::new(), threads: 2, few: false });
+        let names: Vec<_> = cases.iter().map(Case::name).collect();
+        assert_eq!(names, ["dispose/1t", "dispose/2t", "dispose/4t", "dispose/request"]);
+        let has = |load, name| contenders_of(load).iter().any(|known| known.family == name);
+        assert!(has(Load::Request, "without") && !has(Load::Threads(1), "without"));
+    }
+
+    #[test]
+    fn every_packet_is_read() {
+        let mut packets = Packets::new();
+        let first = packets.receive();
+        let others: Vec<u64> = (1..PACKETS).map(|_| packets.receive()).collect();
+        assert!(others.iter().all(|sum| *sum != first));
+        assert_eq!(packets.receive(), first);
+    }
+
+    #[test]
+    fn a_sample_is_many_objects_and_ends_with_all_free() {
+        let check = |sampler: Result<Sampler, Failure>, counts: bool| {
+            let values = sampler.unwrap().sample().unwrap();
+            assert!(values[0] > 0.0 && values[1] > 0.0, "{values:?}");
+            // A grace period happens now and then.
+            assert!(!counts || values[3] > 0.0, "{values:?}");
+        };
+        check(Load::Threads(2).sampler(library::RcuSheaves::new().unwrap()), true);
+        check(Load::Threads(2).sampler(library::Calls::new().unwrap()), true);
+        check(Load::Threads(1).sampler(crates::Seize::<Glibc>::new()), false);
+        let _lock = deferred_bytes::lock();
+        assert_eq!(deferred_bytes::outstanding(), 0);
+    }
+
+    fn judged(load: Load, field: &[(&'static str, f64)]) -> Vec<String> {
+        verdicts(field, |row| compare(row, load))
+    }
+
+    #[test]
+    fn one_thread_is_held_against_the_floor_and_four_against_the_list() {
+        let field = [("sheaves", 3.0), ("floor", 1.6), ("before", 200.0)];
+        assert_eq!(judged(Load::Threads(1), &field), ["floor PASS", "before PASS"]);
+        assert!(judged(Load::Threads(2), &field).is_empty());
+        assert_eq!(judged(Load::Threads(4), &field), ["before MISS"]);
+        let request = [("sheaves", 1025.0), ("without", 1000.0)];
+        assert_eq!(judged(Load::Request, &request), ["without MISS"]);
+    }
+
+    #[cfg(feature = "peers")]
+    #[test]
+    fn the_better_way_of_liburcu_counts() {
+        let mut field = vec![("sheaves", 4.0)];
+        field.extend(LIBURCU.into_iter().zip([100.0, 90.0, 40.0, 30.0]));
+        assert_eq!(judged(Load::Threads(2), &field), ["liburcu-defer_rcu+mimalloc MISS"]);
+        // Against some of them a bar would say little.
+        assert!(judged(Load::Threads(2), &field[..3]).is_empty());
+    }
+}

@@ -1,0 +1,198 @@
+//! Contenders of the table `map`: concurrent hash maps from one number to another, all with the
+//! same hasher.
+
+use foldhash::fast::FixedState;
+use sheaves::map::RcuHashMap;
+use sheaves::rcu;
+
+/// What is in the map for a key, so that a reader that finds something else notices.
+#[inline(always)]
+pub(crate) fn value_of(key: u64) -> u64 {
+    key.rotate_left(32) ^ 0x5EA5
+}
+
+/// A map that many threads use at once.
+pub(crate) trait Map: Send + Sync + 'static {
+    /// What a thread holds while it uses the map.
+    type Guard<'a>;
+    /// Operations for which a guard is held: as few as can be, or many, where there are guards.
+    const OPERATIONS: usize = 1;
+
+    /// An empty map with room for `entries` entries; 0 for the smallest map.
+    fn with_capacity(entries: usize) -> Self;
+
+    /// Protects what is found.
+    fn guard(&self) -> Self::Guard<'_>;
+
+    /// The value of a key.
+    fn get(&self, key: u64, guard: &Self::Guard<'_>) -> Option<u64>;
+
+    /// Puts a value there, whether there is one or not.
+    fn insert(&self, key: u64, value: u64, guard: &Self::Guard<'_>);
+
+    /// Takes a key out; true if it was there.
+    fn remove(&self, key: u64, guard: &Self::Guard<'_>) -> bool;
+
+    /// Entries.
+    fn len(&self) -> usize;
+}
+
+/// `rcu-map`: the library's.
+pub(super) type Ours = RcuHashMap<u64, u64, FixedState>;
+/// `papaya`.
+pub(super) type Papaya = papaya::HashMap<u64, u64, FixedState>;
+/// `dashmap`, which locks a shard of it for each operation.
+pub(super) type Dash = dashmap::DashMap<u64, u64, FixedState>;
+
+impl Map for Ours {
+    type Guard<'a> = rcu::Guard;
+
+    fn with_capacity(entries: usize) -> Ours {
+        RcuHashMap::with_capacity_and_hasher(entries, FixedState::default())
+    }
+
+    #[inline(always)]
+    fn guard(&self) -> rcu::Guard {
+        rcu::read()
+    }
+
+    #[inline(always)]
+    fn get(&self, key: u64, guard: &rcu::Guard) -> Option<u64> {
+        self.get(&key, guard).copied()
+    }
+
+    #[inline(always)]
+    fn insert(&self, key: u64, value: u64, guard: &rcu::Guard) {
+        self.insert(key, value, guard);
+    }
+
+    #[inline(always)]
+    fn remove(&self, key: u64, guard: &rcu::Guard) -> bool {
+        self.remove(&key, guard).is_some()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Map for Papaya {
+    type Guard<'a> = papaya::LocalGuard<'a>;
+
+    fn with_capacity(entries: usize) -> Papaya {
+        papaya::HashMap::with_capacity_and_hasher(entries, FixedState::default())
+    }
+
+    #[inline(always)]
+    fn guard(&self) -> papaya::LocalGuard<'_> {
+        self.guard()
+    }
+
+    #[inline(always)]
+    fn get(&self, key: u64, guard: &papaya::LocalGuard<'_>) -> Option<u64> {
+        self.get(&key, guard).copied()
+    }
+
+    #[inline(always)]
+    fn insert(&self, key: u64, value: u64, guard: &papaya::LocalGuard<'_>) {
+        self.insert(key, value, guard);
+    }
+
+    #[inline(always)]
+    fn remove(&self, key: u64, guard: &papaya::LocalGuard<'_>) -> bool {
+        self.remove(&key, guard).is_some()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Map for Dash {
+    type Guard<'a> = ();
+
+    fn with_capacity(entries: usize) -> Dash {
+        dashmap::DashMap::with_capacity_and_hasher(entries, FixedState::default())
+    }
+
+    #[inline(always)]
+    fn guard(&self) {}
+
+    #[inline(always)]
+    fn get(&self, key: u64, (): &()) -> Option<u64> {
+        self.get(&key).map(|found| *found)
+    }
+
+    #[inline(always)]
+    fn insert(&self, key: u64, value: u64, (): &()) {
+        self.insert(key, value);
+    }
+
+    #[inline(always)]
+    fn remove(&self, key: u64, (): &()) -> bool {
+        self.remove(&key).is_some()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+}
+
+/// The same with a guard that is held for 64 operations.
+pub(crate) struct Held<M>(M);
+
+impl<M: Map> Map for Held<M> {
+    type Guard<'a> = M::Guard<'a>;
+    const OPERATIONS: usize = 64;
+
+    fn with_capacity(entries: usize) -> Held<M> {
+        Held(M::with_capacity(entries))
+    }
+
+    #[inline(always)]
+    fn guard(&self) -> M::Guard<'_> {
+        self.0.guard()
+    }
+
+    #[inline(always)]
+    fn get(&self, key: u64, guard: &M::Guard<'_>) -> Option<u64> {
+        self.0.get(key, guard)
+    }
+
+    #[inline(always)]
+    fn insert(&self, key: u64, value: u64, guard: &M::Guard<'_>) {
+        self.0.insert(key, value, guard);
+    }
+
+    #[inline(always)]
+    fn remove(&self, key: u64, guard: &M::Guard<'_>) -> bool {
+        self.0.remove(key, guard)
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<M: Map>() {
+        let map = M::with_capacity(0);
+        let guard = map.guard();
+        for key in 0..1000 {
+            map.insert(key, value_of(key), &guard);
+        }
+        assert!(map.remove(7, &guard) && !map.remove(7, &guard));
+        assert_eq!((map.get(7, &guard), map.get(8, &guard)), (None, Some(value_of(8))));
+        assert_eq!(map.len(), 999);
+    }
+
+    #[test]
+    fn every_contender_is_a_map() {
+        check::<Ours>();
+        check::<Held<Papaya>>();
+        check::<Dash>();
+    }
+}

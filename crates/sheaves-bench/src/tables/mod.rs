@@ -1,0 +1,40 @@
+//! The tables: one folder each, and the list of them.
+//!
+//! A folder has all of its table: the cases and their rows, the contenders, what is timed, and the
+//! bars. Allocators and other contenders that several tables share are in [`crate::contenders`].
+
+mod batch;
+mod bulk;
+mod counter;
+mod dispose;
+mod map;
+mod pair;
+mod percpu;
+mod readers;
+mod remote;
+mod replace;
+pub(crate) mod slabtest;
+mod synchronize;
+
+use crate::harness::table::Table;
+
+/// Every table, in the order of the help.
+pub(crate) static ALL: [&dyn Table; 12] = [
+    &pair::Pair,
+    &batch::Batch,
+    &slabtest::Slabtest,
+    &remote::Remote,
+    &replace::Replace,
+    &percpu::Percpu,
+    &counter::Counter,
+    &readers::Readers,
+    &synchronize::Synchronize,
+    &map::HashMap,
+    &dispose::Dispose,
+    &bulk::Bulk,
+];
+
+/// The names of all tables, for messages.
+pub(crate) fn names() -> String {
+    ALL.map(Table::name).join(", ")
+}

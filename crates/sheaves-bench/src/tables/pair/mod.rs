@@ -1,0 +1,97 @@
+//! `pair`: allocate an object, touch it, free it at once. Everything stays in the nearest cache, so
+//! this is the bare path length of both operations together.
+//!
+//! Rows are `pair/SIZE`; the contenders are the [`allocators`].
+
+use core::hint::black_box;
+use std::time::Instant;
+
+use crate::contenders::allocators::{self, Allocator, Bars, SIZES, Workload, touch};
+use crate::harness::failure::Failure;
+use crate::harness::measure::{Sampler, per_operation};
+use crate::harness::table::{Case, Options, Row, Sizes, Table};
+
+/// Pairs in a sample: at two nanoseconds each, 80 microseconds.
+const PAIRS: usize = 40_000;
+/// Pairs before the clock starts.
+const PAIRS_UNTIMED: usize = 1000;
+
+pub(crate) struct Pair;
+
+impl Table for Pair {
+    fn name(&self) -> &'static str {
+        "pair"
+    }
+
+    fn about(&self) -> &'static str {
+        "allocate an object, write a byte, free it at once"
+    }
+
+    fn sizes(&self) -> Option<Sizes> {
+        Some(SIZES)
+    }
+
+    fn cases(&self, options: &Options) -> Vec<Case> {
+        let case = |size: &usize| {
+            let bars = bars(*size);
+            let row = Row::sized("pair", *size).compared(move |row| allocators::compare(row, bars));
+            Case::new(vec![row], allocators::contenders(Pairs { size: *size }))
+        };
+        options.sizes.iter().map(case).collect()
+    }
+}
+
+fn bars(size: usize) -> Bars {
+    let malloc = match size {
+        ..=1024 => Some(1.0),
+        4096.. => Some(0.70),
+        _ => None,
+    };
+    Bars { cache: Some(0.75), sized: Some(0.95), malloc, cache_to_locked: None }
+}
+
+/// Pairs of objects of one size.
+#[derive(Clone, Copy)]
+struct Pairs {
+    size: usize,
+}
+
+impl Workload for Pairs {
+    fn size(&self) -> Option<usize> {
+        Some(self.size)
+    }
+
+    fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure> {
+        Ok(Box::new(move || {
+            allocator.enter_thread();
+            // The size is a variable to the compiler, as it is to most callers of an allocator.
+            let size = black_box(self.size);
+            pairs(&allocator, size, PAIRS_UNTIMED);
+            let start = Instant::now();
+            pairs(&allocator, size, PAIRS);
+            Ok(vec![per_operation(start.elapsed(), PAIRS)])
+        }))
+    }
+}
+
+#[inline(never)]
+fn pairs<A: Allocator>(allocator: &A, size: usize, count: usize) {
+    for _ in 0..count {
+        let object = allocator.alloc(size);
+        touch(object);
+        // SAFETY: allocated above and freed once.
+        unsafe { allocator.free(object, size) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_follow_the_size() {
+        let malloc = |size| bars(size).malloc;
+        assert_eq!([1024, 2048, 4096].map(malloc), [Some(1.0), None, Some(0.70)]);
+        assert_eq!((bars(64).cache, bars(64).sized), (Some(0.75), Some(0.95)));
+    }
+}

@@ -1,0 +1,196 @@
+//! `concurrent`: each thread keeps a thousand filters of small objects. Again and again it picks
+//! one at random, frees its objects, allocates others in their place, zeroed, and counts once in
+//! each, in the slot of its CPU. `concurrent-pair`: beside as many filters, each object is freed as
+//! soon as it has counted. The row is one object, freed and allocated, averaged over the threads.
+//!
+//! The filters stay from sample to sample. Slots are those of this machine.
+
+use alloc::sync::Arc;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::contenders::PerCpuMemory;
+use super::fill::{add_filters, delete_filters};
+use super::slot_memory::SlotMemory;
+use super::variant::{Pattern, Variant};
+use super::work::Work;
+use crate::harness::failure::Failure;
+use crate::harness::measure::{Sample, per_operation};
+use crate::harness::random::Random;
+use crate::harness::workers::{SpinBarrier, Workers};
+
+/// Filters that each thread keeps.
+const LIVE: usize = 1000;
+/// Filters that each thread replaces in a sample.
+const REPLACEMENTS: usize = 5000;
+/// Filters that are replaced before the clock starts, so that their places are well mixed.
+const REPLACEMENTS_UNTIMED: usize = 2000;
+
+/// A contender with filters of several threads.
+pub(crate) struct Concurrent<C: PerCpuMemory> {
+    variant: Variant,
+    workers: alloc::rc::Rc<Workers>,
+    shared: Arc<Shared<C>>,
+    /// Of filling it, and of as many replacements as in a sample.
+    work: Option<Work>,
+    /// Differs from sample to sample.
+    seed: u64,
+}
+
+/// What the threads share.
+struct Shared<C: PerCpuMemory> {
+    variant: Variant,
+    contender: C,
+    /// The contender's memory stays as long as it.
+    _memory: SlotMemory,
+    /// Each thread's own.
+    objects: Vec<Mutex<Vec<C::Object>>>,
+}
+
+impl<C: PerCpuMemory> Concurrent<C> {
+    pub(crate) fn new(variant: Variant) -> Result<Concurrent<C>, Failure> {
+        let threads = variant.threads;
+        let workers = Workers::of(threads)?;
+        let memory = variant.slot_memory(LIVE * threads);
+        let contender = C::new(&memory)?;
+        let before = contender.tally(0);
+        let objects = (0..threads).map(|_| Mutex::new(Vec::new())).collect();
+        let shared = Arc::new(Shared { variant, contender, _memory: memory, objects });
+        let filled = Arc::clone(&shared);
+        workers.run(move |thread| {
+            filled.fill(thread);
+            filled.work(thread, &mut Random::new(thread as u64), REPLACEMENTS);
+        });
+        // Now, before there is another contender on the same memory.
+        let mut new = Concurrent { variant, workers, shared, work: None, seed: threads as u64 };
+        let bytes_ideal = variant.bytes_ideal::<C>(LIVE * threads);
+        let tally = new.shared.contender.tally(new.count());
+        new.work = Some(tally.work_since(&before, bytes_ideal));
+        Ok(new)
+    }
+
+    fn count(&self) -> usize {
+        LIVE * self.variant.threads * self.variant.pattern.objects().len()
+    }
+}
+
+impl<C: PerCpuMemory> Sample for Concurrent<C> {
+    fn sample(&mut self) -> Result<Vec<f64>, Failure> {
+        let threads = self.variant.threads;
+        let barrier = SpinBarrier::new(threads);
+        let shared = Arc::clone(&self.shared);
+        let seed = self.seed;
+        self.seed += threads as u64;
+        let times = self.workers.run(move |thread| {
+            let mut random = Random::new(seed + thread as u64);
+            barrier.wait();
+            shared.work(thread, &mut random, REPLACEMENTS_UNTIMED);
+            let start = Instant::now();
+            shared.work(thread, &mut random, REPLACEMENTS);
+            let time = start.elapsed();
+            // No thread stops while another is still being timed against it.
+            shared.work(thread, &mut random, REPLACEMENTS_UNTIMED);
+            barrier.wait();
+            time
+        });
+        let objects = self.variant.pattern.objects().len() * threads;
+        Ok(vec![per_operation(times.iter().sum(), REPLACEMENTS * objects)])
+    }
+
+    fn work(&self) -> Option<Value> {
+        self.work.as_ref().map(Work::to_json)
+    }
+}
+
+impl<C: PerCpuMemory> Shared<C> {
+    fn fill(&self, thread: usize) {
+        let mut objects = self.objects[thread].lock().unwrap_or_else(PoisonError::into_inner);
+        add_filters(&self.contender, self.variant.pattern.objects(), LIVE, true, &mut objects);
+    }
+
+    fn work(&self, thread: usize, random: &mut Random, count: usize) {
+        match self.variant.pattern {
+            Pattern::ConcurrentPair => self.pairs(count),
+            _ => self.replace(thread, random, count),
+        }
+    }
+
+    /// A zeroed object that has counted once.
+    #[inline]
+    fn object(&self, size: usize, align: usize) -> C::Object {
+        let object = self.contender.alloc(size, align);
+        // SAFETY: just allocated with this size.
+        unsafe { self.contender.zero(object, size) };
+        // SAFETY: as above; all sizes are 8 at least, and so is the alignment.
+        unsafe { self.contender.add(object) };
+        object
+    }
+
+    #[inline(never)]
+    fn pairs(&self, count: usize) {
+        for _ in 0..count {
+            for (size, align) in self.variant.pattern.objects() {
+                let object = self.object(*size, *align);
+                // SAFETY: just allocated with this size, and nothing else knows it.
+                unsafe { self.contender.free(object, *size) };
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn replace(&self, thread: usize, random: &mut Random, count: usize) {
+        let mut objects = self.objects[thread].lock().unwrap_or_else(PoisonError::into_inner);
+        let (contender, shapes) = (&self.contender, self.variant.pattern.objects());
+        for _ in 0..count {
+            let first = random.below(LIVE as u32) as usize * shapes.len();
+            let filter = &mut objects[first..first + shapes.len()];
+            for (object, (size, _)) in filter.iter().zip(shapes) {
+                // SAFETY: the filter's object of this size, which is replaced below.
+                unsafe { contender.free(*object, *size) };
+            }
+            for (place, (size, align)) in filter.iter_mut().zip(shapes) {
+                *place = self.object(*size, *align);
+            }
+        }
+    }
+}
+
+impl<C: PerCpuMemory> Drop for Shared<C> {
+    fn drop(&mut self) {
+        for objects in &self.objects {
+            let objects = objects.lock().unwrap_or_else(PoisonError::into_inner);
+            delete_filters(&self.contender, self.variant.pattern.objects(), &objects);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::chunked::{Chunked, Reserved};
+    use super::*;
+    use sheaves_percpu::dynamic::Allocator;
+
+    #[test]
+    fn threads_keep_their_filters() {
+        for pattern in [Pattern::Concurrent, Pattern::ConcurrentPair] {
+            check(Variant::concurrent(pattern, 2));
+        }
+    }
+
+    fn check(variant: Variant) {
+        let mut concurrent = Concurrent::<Chunked<Allocator<Reserved>>>::new(variant).unwrap();
+        concurrent.sample().unwrap();
+        let mut all = Vec::new();
+        for objects in &concurrent.shared.objects {
+            let objects = objects.lock().unwrap();
+            assert_eq!(objects.len(), LIVE * 4);
+            all.extend(objects.iter().copied());
+        }
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), concurrent.count());
+        assert!(concurrent.work.unwrap().chunks_tested().unwrap() >= 0.0);
+    }
+}

@@ -1,0 +1,180 @@
+//! What a contender of `percpu` is: anything that can hand out an object that has a place in every
+//! slot.
+
+use sheaves_history::percpu::Work as Done;
+use sheaves_percpu::dynamic::Counters;
+
+use super::slot_memory::SlotMemory;
+use super::work::{ChunkWork, Work};
+use crate::harness::failure::Failure;
+
+/// Hands out per-CPU memory and takes it back.
+///
+/// Contenders are called from several threads and lock whatever they must. One that finds no
+/// memory ends the program.
+pub(super) trait PerCpuMemory: Sized + Send + Sync + 'static {
+    /// What stands for an object.
+    type Object: Copy + Send + Sync + 'static;
+
+    /// Whether its objects outlive it, so that each has to be freed.
+    const OUTLIVED: bool;
+
+    /// Whether objects of one size lie side by side, so that alignment forces no holes between
+    /// those of different sizes.
+    const BY_SIZE: bool;
+
+    /// A contender without objects.
+    fn new(memory: &SlotMemory) -> Result<Self, Failure>;
+
+    /// An object in every slot, with any content.
+    fn alloc(&self, size: usize, align: usize) -> Self::Object;
+
+    /// Makes an object zero in every slot, outside of all locks; nothing where it is zero already.
+    ///
+    /// # Safety
+    /// The object came from this contender with this size and is not freed.
+    unsafe fn zero(&self, object: Self::Object, size: usize);
+
+    /// Takes an object back.
+    ///
+    /// # Safety
+    /// As [`PerCpuMemory::zero`]; the object is not used any more.
+    unsafe fn free(&self, object: Self::Object, size: usize);
+
+    /// Adds 1 to the object's first word in the slot of this CPU.
+    ///
+    /// # Safety
+    /// As [`PerCpuMemory::zero`]; the object has 8 bytes at least, aligned to 8.
+    unsafe fn add(&self, object: Self::Object);
+
+    /// What it did so far, and what it holds for the `objects` that are out.
+    fn tally(&self, objects: usize) -> Tally;
+}
+
+/// What a contender did, and what it holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tally {
+    /// Where there are chunks.
+    pub(super) chunks: Option<ChunkTally>,
+    /// Free bytes of one slot in runs that are too short for any object so far.
+    pub(super) unusable_bytes: Option<u64>,
+    /// Bytes of one slot that hold memory.
+    pub(super) bytes_in_use: u64,
+}
+
+/// The same of an allocator that works with chunks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ChunkTally {
+    pub(super) done: Done,
+    pub(super) allocations: u64,
+    pub(super) chunks: u64,
+    pub(super) populated_pages: u64,
+    pub(super) metadata_bytes: u64,
+}
+
+impl Tally {
+    /// What was done after `before`, and what there is now; the objects need `bytes_ideal`.
+    pub(super) fn work_since(&self, before: &Tally, bytes_ideal: u64) -> Work {
+        let chunks = self.chunks.zip(before.chunks);
+        Work {
+            chunks: chunks.map(|(now, before)| now.work_since(&before)),
+            unusable_bytes: self.unusable_bytes,
+            bytes_in_use: self.bytes_in_use,
+            bytes_ideal,
+        }
+    }
+}
+
+impl ChunkTally {
+    fn work_since(&self, before: &ChunkTally) -> ChunkWork {
+        let allocations = (self.allocations - before.allocations).max(1) as f64;
+        let since = |number: fn(&Done) -> u64| number(&self.done) - number(&before.done);
+        let each = |number| since(number) as f64 / allocations;
+        ChunkWork {
+            chunks_tested: each(|done| done.chunks_tested),
+            words_read: each(|done| done.words_read),
+            block_refreshes: each(|done| done.block_refreshes),
+            blocks_visited: each(|done| done.blocks_refreshed),
+            relegations: since(|done| done.relegations),
+            chunks_live: self.chunks,
+            populated_pages: self.populated_pages,
+            metadata_bytes: self.metadata_bytes,
+        }
+    }
+}
+
+/// The library's counts, as those of the allocators before it.
+pub(super) fn done_by(counters: Counters) -> Done {
+    let Counters { chunks_tested, words_read, block_refreshes, blocks_refreshed, .. } = counters;
+    let relegations = counters.relegations;
+    Done { chunks_tested, words_read, block_refreshes, blocks_refreshed, relegations }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::chunked::{Chunked, Reserved};
+    use super::super::library;
+    use super::super::mutex_pool::MutexPools;
+    use super::super::padded_box::PaddedBox;
+    use super::*;
+    use sheaves_history::percpu::{V50, V52};
+    use sheaves_percpu::dynamic::Allocator;
+    use std::sync::Mutex;
+
+    const THREADS: usize = 3;
+    const ROUNDS: usize = 50;
+    const LIVE: usize = 100;
+    const SIZES: [usize; 4] = [8, 16, 24, 32];
+
+    /// Every object of a thread is counted in by that thread alone, so no count changes under it.
+    fn check<C: PerCpuMemory>() {
+        let contender = C::new(&SlotMemory::new(2, 64 << 10, 4 << 20)).unwrap();
+        let live = Mutex::new(std::collections::HashSet::new());
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| (0..ROUNDS).for_each(|_| round(&contender, &live)));
+            }
+        });
+        assert!(live.lock().unwrap().is_empty());
+        let tally = contender.tally(0);
+        assert!(tally.chunks.is_none_or(|chunks| chunks.allocations > 0));
+    }
+
+    fn round<C: PerCpuMemory>(contender: &C, live: &Mutex<std::collections::HashSet<Vec<u8>>>) {
+        let objects: Vec<(C::Object, usize)> = (0..LIVE)
+            .map(|index| {
+                let size = SIZES[index % SIZES.len()];
+                let object = contender.alloc(size, 8);
+                assert!(live.lock().unwrap().insert(bytes_of(&object)), "two owners");
+                // SAFETY: just allocated with this size.
+                unsafe { contender.zero(object, size) };
+                // SAFETY: as above; every size is 8 at least, and so is the alignment.
+                unsafe { contender.add(object) };
+                (object, size)
+            })
+            .collect();
+        for (object, size) in objects {
+            assert!(live.lock().unwrap().remove(&bytes_of(&object)));
+            // SAFETY: allocated above and freed once.
+            unsafe { contender.free(object, size) };
+        }
+    }
+
+    /// What tells objects apart: all of them are plain numbers.
+    fn bytes_of<O: Copy>(object: &O) -> Vec<u8> {
+        let start = (&raw const *object).cast::<u8>();
+        // SAFETY: numbers have no padding, and the slice does not outlive the object.
+        unsafe { core::slice::from_raw_parts(start, size_of::<O>()) }.to_vec()
+    }
+
+    #[test]
+    fn no_object_has_two_owners() {
+        check::<Chunked<V50<Reserved>>>();
+        check::<Chunked<V52<Reserved>>>();
+        check::<Chunked<Allocator<Reserved>>>();
+        check::<library::Typed>();
+        check::<library::Handles>();
+        check::<MutexPools>();
+        check::<PaddedBox>();
+    }
+}

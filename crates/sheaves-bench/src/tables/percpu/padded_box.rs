@@ -1,0 +1,67 @@
+//! `padded-box`: what a program does that has no per-CPU memory: for each object a boxed slice with
+//! one element for each slot, padded so that two slots share no cache line.
+
+use core::ptr::{slice_from_raw_parts_mut, with_exposed_provenance_mut};
+
+use super::chunked::add_at;
+use super::contenders::{PerCpuMemory, Tally};
+use super::slot_memory::SlotMemory;
+use crate::harness::failure::Failure;
+use sheaves_history::cpu::{Padded, current_cpu};
+
+/// Bytes of the largest object.
+const OBJECT_BYTES_MAX: usize = 32;
+
+/// One slot's part of an object: as large with smaller ones, because of the padding.
+type Element = Padded<[u64; OBJECT_BYTES_MAX / 8]>;
+
+/// Bytes of one slot's part.
+pub(crate) const ELEMENT_BYTES: usize = size_of::<Element>();
+
+/// The contender: the global allocator, which is glibc's.
+#[derive(Debug)]
+pub(crate) struct PaddedBox {
+    slots: usize,
+}
+
+impl PerCpuMemory for PaddedBox {
+    /// The address of the slice.
+    type Object = usize;
+    const OUTLIVED: bool = true;
+    const BY_SIZE: bool = true;
+
+    fn new(memory: &SlotMemory) -> Result<PaddedBox, Failure> {
+        Ok(PaddedBox { slots: memory.slots })
+    }
+
+    /// Zero from the start, because a box is never without a value.
+    #[inline]
+    fn alloc(&self, size: usize, _align: usize) -> usize {
+        debug_assert!(size <= OBJECT_BYTES_MAX);
+        let slice: Box<[Element]> = (0..self.slots).map(|_| Element::default()).collect();
+        Box::into_raw(slice).cast::<Element>().expose_provenance()
+    }
+
+    #[inline]
+    unsafe fn zero(&self, _object: usize, _size: usize) {}
+
+    #[inline]
+    unsafe fn free(&self, object: usize, _size: usize) {
+        let start = with_exposed_provenance_mut::<Element>(object);
+        let slice = slice_from_raw_parts_mut(start, self.slots);
+        // SAFETY: `alloc` made a slice of this length into this address, and it is given up.
+        drop(unsafe { Box::from_raw(slice) });
+    }
+
+    #[inline]
+    unsafe fn add(&self, object: usize) {
+        let slot = current_cpu() % self.slots;
+        // SAFETY: the first word of this slot's element, which is accessed by atomics.
+        unsafe { add_at(object + slot * ELEMENT_BYTES) };
+    }
+
+    fn tally(&self, objects: usize) -> Tally {
+        let bytes_in_use = (objects * ELEMENT_BYTES) as u64;
+        Tally { chunks: None, unusable_bytes: None, bytes_in_use }
+    }
+}

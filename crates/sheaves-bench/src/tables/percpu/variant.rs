@@ -1,0 +1,167 @@
+//! The variants of `percpu`: what filters take, in chunks of which size, zeroed in how many slots.
+
+use super::contenders::PerCpuMemory;
+use super::slot_memory::SlotMemory;
+use sheaves_history::cpu::slot_count;
+
+/// Size and alignment of an object, in bytes.
+pub(crate) type Shape = (usize, usize);
+
+/// What a filter takes, and what is done with filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    Tc,
+    TcPacked,
+    Control,
+    Churn,
+    Concurrent,
+    ConcurrentPair,
+}
+
+impl Pattern {
+    /// In the order of the documentation.
+    pub(crate) const ALL: [Pattern; 6] = [
+        Pattern::Tc,
+        Pattern::TcPacked,
+        Pattern::Control,
+        Pattern::Churn,
+        Pattern::Concurrent,
+        Pattern::ConcurrentPair,
+    ];
+
+    /// The first part of the names of its rows.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Pattern::Tc => "tc",
+            Pattern::TcPacked => "tc-packed",
+            Pattern::Control => "control",
+            Pattern::Churn => "churn",
+            Pattern::Concurrent => "concurrent",
+            Pattern::ConcurrentPair => "concurrent-pair",
+        }
+    }
+
+    /// Whether several threads are at it.
+    pub(crate) fn is_concurrent(self) -> bool {
+        matches!(self, Pattern::Concurrent | Pattern::ConcurrentPair)
+    }
+
+    /// The objects of a filter, in the order of their allocation.
+    pub(crate) fn objects(self) -> &'static [Shape] {
+        match self {
+            Pattern::Tc | Pattern::Churn => &[(16, 16), (16, 16), (20, 4)],
+            Pattern::TcPacked => &[(12, 4), (12, 4), (20, 4)],
+            Pattern::Control => &[(16, 4)],
+            Pattern::Concurrent | Pattern::ConcurrentPair => &[(8, 8), (16, 8), (24, 8), (32, 8)],
+        }
+    }
+
+    /// Bytes of a filter's objects in one slot, where those of one size lie side by side.
+    pub(crate) fn objects_bytes(self) -> usize {
+        self.objects().iter().map(|(size, align)| size.next_multiple_of(*align)).sum()
+    }
+
+    /// Bytes of a filter in one slot, where its objects lie side by side: with the holes that
+    /// alignment forces between them.
+    pub(crate) fn filter_bytes(self) -> usize {
+        let mut end = 0_usize;
+        for (size, align) in self.objects() {
+            end = end.next_multiple_of(*align) + size;
+        }
+        // The next filter begins with the first object again.
+        end.next_multiple_of(self.objects()[0].1)
+    }
+}
+
+/// One variant of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    pub(crate) pattern: Pattern,
+    /// Bytes of a chunk in one slot.
+    pub(crate) unit_bytes: usize,
+    /// Slots in which objects are zeroed; 0: objects are not zeroed.
+    pub(crate) slots: usize,
+    /// Threads of the concurrent patterns, else 1.
+    pub(crate) threads: usize,
+}
+
+/// Bytes of chunks, in KiB.
+const UNITS_KIB: [usize; 3] = [32, 64, 256];
+/// The chunks of the concurrent patterns, in KiB: the library's.
+const UNIT_KIB_CONCURRENT: usize = 64;
+
+impl Variant {
+    pub(crate) fn new(pattern: Pattern, unit_kib: usize, slots: usize) -> Variant {
+        Variant { pattern, unit_bytes: unit_kib << 10, slots, threads: 1 }
+    }
+
+    /// All but the concurrent ones: not zeroed, and zeroed in each of these numbers of slots.
+    pub(crate) fn all(slots: &[usize]) -> Vec<Variant> {
+        let patterns = Pattern::ALL.into_iter().filter(|p| !p.is_concurrent());
+        let mut all = Vec::new();
+        for pattern in patterns {
+            for unit_kib in UNITS_KIB {
+                all.push(Variant::new(pattern, unit_kib, 0));
+                all.extend(slots.iter().map(|slots| Variant::new(pattern, unit_kib, *slots)));
+            }
+        }
+        all
+    }
+
+    /// A concurrent pattern with `threads` threads, on the slots of this machine.
+    pub(crate) fn concurrent(pattern: Pattern, threads: usize) -> Variant {
+        Variant { threads, ..Variant::new(pattern, UNIT_KIB_CONCURRENT, slot_count()) }
+    }
+
+    /// Its name without the number of filters: `tc/64k-zeroed-8`, `concurrent/2t`.
+    pub(crate) fn name(&self) -> String {
+        let (pattern, unit_kib) = (self.pattern.name(), self.unit_bytes >> 10);
+        match (self.pattern.is_concurrent(), self.slots) {
+            (true, _) => format!("{pattern}/{}t", self.threads),
+            (_, 0) => format!("{pattern}/{unit_kib}k"),
+            (_, slots) => format!("{pattern}/{unit_kib}k-zeroed-{slots}"),
+        }
+    }
+
+    /// Bytes of one slot that `filters` filters need, also where sizes are rounded up to powers of
+    /// two, and with what random deletion leaves unused.
+    pub(crate) fn row_bytes(&self, filters: usize) -> usize {
+        let powers = self.pattern.objects().iter().map(|(size, _)| size.next_power_of_two());
+        let bytes = filters * self.pattern.filter_bytes().max(powers.sum());
+        if self.pattern == Pattern::Churn { bytes + bytes / 4 } else { bytes }
+    }
+
+    /// Bytes of one slot that `filters` filters need at least in a contender.
+    pub(crate) fn bytes_ideal<C: PerCpuMemory>(&self, filters: usize) -> u64 {
+        let pattern = self.pattern;
+        let bytes = if C::BY_SIZE { pattern.objects_bytes() } else { pattern.filter_bytes() };
+        (filters * bytes) as u64
+    }
+
+    /// Memory for contenders that bring none.
+    pub(crate) fn slot_memory(&self, filters: usize) -> SlotMemory {
+        SlotMemory::new(self.slots, self.unit_bytes, self.row_bytes(filters))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_differs() {
+        assert_eq!(Variant::new(Pattern::Tc, 64, 8).name(), "tc/64k-zeroed-8");
+        assert_eq!(Variant::new(Pattern::TcPacked, 32, 0).name(), "tc-packed/32k");
+        assert_eq!(Variant::concurrent(Pattern::ConcurrentPair, 3).name(), "concurrent-pair/3t");
+    }
+
+    #[test]
+    fn holes_are_counted_where_alignment_forces_them() {
+        assert_eq!(Pattern::Tc.filter_bytes(), 64);
+        assert_eq!(Pattern::TcPacked.filter_bytes(), 44);
+        assert_eq!(Pattern::Control.filter_bytes(), 16);
+        assert_eq!(Pattern::Concurrent.filter_bytes(), 80);
+        assert_eq!(Pattern::Tc.objects_bytes(), 52);
+        assert_eq!(Pattern::TcPacked.objects_bytes(), 44);
+    }
+}

@@ -1,0 +1,207 @@
+//! What a contender of `percpu` did, in numbers that are the same on every machine.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::variant::Variant;
+use crate::harness::report::{Figure, Report};
+use crate::harness::text::{align_numbers, new_table, number};
+
+/// The work behind the first sample of a row. What a contender does not count is left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Work {
+    /// What the allocator did, where it is one that works with chunks.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(crate) chunks: Option<ChunkWork>,
+    /// Free bytes of one slot, in runs that are too short for the smallest object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unusable_bytes: Option<u64>,
+    /// Bytes of one slot that hold memory because of the objects.
+    pub(crate) bytes_in_use: u64,
+    /// Bytes of the objects, and of the holes that their alignment forces, in one slot.
+    pub(crate) bytes_ideal: u64,
+}
+
+/// What an allocator did that works with chunks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ChunkWork {
+    /// Chunks that were tested for room, per allocation.
+    pub(crate) chunks_tested: f64,
+    /// Words of the bitmaps that were read, per allocation.
+    pub(crate) words_read: f64,
+    /// Blocks whose hints were found anew from the bitmap, per allocation.
+    pub(crate) block_refreshes: f64,
+    /// Blocks that were visited to find the hints of chunks anew, per allocation.
+    pub(crate) blocks_visited: f64,
+    /// Chunks that were taken out of the search because nothing fits, all together.
+    pub(crate) relegations: u64,
+    /// Chunks at the end.
+    pub(crate) chunks_live: u64,
+    /// Populated pages at the end, in one slot.
+    pub(crate) populated_pages: u64,
+    /// Bytes of metadata at the end; they exist once, not in each slot.
+    pub(crate) metadata_bytes: u64,
+}
+
+impl Work {
+    pub(crate) fn to_json(&self) -> Value {
+        // Numbers under names cannot fail.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    pub(crate) fn from_json(json: &Value) -> Option<Work> {
+        serde_json::from_value(json.clone()).ok()
+    }
+
+    /// Memory in use to what the objects need at least.
+    pub(crate) fn memory_ratio(&self) -> f64 {
+        self.bytes_in_use as f64 / self.bytes_ideal as f64
+    }
+
+    /// Chunks tested per allocation, where there are chunks.
+    pub(crate) fn chunks_tested(&self) -> Option<f64> {
+        self.chunks.as_ref().map(|chunks| chunks.chunks_tested)
+    }
+}
+
+/// What was done, as tables: one for each heading. Where zeroing makes no difference to what was
+/// done, it is told once. `variants` are all that rows can have.
+pub(super) fn tables(report: &Report, variants: &[Variant]) -> String {
+    let mut text = String::new();
+    for heading in report.headings() {
+        let variant = variants.iter().find(|variant| variant.name() == heading);
+        let plain = variant.filter(|variant| variant.slots > 0);
+        let plain = plain.map(|variant| Variant { slots: 0, ..*variant }.name());
+        let rows = report.rows.iter().filter(|row| row.shown.heading == heading);
+        let rows = rows.filter_map(|row| Some((row, Work::from_json(row.work.as_ref()?)?)));
+        let (known, rows): (Vec<_>, Vec<_>) = rows.partition(|(row, work)| {
+            let plain = plain.as_ref().and_then(|plain| {
+                let is_it = |other: &&Figure| {
+                    other.shown.heading == *plain
+                        && other.shown.size == row.shown.size
+                        && other.contender == row.contender
+                };
+                Work::from_json(report.rows.iter().find(is_it)?.work.as_ref()?)
+            });
+            plain.as_ref() == Some(work)
+        });
+        let others = match plain {
+            Some(plain) if !known.is_empty() => format!("; others as with {plain}"),
+            _ => String::new(),
+        };
+        if !rows.is_empty() {
+            let table = table(&rows);
+            text.push_str(&format!("\n{heading}: what was done{others}\n{table}\n"));
+        }
+    }
+    if !text.is_empty() {
+        text.push_str(
+            "\nPer allocation: chunks tested, words of bitmaps read, blocks refreshed, blocks\n\
+             visited by refreshes of chunks. At the end: chunks relegated and live, populated\n\
+             pages, free bytes that fit nothing, bytes in use, and these to what the objects\n\
+             need with the holes that alignment forces. Pages and bytes are those of one slot.\n",
+        );
+    }
+    text
+}
+
+fn table(rows: &[(&Figure, Work)]) -> comfy_table::Table {
+    let mut table = new_table();
+    table.set_header([
+        "",
+        "filters",
+        "tested",
+        "words",
+        "refreshed",
+        "visited",
+        "relegated",
+        "chunks",
+        "pages",
+        "unusable",
+        "in use",
+        "ratio",
+    ]);
+    for (row, work) in rows {
+        let filters = row.shown.size.map_or("-".into(), |filters| filters.to_string());
+        let mut line = vec![row.contender.clone(), filters];
+        match &work.chunks {
+            Some(chunks) => {
+                line.push(format!("{:.3}", chunks.chunks_tested));
+                line.extend(
+                    [chunks.words_read, chunks.block_refreshes, chunks.blocks_visited].map(number),
+                );
+                line.extend(
+                    [chunks.relegations, chunks.chunks_live, chunks.populated_pages]
+                        .map(|count| count.to_string()),
+                );
+            }
+            None => line.extend(core::iter::repeat_n("-".to_owned(), 7)),
+        }
+        line.push(work.unusable_bytes.map_or("-".into(), |bytes| bytes.to_string()));
+        line.push(work.bytes_in_use.to_string());
+        line.push(format!("{:.3}", work.memory_ratio()));
+        table.add_row(line);
+    }
+    align_numbers(&mut table, 1);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::variant::Pattern;
+    use super::*;
+    use crate::harness::report::Shown;
+
+    fn example(chunks_tested: f64) -> Work {
+        let chunks = ChunkWork {
+            chunks_tested,
+            words_read: 2.0,
+            block_refreshes: 0.5,
+            blocks_visited: 4.0,
+            relegations: 3,
+            chunks_live: 2,
+            populated_pages: 16,
+            metadata_bytes: 8192,
+        };
+        Work {
+            chunks: Some(chunks),
+            unusable_bytes: Some(12_000),
+            bytes_in_use: 65_536,
+            bytes_ideal: 64_000,
+        }
+    }
+
+    #[test]
+    fn what_is_not_counted_is_left_out() {
+        let work = example(1.0);
+        let text = serde_json::to_string(&work).unwrap();
+        assert!(text.contains("\"chunks_tested\":1.0") && text.contains("\"words_read\":2.0"));
+        assert_eq!(serde_json::from_str::<Work>(&text).unwrap(), work);
+        let none = Work { chunks: None, unusable_bytes: None, ..work };
+        let text = serde_json::to_string(&none).unwrap();
+        assert_eq!(text, r#"{"bytes_in_use":65536,"bytes_ideal":64000}"#);
+        assert_eq!(serde_json::from_str::<Work>(&text).unwrap(), none);
+        assert!((none.memory_ratio() - 1.024).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_the_same_with_zeroing_is_told_once() {
+        let mut report = Report::new("percpu");
+        let plain = Variant::new(Pattern::Tc, 32, 0);
+        let zeroed = Variant { slots: 8, ..plain };
+        for (variant, contender) in [(plain, "V50"), (zeroed, "V50"), (zeroed, "FIXED")] {
+            let (heading, column) = (variant.name(), "1000".to_owned());
+            let shown = Shown { heading, column, size: Some(1000), divisor: 1.0 };
+            let mut row = Figure::example("row", contender, 40.0, shown);
+            row.work = Some(example(15.96).to_json());
+            report.rows.push(row);
+        }
+        let text = tables(&report, &[plain, zeroed]);
+        for part in
+            ["tc/32k: what was done\n", "15.960", "12000", "1.024", "; others as with tc/32k"]
+        {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+        assert_eq!(text.matches("V50").count(), 1, "{text}");
+    }
+}

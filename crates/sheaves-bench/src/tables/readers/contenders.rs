@@ -1,0 +1,93 @@
+//! What a contender of `readers` is: anything under whose protection a pointer can be read while
+//! other threads replace what it points to.
+//!
+//! A contender brings its own loops, because those of liburcu have to be in C to be inlined, as
+//! ours are inlined here.
+
+use core::ptr::{NonNull, null_mut};
+
+/// Protects what readers read.
+pub(super) trait Read: Send + Sync + 'static {
+    /// Runs on a thread before it reads.
+    fn enter_thread(&self) {}
+
+    /// Runs on a thread that will not read for a while.
+    fn leave_thread(&self) {}
+
+    /// Enters a section and leaves it, again and again.
+    fn sections(&self, count: usize);
+
+    /// Reads the pointer, and the value behind `K` dependent loads, again and again; the sum.
+    fn loads<const K: usize>(&self, count: usize) -> u64;
+
+    /// Replaces what the pointer leads to. What was there is freed once no thread can read it, now
+    /// or later, as the contender's users would have it.
+    fn replace(&self, chain: Chain);
+}
+
+/// What the pointer leads to: a chain, of which the last node has the value.
+///
+/// The layout is known to the loops in C.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Node {
+    value: u64,
+    next: *mut Node,
+}
+
+/// A chain of nodes, as its first one.
+pub(super) type Chain = Box<Node>;
+
+// SAFETY: a chain owns its nodes, which are numbers and links.
+unsafe impl Send for Node {}
+// SAFETY: no thread changes a node while it can be read.
+unsafe impl Sync for Node {}
+
+impl Node {
+    /// The value of every chain that is not freed.
+    pub(super) const VALUE: u64 = 3;
+
+    /// A chain for `depth` loads.
+    pub(super) fn chain(depth: usize) -> Chain {
+        let last = Box::new(Node { value: Node::VALUE, next: null_mut() });
+        (1..depth).fold(last, |next, _| Box::new(Node { value: 0, next: Box::into_raw(next) }))
+    }
+
+    /// The value behind `K` loads.
+    #[inline(always)]
+    pub(super) fn follow<const K: usize>(&self) -> u64 {
+        let mut node = NonNull::from(self);
+        for _ in 1..K {
+            // SAFETY: the chain is not freed while it is read.
+            let next = unsafe { (*node.as_ptr()).next };
+            // SAFETY: the chain has at least `K` nodes.
+            node = unsafe { NonNull::new_unchecked(next) };
+        }
+        // SAFETY: as above.
+        unsafe { (*node.as_ptr()).value }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // A reader that comes too late shall notice. Volatile: nothing else reads it.
+        // SAFETY: the node is ours.
+        unsafe { (&raw mut self.value).write_volatile(u64::MAX / 2) };
+        if let Some(next) = NonNull::new(self.next) {
+            // SAFETY: made by `chain`, and owned by this node.
+            drop(unsafe { Box::from_raw(next.as_ptr()) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_is_as_long_as_the_loads_need() {
+        assert_eq!(Node::chain(1).follow::<1>(), Node::VALUE);
+        assert_eq!(Node::chain(4).follow::<4>(), Node::VALUE);
+        assert_eq!(Node::chain(4).follow::<3>(), 0);
+    }
+}

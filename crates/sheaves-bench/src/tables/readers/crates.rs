@@ -1,0 +1,255 @@
+//! Readers of other crates and of the standard library, used as their documentation shows.
+
+use core::hint::black_box;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use arc_swap::ArcSwap;
+use crossbeam_epoch::{Atomic, Owned};
+use seize::Guard;
+
+use super::contenders::{Chain, Node, Read};
+use super::root::Root;
+
+/// `crossbeam-epoch`: pins the thread; what is replaced is deferred.
+#[derive(Debug)]
+pub(super) struct Crossbeam {
+    root: Atomic<Node>,
+}
+
+impl Crossbeam {
+    pub(super) fn new(chain: Chain) -> Crossbeam {
+        Crossbeam { root: Atomic::from(Owned::from(chain)) }
+    }
+}
+
+impl Read for Crossbeam {
+    #[inline(never)]
+    fn sections(&self, count: usize) {
+        for _ in 0..count {
+            drop(crossbeam_epoch::pin());
+        }
+    }
+
+    #[inline(never)]
+    fn loads<const K: usize>(&self, count: usize) -> u64 {
+        let mut sum = 0;
+        for _ in 0..count {
+            let guard = crossbeam_epoch::pin();
+            let root = self.root.load(Ordering::Acquire, &guard);
+            // SAFETY: never null, and the thread is pinned.
+            sum += unsafe { root.deref() }.follow::<K>();
+        }
+        sum
+    }
+
+    fn replace(&self, chain: Chain) {
+        let guard = crossbeam_epoch::pin();
+        let old = self.root.swap(Owned::from(chain), Ordering::AcqRel, &guard);
+        // SAFETY: the chain cannot be reached any more.
+        unsafe { guard.defer_destroy(old) };
+    }
+}
+
+impl Drop for Crossbeam {
+    fn drop(&mut self) {
+        let root = core::mem::replace(&mut self.root, Atomic::null());
+        // SAFETY: nothing else has it, and it is not null.
+        drop(unsafe { root.into_owned() });
+    }
+}
+
+/// `seize`: enters the collector; what is replaced is retired.
+pub(super) struct Seize {
+    // Dropped in this order: what the collector still holds, then what was never retired.
+    collector: seize::Collector,
+    root: Root,
+}
+
+impl Seize {
+    pub(super) fn new(chain: Chain) -> Seize {
+        Seize { collector: seize::Collector::new(), root: Root::new(chain) }
+    }
+}
+
+impl Read for Seize {
+    #[inline(never)]
+    fn sections(&self, count: usize) {
+        for _ in 0..count {
+            drop(self.collector.enter());
+        }
+    }
+
+    #[inline(never)]
+    fn loads<const K: usize>(&self, count: usize) -> u64 {
+        let mut sum = 0;
+        for _ in 0..count {
+            let guard = self.collector.enter();
+            let root = guard.protect(self.root.atomic(), Ordering::Acquire);
+            // SAFETY: never null, and protected by the guard.
+            sum += unsafe { &*root }.follow::<K>();
+        }
+        sum
+    }
+
+    fn replace(&self, chain: Chain) {
+        let guard = self.collector.enter();
+        let old = guard.swap(self.root.atomic(), Box::into_raw(chain), Ordering::AcqRel);
+        // SAFETY: from a box, and the chain cannot be reached any more.
+        unsafe { guard.defer_retire(old, seize::reclaim::boxed) };
+    }
+}
+
+/// `haphazard`: a hazard pointer, taken once for many reads. It has no sections: the smallest one
+/// is to protect the pointer and to give up the protection.
+pub(super) struct Haphazard {
+    root: haphazard::AtomicPtr<Node>,
+}
+
+impl Haphazard {
+    pub(super) fn new(chain: Chain) -> Haphazard {
+        Haphazard { root: haphazard::AtomicPtr::from(chain) }
+    }
+}
+
+impl Read for Haphazard {
+    #[inline(never)]
+    fn sections(&self, count: usize) {
+        let mut hazard = haphazard::HazardPointer::new();
+        for _ in 0..count {
+            black_box(self.root.safe_load(&mut hazard));
+            hazard.reset_protection();
+        }
+    }
+
+    #[inline(never)]
+    fn loads<const K: usize>(&self, count: usize) -> u64 {
+        let mut sum = 0;
+        let mut hazard = haphazard::HazardPointer::new();
+        for _ in 0..count {
+            sum += self.root.safe_load(&mut hazard).map_or(0, Node::follow::<K>);
+            hazard.reset_protection();
+        }
+        sum
+    }
+
+    fn replace(&self, chain: Chain) {
+        if let Some(old) = self.root.swap(chain) {
+            // SAFETY: the chain cannot be reached any more, and all readers are of one domain.
+            unsafe { old.retire() };
+        }
+    }
+}
+
+impl Drop for Haphazard {
+    fn drop(&mut self) {
+        if let Some(root) = NonNull::new(self.root.load_ptr()) {
+            // SAFETY: from a box, and nothing has the root any more.
+            drop(unsafe { Box::from_raw(root.as_ptr()) });
+        }
+    }
+}
+
+/// `arc-swap`: a load without counting, as long as the thread has room to note it. A section is
+/// such a load.
+#[derive(Debug)]
+pub(super) struct Swap {
+    root: ArcSwap<Node>,
+}
+
+impl Swap {
+    pub(super) fn new(chain: Chain) -> Swap {
+        Swap { root: ArcSwap::new(shared(chain)) }
+    }
+}
+
+/// A chain whose first node lies behind counts.
+fn shared(chain: Chain) -> Arc<Node> {
+    Arc::from(chain)
+}
+
+impl Read for Swap {
+    #[inline(never)]
+    fn sections(&self, count: usize) {
+        for _ in 0..count {
+            drop(black_box(self.root.load()));
+        }
+    }
+
+    #[inline(never)]
+    fn loads<const K: usize>(&self, count: usize) -> u64 {
+        (0..count).map(|_| self.root.load().follow::<K>()).sum()
+    }
+
+    fn replace(&self, chain: Chain) {
+        self.root.store(shared(chain));
+    }
+}
+
+/// `rwlock`: the lock of the standard library. What is replaced is freed under no lock.
+#[derive(Debug)]
+pub(super) struct Std {
+    root: std::sync::RwLock<Chain>,
+}
+
+impl Std {
+    pub(super) fn new(chain: Chain) -> Std {
+        Std { root: std::sync::RwLock::new(chain) }
+    }
+}
+
+impl Read for Std {
+    #[inline(never)]
+    fn sections(&self, count: usize) {
+        for _ in 0..count {
+            drop(self.root.read().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    #[inline(never)]
+    fn loads<const K: usize>(&self, count: usize) -> u64 {
+        let load = |_| self.root.read().unwrap_or_else(PoisonError::into_inner).follow::<K>();
+        (0..count).map(load).sum()
+    }
+
+    fn replace(&self, chain: Chain) {
+        let mut root = self.root.write().unwrap_or_else(PoisonError::into_inner);
+        let old = core::mem::replace(&mut *root, chain);
+        drop(root);
+        drop(old);
+    }
+}
+
+/// `parking_lot`: the same with another lock.
+#[derive(Debug)]
+pub(super) struct ParkingLot {
+    root: parking_lot::RwLock<Chain>,
+}
+
+impl ParkingLot {
+    pub(super) fn new(chain: Chain) -> ParkingLot {
+        ParkingLot { root: parking_lot::RwLock::new(chain) }
+    }
+}
+
+impl Read for ParkingLot {
+    #[inline(never)]
+    fn sections(&self, count: usize) {
+        for _ in 0..count {
+            drop(self.root.read());
+        }
+    }
+
+    #[inline(never)]
+    fn loads<const K: usize>(&self, count: usize) -> u64 {
+        (0..count).map(|_| self.root.read().follow::<K>()).sum()
+    }
+
+    fn replace(&self, chain: Chain) {
+        let mut root = self.root.write();
+        let old = core::mem::replace(&mut *root, chain);
+        drop(root);
+        drop(old);
+    }
+}

@@ -1,0 +1,195 @@
+//! Ways to wait for readers, and those of Sheaves.
+
+use core::ptr::NonNull;
+use std::sync::Once;
+
+use sheaves_history::callback;
+use sheaves_rcu::defer;
+
+use super::flood::Object;
+use crate::harness::failure::out_of_memory;
+
+/// What runs the callbacks of a flood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queue {
+    /// The thread of `callback`, whatever the contender.
+    Older,
+    /// The contender's own `call_rcu`.
+    Own,
+}
+
+/// Waits for readers.
+pub(super) trait Wait: Send + Sync + 'static {
+    /// Runs on a thread before it waits or queues: from now on it is one that may read.
+    fn enter_thread(&self);
+
+    /// Runs on a thread that will not read for a while.
+    fn leave_thread(&self) {}
+
+    /// Runs before a thread that has entered sleeps, and does not wait for readers with it.
+    fn pause(&self) {}
+
+    /// Runs after it.
+    fn resume(&self) {}
+
+    /// Waits until all sections that have begun are over.
+    fn synchronize(&self);
+
+    /// Queues an object to be taken back by [`Object::end`] when readers are gone.
+    ///
+    /// # Safety
+    /// The object is not queued yet, and is not used any more.
+    unsafe fn call(&self, queue: Queue, object: NonNull<Object>);
+
+    /// Grace periods and membarriers so far, where they are counted.
+    fn counts(&self) -> Option<[u64; 2]> {
+        None
+    }
+}
+
+/// `direct`, `callback` and `prototype`: the same grace periods, and three ways to be woken at the
+/// end of one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ours<F> {
+    synchronize: F,
+}
+
+impl<F> Ours<F> {
+    pub(super) fn new(synchronize: F) -> Ours<F> {
+        static STARTED: Once = Once::new();
+        STARTED.call_once(end_startup);
+        Ours { synchronize }
+    }
+}
+
+/// While a program starts its grace periods are expedited. Programs are measured as they run later.
+fn end_startup() {
+    sheaves_rcu::end_startup();
+    // The start lasts for a second at least.
+    std::thread::sleep(core::time::Duration::from_millis(1100));
+}
+
+impl<F> Wait for Ours<F>
+where
+    F: Fn() -> Result<(), sheaves_rcu::InsideReader> + Send + Sync + 'static,
+{
+    fn enter_thread(&self) {
+        // The first section of a thread registers it.
+        drop(sheaves_rcu::read());
+    }
+
+    fn leave_thread(&self) {
+        sheaves_rcu::enter_idle();
+    }
+
+    #[inline]
+    fn synchronize(&self) {
+        (self.synchronize)().expect("this thread is in no section");
+    }
+
+    unsafe fn call(&self, queue: Queue, object: NonNull<Object>) {
+        match queue {
+            // SAFETY: the same contract.
+            Queue::Older => unsafe { call_back(object) },
+            // SAFETY: as above.
+            Queue::Own => unsafe { call_deferred(object) },
+        }
+    }
+
+    fn counts(&self) -> Option<[u64; 2]> {
+        let statistics = sheaves_rcu::statistics();
+        Some([statistics.grace_periods, statistics.membarriers])
+    }
+}
+
+/// Queues an object for the thread of `callback`.
+///
+/// # Safety
+/// As [`Wait::call`].
+unsafe fn call_back(object: NonNull<Object>) {
+    let head = object.cast::<callback::Head>();
+    // SAFETY: the object begins with room for the head, and is the caller's.
+    unsafe { head.write(callback::Head::new(end)) };
+    // SAFETY: the object stays where it is until `end` takes it back.
+    if !unsafe { callback::call(head.as_ptr()) } {
+        out_of_memory();
+    }
+}
+
+/// Defers an object as programs do.
+///
+/// # Safety
+/// As [`Wait::call`].
+unsafe fn call_deferred(object: NonNull<Object>) {
+    let head = object.cast::<defer::Head>();
+    // SAFETY: the object begins with room for the head, and is the caller's.
+    unsafe { head.write(defer::Head::new()) };
+    // SAFETY: the object stays where it is until `end_deferred` takes it back.
+    unsafe { defer::call_rcu(head.as_ptr(), end_deferred) };
+}
+
+/// # Safety
+/// The head is that of an object that was queued.
+unsafe extern "C" fn end_deferred(head: *mut defer::Head) {
+    // SAFETY: the same contract; both heads are at the beginning of the object.
+    unsafe { end(head.cast()) };
+}
+
+/// # Safety
+/// The head is that of an object that was queued.
+unsafe fn end(head: *mut callback::Head) {
+    // SAFETY: never null.
+    let object = unsafe { NonNull::new_unchecked(head) }.cast();
+    // SAFETY: the object was queued, once.
+    unsafe { Object::end(object) };
+}
+
+const _: () = {
+    assert!(size_of::<callback::Head>() <= size_of::<[usize; 2]>());
+    assert!(size_of::<defer::Head>() <= size_of::<[usize; 2]>());
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::flood::Flood;
+    use super::*;
+    use alloc::sync::Arc;
+    use sheaves_history::prototype;
+
+    const COUNT: usize = 100;
+
+    fn check<C: Wait>(contender: C, to: Queue) {
+        let contender = Arc::new(contender);
+        let queue = Arc::clone(&contender);
+        contender.enter_thread();
+        let call = move |object| {
+            // SAFETY: objects of a flood are fresh, and given up when they are queued.
+            unsafe { queue.call(to, object) };
+        };
+        let flood = Flood::new(Box::new(call));
+        (0..COUNT).for_each(|_| flood.queue());
+        // Each callback queues another one: there are as many for as long as it lasts.
+        while flood.ended() < 10 * COUNT {
+            assert!(flood.queued() - flood.ended() >= COUNT);
+            contender.synchronize();
+        }
+        flood.end();
+        contender.pause();
+        flood.wait();
+        contender.resume();
+        contender.leave_thread();
+        assert_eq!(flood.queued(), flood.ended());
+    }
+
+    #[test]
+    fn what_is_queued_is_taken_back() {
+        check(Ours::new(sheaves_rcu::synchronize), Queue::Own);
+        check(Ours::new(sheaves_rcu::synchronize), Queue::Older);
+        check(Ours::new(callback::synchronize), Queue::Own);
+        check(Ours::new(prototype::synchronize), Queue::Own);
+        #[cfg(feature = "peers")]
+        for (_, flavour) in crate::contenders::liburcu::flavours() {
+            check(super::super::liburcu::Waiter::new(flavour), Queue::Own);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Waiting for readers with liburcu, in each of its flavours.
+
+use core::ffi::c_void;
+use core::ptr::NonNull;
+
+use super::contenders::{Queue, Wait};
+use super::flood::Object;
+use crate::contenders::liburcu::Flavour;
+
+/// A flavour.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    flavour: Flavour,
+}
+
+impl Waiter {
+    pub(super) fn new(flavour: Flavour) -> Waiter {
+        Waiter { flavour }
+    }
+}
+
+impl Wait for Waiter {
+    fn enter_thread(&self) {
+        // SAFETY: the thread is not registered: workloads leave what they have entered.
+        unsafe { (self.flavour.enter_thread)() };
+    }
+
+    fn leave_thread(&self) {
+        // SAFETY: the thread is registered, and in no section.
+        unsafe { (self.flavour.leave_thread)() };
+    }
+
+    fn pause(&self) {
+        // SAFETY: the thread is registered, and in no section.
+        unsafe { (self.flavour.pause)() };
+    }
+
+    fn resume(&self) {
+        // SAFETY: the thread is registered, and has paused.
+        unsafe { (self.flavour.resume)() };
+    }
+
+    #[inline]
+    fn synchronize(&self) {
+        // SAFETY: the thread is in no section.
+        unsafe { (self.flavour.synchronize)() };
+    }
+
+    unsafe fn call(&self, _: Queue, object: NonNull<Object>) {
+        // SAFETY: the thread has entered, and the object begins with room for the head.
+        unsafe { (self.flavour.call)(object.cast(), end) };
+    }
+}
+
+/// # Safety
+/// The object was queued.
+unsafe extern "C" fn end(object: NonNull<c_void>) {
+    // SAFETY: the caller's promise.
+    unsafe { Object::end(object.cast()) };
+}
