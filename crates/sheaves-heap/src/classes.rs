@@ -8,9 +8,11 @@
 //! (Bonwick 1994) spreads them over the sets of the CPU's caches. Alignments of 1 KiB and above
 //! have classes of their own.
 
+use core::sync::atomic::{AtomicUsize, Ordering};
+
 use sheaves_percpu::Word;
 use sheaves_slab::CacheId;
-use sheaves_slab::descriptor::stride_for;
+use sheaves_slab::shape::stride_for;
 
 /// The largest size that a class serves, in bytes.
 pub const SMALL_BYTES_MAX: usize = 32 << 10;
@@ -34,6 +36,20 @@ const ALIGNED_BYTES_MIN: usize = 1024;
 /// Number of classes: the ordinary ones, then one for each power of two from 1 KiB to 32 KiB whose
 /// objects are aligned to their size.
 pub const CLASSES: usize = PLAIN + (SMALL_BYTES_MAX / ALIGNED_BYTES_MIN).ilog2() as usize + 1;
+
+/// Sizes below this are served by the fast path; 0 until the classes exist, so that the fast path
+/// needs no check for the start.
+#[doc(hidden)]
+pub static FAST_BYTES_END: AtomicUsize = AtomicUsize::new(0);
+
+/// Enables the fast path. The engine has started and the classes exist.
+pub(crate) fn open_fast_path() {
+    // Release: orders the writes of the start before this store. The partners are the Relaxed loads
+    // of the limit. They need no fence: all that they lead to (access words, blocks, sheaves) is
+    // either constant since the start, or read inside an rseq critical section that fails while it
+    // is absent.
+    FAST_BYTES_END.store(SMALL_BYTES_MAX + 1, Ordering::Release);
+}
 
 /// Size of each class, in bytes.
 pub static SIZES: [u32; CLASSES] = SIZE_TABLE;
@@ -170,7 +186,7 @@ fn of_wide_alignment(size: usize, align: usize) -> Option<usize> {
 const _: () = {
     assert!(SIZE_TABLE[PLAIN - 1] as usize == SMALL_BYTES_MAX);
     assert!(SIZE_TABLE[CLASSES - 1] as usize == SMALL_BYTES_MAX);
-    assert!(CLASSES <= sheaves_slab::registry::CLASSES_MAX);
+    assert!(CLASSES <= sheaves_slab::CLASSES_MAX);
     let mut class = 1;
     while class < PLAIN {
         let (below, size) = (SIZE_TABLE[class - 1] as usize, SIZE_TABLE[class] as usize);
@@ -188,19 +204,5 @@ const _: () = {
 };
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn layouts_get_aligned_classes() {
-        for shift in 0..=15 {
-            for size in (0..=SMALL_BYTES_MAX).step_by(7) {
-                let class = of_layout(size, 1 << shift).unwrap();
-                let bytes = SIZES[class] as usize;
-                assert!(bytes >= size && is_aligned(class, 1 << shift));
-            }
-        }
-        assert!(of_layout(1, 1 << 16).is_none());
-        assert!(of_layout(SMALL_BYTES_MAX + 1, 8).is_none());
-    }
-}
+#[path = "../tests/unit/classes.rs"]
+mod tests;

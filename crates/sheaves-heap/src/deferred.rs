@@ -4,7 +4,7 @@ use core::ptr::with_exposed_provenance_mut;
 
 use sheaves_rcu::defer::Channel;
 
-use crate::slow;
+use crate::block;
 
 static LARGE: Channel = Channel::new("large blocks", free);
 
@@ -17,5 +17,5 @@ pub(crate) fn defer(address: usize, bytes: usize) {
 /// # Safety
 /// The block is from this heap and no longer used.
 unsafe fn free(block: *mut u8) {
-    slow::free_plain(block.expose_provenance());
+    block::free(block.expose_provenance());
 }

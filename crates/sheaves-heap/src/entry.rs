@@ -13,7 +13,7 @@ macro_rules! define_malloc {
         #[unsafe(naked)]
         pub extern "C" fn $name(size: usize) -> *mut $block {
             $crate::entry::pop_by_size!(
-                limit = $crate::malloc::FAST_BYTES_END,
+                limit = $crate::classes::FAST_BYTES_END,
                 table = $crate::classes::WORDS,
                 slow = $crate::slow::malloc
             )

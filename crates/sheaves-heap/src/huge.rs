@@ -280,18 +280,16 @@ pub(crate) fn contains(address: usize) -> bool {
     })
 }
 
-/// Unmaps a block.
-pub(crate) fn free(address: usize) {
-    let entry = {
-        let mut table = TABLE.lock();
-        let Some(index) = table.find(address) else {
-            drop(table);
-            crate::slow::foreign(address, "free");
-        };
-        table.in_doubt += 1;
-        table.remove(index)
-    };
-    give_back(entry);
+/// Unmaps a block; false when none starts at the address.
+#[must_use]
+pub(crate) fn free(address: usize) -> bool {
+    let mut table = TABLE.lock();
+    let Some(index) = table.find(address) else { return false };
+    table.in_doubt += 1;
+    let range = table.remove(index);
+    drop(table);
+    give_back(range);
+    true
 }
 
 /// Offers the ranges that are kept to the kernel again.
@@ -372,4 +370,5 @@ pub(crate) unsafe fn unlock_after_fork() {
 }
 
 #[cfg(test)]
+#[path = "../tests/unit/huge.rs"]
 mod tests;

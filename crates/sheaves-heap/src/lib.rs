@@ -6,10 +6,13 @@
 //! | up to 1 MiB | a run of 64 KiB granules out of the heap's chunks |
 //! | above | a mapping of its own, resized by `mremap` |
 //!
-//! Start reading at [`mod@malloc`], the fast paths. [`report`] prints statistics. The red zones of
-//! `SHEAVES_DEBUG=1` are in `redzone`.
+//! The modules, from the bottom up; each uses only those before it: [`classes`], `large` and `huge`
+//! (the three kinds of blocks), `block` (size or address to block), `start` (creates the classes),
+//! `redzone` (around blocks with `SHEAVES_DEBUG=1`), `deferred`, `slow`, [`mod@malloc`] (the fast
+//! paths: start reading here), [`entry`] (their C functions), `realloc`, [`report`] (statistics).
 #![no_std]
 
+mod block;
 pub mod classes;
 mod deferred;
 pub mod entry;

@@ -10,34 +10,20 @@
 
 use core::alloc::Layout;
 use core::ptr::with_exposed_provenance_mut;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
 use sheaves_percpu::{self as percpu, Access, Word};
 use sheaves_slab::CacheId;
 use sheaves_slab::granule;
 
-use crate::classes::{self, SMALL_BYTES_MAX};
+use crate::classes::{self, FAST_BYTES_END};
 use crate::slow;
 
-/// Sizes below this are served by the fast path; 0 until the classes exist, so that the fast path
-/// needs no check for the start.
-#[doc(hidden)]
-pub static FAST_BYTES_END: AtomicUsize = AtomicUsize::new(0);
-
-/// Enables the fast path. The engine has started and the classes exist.
-pub(crate) fn open() {
-    // Release: orders the writes of the start before this store. The partners are the Relaxed loads
-    // of the limit. They need no fence: all that they lead to (access words, blocks, sheaves) is
-    // either constant since the start, or read inside an rseq critical section that fails while it
-    // is absent.
-    FAST_BYTES_END.store(SMALL_BYTES_MAX + 1, Ordering::Release);
-}
-
 /// True when the fast path is enabled and serves this size, which is then at most
-/// [`SMALL_BYTES_MAX`].
+/// [`classes::SMALL_BYTES_MAX`].
 #[inline(always)]
 fn is_fast(size: usize) -> bool {
-    // Relaxed: see `open`.
+    // Relaxed: see `classes::open_fast_path`.
     size < FAST_BYTES_END.load(Ordering::Relaxed)
 }
 

@@ -4,11 +4,11 @@ use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
 use sheaves_sys::errno;
 
+use crate::block::{self, Block};
 use crate::classes::SMALL_BYTES_MAX;
 use crate::entry::{free, malloc};
-use crate::slow::{self, Block};
 use crate::start::{is_debug, start};
-use crate::{huge, large};
+use crate::{huge, large, slow};
 
 /// Zeroed memory for `count` elements of `size` bytes; null and `ENOMEM` when the product overflows
 /// or memory is out.
@@ -74,7 +74,7 @@ pub unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
 
 /// The block's address after a resize without a copy, `None` when a copy is needed.
 fn resize_in_place(address: usize, size: usize) -> Option<usize> {
-    match slow::look_up(address) {
+    match block::look_up(address) {
         Some(Block::Small { class }) => {
             let usable = crate::classes::SIZES[class] as usize;
             // Shrinking to less than half is worth a copy, which frees the memory for other blocks.
@@ -87,7 +87,7 @@ fn resize_in_place(address: usize, size: usize) -> Option<usize> {
             (moved != 0).then_some(moved)
         }
         Some(Block::Huge { .. }) => None,
-        None => slow::foreign(address, "realloc"),
+        None => block::foreign(address, "realloc"),
     }
 }
 

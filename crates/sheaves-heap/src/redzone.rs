@@ -15,7 +15,7 @@ use core::ptr::with_exposed_provenance_mut;
 
 use sheaves_sys::report;
 
-use crate::slow;
+use crate::block;
 
 const PAD_BYTES: usize = 16;
 const ZONE_BYTES: usize = 16;
@@ -33,7 +33,7 @@ pub(crate) fn alloc(size: usize, align: usize) -> usize {
     else {
         return 0;
     };
-    let start = slow::alloc_plain(total, align.max(PAD_BYTES));
+    let start = block::alloc(total, align.max(PAD_BYTES)).0;
     if start == 0 {
         return 0;
     }
@@ -66,8 +66,8 @@ pub(crate) fn usable(user: usize) -> usize {
 
 fn measures(user: usize) -> (usize, usize) {
     // The pad is read only where memory is in use by a block: a wild address is not followed.
-    if !slow::is_in_use(user) || !slow::is_in_use(user - PAD_BYTES) {
-        slow::foreign(user, "free");
+    if !block::is_in_use(user) || !block::is_in_use(user - PAD_BYTES) {
+        block::foreign(user, "free");
     }
     let (size, found) = (read(user - 16), read(user - 8));
     let shift = found & SHIFT_MASK;
@@ -88,7 +88,7 @@ fn seal(user: usize, size: usize, shift: usize) -> usize {
 
 /// The bytes from the end of the user's to the end of the block, at most a page.
 fn zone_of<'a>(user: usize, size: usize, start: usize) -> &'a mut [u8] {
-    let end = start + slow::usable_plain(start);
+    let end = start + block::usable(start);
     let zone = user + size;
     let count = (end - zone).min(4096);
     // SAFETY: inside a block that the caller owns, and no other reference to these bytes exists.

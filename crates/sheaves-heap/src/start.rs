@@ -3,10 +3,12 @@
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use sheaves_slab::registry::{self, CacheError};
+use sheaves_slab::raw::{CacheError, by_id};
+use sheaves_slab::registry;
 use sheaves_sys::{announce_when_loaded, fork, lock::Lock, report::Line};
 
 use crate::classes::{self, CLASSES, PLAIN, SIZES};
+use crate::huge;
 
 /// Set when all classes exist.
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -30,7 +32,7 @@ fn start_slow() -> bool {
         let aligned = if *made < PLAIN { "" } else { "-aligned" };
         let _ = write!(name, "malloc-{size}{aligned}");
         let name = core::str::from_utf8(name.as_bytes()).unwrap_or("malloc");
-        match registry::create_class(*made, name, size, align) {
+        match by_id::create_class(*made, name, size, align) {
             // It was made by a thread that is not in this child of a fork.
             Ok(_) | Err(CacheError::TooMany) => {}
             Err(_) => return false,
@@ -41,7 +43,7 @@ fn start_slow() -> bool {
     DEBUG.store(registry::is_debug(), Ordering::Relaxed);
     // Release pairs with the Acquire in `start`.
     STARTED.store(true, Ordering::Release);
-    crate::malloc::open();
+    classes::open_fast_path();
     true
 }
 
@@ -58,19 +60,19 @@ announce_when_loaded!(Heap, &HANDLERS);
 
 fn lock_all() {
     MAKING.acquire();
-    crate::huge::lock_for_fork();
+    huge::lock_for_fork();
 }
 
 /// The same in a child whose fork has not prepared.
 fn recover() {
-    crate::huge::recover();
+    huge::recover();
     // The number may be one too low, for which `start_slow` provides.
     MAKING.acquire();
 }
 
 fn unlock_all() {
     // SAFETY: taken in `lock_all` by the thread that forked.
-    unsafe { crate::huge::unlock_after_fork() };
+    unsafe { huge::unlock_after_fork() };
     // SAFETY: as above.
     unsafe { MAKING.release() };
 }

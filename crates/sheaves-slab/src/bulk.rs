@@ -9,9 +9,10 @@ use core::ptr::NonNull;
 use sheaves_percpu::Sheaf;
 use sheaves_percpu::slots::{Attached, attach};
 
-use crate::descriptor::CacheId;
-use crate::slow::{self, install, take_sheaf};
-use crate::{chunk, depot, refill};
+use crate::cache_id::CacheId;
+use crate::slot::take_sheaf;
+use crate::slow::{self, install};
+use crate::{chunk, refill};
 
 /// Fills `out` from the front; returns the number of objects, fewer when memory is out.
 pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
@@ -35,7 +36,7 @@ fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     while done < out.len() && attach() == Attached::Yes {
         let Some(cursor) = take_sheaf(id.allocs(), |cursor| !cursor.is_empty())
             .or_else(|| take_sheaf(id.frees(), |cursor| !cursor.is_empty()))
-            .or_else(|| depot::take_full(id))
+            .or_else(|| id.take_full())
         else {
             let count = from_slabs(id, &mut out[done..]);
             if count == 0 {
@@ -58,7 +59,7 @@ fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
 
 /// Straight from the slabs into the caller's array, one sheaf's worth at a time.
 fn from_slabs(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-    depot::missed(id);
+    id.descriptor().depot.missed(id.shape());
     let mut batch = [0; Sheaf::ENTRIES];
     let wanted = out.len().min(id.shape().sheaf_objects);
     let count = refill::refill(id, &mut batch[..wanted]);
@@ -83,8 +84,8 @@ pub(crate) fn free_bulk(id: CacheId, objects: &[NonNull<u8>]) {
 fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
     let mut done = 0;
     while done < objects.len() && attach() == Attached::Yes {
-        let Some(cursor) =
-            take_sheaf(id.frees(), |cursor| !cursor.is_full()).or_else(|| depot::take_empty(id))
+        let Some(cursor) = take_sheaf(id.frees(), |cursor| !cursor.is_full())
+            .or_else(|| id.descriptor().depot.empty_sheaf())
         else {
             break;
         };

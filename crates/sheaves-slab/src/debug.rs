@@ -8,7 +8,7 @@
 use sheaves_percpu::Cursor;
 use sheaves_sys::report;
 
-use crate::descriptor::CacheId;
+use crate::cache_id::CacheId;
 use crate::pool;
 use crate::slab::Slab;
 use crate::{flush, refill};

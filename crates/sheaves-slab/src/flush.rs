@@ -9,17 +9,24 @@ use core::sync::atomic::Ordering;
 
 use sheaves_percpu::Cursor;
 
-use crate::bins;
-use crate::counting::{self, Listing};
-use crate::counts::count;
-use crate::descriptor::{CacheId, Shape};
+use crate::cache_id::CacheId;
+use crate::events::count;
 use crate::granule::Granule;
-use crate::pool;
-use crate::refill;
+use crate::protocol::counting::{self, Listing};
+use crate::shape::Shape;
 use crate::slab::{self, Slab};
 use crate::window::GRANULE_BYTES;
+use crate::{pool, refill, slab_lists};
 
-/// Flushes the objects of a sheaf that the caller owns, and puts the sheaf into the pool.
+/// Puts a sheaf that the caller owns into the depot if it is full and the depot is below its limit.
+/// Otherwise flushes its objects.
+pub(crate) fn put_away(id: CacheId, cursor: Cursor) {
+    if !cursor.is_full() || !id.descriptor().depot.put_full(id.shape(), cursor) {
+        flush_sheaf(id, cursor);
+    }
+}
+
+/// Flushes the objects of a sheaf that the caller owns, if any, and puts the sheaf into the pool.
 pub(crate) fn flush_sheaf(id: CacheId, cursor: Cursor) {
     flush_objects(id, cursor);
     pool::put_empty(cursor.sheaf());
@@ -114,14 +121,14 @@ fn relist(id: CacheId, shape: &Shape, granule: Granule) {
     }
     // Acquire pairs with the Release in `count_put`.
     let free = slab.free.load(Ordering::Acquire) as usize;
-    match counting::listing(!bins::is_listed_as_full(slab), free, shape.slab_objects) {
+    match counting::listing(!slab_lists::is_listed_as_full(slab), free, shape.slab_objects) {
         Listing::Stays => return,
         Listing::Enters | Listing::Moves => slabs.move_slab(granule, shape),
     }
     let is_done = refill::release_empty(id, &mut slabs, refill::EMPTY_SLABS_KEPT);
     drop(slabs);
     if !is_done {
-        refill::slabs_wait(id);
+        refill::slabs_wait();
     }
 }
 

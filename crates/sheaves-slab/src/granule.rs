@@ -18,16 +18,9 @@
 
 use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
-use crate::descriptor::CacheId;
-use crate::registry::CLASSES_MAX;
 use crate::window::{self, GRANULE_BYTES};
 
-/// Owner of the slabs of named caches.
-pub const NAMED: u16 = CacheId::new(CLASSES_MAX as u16 + 1).frees().offset() as u16;
-/// Owner of the first granule of a run.
-pub const RUN_START: u16 = CacheId::new(CLASSES_MAX as u16 + 2).frees().offset() as u16;
-/// Owner of the other granules of a run.
-pub const RUN_INSIDE: u16 = CacheId::new(CLASSES_MAX as u16 + 3).frees().offset() as u16;
+pub use crate::cache_id::{NAMED, RUN_INSIDE, RUN_START};
 
 /// Address of the window. Its value before the start is too far from every user address, whichever
 /// value of the limit a thread reads with it.

@@ -19,75 +19,55 @@
 //! `free` would wait for the cursor that the last `alloc` stored, and vice versa; a free that
 //! looks its cache up from the address would put that look-up into the same dependency chain.
 //!
-//! Start reading at [`raw`] (the calls), then `slow` (the sheaf is empty or full), `refill` and
-//! `flush` (between sheaves and slabs), [`slab`] (the state of a slab), [`chunk`] (memory).
-//! [`Cache`] is the typed interface.
-//!
 //! Free memory is never written, except in debug caches: the state of an object is in its slab's
 //! header, in another part of the address space.
+//!
+//! The modules, from the bottom up; each uses only those before it:
+//!
+//! | modules | what they are |
+//! |---|---|
+//! | `protocol` | the modelled steps: counting of a slab's objects, stack of sheaves |
+//! | [`window`], `cache_id`, [`granule`] | address space; numbers of caches; the owner map |
+//! | `pool`, [`slab`], [`chunk`] | memory of sheaves; headers of slabs; memory of slabs |
+//! | [`shape`], `slab_lists`, `depot`, `events`, `deferred::queue` | parts of a cache |
+//! | `descriptor`, [`registry`] | the caches, and which exist |
+//! | `slot`, `refill`, `flush`, `debug` | between sheaves and slabs |
+//! | `deferred` | objects that are freed after a grace period |
+//! | `slow`, `bulk`, `reclaim`, [`stats`] | what the calls are made of |
+//! | `fork` | all locks, in their order |
+//! | [`raw`], [`Cache`] | the calls; start reading here, then at `slow` |
 #![no_std]
+#![cfg(not(loom))]
 
-#[cfg(all(test, loom))]
-extern crate std;
-
-// The protocols that are modelled. loom's atomics fit into no static and no header, so a build for
-// loom has only these files and their models.
-mod counting;
-#[cfg(all(test, loom))]
-mod models;
-mod stack;
-
-#[cfg(not(loom))]
-mod away;
-#[cfg(not(loom))]
-mod bins;
-#[cfg(not(loom))]
 mod bulk;
-#[cfg(not(loom))]
+mod cache_id;
 pub mod chunk;
-#[cfg(not(loom))]
-mod counts;
-#[cfg(not(loom))]
 mod debug;
-#[cfg(not(loom))]
 mod deferred;
-#[cfg(not(loom))]
 mod depot;
-#[cfg(not(loom))]
-pub mod descriptor;
-#[cfg(not(loom))]
+mod descriptor;
+mod events;
 mod flush;
-#[cfg(not(loom))]
+mod fork;
 pub mod granule;
-#[cfg(not(loom))]
 mod pool;
-#[cfg(not(loom))]
+mod protocol;
 pub mod raw;
-#[cfg(not(loom))]
 mod reclaim;
-#[cfg(not(loom))]
 mod refill;
-#[cfg(not(loom))]
 pub mod registry;
-#[cfg(not(loom))]
+pub mod shape;
 pub mod slab;
-#[cfg(not(loom))]
+mod slab_lists;
+mod slot;
 mod slow;
-#[cfg(not(loom))]
 pub mod stats;
-#[cfg(not(loom))]
 mod typed;
-#[cfg(not(loom))]
 pub mod window;
 
-#[cfg(not(loom))]
+pub use cache_id::{CLASSES_MAX, CacheId};
 #[doc(hidden)]
 pub use deferred::fail_one_in;
-#[cfg(not(loom))]
 pub use deferred::{Emergencies, emergencies};
-#[cfg(not(loom))]
-pub use descriptor::CacheId;
-#[cfg(not(loom))]
 pub use reclaim::trim;
-#[cfg(not(loom))]
 pub use typed::{Cache, CacheBox};

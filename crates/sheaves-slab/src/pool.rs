@@ -18,7 +18,7 @@ use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map::{self, Exactly};
 
-use crate::stack::{Links, Stack};
+use crate::protocol::stack::{Links, Stack};
 use crate::window::{SHEAVES, STEP_BYTES};
 
 /// Highest sheaf number.

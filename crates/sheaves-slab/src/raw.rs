@@ -6,11 +6,12 @@ use core::ptr::NonNull;
 
 use sheaves_percpu::{self as percpu, Access, Word};
 
-use crate::descriptor::{CacheId, Constructor};
+use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 pub use crate::registry::CacheError;
 use crate::registry::{self, Request};
+use crate::shape::Constructor;
 use crate::stats::CacheStats;
-use crate::{bulk, chunk, deferred, reclaim, slow, stats};
+use crate::{bulk, chunk, deferred, fork, reclaim, slow, stats};
 
 /// Behaviour of a cache besides size and alignment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -115,7 +116,12 @@ impl Cache {
         constructor: Option<Constructor>,
     ) -> Result<Cache, CacheError> {
         let Options { zero, typesafe_by_rcu: typesafe, debug } = options;
-        let id = registry::create(&Request { name, layout, constructor, debug, typesafe })?;
+        let request = Request { name, layout, constructor, debug, typesafe };
+        let id = create(&request, NAMED_FIRST..CACHES_MAX)?;
+        if typesafe {
+            // Its empty slabs wait for grace periods, which makes it a cache with deferred memory.
+            deferred::start(id);
+        }
         Ok(Cache {
             access: Access::get(),
             allocs: id.allocs(),
@@ -277,10 +283,31 @@ impl core::fmt::Display for DestroyError {
 
 impl core::error::Error for DestroyError {}
 
+fn create(request: &Request<'_>, numbers: core::ops::Range<usize>) -> Result<CacheId, CacheError> {
+    fork::announce();
+    registry::create(request, numbers)
+}
+
 /// Fast and slow paths for callers that know a cache by its number: malloc.
 pub mod by_id {
-    use super::{Access, CacheId, deferred, percpu, slow};
+    use super::{Access, CacheError, CacheId, Layout, Request, create, deferred, percpu, slow};
+    use crate::cache_id::CLASSES_MAX;
     use crate::flush;
+
+    /// Creates the cache of a malloc size class, whose objects are at multiples of `align` bytes.
+    ///
+    /// # Errors
+    /// As [`CacheError`]; `TooMany` when the class exists or is not below [`CLASSES_MAX`].
+    pub fn create_class(
+        class: usize,
+        name: &str,
+        size: usize,
+        align: usize,
+    ) -> Result<CacheId, CacheError> {
+        let layout = Layout::from_size_align(size, align).map_err(|_| CacheError::Layout)?;
+        let request = Request { name, layout, constructor: None, debug: false, typesafe: false };
+        create(&request, class + 1..CLASSES_MAX.min(class + 1) + 1)
+    }
 
     /// Allocates an object; 0 when memory is out.
     #[inline(always)]

@@ -3,8 +3,8 @@
 use sheaves_percpu::slots;
 use sheaves_rcu::Cookie;
 
-use crate::descriptor::CacheId;
-use crate::{chunk, deferred, depot, flush, pool, refill, registry, slab};
+use crate::cache_id::CacheId;
+use crate::{chunk, deferred, flush, pool, refill, registry, slab};
 
 /// Flushes the sheaves of slots and depot to the slabs, releases slabs without allocated objects,
 /// and returns the pages of free objects in the other slabs to the system. False when a slot could
@@ -12,8 +12,11 @@ use crate::{chunk, deferred, depot, flush, pool, refill, registry, slab};
 pub(crate) fn shrink(id: CacheId) -> bool {
     deferred::reclaim(id);
     let complete = drain(id);
-    depot::empty(id);
     let shape = id.shape();
+    id.descriptor().depot.reset_limit(shape);
+    while let Some(cursor) = id.take_full() {
+        flush::flush_sheaf(id, cursor);
+    }
     let mut slabs = id.descriptor().slabs.lock();
     slabs.sort(shape);
     let is_done = refill::release_empty(id, &mut slabs, 0);
@@ -26,7 +29,7 @@ pub(crate) fn shrink(id: CacheId) -> bool {
     }
     drop(slabs);
     if !is_done {
-        refill::slabs_wait(id);
+        refill::slabs_wait();
     }
     complete
 }
@@ -77,13 +80,13 @@ fn try_destroy(id: CacheId) -> Result<(), usize> {
         may_end = Cookie::get().wait_expedited().is_ok();
     }
     if !may_end {
-        return Err(crate::stats::objects_outside_slabs(id));
+        return Err(objects_outside_slabs(id));
     }
     registry::remove_if(id, || {
         // A thread that was about to move a slab is gone, here or in a fork without handlers.
         id.descriptor().slabs.lock().set_unsorted();
         let complete = shrink(id);
-        let out = crate::stats::objects_outside_slabs(id);
+        let out = objects_outside_slabs(id);
         if out != 0 || !complete {
             return Err(out);
         }
@@ -93,4 +96,10 @@ fn try_destroy(id: CacheId) -> Result<(), usize> {
         deferred::forget(id);
         Ok(())
     })
+}
+
+/// Objects that are not in slabs, exact when no other thread uses the cache.
+fn objects_outside_slabs(id: CacheId) -> usize {
+    let slabs = id.descriptor().slabs.lock();
+    slabs.count as usize * id.shape().slab_objects - slabs.free_objects()
 }

@@ -10,13 +10,14 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use sheaves_rcu::defer;
 use sheaves_sys::lock::assert_none_held;
 
-use crate::bins::Slabs;
-use crate::chunk::Unfinished;
-use crate::counts::count;
-use crate::descriptor::{CacheId, Shape};
+use crate::cache_id::CacheId;
+use crate::chunk::UnfinishedRun;
+use crate::events::count;
 use crate::granule::Granule;
+use crate::shape::Shape;
+use crate::slab_lists::SlabLists;
 use crate::window::GRANULE_BYTES;
-use crate::{chunk, deferred, registry, slab};
+use crate::{chunk, registry, slab};
 
 /// Number of slabs without allocated objects that a cache keeps.
 pub(crate) const EMPTY_SLABS_KEPT: u32 = 1;
@@ -56,7 +57,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
 
 /// Prepares the objects of a new slab that no other thread knows yet. Without a lock: constructors
 /// are the program's code, and may allocate, wait, or fork. `None` when memory is out.
-fn make_slab(shape: &Shape) -> Option<Unfinished> {
+fn make_slab(shape: &Shape) -> Option<UnfinishedRun> {
     let made = chunk::begin_run(shape.granules, shape.granules)?;
     let address = made.run.first.address();
     if shape.debug && !made.run.is_zero {
@@ -79,7 +80,7 @@ fn make_slab(shape: &Shape) -> Option<Unfinished> {
 }
 
 /// Lists a new slab: from here on it is the cache's, also in a child.
-fn add_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs, made: &Unfinished) {
+fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &UnfinishedRun) {
     let first = made.run.first;
     slab::header(first).init(id.in_header(), shape.slab_objects);
     first.set_owner(shape.granules, id.owner(), id.owner());
@@ -92,10 +93,10 @@ fn add_slab(id: CacheId, shape: &Shape, slabs: &mut Slabs, made: &Unfinished) {
 /// Releases slabs without allocated objects, until `keep` are left. Under the cache's lock. The
 /// caller calls [`chunk::purge_if_due`] once it holds no lock any more.
 ///
-/// Slabs of a type-stable cache stay until their cookies have passed, and can be refilled from
+/// SlabLists of a type-stable cache stay until their cookies have passed, and can be refilled from
 /// meanwhile. False if there is one: then the caller must call [`slabs_wait`], without the lock.
 #[must_use]
-pub(crate) fn release_empty(id: CacheId, slabs: &mut Slabs, keep: u32) -> bool {
+pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bool {
     let is_typesafe = id.shape().typesafe;
     while slabs.empty > keep {
         let Some(granule) = slabs.an_empty_one(is_typesafe) else { return false };
@@ -107,8 +108,7 @@ pub(crate) fn release_empty(id: CacheId, slabs: &mut Slabs, keep: u32) -> bool {
 
 /// Arranges that the reclaimer comes back for slabs that still have readers.
 #[cold]
-pub(crate) fn slabs_wait(id: CacheId) {
-    deferred::start(id);
+pub(crate) fn slabs_wait() {
     if registry::is_held_here() {
         // Relaxed: read back by this thread, or by another one that calls `arm` instead.
         IS_UNTOLD.store(true, Ordering::Relaxed);
@@ -117,8 +117,8 @@ pub(crate) fn slabs_wait(id: CacheId) {
     }
 }
 
-/// Slabs wait, and `sheaves-rcu` was not told: it may start a thread, which it must not do under
-/// the registry's lock.
+/// Empty slabs wait, and `sheaves-rcu` was not told: it may start a thread, which it must not do
+/// under the registry's lock.
 static IS_UNTOLD: AtomicBool = AtomicBool::new(false);
 
 /// Tells `sheaves-rcu`. Called without locks after work under the registry's lock.
@@ -136,17 +136,17 @@ pub(crate) fn release_ready(id: CacheId) -> bool {
     }
     let mut slabs = id.descriptor().slabs.lock();
     let before = slabs.count;
-    // Slabs that still have readers are left for a later round.
+    // SlabLists that still have readers are left for a later round.
     let _is_done = release_empty(id, &mut slabs, EMPTY_SLABS_KEPT);
     slabs.count < before
 }
 
-fn release(id: CacheId, slabs: &mut Slabs, granule: Granule) {
+fn release(id: CacheId, slabs: &mut SlabLists, granule: Granule) {
     let shape = id.shape();
     slabs.count -= 1;
     // Relaxed: the cache's lock orders it before any other use of the slab.
     slab::header(granule).cache.store(0, Ordering::Relaxed);
     count!(id, slabs_released);
     granule.set_owner(shape.granules, 0, 0);
-    chunk::put_run(granule, shape.granules);
+    chunk::give_run_without_purge(granule, shape.granules);
 }

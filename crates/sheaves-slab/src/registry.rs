@@ -8,19 +8,11 @@ use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use sheaves_percpu::area::Region;
 use sheaves_percpu::slots;
-use sheaves_sys::{announce_when_loaded, env, fork, lock::Lock};
+use sheaves_sys::{env, lock::Lock};
 
-use crate::bins::Slabs;
-use crate::deferred::Queue;
-use crate::descriptor::{CACHES_MAX, CacheId, Constructor, Shape};
-use crate::{chunk, pool, slab, window};
-
-/// The most size classes of malloc: caches 1 to this.
-pub const CLASSES_MAX: usize = 96;
-/// First number of a named cache. Number 0 and those from `CLASSES_MAX + 1` up to here never name a
-/// cache: their words are always vacant. The owner map's entries for anything but a size class lead
-/// to these words.
-pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 4;
+use crate::cache_id::{CACHES_MAX, CacheId};
+use crate::shape::{Constructor, Shape};
+use crate::{chunk, slab, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
@@ -70,27 +62,8 @@ pub(crate) struct Request<'a> {
     pub(crate) typesafe: bool,
 }
 
-/// Creates a cache with the lowest free number for named ones.
-pub(crate) fn create(request: &Request<'_>) -> Result<CacheId, CacheError> {
-    create_in(request, NAMED_FIRST..CACHES_MAX)
-}
-
-/// Creates the cache of a malloc size class, whose objects are at multiples of `align` bytes.
-///
-/// # Errors
-/// As [`CacheError`]; `TooMany` when the class exists or is not below [`CLASSES_MAX`].
-pub fn create_class(
-    class: usize,
-    name: &str,
-    size: usize,
-    align: usize,
-) -> Result<CacheId, CacheError> {
-    let layout = Layout::from_size_align(size, align).map_err(|_| CacheError::Layout)?;
-    let request = Request { name, layout, constructor: None, debug: false, typesafe: false };
-    create_in(&request, class + 1..CLASSES_MAX.min(class + 1) + 1)
-}
-
-fn create_in(
+/// Creates a cache with the lowest free one of some numbers.
+pub(crate) fn create(
     request: &Request<'_>,
     numbers: core::ops::Range<usize>,
 ) -> Result<CacheId, CacheError> {
@@ -141,26 +114,20 @@ impl Registry {
 
     /// True when a cache with this number exists.
     fn has(&self, id: CacheId) -> bool {
-        let (word, bit) = place_of(id);
+        let (word, bit) = id.bit_in_set();
         self.taken[word] & bit != 0
     }
 
     /// A cache exists while its bit is set: its shape is written before, and removed after. This
     /// also holds in a child of a fork that came between two of these steps.
     fn set_taken(&mut self, id: CacheId, is_taken: bool) {
-        let (word, bit) = place_of(id);
+        let (word, bit) = id.bit_in_set();
         // SeqCst, for the compiler alone: the writes before and after stay before and after.
         compiler_fence(Ordering::SeqCst);
         self.taken[word] = self.taken[word] & !bit | if is_taken { bit } else { 0 };
         // SeqCst, likewise.
         compiler_fence(Ordering::SeqCst);
     }
-}
-
-/// Word and bit of a number in a set of cache numbers.
-pub(crate) fn place_of(id: CacheId) -> (usize, u64) {
-    let number = usize::from(id.number());
-    (number / 64, 1 << (number % 64))
 }
 
 /// True when `SHEAVES_DEBUG` makes every cache a debug cache. Valid once a cache was created.
@@ -203,81 +170,34 @@ pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -
     Ok(())
 }
 
-static HANDLERS: fork::Handlers =
-    fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_in_child, recover };
-announce_when_loaded!(Slab, &HANDLERS);
-
-/// Before a fork: registry, every cache, chunks, pool, in this order everywhere.
-fn lock_all() {
+/// Takes the registry lock for a fork.
+pub(crate) fn lock_for_fork() {
     REGISTRY.acquire();
-    for id in all_ids() {
-        id.descriptor().slabs.acquire();
-        id.descriptor().deferred.iter().for_each(Queue::lock_for_fork);
-    }
-    chunk::lock_for_fork();
-    pool::lock_for_fork();
 }
 
-/// The same in a child whose fork was not prepared, from the bottom up: the lists of slabs are
-/// rebuilt from the state of the chunks.
-fn recover() {
-    pool::recover();
-    chunk::recover();
+/// Releases the lock after a fork.
+///
+/// # Safety
+/// Taken by [`lock_for_fork`] in the thread that forked.
+pub(crate) unsafe fn unlock_after_fork() {
+    // SAFETY: the same contract.
+    unsafe { REGISTRY.release() };
+}
+
+/// Takes the lock in a child whose fork was not prepared; returns which caches exist.
+pub(crate) fn recover() -> impl Fn(CacheId) -> bool {
     let registry = REGISTRY.acquire_to_recover(|_| {
         // Relaxed: under the registry lock.
         let numbers = NUMBERS_USED.load(Ordering::Relaxed);
         // The words of a cache that exists may not be prepared yet.
         prepare_words(numbers);
     });
-    for id in all_ids() {
-        // Where this thread itself holds the registry's lock no shape is half written.
-        let is_there = registry.as_ref().map_or_else(|| id.has_shape(), |held| held.has(id));
-        id.descriptor().slabs.acquire_to_recover(|slabs| match is_there {
-            true => slabs.recover(id),
-            false => *slabs = Slabs::new(),
-        });
-        for queue in &id.descriptor().deferred {
-            if is_there {
-                queue.recover(id);
-            } else {
-                queue.lock_for_fork();
-            }
-        }
-    }
-}
-
-fn unlock_all() {
-    // SAFETY: taken in `lock_all` by the thread that forked, without guards.
-    unsafe { pool::unlock_after_fork() };
-    // SAFETY: as above.
-    unsafe { chunk::unlock_after_fork() };
-    for id in all_ids() {
-        for queue in &id.descriptor().deferred {
-            // SAFETY: as above.
-            unsafe { queue.unlock_after_fork() };
-        }
-        // SAFETY: as above.
-        unsafe { id.descriptor().slabs.release() };
-    }
-    // SAFETY: as above.
-    unsafe { REGISTRY.release() };
-}
-
-/// The threads that are missing in the child were anywhere between two locks.
-fn unlock_in_child() {
-    unlock_all();
-    for id in all_ids() {
-        // It is taken only where this very thread holds it, and then no other thread has changed
-        // it.
-        if let Some(mut slabs) = id.descriptor().slabs.try_lock() {
-            slabs.set_unsorted();
-        }
-    }
-    chunk::bring_back_after_fork();
+    // Where this thread itself holds the lock no shape is half written.
+    move |id| registry.as_ref().map_or_else(|| id.has_shape(), |held| held.has(id))
 }
 
 /// Every number that has ever been used. Under the registry lock.
-fn all_ids() -> impl Iterator<Item = CacheId> {
+pub(crate) fn all_ids() -> impl Iterator<Item = CacheId> {
     // Relaxed: changes under the registry lock only.
     (0..NUMBERS_USED.load(Ordering::Relaxed)).map(|number| CacheId::new(number as u16))
 }

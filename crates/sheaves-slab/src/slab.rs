@@ -17,19 +17,16 @@
 //!
 //! A thread that raises `free` from 0 lists the slab as one that has free objects. A thread that
 //! raises it to the capacity checks under the lock that the slab is still empty. The steps
-//! themselves are in `counting.rs`.
+//! themselves are in `protocol/counting.rs`.
 
-use core::sync::atomic::{AtomicUsize, compiler_fence};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
-use sheaves_sys::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use sheaves_sys::map;
 
-use crate::counting;
 use crate::granule::{self, Granule};
-use crate::window;
+use crate::protocol::counting;
+use crate::window::{self, SLAB_HEADER_BYTES};
 
-/// Bytes of a header: bitmap and the other fields.
-pub(crate) const HEADER_BYTES: usize = 640;
 /// Words of the bitmap.
 const BITMAP_WORDS: usize = 64;
 /// The most objects of a slab.
@@ -67,7 +64,7 @@ pub struct Slab {
     bits: [AtomicU64; BITMAP_WORDS],
 }
 
-const _: () = assert!(size_of::<Slab>() == HEADER_BYTES);
+const _: () = assert!(size_of::<Slab>() == SLAB_HEADER_BYTES);
 
 /// The header of a granule.
 #[inline]
@@ -82,7 +79,7 @@ pub fn header(granule: Granule) -> &'static Slab {
 
 fn header_address(granule: Granule) -> usize {
     let number = granule.0 - granule::first().0;
-    window::SLABS.base() + number as usize * HEADER_BYTES
+    window::SLABS.base() + number as usize * SLAB_HEADER_BYTES
 }
 
 /// Discards the memory of headers; they read as zero, which means "starts no slab".
@@ -90,7 +87,7 @@ pub(crate) fn discard_headers(first: Granule, count: usize) {
     let page = map::page_bytes();
     let start = header_address(first);
     let (first_page, end_page) =
-        (start.next_multiple_of(page), (start + count * HEADER_BYTES) / page * page);
+        (start.next_multiple_of(page), (start + count * SLAB_HEADER_BYTES) / page * page);
     if first_page < end_page {
         // SAFETY: only headers of these granules, which are free and held by the caller, are in
         // whole pages between start and end.

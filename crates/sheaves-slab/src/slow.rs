@@ -10,9 +10,9 @@ use sheaves_percpu::engine::{self, cmp_store, load, pop_slow, push_slow};
 use sheaves_percpu::slots::{Attached, attach};
 use sheaves_percpu::{Cursor, Word};
 
-use crate::descriptor::CacheId;
-use crate::pool;
-use crate::{chunk, debug, deferred, depot, flush, refill};
+use crate::cache_id::CacheId;
+use crate::slot::take_sheaf;
+use crate::{chunk, debug, deferred, flush, pool, refill};
 
 /// Attempts of a slow path, which fails when other threads change the slot meanwhile. After that it
 /// goes to the slabs: with the portable engine all slots can be busy for as long as a preempted
@@ -79,7 +79,7 @@ fn exchange_empty(id: CacheId) -> Option<usize> {
     let exchanged = unsafe { cmp_store(id.allocs(), empty, cursor.down(1)) };
     // The same holds for the sheaf that came out: only now it is certain that it is empty.
     if exchanged && swapped.is_some() && empty.is_empty() {
-        retire(id, depot::refit(id, empty));
+        retire(id, id.descriptor().depot.refit(id.shape(), empty));
     } else {
         retire(id, if exchanged { empty } else { cursor.down(1) });
     }
@@ -113,11 +113,7 @@ fn free(id: CacheId, object: usize) {
             return;
         }
         // The swap: `retire` puts the full sheaf where the empty one was.
-        let Some(cursor) =
-            take_sheaf(id.allocs(), Cursor::is_empty).or_else(|| depot::take_empty(id))
-        else {
-            break;
-        };
+        let Some(cursor) = empty_sheaf(id) else { break };
         install(id, id.frees(), cursor, Cursor::is_full);
     }
     flush::flush(id, &mut [object]);
@@ -131,10 +127,7 @@ fn exchange_full(id: CacheId, object: usize) -> bool {
     if !full.is_sheaf() || !full.is_full() {
         return false;
     }
-    let Some(cursor) = take_sheaf(id.allocs(), Cursor::is_empty).or_else(|| depot::take_empty(id))
-    else {
-        return false;
-    };
+    let Some(cursor) = empty_sheaf(id) else { return false };
     // The fill that was read before is a hint, as above.
     if cursor.is_full() {
         retire(id, cursor);
@@ -148,26 +141,26 @@ fn exchange_full(id: CacheId, object: usize) -> bool {
     true
 }
 
-/// Takes the sheaf out of a word of the current slot if `wanted` accepts its cursor.
-pub(crate) fn take_sheaf(word: Word, wanted: impl Fn(Cursor) -> bool) -> Option<Cursor> {
-    let cursor = load(word);
-    if !cursor.is_sheaf() || !wanted(cursor) {
-        return None;
-    }
-    // SAFETY: not the bootstrap cursor.
-    unsafe { cmp_store(word, cursor, Cursor::VACANT) }.then_some(cursor)
-}
-
 /// A full sheaf from the depot.
 fn full_sheaf(id: CacheId) -> Option<Cursor> {
-    depot::count_trip(id);
-    depot::take_full(id)
+    count_trip(id);
+    id.take_full()
+}
+
+fn count_trip(id: CacheId) {
+    id.descriptor().depot.count_trip(id.shape());
+}
+
+/// An empty sheaf for frees: the one that allocations have emptied, or a new one.
+fn empty_sheaf(id: CacheId) -> Option<Cursor> {
+    take_sheaf(id.allocs(), Cursor::is_empty).or_else(|| id.descriptor().depot.empty_sheaf())
 }
 
 /// A sheaf filled from slabs, perhaps in part; `None` when memory is out.
 fn refilled_sheaf(id: CacheId) -> Option<Cursor> {
-    depot::missed(id);
-    let empty = depot::take_empty(id)?;
+    let depot = &id.descriptor().depot;
+    depot.missed(id.shape());
+    let empty = depot.empty_sheaf()?;
     // SAFETY: taken from the pool, owned by us, no other reference.
     let room = unsafe { empty.room() };
     let count = refill::refill(id, room);
@@ -216,19 +209,15 @@ pub(crate) fn retire(id: CacheId, cursor: Cursor) {
     if !cursor.is_sheaf() {
         return;
     }
-    let (full, empty) = (cursor.is_full(), cursor.is_empty());
-    let word = if empty { id.frees() } else { id.allocs() };
+    let word = if cursor.is_empty() { id.frees() } else { id.allocs() };
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
     if unsafe { cmp_store(word, Cursor::VACANT, cursor) } {
         return;
     }
-    if full {
-        depot::count_trip(id);
-        depot::put_full(id, cursor);
-    } else {
-        // Also for an empty sheaf: then there is nothing to flush.
-        flush::flush_sheaf(id, cursor);
+    if cursor.is_full() {
+        count_trip(id);
     }
+    flush::put_away(id, cursor);
 }
 
 /// An object straight from the slabs, for a thread without a slot or without memory for a sheaf.
@@ -238,7 +227,7 @@ fn take_one(id: CacheId) -> usize {
         return one[0];
     }
     // Memory is out, but the depot may have objects.
-    let Some(cursor) = depot::take_full(id) else { return 0 };
+    let Some(cursor) = id.take_full() else { return 0 };
     // SAFETY: a full sheaf that we own.
     let object = unsafe { cursor.last() };
     flush::flush_sheaf(id, cursor.down(1));

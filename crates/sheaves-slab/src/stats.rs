@@ -4,11 +4,11 @@
 //! slabs, less those free in slabs, in depots and in the slots' sheaves. While other threads work,
 //! each figure is right for some moment, but not all for the same moment.
 
-use sheaves_percpu::{Word, slots};
-
-use crate::counts::counted;
-use crate::descriptor::{CacheId, NAME_BYTES};
+use crate::cache_id::CacheId;
+use crate::events::counted;
+use crate::shape::NAME_BYTES;
 use crate::window::GRANULE_BYTES;
+use crate::{deferred, slot};
 
 /// Contents and history of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,13 +47,13 @@ pub struct CacheStats {
 #[must_use]
 pub fn stats(id: CacheId) -> CacheStats {
     let (descriptor, shape) = (id.descriptor(), id.shape());
-    let objects_in_depot = crate::depot::objects(id);
-    let objects_in_slots = in_slots(&[id.allocs(), id.frees()]);
+    let objects_in_depot = descriptor.depot.objects();
+    let objects_in_slots = slot::objects_in(&[id.allocs(), id.frees()]);
     let (slabs, objects_in_slabs) = {
         let slabs = descriptor.slabs.lock();
         (slabs.count as usize, slabs.free_objects())
     };
-    let objects_deferred = deferred(id);
+    let objects_deferred = deferred::objects(id);
     let inside = objects_in_slabs + objects_in_depot + objects_in_slots + objects_deferred;
     CacheStats {
         object_bytes: shape.size,
@@ -71,27 +71,6 @@ pub fn stats(id: CacheId) -> CacheStats {
         slabs_made: counted!(id, slabs_made),
         slabs_released: counted!(id, slabs_released),
     }
-}
-
-/// Objects in the sheaves of some words; approximate while other threads work.
-fn in_slots(words: &[Word]) -> usize {
-    let mut objects = 0;
-    slots::observe(words, &mut |_, cursor| objects += cursor.fill());
-    objects
-}
-
-/// Objects that are deferred.
-pub(crate) fn deferred(id: CacheId) -> usize {
-    if !id.descriptor().is_deferring() {
-        return 0;
-    }
-    crate::deferred::objects_in_queues(id) + in_slots(&[id.deferred()])
-}
-
-/// Objects that are not in slabs, exact when no other thread uses the cache.
-pub(crate) fn objects_outside_slabs(id: CacheId) -> usize {
-    let slabs = id.descriptor().slabs.lock();
-    slabs.count as usize * id.shape().slab_objects - slabs.free_objects()
 }
 
 /// Name of a cache.

@@ -34,6 +34,9 @@ pub const CHUNK_BYTES: usize = 2 << 20;
 /// Granules of a chunk.
 pub const CHUNK_GRANULES: usize = CHUNK_BYTES / GRANULE_BYTES;
 
+/// Bytes of a slab's header.
+pub(crate) const SLAB_HEADER_BYTES: usize = 640;
+
 /// Bytes of the window.
 pub const WINDOW_BYTES: usize = 1 << 40;
 
@@ -155,7 +158,7 @@ impl Layout {
             heap,
             owners: WINDOW_BYTES / GRANULE_BYTES * 2,
             chunks: (heap / CHUNK_BYTES * 16).next_multiple_of(CHUNK_BYTES),
-            slabs: (heap / GRANULE_BYTES * crate::slab::HEADER_BYTES).next_multiple_of(CHUNK_BYTES),
+            slabs: (heap / GRANULE_BYTES * SLAB_HEADER_BYTES).next_multiple_of(CHUNK_BYTES),
             sheaves: (heap / 64).clamp(CHUNK_BYTES, SHEAVES_BYTES_MAX),
         }
     }

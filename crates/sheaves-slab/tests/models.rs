@@ -1,7 +1,7 @@
 //! Runs the models of the protocols, where `SHEAVES_MODELS=1` asks for it. By hand:
 //!
 //! ```sh
-//! RUSTFLAGS="--cfg loom" cargo test -p sheaves-slab --release --lib model
+//! RUSTFLAGS="--cfg loom" cargo test -p sheaves-slab --release --test protocols
 //! ```
 
 #[path = "../../sheaves-rcu/tests/models/run.rs"]
@@ -9,5 +9,5 @@ mod run;
 
 #[test]
 fn models_hold_and_their_broken_variants_are_caught() {
-    run::run(env!("CARGO_PKG_NAME"), 7, 10);
+    run::run(env!("CARGO_PKG_NAME"), &["--test", "protocols"], 7, 10);
 }

@@ -15,18 +15,16 @@ use crate::finding::{Finding, Kind};
 const REEXPORTS_MAX: usize = 16;
 
 /// Crates in which circles are left.
-const CRATES_WITH_CIRCLES: [&str; 8] = [
+const CRATES_WITH_CIRCLES: [&str; 6] = [
     "crates/sheaves-bench",
-    "crates/sheaves-heap",
     "crates/sheaves-history",
     "crates/sheaves-percpu",
     "crates/sheaves-rcu",
-    "crates/sheaves-slab",
     "crates/sheaves-sys",
     "crates/sheaves-torture",
 ];
 /// Crates that name the model checker outside `protocol/`.
-const CRATES_WITH_LOOM: [&str; 2] = ["sheaves-rcu", "sheaves-slab"];
+const CRATES_WITH_LOOM: [&str; 1] = ["sheaves-rcu"];
 /// The switch between the atomics of `core` and those of the model checker.
 const ATOMICS: &str = "crates/sheaves-sys/src/atomic.rs";
 

@@ -6,22 +6,24 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Runs all models of `package`. At least `hold_min` of them have to hold, and at least
-/// `caught_min` broken variants have to be caught.
-pub(crate) fn run(package: &str, hold_min: usize, caught_min: usize) {
+/// Runs all models of `package`, which are in the targets of `select`. At least `hold_min` of them
+/// have to hold, and at least `caught_min` broken variants have to be caught.
+pub(crate) fn run(package: &str, select: &[&str], hold_min: usize, caught_min: usize) {
     if std::env::var("SHEAVES_MODELS").is_ok_and(|value| value == "1") {
-        check(package, hold_min, caught_min);
+        check(package, select, hold_min, caught_min);
     } else {
         println!("SHEAVES_MODELS=1 is not set: the models were not run");
     }
 }
 
-fn check(package: &str, hold_min: usize, caught_min: usize) {
+fn check(package: &str, select: &[&str], hold_min: usize, caught_min: usize) {
     // Beside this program: .../target/PROFILE/deps/models-*.
     let program = std::env::current_exe().unwrap();
     let target = program.ancestors().nth(3).unwrap().join("loom");
     let output = Command::new(env!("CARGO"))
-        .args(["test", "-p", package, "--release", "--lib", "model"])
+        .args(["test", "-p", package, "--release"])
+        .args(select)
+        .arg("model")
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
         .env("CARGO_TARGET_DIR", target)
         .env("RUSTFLAGS", "--cfg loom")

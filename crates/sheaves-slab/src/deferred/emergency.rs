@@ -16,10 +16,10 @@ use sheaves_percpu::Sheaf;
 use sheaves_rcu::defer::Faults;
 use sheaves_sys::{lock, report};
 
-use crate::descriptor::CacheId;
+use crate::cache_id::CacheId;
 use crate::pool::{self, SheafStack};
-use crate::slow::{self, take_sheaf};
-use crate::{debug, depot, flush};
+use crate::slot::take_sheaf;
+use crate::{chunk, debug, flush};
 
 /// Sheaves of the reserve.
 const RESERVE_SHEAVES: u32 = 8;
@@ -110,7 +110,7 @@ fn take_empty_slow(id: CacheId) -> Option<Sheaf> {
 fn of_the_cache(id: CacheId) -> Option<Sheaf> {
     let cursor = take_sheaf(id.frees(), |_| true)
         .or_else(|| take_sheaf(id.allocs(), |_| true))
-        .or_else(|| depot::take_full(id))?;
+        .or_else(|| id.take_full())?;
     if !cursor.is_empty() {
         flush::flush_objects(id, cursor);
     }
@@ -125,8 +125,9 @@ pub(super) fn free(id: CacheId, object: usize) {
         if id.shape().debug {
             debug::free_deferred(id, object);
         } else {
-            slow::free_slow(id, object);
+            flush::flush(id, &mut [object]);
         }
+        chunk::purge_if_due();
         return;
     }
     if reach(4) == 0 {

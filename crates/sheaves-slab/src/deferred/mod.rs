@@ -29,24 +29,23 @@
 mod emergency;
 mod queue;
 mod seal;
+mod sink;
 
 use sheaves_percpu::Cursor;
 use sheaves_percpu::engine::{cmp_store, load, push_slow};
 use sheaves_percpu::slots::{Attached, attach};
-use sheaves_rcu::Cookie;
-use sheaves_rcu::defer::{self, Pressure};
+use sheaves_rcu::defer;
 
-use crate::descriptor::CacheId;
-use crate::{debug, depot, flush, pool, registry};
+use crate::cache_id::CacheId;
+use crate::{debug, pool};
 
 pub use emergency::{Emergencies, emergencies, fail_one_in};
 pub(crate) use queue::Queue;
-pub(crate) use seal::{finish, forget, start};
+pub(crate) use seal::{objects, reclaim, take_any_ready, take_ready};
+pub(crate) use sink::{drain, finish, forget, start};
 
 /// Attempts of a push, which fails when other threads change the slot meanwhile.
 const ATTEMPTS: u32 = 16;
-/// A sealed sheaf of a long queue takes at most this many ready sheaves out of it.
-const RECLAIM: usize = 2;
 
 /// Defers an object when the fast path found no room.
 #[cold]
@@ -80,17 +79,17 @@ fn exchange(id: CacheId, object: usize) -> bool {
     if !is_replaceable {
         return false;
     }
-    let Some(empty) = queue::empty_sheaf(id) else { return false };
+    let Some(sheaf) = emergency::take_empty(id) else { return false };
     // Before a thread can push onto it, so that sealing everything does not miss it.
     start(id);
     // SAFETY: the sheaf is ours, and empty.
-    let cursor = unsafe { empty.push(object) };
+    let cursor = unsafe { queue::format(id.shape(), sheaf).push(object) };
     // SAFETY: `before` is not the bootstrap cursor; the sheaf and the object in it are ours.
     if !unsafe { cmp_store(word, before, cursor) } {
-        pool::put_empty(cursor.sheaf());
+        pool::put_empty(sheaf);
         return false;
     }
-    if before.is_sheaf() && seal(id, before) {
+    if before.is_sheaf() && seal::seal(id, before) {
         defer::after_seal();
     }
     defer::arm();
@@ -101,103 +100,13 @@ fn exchange(id: CacheId, object: usize) -> bool {
 fn push_open(id: CacheId, object: usize) {
     start(id);
     let queue = id.descriptor().deferred_here();
-    match queue.push_open(id, object) {
+    match queue.push_open(id.shape(), object, || emergency::take_empty(id)) {
         Ok(None) => defer::arm(),
         Ok(Some(sealed)) => {
-            if after_seal(id, queue, &sealed) {
+            if seal::after_seal(id, queue, &sealed) {
                 defer::after_seal();
             }
         }
         Err(queue::NoSheaf) => emergency::free(id, object),
     }
-}
-
-/// Seals a sheaf that the caller has taken out of a slot's word. True if the caller must call
-/// [`defer::after_seal`], without locks.
-#[must_use]
-pub(crate) fn seal(id: CacheId, cursor: Cursor) -> bool {
-    let queue = id.descriptor().deferred_here();
-    queue.seal(id, cursor).is_some_and(|sealed| after_seal(id, queue, &sealed))
-}
-
-/// Starts grace periods and takes ready sheaves after `queue` got a sealed sheaf. True as in
-/// [`seal`].
-fn after_seal(id: CacheId, queue: &Queue, sealed: &queue::SealedSheaf) -> bool {
-    let pressure = sealed.pressure;
-    if pressure >= Pressure::High {
-        sealed.cookie.start_expedited();
-    } else if queue.is_time(sealed.unstarted, pressure == Pressure::Soft) {
-        queue.start(sealed.cookie);
-    }
-    let most = match pressure {
-        Pressure::Hard => usize::MAX,
-        Pressure::None if !sealed.is_long => 0,
-        _ => RECLAIM,
-    };
-    (0..most).map_while(|_| queue.take_ready(id)).for_each(|cursor| put_away(id, cursor));
-    sealed.is_told
-}
-
-/// The cursor of a sheaf whose grace period is over, if the current slot's queue has one. The
-/// caller owns it.
-///
-/// Not from other queues: slots whose own objects still wait would take from each other, and move
-/// all objects back and forth between the CPUs' caches.
-#[inline]
-pub(crate) fn take_ready(id: CacheId) -> Option<Cursor> {
-    let descriptor = id.descriptor();
-    if !descriptor.is_deferring() {
-        return None;
-    }
-    descriptor.deferred_here().take_ready(id)
-}
-
-/// As [`take_ready`], from any queue: for a thread that finds nothing elsewhere.
-pub(crate) fn take_any_ready(id: CacheId) -> Option<Cursor> {
-    id.descriptor().deferred.iter().find_map(|queue| queue.take_ready(id))
-}
-
-/// Reclaims everything whose cookie has passed; true if there was something.
-pub(crate) fn reclaim(id: CacheId) -> bool {
-    let mut any = false;
-    while let Some(cursor) = take_any_ready(id) {
-        put_away(id, cursor);
-        any = true;
-    }
-    tell_all(id);
-    any
-}
-
-/// Reports everything that is sealed to `sheaves-rcu`, so that its sums are exact.
-fn tell_all(id: CacheId) {
-    id.descriptor().deferred.iter().for_each(Queue::tell_all);
-}
-
-/// Puts a sheaf whose grace period is over into the depot, or flushes it.
-fn put_away(id: CacheId, cursor: Cursor) {
-    if id.shape().debug {
-        debug::reclaim(id, cursor);
-    } else if cursor.is_full() {
-        depot::put_full(id, cursor);
-    } else {
-        flush::flush_sheaf(id, cursor);
-    }
-}
-
-/// Waits until no object of the cache is deferred any more. For a cache that no other thread uses.
-/// False inside of a read section, where the deferred objects stay.
-pub(crate) fn drain(id: CacheId) -> bool {
-    if !id.descriptor().is_deferring() {
-        return true;
-    }
-    // Not while another thread seals everything: it may hold a sheaf of this cache.
-    registry::while_none_ends(|| seal::seal_one(id));
-    let waited = Cookie::get().wait_expedited();
-    reclaim(id);
-    waited.is_ok()
-}
-
-/// Deferred objects of a cache, without those in the slots' sheaves.
-pub(crate) fn objects_in_queues(id: CacheId) -> usize {
-    id.descriptor().deferred.iter().map(Queue::objects).sum()
 }

@@ -23,9 +23,8 @@ use sheaves_rcu::defer::{self, Pressure};
 use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 
-use super::emergency;
-use crate::descriptor::CacheId;
-use crate::pool::{existing, notes, number_of, put_empty};
+use crate::pool::{self, existing, notes, number_of, put_empty};
+use crate::shape::Shape;
 
 const SENTINEL_MIN: usize = 3;
 /// The most objects of a sheaf that can be sealed.
@@ -128,13 +127,9 @@ impl Sealed {
     }
 }
 
-/// The cursor of an empty sheaf to defer objects with.
-pub(super) fn empty_sheaf(id: CacheId) -> Option<Cursor> {
-    emergency::take_empty(id).map(|sheaf| format(id, sheaf))
-}
-
-fn format(id: CacheId, sheaf: Sheaf) -> Cursor {
-    crate::pool::format(sheaf, id.shape().sheaf_objects.min(OBJECTS_MAX))
+/// Makes a sheaf that the caller owns an empty one to defer objects with.
+pub(super) fn format(shape: &Shape, sheaf: Sheaf) -> Cursor {
+    pool::format(sheaf, shape.sheaf_objects.min(OBJECTS_MAX))
 }
 
 impl Queue {
@@ -158,33 +153,35 @@ impl Queue {
     }
 
     /// Seals a sheaf that the caller owns. `None` when it is empty; then it is in the pool.
-    pub(super) fn seal(&self, id: CacheId, cursor: Cursor) -> Option<SealedSheaf> {
+    pub(super) fn seal(&self, shape: &Shape, cursor: Cursor) -> Option<SealedSheaf> {
         if cursor.is_empty() {
             put_empty(cursor.sheaf());
             return None;
         }
-        debug_assert!(cursor.sheaf().sentinel() >= SENTINEL_MIN, "{id:?}");
+        debug_assert!(cursor.sheaf().sentinel() >= SENTINEL_MIN);
         let mut sealed = self.sealed.lock();
         self.count_objects(cursor.fill() as u32);
-        Some(self.append(id, &mut sealed, cursor))
+        Some(self.append(shape, &mut sealed, cursor))
     }
 
-    /// Puts an object into the open sheaf, and seals the sheaf when it is full.
+    /// Puts an object into the open sheaf, and seals the sheaf when it is full. `empty` provides a
+    /// sheaf where there is none; it is called without the lock.
     pub(super) fn push_open(
         &self,
-        id: CacheId,
+        shape: &Shape,
         object: usize,
+        mut empty: impl FnMut() -> Option<Sheaf>,
     ) -> Result<Option<SealedSheaf>, NoSheaf> {
         let mut sealed = self.sealed.lock();
         while !sealed.open.is_sheaf() {
             // When memory is out this flushes objects of the cache, which takes the cache's lock.
             drop(sealed);
-            let empty = empty_sheaf(id).ok_or(NoSheaf)?;
+            let sheaf = empty().ok_or(NoSheaf)?;
             sealed = self.sealed.lock();
             if sealed.open.is_sheaf() {
-                put_empty(empty.sheaf());
+                put_empty(sheaf);
             } else {
-                sealed.open = empty;
+                sealed.open = format(shape, sheaf);
             }
         }
         // SAFETY: the lock's holder owns the open sheaf, which is not full.
@@ -193,28 +190,28 @@ impl Queue {
         if !sealed.open.is_full() {
             return Ok(None);
         }
-        Ok(Some(self.append_open(id, &mut sealed)))
+        Ok(Some(self.append_open(shape, &mut sealed)))
     }
 
     /// Seals the open sheaf, if there is one.
-    pub(super) fn seal_open(&self, id: CacheId) -> Option<SealedSheaf> {
+    pub(super) fn seal_open(&self, shape: &Shape) -> Option<SealedSheaf> {
         let mut sealed = self.sealed.lock();
         if !sealed.open.is_sheaf() {
             return None;
         }
-        Some(self.append_open(id, &mut sealed))
+        Some(self.append_open(shape, &mut sealed))
     }
 
     /// Seals the open sheaf, which exists.
-    fn append_open(&self, id: CacheId, sealed: &mut Sealed) -> SealedSheaf {
+    fn append_open(&self, shape: &Shape, sealed: &mut Sealed) -> SealedSheaf {
         let cursor = core::mem::replace(&mut sealed.open, Cursor::VACANT);
         // SeqCst, for the compiler alone: the sheaf is in at most one place.
         compiler_fence(Ordering::SeqCst);
-        self.append(id, sealed, cursor)
+        self.append(shape, sealed, cursor)
     }
 
     /// Stamps a sheaf and appends it. Cookies are taken under the lock, so they ascend.
-    fn append(&self, id: CacheId, sealed: &mut Sealed, cursor: Cursor) -> SealedSheaf {
+    fn append(&self, shape: &Shape, sealed: &mut Sealed, cursor: Cursor) -> SealedSheaf {
         let sheaf = cursor.sheaf();
         // After the last object was added: a reader that uses one of them now is older than the
         // cookie.
@@ -239,7 +236,7 @@ impl Queue {
         }
         sealed.unstarted += 1;
         let (unstarted, objects) = (sealed.unstarted, cursor.fill());
-        let is_told = sealed.tell(objects as isize, id.shape().stride);
+        let is_told = sealed.tell(objects as isize, shape.stride);
         // Relaxed: changes under the lock.
         let sheaves = self.sheaves.fetch_add(1, Ordering::Relaxed) + 1;
         let (pressure, is_long) = (defer::pressure(), sheaves > LONG_SHEAVES);
@@ -247,7 +244,7 @@ impl Queue {
     }
 
     /// Takes the oldest sheaf if its cookie has passed; returns its cursor.
-    pub(super) fn take_ready(&self, id: CacheId) -> Option<Cursor> {
+    pub(super) fn take_ready(&self, shape: &Shape) -> Option<Cursor> {
         // Relaxed: a hint that spares the lock.
         if self.sheaves.load(Ordering::Relaxed) == 0 {
             return None;
@@ -282,7 +279,7 @@ impl Queue {
         // Relaxed, both: change under the lock.
         self.sheaves.fetch_sub(1, Ordering::Relaxed);
         self.objects.fetch_sub(objects as u32, Ordering::Relaxed);
-        sealed.tell(-(objects as isize), id.shape().stride);
+        sealed.tell(-(objects as isize), shape.stride);
         drop(sealed);
         Some(cursor)
     }
@@ -330,18 +327,18 @@ impl Queue {
 
     /// Takes the lock in a child whose fork was not prepared, and queues all objects for a new
     /// report to `sheaves-rcu`, which has forgotten them.
-    pub(crate) fn recover(&self, id: CacheId) {
-        let recover = |sealed: &mut Sealed| self.recover_sheaves(id, sealed);
+    pub(crate) fn recover(&self, shape: &Shape) {
+        let recover = |sealed: &mut Sealed| self.recover_sheaves(shape, sealed);
         if let Some(mut sealed) = self.sealed.acquire_to_recover(recover) {
             let objects = self.objects().saturating_sub(sealed.open.fill());
             sealed.untold_objects = objects as isize;
-            sealed.untold_bytes = (objects * id.shape().stride) as isize;
+            sealed.untold_bytes = (objects * shape.stride) as isize;
         }
     }
 
     /// Recomputes the state of a queue that a thread was changing which the child does not have.
     /// The sheaf that it was adding or removing may be lost.
-    fn recover_sheaves(&self, id: CacheId, sealed: &mut Sealed) {
+    fn recover_sheaves(&self, shape: &Shape, sealed: &mut Sealed) {
         let (mut sheaves, mut objects) = (0, 0);
         (sealed.last, sealed.cookie, sealed.unstarted) = (0, 0, 0);
         let mut next = sealed.first;
@@ -355,7 +352,7 @@ impl Queue {
         self.sheaves.store(sheaves, Ordering::Relaxed);
         self.objects.store(objects as u32, Ordering::Relaxed);
         if sealed.open.is_sheaf() && sealed.open.is_full() {
-            let _ = self.append_open(id, sealed);
+            let _ = self.append_open(shape, sealed);
         }
     }
 
@@ -375,4 +372,5 @@ impl Queue {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/deferred_queue.rs"]
 mod tests;

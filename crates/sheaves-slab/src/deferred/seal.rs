@@ -1,148 +1,91 @@
-//! Sealing the sheaves of all slots, and the [`Sink`] through which `sheaves-rcu` calls this layer.
+//! Sealing a sheaf, and reclaiming those whose cookies have passed.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use sheaves_percpu::Cursor;
+use sheaves_rcu::defer::Pressure;
 
-use sheaves_percpu::Word;
-use sheaves_percpu::slots;
-use sheaves_rcu::defer::{self, Pending, Sink};
+use super::queue::{Queue, SealedSheaf};
+use crate::cache_id::CacheId;
+use crate::{debug, flush, slot};
 
-use super::{emergency, reclaim};
-use crate::descriptor::{CACHES_MAX, CacheId};
-use crate::{chunk, pool, refill, registry, stats};
+/// A sealed sheaf of a long queue takes at most this many ready sheaves out of it.
+const RECLAIM: usize = 2;
 
-/// One bit for each cache that has ever deferred an object: set before the first one is deferred.
-static EVER: [AtomicU64; CACHES_MAX / 64] = [const { AtomicU64::new(0) }; CACHES_MAX / 64];
-/// True once the sink is registered.
-static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+/// Seals a sheaf that the caller has taken out of a slot's word. True if the caller must call
+/// [`sheaves_rcu::defer::after_seal`], without locks.
+#[must_use]
+pub(crate) fn seal(id: CacheId, cursor: Cursor) -> bool {
+    let queue = id.descriptor().deferred_here();
+    queue.seal(id.shape(), cursor).is_some_and(|sealed| after_seal(id, queue, &sealed))
+}
 
-/// Called before something of a cache is deferred.
+/// Starts grace periods and takes ready sheaves after `queue` got a sealed sheaf. True as in
+/// [`seal`].
+pub(super) fn after_seal(id: CacheId, queue: &Queue, sealed: &SealedSheaf) -> bool {
+    let pressure = sealed.pressure;
+    if pressure >= Pressure::High {
+        sealed.cookie.start_expedited();
+    } else if queue.is_time(sealed.unstarted, pressure == Pressure::Soft) {
+        queue.start(sealed.cookie);
+    }
+    let most = match pressure {
+        Pressure::Hard => usize::MAX,
+        Pressure::None if !sealed.is_long => 0,
+        _ => RECLAIM,
+    };
+    (0..most).map_while(|_| queue.take_ready(id.shape())).for_each(|cursor| put_away(id, cursor));
+    sealed.is_told
+}
+
+/// The cursor of a sheaf whose grace period is over, if the current slot's queue has one. The
+/// caller owns it.
+///
+/// Not from other queues: slots whose own objects still wait would take from each other, and move
+/// all objects back and forth between the CPUs' caches.
 #[inline]
-pub(crate) fn start(id: CacheId) {
-    if !id.descriptor().is_deferring() {
-        start_slow(id);
+pub(crate) fn take_ready(id: CacheId) -> Option<Cursor> {
+    let descriptor = id.descriptor();
+    if !descriptor.is_deferring() {
+        return None;
     }
+    descriptor.deferred_here().take_ready(id.shape())
 }
 
-#[cold]
-fn start_slow(id: CacheId) {
-    let (word, bit) = registry::place_of(id);
-    // Release pairs with the Acquire in `caches`. A thread that seals everything after an object
-    // was deferred knows of the object, and so finds the bit. [D1]
-    EVER[word].fetch_or(bit, Ordering::Release);
-    // Before the cache is known to defer, so that a thread that knows it finds the sink registered.
-    // Several threads may run this at a time, and a fork may leave all but one of them behind.
-    // Acquire pairs with the Release below: the sink is there.
-    if !IS_REGISTERED.load(Ordering::Acquire) {
-        emergency::prepare();
-        defer::register(&SLAB);
-        // Release pairs with the Acquire above.
-        IS_REGISTERED.store(true, Ordering::Release);
-    }
-    id.descriptor().set_deferring(true);
+/// As [`take_ready`], from any queue: for a thread that finds nothing elsewhere.
+pub(crate) fn take_any_ready(id: CacheId) -> Option<Cursor> {
+    id.descriptor().deferred.iter().find_map(|queue| queue.take_ready(id.shape()))
 }
 
-/// Called when a cache is destroyed, with nothing deferred, under the registry lock.
-pub(crate) fn forget(id: CacheId) {
-    let (word, bit) = registry::place_of(id);
-    // Relaxed: no other thread uses the cache any more.
-    EVER[word].fetch_and(!bit, Ordering::Relaxed);
-    id.descriptor().set_deferring(false);
-}
-
-/// The caches of a word of [`EVER`].
-fn caches(word: usize) -> impl Iterator<Item = CacheId> {
-    // Acquire pairs with the Release in `start_slow`. [D1]
-    let bits = EVER[word].load(Ordering::Acquire);
-    let numbers = (0..64).filter(move |bit| bits & (1 << bit) != 0);
-    numbers.map(move |bit| CacheId::new((word * 64 + bit) as u16))
-}
-
-/// Seals the sheaves of the slots and the open sheaves, for the caches of a word of [`EVER`]. False
-/// when a slot was not drained.
-fn seal_word(word: usize) -> bool {
-    let mut ids = [CacheId::new(0); 64];
-    let mut words = [Word::new(0); 64];
-    let mut count = 0;
-    for id in caches(word) {
-        (ids[count], words[count]) = (id, id.deferred());
-        count += 1;
-    }
-    count == 0 || seal_caches(&ids[..count], &words[..count])
-}
-
-/// Seals the sheaves of the slots and the open sheaves of one cache.
-pub(super) fn seal_one(id: CacheId) {
-    seal_caches(&[id], &[id.deferred()]);
-}
-
-fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
-    let (taken, is_complete) = slots::take(words);
-    for (index, cursor) in taken {
-        // The caller reclaims next, so no thread has to be woken for that.
-        let _is_told = super::seal(ids[index], cursor);
-    }
-    for id in ids {
-        for queue in &id.descriptor().deferred {
-            if let Some(sealed) = queue.seal_open(*id) {
-                let _is_told = super::after_seal(*id, queue, &sealed);
-            }
-        }
-    }
-    is_complete
-}
-
-/// Reclaims what is ready of every cache, and releases the ready slabs of type-stable caches.
-pub(crate) fn finish() -> bool {
+/// Reclaims everything whose cookie has passed; true if there was something.
+pub(crate) fn reclaim(id: CacheId) -> bool {
     let mut any = false;
-    emergency::prepare();
-    for word in 0..EVER.len() {
-        for id in caches(word) {
-            let done = registry::if_existing(id, |id| reclaim(id) | refill::release_ready(id));
-            any |= done.unwrap_or(false);
-        }
+    while let Some(cursor) = take_any_ready(id) {
+        put_away(id, cursor);
+        any = true;
     }
+    tell_all(id);
     any
 }
 
-/// This layer as `sheaves-rcu` sees it.
-struct Slab;
+/// Reports everything that is sealed to `sheaves-rcu`, so that its sums are exact.
+pub(super) fn tell_all(id: CacheId) {
+    id.descriptor().deferred.iter().for_each(Queue::tell_all);
+}
 
-static SLAB: Slab = Slab;
-
-impl Sink for Slab {
-    fn seal(&self) -> bool {
-        // The registry's lock keeps caches from being destroyed meanwhile.
-        let seal = |word| registry::while_none_ends(|| seal_word(word));
-        (0..EVER.len()).fold(true, |is_complete, word| seal(word) & is_complete)
+/// Puts a sheaf whose grace period is over into the depot, or flushes it.
+fn put_away(id: CacheId, cursor: Cursor) {
+    if id.shape().debug {
+        debug::reclaim(id, cursor);
+    } else {
+        flush::put_away(id, cursor);
     }
+}
 
-    fn reclaim(&self) -> bool {
-        let any = finish();
-        refill::tell_of_slabs();
-        chunk::purge_if_due();
-        any
+/// Objects of the cache that are deferred.
+pub(crate) fn objects(id: CacheId) -> usize {
+    let descriptor = id.descriptor();
+    if !descriptor.is_deferring() {
+        return 0;
     }
-
-    fn pending(&self) -> Pending {
-        let mut pending = Pending::default();
-        for id in (0..EVER.len()).flat_map(caches) {
-            let known = registry::if_existing(id, |id| {
-                super::tell_all(id);
-                (stats::deferred(id), id.shape().stride)
-            });
-            let Some((objects, stride)) = known else { continue };
-            pending.objects += objects as u64;
-            pending.bytes += (objects * stride) as u64;
-        }
-        pending
-    }
-
-    fn give_back(&self) {
-        chunk::trim();
-        pool::trim();
-    }
-
-    fn name(&self) -> &'static str {
-        "slab"
-    }
+    descriptor.deferred.iter().map(Queue::objects).sum::<usize>()
+        + slot::objects_in(&[id.deferred()])
 }

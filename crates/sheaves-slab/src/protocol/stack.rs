@@ -13,7 +13,7 @@
 //! tag makes the exchange that follows fail. A wrong success needs the tag to wrap around, 2^40
 //! operations, between one load and one exchange: hours.
 
-use sheaves_sys::atomic::{AtomicU64, Ordering};
+use super::{AtomicU64, Ordering};
 
 const INDEX_BITS: u32 = 24;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
@@ -31,20 +31,10 @@ pub(crate) trait Links {
 /// Without `TAGGED` the tag does not change: the broken variant that the model must catch.
 #[derive(Debug)]
 pub(crate) struct Stack<const TAGGED: bool = true> {
-    head: AtomicU64,
+    pub(super) head: AtomicU64,
 }
 
 impl<const TAGGED: bool> Stack<TAGGED> {
-    #[cfg(not(loom))]
-    pub(crate) const fn new() -> Stack<TAGGED> {
-        Stack { head: AtomicU64::new(0) }
-    }
-
-    #[cfg(loom)]
-    pub(crate) fn new() -> Stack<TAGGED> {
-        Stack { head: AtomicU64::new(0) }
-    }
-
     /// Puts a sheaf that the caller owns on the stack.
     pub(crate) fn push(&self, links: &impl Links, number: u32) {
         debug_assert!(number != 0 && u64::from(number) <= INDEX_MASK);

@@ -7,18 +7,19 @@
 //! Flushes do not move slabs between bins, since they hold no lock. A refill that finds a slab in
 //! the wrong bin moves it. A thread that flushes objects into a slab without free objects, or the
 //! last allocated ones into any slab, moves that slab afterwards. In a child of a fork that thread
-//! may be missing: then all slabs are checked once, see [`Slabs::set_unsorted`].
+//! may be missing: then all slabs are checked once, see [`SlabLists::set_unsorted`].
 //!
 //! Everything here happens under the cache's lock. Where a child of a fork took the lock over from
 //! a thread that it does not have, the lists are rebuilt from the owner map and the slabs' headers:
-//! see [`Slabs::recover`].
+//! see [`SlabLists::recover`].
 
 use core::sync::atomic::Ordering;
 
 use sheaves_rcu::Cookie;
 
-use crate::descriptor::{CacheId, Shape};
+use crate::cache_id::CacheId;
 use crate::granule::{self, Granule};
+use crate::shape::Shape;
 use crate::slab::{self, Slab, UNLISTED};
 
 /// Number of bins of slabs that have free objects.
@@ -30,23 +31,24 @@ const FULL_BIN: usize = BINS;
 
 /// State under the cache's lock.
 #[derive(Debug)]
-pub(crate) struct Slabs {
+pub(crate) struct SlabLists {
     /// First slab of each bin, as granule number + 1, or 0.
     heads: [u32; BINS + 1],
-    /// Slabs of the cache.
+    /// SlabLists of the cache.
     pub(crate) count: u32,
-    /// Slabs in the empty bin.
+    /// SlabLists in the empty bin.
     pub(crate) empty: u32,
     /// A slab may be in a wrong bin, and no thread is about to move it.
     is_unsorted: bool,
 }
 
-impl Slabs {
-    pub(crate) const fn new() -> Slabs {
-        Slabs { heads: [0; BINS + 1], count: 0, empty: 0, is_unsorted: false }
+impl SlabLists {
+    pub(crate) const fn new() -> SlabLists {
+        SlabLists { heads: [0; BINS + 1], count: 0, empty: 0, is_unsorted: false }
     }
 
-    /// Notes that threads which would have moved slabs may be gone; [`Slabs::sort`] does it then.
+    /// Notes that threads which would have moved slabs may be gone: then [`SlabLists::sort`] moves
+    /// them.
     pub(crate) fn set_unsorted(&mut self) {
         self.is_unsorted = true;
     }
@@ -72,9 +74,8 @@ impl Slabs {
     /// Rebuilds the lists in a child of a fork, where a thread that the child does not have was
     /// changing them. A slab that it was releasing is lost; objects that it was taking count as
     /// allocated.
-    pub(crate) fn recover(&mut self, id: CacheId) {
-        *self = Slabs::new();
-        let shape = id.shape();
+    pub(crate) fn recover(&mut self, id: CacheId, shape: &Shape) {
+        *self = SlabLists::new();
         for granule in granule::all().filter(|granule| granule.owner() == id.owner()) {
             let slab = slab::header(granule);
             let is_first = granule.align_down(shape.granules) == granule;
@@ -213,43 +214,5 @@ pub(crate) fn is_listed_as_full(slab: &Slab) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    extern crate std;
-    use super::*;
-    use crate::registry::{self, Request};
-    use crate::{reclaim, slow};
-    use core::alloc::Layout;
-    use std::vec::Vec;
-
-    #[test]
-    fn lists_are_made_anew() {
-        let layout = Layout::from_size_align(9000, 8).unwrap();
-        let request =
-            Request { name: "bins", layout, constructor: None, debug: false, typesafe: false };
-        let id = registry::create(&request).unwrap();
-        let shape = id.shape();
-        assert!(shape.granules > 1);
-        let objects: Vec<usize> = (0..300).map(|_| slow::alloc_slow(id)).collect();
-        let mut slabs = id.descriptor().slabs.lock();
-        let before = (slabs.count, slabs.free_objects());
-        assert!(before.0 > 3);
-        // A list is cut in the middle, the counts are stale, and a slab that is being added to the
-        // cache has only its first entry in the owner map.
-        slabs.heads = [slabs.heads[FULL_BIN]; BINS + 1];
-        (slabs.count, slabs.empty) = (1, 77);
-        let first = Granule::of(objects[0]).unwrap().align_down(shape.granules);
-        first.after(1).clear_owner(shape.granules - 1);
-        slabs.recover(id);
-        assert_eq!((slabs.count, slabs.free_objects()), before);
-        assert_eq!(first.after(1).owner(), id.owner());
-        slabs.set_unsorted();
-        let mut listed = Vec::new();
-        slabs.for_each(|slab| listed.push(slab.0));
-        listed.sort_unstable();
-        listed.dedup();
-        assert_eq!(listed.len(), before.0 as usize);
-        drop(slabs);
-        objects.into_iter().for_each(|object| slow::free_slow(id, object));
-        assert_eq!(reclaim::destroy(id), Ok(()));
-    }
-}
+#[path = "../tests/unit/slab_lists.rs"]
+mod tests;

@@ -11,7 +11,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 
-use crate::stack::{Links, Stack};
+use crate::protocol::stack::{Links, Stack};
 
 struct Pool<const TAGGED: bool> {
     stack: Stack<TAGGED>,

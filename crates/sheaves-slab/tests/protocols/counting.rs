@@ -14,7 +14,7 @@ use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 
-use crate::counting::{self, Listing};
+use crate::protocol::counting::{self, Listing};
 
 const CAPACITY: usize = 3;
 

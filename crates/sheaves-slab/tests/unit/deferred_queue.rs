@@ -1,5 +1,7 @@
 extern crate std;
 use super::*;
+use crate::CacheId;
+use crate::cache_id::{CACHES_MAX, NAMED_FIRST};
 use crate::deferred;
 use crate::registry::{self, Request};
 use crate::{reclaim, slow};
@@ -15,7 +17,7 @@ fn a_queue_that_was_being_changed_is_counted_again() {
     let layout = Layout::new::<[u64; 4]>();
     let request =
         Request { name: "queue", layout, constructor: None, debug: false, typesafe: false };
-    let id = registry::create(&request).unwrap();
+    let id = registry::create(&request, NAMED_FIRST..CACHES_MAX).unwrap();
     // No cookie passes meanwhile.
     let guard = sheaves_rcu::read();
     for _ in 0..1000 {
@@ -29,13 +31,13 @@ fn a_queue_that_was_being_changed_is_counted_again() {
     (sealed.last, sealed.unstarted) = (sealed.first, 99);
     queue.sheaves.store(before.0 - 1, Ordering::Relaxed);
     queue.objects.store(7, Ordering::Relaxed);
-    queue.recover_sheaves(id, &mut sealed);
+    queue.recover_sheaves(id.shape(), &mut sealed);
     assert_eq!(counts(queue), before);
     assert_eq!(existing(sealed.last).unwrap().link(), 0);
     assert!(sealed.last != sealed.first);
     // The first sheaf was taken out, which in a queue of one clears `last`.
     sealed.last = 0;
-    queue.recover_sheaves(id, &mut sealed);
+    queue.recover_sheaves(id.shape(), &mut sealed);
     assert_eq!(counts(queue), before);
     drop(sealed);
     drop(guard);
@@ -47,7 +49,7 @@ fn a_sheaf_that_is_full_is_sealed() {
     let layout = Layout::new::<[u64; 5]>();
     let request =
         Request { name: "open", layout, constructor: None, debug: false, typesafe: false };
-    let id = registry::create(&request).unwrap();
+    let id = registry::create(&request, NAMED_FIRST..CACHES_MAX).unwrap();
     deferred::start(id);
     let queue = &id.descriptor().deferred[0];
     let mut sealed = queue.sealed.lock();
@@ -56,7 +58,7 @@ fn a_sheaf_that_is_full_is_sealed() {
         // SAFETY: this test owns the sheaf, which is not full.
         sealed.open = unsafe { sealed.open.push(slow::alloc_slow(id)) };
     }
-    queue.recover_sheaves(id, &mut sealed);
+    queue.recover_sheaves(id.shape(), &mut sealed);
     assert_eq!((sealed.open, counts(queue).0), (Cursor::VACANT, 1));
     assert!(sealed.first != 0 && sealed.first == sealed.last);
     drop(sealed);
@@ -64,5 +66,5 @@ fn a_sheaf_that_is_full_is_sealed() {
 }
 
 fn empty_sheaf_for_tests(id: CacheId) -> Cursor {
-    format(id, crate::pool::take_empty().unwrap())
+    format(id.shape(), crate::pool::take_empty().unwrap())
 }

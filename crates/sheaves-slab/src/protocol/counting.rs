@@ -1,11 +1,10 @@
 //! Counting objects in and out of a slab: the steps on its bitmap and its count.
 //!
-//! Used by [`crate::slab`], [`crate::flush`] and, with loom's atomics, by `models/counting.rs`. A
-//! flush sets bits, then counts them; a refill lowers the count, then clears as many bits. So
-//! `free` is never above the number of set bits, and a refill always finds as many bits as it has
+//! A flush sets bits, then counts them; a refill lowers the count, then clears as many bits. So the
+//! count is never above the number of set bits, and a refill always finds as many bits as it has
 //! counted.
 
-use sheaves_sys::atomic::{AtomicU32, AtomicU64, Ordering};
+use super::{AtomicU32, AtomicU64, Ordering};
 
 /// Marks objects of one bitmap word as free. False when one of them is free already.
 #[inline]
@@ -88,7 +87,7 @@ pub(crate) fn take(
 }
 
 /// The lowest `count` set bits.
-fn lowest_bits(bits: u64, count: usize) -> u64 {
+pub(super) fn lowest_bits(bits: u64, count: usize) -> u64 {
     if bits.count_ones() as usize <= count {
         return bits;
     }
@@ -97,16 +96,4 @@ fn lowest_bits(bits: u64, count: usize) -> u64 {
         rest &= rest - 1;
     }
     bits & !rest
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lowest_bits_are_lowest() {
-        assert_eq!(lowest_bits(0b1011_0110, 3), 0b1_0110);
-        assert_eq!(lowest_bits(u64::MAX, 64), u64::MAX);
-        assert_eq!(lowest_bits(u64::MAX, 0), 0);
-    }
 }

@@ -10,7 +10,7 @@ use sheaves_percpu::{PerCpu, SlotCell, Zeroed};
 ///
 /// Refills from slabs, flushes to slabs, full sheaves from the depot, slabs created and released.
 #[derive(Debug)]
-pub(crate) struct Counts {
+pub(crate) struct Counters {
     pub(crate) refills: SlotCell<u64>,
     pub(crate) flushes: SlotCell<u64>,
     pub(crate) depot_hits: SlotCell<u64>,
@@ -19,7 +19,7 @@ pub(crate) struct Counts {
 }
 
 // SAFETY: zero is a valid value of every field.
-unsafe impl Zeroed for Counts {}
+unsafe impl Zeroed for Counters {}
 
 /// The counters of one cache number, stored as the raw number of their [`PerCpu`], so that one
 /// store creates or removes them: 0 while there are none.
@@ -28,16 +28,16 @@ unsafe impl Zeroed for Counts {}
 /// thread owns them. In a child of a fork without handlers, which does not have the thread, they
 /// have no owner, and so they are never freed twice.
 #[derive(Debug)]
-pub(crate) struct CountsOwner(AtomicU32);
+pub(crate) struct Events(AtomicU32);
 
-impl CountsOwner {
-    pub(crate) const fn none() -> CountsOwner {
-        CountsOwner(AtomicU32::new(0))
+impl Events {
+    pub(crate) const fn none() -> Events {
+        Events(AtomicU32::new(0))
     }
 
     /// The counters, if any; not to be dropped.
     #[inline]
-    pub(crate) fn get(&self) -> Option<ManuallyDrop<PerCpu<Counts>>> {
+    pub(crate) fn get(&self) -> Option<ManuallyDrop<PerCpu<Counters>>> {
         // Relaxed: the cache's user has its number by a path that is ordered after `make`.
         let number = NonZeroU32::new(self.0.load(Ordering::Relaxed))?;
         // SAFETY: from `into_raw` below; this one is not dropped.
@@ -49,7 +49,7 @@ impl CountsOwner {
     pub(crate) fn make(&self) {
         // Some are left where a child does not have the thread that was about to take them out.
         self.end();
-        let made = PerCpu::<Counts>::zeroed().map_or(0, |counts| counts.into_raw().get());
+        let made = PerCpu::<Counters>::zeroed().map_or(0, |events| events.into_raw().get());
         // Relaxed: published with the cache's number.
         self.0.store(made, Ordering::Relaxed);
     }
@@ -59,7 +59,7 @@ impl CountsOwner {
         self.end_with(drop);
     }
 
-    fn end_with(&self, give_back: impl FnOnce(PerCpu<Counts>)) {
+    fn end_with(&self, give_back: impl FnOnce(PerCpu<Counters>)) {
         // Relaxed: read by this thread, and by its copy in a child of a fork, which see the order
         // below.
         let number = self.0.swap(0, Ordering::Relaxed);
@@ -76,8 +76,8 @@ impl CountsOwner {
 /// Counts one event of the cache `$id`: a transaction on the current slot.
 macro_rules! count {
     ($id:expr, $event:ident) => {
-        if let Some(counts) = $id.descriptor().counts.get() {
-            counts.cell(sheaves_percpu::field!($crate::counts::Counts, $event)).add(1);
+        if let Some(events) = $id.descriptor().events.get() {
+            events.cell(sheaves_percpu::field!($crate::events::Counters, $event)).add(1);
         }
     };
 }
@@ -85,8 +85,8 @@ macro_rules! count {
 /// The sum of one kind of event of the cache `$id` over all slots.
 macro_rules! counted {
     ($id:expr, $event:ident) => {
-        $id.descriptor().counts.get().map_or(0, |counts| {
-            counts.cell(sheaves_percpu::field!($crate::counts::Counts, $event)).sum()
+        $id.descriptor().events.get().map_or(0, |events| {
+            events.cell(sheaves_percpu::field!($crate::events::Counters, $event)).sum()
         })
     };
 }
@@ -94,19 +94,5 @@ macro_rules! counted {
 pub(crate) use {count, counted};
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_are_out_of_their_place_before_they_are_given_back() {
-        let owner = CountsOwner::none();
-        owner.make();
-        let mut was_there = true;
-        owner.end_with(|counts| {
-            was_there = owner.get().is_some();
-            drop(counts);
-        });
-        assert!(!was_there, "a child that forks now gives them back a second time");
-        owner.end_with(|_| panic!("given back twice"));
-    }
-}
+#[path = "../tests/unit/events.rs"]
+mod tests;

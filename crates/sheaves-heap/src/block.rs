@@ -1,0 +1,84 @@
+//! Blocks without red zones: from a size to a block, and from an address to its block.
+
+use sheaves_slab::CacheId;
+use sheaves_slab::granule::{Granule, NAMED, RUN_START};
+use sheaves_slab::raw::by_id;
+use sheaves_sys::report;
+
+use crate::classes::{self, CLASSES, SIZES};
+use crate::{huge, large};
+
+/// The kind of block at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Block {
+    /// In a slab of this size class.
+    Small { class: usize },
+    /// The start of a run of pages.
+    Large(Granule),
+    /// A mapping of its own.
+    Huge { bytes: usize },
+}
+
+/// Address of a new block, 0 when memory is out, and whether it reads as zeros.
+pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
+    match classes::of_layout(size, align) {
+        Some(class) => (by_id::alloc(CacheId::of_class(class)), false),
+        None if large::serves(size, align) => large::alloc(size, align),
+        None => (huge::alloc(size, align), true),
+    }
+}
+
+/// The block at an address; `None` when no block of this heap starts or can start there.
+pub(crate) fn look_up(address: usize) -> Option<Block> {
+    // The window may have skipped a range that another mapping occupied; a huge block may be there
+    // now.
+    let Some(granule) = Granule::of(address).filter(|granule| granule.owner() != 0) else {
+        return huge::bytes_of(address).map(|bytes| Block::Huge { bytes });
+    };
+    let owner = granule.owner();
+    if let Some(id) = CacheId::from_owner(owner) {
+        let class = id.class();
+        return (class < CLASSES).then_some(Block::Small { class });
+    }
+    (owner == RUN_START && granule.address() == address).then_some(Block::Large(granule))
+}
+
+/// True when an address is in memory that a block uses, so that it is safe to read.
+pub(crate) fn is_in_use(address: usize) -> bool {
+    Granule::of(address).is_some_and(|granule| granule.owner() != 0) || huge::contains(address)
+}
+
+/// Frees a block.
+pub(crate) fn free(address: usize) {
+    match look_up(address) {
+        // SAFETY: the caller no longer uses the block; `free_checked` checks the rest.
+        Some(Block::Small { class }) => unsafe {
+            by_id::free_checked(CacheId::of_class(class), address);
+        },
+        Some(Block::Large(granule)) => large::free(granule),
+        Some(Block::Huge { .. }) if huge::free(address) => {}
+        Some(Block::Huge { .. }) | None => foreign(address, "free"),
+    }
+}
+
+/// Bytes of a block that its user may use.
+pub(crate) fn usable(address: usize) -> usize {
+    match look_up(address) {
+        Some(Block::Small { class }) => SIZES[class] as usize,
+        Some(Block::Large(granule)) => large::bytes_of(granule),
+        Some(Block::Huge { bytes }) => bytes,
+        None => foreign(address, "malloc_usable_size or realloc"),
+    }
+}
+
+/// Aborts the process: no block is at the address.
+#[cold]
+pub(crate) fn foreign(address: usize, call: &str) -> ! {
+    let what = match Granule::of(address).map(Granule::owner) {
+        Some(0) => "which is in free memory (double free?)",
+        Some(NAMED) => "which belongs to a named cache",
+        Some(_) => "which is inside a block",
+        None => "which is not from this heap",
+    };
+    report::die(format_args!("{call} of {address:#x}, {what}"))
+}

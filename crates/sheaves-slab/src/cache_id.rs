@@ -1,0 +1,134 @@
+//! Numbers of caches, and what follows from a number alone: words of the slots, entries of the
+//! owner map.
+//!
+//! A cache has two words in every slot: number * 2 (the sheaf of allocations) and number * 2 + 1
+//! (the sheaf of frees). The word of deferred objects is in a region of its own.
+//!
+//! Numbers 1 to [`CLASSES_MAX`] are the size classes of malloc. Number 0 and the three after the
+//! classes never name a cache, so their words are always vacant: the owner map's entries for
+//! anything but a size class lead to these words.
+
+use sheaves_percpu::Word;
+use sheaves_percpu::area::Region;
+
+/// The most caches that can exist at one time.
+pub(crate) const CACHES_MAX: usize = Region::CACHES.words() / 2;
+/// The most size classes of malloc.
+pub const CLASSES_MAX: usize = 96;
+/// First number of a named cache.
+pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 4;
+
+/// Owner of the slabs of named caches.
+pub const NAMED: u16 = CacheId::new(CLASSES_MAX as u16 + 1).frees().offset() as u16;
+/// Owner of the first granule of a run.
+pub const RUN_START: u16 = CacheId::new(CLASSES_MAX as u16 + 2).frees().offset() as u16;
+/// Owner of the other granules of a run.
+pub const RUN_INSIDE: u16 = CacheId::new(CLASSES_MAX as u16 + 3).frees().offset() as u16;
+
+/// The number of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct CacheId(u16);
+
+impl CacheId {
+    /// The cache with number `number`; it must exist when it is used.
+    #[inline]
+    #[must_use]
+    pub const fn new(number: u16) -> CacheId {
+        CacheId(number)
+    }
+
+    /// The number, below [`CACHES_MAX`].
+    #[inline]
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+
+    /// Word and bit of the number in a set of cache numbers.
+    pub(crate) const fn bit_in_set(self) -> (usize, u64) {
+        (self.0 as usize / 64, 1 << (self.0 % 64))
+    }
+
+    /// The entry of the owner map for this cache's granules.
+    #[inline]
+    #[must_use]
+    pub const fn owner(self) -> u16 {
+        if self.0 <= CLASSES_MAX as u16 { self.frees().offset() as u16 } else { NAMED }
+    }
+
+    /// The size class of an owner map's entry, `None` for anything else.
+    #[inline]
+    #[must_use]
+    pub const fn from_owner(owner: u16) -> Option<CacheId> {
+        let is_class = owner != 0 && owner < NAMED;
+        if is_class { Some(CacheId(owner / 16)) } else { None }
+    }
+
+    /// The cache of a size class of malloc.
+    #[inline]
+    #[must_use]
+    pub const fn of_class(class: usize) -> CacheId {
+        CacheId(class as u16 + 1)
+    }
+
+    /// The size class that a cache of [`CacheId::of_class`] serves.
+    #[inline]
+    #[must_use]
+    pub const fn class(self) -> usize {
+        self.0 as usize - 1
+    }
+
+    /// The value of `cache` in the headers of this cache's slabs.
+    #[inline]
+    pub(crate) const fn in_header(self) -> u16 {
+        self.0 + 1
+    }
+
+    /// The word of the sheaf from which objects are allocated.
+    #[inline(always)]
+    #[must_use]
+    pub const fn allocs(self) -> Word {
+        Word::new(2 * (self.0 as usize % CACHES_MAX))
+    }
+
+    /// The word of the sheaf onto which objects are freed.
+    #[inline(always)]
+    #[must_use]
+    pub const fn frees(self) -> Word {
+        Word::new(2 * (self.0 as usize % CACHES_MAX) + 1)
+    }
+
+    /// The word of the sheaf onto which objects are deferred.
+    #[inline(always)]
+    #[must_use]
+    pub const fn deferred(self) -> Word {
+        Region::DEFERRED.word(self.0 as usize % CACHES_MAX)
+    }
+
+    /// The word of an owner map's entry: that of a size class's frees, or one that is always
+    /// vacant.
+    #[inline(always)]
+    #[must_use]
+    pub const fn frees_of_owner(owner: usize) -> Word {
+        Word::at_offset(owner)
+    }
+
+    /// The word of deferred objects for an owner map's entry, as [`CacheId::frees_of_owner`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn deferred_of_owner(owner: usize) -> Word {
+        Word::at_offset(Region::DEFERRED.word(0).offset() + owner / 16 * 8)
+    }
+}
+
+const _: () = {
+    assert!(Region::DEFERRED.words() == CACHES_MAX);
+    // A header has 0 for none, see `CacheId::in_header`.
+    assert!(CACHES_MAX <= u16::MAX as usize);
+    let last = CacheId::of_class(CLASSES_MAX - 1);
+    let deferred = CacheId::deferred_of_owner(last.owner() as usize);
+    assert!(deferred.offset() == last.deferred().offset());
+    assert!(last.owner() < NAMED && last.owner() as usize == last.frees().offset());
+    assert!(CacheId::new(NAMED_FIRST as u16 - 1).frees().offset() >= RUN_INSIDE as usize);
+};

@@ -1,0 +1,78 @@
+//! The chunks lock in forks.
+
+use core::sync::atomic::Ordering;
+
+use super::state::{CHUNKS, Chunks, chunk, granule_of};
+use crate::slab;
+use crate::window::CHUNK_GRANULES;
+
+/// Takes the chunks lock for a fork.
+pub(crate) fn lock() {
+    CHUNKS.acquire();
+}
+
+/// Releases the lock after a fork.
+///
+/// # Safety
+/// Taken by [`lock`] in the thread that forked.
+pub(crate) unsafe fn unlock() {
+    // SAFETY: the same contract.
+    unsafe { CHUNKS.release() };
+}
+
+/// Called in the child after that: frees the granules that threads were working on which the child
+/// does not have. They may hold old contents.
+pub(crate) fn bring_back_in_child() {
+    // It is taken only where this very thread holds it, and then no other thread was working on
+    // any.
+    if let Some(mut chunks) = CHUNKS.try_lock() {
+        while let Some((index, granules)) = chunks.in_progress.take_of_others() {
+            chunks.give(index, granules, false);
+        }
+    }
+}
+
+/// Takes the chunks lock in a child whose fork was not prepared.
+pub(crate) fn recover() {
+    if let Some(mut chunks) = CHUNKS.acquire_to_recover(Chunks::recover) {
+        chunks.withdraw();
+    }
+}
+
+impl Chunks {
+    /// Repairs the state in a child of a fork, where a thread that the child does not have was
+    /// changing it. Granules that were being taken or released are in use for ever; the other bits
+    /// are made consistent with `free`.
+    pub(super) fn recover(&mut self) {
+        let (mut dirty, mut free) = (0, 0);
+        for index in 0..self.count {
+            let chunk = chunk(index);
+            chunk.clean &= chunk.free;
+            chunk.young &= chunk.free & !chunk.clean;
+            dirty += (chunk.free & !chunk.clean).count_ones() as usize;
+            free += chunk.free.count_ones() as usize;
+        }
+        self.skipped = self.skipped.min(self.count);
+        self.dirty = dirty;
+        self.used = ((self.count - self.skipped) * CHUNK_GRANULES).saturating_sub(free);
+        self.first_fit.fill(0);
+        // As if every chunk had been published just now.
+        self.publish(self.count);
+        self.in_progress.of_others(|index, granules| *granules &= !chunk(index).free);
+    }
+
+    /// In such a child: clears owner and header of the granules of other threads, which were not
+    /// published, or only in part.
+    fn withdraw(&mut self) {
+        self.in_progress.of_others(|index, granules| {
+            for bit in (0..32).filter(|bit| *granules & (1 << bit) != 0) {
+                let granule = granule_of(index, bit);
+                if granule.owner() != 0 {
+                    // Relaxed: the child has one thread.
+                    slab::header(granule).cache.store(0, Ordering::Relaxed);
+                    granule.clear_owner(1);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,75 @@
+//! Granules that a thread works on between two holds of the chunks lock: it is discarding them, or
+//! building a slab of them. They are in no other list.
+//!
+//! In the child of a fork they are free again, unless the thread is the one that forked.
+
+use core::sync::atomic::{Ordering, compiler_fence};
+
+use sheaves_sys::tls;
+
+/// The most threads that are listed at one time. A child loses the granules of further threads that
+/// build slabs; a thread that gets no entry discards nothing.
+const ENTRIES: usize = 32;
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// The thread, by [`tls::thread_token`]; 0 when the entry is vacant.
+    thread: usize,
+    /// The chunk.
+    index: usize,
+    /// The granules, one bit each.
+    granules: u32,
+}
+
+impl Entry {
+    fn is_of_another_thread(&self) -> bool {
+        self.thread != 0 && self.thread != tls::thread_token()
+    }
+}
+
+/// The list. Under the chunks lock.
+#[derive(Debug)]
+pub(super) struct InProgress([Entry; ENTRIES]);
+
+impl InProgress {
+    pub(super) const fn new() -> InProgress {
+        InProgress([Entry { thread: 0, index: 0, granules: 0 }; ENTRIES])
+    }
+
+    /// Lists granules of a chunk as those of the calling thread; returns the entry, `None` when
+    /// none is vacant.
+    pub(super) fn begin(&mut self, index: usize, granules: u32) -> Option<usize> {
+        let entry = self.0.iter().position(|entry| entry.thread == 0)?;
+        (self.0[entry].index, self.0[entry].granules) = (index, granules);
+        // SeqCst, for the compiler alone, here and below: also in a child whose fork was not
+        // prepared a taken entry is complete, and was taken before what follows.
+        compiler_fence(Ordering::SeqCst);
+        self.0[entry].thread = tls::thread_token();
+        // SeqCst, as above.
+        compiler_fence(Ordering::SeqCst);
+        Some(entry)
+    }
+
+    /// Removes them from the list.
+    pub(super) fn end(&mut self, entry: usize) {
+        // SeqCst, both: as in `begin`.
+        compiler_fence(Ordering::SeqCst);
+        self.0[entry].thread = 0;
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Calls `visit` with chunk and granules of each entry of another thread. Bits that `visit`
+    /// clears leave the list.
+    pub(super) fn of_others(&mut self, mut visit: impl FnMut(usize, &mut u32)) {
+        for entry in self.0.iter_mut().filter(|entry| entry.is_of_another_thread()) {
+            visit(entry.index, &mut entry.granules);
+        }
+    }
+
+    /// Removes one entry of another thread; returns its chunk and granules.
+    pub(super) fn take_of_others(&mut self) -> Option<(usize, u32)> {
+        let entry = self.0.iter_mut().find(|entry| entry.is_of_another_thread())?;
+        entry.thread = 0;
+        Some((entry.index, entry.granules))
+    }
+}

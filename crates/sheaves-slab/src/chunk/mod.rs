@@ -1,0 +1,35 @@
+//! Chunks of 2 MiB, and the runs of granules allocated from them.
+//!
+//! Per chunk there are three bits for each of its 32 granules:
+//!
+//! | free | clean | young | the granule |
+//! |---|---|---|---|
+//! | 0 | - | - | is in use, or in a chunk that another mapping occupies |
+//! | 1 | 1 | 0 | is free and reads as zero: never used, or discarded |
+//! | 1 | 0 | 1 | is free, holds old contents, freed since the last tick |
+//! | 1 | 0 | 0 | is free, holds old contents, freed before the last tick: discarded at the next |
+//!
+//! Runs are placed at the lowest address where they fit, so that the heap stays dense and chunks at
+//! its end become free. A tick becomes due at most every half second, when a run is freed. It
+//! happens with the next call that ends in `purge_if_due`, and at every [`trim`].
+//!
+//! All of this is under one lock, except the system calls that return memory, which take 0.1 ms for
+//! each MiB: they are made without any lock. Meanwhile the granules are in a list of their own, see
+//! `in_progress`.
+
+pub(crate) mod fork;
+mod in_progress;
+mod purge;
+mod run;
+mod state;
+
+pub(crate) use purge::purge_if_due;
+pub use purge::trim;
+pub use run::{Footprint, Run, extend_run, footprint, give_run, take_run};
+pub(crate) use run::{
+    UnfinishedRun, begin_run, finish_run, give_run_without_purge, use_small_pages,
+};
+
+#[cfg(test)]
+#[path = "../../tests/unit/chunk.rs"]
+mod tests;

@@ -1,0 +1,123 @@
+//! Returning free granules to the system.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use sheaves_sys::clock;
+use sheaves_sys::lock::assert_none_held;
+use sheaves_sys::map;
+
+use super::state::{CHUNKS, Chunks, chunk, granule_of, mask};
+use crate::granule;
+use crate::slab;
+use crate::window::{self, CHUNK_GRANULES, GRANULE_BYTES};
+
+/// Freed granules keep their memory for one to two of these.
+const TICK_MS: u64 = 500;
+
+/// A tick is due.
+static IS_DUE: AtomicBool = AtomicBool::new(false);
+
+/// Makes a tick due if the last one was long ago. Called when a run is freed.
+pub(super) fn note_freed(chunks: &mut Chunks) {
+    let now = clock::coarse_ms();
+    if now.wrapping_sub(chunks.ticked_ms) >= TICK_MS {
+        chunks.ticked_ms = now;
+        // Relaxed: only signals that there is work, all of which is under the lock.
+        IS_DUE.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Returns memory that was freed before the last tick to the system, if a tick is due. Not under a
+/// lock.
+#[inline]
+pub(crate) fn purge_if_due() {
+    // Relaxed, both: as in `note_freed`; the exchange has one caller do the work.
+    if IS_DUE.load(Ordering::Relaxed) && IS_DUE.swap(false, Ordering::Relaxed) {
+        purge(false);
+    }
+}
+
+/// Returns all free memory to the system at once, with the headers of wholly free chunks. Returns
+/// the bytes of heap that were returned.
+pub fn trim() -> usize {
+    let bytes = purge(true);
+    discard_owners();
+    bytes
+}
+
+/// Discards the pages of the owner map that cover free chunks only.
+fn discard_owners() {
+    let page = map::page_bytes();
+    let page_granules = page / 2;
+    // Held all the time, so that no run is taken meanwhile: a few system calls.
+    let chunks = CHUNKS.lock();
+    let first = granule::first().0 as usize;
+    let end = first + chunks.count * CHUNK_GRANULES;
+    let is_free = |granule: usize| chunk((granule - first) / CHUNK_GRANULES).free == u32::MAX;
+    for start in (first.next_multiple_of(page_granules)..end).step_by(page_granules) {
+        let covered = start..(start + page_granules).min(end);
+        if covered.step_by(CHUNK_GRANULES).all(is_free) {
+            // SAFETY: this page has only entries of free granules, all 0, and of granules that do
+            // not exist yet; it reads as zero afterwards.
+            unsafe { map::discard(window::OWNERS.base() + 2 * start, page) };
+        }
+    }
+}
+
+/// Discards granules: all free ones, or those freed before the last tick.
+#[cold]
+fn purge(all: bool) -> usize {
+    assert_none_held();
+    let count = CHUNKS.lock().count;
+    (0..count).map(|index| purge_chunk(index, all)).sum()
+}
+
+fn purge_chunk(index: usize, all: bool) -> usize {
+    let (entry, old, victims, is_empty, dirty) = {
+        let mut chunks = CHUNKS.lock();
+        let state = chunk(index);
+        let mut old = state.free & !state.clean & if all { u32::MAX } else { !state.young };
+        let settled = state.free & !state.young;
+        if chunks.has_huge_pages(index) && (all || old != 0 && settled == u32::MAX) {
+            // Granules that read as zero can be resident all the same: the kernel maps a huge page
+            // as a whole.
+            old = state.free;
+        }
+        let is_empty = all && state.free == u32::MAX;
+        // A wholly free chunk is held until its headers are discarded.
+        let victims = if is_empty { u32::MAX } else { old };
+        if victims == 0 {
+            state.young = 0;
+            return 0;
+        }
+        let Some(entry) = chunks.in_progress.begin(index, victims) else { return 0 };
+        state.young = 0;
+        // No thread can take them while they are marked as in use.
+        state.free &= !victims;
+        let dirty = (old & !state.clean).count_ones() as usize;
+        state.clean &= !old;
+        chunks.dirty -= dirty;
+        chunks.used += victims.count_ones() as usize;
+        (entry, old, victims, is_empty, dirty)
+    };
+    discard(index, old);
+    if is_empty {
+        slab::discard_headers(granule_of(index, 0), CHUNK_GRANULES);
+    }
+    let mut chunks = CHUNKS.lock();
+    chunks.in_progress.end(entry);
+    chunks.give(index, victims, true);
+    dirty * GRANULE_BYTES
+}
+
+/// Discards the pages of every run of set bits.
+fn discard(index: usize, mut bits: u32) {
+    while bits != 0 {
+        let start = bits.trailing_zeros();
+        let length = (bits >> start).trailing_ones();
+        let address = granule_of(index, start).address();
+        // SAFETY: the granules are marked as in use by `purge_chunk`, and nothing else uses them.
+        unsafe { map::discard(address, length as usize * GRANULE_BYTES) };
+        bits &= !mask(start, length as usize);
+    }
+}

@@ -1,0 +1,223 @@
+//! The bits of the chunks, and the state under their lock.
+
+use sheaves_sys::lock::Lock;
+use sheaves_sys::map::{self, Exactly};
+
+use super::in_progress::InProgress;
+use crate::granule::{self, Granule};
+use crate::window::{self, CHUNK_BYTES, CHUNK_GRANULES, SLAB_HEADER_BYTES};
+
+/// Number of chunks for which the kernel chooses the page size; the chunks after them ask for huge
+/// pages. A heap of 16 MiB exceeds what a TLB covers, and the unused part of its last huge page is
+/// at most an eighth of it.
+const HUGE_PAGES_AFTER: usize = 8;
+
+/// Bytes of the headers of one chunk.
+const CHUNK_HEADER_BYTES: usize = CHUNK_GRANULES * SLAB_HEADER_BYTES;
+
+/// State of one chunk; see the table in `mod.rs`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chunk {
+    pub(super) free: u32,
+    pub(super) clean: u32,
+    pub(super) young: u32,
+    reserved: u32,
+}
+
+/// State under the chunks lock.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    /// Number of chunks that have an entry: mapped, or skipped.
+    pub(super) count: usize,
+    /// Number of chunks that were skipped because other mappings are there.
+    pub(super) skipped: usize,
+    /// No chunk below this has room for a run of `index + 1` granules.
+    pub(super) first_fit: [u32; CHUNK_GRANULES],
+    /// When the last tick happened.
+    pub(super) ticked_ms: u64,
+    /// Number of granules that are free and hold old contents.
+    pub(super) dirty: usize,
+    /// Number of granules in use.
+    pub(super) used: usize,
+    /// Huge pages are never asked for.
+    pub(super) small_pages: bool,
+    /// Granules that threads are working on without the lock.
+    pub(super) in_progress: InProgress,
+}
+
+pub(super) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
+    count: 0,
+    skipped: 0,
+    first_fit: [0; CHUNK_GRANULES],
+    ticked_ms: 0,
+    dirty: 0,
+    used: 0,
+    small_pages: false,
+    in_progress: InProgress::new(),
+});
+
+/// A run that was taken.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// Its first granule.
+    pub first: Granule,
+    /// All of it reads as zero.
+    pub is_zero: bool,
+}
+
+/// The bits at which `count` set bits in a row begin.
+pub(super) fn runs_of(free: u32, count: usize) -> u32 {
+    let (mut bits, mut length) = (free, 1);
+    while length < count {
+        let step = length.min(count - length);
+        bits &= bits >> step;
+        length += step;
+    }
+    bits
+}
+
+/// The bits at multiples of a power of two.
+fn multiples_of(align: usize) -> u32 {
+    (0..32).filter(|bit| bit % align == 0).fold(0, |bits, bit| bits | 1 << bit)
+}
+
+pub(super) fn mask(bit: u32, count: usize) -> u32 {
+    let ones = if count == 32 { u32::MAX } else { (1 << count) - 1 };
+    ones << bit
+}
+
+pub(super) fn chunk(index: usize) -> &'static mut Chunk {
+    let address = window::CHUNKS.base() + index * size_of::<Chunk>();
+    // SAFETY: callers hold the chunks lock, pass an index below the count of mapped entries, and
+    // drop one reference before they make the next.
+    unsafe { &mut *core::ptr::with_exposed_provenance_mut::<Chunk>(address) }
+}
+
+pub(super) fn granule_of(index: usize, bit: u32) -> Granule {
+    granule::first().after(index * CHUNK_GRANULES + bit as usize)
+}
+
+/// Chunk and bit of a granule.
+pub(super) fn position_of(granule: Granule) -> (usize, u32) {
+    let number = granule.0 - granule::first().0;
+    (number as usize / CHUNK_GRANULES, number % CHUNK_GRANULES as u32)
+}
+
+/// Maps the entries of the first `count` chunks in the maps of owners and of chunks.
+fn map_entries(count: usize) -> bool {
+    let owners = (granule::first().0 as usize + count * CHUNK_GRANULES) * 2;
+    window::OWNERS.grow_to(owners) == Exactly::Mapped
+        && window::CHUNKS.grow_to(count * size_of::<Chunk>()) == Exactly::Mapped
+}
+
+impl Chunks {
+    pub(super) fn take_run(&mut self, count: usize, align: usize) -> Option<Run> {
+        debug_assert!((1..=CHUNK_GRANULES).contains(&count) && align.is_power_of_two());
+        let mut index = self.first_fit[count - 1] as usize;
+        let mut has_found_room = false;
+        loop {
+            if index == self.count && !self.grow() {
+                return None;
+            }
+            let fits = runs_of(chunk(index).free, count);
+            if fits != 0 && !has_found_room {
+                // An unaligned fit is still a fit for the next caller.
+                has_found_room = true;
+                self.first_fit[count - 1] = index as u32;
+            }
+            let aligned = fits & multiples_of(align);
+            if aligned != 0 {
+                return Some(self.take(index, aligned.trailing_zeros(), count));
+            }
+            index += 1;
+        }
+    }
+
+    /// Adds the next chunk for which there is address space, after any range that other mappings
+    /// occupy.
+    fn grow(&mut self) -> bool {
+        // Doubled each time: so few system calls skip a large mapping, and the range skipped
+        // needlessly after it is no larger than the mapping.
+        let mut skipped = 1;
+        loop {
+            match self.map_next() {
+                Exactly::Mapped => break,
+                Exactly::Occupied if self.skip(skipped) => skipped *= 2,
+                Exactly::Occupied | Exactly::Refused => return false,
+            }
+        }
+        if self.has_huge_pages(self.count) {
+            map::prefer_huge_pages(granule_of(self.count, 0).address(), CHUNK_BYTES);
+        }
+        *chunk(self.count) = Chunk { free: u32::MAX, clean: u32::MAX, young: 0, reserved: 0 };
+        self.publish(self.count + 1);
+        true
+    }
+
+    /// Maps the chunk after the last one, and its header.
+    fn map_next(&mut self) -> Exactly {
+        let count = self.count + 1;
+        if !map_entries(count) {
+            return Exactly::Refused;
+        }
+        match window::SLABS.grow_to(count * CHUNK_HEADER_BYTES) {
+            Exactly::Mapped => window::HEAP.grow_to(count * CHUNK_BYTES),
+            failed => failed,
+        }
+    }
+
+    /// Adds up to `more` chunks that count as in use for ever. False when there is no room for one.
+    fn skip(&mut self, more: usize) -> bool {
+        let more = more.min(window::HEAP.limit() / CHUNK_BYTES - self.count);
+        let count = self.count + more;
+        if more == 0 || !map_entries(count) {
+            return false;
+        }
+        window::SLABS.skip_to(count * CHUNK_HEADER_BYTES);
+        window::HEAP.skip_to(count * CHUNK_BYTES);
+        // Their entries are fresh and read as zero: nothing is free, nothing is owned.
+        self.publish(count);
+        self.skipped += more;
+        true
+    }
+
+    pub(super) fn publish(&mut self, count: usize) {
+        self.count = count;
+        granule::publish(count * CHUNK_GRANULES);
+    }
+
+    pub(super) fn has_huge_pages(&self, index: usize) -> bool {
+        index >= HUGE_PAGES_AFTER && !self.small_pages
+    }
+
+    pub(super) fn take(&mut self, index: usize, bit: u32, count: usize) -> Run {
+        let mask = mask(bit, count);
+        let chunk = chunk(index);
+        let dirty = mask & !chunk.clean;
+        chunk.free &= !mask;
+        chunk.clean &= !mask;
+        chunk.young &= !mask;
+        self.dirty -= dirty.count_ones() as usize;
+        self.used += count;
+        Run { first: granule_of(index, bit), is_zero: dirty == 0 }
+    }
+
+    pub(super) fn give(&mut self, index: usize, mask: u32, clean: bool) {
+        let chunk = chunk(index);
+        if chunk.free & mask != 0 {
+            sheaves_sys::report::die(format_args!("a run of pages was given back twice"));
+        }
+        chunk.free |= mask;
+        if clean {
+            chunk.clean |= mask;
+        } else {
+            chunk.young |= mask;
+            self.dirty += mask.count_ones() as usize;
+        }
+        self.used -= mask.count_ones() as usize;
+        for first in &mut self.first_fit {
+            *first = (*first).min(index as u32);
+        }
+    }
+}

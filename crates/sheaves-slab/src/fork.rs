@@ -1,0 +1,80 @@
+//! The locks of this crate in forks.
+
+use sheaves_sys::{announce_when_loaded, fork};
+
+use crate::deferred::Queue;
+use crate::slab_lists::SlabLists;
+use crate::{chunk, pool, registry};
+
+static HANDLERS: fork::Handlers =
+    fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_in_child, recover };
+announce_when_loaded!(Slab, &HANDLERS);
+
+/// Announces the handlers again, when a cache is created. Without a function that others call, a
+/// linker leaves this file's code out of a program that links a static library.
+pub(crate) fn announce() {
+    fork::announce(fork::Layer::Slab, &HANDLERS);
+}
+
+/// Before a fork: registry, every cache, chunks, pool, in this order everywhere.
+fn lock_all() {
+    registry::lock_for_fork();
+    for id in registry::all_ids() {
+        id.descriptor().slabs.acquire();
+        id.descriptor().deferred.iter().for_each(Queue::lock_for_fork);
+    }
+    chunk::fork::lock();
+    pool::lock_for_fork();
+}
+
+/// The same in a child whose fork was not prepared, from the bottom up: the lists of slabs are
+/// rebuilt from the state of the chunks.
+fn recover() {
+    pool::recover();
+    chunk::fork::recover();
+    let exists = registry::recover();
+    for id in registry::all_ids() {
+        let is_there = exists(id);
+        id.descriptor().slabs.acquire_to_recover(|slabs| match is_there {
+            true => slabs.recover(id, id.shape()),
+            false => *slabs = SlabLists::new(),
+        });
+        for queue in &id.descriptor().deferred {
+            if is_there {
+                queue.recover(id.shape());
+            } else {
+                queue.lock_for_fork();
+            }
+        }
+    }
+}
+
+fn unlock_all() {
+    // SAFETY: taken in `lock_all` by the thread that forked, without guards.
+    unsafe { pool::unlock_after_fork() };
+    // SAFETY: as above.
+    unsafe { chunk::fork::unlock() };
+    for id in registry::all_ids() {
+        for queue in &id.descriptor().deferred {
+            // SAFETY: as above.
+            unsafe { queue.unlock_after_fork() };
+        }
+        // SAFETY: as above.
+        unsafe { id.descriptor().slabs.release() };
+    }
+    // SAFETY: as above.
+    unsafe { registry::unlock_after_fork() };
+}
+
+/// The threads that are missing in the child were anywhere between two locks.
+fn unlock_in_child() {
+    unlock_all();
+    for id in registry::all_ids() {
+        // It is taken only where this very thread holds it, and then no other thread has changed
+        // it.
+        if let Some(mut slabs) = id.descriptor().slabs.try_lock() {
+            slabs.set_unsorted();
+        }
+    }
+    chunk::fork::bring_back_in_child();
+}

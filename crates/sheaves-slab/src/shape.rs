@@ -1,0 +1,126 @@
+//! The shape of a cache: sizes and properties that do not change while it exists.
+
+use core::ptr::NonNull;
+
+use sheaves_percpu::Sheaf;
+
+use crate::slab;
+use crate::window::GRANULE_BYTES;
+
+/// The largest object of a cache, in bytes.
+pub const OBJECT_BYTES_MAX: usize = 64 << 10;
+/// A sheaf holds at most this many bytes of objects (and never fewer than [`SHEAF_OBJECTS_MIN`]).
+const SHEAF_HOLDS_BYTES: usize = 512 << 10;
+const SHEAF_OBJECTS_MIN: usize = 7;
+/// Initial number of objects of a cache's sheaves.
+const SHEAF_OBJECTS_START: usize = 31;
+/// Longest name that is kept, in bytes.
+pub(crate) const NAME_BYTES: usize = 31;
+
+/// Runs once for every object when its slab is created. A C function, so that C programs can pass
+/// one.
+pub type Constructor = unsafe extern "C" fn(NonNull<u8>);
+
+/// The properties of a cache that do not change while it exists.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// Bytes that users may use.
+    pub(crate) size: usize,
+    /// Distance from one object of a slab to the next, in bytes.
+    pub(crate) stride: usize,
+    /// ceil(2^64 / stride): see [`Shape::index_of`].
+    pub(crate) reciprocal: u64,
+    /// Granules of a slab, a power of two.
+    pub(crate) granules: usize,
+    /// Objects of a slab.
+    pub(crate) slab_objects: usize,
+    /// The most objects of a sheaf.
+    pub(crate) sheaf_objects: usize,
+    pub(crate) constructor: Option<Constructor>,
+    /// A debug cache: every call takes the slow path and is checked.
+    pub(crate) debug: bool,
+    /// Empty slabs are kept for one grace period.
+    pub(crate) typesafe: bool,
+    name: [u8; NAME_BYTES],
+    name_bytes: u8,
+}
+
+impl Shape {
+    /// The shape for objects of `size` bytes at multiples of `align`; `None` when out of range.
+    pub(crate) fn new(name: &str, size: usize, align: usize) -> Option<Shape> {
+        if size == 0 || size > OBJECT_BYTES_MAX || align > GRANULE_BYTES {
+            return None;
+        }
+        let stride = stride_for(size, align)?;
+        let granules = match stride {
+            0..=1088 => 1,
+            1089..=2112 => 2,
+            2113..=4160 => 4,
+            _ => 8,
+        };
+        let mut kept = [0; NAME_BYTES];
+        let name_bytes = name.floor_char_boundary(NAME_BYTES);
+        kept[..name_bytes].copy_from_slice(&name.as_bytes()[..name_bytes]);
+        Some(Shape {
+            size,
+            stride,
+            reciprocal: u64::MAX / stride as u64 + 1,
+            granules,
+            slab_objects: (granules * GRANULE_BYTES / stride).min(slab::OBJECTS_MAX),
+            sheaf_objects: (SHEAF_HOLDS_BYTES / stride)
+                .clamp(SHEAF_OBJECTS_MIN, Sheaf::OBJECTS_MAX),
+            constructor: None,
+            debug: false,
+            typesafe: false,
+            name: kept,
+            name_bytes: name_bytes as u8,
+        })
+    }
+
+    /// The cache's name, cut to [`NAME_BYTES`].
+    pub(crate) fn name(&self) -> &str {
+        let bytes = &self.name[..usize::from(self.name_bytes)];
+        core::str::from_utf8(bytes).unwrap_or("")
+    }
+
+    /// Index of the object at `offset` bytes in its slab, or `None` when no object starts there.
+    ///
+    /// With M = ceil(2^64 / stride), the high half of offset * M is offset / stride and the low
+    /// half is below M exactly when the division has no remainder, for offsets and strides below
+    /// 2^32 (Lemire, Kaser, Kurz: "Faster remainder by direct computation", 2019).
+    #[inline]
+    pub(crate) fn index_of(&self, offset: usize) -> Option<usize> {
+        let product = u128::from(self.reciprocal) * offset as u128;
+        let index = (product >> 64) as usize;
+        ((product as u64) < self.reciprocal && index < self.slab_objects).then_some(index)
+    }
+
+    /// Number of objects of a cache's first sheaves.
+    pub(crate) fn sheaf_objects_min(&self) -> usize {
+        self.sheaf_objects.min(SHEAF_OBJECTS_START)
+    }
+}
+
+/// The distance of objects, or `None` when it would be out of range.
+///
+/// The low bits of an address select a set of a CPU's cache, so objects at multiples of 1 KiB
+/// compete for few sets. The first lines of 4 KiB objects share one of 64 sets, which is 12 lines
+/// of a 48 KiB cache. One more line between objects spreads them. (Slab colouring, from Bonwick,
+/// "The Slab Allocator", 1994, section 4, moves whole slabs and leaves neighbours in conflict.)
+#[must_use]
+pub const fn stride_for(size: usize, align: usize) -> Option<usize> {
+    const LINE_BYTES: usize = 64;
+    let stride = size.next_multiple_of(if align < 8 { 8 } else { align });
+    if stride > OBJECT_BYTES_MAX {
+        return None;
+    }
+    let conflicts = stride.is_multiple_of(1024) && align <= LINE_BYTES;
+    if conflicts && stride < OBJECT_BYTES_MAX {
+        return Some(stride + LINE_BYTES);
+    }
+    Some(stride)
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/shape.rs"]
+mod tests;
