@@ -80,8 +80,8 @@ pub fn engine_names() -> (&'static str, &'static str) {
         Mode::Portable => "portable",
     };
     let slot = match facts.slot_kind {
-        SlotKind::ConcurrencyId => "cid",
-        SlotKind::Processor => "cpu",
+        SlotKind::MmCid => "cid",
+        SlotKind::CpuId => "cpu",
         SlotKind::Virtual => "virtual",
     };
     (engine, slot)

@@ -23,90 +23,11 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use sheaves_sys::topology::CPUS_MAX;
 
+use crate::rows;
 use crate::sheaf::Cursor;
+use crate::word::{self, BLOCK_WORDS, Word};
 
-pub(crate) mod rows;
-
-/// Words in a block.
-pub const BLOCK_WORDS: usize = 4096;
-
-/// A range of words in every block, used by one layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Region {
-    /// Index in [`Region::ALL`].
-    pub(crate) index: usize,
-    first: usize,
-    words: usize,
-}
-
-impl Region {
-    /// Two words for each object cache: allocations and frees.
-    pub const CACHES: Region = Region { index: 0, first: 0, words: 1920 };
-    /// This crate's own words: the caches of per-CPU objects.
-    pub(crate) const OWN: Region = Region { index: 1, first: 1920, words: 128 };
-    /// One word for each object cache: deferred frees.
-    pub const DEFERRED: Region = Region { index: 2, first: 2048, words: 960 };
-    /// Words for deferred calls.
-    pub const CALLS: Region = Region { index: 3, first: 3008, words: 64 };
-
-    pub(crate) const ALL: [Region; 4] =
-        [Region::CACHES, Region::OWN, Region::DEFERRED, Region::CALLS];
-
-    /// Number of its words.
-    #[must_use]
-    pub const fn words(self) -> usize {
-        self.words
-    }
-
-    /// Its word number `index`.
-    ///
-    /// # Panics
-    /// At compile time or start, when the region has fewer words.
-    #[inline]
-    #[must_use]
-    pub const fn word(self, index: usize) -> Word {
-        assert!(index < self.words);
-        Word::new(self.first + index)
-    }
-}
-
-/// Bytes of a block, the head of each row.
-pub const BLOCK_BYTES: usize = BLOCK_WORDS * 8;
-
-/// One column of the per-slot state: the same eight bytes in every slot's block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct Word {
-    offset: usize,
-}
-
-impl Word {
-    /// Word number `index` of every block.
-    ///
-    /// # Panics
-    /// At compile time or start, when `index` is not below [`BLOCK_WORDS`].
-    #[inline]
-    #[must_use]
-    pub const fn new(index: usize) -> Word {
-        assert!(index < BLOCK_WORDS);
-        Word { offset: index * 8 }
-    }
-
-    /// The word at an offset from [`Word::offset`].
-    #[inline(always)]
-    #[must_use]
-    pub const fn at_offset(offset: usize) -> Word {
-        debug_assert!(offset < BLOCK_BYTES && offset.is_multiple_of(8));
-        Word { offset }
-    }
-
-    /// Offset in a block, in bytes.
-    #[inline]
-    #[must_use]
-    pub const fn offset(self) -> usize {
-        self.offset
-    }
-}
+pub use crate::word::{BLOCK_BYTES, Region};
 
 /// The block of unused slots and unregistered threads: every word is both empty and full.
 #[doc(hidden)]
@@ -198,16 +119,7 @@ pub(crate) fn block(slot: usize) -> usize {
 /// A word of a block, as an atomic.
 #[inline]
 pub(crate) fn word(block: usize, word: Word) -> &'static AtomicUsize {
-    word_at(block + word.offset())
-}
-
-/// The word at an address in a row, in the bootstrap block or in a copy of a row.
-#[inline]
-pub(crate) fn word_at(address: usize) -> &'static AtomicUsize {
-    let pointer = core::ptr::with_exposed_provenance::<AtomicUsize>(address);
-    // SAFETY: 1. callers pass addresses in open rows, in copies of them or in static memory, none
-    // of which is ever unmapped; 2. they are multiples of 8; 3. all access from Rust is atomic.
-    unsafe { &*pointer }
+    word::at(block + word.offset())
 }
 
 /// The slot's block according to the table at this moment: its own, or the bootstrap block.
@@ -217,15 +129,4 @@ pub(crate) fn current_block(slot: i32) -> usize {
     entry(slot).load(Ordering::Acquire).expose_provenance()
 }
 
-const _: () = {
-    assert!(size_of::<BootstrapBlock>() == BLOCK_BYTES);
-    assert!(BLOCK_BYTES.is_multiple_of(4096));
-    let mut index = 1;
-    while index < Region::ALL.len() {
-        let before = Region::ALL[index - 1];
-        assert!(before.first + before.words <= Region::ALL[index].first);
-        assert!(Region::ALL[index].index == index);
-        index += 1;
-    }
-    assert!(Region::CALLS.first + Region::CALLS.words <= BLOCK_WORDS);
-};
+const _: () = assert!(size_of::<BootstrapBlock>() == BLOCK_BYTES);

@@ -3,17 +3,13 @@
 use core::fmt;
 use core::sync::atomic::{AtomicI64, Ordering};
 
-use sheaves_sys::lock::Lock;
-
-use crate::area::{self, rows};
+use crate::engine::current_row;
 use crate::engine::rows::{self as transactions, Outcome, slow};
+use crate::fork::FOLDING;
 use crate::memory::access::retry;
-use crate::memory::state::{Lazy, Shape};
-use crate::slots;
-
-/// Held while a slot's share is moved to the total and while a thread sums, so that no sum misses a
-/// share that is being moved. Only a fork takes the memory lock, too, after this one.
-pub(crate) static FOLDING: Lock<()> = Lock::new(());
+use crate::memory::objects::LazyWord;
+use crate::word::RowWord;
+use crate::{rows, slots};
 
 /// How often `fold` tries to take a share. After that only the total gets the addition.
 const ATTEMPTS: u32 = 8;
@@ -50,7 +46,7 @@ const ATTEMPTS: u32 = 8;
 /// | share of a slot | transactions on that slot | addition; set to 0 when moved to `total` |
 /// | `total` | any thread, by atomic addition | a share is moved; an addition finds no slot |
 pub struct Counter<const BATCH_BITS: u32 = 16> {
-    shares: Lazy,
+    shares: LazyWord,
     total: AtomicI64,
 }
 
@@ -67,15 +63,14 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
     #[must_use]
     pub const fn with_batch() -> Counter<BATCH_BITS> {
         const { assert!(BATCH_BITS <= transactions::BITS_MAX) };
-        Counter { shares: Lazy::new(), total: AtomicI64::new(0) }
+        Counter { shares: LazyWord::new(), total: AtomicI64::new(0) }
     }
 
     /// Adds, in one transaction. The type's documentation says when it costs more.
     #[inline]
     pub fn add(&self, amount: i64) {
-        // SAFETY: the word is the counter's own and allocated while the counter exists.
-        let add = |place| unsafe { transactions::add_near::<BATCH_BITS>(place, amount as usize) };
-        if self.shares.near().map(add) != Some(Outcome::Done) {
+        let add = |word| transactions::add_packed::<BATCH_BITS>(word, amount as usize);
+        if self.shares.packed().map(add) != Some(Outcome::Done) {
             self.add_slow(amount);
         }
     }
@@ -95,9 +90,8 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
 
     #[inline(always)]
     fn add_const<const AMOUNT: i32>(&self) {
-        // SAFETY: as in `add`.
-        let add = |place| unsafe { transactions::add_near_const::<BATCH_BITS, AMOUNT>(place) };
-        if self.shares.near().map(add) != Some(Outcome::Done) {
+        let add = transactions::add_packed_const::<BATCH_BITS, AMOUNT>;
+        if self.shares.packed().map(add) != Some(Outcome::Done) {
             self.add_slow(AMOUNT.into());
         }
     }
@@ -117,12 +111,12 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
     pub fn sum(&self) -> i64 {
         let _folding = FOLDING.lock();
         let mut sum = self.approximate();
-        if let Some(offset) = self.shares.get() {
+        if let Some(word) = self.shares.get() {
             for slot in slots::installed_indexes() {
-                let word = area::word_at(rows::row(slot) + offset);
                 // Relaxed: the result contains the additions that happened before this call, and
                 // need not contain others.
-                sum = sum.wrapping_add(word.load(Ordering::Relaxed) as i64);
+                let share = word.in_row(rows::row(slot)).load(Ordering::Relaxed);
+                sum = sum.wrapping_add(share as i64);
             }
         }
         sum
@@ -146,13 +140,10 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
     #[cold]
     #[inline(never)]
     fn add_slow(&self, amount: i64) {
-        let offset = self.shares.get().or_else(|| self.shares.make(Shape::WORD));
-        if let Some(offset) = offset {
-            let share = amount as usize;
-            // SAFETY: the word is the counter's own and allocated while the counter exists.
-            match retry(|| unsafe { slow::add_bounded::<BATCH_BITS>(offset, share) }) {
+        if let Some(word) = self.shares.get().or_else(|| self.shares.make()) {
+            match retry(|| slow::add_bounded::<BATCH_BITS>(word, amount as usize)) {
                 Some(Outcome::Done) => return,
-                Some(_) => self.fold(offset),
+                Some(_) => self.fold(word),
                 None => {}
             }
         }
@@ -161,16 +152,15 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
     }
 
     /// Moves the current slot's share to the total. Does nothing where it would have to wait.
-    fn fold(&self, offset: usize) {
+    fn fold(&self, word: RowWord) {
         let Some(_folding) = FOLDING.try_lock() else { return };
         for _ in 0..ATTEMPTS {
-            let Some(row) = transactions::current_row() else { return };
+            let Some(row) = current_row() else { return };
             // Relaxed: the transaction below compares the value again.
-            let word = area::word_at(row + offset).load(Ordering::Relaxed);
-            // SAFETY: the word is the counter's own and allocated while the counter exists.
-            if unsafe { slow::cmp_store(offset, word, 0) } == Outcome::Done {
+            let share = word.in_row(row).load(Ordering::Relaxed);
+            if slow::cmp_store(word, share, 0) == Outcome::Done {
                 // Relaxed: an integer; a thread that sums holds the lock.
-                self.total.fetch_add(word as i64, Ordering::Relaxed);
+                self.total.fetch_add(share as i64, Ordering::Relaxed);
                 return;
             }
         }
@@ -185,8 +175,8 @@ impl Default for Counter {
 
 impl<const BATCH_BITS: u32> Drop for Counter<BATCH_BITS> {
     fn drop(&mut self) {
-        // SAFETY: allocated with this shape; no thread adds any more.
-        unsafe { self.shares.end(Shape::WORD) };
+        // SAFETY: no thread adds any more.
+        unsafe { self.shares.end() };
     }
 }
 

@@ -14,13 +14,17 @@
 //! in that state.
 
 use sheaves_sys::fork::{Handlers, Layer};
+use sheaves_sys::lock::Lock;
 
-use crate::area::rows;
-use crate::counter::FOLDING;
-use crate::engine;
 use crate::memory::state::{MEMORY, State};
-use crate::percpu_ref::KILLING;
-use crate::slots;
+use crate::{engine, rows, slots};
+
+/// Held while a counter's share is moved to the total and while a thread sums, so that no sum
+/// misses a share that is being moved. Only a fork takes the memory lock, too, after this one.
+pub(crate) static FOLDING: Lock<()> = Lock::new(());
+/// Held while a reference count changes from alive to killed or back. A fork takes it, so that no
+/// child inherits a half-finished change that no thread of it would complete.
+pub(crate) static KILLING: Lock<()> = Lock::new(());
 
 static HANDLERS: Handlers = Handlers { prepare, parent, child, recover };
 

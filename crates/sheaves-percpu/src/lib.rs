@@ -26,12 +26,15 @@ mod fork;
 pub mod memory;
 mod percpu;
 mod percpu_ref;
+mod rows;
 pub mod sheaf;
 pub mod slots;
+mod start;
+mod word;
 
-pub use area::Word;
 pub use counter::Counter;
 pub use engine::{Access, cmp_store, load, pop, push};
 pub use percpu::{CellRef, CellValue, Field, PerCpu, PerCpuStatic, SlotCell, Zeroed};
 pub use percpu_ref::{KillError, PerCpuRef, ReinitError};
 pub use sheaf::{Cursor, Sheaf};
+pub use word::{RowWord, Word};

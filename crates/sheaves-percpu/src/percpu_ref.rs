@@ -4,12 +4,11 @@
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
 
-use sheaves_sys::lock::Lock;
-
 use crate::engine::Access;
 use crate::engine::rows::{self as transactions, Outcome, slow};
+use crate::fork::KILLING;
 use crate::memory::access::retry;
-use crate::memory::state::{Lazy, Shape};
+use crate::memory::objects::LazyWord;
 use crate::slots;
 
 /// Alive: references are counted in the slots.
@@ -18,10 +17,6 @@ const ALIVE: usize = 0;
 const KILLED: usize = 1;
 /// Added to `count` until it contains the slots' counts, so that it cannot reach 0 before.
 const BIAS: usize = 1 << 62;
-
-/// Held while a count changes from alive to killed or back. A fork takes it, so that no child
-/// inherits a half-finished change that no thread of it would complete.
-pub(crate) static KILLING: Lock<()> = Lock::new(());
 
 /// A reference count for a long-lived object with many users, modelled on the kernel's
 /// `percpu_ref`.
@@ -64,7 +59,7 @@ pub(crate) static KILLING: Lock<()> = Lock::new(());
 /// | `count` | any thread, by atomics | no slot, or killed |
 pub struct PerCpuRef<R: Fn() = fn()> {
     mode: AtomicUsize,
-    counts: Lazy,
+    counts: LazyWord,
     count: AtomicUsize,
     release: R,
 }
@@ -112,7 +107,7 @@ impl<R: Fn()> PerCpuRef<R> {
     pub const fn new(release: R) -> PerCpuRef<R> {
         PerCpuRef {
             mode: AtomicUsize::new(ALIVE),
-            counts: Lazy::new(),
+            counts: LazyWord::new(),
             count: AtomicUsize::new(BIAS + 1),
             release,
         }
@@ -159,7 +154,7 @@ impl<R: Fn()> PerCpuRef<R> {
     /// See [`KillError`]. Then nothing changed.
     pub fn kill(&self) -> Result<bool, KillError> {
         // First, so that no thread creates the slots' counts after they were added up.
-        let offset = self.counts.get().or_else(|| self.counts.make(Shape::WORD));
+        let word = self.counts.get().or_else(|| self.counts.make());
         let killing = KILLING.lock();
         // AcqRel: Acquire pairs with the Release in `reinit`; the fence in `close` orders this
         // before every later transaction. Relaxed on failure: nothing is read after it.
@@ -167,7 +162,7 @@ impl<R: Fn()> PerCpuRef<R> {
         if mode.compare_exchange(ALIVE, KILLED, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return Ok(false);
         }
-        let counted = offset.map_or(Some(0), slots::close);
+        let counted = word.map_or(Some(0), slots::close);
         let Some(counted) = counted else {
             // Release pairs with the Acquire of guarded additions.
             mode.store(ALIVE, Ordering::Release);
@@ -206,8 +201,8 @@ impl<R: Fn()> PerCpuRef<R> {
         if count.compare_exchange(0, begin, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return Err(ReinitError::InUse);
         }
-        if let Some(offset) = self.counts.get() {
-            slots::reopen(offset);
+        if let Some(word) = self.counts.get() {
+            slots::reopen(word);
         }
         // Release pairs with the Acquire of guarded additions: the words are open.
         self.mode.store(ALIVE, Ordering::Release);
@@ -231,18 +226,16 @@ impl<R: Fn()> PerCpuRef<R> {
     /// One transaction on the current slot's count.
     #[inline(always)]
     fn change<const AMOUNT: i32>(&self) -> Outcome {
-        let Some(offset) = self.counts.get() else { return Outcome::NoBlock };
+        let Some(word) = self.counts.get() else { return Outcome::NoBlock };
         // SAFETY: the word is allocated, so the engine has started.
         let access = unsafe { Access::of_started() };
-        // SAFETY: the word is this count's own and allocated while the count exists.
-        unsafe { transactions::add_guarded::<AMOUNT>(access, &self.mode, offset) }
+        transactions::add_guarded::<AMOUNT>(access, &self.mode, word)
     }
 
     /// [`Self::change`] on any engine. `Declined`: killed; `None`: no slot.
     fn change_slow<const AMOUNT: i32>(&self) -> Option<Outcome> {
-        let offset = self.counts.get().or_else(|| self.counts.make(Shape::WORD))?;
-        // SAFETY: the word is this count's own and allocated while the count exists.
-        retry(|| unsafe { slow::add_guarded::<AMOUNT>(&self.mode, offset) })
+        let word = self.counts.get().or_else(|| self.counts.make())?;
+        retry(|| slow::add_guarded::<AMOUNT>(&self.mode, word))
     }
 
     #[cold]
@@ -286,8 +279,8 @@ impl<R: Fn()> PerCpuRef<R> {
 
 impl<R: Fn()> Drop for PerCpuRef<R> {
     fn drop(&mut self) {
-        // SAFETY: allocated with this shape; no thread counts any more.
-        unsafe { self.counts.end(Shape::WORD) };
+        // SAFETY: no thread counts any more.
+        unsafe { self.counts.end() };
     }
 }
 

@@ -7,9 +7,10 @@ use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::topology::{Affinity, CPUS_MAX};
 use sheaves_sys::{membarrier, rseq, tls};
 
-use crate::area::{self, Region, Word, rows};
 use crate::engine::{self, Mode, SlotKind};
 use crate::sheaf::{Cursor, DRAINED_WORDS_MAX, Taken};
+use crate::word::{Region, RowWord, Word};
+use crate::{area, rows};
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -45,24 +46,21 @@ pub enum Attached {
 
 /// Ensures that the calling thread has a slot with a block.
 ///
-/// Starts the engine, registers the thread if libc did not, and installs the block. May sleep on
-/// the slots lock for microseconds. Never allocates.
+/// Registers the thread if libc did not, and installs the block. May sleep on the slots lock for
+/// microseconds. Never allocates. Refuses before the engine's start.
 pub fn attach() -> Attached {
-    if engine::mode() == Mode::NotStarted {
-        engine::start();
-    }
     attach_by(|| Some(SLOTS.lock()))
 }
 
 /// [`attach`] without waiting: returns [`Attached::No`] instead. Async-signal-safe.
 pub(crate) fn attach_at_once() -> Attached {
-    if engine::mode() == Mode::NotStarted {
-        return Attached::No;
-    }
     attach_by(|| SLOTS.try_lock())
 }
 
 fn attach_by(lock: impl FnOnce() -> Option<Held<'static, ()>>) -> Attached {
+    if engine::mode() == Mode::NotStarted {
+        return Attached::No;
+    }
     let mut slot = engine::current_slot();
     if slot < 0 && register_own_area() {
         slot = engine::current_slot();
@@ -124,15 +122,13 @@ pub(crate) fn register_own_area() -> bool {
 /// Prepares the first `words` words of a region in every block, present and future: each holds
 /// [`Cursor::VACANT`] until a transaction changes it.
 ///
-/// Call it before a word's number is published.
+/// Call it after the engine's start, and before a word's number is published.
 ///
 /// # Panics
 /// When the region has fewer words.
 pub fn prepare(region: Region, words: usize) {
     assert!(words <= region.words(), "{words} words of {}", region.words());
-    if engine::mode() == Mode::NotStarted {
-        engine::start();
-    }
+    debug_assert!(engine::mode() != Mode::NotStarted);
     let _slots = SLOTS.lock();
     let ready = ready_in(region);
     for index in installed_indexes().filter(|_| ready < words) {
@@ -183,7 +179,7 @@ pub fn drain(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
         Mode::NotStarted => true,
         Mode::Portable => drain_portable(words, take),
         Mode::Rseq if facts.fence && drain_fenced(words, take) => true,
-        Mode::Rseq if facts.slot_kind == SlotKind::Processor => drain_on_slots(words, take),
+        Mode::Rseq if facts.slot_kind == SlotKind::CpuId => drain_on_slots(words, take),
         Mode::Rseq => false,
     }
 }
@@ -204,9 +200,8 @@ fn drain_portable(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let _slots = SLOTS.lock();
     for slot in installed_indexes() {
         for (index, word) in words.iter().enumerate() {
-            let place = area::word(area::block(slot), *word);
-            let value = engine::take_portable(place, Cursor::VACANT);
-            hand_over(index, value, take);
+            let word = area::word(area::block(slot), *word);
+            hand_over(index, engine::take_portable(word, Cursor::VACANT), take);
         }
     }
     true
@@ -222,8 +217,8 @@ fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
         for (index, word) in words.iter().enumerate().filter(|_| fenced) {
             // Relaxed: the fence ordered all earlier rseq critical sections before this, and no
             // later one can reach the block until it is back in the table.
-            let place = area::word(area::block(slot), *word);
-            let value = place.swap(Cursor::VACANT.bits(), Ordering::Relaxed);
+            let word = area::word(area::block(slot), *word);
+            let value = word.swap(Cursor::VACANT.bits(), Ordering::Relaxed);
             hand_over(index, Cursor::of_word(value), take);
         }
     }
@@ -316,7 +311,7 @@ fn drain_here(slot: usize, words: &[Word], take: &mut dyn FnMut(usize, Cursor)) 
 ///
 /// The caller has set the guard. `None`, with nothing taken, when some slot could not be reached
 /// (no fence and no affinity). Interrupts the CPUs that run this process once.
-pub(crate) fn close(offset: usize) -> Option<usize> {
+pub(crate) fn close(word: RowWord) -> Option<usize> {
     let _slots = SLOTS.lock();
     let facts = engine::facts();
     let (is_quiet, left) = match facts.mode {
@@ -328,24 +323,24 @@ pub(crate) fn close(offset: usize) -> Option<usize> {
         let take = |slot| {
             // AcqRel: in the portable engine it pairs with the AcqRel of additions, which then find
             // the word closed. With rseq, the fence has ordered everything.
-            area::word_at(rows::row(slot) + offset).swap(left, Ordering::AcqRel)
+            word.in_row(rows::row(slot)).swap(left, Ordering::AcqRel)
         };
         installed_indexes().map(take).fold(0, usize::wrapping_add)
     })
 }
 
 /// Undoes [`close`]. The caller clears the guard afterwards.
-pub(crate) fn reopen(offset: usize) {
+pub(crate) fn reopen(word: RowWord) {
     let _slots = SLOTS.lock();
     for slot in installed_indexes() {
         // Relaxed: published by the Release with which the guard is cleared.
-        area::word_at(rows::row(slot) + offset).store(0, Ordering::Relaxed);
+        word.in_row(rows::row(slot)).store(0, Ordering::Relaxed);
     }
 }
 
 /// Runs on every slot's CPU for a moment: this ends all rseq critical sections there.
 fn visit_slots() -> bool {
-    if engine::facts().slot_kind != SlotKind::Processor {
+    if engine::facts().slot_kind != SlotKind::CpuId {
         return false;
     }
     let Some(before) = Affinity::current() else { return false };

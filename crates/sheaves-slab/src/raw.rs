@@ -137,8 +137,19 @@ impl Cache {
     #[inline]
     #[must_use]
     pub fn alloc(&self) -> Option<NonNull<u8>> {
-        let popped = percpu::pop(self.access, self.allocs);
-        let object = popped.unwrap_or_else(|| slow::alloc_slow(self.id));
+        let Some(object) = percpu::pop(self.access, self.allocs) else { return self.alloc_slow() };
+        self.zero_if_asked(object)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_slow(&self) -> Option<NonNull<u8>> {
+        self.zero_if_asked(slow::alloc_slow(self.id))
+    }
+
+    /// The object at an address, zeroed where the cache does that; `None` for 0.
+    #[inline(always)]
+    fn zero_if_asked(&self, object: usize) -> Option<NonNull<u8>> {
         let object = NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(object))?;
         if self.zero {
             // SAFETY: the object is `size` bytes and ours alone.

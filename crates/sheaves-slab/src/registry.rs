@@ -6,6 +6,7 @@
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
+use sheaves_percpu::Access;
 use sheaves_percpu::area::Region;
 use sheaves_percpu::slots;
 use sheaves_sys::{env, lock::Lock};
@@ -95,6 +96,7 @@ pub(crate) fn create(
 
 /// Prepares the words of the caches below a number.
 fn prepare_words(numbers: usize) {
+    let _started = Access::get();
     slots::prepare(Region::CACHES, 2 * numbers);
     slots::prepare(Region::DEFERRED, numbers);
 }

@@ -5,8 +5,8 @@ use sheaves_percpu::engine::{self, Mode, SlotKind};
 pub(crate) fn describe() -> String {
     let facts = engine::facts();
     let slots = match facts.slot_kind {
-        SlotKind::ConcurrencyId => "by concurrency id",
-        SlotKind::Processor => "by processor",
+        SlotKind::MmCid => "by mm_cid",
+        SlotKind::CpuId => "by cpu_id",
         SlotKind::Virtual => "virtual",
     };
     let mode = if facts.mode == Mode::Portable { "portable" } else { "rseq" };

@@ -15,10 +15,9 @@ use crate::finding::{Finding, Kind};
 const REEXPORTS_MAX: usize = 16;
 
 /// Crates in which circles are left.
-const CRATES_WITH_CIRCLES: [&str; 6] = [
+const CRATES_WITH_CIRCLES: [&str; 5] = [
     "crates/sheaves-bench",
     "crates/sheaves-history",
-    "crates/sheaves-percpu",
     "crates/sheaves-rcu",
     "crates/sheaves-sys",
     "crates/sheaves-torture",

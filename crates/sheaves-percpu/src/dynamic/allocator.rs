@@ -8,11 +8,11 @@ use crate::dynamic::chunk::{mask, pages_of};
 use crate::dynamic::config::{Config, GRAIN_BYTES, Geometry, Offset, Request, bytes_of};
 #[cfg(any(test, feature = "counters"))]
 use crate::dynamic::counters::Counters;
+use crate::dynamic::counters::Totals;
 use crate::dynamic::error::{AllocError, FreeError, NewError};
 use crate::dynamic::hints::Run;
 use crate::dynamic::lists::{FULL, Lists, NONE, is_small, list_of};
 use crate::dynamic::records::Records;
-use crate::dynamic::statistics::Totals;
 
 /// Number of empty pages that are kept when others are depopulated.
 pub(super) const EMPTY_PAGES_HIGH: u32 = 4;

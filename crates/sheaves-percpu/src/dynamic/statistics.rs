@@ -4,42 +4,6 @@ use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
 use crate::dynamic::config::{GRAIN_BYTES, PAGE_BYTES, bytes_of};
 
-/// Running counts of the allocator.
-#[derive(Debug, Default)]
-pub(super) struct Totals {
-    pub(super) allocations: u64,
-    pub(super) frees: u64,
-    pub(super) objects_max: u64,
-    pub(super) chunks: u64,
-    pub(super) chunks_max: u64,
-    /// In bits; 0 before the first object.
-    pub(super) object_bits_min: u32,
-    pub(super) object_bits_max: u32,
-    pub(super) populated_pages: u64,
-}
-
-impl Totals {
-    #[inline]
-    pub(super) fn allocated(&mut self, bits: u32) {
-        self.allocations += 1;
-        self.objects_max = self.objects_max.max(self.allocations - self.frees);
-        self.object_bits_max = self.object_bits_max.max(bits);
-        // Wrapping: 0 means "none yet" and counts as the largest.
-        self.object_bits_min =
-            (self.object_bits_min.wrapping_sub(1)).min(bits.wrapping_sub(1)).wrapping_add(1);
-    }
-
-    #[inline]
-    pub(super) fn freed(&mut self) {
-        self.frees += 1;
-    }
-
-    pub(super) fn chunk_created(&mut self) {
-        self.chunks += 1;
-        self.chunks_max = self.chunks_max.max(self.chunks);
-    }
-}
-
 /// The state of an allocator. Bytes and pages are those of one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

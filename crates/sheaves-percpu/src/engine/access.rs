@@ -4,14 +4,14 @@ use core::sync::atomic::{AtomicIsize, Ordering};
 
 /// Offsets of a thread's `rseq_cs` and slot number (`cpu_id` or `mm_cid`) from its thread pointer.
 ///
-/// They are the same in all threads and constant after the start: keep a copy where [`super::pop`]
-/// is called often.
+/// They are the same in all threads and constant after the start: keep a copy where
+/// [`crate::pop`] is called often.
 ///
 /// # Invariants
 /// The engine has started, and both offsets are in an area that every thread has.
 #[derive(Debug, Clone, Copy)]
 pub struct Access {
-    pub(crate) sequence: isize,
+    pub(crate) rseq_cs: isize,
     pub(crate) slot: isize,
 }
 
@@ -20,29 +20,24 @@ pub struct Access {
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub struct Published {
-    sequence: AtomicIsize,
+    rseq_cs: AtomicIsize,
     slot: AtomicIsize,
 }
 
 /// Public for the assembly of [`crate::pop_by_size`] and [`crate::push_by_owner`] only.
 #[doc(hidden)]
 pub static PUBLISHED: Published =
-    Published { sequence: AtomicIsize::new(0), slot: AtomicIsize::new(0) };
+    Published { rseq_cs: AtomicIsize::new(0), slot: AtomicIsize::new(0) };
 
 impl Access {
-    /// Starts the engine if it has not started. Otherwise a load and a test.
+    /// True once the engine has started.
     #[inline]
-    #[must_use]
-    pub fn get() -> Access {
+    pub(crate) fn is_there() -> bool {
         // Acquire pairs with the Release in `publish`: the other field is set, too.
-        if PUBLISHED.sequence.load(Ordering::Acquire) == 0 {
-            super::start();
-        }
-        // SAFETY: the engine has started.
-        unsafe { Access::of_started() }
+        PUBLISHED.rseq_cs.load(Ordering::Acquire) != 0
     }
 
-    /// [`Access::get`] without the test.
+    /// The access, without a test whether the engine has started.
     ///
     /// # Safety
     /// The engine's start happened before this call. The caller knows it from an object, a cache,
@@ -53,16 +48,16 @@ impl Access {
         // INVARIANT: the caller guarantees the start.
         Access {
             // Relaxed, both: constant after the start, which happened before, see the contract.
-            sequence: PUBLISHED.sequence.load(Ordering::Relaxed),
+            rseq_cs: PUBLISHED.rseq_cs.load(Ordering::Relaxed),
             slot: PUBLISHED.slot.load(Ordering::Relaxed),
         }
     }
 }
 
 /// Publishes the offsets, once.
-pub(super) fn publish(sequence: isize, slot: isize) {
+pub(super) fn publish(access: Access) {
     // Relaxed: published by the Release below.
-    PUBLISHED.slot.store(slot, Ordering::Relaxed);
-    // Release pairs with the Acquire in `get`.
-    PUBLISHED.sequence.store(sequence, Ordering::Release);
+    PUBLISHED.slot.store(access.slot, Ordering::Relaxed);
+    // Release pairs with the Acquire in `is_there`.
+    PUBLISHED.rseq_cs.store(access.rseq_cs, Ordering::Release);
 }

@@ -17,74 +17,54 @@
 //! word does.
 
 mod access;
-mod choice;
 #[cfg(target_arch = "x86_64")]
 mod entry_x86_64;
+mod mode;
+#[cfg(not(target_arch = "x86_64"))]
+mod no_rseq;
 mod portable;
 #[doc(hidden)]
 pub mod rows;
+#[doc(hidden)]
+pub mod rows_slow;
+#[cfg(target_arch = "x86_64")]
+mod rows_x86_64;
 #[cfg(target_arch = "x86_64")]
 mod rseq_x86_64;
+#[cfg(target_arch = "x86_64")]
+mod section_x86_64;
 
+pub(crate) use mode::publish;
 pub(crate) use portable::{cursor_of, freeze, take as take_portable, thaw};
+pub(crate) use rows_slow::current_row;
 
+pub use crate::start::start;
 pub use access::{Access, PUBLISHED, Published};
-pub use choice::{Facts, Mode, SlotKind, facts, mode, start};
+pub use fast::{pop, push};
+pub use mode::{Facts, Mode, SlotKind, facts, mode};
 
+#[cfg(not(target_arch = "x86_64"))]
+use no_rseq::words as fast;
 #[cfg(target_arch = "x86_64")]
 use rseq_x86_64 as fast;
 
-/// Without an rseq engine every fast path fails.
-#[cfg(not(target_arch = "x86_64"))]
-mod fast {
-    use super::Access;
-    use crate::area::Word;
-    use crate::sheaf::Cursor;
-
-    pub(crate) fn pop(_: Access, _: Word) -> usize {
-        1
-    }
-    pub(crate) unsafe fn push(_: Access, _: Word, _: usize) -> bool {
-        false
-    }
-    pub(crate) fn slot(_: Access) -> i32 {
-        -1
-    }
-    pub(crate) unsafe fn cmp_store(_: Access, _: Word, _: Cursor, _: Cursor) -> bool {
-        false
-    }
-}
-
 use core::sync::atomic::Ordering;
 
-use crate::area::{self, Word};
-use crate::sheaf::{Cursor, object_in};
+use crate::area;
+use crate::sheaf::Cursor;
+use crate::word::Word;
 
-/// Pops the last object of the current slot's sheaf; `None` when it is empty.
-///
-/// About ten instructions, without an atomic; the only branch tests for the sentinel. Never blocks.
-#[inline(always)]
-#[must_use]
-pub fn pop(access: Access, word: Word) -> Option<usize> {
-    object_in(fast::pop(access, word))
-}
-
-/// Pushes an object to the current slot's sheaf; false when the sheaf is full.
-///
-/// # Safety
-/// `object` is even and the caller owns it; after true it belongs to the word.
-#[inline(always)]
-#[must_use]
-pub unsafe fn push(access: Access, word: Word, object: usize) -> bool {
-    // SAFETY: the same contract.
-    unsafe { fast::push(access, word, object) }
+/// The access in a mode that only a start sets.
+fn access() -> Access {
+    // SAFETY: the caller has read the mode, so the engine has started.
+    unsafe { Access::of_started() }
 }
 
 /// [`pop`] for the slow path, in both engines.
 #[must_use]
 pub fn pop_slow(word: Word) -> Option<usize> {
     match mode() {
-        Mode::Rseq => pop(Access::get(), word),
+        Mode::Rseq => pop(access(), word),
         Mode::Portable => portable::pop(word),
         Mode::NotStarted => None,
     }
@@ -98,7 +78,7 @@ pub fn pop_slow(word: Word) -> Option<usize> {
 pub unsafe fn push_slow(word: Word, object: usize) -> bool {
     match mode() {
         // SAFETY: the same contract.
-        Mode::Rseq => unsafe { fast::push(Access::get(), word, object) },
+        Mode::Rseq => unsafe { fast::push(access(), word, object) },
         // SAFETY: the same contract.
         Mode::Portable => unsafe { portable::push(word, object) },
         Mode::NotStarted => false,
@@ -112,7 +92,7 @@ pub unsafe fn push_slow(word: Word, object: usize) -> bool {
 pub fn load(word: Word) -> Cursor {
     match mode() {
         Mode::Rseq => {
-            let block = area::current_block(fast::slot(Access::get()));
+            let block = area::current_block(fast::slot(access()));
             // Relaxed: a hint; the transaction that uses it compares again.
             Cursor::of_word(area::word(block, word).load(Ordering::Relaxed))
         }
@@ -134,7 +114,7 @@ pub fn load(word: Word) -> Cursor {
 pub unsafe fn cmp_store(word: Word, expected: Cursor, new: Cursor) -> bool {
     match mode() {
         // SAFETY: the same contract.
-        Mode::Rseq => unsafe { fast::cmp_store(Access::get(), word, expected, new) },
+        Mode::Rseq => unsafe { fast::cmp_store(access(), word, expected, new) },
         Mode::Portable => portable::cmp_store(word, expected, new),
         Mode::NotStarted => false,
     }
@@ -144,7 +124,7 @@ pub unsafe fn cmp_store(word: Word, expected: Cursor, new: Cursor) -> bool {
 #[must_use]
 pub fn current_slot() -> i32 {
     match mode() {
-        Mode::Rseq => fast::slot(Access::get()),
+        Mode::Rseq => fast::slot(access()),
         Mode::Portable => portable::slot(),
         Mode::NotStarted => -1,
     }

@@ -24,8 +24,9 @@ use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use sheaves_sys::clock;
 
-use crate::area::{self, Word};
+use crate::area;
 use crate::sheaf::{Cursor, object_in};
+use crate::word::Word;
 
 /// Flag: checked out by one thread.
 const BUSY: usize = 1 << 63;
@@ -82,17 +83,17 @@ fn check_out(word: Word) -> Option<(&'static AtomicUsize, Cursor)> {
         if block == area::bootstrap() {
             return None;
         }
-        let place = area::word(block, word);
+        let word = area::word(block, word);
         // Relaxed: the exchange compares it.
-        let value = place.load(Ordering::Relaxed);
+        let value = word.load(Ordering::Relaxed);
         // Acquire pairs with the Release in `check_in`: the sheaf's entries are visible with the
         // word. Relaxed on failure: the next slot is tried.
         let is_ours = value & TAGS == 0
-            && place
+            && word
                 .compare_exchange(value, value | busy(), Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
         if is_ours {
-            return Some((place, Cursor::of_word(value)));
+            return Some((word, Cursor::of_word(value)));
         }
         move_on(slot);
     }
@@ -100,26 +101,26 @@ fn check_out(word: Word) -> Option<(&'static AtomicUsize, Cursor)> {
 }
 
 #[inline]
-fn check_in(place: &AtomicUsize, cursor: Cursor) {
+fn check_in(word: &AtomicUsize, cursor: Cursor) {
     // Release pairs with the Acquire in `check_out`, `cmp_store` and `take`.
-    place.store(cursor.bits(), Ordering::Release);
+    word.store(cursor.bits(), Ordering::Release);
 }
 
 pub(crate) fn pop(word: Word) -> Option<usize> {
-    let (place, cursor) = check_out(word)?;
+    let (word, cursor) = check_out(word)?;
     // SAFETY: by the check-out this thread owns the sheaf.
     let object = object_in(unsafe { cursor.last() });
-    check_in(place, if object.is_some() { cursor.down(1) } else { cursor });
+    check_in(word, if object.is_some() { cursor.down(1) } else { cursor });
     object
 }
 
 /// # Safety
 /// As [`super::push`].
 pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
-    let Some((place, cursor)) = check_out(word) else { return false };
+    let Some((word, cursor)) = check_out(word) else { return false };
     let is_full = cursor.is_full();
     // SAFETY: by the check-out this thread owns the sheaf.
-    check_in(place, if is_full { cursor } else { unsafe { cursor.push(object) } });
+    check_in(word, if is_full { cursor } else { unsafe { cursor.push(object) } });
     !is_full
 }
 
@@ -166,10 +167,10 @@ pub(crate) fn freeze(
     }
 }
 
-fn freeze_word(place: &AtomicUsize, end_ns: u64) {
+fn freeze_word(word: &AtomicUsize, end_ns: u64) {
     for waits in 0.. {
         // Relaxed: the exchange compares it.
-        let value = place.load(Ordering::Relaxed);
+        let value = word.load(Ordering::Relaxed);
         let is_others = value & BUSY != 0 && value & TAGS & !FROZEN != busy();
         if is_others && clock::fine_ns() < end_ns {
             wait_for_holder(waits);
@@ -177,7 +178,7 @@ fn freeze_word(place: &AtomicUsize, end_ns: u64) {
         }
         // Acquire pairs with the Release in `check_in`. Relaxed on failure: the loop reads again.
         let (frozen, failure) = (value | FROZEN, Ordering::Relaxed);
-        if place.compare_exchange(value, frozen, Ordering::Acquire, failure).is_ok() {
+        if word.compare_exchange(value, frozen, Ordering::Acquire, failure).is_ok() {
             return;
         }
     }
@@ -203,15 +204,15 @@ pub(crate) fn thaw(
 /// busy.
 ///
 /// Under the slots lock: only the forking thread can find a frozen word.
-pub(crate) fn take(place: &AtomicUsize, new: Cursor) -> Cursor {
+pub(crate) fn take(word: &AtomicUsize, new: Cursor) -> Cursor {
     let mut waits = 0;
     loop {
         // Relaxed: a hint for the exchange below.
-        let value = place.load(Ordering::Relaxed);
+        let value = word.load(Ordering::Relaxed);
         let new = new.bits() | value & FROZEN;
         // AcqRel: as in `cmp_store`. Relaxed on failure: the loop tries again.
         let won = value & BUSY == 0
-            && place.compare_exchange(value, new, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            && word.compare_exchange(value, new, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if won {
             return cursor_of(value);
         }

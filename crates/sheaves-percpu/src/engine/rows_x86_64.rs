@@ -10,99 +10,73 @@ use core::sync::atomic::AtomicUsize;
 
 use sheaves_sys::rseq::RSEQ_CS_OFFSET;
 
-use super::{Access, Near, Outcome};
+use super::access::Access;
+use super::rows::{BITS_MAX, Outcome, PackedWord};
 use crate::area;
+use crate::word::RowWord;
+use crate::{rseq_arm, rseq_descriptor};
 
-/// The common parts of all critical sections. `$sequence` is the offset of `rseq_cs` from the
-/// thread pointer. `$body` runs with the word's address in `{word}` and ends with the only
-/// committing store. `sequence` in `rseq_x86_64.rs` says why the address is in one register.
-macro_rules! sequence_at {
-    ($sequence:literal, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
+/// A critical section. `$rseq_cs` is the offset of `rseq_cs` from the thread pointer. `$body` runs
+/// with the word's address in `{word}` and ends with the only committing store. `section` in
+/// `rseq_x86_64.rs` says why the address is in one register.
+macro_rules! section_at {
+    ($rseq_cs:literal, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
         asm!(
-            // The descriptor: version, flags, start, length, abort handler.
-            ".pushsection __rseq_cs, \"aw\"",
-            ".balign 32",
-            "3: .long 0, 0",
-            ".quad 4f, 5f - 4f, 6f",
-            ".popsection",
-            // The abort handler, after its signature.
-            ".pushsection .text.sheaves_abort, \"ax\"",
-            ".byte 0x0f, 0xb9, 0x3d",
-            ".long 0x53053053",
-            "6: jmp 2f",
-            ".popsection",
-            "2: lea {word}, [rip + 3b]",
-            concat!("mov qword ptr fs:[", $sequence, "], {word}"),
-            "4: movsxd {word}, dword ptr fs:[{slot}]",
+            rseq_descriptor!(),
+            "2:",
+            rseq_arm!("{word}", rseq_cs = $rseq_cs, "{word}" = "{slot}"),
             "mov {word}, qword ptr [{table} + 8*{word}]",
             "cmp {word}, {bootstrap}",
-            "je {refused}",
+            "je {no_block}",
             "add {word}, {offset}",
             $($body,)+
             "5:",
             table = in(reg) area::table(),
             bootstrap = in(reg) area::bootstrap(),
             word = out(reg) _,
-            refused = label { return Outcome::NoBlock },
+            no_block = label { return Outcome::NoBlock },
             $($operands)*
+            options(nostack),
         )
     };
 }
 
-/// A critical section with an [`Access`].
-macro_rules! sequence {
-    ($access:ident, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
-        sequence_at!(
-            "{sequence}",
+/// A critical section with an [`Access`] and a [`RowWord`].
+macro_rules! section {
+    ($access:ident, $word:ident, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
+        section_at!(
+            "{rseq_cs}",
             [$($body),+],
-            sequence = in(reg) $access.sequence,
+            rseq_cs = in(reg) $access.rseq_cs,
             slot = in(reg) $access.slot,
+            offset = in(reg) $word.offset(),
             $($operands)*
         )
     };
 }
 
-/// # Safety
-/// As [`super::add`].
-#[inline(always)]
-pub(super) unsafe fn add(access: Access, offset: usize, amount: usize) -> Outcome {
-    // SAFETY: the critical section keeps the rules; its only addition is the commit. The caller
-    // guarantees the word.
-    unsafe {
-        sequence!(
-            access,
-            ["add qword ptr [{word}], {amount}"],
-            offset = in(reg) offset,
-            amount = in(reg) amount,
-            options(nostack),
-        );
-    }
-    Outcome::Done
-}
-
-/// # Safety
-/// As [`super::add`].
-#[inline(always)]
-pub(super) unsafe fn add_const<const AMOUNT: i32>(access: Access, offset: usize) -> Outcome {
-    // SAFETY: as in `add`.
-    unsafe {
-        sequence!(
-            access,
-            ["add qword ptr [{word}], {amount}"],
-            offset = in(reg) offset,
-            amount = const AMOUNT,
-            options(nostack),
-        );
-    }
-    Outcome::Done
+/// A critical section with a [`PackedWord`]: its offset contains the flag, which the displacement
+/// subtracts.
+macro_rules! section_packed {
+    ($word:ident, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
+        section_at!(
+            "{area} + {rseq_cs}",
+            [$($body),+],
+            area = in(reg) $word.area(),
+            rseq_cs = const RSEQ_CS_OFFSET,
+            slot = in(reg) $word.slot(),
+            offset = in(reg) $word.flagged_offset(),
+            $($operands)*
+        )
+    };
 }
 
 /// The bodies of bounded additions, whose word is at `{word}` plus `$displaced`. If the sum is in
 /// -2^BITS .. 2^BITS, the sum plus 2^BITS has no bit above the lowest BITS + 1.
 macro_rules! bounded {
-    ($sequence:ident!($first:tt), $displaced:literal, $bits:ident, $($operands:tt)*) => {
-        $sequence!(
-            $first,
+    ($section:ident!($($first:tt)+), $displaced:literal, $bits:ident, $($operands:tt)*) => {
+        $section!(
+            $($first)+,
             [
                 concat!("mov {value}, qword ptr [{word}", $displaced, "]"),
                 "add {value}, {amount}",
@@ -117,110 +91,114 @@ macro_rules! bounded {
             bits = const $bits + 1,
             declined = label { return Outcome::Declined },
             $($operands)*
-            options(nostack),
         )
     };
 }
 
-/// A critical section with a [`Near`]: its offset contains the mark, which the displacement
-/// subtracts.
-macro_rules! sequence_near {
-    ($place:ident, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
-        sequence_at!(
-            "{area} + {sequence}",
-            [$($body),+],
-            area = in(reg) $place.area(),
-            sequence = const RSEQ_CS_OFFSET,
-            slot = in(reg) $place.slot(),
-            offset = in(reg) $place.marked_offset(),
-            $($operands)*
-        )
-    };
-}
-
-/// # Safety
-/// As [`super::add`].
+/// Adds to a word of the current slot, wrapping. Never blocks, no atomic.
 #[inline(always)]
-pub(super) unsafe fn add_bounded<const BITS: u32>(
-    access: Access,
-    offset: usize,
-    amount: usize,
-) -> Outcome {
+pub fn add(access: Access, word: RowWord, amount: usize) -> Outcome {
+    // SAFETY: the critical section keeps the rules; its only addition is the commit. The word is
+    // one by its invariants, here and below.
+    unsafe {
+        section!(
+            access,
+            word,
+            ["add qword ptr [{word}], {amount}"],
+            amount = in(reg) amount,
+        );
+    }
+    Outcome::Done
+}
+
+/// [`add`] of a constant. Some CPUs then forward the sum from one addition to the next without a
+/// delay; with an amount in a register they do not.
+#[inline(always)]
+pub fn add_const<const AMOUNT: i32>(access: Access, word: RowWord) -> Outcome {
+    // SAFETY: as in `add`.
+    unsafe {
+        section!(
+            access,
+            word,
+            ["add qword ptr [{word}], {amount}"],
+            amount = const AMOUNT,
+        );
+    }
+    Outcome::Done
+}
+
+/// Adds if the sum, as a signed number, is in -2<sup>`BITS`</sup> .. 2<sup>`BITS`</sup>.
+/// `BITS` is at most [`BITS_MAX`].
+#[inline(always)]
+pub fn add_bounded<const BITS: u32>(access: Access, word: RowWord, amount: usize) -> Outcome {
+    const { assert!(BITS <= BITS_MAX) };
     // SAFETY: the critical section keeps the rules; it leaves before the commit if the sum is out
-    // of bounds. The caller guarantees the word.
+    // of bounds.
     unsafe {
-        bounded!(sequence!(access), "", BITS, offset = in(reg) offset, amount = in(reg) amount,);
+        bounded!(section!(access, word), "", BITS, amount = in(reg) amount,);
     }
     Outcome::Done
 }
 
-/// # Safety
-/// As [`super::add_near`].
+/// [`add_bounded`] with two loads fewer.
 #[inline(always)]
-pub(super) unsafe fn add_near<const BITS: u32>(place: Near, amount: usize) -> Outcome {
-    // SAFETY: as in `add_bounded`. A `Near` exists only where both fields are in one area of their
-    // thread.
+pub fn add_packed<const BITS: u32>(word: PackedWord, amount: usize) -> Outcome {
+    const { assert!(BITS <= BITS_MAX) };
+    // SAFETY: as in `add_bounded`; by the word's invariants both fields are in one area.
     unsafe {
-        bounded!(sequence_near!(place), " - 0x80000000", BITS, amount = in(reg) amount,);
+        bounded!(section_packed!(word), " - 0x80000000", BITS, amount = in(reg) amount,);
     }
     Outcome::Done
 }
 
-/// # Safety
-/// As [`super::add_near`].
+/// [`add_packed`] of a constant, as in [`add_const`].
 #[inline(always)]
-pub(super) unsafe fn add_near_const<const BITS: u32, const AMOUNT: i32>(place: Near) -> Outcome {
-    // SAFETY: as in `add_near`.
+pub fn add_packed_const<const BITS: u32, const AMOUNT: i32>(word: PackedWord) -> Outcome {
+    const { assert!(BITS <= BITS_MAX) };
+    // SAFETY: as in `add_packed`.
     unsafe {
-        bounded!(sequence_near!(place), " - 0x80000000", BITS, amount = const AMOUNT,);
+        bounded!(section_packed!(word), " - 0x80000000", BITS, amount = const AMOUNT,);
     }
     Outcome::Done
 }
 
-const _: () = assert!(Near::MARK_BYTES == 0x8000_0000);
+const _: () = assert!(PackedWord::FLAG_BYTES == 0x8000_0000);
 
-/// # Safety
-/// As [`super::add`].
+/// Adds if the guard is 0, wrapping.
 #[inline(always)]
-pub(super) unsafe fn add_guarded<const AMOUNT: i32>(
+pub fn add_guarded<const AMOUNT: i32>(
     access: Access,
     guard: &AtomicUsize,
-    offset: usize,
+    word: RowWord,
 ) -> Outcome {
     // SAFETY: the critical section keeps the rules; it leaves before the commit if the guard is not
-    // 0. The guard is borrowed, so it stays valid. The caller guarantees the word.
+    // 0. The guard is borrowed, so it stays valid.
     unsafe {
-        sequence!(
+        section!(
             access,
+            word,
             [
                 "cmp qword ptr [{guard}], 0",
                 "jne {declined}",
                 "add qword ptr [{word}], {amount}",
             ],
             guard = in(reg) guard.as_ptr(),
-            offset = in(reg) offset,
             amount = const AMOUNT,
             declined = label { return Outcome::Declined },
-            options(nostack),
         );
     }
     Outcome::Done
 }
 
-/// # Safety
-/// As [`super::add`].
+/// Replaces `expected` by `new`, if the word holds `expected`.
 #[inline(always)]
-pub(super) unsafe fn cmp_store(
-    access: Access,
-    offset: usize,
-    expected: usize,
-    new: usize,
-) -> Outcome {
+pub fn cmp_store(access: Access, word: RowWord, expected: usize, new: usize) -> Outcome {
     // SAFETY: the critical section keeps the rules; it leaves before the commit if the word holds
-    // another value. The caller guarantees the word.
+    // another value.
     unsafe {
-        sequence!(
+        section!(
             access,
+            word,
             [
                 "cmp qword ptr [{word}], {expected}",
                 "jne {declined}",
@@ -228,9 +206,7 @@ pub(super) unsafe fn cmp_store(
             ],
             expected = in(reg) expected,
             new = in(reg) new,
-            offset = in(reg) offset,
             declined = label { return Outcome::Declined },
-            options(nostack),
         );
     }
     Outcome::Done

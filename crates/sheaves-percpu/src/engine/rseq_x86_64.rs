@@ -25,62 +25,53 @@
 
 use core::arch::asm;
 
-use super::Access;
-use crate::area::{self, Word};
-use crate::sheaf::{Cursor, Sheaf};
+use super::access::Access;
+use crate::area;
+use crate::sheaf::{Cursor, Sheaf, object_in};
+use crate::word::Word;
+use crate::{rseq_arm, rseq_descriptor};
 
-const _: () = {
-    assert!(sheaves_sys::rseq::RSEQ_CS_OFFSET == 8);
-    assert!(sheaves_sys::rseq::MM_CID_OFFSET == 24);
-    assert!(sheaves_sys::rseq::SIGNATURE == 0x5305_3053);
-    assert!(Sheaf::BYTES == 1024);
-};
+const _: () = assert!(Sheaf::BYTES == 1024);
 
-/// The common parts of all critical sections. `$body` runs with the word's address in `{word}` and
-/// ends with the only committing store; it leaves early by a jump to label 5.
+/// A critical section on a word. `$body` runs with the word's address in `{word}` and ends with the
+/// only committing store; it leaves early by a jump to label 5.
 ///
 /// The word is addressed by one register alone. Some CPUs (Intel since Golden Cove) then forward a
 /// stored value to a following load by the form of the instructions, so the cursor passes from one
 /// transaction to the next without a trip through memory. With an index in the address they do not.
 /// In a loop of an allocation and a free this saves a fourth of the time.
-macro_rules! sequence {
+macro_rules! section {
     ($access:ident, [$($body:literal),+ $(,)?], $($operands:tt)*) => {
         asm!(
-            // The descriptor: version, flags, start, length, abort handler.
-            ".pushsection __rseq_cs, \"aw\"",
-            ".balign 32",
-            "3: .long 0, 0",
-            ".quad 4f, 5f - 4f, 6f",
-            ".popsection",
-            // The abort handler, after its signature (which is in an undefined instruction).
-            ".pushsection .text.sheaves_abort, \"ax\"",
-            ".byte 0x0f, 0xb9, 0x3d",
-            ".long 0x53053053",
-            "6: jmp 2f",
-            ".popsection",
-            "2: lea {scratch}, [rip + 3b]",
-            "mov qword ptr fs:[{sequence}], {scratch}",
-            "4: movsxd {cursor}, dword ptr fs:[{slot}]",
+            rseq_descriptor!(),
+            "2:",
+            rseq_arm!("{scratch}", rseq_cs = "{rseq_cs}", "{cursor}" = "{slot}"),
             "mov {word}, qword ptr [{table} + 8*{cursor}]",
             "add {word}, {offset}",
             $($body,)+
             "5:",
-            sequence = in(reg) $access.sequence,
+            rseq_cs = in(reg) $access.rseq_cs,
             slot = in(reg) $access.slot,
             table = in(reg) area::table(),
+            word = out(reg) _,
             $($operands)*
+            options(nostack),
         )
     };
 }
 
+/// Pops the last object of the current slot's sheaf; `None` when it is empty.
+///
+/// About ten instructions, without an atomic; the only branch tests for the sentinel. Never blocks.
 #[inline(always)]
-pub(crate) fn pop(access: Access, word: Word) -> usize {
-    let object: usize;
+#[must_use]
+pub fn pop(access: Access, word: Word) -> Option<usize> {
+    let entry: usize;
     // SAFETY: the critical section keeps rules 1-6 of this file. It reads the current slot's cursor
     // and the entry at it (mapped memory), and commits the cursor one entry lower, which gives the
     // object to this thread alone.
     unsafe {
-        sequence!(
+        section!(
             access,
             [
                 "mov {cursor}, qword ptr [{word}]",
@@ -90,24 +81,27 @@ pub(crate) fn pop(access: Access, word: Word) -> usize {
                 "sub {cursor}, 8",
                 "mov qword ptr [{word}], {cursor}",
             ],
-            word = out(reg) _,
             cursor = out(reg) _,
-            scratch = out(reg) object,
+            scratch = out(reg) entry,
             offset = in(reg) word.offset(),
-            options(nostack),
         );
     }
-    object
+    object_in(entry)
 }
 
+/// Pushes an object to the current slot's sheaf; false when the sheaf is full.
+///
+/// # Safety
+/// `object` is even and the caller owns it; after true it belongs to the word.
 #[inline(always)]
-pub(crate) unsafe fn push(access: Access, word: Word, object: usize) -> bool {
+#[must_use]
+pub unsafe fn push(access: Access, word: Word, object: usize) -> bool {
     let above: usize;
     // SAFETY: the critical section keeps rules 1-6 of this file. The entry above the cursor is
     // free, so writing it before the commit is harmless; the commit gives the object to the slot.
     // The caller owns the object.
     unsafe {
-        sequence!(
+        section!(
             access,
             [
                 "mov {cursor}, qword ptr [{word}]",
@@ -117,23 +111,21 @@ pub(crate) unsafe fn push(access: Access, word: Word, object: usize) -> bool {
                 "mov qword ptr [{cursor}], {object}",
                 "mov qword ptr [{word}], {cursor}",
             ],
-            word = out(reg) _,
             cursor = out(reg) above,
             scratch = out(reg) _,
             object = in(reg) object,
             offset = in(reg) word.offset(),
-            options(nostack),
         );
     }
     above & (Sheaf::BYTES - 1) != 0
 }
 
-pub(crate) unsafe fn cmp_store(access: Access, word: Word, expected: Cursor, new: Cursor) -> bool {
+pub(super) unsafe fn cmp_store(access: Access, word: Word, expected: Cursor, new: Cursor) -> bool {
     let found: usize;
     // SAFETY: the critical section keeps rules 1-6 of this file. It stores only if the word holds
     // `expected`, which is never the bootstrap cursor, so read-only memory is not written.
     unsafe {
-        sequence!(
+        section!(
             access,
             [
                 "mov {cursor}, qword ptr [{word}]",
@@ -141,26 +133,24 @@ pub(crate) unsafe fn cmp_store(access: Access, word: Word, expected: Cursor, new
                 "jne 5f",
                 "mov qword ptr [{word}], {new}",
             ],
-            word = out(reg) _,
             cursor = out(reg) found,
             scratch = out(reg) _,
             expected = in(reg) expected.bits(),
             new = in(reg) new.bits(),
             offset = in(reg) word.offset(),
-            options(nostack),
         );
     }
     found == expected.bits()
 }
 
 /// The calling thread's slot number at this moment; negative when the thread is not registered.
-pub(crate) fn slot(access: Access) -> i32 {
+pub(super) fn slot(access: Access) -> i32 {
     let slot: i64;
     // SAFETY: reads the thread's own area; the value is a hint.
     unsafe {
         asm!(
-            "movsxd {slot}, dword ptr fs:[{place}]",
-            place = in(reg) access.slot,
+            "movsxd {slot}, dword ptr fs:[{offset}]",
+            offset = in(reg) access.slot,
             slot = out(reg) slot,
             options(nostack, preserves_flags, readonly),
         );

@@ -7,43 +7,31 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::area::{self, rows};
-use crate::engine::Access;
 use crate::engine::rows::{self as transactions, Outcome, slow};
+use crate::engine::{Access, current_row};
 use crate::memory::Handle;
-use crate::memory::clear::Reach;
+use crate::memory::zero::DirtyRows;
 use crate::slots::{self, Attached};
+use crate::word::RowWord;
+use crate::{area, rows};
 
 /// How often a transaction looks for a block before it uses the shared row.
 const ATTEMPTS: u32 = 64;
 
-/// The word of an object in a row.
-///
-/// # Safety
-/// The row is open. The eight bytes at the offset, a multiple of 8, are in an allocated object, and
-/// only transactions change them.
-#[inline]
-unsafe fn word(row: usize, offset: usize) -> &'static AtomicUsize {
-    area::word_at(rows::row(row) + offset)
-}
-
-/// The word of an object in the shared row, which is for threads without a slot.
-///
-/// # Safety
-/// As [`word`].
-unsafe fn shared_word(offset: usize) -> &'static AtomicUsize {
+/// The word in the shared row, which is for threads without a slot. That row is open since the
+/// first allocation.
+fn shared_word(word: RowWord) -> &'static AtomicUsize {
     rows::touch_shared();
-    // SAFETY: the shared row is open since the first allocation; the rest is the same contract.
-    unsafe { word(rows::shared(), offset) }
+    word.in_row(rows::row(rows::shared()))
 }
 
-/// Repeats a transaction until it is done or declines; `None` when there is no block for it.
+/// Repeats an attempt until it finds a block; `None` when there is none for it.
 #[cold]
-pub(crate) fn retry(transaction: impl Fn() -> Outcome) -> Option<Outcome> {
+fn until_block<R>(attempt: impl Fn() -> Option<R>) -> Option<R> {
     for _ in 0..ATTEMPTS {
-        let outcome = transaction();
-        if outcome != Outcome::NoBlock {
-            return Some(outcome);
+        let found = attempt();
+        if found.is_some() {
+            return found;
         }
         if slots::attach_at_once() == Attached::No {
             // Registration is refused, or a drain has detached the blocks for a moment.
@@ -53,127 +41,94 @@ pub(crate) fn retry(transaction: impl Fn() -> Outcome) -> Option<Outcome> {
     None
 }
 
-/// Adds to the current slot's word, wrapping.
-///
-/// # Safety
-/// As [`word`], in every row.
+/// Repeats a transaction until it is done or declines; `None` when there is no block for it.
+pub(crate) fn retry(transaction: impl Fn() -> Outcome) -> Option<Outcome> {
+    until_block(|| Some(transaction()).filter(|outcome| *outcome != Outcome::NoBlock))
+}
+
+/// The access of an object's owner.
 #[inline(always)]
-pub(crate) unsafe fn add_at(offset: usize, amount: usize) {
+fn started() -> Access {
     // SAFETY: an object exists, so the engine has started.
-    let access = unsafe { Access::of_started() };
-    // SAFETY: the same contract.
-    if unsafe { transactions::add(access, offset, amount) } != Outcome::Done {
-        // SAFETY: the same contract.
-        unsafe { add_slow(offset, amount) };
-    }
+    unsafe { Access::of_started() }
 }
 
-/// [`add_at`] with a constant (see [`transactions::add_const`]) and an access that the caller has.
-///
-/// # Safety
-/// As [`add_at`].
+/// Adds to the current slot's word, wrapping.
 #[inline(always)]
-pub(crate) unsafe fn add_const_by<const AMOUNT: i32>(access: Access, offset: usize) {
-    // SAFETY: the same contract.
-    if unsafe { transactions::add_const::<AMOUNT>(access, offset) } != Outcome::Done {
-        // SAFETY: the same contract.
-        unsafe { add_slow(offset, AMOUNT as usize) };
+pub(crate) fn add_to(word: RowWord, amount: usize) {
+    if transactions::add(started(), word, amount) != Outcome::Done {
+        add_slow(word, amount);
     }
 }
 
-/// # Safety
-/// As [`add_at`].
+/// [`add_to`] with a constant (see [`transactions::add_const`]) and an access that the caller has.
+#[inline(always)]
+pub(crate) fn add_const_by<const AMOUNT: i32>(access: Access, word: RowWord) {
+    if transactions::add_const::<AMOUNT>(access, word) != Outcome::Done {
+        add_slow(word, AMOUNT as usize);
+    }
+}
+
 #[cold]
 #[inline(never)]
-unsafe fn add_slow(offset: usize, amount: usize) {
-    // SAFETY: the same contract.
-    if retry(|| unsafe { slow::add(offset, amount) }).is_none() {
-        // SAFETY: the same contract.
-        let word = unsafe { shared_word(offset) };
+fn add_slow(word: RowWord, amount: usize) {
+    if retry(|| slow::add(word, amount)).is_none() {
         // Relaxed: an integer that publishes no other memory.
-        word.fetch_add(amount, Ordering::Relaxed);
+        shared_word(word).fetch_add(amount, Ordering::Relaxed);
     }
 }
 
 /// Replaces the current slot's word if it holds `expected`.
-///
-/// # Safety
-/// As [`add_at`].
 #[inline]
-pub(crate) unsafe fn cmp_store_at(offset: usize, expected: usize, new: usize) -> bool {
-    // SAFETY: an object exists, so the engine has started.
-    let access = unsafe { Access::of_started() };
-    // SAFETY: the same contract.
-    match unsafe { transactions::cmp_store(access, offset, expected, new) } {
+pub(crate) fn cmp_store_in(word: RowWord, expected: usize, new: usize) -> bool {
+    match transactions::cmp_store(started(), word, expected, new) {
         Outcome::Done => true,
         Outcome::Declined => false,
-        // SAFETY: the same contract.
-        Outcome::NoBlock => unsafe { cmp_store_slow(offset, expected, new) },
+        Outcome::NoBlock => cmp_store_slow(word, expected, new),
     }
 }
 
-/// # Safety
-/// As [`add_at`].
 #[cold]
 #[inline(never)]
-unsafe fn cmp_store_slow(offset: usize, expected: usize, new: usize) -> bool {
-    // SAFETY: the same contract.
-    if let Some(outcome) = retry(|| unsafe { slow::cmp_store(offset, expected, new) }) {
+fn cmp_store_slow(word: RowWord, expected: usize, new: usize) -> bool {
+    if let Some(outcome) = retry(|| slow::cmp_store(word, expected, new)) {
         return outcome == Outcome::Done;
     }
-    // SAFETY: the same contract.
-    let word = unsafe { shared_word(offset) };
     // AcqRel pairs with itself, on the same word: transactions on a row are ordered. Relaxed on
     // failure: the value is not used.
-    word.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+    shared_word(word).compare_exchange(expected, new, success, failure).is_ok()
 }
 
 /// The current slot's word at this moment: a hint.
-///
-/// # Safety
-/// As [`add_at`].
 #[inline]
-pub(crate) unsafe fn load_at(offset: usize) -> usize {
-    // SAFETY: the object has a copy in this row.
-    let word = area::word_at(current_row() + offset);
+pub(crate) fn load_from(word: RowWord) -> usize {
     // Relaxed: a hint; a caller that acts on it compares again.
-    word.load(Ordering::Relaxed)
+    word.in_row(row_here()).load(Ordering::Relaxed)
 }
 
 /// The current slot's row, or the shared row for a thread without a slot: a hint.
 #[inline]
-pub(crate) fn current_row() -> usize {
-    transactions::current_row().unwrap_or_else(current_row_slow)
+pub(crate) fn row_here() -> usize {
+    current_row().unwrap_or_else(row_here_slow)
 }
 
 #[cold]
 #[inline(never)]
-fn current_row_slow() -> usize {
-    for _ in 0..ATTEMPTS {
-        let attached = slots::attach_at_once();
-        if let Some(row) = transactions::current_row() {
-            return row;
-        }
-        if attached == Attached::No {
-            core::hint::spin_loop();
-        }
-    }
-    rows::touch_shared();
-    rows::row(rows::shared())
+fn row_here_slow() -> usize {
+    until_block(current_row).unwrap_or_else(|| {
+        rows::touch_shared();
+        rows::row(rows::shared())
+    })
 }
 
 /// The sum of a word over all slots, wrapping. It may lack concurrent additions.
-///
-/// # Safety
-/// As [`add_at`].
-pub(crate) unsafe fn sum_at(offset: usize, reach: Reach) -> usize {
+pub(crate) fn sum_of(word: RowWord, dirty: DirtyRows) -> usize {
     let mut sum = 0_usize;
-    reach.each(|row| {
-        // SAFETY: the same contract; the row is open.
-        let word = unsafe { word(row, offset) };
+    dirty.each(|row| {
         // Relaxed: the result contains the additions that happened before this call, and need not
         // contain others.
-        sum = sum.wrapping_add(word.load(Ordering::Relaxed));
+        sum = sum.wrapping_add(word.in_row(rows::row(row)).load(Ordering::Relaxed));
     });
     sum
 }
@@ -190,6 +145,14 @@ pub(crate) fn open_row(slot: usize) -> bool {
     }
 }
 
+/// # Safety
+/// The contract of [`add`].
+#[inline(always)]
+unsafe fn word_of(handle: Handle, byte: usize) -> RowWord {
+    // SAFETY: the same contract.
+    unsafe { RowWord::new(handle.offset() + byte) }
+}
+
 /// Adds to the current slot's word at `byte` in an object, wrapping.
 ///
 /// One transaction: no atomic instruction, no lock; never waits. Async-signal-safe.
@@ -200,7 +163,7 @@ pub(crate) fn open_row(slot: usize) -> bool {
 #[inline]
 pub unsafe fn add(handle: Handle, byte: usize, amount: usize) {
     // SAFETY: the same contract.
-    unsafe { add_at(handle.offset() + byte, amount) }
+    add_to(unsafe { word_of(handle, byte) }, amount);
 }
 
 /// The value of the current slot's word: a hint, possibly outdated when it is returned.
@@ -211,7 +174,7 @@ pub unsafe fn add(handle: Handle, byte: usize, amount: usize) {
 #[must_use]
 pub unsafe fn load(handle: Handle, byte: usize) -> usize {
     // SAFETY: the same contract.
-    unsafe { load_at(handle.offset() + byte) }
+    load_from(unsafe { word_of(handle, byte) })
 }
 
 /// Replaces the current slot's word by `new` if it holds `expected`; returns whether it did.
@@ -222,7 +185,7 @@ pub unsafe fn load(handle: Handle, byte: usize) -> usize {
 #[must_use]
 pub unsafe fn cmp_store(handle: Handle, byte: usize, expected: usize, new: usize) -> bool {
     // SAFETY: the same contract.
-    unsafe { cmp_store_at(handle.offset() + byte, expected, new) }
+    cmp_store_in(unsafe { word_of(handle, byte) }, expected, new)
 }
 
 /// The sum of a word over all slots, wrapping. It may lack concurrent additions.
@@ -232,7 +195,7 @@ pub unsafe fn cmp_store(handle: Handle, byte: usize, expected: usize, new: usize
 #[must_use]
 pub unsafe fn sum(handle: Handle, byte: usize) -> usize {
     // SAFETY: the same contract.
-    unsafe { sum_at(handle.offset() + byte, Reach::Open) }
+    sum_of(unsafe { word_of(handle, byte) }, DirtyRows::Open)
 }
 
 /// The address of an object in a slot's row, even if no thread has used the slot. `None` when there

@@ -5,10 +5,9 @@ use core::ptr::NonNull;
 
 use sheaves_sys::map;
 
-use crate::area::rows;
 use crate::dynamic::{Backing, PAGE_BYTES};
-use crate::memory::live;
-use crate::slots;
+use crate::memory::handle_map;
+use crate::{rows, slots};
 
 /// Bytes of a chunk in one row. A program with a million objects has a few hundred chunks, and an
 /// empty chunk wastes little.
@@ -80,13 +79,13 @@ unsafe impl Backing for Rows {
         } else {
             need.max(committed + committed / GROWTH_SHARE).min(rows::row_bytes())
         };
-        // Marks first: every object in committed rows needs one.
-        let grow = |bytes| live::commit(bytes) && rows::commit(bytes);
+        // The map first: every object in committed rows needs its byte.
+        let grow = |bytes| handle_map::commit(bytes) && rows::commit(bytes);
         grow(wish) || grow(need)
     }
 
     fn destroy_chunk(&mut self, chunk: usize) {
-        live::forget(self.offset(chunk), self.offset(chunk + 1));
+        handle_map::discard(self.offset(chunk), self.offset(chunk + 1));
     }
 
     fn depopulate(&mut self, chunk: usize, pages: Range<usize>) {
@@ -96,4 +95,4 @@ unsafe impl Backing for Rows {
     }
 }
 
-const _: () = assert!(crate::area::BLOCK_BYTES < UNIT_BYTES);
+const _: () = assert!(crate::word::BLOCK_BYTES < UNIT_BYTES);

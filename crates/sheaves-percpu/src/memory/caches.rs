@@ -15,36 +15,19 @@
 //!
 //! Objects in a cache are zero in every row.
 
-use core::sync::atomic::{AtomicBool, Ordering};
-
-use crate::area::Word;
 use crate::dynamic::Offset;
 use crate::engine::{self, Access, Mode, cmp_store, load, pop_slow, push_slow};
 use crate::memory::Error;
-use crate::memory::class::{BATCH_MAX, CLASSES, Class};
-use crate::memory::state::{self, MEMORY};
+use crate::memory::class::{BATCH_MAX, CLASSES, Class, Shape};
+use crate::memory::state::{MEMORY, is_open};
 use crate::sheaf::{Cursor, Sheaf};
 use crate::slots::{self, Attached, attach};
+use crate::word::Word;
 
 /// How often a slow path starts over after other threads changed the slot's word.
 const ATTEMPTS: u32 = 16;
 /// Number of objects that a full sheaf returns to the allocator.
 const SURPLUS: usize = Sheaf::OBJECTS_MAX / 2;
-
-/// True once the words are prepared in every block, present and future.
-static OPEN: AtomicBool = AtomicBool::new(false);
-
-/// Called under the memory lock, when the words are prepared.
-pub(super) fn open() {
-    // Release pairs with the Acquire in `is_open`.
-    OPEN.store(true, Ordering::Release);
-}
-
-#[inline]
-pub(super) fn is_open() -> bool {
-    // Acquire pairs with the Release in `open`.
-    OPEN.load(Ordering::Acquire)
-}
 
 /// Pops an object from the current slot's sheaf.
 #[inline]
@@ -79,9 +62,20 @@ pub(super) fn take_slow(class: Class) -> Result<usize, Error> {
         return Ok(object);
     }
     match refill(class) {
-        Err(Error::Exhausted | Error::NoMemory) => state::take_uncached(class.shape()),
+        Err(Error::Exhausted | Error::NoMemory) => take_uncached(class.shape()),
         other => other,
     }
+}
+
+/// Allocates an object from the allocator. When the rows are exhausted, drains the caches and tries
+/// again.
+#[cold]
+pub(super) fn take_uncached(shape: Shape) -> Result<usize, Error> {
+    let first = MEMORY.lock().take(shape);
+    if !matches!(first, Err(Error::Exhausted | Error::NoMemory)) || !drain() {
+        return first;
+    }
+    MEMORY.lock().take(shape)
 }
 
 /// Takes a batch from the allocator: returns the first object and caches the others.

@@ -34,8 +34,8 @@
 //! | `caches` | a few free objects per slot and size class | none: transactions |
 //! | `state` | the allocator, see [`crate::dynamic`], and empty sheaves | memory lock |
 //! | `backing` | commits more of the rows when chunks are created | slots lock, inside |
-//! | `clear` | zeroes objects when they are freed | none |
-//! | `live` | which objects are allocated by handle | none: atomics |
+//! | `zero` | zeroes objects when they are freed | none |
+//! | `handle_map` | which objects are allocated by handle | none: atomics |
 //!
 //! The memory lock is taken before the slots lock. A fork takes both, so that the child can
 //! continue. An object that another thread was moving between a cache and the allocator at the fork
@@ -44,14 +44,15 @@
 pub(crate) mod access;
 pub(crate) mod backing;
 pub(crate) mod caches;
-mod class;
-pub(crate) mod clear;
+pub(crate) mod class;
 mod error;
 mod handle;
-mod live;
+mod handle_map;
+pub(crate) mod objects;
 mod pool;
 pub(crate) mod state;
 mod statistics;
+pub(crate) mod zero;
 
 pub use access::{add, address, cmp_store, load, sum};
 pub use error::Error;
@@ -60,11 +61,12 @@ pub use statistics::{Statistics, statistics};
 
 pub use crate::dynamic::{ALIGN_MAX, FreeError, OBJECT_BYTES_MAX};
 
-use clear::Reach;
-use state::Shape;
+use class::Shape;
+use state::MEMORY;
+use zero::DirtyRows;
 
 /// The smallest object behind a handle; smaller ones get this size.
-const HANDLE_BYTES_MIN: usize = live::BYTES_MIN;
+const HANDLE_BYTES_MIN: usize = handle_map::BYTES_MIN;
 
 /// Allocates `size` bytes in every slot, from 1 to [`OBJECT_BYTES_MAX`], at a multiple of `align`,
 /// a power of two up to [`ALIGN_MAX`]. The bytes are zero.
@@ -76,8 +78,8 @@ const HANDLE_BYTES_MIN: usize = live::BYTES_MIN;
 /// See [`Error`].
 pub fn alloc(size: usize, align: usize) -> Result<Handle, Error> {
     let shape = Shape::new(size, align)?.at_least(HANDLE_BYTES_MIN);
-    let offset = state::take(shape)?;
-    live::set(offset, shape.size());
+    let offset = objects::take(shape)?;
+    handle_map::set(offset, shape.size());
     Handle::new(offset, size, align).ok_or(Error::NoMemory)
 }
 
@@ -94,15 +96,15 @@ pub unsafe fn free(handle: Handle) -> Result<(), FreeError> {
     let (offset, size, align) = (handle.offset(), handle.size(), handle.align());
     let shape = Shape::new(size, align).map_err(|_| FreeError::Foreign)?;
     let shape = shape.at_least(HANDLE_BYTES_MIN);
-    if !state::is_inside(offset, shape) {
+    if !objects::is_inside(offset, shape) {
         return Err(FreeError::Foreign);
     }
-    if !live::clear(offset, shape.size()) {
+    if !handle_map::clear(offset, shape.size()) {
         return Err(FreeError::AlreadyFree);
     }
-    // SAFETY: the object was allocated by handle, and clearing its mark makes this call the only
+    // SAFETY: the object was allocated by handle, and clearing its byte makes this call the only
     // one that frees it; the caller guarantees that it is not used any more.
-    unsafe { state::give(offset, shape, Reach::Open) };
+    unsafe { objects::give(offset, shape, DirtyRows::Open) };
     Ok(())
 }
 
@@ -112,5 +114,7 @@ pub unsafe fn free(handle: Handle) -> Result<(), FreeError> {
 /// Interrupts the CPUs that run this process, as a drain does. May sleep.
 pub fn trim() {
     caches::drain();
-    state::trim();
+    if let Some(allocator) = MEMORY.lock().allocator() {
+        allocator.trim();
+    }
 }

@@ -1,10 +1,9 @@
 //! Statistics of per-CPU memory, for monitoring.
 
-use crate::area::rows;
 use crate::dynamic;
 use crate::memory::caches;
 use crate::memory::state::MEMORY;
-use crate::slots;
+use crate::{rows, slots};
 
 /// The state of per-CPU memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,14 +31,15 @@ pub struct Statistics {
 #[must_use]
 pub fn statistics() -> Option<Statistics> {
     let cached_bytes = caches::cached_bytes();
-    let memory = MEMORY.lock();
+    let mut memory = MEMORY.lock();
+    let sheaves_bytes = memory.sheaves.bytes();
     let allocator = memory.allocator()?;
     Some(Statistics {
         allocator: allocator.statistics(),
         #[cfg(any(test, feature = "counters"))]
         counters: allocator.counters(),
         cached_bytes,
-        sheaves_bytes: memory.sheaves.bytes(),
+        sheaves_bytes,
         slots_used: slots::installed_indexes().count(),
         committed_bytes: rows::committed_bytes(),
         row_bytes: rows::row_bytes(),

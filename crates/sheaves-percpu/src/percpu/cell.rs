@@ -6,8 +6,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::engine::Access;
 use crate::memory::access;
-use crate::memory::clear::Reach;
-use crate::percpu::Zeroed;
+use crate::memory::zero::DirtyRows;
+use crate::percpu::zeroed::Zeroed;
+use crate::word::RowWord;
 
 mod sealed {
     pub trait Sealed {}
@@ -139,21 +140,20 @@ macro_rules! field {
 /// thread without a slot uses the shared row, by atomics. Async-signal-safe.
 ///
 /// # Invariants
-/// `offset` is that of a [`SlotCell`] in an object that stays allocated for `'a`.
+/// `word` is a [`SlotCell`] in an object that stays allocated for `'a`.
 #[derive(Clone, Copy)]
 pub struct CellRef<'a, W> {
-    offset: usize,
-    reach: Reach,
+    word: RowWord,
+    dirty: DirtyRows,
     object: PhantomData<&'a SlotCell<W>>,
 }
 
 impl<'a, W: CellValue> CellRef<'a, W> {
-    /// # Safety
-    /// The invariants of the type hold; `reach` is the object's.
+    /// The caller borrows the object for `'a`.
     #[inline]
-    pub(crate) unsafe fn new(offset: usize, reach: Reach) -> CellRef<'a, W> {
-        // INVARIANT: the same contract.
-        CellRef { offset, reach, object: PhantomData }
+    pub(super) fn new(word: RowWord, dirty: DirtyRows) -> CellRef<'a, W> {
+        // INVARIANT: by the borrow.
+        CellRef { word, dirty, object: PhantomData }
     }
 
     /// The cell `bytes` bytes after this one in the same value, for arrays of cells.
@@ -163,15 +163,14 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     #[inline(always)]
     #[must_use]
     pub unsafe fn behind(self, bytes: usize) -> CellRef<'a, W> {
-        // INVARIANT: by the contract; the object is the same.
-        CellRef { offset: self.offset + bytes, ..self }
+        // SAFETY: by the contract; the object is the same.
+        CellRef { word: unsafe { RowWord::new(self.word.offset() + bytes) }, ..self }
     }
 
     /// Adds to the current slot's value, wrapping.
     #[inline(always)]
     pub fn add(self, amount: W) {
-        // SAFETY: by the invariant.
-        unsafe { access::add_at(self.offset, amount.into_word()) }
+        access::add_to(self.word, amount.into_word());
     }
 
     /// Adds 1. In a loop, some CPUs (Intel since Golden Cove) run this several times as fast as
@@ -184,15 +183,13 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     /// [`CellRef::increment`] with an access that the caller keeps, for several in a row.
     #[inline(always)]
     pub fn increment_by(self, access: Access) {
-        // SAFETY: by the invariant.
-        unsafe { access::add_const_by::<1>(access, self.offset) }
+        access::add_const_by::<1>(access, self.word);
     }
 
     /// Subtracts 1; as fast as [`CellRef::increment`].
     #[inline(always)]
     pub fn decrement(self) {
-        // SAFETY: by the invariant.
-        unsafe { access::add_const_by::<-1>(self.access(), self.offset) }
+        access::add_const_by::<-1>(self.access(), self.word);
     }
 
     #[inline(always)]
@@ -204,16 +201,14 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     /// Subtracts from the current slot's value, wrapping.
     #[inline(always)]
     pub fn sub(self, amount: W) {
-        // SAFETY: by the invariant.
-        unsafe { access::add_at(self.offset, amount.into_word().wrapping_neg()) }
+        access::add_to(self.word, amount.into_word().wrapping_neg());
     }
 
     /// The current slot's value. A hint: the thread may move to another slot at any time.
     #[inline]
     #[must_use]
     pub fn load(self) -> W {
-        // SAFETY: by the invariant.
-        W::from_word(unsafe { access::load_at(self.offset) })
+        W::from_word(access::load_from(self.word))
     }
 
     /// Stores `new` in the current slot if that slot holds `expected`; returns whether it did. The
@@ -221,8 +216,7 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     #[inline]
     #[must_use]
     pub fn cmp_store(self, expected: W, new: W) -> bool {
-        // SAFETY: by the invariant.
-        unsafe { access::cmp_store_at(self.offset, expected.into_word(), new.into_word()) }
+        access::cmp_store_in(self.word, expected.into_word(), new.into_word())
     }
 
     /// The sum over all slots, wrapping.
@@ -232,8 +226,7 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     /// an earlier one not.
     #[must_use]
     pub fn sum(self) -> W {
-        // SAFETY: by the invariant.
-        W::from_word(unsafe { access::sum_at(self.offset, self.reach) })
+        W::from_word(access::sum_of(self.word, self.dirty))
     }
 }
 

@@ -19,12 +19,12 @@ use crate::percpu::{PerCpu, Zeroed};
 /// assert_eq!(SEEN.iter().map(|slot| slot.load(Ordering::Relaxed)).sum::<u64>(), 1);
 /// ```
 ///
-/// | `place` | meaning | transitions |
+/// | `bits` | meaning | transitions |
 /// |---|---|---|
 /// | 0 | no memory yet | -> the bits of a [`PerCpu`], by the first thread that could allocate |
 /// | other | the bits of a [`PerCpu`] | final |
 pub struct PerCpuStatic<T> {
-    place: AtomicU32,
+    bits: AtomicU32,
     /// The single value that all slots share when memory is out.
     spare: T,
 }
@@ -35,7 +35,7 @@ impl<T: Zeroed + Sync> PerCpuStatic<T> {
     pub const fn new() -> PerCpuStatic<T> {
         // SAFETY: zero bytes are a valid value of the type.
         let spare = unsafe { core::mem::zeroed() };
-        PerCpuStatic { place: AtomicU32::new(0), spare }
+        PerCpuStatic { bits: AtomicU32::new(0), spare }
     }
 
     /// The values of all slots.
@@ -55,13 +55,13 @@ impl<T: Zeroed + Sync> PerCpuStatic<T> {
     #[inline]
     fn made(&self) -> Option<&PerCpu<T>> {
         // Acquire pairs with the Release in `make`: the memory is allocated.
-        if self.place.load(Ordering::Acquire) == 0 {
+        if self.bits.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let place = self.place.as_ptr().cast::<PerCpu<T>>();
+        let made = self.bits.as_ptr().cast::<PerCpu<T>>();
         // SAFETY: 1. a value other than 0 is the bits of a `PerCpu<T>`, which is a number of the
         // same size; 2. these bits are never written again.
-        Some(unsafe { &*place })
+        Some(unsafe { &*made })
     }
 
     #[cold]
@@ -70,7 +70,7 @@ impl<T: Zeroed + Sync> PerCpuStatic<T> {
         let bits = made.object.0.get();
         // Release pairs with the Acquire in `made`. Acquire on failure pairs with the Release of
         // the thread that was first.
-        let won = self.place.compare_exchange(0, bits, Ordering::Release, Ordering::Acquire);
+        let won = self.bits.compare_exchange(0, bits, Ordering::Release, Ordering::Acquire);
         if won.is_err() {
             drop(core::mem::ManuallyDrop::into_inner(made));
         }
@@ -103,10 +103,10 @@ impl<T: Zeroed + Sync> Default for PerCpuStatic<T> {
 
 impl<T> Drop for PerCpuStatic<T> {
     fn drop(&mut self) {
-        if *self.place.get_mut() != 0 {
-            let place = self.place.as_ptr().cast::<PerCpu<T>>();
+        if *self.bits.get_mut() != 0 {
+            let made = self.bits.as_ptr().cast::<PerCpu<T>>();
             // SAFETY: as in `made`; this is the last use.
-            unsafe { place.drop_in_place() };
+            unsafe { made.drop_in_place() };
         }
     }
 }

@@ -21,13 +21,13 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::num::NonZeroU32;
 
-use crate::area::rows;
-
 use crate::memory::Error;
-use crate::memory::access::{current_row, open_row};
-use crate::memory::clear::Reach;
-use crate::memory::state::{self, Shape};
-use crate::slots;
+use crate::memory::access::{open_row, row_here};
+use crate::memory::class::Shape;
+use crate::memory::objects;
+use crate::memory::zero::DirtyRows;
+use crate::word::RowWord;
+use crate::{rows, slots};
 
 /// A value of type `T` in every slot; cf. the kernel's `alloc_percpu`.
 ///
@@ -60,22 +60,22 @@ use crate::slots;
 ///
 /// # Invariants
 /// `object` stays allocated while this exists, with the shape of `T`, and holds a `T` in every row
-/// of its reach.
+/// where it may not be zero.
 #[repr(transparent)]
 pub struct PerCpu<T> {
     object: Object,
     values: PhantomData<T>,
 }
 
-/// Offset and reach of a value: the offset is a multiple of 4, and bit 0 is set for
-/// [`Reach::Open`].
+/// Offset of a value, a multiple of 4; bit 0 is set where the rows that may not be zero are those
+/// of [`DirtyRows::Open`].
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 struct Object(NonZeroU32);
 
 impl Object {
-    fn new(offset: usize, reach: Reach) -> Object {
-        let bits = offset as u32 | u32::from(reach == Reach::Open);
+    fn new(offset: usize, dirty: DirtyRows) -> Object {
+        let bits = offset as u32 | u32::from(dirty == DirtyRows::Open);
         // Offset 0 is impossible: the block is at the start of each row.
         Object(NonZeroU32::new(bits).unwrap_or(NonZeroU32::MAX))
     }
@@ -86,8 +86,8 @@ impl Object {
     }
 
     #[inline]
-    fn reach(self) -> Reach {
-        if self.0.get() & 1 == 0 { Reach::Used } else { Reach::Open }
+    fn dirty(self) -> DirtyRows {
+        if self.0.get() & 1 == 0 { DirtyRows::Used } else { DirtyRows::Open }
     }
 
     /// The value in a row.
@@ -112,9 +112,9 @@ impl<T: Zeroed> PerCpu<T> {
     /// # Errors
     /// See [`Error`]; [`Error::ZeroSize`] and [`Error::TooLarge`] depend on the type only.
     pub fn zeroed() -> Result<PerCpu<T>, Error> {
-        let offset = state::take(const { shape_of::<T>() }?)?;
+        let offset = objects::take(const { shape_of::<T>() }?)?;
         // INVARIANT: memory of rows is zero, which is a valid T.
-        Ok(PerCpu { object: Object::new(offset, Reach::Used), values: PhantomData })
+        Ok(PerCpu { object: Object::new(offset, DirtyRows::Used), values: PhantomData })
     }
 }
 
@@ -129,8 +129,8 @@ impl<T> PerCpu<T> {
     /// As [`PerCpu::zeroed`].
     pub fn with(value: impl FnMut(usize) -> T) -> Result<PerCpu<T>, Error> {
         let shape = const { shape_of::<T>() }?;
-        let offset = state::take(shape)?;
-        let object = Object::new(offset, Reach::Open);
+        let offset = objects::take(shape)?;
+        let object = Object::new(offset, DirtyRows::Open);
         let mut filling = Filling { object, shape, filled: 0, values: PhantomData };
         filling.run(value)?;
         core::mem::forget(filling);
@@ -177,7 +177,7 @@ impl<T> PerCpu<T> {
     where
         T: Sync,
     {
-        let value = current_row() + self.object.offset();
+        let value = row_here() + self.object.offset();
         // SAFETY: by the invariant there is a T, shared while `self` is.
         unsafe { &*core::ptr::with_exposed_provenance::<T>(value) }
     }
@@ -206,7 +206,7 @@ impl<T> PerCpu<T> {
 
     /// Rows that may hold anything other than zeros.
     fn rows(&self) -> impl Iterator<Item = usize> + use<T> {
-        let all = self.object.reach() == Reach::Open;
+        let all = self.object.dirty() == DirtyRows::Open;
         let used = slots::installed_indexes().chain(rows::touched_shared());
         let every = 0..=rows::shared();
         used.filter(move |_| !all).chain(every.filter(move |_| all))
@@ -233,9 +233,9 @@ impl<T> PerCpu<T> {
     #[inline(always)]
     #[must_use]
     pub fn cell<W: CellValue>(&self, field: Field<T, W>) -> CellRef<'_, W> {
-        let offset = self.object.offset() + field.byte();
         // SAFETY: the value stays allocated while `self` is borrowed, and has a cell there.
-        unsafe { CellRef::new(offset, self.object.reach()) }
+        let word = unsafe { RowWord::new(self.object.offset() + field.byte()) };
+        CellRef::new(word, self.object.dirty())
     }
 }
 
@@ -244,7 +244,8 @@ impl<W: CellValue> PerCpu<SlotCell<W>> {
     #[inline(always)]
     fn whole(&self) -> CellRef<'_, W> {
         // SAFETY: the value is the cell, and stays allocated while `self` is borrowed.
-        unsafe { CellRef::new(self.object.offset(), self.object.reach()) }
+        let word = unsafe { RowWord::new(self.object.offset()) };
+        CellRef::new(word, self.object.dirty())
     }
 
     /// Adds to the current slot's value, see [`CellRef::add`].
@@ -291,7 +292,7 @@ impl<T> Drop for PerCpu<T> {
         if let Ok(shape) = const { shape_of::<T>() } {
             // SAFETY: by the invariant the object is allocated with this shape; this frees it,
             // once.
-            unsafe { state::give(self.object.offset(), shape, self.object.reach()) };
+            unsafe { objects::give(self.object.offset(), shape, self.object.dirty()) };
         }
     }
 }
@@ -334,7 +335,7 @@ impl<T> Drop for Filling<T> {
             unsafe { self.object.at::<T>(row).drop_in_place() };
         }
         // SAFETY: allocated with this shape, used by no other thread.
-        unsafe { state::give(self.object.offset(), self.shape, Reach::Open) };
+        unsafe { objects::give(self.object.offset(), self.shape, DirtyRows::Open) };
     }
 }
 

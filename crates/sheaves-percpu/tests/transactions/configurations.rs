@@ -114,8 +114,8 @@ fn describe(facts: &Facts) -> String {
         Mode::Portable => "portable",
     };
     let kind = match facts.slot_kind {
-        SlotKind::ConcurrencyId => "cid",
-        SlotKind::Processor => "cpu",
+        SlotKind::MmCid => "cid",
+        SlotKind::CpuId => "cpu",
         SlotKind::Virtual => "virtual",
     };
     let libc = if facts.libc_registered { "libc" } else { "own" };

@@ -60,7 +60,7 @@ fn describe() -> String {
     let facts = engine::facts();
     let engine = match (facts.mode, facts.slot_kind) {
         (Mode::Portable, _) => "portable",
-        (_, SlotKind::Processor) => "rseq cpu",
+        (_, SlotKind::CpuId) => "rseq cpu",
         _ => "rseq cid",
     };
     let order = if sheaves_rcu::statistics().readers_fence { "fences" } else { "membarrier" };

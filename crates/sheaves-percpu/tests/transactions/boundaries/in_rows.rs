@@ -4,8 +4,8 @@
 
 use core::sync::atomic::AtomicUsize;
 
-use sheaves_percpu::engine::rows::{self, Near, Outcome, slow};
-use sheaves_percpu::{Access, Word};
+use sheaves_percpu::engine::rows::{self, Outcome, PackedWord, slow};
+use sheaves_percpu::{Access, RowWord, Word};
 
 use super::child::{ADDED, ADDED_TOO, EXPECTED, NEW, NEW_TOO};
 
@@ -17,9 +17,9 @@ const BITS: u32 = 30;
 pub(crate) enum InRow {
     Add,
     AddBounded,
-    AddNear,
+    AddPacked,
     AddConst,
-    AddNearConst,
+    AddPackedConst,
     AddGuarded,
     CmpStore,
 }
@@ -28,7 +28,9 @@ impl InRow {
     /// The value of the word before a transaction that has to fail.
     pub(crate) fn shut_value(self, unexpected: usize) -> usize {
         match self {
-            InRow::AddBounded | InRow::AddNear | InRow::AddNearConst => isize::MAX.cast_unsigned(),
+            InRow::AddBounded | InRow::AddPacked | InRow::AddPackedConst => {
+                isize::MAX.cast_unsigned()
+            }
             // The guard makes it fail.
             InRow::Add | InRow::AddConst | InRow::AddGuarded => EXPECTED,
             InRow::CmpStore => unexpected,
@@ -36,48 +38,46 @@ impl InRow {
     }
 }
 
+fn in_rows(word: Word) -> RowWord {
+    // SAFETY: the word exists in every row and is changed by transactions only.
+    unsafe { RowWord::new(word.offset()) }
+}
+
 #[inline(never)]
 fn add(word: Word, amount: usize) -> Outcome {
-    // SAFETY: the word exists in every row and is changed by transactions only.
-    unsafe { rows::add(Access::get(), word.offset(), amount) }
+    rows::add(Access::get(), in_rows(word), amount)
 }
 
 #[inline(never)]
 fn add_bounded(word: Word, amount: usize) -> Outcome {
-    // SAFETY: as above.
-    unsafe { rows::add_bounded::<BITS>(Access::get(), word.offset(), amount) }
+    rows::add_bounded::<BITS>(Access::get(), in_rows(word), amount)
 }
 
 #[inline(never)]
-fn add_near(word: Word, amount: usize) -> Outcome {
-    let place = Near::new(word.offset()).expect("a place on this engine");
-    // SAFETY: as above.
-    unsafe { rows::add_near::<BITS>(place, amount) }
+fn add_packed(word: Word, amount: usize) -> Outcome {
+    let word = PackedWord::new(in_rows(word)).expect("a form on this engine");
+    rows::add_packed::<BITS>(word, amount)
 }
 
 #[inline(never)]
 fn add_guarded(word: Word, guard: &AtomicUsize) -> Outcome {
-    // SAFETY: as above.
-    unsafe { rows::add_guarded::<{ ADDED as i32 }>(Access::get(), guard, word.offset()) }
+    rows::add_guarded::<{ ADDED as i32 }>(Access::get(), guard, in_rows(word))
 }
 
 #[inline(never)]
 fn add_const(word: Word) -> Outcome {
-    // SAFETY: as above.
-    unsafe { rows::add_const::<{ ADDED as i32 }>(Access::get(), word.offset()) }
+    rows::add_const::<{ ADDED as i32 }>(Access::get(), in_rows(word))
 }
 
 #[inline(never)]
-fn add_near_const(word: Word) -> Outcome {
-    let place = Near::new(word.offset()).expect("a place on this engine");
-    // SAFETY: as above.
-    unsafe { rows::add_near_const::<BITS, { ADDED as i32 }>(place) }
+fn add_packed_const(word: Word) -> Outcome {
+    let word = PackedWord::new(in_rows(word)).expect("a form on this engine");
+    rows::add_packed_const::<BITS, { ADDED as i32 }>(word)
 }
 
 #[inline(never)]
 fn cmp_store(word: Word, expected: usize, new: usize) -> Outcome {
-    // SAFETY: as above.
-    unsafe { rows::cmp_store(Access::get(), word.offset(), expected, new) }
+    rows::cmp_store(Access::get(), in_rows(word), expected, new)
 }
 
 fn happened(outcome: Outcome) -> usize {
@@ -89,9 +89,9 @@ pub(crate) fn perform(transaction: InRow, word: Word, guard: &AtomicUsize) -> us
     happened(match transaction {
         InRow::Add => add(word, ADDED),
         InRow::AddBounded => add_bounded(word, ADDED),
-        InRow::AddNear => add_near(word, ADDED),
+        InRow::AddPacked => add_packed(word, ADDED),
         InRow::AddConst => add_const(word),
-        InRow::AddNearConst => add_near_const(word),
+        InRow::AddPackedConst => add_packed_const(word),
         InRow::AddGuarded => add_guarded(word, guard),
         InRow::CmpStore => cmp_store(word, EXPECTED, NEW),
     })
@@ -99,17 +99,13 @@ pub(crate) fn perform(transaction: InRow, word: Word, guard: &AtomicUsize) -> us
 
 /// Performs a transaction of the same kind in a signal handler.
 pub(crate) fn interfere(transaction: InRow, word: Word, guard: &AtomicUsize) -> usize {
-    let offset = word.offset();
+    let word = in_rows(word);
     happened(match transaction {
-        // SAFETY: as above.
-        InRow::Add | InRow::AddConst => unsafe { slow::add(offset, ADDED_TOO) },
-        // SAFETY: as above.
-        InRow::AddBounded | InRow::AddNear | InRow::AddNearConst => unsafe {
-            slow::add_bounded::<BITS>(offset, ADDED_TOO)
-        },
-        // SAFETY: as above.
-        InRow::AddGuarded => unsafe { slow::add_guarded::<{ ADDED_TOO as i32 }>(guard, offset) },
-        // SAFETY: as above.
-        InRow::CmpStore => unsafe { slow::cmp_store(offset, EXPECTED, NEW_TOO) },
+        InRow::Add | InRow::AddConst => slow::add(word, ADDED_TOO),
+        InRow::AddBounded | InRow::AddPacked | InRow::AddPackedConst => {
+            slow::add_bounded::<BITS>(word, ADDED_TOO)
+        }
+        InRow::AddGuarded => slow::add_guarded::<{ ADDED_TOO as i32 }>(guard, word),
+        InRow::CmpStore => slow::cmp_store(word, EXPECTED, NEW_TOO),
     })
 }

@@ -29,7 +29,7 @@ use sheaves_sys::map;
 use sheaves_sys::space::{Part, Space};
 use sheaves_sys::topology::CPUS_MAX;
 
-use super::BLOCK_BYTES;
+use crate::word::BLOCK_BYTES;
 
 /// Address space for all rows together, where address space is free.
 const TOTAL_BYTES: usize = 128 << 30;
@@ -73,7 +73,7 @@ fn wanted_row_bytes(rows: usize, limit: Option<usize>) -> usize {
 
 /// Places the rows of `slots` slots and the shared row. Where their space has to be reserved, rows
 /// become smaller if address space is short. False when not even the blocks of words fit.
-pub(super) fn reserve(slots: usize) -> bool {
+pub(crate) fn reserve(slots: usize) -> bool {
     let (rows, page) = (slots + 1, map::page_bytes());
     let least = BLOCK_BYTES.next_multiple_of(page);
     let bytes = wanted_row_bytes(rows, None);

@@ -5,25 +5,24 @@
 //! already zero are only read. This does not take their cache lines from other CPUs, and allocates
 //! no memory for untouched pages.
 
-use crate::area::rows;
-use crate::slots;
+use crate::{rows, slots};
 
 /// The rows in which an object may hold anything other than zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum DirtyRows {
     /// Those of slots that threads have used, and the shared row.
     Used,
     /// Every open row: the program wrote by slot number.
     Open,
 }
 
-impl Reach {
+impl DirtyRows {
     /// Calls `visit` for each of these rows, including the shared one if it was touched.
     #[inline]
     pub(crate) fn each(self, mut visit: impl FnMut(usize)) {
         match self {
-            Reach::Used => slots::installed_indexes().for_each(&mut visit),
-            Reach::Open => {
+            DirtyRows::Used => slots::installed_indexes().for_each(&mut visit),
+            DirtyRows::Open => {
                 rows::open_rows().filter(|row| *row != rows::shared()).for_each(&mut visit);
             }
         }
@@ -33,34 +32,34 @@ impl Reach {
     }
 }
 
-/// Zeroes an object in all rows of its reach.
+/// Zeroes an object in all rows where it may be anything else.
 ///
 /// # Safety
 /// The caller owns the object in every row. `offset` is a multiple of 4, and the object has `bytes`
 /// rounded up to 4.
 #[inline]
-pub(crate) unsafe fn clear(offset: usize, bytes: usize, reach: Reach) {
+pub(crate) unsafe fn zero(offset: usize, bytes: usize, dirty: DirtyRows) {
     // SAFETY: the same contract; the row is open.
-    reach.each(|row| unsafe { clear_at(rows::row(row) + offset, bytes) });
+    dirty.each(|row| unsafe { zero_in_row(rows::row(row) + offset, bytes) });
 }
 
 /// # Safety
-/// As [`clear`], for one row.
+/// As [`zero`], for one row.
 #[inline]
-unsafe fn clear_at(address: usize, bytes: usize) {
+unsafe fn zero_in_row(address: usize, bytes: usize) {
     if (address | bytes).is_multiple_of(8) {
         // SAFETY: the same contract.
-        unsafe { clear_units::<u64>(address, bytes / 8) };
+        unsafe { zero_units::<u64>(address, bytes / 8) };
     } else {
         // SAFETY: the same contract.
-        unsafe { clear_units::<u32>(address, bytes.div_ceil(4)) };
+        unsafe { zero_units::<u32>(address, bytes.div_ceil(4)) };
     }
 }
 
 /// # Safety
 /// The caller owns `count` units at `address`, which is aligned for them.
 #[inline]
-unsafe fn clear_units<U: Copy + Default + PartialEq>(address: usize, count: usize) {
+unsafe fn zero_units<U: Copy + Default + PartialEq>(address: usize, count: usize) {
     let start = core::ptr::with_exposed_provenance_mut::<U>(address);
     for index in 0..count {
         // SAFETY: inside the object.

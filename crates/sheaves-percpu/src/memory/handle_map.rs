@@ -1,4 +1,4 @@
-//! Marks of objects that are allocated by handle: a byte for each place where one can begin.
+//! Which objects are allocated by handle: a byte for each offset at which one can begin.
 //!
 //! The allocator's own bitmaps cannot tell, because they count two more kinds as allocated: objects
 //! in a slot's cache, and objects of typed owners, which are never freed twice.
@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use sheaves_sys::map;
 
-use crate::area::rows;
+use crate::rows;
 
 /// Bytes of the smallest object with a handle.
 pub(super) const BYTES_MIN: usize = 1 << SHIFTS[0];
@@ -29,18 +29,18 @@ const SHIFTS: [u32; 2] = [rows::ONCE_SHIFTS[0], rows::ONCE_SHIFTS[1]];
 /// Smallest size in bytes of an object in the second map.
 const LARGE_BYTES_MIN: usize = 1 << SHIFTS[1];
 
-/// Starts of the maps; 0 before [`place`].
+/// Starts of the maps; 0 before [`set_starts`].
 static STARTS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
 /// Sets the starts of the maps. Under the memory lock.
-pub(super) fn place() {
+pub(super) fn set_starts() {
     for (index, start) in STARTS.iter().enumerate() {
         // Relaxed: `caches::open` publishes them; a thread that frees has passed the Acquire there.
         start.store(rows::once(index).start(), Ordering::Relaxed);
     }
 }
 
-/// Commits the marks of the first `row_bytes` of rows. Under the memory lock; false when memory is
+/// Commits the bytes for the first `row_bytes` of rows. Under the memory lock; false when memory is
 /// out.
 pub(super) fn commit(row_bytes: usize) -> bool {
     // Rows are committed in whole pages.
@@ -48,9 +48,9 @@ pub(super) fn commit(row_bytes: usize) -> bool {
     (0..SHIFTS.len()).all(|index| rows::commit_once(index, row_bytes >> SHIFTS[index]))
 }
 
-/// Discards the whole pages among the marks of bytes `from..to` of a row, where no object is. The
-/// marks stay 0.
-pub(super) fn forget(from: usize, to: usize) {
+/// Discards the whole pages among the bytes for `from..to` of a row, where no object is. They stay
+/// 0.
+pub(super) fn discard(from: usize, to: usize) {
     let page = map::page_bytes();
     for index in 0..SHIFTS.len() {
         // Relaxed: under the memory lock.
@@ -58,36 +58,36 @@ pub(super) fn forget(from: usize, to: usize) {
         let (start, end) = (first + (from >> SHIFTS[index]), first + (to >> SHIFTS[index]));
         let (start, end) = (start.next_multiple_of(page), end / page * page);
         if start < end {
-            // SAFETY: committed with the rows; discarding does not change marks that are 0.
+            // SAFETY: committed with the rows; discarding does not change bytes that are 0.
             unsafe { map::discard(start, end - start) };
         }
     }
 }
 
-/// The mark of an object of `size` bytes, in a committed part of rows.
+/// The byte of an object of `size` bytes, in a committed part of rows.
 #[inline]
-fn mark(offset: usize, size: usize) -> &'static AtomicU8 {
+fn byte_of(offset: usize, size: usize) -> &'static AtomicU8 {
     let map = usize::from(size >= LARGE_BYTES_MIN);
-    // Relaxed: as in `place`.
+    // Relaxed: as in `set_starts`.
     let start = STARTS[map].load(Ordering::Relaxed);
     let address = start + (offset >> SHIFTS[map]);
-    let mark = core::ptr::with_exposed_provenance::<AtomicU8>(address);
-    // SAFETY: 1. callers pass offsets in committed rows, whose marks were committed before and are
+    let byte = core::ptr::with_exposed_provenance::<AtomicU8>(address);
+    // SAFETY: 1. callers pass offsets in committed rows, whose bytes were committed before and are
     // never unmapped; 2. all access is atomic.
-    unsafe { &*mark }
+    unsafe { &*byte }
 }
 
-/// Marks an object as allocated.
+/// Records that an object is allocated.
 #[inline]
 pub(super) fn set(offset: usize, size: usize) {
     // Relaxed: the caller owns the object; its threads synchronise by other means.
-    mark(offset, size).store(1, Ordering::Relaxed);
+    byte_of(offset, size).store(1, Ordering::Relaxed);
 }
 
-/// Unmarks an object; false when it was not marked.
+/// Records that an object is free; false when it was not recorded as allocated.
 #[inline]
 #[must_use]
 pub(super) fn clear(offset: usize, size: usize) -> bool {
     // Relaxed: only atomicity matters; as in `set`.
-    mark(offset, size).swap(0, Ordering::Relaxed) != 0
+    byte_of(offset, size).swap(0, Ordering::Relaxed) != 0
 }

@@ -1,0 +1,71 @@
+//! The transactions of [`super::rows`] in either engine.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::access::Access;
+use super::mode::{Mode, mode};
+use super::rows::{self, CLOSED, Outcome};
+use crate::area;
+use crate::word::RowWord;
+
+/// The address of the current slot's row: a hint. `None` when the slot has no block.
+#[inline]
+pub(crate) fn current_row() -> Option<usize> {
+    let row = area::current_block(super::current_slot());
+    (row != area::bootstrap()).then_some(row)
+}
+
+/// As [`rows::add`].
+pub fn add(word: RowWord, amount: usize) -> Outcome {
+    let add = |value: usize| Some(value.wrapping_add(amount));
+    either(word, |access| rows::add(access, word, amount), add)
+}
+
+/// As [`rows::add_bounded`].
+pub fn add_bounded<const BITS: u32>(word: RowWord, amount: usize) -> Outcome {
+    let add = |value: usize| {
+        let sum = value.wrapping_add(amount);
+        (sum.wrapping_add(1 << BITS) >> (BITS + 1) == 0).then_some(sum)
+    };
+    either(word, |access| rows::add_bounded::<BITS>(access, word, amount), add)
+}
+
+/// As [`rows::add_guarded`].
+pub fn add_guarded<const AMOUNT: i32>(guard: &AtomicUsize, word: RowWord) -> Outcome {
+    let add = |value: usize| {
+        // Acquire pairs with the Release of the thread that clears the guard. A block that was
+        // installed after the words were closed is found only after the guard was set, because both
+        // happen under the slots lock. So the guard is read after the block.
+        let is_open = value != CLOSED && guard.load(Ordering::Acquire) == 0;
+        is_open.then(|| value.wrapping_add(AMOUNT as usize))
+    };
+    either(word, |access| rows::add_guarded::<AMOUNT>(access, guard, word), add)
+}
+
+/// As [`rows::cmp_store`].
+pub fn cmp_store(word: RowWord, expected: usize, new: usize) -> Outcome {
+    let store = |value| (value == expected).then_some(new);
+    either(word, |access| rows::cmp_store(access, word, expected, new), store)
+}
+
+/// `fast` in the rseq engine; in the portable one the word changes to what `new` returns.
+fn either(
+    word: RowWord,
+    fast: impl FnOnce(Access) -> Outcome,
+    new: impl Fn(usize) -> Option<usize>,
+) -> Outcome {
+    match mode() {
+        // SAFETY: the engine has started.
+        Mode::Rseq => fast(unsafe { Access::of_started() }),
+        Mode::Portable => current_row().map_or(Outcome::NoBlock, |row| {
+            // AcqRel pairs with itself, on the same word: transactions on a slot are ordered, in
+            // this engine also where threads share it. Relaxed on failure: the value is only used
+            // for the next attempt.
+            match word.in_row(row).fetch_update(Ordering::AcqRel, Ordering::Relaxed, new) {
+                Ok(_) => Outcome::Done,
+                Err(_) => Outcome::Declined,
+            }
+        }),
+        Mode::NotStarted => Outcome::NoBlock,
+    }
+}

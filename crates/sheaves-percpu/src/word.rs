@@ -1,0 +1,140 @@
+//! Columns of per-CPU state: words of blocks, and words of objects in rows.
+
+use core::sync::atomic::AtomicUsize;
+
+/// Words in a block.
+pub(crate) const BLOCK_WORDS: usize = 4096;
+
+/// A range of words in every block, used by one layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// Index in [`Region::ALL`].
+    pub(crate) index: usize,
+    first: usize,
+    words: usize,
+}
+
+impl Region {
+    /// Two words for each object cache: allocations and frees.
+    pub const CACHES: Region = Region { index: 0, first: 0, words: 1920 };
+    /// This crate's own words: the caches of per-CPU objects.
+    pub(crate) const OWN: Region = Region { index: 1, first: 1920, words: 128 };
+    /// One word for each object cache: deferred frees.
+    pub const DEFERRED: Region = Region { index: 2, first: 2048, words: 960 };
+    /// Words for deferred calls.
+    pub const CALLS: Region = Region { index: 3, first: 3008, words: 64 };
+
+    pub(crate) const ALL: [Region; 4] =
+        [Region::CACHES, Region::OWN, Region::DEFERRED, Region::CALLS];
+
+    /// Number of its words.
+    #[must_use]
+    pub const fn words(self) -> usize {
+        self.words
+    }
+
+    /// Its word number `index`.
+    ///
+    /// # Panics
+    /// At compile time or start, when the region has fewer words.
+    #[inline]
+    #[must_use]
+    pub const fn word(self, index: usize) -> Word {
+        assert!(index < self.words);
+        Word::new(self.first + index)
+    }
+}
+
+/// Bytes of a block, the head of each row.
+pub const BLOCK_BYTES: usize = BLOCK_WORDS * 8;
+
+/// One column of the per-slot state: the same eight bytes in every slot's block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Word {
+    offset: usize,
+}
+
+impl Word {
+    /// Word number `index` of every block.
+    ///
+    /// # Panics
+    /// At compile time or start, when a block has fewer words.
+    #[inline]
+    #[must_use]
+    pub const fn new(index: usize) -> Word {
+        assert!(index < BLOCK_WORDS);
+        Word { offset: index * 8 }
+    }
+
+    /// The word at an offset from [`Word::offset`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn at_offset(offset: usize) -> Word {
+        debug_assert!(offset < BLOCK_BYTES && offset.is_multiple_of(8));
+        Word { offset }
+    }
+
+    /// Offset in a block, in bytes.
+    #[inline]
+    #[must_use]
+    pub const fn offset(self) -> usize {
+        self.offset
+    }
+}
+
+/// The word at an offset of every row: a per-CPU object, or a part of one.
+///
+/// # Invariants
+/// The offset is a multiple of 8 and every open row has memory at it. While a copy of this is used,
+/// the eight bytes are in an allocated object, and only transactions and atomics change them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct RowWord {
+    offset: usize,
+}
+
+impl RowWord {
+    /// # Safety
+    /// The invariants hold.
+    #[inline(always)]
+    #[must_use]
+    pub const unsafe fn new(offset: usize) -> RowWord {
+        // INVARIANT: the same contract.
+        RowWord { offset }
+    }
+
+    /// Offset in a row, in bytes.
+    #[inline(always)]
+    #[must_use]
+    pub const fn offset(self) -> usize {
+        self.offset
+    }
+
+    /// The word in the open row at an address.
+    #[inline]
+    pub(crate) fn in_row(self, row: usize) -> &'static AtomicUsize {
+        at(row + self.offset)
+    }
+}
+
+/// The word at an address in a row, in the bootstrap block or in a copy of a row.
+#[inline]
+pub(crate) fn at(address: usize) -> &'static AtomicUsize {
+    let pointer = core::ptr::with_exposed_provenance::<AtomicUsize>(address);
+    // SAFETY: 1. callers pass addresses in open rows, in copies of them or in static memory, none
+    // of which is ever unmapped; 2. they are multiples of 8; 3. all access from Rust is atomic.
+    unsafe { &*pointer }
+}
+
+const _: () = {
+    assert!(BLOCK_BYTES.is_multiple_of(4096));
+    let mut index = 1;
+    while index < Region::ALL.len() {
+        let before = Region::ALL[index - 1];
+        assert!(before.first + before.words <= Region::ALL[index].first);
+        assert!(Region::ALL[index].index == index);
+        index += 1;
+    }
+    assert!(Region::CALLS.first + Region::CALLS.words <= BLOCK_WORDS);
+};

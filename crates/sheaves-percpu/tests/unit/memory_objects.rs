@@ -1,0 +1,48 @@
+//! A new allocator after a fork's child has lost the old one.
+
+extern crate std;
+use super::*;
+use crate::memory::backing::UNIT_BYTES;
+use crate::word;
+use std::vec::Vec;
+
+/// Allocates objects of three shapes: one with a class, a large one, and one in between.
+fn take_some() -> Vec<(usize, Shape)> {
+    let shapes =
+        [(8, 8), (24, 8), (20_000, 64)].map(|(size, align)| Shape::new(size, align).unwrap());
+    let take = |number: usize| {
+        let shape = shapes[number % 3];
+        (take_uncached(shape).unwrap(), shape)
+    };
+    (0..60).map(take).collect()
+}
+
+/// A word in the first row, which is always open.
+fn first_word(offset: usize) -> &'static core::sync::atomic::AtomicUsize {
+    word::at(rows::row(0) + offset)
+}
+
+#[test]
+fn another_allocator_begins_behind_what_was_given_out() {
+    let old = take_some();
+    for (offset, _) in &old {
+        first_word(*offset).store(*offset, Ordering::Relaxed);
+    }
+    MEMORY.lock().recover();
+    let base = MEMORY.lock().base;
+    assert!(base.is_multiple_of(UNIT_BYTES) && old.iter().all(|(offset, _)| *offset < base));
+    let new = take_some();
+    for (offset, _) in &new {
+        assert!(*offset >= base);
+        assert_eq!(first_word(*offset).load(Ordering::Relaxed), 0);
+        first_word(*offset).store(*offset, Ordering::Relaxed);
+    }
+    for (offset, shape) in old.into_iter().chain(new) {
+        assert_eq!(first_word(offset).load(Ordering::Relaxed), offset);
+        // SAFETY: allocated above, and used by no other thread.
+        unsafe { give(offset, shape, DirtyRows::Open) };
+    }
+    caches::drain();
+    MEMORY.lock().allocator().unwrap().trim();
+    assert!(take_some().iter().all(|(offset, _)| *offset >= base));
+}
