@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use clap::Args as ClapArgs;
 
 use crate::contenders::allocators::glibc;
+use crate::demonstration;
 use crate::harness::child;
 use crate::harness::failure::Failure;
+use crate::harness::run::Plan;
 use crate::harness::table::Table;
 use crate::plan::Asked;
 use crate::tables;
-use crate::tables::slabtest::demonstration;
 
 /// Compares Sheaves with other ways to allocate, to count, to read and to wait.
 ///
@@ -25,7 +26,7 @@ pub struct Args {
     #[arg(value_name = "TABLE")]
     pub table: Option<String>,
 
-    /// Take fewer sizes and samples; without TABLE, show the result of 2011 in under a minute
+    /// Take fewer sizes and samples; without TABLE, compare with glibc and show the result of 2011
     #[arg(long)]
     pub quick: bool,
 
@@ -68,43 +69,44 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn dispatch(args: &Args) -> Result<(), Failure> {
-    let demonstrates = args.table.is_none() && args.quick && args.contenders.is_none();
-    let before_and_after = demonstration::CONTENDERS.map(str::to_owned);
-    let part = match &args.table {
-        Some(table) => table,
-        None if args.quick => "slabtest",
-        None => {
-            let tables = tables::names();
-            return Err(Failure::usage(format!("no table given (there are: {tables})")));
-        }
-    };
-    let plan = Asked {
-        part,
-        quick: args.quick,
-        all_sizes: demonstrates,
-        threads: args.threads.as_deref(),
-        sizes: args.sizes.as_deref(),
-        contenders: args.contenders.as_deref().or(demonstrates.then_some(&before_and_after)),
-    }
-    .plan()?;
-    if let Some(mode) = &args.serve {
+    let plan = plan(args)?;
+    if let (Some(mode), Some(plan)) = (&args.serve, &plan) {
         return child::serve(mode, &plan.cases);
     }
     glibc::check_origin()?;
     // Opened before the run, so that a long one is not lost to a name that cannot be written.
     let file = args.json.as_ref().map(|path| create(path)).transpose()?;
-    let report = if demonstrates {
-        let report = plan.run(&mut |_| Ok(()))?;
-        print_out(&demonstration::render(&report, &tables::names()))?;
-        report
-    } else {
-        plan.run(&mut print_out)?
+    let report = match plan {
+        Some(plan) => plan.run(&mut print_out)?,
+        None => demonstration::run(&mut print_out)?,
     };
     if let (Some(mut file), Some(path)) = (file, &args.json) {
         let written = file.write_all(report.to_json()?.as_bytes());
         written.map_err(|error| cannot_write(path, &error))?;
     }
     Ok(())
+}
+
+/// What is asked for; nothing for the demonstration.
+fn plan(args: &Args) -> Result<Option<Plan>, Failure> {
+    let has_choice = args.contenders.is_some() || args.sizes.is_some() || args.threads.is_some();
+    let part = match &args.table {
+        Some(table) => table,
+        None if args.quick && !has_choice => return Ok(None),
+        None => {
+            let tables = tables::names();
+            return Err(Failure::usage(format!("no table given (there are: {tables})")));
+        }
+    };
+    let asked = Asked {
+        part,
+        quick: args.quick,
+        all_sizes: false,
+        threads: args.threads.as_deref(),
+        sizes: args.sizes.as_deref(),
+        contenders: args.contenders.as_deref(),
+    };
+    asked.plan().map(Some)
 }
 
 fn create(path: &std::path::Path) -> Result<File, Failure> {

@@ -231,13 +231,6 @@ mod tests {
         assert_eq!(names, ["cache", "locked"]);
     }
 
-    #[test]
-    fn a_demonstration_is_short() {
-        let plan = Asked { quick: true, all_sizes: true, ..asked("slabtest") }.plan().unwrap();
-        let spent = plan.effort.time_max * plan.cases.len() as u32;
-        assert!(spent.as_secs() < 40, "{spent:?} of a minute");
-    }
-
     /// Each contender, in the first case that it takes part in.
     #[test]
     fn a_sample_has_as_many_numbers_as_there_are_rows() {

@@ -118,6 +118,16 @@ impl Report {
         }
     }
 
+    /// Adds what another run found out.
+    pub(crate) fn absorb(&mut self, other: Report) {
+        self.table = format!("{}, {}", self.table, other.table);
+        self.rows.extend(other.rows);
+        self.ratios.extend(other.ratios);
+        self.bars.extend(other.bars);
+        self.left_out.extend(other.left_out);
+        self.bars_withheld |= other.bars_withheld;
+    }
+
     /// Notes that a contender took no part in a case.
     pub(crate) fn leave_out(&mut self, case: &str, contender: &str, reason: &str) {
         let same = |left: &&mut LeftOut| left.contender == contender && left.reason == reason;

@@ -18,7 +18,7 @@
 //! Rows are `slabtest/PART/SIZE`, the contenders are the [`allocators`]. `cache` is held against
 //! `locked`, size by size and in the mean over the sizes that were published.
 
-pub(crate) mod demonstration;
+pub(crate) mod before_after;
 
 use alloc::sync::Arc;
 use core::hint::black_box;
@@ -88,7 +88,7 @@ impl Table for Slabtest {
     }
 
     fn remarks(&self, report: &Report) -> String {
-        let sentences = demonstration::sentences(report);
+        let sentences = before_after::sentences(report);
         if sentences.is_empty() { sentences } else { format!("\n{sentences}") }
     }
 }

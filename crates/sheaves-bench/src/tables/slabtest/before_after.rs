@@ -1,4 +1,4 @@
-//! The short report of a quick run without a table: the result of 2011, before and after.
+//! The short report of the result of 2011, before and after.
 
 use crate::harness::report::{Ratio, Report, Shown};
 use crate::harness::statistics::geometric_mean;
@@ -28,17 +28,16 @@ const PARTS: [(&str, &str); 9] = [
 /// The contenders of the demonstration.
 pub(crate) const CONTENDERS: [&str; 2] = [CACHE, LOCKED];
 
-/// The whole report; `tables` are the names of all tables.
-pub(crate) fn render(report: &Report, tables: &str) -> String {
-    let mut text = format!("{}\n\n", report.machine);
-    text.push_str("Slab allocation with a lock for each CPU (`locked`), and with restartable\n");
+/// The whole report.
+pub(crate) fn render(report: &Report) -> String {
+    let mut text =
+        String::from("Slab allocation with a lock for each CPU (`locked`), and with restartable\n");
     text.push_str(
         "sequences instead (`cache`). Nanoseconds, medians; the same slab is beneath both.\n",
     );
     text.push_str(&format!("\nAn allocation and a free at once, by size\n{}\n", by_size(report)));
     text.push_str(&format!("\nAll parts of the test\n{}\n\n", by_part(report)));
     text.push_str(&sentences(report));
-    text.push_str(&format!("More: a table ({tables}) instead of --quick.\n"));
     text
 }
 
@@ -141,7 +140,7 @@ mod tests {
             let (of, to) = (CACHE.to_owned(), LOCKED.to_owned());
             report.ratios.push(Ratio { workload, of, to, median: 0.4, low: 0.4, high: 0.4 });
         }
-        let text = render(&report, "pair");
+        let text = render(&report);
         for part in ["128", "5.00", "2.50x to 2.50x", "2.50 times as fast", "published"] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
