@@ -6,7 +6,7 @@ use sheaves_sys::fork::{Layer, is_announced};
 /// a child.
 #[test]
 fn every_layer_is_registered_for_forks_before_its_first_use() {
-    for layer in [Layer::PerCpu, Layer::Rcu, Layer::Slab, Layer::Heap] {
+    for layer in [Layer::PerCpu, Layer::Readers, Layer::Slab, Layer::Heap] {
         assert!(is_announced(layer), "{layer:?}");
     }
     let block = sheaves_heap::malloc(1);

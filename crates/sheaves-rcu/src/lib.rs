@@ -23,9 +23,9 @@
 //! | wait for a grace period in an `async` function | [`Cookie::finished`] | never |
 //! | free or call something after a grace period | [`mod@defer`], [`fn@defer`] | never |
 //!
-//! Start reading at `word` (the words that a reader writes), `reader` (how it writes them), `grace`
-//! (the steps of a grace period and their proof), `fences` (which threads need no membarrier),
-//! `generation` (waiters and leaders), `registry` (threads).
+//! The modules, from the bottom up; each uses those below it only: `protocol` (the modelled
+//! protocols: readers, owners of records, generations of waiters), `reader` (records and sections),
+//! `grace` (grace periods; their steps and the proof are in `grace::period`), `defer`, `cell`.
 //!
 //! Threads need no registration. No thread runs in the background until a future has to wait or
 //! something is deferred. All memory is mapped directly from the kernel, except the boxes of
@@ -41,67 +41,21 @@
 #![no_std]
 
 // For the boxes of [`RcuCell`] and of deferred closures; nothing else here allocates.
-#[cfg(not(loom))]
 extern crate alloc;
-#[cfg(all(test, loom))]
-extern crate std;
 
-// The modelled protocols. Loom's atomics cannot be in a `static`, so a build for loom has these
-// files and their models only.
-mod generation;
-#[cfg(all(test, loom))]
-mod models;
-#[cfg_attr(all(loom, not(test)), expect(dead_code, reason = "models alone use it"))]
-mod owner;
-#[cfg_attr(all(loom, not(test)), expect(dead_code, reason = "models alone use it"))]
-mod word;
-
-#[cfg(not(loom))]
 mod cell;
-#[cfg(not(loom))]
-mod cookie;
-#[cfg(not(loom))]
 pub mod defer;
-#[cfg(not(loom))]
-mod expedite;
-#[cfg(not(loom))]
-mod fences;
-#[cfg(not(loom))]
-mod fork;
-#[cfg(not(loom))]
 mod grace;
-#[cfg(not(loom))]
-mod guard;
-#[cfg(not(loom))]
-mod later;
-#[cfg(not(loom))]
-mod mode;
-#[cfg(not(loom))]
+mod protocol;
 mod reader;
-#[cfg(not(loom))]
-mod registry;
-#[cfg(not(loom))]
-mod retired;
-#[cfg(not(loom))]
-mod srcu;
-#[cfg(not(loom))]
-pub mod stall;
 
-#[cfg(not(loom))]
-pub use cell::{RcuCell, RcuOption};
-#[cfg(not(loom))]
-pub use cookie::{Cookie, synchronize, synchronize_expedited};
-#[cfg(not(loom))]
+pub use cell::retired::Retired;
+pub use cell::value::{RcuCell, RcuOption};
 pub use defer::defer;
-#[cfg(not(loom))]
-pub use expedite::{Expedite, end_startup, expedite};
-#[cfg(not(loom))]
-pub use grace::{InsideReader, Statistics, statistics};
-#[cfg(not(loom))]
-pub use guard::{Guard, enter_idle, is_reading, raw, read};
-#[cfg(not(loom))]
-pub use later::Finished;
-#[cfg(not(loom))]
-pub use retired::Retired;
-#[cfg(not(loom))]
-pub use srcu::{Srcu, SrcuGuard};
+pub use grace::cookie::{Cookie, synchronize, synchronize_expedited};
+pub use grace::expedite::{Expedite, end_startup, expedite};
+pub use grace::futures::Finished;
+pub use grace::period::{InsideReader, Statistics, statistics};
+pub use grace::srcu::{Srcu, SrcuGuard};
+pub use grace::stall;
+pub use reader::guard::{Guard, enter_idle, is_reading, raw, read};

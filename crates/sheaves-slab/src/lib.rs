@@ -66,8 +66,8 @@ mod typed;
 pub mod window;
 
 pub use cache_id::{CLASSES_MAX, CacheId};
-#[doc(hidden)]
-pub use deferred::fail_one_in;
+#[cfg(feature = "faults")]
+pub use deferred::FAULTS;
 pub use deferred::{Emergencies, emergencies};
 pub use reclaim::trim;
 pub use typed::{Cache, CacheBox};

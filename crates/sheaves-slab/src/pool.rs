@@ -4,7 +4,7 @@
 //! or queued is a number. A sheaf is in exactly one place: a word of a slot, a depot, the empty
 //! stack, the returned set, or a thread that is moving it. Entries 1 and 2, where they are below
 //! the sentinel, hold the number of uses and the time when it was last 0; while the sheaf is
-//! deferred, see `deferred::queue`.
+//! deferred, see [`sheaves_rcu::defer::Queue`].
 //!
 //! The memory is never unmapped, because an rseq critical section or a stale reader may still read
 //! it. [`trim`] can discard pages whose sheaves are all empty; these sheaves are in the returned
@@ -31,12 +31,6 @@ fn numbered(number: u32) -> Sheaf {
     // SAFETY: numbers are of mapped sheaves, in a part of the window that is for sheaves only and
     // is never unmapped.
     unsafe { Sheaf::at(SHEAVES.base() + number as usize * Sheaf::BYTES) }
-}
-
-/// The sheaf of a number, `None` for 0.
-#[inline]
-pub(crate) fn existing(number: u32) -> Option<Sheaf> {
-    (number != 0).then(|| numbered(number))
 }
 
 /// A sheaf's number, from 1 on.

@@ -248,7 +248,7 @@ fn caches_end_while_others_seal_everything() {
 fn every_rung_of_the_emergency_ladder_is_reached() {
     let _alone = alone();
     let cache = cache("emergency", Options::default());
-    sheaves_slab::fail_one_in(2);
+    sheaves_slab::FAULTS.fail_one_in(2);
     let before = sheaves_slab::emergencies();
     for _ in 0..50 {
         let objects = take(&cache, 3000);
@@ -257,7 +257,7 @@ fn every_rung_of_the_emergency_ladder_is_reached() {
     let after = sheaves_slab::emergencies();
     assert!(after.from_the_cache > before.from_the_cache, "{after:?}");
     // From here on every request fails: the caller waits for a grace period.
-    sheaves_slab::fail_one_in(1);
+    sheaves_slab::FAULTS.fail_one_in(1);
     let objects = take(&cache, 300);
     defer(&cache, &objects);
     assert!(sheaves_slab::emergencies().waits > after.waits);
@@ -266,7 +266,7 @@ fn every_rung_of_the_emergency_ladder_is_reached() {
     let guard = read();
     defer(&cache, &objects);
     drop(guard);
-    sheaves_slab::fail_one_in(0);
+    sheaves_slab::FAULTS.fail_one_in(0);
     let leaks = sheaves_slab::emergencies().leaks as usize;
     assert!(leaks > 0);
     let refused = cache.destroy().unwrap_err();

@@ -54,15 +54,21 @@ pub struct Handlers {
 pub enum Layer {
     /// `sheaves-percpu`.
     PerCpu = 0,
-    /// `sheaves-rcu`.
-    Rcu = 1,
+    /// `sheaves-rcu`: the records of readers.
+    Readers = 1,
+    /// `sheaves-rcu`: grace periods.
+    GracePeriods = 2,
+    /// `sheaves-rcu`: what is deferred.
+    Deferred = 3,
+    /// `sheaves-rcu`: futures that wait.
+    Futures = 4,
     /// `sheaves-slab`.
-    Slab = 2,
+    Slab = 5,
     /// `sheaves-heap`.
-    Heap = 3,
+    Heap = 6,
 }
 
-const LAYERS: usize = 4;
+const LAYERS: usize = 7;
 
 /// Addresses of the layers' handlers, 0 while absent.
 ///

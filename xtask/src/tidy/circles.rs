@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::place::{self, TestModules};
+use super::place::TestModules;
 use super::rust::{Import, RustFile, TokenKind};
 use crate::finding::{Finding, Kind};
 
@@ -15,15 +15,12 @@ use crate::finding::{Finding, Kind};
 const REEXPORTS_MAX: usize = 16;
 
 /// Crates in which circles are left.
-const CRATES_WITH_CIRCLES: [&str; 5] = [
+const CRATES_WITH_CIRCLES: [&str; 4] = [
     "crates/sheaves-bench",
     "crates/sheaves-history",
-    "crates/sheaves-rcu",
     "crates/sheaves-sys",
     "crates/sheaves-torture",
 ];
-/// Crates that name the model checker outside `protocol/`.
-const CRATES_WITH_LOOM: [&str; 1] = ["sheaves-rcu"];
 /// The switch between the atomics of `core` and those of the model checker.
 const ATOMICS: &str = "crates/sheaves-sys/src/atomic.rs";
 
@@ -74,11 +71,7 @@ fn check_crate(modules: &Modules<'_>, sources: &[&RustFile], findings: &mut Vec<
 /// build.
 pub(crate) fn check_loom(source: &RustFile, findings: &mut Vec<Finding>) {
     let below = short(&source.path);
-    if source.path == ATOMICS
-        || below == "lib.rs"
-        || below.starts_with("protocol")
-        || place::crate_of(&source.path).is_some_and(|name| CRATES_WITH_LOOM.contains(&name))
-    {
+    if source.path == ATOMICS || below == "lib.rs" || below.starts_with("protocol") {
         return;
     }
     let words = source.tokens.iter().filter(|token| token.kind == TokenKind::Word);

@@ -1,25 +1,27 @@
-//! Memory that does not come from a cache: addresses in blocks, freed by a function.
+//! Memory that does not come from a cache: addresses in sheaves, freed by a function.
 //!
-//! For large and foreign memory: freeing it costs far more than a short lock. A block is a page: a
-//! header and 508 addresses. It is sealed when it is full, or when the objects in it have many
-//! bytes. Sealed blocks wait like buffers of calls. If memory for a block is out, the address is
-//! kept by the head in the object, if the caller has passed one: heads wait as lists, see `linked`.
-//! `emergency` says what happens without a head.
+//! For large and foreign memory: freeing it costs far more than a short lock. A sheaf is sealed
+//! when it is full, or when the objects in it have many bytes, and waits like one of calls. If
+//! memory for a sheaf is out, the address is kept by the head in the object, if the caller has
+//! passed one: heads wait as lists, see `list`. `emergency` says what happens without a head.
+//!
+//! `free_later` has the methods that defer.
 
-use core::ptr::null_mut;
+use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use sheaves_percpu::engine;
 use sheaves_sys::report;
 
 use super::head::Head;
-use super::shard::{NoBlock, Shard};
+use super::shard::Shard;
 use super::sink::{self, Pending};
-use super::{emergency, watch};
-use crate::reader;
+use super::watch;
 
-/// Open blocks of each channel; slots are distributed over them.
+/// Shards of each channel; slots are distributed over them.
 const SHARDS: usize = 4;
+/// Number of sealed sheaves of a shard after which a grace period is started: of 496 objects.
+const START_SHEAVES: usize = 4;
 
 /// A way to free one kind of memory. A channel is never destroyed.
 ///
@@ -68,7 +70,7 @@ impl Channel {
             free,
             next: AtomicPtr::new(null_mut()),
             is_known: AtomicBool::new(false),
-            shards: [const { Shard::new() }; SHARDS],
+            shards: [const { Shard::new(START_SHEAVES) }; SHARDS],
         }
     }
 
@@ -78,62 +80,8 @@ impl Channel {
         self.name
     }
 
-    /// Frees an object of `bytes` bytes after a grace period. The one-argument form: nothing is
-    /// stored in the object.
-    ///
-    /// Takes a short lock, and a page of memory for every 508 objects. If memory is out it
-    /// **blocks**: it waits for a grace period and frees the object itself. Inside a read section
-    /// that would deadlock, so the object is leaked there, with a line on standard error for the
-    /// first one. Not for signal handlers.
-    ///
-    /// # Safety
-    /// Only readers still use the object, and it is freed in no other way. The channel's function
-    /// may be called with it in another thread.
-    pub unsafe fn free_later(&'static self, pointer: *mut u8, bytes: usize) {
-        if self.is_twice(pointer) {
-            return;
-        }
-        if let Err(NoBlock) = self.here().push(pointer, bytes) {
-            self.free_slowly(pointer);
-        }
-    }
-
-    /// [`Channel::free_later`] with a head in the object, for when memory for a block is out.
-    /// Blocks on short locks only, and never leaks.
-    ///
-    /// # Safety
-    /// As for [`Channel::free_later`]; and `head` is valid, zero or idle, and is in the object at
-    /// or after `pointer`.
-    pub unsafe fn free_later_with(&'static self, head: *mut Head, pointer: *mut u8, bytes: usize) {
-        if self.is_twice(pointer) {
-            return;
-        }
-        if let Err(NoBlock) = self.here().push(pointer, bytes) {
-            // SAFETY: valid by the contract.
-            if unsafe { (*head).claim(head.expose_provenance() - pointer.expose_provenance()) } {
-                emergency::reach(emergency::LINKED);
-                self.here().link(head, bytes);
-            }
-        }
-    }
-
-    /// The fallback without a block and without a head.
-    #[cold]
-    fn free_slowly(&self, pointer: *mut u8) {
-        if !reader::is_reading() && crate::synchronize_expedited().is_ok() {
-            emergency::reach(emergency::WAITED);
-            // SAFETY: a grace period has passed; the rest is the contract of `free_later`.
-            unsafe { (self.free)(pointer) };
-        } else if emergency::reach(emergency::LEAKED) == 0 {
-            let name = self.name;
-            report::report(format_args!(
-                "out of memory inside a read section: objects are never freed, {pointer:p} of \
-                 channel {name} is the first"
-            ));
-        }
-    }
-
-    fn here(&'static self) -> &'static Shard {
+    /// The shard of the calling thread's slot.
+    pub(super) fn here(&'static self) -> &'static Shard {
         self.make_known();
         &self.shards[usize::try_from(engine::current_slot()).unwrap_or(0) % SHARDS]
     }
@@ -163,7 +111,7 @@ impl Channel {
     }
 
     /// With debug assertions: true, with a report, if the address is deferred already.
-    fn is_twice(&self, pointer: *mut u8) -> bool {
+    pub(super) fn is_twice(&self, pointer: *mut u8) -> bool {
         let is_twice =
             cfg!(debug_assertions) && self.shards.iter().any(|shard| shard.has(pointer.addr()));
         if is_twice {
@@ -175,11 +123,25 @@ impl Channel {
         is_twice
     }
 
-    /// Frees an object after its grace period.
-    pub(super) fn free_one(&self, pointer: *mut u8) {
+    /// Frees an object after its grace period. For the driver.
+    fn free_one(&self, address: usize) {
         watch::begin(watch::DRIVER, self.free as *const () as usize);
+        self.free_unwatched(with_exposed_provenance_mut(address));
+    }
+
+    /// Frees an object after its grace period.
+    pub(super) fn free_unwatched(&self, object: *mut u8) {
         // SAFETY: a grace period has passed; the rest is the contract of `free_later`.
-        unsafe { (self.free)(pointer) };
+        unsafe { (self.free)(object) };
+    }
+
+    /// Frees an object that is deferred by its head, which was claimed with its distance from the
+    /// begin of the object.
+    fn free_linked(&self, head: *mut Head) {
+        // SAFETY: valid until it is freed, by the contract of `free_later_with`.
+        if let Some(distance) = unsafe { (*head).finish() } {
+            self.free_one(head.addr() - distance);
+        }
     }
 }
 
@@ -196,9 +158,14 @@ fn all() -> impl Iterator<Item = &'static Channel> {
     })
 }
 
-/// Seals the partial blocks of every channel.
+/// The shards of all known channels.
+pub(super) fn shards() -> impl Iterator<Item = &'static Shard> {
+    all().flat_map(|channel| &channel.shards)
+}
+
+/// Seals the partial sheaves of every channel.
 pub(super) fn seal_all() {
-    all().flat_map(|channel| &channel.shards).for_each(Shard::seal);
+    shards().for_each(|shard| shard.seal_partial(&mut shard.waiting.lock()));
 }
 
 /// Frees what is ready in every channel; true if something was. For the driver.
@@ -206,10 +173,7 @@ pub(super) fn free_ready() -> bool {
     let mut any = false;
     for channel in all() {
         for shard in &channel.shards {
-            // Relaxed: a hint that saves the lock.
-            if shard.objects.load(Ordering::Relaxed) != 0 {
-                any |= shard.free_ready(channel);
-            }
+            any |= shard.reclaim(|entry| channel.free_one(entry), |head| channel.free_linked(head));
         }
     }
     watch::end(watch::DRIVER);
@@ -217,34 +181,6 @@ pub(super) fn free_ready() -> bool {
 }
 
 /// What is pending in all channels, and how much of it is linked.
-pub(super) fn pending() -> (Pending, u64) {
-    let (mut pending, mut linked) = (Pending::default(), 0);
-    for shard in all().flat_map(|channel| &channel.shards) {
-        // Relaxed, all: statistics.
-        pending.objects += shard.objects.load(Ordering::Relaxed) as u64;
-        pending.bytes += shard.bytes.load(Ordering::Relaxed) as u64;
-        linked += shard.linked.load(Ordering::Relaxed) as u64;
-    }
-    (pending, linked)
-}
-
-/// Takes all locks for a fork. No channel is added meanwhile.
-pub(super) fn acquire() {
-    all().flat_map(|channel| &channel.shards).for_each(|shard| shard.waiting.acquire());
-}
-
-/// [`acquire`] in the child of a fork that ran no `prepare` handler.
-pub(super) fn recover() {
-    all().flat_map(|channel| &channel.shards).for_each(Shard::recover);
-}
-
-/// Releases them.
-///
-/// # Safety
-/// Taken by [`acquire`] in the thread that forked.
-pub(super) unsafe fn release() {
-    for shard in all().flat_map(|channel| &channel.shards) {
-        // SAFETY: the same contract.
-        unsafe { shard.waiting.release() };
-    }
+pub(super) fn pending() -> (Pending, usize) {
+    Pending::of(shards())
 }

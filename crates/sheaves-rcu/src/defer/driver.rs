@@ -1,22 +1,39 @@
-//! The *driver*: the one thread at a time that reclaims what is ready.
+//! The *driver*: the one thread at a time that reclaims what is ready; and its workers.
 //!
 //! The driver runs what the program has deferred, however long that takes. So a fork does not wait
 //! for it. In the child, the driver goes on if it is the thread that forked; otherwise there is
 //! none. All state that it works on is kept so that another driver can go on with it.
+//!
+//! Workers run callbacks for the driver: one per CPU, pinned to it. They exist if
+//! `SHEAVES_RCU_RECLAIMERS=slots` is set. Each has its share of the shards of calls. So callbacks
+//! that a slot has deferred run on one CPU, in parallel with those of other slots on other CPUs.
+//! Everything else stays with the driver, which waits for its workers: when it goes on, their
+//! callbacks have run.
+//!
+//! | state of a worker | meaning | transitions |
+//! |---|---|---|
+//! | [`ABSENT`] | there is no thread | -> idle, by the reclaimer that starts it |
+//! | [`IDLE`] | it sleeps on this word | -> working, by the driver |
+//! | [`WORKING`] | it runs what is ready in its shards | -> idle, by itself |
+//!
+//! In the child of a fork there are none, except one whose callback has forked: it finishes its
+//! share as the driver, and is the reclaimer from then on.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_sys::lock::Word;
+use sheaves_sys::topology::{Affinity, possible_cpus};
 use sheaves_sys::{futex, tls};
 
-use super::{watch, workers};
+use super::calls;
+use super::watch::{self, WORKERS_MAX};
 
 /// Held by the driver.
 static DRIVER: Word = Word::new();
 /// The driver's thread pointer, 0 while there is none. Written by the driver.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// How often a thread that waits for the driver checks for a stalled callback.
+/// How often a thread that waits for the driver, or for a worker, checks for a stalled callback.
 const LOOK_NS: u64 = 100_000_000;
 
 /// The calling thread is the driver while this exists.
@@ -50,7 +67,7 @@ pub(super) fn drive() -> Driving {
 /// True if the calling thread is the driver or one of its workers. Then it is inside something that
 /// was deferred.
 pub(super) fn is_driving() -> bool {
-    is_driver() || workers::is_worker()
+    is_driver() || is_worker()
 }
 
 /// True if the calling thread is the driver itself.
@@ -68,16 +85,133 @@ impl Drop for Driving {
     }
 }
 
-/// In the child of a fork: a driver in another thread does not exist. A worker whose callback has
-/// forked is the driver now.
-pub(super) fn restart_in_child(was_worker: bool) {
-    let drives = was_worker || is_driver();
-    // Relaxed: the child has one thread.
-    THREAD.store(if drives { tls::thread_pointer() } else { 0 }, Ordering::Relaxed);
-    DRIVER.restart_in_child(drives);
+const ABSENT: u32 = 0;
+const IDLE: u32 = 1;
+const WORKING: u32 = 2;
+
+/// On cache lines of its own.
+#[repr(align(128))]
+struct Worker {
+    state: AtomicU32,
+    /// Its thread pointer, 0 while there is none. Written by the worker, and in the child of a
+    /// fork.
+    thread: AtomicUsize,
 }
 
-/// Such a worker has finished its share.
-pub(super) fn end_of_orphan() {
-    drop(Driving(()));
+static WORKERS: [Worker; WORKERS_MAX] =
+    [const { Worker { state: AtomicU32::new(ABSENT), thread: AtomicUsize::new(0) } }; WORKERS_MAX];
+/// How many there are, and how many of them have taken a number. The first is written by the
+/// reclaimer that starts them, and in the child of a fork.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static NUMBERED: AtomicUsize = AtomicUsize::new(0);
+
+/// Starts the workers if they do not exist, by `spawn`. For the reclaimer.
+pub(super) fn start_workers(spawn: impl Fn() -> bool) {
+    // Relaxed, all of this function: only the reclaimer writes these; a new thread sees what came
+    // before.
+    if COUNT.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    let wanted = possible_cpus().clamp(1, WORKERS_MAX);
+    NUMBERED.store(0, Ordering::Relaxed);
+    let start = |worker: &&Worker| {
+        worker.state.store(IDLE, Ordering::Relaxed);
+        let started = spawn();
+        if !started {
+            worker.state.store(ABSENT, Ordering::Relaxed);
+        }
+        started
+    };
+    let started = WORKERS.iter().take(wanted).take_while(start).count();
+    // Stored once, so that all threads agree which worker has which shard.
+    COUNT.store(started, Ordering::Relaxed);
+}
+
+/// Runs the callbacks that are ready, each in the worker of its shard if there are workers; true if
+/// there was one. For the driver.
+pub(super) fn run_calls(_: &Driving) -> bool {
+    // Relaxed: only the reclaimer changes it. Another driver reads some of them, or none.
+    let count = COUNT.load(Ordering::Relaxed);
+    if count == 0 {
+        return calls::run_ready(watch::DRIVER, 0, 1);
+    }
+    let mut started = 0_u32;
+    for (number, worker) in WORKERS[..count].iter().enumerate() {
+        if calls::has_ready(number, count) {
+            started |= 1 << number;
+            // Release pairs with the Acquire in `work`: a grace period has passed. [K1]
+            worker.state.store(WORKING, Ordering::Release);
+            futex::wake(&worker.state, 1);
+        }
+    }
+    for (_, worker) in WORKERS.iter().enumerate().filter(|(number, _)| started >> number & 1 != 0) {
+        // Acquire pairs with the Release in `work`: the callbacks have run. [K2]
+        while worker.state.load(Ordering::Acquire) == WORKING {
+            futex::wait_for(&worker.state, WORKING, LOOK_NS);
+            watch::look();
+        }
+    }
+    started != 0
+}
+
+/// True if the calling thread is a worker. Then it is inside a callback.
+pub(super) fn is_worker() -> bool {
+    // Relaxed: a thread that compares it with its own pointer has stored it itself, or finds
+    // another.
+    let is_own = |worker: &Worker| worker.thread.load(Ordering::Relaxed) == tls::thread_pointer();
+    // Relaxed: most programs have none.
+    COUNT.load(Ordering::Relaxed) != 0 && WORKERS.iter().any(is_own)
+}
+
+/// The body of a worker. It returns in the child of a fork that its callback has made: then the
+/// worker has finished its share as the driver, and is the reclaimer.
+pub(super) fn work() {
+    // Relaxed, both: numbers.
+    let number = NUMBERED.fetch_add(1, Ordering::Relaxed);
+    let worker = &WORKERS[number];
+    worker.thread.store(tls::thread_pointer(), Ordering::Relaxed);
+    // If binding is refused, it runs on any CPU.
+    let _ = Affinity::only(number).is_some_and(|only| only.bind());
+    loop {
+        // Acquire pairs with the Release in `run_calls`. [K1]
+        match worker.state.load(Ordering::Acquire) {
+            IDLE => futex::wait(&worker.state, IDLE),
+            WORKING => {
+                // Relaxed: as in `start`; it is written while nothing is ready.
+                calls::run_ready(watch::WORKERS + number, number, COUNT.load(Ordering::Relaxed));
+                calls::refuse_open_section();
+                // Release pairs with the Acquire in `run_calls`. Relaxed on failure: this is a
+                // child. [K2]
+                let ended = worker.state.compare_exchange(
+                    WORKING,
+                    IDLE,
+                    Ordering::Release,
+                    Ordering::Relaxed,
+                );
+                if ended.is_ok() {
+                    futex::wake(&worker.state, 1);
+                }
+            }
+            // A callback has forked, and this is the child.
+            _ => return drop(Driving(())),
+        }
+    }
+}
+
+/// In the child of a fork: a driver in another thread does not exist, and there are no workers. A
+/// worker whose callback has forked is the driver now; true if the calling thread is such a worker.
+pub(super) fn restart_in_child() -> bool {
+    let was_worker = is_worker();
+    for worker in &WORKERS {
+        // Relaxed, both: the child has one thread.
+        worker.state.store(ABSENT, Ordering::Relaxed);
+        worker.thread.store(0, Ordering::Relaxed);
+    }
+    // Relaxed: as above.
+    COUNT.store(0, Ordering::Relaxed);
+    let drives = was_worker || is_driver();
+    // Relaxed: as above.
+    THREAD.store(if drives { tls::thread_pointer() } else { 0 }, Ordering::Relaxed);
+    DRIVER.restart_in_child(drives);
+    was_worker
 }

@@ -1,9 +1,9 @@
-//! The fallbacks of deferring when memory for another buffer or block is out.
+//! The fallbacks of deferring when memory for another sheaf is out.
 //!
 //! | rung | what is done | cost |
 //! |---|---|---|
-//! | 0 | a unit of the pool | none |
-//! | 1 | a reserved block | none |
+//! | 0 | a sheaf from `extents` | none |
+//! | 1 | a reserved sheaf | none |
 //! | 2 | the head in the object is linked | its entry is not beside others in memory |
 //! | 3 | no head: the caller waits for a grace period, and frees | a grace period |
 //! | 4 | no head, inside a read section: leaked, with a report | the memory |
@@ -11,38 +11,40 @@
 //! Deferred callbacks have a head, and use rungs 0 and 2 only. Nothing is ever freed too early.
 
 use core::cell::UnsafeCell;
+use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::fault::FAULTS;
-use super::pool::{BLOCK_BYTES, BLOCKS};
+use sheaves_percpu::Sheaf;
+use sheaves_sys::report;
 
-/// Indexes of the rungs that are counted.
-pub(super) const RESERVED: usize = 0;
-pub(super) const LINKED: usize = 1;
-pub(super) const WAITED: usize = 2;
-pub(super) const LEAKED: usize = 3;
+use super::extents::SHEAVES;
+use crate::grace::cookie::synchronize_expedited;
+use crate::reader::section;
 
 /// How often each rung was used.
-static REACHED: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+static RESERVED: AtomicU64 = AtomicU64::new(0);
+static LINKED: AtomicU64 = AtomicU64::new(0);
+static WAITS: AtomicU64 = AtomicU64::new(0);
+static LEAKS: AtomicU64 = AtomicU64::new(0);
 
-/// Number of reserved blocks. They are static data, so they always exist.
-const BLOCKS_RESERVED: usize = 4;
+/// Number of reserved sheaves. They are static data, so they always exist.
+const SHEAVES_RESERVED: usize = 16;
 
-#[repr(C, align(4096))]
-struct Reserve([UnsafeCell<[u8; BLOCK_BYTES]>; BLOCKS_RESERVED]);
+#[repr(C, align(1024))]
+struct Reserve([UnsafeCell<[u8; Sheaf::BYTES]>; SHEAVES_RESERVED]);
 
-// SAFETY: a block belongs to the thread that has set its bit in `TAKEN`.
+// SAFETY: a sheaf belongs to the thread that has set its bit in `TAKEN`.
 unsafe impl Sync for Reserve {}
 
-static RESERVE: Reserve = Reserve([const { UnsafeCell::new([0; BLOCK_BYTES]) }; BLOCKS_RESERVED]);
-/// One bit for each reserved block that is in use.
+static RESERVE: Reserve = Reserve([const { UnsafeCell::new([0; Sheaf::BYTES]) }; SHEAVES_RESERVED]);
+/// One bit for each reserved sheaf that is in use.
 static TAKEN: AtomicU32 = AtomicU32::new(0);
 
 /// How often deferring had to fall back because memory was out, by fallback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Emergencies {
-    /// Reserved blocks that were used.
+    /// Reserved sheaves that were used.
     pub from_the_reserve: u64,
     /// Heads that were linked.
     pub linked: u64,
@@ -55,51 +57,80 @@ pub struct Emergencies {
 pub(super) fn emergencies() -> Emergencies {
     // Relaxed: statistics.
     let [from_the_reserve, linked, waits, leaks] =
-        core::array::from_fn(|rung| REACHED[rung].load(Ordering::Relaxed));
+        [&RESERVED, &LINKED, &WAITS, &LEAKS].map(|count| count.load(Ordering::Relaxed));
     Emergencies { from_the_reserve, linked, waits, leaks }
 }
 
-/// Counts the use of a rung; returns how often it was used before.
-pub(super) fn reach(rung: usize) -> u64 {
+/// Counts a head that is linked because memory is out.
+pub(super) fn note_linked() {
     // Relaxed: statistics.
-    REACHED[rung].fetch_add(1, Ordering::Relaxed)
+    LINKED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Memory for a block, from rung 0 or 1.
-pub(super) fn take_block() -> Option<usize> {
-    BLOCKS.take().or_else(take_reserved)
+/// Frees an object of a channel by rung 3, or leaks it.
+pub(super) fn free(object: fmt::Arguments<'_>, free: impl FnOnce()) {
+    free_without_memory(object, [&WAITS, &LEAKS], free);
+}
+
+/// Frees an object that cannot be deferred because memory is out: after a grace period, which this
+/// waits for. Inside a read section that would deadlock: the object leaks, and the first one is
+/// reported. Counts which of the two it was.
+#[cold]
+pub fn free_without_memory(
+    object: fmt::Arguments<'_>,
+    [waits, leaks]: [&AtomicU64; 2],
+    free: impl FnOnce(),
+) {
+    // Relaxed, both: statistics.
+    if !section::is_reading() && synchronize_expedited().is_ok() {
+        waits.fetch_add(1, Ordering::Relaxed);
+        free();
+    } else if leaks.fetch_add(1, Ordering::Relaxed) == 0 {
+        report::report(format_args!(
+            "out of memory inside a read section: objects are never freed, {object} is the first"
+        ));
+    }
+}
+
+/// A sheaf, from rung 0 or 1.
+pub(super) fn take_sheaf() -> Option<Sheaf> {
+    SHEAVES.take().or_else(take_reserved)
 }
 
 #[cold]
-fn take_reserved() -> Option<usize> {
-    if FAULTS.fails() {
+fn take_reserved() -> Option<Sheaf> {
+    #[cfg(feature = "faults")]
+    if super::faults::FAULTS.fails() {
         return None;
     }
     let free = |taken: u32| {
         let bit = taken.trailing_ones();
-        (bit < BLOCKS_RESERVED as u32).then_some(taken | (1 << bit))
+        (bit < SHEAVES_RESERVED as u32).then_some(taken | (1 << bit))
     };
-    // Acquire pairs with the Release in `give_block`: its last owner is done with it. Relaxed on
+    // Acquire pairs with the Release in `give_sheaf`: its last owner is done with it. Relaxed on
     // failure: nothing is taken. [E1]
     let before = TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, free).ok()?;
-    reach(RESERVED);
-    Some(RESERVE.0[before.trailing_ones() as usize].get().expose_provenance())
+    // Relaxed: statistics.
+    RESERVED.fetch_add(1, Ordering::Relaxed);
+    let sheaf = RESERVE.0[before.trailing_ones() as usize].get();
+    // SAFETY: aligned static memory of a sheaf's size.
+    Some(unsafe { Sheaf::at(sheaf.expose_provenance()) })
 }
 
-/// Returns a block.
+/// Returns a sheaf.
 ///
 /// # Safety
-/// It came from [`take_block`], and is not used any more.
-pub(super) unsafe fn give_block(block: usize) {
+/// It came from [`take_sheaf`], and is not used any more.
+pub(super) unsafe fn give_sheaf(sheaf: Sheaf) {
     let reserve = (&raw const RESERVE).addr();
-    match block.checked_sub(reserve) {
+    match sheaf.address().checked_sub(reserve) {
         Some(offset) if offset < size_of::<Reserve>() => {
             // Release pairs with the Acquire in `take_reserved`. [E1]
-            TAKEN.fetch_and(!(1 << (offset / BLOCK_BYTES)), Ordering::Release);
+            TAKEN.fetch_and(!(1 << (offset / Sheaf::BYTES)), Ordering::Release);
         }
-        // SAFETY: not from the reserve, so from the pool.
-        _ => unsafe { BLOCKS.give(block) },
+        // SAFETY: not from the reserve, so from `extents`.
+        _ => unsafe { SHEAVES.give(sheaf) },
     }
 }
 
-const _: () = assert!(size_of::<Reserve>() == BLOCKS_RESERVED * BLOCK_BYTES);
+const _: () = assert!(size_of::<Reserve>() == SHEAVES_RESERVED * Sheaf::BYTES);

@@ -23,7 +23,7 @@ const ADDRESS: usize = (1 << 48) - 1;
 /// |---|---|---|
 /// | 0 | idle | the thread that runs the callback, before it does |
 /// | `QUEUED`, address | queued: to be called | the thread that defers |
-/// | `QUEUED`, anything | queued in a channel's list: see `linked` | the thread that defers |
+/// | `QUEUED`, anything | queued in a channel's list: see `list` | the thread that defers |
 #[repr(C)]
 #[derive(Debug)]
 pub struct Head {
@@ -88,16 +88,5 @@ impl Default for Head {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_head_is_queued_once() {
-        let head = Head::new();
-        assert!(head.claim(16));
-        assert!(!head.claim(16));
-        assert_eq!(head.finish(), Some(16));
-        assert_eq!(head.finish(), None);
-        assert!(head.claim(32));
-    }
-}
+#[path = "../../tests/unit/head.rs"]
+mod tests;

@@ -31,21 +31,26 @@
 //! polls, or waits. A callback that another thread was running at the moment of the fork is not
 //! called again.
 //!
-//! Start reading at `calls` (how a callback is queued), `round` (how everything is reclaimed),
-//! `reclaimer` (when); `pressure` counts what is pending, `emergency` handles memory shortage,
-//! `options` reads the environment.
+//! From the bottom up: `options`, `pressure` (what is pending), `watch` (callbacks that take long);
+//! `head`, `list`, `extents` and `emergency` (memory), `queue` (sealed sheaves) and `shard`;
+//! `calls`, `channel` and `sink`; `driver`, `round` (how everything is reclaimed) and `reclaimer`
+//! (when); `call_rcu`, `free_later`, `barrier` and `statistics`, which programs call.
 
+mod barrier;
+mod call_rcu;
 mod calls;
 mod channel;
-mod closure;
 mod driver;
 mod emergency;
-mod fault;
-pub(crate) mod fork;
+mod extents;
+#[cfg(feature = "faults")]
+#[doc(hidden)]
+pub mod faults;
+mod free_later;
 mod head;
-mod linked;
+mod list;
+mod memory_pressure;
 mod options;
-mod pool;
 mod pressure;
 mod queue;
 mod reclaimer;
@@ -53,19 +58,16 @@ mod round;
 mod shard;
 mod sink;
 mod statistics;
-mod system;
-mod watch;
-mod workers;
 
-pub use calls::{call_hurry, call_rcu};
+mod watch;
+
+pub use barrier::{BarrierError, barrier, flush, poll};
+pub use call_rcu::{call_hurry, call_rcu, defer};
 pub use channel::Channel;
-pub use closure::defer;
-pub use emergency::Emergencies;
-#[doc(hidden)]
-pub use fault::{Faults, fail_one_in};
+pub use emergency::{Emergencies, free_without_memory};
 pub use head::{Call, Head};
-pub use pressure::{Pressure, after_seal, arm, note_reclaimed, note_sealed, pressure};
-pub use reclaimer::reclaimer_thread;
-pub use round::{BarrierError, barrier, flush, poll};
+pub use pressure::{Pressure, note_reclaimed, note_sealed, pressure};
+pub use queue::{Queue, STATE_ENTRIES, Sealed};
+pub use reclaimer::{after_seal, arm, reclaimer_thread};
 pub use sink::{Pending, SINKS_MAX, Sink, register};
 pub use statistics::{SinkPending, Statistics, statistics};

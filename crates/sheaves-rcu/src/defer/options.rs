@@ -60,9 +60,9 @@ fn read_slow() {
         report::report(format_args!("SHEAVES_RCU_*_BYTES are ignored: {limits:?} do not ascend"));
         limits = LIMITS;
     }
-    for (place, limit) in BYTES.iter().zip(limits) {
+    for (bytes, limit) in BYTES.iter().zip(limits) {
         // Relaxed: as above.
-        place.store(limit, Ordering::Relaxed);
+        bytes.store(limit, Ordering::Relaxed);
     }
     // Release pairs with the Acquire in `read`.
     STATE.store(READ, Ordering::Release);

@@ -2,7 +2,7 @@
 //!
 //! | `ARMED` | meaning | transitions |
 //! |---|---|---|
-//! | 0 | nothing was deferred since everything was last sealed | -> the time, by [`arm`] |
+//! | 0 | nothing was deferred since everything was last sealed | -> the time, by [`super::arm`] |
 //! | ms of the clock | earliest time of what was deferred since | -> 0, by a thread that seals |
 //!
 //! A thread that seals disarms *before* it looks for what is deferred. A thread whose push the
@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 
 use sheaves_sys::clock;
 
-use super::{options, reclaimer};
+use super::options;
 
 /// What the number of deferred bytes demands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,27 +35,19 @@ static BYTES: AtomicI64 = AtomicI64::new(0);
 /// The time, see the module documentation.
 static ARMED: AtomicU64 = AtomicU64::new(0);
 
-/// Something was deferred into an empty place: arms the bound on its age.
-///
-/// One load if it is armed. Otherwise wakes the reclaimer if that sleeps without a timeout, or
-/// starts it. Starting it makes libc allocate, so do not call this where `malloc` must not be
-/// called.
+/// True if the bound on the age is armed.
 #[inline]
-pub fn arm() {
+pub(super) fn is_armed() -> bool {
     // Relaxed: the sealer's fence orders it after what the caller has deferred. [A1]
-    if ARMED.load(Ordering::Relaxed) == 0 {
-        arm_slow();
-    }
+    ARMED.load(Ordering::Relaxed) != 0
 }
 
-#[cold]
-fn arm_slow() {
+/// Arms the bound on the age; false if another thread did.
+pub(super) fn arm() -> bool {
     let now = clock::coarse_ms().max(1);
     // SeqCst: before the check whether the reclaimer sleeps, see `reclaimer`. Relaxed on failure:
     // another thread has armed it, and does the rest.
-    if ARMED.compare_exchange(0, now, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-        reclaimer::wake_for_age();
-    }
+    ARMED.compare_exchange(0, now, Ordering::SeqCst, Ordering::Relaxed).is_ok()
 }
 
 /// Since when something is deferred and not sealed, in milliseconds of the clock.
@@ -86,21 +78,11 @@ pub fn pressure() -> Pressure {
     }
 }
 
-/// Counts what was sealed. May be called under locks; [`after_seal`] follows without them.
+/// Counts what was sealed. May be called under locks; [`super::after_seal`] follows without them.
 pub fn note_sealed(objects: usize, bytes: usize) {
     // Relaxed, both: counts.
     OBJECTS.fetch_add(objects as i64, Ordering::Relaxed);
     BYTES.fetch_add(bytes as i64, Ordering::Relaxed);
-}
-
-/// Follows [`note_sealed`]: wakes the reclaimer, or starts it, if the pressure is high. Returns the
-/// pressure. Not under a lock: libc allocates when it starts a thread.
-pub fn after_seal() -> Pressure {
-    let pressure = pressure();
-    if pressure >= Pressure::High {
-        reclaimer::ring(reclaimer::READY);
-    }
-    pressure
 }
 
 /// Number of reclaimed bytes after which free memory is returned to the kernel. Returning a MiB and
@@ -108,24 +90,24 @@ pub fn after_seal() -> Pressure {
 const MUCH_BYTES: u64 = 16 << 20;
 
 /// Bytes that were reclaimed since memory was last returned to the kernel.
-static TAKEN_BACK: AtomicU64 = AtomicU64::new(0);
+static RECLAIMED: AtomicU64 = AtomicU64::new(0);
 
 /// True if much was reclaimed since memory was last returned to the kernel.
-pub(super) fn is_much_taken_back() -> bool {
+pub(super) fn is_much_reclaimed() -> bool {
     // Relaxed: a hint.
-    TAKEN_BACK.load(Ordering::Relaxed) >= MUCH_BYTES
+    RECLAIMED.load(Ordering::Relaxed) >= MUCH_BYTES
 }
 
 /// Memory is being returned to the kernel.
-pub(super) fn note_given_back() {
+pub(super) fn note_trimmed() {
     // Relaxed: as above.
-    TAKEN_BACK.store(0, Ordering::Relaxed);
+    RECLAIMED.store(0, Ordering::Relaxed);
 }
 
 /// Counts batches that were reclaimed.
 pub fn note_reclaimed(objects: usize, bytes: usize) {
     // Relaxed: a hint.
-    TAKEN_BACK.fetch_add(bytes as u64, Ordering::Relaxed);
+    RECLAIMED.fetch_add(bytes as u64, Ordering::Relaxed);
     // Relaxed, both: counts.
     OBJECTS.fetch_sub(objects as i64, Ordering::Relaxed);
     BYTES.fetch_sub(bytes as i64, Ordering::Relaxed);

@@ -1,193 +1,188 @@
-//! Queues of batches that wait for their cookies, oldest first.
+//! Queues of sealed sheaves that wait for their cookies, oldest first.
 //!
-//! A batch is a unit of memory (a sheaf of heads, or a block of addresses) that begins with a
-//! header. It is sealed: nothing is added to it any more. Its cookie is taken after sealing, so it
-//! is later than each of its entries.
+//! Here are the deferred calls, the objects of channels and, in the layer above, those of caches. A
+//! sheaf is *sealed*: nothing is added to it any more. Its cookie is taken after that, so it is
+//! later than each of its entries, and one check of the cookie answers for all of them. A sealed
+//! sheaf carries its state in its first entries, so that sealing needs no memory:
 //!
-//! A batch that is being reclaimed stays at the front of its queue, and its index is advanced
-//! before each entry is processed. So the child of a fork goes on where its parent was, except for
-//! the one entry that another thread was processing.
+//! | entry | holds |
+//! |---|---|
+//! | 0 | the link: the address of the next sheaf / [`Sheaf::BYTES`], 0 for none |
+//! | 1 | the cookie |
+//! | 2 | indexes: the next entry to be reclaimed, the first one, and the end, of 16 bits each |
 //!
-//! `first` and the links define what is in the queue, at every instruction of a change. In the
-//! child of a fork that ran no `prepare` handler, `last` is derived from them.
+//! A sheaf that is being reclaimed entry by entry stays at the front of its queue, and its index is
+//! advanced before each entry is processed. So the child of a fork goes on where its parent was,
+//! except for the one entry that another thread was processing.
+//!
+//! `first` and the links say what is in the queue, at every instruction of a change. In the child
+//! of a fork that ran no `prepare` handler everything else follows from them.
 
-use core::ptr::with_exposed_provenance_mut;
-use core::sync::atomic::{AtomicU16, Ordering, compiler_fence};
+use core::ptr::with_exposed_provenance;
+use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
-use crate::cookie::Cookie;
+use sheaves_percpu::{Cursor, Sheaf};
 
-/// The header of a sealed batch.
-#[repr(C)]
-#[derive(Debug)]
-pub(super) struct Batch {
-    /// Address of the next batch, 0 for none.
-    next: usize,
-    cookie: u64,
-    /// Index of the next entry to be reclaimed, written by the driver; and of the end.
-    at: AtomicU16,
-    end: u16,
+use crate::grace::cookie::Cookie;
+
+/// Entries of a sealed sheaf that hold its state; the sentinel is above them, or is the next one.
+pub const STATE_ENTRIES: usize = 3;
+
+/// Bits of an index in entry 2.
+const INDEX_BITS: u32 = 16;
+
+/// A sealed sheaf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sealed(Sheaf);
+
+impl Sealed {
+    /// The cursor with which it was sealed.
+    #[must_use]
+    pub fn cursor(self) -> Cursor {
+        self.0.cursor(self.index(2) - 1)
+    }
+
     /// Number of entries that were sealed.
-    pub(super) count: u32,
-    pub(super) bytes: usize,
-}
+    #[must_use]
+    pub fn objects(self) -> usize {
+        self.index(2) - self.index(1)
+    }
 
-/// Size of a batch's header, in words.
-pub(super) const HEADER_WORDS: usize = size_of::<Batch>() / 8;
-
-const _: () = assert!(size_of::<Batch>().is_multiple_of(8));
-
-impl Batch {
-    /// Takes the index of the next entry, which belongs to the caller then.
+    /// Takes the next entry, which belongs to the caller then.
     ///
     /// # Safety
-    /// The batch is at the front of its queue, and the caller is the driver or its worker for this
-    /// queue: only it advances the batch. Other threads may change the batch's link meanwhile.
-    pub(super) unsafe fn advance(batch: *mut Batch) -> Option<usize> {
-        // SAFETY: valid by the contract; no reference to the whole batch is made.
-        let at = unsafe { &(*batch).at };
-        // SAFETY: as above; constant after sealing.
-        let end = unsafe { (*batch).end };
-        // Relaxed, both: only the driver writes it; others read it as a hint.
-        let index = at.load(Ordering::Relaxed);
-        if index == end {
-            return None;
-        }
-        at.store(index + 1, Ordering::Relaxed);
-        Some(usize::from(index))
+    /// The sheaf is at the front of its queue, and only the caller takes its entries.
+    pub(super) unsafe fn take(self) -> Option<usize> {
+        let entry = self.left().next()?;
+        // Relaxed, both: only the caller writes it; others read it as a hint.
+        let indexes = self.entry(2).load(Ordering::Relaxed);
+        self.entry(2).store(indexes + 1, Ordering::Relaxed);
+        Some(entry)
+    }
+
+    /// The entries that are not taken yet.
+    pub(super) fn left(self) -> impl Iterator<Item = usize> {
+        // Relaxed: written before the sheaf was sealed.
+        (self.index(0)..self.index(2)).map(move |index| self.entry(index).load(Ordering::Relaxed))
+    }
+
+    fn index(self, which: u32) -> usize {
+        // Relaxed: written under the lock of the queue, or by the thread that takes the entries.
+        let indexes = self.entry(2).load(Ordering::Relaxed);
+        indexes >> (which * INDEX_BITS) & ((1 << INDEX_BITS) - 1)
+    }
+
+    fn has_passed(self) -> bool {
+        self.cookie().has_passed()
+    }
+
+    /// The cookie, which was taken when the sheaf was sealed.
+    #[must_use]
+    pub fn cookie(self) -> Cookie {
+        // Relaxed: constant while the sheaf is in a queue.
+        Cookie::from_bits(self.entry(1).load(Ordering::Relaxed) as u64)
+    }
+
+    fn next(self) -> Option<Sealed> {
+        let address = self.0.link() * Sheaf::BYTES;
+        // SAFETY: of a sheaf in the queue, see `set_next`.
+        (address != 0).then(|| Sealed(unsafe { Sheaf::at(address) }))
+    }
+
+    fn set_next(self, next: Option<Sealed>) {
+        let number = next.map_or(0, |next| next.0.address() / Sheaf::BYTES);
+        // SAFETY: the sheaf belongs to the queue, which the lock protects.
+        unsafe { self.0.set_link(number) };
+    }
+
+    pub(super) fn entry(&self, index: usize) -> &AtomicUsize {
+        // SAFETY: an entry of a sheaf that was sealed: mapped as long as it is in the queue, and
+        // accessed by atomics.
+        unsafe { &*with_exposed_provenance::<AtomicUsize>(self.0.address() + index * 8) }
     }
 }
 
-/// The queue, by the addresses of its batches. Protected by a lock of its owner.
+/// The queue. Protected by a lock of its owner.
 #[derive(Debug)]
-pub(super) struct Queue {
-    first: usize,
-    last: usize,
+pub struct Queue {
+    first: Option<Sealed>,
+    last: Option<Sealed>,
 }
 
 impl Queue {
-    pub(super) const fn new() -> Queue {
-        Queue { first: 0, last: 0 }
+    /// An empty queue.
+    #[must_use]
+    pub const fn new() -> Queue {
+        Queue { first: None, last: None }
     }
 
-    /// Takes a cookie for a batch and appends it. Under a lock, so that cookies ascend.
+    /// Seals a sheaf with the entries from index `begin` to its cursor: takes its cookie, and
+    /// appends it. Under a lock, so that cookies ascend.
     ///
     /// # Safety
-    /// `unit` is memory of the caller with room for a header, and the entries in `at..end` are
-    /// written. Nothing is added to them.
-    pub(super) unsafe fn append(
-        &mut self,
-        unit: usize,
-        at: usize,
-        end: usize,
-        bytes: usize,
-    ) -> Cookie {
+    /// The sheaf belongs to the caller, its entries are written, and nothing is added to them. It
+    /// stays mapped until it is removed.
+    pub unsafe fn append(&mut self, begin: usize, cursor: Cursor) -> Cookie {
+        debug_assert!(begin >= STATE_ENTRIES);
         // After the last entry was added: a reader that may use one of the objects began before.
         let cookie = Cookie::get();
-        let batch = Batch {
-            next: 0,
-            cookie: cookie.to_bits(),
-            at: AtomicU16::new(at as u16),
-            end: end as u16,
-            count: (end - at) as u32,
-            bytes,
-        };
-        // SAFETY: room for the header by the contract, at the start of an aligned unit.
-        unsafe { with_exposed_provenance_mut::<Batch>(unit).write(batch) };
-        // SeqCst, for the compiler only: a linked batch is complete, see `recover`.
+        let sheaf = Sealed(cursor.sheaf());
+        let end = cursor.index() + 1;
+        let indexes = begin | begin << INDEX_BITS | end << (2 * INDEX_BITS);
+        sheaf.set_next(None);
+        // Relaxed, both: the sheaf belongs to the caller; the lock publishes it.
+        sheaf.entry(1).store(cookie.to_bits() as usize, Ordering::Relaxed);
+        sheaf.entry(2).store(indexes, Ordering::Relaxed);
+        // SeqCst, for the compiler only: a linked sheaf is complete, see `recover`.
         compiler_fence(Ordering::SeqCst);
-        if self.last == 0 {
-            self.first = unit;
-        } else {
-            // SAFETY: a batch of this queue, under the owner's lock.
-            unsafe { (*with_exposed_provenance_mut::<Batch>(self.last)).next = unit };
+        match self.last {
+            Some(last) => last.set_next(Some(sheaf)),
+            None => self.first = Some(sheaf),
         }
-        self.last = unit;
+        self.last = Some(sheaf);
         cookie
     }
 
-    /// Address of the oldest batch if its cookie has passed. The batch stays in the queue.
-    pub(super) fn ready(&self) -> Option<usize> {
-        if self.first == 0 {
-            return None;
-        }
-        // SAFETY: a batch of this queue; its cookie does not change.
-        let cookie = unsafe { (*with_exposed_provenance_mut::<Batch>(self.first)).cookie };
-        Cookie::from_bits(cookie).has_passed().then_some(self.first)
+    /// The oldest sheaf.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Sealed> {
+        self.first
     }
 
-    /// Removes the oldest batch.
-    pub(super) fn remove_first(&mut self) {
-        // SAFETY: the caller has it from `ready`, and only the caller removes batches.
-        self.first = unsafe { (*with_exposed_provenance_mut::<Batch>(self.first)).next };
-        if self.first == 0 {
-            self.last = 0;
-        }
+    /// The oldest sheaf if its cookie has passed. It stays in the queue.
+    #[must_use]
+    pub fn ready(&self) -> Option<Sealed> {
+        self.first.filter(|first| first.has_passed())
     }
 
-    /// In the child of a fork, if a thread that does not exist here was changing the queue. Returns
-    /// the entries and bytes of all batches.
-    pub(super) fn recover(&mut self) -> (usize, usize) {
-        let (mut next, mut entries, mut bytes) = (self.first, 0, 0);
-        self.last = 0;
-        while next != 0 {
-            let batch = with_exposed_provenance_mut::<Batch>(next);
-            self.last = next;
-            // SAFETY: a batch of this queue, under the owner's lock.
-            next = unsafe { (*batch).next };
-            // SAFETY: as above.
-            entries += unsafe { (*batch).count } as usize;
-            // SAFETY: as above.
-            bytes += unsafe { (*batch).bytes };
+    /// Removes the oldest sheaf.
+    pub fn remove_oldest(&mut self) {
+        self.first = self.first.and_then(Sealed::next);
+        if self.first.is_none() {
+            self.last = None;
         }
-        (entries, bytes)
+        // SeqCst, for the compiler only: its entries are unchanged while it is in the queue.
+        compiler_fence(Ordering::SeqCst);
     }
 
-    /// The address of each batch and its entries that are not reclaimed yet, oldest first.
-    pub(super) fn each(&self) -> impl Iterator<Item = (usize, core::ops::Range<usize>)> {
-        let mut next = self.first;
-        core::iter::from_fn(move || {
-            if next == 0 {
-                return None;
-            }
-            let batch = with_exposed_provenance_mut::<Batch>(next);
-            let found = next;
-            // SAFETY: a batch of this queue, under the owner's lock.
-            next = unsafe { (*batch).next };
-            // SAFETY: as above.
-            let at = unsafe { &(*batch).at };
-            // SAFETY: as above; constant after sealing.
-            let end = unsafe { (*batch).end };
-            // Relaxed: a hint if the driver is advancing it.
-            Some((found, usize::from(at.load(Ordering::Relaxed))..usize::from(end)))
-        })
+    /// The sheaves, oldest first.
+    pub fn each(&self) -> impl Iterator<Item = Sealed> + use<> {
+        core::iter::successors(self.first, |sheaf| sheaf.next())
+    }
+
+    /// In the child of a fork, if a thread that does not exist here was changing the queue. The
+    /// sheaf that it was adding or removing may be lost.
+    pub fn recover(&mut self) {
+        self.last = self.each().last();
+    }
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        Queue::new()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_batch_follows_from_the_links() {
-        let mut units = [[0_u64; 16]; 4];
-        let [first, second, third, fourth] =
-            units.each_mut().map(|unit| unit.as_mut_ptr().expose_provenance());
-        let mut queue = Queue::new();
-        assert_eq!(queue.recover(), (0, 0));
-        for (unit, entries) in [(first, 1), (second, 2), (third, 3)] {
-            let end = HEADER_WORDS + entries;
-            // SAFETY: memory of this test with room for that.
-            unsafe { queue.append(unit, HEADER_WORDS, end, 100 * entries) };
-        }
-        // Stale values of `last`, as an interrupted change leaves them.
-        for last in [second, first, 0] {
-            queue.last = last;
-            assert_eq!((queue.recover(), queue.last), ((6, 600), third));
-        }
-        // SAFETY: as above.
-        unsafe { queue.append(fourth, HEADER_WORDS, HEADER_WORDS + 4, 400) };
-        assert!(queue.each().map(|(unit, _)| unit).eq([first, second, third, fourth]));
-        queue.first = 0;
-        assert_eq!((queue.recover(), queue.last), ((0, 0), 0));
-    }
-}
+#[path = "../../tests/unit/queue.rs"]
+mod tests;

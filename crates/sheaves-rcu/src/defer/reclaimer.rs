@@ -18,10 +18,14 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use sheaves_sys::{clock, fork, futex, report, thread, tls};
+use sheaves_sys::fork::{self, Handlers};
+use sheaves_sys::{clock, futex, report, thread, tls};
 
-use super::{driver, options, pressure, round, system, workers};
-use crate::fences;
+use super::extents::SHEAVES;
+use super::pressure::{self, Pressure};
+use super::shard::{Batch, Shard};
+use super::{calls, channel, driver, memory_pressure, options, round, sink, watch};
+use crate::reader::fences;
 
 /// Something is sealed that is worth a grace period.
 pub(super) const READY: u32 = 1;
@@ -48,7 +52,7 @@ static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// After this time without deferring, and after much was reclaimed, memory is returned to the
 /// kernel.
-const REST_NS: u64 = 50_000_000;
+const TRIM_NS: u64 = 50_000_000;
 
 /// How often the reclaimer has gone to sleep; for statistics and tests.
 static SLEEPS: AtomicU32 = AtomicU32::new(0);
@@ -59,11 +63,50 @@ pub(super) fn is_running() -> bool {
     RUNNING.load(Ordering::Relaxed) != 0
 }
 
-/// Something was deferred while nothing else was.
+/// Something was deferred into an empty sheaf: arms the bound on its age.
+///
+/// One load if it is armed. Otherwise wakes the reclaimer if that sleeps without a timeout, or
+/// starts it. Starting it makes libc allocate, so do not call this where `malloc` must not be
+/// called.
+#[inline]
+pub fn arm() {
+    if !pressure::is_armed() {
+        arm_slow();
+    }
+}
+
 #[cold]
-pub(super) fn wake_for_age() {
-    start();
-    wake_from(WITHOUT_END);
+fn arm_slow() {
+    if pressure::arm() {
+        start();
+        wake_from(WITHOUT_END);
+    }
+}
+
+/// Follows [`super::note_sealed`]: wakes the reclaimer, or starts it, if the pressure is high.
+/// Returns the pressure. Not under a lock: libc allocates when it starts a thread.
+pub fn after_seal() -> Pressure {
+    let pressure = pressure::pressure();
+    if pressure >= Pressure::High {
+        ring(READY);
+    }
+    pressure
+}
+
+/// Follows the sealing of a batch, without locks: starts its grace period if it is time, and wakes
+/// the reclaimer. Returns the pressure.
+pub(super) fn start_batch(Batch { cookie, is_due }: Batch) -> Pressure {
+    let pressure = after_seal();
+    if pressure >= Pressure::High {
+        cookie.start_expedited();
+    } else if is_due || pressure == Pressure::Soft {
+        cookie.start();
+    }
+    if is_due {
+        ring(READY);
+    }
+    watch::look();
+    pressure
 }
 
 /// Stores a request, and wakes the reclaimer if the request is new.
@@ -140,11 +183,25 @@ fn start_slow() -> bool {
 }
 
 /// The body of the reclaimer.
-pub(super) extern "C" fn run(_: *mut c_void) -> *mut c_void {
+extern "C" fn run(_: *mut c_void) -> *mut c_void {
     thread::set_name(c"sheaves-rcu");
     // Relaxed: a number; in a fork handler only this thread finds its own.
     THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
-    workers::start();
+    if options::has_workers() {
+        driver::start_workers(|| thread::spawn(run_worker));
+    }
+    reclaim_for_ever()
+}
+
+/// The body of a worker, which becomes the reclaimer in the child of a fork that its callback has
+/// made.
+extern "C" fn run_worker(_: *mut c_void) -> *mut c_void {
+    thread::set_name(c"sheaves-rcu-run");
+    driver::work();
+    run(core::ptr::null_mut())
+}
+
+fn reclaim_for_ever() -> ! {
     loop {
         // SeqCst, here and below: see the module documentation. [B1]
         let bell = BELL.load(Ordering::SeqCst);
@@ -153,7 +210,7 @@ pub(super) extern "C" fn run(_: *mut c_void) -> *mut c_void {
         let is_old = age_ms.is_some_and(|age| age >= options::age_ms());
         if requests & FLUSH != 0 || round::is_awaited() {
             round::full(&driver::drive(), true);
-        } else if is_old || (age_ms.is_some() && system::is_short()) {
+        } else if is_old || (age_ms.is_some() && memory_pressure::is_short()) {
             round::full(&driver::drive(), !is_old);
         } else if requests & READY != 0 {
             round::ready(&driver::drive());
@@ -172,27 +229,69 @@ fn sleep(bell: u32, age_ms: Option<u64>) {
     // SeqCst: see the module documentation. [B1]
     SLEEPING.store(depth, Ordering::SeqCst);
     match age_ms {
-        None if pressure::is_much_taken_back() => {
-            futex::wait_for(&BELL, bell, REST_NS);
+        None if pressure::is_much_reclaimed() => {
+            futex::wait_for(&BELL, bell, TRIM_NS);
             // SeqCst: as above.
             if BELL.load(Ordering::SeqCst) == bell {
-                round::give_back();
+                round::trim();
             }
         }
         None => futex::wait(&BELL, bell),
         Some(age) => {
-            let rest_ms = options::age_ms().saturating_sub(age).max(1);
-            futex::wait_for(&BELL, bell, system::patience_ms(rest_ms) * 1_000_000);
+            let left_ms = options::age_ms().saturating_sub(age).max(1);
+            futex::wait_for(&BELL, bell, memory_pressure::patience_ms(left_ms) * 1_000_000);
         }
     }
     // SeqCst: as above.
     SLEEPING.store(AWAKE, Ordering::SeqCst);
 }
 
+static HANDLERS: Handlers = Handlers { prepare, parent, child, recover };
+sheaves_sys::announce_when_loaded!(Deferred, &HANDLERS);
+
+/// The shards of channels, then those of calls: their locks are taken in this order, after that of
+/// registration and before that of the memory.
+fn shards() -> impl Iterator<Item = &'static Shard> {
+    channel::shards().chain(calls::shards())
+}
+
+/// A fork does not wait for the driver, see `driver`. Everything that is pending is pending in the
+/// child, too, except the one callback that another thread was running.
+fn prepare() {
+    sink::REGISTERING.acquire();
+    shards().for_each(|shard| shard.waiting.acquire());
+    SHEAVES.acquire();
+}
+
+/// [`prepare`] in the child of a fork that did not run it. What is pending is counted again; the
+/// layers above do the same. Heads are lost that were linked in a shard which a thread that does
+/// not exist here was changing.
+fn recover() {
+    pressure::restart();
+    SHEAVES.recover();
+    shards().for_each(Shard::recover);
+    // A sink, or a channel, has been added or it has not.
+    sink::REGISTERING.acquire();
+}
+
+fn parent() {
+    // SAFETY: acquired in `prepare` or `recover`, by the thread that forked; here and below.
+    unsafe { SHEAVES.release() };
+    // SAFETY: as above.
+    shards().for_each(|shard| unsafe { shard.waiting.release() });
+    // SAFETY: as above.
+    unsafe { sink::REGISTERING.release() };
+}
+
+fn child() {
+    restart(driver::restart_in_child());
+    parent();
+}
+
 /// In the child of a fork: the reclaimer does not exist, unless it is the thread that forked.
 /// Requests, and what was deferred and not sealed, are handled by the first thread that defers or
 /// polls. A worker whose callback has forked is the reclaimer from now on.
-pub(super) fn restart_in_child(was_worker: bool) {
+fn restart(was_worker: bool) {
     // Relaxed, all: the child has one thread.
     if was_worker {
         THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
@@ -213,40 +312,5 @@ pub(super) fn restart_in_child(was_worker: bool) {
 }
 
 #[cfg(test)]
-mod tests {
-    extern crate std;
-    use super::*;
-    use core::time::Duration;
-    use std::time::Instant;
-
-    #[test]
-    fn a_child_does_not_know_the_thread() {
-        assert!(start());
-        let begin = Instant::now();
-        while reclaimer_thread().is_none() {
-            assert!(begin.elapsed() < Duration::from_secs(20), "it does not begin");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        // SAFETY: this process must be able to wait for children, whatever it has inherited.
-        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-        // SAFETY: the child reads two words, and ends.
-        let child = unsafe { libc::fork() };
-        assert!(child >= 0);
-        if child == 0 {
-            // Relaxed: the child has one thread.
-            let is_known = is_running() || THREAD.load(Ordering::Relaxed) != 0;
-            // SAFETY: ends the child at once.
-            unsafe { libc::_exit(i32::from(is_known)) };
-        }
-        let (begin, mut status) = (Instant::now(), 0);
-        // SAFETY: polls the child.
-        while unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == 0 {
-            if begin.elapsed() > Duration::from_secs(20) {
-                // SAFETY: the child exists: it was not waited for yet.
-                unsafe { libc::kill(child, libc::SIGKILL) };
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(status, 0);
-    }
-}
+#[path = "../../tests/unit/reclaimer.rs"]
+mod tests;

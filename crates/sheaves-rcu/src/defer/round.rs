@@ -10,16 +10,13 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use sheaves_sys::{clock, fork, futex, report};
+use sheaves_sys::{clock, futex};
 
 use super::driver::{self, Driving};
-use super::pool::{BLOCKS, SHEAVES};
+use super::extents::SHEAVES;
 use super::pressure::{self, Pressure};
-use super::reclaimer::{self, FLUSH};
-use super::{calls, channel, options, sink, watch};
-use crate::cookie::Cookie;
-use crate::grace;
-use crate::reader;
+use super::{calls, channel, sink};
+use crate::grace::cookie::Cookie;
 
 static WANTED: AtomicU32 = AtomicU32::new(0);
 static DONE: AtomicU32 = AtomicU32::new(0);
@@ -27,40 +24,37 @@ static DONE: AtomicU32 = AtomicU32::new(0);
 static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
 /// What is sealed, by the lowest bit of the cookie that it waits for: at most two cookies wait at a
 /// time.
-static SEALED: [Sealed; 2] = [const { Sealed::new() }; 2];
+static SEALED: [Deferred; 2] = [const { Deferred::new() }; 2];
 /// When the oldest object was deferred that may be in a slot that was not reached, 0 for none.
 /// Written by the driver.
 static UNREACHED_MS: AtomicU64 = AtomicU64::new(0);
-/// The cookie that [`poll`] and [`flush`] advance without waiting. Written by the driver.
+/// The cookie that `poll` and `flush` advance without waiting. Written by the driver.
 static POLLED: AtomicU64 = AtomicU64::new(0);
 /// Number of grace periods that rounds have requested.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
-/// How often a thread that waits for a round checks for a stalled callback.
-const LOOK_NS: u64 = 100_000_000;
-
 /// What waits for one cookie, or for an earlier one. Written by the driver.
-struct Sealed {
+struct Deferred {
     /// When the oldest of it was deferred, 0 for nothing.
     since_ms: AtomicU64,
     cookie: AtomicU64,
 }
 
-impl Sealed {
-    const fn new() -> Sealed {
-        Sealed { since_ms: AtomicU64::new(0), cookie: AtomicU64::new(0) }
+impl Deferred {
+    const fn new() -> Deferred {
+        Deferred { since_ms: AtomicU64::new(0), cookie: AtomicU64::new(0) }
     }
 
     fn note(since_ms: u64) {
         let cookie = Cookie::get().to_bits();
-        let Sealed { since_ms: oldest_ms, cookie: place } = &SEALED[(cookie % 2) as usize];
+        let Deferred { since_ms: oldest_ms, cookie: last } = &SEALED[(cookie % 2) as usize];
         // Relaxed, all of this type: only the driver writes it; statistics. An existing time is
         // older.
         if oldest_ms.load(Ordering::Relaxed) == 0 {
             oldest_ms.store(since_ms, Ordering::Relaxed);
         }
         // Relaxed: as above.
-        place.store(cookie, Ordering::Relaxed);
+        last.store(cookie, Ordering::Relaxed);
     }
 
     fn has_passed(&self) -> bool {
@@ -69,82 +63,31 @@ impl Sealed {
     }
 }
 
-/// Why a barrier was refused, or is incomplete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BarrierError {
-    /// The caller is inside a read section: it would wait for itself.
-    InsideReader,
-    /// The caller is inside a deferred callback: it would wait for itself.
-    InsideCall,
-    /// A slot could not be reached: the kernel refuses what it permitted at the start.
-    Unreachable,
-}
-
-impl core::fmt::Display for BarrierError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            BarrierError::InsideReader => {
-                "waiting for deferred calls inside a read section would deadlock"
-            }
-            BarrierError::InsideCall => "waiting for deferred calls inside one of them",
-            BarrierError::Unreachable => "not every slot can be reached",
-        })
-    }
-}
-
-impl core::error::Error for BarrierError {}
-
-/// Returns when everything that was deferred before the call, by any thread on any path, has been
-/// freed or called (the kernel's `rcu_barrier`). What was deferred meanwhile may be, too.
-///
-/// Waits for readers and for callbacks, so it sleeps; it uses an expedited grace period. Allocates
-/// nothing. Where there is no reclaimer (by option, or in a child of a fork that has deferred
-/// nothing), the callbacks run in the caller.
-///
-/// # Errors
-/// See [`BarrierError`]. The first two are also reported by a line on standard error, and are
-/// returned without waiting.
-pub fn barrier() -> Result<(), BarrierError> {
-    grace::refuse_inside_reader().map_err(|_| BarrierError::InsideReader)?;
-    if driver::is_driving() {
-        report::report(format_args!("rcu: a deferred call waits for deferred calls"));
-        return Err(BarrierError::InsideCall);
-    }
-    // The thread that would answer may not exist in this child.
-    fork::settle();
+/// Takes the number of a barrier.
+pub(super) fn ask() -> u32 {
     // SeqCst: a round that reads this number finds what was deferred before; and this is before the
     // check whether the reclaimer sleeps. Pairs with `full`. [B2]
-    let number = WANTED.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
-    if reclaimer::is_running() {
-        reclaimer::wake();
-        sleep_until(number);
-    }
-    if !is_done(number) {
-        let driving = driver::drive();
-        // The driver that this thread has waited for may have answered it.
-        if !is_done(number) {
-            full(&driving, true);
-        }
-    }
-    // Relaxed: from that round or a later one.
-    if IS_INCOMPLETE.load(Ordering::Relaxed) { Err(BarrierError::Unreachable) } else { Ok(()) }
+    WANTED.fetch_add(1, Ordering::SeqCst).wrapping_add(1)
 }
 
-/// Sleeps until a barrier is answered, or no reclaimer is left to answer it.
-fn sleep_until(number: u32) {
-    while reclaimer::is_running() {
-        // Acquire pairs with the Release in `full`: the callbacks have run. [B2]
-        let done = DONE.load(Ordering::Acquire);
-        if is_past(done, number) {
-            return;
-        }
-        futex::wait_for(&DONE, done, LOOK_NS);
-        watch::look();
+/// Sleeps for a while, or until a barrier may be answered; true if it is.
+pub(super) fn is_done_soon(number: u32, nanoseconds: u64) -> bool {
+    // Acquire pairs with the Release in `full`: the callbacks have run. [B2]
+    let done = DONE.load(Ordering::Acquire);
+    if !is_past(done, number) {
+        futex::wait_for(&DONE, done, nanoseconds);
     }
+    is_past(done, number)
 }
 
-fn is_done(number: u32) -> bool {
+/// True if the last round did not reach every slot.
+pub(super) fn is_incomplete() -> bool {
+    // Relaxed: of the round that the caller has waited for, or of a later one.
+    IS_INCOMPLETE.load(Ordering::Relaxed)
+}
+
+/// True if a barrier is answered.
+pub(super) fn is_done(number: u32) -> bool {
     // Acquire pairs with the Release in `full`. [B2]
     is_past(DONE.load(Ordering::Acquire), number)
 }
@@ -161,55 +104,8 @@ pub(super) fn is_awaited() -> bool {
     !is_done(wanted)
 }
 
-/// Seals everything, and has it reclaimed soon, without waiting for that.
-///
-/// Never blocks on readers. Without a reclaimer, [`poll`] does the rest.
-pub fn flush() {
-    if reclaimer::start() {
-        reclaimer::ring(FLUSH);
-    } else if let Some(driving) = driver::try_drive() {
-        begin(&driving);
-    } else {
-        reclaimer::ring(FLUSH);
-    }
-}
-
-/// Reclaims and calls what is ready, in the calling thread, and advances the grace period of the
-/// rest; true if something was ready.
-///
-/// For programs without a reclaimer (`SHEAVES_RCU_RECLAIMERS=0`), to be called from their main
-/// loop. After the age bound it seals partial buffers; it leads grace periods as far as they go
-/// without waiting. It never waits for readers, but the callbacks may do anything. A few loads when
-/// nothing is deferred. Does nothing inside a read section or a callback, or while another thread
-/// is the driver.
-pub fn poll() -> bool {
-    fork::settle();
-    if is_idle() || reader::is_reading() || driver::is_driving() {
-        return false;
-    }
-    let Some(driving) = driver::try_drive() else { return false };
-    let mut any = take_back(&driving);
-    if !reclaimer::is_running() {
-        let now = clock::coarse_ms();
-        let is_old = |armed| now.saturating_sub(armed) >= options::age_ms();
-        let is_due = pressure::armed_ms().is_some_and(is_old);
-        if reclaimer::take_requests() & FLUSH != 0 || is_due || is_awaited() {
-            begin(&driving);
-        } else {
-            go_on();
-        }
-    }
-    any |= take_back(&driving);
-    any
-}
-
-/// True if nothing is deferred, judged by hints.
-fn is_idle() -> bool {
-    pressure::armed_ms().is_none() && pressure::sealed().0 == 0 && !reclaimer::has_requests()
-}
-
 /// Seals everything, and starts a grace period for it.
-fn begin(driving: &Driving) {
+pub(super) fn begin(driving: &Driving) {
     let _ = seal(driving);
     start();
 }
@@ -224,7 +120,7 @@ fn start() {
 }
 
 /// Advances a grace period, or starts another one if something is sealed.
-fn go_on() {
+pub(super) fn advance() {
     // Relaxed: only the driver writes it.
     let polled = Cookie::from_bits(POLLED.load(Ordering::Relaxed));
     if !polled.has_passed() {
@@ -247,7 +143,7 @@ fn seal(_: &Driving) -> bool {
         is_complete &= sink.seal();
     }
     if let Some(since_ms) = since {
-        Sealed::note(since_ms);
+        Deferred::note(since_ms);
     }
     if !is_complete {
         UNREACHED_MS.store(since.unwrap_or_else(clock::coarse_ms), Ordering::Relaxed);
@@ -257,27 +153,20 @@ fn seal(_: &Driving) -> bool {
 }
 
 /// Reclaims what is ready on every path; true if something was.
-fn take_back(_: &Driving) -> bool {
+pub(super) fn reclaim(driving: &Driving) -> bool {
     // Read first: what passes later may not be reclaimed below.
-    let have_passed = SEALED.each_ref().map(Sealed::has_passed);
-    let mut any = calls::run_ready();
+    let have_passed = SEALED.each_ref().map(Deferred::has_passed);
+    let mut any = driver::run_calls(driving);
     any |= channel::free_ready();
     for sink in sink::sinks() {
         any |= sink.reclaim();
     }
     for (sealed, _) in SEALED.iter().zip(have_passed).filter(|(_, has_passed)| *has_passed) {
-        // Relaxed: as in `Sealed`.
+        // Relaxed: as in `Deferred`.
         sealed.since_ms.store(0, Ordering::Relaxed);
     }
-    refuse_open_section();
+    calls::refuse_open_section();
     any
-}
-
-/// Aborts the process if a callback has left a read section open.
-pub(super) fn refuse_open_section() {
-    if reader::is_reading() {
-        report::die(format_args!("rcu: a deferred call has left a read section open"));
-    }
 }
 
 /// A whole round: reclaims everything that was deferred before. Waits for readers.
@@ -286,12 +175,11 @@ pub(super) fn full(driving: &Driving, is_urgent: bool) {
     let wanted = WANTED.load(Ordering::SeqCst);
     let is_complete = seal(driving);
     wait(driving, is_urgent);
-    take_back(driving);
+    reclaim(driving);
     SHEAVES.refill();
-    BLOCKS.refill();
     // Relaxed: published by the Release below.
     IS_INCOMPLETE.store(!is_complete, Ordering::Relaxed);
-    // Release pairs with the Acquire in `sleep_until` and `is_done`. [B2]
+    // Release pairs with the Acquire in `is_done_soon` and `is_done`. [B2]
     if DONE.swap(wanted, Ordering::Release) != wanted {
         futex::wake_all(&DONE);
     }
@@ -299,9 +187,9 @@ pub(super) fn full(driving: &Driving, is_urgent: bool) {
 
 /// Reclaims what is sealed, after a grace period if nothing is ready.
 pub(super) fn ready(driving: &Driving) {
-    if !take_back(driving) {
+    if !reclaim(driving) {
         wait(driving, false);
-        take_back(driving);
+        reclaim(driving);
     }
 }
 
@@ -317,7 +205,7 @@ fn wait(driving: &Driving, is_urgent: bool) {
     let before = Cookie::from_bits(cookie.to_bits() - 1);
     if !before.has_passed() {
         wait_for_one(before, is_urgent);
-        take_back(driving);
+        reclaim(driving);
     }
     wait_for_one(cookie, is_urgent);
 }
@@ -330,8 +218,8 @@ fn wait_for_one(cookie: Cookie, is_urgent: bool) {
 
 /// Lets the layers above return unused memory to the kernel. For the reclaimer, when it has nothing
 /// else to do.
-pub(super) fn give_back() {
-    pressure::note_given_back();
+pub(super) fn trim() {
+    pressure::note_trimmed();
     sink::sinks().for_each(|sink| sink.give_back());
 }
 

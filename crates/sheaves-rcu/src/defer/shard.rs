@@ -1,187 +1,214 @@
-//! A shard of a channel: the open block, sealed blocks, and linked heads.
+//! A shard of what is deferred through this crate: its open sheaf, sealed sheaves, linked heads.
+//!
+//! | an entry is in | until |
+//! |---|---|
+//! | the open sheaf (channels), or that of a slot (calls: see `calls`) | it is full, or a round |
+//! | a sealed sheaf | its cookie has passed and the driver has taken the entry |
+//! | the list of heads, where memory is out | the same |
 
-use core::ptr::with_exposed_provenance_mut;
-use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence, fence};
+use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
+use sheaves_percpu::{Cursor, Sheaf};
 use sheaves_sys::lock::Lock;
 
-use super::channel::Channel;
 use super::head::Head;
-use super::linked::Linked;
-use super::pool::BLOCK_BYTES;
-use super::pressure::{self, Pressure};
-use super::queue::{Batch, HEADER_WORDS, Queue};
-use super::{emergency, reclaimer, round, watch};
-use crate::cookie::Cookie;
+use super::list::Heads;
+use super::queue::{Queue, STATE_ENTRIES, Sealed};
+use super::{emergency, pressure};
+use crate::grace::cookie::Cookie;
 
-/// Addresses that fit into a block behind its header.
-pub(super) const CAPACITY: usize = (BLOCK_BYTES - size_of::<Batch>()) / size_of::<usize>();
-/// Index after the last address, in words from the start of the block.
-const END: usize = HEADER_WORDS + CAPACITY;
-/// A block whose objects have this many bytes is sealed, and its grace period is started.
+/// The entry below the first one that is deferred. In a sealed sheaf it holds the bytes.
+pub(super) const SENTINEL: usize = STATE_ENTRIES;
+/// Entries that fit into a sheaf.
+pub(super) const CAPACITY: usize = Sheaf::OBJECTS_MAX - SENTINEL;
+/// What has this many bytes together is sealed, and its grace period is started.
 const SEAL_BYTES: usize = 1 << 20;
-/// Number of linked heads that are sealed together.
-const SEAL_HEADS: usize = CAPACITY;
-/// With debug assertions, a double free is searched for in the open blocks and this many sealed
+/// With debug assertions, a double free is searched for in the open sheaf and this many sealed
 /// ones.
-const BLOCKS_SEARCHED: usize = 16;
+const SHEAVES_SEARCHED: usize = 64;
 
-const _: () = assert!(END * 8 == BLOCK_BYTES && CAPACITY == 508);
+const _: () = assert!(CAPACITY == 124);
 
-/// Protected by a shard's lock. Every change keeps `block` and `end` consistent at every
+/// Protected by a shard's lock. Every change keeps `open` and the queue consistent at every
 /// instruction: in the child of a fork that ran no `prepare` handler, a change may have stopped
 /// anywhere.
 pub(super) struct Waiting {
-    /// The block that is not sealed, 0 for none; the index after its last address; its bytes.
-    block: usize,
-    end: usize,
+    /// The sheaf that is not sealed, or [`Cursor::VACANT`]; and its bytes.
+    open: Cursor,
     bytes: usize,
     queue: Queue,
-    heads: Linked,
+    heads: Heads,
+    /// Sheaves that were sealed since a grace period was last started.
+    unstarted: usize,
 }
 
+/// On cache lines of its own.
 #[repr(align(128))]
 pub(super) struct Shard {
     pub(super) waiting: Lock<Waiting>,
-    /// Deferred objects and their bytes; change under the lock.
+    /// Entries and linked heads, their bytes, and the linked heads alone; change under the lock.
     pub(super) objects: AtomicUsize,
     pub(super) bytes: AtomicUsize,
-    /// Linked heads; changes under the lock.
     pub(super) linked: AtomicUsize,
+    /// Number of sealed sheaves, or as many heads, after which a grace period is started.
+    start_after: usize,
 }
 
-/// Memory for a block is out.
+/// What was sealed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Batch {
+    pub(super) cookie: Cookie,
+    /// It is time for a grace period.
+    pub(super) is_due: bool,
+}
+
+/// Memory for a sheaf is out.
 #[derive(Debug)]
-pub(super) struct NoBlock;
+pub(super) struct NoSheaf;
+
+/// A push has begun the open sheaf, or has sealed it.
+#[derive(Debug)]
+pub(super) struct Pushed {
+    pub(super) is_first: bool,
+    pub(super) sealed: Option<Batch>,
+}
 
 impl Shard {
-    pub(super) const fn new() -> Shard {
+    pub(super) const fn new(start_after: usize) -> Shard {
         let waiting = Waiting {
-            block: 0,
-            end: HEADER_WORDS,
+            open: Cursor::VACANT,
             bytes: 0,
             queue: Queue::new(),
-            heads: Linked::new(),
+            heads: Heads::new(),
+            unstarted: 0,
         };
         Shard {
             waiting: Lock::new(waiting),
             objects: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             linked: AtomicUsize::new(0),
+            start_after,
         }
     }
 
-    /// Adds an address to the open block.
-    pub(super) fn push(&self, pointer: *mut u8, bytes: usize) -> Result<(), NoBlock> {
+    /// Adds an entry to the open sheaf.
+    pub(super) fn push(&self, entry: usize, bytes: usize) -> Result<Pushed, NoSheaf> {
         let mut waiting = self.waiting.lock();
-        if waiting.block == 0 {
+        if !waiting.open.is_sheaf() {
             // This may need a system call, so it is not done under the lock.
             drop(waiting);
-            let block = emergency::take_block().ok_or(NoBlock)?;
+            let sheaf = emergency::take_sheaf().ok_or(NoSheaf)?;
             waiting = self.waiting.lock();
-            if waiting.block == 0 {
-                (waiting.end, waiting.bytes) = (HEADER_WORDS, 0);
+            if waiting.open.is_sheaf() {
+                // SAFETY: taken above.
+                unsafe { emergency::give_sheaf(sheaf) };
+            } else {
+                waiting.bytes = 0;
+                let empty = format(sheaf);
                 // SeqCst, for the compiler only, here and below: see `Waiting`.
                 compiler_fence(Ordering::SeqCst);
-                waiting.block = block;
-            } else {
-                // SAFETY: taken above.
-                unsafe { emergency::give_block(block) };
+                waiting.open = empty;
             }
         }
-        let is_first = waiting.end == HEADER_WORDS;
-        let entry = with_exposed_provenance_mut::<usize>(waiting.block + waiting.end * 8);
-        // SAFETY: full blocks are sealed at once, so there is room.
-        unsafe { entry.write(pointer.expose_provenance()) };
+        let is_first = waiting.open.is_empty();
+        // SAFETY: the sheaf is this shard's. Full ones are sealed at once, so there is room.
+        let next = unsafe { waiting.open.push(entry) };
         // SeqCst, as above.
         compiler_fence(Ordering::SeqCst);
-        waiting.end += 1;
+        waiting.open = next;
         waiting.bytes += bytes;
-        self.count(bytes);
-        let is_due = waiting.end == END || waiting.bytes >= SEAL_BYTES;
-        let sealed = if is_due { waiting.seal_block() } else { None };
-        drop(waiting);
-        if is_first {
-            // SeqCst: the push is before the load of the word. [A1]
-            fence(Ordering::SeqCst);
-            pressure::arm();
-        }
-        after_seal(sealed, true);
-        Ok(())
+        self.add(1, bytes);
+        let is_due = waiting.bytes >= SEAL_BYTES;
+        let sealed = (is_due || next.is_full()).then(|| self.seal_open(&mut waiting, is_due));
+        Ok(Pushed { is_first, sealed: sealed.flatten() })
     }
 
-    /// Defers an object by its claimed head.
-    pub(super) fn link(&self, head: *mut Head, bytes: usize) {
+    /// Defers an object by its claimed head, where memory is out.
+    pub(super) fn link(&self, head: *mut Head, bytes: usize) -> Option<Batch> {
         let mut waiting = self.waiting.lock();
         // SAFETY: valid, claimed, and on no list.
         let (heads, open_bytes) = unsafe { waiting.heads.push(head, bytes) };
-        self.count(bytes);
+        self.add(1, bytes);
         // Relaxed: changes under the lock.
         self.linked.fetch_add(1, Ordering::Relaxed);
-        let is_due = heads >= SEAL_HEADS || open_bytes >= SEAL_BYTES;
-        let sealed = if is_due { waiting.heads.seal() } else { None };
-        drop(waiting);
-        // SeqCst: the push is before the load of the word. [A1]
-        fence(Ordering::SeqCst);
-        pressure::arm();
-        after_seal(sealed, true);
+        let is_due = heads >= self.start_after * CAPACITY || open_bytes >= SEAL_BYTES;
+        let cookie = if is_due { waiting.heads.seal()? } else { return None };
+        Some(Batch { cookie, is_due: true })
     }
 
-    /// Counts an object. Under the lock.
-    fn count(&self, bytes: usize) {
-        // Relaxed, both: change under the lock.
-        self.objects.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// Seals a sheaf of entries that were not counted here, which the caller owns.
+    pub(super) fn seal_taken(&self, waiting: &mut Waiting, cursor: Cursor, bytes: usize) -> Batch {
+        self.add(cursor.fill(), bytes);
+        pressure::note_sealed(cursor.fill(), bytes);
+        self.append(waiting, cursor, bytes, false)
     }
 
-    /// Counts sealed objects that are reclaimed. Under the lock.
-    fn discount(&self, objects: usize, bytes: usize) {
-        pressure::note_reclaimed(objects, bytes);
-        // Relaxed, both: change under the lock.
-        self.objects.fetch_sub(objects, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    /// Seals what is partial.
+    pub(super) fn seal_partial(&self, waiting: &mut Waiting) {
+        let _ = self.seal_open(waiting, false);
+        let _ = waiting.heads.seal();
     }
 
-    /// Frees what is ready in a channel; true if something was. For the driver.
-    pub(super) fn free_ready(&self, channel: &Channel) -> bool {
+    fn seal_open(&self, waiting: &mut Waiting, is_due: bool) -> Option<Batch> {
+        pressure::note_sealed(waiting.open.fill(), waiting.open_bytes());
+        self.append_open(waiting, is_due)
+    }
+
+    fn append_open(&self, waiting: &mut Waiting, is_due: bool) -> Option<Batch> {
+        let cursor = core::mem::replace(&mut waiting.open, Cursor::VACANT);
+        // SeqCst, for the compiler only: the sheaf is in at most one place.
+        compiler_fence(Ordering::SeqCst);
+        cursor.is_sheaf().then(|| self.append(waiting, cursor, waiting.bytes, is_due))
+    }
+
+    fn append(&self, waiting: &mut Waiting, cursor: Cursor, bytes: usize, is_due: bool) -> Batch {
+        // SAFETY: the sheaf belongs to this shard, and nothing can be added to it.
+        unsafe { cursor.sheaf().entries(SENTINEL..SENTINEL + 1) }.fill(bytes);
+        // SAFETY: as above, and the entries up to the cursor are written.
+        let cookie = unsafe { waiting.queue.append(SENTINEL + 1, cursor) };
+        waiting.unstarted += 1;
+        let is_due = is_due || waiting.unstarted >= self.start_after;
+        if is_due {
+            waiting.unstarted = 0;
+        }
+        Batch { cookie, is_due }
+    }
+
+    /// Reclaims everything whose cookie has passed; true if there was something. Only one thread
+    /// does so at a time.
+    pub(super) fn reclaim(&self, entry: impl Fn(usize), head: impl Fn(*mut Head)) -> bool {
+        // Relaxed: a hint that saves the lock.
+        if self.objects.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
         let mut any = false;
-        loop {
-            let ready = self.waiting.lock().queue.ready();
-            let Some(block) = ready else { break };
-            self.free_block(channel, block);
+        while let Some(sheaf) = self.ready() {
+            // SAFETY: at the front, and only this thread reclaims.
+            while let Some(taken) = unsafe { sheaf.take() } {
+                entry(taken);
+            }
+            self.remove(sheaf);
             any = true;
         }
-        while let Some(head) = self.pop_ready() {
-            // SAFETY: valid until it is freed, by the contract of `free_later_with`.
-            if let Some(distance) = unsafe { (*head).finish() } {
-                let pointer = with_exposed_provenance_mut(head.addr() - distance);
-                channel.free_one(pointer);
-            }
+        while let Some(taken) = self.pop_ready() {
+            head(taken);
             any = true;
         }
         any
     }
 
-    /// Frees the objects in the oldest block, whose cookie has passed.
-    fn free_block(&self, channel: &Channel, block: usize) {
-        let batch = with_exposed_provenance_mut::<Batch>(block);
-        // SAFETY: the batch is at the front, and this thread is the driver.
-        while let Some(index) = unsafe { Batch::advance(batch) } {
-            let entry = with_exposed_provenance_mut::<usize>(block + index * 8);
-            // SAFETY: an entry that was written before the block was sealed.
-            let pointer = unsafe { entry.read() };
-            channel.free_one(with_exposed_provenance_mut(pointer));
-        }
-        // SAFETY: constant after sealing.
-        let count = unsafe { (*batch).count } as usize;
-        // SAFETY: as above.
-        let bytes = unsafe { (*batch).bytes };
+    fn ready(&self) -> Option<Sealed> {
+        self.waiting.lock().queue.ready()
+    }
+
+    /// Removes a sheaf from the front, all of whose entries are taken.
+    fn remove(&self, sheaf: Sealed) {
         let mut waiting = self.waiting.lock();
-        waiting.queue.remove_first();
-        self.discount(count, bytes);
+        waiting.queue.remove_oldest();
+        self.subtract(sheaf.objects(), bytes_of(sheaf));
         drop(waiting);
         // SAFETY: in no queue any more.
-        unsafe { emergency::give_block(block) };
+        unsafe { emergency::give_sheaf(sheaf.cursor().sheaf()) };
     }
 
     /// Takes a linked head whose cookie has passed.
@@ -192,132 +219,98 @@ impl Shard {
         }
         let mut waiting = self.waiting.lock();
         let (head, bytes) = waiting.heads.pop_ready()?;
-        self.discount(1, bytes);
+        self.subtract(1, bytes);
         // Relaxed: changes under the lock.
         self.linked.fetch_sub(1, Ordering::Relaxed);
         Some(head)
     }
 
-    /// Seals what is partial.
-    pub(super) fn seal(&self) {
-        let mut waiting = self.waiting.lock();
-        let (block, list) = (waiting.seal_block(), waiting.heads.seal());
-        drop(waiting);
-        after_seal(block, false);
-        after_seal(list, false);
+    /// True if there is something whose cookie has passed.
+    pub(super) fn has_ready(&self) -> bool {
+        // Relaxed: a hint that saves the lock.
+        if self.objects.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let waiting = self.waiting.lock();
+        waiting.queue.ready().is_some() || waiting.heads.has_ready()
+    }
+
+    /// Counts what was deferred. Under the lock.
+    fn add(&self, objects: usize, bytes: usize) {
+        // Relaxed, both: change under the lock.
+        self.objects.fetch_add(objects, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts what was sealed and is reclaimed. Under the lock.
+    fn subtract(&self, objects: usize, bytes: usize) {
+        pressure::note_reclaimed(objects, bytes);
+        // Relaxed, both: change under the lock.
+        self.objects.fetch_sub(objects, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// True if the open sheaf, or one of the oldest sealed ones, has this entry.
+    pub(super) fn has(&self, entry: usize) -> bool {
+        let waiting = self.waiting.lock();
+        // SAFETY: the lock keeps the sheaf here; the only reference to these entries.
+        let open = unsafe { waiting.open.objects() }.iter().copied();
+        let sealed = waiting.queue.each().take(SHEAVES_SEARCHED).flat_map(Sealed::left);
+        open.chain(sealed).any(|found| found == entry)
     }
 
     /// Takes the lock in the child of a fork that ran no `prepare` handler, and counts again what
     /// is pending.
     pub(super) fn recover(&self) {
-        if let Some(mut waiting) = self.waiting.acquire_to_recover(Waiting::recover) {
+        if let Some(mut waiting) = self.waiting.acquire_to_recover(|waiting| self.repair(waiting)) {
             self.count_again(&mut waiting);
         }
     }
 
-    fn count_again(&self, waiting: &mut Waiting) {
-        let (objects, bytes) = waiting.queue.recover();
-        let open = if waiting.block == 0 { 0 } else { waiting.end - HEADER_WORDS };
-        let open_bytes = if waiting.block == 0 { 0 } else { waiting.bytes };
-        let [(sealed, sealed_bytes), (linked, linked_bytes)] = waiting.heads.counts();
-        // Relaxed, all: change under the lock.
-        self.objects.store(objects + open + linked, Ordering::Relaxed);
-        self.bytes.store(bytes + open_bytes + linked_bytes, Ordering::Relaxed);
-        self.linked.store(linked, Ordering::Relaxed);
-        pressure::note_sealed(objects + sealed, bytes + sealed_bytes);
+    /// If a thread that does not exist here was changing this: seals a full sheaf, and loses the
+    /// linked heads.
+    fn repair(&self, waiting: &mut Waiting) {
+        waiting.heads = Heads::new();
+        waiting.queue.recover();
+        if waiting.open.is_sheaf() && waiting.open.is_full() {
+            let _ = self.append_open(waiting, false);
+        }
     }
 
-    /// True if an address is in the open block, or in one of the oldest sealed blocks.
-    pub(super) fn has(&self, address: usize) -> bool {
-        let waiting = self.waiting.lock();
-        let open = (waiting.block, HEADER_WORDS..waiting.end);
-        let open = (waiting.block != 0).then_some(open);
-        let mut blocks = open.into_iter().chain(waiting.queue.each().take(BLOCKS_SEARCHED));
-        blocks.any(|(block, mut indexes)| {
-            indexes.any(|index| {
-                let entry = with_exposed_provenance_mut::<usize>(block + index * 8);
-                // SAFETY: an entry that was written; the lock keeps its block here.
-                unsafe { entry.read() == address }
-            })
-        })
+    /// What was sealed is counted again for the sums of all layers, too, which were set to 0.
+    fn count_again(&self, waiting: &mut Waiting) {
+        let (sealed, sealed_bytes) =
+            waiting.queue.each().fold((0, 0), |(objects, bytes), sheaf| {
+                (objects + sheaf.objects(), bytes + bytes_of(sheaf))
+            });
+        let open = waiting.open.fill();
+        let [(heads, heads_bytes), (linked, linked_bytes)] = waiting.heads.counts();
+        // Relaxed, all: change under the lock.
+        self.objects.store(sealed + open + linked, Ordering::Relaxed);
+        self.bytes.store(sealed_bytes + waiting.open_bytes() + linked_bytes, Ordering::Relaxed);
+        self.linked.store(linked, Ordering::Relaxed);
+        pressure::note_sealed(sealed + heads, sealed_bytes + heads_bytes);
     }
 }
 
 impl Waiting {
-    fn seal_block(&mut self) -> Option<Cookie> {
-        if self.block == 0 {
-            return None;
-        }
-        pressure::note_sealed(self.end - HEADER_WORDS, self.bytes);
-        Some(self.append_block())
-    }
-
-    /// Moves the open block to the end of the queue.
-    fn append_block(&mut self) -> Cookie {
-        let block = core::mem::take(&mut self.block);
-        // SeqCst, for the compiler only: the block is in at most one place.
-        compiler_fence(Ordering::SeqCst);
-        // SAFETY: the block belongs to this shard, its addresses up to `end` are written, and it is
-        // no longer open.
-        unsafe { self.queue.append(block, HEADER_WORDS, self.end, self.bytes) }
-    }
-
-    /// In the child of a fork, if a thread that does not exist here was changing this: seals a full
-    /// block, and loses the linked heads.
-    fn recover(&mut self) {
-        self.heads = Linked::new();
-        let _ = self.queue.recover();
-        if self.block != 0 && self.end == END {
-            let _ = self.append_block();
-        }
+    fn open_bytes(&self) -> usize {
+        if self.open.is_sheaf() { self.bytes } else { 0 }
     }
 }
 
-/// What follows sealing.
-fn after_seal(sealed: Option<Cookie>, is_due: bool) {
-    let Some(cookie) = sealed else { return };
-    let pressure = pressure::after_seal();
-    if pressure >= Pressure::High {
-        cookie.start_expedited();
-    } else if is_due {
-        cookie.start();
-    }
-    if is_due {
-        reclaimer::ring(reclaimer::READY);
-        watch::look();
-    }
-    if pressure == Pressure::Hard {
-        round::help();
-    }
+/// Makes a sheaf that the caller owns an empty one.
+pub(super) fn format(sheaf: Sheaf) -> Cursor {
+    // SAFETY: the caller owns it.
+    unsafe { sheaf.format(CAPACITY) }
+}
+
+/// The bytes of a sealed sheaf.
+fn bytes_of(sheaf: Sealed) -> usize {
+    // Relaxed: constant while it is in the queue.
+    sheaf.entry(SENTINEL).load(Ordering::Relaxed)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    unsafe fn never(_: *mut u8) {}
-
-    #[test]
-    fn a_block_that_is_full_is_sealed_and_everything_counted() {
-        static CHANNEL: Channel = Channel::new("shard", never);
-        static SHARD: Shard = Shard::new();
-        let block = emergency::take_block().unwrap();
-        let mut waiting = SHARD.waiting.lock();
-        // All addresses are written, and the thread that was to seal them is gone.
-        for index in HEADER_WORDS..END {
-            let entry = with_exposed_provenance_mut::<usize>(block + index * 8);
-            // SAFETY: in the block.
-            unsafe { entry.write(index) };
-        }
-        (waiting.block, waiting.end, waiting.bytes) = (block, END, 5080);
-        waiting.recover();
-        assert_eq!((waiting.block, waiting.queue.each().count()), (0, 1));
-        SHARD.count_again(&mut waiting);
-        drop(waiting);
-        let counts = [&SHARD.objects, &SHARD.bytes].map(|count| count.load(Ordering::Relaxed));
-        assert_eq!(counts, [CAPACITY, 5080]);
-        crate::synchronize().unwrap();
-        assert!(SHARD.free_ready(&CHANNEL));
-        assert_eq!(SHARD.objects.load(Ordering::Relaxed), 0);
-    }
-}
+#[path = "../../tests/unit/shard.rs"]
+mod tests;

@@ -5,6 +5,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use sheaves_sys::lock::Lock;
 
+use super::shard::Shard;
+
 /// The most sinks in a process.
 pub const SINKS_MAX: usize = 8;
 
@@ -15,6 +17,20 @@ pub struct Pending {
     pub objects: u64,
     /// Their bytes, as far as they are known.
     pub bytes: u64,
+}
+
+impl Pending {
+    /// What is pending in some shards, and how much of it is linked.
+    pub(super) fn of<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> (Pending, usize) {
+        let (mut pending, mut linked) = (Pending::default(), 0);
+        for shard in shards {
+            // Relaxed, all: statistics.
+            pending.objects += shard.objects.load(Ordering::Relaxed) as u64;
+            pending.bytes += shard.bytes.load(Ordering::Relaxed) as u64;
+            linked += shard.linked.load(Ordering::Relaxed);
+        }
+        (pending, linked)
+    }
 }
 
 /// A layer above that stores deferred memory itself.
@@ -40,12 +56,12 @@ pub trait Sink: Sync {
 
 /// The sinks. `COUNT` says how many entries are filled: an entry is written before the count is
 /// raised, and never again.
-struct Places([UnsafeCell<Option<&'static dyn Sink>>; SINKS_MAX]);
+struct Sinks([UnsafeCell<Option<&'static dyn Sink>>; SINKS_MAX]);
 
 // SAFETY: an entry is written once, under the lock, before the count makes it visible.
-unsafe impl Sync for Places {}
+unsafe impl Sync for Sinks {}
 
-static PLACES: Places = Places([const { UnsafeCell::new(None) }; SINKS_MAX]);
+static SINKS: Sinks = Sinks([const { UnsafeCell::new(None) }; SINKS_MAX]);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Held while a sink or a channel is added.
 pub(super) static REGISTERING: Lock<()> = Lock::new(());
@@ -61,10 +77,10 @@ pub fn register(sink: &'static dyn Sink) -> bool {
     }
     // Relaxed: changes under the lock.
     let count = COUNT.load(Ordering::Relaxed);
-    let Some(place) = PLACES.0.get(count) else { return false };
+    let Some(entry) = SINKS.0.get(count) else { return false };
     // SAFETY: no thread reads the entry before the count is raised, and the lock keeps other
     // writers out.
-    unsafe { *place.get() = Some(sink) };
+    unsafe { *entry.get() = Some(sink) };
     // Release pairs with the Acquire in `sinks`. [S1]
     COUNT.store(count + 1, Ordering::Release);
     true
@@ -75,5 +91,5 @@ pub(super) fn sinks() -> impl Iterator<Item = &'static dyn Sink> {
     // Acquire pairs with the Release in `register`. [S1]
     let count = COUNT.load(Ordering::Acquire);
     // SAFETY: written before the count was raised, and never again.
-    PLACES.0[..count].iter().filter_map(|place| unsafe { *place.get() })
+    SINKS.0[..count].iter().filter_map(|entry| unsafe { *entry.get() })
 }

@@ -3,7 +3,7 @@
 use sheaves_sys::clock;
 
 use super::emergency::{self, Emergencies};
-use super::pool::{BLOCKS, SHEAVES};
+use super::extents::SHEAVES;
 use super::sink::{self, Pending, SINKS_MAX};
 use super::{calls, channel, pressure, reclaimer, round, watch};
 
@@ -20,7 +20,7 @@ pub struct SinkPending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Callbacks in buffers. The bytes are those of their heads.
+    /// Callbacks in sheaves. The bytes are those of their heads.
     pub calls: Pending,
     /// Callbacks that are linked, because memory was out or the thread had no slot.
     pub linked_calls: Pending,
@@ -42,7 +42,7 @@ pub struct Statistics {
     pub calls_run: u64,
     /// How often the reclaimer has gone to sleep.
     pub reclaimer_sleeps: u32,
-    /// Bytes of address space for buffers and blocks.
+    /// Bytes of address space for sheaves.
     pub mapped_bytes: usize,
 }
 
@@ -52,8 +52,8 @@ pub fn statistics() -> Statistics {
     let (calls, linked_calls) = calls::pending();
     let (channels, linked_objects) = channel::pending();
     let mut sinks = [SinkPending::default(); SINKS_MAX];
-    for (place, sink) in sinks.iter_mut().zip(sink::sinks()) {
-        *place = SinkPending { name: sink.name(), pending: sink.pending() };
+    for (pending, sink) in sinks.iter_mut().zip(sink::sinks()) {
+        *pending = SinkPending { name: sink.name(), pending: sink.pending() };
     }
     let (objects, bytes) = pressure::sealed();
     let oldest = round::oldest_ms();
@@ -61,7 +61,7 @@ pub fn statistics() -> Statistics {
         calls,
         linked_calls,
         channels,
-        linked_objects,
+        linked_objects: linked_objects as u64,
         sinks,
         sealed: Pending { objects, bytes },
         oldest_age_ms: oldest.map_or(0, |since| clock::coarse_ms().saturating_sub(since)),
@@ -69,6 +69,6 @@ pub fn statistics() -> Statistics {
         grace_periods_asked: round::asked(),
         calls_run: watch::calls(),
         reclaimer_sleeps: reclaimer::sleeps(),
-        mapped_bytes: SHEAVES.mapped_bytes() + BLOCKS.mapped_bytes(),
+        mapped_bytes: SHEAVES.mapped_bytes(),
     }
 }

@@ -8,8 +8,10 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::{clock, report};
 
-use super::workers::WORKERS_MAX;
-use crate::stall;
+use crate::grace::stall;
+
+/// The most workers: a shard of calls has one.
+pub(super) const WORKERS_MAX: usize = 16;
 
 /// Indexes of the threads that run callbacks: the driver, and the first worker.
 pub(super) const DRIVER: usize = 0;

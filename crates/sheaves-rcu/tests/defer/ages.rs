@@ -4,7 +4,8 @@ use core::time::Duration;
 use std::thread;
 
 use sheaves_percpu::engine::{self, Mode, SlotKind};
-use sheaves_rcu::defer::{fail_one_in, poll, statistics as deferred};
+use sheaves_rcu::defer::faults::FAULTS;
+use sheaves_rcu::defer::{poll, statistics as deferred};
 
 use crate::{Object, Reader, all_called, alone, is_own, pass_own, seccomp, wait_until};
 
@@ -28,7 +29,7 @@ fn linked_heads_do_not_wait_for_a_later_one() {
         pass_own("ages::linked_heads_do_not_wait_for_a_later_one", &POLLED);
         return;
     }
-    fail_one_in(1);
+    FAULTS.fail_one_in(1);
     let objects = Object::many(5);
     let reader = Reader::start();
     for object in objects {

@@ -12,8 +12,8 @@ static CHANNEL: Channel = Channel::new("objects", free_object);
 #[test]
 fn objects_are_freed_once_and_counted_exactly() {
     let _alone = alone();
-    // Counts around the capacity of a block.
-    for count in [1, 507, 508, 509, 1015, 1016, 1017, 3000] {
+    // Counts around the capacity of a sheaf and of four.
+    for count in [1, 123, 124, 125, 495, 496, 497, 3000] {
         let objects = Object::many(count);
         let reader = Reader::start();
         for (index, object) in objects.iter().enumerate() {
@@ -43,7 +43,7 @@ fn an_object_that_is_deferred_twice_is_freed_once() {
     for object in objects {
         free_later(&CHANNEL, object, 8);
     }
-    // One sealed block, and one that is not sealed.
+    // One sealed sheaf, and one that is not sealed.
     free_later(&CHANNEL, &objects[0], 8);
     free_later(&CHANNEL, &objects[599], 8);
     drop(reader);
@@ -94,9 +94,9 @@ fn the_caller_helps_when_there_is_too_much() {
         free_later(&CHANNEL, object, 10);
     }
     // The program has not polled: the thread that defers has freed them itself, except those in an
-    // open block, which it may have left behind when it moved to another slot.
+    // open sheaf, which it may have left behind when it moved to another slot.
     let left = first.iter().filter(|object| !all_called(core::slice::from_ref(object), 1)).count();
-    assert!(left <= 508, "{left} objects");
+    assert!(left <= 124, "{left} objects");
     assert!(deferred().channels.bytes < 100_000, "{:?}", deferred());
     barrier().unwrap();
     assert!(all_called(objects, 1) && !poll());

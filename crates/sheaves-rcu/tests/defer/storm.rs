@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::thread;
 
+use sheaves_rcu::defer::faults::FAULTS;
 use sheaves_rcu::defer::{
-    Channel, Head, barrier, call_hurry, call_rcu, fail_one_in, flush, poll, statistics as deferred,
+    Channel, Head, barrier, call_hurry, call_rcu, flush, poll, statistics as deferred,
 };
 use sheaves_rcu::read;
 
@@ -107,7 +108,7 @@ fn everything_is_freed_once_and_not_too_early() {
     let (freed_before, made) = (FREED.load(Ordering::SeqCst), AtomicUsize::new(PLACES));
     let leaks_before = deferred().emergencies.leaks;
     let places: Vec<_> = (0..PLACES).map(|_| AtomicPtr::new(fresh())).collect();
-    fail_one_in(if engines::is_small() { 100 } else { 1000 });
+    FAULTS.fail_one_in(if engines::is_small() { 100 } else { 1000 });
     let running = || !STOP.load(Ordering::Relaxed);
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -148,7 +149,7 @@ fn everything_is_freed_once_and_not_too_early() {
         thread::sleep(seconds());
         STOP.store(true, Ordering::SeqCst);
     });
-    fail_one_in(0);
+    FAULTS.fail_one_in(0);
     for place in &places {
         defer_somehow(place.swap(core::ptr::null_mut(), Ordering::AcqRel), 0);
     }

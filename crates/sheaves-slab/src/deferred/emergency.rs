@@ -10,11 +10,13 @@
 //!
 //! Nothing is ever freed too early.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sheaves_percpu::Sheaf;
-use sheaves_rcu::defer::Faults;
-use sheaves_sys::{lock, report};
+use sheaves_rcu::defer;
+#[cfg(feature = "faults")]
+use sheaves_rcu::defer::faults::Faults;
+use sheaves_sys::lock;
 
 use crate::cache_id::CacheId;
 use crate::pool::{self, SheafStack};
@@ -28,14 +30,21 @@ static RESERVE: SheafStack = SheafStack::new();
 /// Sheaves in the reserve, about: it changes after the stack does.
 static RESERVED: AtomicU32 = AtomicU32::new(0);
 /// Requests for an empty sheaf that fail, for tests.
-static FAULTS: Faults = Faults::none();
-/// How often each rung from 1 on was reached.
-static REACHED: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
-
-/// Makes one of `requests` requests for an empty sheaf fail, none for 0. For tests.
+#[cfg(feature = "faults")]
 #[doc(hidden)]
-pub fn fail_one_in(requests: u32) {
-    FAULTS.fail_one_in(requests);
+pub static FAULTS: Faults = Faults::none();
+/// How often each rung was used.
+static FROM_THE_CACHE: AtomicU64 = AtomicU64::new(0);
+static FROM_THE_RESERVE: AtomicU64 = AtomicU64::new(0);
+static WAITS: AtomicU64 = AtomicU64::new(0);
+static LEAKS: AtomicU64 = AtomicU64::new(0);
+
+/// True if a request for an empty sheaf is to fail, in builds with the feature `faults` only.
+fn fails() -> bool {
+    #[cfg(feature = "faults")]
+    return FAULTS.fails();
+    #[cfg(not(feature = "faults"))]
+    false
 }
 
 /// How often deferring objects found no memory for another sheaf, by the fallback that it used.
@@ -57,14 +66,9 @@ pub struct Emergencies {
 pub fn emergencies() -> Emergencies {
     // Relaxed: statistics.
     let [from_the_cache, from_the_reserve, waits, leaks] =
-        core::array::from_fn(|rung| REACHED[rung].load(Ordering::Relaxed));
-    Emergencies { from_the_cache, from_the_reserve, waits: waits - leaks, leaks }
-}
-
-/// Counts that a rung was reached; returns how often it had been before.
-fn reach(rung: usize) -> u32 {
-    // Relaxed: statistics.
-    REACHED[rung - 1].fetch_add(1, Ordering::Relaxed)
+        [&FROM_THE_CACHE, &FROM_THE_RESERVE, &WAITS, &LEAKS]
+            .map(|count| count.load(Ordering::Relaxed) as u32);
+    Emergencies { from_the_cache, from_the_reserve, waits, leaks }
 }
 
 /// Fills the reserve, as far as there is memory.
@@ -80,7 +84,7 @@ pub(super) fn prepare() {
 
 /// An empty sheaf, from the first rung that has one.
 pub(super) fn take_empty(id: CacheId) -> Option<Sheaf> {
-    if !FAULTS.fails()
+    if !fails()
         && let Some(sheaf) = pool::take_empty()
     {
         return Some(sheaf);
@@ -91,16 +95,17 @@ pub(super) fn take_empty(id: CacheId) -> Option<Sheaf> {
 #[cold]
 fn take_empty_slow(id: CacheId) -> Option<Sheaf> {
     lock::assert_none_held();
-    if !FAULTS.fails()
+    if !fails()
         && let Some(sheaf) = of_the_cache(id)
     {
-        reach(1);
+        // Relaxed: statistics.
+        FROM_THE_CACHE.fetch_add(1, Ordering::Relaxed);
         return Some(sheaf);
     }
-    let sheaf = if FAULTS.fails() { None } else { RESERVE.pop() };
+    let sheaf = if fails() { None } else { RESERVE.pop() };
     if sheaf.is_some() {
-        reach(2);
-        // Relaxed: as in `prepare`.
+        // Relaxed, both: statistics, and as in `prepare`.
+        FROM_THE_RESERVE.fetch_add(1, Ordering::Relaxed);
         RESERVED.fetch_sub(1, Ordering::Relaxed);
     }
     sheaf
@@ -118,23 +123,18 @@ fn of_the_cache(id: CacheId) -> Option<Sheaf> {
 }
 
 /// Frees an object for which there is no sheaf.
-#[cold]
 pub(super) fn free(id: CacheId, object: usize) {
-    reach(3);
-    if !sheaves_rcu::is_reading() && sheaves_rcu::synchronize_expedited().is_ok() {
-        if id.shape().debug {
-            debug::free_deferred(id, object);
-        } else {
-            flush::flush(id, &mut [object]);
-        }
-        chunk::purge_if_due();
-        return;
-    }
-    if reach(4) == 0 {
-        let name = id.shape().name();
-        report::report(format_args!(
-            "out of memory inside a read section: objects are never freed, {object:#x} of cache \
-             {name} is the first"
-        ));
-    }
+    let name = id.shape().name();
+    defer::free_without_memory(
+        format_args!("{object:#x} of cache {name}"),
+        [&WAITS, &LEAKS],
+        || {
+            if id.shape().debug {
+                debug::free_deferred(id, object);
+            } else {
+                flush::flush(id, &mut [object]);
+            }
+            chunk::purge_if_due();
+        },
+    );
 }

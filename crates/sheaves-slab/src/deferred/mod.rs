@@ -39,7 +39,9 @@ use sheaves_rcu::defer;
 use crate::cache_id::CacheId;
 use crate::{debug, pool};
 
-pub use emergency::{Emergencies, emergencies, fail_one_in};
+#[cfg(feature = "faults")]
+pub use emergency::FAULTS;
+pub use emergency::{Emergencies, emergencies};
 pub(crate) use queue::Queue;
 pub(crate) use seal::{objects, reclaim, take_any_ready, take_ready};
 pub(crate) use sink::{drain, finish, forget, start};

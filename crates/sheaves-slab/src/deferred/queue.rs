@@ -1,19 +1,8 @@
 //! Sealed sheaves that wait for their cookies, oldest first.
 //!
 //! A queue belongs to a cache and a shard of its slots. Its lock is held for a handful of
-//! instructions, once for each sheaf. A sealed sheaf carries its state below its sentinel, so that
-//! sealing needs no memory:
-//!
-//! | entry | holds |
-//! |---|---|
-//! | 0 | the index of the sentinel, and the number of the next sheaf |
-//! | 1 | the cookie |
-//! | 2 | the index of the entry that the cursor is on |
-//! | [`SENTINEL_MIN`] or higher | the sentinel |
-//!
-//! `first` and the links say what is in the queue, also between any two instructions of a change.
-//! In a child whose fork was not prepared everything else follows from them, see
-//! [`Queue::recover`].
+//! instructions, once for each sheaf. [`defer::Queue`] says how a sealed sheaf keeps its state
+//! below its sentinel, and how the queue recovers in a child whose fork was not prepared.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
@@ -23,10 +12,11 @@ use sheaves_rcu::defer::{self, Pressure};
 use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 
-use crate::pool::{self, existing, notes, number_of, put_empty};
+use crate::pool::{self, notes, put_empty};
 use crate::shape::Shape;
 
-const SENTINEL_MIN: usize = 3;
+/// The lowest index of a sentinel.
+const SENTINEL_MIN: usize = defer::STATE_ENTRIES;
 /// The most objects of a sheaf that can be sealed.
 const OBJECTS_MAX: usize = Sheaf::OBJECTS_MAX - SENTINEL_MIN;
 
@@ -65,9 +55,7 @@ pub(super) struct SealedSheaf {
 /// What the lock guards.
 #[derive(Debug)]
 struct Sealed {
-    /// Numbers of the oldest and of the youngest sheaf, 0 for none.
-    first: u32,
-    last: u32,
+    sheaves: defer::Queue,
     /// Cookie of the youngest sheaf, and how many sheaves at the end of the queue carry it. For the
     /// others a grace period has begun.
     cookie: u64,
@@ -96,13 +84,6 @@ pub(crate) struct Queue {
 }
 
 impl Sealed {
-    /// The cookie of the oldest sheaf.
-    fn oldest(&self) -> Option<Cookie> {
-        let sheaf = existing(self.first)?;
-        // Sheaves in the queue belong to the holder of the lock.
-        Some(Cookie::from_bits(notes(sheaf)[0] as u64))
-    }
-
     /// Counts objects that entered, or left if negative; true if that was reported to
     /// `sheaves-rcu`.
     fn tell(&mut self, objects: isize, stride: usize) -> bool {
@@ -135,8 +116,7 @@ pub(super) fn format(shape: &Shape, sheaf: Sheaf) -> Cursor {
 impl Queue {
     pub(crate) const fn new() -> Queue {
         let sealed = Sealed {
-            first: 0,
-            last: 0,
+            sheaves: defer::Queue::new(),
             cookie: 0,
             unstarted: 0,
             open: Cursor::VACANT,
@@ -212,25 +192,11 @@ impl Queue {
 
     /// Stamps a sheaf and appends it. Cookies are taken under the lock, so they ascend.
     fn append(&self, shape: &Shape, sealed: &mut Sealed, cursor: Cursor) -> SealedSheaf {
-        let sheaf = cursor.sheaf();
-        // After the last object was added: a reader that uses one of them now is older than the
-        // cookie.
-        let cookie = Cookie::get();
+        // SAFETY: the caller owns the sheaf, whose memory is never unmapped.
+        let cookie = unsafe { sealed.sheaves.append(cursor.sheaf().sentinel() + 1, cursor) };
         // Until its next read section no thread has to interrupt this thread, wherever it waits. A
         // thread that seals is in no signal handler, since it takes a lock.
         sheaves_rcu::enter_idle();
-        let notes = notes(sheaf);
-        (notes[0], notes[1]) = (cookie.to_bits() as usize, cursor.index());
-        // SAFETY: the caller owns the sheaf.
-        unsafe { sheaf.set_link(0) };
-        // SeqCst, for the compiler alone: a linked sheaf is complete.
-        compiler_fence(Ordering::SeqCst);
-        match existing(sealed.last) {
-            // SAFETY: the queue owns it.
-            Some(last) => unsafe { last.set_link(number_of(sheaf) as usize) },
-            None => sealed.first = number_of(sheaf),
-        }
-        sealed.last = number_of(sheaf);
         if sealed.cookie != cookie.to_bits() {
             (sealed.cookie, sealed.unstarted) = (cookie.to_bits(), 0);
         }
@@ -250,7 +216,7 @@ impl Queue {
             return None;
         }
         let mut sealed = self.sealed.lock();
-        let cookie = sealed.oldest()?;
+        let cookie = sealed.sheaves.oldest()?.cookie();
         if !cookie.has_passed() {
             drop(sealed);
             // A grace period that waits for the fences of other threads ends here, if all have run
@@ -259,22 +225,11 @@ impl Queue {
                 return None;
             }
             sealed = self.sealed.lock();
-            if !sealed.oldest()?.has_passed() {
-                return None;
-            }
         }
-        let sheaf = existing(sealed.first)?;
-        let notes = notes(sheaf);
-        let cursor = sheaf.cursor(notes[1]);
-        sealed.first = sheaf.link() as u32;
-        if sealed.first == 0 {
-            sealed.last = 0;
-        }
-        // SeqCst, for the compiler alone: the entries are unchanged while the sheaf is in the
-        // queue.
-        compiler_fence(Ordering::SeqCst);
-        // From here on these entries are the pool's, see `Sheaf::count_use`.
-        notes.fill(0);
+        let cursor = sealed.sheaves.ready()?.cursor();
+        sealed.sheaves.remove_oldest();
+        // From here on these entries are the pool's, see `pool::count_use`.
+        notes(cursor.sheaf()).fill(0);
         let objects = cursor.fill();
         // Relaxed, both: change under the lock.
         self.sheaves.fetch_sub(1, Ordering::Relaxed);
@@ -339,15 +294,11 @@ impl Queue {
     /// Recomputes the state of a queue that a thread was changing which the child does not have.
     /// The sheaf that it was adding or removing may be lost.
     fn recover_sheaves(&self, shape: &Shape, sealed: &mut Sealed) {
-        let (mut sheaves, mut objects) = (0, 0);
-        (sealed.last, sealed.cookie, sealed.unstarted) = (0, 0, 0);
-        let mut next = sealed.first;
-        while let Some(sheaf) = existing(next) {
-            objects += sheaf.cursor(notes(sheaf)[1]).fill();
-            sheaves += 1;
-            (sealed.last, next) = (next, sheaf.link() as u32);
-        }
-        objects += sealed.open.fill();
+        sealed.sheaves.recover();
+        (sealed.cookie, sealed.unstarted) = (0, 0);
+        let sheaves = sealed.sheaves.each().count() as u32;
+        let queued: usize = sealed.sheaves.each().map(defer::Sealed::objects).sum();
+        let objects = queued + sealed.open.fill();
         // Relaxed, both: change under the lock.
         self.sheaves.store(sheaves, Ordering::Relaxed);
         self.objects.store(objects as u32, Ordering::Relaxed);

@@ -65,15 +65,15 @@ pub fn run(options: &Options) -> Result<Report, String> {
     let before = report::Before::now();
     let used_bytes = totals().used_bytes;
     WORLD.reset().map_err(|error| format!("there is no cache: {error}"))?;
-    defer::fail_one_in(options.fail_one_in);
-    sheaves_slab::fail_one_in(options.fail_one_in);
+    defer::faults::FAULTS.fail_one_in(options.fail_one_in);
+    sheaves_slab::FAULTS.fail_one_in(options.fail_one_in);
     let crew = start(options.broken);
     // The first error proves the broken variant; there is no need to wait for more.
     let is_found = || WORLD.faults() != 0 || !WORLD.notes().is_empty();
     let seconds = WORLD.rounds.go_on(options.duration, is_found);
     let stuck = crew.end();
-    defer::fail_one_in(0);
-    sheaves_slab::fail_one_in(0);
+    defer::faults::FAULTS.fail_one_in(0);
+    sheaves_slab::FAULTS.fail_one_in(0);
     if stuck.is_empty() {
         end(used_bytes);
     }

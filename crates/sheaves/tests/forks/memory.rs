@@ -40,8 +40,8 @@ pub(crate) fn fail_if_asked() {
     // Relaxed: before the first request that needs it.
     LIMIT_BYTES.store(bytes, Ordering::Relaxed);
     set_limit(bytes);
-    defer::fail_one_in(FAIL_ONE_IN);
-    sheaves_slab::fail_one_in(FAIL_ONE_IN);
+    defer::faults::FAULTS.fail_one_in(FAIL_ONE_IN);
+    sheaves_slab::FAULTS.fail_one_in(FAIL_ONE_IN);
 }
 
 /// Makes all requests succeed again.
@@ -50,8 +50,8 @@ pub(crate) fn succeed() {
         return;
     }
     set_limit(libc::RLIM_INFINITY);
-    defer::fail_one_in(0);
-    sheaves_slab::fail_one_in(0);
+    defer::faults::FAULTS.fail_one_in(0);
+    sheaves_slab::FAULTS.fail_one_in(0);
     // Relaxed: see `may_fail`.
     FAILS.store(false, Ordering::Relaxed);
 }

@@ -125,11 +125,11 @@ fn polling_leaves_nothing_behind_without_memory() {
     is_ready.recv().unwrap();
     let mut expected = 0;
     for _ in 0..5 {
-        defer::fail_one_in(1);
+        defer::faults::FAULTS.fail_one_in(1);
         // The channel has no heads: it would wait for the reader.
         expected +=
             (0..PATHS).filter(|path| *path != 3).map(|path| defer_on(path, &cache)).sum::<u64>();
-        defer::fail_one_in(0);
+        defer::faults::FAULTS.fail_one_in(0);
         thread::sleep(Duration::from_millis(20));
         defer::poll();
     }

@@ -53,16 +53,16 @@ impl NoMemory {
         // SAFETY: valid for the limit to be written.
         unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
         set_limit(&libc::rlimit { rlim_cur: 4096, ..limit });
-        defer::fail_one_in(1);
-        sheaves_slab::fail_one_in(1);
+        defer::faults::FAULTS.fail_one_in(1);
+        sheaves_slab::FAULTS.fail_one_in(1);
         NoMemory { allocations: ALLOCATIONS.load(Ordering::SeqCst), limit }
     }
 
     fn end(self) {
         let allocations = ALLOCATIONS.load(Ordering::SeqCst);
         set_limit(&self.limit);
-        defer::fail_one_in(0);
-        sheaves_slab::fail_one_in(0);
+        defer::faults::FAULTS.fail_one_in(0);
+        sheaves_slab::FAULTS.fail_one_in(0);
         assert_eq!(allocations, self.allocations, "a barrier has allocated");
     }
 }

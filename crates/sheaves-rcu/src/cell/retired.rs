@@ -1,0 +1,149 @@
+//! Values that were replaced and that readers may still use.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+
+use sheaves_sys::report;
+
+use crate::grace::cookie::Cookie;
+use crate::grace::expedite::Urgency;
+use crate::grace::period;
+
+/// A value that was replaced in its cell and that readers may still use.
+///
+/// The `Box` comes back after a grace period: [`Retired::synchronize`] waits for it,
+/// [`Retired::try_reclaim`] polls, [`Retired::reclaimed`] is for `async` functions. Dropping waits,
+/// too. Inside a read section that would deadlock, so the value is leaked there, with a line on
+/// standard error.
+///
+/// # Invariants
+/// `value` is from a box and was unlinked before `cookie` was made.
+#[must_use = "dropping it waits for readers"]
+pub struct Retired<T> {
+    value: NonNull<T>,
+    cookie: Cookie,
+}
+
+// SAFETY: sending it sends the value, which readers share: both bounds are needed.
+unsafe impl<T: Send + Sync> Send for Retired<T> {}
+// SAFETY: a shared reference gives shared access only.
+unsafe impl<T: Sync> Sync for Retired<T> {}
+
+impl<T> Retired<T> {
+    /// # Safety
+    /// The value is from a box, belongs to the caller, and has been unlinked.
+    pub(crate) unsafe fn new(value: NonNull<T>) -> Retired<T> {
+        // INVARIANT: the same contract.
+        Retired { value, cookie: Cookie::get() }
+    }
+
+    /// Waits for a grace period and returns the value.
+    ///
+    /// # Errors
+    /// Returns `self`, with a line on standard error, if the caller is inside a read section.
+    pub fn synchronize(self) -> Result<Box<T>, Retired<T>> {
+        match self.cookie.wait() {
+            // SAFETY: a grace period has passed.
+            Ok(()) => Ok(unsafe { self.into_box() }),
+            Err(_) => Err(self),
+        }
+    }
+
+    /// [`Retired::synchronize`] with an expedited grace period.
+    ///
+    /// # Errors
+    /// As for [`Retired::synchronize`].
+    pub fn synchronize_expedited(self) -> Result<Box<T>, Retired<T>> {
+        match self.cookie.wait_expedited() {
+            // SAFETY: a grace period has passed.
+            Ok(()) => Ok(unsafe { self.into_box() }),
+            Err(_) => Err(self),
+        }
+    }
+
+    /// Returns the value if a grace period has passed. Never blocks; advances the grace period.
+    ///
+    /// # Errors
+    /// Returns `self` if readers may still use the value.
+    pub fn try_reclaim(self) -> Result<Box<T>, Retired<T>> {
+        self.cookie.request(Urgency::Normal);
+        if self.cookie.poll() {
+            // SAFETY: a grace period has passed.
+            Ok(unsafe { self.into_box() })
+        } else {
+            Err(self)
+        }
+    }
+
+    /// Returns the value after a grace period.
+    pub async fn reclaimed(self) -> Box<T> {
+        self.cookie.finished().await;
+        // SAFETY: a grace period has passed.
+        unsafe { self.into_box() }
+    }
+
+    /// Drops the value after a grace period, in another thread; see [`fn@crate::defer`].
+    ///
+    /// Never blocks; allocates a box of two words. Where the value has no destructor, only its
+    /// memory is freed.
+    pub fn defer(self)
+    where
+        T: Send + 'static,
+    {
+        struct Owned<T>(NonNull<T>);
+        // SAFETY: it owns the value, which is `Send`.
+        unsafe impl<T: Send> Send for Owned<T> {}
+
+        let owned = Owned(ManuallyDrop::new(self).value);
+        crate::defer::defer(move || {
+            let owned = owned;
+            // SAFETY: from a box, by the invariant, and a grace period has passed.
+            drop(unsafe { Box::from_raw(owned.0.as_ptr()) });
+        });
+    }
+
+    /// The snapshot that was taken when the value was replaced.
+    #[must_use]
+    pub fn cookie(&self) -> Cookie {
+        self.cookie
+    }
+
+    /// # Safety
+    /// No reader uses the value.
+    unsafe fn into_box(self) -> Box<T> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: by the invariant; `this` is not dropped.
+        unsafe { Box::from_raw(this.value.as_ptr()) }
+    }
+}
+
+/// Shared access: readers may use the value, too.
+impl<T> core::ops::Deref for Retired<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: the value lives as long as `self`, and is only shared.
+        unsafe { self.value.as_ref() }
+    }
+}
+
+impl<T> Drop for Retired<T> {
+    fn drop(&mut self) {
+        if !self.cookie.poll() {
+            if period::waits_for_itself() {
+                report::report(format_args!("rcu: a retired value is leaked: dropped by a reader"));
+                return;
+            }
+            period::wait_for(self.cookie.to_bits(), Urgency::Normal);
+        }
+        // SAFETY: from a box, and a grace period has passed.
+        drop(unsafe { Box::from_raw(self.value.as_ptr()) });
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Retired<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Retired").field(&**self).finish()
+    }
+}

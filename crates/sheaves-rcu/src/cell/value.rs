@@ -1,0 +1,247 @@
+//! Values that are read under a guard and replaced as a whole.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use super::retired::Retired;
+use crate::reader::guard::{Guard, read};
+
+/// A value, or none, that many threads read and some replace.
+///
+/// ```
+/// use sheaves_rcu::{RcuOption, read};
+///
+/// static LIMIT: RcuOption<u32> = RcuOption::empty();
+///
+/// assert_eq!(LIMIT.load(&read()), None);
+/// assert!(LIMIT.store(8).is_none());
+/// assert_eq!(LIMIT.load(&read()), Some(&8));
+/// ```
+///
+/// Reading is one load. See [`RcuCell`] for the form that always has a value.
+///
+/// # Invariants
+/// `pointer` is null or from a `Box` that this cell owns.
+pub struct RcuOption<T> {
+    pointer: AtomicPtr<T>,
+    owned: PhantomData<Box<T>>,
+}
+
+// SAFETY: the value is dropped wherever the cell is dropped.
+unsafe impl<T: Send> Send for RcuOption<T> {}
+// SAFETY: `&RcuOption` gives shared access to the value, and moves values in and out.
+unsafe impl<T: Send + Sync> Sync for RcuOption<T> {}
+
+impl<T> RcuOption<T> {
+    /// A cell without a value.
+    #[must_use]
+    pub const fn empty() -> RcuOption<T> {
+        RcuOption { pointer: AtomicPtr::new(null_mut()), owned: PhantomData }
+    }
+
+    /// A cell with a value.
+    #[must_use]
+    pub fn new(value: T) -> RcuOption<T> {
+        let pointer = AtomicPtr::new(Box::into_raw(Box::new(value)));
+        RcuOption { pointer, owned: PhantomData }
+    }
+
+    /// The current value. It stays valid as long as the guard, even if the cell's value is
+    /// replaced. One load; never blocks; async-signal-safe.
+    #[inline]
+    pub fn load<'guard>(&'guard self, guard: &'guard Guard) -> Option<&'guard T> {
+        let _ = guard;
+        // Acquire pairs with the Release of the thread that stored the value. [C1]
+        let pointer = self.pointer.load(Ordering::Acquire);
+        // SAFETY: 1. null or a value, by the invariant; 2. it is not freed while the guard lasts,
+        // since a thread that replaces it waits for a grace period; 3. nor by the cell, which is
+        // borrowed.
+        unsafe { pointer.as_ref() }
+    }
+
+    /// Replaces the value. Returns the previous one.
+    pub fn store(&self, value: T) -> Option<Retired<T>> {
+        self.swap(Some(Box::new(value)))
+    }
+
+    /// Replaces the value, or removes it. Returns the previous one. Does not allocate.
+    pub fn swap(&self, new: Option<Box<T>>) -> Option<Retired<T>> {
+        let new = new.map_or(null_mut(), Box::into_raw);
+        // AcqRel: Release pairs with the Acquire in `load`; Acquire with the Release of the thread
+        // that stored the old value, which the caller owns now. [C1]
+        let old = NonNull::new(self.pointer.swap(new, Ordering::AcqRel))?;
+        // SAFETY: from a box, by the invariant, and no longer in the cell.
+        Some(unsafe { Retired::new(old) })
+    }
+
+    /// Removes the value. Returns the previous one.
+    pub fn take(&self) -> Option<Retired<T>> {
+        self.swap(None)
+    }
+
+    /// Replaces the value if it is still `current`, which was loaded under this guard.
+    ///
+    /// # Errors
+    /// Returns `new` if the value has changed.
+    pub fn compare_exchange<'guard>(
+        &self,
+        current: Option<&'guard T>,
+        new: Option<Box<T>>,
+        guard: &'guard Guard,
+    ) -> Result<Option<Retired<T>>, Option<Box<T>>> {
+        // The guard keeps `current` alive, so its address cannot be reused for another value.
+        let _ = guard;
+        let expected = current.map_or(null_mut(), |value| core::ptr::from_ref(value).cast_mut());
+        let new = new.map_or(null_mut(), Box::into_raw);
+        // AcqRel as in `swap`. Relaxed on failure: the value found is not used. [C1]
+        let pointer = &self.pointer;
+        match pointer.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Relaxed) {
+            // SAFETY: from a box, by the invariant, and no longer in the cell.
+            Ok(old) => Ok(NonNull::new(old).map(|old| unsafe { Retired::new(old) })),
+            // SAFETY: null, or from the box above, which was never shared.
+            Err(_) => Err((!new.is_null()).then(|| unsafe { Box::from_raw(new) })),
+        }
+    }
+
+    /// Replaces the value by the result of `make`; tries again if another thread replaced it first.
+    pub fn update(&self, mut make: impl FnMut(Option<&T>) -> Option<T>) -> Option<Retired<T>> {
+        loop {
+            let guard = read();
+            let current = self.load(&guard);
+            let new = make(current).map(Box::new);
+            if let Ok(old) = self.compare_exchange(current, new, &guard) {
+                return old;
+            }
+        }
+    }
+
+    /// Exclusive access to the value.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        // SAFETY: null or a value, by the invariant; `&mut self` makes the access exclusive.
+        unsafe { self.pointer.get_mut().as_mut() }
+    }
+}
+
+impl<T> Default for RcuOption<T> {
+    fn default() -> RcuOption<T> {
+        RcuOption::empty()
+    }
+}
+
+impl<T> Drop for RcuOption<T> {
+    fn drop(&mut self) {
+        if let Some(value) = NonNull::new(*self.pointer.get_mut()) {
+            // SAFETY: from a box; references to the value borrow the cell, so none are left.
+            drop(unsafe { Box::from_raw(value.as_ptr()) });
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for RcuOption<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RcuOption").field(&self.load(&read())).finish()
+    }
+}
+
+/// A value that many threads read and some replace.
+///
+/// ```
+/// use sheaves_rcu::{RcuCell, read};
+///
+/// let config = RcuCell::new(String::from("slow"));
+/// let guard = read();
+/// let seen = config.load(&guard);
+/// let old = config.store(String::from("fast"));
+/// // The reader keeps the value that it loaded.
+/// assert_eq!(seen, "slow");
+/// assert_eq!(config.load(&guard), "fast");
+/// drop(guard);
+/// // No section is open any more: the old value comes back.
+/// let old = old.synchronize().map_err(|_| "inside a reader")?;
+/// assert_eq!(*old, "slow");
+/// # Ok::<(), &str>(())
+/// ```
+///
+/// [`RcuCell::store`] and [`RcuCell::swap`] return the old value as a [`Retired`], which can be
+/// reclaimed after a grace period.
+///
+/// # Invariants
+/// `value` is never empty.
+pub struct RcuCell<T> {
+    value: RcuOption<T>,
+}
+
+impl<T> RcuCell<T> {
+    /// A cell with a value. Allocates, as each replacement by [`RcuCell::store`] does.
+    #[must_use]
+    pub fn new(value: T) -> RcuCell<T> {
+        RcuCell { value: RcuOption::new(value) }
+    }
+
+    /// The current value, which stays valid as long as the guard. One load; never blocks;
+    /// async-signal-safe.
+    #[inline]
+    pub fn load<'guard>(&'guard self, guard: &'guard Guard) -> &'guard T {
+        let value = self.value.load(guard);
+        // SAFETY: the cell always has a value, by the invariant.
+        unsafe { value.unwrap_unchecked() }
+    }
+
+    /// Replaces the value. Returns the previous one.
+    pub fn store(&self, value: T) -> Retired<T> {
+        self.swap(Box::new(value))
+    }
+
+    /// Replaces the value. Returns the previous one. Does not allocate.
+    pub fn swap(&self, new: Box<T>) -> Retired<T> {
+        let old = self.value.swap(Some(new));
+        // SAFETY: the cell always has a value, by the invariant.
+        unsafe { old.unwrap_unchecked() }
+    }
+
+    /// Replaces the value if it is still `current`, which was loaded under this guard.
+    ///
+    /// # Errors
+    /// Returns `new` if the value has changed.
+    pub fn compare_exchange<'guard>(
+        &self,
+        current: &'guard T,
+        new: Box<T>,
+        guard: &'guard Guard,
+    ) -> Result<Retired<T>, Box<T>> {
+        match self.value.compare_exchange(Some(current), Some(new), guard) {
+            // SAFETY: the cell always has a value, by the invariant.
+            Ok(old) => Ok(unsafe { old.unwrap_unchecked() }),
+            // SAFETY: `Some(new)` was passed above and comes back.
+            Err(new) => Err(unsafe { new.unwrap_unchecked() }),
+        }
+    }
+
+    /// Replaces the value by the result of `make`; tries again if another thread replaced it first.
+    pub fn update(&self, mut make: impl FnMut(&T) -> T) -> Retired<T> {
+        loop {
+            let guard = read();
+            let current = self.load(&guard);
+            let new = Box::new(make(current));
+            if let Ok(old) = self.compare_exchange(current, new, &guard) {
+                return old;
+            }
+        }
+    }
+
+    /// Exclusive access to the value.
+    pub fn get_mut(&mut self) -> &mut T {
+        let value = self.value.get_mut();
+        // SAFETY: the cell always has a value, by the invariant.
+        unsafe { value.unwrap_unchecked() }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for RcuCell<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RcuCell").field(&self.load(&read())).finish()
+    }
+}

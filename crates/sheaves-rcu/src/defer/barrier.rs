@@ -1,0 +1,120 @@
+//! Barriers, and polling: what a program calls to have everything reclaimed.
+
+use sheaves_sys::{clock, fork, report};
+
+use super::reclaimer::{self, FLUSH};
+use super::{driver, options, pressure, round, watch};
+use crate::grace::period;
+use crate::reader::section;
+
+/// How often a thread that waits for a round checks for a stalled callback.
+const LOOK_NS: u64 = 100_000_000;
+
+/// Why a barrier was refused, or is incomplete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BarrierError {
+    /// The caller is inside a read section: it would wait for itself.
+    InsideReader,
+    /// The caller is inside a deferred callback: it would wait for itself.
+    InsideCall,
+    /// A slot could not be reached: the kernel refuses what it permitted at the start.
+    Unreachable,
+}
+
+impl core::fmt::Display for BarrierError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            BarrierError::InsideReader => {
+                "waiting for deferred calls inside a read section would deadlock"
+            }
+            BarrierError::InsideCall => "waiting for deferred calls inside one of them",
+            BarrierError::Unreachable => "not every slot can be reached",
+        })
+    }
+}
+
+impl core::error::Error for BarrierError {}
+
+/// Returns when everything that was deferred before the call, by any thread on any path, has been
+/// freed or called (the kernel's `rcu_barrier`). What was deferred meanwhile may be, too.
+///
+/// Waits for readers and for callbacks, so it sleeps; it uses an expedited grace period. Allocates
+/// nothing. Where there is no reclaimer (by option, or in a child of a fork that has deferred
+/// nothing), the callbacks run in the caller.
+///
+/// # Errors
+/// See [`BarrierError`]. The first two are also reported by a line on standard error, and are
+/// returned without waiting.
+pub fn barrier() -> Result<(), BarrierError> {
+    period::refuse_inside_reader().map_err(|_| BarrierError::InsideReader)?;
+    if driver::is_driving() {
+        report::report(format_args!("rcu: a deferred call waits for deferred calls"));
+        return Err(BarrierError::InsideCall);
+    }
+    // The thread that would answer may not exist in this child.
+    fork::settle();
+    let number = round::ask();
+    if reclaimer::is_running() {
+        reclaimer::wake();
+    }
+    // Until it is answered, or no reclaimer is left to answer it.
+    while reclaimer::is_running() && !round::is_done_soon(number, LOOK_NS) {
+        watch::look();
+    }
+    if !round::is_done(number) {
+        let driving = driver::drive();
+        // The driver that this thread has waited for may have answered it.
+        if !round::is_done(number) {
+            round::full(&driving, true);
+        }
+    }
+    if round::is_incomplete() { Err(BarrierError::Unreachable) } else { Ok(()) }
+}
+
+/// Seals everything, and has it reclaimed soon, without waiting for that.
+///
+/// Never blocks on readers. Without a reclaimer, [`poll`] does the rest.
+pub fn flush() {
+    if reclaimer::start() {
+        reclaimer::ring(FLUSH);
+    } else if let Some(driving) = driver::try_drive() {
+        round::begin(&driving);
+    } else {
+        reclaimer::ring(FLUSH);
+    }
+}
+
+/// Reclaims and calls what is ready, in the calling thread, and advances the grace period of the
+/// rest; true if something was ready.
+///
+/// For programs without a reclaimer (`SHEAVES_RCU_RECLAIMERS=0`), to be called from their main
+/// loop. After the age bound it seals partial buffers; it leads grace periods as far as they go
+/// without waiting. It never waits for readers, but the callbacks may do anything. A few loads when
+/// nothing is deferred. Does nothing inside a read section or a callback, or while another thread
+/// is the driver.
+pub fn poll() -> bool {
+    fork::settle();
+    if is_idle() || section::is_reading() || driver::is_driving() {
+        return false;
+    }
+    let Some(driving) = driver::try_drive() else { return false };
+    let mut any = round::reclaim(&driving);
+    if !reclaimer::is_running() {
+        let now = clock::coarse_ms();
+        let is_old = |armed| now.saturating_sub(armed) >= options::age_ms();
+        let is_due = pressure::armed_ms().is_some_and(is_old);
+        if reclaimer::take_requests() & FLUSH != 0 || is_due || round::is_awaited() {
+            round::begin(&driving);
+        } else {
+            round::advance();
+        }
+    }
+    any |= round::reclaim(&driving);
+    any
+}
+
+/// True if nothing is deferred, judged by hints.
+fn is_idle() -> bool {
+    pressure::armed_ms().is_none() && pressure::sealed().0 == 0 && !reclaimer::has_requests()
+}

@@ -1,0 +1,116 @@
+//! Deferring a call: the fast path, and a closure as a box with a head in it.
+
+use alloc::boxed::Box;
+
+use sheaves_percpu::engine::{Access, push, push_slow};
+use sheaves_percpu::slots::{Attached, attach};
+
+use super::calls::{self, Exchange, WORD};
+use super::emergency;
+use super::head::{Call, Head};
+use super::reclaimer::{arm, start_batch};
+use super::shard::Batch;
+
+/// How often a push starts over because other threads have changed the slot meanwhile.
+const ATTEMPTS: u32 = 16;
+
+/// Calls `call` with `head` after a grace period, like the kernel's function of this name.
+///
+/// Costs about as much as a `free`: no atomic instruction, no lock, no wakeup, no allocation.
+/// [`super`] says in which thread, in which order and when the callback runs. Blocks on short locks
+/// only, also inside a read section. Not for signal handlers.
+///
+/// A head that is queued already is reported in one line, and not queued again.
+///
+/// # Safety
+/// `head` is valid, zero or idle, and only readers use the object that contains it until the call.
+/// `call` may be called with it in another thread.
+#[inline]
+pub unsafe fn call_rcu(head: *mut Head, call: Call) {
+    // SAFETY: valid by the contract.
+    let claimed = unsafe { &*head }.claim(call as *const () as usize);
+    if !claimed {
+        return;
+    }
+    // SAFETY: a head is aligned to 8, so its address is even; it belongs to this crate until it is
+    // called.
+    if !unsafe { push(Access::get(), WORD, head.expose_provenance()) } {
+        call_slow(head);
+    }
+}
+
+/// [`call_rcu`], not lazy (the kernel's `call_rcu_hurry`): what is deferred now is sealed at once,
+/// and reclaimed as soon as a grace period has passed. Wakes the reclaimer, and interrupts the
+/// CPUs.
+///
+/// # Safety
+/// As [`call_rcu`].
+pub unsafe fn call_hurry(head: *mut Head, call: Call) {
+    // SAFETY: the same contract.
+    unsafe { call_rcu(head, call) };
+    super::barrier::flush();
+}
+
+/// Defers a claimed head after the fast path found no room.
+#[cold]
+#[inline(never)]
+fn call_slow(head: *mut Head) {
+    for _ in 0..ATTEMPTS {
+        if attach() == Attached::No {
+            break;
+        }
+        // SAFETY: as in `call_rcu`.
+        if unsafe { push_slow(WORD, head.addr()) } {
+            return;
+        }
+        match calls::exchange(head.addr()) {
+            Exchange::Done(sealed) => return follow(sealed),
+            Exchange::Again => {}
+            Exchange::NoMemory => {
+                emergency::note_linked();
+                break;
+            }
+        }
+    }
+    follow(calls::link(head));
+}
+
+/// What follows a push onto an empty sheaf or list, without locks.
+fn follow(sealed: Option<Batch>) {
+    arm();
+    if let Some(batch) = sealed {
+        start_batch(batch);
+    }
+}
+
+#[repr(C)]
+struct Closure<F> {
+    head: Head,
+    function: F,
+}
+
+/// Calls `function` after a grace period.
+///
+/// Allocates a box with the program's allocator; otherwise like [`call_rcu`]. The closure is
+/// dropped in the thread that calls it.
+///
+/// ```
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// static IS_DONE: AtomicBool = AtomicBool::new(false);
+/// sheaves_rcu::defer(|| IS_DONE.store(true, Ordering::Relaxed));
+/// sheaves_rcu::defer::barrier()?;
+/// assert!(IS_DONE.load(Ordering::Relaxed));
+/// # Ok::<(), sheaves_rcu::defer::BarrierError>(())
+/// ```
+pub fn defer<F: FnOnce() + Send + 'static>(function: F) {
+    let closure = Box::into_raw(Box::new(Closure { head: Head::new(), function }));
+    // SAFETY: the head is first in a box that only this call owns, and the closure is `Send`.
+    unsafe { call_rcu(closure.cast(), run::<F>) };
+}
+
+unsafe extern "C" fn run<F: FnOnce()>(head: *mut Head) {
+    // SAFETY: the head of a box from `defer`, which is passed here once.
+    let closure = unsafe { Box::from_raw(head.cast::<Closure<F>>()) };
+    (closure.function)();
+}

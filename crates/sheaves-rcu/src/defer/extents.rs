@@ -1,0 +1,244 @@
+//! Memory for what is deferred: sheaves, cut from mapped extents.
+//!
+//! Deferring must work where `malloc` waits for memory, so this memory is mapped directly. An
+//! extent is unmapped when all of its sheaves have come back, except a few extents that are kept.
+//! The lock is held for a handful of instructions, once per hundred objects.
+//!
+//! ```text
+//!   extent, aligned to its size:  header | sheaf | sheaf | ... | never used ...
+//! ```
+//!
+//! # Invariants
+//! An extent is on the list exactly while it has a free sheaf. Free sheaves are linked through
+//! their first words; sheaves from `fresh` on were never written to.
+
+use core::ptr::{null_mut, with_exposed_provenance_mut};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use sheaves_percpu::Sheaf;
+use sheaves_sys::lock::Lock;
+use sheaves_sys::map;
+
+/// Size and alignment of an extent, in bytes.
+const EXTENT_BYTES: usize = 64 * 1024;
+/// Number of extents without a sheaf in use that are kept mapped.
+const SPARE_EXTENTS: u32 = 2;
+
+/// The header of an extent.
+struct Extent {
+    next: *mut Extent,
+    previous: *mut Extent,
+    /// Address of the first free sheaf that was used before, 0 for none.
+    free: usize,
+    /// Address of the first sheaf that was never used.
+    fresh: usize,
+    /// Sheaves in use.
+    used: u32,
+    /// The list's `life` when the extent was added.
+    life: u32,
+}
+
+struct State {
+    /// Extents with a free sheaf.
+    first: *mut Extent,
+    /// Extents without a sheaf in use.
+    spare: u32,
+    /// How often the list was abandoned. Extents of an earlier one are lost, with their sheaves.
+    life: u32,
+}
+
+// SAFETY: extents are used under the lock only.
+unsafe impl Send for State {}
+
+/// The extents, and their sheaves.
+pub(super) struct Extents {
+    state: Lock<State>,
+    /// Extents that are mapped; for statistics.
+    mapped: AtomicU32,
+}
+
+/// The memory for sheaves of this crate.
+pub(super) static SHEAVES: Extents = Extents::new();
+
+const _: () = assert!(Sheaf::BYTES >= size_of::<Extent>());
+
+impl Extents {
+    const fn new() -> Extents {
+        let state = State { first: null_mut(), spare: 0, life: 0 };
+        Extents { state: Lock::new(state), mapped: AtomicU32::new(0) }
+    }
+
+    /// A sheaf, which belongs to the caller. Its contents are arbitrary.
+    pub(super) fn take(&self) -> Option<Sheaf> {
+        #[cfg(feature = "faults")]
+        if super::faults::FAULTS.fails() {
+            return None;
+        }
+        let mut state = self.state.lock();
+        if state.first.is_null() {
+            drop(state);
+            let made = self.make()?;
+            state = self.state.lock();
+            // SAFETY: made above, and not shared yet.
+            unsafe { state.link(made) };
+            state.spare += 1;
+        }
+        // SAFETY: an extent on the list, used under the lock only.
+        let extent = unsafe { &mut *state.first };
+        state.spare -= u32::from(extent.used == 0);
+        extent.used += 1;
+        let sheaf = extent.take();
+        if extent.is_exhausted() {
+            state.unlink(extent);
+        }
+        Some(sheaf)
+    }
+
+    /// Returns a sheaf.
+    ///
+    /// # Safety
+    /// It came from [`Extents::take`] of this value, and is not used any more.
+    pub(super) unsafe fn give(&self, sheaf: Sheaf) {
+        let address = sheaf.address() & !(EXTENT_BYTES - 1);
+        let mut state = self.state.lock();
+        // SAFETY: the extent of a sheaf that was in use, used under the lock only.
+        let extent = unsafe { &mut *with_exposed_provenance_mut::<Extent>(address) };
+        if extent.life != state.life {
+            return;
+        }
+        let was_exhausted = extent.is_exhausted();
+        // SAFETY: the sheaf belongs to this function, by the contract.
+        unsafe { sheaf.entries(0..1) }.fill(extent.free);
+        extent.free = sheaf.address();
+        extent.used -= 1;
+        if was_exhausted {
+            // SAFETY: it was on no list.
+            unsafe { state.link(extent) };
+        }
+        if extent.used > 0 {
+            return;
+        }
+        if state.spare < SPARE_EXTENTS {
+            state.spare += 1;
+            return;
+        }
+        state.unlink(extent);
+        drop(state);
+        // Relaxed: statistics.
+        self.mapped.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: mapped by `make`, none of its sheaves is in use, and it is on no list.
+        unsafe { map::unmap(address, EXTENT_BYTES) };
+    }
+
+    /// Maps a spare extent, so that the next requests need no system call.
+    pub(super) fn refill(&self) {
+        if self.state.lock().spare > 0 {
+            return;
+        }
+        let Some(made) = self.make() else { return };
+        let mut state = self.state.lock();
+        // SAFETY: made above, and not shared yet.
+        unsafe { state.link(made) };
+        state.spare += 1;
+    }
+
+    fn make(&self) -> Option<*mut Extent> {
+        let address = map::aligned(EXTENT_BYTES, EXTENT_BYTES)?;
+        let extent = with_exposed_provenance_mut::<Extent>(address);
+        let fresh = address + Sheaf::BYTES;
+        let header =
+            Extent { next: null_mut(), previous: null_mut(), free: 0, fresh, used: 0, life: 0 };
+        // SAFETY: just mapped, large enough, and aligned to far more.
+        unsafe { extent.write(header) };
+        // Relaxed: statistics.
+        self.mapped.fetch_add(1, Ordering::Relaxed);
+        Some(extent)
+    }
+
+    /// Bytes of address space in use. For statistics.
+    pub(super) fn mapped_bytes(&self) -> usize {
+        // Relaxed: statistics.
+        self.mapped.load(Ordering::Relaxed) as usize * EXTENT_BYTES
+    }
+
+    /// Takes the lock for a fork.
+    pub(super) fn acquire(&self) {
+        self.state.acquire();
+    }
+
+    /// [`Extents::acquire`] in the child of a fork that ran no `prepare` handler. If a thread that
+    /// does not exist here was changing the list, its extents are lost: nothing is added to them
+    /// any more.
+    pub(super) fn recover(&self) {
+        self.state.acquire_to_recover(State::recover);
+    }
+
+    /// Releases it.
+    ///
+    /// # Safety
+    /// Taken by [`Extents::acquire`] in the thread that forked.
+    pub(super) unsafe fn release(&self) {
+        // SAFETY: the same contract.
+        unsafe { self.state.release() };
+    }
+}
+
+impl Extent {
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.free == 0 && self.fresh == self.address() + EXTENT_BYTES
+    }
+
+    /// Takes a sheaf from an extent that is not exhausted.
+    fn take(&mut self) -> Sheaf {
+        let address = if self.free == 0 { self.fresh } else { self.free };
+        // SAFETY: a part of the extent that no thread uses.
+        let sheaf = unsafe { Sheaf::at(address) };
+        if self.free == 0 {
+            self.fresh += Sheaf::BYTES;
+        } else {
+            // SAFETY: a free sheaf, which holds the address of the next one.
+            self.free = unsafe { sheaf.entries(0..1) }[0];
+        }
+        sheaf
+    }
+}
+
+impl State {
+    fn recover(&mut self) {
+        *self = State { first: null_mut(), spare: 0, life: self.life + 1 };
+    }
+
+    /// # Safety
+    /// The extent is mapped and on no list.
+    unsafe fn link(&mut self, extent: *mut Extent) {
+        // SAFETY: mapped, and used under the lock only.
+        let new = unsafe { &mut *extent };
+        new.life = self.life;
+        (new.next, new.previous) = (self.first, null_mut());
+        // SAFETY: null, or an extent on the list, which is another one.
+        if let Some(first) = unsafe { self.first.as_mut() } {
+            first.previous = extent;
+        }
+        self.first = extent;
+    }
+
+    fn unlink(&mut self, extent: &mut Extent) {
+        // SAFETY: null, or an extent on the list, which is another one.
+        match unsafe { extent.previous.as_mut() } {
+            Some(previous) => previous.next = extent.next,
+            None => self.first = extent.next,
+        }
+        // SAFETY: as above.
+        if let Some(next) = unsafe { extent.next.as_mut() } {
+            next.previous = extent.previous;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/extents.rs"]
+mod tests;

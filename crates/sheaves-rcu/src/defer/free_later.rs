@@ -1,0 +1,77 @@
+//! Deferring an object of a channel.
+
+use core::sync::atomic::{Ordering, fence};
+
+use super::channel::Channel;
+use super::head::Head;
+use super::pressure::Pressure;
+use super::reclaimer::{arm, start_batch};
+use super::shard::{NoSheaf, Pushed};
+use super::{emergency, round};
+
+impl Channel {
+    /// Frees an object of `bytes` bytes after a grace period. The one-argument form: nothing is
+    /// stored in the object.
+    ///
+    /// Takes a short lock, and 1 KiB of memory for every 124 objects. If memory is out it
+    /// **blocks**: it waits for a grace period and frees the object itself. Inside a read section
+    /// that would deadlock, so the object is leaked there, with a line on standard error for the
+    /// first one. Not for signal handlers.
+    ///
+    /// # Safety
+    /// Only readers still use the object, and it is freed in no other way. The channel's function
+    /// may be called with it in another thread.
+    pub unsafe fn free_later(&'static self, pointer: *mut u8, bytes: usize) {
+        if self.is_twice(pointer) {
+            return;
+        }
+        match self.here().push(pointer.expose_provenance(), bytes) {
+            Ok(pushed) => follow(pushed),
+            Err(NoSheaf) => self.free_slowly(pointer),
+        }
+    }
+
+    /// [`Channel::free_later`] with a head in the object, for when memory for a sheaf is out.
+    /// Blocks on short locks only, and never leaks.
+    ///
+    /// # Safety
+    /// As for [`Channel::free_later`]; and `head` is valid, zero or idle, and is in the object at
+    /// or after `pointer`.
+    pub unsafe fn free_later_with(&'static self, head: *mut Head, pointer: *mut u8, bytes: usize) {
+        if self.is_twice(pointer) {
+            return;
+        }
+        let address = pointer.expose_provenance();
+        match self.here().push(address, bytes) {
+            Ok(pushed) => follow(pushed),
+            // SAFETY: valid by the contract.
+            Err(NoSheaf) if unsafe { (*head).claim(head.expose_provenance() - address) } => {
+                emergency::note_linked();
+                follow(Pushed { is_first: true, sealed: self.here().link(head, bytes) });
+            }
+            Err(NoSheaf) => {}
+        }
+    }
+
+    /// The fallback without a sheaf and without a head.
+    fn free_slowly(&self, pointer: *mut u8) {
+        let name = self.name();
+        emergency::free(format_args!("{pointer:p} of channel {name}"), || {
+            self.free_unwatched(pointer);
+        });
+    }
+}
+
+/// What follows a push, without locks.
+fn follow(pushed: Pushed) {
+    if pushed.is_first {
+        // SeqCst: the push is before the load of the word. [A1]
+        fence(Ordering::SeqCst);
+        arm();
+    }
+    if let Some(batch) = pushed.sealed
+        && start_batch(batch) == Pressure::Hard
+    {
+        round::help();
+    }
+}

@@ -1,0 +1,188 @@
+//! Heads that are linked, because memory for a buffer is out or the thread has no slot.
+//!
+//! ```text
+//!   open --sealed--> waiting[cookie % 2] --passed--> ready
+//! ```
+//!
+//! A list waits as a whole for one cookie, and heads are added to it only if they have the same
+//! cookie. Two lists are enough to seal heads at any time. At most one grace period is under way,
+//! so a cookie that is taken now is equal to that of the oldest list that may still have to wait,
+//! or one higher. A list of the same parity with another cookie has passed.
+
+use core::mem::take;
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering;
+
+use super::head::Head;
+use super::pressure;
+use crate::grace::cookie::Cookie;
+
+/// A linked list of heads, oldest first, which needs no memory of its own.
+///
+/// # Invariants
+/// `first` and `last` are null together; the heads between them are queued, and belong to the list.
+#[derive(Debug)]
+struct List {
+    first: *mut Head,
+    last: *mut Head,
+    count: usize,
+    bytes: usize,
+}
+
+// SAFETY: a list owns its heads, which may be used in any thread.
+unsafe impl Send for List {}
+
+impl Default for List {
+    fn default() -> List {
+        List::new()
+    }
+}
+
+/// Heads that wait for a cookie.
+#[derive(Debug)]
+struct Waiting {
+    heads: List,
+    cookie: Cookie,
+}
+
+impl Waiting {
+    const fn new() -> Waiting {
+        Waiting { heads: List::new(), cookie: Cookie::from_bits(0) }
+    }
+
+    fn has_passed(&self) -> bool {
+        !self.heads.is_empty() && self.cookie.has_passed()
+    }
+}
+
+/// The linked heads of a shard. Protected by its lock.
+#[derive(Debug)]
+pub(super) struct Heads {
+    /// Heads without a cookie.
+    open: List,
+    /// Heads that wait, by the lowest bit of their cookie.
+    waiting: [Waiting; 2],
+    /// Heads whose cookie has passed, as far as this was checked.
+    ready: List,
+}
+
+impl Heads {
+    pub(super) const fn new() -> Heads {
+        Heads { open: List::new(), waiting: [const { Waiting::new() }; 2], ready: List::new() }
+    }
+
+    /// Adds a head, and the bytes that it stands for. Returns the number of heads without a cookie,
+    /// and their bytes.
+    ///
+    /// # Safety
+    /// The head is valid, claimed, and on no list; it belongs to the list afterwards.
+    pub(super) unsafe fn push(&mut self, head: *mut Head, bytes: usize) -> (usize, usize) {
+        // SAFETY: the same contract.
+        unsafe { self.open.push(head, bytes) };
+        (self.open.count, self.open.bytes)
+    }
+
+    /// Takes a cookie for the heads that have none.
+    pub(super) fn seal(&mut self) -> Option<Cookie> {
+        if self.open.is_empty() {
+            return None;
+        }
+        pressure::note_sealed(self.open.count, self.open.bytes);
+        // After the last head was added.
+        let cookie = Cookie::get();
+        let waiting = &mut self.waiting[(cookie.to_bits() % 2) as usize];
+        if waiting.has_passed() {
+            self.ready.append(take(&mut waiting.heads));
+        }
+        // Heads that are still there have this cookie. If they had another, they would wait longer.
+        waiting.heads.append(take(&mut self.open));
+        waiting.cookie = cookie;
+        Some(cookie)
+    }
+
+    /// The sealed heads and their bytes, and all heads and their bytes.
+    pub(super) fn counts(&self) -> [(usize, usize); 2] {
+        let waiting = self.waiting.iter().map(|waiting| &waiting.heads);
+        let sealed = waiting
+            .chain([&self.ready])
+            .fold((0, 0), |(heads, bytes), list| (heads + list.count, bytes + list.bytes));
+        [sealed, (sealed.0 + self.open.count, sealed.1 + self.open.bytes)]
+    }
+
+    /// True if there are heads whose cookie has passed.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty() || self.waiting.iter().any(Waiting::has_passed)
+    }
+
+    /// Takes the oldest head whose cookie has passed, and its bytes. The bytes of a list are
+    /// divided evenly; the last head gets the remainder.
+    pub(super) fn pop_ready(&mut self) -> Option<(*mut Head, usize)> {
+        if self.ready.is_empty() {
+            let passed = self.waiting.iter_mut().filter(|waiting| waiting.has_passed());
+            self.ready = take(&mut passed.min_by_key(|waiting| waiting.cookie)?.heads);
+        }
+        let bytes = self.ready.bytes / self.ready.count;
+        let head = self.ready.pop()?;
+        self.ready.bytes -= bytes;
+        Some((head, bytes))
+    }
+}
+
+impl List {
+    const fn new() -> List {
+        List { first: null_mut(), last: null_mut(), count: 0, bytes: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+
+    /// # Safety
+    /// The head is valid, claimed, and on no list; it belongs to the list afterwards.
+    unsafe fn push(&mut self, head: *mut Head, bytes: usize) {
+        // SAFETY: valid by the contract.
+        let next = unsafe { &(*head).next };
+        // Relaxed, here and below: only the owner of the list uses its links.
+        next.store(null_mut(), Ordering::Relaxed);
+        // SAFETY: null, or on the list and so valid.
+        match unsafe { self.last.as_ref() } {
+            Some(last) => last.next.store(head, Ordering::Relaxed),
+            None => self.first = head,
+        }
+        self.last = head;
+        self.count += 1;
+        self.bytes += bytes;
+    }
+
+    /// Appends the heads of another list.
+    fn append(&mut self, other: List) {
+        // SAFETY: null, or on the list and so valid.
+        match unsafe { self.last.as_ref() } {
+            // Relaxed: as in `push`.
+            Some(last) if !other.is_empty() => last.next.store(other.first, Ordering::Relaxed),
+            Some(_) => return,
+            None => self.first = other.first,
+        }
+        self.last = other.last;
+        self.count += other.count;
+        self.bytes += other.bytes;
+    }
+
+    /// Removes the oldest head, which belongs to the caller then.
+    fn pop(&mut self) -> Option<*mut Head> {
+        let head = self.first;
+        // SAFETY: null, or on the list and so valid.
+        let oldest = unsafe { head.as_ref() }?;
+        // Relaxed: as in `push`.
+        self.first = oldest.next.load(Ordering::Relaxed);
+        if self.first.is_null() {
+            self.last = null_mut();
+        }
+        self.count -= 1;
+        Some(head)
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/list.rs"]
+mod tests;

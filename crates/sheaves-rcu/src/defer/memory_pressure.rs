@@ -1,0 +1,95 @@
+//! The system's memory pressure, which is read if `SHEAVES_RCU_PRESSURE=1` is set.
+//!
+//! While something is deferred, the reclaimer reads two numbers: how long tasks have waited for
+//! memory so far (`/proc/pressure/memory`, Linux 4.20), and how often the process's control group
+//! has reached its limits `memory.high` and `memory.max` (`memory.events`, version 2). If one of
+//! them has grown, the reclaimer does not wait for the age bound. With the default bound this
+//! hardly matters, so it is off; with a bound of seconds it does.
+
+use core::ffi::CStr;
+use core::fmt::Write as _;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use sheaves_sys::process;
+use sheaves_sys::report::Line;
+
+use super::options;
+
+/// Time between two reads.
+const LOOK_MS: u64 = 100;
+
+/// Where control groups of version 2 are mounted: alone, or beside those of version 1.
+const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+
+/// The total at the last read, in microseconds. Written by the reclaimer.
+static TOTAL: AtomicU64 = AtomicU64::new(0);
+/// The number of events at the last read. Written by the reclaimer.
+static EVENTS: AtomicU64 = AtomicU64::new(0);
+
+/// True if since the last read a task has waited for memory, or the group has reached a limit. For
+/// the reclaimer.
+pub(super) fn is_short() -> bool {
+    if !options::looks_at_pressure() {
+        return false;
+    }
+    let (total, events) = (read_total_us().unwrap_or(0), read_events().unwrap_or(0));
+    // Relaxed, both: only the reclaimer uses them.
+    let has_waited = TOTAL.swap(total, Ordering::Relaxed) < total;
+    EVENTS.swap(events, Ordering::Relaxed) < events || has_waited
+}
+
+fn read_total_us() -> Option<u64> {
+    let mut buffer = [0; 256];
+    let used = process::read_file(c"/proc/pressure/memory", &mut buffer)?;
+    total_us(&buffer[..used])
+}
+
+fn read_events() -> Option<u64> {
+    let mut buffer = [0; 1024];
+    let used = process::read_file(c"/proc/self/cgroup", &mut buffer)?;
+    let group = group_of(&buffer[..used])?;
+    let mut text = [0; 256];
+    let used = MOUNTS.iter().find_map(|mount| {
+        let mut path = Line::new();
+        write!(path, "{mount}{group}/memory.events\0").ok()?;
+        // A path that is too long was truncated, with its terminator.
+        let path = CStr::from_bytes_with_nul(path.as_bytes()).ok()?;
+        process::read_file(path, &mut text)
+    })?;
+    events(&text[..used])
+}
+
+/// How long the reclaimer may sleep before the next read.
+pub(super) fn patience_ms(left_ms: u64) -> u64 {
+    if options::looks_at_pressure() { left_ms.min(LOOK_MS) } else { left_ms }
+}
+
+/// The number after `total=` in the first line, the one of `some`.
+fn total_us(text: &[u8]) -> Option<u64> {
+    let line = core::str::from_utf8(text).ok()?.lines().next()?;
+    line.strip_prefix("some ")?
+        .split(' ')
+        .find_map(|word| word.strip_prefix("total="))?
+        .parse()
+        .ok()
+}
+
+/// The path of the group, without a final slash: from the line of version 2.
+fn group_of(text: &[u8]) -> Option<&str> {
+    let group =
+        core::str::from_utf8(text).ok()?.lines().find_map(|line| line.strip_prefix("0::"))?;
+    Some(group.trim_end_matches('/'))
+}
+
+/// How often the group has reached `memory.high` and `memory.max`.
+fn events(text: &[u8]) -> Option<u64> {
+    let lines = core::str::from_utf8(text).ok()?.lines();
+    let count = |line: &str| {
+        line.strip_prefix("high ").or_else(|| line.strip_prefix("max "))?.parse::<u64>().ok()
+    };
+    Some(lines.filter_map(count).sum())
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/memory_pressure.rs"]
+mod tests;

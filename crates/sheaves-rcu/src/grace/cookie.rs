@@ -1,0 +1,216 @@
+//! Polled grace periods: cookies and `synchronize`.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use sheaves_sys::report;
+
+use super::expedite::{self, Urgency};
+use super::period::{self, GENERATIONS, InsideReader};
+
+/// Grace periods up to this number have been requested. Raised by each request.
+static REQUESTED: AtomicU64 = AtomicU64::new(0);
+
+/// A snapshot of the grace-period state, as the kernel's `get_state_synchronize_rcu` takes it.
+///
+/// It *passes* when a grace period has ended that began after the snapshot.
+///
+/// ```
+/// use sheaves_rcu::Cookie;
+///
+/// let cookie = Cookie::start_poll();
+/// while !cookie.poll() {
+///     // Do something else.
+/// }
+/// ```
+///
+/// A number: it may be copied, compared, kept and used in any thread, also in one that never reads.
+/// Once [`Cookie::poll`] has returned true it stays true, and everything that readers did in
+/// sections which had begun before the snapshot has happened. Of two cookies the smaller one passes
+/// first.
+///
+/// After a fork a cookie is valid in parent and child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Cookie(u64);
+
+impl Cookie {
+    /// A snapshot. It starts no grace period: one that others start can make it pass.
+    ///
+    /// Two loads and a fence. Never blocks; async-signal-safe.
+    #[must_use]
+    pub fn get() -> Cookie {
+        Cookie(period::next())
+    }
+
+    /// A snapshot, for which a grace period is started unless the last one was started too recently
+    /// (`start_poll_synchronize_rcu`).
+    ///
+    /// Never blocks; async-signal-safe. Paced: many requests share one grace period.
+    #[must_use]
+    pub fn start_poll() -> Cookie {
+        let cookie = Cookie::get();
+        cookie.start();
+        cookie
+    }
+
+    /// [`Cookie::start_poll`] with an expedited grace period, which starts at once and interrupts
+    /// all CPUs that run this process.
+    #[must_use]
+    pub fn start_poll_expedited() -> Cookie {
+        let cookie = Cookie::get();
+        cookie.start_expedited();
+        cookie
+    }
+
+    /// Requests the grace period that makes this cookie pass, and advances it as far as that is
+    /// possible without waiting. Never blocks; async-signal-safe.
+    pub fn start(self) {
+        self.request(Urgency::Normal);
+        period::drive(self.0, Urgency::Normal);
+    }
+
+    /// [`Cookie::start`] with an expedited grace period, which interrupts all CPUs that run this
+    /// process.
+    pub fn start_expedited(self) {
+        self.request(Urgency::Expedited);
+        period::drive(self.0, Urgency::Expedited);
+    }
+
+    /// Has the cookie passed, as far as is known? One load; advances nothing.
+    #[inline]
+    #[must_use]
+    pub fn has_passed(self) -> bool {
+        GENERATIONS.is_complete(self.0)
+    }
+
+    /// Has the cookie passed?
+    ///
+    /// If not, and its grace period was requested, this advances it as far as that is possible
+    /// without waiting, unless another thread leads. Never blocks; async-signal-safe.
+    #[inline]
+    #[must_use]
+    pub fn poll(self) -> bool {
+        GENERATIONS.is_complete(self.0) || self.poll_slow()
+    }
+
+    #[cold]
+    fn poll_slow(self) -> bool {
+        // Relaxed: a hint; nothing is published through it.
+        if REQUESTED.load(Ordering::Relaxed) < self.0 {
+            return false;
+        }
+        let is_expedited = expedite::is_wanted_at_once(self.0);
+        let urgency = if is_expedited { Urgency::Expedited } else { Urgency::Normal };
+        period::drive(self.0, urgency);
+        GENERATIONS.is_complete(self.0)
+    }
+
+    /// Waits until the cookie passes. May lead the grace period.
+    ///
+    /// Sleeps; not for signal handlers.
+    ///
+    /// # Errors
+    /// [`InsideReader`] if it has not passed and the caller is inside a read section: that would
+    /// deadlock.
+    pub fn wait(self) -> Result<(), InsideReader> {
+        self.wait_with(Urgency::Normal)
+    }
+
+    /// [`Cookie::wait`] with an expedited grace period.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_expedited(self) -> Result<(), InsideReader> {
+        self.wait_with(Urgency::Expedited)
+    }
+
+    fn wait_with(self, urgency: Urgency) -> Result<(), InsideReader> {
+        if self.poll() {
+            return Ok(());
+        }
+        period::refuse_inside_reader()?;
+        self.refuse_future();
+        period::wait_for(self.0, urgency);
+        Ok(())
+    }
+
+    /// The cookie as a number.
+    #[must_use]
+    pub fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The cookie of a number from [`Cookie::to_bits`]. Any other number is a cookie of the past,
+    /// which has passed, or of the future, which has not. Starting or waiting for a cookie of the
+    /// future would never end: it prints one line and aborts the process.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Cookie {
+        Cookie(bits)
+    }
+
+    /// Aborts the process if no cookie can have this number yet.
+    fn refuse_future(self) {
+        if self.0 > GENERATIONS.begun() + 1 {
+            self.refuse_future_slow();
+        }
+    }
+
+    /// The same with the fence that [`Cookie::get`] has: without it the number may be an old one.
+    #[cold]
+    fn refuse_future_slow(self) {
+        let (number, next) = (self.0, GENERATIONS.next());
+        if number > next {
+            report::die(format_args!(
+                "rcu: {number} is a cookie from the future: the last one is {next}"
+            ));
+        }
+    }
+
+    /// Has [`Cookie::poll`] advance the grace period.
+    pub(crate) fn request(self, urgency: Urgency) {
+        self.refuse_future();
+        // Relaxed: a hint; nothing is published through it.
+        REQUESTED.fetch_max(self.0, Ordering::Relaxed);
+        if urgency == Urgency::Expedited {
+            expedite::want_at_once(self.0);
+        }
+    }
+}
+
+/// Waits for a grace period: until all read sections that began before this call are over.
+///
+/// The caller leads the grace period if no other thread does, and shares it with all callers that
+/// come before it begins. Takes from less than a microsecond, when no thread reads, to as long as
+/// the longest section. Sleeps; not for signal handlers.
+///
+/// Threads of unequal priority: a leader that is preempted delays all waiters, whatever their
+/// priority, and so does a reader inside a section. Priority is not inherited. Threads with
+/// real-time policies should not share a CPU with other threads that wait for readers, or leave the
+/// wait to [`crate::defer()`].
+///
+/// ```
+/// sheaves_rcu::synchronize()?;
+/// # Ok::<(), sheaves_rcu::InsideReader>(())
+/// ```
+///
+/// # Errors
+/// [`InsideReader`], and a line on standard error, if the caller is inside a read section: that
+/// would deadlock.
+pub fn synchronize() -> Result<(), InsideReader> {
+    synchronize_with(Urgency::Normal)
+}
+
+/// [`synchronize`] with an expedited grace period: its leader spins longer on a reader that is in
+/// the way before it sleeps.
+///
+/// # Errors
+/// As there.
+pub fn synchronize_expedited() -> Result<(), InsideReader> {
+    synchronize_with(Urgency::Expedited)
+}
+
+fn synchronize_with(urgency: Urgency) -> Result<(), InsideReader> {
+    period::refuse_inside_reader()?;
+    period::wait_for(GENERATIONS.next(), urgency);
+    Ok(())
+}

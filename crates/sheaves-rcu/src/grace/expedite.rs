@@ -1,0 +1,168 @@
+//! How urgent grace periods are: expedited ones start at once, normal ones are batched.
+//!
+//! A grace period may interrupt every CPU that runs the process. If the last one did, and no thread
+//! waits for the next one, requests are batched for [`INTERVAL_NS`].
+//!
+//! All grace periods are expedited while a program starts: from the first use until
+//! [`end_startup`], but for at least one second and at most ten. `SHEAVES_RCU=normal` and
+//! `SHEAVES_RCU=expedited` override every request in the process.
+
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use sheaves_sys::{clock, env};
+
+use crate::reader::fences;
+
+/// The urgency of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    Normal,
+    Expedited,
+}
+
+/// Shortest and longest time during which the start of a program is expedited, in ms.
+const STARTUP_MS_MIN: u64 = 1_000;
+const STARTUP_MS_MAX: u64 = 10_000;
+
+/// Shortest time between the begins of two grace periods that no thread waits for, if the first one
+/// has used a membarrier.
+const INTERVAL_NS: u64 = 50_000;
+
+/// Values of [`POLICY`].
+const UNKNOWN: u32 = 0;
+const AS_ASKED: u32 = 1;
+const ALWAYS_NORMAL: u32 = 2;
+const ALWAYS_EXPEDITED: u32 = 3;
+
+/// What `SHEAVES_RCU` says. Written at the first use.
+static POLICY: AtomicU32 = AtomicU32::new(UNKNOWN);
+/// Number of [`expedite`] guards that exist.
+static GUARDS: AtomicU32 = AtomicU32::new(0);
+
+/// The state of the program's start:
+///
+/// | value | meaning | transitions |
+/// |---|---|---|
+/// | 0 | no request yet | -> the time, by the first request |
+/// | ms << 1 | began at that time of the clock | -> bit 0 set, by [`end_startup`]; -> over |
+/// | [`STARTUP_OVER`] | over | none |
+static STARTUP: AtomicU64 = AtomicU64::new(0);
+const STARTUP_OVER: u64 = u64::MAX;
+const STARTUP_END: u64 = 1;
+
+/// All grace periods are expedited while this exists. Guards nest and may be sent.
+#[derive(Debug)]
+#[must_use = "grace periods are expedited as long as the guard exists"]
+pub struct Expedite {
+    made_here: PhantomData<()>,
+}
+
+/// Expedites all grace periods of the process until the guard is dropped.
+///
+/// For phases in which latency matters more than interrupts. Async-signal-safe.
+pub fn expedite() -> Expedite {
+    // Relaxed: a hint; nothing is published through it.
+    GUARDS.fetch_add(1, Ordering::Relaxed);
+    Expedite { made_here: PhantomData }
+}
+
+impl Expedite {
+    /// A guard in place of one that was forgotten ([`core::mem::forget`]), for bindings of other
+    /// languages. Dropping it ends what the forgotten guard began.
+    ///
+    /// # Safety
+    /// A guard was forgotten, and no other was made in its place.
+    pub unsafe fn of_forgotten() -> Expedite {
+        Expedite { made_here: PhantomData }
+    }
+}
+
+impl Drop for Expedite {
+    fn drop(&mut self) {
+        // Relaxed: as in `expedite`.
+        GUARDS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Tells that the program has started. Its start stops being expedited now, or after one second if
+/// that is later. Async-signal-safe.
+pub fn end_startup() {
+    // Relaxed, both: a hint; nothing is published through it.
+    let end = |startup: u64| {
+        let began = if startup == 0 { clock::coarse_ms() << 1 } else { startup };
+        (startup != STARTUP_OVER).then_some(began | STARTUP_END)
+    };
+    let _ = STARTUP.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end);
+}
+
+/// True while the program starts.
+fn is_starting() -> bool {
+    // Relaxed, here and below: hints; nothing is published through them.
+    let startup = STARTUP.load(Ordering::Relaxed);
+    if startup == STARTUP_OVER {
+        return false;
+    }
+    let now = clock::coarse_ms();
+    if startup == 0 {
+        let _ = STARTUP.compare_exchange(0, now << 1, Ordering::Relaxed, Ordering::Relaxed);
+        return true;
+    }
+    let limit = if startup & STARTUP_END != 0 { STARTUP_MS_MIN } else { STARTUP_MS_MAX };
+    let is_over = now.saturating_sub(startup >> 1) >= limit;
+    if is_over {
+        // Relaxed: as above.
+        STARTUP.store(STARTUP_OVER, Ordering::Relaxed);
+    }
+    !is_over
+}
+
+fn policy() -> u32 {
+    // Relaxed, here and below: a number that is the same whichever thread stores it.
+    let known = POLICY.load(Ordering::Relaxed);
+    if known != UNKNOWN {
+        return known;
+    }
+    const WORDS: &[(&str, u32)] = &[("normal", ALWAYS_NORMAL), ("expedited", ALWAYS_EXPEDITED)];
+    let found = env::choice("SHEAVES_RCU", WORDS).unwrap_or(AS_ASKED);
+    POLICY.store(found, Ordering::Relaxed);
+    found
+}
+
+/// True if a request is served at once. Async-signal-safe.
+pub(crate) fn is_urgent(urgency: Urgency) -> bool {
+    hurries(urgency) || (policy() == AS_ASKED && is_starting())
+}
+
+/// [`is_urgent`] without the startup rule: for grace periods that no thread waits for.
+pub(crate) fn hurries(urgency: Urgency) -> bool {
+    match policy() {
+        ALWAYS_NORMAL => false,
+        ALWAYS_EXPEDITED => true,
+        // Relaxed: a hint.
+        _ => urgency == Urgency::Expedited || GUARDS.load(Ordering::Relaxed) != 0,
+    }
+}
+
+/// Grace periods up to this number are wanted at once, by threads that wait or poll.
+static WANTED: AtomicU64 = AtomicU64::new(0);
+
+/// Records that a grace period is wanted at once, for the thread that drives it.
+pub(crate) fn want_at_once(number: u64) {
+    // Relaxed: a hint; nothing is published through it.
+    WANTED.fetch_max(number, Ordering::Relaxed);
+}
+
+/// True if a thread wants this grace period at once.
+pub(crate) fn is_wanted_at_once(number: u64) -> bool {
+    // Relaxed: a hint.
+    WANTED.load(Ordering::Relaxed) >= number
+}
+
+/// True if a grace period that no thread waits for may begin, when the last one began at `last_ns`.
+/// One that uses no membarrier always may.
+pub(crate) fn may_begin(urgency: Urgency, last_ns: u64) -> bool {
+    is_urgent(urgency)
+        || !fences::has_interrupted()
+        || clock::fine_ns().saturating_sub(last_ns) >= INTERVAL_NS
+}

@@ -1,0 +1,391 @@
+//! Grace periods of the default domain: the steps of one, their proof, and the lead.
+//!
+//! ```text
+//! 0  begin       started = n; later requests belong to n + 1
+//! 1  membarrier  every thread passes a full fence, unless all do so anyway, see `fences`
+//! 2  advance     sections that begin later copy a new sequence
+//! 3  scan        until each reader's word is idle or carries that sequence
+//! 4  complete    full fence, completed = n, wake the generation
+//! ```
+//!
+//! Proof. An updater unlinks an object before it gets number n, so before the fence of step 0. Take
+//! any section, and the point P at which step 1 makes its thread pass a fence.
+//!
+//! - If the section reads after P, it sees what the updater did and does not find the old object.
+//! - If it has read before P, it has also stored its word before P, since the compiler keeps that
+//!   order, and has copied the sequence before that. This is an old sequence: the new one is stored
+//!   after step 1, so after P. Step 3 therefore finds in the word either the old sequence, and
+//!   waits, or a later value from the same thread. In the second case the section is over, and the
+//!   Acquire of the scan makes all of it happen before step 4. For this the outermost lock is a
+//!   Release like the unlock: the scan may read the word of the next section.
+//! - The first sections of a thread fence themselves: either steps 1 to 3 see the thread, or its
+//!   section reads what updaters stored.
+//! - A section of a signal handler inside another section uses the same word. If the outer section
+//!   has not stored it yet, the handler's section is an outermost one. If it has, the word was
+//!   stored before the handler read anything, and the handler's own fence is P if the word asks for
+//!   one.
+//!
+//! The advance must not come before the membarrier: a section could copy the new sequence and read
+//! old data before P. Because the membarrier comes first, one scan is enough: a section with the
+//! new sequence in its word reads after P. Where membarrier is refused the same holds, and P is the
+//! reader's own fence.
+//!
+//! There is no grace-period thread. A thread that waits leads if no other thread does; the others
+//! sleep. A thread that polls leads without waiting, and stops where a reader is in the way. This
+//! domain has at most one membarrier under way.
+//!
+//! | state | written by | meaning |
+//! |---|---|---|
+//! | `SCANNING` | the leader | steps 1 and 2 are done for the grace period that is under way |
+//! | `CURSOR`, `LIMIT` | the leader | records below the cursor have passed; end of the scan |
+//! | `BEGAN_NS` | the leader | the time of step 0 |
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+
+use sheaves_sys::fork::{self, Handlers};
+use sheaves_sys::{clock, futex, process, report, thread};
+
+use super::expedite::{self, Urgency};
+use super::stall::{self, SHARED};
+use crate::protocol::generation::{Generations, Sleep};
+use crate::protocol::reader::{Readers, STEP};
+use crate::reader::fences;
+use crate::reader::mode::{Mode, Pause, heavy_fence, mode};
+use crate::reader::registry::{self, OVERFLOW};
+use crate::reader::section::{self, GLOBAL};
+
+pub(crate) static GENERATIONS: Generations = Generations::new();
+
+static SCANNING: AtomicBool = AtomicBool::new(false);
+static CURSOR: AtomicU32 = AtomicU32::new(0);
+static LIMIT: AtomicU32 = AtomicU32::new(0);
+static BEGAN_NS: AtomicU64 = AtomicU64::new(0);
+/// Number of membarriers of this domain so far.
+static FENCES: AtomicU64 = AtomicU64::new(0);
+
+/// Rounds of spinning before a waiter that is not the leader sleeps.
+const SPINS: u32 = 200;
+/// A sleeper rechecks after this time, see `generation`.
+const SLEEP_NS: u64 = 100_000_000;
+/// Rounds in which the leader spins on a reader before it yields, and yields before it sleeps.
+const SCAN_SPINS: u32 = 200;
+const SCAN_YIELDS: u32 = 20;
+/// Shortest and longest sleep of the leader.
+pub(super) const NAP_NS: u64 = 10_000;
+const NAP_NS_MAX: u64 = 1_000_000;
+
+/// Waiting would deadlock: the calling thread is inside a read section, or in the function of
+/// [`crate::stall::set_callback`], whose caller leads the grace period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InsideReader;
+
+impl core::fmt::Display for InsideReader {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("waiting for readers inside a read section would deadlock")
+    }
+}
+
+impl core::error::Error for InsideReader {}
+
+/// Sleeping on futexes.
+pub(crate) struct Futex;
+
+impl Sleep for Futex {
+    fn wait(&self, word: &AtomicU32, expected: u32) {
+        futex::wait_for(word, expected, SLEEP_NS);
+    }
+    fn wake_one(&self, word: &AtomicU32) -> bool {
+        futex::wake(word, 1) != 0
+    }
+    fn wake_all(&self, word: &AtomicU32) {
+        futex::wake_all(word);
+    }
+}
+
+/// The number of the next grace period for the caller; notes the caller's fence. Async-signal-safe.
+#[inline]
+pub(crate) fn next() -> u64 {
+    let begun = GENERATIONS.begun();
+    let number = GENERATIONS.next();
+    if let Some(own) = registry::own() {
+        own.reader.note_fence(begun);
+    }
+    number
+}
+
+/// The lead, until this is dropped. A panic of the program's function for stalls drops it, too.
+struct Lead<'a>(&'a Generations);
+
+impl<'a> Lead<'a> {
+    /// Takes the lead if it is free. Never waits.
+    fn take(generations: &'a Generations) -> Option<Lead<'a>> {
+        // The child of a fork must not wait for threads of its parent.
+        fork::settle();
+        // Not constructed eagerly: dropping a `Lead` gives the lead back.
+        generations.try_lead().then(|| Lead(generations))
+    }
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        self.0.hand_over(&Futex);
+    }
+}
+
+/// True if the calling thread would deadlock by waiting for readers: inside a read section, and in
+/// the function for stalls, which a leader calls.
+pub(crate) fn waits_for_itself() -> bool {
+    section::is_reading() || stall::is_calling_here()
+}
+
+/// Refuses, with a line on standard error, a wait that would deadlock.
+pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
+    if waits_for_itself() {
+        let thread = thread::id();
+        report::report(format_args!(
+            "rcu: thread {thread} is inside a read section: waiting for readers would deadlock"
+        ));
+        return Err(InsideReader);
+    }
+    Ok(())
+}
+
+/// Waits until a grace period is over, and leads it if no other thread leads.
+///
+/// A waiter that finds the lead free takes it: if no reader is in the way, it returns within a
+/// tenth of a microsecond. A waiter that finds the lead taken spins briefly, then sleeps with its
+/// generation. The leader wakes the whole generation by one system call, then hands over to one
+/// sleeper of the next generation.
+pub(crate) fn wait_for(number: u64, urgency: Urgency) {
+    if urgency == Urgency::Expedited {
+        expedite::want_at_once(number);
+    }
+    wait_on(&GENERATIONS, number, || lead_until(number, urgency));
+}
+
+/// [`wait_for`] in any domain. `lead` leads its grace periods; it returns false where the heavy
+/// fence is refused to this thread.
+pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn() -> bool) {
+    let mut pause = Pause::new();
+    while !generations.is_complete(number) {
+        if let Some(leading) = Lead::take(generations) {
+            let is_refused = !lead();
+            drop(leading);
+            if is_refused {
+                pause.wait();
+            }
+        } else if !spin(generations, number) {
+            fences::enter_idle();
+            generations.sleep(number, &Futex);
+        }
+    }
+}
+
+/// Spins until the grace period is over or the lead is free; false after `SPINS` rounds.
+fn spin(generations: &Generations, number: u64) -> bool {
+    (0..SPINS).any(|_| {
+        core::hint::spin_loop();
+        generations.is_complete(number) || !generations.is_led()
+    })
+}
+
+/// Leads until a grace period is over: first the one that was under way, then that one. False where
+/// the heavy fence is refused to this thread.
+fn lead_until(number: u64, urgency: Urgency) -> bool {
+    while !GENERATIONS.is_complete(number) {
+        let led = begin();
+        if !fence_unfenced(led, true) {
+            return false;
+        }
+        wait_for_readers(urgency);
+        finish(led);
+    }
+    true
+}
+
+/// Leads without waiting, as far as it can; does nothing if another thread leads.
+///
+/// Async-signal-safe.
+pub(crate) fn drive(number: u64, urgency: Urgency) {
+    let Some(_lead) = Lead::take(&GENERATIONS) else { return };
+    // At most twice: the grace period that was under way, and the requested one.
+    while !GENERATIONS.is_complete(number)
+        && (GENERATIONS.under_way().is_some() || expedite::may_begin(urgency, began_ns()))
+    {
+        let led = begin();
+        if !fence_unfenced(led, expedite::hurries(urgency)) {
+            break;
+        }
+        if let Some(record) = first_in_the_way() {
+            look_at(record, clock::fine_ns().saturating_sub(began_ns()));
+            break;
+        }
+        finish(led);
+    }
+}
+
+/// Step 0 if it is not done yet. Returns the number of the grace period that is under way.
+fn begin() -> u64 {
+    GENERATIONS.under_way().unwrap_or_else(|| {
+        let number = GENERATIONS.begin();
+        // Relaxed: only leaders write it, and it passes between them with the lead.
+        BEGAN_NS.store(clock::fine_ns(), Ordering::Relaxed);
+        number
+    })
+}
+
+/// Steps 1 and 2 if they are not done yet. False where the other threads are likely to pass a fence
+/// soon and nothing hurries, or where the heavy fence is refused to this thread.
+fn fence_unfenced(number: u64, hurries: bool) -> bool {
+    // Relaxed, here and below: only leaders write these, and they pass between leaders with the
+    // lead.
+    if SCANNING.load(Ordering::Relaxed) {
+        return true;
+    }
+    if let Some(own) = registry::own() {
+        // SeqCst: the leader's own fence before `note_fence`, like any other thread's. [R6]
+        fence(Ordering::SeqCst);
+        own.reader.note_fence(number);
+    }
+    let has_membarrier = mode() == Mode::Membarrier;
+    let readers = if has_membarrier { fences::look(number) } else { Readers::Unfenced };
+    if readers == Readers::Unfenced {
+        if !hurries && has_membarrier && fences::has_patience(began_ns()) {
+            return false;
+        }
+        if !heavy_fence() {
+            return false;
+        }
+        FENCES.fetch_add(1, Ordering::Relaxed);
+    }
+    fences::note_interrupted(readers == Readers::Unfenced);
+    let count = registry::count();
+    let is_over = readers == Readers::Gone;
+    if !is_over {
+        let global = GLOBAL.0.load(Ordering::Relaxed).wrapping_add(STEP);
+        // Relaxed: no reader may rely on the order of this store, see the proof above.
+        GLOBAL.0.store(global, Ordering::Relaxed);
+    }
+    CURSOR.store(if is_over { count } else { 0 }, Ordering::Relaxed);
+    LIMIT.store(count, Ordering::Relaxed);
+    SCANNING.store(true, Ordering::Relaxed);
+    true
+}
+
+/// One scan, step 3: the number of the first record that has not passed, or [`SHARED`] for
+/// [`OVERFLOW`].
+fn first_in_the_way() -> Option<u32> {
+    // Relaxed, here and below: only leaders write these, and they pass between leaders with the
+    // lead.
+    let global = GLOBAL.0.load(Ordering::Relaxed);
+    let limit = LIMIT.load(Ordering::Relaxed);
+    let begin = CURSOR.load(Ordering::Relaxed);
+    for number in begin..limit {
+        if !registry::record(number).reader.has_passed(global) {
+            CURSOR.store(number, Ordering::Relaxed);
+            return Some(number);
+        }
+    }
+    CURSOR.store(limit, Ordering::Relaxed);
+    // Acquire pairs with the Release of the unlock. [R4]
+    (OVERFLOW.load(Ordering::Acquire) != 0).then_some(SHARED)
+}
+
+/// Repeats step 3 until every reader has passed.
+fn wait_for_readers(urgency: Urgency) {
+    let mut backoff = Backoff::new(began_ns());
+    let spins = if expedite::is_urgent(urgency) { 4 * SCAN_SPINS } else { SCAN_SPINS };
+    while let Some(record) = first_in_the_way() {
+        backoff.once(spins, |age_ns, _| look_at(record, age_ns));
+    }
+}
+
+fn look_at(record: u32, age_ns: u64) {
+    // Relaxed: only leaders write it.
+    stall::look(record, age_ns, GLOBAL.0.load(Ordering::Relaxed));
+}
+
+/// How a leader waits for readers: it spins, then yields, then sleeps for an eighth of the age of
+/// the grace period.
+pub(super) struct Backoff {
+    began_ns: u64,
+    rounds: u32,
+    is_reported: bool,
+}
+
+impl Backoff {
+    pub(super) fn new(began_ns: u64) -> Backoff {
+        Backoff { began_ns, rounds: 0, is_reported: false }
+    }
+
+    /// One round. Before it sleeps it calls `look` with the age of the grace period, and a flag
+    /// that is false at first.
+    pub(super) fn once(&mut self, spins: u32, look: impl FnOnce(u64, &mut bool)) {
+        self.rounds = self.rounds.saturating_add(1);
+        if self.rounds < spins {
+            core::hint::spin_loop();
+        } else if self.rounds < spins + SCAN_YIELDS {
+            process::sched_yield();
+        } else {
+            let age_ns = clock::fine_ns().saturating_sub(self.began_ns);
+            look(age_ns, &mut self.is_reported);
+            thread::sleep_ns((age_ns / 8).clamp(NAP_NS, NAP_NS_MAX));
+        }
+    }
+}
+
+/// Step 4.
+fn finish(number: u64) {
+    // Relaxed: only leaders write it.
+    SCANNING.store(false, Ordering::Relaxed);
+    GENERATIONS.complete(number, &Futex);
+}
+
+fn began_ns() -> u64 {
+    // Relaxed: only leaders write it.
+    BEGAN_NS.load(Ordering::Relaxed)
+}
+
+/// What grace periods have cost so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Grace periods that are over.
+    pub grace_periods: u64,
+    /// Membarriers, or fences in their place, that these needed. A grace period needs none if every
+    /// thread that reads has passed a fence anyway.
+    pub membarriers: u64,
+    /// Records that belong to a thread, and free records.
+    pub records: u32,
+    /// Readers fence: membarrier is refused, or `SHEAVES_RCU_FENCES` is set.
+    pub readers_fence: bool,
+}
+
+/// What grace periods of the default domain have cost so far. Async-signal-safe.
+#[must_use]
+pub fn statistics() -> Statistics {
+    Statistics {
+        grace_periods: GENERATIONS.completed(),
+        // Relaxed: a number for reports.
+        membarriers: FENCES.load(Ordering::Relaxed),
+        records: registry::count(),
+        readers_fence: mode() == Mode::Fences,
+    }
+}
+
+static HANDLERS: Handlers =
+    Handlers { prepare: || (), parent: || (), child: restart_in_child, recover: || () };
+sheaves_sys::announce_when_loaded!(GracePeriods, &HANDLERS);
+
+/// In the child of a fork: a grace period that was under way begins again with its number, which is
+/// always permitted. A fork does not wait for the leader: it may wait for a reader, which may be
+/// the very thread that forks. If the thread that forked leads, its signal handler has forked, and
+/// the thread goes on afterwards.
+fn restart_in_child() {
+    if !GENERATIONS.is_led_here() {
+        // Relaxed: the child has one thread.
+        SCANNING.store(false, Ordering::Relaxed);
+        GENERATIONS.restart_in_child();
+    }
+    stall::restart_in_child();
+}

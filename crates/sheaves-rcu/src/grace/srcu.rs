@@ -1,0 +1,327 @@
+//! SRCU domains: their read sections may sleep, be sent to other threads, and last long.
+//!
+//! ```text
+//! reader                       grace period
+//! index                        0  begin
+//! entered[index] += 1          1  drain the index that is not current
+//! (section)                    2  flip the current index
+//! left[index] += 1             3  drain the one that was current
+//!                              4  complete
+//! drain(i): left = sum of left[i];  membarrier;  until left = sum of entered[i]
+//! ```
+//!
+//! Each slot has its own counts, which change by restartable sequences. So a section needs no
+//! registration and no atomic instruction, and its cost does not depend on the number of threads. A
+//! section may end in another slot than it began in, because only sums count.
+//!
+//! Proof. The updater unlinks an object before the membarrier of step 1. Take any section, and the
+//! point P at which that membarrier made its thread pass a fence.
+//!
+//! - If the section reads after P, it does not find the old object.
+//! - If it has read before P, it incremented `entered` before P. If it took an index from before an
+//!   earlier flip, this was the index that is not current, and step 1 waits for it; otherwise it
+//!   was the current index, and step 3 waits for it.
+//!
+//! A drain sums `left` before its membarrier and `entered` after it. A section that is in the first
+//! sum is therefore in the second, and equal sums mean that all sections that were entered have
+//! been left. The flip sends later sections to the other index, so that step 3 terminates.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
+
+use sheaves_percpu::memory::Error;
+use sheaves_percpu::{Access, CellRef, PerCpu, SlotCell, Zeroed, field};
+use sheaves_sys::{clock, fork, thread};
+
+use super::period::{self, Backoff, Futex, NAP_NS};
+use super::stall;
+use crate::protocol::generation::Generations;
+use crate::reader::mode::{DOMAINS, FENCES, Mode, heavy_fence, mode};
+
+/// The counts of one index in one slot.
+#[repr(C)]
+struct Pair {
+    entered: SlotCell<u64>,
+    left: SlotCell<u64>,
+}
+
+/// A slot's counts. An index is the byte offset of its pair, so that readers compute nothing.
+#[repr(C, align(32))]
+struct Counts {
+    first: Pair,
+    second: Pair,
+}
+
+/// The index of the second pair; the first one's is 0.
+const SECOND: usize = core::mem::offset_of!(Counts, second);
+const _: () = assert!(SECOND.is_power_of_two());
+
+// SAFETY: zero is a valid value of every field.
+unsafe impl Zeroed for Counts {}
+
+/// In a domain's state only: a thread is writing off the sections of other processes.
+const BUSY: u32 = 2;
+/// Rounds in which a drain spins before it sleeps.
+const SPINS: u32 = 200;
+
+/// A domain: read sections, and grace periods that wait for these sections only.
+///
+/// Its guards may be held across an `.await`, and sent to other threads and dropped there. A
+/// section costs two restartable sequences, a domain 32 bytes in each slot.
+///
+/// ```
+/// use sheaves_rcu::Srcu;
+///
+/// let domain = Srcu::new()?;
+/// let guard = domain.read();
+/// // The section ends on another thread.
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| drop(guard));
+/// });
+/// domain.synchronize();
+/// # Ok::<(), sheaves_percpu::memory::Error>(())
+/// ```
+///
+/// Sections that are open during a fork count as ended in the child, those of the forking thread
+/// too.
+///
+/// | state | written by | meaning |
+/// |---|---|---|
+/// | `counts` | readers, by restartable sequences | how many sections were entered and left |
+/// | `index` | the leader | the index at which new sections count |
+/// | `state` | first reader or waiter after a fork | forks that the counts include, or busy |
+pub struct Srcu {
+    counts: PerCpu<Counts>,
+    access: Access,
+    index: AtomicUsize,
+    state: AtomicU32,
+    generations: Generations,
+}
+
+/// A read section of a domain. It ends when the guard is dropped, in any thread.
+#[must_use = "the read section ends when the guard is dropped"]
+pub struct SrcuGuard<'domain> {
+    /// Where the end of the section is counted.
+    left: CellRef<'domain, u64>,
+    access: Access,
+    /// [`DOMAINS`] when the section began.
+    state: u32,
+    index: u32,
+}
+
+impl Srcu {
+    /// A domain without sections.
+    ///
+    /// # Errors
+    /// When per-CPU memory is out, see [`Error`].
+    pub fn new() -> Result<Srcu, Error> {
+        if mode() == Mode::Fences {
+            // Relaxed: readers read it here, or from a domain that was created after it.
+            DOMAINS.fetch_or(FENCES, Ordering::Relaxed);
+        }
+        Ok(Srcu {
+            counts: PerCpu::zeroed()?,
+            access: Access::get(),
+            index: AtomicUsize::new(0),
+            // Relaxed: as above.
+            state: AtomicU32::new(DOMAINS.load(Ordering::Relaxed) & !FENCES),
+            generations: Generations::new(),
+        })
+    }
+
+    /// Begins a section. Never blocks; async-signal-safe.
+    #[inline]
+    pub fn read(&self) -> SrcuGuard<'_> {
+        // Relaxed, here and below: any index is correct, and the membarrier orders the section.
+        let state = self.state.load(Ordering::Relaxed);
+        if state != DOMAINS.load(Ordering::Relaxed) {
+            let (index, state) = self.read_slow();
+            return self.guard(index, state);
+        }
+        let index = self.index.load(Ordering::Relaxed);
+        let (left, access) = (self.left(index), self.access);
+        self.entered(index).increment_by(access);
+        // SeqCst, for the compiler only: the section stays after the count. It pairs with the
+        // membarrier of the grace period. [R3]
+        compiler_fence(Ordering::SeqCst);
+        SrcuGuard { left, access, state, index: index as u32 }
+    }
+
+    /// The guard of a section that was counted at `index`.
+    fn guard(&self, index: usize, state: u32) -> SrcuGuard<'_> {
+        SrcuGuard { left: self.left(index), access: self.access, state, index: index as u32 }
+    }
+
+    /// After a fork, or where membarrier is refused. Returns index and state in registers, so that
+    /// guards need no memory.
+    #[cold]
+    #[inline(never)]
+    fn read_slow(&self) -> (usize, u32) {
+        self.write_off_other_processes();
+        // Relaxed, both: as in `read`; the state changes in forks only.
+        let state = DOMAINS.load(Ordering::Relaxed);
+        let index = self.index.load(Ordering::Relaxed);
+        self.entered(index).add(1);
+        // SeqCst pairs with the heavy fence of the grace period. [R2]
+        fence(Ordering::SeqCst);
+        (index, state)
+    }
+
+    /// Waits until all sections of this domain that began before this call have ended.
+    ///
+    /// The caller leads the grace period if no other thread does. Sleeps; not for signal handlers.
+    /// Called inside a section of this domain, it never returns: sections have no owner, so this
+    /// cannot be detected. It is reported like any section that lasts.
+    pub fn synchronize(&self) {
+        fork::settle();
+        self.write_off_other_processes();
+        let number = self.generations.next();
+        period::wait_on(&self.generations, number, || self.lead_until(number));
+    }
+
+    /// False where the heavy fence is refused to this thread: the next leader starts again.
+    fn lead_until(&self, number: u64) -> bool {
+        while !self.generations.is_complete(number) {
+            let led = self.generations.under_way().unwrap_or_else(|| self.generations.begin());
+            let mut backoff = Backoff::new(clock::fine_ns());
+            // Relaxed, both: only leaders write it, and readers may read an old value.
+            let current = self.index.load(Ordering::Relaxed);
+            if !self.drain(current ^ SECOND, &mut backoff) {
+                return false;
+            }
+            self.index.store(current ^ SECOND, Ordering::Relaxed);
+            if !self.drain(current, &mut backoff) {
+                return false;
+            }
+            self.generations.complete(led, &Futex);
+        }
+        true
+    }
+
+    /// Waits until every section that was entered at an index has been left. False where the heavy
+    /// fence is refused to this thread.
+    fn drain(&self, index: usize, backoff: &mut Backoff) -> bool {
+        loop {
+            let left = self.left(index).sum();
+            // Pairs with the Release in the guard's `drop`. [R5]
+            if !heavy_fence() {
+                return false;
+            }
+            if self.entered(index).sum() == left {
+                return true;
+            }
+            // Polls without a fence; only equal sums are worth another fence.
+            while self.left(index).sum() != self.entered(index).sum() {
+                backoff.once(SPINS, stall::look_at_domain);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn entered(&self, index: usize) -> CellRef<'_, u64> {
+        let first = self.counts.cell(field!(Counts, first.entered));
+        // SAFETY: an index is 0 or `SECOND`.
+        unsafe { first.behind(index) }
+    }
+
+    #[inline(always)]
+    fn left(&self, index: usize) -> CellRef<'_, u64> {
+        let first = self.counts.cell(field!(Counts, first.left));
+        // SAFETY: as above.
+        unsafe { first.behind(index) }
+    }
+
+    /// In the child of a fork, once: ends the parent's sections; waiters and leaders start again.
+    fn write_off_other_processes(&self) {
+        loop {
+            // Relaxed: counts forks, which happened before.
+            let wanted = DOMAINS.load(Ordering::Relaxed) & !FENCES;
+            // Acquire pairs with the Release in `write_off`.
+            let before = self.state.load(Ordering::Acquire);
+            if before == wanted {
+                return;
+            }
+            if before == wanted | BUSY {
+                // Sleeps, not yields: the thread that is writing off may have a lower priority.
+                thread::sleep_ns(NAP_NS);
+            } else {
+                // Signals are blocked: a handler in this thread would wait for it for ever.
+                thread::with_signals_blocked(|| self.write_off(before, wanted));
+            }
+        }
+    }
+
+    #[cold]
+    fn write_off(&self, before: u32, wanted: u32) {
+        // Relaxed, both: the store below publishes.
+        let (state, busy) = (&self.state, wanted | BUSY);
+        if state.compare_exchange(before, busy, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        for index in [0, SECOND] {
+            let open = self.entered(index).sum().wrapping_sub(self.left(index).sum());
+            self.left(index).add(open);
+        }
+        self.generations.restart_in_child();
+        // Release pairs with the Acquire in `write_off_other_processes`: the counts hold only
+        // sections of this process.
+        state.store(wanted, Ordering::Release);
+    }
+}
+
+impl<'domain> SrcuGuard<'domain> {
+    /// The section as a number, for bindings of other languages. It ends with the guard that
+    /// [`SrcuGuard::from_raw`] makes of the number, in any thread.
+    ///
+    /// ```
+    /// use sheaves_rcu::{Srcu, SrcuGuard};
+    ///
+    /// let domain = Srcu::new()?;
+    /// let section = domain.read().into_raw();
+    /// // SAFETY: from this domain, and ended once.
+    /// drop(unsafe { SrcuGuard::from_raw(&domain, section) });
+    /// domain.synchronize();
+    /// # Ok::<(), sheaves_percpu::memory::Error>(())
+    /// ```
+    #[inline]
+    #[must_use = "the section does not end without it"]
+    pub fn into_raw(self) -> u64 {
+        let guard = core::mem::ManuallyDrop::new(self);
+        u64::from(guard.state) << 32 | u64::from(guard.index)
+    }
+
+    /// The guard of a section that [`SrcuGuard::into_raw`] turned into a number.
+    ///
+    /// # Safety
+    /// `section` is from this domain, and no guard was made of it before.
+    #[inline]
+    pub unsafe fn from_raw(domain: &'domain Srcu, section: u64) -> SrcuGuard<'domain> {
+        domain.guard(section as u32 as usize, (section >> 32) as u32)
+    }
+}
+
+impl Drop for SrcuGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release pairs with the heavy fence of a drain that has summed this count before it: the
+        // section is over. Needed where readers fence, on CPUs where the portable engine counts
+        // without ordering. On x86-64 it only constrains the compiler. [R5]
+        fence(Ordering::Release);
+        // Relaxed: counts forks. A section of the parent is written off in the child.
+        if self.state == DOMAINS.load(Ordering::Relaxed) {
+            self.left.increment_by(self.access);
+        }
+    }
+}
+
+impl fmt::Debug for Srcu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Srcu").field("grace_periods", &self.generations.completed()).finish()
+    }
+}
+
+impl fmt::Debug for SrcuGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SrcuGuard").finish_non_exhaustive()
+    }
+}

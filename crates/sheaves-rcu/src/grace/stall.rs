@@ -1,0 +1,202 @@
+//! Stall reports: which reader delays a grace period.
+//!
+//! Once a grace period has been under way for a second (see [`set_timeout_ms`] and
+//! `SHEAVES_RCU_STALL_MS`) its leader writes one line about the reader that it waits for, and calls
+//! the program's function if one is set. There is one report for each grace period: the first
+//! reader in the way is enough to know where to look.
+
+use core::panic::Location;
+use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+
+use sheaves_sys::thread::{self, NAME_BYTES};
+use sheaves_sys::{env, report};
+
+use crate::reader::registry;
+
+/// Milliseconds until a report, unless the program or the environment sets others.
+const TIMEOUT_MS: u64 = 1_000;
+/// The highest value of `SHEAVES_RCU_STALL_MS`.
+const TIMEOUT_MS_MAX: usize = 86_400_000;
+/// After this time the leader looks whether the reader's thread still exists.
+const ALIVE_NS: u64 = 2_000_000;
+
+/// In place of a record's number: the readers that have no record.
+pub(crate) const SHARED: u32 = u32::MAX;
+
+/// Milliseconds until a report, 0 for none; [`UNSET`] until the environment was read.
+static TIMEOUT: AtomicU64 = AtomicU64::new(UNSET);
+const UNSET: u64 = u64::MAX;
+/// Address of the program's function, 0 for none.
+static CALLBACK: AtomicUsize = AtomicUsize::new(0);
+/// The thread that runs the program's function, 0 for none. Written by leaders.
+static CALLING: AtomicI32 = AtomicI32::new(0);
+/// The global sequence during the last grace period that was reported.
+static REPORTED: AtomicU64 = AtomicU64::new(0);
+
+/// A reader that delays a grace period.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Stall {
+    /// The thread's identifier (`gettid`); 0 for readers that found no memory for a record.
+    pub thread: i32,
+    /// The thread has ended inside the section: no grace period can end any more.
+    pub has_ended: bool,
+    /// How long the grace period has been under way, in milliseconds: the section is older.
+    pub age_ms: u64,
+    /// Where the thread entered its outermost section, in builds with debug assertions.
+    pub entered: Option<&'static Location<'static>>,
+    name: [u8; NAME_BYTES],
+    name_bytes: usize,
+}
+
+impl Stall {
+    /// The thread's name, empty where it cannot be read.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        core::str::from_utf8(&self.name[..self.name_bytes]).unwrap_or("")
+    }
+}
+
+/// Sets after how many milliseconds a grace period is reported as stalled; 0 for never.
+pub fn set_timeout_ms(milliseconds: u64) {
+    // Relaxed: a number.
+    TIMEOUT.store(milliseconds.min(TIMEOUT_MS_MAX as u64), Ordering::Relaxed);
+}
+
+/// Sets a function to be called for each report, after the line is written; `None` for none.
+///
+/// It runs in the thread that leads the grace period, which is one that waits for readers or polls
+/// a cookie: under the locks that this thread holds, and in a signal handler if cookies are polled
+/// there. The grace period does not advance while it runs, and in it waiting for readers is refused
+/// as inside a read section. It may read, and it may panic where unwinding out of its caller is
+/// sound.
+pub fn set_callback(callback: Option<fn(&Stall)>) {
+    let address = callback.map_or(0, |function| function as *const () as usize);
+    // Release pairs with the Acquire in `call`: what the function needs was set up before.
+    CALLBACK.store(address, Ordering::Release);
+}
+
+pub(crate) fn timeout_ms() -> u64 {
+    // Relaxed, here and below: a number.
+    let known = TIMEOUT.load(Ordering::Relaxed);
+    if known != UNSET {
+        return known;
+    }
+    let asked = env::number("SHEAVES_RCU_STALL_MS", 0, TIMEOUT_MS_MAX);
+    let found = asked.map_or(TIMEOUT_MS, |milliseconds| milliseconds as u64);
+    let _ = TIMEOUT.compare_exchange(UNSET, found, Ordering::Relaxed, Ordering::Relaxed);
+    TIMEOUT.load(Ordering::Relaxed)
+}
+
+/// Looks at a record that is in the way of a grace period, which has been under way for `age_ns`.
+///
+/// For the leader. `number` is the record's, or [`SHARED`].
+#[cold]
+pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
+    let record = (number != SHARED).then(|| registry::record(number));
+    if age_ns >= ALIVE_NS && record.is_some_and(registry::take_back) {
+        return;
+    }
+    let timeout = timeout_ms();
+    // Relaxed, both: leaders alone write it, and it passes between them with the lead.
+    let is_due = timeout != 0 && age_ns / 1_000_000 >= timeout;
+    if !is_due || REPORTED.load(Ordering::Relaxed) == global {
+        return;
+    }
+    REPORTED.store(global, Ordering::Relaxed);
+    let mut stall = Stall {
+        thread: 0,
+        has_ended: false,
+        age_ms: age_ns / 1_000_000,
+        entered: None,
+        name: [0; NAME_BYTES],
+        name_bytes: 0,
+    };
+    if let Some(record) = record {
+        let owner = record.owner.look();
+        stall.thread = owner.thread();
+        stall.has_ended = owner.is_held();
+        // Relaxed: for a report.
+        let entered = record.entered.load(Ordering::Relaxed).cast_const();
+        // SAFETY: null, or a place in the program's text, which is constant.
+        stall.entered = unsafe { entered.as_ref() };
+        // The number may be that of another thread by now.
+        if !stall.has_ended {
+            stall.name_bytes = thread::name(stall.thread, &mut stall.name);
+        }
+    }
+    write(&stall);
+    call(&stall);
+}
+
+/// Looks at a grace period of an SRCU domain, whose readers are not known.
+#[cold]
+pub(crate) fn look_at_domain(age_ns: u64, is_reported: &mut bool) {
+    let (timeout, age_ms) = (timeout_ms(), age_ns / 1_000_000);
+    if !*is_reported && timeout != 0 && age_ms >= timeout {
+        *is_reported = true;
+        report::report(format_args!(
+            "rcu: an SRCU read section has delayed a grace period for {age_ms} ms"
+        ));
+    }
+}
+
+fn write(stall: &Stall) {
+    let (thread, name, age) = (stall.thread, stall.name(), stall.age_ms);
+    let what = match stall.has_ended {
+        true => format_args!(
+            "has ended inside an RCU read section: a grace period of {age} ms cannot end"
+        ),
+        false => format_args!("({name}) has been in an RCU read section for {age} ms"),
+    };
+    match stall.entered {
+        Some(place) => {
+            report::report(format_args!("rcu: thread {thread} {what}, entered at {place}"));
+        }
+        None => report::report(format_args!("rcu: thread {thread} {what}")),
+    }
+}
+
+fn call(stall: &Stall) {
+    // Acquire pairs with the Release in `set_callback`.
+    let address = CALLBACK.load(Ordering::Acquire);
+    if address == 0 {
+        return;
+    }
+    let pointer = core::ptr::with_exposed_provenance::<()>(address);
+    // SAFETY: the address is that of a function of this type, from `set_callback`.
+    let function = unsafe { core::mem::transmute::<*const (), fn(&Stall)>(pointer) };
+    let _calling = Calling::here();
+    function(stall);
+}
+
+/// The program's function runs in this thread, until this is dropped.
+struct Calling;
+
+impl Calling {
+    fn here() -> Calling {
+        // Relaxed: only the thread itself finds its number there.
+        CALLING.store(thread::id(), Ordering::Relaxed);
+        Calling
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        // Relaxed: as in `here`.
+        CALLING.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Does the calling thread, as a leader, run the program's function?
+pub(crate) fn is_calling_here() -> bool {
+    // Relaxed: only the thread itself has stored its number there.
+    let thread = CALLING.load(Ordering::Relaxed);
+    thread != 0 && thread == thread::id()
+}
+
+/// In the child of a fork the thread that ran the function has another identifier, or is gone.
+pub(crate) fn restart_in_child() {
+    // Relaxed: the child has one thread.
+    CALLING.store(0, Ordering::Relaxed);
+}

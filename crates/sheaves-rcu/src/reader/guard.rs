@@ -1,0 +1,108 @@
+//! Read sections: the guard of an open one, and the extended quiescent state.
+
+use super::fences;
+use super::section::{self, Entered};
+
+/// A read-side critical section of the default domain. It ends when the guard is dropped.
+///
+/// What was reachable when the section began stays valid until it ends. Guards nest and may be
+/// dropped in any order; the section lasts until the last one is dropped. A guard belongs to its
+/// thread. A guard that is never dropped ([`core::mem::forget`]) delays all grace periods for good,
+/// also after its thread has ended, since other threads may still use what was found under it. That
+/// is reported. More than 2^32 open sections in one thread abort the process.
+#[derive(Debug)]
+#[must_use = "the read section ends when the guard is dropped"]
+pub struct Guard {
+    /// A raw pointer, so that a guard is neither `Send` nor `Sync`.
+    entered: Entered,
+}
+
+/// Begins a read section.
+///
+/// The outermost section costs two loads and a store, without an atomic instruction or a fence. May
+/// be called in any thread at any time without registration: in threads created by C code, in
+/// signal handlers, in destructors of thread-local storage. Never blocks. Sections that are open
+/// during a fork stay open in the child for the forking thread.
+///
+/// ```
+/// let outer = sheaves_rcu::read();
+/// let inner = sheaves_rcu::read();
+/// drop(outer);
+/// assert!(sheaves_rcu::is_reading());
+/// drop(inner);
+/// assert!(!sheaves_rcu::is_reading());
+/// ```
+#[inline(always)]
+#[cfg_attr(debug_assertions, track_caller)]
+pub fn read() -> Guard {
+    Guard { entered: section::enter() }
+}
+
+impl Drop for Guard {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: entered by `read`, in this thread, and left here only.
+        unsafe { section::leave(self.entered) };
+    }
+}
+
+/// Puts the calling thread into an extended quiescent state until its next read section. Inside a
+/// read section of the default domain this does nothing.
+///
+/// A grace period uses a membarrier, which interrupts the CPUs that run the process, unless every
+/// thread that has ever read has ended, is in this state, or has passed a fence since the grace
+/// period began: by deferring something, or by asking for a grace period. So a call pays off in a
+/// program that defers much, before a thread that has read a lot sleeps for long. Some threads are
+/// in such a state anyway: a thread that waits for a grace period, has just filled a sheaf with
+/// deferred objects, or has entered at most 256 sections so far. Costs a load and a store, and a
+/// fence in the next section. Never blocks. Not for signal handlers: a handler that interrupts the
+/// begin of a section would leave that section without its fence.
+///
+/// ```
+/// drop(sheaves_rcu::read());
+/// sheaves_rcu::enter_idle();
+/// std::thread::park_timeout(std::time::Duration::from_millis(1));
+/// // The thread may read again at any time.
+/// drop(sheaves_rcu::read());
+/// ```
+#[inline]
+pub fn enter_idle() {
+    fences::enter_idle();
+}
+
+/// True while the calling thread is inside a read section of the default domain.
+#[must_use]
+pub fn is_reading() -> bool {
+    section::is_reading()
+}
+
+/// Read sections without a guard, for bindings of other languages.
+pub mod raw {
+    use core::sync::atomic::AtomicU64;
+
+    use super::section;
+
+    /// The word that an outermost section copies to the word of its thread, for bindings that
+    /// inline the fast path of [`lock`] and [`unlock`]. Read-only.
+    pub const SEQUENCE: &AtomicU64 = &section::GLOBAL.0;
+
+    /// Begins a read section, see [`crate::read`]. Ends with [`unlock`]. A thread that is killed or
+    /// calls `pthread_exit` before that leaves the section open for good, which is reported.
+    #[inline(always)]
+    #[cfg_attr(debug_assertions, track_caller)]
+    pub fn lock() {
+        let _ = section::enter();
+    }
+
+    /// Ends the innermost read section.
+    ///
+    /// # Safety
+    /// The calling thread has called [`lock`] more often than [`unlock`].
+    #[inline(always)]
+    pub unsafe fn unlock() {
+        // SAFETY: the thread's record belongs to its sections. A section of a thread that has
+        // none, or got it after the section began, is counted in `OVERFLOW`: `leave_innermost`
+        // handles that.
+        unsafe { section::leave_innermost() };
+    }
+}

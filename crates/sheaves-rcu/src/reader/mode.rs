@@ -1,0 +1,132 @@
+//! How readers and grace periods are ordered: by membarrier, or by a fence in every reader.
+//!
+//! Decided once, by the first thread that registers a reader or begins a grace period.
+//!
+//! The fork handlers of the readers are here. In the child the records of the other threads are
+//! freed, and with them their sections; sections of the forking thread stay open.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+
+use sheaves_sys::fork::{self, Handlers, Layer};
+use sheaves_sys::{env, membarrier, report, thread};
+
+use super::registry;
+
+static HANDLERS: Handlers =
+    Handlers { prepare: || (), parent: || (), child: restart_in_child, recover: || () };
+sheaves_sys::announce_when_loaded!(Readers, &HANDLERS);
+
+/// What orders readers and grace periods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Mode {
+    /// The kernel makes all threads fence once per grace period; readers do not fence.
+    Membarrier = 1,
+    /// Membarrier is refused: readers fence when they begin.
+    Fences = 2,
+}
+
+/// The mode, 0 while undecided. Written by the first [`mode`], and by the child of a fork.
+static MODE: AtomicU32 = AtomicU32::new(0);
+
+/// The mode of this process. Async-signal-safe.
+#[inline]
+pub(crate) fn mode() -> Mode {
+    // Acquire pairs with the AcqRel in `decide`: the decision is in effect.
+    match MODE.load(Ordering::Acquire) {
+        1 => Mode::Membarrier,
+        2 => Mode::Fences,
+        _ => decide(),
+    }
+}
+
+#[cold]
+fn decide() -> Mode {
+    // Here, too: a linker takes only those members of an archive that something refers to.
+    fork::announce(Layer::Readers, &HANDLERS);
+    registry::prepare();
+    let wants_fences = env::flag("SHEAVES_RCU_FENCES");
+    let registered = !wants_fences && membarrier::register_fence();
+    let chosen = if registered { Mode::Membarrier } else { Mode::Fences };
+    // AcqRel: Release pairs with the Acquire in `mode`, Acquire with the thread that decided first.
+    match MODE.compare_exchange(0, chosen as u32, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            registry::report_missing_key();
+            chosen
+        }
+        Err(first) if first == Mode::Membarrier as u32 => Mode::Membarrier,
+        Err(_) => Mode::Fences,
+    }
+}
+
+/// The heavy fence: when this returns true, every thread has passed a full fence since the call.
+///
+/// In [`Mode::Fences`] only the caller has, and its fence pairs with those of readers. False where
+/// the kernel refuses membarrier to this thread: another thread has to lead, see [`Pause`].
+#[must_use]
+pub(crate) fn heavy_fence() -> bool {
+    // SeqCst pairs with the fence of readers, also of domains, in [`Mode::Fences`]. [R2]
+    fence(Ordering::SeqCst);
+    mode() != Mode::Membarrier || membarrier::fence() || fence_after_refusal()
+}
+
+/// A seccomp filter came into force after the start, for this thread or for all. Readers do not
+/// fence, so a slower way to fence them is tried.
+#[cold]
+fn fence_after_refusal() -> bool {
+    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+    let is_done = membarrier::fence_slowly();
+    // Relaxed: one of the threads that find it false reports.
+    if !is_done && !IS_REPORTED.swap(true, Ordering::Relaxed) {
+        let thread = thread::id();
+        report::report(format_args!(
+            "rcu: membarrier was allowed and is now refused to thread {thread}: its grace periods \
+             wait until another thread leads them"
+        ));
+    }
+    is_done
+}
+
+/// How long a thread leaves the lead to threads that may use membarrier, before it tries again. It
+/// may be the only thread, and the reason for the refusal may have gone.
+pub(crate) struct Pause {
+    nanoseconds: u64,
+}
+
+impl Pause {
+    const NS_MIN: u64 = 100_000;
+    const NS_MAX: u64 = 50_000_000;
+
+    pub(crate) fn new() -> Pause {
+        Pause { nanoseconds: Pause::NS_MIN }
+    }
+
+    /// Waits, longer each time. Not to be called with the lead.
+    #[cold]
+    pub(crate) fn wait(&mut self) {
+        thread::sleep_ns(self.nanoseconds);
+        self.nanoseconds = (2 * self.nanoseconds).min(Pause::NS_MAX);
+    }
+}
+
+/// The state of readers of SRCU domains: they take the fast path where their domain's state is
+/// equal to it. Bits from 2 on count the forks between the first process and this one. Written in
+/// the child of a fork, and when [`Mode::Fences`] is chosen.
+pub(crate) static DOMAINS: AtomicU32 = AtomicU32::new(0);
+/// In [`DOMAINS`]: readers fence.
+pub(crate) const FENCES: u32 = 1;
+const FORK: u32 = 4;
+
+/// In the child of a fork, which has lost the registration. Every domain will write off the
+/// sections of the parent.
+fn restart_in_child() {
+    // Relaxed, all: the child has one thread.
+    let asked = MODE.load(Ordering::Relaxed) == Mode::Membarrier as u32;
+    let readers_fence = asked && !membarrier::register_fence();
+    DOMAINS.fetch_add(FORK, Ordering::Relaxed);
+    if readers_fence {
+        MODE.store(Mode::Fences as u32, Ordering::Relaxed);
+        DOMAINS.fetch_or(FENCES, Ordering::Relaxed);
+    }
+    registry::restart_in_child(readers_fence);
+}

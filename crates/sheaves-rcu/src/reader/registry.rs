@@ -1,0 +1,401 @@
+//! The threads that read: one record each, in mapped segments that are never unmapped.
+//!
+//! A thread holds the address of its record in its own memory, and grace periods find all records
+//! here. A record outlives its thread, so reading one is always safe; the memory of a thread is
+//! never read by another.
+//!
+//! How a record becomes free again:
+//!
+//! 1. At the end of its thread: libc calls [`at_exit`] after the destructors of the language. A
+//!    thread that reads again after that gets another record, and another call.
+//! 2. If that call did not happen (no key was left, the thread ended by a bare system call, or it
+//!    read in the last round of destructors), the kernel is asked whether the thread is alive. This
+//!    is done when a segment of records is used up, and when a record delays a grace period.
+//! 3. In the child of a fork, which has one thread.
+//!
+//! None of these ends a section. A thread may end inside a section whose guard it has leaked, and
+//! have given to other threads what it found there. Its record is then *held* and never becomes
+//! free: grace periods wait for ever. This is reported when the thread ends, or when it is found
+//! gone.
+//!
+//! Everything is lock-free, so that a signal handler can register its thread. `owner` says which
+//! thread a record belongs to, and how it is taken back only once.
+
+use core::ffi::c_void;
+use core::panic::Location;
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+use sheaves_sys::{map, process, report, thread, tls};
+
+use crate::protocol::owner::{Owner, Seen};
+use crate::protocol::reader::{self, FENCED, NESTED, Reader, SLOW};
+
+/// What is known of a reading thread. One cache line, which only its thread writes to.
+#[repr(C, align(64))]
+pub(crate) struct Record {
+    /// Must be first: the thread's pointer points to it.
+    pub(crate) reader: Reader,
+    /// Its thread, see `owner`.
+    pub(crate) owner: Owner,
+    /// Number + 1 of the next record on the stack of free records.
+    next: AtomicU32,
+    /// Number of this record.
+    number: AtomicU32,
+    /// Rounds of destructors at the thread's end in which it was reading.
+    rounds: AtomicU32,
+    /// Where the outermost section was entered, in builds with debug assertions.
+    pub(crate) entered: AtomicPtr<Location<'static>>,
+}
+
+const _: () = {
+    assert!(size_of::<Record>() == 64);
+    assert!(core::mem::offset_of!(Record, reader.state) == 0);
+    assert!(core::mem::offset_of!(Record, reader.nesting) == 8);
+};
+
+/// Records that are mapped together. Zero bytes are a valid segment.
+#[repr(C)]
+struct Segment {
+    records: [Record; SEGMENT_RECORDS as usize],
+}
+
+/// Number of records in a segment.
+const SEGMENT_RECORDS: u32 = 1024;
+/// Limit on segments: enough for a million threads at a time.
+const SEGMENTS_MAX: usize = 1024;
+/// The number of rounds in which libc calls the destructors of keys.
+const ROUNDS: u32 = 4;
+
+/// Addresses of the segments. Segments are added in order, without gaps.
+static SEGMENTS: [AtomicPtr<Segment>; SEGMENTS_MAX] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; SEGMENTS_MAX];
+
+/// Records below this number have been used. Their segments exist.
+static USED: AtomicU32 = AtomicU32::new(0);
+
+/// Stack of free records: number + 1 in the low half, and above it a tag that each change
+/// increments.
+static FREE: AtomicU64 = AtomicU64::new(0);
+
+/// Number of times that a record was taken.
+static STAMPS: AtomicU64 = AtomicU64::new(0);
+
+/// The process whose threads own the records. Written by the first thread that registers or begins
+/// a grace period, and in the child of a fork.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+
+/// Open sections of threads that found no memory for a record. They are counted together, and each
+/// thread knows how many are its own. A grace period waits until the count is zero. So it may wait
+/// for sections that began after it, and waits for ever if such a thread has ended inside a
+/// section.
+pub(crate) static OVERFLOW: AtomicU64 = AtomicU64::new(0);
+
+/// The calling thread's record, if it has one.
+pub(crate) fn own() -> Option<&'static Record> {
+    let own = tls::reader();
+    // SAFETY: a thread's pointer points to the constant or to a record, which is never unmapped.
+    (!core::ptr::eq(own, tls::no_reader())).then(|| unsafe { &*own.cast::<Record>() })
+}
+
+/// The number of records that a grace period scans.
+pub(crate) fn count() -> u32 {
+    // Acquire pairs with the AcqRel in `take_fresh`: the segments exist. [R1]
+    USED.load(Ordering::Acquire)
+}
+
+/// The record with a number, which is below [`count`].
+pub(crate) fn record(number: u32) -> &'static Record {
+    &segment(number).records[(number % SEGMENT_RECORDS) as usize]
+}
+
+/// The segment that contains a record.
+fn segment(number: u32) -> &'static Segment {
+    // Acquire pairs with the Release in `has_segment`.
+    let segment = SEGMENTS[(number / SEGMENT_RECORDS) as usize].load(Ordering::Acquire);
+    // SAFETY: the number is below `USED`, so the segment exists and is never unmapped. Zero bytes
+    // are valid.
+    unsafe { &*segment }
+}
+
+/// Once, before the first record: registers [`at_exit`], which is called at the end of threads.
+pub(crate) fn prepare() {
+    // Relaxed: a number that is the same whichever thread stores it.
+    PROCESS.store(process::id(), Ordering::Relaxed);
+    thread::prepare_at_exit(at_exit);
+}
+
+/// Once, after [`prepare`]: reports if threads cannot have records, which a program can notice.
+pub(crate) fn report_missing_key() {
+    if !tls::has_place_for_reader() {
+        report::report(format_args!(
+            "rcu: libc has no key left below 32: readers are counted together, and grace periods \
+             wait until no thread reads"
+        ));
+    }
+}
+
+/// The state of the calling thread's record. A thread without a record gets one now, in which all
+/// sections fence if `readers_fence`. `None` if memory is out, or where threads cannot have
+/// records: then its sections are counted in [`OVERFLOW`]. With signals blocked.
+#[cold]
+pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
+    let own = tls::reader();
+    if !core::ptr::eq(own, tls::no_reader()) {
+        // A handler has registered the thread before.
+        return Some(own);
+    }
+    let nesting = if readers_fence { SLOW } else { reader::cold() };
+    // Known once the mode is decided.
+    if !tls::has_place_for_reader() {
+        return None;
+    }
+    let record = take_free().or_else(take_fresh)?;
+    // Release pairs with the Acquire of the scan: a scan that reads this state instead of one of
+    // the record's previous thread must have that thread's sections before it. [R4]
+    record.reader.state.store(FENCED, Ordering::Release);
+    // Relaxed, here and below: the record belongs to this thread alone. Grace periods see it
+    // because of the fence of its first section.
+    record.reader.nesting.store(nesting, Ordering::Relaxed);
+    record.rounds.store(0, Ordering::Relaxed);
+    take(record);
+    let address: *const u64 = record.reader.state.as_ptr();
+    let _ = tls::exchange_reader(tls::no_reader(), address);
+    // Where there is no key, a thread that finds this one gone takes the record back.
+    thread::set_at_exit(record_address(record));
+    Some(address)
+}
+
+/// Makes the calling thread the owner of a record that is free or already its own.
+fn take(record: &Record) {
+    // Relaxed: each number is given out once.
+    let stamp = STAMPS.fetch_add(1, Ordering::Relaxed);
+    record.owner.take(stamp, thread::id());
+}
+
+fn record_address(record: &'static Record) -> usize {
+    core::ptr::from_ref(record).expose_provenance()
+}
+
+/// Takes a record from the stack of free ones.
+fn take_free() -> Option<&'static Record> {
+    // Acquire pairs with the Release in `push`, which stored the record's link.
+    let mut head = FREE.load(Ordering::Acquire);
+    loop {
+        let number = (head as u32).checked_sub(1)?;
+        let free = record(number);
+        // Relaxed: if the record is no longer the first, the tag has changed and the exchange
+        // fails.
+        let next = free.next.load(Ordering::Relaxed);
+        let new = tagged(head, next);
+        // Acquire, both, pair with the Release in `push`.
+        match FREE.compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => return Some(free),
+            Err(now) => head = now,
+        }
+    }
+}
+
+fn push(record: &Record) {
+    // Relaxed, here and below: the record belongs to this thread until the exchange publishes it.
+    let number = record.number.load(Ordering::Relaxed);
+    let mut head = FREE.load(Ordering::Relaxed);
+    loop {
+        record.next.store(head as u32, Ordering::Relaxed);
+        let new = tagged(head, number + 1);
+        // Release pairs with the Acquire in `take_free`. Relaxed on failure: retried.
+        match FREE.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(now) => head = now,
+        }
+    }
+}
+
+/// A stack head with the next tag.
+fn tagged(head: u64, link: u32) -> u64 {
+    (((head >> 32) + 1) << 32) | u64::from(link)
+}
+
+/// Takes a record that was never used.
+fn take_fresh() -> Option<&'static Record> {
+    loop {
+        // Relaxed: only a number; the exchange below orders.
+        let number = USED.load(Ordering::Relaxed);
+        let is_end_of_segment = number > 0 && number.is_multiple_of(SEGMENT_RECORDS);
+        if is_end_of_segment
+            && sweep()
+            && let Some(swept) = take_free()
+        {
+            return Some(swept);
+        }
+        if !has_segment((number / SEGMENT_RECORDS) as usize) {
+            return None;
+        }
+        // AcqRel: Release pairs with the Acquire in `count`; Acquire with the Release of the thread
+        // before. Relaxed on failure: retried. [R1]
+        let won = USED.compare_exchange(number, number + 1, Ordering::AcqRel, Ordering::Relaxed);
+        if won.is_ok() {
+            let fresh = record(number);
+            // Relaxed: the record belongs to this thread alone.
+            fresh.number.store(number, Ordering::Relaxed);
+            return Some(fresh);
+        }
+    }
+}
+
+/// Maps a segment unless it exists. False when memory is out, or all segments are used.
+fn has_segment(segment: usize) -> bool {
+    let Some(entry) = SEGMENTS.get(segment) else { return false };
+    // Acquire pairs with the Release below.
+    if !entry.load(Ordering::Acquire).is_null() {
+        return true;
+    }
+    let bytes = size_of::<Segment>();
+    let Some(address) = map::anywhere(bytes) else { return false };
+    let made = core::ptr::with_exposed_provenance_mut(address);
+    // Release pairs with the Acquire above and in `segment`. Relaxed on failure: this segment is
+    // not used.
+    let null = core::ptr::null_mut();
+    if entry.compare_exchange(null, made, Ordering::Release, Ordering::Relaxed).is_err() {
+        // SAFETY: mapped above and never published.
+        unsafe { map::unmap(address, bytes) };
+    }
+    true
+}
+
+/// Frees a record. For its thread.
+fn give_back(record: &'static Record) {
+    clear(record);
+    record.owner.give_back();
+    push(record);
+}
+
+/// Stores that no section is open and that the next one fences.
+fn clear(record: &Record) {
+    // Release pairs with the Acquire of the scan and in `fences::look`, for the thread's sections.
+    // [R4]
+    record.reader.state.store(FENCED, Ordering::Release);
+    // Relaxed: `push` publishes it.
+    record.entered.store(core::ptr::null_mut(), Ordering::Relaxed);
+}
+
+/// Called at the end of a thread that has registered, with the address of its record.
+unsafe extern "C" fn at_exit(value: *mut c_void) {
+    // SAFETY: the value is the address of a record, which is never unmapped.
+    let record = unsafe { &*value.cast_const().cast::<Record>() };
+    // Relaxed, here and below: the thread's own words.
+    if !reader::is_reading(record.reader.state.load(Ordering::Relaxed)) {
+        // As in `register`: no handler sees the record half freed, or forks meanwhile.
+        thread::with_signals_blocked(|| {
+            let _ = tls::exchange_reader(record.reader.state.as_ptr(), tls::no_reader());
+            give_back(record);
+        });
+        return;
+    }
+    // A destructor that runs after this may end the section.
+    let rounds = record.rounds.load(Ordering::Relaxed) + 1;
+    record.rounds.store(rounds, Ordering::Relaxed);
+    if rounds < ROUNDS {
+        thread::set_at_exit(value.expose_provenance());
+    } else {
+        hold(record, record.owner.look());
+    }
+}
+
+/// Records and reports, once, that a thread has ended with an open section.
+fn hold(record: &Record, seen: Seen) {
+    if !record.owner.hold(seen) {
+        return;
+    }
+    let thread = seen.thread();
+    report::report(format_args!(
+        "rcu: thread {thread} has ended inside a read section: no grace period will end any more"
+    ));
+}
+
+/// Frees a record if its thread is gone and has left no section open. True if it did, or if the
+/// record was already free.
+pub(crate) fn take_back(record: &'static Record) -> bool {
+    let seen = record.owner.look();
+    // Relaxed: read again below, once the thread is known to be gone.
+    let is_reading = || reader::is_reading(record.reader.state.load(Ordering::Relaxed));
+    if seen.thread() == 0 {
+        return true;
+    }
+    if (seen.is_held() && is_reading()) || !is_gone(seen) {
+        return false;
+    }
+    // Acquire pairs with the kernel's locks: the kernel says that the thread is gone after the
+    // thread has passed through these locks, so the reads below see what it stored last.
+    fence(Ordering::Acquire);
+    if is_reading() {
+        hold(record, seen);
+        return false;
+    }
+    let is_ours = record.owner.take_back(seen);
+    if is_ours {
+        clear(record);
+        push(record);
+    }
+    is_ours
+}
+
+/// True if the thread that was seen as the owner of a record is gone.
+///
+/// The kernel reuses thread numbers. If a thread of that number is alive and has taken another
+/// record later, this record belongs to an earlier thread. In a child whose fork has run no
+/// handlers of this crate (`_Fork`, `clone`) the numbers are meaningless: no thread is found gone.
+fn is_gone(seen: Seen) -> bool {
+    // Relaxed: written while there is one thread, or with the same value.
+    if process::id() != PROCESS.load(Ordering::Relaxed) {
+        return false;
+    }
+    let is_later = |other: u32| record(other).owner.look().follows(seen);
+    !thread::is_alive(seen.thread()) || (0..count()).any(is_later)
+}
+
+/// Frees the records of threads that are gone. True if there were any.
+fn sweep() -> bool {
+    let mut found = false;
+    for number in 0..count() {
+        let record = record(number);
+        // `take_back` checks again. If the number is in use it also reads all other records, which
+        // is too expensive to do for every record.
+        let thread = record.owner.look().thread();
+        if thread != 0 && !thread::is_alive(thread) {
+            found |= take_back(record);
+        }
+    }
+    found
+}
+
+/// In the child of a fork: frees the records of all threads but the caller, which gets its new
+/// number. Sections that threads have left open at their end stay open.
+pub(crate) fn restart_in_child(readers_fence: bool) {
+    let own = tls::reader();
+    // Relaxed, all: the child has one thread.
+    PROCESS.store(process::id(), Ordering::Relaxed);
+    FREE.store(0, Ordering::Relaxed);
+    OVERFLOW.store(u64::from(tls::shared_sections()), Ordering::Relaxed);
+    for number in 0..count() {
+        let record = record(number);
+        if core::ptr::eq(record.reader.state.as_ptr(), own) {
+            take(record);
+            if readers_fence {
+                record.reader.state.fetch_or(FENCED, Ordering::Relaxed);
+                let nested = record.reader.nesting.load(Ordering::Relaxed) & NESTED;
+                record.reader.nesting.store(SLOW | nested, Ordering::Relaxed);
+            }
+        } else {
+            // Repairs what another thread was writing, possibly its number.
+            record.number.store(number, Ordering::Relaxed);
+            let is_reading = reader::is_reading(record.reader.state.load(Ordering::Relaxed));
+            if !(is_reading && record.owner.look().is_held()) {
+                give_back(record);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/registry.rs"]
+mod tests;

@@ -1,0 +1,167 @@
+//! Read sections of the default domain: entering and leaving.
+//!
+//! Neither has an atomic read-modify-write instruction or a hardware fence. A reader is ordered by
+//! the membarrier of the grace period, which acts as a fence in every thread, at a point that the
+//! reader does not know. So a reader only has to keep the compiler from reordering its steps. Where
+//! membarrier is refused, a bit in the state sends both fast paths to the slow path, which fences.
+//! See `grace::period` for the proof.
+//!
+//! A section works in a signal handler that interrupts any instruction. A handler leaves every
+//! section that it enters, so the record has the same meaning for the interrupted thread as before:
+//! what it has already read of it is still true, or is older and makes a grace period wait longer.
+//! A nested section does everything that the outermost one does except the store, so a handler does
+//! not rely on what the section around it has still to do. It finds the state stored, or stores it,
+//! and fences itself where the state says so. The test `handlers` interrupts every instruction.
+
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+use sheaves_sys::{errno, report, thread, tls};
+
+use super::mode::{Mode, mode};
+use super::registry::{self, OVERFLOW, Record};
+use crate::protocol::reader::{self, FIRST, Reader};
+
+/// The word that an outermost section copies. It is alone on its cache line: readers read it all
+/// the time, and the leader writes it once per grace period.
+#[repr(align(128))]
+pub(crate) struct Global(pub(crate) AtomicU64);
+
+pub(crate) static GLOBAL: Global = Global(AtomicU64::new(FIRST));
+
+/// The reader that a section was entered with; it is left with the same one.
+pub(crate) type Entered = *const Reader;
+
+#[inline(always)]
+fn reader_at(entered: Entered) -> &'static Reader {
+    // SAFETY: records and the constant begin with a reader and are never unmapped, and all access
+    // is atomic.
+    unsafe { &*entered }
+}
+
+/// Enters a section. Never blocks; async-signal-safe.
+#[inline(always)]
+#[cfg_attr(debug_assertions, track_caller)]
+pub(crate) fn enter() -> Entered {
+    let own: Entered = tls::reader().cast();
+    if reader_at(own).enter(&GLOBAL.0) {
+        record_location(own);
+        own
+    } else {
+        enter_slow()
+    }
+}
+
+/// Leaves any one of the sections that are open in this thread. Never blocks; async-signal-safe.
+///
+/// # Safety
+/// `entered` was returned by an `enter` of this thread that is not left yet.
+#[inline(always)]
+pub(crate) unsafe fn leave(entered: Entered) {
+    let own = reader_at(entered);
+    // Relaxed: the thread's own word.
+    if own.nesting.load(Ordering::Relaxed) == 0 {
+        // Release pairs with the Acquire of the scan: the section is over. [R4]
+        own.state.store(reader::IDLE, Ordering::Release);
+    } else {
+        leave_slow(entered);
+    }
+}
+
+/// Leaves the innermost section of the calling thread. Never blocks; async-signal-safe.
+///
+/// # Safety
+/// The calling thread has an open section.
+#[inline(always)]
+pub(crate) unsafe fn leave_innermost() {
+    let entered: Entered = tls::reader().cast();
+    let own = reader_at(entered);
+    // Relaxed, both: the thread's own words. If it got them after the section began, the section is
+    // counted in `OVERFLOW`, and the state has no section.
+    let is_only = own.nesting.load(Ordering::Relaxed) == 0;
+    if is_only && reader::is_reading(own.state.load(Ordering::Relaxed)) {
+        // Release pairs with the Acquire of the scan: the section is over. [R4]
+        own.state.store(reader::IDLE, Ordering::Release);
+    } else {
+        leave_slow(entered);
+    }
+}
+
+/// Enters the first section of a thread, a nested one, or one that fences.
+#[cold]
+#[inline(never)]
+#[cfg_attr(debug_assertions, track_caller)]
+fn enter_slow() -> Entered {
+    let mut own = tls::reader();
+    if core::ptr::eq(own, tls::no_reader()) {
+        own = register().unwrap_or(own);
+    }
+    let is_shared = core::ptr::eq(own, tls::no_reader());
+    let entered: Entered = own.cast();
+    if is_shared {
+        let Some(sections) = tls::shared_sections().checked_add(1) else { die_of_sections() };
+        tls::set_shared_sections(sections);
+        // SeqCst pairs with the heavy fence: either a grace period counts this section, or the
+        // section sees what the updater unlinked. [R2]
+        OVERFLOW.fetch_add(1, Ordering::SeqCst);
+        // SeqCst, as above: for what this section reads. [R2]
+        fence(Ordering::SeqCst);
+    } else {
+        match reader_at(entered).enter_slow(&GLOBAL.0) {
+            None => die_of_sections(),
+            Some(true) => record_location(entered),
+            Some(false) => {}
+        }
+    }
+    entered
+}
+
+/// Gives the calling thread a record, see [`registry::register`]. Signals are blocked: a handler
+/// that forks would free, in the child, the record that is being taken here.
+fn register() -> Option<*const u64> {
+    let take = || registry::register(mode() == Mode::Fences);
+    errno::preserve(|| thread::with_signals_blocked(take))
+}
+
+/// If the count wrapped to 0, the next unlock would end all sections.
+#[cold]
+fn die_of_sections() -> ! {
+    report::die(format_args!("rcu: a thread has 4294967296 open read sections: guards are leaked"));
+}
+
+/// Leaves a nested section, one that fences, or one that is counted in [`OVERFLOW`].
+#[cold]
+#[inline(never)]
+fn leave_slow(entered: Entered) {
+    let is_shared = core::ptr::eq(entered.cast(), tls::no_reader());
+    if !is_shared && reader_at(entered).leave_slow() {
+        return;
+    }
+    // Release pairs with the Acquire of the scan. Relaxed on failure: nothing was changed. [R4]
+    let less = |count: u64| count.checked_sub(1);
+    if OVERFLOW.fetch_update(Ordering::Release, Ordering::Relaxed, less).is_err() {
+        report::die(format_args!("rcu: a read section is left that was not entered"));
+    }
+    tls::set_shared_sections(tls::shared_sections().saturating_sub(1));
+}
+
+/// True while the calling thread is inside a read section.
+#[inline]
+pub(crate) fn is_reading() -> bool {
+    let own: Entered = tls::reader().cast();
+    // Relaxed: the thread's own word, or a constant.
+    let state = reader_at(own).state.load(Ordering::Relaxed);
+    (reader::is_reading(state) && state != u64::MAX) || tls::shared_sections() != 0
+}
+
+/// In builds with debug assertions: records where the outermost section was entered.
+#[inline(always)]
+#[cfg_attr(debug_assertions, track_caller)]
+fn record_location(own: Entered) {
+    if cfg!(debug_assertions) {
+        let location = core::panic::Location::caller();
+        // SAFETY: a record begins with its reader; a section never begins in the constant.
+        let record = unsafe { &*own.cast::<Record>() };
+        // Relaxed: for a report, which reads constant memory through this pointer.
+        record.entered.store(core::ptr::from_ref(location).cast_mut(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,58 @@
+use super::machine::AtomicU64;
+use super::owner::{Owner, STAMP_SHIFT, Seen};
+use super::reader::*;
+
+#[test]
+fn sections_end_where_they_began() {
+    for idle in [IDLE, FENCED] {
+        let outer = outermost(idle, FIRST + 5 * STEP);
+        assert!(is_reading(outer) && !is_reading(idle));
+        assert_eq!(left(outer), idle);
+    }
+}
+
+#[test]
+fn threads_fence_at_first_only() {
+    let warm = (0..SECTIONS_COLD).fold(cold(), |nesting, _| {
+        assert!(nesting & SLOW != 0);
+        warmed(nesting)
+    });
+    assert_eq!((warm, warmed(warm)), (0, 0));
+    assert_eq!(warmed(SLOW), SLOW, "for good");
+    assert_eq!(warmed(SLOW | COLD | 7), 7);
+}
+
+#[test]
+fn only_other_sequences_hold_up() {
+    let global = FIRST + 9 * STEP;
+    assert!(has_passed(IDLE, global) && has_passed(FENCED, global));
+    assert!(has_passed(outermost(FENCED, global), global));
+    assert!(!has_passed(outermost(IDLE, global - STEP), global));
+    assert!(!has_passed(outermost(IDLE, global + STEP), global));
+}
+
+#[test]
+fn a_later_thread_of_the_same_number_is_another_one() {
+    let [early, late, round, other] =
+        [(7, 42), (8, 42), (1 << 40, 42), (9, 43)].map(|(stamp, thread)| {
+            let owner = Owner(AtomicU64::new(0));
+            owner.take(stamp, thread);
+            owner.look()
+        });
+    assert!(late.follows(early) && !early.follows(late) && !early.follows(early));
+    assert!(!other.follows(early) && !late.follows(other));
+    let last = Seen(u64::MAX << STAMP_SHIFT | 42);
+    assert!(round.follows(last) && !last.follows(round));
+}
+
+#[test]
+fn a_record_that_was_taken_again_is_not_taken_back() {
+    let owner = Owner(AtomicU64::new(0));
+    owner.take(1, 42);
+    let seen = owner.look();
+    assert!(owner.hold(seen) && !owner.hold(seen) && !owner.take_back(seen));
+    assert_eq!((owner.look().thread(), owner.look().is_held()), (42, true));
+    assert!(owner.take_back(owner.look()));
+    owner.take(2, 42);
+    assert!(!owner.take_back(seen));
+}

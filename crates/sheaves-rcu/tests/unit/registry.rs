@@ -1,0 +1,62 @@
+use super::*;
+
+#[test]
+fn a_number_that_was_given_out_again_is_told_apart() {
+    let own = || owner(super::own().unwrap());
+    drop(crate::read());
+    // The record of a thread that vanished, whose number the kernel has given to this thread.
+    // Its stamp is the one before the first.
+    let stale = take_free().or_else(take_fresh).unwrap();
+    stale.owner.take(u64::MAX, own().thread());
+    // The record is in the section that the thread has left open.
+    stale.reader.state.store(reader::FIRST, Ordering::Release);
+    assert!(!take_back(stale) && owner(stale).is_held() && !take_back(stale));
+    stale.reader.state.store(FENCED, Ordering::Release);
+    assert!(take_back(stale));
+    assert_eq!(owner(stale).thread(), 0);
+    // This thread's own record is not taken from it, inside a section or outside.
+    let before = own();
+    assert!(!take_back(super::own().unwrap()));
+    let guard = crate::read();
+    assert!(!take_back(super::own().unwrap()));
+    assert!(crate::is_reading());
+    drop(guard);
+    assert_eq!(own(), before);
+}
+
+#[test]
+fn the_record_of_a_child_without_handlers_is_its_own() {
+    drop(crate::read());
+    // SAFETY: integers only. Where SIGCHLD is ignored, a child cannot be waited for.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    let null = core::ptr::null_mut::<u8>();
+    // SAFETY: the child has a copy of the stack, and ends below.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, null, null, null, 0) };
+    if child == 0 {
+        let own = super::own().unwrap();
+        let guard = crate::read();
+        let is_kept = !take_back(own) && !owner(own).is_held();
+        drop(guard);
+        let status = i32::from(!is_kept || take_back(own));
+        // SAFETY: ends the child, which has waited for nothing.
+        unsafe { libc::_exit(status) };
+    }
+    let child = i32::try_from(child).unwrap();
+    let mut status = -1;
+    for _ in 0..10_000 {
+        thread::sleep_ns(1_000_000);
+        // SAFETY: waits for the child that was just created.
+        if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } != 0 {
+            break;
+        }
+    }
+    if status == -1 {
+        // SAFETY: the child that was just created, which hangs.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+    }
+    assert_eq!(status, 0, "the child's own record was taken from it");
+}
+
+fn owner(record: &Record) -> Seen {
+    record.owner.look()
+}
