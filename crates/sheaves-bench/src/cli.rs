@@ -129,20 +129,5 @@ fn print_out(text: &str) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unwritable_file_is_found_before_the_run() {
-        let failure = create(std::path::Path::new("/proc/nonsense/report.json")).unwrap_err();
-        assert_eq!(failure.status, 1);
-        assert!(failure.message.contains("/proc/nonsense/report.json"));
-    }
-
-    #[test]
-    fn the_help_lists_the_tables() {
-        let list = list_of_tables();
-        assert_eq!(list.lines().count(), 1 + tables::ALL.len());
-        assert!(list.lines().all(|line| line.len() <= 100), "{list}");
-    }
-}
+#[path = "../tests/unit/cli.rs"]
+mod tests;

@@ -44,7 +44,7 @@ fn measure(part: &str, all_sizes: bool, contenders: &[&str]) -> Result<Report, F
 fn beside_glibc(report: &Report) -> String {
     let rows: Vec<_> = report.rows.iter().filter(|row| row.contender == MALLOC).collect();
     let median = |workload: &str, contender: &str| {
-        report.row(workload, contender).map_or(f64::NAN, |row| row.median)
+        report.row(workload, contender).map_or(f64::NAN, |row| row.summary.median)
     };
     let line = |head: &str, cell: &dyn Fn(&str) -> String| {
         let cells = rows.iter().map(|row| cell(&row.workload));
@@ -84,29 +84,5 @@ fn meaning(speedups: &[f64]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_demonstration_is_short() {
-        for (part, all_sizes) in [("pair", false), ("slabtest", true)] {
-            let asked = Asked {
-                part,
-                quick: true,
-                all_sizes,
-                threads: None,
-                sizes: None,
-                contenders: None,
-            };
-            let plan = asked.plan().expect("a plan");
-            let spent = plan.effort.time_max * plan.cases.len() as u32;
-            assert!(spent.as_secs() < 40, "{part}: {spent:?} of a minute");
-        }
-    }
-
-    #[test]
-    fn twice_as_fast_saves_half_of_the_share() {
-        let text = meaning(&[2.0, 2.0]);
-        assert!(text.contains("2.0 times") && text.contains("10 % less"), "{text}");
-    }
-}
+#[path = "../tests/unit/demonstration.rs"]
+mod tests;

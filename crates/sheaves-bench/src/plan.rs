@@ -20,7 +20,7 @@ pub(crate) struct Asked<'a> {
 impl Asked<'_> {
     /// The plan after all checks.
     pub(crate) fn plan(&self) -> Result<Plan, Failure> {
-        let Request { table, prefix } = Request::parse(self.part)?;
+        let (table, prefix) = find(self.part)?;
         let options = Options {
             sizes: self.sizes(table)?,
             threads: self.threads(table)?,
@@ -28,7 +28,7 @@ impl Asked<'_> {
             few: self.quick && !prefix.contains('/'),
         };
         let mut cases = table.cases(&options);
-        cases.retain(|case| case.rows.iter().any(|row| admits(&prefix, &row.name)));
+        cases.retain(|case| case.rows.iter().any(|row| admits(prefix, &row.name)));
         if cases.is_empty() {
             return Err(Failure::usage(format!("no workload is called '{}'", self.part)));
         }
@@ -77,30 +77,23 @@ impl Asked<'_> {
     }
 }
 
-/// A table, and what the names of its rows have to begin with.
-struct Request {
-    table: &'static dyn Table,
-    /// Whole parts of a name; empty for all rows.
-    prefix: String,
-}
-
-impl Request {
-    /// Reads `TABLE`, `TABLE/VARIANT` or `TABLE/VARIANT/SIZE`. Where rows do not begin with the
-    /// name of their table, it can be given or not.
-    fn parse(text: &str) -> Result<Request, Failure> {
-        let text = text.trim_end_matches('/');
-        let (first, rest) = text.split_once('/').unwrap_or((text, ""));
-        let begins = |case: &Case| admits(first, case.name());
-        let has_rows = |table: &&&dyn Table| usual_cases(**table).iter().any(begins);
-        if let Some(table) = tables::ALL.iter().find(has_rows).filter(|_| !first.is_empty()) {
-            return Ok(Request { table: *table, prefix: text.to_owned() });
-        }
-        if let Some(table) = tables::ALL.iter().find(|table| table.name() == first) {
-            return Ok(Request { table: *table, prefix: rest.to_owned() });
-        }
-        let known = tables::names();
-        Err(Failure::usage(format!("unknown table '{text}' (there are: {known})")))
+/// Reads `TABLE`, `TABLE/VARIANT` or `TABLE/VARIANT/SIZE`: the table, and what the names of rows
+/// have to begin with. Where rows do not begin with the name of their table, it can be given or
+/// not.
+fn find(text: &str) -> Result<(&'static dyn Table, &str), Failure> {
+    let text = text.trim_end_matches('/');
+    let (first, rest) = text.split_once('/').unwrap_or((text, ""));
+    let has_rows = |table: &&dyn Table| {
+        !first.is_empty() && usual_cases(*table).iter().any(|case| admits(first, case.name()))
+    };
+    if let Some(table) = tables::ALL.into_iter().find(has_rows) {
+        return Ok((table, text));
     }
+    if let Some(table) = tables::ALL.into_iter().find(|table| table.name() == first) {
+        return Ok((table, rest));
+    }
+    let known = tables::names();
+    Err(Failure::usage(format!("unknown table '{text}' (there are: {known})")))
 }
 
 /// Whether a name begins with these parts.
@@ -157,113 +150,5 @@ fn families<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<&'static str> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::harness::table::{Contender, Part};
-
-    fn asked(part: &str) -> Asked<'_> {
-        Asked { part, quick: false, all_sizes: false, threads: None, sizes: None, contenders: None }
-    }
-
-    fn refusal(asked: &Asked<'_>) -> Failure {
-        asked.plan().err().expect("a refusal")
-    }
-
-    fn names(part: &str) -> Vec<String> {
-        let cases = asked(part).plan().unwrap().cases;
-        cases.iter().map(|case| case.name().to_owned()).collect()
-    }
-
-    #[test]
-    fn bad_input_is_refused() {
-        for part in ["nonsense", "", "/", "pairs/64", "batch/sideways", "pair/7", "batch-alloc"] {
-            let failure = refusal(&asked(part));
-            assert!(failure.status == 2 && !failure.message.contains('\n'), "{part}");
-        }
-        assert!(refusal(&asked("pairs/64")).message.contains("slabtest"));
-        for threads in ["0", "-1", "many", "100000", ""] {
-            let failure = refusal(&Asked { threads: Some(threads), ..asked("replace") });
-            assert_eq!(failure.status, 2, "{threads}");
-        }
-        for sizes in ["0", "7", "16385", "big", ""] {
-            let list = [sizes.to_owned()];
-            let failure = refusal(&Asked { sizes: Some(&list), ..asked("pair") });
-            assert_eq!(failure.status, 2, "{sizes}");
-        }
-        let few = ["10".to_owned()];
-        let failure = refusal(&Asked { sizes: Some(&few), ..asked("percpu") });
-        assert!(failure.message.contains("4000000 filters"));
-        let failure = refusal(&Asked { sizes: Some(&few), ..asked("counter") });
-        assert!(failure.message.contains("no sizes"));
-        for contender in ["fastmalloc", "", "floor"] {
-            let list = [contender.to_owned()];
-            let failure = refusal(&Asked { contenders: Some(&list), ..asked("pair") });
-            assert!(failure.status == 2 && failure.message.contains(contender), "{contender}");
-        }
-    }
-
-    #[test]
-    fn a_part_of_a_table_can_be_asked_for() {
-        assert_eq!(names("batch/shuffled/100"), ["batch/shuffled/100"]);
-        assert_eq!(names("pair/8"), ["pair/8"]);
-        let sizes = ["64", "1024", "64"].map(str::to_owned);
-        let plan = Asked { sizes: Some(&sizes), ..asked("pair") }.plan().unwrap();
-        assert_eq!(plan.cases.len(), 2);
-        assert!(names("slabtest").contains(&"slabtest/2/64".to_owned()));
-        assert!(names("counter/sum").contains(&"counter/sum/64".to_owned()));
-    }
-
-    #[test]
-    fn the_name_of_a_table_can_be_left_out() {
-        for part in ["percpu/tc/64k/5000", "tc/64k/5000", "tc/64k/5000/"] {
-            assert_eq!(names(part), ["tc/64k/5000"], "{part}");
-        }
-        assert!(names("tc").iter().all(|name| name.starts_with("tc/")));
-        assert!(names("percpu").contains(&"concurrent/2t".to_owned()));
-        assert_eq!(names("10x1000"), ["10x1000"]);
-    }
-
-    #[test]
-    fn contenders_keep_the_printed_order() {
-        let list = ["locked".to_owned(), "cache".to_owned(), "V50".to_owned()];
-        let plan = Asked { contenders: Some(&list), ..asked("pair/64") }.plan().unwrap();
-        let names: Vec<_> = plan.cases[0].contenders.iter().map(Contender::name).collect();
-        assert_eq!(names, ["cache", "locked"]);
-    }
-
-    /// Each contender, in the first case that it takes part in.
-    #[test]
-    fn a_sample_has_as_many_numbers_as_there_are_rows() {
-        for table in tables::ALL {
-            let sizes =
-                table.sizes().map_or(Vec::new(), |sizes| vec![64.max(*sizes.range.start())]);
-            let threads = *table.threads().range.start();
-            let cases = table.cases(&Options { sizes, threads: threads.max(2), few: true });
-            let mut seen = Vec::new();
-            for case in &cases {
-                for contender in &case.contenders {
-                    let (Part::Takes(make), None) = (&contender.part, contender.mode) else {
-                        continue;
-                    };
-                    if seen.contains(&contender.family) {
-                        continue;
-                    }
-                    seen.push(contender.family);
-                    let values = make().unwrap().sample().unwrap();
-                    assert_eq!(values.len(), case.rows.len(), "{}", case.name());
-                    assert!(values.iter().all(|value| value.is_nan() || *value >= 0.0));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn names_of_rows_are_unique() {
-        let mut names = std::collections::HashSet::new();
-        for case in tables::ALL.into_iter().flat_map(usual_cases) {
-            for row in case.rows {
-                assert!(names.insert(row.name.clone()), "{} is there twice", row.name);
-            }
-        }
-    }
-}
+#[path = "../tests/unit/plan.rs"]
+mod tests;

@@ -10,6 +10,7 @@
 //! | [`lock_per_cpu`] | Linux up to 2.6.38: a slab's fast path with interrupts disabled | |
 //! | [`tid`] | Linux 2.6.39, 2011: SLUB's fast path with a transaction number | |
 //! | [`percpu`] | Linux 5.0 and 5.2, 2019: `mm/percpu.c` before and after its scan hints | |
+//! | [`mutex_pool`] | librseq: per-CPU memory in pools with a mutex each | |
 //! | [`callback`] | Linux up to 6.9: `synchronize_rcu` that waits for a callback | |
 //! | [`prototype`] | Linux, 2023: the first form of the direct wake-up in `synchronize_rcu` | yes |
 //! | [`srcu`] | Linux, 2006: a sleepable RCU domain that drains one of its two indexes | yes |
@@ -21,8 +22,10 @@ pub mod cpu;
 pub mod global_list;
 pub mod kfree_rcu;
 pub mod lock_per_cpu;
+pub mod mutex_pool;
 pub mod percpu;
 pub mod prototype;
+mod pthread;
 pub mod srcu;
 #[cfg(target_arch = "x86_64")]
 pub mod tid;

@@ -103,14 +103,12 @@ impl<'a> Judge<'a> {
     /// Adds the ratio of two contenders, taken round by round.
     pub(crate) fn ratio(&mut self, of: &str, to: &str) {
         let (Some(own), Some(other)) = (self.find(of), self.find(to)) else { return };
-        let ratio = paired_ratio(own.series, other.series);
+        let summary = paired_ratio(own.series, other.series);
         self.report.ratios.push(Ratio {
             workload: self.workload.to_owned(),
             of: of.to_owned(),
             to: to.to_owned(),
-            median: ratio.median,
-            low: ratio.low,
-            high: ratio.high,
+            summary,
         });
     }
 
@@ -138,30 +136,6 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// What `compare` holds these medians against, and what comes of it: `glibc PASS`.
 #[cfg(test)]
-pub(crate) fn verdicts(
-    field: &[(&'static str, f64)],
-    compare: impl FnOnce(&mut Judge<'_>),
-) -> Vec<String> {
-    let mut report = Report::new("row");
-    let entrant =
-        |(name, median): &(&'static str, f64)| Entrant { name, series: &[1.0], median: *median };
-    compare(&mut Judge::new(&mut report, "row", field.iter().map(entrant).collect()));
-    let judged = |bar: Judgement| Some(format!("{} {}", bar.versus, bar.verdict?));
-    report.bars.into_iter().filter_map(judged).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_verdict_needs_a_bar() {
-        let judge = |ratio, bar| Judgement::new("pair/64", "cache", "glibc", ratio, bar).verdict;
-        assert_eq!(judge(0.75, Some(0.75)).as_deref(), Some("PASS"));
-        assert_eq!(judge(0.76, Some(0.75)).as_deref(), Some("MISS"));
-        assert_eq!(judge(f64::NAN, Some(0.75)).as_deref(), Some("MISS"));
-        assert_eq!(judge(0.5, None), None);
-    }
-}
+#[path = "../../tests/unit/harness_judge.rs"]
+pub(crate) mod tests;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::judge::Judgement;
 use super::machine::Machine;
+use super::statistics::Summary;
 
 /// Name and version of the file format.
 const SCHEMA: &str = "sheaves-bench/1";
@@ -45,7 +46,7 @@ pub(crate) struct LeftOut {
     pub(crate) workloads: Vec<String>,
 }
 
-/// One contender in one row. Low and high are the 10th and the 90th percentile.
+/// One contender in one row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
     /// The name of the row.
@@ -54,14 +55,8 @@ pub(crate) struct Figure {
     pub(crate) contender: String,
     /// `ns/op` for nanoseconds per operation, or another one.
     pub(crate) unit: String,
-    /// How many samples were taken.
-    pub(crate) samples: usize,
-    /// 50th percentile.
-    pub(crate) median: f64,
-    /// 10th percentile.
-    pub(crate) low: f64,
-    /// 90th percentile.
-    pub(crate) high: f64,
+    #[serde(flatten)]
+    pub(crate) summary: Summary,
     /// Where the text has it.
     pub(crate) shown: Shown,
     /// What was done for it, where contenders count.
@@ -86,7 +81,7 @@ pub(crate) struct Shown {
     pub(crate) divisor: f64,
 }
 
-/// Two contenders in one row. Low and high are the 10th and the 90th percentile.
+/// Two contenders in one row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ratio {
     /// The name of the row.
@@ -95,12 +90,8 @@ pub(crate) struct Ratio {
     pub(crate) of: String,
     /// The one below the line.
     pub(crate) to: String,
-    /// 50th percentile.
-    pub(crate) median: f64,
-    /// 10th percentile.
-    pub(crate) low: f64,
-    /// 90th percentile.
-    pub(crate) high: f64,
+    #[serde(flatten)]
+    pub(crate) summary: Summary,
 }
 
 impl Report {
@@ -165,19 +156,5 @@ impl Report {
 }
 
 #[cfg(test)]
-impl Figure {
-    pub(crate) fn example(workload: &str, contender: &str, median: f64, shown: Shown) -> Figure {
-        Figure {
-            workload: workload.to_owned(),
-            contender: contender.to_owned(),
-            unit: "ns/op".to_owned(),
-            samples: 1,
-            median,
-            low: median,
-            high: median,
-            shown,
-            work: None,
-            is_mode: false,
-        }
-    }
-}
+#[path = "../../tests/unit/harness_report.rs"]
+pub(crate) mod tests;

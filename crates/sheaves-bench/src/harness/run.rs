@@ -31,7 +31,7 @@ impl Plan {
         print: &mut dyn FnMut(&str) -> Result<(), Failure>,
     ) -> Result<Report, Failure> {
         measure::become_threaded();
-        let mut children = Children::new();
+        let mut children = Children::default();
         let mut report = Report::new(&self.title);
         let mut random = Random::new(2011);
         let bar = progress_bar(self.cases.len() as u64);
@@ -120,10 +120,7 @@ fn figure(row: &Row, contender: &str, summary: Summary) -> Figure {
         workload: row.name.clone(),
         contender: contender.to_owned(),
         unit: row.unit.to_owned(),
-        samples: summary.samples,
-        median: summary.median,
-        low: summary.low,
-        high: summary.high,
+        summary,
         shown: row.shown.clone(),
         work: None,
         is_mode: false,
@@ -154,8 +151,9 @@ fn compare(report: &mut Report, row: &Row, lanes: &[(&Contender, &[f64])]) {
 fn progress_bar(cases: u64) -> ProgressBar {
     let bar = ProgressBar::new(cases * STEPS);
     let style = ProgressStyle::with_template("{bar:40} {percent:>3}% {elapsed} {msg}");
-    match style {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
+    style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style))
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/harness_run.rs"]
+mod tests;

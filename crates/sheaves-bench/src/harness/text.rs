@@ -4,6 +4,7 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::report::{Figure, LeftOut, Report};
+use super::statistics::Summary;
 
 /// The first lines.
 pub(crate) fn header(report: &Report) -> String {
@@ -31,7 +32,7 @@ pub(crate) fn figures(report: &Report, heading: &str) -> String {
         let figure = |column: &&str| {
             let is_it = |row: &&&Figure| row.contender == contender && row.shown.column == *column;
             let row = rows.iter().find(is_it);
-            row.map_or("-".into(), |row| number(row.median / row.shown.divisor))
+            row.map_or("-".into(), |row| number(row.summary.median / row.shown.divisor))
         };
         table.add_row(core::iter::once(contender.to_owned()).chain(columns.iter().map(figure)));
     }
@@ -85,7 +86,8 @@ fn comparison(report: &Report) -> Table {
         let cell = |contender: &str| {
             let row = report.row(&bar.workload, contender).filter(|_| is_time);
             row.map_or(String::new(), |row| {
-                let [median, low, high] = [row.median, row.low, row.high].map(number);
+                let Summary { median, low, high, .. } = row.summary;
+                let [median, low, high] = [median, low, high].map(number);
                 format!("{median} [{low}..{high}]")
             })
         };
@@ -137,3 +139,7 @@ fn summary(report: &Report) -> String {
         (pass, miss) => format!("Bars: {pass} passed, {miss} missed.\n"),
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/harness_text.rs"]
+mod tests;

@@ -8,8 +8,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use super::failure::Failure;
+use super::measure::per_operation;
 
 type Task = Arc<dyn Fn(usize) + Send + Sync>;
 
@@ -100,6 +102,33 @@ impl Workers {
             core::mem::take(&mut *results.lock().unwrap_or_else(PoisonError::into_inner));
         results.sort_by_key(|(index, _)| *index);
         results.into_iter().map(|(_, result)| result).collect()
+    }
+}
+
+impl Workers {
+    /// Nanoseconds that each of `timed` operations takes while all workers are at it, in the mean.
+    ///
+    /// `prepare` runs on each worker and returns what does a number of operations. `untimed` of
+    /// them run before, and as many after: no worker stops while another is still being timed.
+    pub(crate) fn time<W: FnMut(usize)>(
+        &self,
+        untimed: usize,
+        timed: usize,
+        prepare: impl Fn(usize) -> W + Send + Sync + 'static,
+    ) -> f64 {
+        let barrier = SpinBarrier::new(self.len());
+        let times = self.run(move |index| {
+            let mut work = prepare(index);
+            work(untimed);
+            barrier.wait();
+            let start = Instant::now();
+            work(timed);
+            let time = start.elapsed();
+            work(untimed);
+            barrier.wait();
+            time
+        });
+        per_operation(times.iter().sum(), timed * self.len())
     }
 }
 
@@ -194,46 +223,5 @@ impl Backoff {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_worker_answers_in_order() {
-        let workers = Workers::of(3).unwrap();
-        for _ in 0..10 {
-            assert_eq!(workers.run(|index| index * 2), [0, 2, 4]);
-        }
-        assert_eq!(Workers::of(3).unwrap().len(), 3);
-    }
-
-    #[test]
-    fn no_worker_passes_the_barrier_alone() {
-        const THREADS: usize = 4;
-        let workers = Workers::of(THREADS).unwrap();
-        let barrier = Arc::new(SpinBarrier::new(THREADS));
-        let count = Arc::new(AtomicUsize::new(0));
-        let seen = workers.run(move |_| {
-            let mut seen = Vec::new();
-            for _ in 0..100 {
-                // Relaxed: the barrier orders the additions before the reads.
-                count.fetch_add(1, Ordering::Relaxed);
-                barrier.wait();
-                seen.push(count.load(Ordering::Relaxed));
-                barrier.wait();
-            }
-            seen
-        });
-        for seen in seen {
-            assert!(seen.iter().enumerate().all(|(round, count)| *count == (round + 1) * THREADS));
-        }
-    }
-
-    #[test]
-    fn the_contender_is_dropped_with_the_sample() {
-        let workers = Workers::of(2).unwrap();
-        let thing = Arc::new(());
-        let inner = Arc::clone(&thing);
-        workers.run(move |_| Arc::strong_count(&inner));
-        assert_eq!(Arc::strong_count(&thing), 1);
-    }
-}
+#[path = "../../tests/unit/harness_workers.rs"]
+mod tests;

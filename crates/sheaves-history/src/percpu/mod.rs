@@ -293,4 +293,5 @@ impl<const HINTS: bool, M: Memory> Allocator<HINTS, M> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/percpu.rs"]
 mod tests;

@@ -6,7 +6,7 @@ use super::Allocator;
 use crate::harness::failure::Failure;
 
 /// The C library's `malloc` and `free`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Glibc;
 
 impl Allocator for Glibc {
@@ -61,14 +61,5 @@ fn is_glibc(origin: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn file_names_are_told_apart() {
-        assert!(is_glibc("/lib/x86_64-linux-gnu/libc.so.6"));
-        assert!(is_glibc("/lib64/libc-2.31.so"));
-        assert!(!is_glibc("/usr/lib/libjemalloc.so.2"));
-        assert!(!is_glibc("target/release/sheaves-bench"));
-    }
-}
+#[path = "../../../tests/unit/contenders_allocators_glibc.rs"]
+mod tests;

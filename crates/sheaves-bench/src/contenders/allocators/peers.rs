@@ -3,13 +3,7 @@
 //! None of them takes the name `malloc`, and none is the global allocator. A sized form is the one
 //! in which the caller tells the size again when it frees, where the peer has such a form.
 //!
-//! | name | what | sized form |
-//! |---|---|---|
-//! | `mimalloc` | version 3 | `mimalloc-sized`: `mi_free_size` |
-//! | `jemalloc` | version 5.3 | `jemalloc-sized`: `mallocx`, `sdallocx` |
-//! | `snmalloc` | version 0.7 | `snmalloc-sized`: size and alignment on both sides |
-//! | `rpmalloc` | version 1.4, the newest that the registry has as source | none |
-//! | `tcmalloc` | Google's | `tcmalloc-sized`: `operator new`, sized `operator delete` |
+//! A contender is called as its type, in lower case; `-sized` is the sized form.
 //!
 //! tcmalloc keeps its caches per CPU only where it can register restartable sequences itself, that
 //! is in a process that was started with glibc's registration switched off. It runs in two child
@@ -76,7 +70,7 @@ macro_rules! peer {
         |$object:ident, $known:ident| $free:expr
     ) => {
         $(#[$doc])*
-        #[derive(Debug)]
+        #[derive(Debug, Default)]
         pub(crate) struct $peer;
 
         impl Allocator for $peer {
@@ -184,7 +178,8 @@ fn check_mode(mode: &Mode) -> Result<(), Failure> {
     )))
 }
 
-/// rpmalloc 1.4: `rpmalloc` and `rpfree`. It has no sized form.
+/// rpmalloc 1.4, the newest that the registry has as source: `rpmalloc` and `rpfree`.
+/// It has no sized form.
 #[derive(Debug)]
 pub(crate) struct Rpmalloc;
 
@@ -219,52 +214,5 @@ impl Allocator for Rpmalloc {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::contenders::allocators::checks::{churn, exchange};
-
-    fn check<C: Allocator>(contender: C) {
-        contender.enter_thread();
-        let object = contender.alloc(100);
-        // SAFETY: the object is fresh and holds a hundred bytes.
-        unsafe { object.write_bytes(1, 100) };
-        // SAFETY: allocated above and freed once.
-        unsafe { contender.free(object, 100) };
-    }
-
-    #[test]
-    fn every_peer_can_be_called() {
-        check(Mimalloc);
-        check(MimallocSized);
-        check(Jemalloc);
-        check(JemallocSized);
-        check(Snmalloc);
-        check(SnmallocSized);
-        check(Rpmalloc::new());
-        check(Tcmalloc);
-        check(TcmallocSized);
-    }
-
-    #[test]
-    fn sized_and_unsized_forms_agree_between_threads() {
-        churn(&MimallocSized, 64);
-        exchange(&JemallocSized, 64);
-        exchange(&SnmallocSized, 64);
-        churn(&TcmallocSized, 64);
-    }
-
-    #[test]
-    fn tunables_are_added_to_what_is_there() {
-        assert_eq!(tunables(None), "glibc.pthread.rseq=0");
-        assert_eq!(
-            tunables(Some("glibc.malloc.check=1".to_owned())),
-            "glibc.malloc.check=1:glibc.pthread.rseq=0"
-        );
-    }
-
-    #[test]
-    fn the_mode_is_checked() {
-        // Whichever holds in this process, it cannot be both.
-        assert_ne!(check_mode(&PER_CPU).is_ok(), check_mode(&PER_THREAD).is_ok());
-    }
-}
+#[path = "../../../tests/unit/contenders_allocators_peers.rs"]
+mod tests;

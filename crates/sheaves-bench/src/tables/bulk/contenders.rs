@@ -33,9 +33,6 @@ pub(super) trait Bulk: Send + Sync + 'static {
     fn outstanding(&self) -> u64 {
         deferred_bytes::outstanding()
     }
-
-    /// Gives memory that is free back to the system.
-    fn trim(&self);
 }
 
 const _: () = assert!(SIZES.len() == CLASSES);
@@ -46,7 +43,7 @@ pub(super) fn start<S: Source, F: Form>(source: S) -> Result<KfreeRcu<S, F>, Fai
         .map_err(|error| Failure::run(format!("cannot start a thread: {error}")))
 }
 
-impl<S: Source + Trim, F: Form> Bulk for KfreeRcu<S, F> {
+impl<S: Source, F: Form> Bulk for KfreeRcu<S, F> {
     fn repeat(&self, groups: usize) {
         self.repeat(groups);
     }
@@ -55,15 +52,6 @@ impl<S: Source + Trim, F: Form> Bulk for KfreeRcu<S, F> {
         self.hurry();
         std::thread::yield_now();
     }
-
-    fn trim(&self) {
-        self.source().trim();
-    }
-}
-
-/// Gives memory that is free back to the system.
-trait Trim {
-    fn trim(&self);
 }
 
 /// Caches, one for each size.
@@ -88,12 +76,6 @@ impl Source for Caches {
         // SAFETY: the caller's promise.
         unsafe { self.0[class].free_bulk(objects) };
         deferred_bytes::add_freed(objects.len() * SIZES[class]);
-    }
-}
-
-impl Trim for Caches {
-    fn trim(&self) {
-        trim();
     }
 }
 
@@ -124,13 +106,6 @@ impl Source for Malloc {
     }
 }
 
-impl Trim for Malloc {
-    fn trim(&self) {
-        // SAFETY: the function has no precondition.
-        unsafe { libc::malloc_trim(0) };
-    }
-}
-
 /// A cache for each size.
 pub(super) fn make_caches() -> Result<[Cache; 4], Failure> {
     let [first, second, third, fourth] = SIZES;
@@ -143,10 +118,13 @@ fn allocate(cache: &Cache) -> NonNull<u8> {
     cache.alloc().unwrap_or_else(|| out_of_memory())
 }
 
-/// Of all caches: slabs that one cache gives up would be kept for others otherwise.
-fn trim() {
-    // How much it was is of no interest.
+/// Gives memory that is free back to the system, whichever contender had it.
+pub(super) fn trim() {
+    // How much it was is of no interest. Of all caches: slabs that one cache gives up would be kept
+    // for others otherwise.
     let _ = sheaves::trim();
+    // SAFETY: the function has no precondition.
+    unsafe { libc::malloc_trim(0) };
 }
 
 /// `sheaves`: one push into the slot's rcu sheaf for each object.
@@ -182,48 +160,8 @@ impl Bulk for RcuSheaves {
         let bytes = |cache: &Cache| cache.stats().objects_deferred * cache.object_bytes();
         self.caches.iter().map(bytes).sum::<usize>() as u64
     }
-
-    fn trim(&self) {
-        trim();
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use sheaves_history::kfree_rcu::{Linked, Pages};
-    use std::sync::Arc;
-
-    /// A second free of an object would make the count negative, which ends the test.
-    fn check<C: Bulk>(contender: C) {
-        // More than a page of pointers of each size.
-        const GROUPS: usize = 3000;
-        let name = core::any::type_name::<C>();
-        let _lock = deferred_bytes::lock();
-        let contender = Arc::new(contender);
-        assert_eq!(contender.outstanding(), 0, "{name}");
-        let work = |contender: &C| {
-            if C::COUNTS {
-                deferred_bytes::add_deferred(GROUPS * GROUP_BYTES);
-            }
-            contender.repeat(GROUPS);
-        };
-        let other = Arc::clone(&contender);
-        let thread = std::thread::spawn(move || work(&other));
-        work(&contender);
-        thread.join().unwrap();
-        let finish = || contender.finish();
-        let is_free = deferred_bytes::wait_until_free(|| contender.outstanding(), finish);
-        assert!(is_free, "{name} keeps objects");
-        contender.trim();
-    }
-
-    #[test]
-    fn what_is_deferred_is_freed_once() {
-        let caches = || Caches(make_caches().unwrap());
-        check(RcuSheaves::new().unwrap());
-        check(start::<_, Pages>(caches()).unwrap());
-        check(start::<_, Linked>(caches()).unwrap());
-        check(start::<_, Linked>(Malloc).unwrap());
-    }
-}
+#[path = "../../../tests/unit/tables_bulk_contenders.rs"]
+mod tests;

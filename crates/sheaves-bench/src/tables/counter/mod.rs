@@ -27,7 +27,7 @@ use crate::harness::failure::Failure;
 use crate::harness::judge::Judge;
 use crate::harness::measure::{Sampler, per_operation};
 use crate::harness::table::{Case, Contender, Mode, Options, Row, Table};
-use crate::harness::workers::{SpinBarrier, Workers};
+use crate::harness::workers::Workers;
 use contenders::{Count, Sharded, ThreadLocal};
 use sheaves_history::cpu::Padded;
 
@@ -111,25 +111,16 @@ fn compare(row: &mut Judge<'_>, Additions { threads, amount }: Additions) {
 
 impl Additions {
     fn sampler<C: Count>(self, contender: C) -> Result<Sampler, Failure> {
-        let threads = self.threads;
         let contender = Arc::new(contender);
-        let workers = Workers::of(threads)?;
+        let workers = Workers::of(self.threads)?;
         let add = if self.amount == Amount::Any { add::<C> } else { increment::<C> };
         Ok(Box::new(move || {
-            let barrier = SpinBarrier::new(threads);
             let contender = Arc::clone(&contender);
-            let times = workers.run(move |_| {
-                add(&*contender, ADDITIONS_UNTIMED);
-                barrier.wait();
-                let start = Instant::now();
-                add(&*contender, ADDITIONS);
-                let time = start.elapsed();
-                // No thread stops adding while another is still being timed against it.
-                add(&*contender, ADDITIONS_UNTIMED);
-                barrier.wait();
-                time
+            let time = workers.time(ADDITIONS_UNTIMED, ADDITIONS, move |_| {
+                let contender = Arc::clone(&contender);
+                move |count| add(&*contender, count)
             });
-            Ok(vec![per_operation(times.iter().sum(), ADDITIONS * threads)])
+            Ok(vec![time])
         }))
     }
 }
@@ -207,31 +198,5 @@ fn sum<C: Count>(contender: &C, count: usize) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::harness::judge::verdicts;
-
-    #[test]
-    fn there_is_a_case_for_each_number_of_threads_and_one_for_the_sum() {
-        let cases = Counter.cases(&Options { sizes: Vec::new(), threads: 2, few: false });
-        let names: Vec<_> = cases.iter().map(Case::name).collect();
-        let additions = ["counter/1t", "counter/2t", "counter/amount-1t", "counter/amount-2t"];
-        assert_eq!(names[..4], additions);
-        assert_eq!(names[4..], ["counter/sum/64"]);
-    }
-
-    #[test]
-    fn a_sum_of_too_few_slots_is_refused() {
-        assert!(check_slots(usize::MAX).is_err());
-    }
-
-    #[test]
-    fn counters_are_held_against_the_atomic_and_the_clock() {
-        let field = [("counter", 1.4), ("atomic", 15.0)];
-        let judged = |threads| {
-            let case = Additions { threads, amount: Amount::One };
-            verdicts(&field, |row| compare(row, case))
-        };
-        assert_eq!([judged(1), judged(2)], [["1 ns PASS"], ["atomic PASS"]]);
-    }
-}
+#[path = "../../../tests/unit/tables_counter.rs"]
+mod tests;

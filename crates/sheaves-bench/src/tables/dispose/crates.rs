@@ -64,16 +64,9 @@ impl Dispose for Crossbeam {
 }
 
 /// `crossbeam-epoch` with another allocator: `defer_unchecked`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[cfg(feature = "peers")]
 pub(super) struct CrossbeamWith<M>(PhantomData<M>);
-
-#[cfg(feature = "peers")]
-impl<M: Memory> CrossbeamWith<M> {
-    pub(super) fn new() -> CrossbeamWith<M> {
-        CrossbeamWith(PhantomData)
-    }
-}
 
 #[cfg(feature = "peers")]
 impl<M: Memory> Dispose for CrossbeamWith<M> {
@@ -99,16 +92,10 @@ impl<M: Memory> Dispose for CrossbeamWith<M> {
 }
 
 /// `seize`: `defer_retire`, in batches of its usual size.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Seize<M> {
     collector: seize::Collector,
     memory: PhantomData<M>,
-}
-
-impl<M: Memory> Seize<M> {
-    pub(super) fn new() -> Seize<M> {
-        Seize { collector: seize::Collector::new(), memory: PhantomData }
-    }
 }
 
 /// # Safety
@@ -141,14 +128,8 @@ impl<M: Memory> Dispose for Seize<M> {
 
 /// `haphazard`: `retire_ptr`, in its global domain. It allocates a record for each object, which
 /// comes from the global allocator in any case.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Haphazard<M>(PhantomData<M>);
-
-impl<M: Memory> Haphazard<M> {
-    pub(super) fn new() -> Haphazard<M> {
-        Haphazard(PhantomData)
-    }
-}
 
 /// A box of another allocator.
 struct Held<M: Memory> {

@@ -28,7 +28,7 @@ impl Before {
 impl Dispose for Before {
     #[inline]
     fn dispose(&self) {
-        let object = library::fresh(self.cache);
+        let object = library::allocate(self.cache);
         // SAFETY: nothing else has its address, and the call is that of objects of this cache.
         unsafe { self.list.defer(object, library::free) };
     }

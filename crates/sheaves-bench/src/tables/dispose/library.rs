@@ -17,21 +17,16 @@ pub(super) fn periods() -> u64 {
     sheaves_rcu::statistics().grace_periods
 }
 
+/// A fresh object that was written to.
 #[inline]
-fn allocate(cache: &Cache) -> NonNull<Object> {
+pub(super) fn allocate(cache: &Cache) -> NonNull<Object> {
     write(cache.alloc().map_or(core::ptr::null_mut(), NonNull::as_ptr))
 }
 
 /// `sheaves`: one push into the slot's rcu sheaf.
 #[derive(Debug)]
 pub(super) struct RcuSheaves {
-    cache: Cache,
-}
-
-impl RcuSheaves {
-    pub(super) fn new() -> Result<RcuSheaves, Failure> {
-        Ok(RcuSheaves { cache: make_cache("dispose", OBJECT_BYTES)? })
-    }
+    pub(super) cache: Cache,
 }
 
 impl Dispose for RcuSheaves {
@@ -69,13 +64,7 @@ impl Dispose for RcuSheaves {
 /// `floor`: the same allocator, and a free at once.
 #[derive(Debug)]
 pub(super) struct Floor {
-    cache: Cache,
-}
-
-impl Floor {
-    pub(super) fn new() -> Result<Floor, Failure> {
-        Ok(Floor { cache: make_cache("floor", OBJECT_BYTES)? })
-    }
+    pub(super) cache: Cache,
 }
 
 impl Dispose for Floor {
@@ -124,16 +113,10 @@ pub(super) fn cache_of_calls() -> Result<&'static Cache, Failure> {
     CACHE.get().ok_or_else(|| Failure::run("no cache of calls"))
 }
 
-/// A fresh object of that cache.
-#[inline]
-pub(super) fn fresh(cache: &'static Cache) -> NonNull<Object> {
-    allocate(cache)
-}
-
 /// Frees an object of that cache, and counts it.
 ///
 /// # Safety
-/// The object is from [`fresh`], and it is not used any more.
+/// The object is from [`allocate`] with that cache, and it is not used any more.
 #[inline]
 pub(super) unsafe fn free(object: NonNull<Object>) {
     let Some(cache) = CACHE.get() else { out_of_memory() };
@@ -145,19 +128,13 @@ pub(super) unsafe fn free(object: NonNull<Object>) {
 /// `after`: a deferred call for each object, in the slot's buffer.
 #[derive(Debug)]
 pub(super) struct Calls {
-    cache: &'static Cache,
-}
-
-impl Calls {
-    pub(super) fn new() -> Result<Calls, Failure> {
-        Ok(Calls { cache: cache_of_calls()? })
-    }
+    pub(super) cache: &'static Cache,
 }
 
 impl Dispose for Calls {
     #[inline]
     fn dispose(&self) {
-        let object = fresh(self.cache);
+        let object = allocate(self.cache);
         let head = object.cast::<Head>();
         // SAFETY: the object begins with room for the head, and is ours.
         unsafe { head.write(Head::new()) };

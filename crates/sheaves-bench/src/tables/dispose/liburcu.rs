@@ -61,24 +61,12 @@ impl Drop for Ring {
 }
 
 /// `liburcu-call_rcu`, with the thread that the library starts by itself.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CallRcu<M>(PhantomData<M>);
 
 /// `liburcu-defer_rcu`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct DeferRcu<M>(PhantomData<M>);
-
-impl<M: Memory> CallRcu<M> {
-    pub(super) fn new() -> CallRcu<M> {
-        CallRcu(PhantomData)
-    }
-}
-
-impl<M: Memory> DeferRcu<M> {
-    pub(super) fn new() -> DeferRcu<M> {
-        DeferRcu(PhantomData)
-    }
-}
 
 impl<M: Memory> Dispose for CallRcu<M> {
     fn enter_thread(&self) {

@@ -21,7 +21,7 @@ pub(super) struct Object {
 const _: () = assert!(size_of::<Object>() == OBJECT_BYTES);
 
 /// An allocator that callbacks know without being told.
-pub(super) trait Memory: Allocator {
+pub(super) trait Memory: Allocator + Default {
     const THIS: Self;
 }
 

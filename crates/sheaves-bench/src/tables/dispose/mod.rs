@@ -44,6 +44,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use crate::contenders::allocators::glibc::Glibc;
+use crate::contenders::allocators::library::make_cache;
 #[cfg(feature = "peers")]
 use crate::contenders::allocators::peers::Mimalloc;
 use crate::contenders::deferred_bytes;
@@ -156,29 +157,31 @@ fn case(load: Load) -> Case {
 }
 
 fn contenders_of(load: Load) -> Vec<Contender> {
+    let cache = || make_cache("dispose", OBJECT_BYTES);
+    let calls = || Ok::<_, Failure>(library::Calls { cache: library::cache_of_calls()? });
     let mut contenders = vec![
-        Contender::new("sheaves", move || load.sampler(library::RcuSheaves::new()?)),
-        Contender::new("floor", move || load.sampler(library::Floor::new()?)),
+        Contender::new("sheaves", move || load.sampler(library::RcuSheaves { cache: cache()? })),
+        Contender::new("floor", move || load.sampler(library::Floor { cache: cache()? })),
         Contender::new("before", move || load.sampler(global_list::Before::new()?)),
-        Contender::new("after", move || load.sampler(library::Calls::new()?)),
+        Contender::new("after", move || load.sampler(calls()?)),
     ];
     if load == Load::Request {
         contenders.push(load.contender("without", || library::Without));
     }
     contenders.extend([
         load.contender("crossbeam-epoch", || crates::Crossbeam),
-        load.contender("seize", crates::Seize::<Glibc>::new),
-        load.contender("haphazard", crates::Haphazard::<Glibc>::new),
+        load.contender("seize", crates::Seize::<Glibc>::default),
+        load.contender("haphazard", crates::Haphazard::<Glibc>::default),
     ]);
     #[cfg(feature = "peers")]
     contenders.extend([
-        load.contender("crossbeam-epoch+mimalloc", crates::CrossbeamWith::<Mimalloc>::new),
-        load.contender("seize+mimalloc", crates::Seize::<Mimalloc>::new),
-        load.contender("haphazard+mimalloc", crates::Haphazard::<Mimalloc>::new),
-        load.contender("liburcu-call_rcu", liburcu::CallRcu::<Glibc>::new),
-        load.contender("liburcu-call_rcu+mimalloc", liburcu::CallRcu::<Mimalloc>::new),
-        load.contender("liburcu-defer_rcu", liburcu::DeferRcu::<Glibc>::new),
-        load.contender("liburcu-defer_rcu+mimalloc", liburcu::DeferRcu::<Mimalloc>::new),
+        load.contender("crossbeam-epoch+mimalloc", crates::CrossbeamWith::<Mimalloc>::default),
+        load.contender("seize+mimalloc", crates::Seize::<Mimalloc>::default),
+        load.contender("haphazard+mimalloc", crates::Haphazard::<Mimalloc>::default),
+        load.contender("liburcu-call_rcu", liburcu::CallRcu::<Glibc>::default),
+        load.contender("liburcu-call_rcu+mimalloc", liburcu::CallRcu::<Mimalloc>::default),
+        load.contender("liburcu-defer_rcu", liburcu::DeferRcu::<Glibc>::default),
+        load.contender("liburcu-defer_rcu+mimalloc", liburcu::DeferRcu::<Mimalloc>::default),
     ]);
     contenders
 }
@@ -345,64 +348,5 @@ impl Packets {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::harness::judge::verdicts;
-
-    #[test]
-    fn cases_are_named_by_threads() {
-        let cases = Dispose.cases(&Options { sizes: Vec::new(), threads: 2, few: false });
-        let names: Vec<_> = cases.iter().map(Case::name).collect();
-        assert_eq!(names, ["dispose/1t", "dispose/2t", "dispose/4t", "dispose/request"]);
-        let has = |load, name| contenders_of(load).iter().any(|known| known.family == name);
-        assert!(has(Load::Request, "without") && !has(Load::Threads(1), "without"));
-    }
-
-    #[test]
-    fn every_packet_is_read() {
-        let mut packets = Packets::new();
-        let first = packets.receive();
-        let others: Vec<u64> = (1..PACKETS).map(|_| packets.receive()).collect();
-        assert!(others.iter().all(|sum| *sum != first));
-        assert_eq!(packets.receive(), first);
-    }
-
-    #[test]
-    fn a_sample_is_many_objects_and_ends_with_all_free() {
-        let check = |sampler: Result<Sampler, Failure>, counts: bool| {
-            let values = sampler.unwrap().sample().unwrap();
-            assert!(values[0] > 0.0 && values[1] > 0.0, "{values:?}");
-            // A grace period happens now and then.
-            assert!(!counts || values[3] > 0.0, "{values:?}");
-        };
-        check(Load::Threads(2).sampler(library::RcuSheaves::new().unwrap()), true);
-        check(Load::Threads(2).sampler(library::Calls::new().unwrap()), true);
-        check(Load::Threads(1).sampler(crates::Seize::<Glibc>::new()), false);
-        let _lock = deferred_bytes::lock();
-        assert_eq!(deferred_bytes::outstanding(), 0);
-    }
-
-    fn judged(load: Load, field: &[(&'static str, f64)]) -> Vec<String> {
-        verdicts(field, |row| compare(row, load))
-    }
-
-    #[test]
-    fn one_thread_is_held_against_the_floor_and_four_against_the_list() {
-        let field = [("sheaves", 3.0), ("floor", 1.6), ("before", 200.0)];
-        assert_eq!(judged(Load::Threads(1), &field), ["floor PASS", "before PASS"]);
-        assert!(judged(Load::Threads(2), &field).is_empty());
-        assert_eq!(judged(Load::Threads(4), &field), ["before MISS"]);
-        let request = [("sheaves", 1025.0), ("without", 1000.0)];
-        assert_eq!(judged(Load::Request, &request), ["without MISS"]);
-    }
-
-    #[cfg(feature = "peers")]
-    #[test]
-    fn the_better_way_of_liburcu_counts() {
-        let mut field = vec![("sheaves", 4.0)];
-        field.extend(LIBURCU.into_iter().zip([100.0, 90.0, 40.0, 30.0]));
-        assert_eq!(judged(Load::Threads(2), &field), ["liburcu-defer_rcu+mimalloc MISS"]);
-        // Against some of them a bar would say little.
-        assert!(judged(Load::Threads(2), &field[..3]).is_empty());
-    }
-}
+#[path = "../../../tests/unit/tables_dispose.rs"]
+mod tests;

@@ -44,69 +44,45 @@ pub(super) type Papaya = papaya::HashMap<u64, u64, FixedState>;
 /// `dashmap`, which locks a shard of it for each operation.
 pub(super) type Dash = dashmap::DashMap<u64, u64, FixedState>;
 
-impl Map for Ours {
-    type Guard<'a> = rcu::Guard;
+/// A map whose operations take a guard.
+macro_rules! guarded_map {
+    ($map:ty, $life:lifetime, $guard:ty, $enter:expr) => {
+        impl Map for $map {
+            type Guard<$life> = $guard;
 
-    fn with_capacity(entries: usize) -> Ours {
-        RcuHashMap::with_capacity_and_hasher(entries, FixedState::default())
-    }
+            fn with_capacity(entries: usize) -> $map {
+                <$map>::with_capacity_and_hasher(entries, FixedState::default())
+            }
 
-    #[inline(always)]
-    fn guard(&self) -> rcu::Guard {
-        rcu::read()
-    }
+            #[inline(always)]
+            fn guard(&self) -> Self::Guard<'_> {
+                $enter(self)
+            }
 
-    #[inline(always)]
-    fn get(&self, key: u64, guard: &rcu::Guard) -> Option<u64> {
-        self.get(&key, guard).copied()
-    }
+            #[inline(always)]
+            fn get(&self, key: u64, guard: &Self::Guard<'_>) -> Option<u64> {
+                self.get(&key, guard).copied()
+            }
 
-    #[inline(always)]
-    fn insert(&self, key: u64, value: u64, guard: &rcu::Guard) {
-        self.insert(key, value, guard);
-    }
+            #[inline(always)]
+            fn insert(&self, key: u64, value: u64, guard: &Self::Guard<'_>) {
+                self.insert(key, value, guard);
+            }
 
-    #[inline(always)]
-    fn remove(&self, key: u64, guard: &rcu::Guard) -> bool {
-        self.remove(&key, guard).is_some()
-    }
+            #[inline(always)]
+            fn remove(&self, key: u64, guard: &Self::Guard<'_>) -> bool {
+                self.remove(&key, guard).is_some()
+            }
 
-    fn len(&self) -> usize {
-        self.len()
-    }
+            fn len(&self) -> usize {
+                self.len()
+            }
+        }
+    };
 }
 
-impl Map for Papaya {
-    type Guard<'a> = papaya::LocalGuard<'a>;
-
-    fn with_capacity(entries: usize) -> Papaya {
-        papaya::HashMap::with_capacity_and_hasher(entries, FixedState::default())
-    }
-
-    #[inline(always)]
-    fn guard(&self) -> papaya::LocalGuard<'_> {
-        self.guard()
-    }
-
-    #[inline(always)]
-    fn get(&self, key: u64, guard: &papaya::LocalGuard<'_>) -> Option<u64> {
-        self.get(&key, guard).copied()
-    }
-
-    #[inline(always)]
-    fn insert(&self, key: u64, value: u64, guard: &papaya::LocalGuard<'_>) {
-        self.insert(key, value, guard);
-    }
-
-    #[inline(always)]
-    fn remove(&self, key: u64, guard: &papaya::LocalGuard<'_>) -> bool {
-        self.remove(&key, guard).is_some()
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-}
+guarded_map!(Ours, 'a, rcu::Guard, |_| rcu::read());
+guarded_map!(Papaya, 'a, papaya::LocalGuard<'a>, Papaya::guard);
 
 impl Map for Dash {
     type Guard<'a> = ();
@@ -175,24 +151,5 @@ impl<M: Map> Map for Held<M> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check<M: Map>() {
-        let map = M::with_capacity(0);
-        let guard = map.guard();
-        for key in 0..1000 {
-            map.insert(key, value_of(key), &guard);
-        }
-        assert!(map.remove(7, &guard) && !map.remove(7, &guard));
-        assert_eq!((map.get(7, &guard), map.get(8, &guard)), (None, Some(value_of(8))));
-        assert_eq!(map.len(), 999);
-    }
-
-    #[test]
-    fn every_contender_is_a_map() {
-        check::<Ours>();
-        check::<Held<Papaya>>();
-        check::<Dash>();
-    }
-}
+#[path = "../../../tests/unit/tables_map_contenders.rs"]
+mod tests;

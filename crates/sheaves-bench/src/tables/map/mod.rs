@@ -18,8 +18,7 @@
 mod contenders;
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering};
-use core::time::Duration;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::harness::failure::Failure;
@@ -130,24 +129,22 @@ fn operations<M: Map>(mix: Mix, threads: usize, entries: usize) -> Result<Sample
     let (contender, workers) = (Arc::new(contender), Workers::of(threads)?);
     let seeds = AtomicU64::new(1);
     Ok(Box::new(move || {
-        let (contender, barrier) = (Arc::clone(&contender), SpinBarrier::new(threads));
-        // Relaxed: a number.
+        let wrong = Arc::new(AtomicUsize::new(0));
+        let (contender, all_wrong) = (Arc::clone(&contender), Arc::clone(&wrong));
+        // Relaxed, here and below: numbers.
         let seed = seeds.fetch_add(threads as u64, Ordering::Relaxed);
-        let times = workers.run(move |index| {
+        let time = workers.time(OPERATIONS_UNTIMED, OPERATIONS, move |index| {
+            let (contender, all_wrong) = (Arc::clone(&contender), Arc::clone(&all_wrong));
             let mut random = Random::new(seed + index as u64);
-            let mut run = |count| operate(&*contender, mix, keys as u32, &mut random, count);
-            let mut wrong = run(OPERATIONS_UNTIMED);
-            barrier.wait();
-            let start = Instant::now();
-            wrong += run(OPERATIONS);
-            let time = start.elapsed();
-            // No thread stops while another is still being timed beside it.
-            wrong += run(OPERATIONS_UNTIMED);
-            barrier.wait();
-            if wrong == 0 { Ok(time) } else { Err(Failure::run("a lookup found a wrong value")) }
+            move |count| {
+                let wrong = operate(&*contender, mix, keys as u32, &mut random, count);
+                all_wrong.fetch_add(wrong, Ordering::Relaxed);
+            }
         });
-        let times = times.into_iter().collect::<Result<Vec<Duration>, Failure>>()?;
-        Ok(vec![per_operation(times.iter().sum(), OPERATIONS * threads)])
+        if wrong.load(Ordering::Relaxed) > 0 {
+            return Err(Failure::run("a lookup found a wrong value"));
+        }
+        Ok(vec![time])
     }))
 }
 
@@ -209,34 +206,5 @@ fn fill<M: Map>(contender: &M, keys: &[u64]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_are_named_by_mix_threads_and_entries() {
-        let options = Options { sizes: vec![64, 1000], threads: 2, few: false };
-        let cases = HashMap.cases(&options);
-        assert_eq!(cases.len(), 16);
-        for name in ["map/read-99/1t/64", "map/write-50/2t/1000", "map/grow/2t/64"] {
-            assert!(cases.iter().any(|case| case.name() == name), "{name} is missing");
-        }
-    }
-
-    #[test]
-    fn mixes_are_what_they_say() {
-        let shares = MIXES.map(|mix| (mix.lookups * 100).div_ceil(1024));
-        assert_eq!(shares, [100, 91, 50]);
-        assert_eq!((1024 - MIXES[0].lookups, 1024 - MIXES[1].lookups), (10, 102));
-    }
-
-    #[test]
-    fn a_wrong_value_is_noticed() {
-        fn wrong<M: Map>() -> usize {
-            let map = M::with_capacity(0);
-            (0..64).for_each(|index| map.insert(key_of(index), 1, &map.guard()));
-            let mix = Mix { lookups: 1024, ..MIXES[0] };
-            operate(&map, mix, 64, &mut Random::new(1), 640)
-        }
-        assert_eq!([wrong::<Ours>(), wrong::<Dash>()], [640, 640]);
-    }
-}
+#[path = "../../../tests/unit/tables_map.rs"]
+mod tests;

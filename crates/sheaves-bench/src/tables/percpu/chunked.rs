@@ -70,6 +70,9 @@ impl Memory for Reserved {
 
 /// An allocator of offsets in all slots.
 pub(crate) trait Divide: Sized + Send + 'static {
+    /// As [`PerCpuMemory::CHURN_ROUNDS`].
+    const CHURN_ROUNDS: usize = 10;
+
     /// Of at most `chunks_max` chunks of `unit_bytes` bytes.
     fn new(memory: Reserved, unit_bytes: usize, chunks_max: usize) -> Result<Self, Failure>;
     fn alloc(&mut self, size: usize, align: usize) -> Option<usize>;
@@ -118,6 +121,8 @@ impl Divide for Allocator<Reserved> {
 }
 
 impl<const HINTS: bool> Divide for percpu::Allocator<HINTS, Reserved> {
+    const CHURN_ROUNDS: usize = if HINTS { 10 } else { 2 };
+
     fn new(memory: Reserved, unit_bytes: usize, chunks_max: usize) -> Result<Self, Failure> {
         Ok(percpu::Allocator::new(memory, unit_bytes, chunks_max))
     }
@@ -156,6 +161,7 @@ pub(crate) struct Chunked<D> {
 
 impl<D: Divide> PerCpuMemory for Chunked<D> {
     type Object = usize;
+    const CHURN_ROUNDS: usize = D::CHURN_ROUNDS;
     const OUTLIVED: bool = false;
     const BY_SIZE: bool = false;
 

@@ -1,5 +1,6 @@
 //! `churn`: a tenth of the filters, chosen at random, is deleted; then as many are added. Ten
-//! rounds of that are a sample; the row is one replacement, a free and an allocation of an object.
+//! rounds of that are a sample, two with `V50`; the row is one replacement, a free and an
+//! allocation of an object.
 //!
 //! The filters stay from sample to sample. The work is that of the first ten rounds.
 
@@ -17,8 +18,6 @@ use crate::harness::failure::Failure;
 use crate::harness::measure::{Sample, per_operation};
 use crate::harness::random::Random;
 
-/// Rounds of a sample.
-const ROUNDS: usize = 10;
 /// A round replaces one of this number of filters.
 const SHARE: usize = 10;
 
@@ -72,7 +71,7 @@ impl<C: PerCpuMemory> Sample for Churn<C> {
     fn sample(&mut self) -> Result<Vec<f64>, Failure> {
         let before = self.work.is_none().then(|| self.contender.tally(self.objects.len()));
         let (mut time, mut replacements) = (Duration::ZERO, 0);
-        for _ in 0..ROUNDS {
+        for _ in 0..C::CHURN_ROUNDS {
             let (round, count) = self.round();
             time += round;
             replacements += count;
@@ -134,29 +133,5 @@ fn add<C: PerCpuMemory>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::chunked::{Chunked, Reserved};
-    use super::super::variant::Pattern;
-    use super::*;
-    use sheaves_percpu::dynamic::Allocator;
-
-    const FILTERS: usize = 2000;
-
-    #[test]
-    fn each_round_replaces_a_tenth() {
-        let variant = Variant::new(Pattern::Churn, 32, 2);
-        let mut churn = Churn::<Chunked<Allocator<Reserved>>>::new(variant, FILTERS).unwrap();
-        assert_eq!(churn.choose(), FILTERS / 10);
-        let mut chosen = churn.order.clone();
-        chosen.sort_unstable();
-        assert!(chosen.iter().enumerate().all(|(place, filter)| place == *filter as usize));
-
-        churn.sample().unwrap();
-        let work = churn.work.clone().unwrap();
-        assert!(work.memory_ratio() < 1.3, "{work:?}");
-        let mut objects: Vec<usize> = churn.objects.clone();
-        objects.sort_unstable();
-        objects.dedup();
-        assert_eq!(objects.len(), FILTERS * 3);
-    }
-}
+#[path = "../../../tests/unit/tables_percpu_churn.rs"]
+mod tests;

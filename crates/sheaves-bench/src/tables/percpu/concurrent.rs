@@ -7,7 +7,6 @@
 
 use alloc::sync::Arc;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 use serde_json::Value;
 
@@ -17,9 +16,9 @@ use super::slot_memory::SlotMemory;
 use super::variant::{Pattern, Variant};
 use super::work::Work;
 use crate::harness::failure::Failure;
-use crate::harness::measure::{Sample, per_operation};
+use crate::harness::measure::Sample;
 use crate::harness::random::Random;
-use crate::harness::workers::{SpinBarrier, Workers};
+use crate::harness::workers::Workers;
 
 /// Filters that each thread keeps.
 const LIVE: usize = 1000;
@@ -79,24 +78,15 @@ impl<C: PerCpuMemory> Concurrent<C> {
 impl<C: PerCpuMemory> Sample for Concurrent<C> {
     fn sample(&mut self) -> Result<Vec<f64>, Failure> {
         let threads = self.variant.threads;
-        let barrier = SpinBarrier::new(threads);
         let shared = Arc::clone(&self.shared);
         let seed = self.seed;
         self.seed += threads as u64;
-        let times = self.workers.run(move |thread| {
+        let filter = self.workers.time(REPLACEMENTS_UNTIMED, REPLACEMENTS, move |thread| {
+            let shared = Arc::clone(&shared);
             let mut random = Random::new(seed + thread as u64);
-            barrier.wait();
-            shared.work(thread, &mut random, REPLACEMENTS_UNTIMED);
-            let start = Instant::now();
-            shared.work(thread, &mut random, REPLACEMENTS);
-            let time = start.elapsed();
-            // No thread stops while another is still being timed against it.
-            shared.work(thread, &mut random, REPLACEMENTS_UNTIMED);
-            barrier.wait();
-            time
+            move |count| shared.work(thread, &mut random, count)
         });
-        let objects = self.variant.pattern.objects().len() * threads;
-        Ok(vec![per_operation(times.iter().sum(), REPLACEMENTS * objects)])
+        Ok(vec![filter / self.variant.pattern.objects().len() as f64])
     }
 
     fn work(&self) -> Option<Value> {
@@ -167,30 +157,5 @@ impl<C: PerCpuMemory> Drop for Shared<C> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::chunked::{Chunked, Reserved};
-    use super::*;
-    use sheaves_percpu::dynamic::Allocator;
-
-    #[test]
-    fn threads_keep_their_filters() {
-        for pattern in [Pattern::Concurrent, Pattern::ConcurrentPair] {
-            check(Variant::concurrent(pattern, 2));
-        }
-    }
-
-    fn check(variant: Variant) {
-        let mut concurrent = Concurrent::<Chunked<Allocator<Reserved>>>::new(variant).unwrap();
-        concurrent.sample().unwrap();
-        let mut all = Vec::new();
-        for objects in &concurrent.shared.objects {
-            let objects = objects.lock().unwrap();
-            assert_eq!(objects.len(), LIVE * 4);
-            all.extend(objects.iter().copied());
-        }
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), concurrent.count());
-        assert!(concurrent.work.unwrap().chunks_tested().unwrap() >= 0.0);
-    }
-}
+#[path = "../../../tests/unit/tables_percpu_concurrent.rs"]
+mod tests;

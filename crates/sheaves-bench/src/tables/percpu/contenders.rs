@@ -16,6 +16,9 @@ pub(super) trait PerCpuMemory: Sized + Send + Sync + 'static {
     /// What stands for an object.
     type Object: Copy + Send + Sync + 'static;
 
+    /// Rounds of a sample of `churn`: fewer where one takes seconds.
+    const CHURN_ROUNDS: usize = 10;
+
     /// Whether its objects outlive it, so that each has to be freed.
     const OUTLIVED: bool;
 
@@ -111,70 +114,5 @@ pub(super) fn done_by(counters: Counters) -> Done {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::chunked::{Chunked, Reserved};
-    use super::super::library;
-    use super::super::mutex_pool::MutexPools;
-    use super::super::padded_box::PaddedBox;
-    use super::*;
-    use sheaves_history::percpu::{V50, V52};
-    use sheaves_percpu::dynamic::Allocator;
-    use std::sync::Mutex;
-
-    const THREADS: usize = 3;
-    const ROUNDS: usize = 50;
-    const LIVE: usize = 100;
-    const SIZES: [usize; 4] = [8, 16, 24, 32];
-
-    /// Every object of a thread is counted in by that thread alone, so no count changes under it.
-    fn check<C: PerCpuMemory>() {
-        let contender = C::new(&SlotMemory::new(2, 64 << 10, 4 << 20)).unwrap();
-        let live = Mutex::new(std::collections::HashSet::new());
-        std::thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| (0..ROUNDS).for_each(|_| round(&contender, &live)));
-            }
-        });
-        assert!(live.lock().unwrap().is_empty());
-        let tally = contender.tally(0);
-        assert!(tally.chunks.is_none_or(|chunks| chunks.allocations > 0));
-    }
-
-    fn round<C: PerCpuMemory>(contender: &C, live: &Mutex<std::collections::HashSet<Vec<u8>>>) {
-        let objects: Vec<(C::Object, usize)> = (0..LIVE)
-            .map(|index| {
-                let size = SIZES[index % SIZES.len()];
-                let object = contender.alloc(size, 8);
-                assert!(live.lock().unwrap().insert(bytes_of(&object)), "two owners");
-                // SAFETY: just allocated with this size.
-                unsafe { contender.zero(object, size) };
-                // SAFETY: as above; every size is 8 at least, and so is the alignment.
-                unsafe { contender.add(object) };
-                (object, size)
-            })
-            .collect();
-        for (object, size) in objects {
-            assert!(live.lock().unwrap().remove(&bytes_of(&object)));
-            // SAFETY: allocated above and freed once.
-            unsafe { contender.free(object, size) };
-        }
-    }
-
-    /// What tells objects apart: all of them are plain numbers.
-    fn bytes_of<O: Copy>(object: &O) -> Vec<u8> {
-        let start = (&raw const *object).cast::<u8>();
-        // SAFETY: numbers have no padding, and the slice does not outlive the object.
-        unsafe { core::slice::from_raw_parts(start, size_of::<O>()) }.to_vec()
-    }
-
-    #[test]
-    fn no_object_has_two_owners() {
-        check::<Chunked<V50<Reserved>>>();
-        check::<Chunked<V52<Reserved>>>();
-        check::<Chunked<Allocator<Reserved>>>();
-        check::<library::Typed>();
-        check::<library::Handles>();
-        check::<MutexPools>();
-        check::<PaddedBox>();
-    }
-}
+#[path = "../../../tests/unit/tables_percpu_contenders.rs"]
+mod tests;

@@ -1,9 +1,9 @@
 //! The memory of all slots, for contenders that bring none of their own: as many slots as the case
 //! says, one stride apart.
 
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 use core::ptr::with_exposed_provenance_mut;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use sheaves_percpu::dynamic::PAGE_BYTES;
 use sheaves_sys::map;
@@ -51,8 +51,27 @@ impl Drop for Mapping {
     }
 }
 
-/// The mapping that contenders take turns on, as long as one of them exists.
-static SHARED: Mutex<Weak<Mapping>> = Mutex::new(Weak::new());
+/// Kept between cases: to populate some gigabytes takes seconds.
+static SHARED: Mutex<Option<Arc<Mapping>>> = Mutex::new(None);
+static PRIVATE: Mutex<Option<Arc<Mapping>>> = Mutex::new(None);
+
+/// The kept mapping if it will do, or a new one, which is kept from now on.
+fn mapping(
+    kept: &Mutex<Option<Arc<Mapping>>>,
+    will_do: impl Fn(&Arc<Mapping>) -> bool,
+    bytes: usize,
+) -> Result<Arc<Mapping>, Failure> {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(mapping) = kept.as_ref().filter(|known| known.bytes >= bytes && will_do(known)) {
+        return Ok(Arc::clone(mapping));
+    }
+    // The old one first: both may not fit.
+    *kept = None;
+    let mapping = Arc::new(Mapping::new(bytes)?);
+    mapping.populate();
+    *kept = Some(Arc::clone(&mapping));
+    Ok(mapping)
+}
 
 /// How many slots there are, and the memory of each of them.
 #[derive(Debug)]
@@ -63,14 +82,13 @@ pub(crate) struct SlotMemory {
     pub(crate) unit_bytes: usize,
     /// Bytes of all objects in one slot, with what a contender may add.
     pub(crate) row_bytes: usize,
-    private: OnceLock<Arc<Mapping>>,
 }
 
 impl SlotMemory {
     /// With memory for `bytes` of objects in each slot.
     pub(crate) fn new(slots: usize, unit_bytes: usize, bytes: usize) -> SlotMemory {
         let row_bytes = bytes.next_multiple_of(unit_bytes) + SPARE_UNITS * unit_bytes;
-        SlotMemory { slots, unit_bytes, row_bytes, private: OnceLock::new() }
+        SlotMemory { slots, unit_bytes, row_bytes }
     }
 
     /// Distance between two slots: as in the library, no power of two.
@@ -80,30 +98,13 @@ impl SlotMemory {
 
     /// Memory on which contenders take turns whose objects are never read; none without slots.
     pub(crate) fn shared(&self) -> Result<Option<Arc<Mapping>>, Failure> {
-        if self.slots == 0 {
-            return Ok(None);
-        }
         let bytes = self.slots * self.stride();
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mapping) = shared.upgrade().filter(|mapping| mapping.bytes >= bytes) {
-            return Ok(Some(mapping));
-        }
-        let mapping = Arc::new(Mapping::new(bytes)?);
-        mapping.populate();
-        *shared = Arc::downgrade(&mapping);
-        Ok(Some(mapping))
+        (bytes > 0).then(|| mapping(&SHARED, |_| true, bytes)).transpose()
     }
 
-    /// Memory of `bytes` for one contender alone; the same at each call.
-    pub(crate) fn private(&self, bytes: usize) -> Result<Arc<Mapping>, Failure> {
-        if let Some(mapping) = self.private.get().filter(|mapping| mapping.bytes >= bytes) {
-            return Ok(Arc::clone(mapping));
-        }
-        let mapping = Arc::new(Mapping::new(bytes)?);
-        mapping.populate();
-        // A second mapping can only be asked for with another size, which no contender does.
-        let _ = self.private.set(Arc::clone(&mapping));
-        Ok(mapping)
+    /// Memory of `bytes` for one contender alone, until it drops it.
+    pub(crate) fn private(bytes: usize) -> Result<Arc<Mapping>, Failure> {
+        mapping(&PRIVATE, |kept| Arc::strong_count(kept) == 1, bytes)
     }
 }
 
@@ -120,26 +121,5 @@ pub(crate) fn available_bytes() -> Option<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn contenders_take_turns_on_one_mapping() {
-        let memory = SlotMemory::new(2, 64 << 10, 1 << 20);
-        let first = memory.shared().unwrap().unwrap();
-        let second = SlotMemory::new(2, 64 << 10, 1 << 20).shared().unwrap().unwrap();
-        assert_eq!(first.start(), second.start());
-        let own = memory.private(1 << 20).unwrap();
-        assert_ne!(own.start(), first.start());
-        assert_eq!(own.start(), memory.private(1 << 20).unwrap().start());
-        assert!(SlotMemory::new(0, 64 << 10, 1 << 20).shared().unwrap().is_none());
-    }
-
-    #[test]
-    fn rows_have_room_for_whole_units() {
-        let memory = SlotMemory::new(1, 256 << 10, 1);
-        assert!(memory.row_bytes.is_multiple_of(256 << 10));
-        assert!(!memory.stride().is_power_of_two());
-        assert!(available_bytes().is_none_or(|bytes| bytes > 1 << 20));
-    }
-}
+#[path = "../../../tests/unit/tables_percpu_slot_memory.rs"]
+mod tests;

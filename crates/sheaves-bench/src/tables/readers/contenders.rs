@@ -81,13 +81,5 @@ impl Drop for Node {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_chain_is_as_long_as_the_loads_need() {
-        assert_eq!(Node::chain(1).follow::<1>(), Node::VALUE);
-        assert_eq!(Node::chain(4).follow::<4>(), Node::VALUE);
-        assert_eq!(Node::chain(4).follow::<3>(), 0);
-    }
-}
+#[path = "../../../tests/unit/tables_readers_contenders.rs"]
+mod tests;

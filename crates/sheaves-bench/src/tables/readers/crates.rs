@@ -15,13 +15,7 @@ use super::root::Root;
 /// `crossbeam-epoch`: pins the thread; what is replaced is deferred.
 #[derive(Debug)]
 pub(super) struct Crossbeam {
-    root: Atomic<Node>,
-}
-
-impl Crossbeam {
-    pub(super) fn new(chain: Chain) -> Crossbeam {
-        Crossbeam { root: Atomic::from(Owned::from(chain)) }
-    }
+    pub(super) root: Atomic<Node>,
 }
 
 impl Read for Crossbeam {
@@ -104,13 +98,7 @@ impl Read for Seize {
 /// `haphazard`: a hazard pointer, taken once for many reads. It has no sections: the smallest one
 /// is to protect the pointer and to give up the protection.
 pub(super) struct Haphazard {
-    root: haphazard::AtomicPtr<Node>,
-}
-
-impl Haphazard {
-    pub(super) fn new(chain: Chain) -> Haphazard {
-        Haphazard { root: haphazard::AtomicPtr::from(chain) }
-    }
+    pub(super) root: haphazard::AtomicPtr<Node>,
 }
 
 impl Read for Haphazard {
@@ -155,18 +143,7 @@ impl Drop for Haphazard {
 /// such a load.
 #[derive(Debug)]
 pub(super) struct Swap {
-    root: ArcSwap<Node>,
-}
-
-impl Swap {
-    pub(super) fn new(chain: Chain) -> Swap {
-        Swap { root: ArcSwap::new(shared(chain)) }
-    }
-}
-
-/// A chain whose first node lies behind counts.
-fn shared(chain: Chain) -> Arc<Node> {
-    Arc::from(chain)
+    pub(super) root: ArcSwap<Node>,
 }
 
 impl Read for Swap {
@@ -183,20 +160,14 @@ impl Read for Swap {
     }
 
     fn replace(&self, chain: Chain) {
-        self.root.store(shared(chain));
+        self.root.store(Arc::from(chain));
     }
 }
 
 /// `rwlock`: the lock of the standard library. What is replaced is freed under no lock.
 #[derive(Debug)]
 pub(super) struct Std {
-    root: std::sync::RwLock<Chain>,
-}
-
-impl Std {
-    pub(super) fn new(chain: Chain) -> Std {
-        Std { root: std::sync::RwLock::new(chain) }
-    }
+    pub(super) root: std::sync::RwLock<Chain>,
 }
 
 impl Read for Std {
@@ -224,13 +195,7 @@ impl Read for Std {
 /// `parking_lot`: the same with another lock.
 #[derive(Debug)]
 pub(super) struct ParkingLot {
-    root: parking_lot::RwLock<Chain>,
-}
-
-impl ParkingLot {
-    pub(super) fn new(chain: Chain) -> ParkingLot {
-        ParkingLot { root: parking_lot::RwLock::new(chain) }
-    }
+    pub(super) root: parking_lot::RwLock<Chain>,
 }
 
 impl Read for ParkingLot {

@@ -30,6 +30,8 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use crossbeam_epoch::Owned;
+
 use crate::harness::failure::Failure;
 use crate::harness::judge::Judge;
 use crate::harness::measure::{Sampler, per_operation};
@@ -102,12 +104,14 @@ fn contenders_of(reads: Reads) -> Vec<Contender> {
         contenders.push(Contender::new("increments", make));
     }
     contenders.extend([
-        reads.contender("crossbeam-epoch", crates::Crossbeam::new),
+        reads.contender("crossbeam-epoch", |chain| crates::Crossbeam {
+            root: Owned::<Node>::from(chain).into(),
+        }),
         reads.contender("seize", crates::Seize::new),
-        reads.contender("haphazard", crates::Haphazard::new),
-        reads.contender("arc-swap", crates::Swap::new),
-        reads.contender("rwlock", crates::Std::new),
-        reads.contender("parking_lot", crates::ParkingLot::new),
+        reads.contender("haphazard", |chain| crates::Haphazard { root: chain.into() }),
+        reads.contender("arc-swap", |chain| crates::Swap { root: Arc::<Node>::from(chain).into() }),
+        reads.contender("rwlock", |chain| crates::Std { root: chain.into() }),
+        reads.contender("parking_lot", |chain| crates::ParkingLot { root: chain.into() }),
     ]);
     #[cfg(feature = "peers")]
     for (name, flavour) in crate::contenders::liburcu::flavours() {
@@ -234,54 +238,5 @@ fn check(sum: u64) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::harness::judge::verdicts;
-    use crate::harness::table::Part;
-
-    #[test]
-    fn rows_are_named_by_loads_and_threads() {
-        let cases = |few| Readers.cases(&Options { sizes: Vec::new(), threads: 2, few });
-        let rows: Vec<_> = cases(true).into_iter().flat_map(|case| case.rows).collect();
-        for name in ["enter-leave/1t", "enter-leave/2t", "load-1/1t", "load-5-replace/2t"] {
-            assert!(rows.iter().any(|row| row.name == name), "{name} is missing");
-        }
-        assert_eq!(cases(false).len(), 12);
-    }
-
-    #[test]
-    fn the_floor_frees_nothing() {
-        let has_floor = |depth| {
-            let contenders = contenders_of(Reads { depth, threads: 1 });
-            contenders.iter().any(|contender| contender.family == "increments")
-        };
-        assert!(has_floor(0) && !has_floor(1));
-    }
-
-    #[test]
-    fn a_wrong_value_is_noticed() {
-        assert!(check(SECTIONS as u64 * Node::VALUE).is_ok() && check(1).is_err());
-    }
-
-    /// Each contender is checked for what its readers see while the sample is taken.
-    #[test]
-    fn readers_never_see_what_was_freed() {
-        for contender in contenders_of(Reads { depth: DEPTH_MAX, threads: 2 }) {
-            let Part::Takes(make) = contender.part else {
-                panic!("{} is left out", contender.family)
-            };
-            assert_eq!(make().unwrap().sample().unwrap().len(), 2, "{}", contender.family);
-        }
-    }
-
-    #[test]
-    fn sections_are_held_against_others_and_the_clock() {
-        let figures = [("rcu", 0.5), ("srcu", 1.7), ("increments", 1.2), ("crossbeam-epoch", 1.0)];
-        let expected = ["crossbeam-epoch MISS", "increments MISS"];
-        assert_eq!(verdicts(&figures, compare_sections), expected);
-        assert_eq!(
-            verdicts(&[("srcu", 1.5), ("increments", 1.0)], compare_sections),
-            ["1 ns PASS"]
-        );
-    }
-}
+#[path = "../../../tests/unit/tables_readers.rs"]
+mod tests;

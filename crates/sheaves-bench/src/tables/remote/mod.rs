@@ -207,15 +207,5 @@ impl Allocator for Floor {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_to_one_has_bars() {
-        let malloc = |path, size| bars(path, size).malloc;
-        assert_eq!(malloc(Path::OneToOne, 64), Some(1.10));
-        assert_eq!(malloc(Path::OneToOne, 256), None);
-        assert_eq!(malloc(Path::OneToOne, 1024), Some(0.90));
-        assert_eq!(malloc(Path::OneToOneRead, 1024), None);
-    }
-}
+#[path = "../../../tests/unit/tables_remote.rs"]
+mod tests;

@@ -54,7 +54,7 @@ fn by_size(report: &Report) -> comfy_table::Table {
     table.set_header(line("bytes", &size));
     table.add_row(line(LOCKED, &figure(LOCKED)));
     table.add_row(line(CACHE, &figure(CACHE)));
-    table.add_row(line("faster", &|ratio| format!("{:.2}x", 1.0 / ratio.median)));
+    table.add_row(line("faster", &|ratio| format!("{:.2}x", 1.0 / ratio.summary.median)));
     align_numbers(&mut table, 1);
     table
 }
@@ -100,7 +100,7 @@ pub(crate) fn sentences(report: &Report) -> String {
 }
 
 fn median(report: &Report, row: &str, contender: &str) -> String {
-    report.row(row, contender).map_or("-".into(), |row| number(row.median))
+    report.row(row, contender).map_or("-".into(), |row| number(row.summary.median))
 }
 
 /// The cache to `locked`, taken round by round, one for each row.
@@ -115,35 +115,9 @@ fn shown<'a>(report: &'a Report, ratio: &Ratio) -> Option<&'a Shown> {
 /// How much faster than `locked` the cache is, one for each row of a part.
 fn speedups(report: &Report, part: &str) -> Vec<f64> {
     let is_it = |ratio: &&Ratio| shown(report, ratio).is_some_and(|row| row.heading == part);
-    ratios(report).filter(is_it).map(|ratio| 1.0 / ratio.median).collect()
+    ratios(report).filter(is_it).map(|ratio| 1.0 / ratio.summary.median).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::harness::report::Figure;
-
-    #[test]
-    fn before_after_and_words() {
-        let mut report = Report::new("slabtest");
-        for size in [64, 128] {
-            let workload = format!("{PAIR}/{size}");
-            let shown = Shown {
-                heading: PAIR.to_owned(),
-                column: size.to_string(),
-                size: Some(size),
-                divisor: 1.0,
-            };
-            for (contender, median) in [(CACHE, 2.0), (LOCKED, 5.0)] {
-                report.rows.push(Figure::example(&workload, contender, median, shown.clone()));
-            }
-            let (of, to) = (CACHE.to_owned(), LOCKED.to_owned());
-            report.ratios.push(Ratio { workload, of, to, median: 0.4, low: 0.4, high: 0.4 });
-        }
-        let text = render(&report);
-        for part in ["128", "5.00", "2.50x to 2.50x", "2.50 times as fast", "published"] {
-            assert!(text.contains(part), "{part} is missing in\n{text}");
-        }
-        assert_eq!(sentences(&Report::new("pair")), "");
-    }
-}
+#[path = "../../../tests/unit/tables_slabtest_before_after.rs"]
+mod tests;

@@ -67,11 +67,6 @@ impl Flood {
     /// Waits until the flood is over, then until all callbacks have been called.
     pub(crate) fn wait(&self) {
         self.sleep_while(|| !self.is_over());
-        self.wait_for_all();
-    }
-
-    /// Waits until everything that was queued has been called.
-    fn wait_for_all(&self) {
         self.sleep_while(|| self.ended() < self.queued());
     }
 
@@ -79,7 +74,10 @@ impl Flood {
     pub(crate) fn end(&self) {
         // Relaxed: the lock below orders.
         self.is_over.store(true, Ordering::Relaxed);
-        self.wake();
+        // Under the lock, so that a thread that is about to sleep does not miss it, and so that the
+        // flood is not dropped before the last callback is done with it.
+        let _guard = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
+        self.changed.notify_all();
     }
 
     fn is_over(&self) -> bool {
@@ -91,13 +89,6 @@ impl Flood {
         let guard = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_while(guard, |()| condition());
         drop(waited.unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn wake(&self) {
-        // Under the lock, so that a thread that is about to sleep does not miss it, and so that the
-        // flood is not dropped before the last callback is done with it.
-        let _guard = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
-        self.changed.notify_all();
     }
 }
 

@@ -5,7 +5,7 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 
 /// A value guarded by a `pthread_mutex_t` of the default kind.
-pub(super) struct Mutex<T> {
+pub(crate) struct Mutex<T> {
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     value: UnsafeCell<T>,
 }
@@ -16,18 +16,18 @@ unsafe impl<T: Send> Sync for Mutex<T> {}
 unsafe impl<T: Send> Send for Mutex<T> {}
 
 /// Access to the value; gives the mutex back when dropped.
-pub(super) struct Guard<'a, T> {
+pub(crate) struct Guard<'a, T> {
     owner: &'a Mutex<T>,
 }
 
 impl<T> Mutex<T> {
-    pub(super) fn new(value: T) -> Mutex<T> {
+    pub(crate) fn new(value: T) -> Mutex<T> {
         let mutex = UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER);
         Mutex { mutex, value: UnsafeCell::new(value) }
     }
 
     #[inline]
-    pub(super) fn lock(&self) -> Guard<'_, T> {
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
         // SAFETY: initialised, and not moved while it is borrowed. The default kind does not fail.
         unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
         Guard { owner: self }
@@ -67,17 +67,5 @@ impl<T> fmt::Debug for Mutex<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_thread_at_a_time() {
-        let count = Mutex::new(0_usize);
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| (0..10_000).for_each(|_| *count.lock() += 1));
-            }
-        });
-        assert_eq!(*count.lock(), 40_000);
-    }
-}
+#[path = "../tests/unit/pthread.rs"]
+mod tests;

@@ -1,0 +1,20 @@
+//! Tests of `src/demonstration.rs`.
+
+use super::*;
+
+#[test]
+fn a_demonstration_is_short() {
+    for (part, all_sizes) in [("pair", false), ("slabtest", true)] {
+        let asked =
+            Asked { part, quick: true, all_sizes, threads: None, sizes: None, contenders: None };
+        let plan = asked.plan().expect("a plan");
+        let spent = plan.effort.time_max * plan.cases.len() as u32;
+        assert!(spent.as_secs() < 40, "{part}: {spent:?} of a minute");
+    }
+}
+
+#[test]
+fn twice_as_fast_saves_half_of_the_share() {
+    let text = meaning(&[2.0, 2.0]);
+    assert!(text.contains("2.0 times") && text.contains("10 % less"), "{text}");
+}

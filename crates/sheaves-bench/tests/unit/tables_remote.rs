@@ -1,0 +1,12 @@
+//! Tests of `src/tables/remote/mod.rs`.
+
+use super::*;
+
+#[test]
+fn one_to_one_has_bars() {
+    let malloc = |path, size| bars(path, size).malloc;
+    assert_eq!(malloc(Path::OneToOne, 64), Some(1.10));
+    assert_eq!(malloc(Path::OneToOne, 256), None);
+    assert_eq!(malloc(Path::OneToOne, 1024), Some(0.90));
+    assert_eq!(malloc(Path::OneToOneRead, 1024), None);
+}
