@@ -46,13 +46,5 @@ pub fn preserve<R>(body: impl FnOnce() -> R) -> R {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn preserve_restores() {
-        set(7);
-        preserve(|| set(9));
-        assert_eq!(get(), 7);
-    }
-}
+#[path = "../tests/unit/errno.rs"]
+mod tests;

@@ -364,4 +364,5 @@ fn count(change: i32) -> i32 {
 }
 
 #[cfg(test)]
+#[path = "../tests/unit/lock.rs"]
 mod tests;

@@ -224,45 +224,5 @@ pub fn limit_bytes() -> Option<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exact_mapping_never_replaces() {
-        let page = page_bytes();
-        let there = anywhere(page).unwrap();
-        assert_eq!(exactly(there, page), Exactly::Occupied);
-        // SAFETY: mapped by this test.
-        unsafe { unmap(there, page) };
-        assert_eq!(exactly(there, page), Exactly::Mapped);
-        assert_eq!(exactly(usize::MAX - page + 1, page), Exactly::Refused);
-        // SAFETY: mapped by this test.
-        unsafe { unmap(there, page) };
-    }
-
-    #[test]
-    fn alignment_is_kept_and_surplus_returned() {
-        for shift in 12..31 {
-            let address = aligned(4096, 1 << shift).unwrap();
-            assert_eq!(address % (1 << shift), 0);
-            // SAFETY: mapped by this test.
-            unsafe { unmap(address, 4096) };
-        }
-    }
-
-    #[test]
-    fn reserved_space_is_committed_in_pieces() {
-        let start = reserve(1 << 30).unwrap();
-        // SAFETY: reserved by this test.
-        assert!(unsafe { commit(start + 4096, 4096) });
-        let word = with_exposed_provenance_mut::<u64>(start + 4096);
-        // SAFETY: just committed, owned by this test.
-        unsafe { word.write(5) };
-        // SAFETY: mapped by this test.
-        unsafe { discard(start + 4096, 4096) };
-        // SAFETY: still mapped.
-        assert_eq!(unsafe { word.read() }, 0);
-        // SAFETY: mapped by this test.
-        unsafe { unmap(start, 1 << 30) };
-    }
-}
+#[path = "../tests/unit/map.rs"]
+mod tests;

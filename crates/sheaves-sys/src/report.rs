@@ -100,15 +100,5 @@ pub fn die(text: fmt::Arguments<'_>) -> ! {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn surplus_text_is_dropped() {
-        let mut line = Line::new();
-        for _ in 0..100 {
-            line.write_str("0123456789").unwrap();
-        }
-        assert_eq!(line.as_bytes().len(), LINE_BYTES);
-    }
-}
+#[path = "../tests/unit/report.rs"]
+mod tests;

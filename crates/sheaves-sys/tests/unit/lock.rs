@@ -1,3 +1,5 @@
+//! Tests of private items of `lock`.
+
 extern crate std;
 use super::*;
 use core::sync::atomic::AtomicBool;

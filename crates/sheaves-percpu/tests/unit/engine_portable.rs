@@ -1,0 +1,64 @@
+//! Tests of private items of `engine/portable`.
+
+extern crate std;
+use super::*;
+
+use core::time::Duration;
+use std::sync::{Arc, mpsc};
+
+use sheaves_sys::topology::{Affinity, current_cpu};
+
+/// Binds the calling thread to one CPU and gives it a real-time priority. False where that is
+/// not permitted.
+fn become_real_time(processor: usize, priority: i32) -> bool {
+    let only = Affinity::only(processor).unwrap();
+    let priority = libc::sched_param { sched_priority: priority };
+    // SAFETY: the structure is valid for the call.
+    let status = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) };
+    status == 0 && only.bind()
+}
+
+/// A thread has a word checked out and cannot run while the thread that waits for it runs.
+#[test]
+fn holder_of_lower_priority_gets_to_run() {
+    let value = Cursor::of_word(64);
+    const DEADLINE: Duration = Duration::from_secs(5);
+    let word = Arc::new(AtomicUsize::new(BUSY));
+    let processor = usize::try_from(current_cpu()).unwrap();
+    let (ready, is_ready) = mpsc::channel();
+    let (taken, is_taken) = mpsc::channel();
+    let (begin, may_begin) = mpsc::channel();
+    let (go, may_go) = mpsc::channel();
+    let holder = {
+        let (word, ready) = (word.clone(), ready.clone());
+        move || {
+            let _ = ready.send(become_real_time(processor, 1));
+            if may_go.recv().is_ok() {
+                check_in(&word, value);
+            }
+        }
+    };
+    let waiter = {
+        let word = word.clone();
+        move || {
+            let _ = ready.send(become_real_time(processor, 2));
+            if may_begin.recv().is_ok() {
+                // The holder could run now, but this thread continues.
+                let _ = go.send(());
+                let _ = taken.send(take(&word, Cursor::VACANT));
+            }
+        }
+    };
+    let threads = [std::thread::spawn(holder), std::thread::spawn(waiter)];
+    if [(); 2].map(|()| is_ready.recv_timeout(DEADLINE).unwrap()) == [true; 2] {
+        begin.send(()).unwrap();
+        let received = is_taken.recv_timeout(DEADLINE);
+        // If the waiter never let the holder run, this ends it.
+        check_in(&word, value);
+        assert_eq!(received, Ok(value), "the waiter did not let the holder run");
+    } else {
+        drop(begin);
+        std::println!("skipped: real-time priorities are not permitted here");
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}

@@ -1,0 +1,27 @@
+//! Tests of private items of `membarrier`.
+
+use super::*;
+
+#[test]
+fn fence_works_where_the_kernel_offers_it() {
+    if commands() & CMD_PRIVATE_EXPEDITED.cast_unsigned() != 0 {
+        assert!(register_fence());
+        assert!(fence());
+    }
+    assert!(fence_slowly());
+}
+
+#[test]
+fn refused_command_keeps_errno() {
+    crate::errno::set(7);
+    assert_eq!(membarrier(-1), -1);
+    assert_eq!(crate::errno::get(), 7);
+}
+
+#[test]
+fn abort_works_where_the_kernel_offers_it() {
+    if commands() & CMD_PRIVATE_EXPEDITED_RSEQ.cast_unsigned() != 0 {
+        assert!(register_abort_sections());
+        assert!(abort_sections());
+    }
+}

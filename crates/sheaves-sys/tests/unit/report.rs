@@ -1,0 +1,12 @@
+//! Tests of private items of `report`.
+
+use super::*;
+
+#[test]
+fn surplus_text_is_dropped() {
+    let mut line = Line::new();
+    for _ in 0..100 {
+        line.write_str("0123456789").unwrap();
+    }
+    assert_eq!(line.as_bytes().len(), LINE_BYTES);
+}

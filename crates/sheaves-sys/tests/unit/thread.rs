@@ -1,0 +1,36 @@
+//! Tests of private items of `thread`.
+
+extern crate std;
+use super::*;
+
+#[test]
+fn signals_stay_pending_while_blocked() {
+    // SAFETY: an all-zero set is valid to be filled.
+    let mut pending: libc::sigset_t = unsafe { core::mem::zeroed() };
+    with_signals_blocked(|| {
+        // SAFETY: the signal is one that is ignored by default.
+        unsafe { libc::raise(libc::SIGURG) };
+        // SAFETY: the set is valid for writes.
+        unsafe { libc::sigpending(&raw mut pending) };
+    });
+    // SAFETY: the set is valid.
+    assert_eq!(unsafe { libc::sigismember(&raw const pending, libc::SIGURG) }, 1);
+    let after = block_signals();
+    restore_signals(&after);
+    // SAFETY: the set is valid.
+    assert_eq!(unsafe { libc::sigismember(&raw const after, libc::SIGURG) }, 0);
+}
+
+#[test]
+fn threads_have_ids_and_names() {
+    let mut text = [0; NAME_BYTES];
+    assert!(is_alive(id()));
+    assert!(name(id(), &mut text) > 0);
+    let gone = std::thread::spawn(id).join().unwrap();
+    // The kernel removes a thread shortly after `pthread_join` returns.
+    let is_gone = (0..1000).any(|_| {
+        sleep_ns(1_000_000);
+        !is_alive(gone)
+    });
+    assert!(is_gone);
+}
