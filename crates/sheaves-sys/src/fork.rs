@@ -7,7 +7,7 @@
 //! inside an allocation, since libc allocates while it registers.
 //!
 //! Between the handlers in the parent and after them the forking thread may use everything, as it
-//! can [re-enter](crate::lock) the locks that it holds. A fork inside a signal handler never waits
+//! can re-enter the locks that it holds. A fork inside a signal handler never waits
 //! for a lock of its own thread either.
 //!
 //! `_Fork` and a bare `clone(SIGCHLD)` run no handlers. Their child detects this at its first use
@@ -31,8 +31,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use crate::lock::Lock;
-use crate::{map, process, tls};
+use crate::lock_word::Word;
+use crate::{futex, generation, map, process};
 
 /// The handlers of one layer around a fork. They must neither allocate nor fail.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +76,7 @@ const LAYERS: usize = 7;
 static ANNOUNCED: [AtomicUsize; LAYERS] = [const { AtomicUsize::new(0) }; LAYERS];
 
 /// Held from the first handler to the last, which makes one fork wait for another.
-static PREPARING: Lock<()> = Lock::new(());
+static PREPARING: Word = Word::new();
 /// The layers that have prepared for the current fork, one bit each: a layer that is announced
 /// during a fork has nothing to release. Changes under [`PREPARING`].
 static READY: AtomicUsize = AtomicUsize::new(0);
@@ -93,14 +93,6 @@ static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const SETTLED).cast_mut
 static SETTLED: AtomicU32 = AtomicU32::new(1);
 /// With this one the process id is compared with [`PROCESS`] each time.
 static UNKNOWN: AtomicU32 = AtomicU32::new(0);
-
-/// Number of forks between the first process and this one. It and the next two are written in the
-/// child of a fork.
-static GENERATION: AtomicUsize = AtomicUsize::new(0);
-/// The thread that has forked this process, by its thread pointer; 0 in the first process.
-static FORKER: AtomicUsize = AtomicUsize::new(0);
-/// The generation since which this has been the same thread.
-static FORKER_SINCE: AtomicUsize = AtomicUsize::new(0);
 
 /// Number of runs of the prepare handler: a test can prove that the registration works.
 static PREPARED: AtomicUsize = AtomicUsize::new(0);
@@ -159,19 +151,19 @@ fn finish(run: impl Fn(&Handlers)) {
     let layers = (0..LAYERS).filter(|layer| ready & (1 << layer) != 0);
     layers.filter_map(handlers_of).for_each(run);
     READY.store(0, Ordering::Relaxed);
-    // SAFETY: taken in `prepare` by the thread that forked, without a guard.
-    unsafe { PREPARING.release() };
+    // SAFETY: taken in `prepare` or `recover` by this thread.
+    unsafe { PREPARING.release_after_fork() };
 }
 
 extern "C" fn prepare() {
     // Relaxed, all: counters, see `prepared_count`, and data under the lock.
     PREPARED.fetch_add(1, Ordering::Relaxed);
     settle();
-    if PREPARING.is_held_for_fork() {
+    if PREPARING.is_forking() {
         NESTED.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    PREPARING.acquire();
+    PREPARING.acquire_for_fork(futex::wait);
     for layer in (0..LAYERS).rev() {
         if let Some(handlers) = handlers_of(layer) {
             (handlers.prepare)();
@@ -192,7 +184,7 @@ extern "C" fn parent() {
 /// In the child of a nested fork no fork is in progress any more: the handlers of the outer fork
 /// find nothing to release.
 extern "C" fn child() {
-    if PREPARING.is_held_for_fork() {
+    if PREPARING.is_forking() {
         begin_process();
         finish(|handlers| (handlers.child)());
     }
@@ -201,7 +193,7 @@ extern "C" fn child() {
 /// Does what the handlers do before and after a fork, in a child whose fork was not prepared.
 fn recover() {
     begin_process();
-    PREPARING.acquire();
+    PREPARING.acquire_for_fork(futex::wait);
     // Relaxed, here and below: the child has one thread.
     READY.store(0, Ordering::Relaxed);
     for layer in 0..LAYERS {
@@ -218,32 +210,11 @@ fn begin_process() {
     // Relaxed, all: the child has one thread.
     NESTED.store(0, Ordering::Relaxed);
     PROCESS.store(process::id(), Ordering::Relaxed);
-    let (generation, thread) = (generation(), tls::thread_pointer());
-    if FORKER.swap(thread, Ordering::Relaxed) != thread {
-        FORKER_SINCE.store(generation, Ordering::Relaxed);
-    }
-    GENERATION.store(generation + 1, Ordering::Relaxed);
+    generation::begin();
     let mark = mark();
     if !core::ptr::eq(mark, &raw const UNKNOWN) {
         mark.store(1, Ordering::Relaxed);
     }
-}
-
-/// Number of forks between the first process that has loaded this object and this one.
-#[inline]
-pub(crate) fn generation() -> usize {
-    // Relaxed: changes where there is one thread.
-    GENERATION.load(Ordering::Relaxed)
-}
-
-/// True when a thread of an earlier generation is not in this process. `generation` has as many of
-/// the number's lowest bits as `mask`: it is unambiguous for 2^16 nested forks.
-pub(crate) fn is_gone(thread: usize, generation: usize, mask: usize) -> bool {
-    // Relaxed, all: change while there is one thread.
-    let age = |number: usize| self::generation().wrapping_sub(number) & mask;
-    let is_forker = thread == FORKER.load(Ordering::Relaxed)
-        && age(generation) <= age(FORKER_SINCE.load(Ordering::Relaxed));
-    age(generation) != 0 && !is_forker
 }
 
 #[inline]
@@ -275,7 +246,7 @@ fn settle_slow() {
     if !is_known && PROCESS.load(Ordering::Relaxed) == process::id() {
         return;
     }
-    if PREPARING.is_held_for_fork() {
+    if PREPARING.is_forking() {
         child();
     } else {
         recover();

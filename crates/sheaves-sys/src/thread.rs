@@ -1,17 +1,14 @@
-//! Threads: their ids and names, sleeping, signal masks, and a function that runs when a thread
-//! ends.
-//!
-//! Nothing here uses a thread-local destructor of the language. A thread registers one address by
-//! [`set_at_exit`], the value of a `pthread_key`; the key's function runs after those destructors.
+//! Threads: their ids and names, starting, sleeping, signal masks.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_void};
 use core::fmt::Write as _;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::topology::Affinity;
+
+pub use crate::key::{prepare_at_exit, set_at_exit};
 
 /// The kernel's number of the calling thread. One system call, about 0.1 us. Async-signal-safe.
 #[must_use]
@@ -92,68 +89,6 @@ fn block_signals() -> libc::sigset_t {
 fn restore_signals(before: &libc::sigset_t) {
     // SAFETY: the set was filled by `block_signals`.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, null_mut()) };
-}
-
-/// Keys below this one keep their value in `struct pthread`: setting it never allocates
-/// (`PTHREAD_KEY_2NDLEVEL_SIZE` of glibc).
-const FIRST_LEVEL_KEYS: u32 = 32;
-/// Values of [`KEY`] that are not a key.
-const NO_KEY: u32 = u32::MAX;
-const KEY_REFUSED: u32 = u32::MAX - 1;
-
-/// The key. Written once, by the first call of [`prepare_at_exit`].
-static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
-
-/// Has libc call `function` at the end of every thread whose value is not null, with that value.
-///
-/// libc clears the value first. It repeats the calls up to four times while functions set new
-/// values. Call this early, so that the key is one of the first 32: a later key is not used,
-/// because setting its value would allocate. The function of the first call stays.
-pub fn prepare_at_exit(function: unsafe extern "C" fn(*mut c_void)) {
-    // Relaxed, here and below: the number publishes nothing.
-    if KEY.load(Ordering::Relaxed) != NO_KEY {
-        return;
-    }
-    let mut key: libc::pthread_key_t = 0;
-    // SAFETY: the key is valid for the call to fill; functions of this library are never unloaded.
-    let status = unsafe { libc::pthread_key_create(&raw mut key, Some(function)) };
-    let usable = status == 0 && key < FIRST_LEVEL_KEYS;
-    let made = if usable { key } else { KEY_REFUSED };
-    let won = KEY.compare_exchange(NO_KEY, made, Ordering::Relaxed, Ordering::Relaxed);
-    if status == 0 && (won.is_err() || !usable) {
-        // SAFETY: made above, and no other thread knows it.
-        let _ = unsafe { libc::pthread_key_delete(key) };
-    }
-}
-
-/// True when [`prepare_at_exit`] has made a key.
-#[must_use]
-pub fn has_key() -> bool {
-    // Relaxed: the number publishes nothing.
-    KEY.load(Ordering::Relaxed) < FIRST_LEVEL_KEYS
-}
-
-/// Sets the value with which libc calls the function of [`prepare_at_exit`] for this thread; 0 for
-/// no call. False where there is no key. Async-signal-safe in practice: it stores to the thread's
-/// own memory.
-pub fn set_at_exit(value: usize) -> bool {
-    // Relaxed: the number publishes nothing.
-    let key = KEY.load(Ordering::Relaxed);
-    let value = core::ptr::with_exposed_provenance(value);
-    // SAFETY: the key was made by `prepare_at_exit` and is never deleted once it is in `KEY`.
-    key < FIRST_LEVEL_KEYS && unsafe { libc::pthread_setspecific(key, value) } == 0
-}
-
-/// The value that this thread set by [`set_at_exit`]; null where it set none.
-#[must_use]
-pub fn at_exit() -> *mut c_void {
-    // Relaxed: the number publishes nothing.
-    let key = KEY.load(Ordering::Relaxed);
-    if key >= FIRST_LEVEL_KEYS {
-        return null_mut();
-    }
-    // SAFETY: as in `set_at_exit`.
-    unsafe { libc::pthread_getspecific(key) }
 }
 
 /// Affinity and nice value of the main thread when this object was loaded. Written by

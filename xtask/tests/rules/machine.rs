@@ -5,7 +5,7 @@ use xtask::finding::Kind;
 use crate::{LIBRARY, TOOL, assert_clean, assert_finds, file};
 
 const ENGINE: &str = "crates/sheaves-percpu/src/engine/rseq/x86_64.rs";
-const TLS: &str = "crates/sheaves-sys/src/tls.rs";
+const TLS: &str = "crates/sheaves-sys/src/tls/x86_64.rs";
 const DLOPEN: &str = "crates/sheaves-preload/src/dl.rs";
 const SYS: &str = "crates/sheaves-sys/src/map.rs";
 

@@ -23,7 +23,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_sys::lock::Word;
 use sheaves_sys::topology::{Affinity, possible_cpus};
-use sheaves_sys::{futex, tls};
+use sheaves_sys::{fork, futex, tls};
 
 use super::calls;
 use super::watch::{self, WORKERS_MAX};
@@ -57,6 +57,7 @@ pub(super) fn try_drive() -> Option<Driving> {
 
 /// Makes the calling thread the driver, after the current one. Not for the driver itself.
 pub(super) fn drive() -> Driving {
+    fork::settle();
     DRIVER.acquire(|word, value| {
         futex::wait_for(word, value, LOOK_NS);
         watch::look();

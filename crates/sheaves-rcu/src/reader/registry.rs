@@ -126,7 +126,7 @@ pub(crate) fn prepare() {
 
 /// Once, after [`prepare`]: reports if threads cannot have records, which a program can notice.
 pub(crate) fn report_missing_key() {
-    if !tls::has_place_for_reader() {
+    if !tls::can_have_reader() {
         report::report(format_args!(
             "rcu: libc has no key left below 32: readers are counted together, and grace periods \
              wait until no thread reads"
@@ -146,7 +146,7 @@ pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
     }
     let nesting = if readers_fence { SLOW } else { reader::cold() };
     // Known once the mode is decided.
-    if !tls::has_place_for_reader() {
+    if !tls::can_have_reader() {
         return None;
     }
     let record = take_free().or_else(take_fresh)?;

@@ -2,6 +2,7 @@
 
 extern crate std;
 use super::*;
+use crate::lock::{Lock, assert_none_held};
 use core::sync::atomic::AtomicBool;
 
 #[test]
@@ -71,14 +72,17 @@ fn guards_are_counted() {
     let lock = Lock::new(1);
     assert_none_held();
     let held = lock.lock();
-    assert_eq!(count(0), i32::from(cfg!(debug_assertions) && cfg!(target_arch = "x86_64")));
+    assert_eq!(
+        tls::count_locks(0),
+        i32::from(cfg!(debug_assertions) && cfg!(target_arch = "x86_64"))
+    );
     drop(held);
     assert_none_held();
 }
 
 /// A thread of an older generation.
 fn orphan(age: usize) -> usize {
-    0x1000 | fork::generation().wrapping_sub(age) << GENERATION_SHIFT
+    0x1000 | generation::generation().wrapping_sub(age) << GENERATION_SHIFT
 }
 
 #[test]
@@ -138,7 +142,7 @@ fn a_child_without_handlers_knows_who_is_there() {
     });
     let pointer = is_held.recv().unwrap();
     let mine = MINE.lock();
-    let generation = fork::generation();
+    let generation = generation::generation();
     // SAFETY: integers only. Where the signal is ignored no process could wait for a child.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     let null = core::ptr::null_mut::<u8>();
@@ -146,7 +150,7 @@ fn a_child_without_handlers_knows_who_is_there() {
     let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, null, null, null, 0) };
     if child == 0 {
         let mut failed = i32::from(!OTHERS.lock().has_owner_died());
-        failed |= i32::from(fork::generation() != generation + 1) << 1;
+        failed |= i32::from(generation::generation() != generation + 1) << 1;
         failed |= i32::from(MINE.try_lock().is_some() || mine.has_owner_died()) << 2;
         drop(mine);
         failed |= i32::from(MINE.try_lock().is_none()) << 3;
@@ -161,5 +165,5 @@ fn a_child_without_handlers_knows_who_is_there() {
     drop(mine);
     end.send(()).unwrap();
     other.join().unwrap();
-    assert_eq!((status, fork::generation()), (0, generation));
+    assert_eq!((status, generation::generation()), (0, generation));
 }

@@ -1,42 +1,7 @@
-//! Thread-local words of the fast paths, reached by one instruction.
-//!
-//! Stable Rust compiles `thread_local!` in a shared object to a call. So the area is declared in
-//! assembly with the initial-exec model: thread pointer plus a constant that the loader computes.
-//!
-//! Its symbol is protected. A shared object may export it to programs in C, and yet each object
-//! that contains this crate uses an area of its own.
-//!
-//! Other architectures have no area. `pthread_self` replaces the thread pointer, the portable
-//! engine's slot is a hash of it, and the reader's word is the value of a `pthread_key`. `--cfg
-//! sheaves_keys` does the same with the reader's word on x86-64, for tests.
+//! The thread's area on x86-64, at a constant offset from `fs:[0]`.
 
-use crate::rseq::RseqArea;
+use super::ThreadArea;
 
-/// The thread-local words: 64 bytes, aligned to 64.
-#[repr(C, align(64))]
-#[derive(Debug)]
-pub struct ThreadArea {
-    /// Registered with the kernel where libc has registered none.
-    pub rseq: RseqArea,
-    /// The portable engine's slot for this thread, negative before its first use.
-    pub virtual_slot: i32,
-    /// Always -1: read instead of a slot number when the fast path has to fail.
-    pub no_slot: i32,
-    /// The reader's word of the thread: its RCU read sections. [`no_reader`] before the first one.
-    pub reader: *const u64,
-    /// Open read sections of this thread that are counted in a shared word: see
-    /// [`shared_sections`].
-    pub shared_sections: u32,
-    /// Not 0 while the thread is online in the sense of liburcu's QSBR flavour: a reader from one
-    /// quiescent state to the next. Used by the C API.
-    pub is_online: u32,
-    /// The thread's `call_rcu_data`, as liburcu's `set_thread_call_rcu_data` sets it; only stored.
-    pub calls: *mut core::ffi::c_void,
-}
-
-const _: () = assert!(size_of::<ThreadArea>() == 64);
-
-#[cfg(target_arch = "x86_64")]
 core::arch::global_asm!(
     ".pushsection .tdata.sheaves_thread,\"awT\",@progbits",
     ".p2align 6",
@@ -68,14 +33,12 @@ core::arch::global_asm!(
     ".popsection",
 );
 
-#[cfg(target_arch = "x86_64")]
 unsafe extern "C" {
     #[link_name = "sheaves_no_reader"]
     static NO_READER: u64;
 }
 
 /// The reader's word of all threads that have none of their own: all ones, never written.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 #[must_use]
 pub fn no_reader() -> *const u64 {
@@ -84,7 +47,7 @@ pub fn no_reader() -> *const u64 {
 
 /// The reader's word of the calling thread; [`no_reader`] while it has none. Two loads, and no
 /// call. Async-signal-safe.
-#[cfg(all(target_arch = "x86_64", not(sheaves_keys)))]
+#[cfg(not(sheaves_keys))]
 #[inline(always)]
 #[must_use]
 pub fn reader() -> *const u64 {
@@ -105,7 +68,7 @@ pub fn reader() -> *const u64 {
 /// Replaces the word that [`reader`] returns if it is `expected`; true if it was.
 ///
 /// One atomic step, also with respect to signal handlers.
-#[cfg(all(target_arch = "x86_64", not(sheaves_keys)))]
+#[cfg(not(sheaves_keys))]
 #[must_use]
 pub fn exchange_reader(expected: *const u64, new: *const u64) -> bool {
     use core::sync::atomic::{AtomicPtr, Ordering};
@@ -119,50 +82,15 @@ pub fn exchange_reader(expected: *const u64, new: *const u64) -> bool {
     place.compare_exchange(expected, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
-/// The reader's word of all threads that have none of their own: all ones, never written.
-#[cfg(not(target_arch = "x86_64"))]
-#[must_use]
-pub fn no_reader() -> *const u64 {
-    static NO_READER: [u64; 2] = [u64::MAX; 2];
-    (&raw const NO_READER).cast()
-}
-
-/// The reader's word of the calling thread; [`no_reader`] while it has none.
-///
-/// On this architecture it is the value of [`crate::thread::at_exit`].
-#[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
-#[must_use]
-pub fn reader() -> *const u64 {
-    let word = crate::thread::at_exit();
-    if word.is_null() { no_reader() } else { word.cast::<u64>().cast_const() }
-}
-
-/// Replaces the word that [`reader`] returns. On this architecture [`crate::thread::set_at_exit`]
-/// has done so, and nothing is left to do.
-#[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
-#[must_use]
-pub fn exchange_reader(_expected: *const u64, _new: *const u64) -> bool {
-    true
-}
-
 /// True when threads can have a word of their own; here they always can.
-#[cfg(all(target_arch = "x86_64", not(sheaves_keys)))]
+#[cfg(not(sheaves_keys))]
 #[must_use]
-pub fn has_place_for_reader() -> bool {
+pub fn can_have_reader() -> bool {
     true
-}
-
-/// True when threads can have a word of their own: where libc has a key whose value needs no
-/// allocation.
-#[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
-#[must_use]
-pub fn has_place_for_reader() -> bool {
-    crate::thread::has_key()
 }
 
 /// Open read sections of this thread that are counted in a word shared with other threads, because
 /// there was no memory for a word of its own. Async-signal-safe.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 #[must_use]
 pub fn shared_sections() -> u32 {
@@ -172,7 +100,6 @@ pub fn shared_sections() -> u32 {
 }
 
 /// Sets [`shared_sections`]. A signal handler restores what it changes.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn set_shared_sections(count: u32) {
     let area = thread_area();
@@ -180,22 +107,7 @@ pub fn set_shared_sections(count: u32) {
     unsafe { (*area).shared_sections = count }
 }
 
-/// Not counted per thread on this architecture: 0.
-#[cfg(not(target_arch = "x86_64"))]
-#[must_use]
-pub fn shared_sections() -> u32 {
-    0
-}
-
-/// Not counted per thread on this architecture.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn set_shared_sections(_count: u32) {}
-
-/// Offset of [`ThreadArea::no_slot`] in the area, in bytes.
-pub const NO_SLOT_OFFSET: usize = core::mem::offset_of!(ThreadArea, no_slot);
-
 /// The calling thread's area.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 #[must_use]
 pub fn thread_area() -> *mut ThreadArea {
@@ -213,7 +125,6 @@ pub fn thread_area() -> *mut ThreadArea {
 }
 
 /// The portable engine's slot of the calling thread, negative before its first use.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 #[must_use]
 pub fn virtual_slot() -> i32 {
@@ -223,7 +134,6 @@ pub fn virtual_slot() -> i32 {
 }
 
 /// Stores the portable engine's slot of the calling thread.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn set_virtual_slot(slot: i32) {
     let area = thread_area();
@@ -231,86 +141,14 @@ pub fn set_virtual_slot(slot: i32) {
     unsafe { (*area).virtual_slot = slot }
 }
 
-/// The portable engine's slot of the calling thread: a hash of the thread.
-#[cfg(not(target_arch = "x86_64"))]
-#[must_use]
-pub fn virtual_slot() -> i32 {
-    let hash = (thread_pointer() as u64 >> 12).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (hash >> 33) as i32
-}
-
-/// Not stored on this architecture.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn set_virtual_slot(_slot: i32) {}
-
 /// A token of the calling thread: even, and different for each thread that is alive.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 #[must_use]
 pub fn thread_token() -> usize {
     thread_area().expose_provenance()
 }
 
-/// A token of the calling thread: even, and different for each thread that is alive.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-#[must_use]
-pub fn thread_token() -> usize {
-    thread_pointer()
-}
-
-/// Stands for the thread pointer: different for each thread that is alive.
-#[cfg(not(target_arch = "x86_64"))]
-#[must_use]
-pub fn thread_pointer() -> usize {
-    // SAFETY: pthread_self has no precondition.
-    unsafe { libc::pthread_self() as usize }
-}
-
-#[cfg(all(target_arch = "x86_64", debug_assertions))]
-core::arch::global_asm!(
-    ".pushsection .tdata.sheaves_locks,\"awT\",@progbits",
-    ".p2align 2",
-    ".globl sheaves_locks",
-    ".hidden sheaves_locks",
-    ".type sheaves_locks,@object",
-    "sheaves_locks:",
-    ".long 0",
-    ".size sheaves_locks, 4",
-    ".popsection",
-);
-
-/// Adds to the number of locks that the calling thread holds, and returns the sum. For assertions:
-/// it stays 0 without them, and on other architectures. Async-signal-safe, because a handler
-/// releases the locks that it takes.
-#[inline]
-pub(crate) fn count_locks(change: i32) -> i32 {
-    #[cfg(all(target_arch = "x86_64", debug_assertions))]
-    {
-        let count: *mut i32;
-        // SAFETY: reads the thread pointer and a loader-computed constant; no memory is written.
-        unsafe {
-            core::arch::asm!(
-                "mov {count}, qword ptr [rip + sheaves_locks@GOTTPOFF]",
-                "add {count}, qword ptr fs:[0]",
-                count = out(reg) count,
-                options(nostack, pure, readonly),
-            );
-        }
-        // SAFETY: the number is this thread's, lives as long as it, and has no other reference.
-        let count = unsafe { &mut *count };
-        *count += change;
-        *count
-    }
-    #[cfg(not(all(target_arch = "x86_64", debug_assertions)))]
-    {
-        let _ = change;
-        0
-    }
-}
-
 /// The thread pointer, the base of all thread-local offsets.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 #[must_use]
 pub fn thread_pointer() -> usize {
@@ -327,7 +165,6 @@ pub fn thread_pointer() -> usize {
 }
 
 /// libc's rseq area as an offset from the thread pointer, or `None` where libc registered none.
-#[cfg(target_arch = "x86_64")]
 #[must_use]
 pub fn libc_rseq_offset() -> Option<isize> {
     let (offset, size): (*const isize, *const u32);
@@ -351,4 +188,44 @@ pub fn libc_rseq_offset() -> Option<isize> {
     // SAFETY: as above.
     let offset = unsafe { offset.read_volatile() };
     registered.then_some(offset)
+}
+
+#[cfg(debug_assertions)]
+core::arch::global_asm!(
+    ".pushsection .tdata.sheaves_locks,\"awT\",@progbits",
+    ".p2align 2",
+    ".globl sheaves_locks",
+    ".hidden sheaves_locks",
+    ".type sheaves_locks,@object",
+    "sheaves_locks:",
+    ".long 0",
+    ".size sheaves_locks, 4",
+    ".popsection",
+);
+
+/// Adds to the number of locks that the calling thread holds, and returns the sum. For assertions:
+/// it stays 0 without them. Async-signal-safe, because a handler releases the locks that it takes.
+#[cfg(debug_assertions)]
+pub(crate) fn count_locks(change: i32) -> i32 {
+    let count: *mut i32;
+    // SAFETY: reads the thread pointer and a loader-computed constant; no memory is written.
+    unsafe {
+        core::arch::asm!(
+            "mov {count}, qword ptr [rip + sheaves_locks@GOTTPOFF]",
+            "add {count}, qword ptr fs:[0]",
+            count = out(reg) count,
+            options(nostack, pure, readonly),
+        );
+    }
+    // SAFETY: the number is this thread's, lives as long as it, and has no other reference.
+    let count = unsafe { &mut *count };
+    *count += change;
+    *count
+}
+
+/// Not counted in this build.
+#[cfg(not(debug_assertions))]
+#[inline]
+pub(crate) fn count_locks(_change: i32) -> i32 {
+    0
 }

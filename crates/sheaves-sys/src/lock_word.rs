@@ -1,0 +1,207 @@
+//! The word of a sleeping lock that a `fork` handler can take, and that knows its owner.
+//!
+//! The word holds the owner's thread pointer, the generation of the process in which the owner took
+//! the lock, and three bits. The thread that makes a transition writes it:
+//!
+//! | value | meaning | transitions |
+//! |---|---|---|
+//! | 0 | free | -> owner by a thread that takes it |
+//! | owner | held | -> 0 by the owner |
+//! | owner that is not in this process | was held | -> a new owner with `OWNER_DIED`, by that one |
+//! | owner with `CONTENDED` | a thread may sleep | set by it; -> 0 by the owner |
+//! | owner with `FORKING` | held by a fork's handlers | set and -> 0 by them |
+//! | owner with `OWNER_DIED` | the guarded data may be half changed | -> 0 by the owner |
+//!
+//! A thread that releases a contended lock wakes one waiter.
+//!
+//! A child of a fork may inherit a lock that another thread of its parent held. The generation
+//! tells such an owner from a thread of the child that has the same thread pointer: an owner of an
+//! older generation is not in the child, unless it is the thread that forked ([`generation`]). A
+//! thread that finds the owner missing takes the lock over and is told so, as with robust mutexes
+//! (`EOWNERDEAD`): it must repair the guarded data. Fork handlers make sure that this never happens
+//! to the locks that they take.
+//!
+//! The futex lock with a state for sleepers is mutex 3 of Ulrich Drepper, "Futexes Are Tricky"
+//! (2011). The futex is the half of the word with the bits, and a sleeper compares that half. The
+//! halves of two owners may be equal; then a thread sleeps on a lock that is held and marked as
+//! contended, which is correct.
+
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use crate::{futex, generation, tls};
+
+const FREE: usize = 0;
+/// A thread may sleep on the word.
+const CONTENDED: usize = 1;
+/// A fork's handlers hold the lock.
+const FORKING: usize = 2;
+/// The lock was taken over from a thread that is not in this process.
+const OWNER_DIED: usize = 4;
+/// Mask of the owner: its thread pointer, a multiple of at least 8.
+const OWNER: usize = (1 << GENERATION_SHIFT) - 8;
+/// Position of the generation (its lowest bits) of the process in which the owner took the lock.
+const GENERATION_SHIFT: u32 = 48;
+const GENERATIONS: usize = usize::MAX >> GENERATION_SHIFT;
+
+/// The value that the calling thread writes into a word that it takes.
+#[inline]
+fn me() -> usize {
+    tls::thread_pointer() | generation::generation() << GENERATION_SHIFT
+}
+
+/// True when a word is held by a thread that is not in this process.
+fn is_orphaned(word: usize) -> bool {
+    word != FREE && generation::is_gone(word & OWNER, word >> GENERATION_SHIFT, GENERATIONS)
+}
+
+/// Rounds of spinning before a contender sleeps; critical sections here are below 1 us.
+const SPINS: u32 = 100;
+
+/// The word of a lock. Used without a [`Lock`] for what is held longer than a [`Lock`] may be.
+///
+/// Memory: `release` synchronises with the next acquisition.
+#[derive(Debug)]
+pub struct Word(AtomicUsize);
+
+impl Word {
+    /// A free word.
+    #[must_use]
+    pub const fn new() -> Word {
+        Word(AtomicUsize::new(FREE))
+    }
+
+    /// Takes the word if it is free now; never waits and makes no system call.
+    #[inline]
+    #[must_use]
+    pub fn try_acquire(&self) -> bool {
+        // Acquire pairs with the Release in `release`: the writes of the last owner are visible.
+        // Relaxed on failure: nothing is read then.
+        self.0.compare_exchange(FREE, me(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes the word over if its owner is not in this process.
+    #[cold]
+    pub(crate) fn try_take_over(&self) -> bool {
+        // Relaxed: compared by the exchange.
+        let word = self.0.load(Ordering::Relaxed);
+        let mine = me() | OWNER_DIED | word & CONTENDED;
+        // Acquire pairs with the Release of a thread that took the word over first, and has
+        // released it.
+        let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+        is_orphaned(word) && self.0.compare_exchange(word, mine, success, failure).is_ok()
+    }
+
+    /// Takes the word, after [`crate::fork::settle`]. A contender calls `sleep` with the futex and
+    /// its value, to wait until the futex may have another value.
+    #[inline]
+    pub fn acquire(&self, sleep: impl Fn(&AtomicU32, u32)) {
+        if !self.try_acquire() {
+            self.acquire_slow(sleep);
+        }
+    }
+
+    #[cold]
+    pub(crate) fn acquire_slow(&self, sleep: impl Fn(&AtomicU32, u32)) {
+        if self.try_take_over() {
+            return;
+        }
+        for _ in 0..SPINS {
+            // Relaxed: only a hint for when to try again; the exchange orders.
+            if self.0.load(Ordering::Relaxed) == FREE && self.try_acquire() {
+                return;
+            }
+            core::hint::spin_loop();
+        }
+        let me = me();
+        loop {
+            // CONTENDED also when no other thread waits: that costs one needless wake-up, and no
+            // sleeper is ever missed.
+            let marked = |word| Some(CONTENDED | if word == FREE { me } else { word });
+            // Acquire pairs with the Release in `release`. Relaxed on failure: the loop looks
+            // again.
+            let found = self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, marked);
+            match found.unwrap_or_else(|word| word) {
+                FREE => return,
+                word => sleep(self.futex(), (word | CONTENDED) as u32),
+            }
+        }
+    }
+
+    /// Takes the word for a fork, unless the thread has it already.
+    pub(crate) fn acquire_for_fork(&self, sleep: impl Fn(&AtomicU32, u32)) {
+        if !self.is_mine() {
+            self.acquire(sleep);
+            // Relaxed: read by this thread alone.
+            self.0.fetch_or(FORKING, Ordering::Relaxed);
+        }
+    }
+
+    /// The half of the word that holds the bits.
+    fn futex(&self) -> &AtomicU32 {
+        let half = self.0.as_ptr().cast::<u32>();
+        let half = half.wrapping_add(usize::from(cfg!(target_endian = "big")));
+        // SAFETY: half of an atomic word, aligned, which lives as long as the lock; only the kernel
+        // accesses it in this size.
+        unsafe { AtomicU32::from_ptr(half) }
+    }
+
+    /// Releases the word, and wakes one sleeper.
+    ///
+    /// # Safety
+    /// The calling thread (or, in a child of `fork`, the thread that forked) has taken it.
+    #[inline]
+    pub unsafe fn release(&self) {
+        // Release pairs with the Acquire of the next holder.
+        if self.0.swap(FREE, Ordering::Release) & CONTENDED != 0 {
+            futex::wake(self.futex(), 1);
+        }
+    }
+
+    /// Releases the word if a fork of the calling thread holds it.
+    ///
+    /// # Safety
+    /// No guard that this thread took since then is alive.
+    pub(crate) unsafe fn release_after_fork(&self) {
+        if self.is_forking() {
+            // SAFETY: taken by this thread, and no guard is alive.
+            unsafe { self.release() };
+        }
+    }
+
+    /// Resets the word in the child of a fork; `is_held` if the thread that forked holds it. The
+    /// child has no other thread.
+    pub fn restart_in_child(&self, is_held: bool) {
+        let word = if is_held { me() } else { FREE };
+        // Relaxed: the child has one thread.
+        self.0.store(word, Ordering::Relaxed);
+    }
+
+    /// True when the calling thread holds the word.
+    pub(crate) fn is_mine(&self) -> bool {
+        // Relaxed: only the thread itself writes its own number into the word, and removes it.
+        let word = self.0.load(Ordering::Relaxed);
+        word & OWNER == tls::thread_pointer() && !is_orphaned(word)
+    }
+
+    /// True when a fork of the calling thread holds the word: the thread is in a fork handler.
+    pub(crate) fn is_forking(&self) -> bool {
+        // Relaxed: as in `is_mine`.
+        self.0.load(Ordering::Relaxed) & (OWNER | FORKING) == tls::thread_pointer() | FORKING
+    }
+
+    /// True when its owner has taken it over.
+    pub(crate) fn has_owner_died(&self) -> bool {
+        // Relaxed: for the owner, which has written it.
+        self.0.load(Ordering::Relaxed) & OWNER_DIED != 0
+    }
+}
+
+impl Default for Word {
+    fn default() -> Word {
+        Word::new()
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/lock.rs"]
+mod tests;

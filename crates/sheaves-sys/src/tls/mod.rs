@@ -1,0 +1,56 @@
+//! Thread-local words of the fast paths, reached by one instruction.
+//!
+//! Stable Rust compiles `thread_local!` in a shared object to a call. So an architecture with a
+//! file here has an area that is declared in assembly with the initial-exec model: thread pointer
+//! plus a constant that the loader computes. Its symbol is protected: a shared object may export it
+//! to programs in C, and yet each object that contains this crate uses an area of its own.
+//!
+//! Other architectures have no area, see `portable.rs`; there the reader's word is the value of a
+//! `pthread_key`. `--cfg sheaves_keys` does the same with the reader's word on x86-64, for tests.
+
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+#[cfg_attr(not(target_arch = "x86_64"), path = "portable.rs")]
+mod arch;
+#[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
+mod keys;
+
+pub(crate) use arch::count_locks;
+#[cfg(all(target_arch = "x86_64", not(sheaves_keys)))]
+pub use arch::{can_have_reader, exchange_reader, reader};
+#[cfg(target_arch = "x86_64")]
+pub use arch::{libc_rseq_offset, thread_area};
+pub use arch::{
+    no_reader, set_shared_sections, set_virtual_slot, shared_sections, thread_pointer,
+    thread_token, virtual_slot,
+};
+#[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
+pub use keys::{can_have_reader, exchange_reader, reader};
+
+use crate::rseq::RseqArea;
+
+/// The thread-local words: 64 bytes, aligned to 64.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct ThreadArea {
+    /// Registered with the kernel where libc has registered none.
+    pub rseq: RseqArea,
+    /// The portable engine's slot for this thread, negative before its first use.
+    pub virtual_slot: i32,
+    /// Always -1: read instead of a slot number when the fast path has to fail.
+    pub no_slot: i32,
+    /// The reader's word of the thread: its RCU read sections. [`no_reader`] before the first one.
+    pub reader: *const u64,
+    /// Open read sections of this thread that are counted in a shared word: see
+    /// [`shared_sections`].
+    pub shared_sections: u32,
+    /// Not 0 while the thread is online in the sense of liburcu's QSBR flavour: a reader from one
+    /// quiescent state to the next. Used by the C API.
+    pub is_online: u32,
+    /// The thread's `call_rcu_data`, as liburcu's `set_thread_call_rcu_data` sets it; only stored.
+    pub calls: *mut core::ffi::c_void,
+}
+
+const _: () = assert!(size_of::<ThreadArea>() == 64);
+
+/// Offset of [`ThreadArea::no_slot`] in the area, in bytes.
+pub const NO_SLOT_OFFSET: usize = core::mem::offset_of!(ThreadArea, no_slot);
