@@ -15,5 +15,11 @@ pub use sheaves_rcu::defer::poll;
 pub use sheaves_slab::{Cache, CacheBox, raw, trim};
 
 /// Per-CPU transactions and memory, for code that builds on them directly.
-pub use sheaves_percpu as percpu;
+/// Per-CPU values, counters, reference counts and memory.
+pub mod percpu {
+    pub use sheaves_percpu::{
+        Access, CellRef, CellValue, Counter, Field, KillError, PerCpu, PerCpuRef, PerCpuStatic,
+        ReinitError, SlotCell, Zeroed, field, memory, slot_count,
+    };
+}
 pub use sheaves_percpu::{Counter, PerCpu, PerCpuRef, PerCpuStatic, SlotCell, Zeroed, field};

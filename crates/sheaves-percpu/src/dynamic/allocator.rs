@@ -9,7 +9,7 @@ use crate::dynamic::config::{Config, GRAIN_BYTES, Geometry, Offset, Request, byt
 #[cfg(any(test, feature = "counters"))]
 use crate::dynamic::counters::Counters;
 use crate::dynamic::counters::Totals;
-use crate::dynamic::error::{AllocError, FreeError, NewError};
+use crate::dynamic::error::{Error, FreeError};
 use crate::dynamic::hints::Run;
 use crate::dynamic::lists::{FULL, Lists, NONE, is_small, list_of};
 use crate::dynamic::records::Records;
@@ -40,12 +40,14 @@ impl<B: Backing> Allocator<B> {
     /// Creates an allocator without chunks. Reserves address space for the metadata of all chunks
     /// in the backing, and commits one bit per chunk.
     ///
-    /// # Errors
-    /// See [`NewError`].
-    pub fn new(mut backing: B, config: Config) -> Result<Self, NewError> {
-        let geometry = Geometry::new(config)?;
+    /// `None` when the backing has no memory for metadata.
+    ///
+    /// # Panics
+    /// With a configuration that [`Config`] excludes.
+    pub fn new(mut backing: B, config: Config) -> Option<Self> {
+        let geometry = Geometry::new(config);
         let records = Records::new(&geometry, &mut backing)?;
-        Ok(Allocator {
+        Some(Allocator {
             backing,
             geometry,
             records,
@@ -63,8 +65,8 @@ impl<B: Backing> Allocator<B> {
     /// [`Allocator::balance_wanted`].
     ///
     /// # Errors
-    /// See [`AllocError`]. Nothing has changed, except that a chunk may have been created.
-    pub fn alloc(&mut self, size: usize, align: usize) -> Result<Offset, AllocError> {
+    /// See [`Error`]. Nothing has changed, except that a chunk may have been created.
+    pub fn alloc(&mut self, size: usize, align: usize) -> Result<Offset, Error> {
         let request = Request::new(size, align)?;
         match self.find(request) {
             Some((chunk, area)) => Ok(self.commit(chunk, area)),
@@ -74,7 +76,7 @@ impl<B: Backing> Allocator<B> {
 
     /// Nothing fits: creates a chunk, or searches everywhere before it fails.
     #[cold]
-    pub(super) fn alloc_slow(&mut self, request: Request) -> Result<Offset, AllocError> {
+    pub(super) fn alloc_slow(&mut self, request: Request) -> Result<Offset, Error> {
         // A loop, because the first one may be chunk 0, which the hidden head makes smaller.
         let refusal = loop {
             if let Err(refusal) = self.create_chunk() {
@@ -252,14 +254,14 @@ impl<B: Backing> Allocator<B> {
 
     /// Creates a chunk without an object. It goes to the list of free chunks, unless part of it is
     /// hidden.
-    pub(super) fn create_chunk(&mut self) -> Result<(), AllocError> {
-        let chunk = self.records.first_vacant().ok_or(AllocError::Exhausted)?;
+    pub(super) fn create_chunk(&mut self) -> Result<(), Error> {
+        let chunk = self.records.first_vacant().ok_or(Error::Exhausted)?;
         if !self.backing.create_chunk(chunk as usize) {
-            return Err(AllocError::NoMemory);
+            return Err(Error::NoMemory);
         }
         if !self.records.open(chunk, &mut self.backing) {
             self.backing.destroy_chunk(chunk as usize);
-            return Err(AllocError::NoMemory);
+            return Err(Error::NoMemory);
         }
         let mut view = self.records.chunk(chunk);
         if chunk == 0 {

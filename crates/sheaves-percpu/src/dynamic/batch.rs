@@ -7,7 +7,7 @@ use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
 use crate::dynamic::bits;
 use crate::dynamic::config::{Offset, Request};
-use crate::dynamic::error::{AllocError, FreeError};
+use crate::dynamic::error::{Error, FreeError};
 use crate::dynamic::hints::Run;
 
 impl<B: Backing> Allocator<B> {
@@ -15,13 +15,13 @@ impl<B: Backing> Allocator<B> {
     /// their number, which is at least one unless `offsets` is empty.
     ///
     /// # Errors
-    /// See [`AllocError`]: not even one could be allocated.
+    /// See [`Error`]: not even one could be allocated.
     pub fn alloc_many(
         &mut self,
         size: usize,
         align: usize,
         offsets: &mut [Offset],
-    ) -> Result<usize, AllocError> {
+    ) -> Result<usize, Error> {
         let request = Request::new(size, align)?;
         let mut count = 0;
         while let Some(rest) = offsets.get_mut(count..).filter(|rest| !rest.is_empty()) {
@@ -35,11 +35,7 @@ impl<B: Backing> Allocator<B> {
     }
 
     /// Allocates one object, and those that fit right after it.
-    fn alloc_some(
-        &mut self,
-        request: Request,
-        offsets: &mut [Offset],
-    ) -> Result<usize, AllocError> {
+    fn alloc_some(&mut self, request: Request, offsets: &mut [Offset]) -> Result<usize, Error> {
         let bits = request.bits;
         let Some((chunk, first)) = self.find(request) else {
             offsets[0] = self.alloc_slow(request)?;

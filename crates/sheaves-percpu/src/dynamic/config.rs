@@ -1,6 +1,6 @@
 //! Configuration and requests of the allocator, and the arithmetic between them.
 
-use crate::dynamic::error::{AllocError, NewError};
+use crate::dynamic::error::Error;
 use crate::dynamic::hints::{BLOCK_BITS, Run};
 
 /// Granularity of offsets: one bit of the bitmaps.
@@ -51,6 +51,52 @@ impl Offset {
     }
 }
 
+/// A valid size and alignment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    size: usize,
+    align: usize,
+}
+
+impl Shape {
+    /// The shape of a word.
+    pub(crate) const WORD: Shape = Shape { size: 8, align: 8 };
+
+    #[inline]
+    pub(crate) const fn new(size: usize, align: usize) -> Result<Shape, Error> {
+        if size == 0 {
+            return Err(Error::ZeroSize);
+        }
+        if size > OBJECT_BYTES_MAX {
+            return Err(Error::TooLarge);
+        }
+        if !align.is_power_of_two() || align > ALIGN_MAX {
+            return Err(Error::BadAlignment);
+        }
+        Ok(Shape { size, align })
+    }
+
+    #[inline]
+    pub(crate) const fn at_least(self, size: usize) -> Shape {
+        Shape { size: if self.size < size { size } else { self.size }, align: self.align }
+    }
+
+    #[inline]
+    pub(crate) const fn size(self) -> usize {
+        self.size
+    }
+
+    #[inline]
+    pub(crate) const fn align(self) -> usize {
+        self.align
+    }
+
+    /// A shape that is valid by construction.
+    pub(crate) const fn of_class(size: usize, align: usize) -> Shape {
+        Shape { size, align }
+    }
+}
+
 /// A valid request, in bits: one per [`GRAIN_BYTES`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
@@ -62,16 +108,8 @@ pub(super) struct Request {
 
 impl Request {
     #[inline]
-    pub(super) fn new(size: usize, align: usize) -> Result<Request, AllocError> {
-        if size == 0 {
-            return Err(AllocError::ZeroSize);
-        }
-        if size > OBJECT_BYTES_MAX {
-            return Err(AllocError::TooLarge);
-        }
-        if !align.is_power_of_two() || align > ALIGN_MAX {
-            return Err(AllocError::BadAlignment);
-        }
+    pub(super) fn new(size: usize, align: usize) -> Result<Request, Error> {
+        Shape::new(size, align)?;
         let bits = size.div_ceil(GRAIN_BYTES) as u32;
         Ok(Request { bits, align_mask: (align.div_ceil(GRAIN_BYTES) - 1) as u32 })
     }
@@ -106,28 +144,20 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    pub(super) fn new(config: Config) -> Result<Geometry, NewError> {
+    pub(super) fn new(config: Config) -> Geometry {
         let Config { unit_bytes, chunks_max, head_bytes } = config;
-        if !unit_bytes.is_power_of_two() || !(UNIT_BYTES_MIN..=UNIT_BYTES_MAX).contains(&unit_bytes)
-        {
-            return Err(NewError::BadUnit);
-        }
-        if chunks_max == 0 || chunks_max > (u32::MAX - 1) as usize {
-            return Err(NewError::BadChunks);
-        }
-        if chunks_max.checked_mul(unit_bytes).is_none() {
-            return Err(NewError::BadChunks);
-        }
-        if !head_bytes.is_multiple_of(GRAIN_BYTES) || head_bytes >= unit_bytes {
-            return Err(NewError::BadHead);
-        }
-        Ok(Geometry {
+        let units = UNIT_BYTES_MIN..=UNIT_BYTES_MAX;
+        assert!(unit_bytes.is_power_of_two() && units.contains(&unit_bytes));
+        assert!(chunks_max > 0 && chunks_max < u32::MAX as usize);
+        assert!(chunks_max.checked_mul(unit_bytes).is_some());
+        assert!(head_bytes.is_multiple_of(GRAIN_BYTES) && head_bytes < unit_bytes);
+        Geometry {
             config,
             unit_shift: unit_bytes.trailing_zeros(),
             bits: (unit_bytes / GRAIN_BYTES) as u32,
             pages: (unit_bytes / PAGE_BYTES) as u32,
             head_bits: (head_bytes / GRAIN_BYTES) as u32,
-        })
+        }
     }
 
     /// The chunk of an offset, if the number is in range, and the byte in its unit.

@@ -49,10 +49,10 @@ mod tests;
 pub use allocator::Allocator;
 pub use backing::Backing;
 pub use config::{
-    ALIGN_MAX, Config, GRAIN_BYTES, OBJECT_BYTES_MAX, Offset, PAGE_BYTES, UNIT_BYTES_MAX,
+    ALIGN_MAX, Config, GRAIN_BYTES, OBJECT_BYTES_MAX, Offset, PAGE_BYTES, Shape, UNIT_BYTES_MAX,
     UNIT_BYTES_MIN,
 };
 #[cfg(any(test, feature = "counters"))]
 pub use counters::Counters;
-pub use error::{AllocError, FreeError, NewError};
+pub use error::{Error, FreeError};
 pub use statistics::Statistics;

@@ -20,7 +20,6 @@ use crate::dynamic::bits;
 use crate::dynamic::chunk::{Chunk, Header};
 use crate::dynamic::config::{Geometry, PAGE_BYTES};
 use crate::dynamic::counters::Work;
-use crate::dynamic::error::NewError;
 use crate::dynamic::hints::{BLOCK_WORDS, Hints};
 
 const LINE_BYTES: usize = 64;
@@ -43,7 +42,7 @@ pub(super) struct Records {
 unsafe impl Send for Records {}
 
 impl Records {
-    pub(super) fn new(geometry: &Geometry, backing: &mut impl Backing) -> Result<Self, NewError> {
+    pub(super) fn new(geometry: &Geometry, backing: &mut impl Backing) -> Option<Self> {
         let chunks_max = geometry.config.chunks_max;
         let pages = geometry.pages as usize;
         let map_words = pages * BLOCK_WORDS;
@@ -51,17 +50,16 @@ impl Records {
         let record_bytes = (bytes.div_ceil(LINE_BYTES) | 1) * LINE_BYTES;
         let bitmap_bytes = chunks_max.div_ceil(8).next_multiple_of(LINE_BYTES);
         let all = record_bytes.checked_mul(chunks_max).and_then(|b| b.checked_add(bitmap_bytes));
-        let base = backing.reserve_metadata(all.ok_or(NewError::BadChunks)?);
-        let base = base.ok_or(NewError::NoMemory)?;
+        let base = backing.reserve_metadata(all?)?;
         if !backing.commit_metadata(0..bitmap_bytes) {
-            return Err(NewError::NoMemory);
+            return None;
         }
         let chunks_max = chunks_max as u32;
         let work = Work::default();
         let mut records =
             Records { base, chunks_max, pages, map_words, bitmap_bytes, record_bytes, work };
         records.live_mut().fill(0);
-        Ok(records)
+        Some(records)
     }
 
     /// Bytes of the metadata of one chunk.
@@ -108,7 +106,7 @@ impl Records {
 
     /// Start of a live chunk's record.
     #[inline(always)]
-    fn place(&self, chunk: u32) -> *mut u8 {
+    fn start_of(&self, chunk: u32) -> *mut u8 {
         debug_assert!(self.is_live(chunk));
         let start = self.bitmap_bytes + chunk as usize * self.record_bytes;
         // SAFETY: `chunk` is below `chunks_max`, because chunk numbers come from this bitmap.
@@ -119,20 +117,20 @@ impl Records {
     #[inline(always)]
     pub(super) fn header(&self, chunk: u32) -> &Header {
         // SAFETY: a live record is initialised and begins with its header, aligned to a cache line.
-        unsafe { &*self.place(chunk).cast::<Header>() }
+        unsafe { &*self.start_of(chunk).cast::<Header>() }
     }
 
     /// The header of a live chunk, for changes.
     #[inline(always)]
     pub(super) fn header_mut(&mut self, chunk: u32) -> &mut Header {
         // SAFETY: as in `header`, and the borrow of `self` is exclusive.
-        unsafe { &mut *self.place(chunk).cast::<Header>() }
+        unsafe { &mut *self.start_of(chunk).cast::<Header>() }
     }
 
     /// All of a live chunk's metadata.
     #[inline(always)]
     pub(super) fn chunk(&mut self, chunk: u32) -> Chunk<'_> {
-        let header = self.place(chunk).cast::<Header>();
+        let header = self.start_of(chunk).cast::<Header>();
         // SAFETY: a record has a header, then the blocks.
         let blocks = unsafe { header.add(1) }.cast::<Hints>();
         // SAFETY: the allocation bitmap follows the blocks.

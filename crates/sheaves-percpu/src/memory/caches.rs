@@ -15,10 +15,10 @@
 //!
 //! Objects in a cache are zero in every row.
 
-use crate::dynamic::Offset;
+use crate::dynamic::{Offset, Shape};
 use crate::engine::{self, Access, Mode, cmp_store, load, pop_slow, push_slow};
 use crate::memory::Error;
-use crate::memory::class::{BATCH_MAX, CLASSES, Class, Shape};
+use crate::memory::class::{BATCH_MAX, CLASSES, Class};
 use crate::memory::state::{MEMORY, is_open};
 use crate::sheaf::{Cursor, Sheaf};
 use crate::slots::{self, Attached, attach};

@@ -1,12 +1,11 @@
-//! Shapes of objects, and the size classes of the caches.
+//! Size classes of the caches.
 //!
 //! Up to 64 bytes there is one class for each multiple of 4, so at most 3 bytes are wasted. Above,
 //! there is one for each multiple of 16 up to 128, and of 32 up to 256. A class's alignment is the
 //! largest power of two that divides its size, at most 64. A shape with a larger alignment has no
 //! class.
 
-use crate::dynamic::{ALIGN_MAX, OBJECT_BYTES_MAX};
-use crate::memory::Error;
+use crate::dynamic::Shape;
 use crate::word::{Region, Word};
 
 const EXACT_BYTES_MAX: usize = 64;
@@ -25,47 +24,6 @@ pub(super) const BATCH_MAX: usize = 32;
 /// Bytes of a batch, above [`BATCH_MIN`].
 const BATCH_BYTES: usize = 2048;
 const BATCH_MIN: usize = 8;
-
-/// A valid size and alignment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(super) size: usize,
-    pub(super) align: usize,
-}
-
-impl Shape {
-    /// The shape of a word.
-    pub(crate) const WORD: Shape = Shape { size: 8, align: 8 };
-
-    #[inline]
-    pub(crate) const fn new(size: usize, align: usize) -> Result<Shape, Error> {
-        if size == 0 {
-            return Err(Error::ZeroSize);
-        }
-        if size > OBJECT_BYTES_MAX {
-            return Err(Error::TooLarge);
-        }
-        if !align.is_power_of_two() || align > ALIGN_MAX {
-            return Err(Error::BadAlignment);
-        }
-        Ok(Shape { size, align })
-    }
-
-    #[inline]
-    pub(crate) const fn at_least(self, size: usize) -> Shape {
-        Shape { size: if self.size < size { size } else { self.size }, align: self.align }
-    }
-
-    #[inline]
-    pub(crate) const fn size(self) -> usize {
-        self.size
-    }
-
-    #[inline]
-    pub(crate) const fn align(self) -> usize {
-        self.align
-    }
-}
 
 /// A size class, below [`CLASSES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +92,7 @@ impl Class {
 
     /// The shape that a class requests from the allocator.
     pub(super) const fn shape(self) -> Shape {
-        Shape { size: self.size(), align: self.align() }
+        Shape::of_class(self.size(), self.align())
     }
 }
 

@@ -45,7 +45,6 @@ pub(crate) mod access;
 pub(crate) mod backing;
 pub(crate) mod caches;
 pub(crate) mod class;
-mod error;
 mod handle;
 mod handle_map;
 pub(crate) mod objects;
@@ -55,13 +54,12 @@ mod statistics;
 pub(crate) mod zero;
 
 pub use access::{add, address, cmp_store, load, sum};
-pub use error::Error;
 pub use handle::Handle;
 pub use statistics::{Statistics, statistics};
 
-pub use crate::dynamic::{ALIGN_MAX, FreeError, OBJECT_BYTES_MAX};
+pub use crate::dynamic::{ALIGN_MAX, Error, FreeError, OBJECT_BYTES_MAX};
 
-use class::Shape;
+use crate::dynamic::Shape;
 use state::MEMORY;
 use zero::DirtyRows;
 

@@ -2,11 +2,12 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::dynamic::Shape;
 use crate::engine::rows::PackedWord;
 use crate::engine::{Access, Mode, mode};
 use crate::memory::Error;
 use crate::memory::caches::{self, take_uncached};
-use crate::memory::class::{Class, Shape};
+use crate::memory::class::Class;
 use crate::memory::state::{MEMORY, is_open};
 use crate::memory::zero::{DirtyRows, zero};
 use crate::rows;

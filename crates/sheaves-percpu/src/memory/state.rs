@@ -4,10 +4,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_sys::lock::Lock;
 
-use crate::dynamic::{Allocator, Config, Offset};
+use crate::dynamic::{Allocator, Config, Offset, Shape};
 use crate::memory::Error;
 use crate::memory::backing::{Rows, UNIT_BYTES};
-use crate::memory::class::{CLASSES, Shape};
+use crate::memory::class::CLASSES;
 use crate::memory::handle_map;
 use crate::memory::pool::Pool;
 use crate::word::{BLOCK_BYTES, Region};
@@ -49,7 +49,7 @@ impl State {
     /// Allocates an object from the allocator; returns its offset.
     pub(super) fn take(&mut self, shape: Shape) -> Result<usize, Error> {
         let allocator = self.start()?;
-        let offset = allocator.alloc(shape.size, shape.align)?;
+        let offset = allocator.alloc(shape.size(), shape.align())?;
         if allocator.balance_wanted() {
             allocator.balance();
         }
@@ -63,7 +63,7 @@ impl State {
         offsets: &mut [Offset],
     ) -> Result<usize, Error> {
         let allocator = self.start()?;
-        let count = allocator.alloc_many(shape.size, shape.align, offsets)?;
+        let count = allocator.alloc_many(shape.size(), shape.align(), offsets)?;
         if allocator.balance_wanted() {
             allocator.balance();
         }
@@ -127,5 +127,5 @@ fn make(base: usize) -> Result<Allocator<Rows>, Error> {
         return Err(Error::NoMemory);
     }
     handle_map::set_starts();
-    Allocator::new(Rows { base }, config).map_err(|_| Error::NoMemory)
+    Allocator::new(Rows { base }, config).ok_or(Error::NoMemory)
 }

@@ -21,9 +21,9 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::num::NonZeroU32;
 
+use crate::dynamic::Shape;
 use crate::memory::Error;
 use crate::memory::access::{open_row, row_here};
-use crate::memory::class::Shape;
 use crate::memory::objects;
 use crate::memory::zero::DirtyRows;
 use crate::word::RowWord;

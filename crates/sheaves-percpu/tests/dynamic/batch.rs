@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::dynamic::{AllocError, Allocator, Config, FreeError, Offset};
+use crate::dynamic::{Allocator, Config, Error, FreeError, Offset};
 
 use super::arena::Arena;
 use super::random::Random;
@@ -40,9 +40,9 @@ fn alloc(allocator: &mut Allocator<Arena>, model: &mut Model, random: &mut Rando
     allocator.backing_mut().allowance = usize::MAX;
     let count = match result {
         Ok(count) => count,
-        Err(AllocError::NoMemory) => return true,
+        Err(Error::NoMemory) => return true,
         Err(refusal) => {
-            assert_eq!(refusal, AllocError::Exhausted);
+            assert_eq!(refusal, Error::Exhausted);
             return false;
         }
     };
@@ -131,7 +131,7 @@ fn what_is_no_object_is_refused() {
     assert_eq!(allocator.alloc_many(16, 4, &mut offsets), Ok(8));
     assert_eq!(allocator.alloc_many(16, 4, &mut []), Ok(0));
     let zero = allocator.alloc_many(0, 4, &mut offsets.clone());
-    assert_eq!(zero, Err(AllocError::ZeroSize));
+    assert_eq!(zero, Err(Error::ZeroSize));
     let bad = Offset::new(offsets[3].bytes() + 4);
     let mut list = [offsets[1], bad, offsets[5], offsets[2]];
     assert_eq!(allocator.free_many(&mut list), Err((bad, FreeError::NotAnObject)));

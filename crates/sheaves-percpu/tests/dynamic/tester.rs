@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::verify::Violation;
-use crate::dynamic::{AllocError, Allocator, Config, FreeError, Offset, PAGE_BYTES};
+use crate::dynamic::{Allocator, Config, Error, FreeError, Offset, PAGE_BYTES};
 
 use super::arena::Arena;
 use super::random::Random;
@@ -44,11 +44,11 @@ impl Tester {
                 self.enter(offset.bytes(), size, align)?;
                 self.verify_after(Some(offset.bytes()))
             }
-            Err(AllocError::Exhausted) => {
+            Err(Error::Exhausted) => {
                 self.check_refusal(size, align)?;
                 self.verify_after(None)
             }
-            Err(AllocError::NoMemory) => self.verify_after(None),
+            Err(Error::NoMemory) => self.verify_after(None),
             Err(error) => Err(format!("alloc({size}, {align}): {error}")),
         }
     }

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::thread;
 
-use sheaves::percpu::engine;
 use sheaves::raw::Cache;
 use sheaves::rcu::defer::{self, barrier};
+use sheaves_percpu::engine;
 
 use crate::{
     ALLOCATIONS, FREED, PATHS, assert_nothing_is_left, cache, defer_on, in_own_processes, pending,

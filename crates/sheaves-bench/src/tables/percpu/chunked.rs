@@ -87,7 +87,7 @@ pub(crate) trait Divide: Sized + Send + 'static {
 impl Divide for Allocator<Reserved> {
     fn new(memory: Reserved, unit_bytes: usize, chunks_max: usize) -> Result<Self, Failure> {
         Allocator::new(memory, Config { unit_bytes, chunks_max, head_bytes: 0 })
-            .map_err(|error| Failure::run(format!("no allocator FIXED: {error}")))
+            .ok_or_else(|| Failure::run("no memory for the metadata of the allocator"))
     }
 
     #[inline]
