@@ -176,7 +176,7 @@ impl Default for Counter {
 impl<const BATCH_BITS: u32> Drop for Counter<BATCH_BITS> {
     fn drop(&mut self) {
         // SAFETY: no thread adds any more.
-        unsafe { self.shares.end() };
+        unsafe { self.shares.free() };
     }
 }
 

@@ -280,7 +280,7 @@ impl<R: Fn()> PerCpuRef<R> {
 impl<R: Fn()> Drop for PerCpuRef<R> {
     fn drop(&mut self) {
         // SAFETY: no thread counts any more.
-        unsafe { self.counts.end() };
+        unsafe { self.counts.free() };
     }
 }
 

@@ -198,13 +198,22 @@ pub fn take(words: &[Word]) -> (Taken, bool) {
 
 fn drain_portable(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let _slots = SLOTS.lock();
+    each_word(words.iter().copied(), |index, word| {
+        pass(index, engine::take_portable(word, Cursor::VACANT), take);
+    });
+    true
+}
+
+/// Calls `visit` with each of `words` in every block, and the word's index. Under the slots lock.
+fn each_word(
+    words: impl Iterator<Item = Word> + Clone,
+    mut visit: impl FnMut(usize, &'static AtomicUsize),
+) {
     for slot in installed_indexes() {
-        for (index, word) in words.iter().enumerate() {
-            let word = area::word(area::block(slot), *word);
-            hand_over(index, engine::take_portable(word, Cursor::VACANT), take);
+        for (index, word) in words.clone().enumerate() {
+            visit(index, area::word(area::block(slot), word));
         }
     }
-    true
 }
 
 /// Detaches every block, fences, and empties the words while no rseq critical section can commit to
@@ -213,15 +222,12 @@ fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let _slots = SLOTS.lock();
     detach_blocks();
     let fenced = membarrier::abort_sections();
-    for slot in installed_indexes() {
-        for (index, word) in words.iter().enumerate().filter(|_| fenced) {
-            // Relaxed: the fence ordered all earlier rseq critical sections before this, and no
-            // later one can reach the block until it is back in the table.
-            let word = area::word(area::block(slot), *word);
-            let value = word.swap(Cursor::VACANT.bits(), Ordering::Relaxed);
-            hand_over(index, Cursor::of_word(value), take);
-        }
-    }
+    each_word(words.iter().copied().filter(|_| fenced), |index, word| {
+        // Relaxed: the fence ordered all earlier rseq critical sections before this, and no later
+        // one can reach the block until it is back in the table.
+        let value = word.swap(Cursor::VACANT.bits(), Ordering::Relaxed);
+        pass(index, Cursor::of_word(value), take);
+    });
     // Relaxed: under the slots lock.
     if !IS_FROZEN.load(Ordering::Relaxed) {
         attach_blocks();
@@ -246,7 +252,10 @@ pub(crate) fn freeze() {
     let facts = engine::facts();
     match facts.mode {
         Mode::NotStarted => {}
-        Mode::Portable => engine::freeze(ready_words(), installed_indexes()),
+        Mode::Portable => {
+            let end_ns = engine::freeze_end_ns();
+            each_word(ready_words(), |_, word| engine::freeze_word(word, end_ns));
+        }
         Mode::Rseq => {
             detach_blocks();
             // Without a fence, a thread that is inside an rseq critical section now may still
@@ -264,12 +273,13 @@ pub(crate) fn thaw(is_child: bool) {
     IS_FROZEN.store(false, Ordering::Relaxed);
     match engine::mode() {
         Mode::NotStarted => {}
-        Mode::Portable => engine::thaw(ready_words(), installed_indexes(), is_child),
+        Mode::Portable => each_word(ready_words(), |_, word| engine::thaw_word(word, is_child)),
         Mode::Rseq => attach_blocks(),
     }
 }
 
-fn hand_over(index: usize, cursor: Cursor, take: &mut dyn FnMut(usize, Cursor)) {
+/// Passes on the cursor of a sheaf.
+fn pass(index: usize, cursor: Cursor, take: &mut dyn FnMut(usize, Cursor)) {
     if cursor.is_sheaf() {
         take(index, cursor);
     }
@@ -354,11 +364,8 @@ pub fn observe(words: &[Word], see: &mut dyn FnMut(usize, Cursor)) {
         return;
     }
     let _slots = SLOTS.lock();
-    for slot in installed_indexes() {
-        for (index, word) in words.iter().enumerate() {
-            // Relaxed: statistics; the value is not used as an address.
-            let value = area::word(area::block(slot), *word).load(Ordering::Relaxed);
-            hand_over(index, engine::cursor_of(value), see);
-        }
-    }
+    each_word(words.iter().copied(), |index, word| {
+        // Relaxed: statistics; the sheaf is not used.
+        pass(index, engine::cursor_of(word.load(Ordering::Relaxed)), see);
+    });
 }

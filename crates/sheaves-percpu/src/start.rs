@@ -21,7 +21,7 @@ impl Access {
     #[inline]
     #[must_use]
     pub fn get() -> Access {
-        if !Access::is_there() {
+        if !Access::is_started() {
             start();
         }
         // SAFETY: the engine has started.

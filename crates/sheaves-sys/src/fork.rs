@@ -89,7 +89,7 @@ static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// The word that says whether the process has settled: in the page; [`SETTLED`] before the page
 /// exists; [`UNKNOWN`] if the kernel refuses the page.
-static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const SETTLED).cast_mut());
+static SETTLED_WORD: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const SETTLED).cast_mut());
 static SETTLED: AtomicU32 = AtomicU32::new(1);
 /// With this one the process id is compared with [`PROCESS`] each time.
 static UNKNOWN: AtomicU32 = AtomicU32::new(0);
@@ -211,18 +211,18 @@ fn begin_process() {
     NESTED.store(0, Ordering::Relaxed);
     PROCESS.store(process::id(), Ordering::Relaxed);
     generation::begin();
-    let mark = mark();
-    if !core::ptr::eq(mark, &raw const UNKNOWN) {
-        mark.store(1, Ordering::Relaxed);
+    let word = settled_word();
+    if !core::ptr::eq(word, &raw const UNKNOWN) {
+        word.store(1, Ordering::Relaxed);
     }
 }
 
 #[inline]
-fn mark() -> &'static AtomicU32 {
+fn settled_word() -> &'static AtomicU32 {
     // Relaxed: written when the object is loaded, before there are threads.
-    let mark = MARK.load(Ordering::Relaxed);
+    let word = SETTLED_WORD.load(Ordering::Relaxed);
     // SAFETY: a static, or the page, which is never unmapped.
-    unsafe { &*mark }
+    unsafe { &*word }
 }
 
 /// Runs the child's handlers now, if this is a child in which they have not run.
@@ -234,14 +234,14 @@ fn mark() -> &'static AtomicU32 {
 #[inline]
 pub fn settle() {
     // Relaxed: written where there is one thread.
-    if mark().load(Ordering::Relaxed) == 0 {
+    if settled_word().load(Ordering::Relaxed) == 0 {
         settle_slow();
     }
 }
 
 #[cold]
 fn settle_slow() {
-    let is_known = !core::ptr::eq(mark(), &raw const UNKNOWN);
+    let is_known = !core::ptr::eq(settled_word(), &raw const UNKNOWN);
     // Relaxed: as in `settle`.
     if !is_known && PROCESS.load(Ordering::Relaxed) == process::id() {
         return;
@@ -254,25 +254,25 @@ fn settle_slow() {
 }
 
 /// Maps the page that the kernel clears in children. Before there are threads.
-fn make_mark() {
+fn map_settled_word() {
     let bytes = map::page_bytes();
     let made = map::anywhere(bytes).filter(|page| map::wipe_on_fork(*page, bytes));
     let page = made.map(core::ptr::with_exposed_provenance_mut::<AtomicU32>);
     // SAFETY: a page of its own, which is never unmapped.
-    if let Some(mark) = page.map(|page| unsafe { &*page }) {
+    if let Some(word) = page.map(|page| unsafe { &*page }) {
         // Relaxed: one thread.
-        mark.store(1, Ordering::Relaxed);
+        word.store(1, Ordering::Relaxed);
     }
     // Relaxed, both: as above.
     PROCESS.store(process::id(), Ordering::Relaxed);
-    MARK.store(page.unwrap_or((&raw const UNKNOWN).cast_mut()), Ordering::Relaxed);
+    SETTLED_WORD.store(page.unwrap_or((&raw const UNKNOWN).cast_mut()), Ordering::Relaxed);
 }
 
 /// Makes children believe that they have settled, for a test that must fail.
 #[doc(hidden)]
 pub fn ignore_children() {
     // Relaxed: before the code under test runs.
-    MARK.store((&raw const SETTLED).cast_mut(), Ordering::Relaxed);
+    SETTLED_WORD.store((&raw const SETTLED).cast_mut(), Ordering::Relaxed);
 }
 
 /// Registers these handlers with libc for each fork; later calls do nothing.
@@ -286,7 +286,7 @@ pub fn register() {
     if IS_REGISTERED.swap(true, Ordering::Relaxed) {
         return;
     }
-    make_mark();
+    map_settled_word();
     // SAFETY: the handlers are functions of this object, which is never unloaded.
     let status = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     if status != 0 {

@@ -100,7 +100,7 @@ impl<T> Lock<T> {
     /// True when the calling thread holds the lock, by itself or for a fork.
     #[must_use]
     pub fn is_held_here(&self) -> bool {
-        self.word.is_mine()
+        self.word.is_owned_here()
     }
 
     /// Releases, in the parent or in the child, a lock that [`Lock::acquire`] has taken for the

@@ -45,7 +45,7 @@ const GENERATIONS: usize = usize::MAX >> GENERATION_SHIFT;
 
 /// The value that the calling thread writes into a word that it takes.
 #[inline]
-fn me() -> usize {
+fn owner_here() -> usize {
     tls::thread_pointer() | generation::generation() << GENERATION_SHIFT
 }
 
@@ -76,7 +76,7 @@ impl Word {
     pub fn try_acquire(&self) -> bool {
         // Acquire pairs with the Release in `release`: the writes of the last owner are visible.
         // Relaxed on failure: nothing is read then.
-        self.0.compare_exchange(FREE, me(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(FREE, owner_here(), Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Takes the word over if its owner is not in this process.
@@ -84,7 +84,7 @@ impl Word {
     pub(crate) fn try_take_over(&self) -> bool {
         // Relaxed: compared by the exchange.
         let word = self.0.load(Ordering::Relaxed);
-        let mine = me() | OWNER_DIED | word & CONTENDED;
+        let mine = owner_here() | OWNER_DIED | word & CONTENDED;
         // Acquire pairs with the Release of a thread that took the word over first, and has
         // released it.
         let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
@@ -112,11 +112,11 @@ impl Word {
             }
             core::hint::spin_loop();
         }
-        let me = me();
+        let owner = owner_here();
         loop {
             // CONTENDED also when no other thread waits: that costs one needless wake-up, and no
             // sleeper is ever missed.
-            let marked = |word| Some(CONTENDED | if word == FREE { me } else { word });
+            let marked = |word| Some(CONTENDED | if word == FREE { owner } else { word });
             // Acquire pairs with the Release in `release`. Relaxed on failure: the loop looks
             // again.
             let found = self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, marked);
@@ -129,7 +129,7 @@ impl Word {
 
     /// Takes the word for a fork, unless the thread has it already.
     pub(crate) fn acquire_for_fork(&self, sleep: impl Fn(&AtomicU32, u32)) {
-        if !self.is_mine() {
+        if !self.is_owned_here() {
             self.acquire(sleep);
             // Relaxed: read by this thread alone.
             self.0.fetch_or(FORKING, Ordering::Relaxed);
@@ -171,13 +171,13 @@ impl Word {
     /// Resets the word in the child of a fork; `is_held` if the thread that forked holds it. The
     /// child has no other thread.
     pub fn restart_in_child(&self, is_held: bool) {
-        let word = if is_held { me() } else { FREE };
+        let word = if is_held { owner_here() } else { FREE };
         // Relaxed: the child has one thread.
         self.0.store(word, Ordering::Relaxed);
     }
 
     /// True when the calling thread holds the word.
-    pub(crate) fn is_mine(&self) -> bool {
+    pub(crate) fn is_owned_here(&self) -> bool {
         // Relaxed: only the thread itself writes its own number into the word, and removes it.
         let word = self.0.load(Ordering::Relaxed);
         word & OWNER == tls::thread_pointer() && !is_orphaned(word)
@@ -185,7 +185,7 @@ impl Word {
 
     /// True when a fork of the calling thread holds the word: the thread is in a fork handler.
     pub(crate) fn is_forking(&self) -> bool {
-        // Relaxed: as in `is_mine`.
+        // Relaxed: as in `is_owned_here`.
         self.0.load(Ordering::Relaxed) & (OWNER | FORKING) == tls::thread_pointer() | FORKING
     }
 

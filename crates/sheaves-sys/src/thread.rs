@@ -140,21 +140,21 @@ pub fn spawn(body: Body) -> bool {
     let before = block_signals();
     // No call where nothing differs: a sandbox may forbid it.
     let started = crate::errno::preserve(|| {
-        (runs_otherwise() && start_as_process(body)) || start(core::ptr::null(), body)
+        (differs_from_process() && start_like_process(body)) || start(core::ptr::null(), body)
     });
     restore_signals(&before);
     started
 }
 
 /// True when policy or affinity of the calling thread differ from those of the process.
-fn runs_otherwise() -> bool {
+fn differs_from_process() -> bool {
     // SAFETY: integers only.
     let policy = unsafe { libc::sched_getscheduler(0) };
     policy != libc::SCHED_OTHER || process().0 != Affinity::current()
 }
 
 /// Starts a thread with the policy and affinity of the process; false where that is refused.
-fn start_as_process(body: Body) -> bool {
+fn start_like_process(body: Body) -> bool {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let attributes = attributes.as_mut_ptr();
     // SAFETY: valid for the call to fill.

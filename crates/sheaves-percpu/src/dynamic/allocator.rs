@@ -269,7 +269,7 @@ impl<B: Backing> Allocator<B> {
             self.totals.populated_pages += u64::from(view.header.populated.count_ones());
         }
         let list = self.list_for(chunk);
-        self.lists.add_head(&mut self.records, chunk, list);
+        self.lists.add(&mut self.records, chunk, list, true);
         self.totals.chunk_created();
         Ok(())
     }

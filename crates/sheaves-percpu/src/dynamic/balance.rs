@@ -90,7 +90,7 @@ impl<B: Backing> Allocator<B> {
             self.empty -= header.empty;
         }
         self.lists.remove(&mut self.records, chunk);
-        self.lists.add_head(&mut self.records, chunk, list);
+        self.lists.add(&mut self.records, chunk, list, true);
     }
 
     /// Makes an isolated chunk an ordinary one.
@@ -118,7 +118,7 @@ impl<B: Backing> Allocator<B> {
             } else {
                 self.lists.remove(&mut self.records, chunk);
                 let sidelined = self.lists.sidelined();
-                self.lists.add_tail(&mut self.records, chunk, sidelined);
+                self.lists.add(&mut self.records, chunk, sidelined, false);
             }
         }
     }

@@ -107,32 +107,21 @@ impl Lists {
         self.occupied & ((1 << self.to_depopulate()) - (1 << first))
     }
 
-    /// Adds a chunk that is in no list to the head of one.
-    pub(super) fn add_head(&mut self, records: &mut Records, chunk: u32, list: u32) {
+    /// Adds a chunk that is in no list to the head or the tail of one.
+    pub(super) fn add(&mut self, records: &mut Records, chunk: u32, list: u32, at_head: bool) {
         let ends = &mut self.ends[list as usize];
-        let next = core::mem::replace(&mut ends.head, chunk);
-        if next == NONE {
-            ends.tail = chunk;
-        } else {
-            records.header_mut(next).previous = chunk;
+        let (next, previous) = if at_head { (ends.head, NONE) } else { (NONE, ends.tail) };
+        match previous {
+            NONE => ends.head = chunk,
+            _ => records.header_mut(previous).next = chunk,
+        }
+        match next {
+            NONE => ends.tail = chunk,
+            _ => records.header_mut(next).previous = chunk,
         }
         self.occupied |= 1 << list;
         let header = records.header_mut(chunk);
-        (header.next, header.previous, header.list) = (next, NONE, list);
-    }
-
-    /// Adds a chunk that is in no list to the tail of one.
-    pub(super) fn add_tail(&mut self, records: &mut Records, chunk: u32, list: u32) {
-        let ends = &mut self.ends[list as usize];
-        let previous = core::mem::replace(&mut ends.tail, chunk);
-        if previous == NONE {
-            ends.head = chunk;
-        } else {
-            records.header_mut(previous).next = chunk;
-        }
-        self.occupied |= 1 << list;
-        let header = records.header_mut(chunk);
-        (header.next, header.previous, header.list) = (NONE, previous, list);
+        (header.next, header.previous, header.list) = (next, previous, list);
     }
 
     /// Takes a chunk out of its list.
@@ -159,7 +148,7 @@ impl Lists {
         for _ in 0..count {
             let head = self.head(list);
             self.remove(records, head);
-            self.add_tail(records, head, list);
+            self.add(records, head, list, false);
         }
     }
 
@@ -172,11 +161,7 @@ impl Lists {
             return;
         }
         self.remove(records, chunk);
-        if list > before {
-            self.add_head(records, chunk, list);
-        } else {
-            self.add_tail(records, chunk, list);
-        }
+        self.add(records, chunk, list, list > before);
     }
 }
 

@@ -32,7 +32,7 @@ pub static PUBLISHED: Published =
 impl Access {
     /// True once the engine has started.
     #[inline]
-    pub(crate) fn is_there() -> bool {
+    pub(crate) fn is_started() -> bool {
         // Acquire pairs with the Release in `publish`: the other field is set, too.
         PUBLISHED.rseq_cs.load(Ordering::Acquire) != 0
     }
@@ -58,6 +58,6 @@ impl Access {
 pub(super) fn publish(access: Access) {
     // Relaxed: published by the Release below.
     PUBLISHED.slot.store(access.slot, Ordering::Relaxed);
-    // Release pairs with the Acquire in `is_there`.
+    // Release pairs with the Acquire in `is_started`.
     PUBLISHED.rseq_cs.store(access.rseq_cs, Ordering::Release);
 }

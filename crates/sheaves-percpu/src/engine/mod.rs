@@ -35,7 +35,9 @@ mod rseq_x86_64;
 mod section_x86_64;
 
 pub(crate) use mode::publish;
-pub(crate) use portable::{cursor_of, freeze, take as take_portable, thaw};
+pub(crate) use portable::{
+    cursor_of, freeze_end_ns, freeze_word, take as take_portable, thaw_word,
+};
 pub(crate) use rows_slow::current_row;
 
 pub use crate::start::start;

@@ -1,13 +1,13 @@
 //! Which engine runs, and on which slots: written once, at the start.
 
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::access::{self, Access};
 use crate::area;
 
 /// The engine that runs transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+#[repr(u32)]
 pub enum Mode {
     /// [`super::start`] has not run: every transaction fails.
     NotStarted = 0,
@@ -19,14 +19,14 @@ pub enum Mode {
 
 /// Where slot numbers come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+#[repr(u32)]
 pub enum SlotKind {
     /// The kernel's concurrency id (`mm_cid`): as many slots as threads run at once.
-    MmCid = 0,
+    MmCid = 1,
     /// The CPU number (`cpu_id`).
-    CpuId = 1,
+    CpuId = 2,
     /// Assigned to threads by the portable engine.
-    Virtual = 2,
+    Virtual = 0,
 }
 
 /// What the start found, for reports.
@@ -44,12 +44,20 @@ pub struct Facts {
     pub fence: bool,
 }
 
-const LIBC_REGISTERED: u32 = 1;
-const FENCE: u32 = 2;
+/// Bits of [`STATE`]: the mode, the kind of slots, and two flags.
+const KIND_SHIFT: u32 = 2;
+const LIBC_REGISTERED: u32 = 1 << 4;
+const FENCE: u32 = 1 << 5;
 
-static MODE: AtomicU8 = AtomicU8::new(Mode::NotStarted as u8);
-static SLOT_KIND: AtomicU8 = AtomicU8::new(SlotKind::Virtual as u8);
-static FLAGS: AtomicU32 = AtomicU32::new(0);
+static STATE: AtomicU32 = AtomicU32::new(0);
+
+fn mode_of(state: u32) -> Mode {
+    match state & 3 {
+        1 => Mode::Rseq,
+        2 => Mode::Portable,
+        _ => Mode::NotStarted,
+    }
+}
 
 /// The engine in use.
 #[inline]
@@ -57,30 +65,25 @@ static FLAGS: AtomicU32 = AtomicU32::new(0);
 pub fn mode() -> Mode {
     // Acquire pairs with the Release in `publish`: a thread that reads an engine sees its table and
     // rows.
-    match MODE.load(Ordering::Acquire) {
-        1 => Mode::Rseq,
-        2 => Mode::Portable,
-        _ => Mode::NotStarted,
-    }
+    mode_of(STATE.load(Ordering::Acquire))
 }
 
 /// What the start found.
 #[must_use]
 pub fn facts() -> Facts {
-    let mode = mode();
-    // Relaxed, both: published by the Release of the mode, which was read first.
-    let flags = FLAGS.load(Ordering::Relaxed);
-    let slot_kind = match SLOT_KIND.load(Ordering::Relaxed) {
-        0 => SlotKind::MmCid,
-        1 => SlotKind::CpuId,
-        _ => SlotKind::Virtual,
+    // Acquire: as in `mode`.
+    let state = STATE.load(Ordering::Acquire);
+    let slot_kind = match state >> KIND_SHIFT & 3 {
+        0 => SlotKind::Virtual,
+        1 => SlotKind::MmCid,
+        _ => SlotKind::CpuId,
     };
     Facts {
-        mode,
+        mode: mode_of(state),
         slot_kind,
         slots: area::slot_count(),
-        libc_registered: flags & LIBC_REGISTERED != 0,
-        fence: flags & FENCE != 0,
+        libc_registered: state & LIBC_REGISTERED != 0,
+        fence: state & FENCE != 0,
     }
 }
 
@@ -88,10 +91,8 @@ pub fn facts() -> Facts {
 pub(crate) fn publish(facts: &Facts, access: Access) {
     let flag = |is_set, flag| if is_set { flag } else { 0 };
     let flags = flag(facts.libc_registered, LIBC_REGISTERED) | flag(facts.fence, FENCE);
-    // Relaxed, both: published by the Release below.
-    SLOT_KIND.store(facts.slot_kind as u8, Ordering::Relaxed);
-    FLAGS.store(flags, Ordering::Relaxed);
     access::publish(access);
-    // Release pairs with the Acquire in `mode`.
-    MODE.store(facts.mode as u8, Ordering::Release);
+    // Release pairs with the Acquire in `mode` and `facts`.
+    let state = facts.mode as u32 | (facts.slot_kind as u32) << KIND_SHIFT | flags;
+    STATE.store(state, Ordering::Release);
 }

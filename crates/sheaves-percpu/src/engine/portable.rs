@@ -149,25 +149,17 @@ pub(crate) fn cmp_store(word: Word, expected: Cursor, new: Cursor) -> bool {
         .is_ok()
 }
 
-/// Sets [`FROZEN`] in every word of every slot, so that no other thread changes one during the
-/// fork.
+/// When a fork stops to wait for words that are checked out.
+pub(crate) fn freeze_end_ns() -> u64 {
+    clock::fine_ns().saturating_add(FREEZE_NS)
+}
+
+/// Sets [`FROZEN`] in a word, so that no other thread changes it during a fork.
 ///
 /// Under the slots lock. Other threads find all slots busy meanwhile and continue without one. A
 /// word may have been checked out by the calling thread itself, before a signal whose handler
 /// forks; it stays checked out.
-pub(crate) fn freeze(
-    words: impl Iterator<Item = Word> + Clone,
-    installed: impl Iterator<Item = usize>,
-) {
-    let end_ns = clock::fine_ns().saturating_add(FREEZE_NS);
-    for slot in installed {
-        for word in words.clone() {
-            freeze_word(area::word(area::block(slot), word), end_ns);
-        }
-    }
-}
-
-fn freeze_word(word: &AtomicUsize, end_ns: u64) {
+pub(crate) fn freeze_word(word: &AtomicUsize, end_ns: u64) {
     for waits in 0.. {
         // Relaxed: the exchange compares it.
         let value = word.load(Ordering::Relaxed);
@@ -184,20 +176,12 @@ fn freeze_word(word: &AtomicUsize, end_ns: u64) {
     }
 }
 
-/// Undoes [`freeze`], in the parent or in the child, where no other thread has words checked out.
-pub(crate) fn thaw(
-    words: impl Iterator<Item = Word> + Clone,
-    installed: impl Iterator<Item = usize>,
-    is_child: bool,
-) {
-    let left = if is_child { !TAGS } else { !FROZEN };
-    for slot in installed {
-        for word in words.clone() {
-            // Release pairs with the Acquire in `check_out`: changes of the sheaf since the freeze
-            // are visible with the word.
-            area::word(area::block(slot), word).fetch_and(left, Ordering::Release);
-        }
-    }
+/// Undoes [`freeze_word`], in the parent or in the child, where no other thread has words checked
+/// out.
+pub(crate) fn thaw_word(word: &AtomicUsize, is_child: bool) {
+    // Release pairs with the Acquire in `check_out`: changes of the sheaf since the freeze are
+    // visible with the word.
+    word.fetch_and(if is_child { !TAGS } else { !FROZEN }, Ordering::Release);
 }
 
 /// Takes the cursor out of one slot's word from outside and leaves `new`; waits while the word is

@@ -104,18 +104,18 @@ fn cmp_store_slow(word: RowWord, expected: usize, new: usize) -> bool {
 #[inline]
 pub(crate) fn load_from(word: RowWord) -> usize {
     // Relaxed: a hint; a caller that acts on it compares again.
-    word.in_row(row_here()).load(Ordering::Relaxed)
+    word.in_row(row_or_shared()).load(Ordering::Relaxed)
 }
 
 /// The current slot's row, or the shared row for a thread without a slot: a hint.
 #[inline]
-pub(crate) fn row_here() -> usize {
-    current_row().unwrap_or_else(row_here_slow)
+pub(crate) fn row_or_shared() -> usize {
+    current_row().unwrap_or_else(row_or_shared_slow)
 }
 
 #[cold]
 #[inline(never)]
-fn row_here_slow() -> usize {
+fn row_or_shared_slow() -> usize {
     until_block(current_row).unwrap_or_else(|| {
         rows::touch_shared();
         rows::row(rows::shared())

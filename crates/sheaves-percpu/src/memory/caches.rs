@@ -54,7 +54,7 @@ pub(super) unsafe fn push(class: Class, offset: usize) -> bool {
 /// Allocates an object when the current slot's sheaf has none.
 #[cold]
 #[inline(never)]
-pub(super) fn take_slow(class: Class) -> Result<usize, Error> {
+pub(super) fn alloc_slow(class: Class) -> Result<usize, Error> {
     if is_open()
         && attach() == Attached::Yes
         && let Some(object) = pop_slow(class.word())
@@ -62,7 +62,7 @@ pub(super) fn take_slow(class: Class) -> Result<usize, Error> {
         return Ok(object);
     }
     match refill(class) {
-        Err(Error::Exhausted | Error::NoMemory) => take_uncached(class.shape()),
+        Err(Error::Exhausted | Error::NoMemory) => alloc_uncached(class.shape()),
         other => other,
     }
 }
@@ -70,12 +70,12 @@ pub(super) fn take_slow(class: Class) -> Result<usize, Error> {
 /// Allocates an object from the allocator. When the rows are exhausted, drains the caches and tries
 /// again.
 #[cold]
-pub(super) fn take_uncached(shape: Shape) -> Result<usize, Error> {
-    let first = MEMORY.lock().take(shape);
+pub(super) fn alloc_uncached(shape: Shape) -> Result<usize, Error> {
+    let first = MEMORY.lock().alloc(shape);
     if !matches!(first, Err(Error::Exhausted | Error::NoMemory)) || !drain() {
         return first;
     }
-    MEMORY.lock().take(shape)
+    MEMORY.lock().alloc(shape)
 }
 
 /// Takes a batch from the allocator: returns the first object and caches the others.
@@ -84,7 +84,7 @@ fn refill(class: Class) -> Result<usize, Error> {
     let (word, mut sheaf) = (class.word(), None);
     let count = {
         let mut memory = MEMORY.lock();
-        let count = memory.take_many(class.shape(), &mut batch[..class.batch()])?;
+        let count = memory.alloc_many(class.shape(), &mut batch[..class.batch()])?;
         if load(word) == Cursor::VACANT {
             sheaf = memory.sheaves.take();
         }
@@ -96,13 +96,13 @@ fn refill(class: Class) -> Result<usize, Error> {
     for (entry, offset) in rest.iter_mut().zip(batch[1..count].iter().rev()) {
         *entry = offset.bytes();
     }
-    stock(word, sheaf, rest);
+    fill(word, sheaf, rest);
     Ok(batch[0].bytes())
 }
 
 /// Pushes objects from the allocator to the current slot's sheaf, or to `sheaf` if it can install
 /// that. Objects that do not fit are returned to the allocator.
-fn stock(word: Word, sheaf: Option<Sheaf>, objects: &[usize]) {
+fn fill(word: Word, sheaf: Option<Sheaf>, objects: &[usize]) {
     if let Some(sheaf) = sheaf {
         // SAFETY: this call owns the sheaf, and these are the only references to its entries.
         unsafe { sheaf.entries(1..objects.len() + 1) }.copy_from_slice(objects);
@@ -115,7 +115,7 @@ fn stock(word: Word, sheaf: Option<Sheaf>, objects: &[usize]) {
     while let [object, others @ ..] = rest {
         // SAFETY: the objects were just allocated for this class.
         if !unsafe { push_slow(word, *object) } {
-            MEMORY.lock().give(rest);
+            MEMORY.lock().free(rest);
             return;
         }
         rest = others;
@@ -140,7 +140,7 @@ fn put(sheaf: Sheaf) {
 /// The object is of this class and zero in every row, and the caller gives it up.
 #[cold]
 #[inline(never)]
-pub(super) fn give_slow(class: Class, offset: usize) {
+pub(super) fn free_slow(class: Class, offset: usize) {
     let word = class.word();
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
@@ -167,26 +167,26 @@ pub(super) fn give_slow(class: Class, offset: usize) {
         } else if cursor.is_full() {
             // SAFETY: `cursor` is not the bootstrap cursor.
             if unsafe { cmp_store(word, cursor, Cursor::VACANT) } {
-                relieve(word, cursor.sheaf(), offset);
+                flush_half(word, cursor.sheaf(), offset);
                 return;
             }
         }
     }
-    MEMORY.lock().give(&[offset]);
+    MEMORY.lock().free(&[offset]);
 }
 
 /// Returns the older half of an owned, full sheaf to the allocator, adds an object to the sheaf and
 /// installs it in the current slot again.
-fn relieve(word: Word, sheaf: Sheaf, offset: usize) {
+fn flush_half(word: Word, sheaf: Sheaf, offset: usize) {
     const KEPT: usize = Sheaf::OBJECTS_MAX - SURPLUS;
     // SAFETY: the caller owns the sheaf, and these are the only references to its entries.
     let objects = unsafe { sheaf.full().objects() };
-    MEMORY.lock().give(&objects[..SURPLUS]);
+    MEMORY.lock().free(&objects[..SURPLUS]);
     objects.copy_within(SURPLUS.., 0);
     objects[KEPT] = offset;
     if !install(word, sheaf.cursor(KEPT + 1)) {
         // Another thread has installed a sheaf meanwhile.
-        MEMORY.lock().give(&objects[..=KEPT]);
+        MEMORY.lock().free(&objects[..=KEPT]);
         put(sheaf);
     }
 }
@@ -204,7 +204,7 @@ pub(super) fn drain() -> bool {
     for (_, cursor) in taken {
         // SAFETY: by the drain the sheaf is this call's, and there is no other reference.
         let objects = unsafe { cursor.objects() };
-        MEMORY.lock().give(objects);
+        MEMORY.lock().free(objects);
         found |= !objects.is_empty();
         put(cursor.sheaf());
     }

@@ -76,7 +76,7 @@ const HANDLE_BYTES_MIN: usize = handle_map::BYTES_MIN;
 /// See [`Error`].
 pub fn alloc(size: usize, align: usize) -> Result<Handle, Error> {
     let shape = Shape::new(size, align)?.at_least(HANDLE_BYTES_MIN);
-    let offset = objects::take(shape)?;
+    let offset = objects::alloc(shape)?;
     handle_map::set(offset, shape.size());
     Handle::new(offset, size, align).ok_or(Error::NoMemory)
 }
@@ -102,7 +102,7 @@ pub unsafe fn free(handle: Handle) -> Result<(), FreeError> {
     }
     // SAFETY: the object was allocated by handle, and clearing its byte makes this call the only
     // one that frees it; the caller guarantees that it is not used any more.
-    unsafe { objects::give(offset, shape, DirtyRows::Open) };
+    unsafe { objects::free(offset, shape, DirtyRows::Open) };
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use crate::dynamic::Shape;
 use crate::engine::rows::PackedWord;
 use crate::engine::{Access, Mode, mode};
 use crate::memory::Error;
-use crate::memory::caches::{self, take_uncached};
+use crate::memory::caches::{self, alloc_uncached};
 use crate::memory::class::Class;
 use crate::memory::state::{MEMORY, is_open};
 use crate::memory::zero::{DirtyRows, zero};
@@ -15,36 +15,36 @@ use crate::word::{BLOCK_BYTES, RowWord};
 
 /// Allocates an object that is zero in every row; returns its offset.
 #[inline]
-pub(crate) fn take(shape: Shape) -> Result<usize, Error> {
+pub(crate) fn alloc(shape: Shape) -> Result<usize, Error> {
     match Class::of(shape) {
         Some(class) => match caches::pop(class) {
             Some(offset) => Ok(offset),
-            None => take_slow(class),
+            None => alloc_slow(class),
         },
-        None => take_without_class(shape),
+        None => alloc_without_class(shape),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn take_slow(class: Class) -> Result<usize, Error> {
+fn alloc_slow(class: Class) -> Result<usize, Error> {
     let _started = Access::get();
-    caches::take_slow(class)
+    caches::alloc_slow(class)
 }
 
 #[cold]
-fn take_without_class(shape: Shape) -> Result<usize, Error> {
+fn alloc_without_class(shape: Shape) -> Result<usize, Error> {
     let _started = Access::get();
-    take_uncached(shape)
+    alloc_uncached(shape)
 }
 
 /// Frees an object, to the caches if they have room.
 ///
 /// # Safety
-/// The object is from [`take`] with this shape and not used any more in any row. It was written
+/// The object is from [`alloc`] with this shape and not used any more in any row. It was written
 /// only in these rows.
 #[inline]
-pub(crate) unsafe fn give(offset: usize, shape: Shape, dirty: DirtyRows) {
+pub(crate) unsafe fn free(offset: usize, shape: Shape, dirty: DirtyRows) {
     // SAFETY: the caller owns the object.
     unsafe { zero(offset, shape.size(), dirty) };
     match Class::of(shape) {
@@ -52,16 +52,16 @@ pub(crate) unsafe fn give(offset: usize, shape: Shape, dirty: DirtyRows) {
             // SAFETY: the object is zero, of this class, and owned by the caller, which gives it
             // up.
             if !unsafe { caches::push(class, offset) } {
-                caches::give_slow(class, offset);
+                caches::free_slow(class, offset);
             }
         }
-        None => give_uncached(offset),
+        None => free_uncached(offset),
     }
 }
 
 #[cold]
-fn give_uncached(offset: usize) {
-    MEMORY.lock().give(&[offset]);
+fn free_uncached(offset: usize) {
+    MEMORY.lock().free(&[offset]);
 }
 
 /// A word in every row that is allocated at first use, in eight bytes of its owner.
@@ -81,7 +81,7 @@ impl LazyWord {
     }
 
     /// The word, if it is allocated. The owner uses it by transactions and atomics only, and no
-    /// copy after [`LazyWord::end`].
+    /// copy after [`LazyWord::free`].
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<RowWord> {
         // Acquire pairs with the Release in `make`: there is memory at the offset.
@@ -106,7 +106,7 @@ impl LazyWord {
     pub(crate) fn make(&self) -> Option<RowWord> {
         // Relaxed: only decides whether to try; `get` orders.
         if self.0.load(Ordering::Relaxed) == 0 {
-            let made = take(Shape::WORD);
+            let made = alloc(Shape::WORD);
             let bits = made.map_or(1, |offset| {
                 // SAFETY: just allocated, with the shape of a word.
                 let packed = PackedWord::new(unsafe { RowWord::new(offset) });
@@ -116,7 +116,7 @@ impl LazyWord {
             let won = self.0.compare_exchange(0, bits, Ordering::Release, Ordering::Relaxed);
             if let (Err(_), Ok(offset)) = (won, made) {
                 // SAFETY: just allocated, and not published.
-                unsafe { give(offset, Shape::WORD, DirtyRows::Used) };
+                unsafe { free(offset, Shape::WORD, DirtyRows::Used) };
             }
         }
         self.get()
@@ -126,10 +126,10 @@ impl LazyWord {
     ///
     /// # Safety
     /// The word is not used any more.
-    pub(crate) unsafe fn end(&mut self) {
+    pub(crate) unsafe fn free(&mut self) {
         if let Some(word) = self.get() {
             // SAFETY: the same contract.
-            unsafe { give(word.offset(), Shape::WORD, DirtyRows::Used) };
+            unsafe { free(word.offset(), Shape::WORD, DirtyRows::Used) };
         }
         *self.0.get_mut() = 0;
     }

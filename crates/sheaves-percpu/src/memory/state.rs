@@ -47,7 +47,7 @@ impl State {
     }
 
     /// Allocates an object from the allocator; returns its offset.
-    pub(super) fn take(&mut self, shape: Shape) -> Result<usize, Error> {
+    pub(super) fn alloc(&mut self, shape: Shape) -> Result<usize, Error> {
         let allocator = self.start()?;
         let offset = allocator.alloc(shape.size(), shape.align())?;
         if allocator.balance_wanted() {
@@ -57,7 +57,7 @@ impl State {
     }
 
     /// Allocates at least one object of a shape from the allocator; fills `offsets` from its start.
-    pub(super) fn take_many(
+    pub(super) fn alloc_many(
         &mut self,
         shape: Shape,
         offsets: &mut [Offset],
@@ -74,7 +74,7 @@ impl State {
     }
 
     /// Returns objects, which are zero in every row, to the allocator.
-    pub(super) fn give(&mut self, offsets: &[usize]) {
+    pub(super) fn free(&mut self, offsets: &[usize]) {
         const MANY: usize = 64;
         let Some(allocator) = &mut self.allocator else { return };
         for offsets in offsets.chunks(MANY) {

@@ -23,7 +23,7 @@ use core::num::NonZeroU32;
 
 use crate::dynamic::Shape;
 use crate::memory::Error;
-use crate::memory::access::{open_row, row_here};
+use crate::memory::access::{open_row, row_or_shared};
 use crate::memory::objects;
 use crate::memory::zero::DirtyRows;
 use crate::word::RowWord;
@@ -112,7 +112,7 @@ impl<T: Zeroed> PerCpu<T> {
     /// # Errors
     /// See [`Error`]; [`Error::ZeroSize`] and [`Error::TooLarge`] depend on the type only.
     pub fn zeroed() -> Result<PerCpu<T>, Error> {
-        let offset = objects::take(const { shape_of::<T>() }?)?;
+        let offset = objects::alloc(const { shape_of::<T>() }?)?;
         // INVARIANT: memory of rows is zero, which is a valid T.
         Ok(PerCpu { object: Object::new(offset, DirtyRows::Used), values: PhantomData })
     }
@@ -129,7 +129,7 @@ impl<T> PerCpu<T> {
     /// As [`PerCpu::zeroed`].
     pub fn with(value: impl FnMut(usize) -> T) -> Result<PerCpu<T>, Error> {
         let shape = const { shape_of::<T>() }?;
-        let offset = objects::take(shape)?;
+        let offset = objects::alloc(shape)?;
         let object = Object::new(offset, DirtyRows::Open);
         let mut filling = Filling { object, shape, filled: 0, values: PhantomData };
         filling.run(value)?;
@@ -177,7 +177,7 @@ impl<T> PerCpu<T> {
     where
         T: Sync,
     {
-        let value = row_here() + self.object.offset();
+        let value = row_or_shared() + self.object.offset();
         // SAFETY: by the invariant there is a T, shared while `self` is.
         unsafe { &*core::ptr::with_exposed_provenance::<T>(value) }
     }
@@ -292,7 +292,7 @@ impl<T> Drop for PerCpu<T> {
         if let Ok(shape) = const { shape_of::<T>() } {
             // SAFETY: by the invariant the object is allocated with this shape; this frees it,
             // once.
-            unsafe { objects::give(self.object.offset(), shape, self.object.dirty()) };
+            unsafe { objects::free(self.object.offset(), shape, self.object.dirty()) };
         }
     }
 }
@@ -335,7 +335,7 @@ impl<T> Drop for Filling<T> {
             unsafe { self.object.at::<T>(row).drop_in_place() };
         }
         // SAFETY: allocated with this shape, used by no other thread.
-        unsafe { objects::give(self.object.offset(), self.shape, DirtyRows::Open) };
+        unsafe { objects::free(self.object.offset(), self.shape, DirtyRows::Open) };
     }
 }
 

@@ -7,12 +7,12 @@ use crate::word;
 use std::vec::Vec;
 
 /// Allocates objects of three shapes: one with a class, a large one, and one in between.
-fn take_some() -> Vec<(usize, Shape)> {
+fn alloc_some() -> Vec<(usize, Shape)> {
     let shapes =
         [(8, 8), (24, 8), (20_000, 64)].map(|(size, align)| Shape::new(size, align).unwrap());
     let take = |number: usize| {
         let shape = shapes[number % 3];
-        (take_uncached(shape).unwrap(), shape)
+        (alloc_uncached(shape).unwrap(), shape)
     };
     (0..60).map(take).collect()
 }
@@ -24,14 +24,14 @@ fn first_word(offset: usize) -> &'static core::sync::atomic::AtomicUsize {
 
 #[test]
 fn another_allocator_begins_behind_what_was_given_out() {
-    let old = take_some();
+    let old = alloc_some();
     for (offset, _) in &old {
         first_word(*offset).store(*offset, Ordering::Relaxed);
     }
     MEMORY.lock().recover();
     let base = MEMORY.lock().base;
     assert!(base.is_multiple_of(UNIT_BYTES) && old.iter().all(|(offset, _)| *offset < base));
-    let new = take_some();
+    let new = alloc_some();
     for (offset, _) in &new {
         assert!(*offset >= base);
         assert_eq!(first_word(*offset).load(Ordering::Relaxed), 0);
@@ -40,9 +40,9 @@ fn another_allocator_begins_behind_what_was_given_out() {
     for (offset, shape) in old.into_iter().chain(new) {
         assert_eq!(first_word(offset).load(Ordering::Relaxed), offset);
         // SAFETY: allocated above, and used by no other thread.
-        unsafe { give(offset, shape, DirtyRows::Open) };
+        unsafe { free(offset, shape, DirtyRows::Open) };
     }
     caches::drain();
     MEMORY.lock().allocator().unwrap().trim();
-    assert!(take_some().iter().all(|(offset, _)| *offset >= base));
+    assert!(alloc_some().iter().all(|(offset, _)| *offset >= base));
 }

@@ -90,7 +90,7 @@ fn what_a_thread_left_that_is_not_here_is_taken_over() {
     for bits in [0, CONTENDED, FORKING, OWNER_DIED, CONTENDED | FORKING] {
         let lock = Lock::new(1);
         lock.word.0.store(orphan(1) | bits, Ordering::Relaxed);
-        assert!(!lock.word.is_mine() && !lock.word.is_forking());
+        assert!(!lock.word.is_owned_here() && !lock.word.is_forking());
         let mut held = lock.lock();
         assert!(held.has_owner_died() && lock.try_lock().is_none());
         *held += 1;
@@ -154,7 +154,7 @@ fn a_child_without_handlers_knows_who_is_there() {
         failed |= i32::from(MINE.try_lock().is_some() || mine.has_owner_died()) << 2;
         drop(mine);
         failed |= i32::from(MINE.try_lock().is_none()) << 3;
-        OTHERS.word.0.store(pointer | me() & !OWNER, Ordering::Relaxed);
+        OTHERS.word.0.store(pointer | owner_here() & !OWNER, Ordering::Relaxed);
         failed |= i32::from(OTHERS.try_lock().is_some()) << 4;
         // SAFETY: ends the child at once.
         unsafe { libc::_exit(failed) };
