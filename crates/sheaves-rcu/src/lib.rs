@@ -58,4 +58,6 @@ pub use grace::futures::Finished;
 pub use grace::period::{InsideReader, Statistics, statistics};
 pub use grace::srcu::{Srcu, SrcuGuard};
 pub use grace::stall;
-pub use reader::guard::{Guard, enter_idle, is_reading, raw, read};
+pub use reader::fences::enter_idle;
+pub use reader::guard::{Guard, raw, read};
+pub use reader::section::is_reading;

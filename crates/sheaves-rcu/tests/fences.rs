@@ -33,7 +33,7 @@ impl Other {
         std::thread::spawn(move || {
             next.into_iter().for_each(|order| {
                 order();
-                say.send(()).expect("somebody waits");
+                say.send(()).expect("a thread waits");
             });
         });
         Other { orders, done }
@@ -74,13 +74,13 @@ fn many_are_idle() {
 }
 
 #[test]
-fn nobody_is_interrupted_who_has_passed_a_fence() {
+fn threads_that_have_passed_a_fence_are_not_interrupted() {
     synchronize().expect("this thread does not read");
     if statistics().readers_fence {
         // Readers fence: there is no membarrier to avoid.
         return;
     }
-    assert_eq!(membarriers(wait_ten_times), 0, "nobody has read");
+    assert_eq!(membarriers(wait_ten_times), 0, "no thread has read");
     drop(read());
     assert_eq!(membarriers(wait_ten_times), 0, "who waits passes fences himself");
 

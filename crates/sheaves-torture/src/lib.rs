@@ -7,8 +7,8 @@
 //!
 //! Start reading at [`rcu`] and [`reclaim`].
 
+mod cache_misses;
 pub mod cli;
-mod clutter;
 mod crew;
 mod engine;
 mod pipeline;

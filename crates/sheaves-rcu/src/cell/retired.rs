@@ -44,11 +44,8 @@ impl<T> Retired<T> {
     /// # Errors
     /// Returns `self`, with a line on standard error, if the caller is inside a read section.
     pub fn synchronize(self) -> Result<Box<T>, Retired<T>> {
-        match self.cookie.wait() {
-            // SAFETY: a grace period has passed.
-            Ok(()) => Ok(unsafe { self.into_box() }),
-            Err(_) => Err(self),
-        }
+        let waited = self.cookie.wait().is_ok();
+        self.if_passed(waited)
     }
 
     /// [`Retired::synchronize`] with an expedited grace period.
@@ -56,11 +53,8 @@ impl<T> Retired<T> {
     /// # Errors
     /// As for [`Retired::synchronize`].
     pub fn synchronize_expedited(self) -> Result<Box<T>, Retired<T>> {
-        match self.cookie.wait_expedited() {
-            // SAFETY: a grace period has passed.
-            Ok(()) => Ok(unsafe { self.into_box() }),
-            Err(_) => Err(self),
-        }
+        let waited = self.cookie.wait_expedited().is_ok();
+        self.if_passed(waited)
     }
 
     /// Returns the value if a grace period has passed. Never blocks; advances the grace period.
@@ -69,12 +63,8 @@ impl<T> Retired<T> {
     /// Returns `self` if readers may still use the value.
     pub fn try_reclaim(self) -> Result<Box<T>, Retired<T>> {
         self.cookie.request(Urgency::Normal);
-        if self.cookie.poll() {
-            // SAFETY: a grace period has passed.
-            Ok(unsafe { self.into_box() })
-        } else {
-            Err(self)
-        }
+        let has_passed = self.cookie.poll();
+        self.if_passed(has_passed)
     }
 
     /// Returns the value after a grace period.
@@ -108,6 +98,12 @@ impl<T> Retired<T> {
     #[must_use]
     pub fn cookie(&self) -> Cookie {
         self.cookie
+    }
+
+    /// The value, if its cookie has passed.
+    fn if_passed(self, has_passed: bool) -> Result<Box<T>, Retired<T>> {
+        // SAFETY: a grace period has passed.
+        if has_passed { Ok(unsafe { self.into_box() }) } else { Err(self) }
     }
 
     /// # Safety

@@ -89,7 +89,7 @@ pub fn flush() {
 /// rest; true if something was ready.
 ///
 /// For programs without a reclaimer (`SHEAVES_RCU_RECLAIMERS=0`), to be called from their main
-/// loop. After the age bound it seals partial buffers; it leads grace periods as far as they go
+/// loop. After the age bound it seals partial sheaves; it leads grace periods as far as they go
 /// without waiting. It never waits for readers, but the callbacks may do anything. A few loads when
 /// nothing is deferred. Does nothing inside a read section or a callback, or while another thread
 /// is the driver.

@@ -208,10 +208,8 @@ pub(super) fn restart_in_child() -> bool {
         worker.state.store(ABSENT, Ordering::Relaxed);
         worker.thread.store(0, Ordering::Relaxed);
     }
-    // Relaxed: as above.
     COUNT.store(0, Ordering::Relaxed);
     let drives = was_worker || is_driver();
-    // Relaxed: as above.
     THREAD.store(if drives { tls::thread_pointer() } else { 0 }, Ordering::Relaxed);
     DRIVER.restart_in_child(drives);
     was_worker

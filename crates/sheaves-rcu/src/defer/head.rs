@@ -47,7 +47,7 @@ impl Head {
     /// not do this, and the fast path should cost nothing.
     #[inline]
     pub(super) fn claim(&self, value: usize) -> bool {
-        // Relaxed, here and below: the thread that defers owns the head, and the buffer orders the
+        // Relaxed, here and below: the thread that defers owns the head, and the sheaf orders the
         // head's way to the thread that runs the callback.
         if self.call.load(Ordering::Relaxed) & !ADDRESS == QUEUED {
             return self.report_twice();

@@ -1,4 +1,4 @@
-//! Heads that are linked, because memory for a buffer is out or the thread has no slot.
+//! Heads that are linked, because memory for a sheaf is out or the thread has no slot.
 //!
 //! ```text
 //!   open --sealed--> waiting[cookie % 2] --passed--> ready

@@ -17,7 +17,7 @@
 //! One thread, the reclaimer, processes what no other thread has processed. It starts when
 //! something is deferred for the first time, blocks all signals, is named `sheaves-rcu`, and sleeps
 //! without a timeout while nothing is deferred. Pending batches are sealed after 20 ms at the
-//! latest, for one grace period that all share. They are sealed sooner when a buffer of calls is
+//! latest, for one grace period that all share. They are sealed sooner when a sheaf of calls is
 //! full, when many bytes are pending ([`Pressure`]), or on request ([`flush`], [`barrier`],
 //! [`call_hurry`]). Callbacks run in the reclaimer, one after the other, and otherwise only in
 //! [`poll`] (and in [`barrier`] where no reclaimer can run). With `SHEAVES_RCU_RECLAIMERS=slots`
@@ -45,6 +45,7 @@ mod emergency;
 mod extents;
 #[cfg(feature = "faults")]
 #[doc(hidden)]
+#[path = "../../tests/unit/faults.rs"]
 pub mod faults;
 mod free_later;
 mod head;

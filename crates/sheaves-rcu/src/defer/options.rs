@@ -1,6 +1,6 @@
 //! The environment variables of deferred reclamation, which `docs/options.md` documents.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sheaves_sys::{env, report};
 
@@ -16,42 +16,37 @@ const LIMITS: [u64; 3] = [4 << 20, 32 << 20, 256 << 20];
 const LIMIT_MIN: usize = 4096;
 
 /// The value of [`RECLAIMERS`] for `slots`.
-const SLOTS: usize = 2;
+const SLOTS: u64 = 2;
 
-/// Values of [`STATE`].
-const UNKNOWN: usize = 0;
-const READ: usize = 1;
+/// Indexes of [`VALUES`].
+const AGE: usize = 0;
+const RECLAIMERS: usize = 1;
+const READS_PRESSURE: usize = 2;
+const SOFT: usize = 3;
 
-/// Whether the numbers below are from the environment. Written by each thread that has read them;
-/// all read the same.
-static STATE: AtomicUsize = AtomicUsize::new(UNKNOWN);
-static AGE: AtomicUsize = AtomicUsize::new(AGE_MS);
-static RECLAIMERS: AtomicUsize = AtomicUsize::new(1);
-static PRESSURE: AtomicUsize = AtomicUsize::new(0);
-static BYTES: [AtomicU64; 3] =
-    [AtomicU64::new(LIMITS[0]), AtomicU64::new(LIMITS[1]), AtomicU64::new(LIMITS[2])];
+/// The options. Written by each thread that has read the environment; all read the same.
+static VALUES: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
+/// Whether they are written.
+static ARE_READ: AtomicBool = AtomicBool::new(false);
 
 #[inline]
-fn read() {
-    // Acquire pairs with the Release in `read_slow`: the numbers are stored.
-    if STATE.load(Ordering::Acquire) == UNKNOWN {
-        read_slow();
+fn value(index: usize) -> u64 {
+    // Acquire pairs with the Release in `read`: the values are stored.
+    if !ARE_READ.load(Ordering::Acquire) {
+        read();
     }
+    // Relaxed: constant after it was published.
+    VALUES[index].load(Ordering::Relaxed)
 }
 
 #[cold]
-fn read_slow() {
-    // Relaxed, all: published by the Release below.
-    AGE.store(
-        env::number("SHEAVES_RCU_AGE_MS", 1, AGE_MS_MAX).unwrap_or(AGE_MS),
-        Ordering::Relaxed,
-    );
-    const THREADS: &[(&str, usize)] = &[("0", 0), ("1", 1), ("slots", SLOTS)];
-    let threads = env::choice("SHEAVES_RCU_RECLAIMERS", THREADS).unwrap_or(1);
-    RECLAIMERS.store(threads, Ordering::Relaxed);
-    PRESSURE.store(usize::from(env::flag("SHEAVES_RCU_PRESSURE")), Ordering::Relaxed);
+fn read() {
+    const RECLAIMER_KINDS: &[(&str, u64)] = &[("0", 0), ("1", 1), ("slots", SLOTS)];
     const NAMES: [&str; 3] =
         ["SHEAVES_RCU_SOFT_BYTES", "SHEAVES_RCU_HIGH_BYTES", "SHEAVES_RCU_HARD_BYTES"];
+    let age_ms = env::number("SHEAVES_RCU_AGE_MS", 1, AGE_MS_MAX).unwrap_or(AGE_MS) as u64;
+    let reclaimers = env::choice("SHEAVES_RCU_RECLAIMERS", RECLAIMER_KINDS).unwrap_or(1);
+    let reads_pressure = u64::from(env::flag("SHEAVES_RCU_PRESSURE"));
     let mut limits = LIMITS;
     for (limit, name) in limits.iter_mut().zip(NAMES) {
         *limit = env::number(name, LIMIT_MIN, isize::MAX as usize).map_or(*limit, |is| is as u64);
@@ -60,45 +55,36 @@ fn read_slow() {
         report::report(format_args!("SHEAVES_RCU_*_BYTES are ignored: {limits:?} do not ascend"));
         limits = LIMITS;
     }
-    for (bytes, limit) in BYTES.iter().zip(limits) {
-        // Relaxed: as above.
-        bytes.store(limit, Ordering::Relaxed);
+    let [soft, high, hard] = limits;
+    for (value, read) in VALUES.iter().zip([age_ms, reclaimers, reads_pressure, soft, high, hard]) {
+        // Relaxed: published by the Release below.
+        value.store(read, Ordering::Relaxed);
     }
-    // Release pairs with the Acquire in `read`.
-    STATE.store(READ, Ordering::Release);
+    // Release pairs with the Acquire in `value`.
+    ARE_READ.store(true, Ordering::Release);
 }
 
 /// How long something may be pending before it is sealed, in milliseconds.
 pub(super) fn age_ms() -> u64 {
-    read();
-    // Relaxed, here and below: constant after it was published.
-    AGE.load(Ordering::Relaxed) as u64
+    value(AGE)
 }
 
 /// True if a reclaimer thread may be started.
 pub(super) fn has_reclaimer() -> bool {
-    read();
-    // Relaxed: as above.
-    RECLAIMERS.load(Ordering::Relaxed) != 0
+    value(RECLAIMERS) != 0
 }
 
 /// True if callbacks run in worker threads, one per CPU.
 pub(super) fn has_workers() -> bool {
-    read();
-    // Relaxed: as above.
-    RECLAIMERS.load(Ordering::Relaxed) == SLOTS
+    value(RECLAIMERS) == SLOTS
 }
 
 /// True if the system's memory pressure is read.
 pub(super) fn looks_at_pressure() -> bool {
-    read();
-    // Relaxed: as above.
-    PRESSURE.load(Ordering::Relaxed) != 0
+    value(READS_PRESSURE) != 0
 }
 
 /// The bytes from which on the pressure is soft, high, hard.
 pub(super) fn limits() -> [u64; 3] {
-    read();
-    // Relaxed: as above.
-    core::array::from_fn(|limit| BYTES[limit].load(Ordering::Relaxed))
+    [SOFT, SOFT + 1, SOFT + 2].map(value)
 }

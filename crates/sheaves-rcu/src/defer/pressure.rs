@@ -100,7 +100,6 @@ pub(super) fn is_much_reclaimed() -> bool {
 
 /// Memory is being returned to the kernel.
 pub(super) fn note_trimmed() {
-    // Relaxed: as above.
     RECLAIMED.store(0, Ordering::Relaxed);
 }
 

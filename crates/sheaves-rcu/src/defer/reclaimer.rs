@@ -54,7 +54,7 @@ static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 /// kernel.
 const TRIM_NS: u64 = 50_000_000;
 
-/// How often the reclaimer has gone to sleep; for statistics and tests.
+/// How often the reclaimer has gone to sleep.
 static SLEEPS: AtomicU32 = AtomicU32::new(0);
 
 /// True if the reclaimer exists.
@@ -231,7 +231,6 @@ fn sleep(bell: u32, age_ms: Option<u64>) {
     match age_ms {
         None if pressure::is_much_reclaimed() => {
             futex::wait_for(&BELL, bell, TRIM_NS);
-            // SeqCst: as above.
             if BELL.load(Ordering::SeqCst) == bell {
                 round::trim();
             }

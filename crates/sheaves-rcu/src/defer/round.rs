@@ -53,7 +53,6 @@ impl Deferred {
         if oldest_ms.load(Ordering::Relaxed) == 0 {
             oldest_ms.store(since_ms, Ordering::Relaxed);
         }
-        // Relaxed: as above.
         last.store(cookie, Ordering::Relaxed);
     }
 

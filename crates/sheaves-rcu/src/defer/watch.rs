@@ -1,7 +1,7 @@
 //! Watches running callbacks, and reports those that run for too long.
 //!
 //! The driver and each worker note every callback that they run by two stores. A thread that defers
-//! a full buffer, or waits, checks these notes. If the same callback has been running for the time
+//! a full sheaf, or waits, checks these notes. If the same callback has been running for the time
 //! after which a reader is reported (`SHEAVES_RCU_STALL_MS`), one line names its function.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

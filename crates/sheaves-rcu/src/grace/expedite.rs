@@ -111,7 +111,6 @@ fn is_starting() -> bool {
     let limit = if startup & STARTUP_END != 0 { STARTUP_MS_MIN } else { STARTUP_MS_MAX };
     let is_over = now.saturating_sub(startup >> 1) >= limit;
     if is_over {
-        // Relaxed: as above.
         STARTUP.store(STARTUP_OVER, Ordering::Relaxed);
     }
     !is_over

@@ -232,11 +232,6 @@ impl List {
         })
     }
 
-    /// The lowest number on the list.
-    fn lowest(&self) -> Option<u64> {
-        self.each().map(|(_, number)| number).min()
-    }
-
     /// Takes a node off the list whose number satisfies `is_so`, and returns its waker.
     fn take(&mut self, is_so: impl Fn(u64) -> bool) -> Option<Waker> {
         for (node, _) in self.each().filter(|(_, number)| is_so(*number)) {
@@ -286,7 +281,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         // Relaxed: read before the list; a later addition changes it.
         let added = ADDED.load(Ordering::Relaxed);
         let completed = GENERATIONS.completed();
-        let lowest = list().lowest();
+        let lowest = list().each().map(|(_, number)| number).min();
         let Some(number) = lowest else {
             futex::wait(&ADDED, added);
             continue;

@@ -4,7 +4,7 @@
 //! 0  begin       started = n; later requests belong to n + 1
 //! 1  membarrier  every thread passes a full fence, unless all do so anyway, see `fences`
 //! 2  advance     sections that begin later copy a new sequence
-//! 3  scan        until each reader's word is idle or carries that sequence
+//! 3  scan        until each reader's state is idle or carries that sequence
 //! 4  complete    full fence, completed = n, wake the generation
 //! ```
 //!
@@ -12,23 +12,23 @@
 //! any section, and the point P at which step 1 makes its thread pass a fence.
 //!
 //! - If the section reads after P, it sees what the updater did and does not find the old object.
-//! - If it has read before P, it has also stored its word before P, since the compiler keeps that
+//! - If it has read before P, it has also stored its state before P, since the compiler keeps that
 //!   order, and has copied the sequence before that. This is an old sequence: the new one is stored
-//!   after step 1, so after P. Step 3 therefore finds in the word either the old sequence, and
+//!   after step 1, so after P. Step 3 therefore finds in the state either the old sequence, and
 //!   waits, or a later value from the same thread. In the second case the section is over, and the
 //!   Acquire of the scan makes all of it happen before step 4. For this the outermost lock is a
-//!   Release like the unlock: the scan may read the word of the next section.
+//!   Release like the unlock: the scan may read the state of the next section.
 //! - The first sections of a thread fence themselves: either steps 1 to 3 see the thread, or its
 //!   section reads what updaters stored.
-//! - A section of a signal handler inside another section uses the same word. If the outer section
-//!   has not stored it yet, the handler's section is an outermost one. If it has, the word was
-//!   stored before the handler read anything, and the handler's own fence is P if the word asks for
-//!   one.
+//! - A section of a signal handler inside another section uses the same state. If the outer section
+//!   has not stored it yet, the handler's section is an outermost one. If it has, the state was
+//!   stored before the handler read anything, and the handler's own fence is P if the state asks
+//!   for one.
 //!
 //! The advance must not come before the membarrier: a section could copy the new sequence and read
 //! old data before P. Because the membarrier comes first, one scan is enough: a section with the
-//! new sequence in its word reads after P. Where membarrier is refused the same holds, and P is the
-//! reader's own fence.
+//! new sequence in its state reads after P. Where membarrier is refused the same holds, and P is
+//! the reader's own fence.
 //!
 //! There is no grace-period thread. A thread that waits leads if no other thread does; the others
 //! sleep. A thread that polls leads without waiting, and stops where a reader is in the way. This

@@ -116,14 +116,14 @@ impl Srcu {
     /// When per-CPU memory is out, see [`Error`].
     pub fn new() -> Result<Srcu, Error> {
         if mode() == Mode::Fences {
-            // Relaxed: readers read it here, or from a domain that was created after it.
+            // Relaxed, here and below: readers read it here, or from a domain that was created
+            // after it.
             DOMAINS.fetch_or(FENCES, Ordering::Relaxed);
         }
         Ok(Srcu {
             counts: PerCpu::zeroed()?,
             access: Access::get(),
             index: AtomicUsize::new(0),
-            // Relaxed: as above.
             state: AtomicU32::new(DOMAINS.load(Ordering::Relaxed) & !FENCES),
             generations: Generations::new(),
         })

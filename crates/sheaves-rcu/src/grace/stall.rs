@@ -118,7 +118,7 @@ pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
         stall.has_ended = owner.is_held();
         // Relaxed: for a report.
         let entered = record.entered.load(Ordering::Relaxed).cast_const();
-        // SAFETY: null, or a place in the program's text, which is constant.
+        // SAFETY: null, or a location in the program's text, which is constant.
         stall.entered = unsafe { entered.as_ref() };
         // The number may be that of another thread by now.
         if !stall.has_ended {
@@ -150,8 +150,8 @@ fn write(stall: &Stall) {
         false => format_args!("({name}) has been in an RCU read section for {age} ms"),
     };
     match stall.entered {
-        Some(place) => {
-            report::report(format_args!("rcu: thread {thread} {what}, entered at {place}"));
+        Some(location) => {
+            report::report(format_args!("rcu: thread {thread} {what}, entered at {location}"));
         }
         None => report::report(format_args!("rcu: thread {thread} {what}")),
     }

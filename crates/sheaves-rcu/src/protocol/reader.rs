@@ -56,7 +56,7 @@ pub(crate) const FENCED: u64 = 1 << 15;
 pub(crate) const READING: u64 = 1;
 /// The distance between two sequences.
 pub(crate) const STEP: u64 = 1 << 16;
-/// The first value of the process's word: sequence 1, reading.
+/// The first value of the process's sequence: number 1, reading.
 pub(crate) const FIRST: u64 = STEP | READING;
 
 /// In `nesting`: every unlock takes the slow path, and [`FENCED`] is not replaced by [`IDLE`].
@@ -181,8 +181,8 @@ impl Reader {
         }
     }
 
-    /// True if a grace period that has advanced the process's word to `global` need not wait for
-    /// this reader.
+    /// True if a grace period that has advanced the process's sequence to `global` need not wait
+    /// for this reader.
     pub(crate) fn has_passed(&self, global: u64) -> bool {
         // Acquire pairs with the Release of the unlock: the section is over. [R4]
         has_passed(self.state.load(Ordering::Acquire), global)
@@ -217,7 +217,7 @@ pub(crate) const fn has_passed(state: u64, global: u64) -> bool {
     !is_reading(state) || (state ^ global) < STEP
 }
 
-/// The state of an outermost section that begins while the process's word is `global`.
+/// The state of an outermost section that begins while the process's sequence is `global`.
 #[inline]
 pub(crate) const fn outermost(idle: u64, global: u64) -> u64 {
     global | (idle & FENCED)

@@ -38,13 +38,30 @@ static BACKOFF: AtomicU32 = AtomicU32::new(0);
 /// The last grace period used a membarrier. Written by the leader.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Makes the calling thread's next section pass a fence, unless a section is open.
+/// Puts the calling thread into an extended quiescent state until its next read section. Inside a
+/// read section of the default domain this does nothing.
 ///
-/// Not in a signal handler: the thread may be about to begin a section, and have read its state
-/// already. It would then begin without a fence while the leader relies on one.
+/// A grace period uses a membarrier, which interrupts the CPUs that run the process, unless every
+/// thread that has ever read has ended, is in this state, or has passed a fence since the grace
+/// period began: by deferring something, or by asking for a grace period. So a call pays off in a
+/// program that defers much, before a thread that has read a lot sleeps for long. Some threads are
+/// in such a state anyway: a thread that waits for a grace period, has just filled a sheaf with
+/// deferred objects, or has entered at most 256 sections so far. Costs a load and a store, and a
+/// fence in the next section. Never blocks. Not for signal handlers: a handler that interrupts the
+/// begin of a section would leave that section without its fence.
+///
+/// ```
+/// drop(sheaves_rcu::read());
+/// sheaves_rcu::enter_idle();
+/// std::thread::park_timeout(std::time::Duration::from_millis(1));
+/// // The thread may read again at any time.
+/// drop(sheaves_rcu::read());
+/// ```
 #[inline]
-pub(crate) fn enter_idle() {
-    // Relaxed: the thread's own word.
+pub fn enter_idle() {
+    // In a signal handler the thread may be about to begin a section, and have read its state
+    // already. It would then begin without a fence while the leader relies on one.
+    // Relaxed: the thread's own state.
     let idle = registry::own().filter(|own| own.reader.state.load(Ordering::Relaxed) == IDLE);
     if let Some(own) = idle {
         // Release pairs with the Acquire of the scan and in `look`: the sections before this

@@ -1,6 +1,5 @@
 //! Read sections: the guard of an open one, and the extended quiescent state.
 
-use super::fences;
 use super::section::{self, Entered};
 
 /// A read-side critical section of the default domain. It ends when the guard is dropped.
@@ -46,43 +45,13 @@ impl Drop for Guard {
     }
 }
 
-/// Puts the calling thread into an extended quiescent state until its next read section. Inside a
-/// read section of the default domain this does nothing.
-///
-/// A grace period uses a membarrier, which interrupts the CPUs that run the process, unless every
-/// thread that has ever read has ended, is in this state, or has passed a fence since the grace
-/// period began: by deferring something, or by asking for a grace period. So a call pays off in a
-/// program that defers much, before a thread that has read a lot sleeps for long. Some threads are
-/// in such a state anyway: a thread that waits for a grace period, has just filled a sheaf with
-/// deferred objects, or has entered at most 256 sections so far. Costs a load and a store, and a
-/// fence in the next section. Never blocks. Not for signal handlers: a handler that interrupts the
-/// begin of a section would leave that section without its fence.
-///
-/// ```
-/// drop(sheaves_rcu::read());
-/// sheaves_rcu::enter_idle();
-/// std::thread::park_timeout(std::time::Duration::from_millis(1));
-/// // The thread may read again at any time.
-/// drop(sheaves_rcu::read());
-/// ```
-#[inline]
-pub fn enter_idle() {
-    fences::enter_idle();
-}
-
-/// True while the calling thread is inside a read section of the default domain.
-#[must_use]
-pub fn is_reading() -> bool {
-    section::is_reading()
-}
-
 /// Read sections without a guard, for bindings of other languages.
 pub mod raw {
     use core::sync::atomic::AtomicU64;
 
     use super::section;
 
-    /// The word that an outermost section copies to the word of its thread, for bindings that
+    /// The sequence that an outermost section copies to the state of its thread, for bindings that
     /// inline the fast path of [`lock`] and [`unlock`]. Read-only.
     pub const SEQUENCE: &AtomicU64 = &section::GLOBAL.0;
 

@@ -21,8 +21,8 @@ use super::mode::{Mode, mode};
 use super::registry::{self, OVERFLOW, Record};
 use crate::protocol::reader::{self, FIRST, Reader};
 
-/// The word that an outermost section copies. It is alone on its cache line: readers read it all
-/// the time, and the leader writes it once per grace period.
+/// The sequence that an outermost section copies. It is alone on its cache line: readers read it
+/// all the time, and the leader writes it once per grace period.
 #[repr(align(128))]
 pub(crate) struct Global(pub(crate) AtomicU64);
 
@@ -58,7 +58,7 @@ pub(crate) fn enter() -> Entered {
 #[inline(always)]
 pub(crate) unsafe fn leave(entered: Entered) {
     let own = reader_at(entered);
-    // Relaxed: the thread's own word.
+    // Relaxed: the thread's own state.
     if own.nesting.load(Ordering::Relaxed) == 0 {
         // Release pairs with the Acquire of the scan: the section is over. [R4]
         own.state.store(reader::IDLE, Ordering::Release);
@@ -75,7 +75,7 @@ pub(crate) unsafe fn leave(entered: Entered) {
 pub(crate) unsafe fn leave_innermost() {
     let entered: Entered = tls::reader().cast();
     let own = reader_at(entered);
-    // Relaxed, both: the thread's own words. If it got them after the section began, the section is
+    // Relaxed, both: the thread's own record. If it got it after the section began, the section is
     // counted in `OVERFLOW`, and the state has no section.
     let is_only = own.nesting.load(Ordering::Relaxed) == 0;
     if is_only && reader::is_reading(own.state.load(Ordering::Relaxed)) {
@@ -144,11 +144,12 @@ fn leave_slow(entered: Entered) {
     tls::set_shared_sections(tls::shared_sections().saturating_sub(1));
 }
 
-/// True while the calling thread is inside a read section.
+/// True while the calling thread is inside a read section of the default domain.
 #[inline]
-pub(crate) fn is_reading() -> bool {
+#[must_use]
+pub fn is_reading() -> bool {
     let own: Entered = tls::reader().cast();
-    // Relaxed: the thread's own word, or a constant.
+    // Relaxed: the thread's own state, or a constant.
     let state = reader_at(own).state.load(Ordering::Relaxed);
     (reader::is_reading(state) && state != u64::MAX) || tls::shared_sections() != 0
 }

@@ -13,7 +13,7 @@ use sheaves_rcu::{RcuCell, defer, is_reading, read, synchronize};
 use crate::{Object, Reader, all_called, allocations_in, alone, count_call, object_of, wait_until};
 
 #[test]
-fn nothing_is_called_while_somebody_reads() {
+fn nothing_is_called_while_a_thread_reads() {
     let _alone = alone();
     let objects = Object::many(10_000);
     let reader = Reader::start();

@@ -26,7 +26,7 @@ fn without_a_reclaimer_the_program_polls() {
     let objects = Object::many(5000);
     objects.iter().for_each(|object| object.defer_to(note));
     thread::sleep(Duration::from_millis(50));
-    assert!(all_called(objects, 0), "somebody else has called");
+    assert!(all_called(objects, 0), "another thread has called");
     wait_until("polling", || {
         poll();
         all_called(objects, 1)

@@ -112,7 +112,7 @@ fn a_leader_may_be_interrupted_by_a_fork() {
     assert_eq!(unsafe { libc::pthread_kill(leader.as_pthread_t(), libc::SIGUSR1) }, 0);
     let begin = Instant::now();
     while CHILD.load(Ordering::SeqCst) == -1 {
-        assert!(begin.elapsed() < Duration::from_secs(20), "nobody has forked");
+        assert!(begin.elapsed() < Duration::from_secs(20), "no thread has forked");
         std::thread::sleep(Duration::from_millis(1));
     }
     let has_succeeded =

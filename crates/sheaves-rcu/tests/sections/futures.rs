@@ -106,7 +106,7 @@ fn a_future_does_not_wait_for_readers_that_came_later() {
         std::thread::sleep(Duration::from_millis(20));
         drop(first);
         // It must not wait for the second reader, which ends only below.
-        is_done.recv_timeout(Duration::from_secs(20)).expect("nobody woke the future");
+        is_done.recv_timeout(Duration::from_secs(20)).expect("the future was not woken");
         drop(second);
     });
     block_on(late);
@@ -159,7 +159,7 @@ fn a_child_forgets_the_futures_of_other_threads() {
         }
         let begin = Instant::now();
         while PARKED.load(Ordering::SeqCst) < THREADS {
-            assert!(begin.elapsed() < Duration::from_secs(20), "nobody waits");
+            assert!(begin.elapsed() < Duration::from_secs(20), "no thread waits");
             std::thread::sleep(Duration::from_millis(1));
         }
         // The futures of the other threads are on their stacks, between these two.

@@ -19,7 +19,7 @@ use sheaves_rcu::{Srcu, read, stall, statistics};
 
 use crate::crew::Crew;
 
-mod lie;
+mod false_membarrier;
 mod readers;
 mod report;
 mod updaters;
@@ -42,7 +42,7 @@ pub struct Options {
 /// Mistakes that a run can make, to show that it would find them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Broken {
-    /// Wake all who wait when a grace period ends, also who came in its middle.
+    /// Release at the end of a grace period also the waiters that came in its middle.
     Published,
     /// Have the kernel say that it made all threads fence, and not do it. Lasts for the process.
     Membarrier,
@@ -60,7 +60,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 pub fn run(options: &Options) -> Result<Report, String> {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if options.broken == Some(Broken::Membarrier) {
-        lie::about_membarriers().map_err(|error| format!("no filter can be set: {error}"))?;
+        false_membarrier::install().map_err(|error| format!("no filter can be set: {error}"))?;
     }
     if WORLD.domain.get().is_none() {
         let domain = Srcu::new().map_err(|error| format!("there is no domain: {error}"))?;
@@ -94,7 +94,7 @@ fn start(broken: Option<Broken>) -> Crew {
     crew.start("reads-and-duels", 1, readers::read_and_duel);
     crew.start("reads", readers - 1, readers::read_on);
     crew.start("reads-domain", readers, move || readers::read_domain(&sender));
-    crew.start("makes-threads", makers, move || readers::come_and_go(makers as u64));
+    crew.start("makes-threads", makers, move || readers::make_threads(makers as u64));
     crew.start("blocks", 1, move || updaters::block(broken));
     crew.start("joins", 3, move || updaters::join(broken));
     crew.start("polls", 1, updaters::poll);

@@ -11,7 +11,7 @@ use super::world::{
     DOMAIN, DOMAIN_ELSEWHERE, DOMAIN_HANDLER, HANDLER, MIGRATING, NESTED, PLAIN, SHORT_THREAD,
     WORLD,
 };
-use crate::clutter::Clutter;
+use crate::cache_misses::CacheMisses;
 use crate::pipeline::Item;
 use crate::random::Random;
 use crate::rounds::Round;
@@ -39,7 +39,7 @@ fn dwell(random: &mut Random) {
 ///
 /// The store of the outermost lock stays in the CPU's store buffer while the loads of the section
 /// are done. An updater does not see the reader unless a membarrier makes the CPU wait.
-fn duel(clutter: &mut Clutter, random: &mut Random) {
+fn duel(misses: &mut CacheMisses, random: &mut Random) {
     let pipeline = &WORLD.pipelines[0];
     // Seldom: the target is a section that begins without a fence, and is not interrupted.
     match random.below(64) {
@@ -47,7 +47,7 @@ fn duel(clutter: &mut Clutter, random: &mut Random) {
         1 => _ = Cookie::get(),
         _ => {}
     }
-    clutter.store(random);
+    misses.delay_store(random);
     let guard = read();
     let item = pipeline.find();
     (0..random.below(60)).for_each(|_| core::hint::spin_loop());
@@ -109,10 +109,10 @@ pub(super) fn read_on() {
 pub(super) fn read_and_duel() {
     WORLD.signals.be_target();
     let mut random = Random::new();
-    let mut clutter = Clutter::new();
+    let mut misses = CacheMisses::new();
     while !WORLD.rounds.is_stopped() {
         if WORLD.rounds.is_duel() {
-            duel(&mut clutter, &mut random);
+            duel(&mut misses, &mut random);
         } else {
             section(&mut random);
         }
@@ -189,7 +189,7 @@ pub(super) extern "C" fn handle(_: libc::c_int) {
 }
 
 /// A thread that creates threads, each of which lives for one section or two.
-pub(super) fn come_and_go(makers: u64) {
+pub(super) fn make_threads(makers: u64) {
     let begin = Instant::now();
     let mut made = 0_u64;
     while !WORLD.rounds.is_stopped() {

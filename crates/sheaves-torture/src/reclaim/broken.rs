@@ -62,7 +62,7 @@ impl Batch {
                     }
                 }
             }
-            // The error: a block that has one object more than are freed.
+            // The error: a batch that has one object more than are freed.
             _ => {
                 self.objects.push(body);
                 if self.objects.len() > BATCH {

@@ -50,7 +50,7 @@ pub enum Broken {
     Attaches,
     /// Wait for readers in the place of a barrier: what is partial in the slots is forgotten.
     Barrier,
-    /// Free one object less than a block holds.
+    /// Free one object less than a batch holds.
     OffByOne,
 }
 
@@ -87,7 +87,7 @@ fn start(broken: Option<Broken>) -> Crew {
     crew.start("reads", processors + 1, move || readers::read_on(broken));
     crew.start("updates-and-duels", 1, move || updaters::update_and_duel(broken));
     crew.start("updates", processors - 1, move || updaters::update_on(broken));
-    crew.start("makes-threads", 1, updaters::come_and_go);
+    crew.start("makes-threads", 1, updaters::make_threads);
     crew.start("makes-caches", 1, updaters::make_caches);
     crew.start("waits", 2, move || drivers::wait_on(broken));
     crew.start("drains-and-duels", 1, drivers::drain_and_duel);

@@ -15,7 +15,7 @@ use sheaves_slab::raw::Cache;
 use super::broken::Batch;
 use super::object::{BYTES_MAX, BYTES_MIN, Body};
 use super::world::{Deed, PLACES, WORLD};
-use crate::clutter::Clutter;
+use crate::cache_misses::CacheMisses;
 use crate::random::Random;
 
 /// A way to defer.
@@ -309,7 +309,7 @@ const DUEL: usize = 64;
 /// Allocates objects of a cache and defers or frees them, by transactions whose last store stays
 /// invisible for as long as possible. A drain that does not wait for the store takes the same
 /// objects, too.
-pub(super) fn duel(clutter: &mut Clutter, random: &mut Random) {
+pub(super) fn duel(misses: &mut CacheMisses, random: &mut Random) {
     let (route, mut batch) = (Route::Cache, Batch::new(None));
     let mut live = VecDeque::with_capacity(DUEL);
     while WORLD.rounds.is_duel() && !WORLD.rounds.is_stopped() {
@@ -318,7 +318,7 @@ pub(super) fn duel(clutter: &mut Clutter, random: &mut Random) {
             continue;
         }
         let Some(body) = live.pop_front() else { continue };
-        clutter.store(random);
+        misses.delay_store(random);
         if random.one_in(2) {
             retire(route, body, &mut batch);
         } else {

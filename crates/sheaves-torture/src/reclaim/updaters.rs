@@ -14,7 +14,7 @@ use super::object::Body;
 use super::readers;
 use super::routes::{self, Route};
 use super::world::{Deed, WORLD};
-use crate::clutter::Clutter;
+use crate::cache_misses::CacheMisses;
 use crate::random::Random;
 use crate::rounds::Round;
 
@@ -44,10 +44,10 @@ pub(super) fn update_on(broken: Option<Broken>) {
 pub(super) fn update_and_duel(broken: Option<Broken>) {
     WORLD.signals.be_target();
     let (mut random, mut batch) = (Random::new(), Batch::new(broken));
-    let mut clutter = Clutter::new();
+    let mut misses = CacheMisses::new();
     while !WORLD.rounds.is_stopped() {
         if WORLD.rounds.is_duel() {
-            routes::duel(&mut clutter, &mut random);
+            routes::duel(&mut misses, &mut random);
         } else {
             update_some(&mut random, &mut batch);
         }
@@ -71,7 +71,7 @@ fn update_some(random: &mut Random, batch: &mut Batch) {
 }
 
 /// A thread that creates threads, each of which reads once, defers a few objects, and ends.
-pub(super) fn come_and_go() {
+pub(super) fn make_threads() {
     while !WORLD.rounds.is_stopped() {
         if WORLD.rounds.is_turn(Round::Crowd) {
             let threads: Vec<_> = (0..SHORT_THREADS).filter_map(|_| short_thread()).collect();

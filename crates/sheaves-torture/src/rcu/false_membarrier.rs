@@ -9,7 +9,7 @@ use std::io;
 ///
 /// # Errors
 /// If the process may not set filters.
-pub(super) fn about_membarriers() -> io::Result<()> {
+pub(super) fn install() -> io::Result<()> {
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     let answer = (libc::BPF_RET | libc::BPF_K) as u16;

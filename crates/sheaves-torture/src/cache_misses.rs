@@ -11,16 +11,16 @@ const WORDS: usize = 4 << 20;
 /// Number of stores at a time.
 const STORES: usize = 24;
 
-pub(crate) struct Clutter(Vec<u64>);
+pub(crate) struct CacheMisses(Vec<u64>);
 
-impl Clutter {
-    pub(crate) fn new() -> Clutter {
-        Clutter(vec![0; WORDS])
+impl CacheMisses {
+    pub(crate) fn new() -> CacheMisses {
+        CacheMisses(vec![0; WORDS])
     }
 
     /// Delays the visibility of the caller's next store for as long as possible.
     #[inline]
-    pub(crate) fn store(&mut self, random: &mut Random) {
+    pub(crate) fn delay_store(&mut self, random: &mut Random) {
         for _ in 0..STORES {
             self.0[random.below(WORDS as u64) as usize] += 1;
         }
