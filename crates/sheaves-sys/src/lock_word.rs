@@ -57,8 +57,8 @@ fn is_orphaned(word: usize) -> bool {
 /// Rounds of spinning before a contender sleeps; critical sections here are below 1 us.
 const SPINS: u32 = 100;
 
-/// The word of a lock. Used without a [`Lock`](crate::lock::Lock) for what is held longer than a lock
-/// may be.
+/// The word of a lock. Used without a [`Lock`](crate::lock::Lock) for what is held longer than a
+/// lock may be.
 ///
 /// Memory: `release` synchronises with the next acquisition.
 #[derive(Debug)]

@@ -15,11 +15,8 @@ use crate::finding::{Finding, Kind};
 const REEXPORTS_MAX: usize = 16;
 
 /// Crates in which circles are left.
-const CRATES_WITH_CIRCLES: [&str; 3] = [
-    "crates/sheaves-bench",
-    "crates/sheaves-history",
-    "crates/sheaves-torture",
-];
+const CRATES_WITH_CIRCLES: [&str; 3] =
+    ["crates/sheaves-bench", "crates/sheaves-history", "crates/sheaves-torture"];
 /// The switch between the atomics of `core` and those of the model checker.
 const ATOMICS: &str = "crates/sheaves-sys/src/atomic.rs";
 
