@@ -38,7 +38,7 @@ impl CacheId {
         CacheId(number)
     }
 
-    /// The number, below [`CACHES_MAX`].
+    /// The number.
     #[inline]
     #[must_use]
     pub const fn number(self) -> u16 {

@@ -12,7 +12,7 @@
 //!
 //! The depot also sizes the sheaves of its cache, by how fast they go through it.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sheaves_percpu::{Cursor, Sheaf};
 use sheaves_sys::clock;
@@ -97,6 +97,9 @@ struct Shard {
     /// Trips since `trips_since_ms`.
     trips: Hint,
     trips_since_ms: Hint,
+    /// Full sheaves taken, and flushes to slabs, so far. For statistics.
+    hits: AtomicU64,
+    flushes: AtomicU64,
 }
 
 impl Shard {
@@ -106,12 +109,16 @@ impl Shard {
             objects: Hint::new(),
             trips: Hint::new(),
             trips_since_ms: Hint::new(),
+            hits: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
         }
     }
 
     fn take(&self) -> Option<Sheaf> {
         let sheaf = self.full.pop()?;
         self.objects.sub(sheaf.capacity() as u32);
+        // Relaxed: statistics.
+        self.hits.fetch_add(1, Ordering::Relaxed);
         Some(sheaf)
     }
 }
@@ -132,6 +139,11 @@ impl Depot {
         self.limit.set(limit_min(shape));
         self.overflows.set(0);
         self.sheaf_objects.set(shape.sheaf_objects_min() as u32);
+        for shard in &self.shards {
+            // Relaxed, both: statistics.
+            shard.hits.store(0, Ordering::Relaxed);
+            shard.flushes.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Resets the limit, so that a depot that is emptied now stays small.
@@ -164,9 +176,19 @@ impl Depot {
         false
     }
 
-    /// Objects in the depot. For statistics.
-    pub(crate) fn objects(&self) -> usize {
-        self.shards.iter().map(|shard| shard.objects.get() as usize).sum()
+    /// Counts a flush of objects to slabs.
+    pub(crate) fn count_flush(&self) {
+        // Relaxed: statistics.
+        self.shards[shard_here()].flushes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Objects in the depot, full sheaves taken from it, and flushes to slabs.
+    pub(crate) fn statistics(&self) -> (usize, u64, u64) {
+        self.shards.iter().fold((0, 0, 0), |(objects, hits, flushes), shard| {
+            // Relaxed: statistics.
+            let counts = [&shard.hits, &shard.flushes].map(|count| count.load(Ordering::Relaxed));
+            (objects + shard.objects.get() as usize, hits + counts[0], flushes + counts[1])
+        })
     }
 
     /// Raises the limit if the depot has overflowed before. Called at every refill from slabs.

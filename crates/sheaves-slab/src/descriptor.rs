@@ -12,7 +12,6 @@ use sheaves_sys::lock::Lock;
 use crate::cache_id::{CACHES_MAX, CacheId};
 use crate::deferred::Queue;
 use crate::depot::Depot;
-use crate::events::{Events, count};
 use crate::pool::{self, SHARDS};
 use crate::shape::Shape;
 use crate::slab_lists::SlabLists;
@@ -22,8 +21,6 @@ use crate::slab_lists::SlabLists;
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     shape: UnsafeCell<Option<Shape>>,
-    /// Counters of the slow paths.
-    pub(crate) events: Events,
     /// An object of the cache was deferred at some time.
     deferring: AtomicBool,
     /// The cache's lock.
@@ -59,7 +56,6 @@ unsafe impl Sync for Descriptor {}
 static TABLE: [Descriptor; CACHES_MAX] = [const {
     Descriptor {
         shape: UnsafeCell::new(None),
-        events: Events::none(),
         deferring: AtomicBool::new(false),
         slabs: Lock::new(SlabLists::new()),
         depot: Depot::new(),
@@ -97,20 +93,15 @@ impl CacheId {
         let descriptor = self.descriptor();
         // SAFETY: the caller guarantees that no other thread reads it now.
         unsafe { *descriptor.shape.get() = shape };
-        match &shape {
-            Some(shape) => {
-                descriptor.events.make();
-                descriptor.depot.reset(shape);
-            }
-            None => descriptor.events.end(),
+        if let Some(shape) = &shape {
+            descriptor.depot.reset(shape);
+            *descriptor.slabs.lock() = SlabLists::new();
         }
     }
 
     /// Takes a full sheaf from the depot; returns its cursor.
     pub(crate) fn take_full(self) -> Option<Cursor> {
-        let cursor = self.descriptor().depot.take_full()?;
-        count!(self, depot_hits);
-        Some(cursor)
+        self.descriptor().depot.take_full()
     }
 }
 

@@ -10,7 +10,6 @@ use core::sync::atomic::Ordering;
 use sheaves_percpu::Cursor;
 
 use crate::cache_id::CacheId;
-use crate::events::count;
 use crate::granule::Granule;
 use crate::protocol::counting::{self, Listing};
 use crate::shape::Shape;
@@ -55,7 +54,7 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
         flush_run(id, shape, granule, run);
         rest = others;
     }
-    count!(id, flushes);
+    id.descriptor().depot.count_flush();
 }
 
 /// The first granule of an object's slab, after checking that the slab is of this cache.

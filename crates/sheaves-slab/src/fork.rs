@@ -2,7 +2,10 @@
 
 use sheaves_sys::{announce_when_loaded, fork};
 
+use crate::chunk::CHUNKS;
 use crate::deferred::Queue;
+use crate::pool::POOL;
+use crate::registry::REGISTRY;
 use crate::slab_lists::SlabLists;
 use crate::{chunk, pool, registry};
 
@@ -18,13 +21,13 @@ pub(crate) fn announce() {
 
 /// Before a fork: registry, every cache, chunks, pool, in this order everywhere.
 fn lock_all() {
-    registry::lock_for_fork();
+    REGISTRY.acquire();
     for id in registry::all_ids() {
         id.descriptor().slabs.acquire();
         id.descriptor().deferred.iter().for_each(Queue::lock_for_fork);
     }
-    chunk::fork::lock();
-    pool::lock_for_fork();
+    CHUNKS.acquire();
+    POOL.acquire();
 }
 
 /// The same in a child whose fork was not prepared, from the bottom up: the lists of slabs are
@@ -51,9 +54,9 @@ fn recover() {
 
 fn unlock_all() {
     // SAFETY: taken in `lock_all` by the thread that forked, without guards.
-    unsafe { pool::unlock_after_fork() };
+    unsafe { POOL.release() };
     // SAFETY: as above.
-    unsafe { chunk::fork::unlock() };
+    unsafe { CHUNKS.release() };
     for id in registry::all_ids() {
         for queue in &id.descriptor().deferred {
             // SAFETY: as above.
@@ -63,7 +66,7 @@ fn unlock_all() {
         unsafe { id.descriptor().slabs.release() };
     }
     // SAFETY: as above.
-    unsafe { registry::unlock_after_fork() };
+    unsafe { REGISTRY.release() };
 }
 
 /// The threads that are missing in the child were anywhere between two locks.

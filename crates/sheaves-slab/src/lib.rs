@@ -29,7 +29,7 @@
 //! | `protocol` | the modelled steps: counting of a slab's objects, stack of sheaves |
 //! | [`window`], `cache_id`, [`granule`] | address space; numbers of caches; the owner map |
 //! | `pool`, [`slab`], [`chunk`] | memory of sheaves; headers of slabs; memory of slabs |
-//! | [`shape`], `slab_lists`, `depot`, `events`, `deferred::queue` | parts of a cache |
+//! | [`shape`], `slab_lists`, `depot`, `deferred::queue` | parts of a cache |
 //! | `descriptor`, [`registry`] | the caches, and which exist |
 //! | `slot`, `refill`, `flush`, `debug` | between sheaves and slabs |
 //! | `deferred` | objects that are freed after a grace period |
@@ -46,7 +46,6 @@ mod debug;
 mod deferred;
 mod depot;
 mod descriptor;
-mod events;
 mod flush;
 mod fork;
 pub mod granule;

@@ -121,14 +121,14 @@ static EMPTY: [Shard; SHARDS] = [const { Shard(SheafStack::new()) }; SHARDS];
 struct Shard(SheafStack);
 
 /// Guards growth and the returned set.
-struct Pool {
+pub(crate) struct Pool {
     /// Numbers below this have been used; 0 is never used.
     used: usize,
     /// Sheaves in the returned set.
     returned: usize,
 }
 
-static POOL: Lock<Pool> = Lock::new(Pool { used: 1, returned: 0 });
+pub(crate) static POOL: Lock<Pool> = Lock::new(Pool { used: 1, returned: 0 });
 
 /// The returned set: bit `number % 64` of word `number / 64`. 2 MiB of untouched memory.
 static RETURNED: [AtomicU64; (NUMBER_MAX + 1) / 64] =
@@ -245,11 +245,6 @@ fn put_back(pool: &mut Pool, first: usize, count: usize) {
     }
 }
 
-/// Takes the pool's lock for a fork.
-pub(crate) fn lock_for_fork() {
-    POOL.acquire();
-}
-
 /// Takes the lock in a child whose fork was not prepared.
 pub(crate) fn recover() {
     POOL.acquire_to_recover(|pool| {
@@ -258,13 +253,4 @@ pub(crate) fn recover() {
         let bits = words.map(|word| word.load(Ordering::Relaxed).count_ones() as usize);
         pool.returned = bits.sum();
     });
-}
-
-/// Releases the lock after a fork.
-///
-/// # Safety
-/// Taken by [`lock_for_fork`] in the thread that forked.
-pub(crate) unsafe fn unlock_after_fork() {
-    // SAFETY: the same contract.
-    unsafe { POOL.release() };
 }

@@ -2,14 +2,15 @@
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use sheaves_percpu::{self as percpu, Access, Word};
 
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
+use crate::registry;
 pub use crate::registry::CacheError;
-use crate::registry::{self, Request};
-use crate::shape::Constructor;
+use crate::shape::{Constructor, Shape};
 use crate::stats::CacheStats;
 use crate::{bulk, chunk, deferred, fork, reclaim, slow, stats};
 
@@ -116,8 +117,9 @@ impl Cache {
         constructor: Option<Constructor>,
     ) -> Result<Cache, CacheError> {
         let Options { zero, typesafe_by_rcu: typesafe, debug } = options;
-        let request = Request { name, layout, constructor, debug, typesafe };
-        let id = create(&request, NAMED_FIRST..CACHES_MAX)?;
+        let shape = Shape::new(name, layout).ok_or(CacheError::Layout)?;
+        let shape = Shape { constructor, debug, typesafe, ..shape };
+        let id = create(shape, NAMED_FIRST..CACHES_MAX)?;
         if typesafe {
             // Its empty slabs wait for grace periods, which makes it a cache with deferred memory.
             deferred::start(id);
@@ -265,7 +267,7 @@ impl Cache {
     /// The name, cut to 31 bytes.
     #[must_use]
     pub fn name(&self) -> &str {
-        stats::name(self.id)
+        self.id.shape().name()
     }
 
     /// Size of an object in bytes.
@@ -294,14 +296,14 @@ impl core::fmt::Display for DestroyError {
 
 impl core::error::Error for DestroyError {}
 
-fn create(request: &Request<'_>, numbers: core::ops::Range<usize>) -> Result<CacheId, CacheError> {
+fn create(shape: Shape, numbers: Range<usize>) -> Result<CacheId, CacheError> {
     fork::announce();
-    registry::create(request, numbers)
+    registry::create(shape, numbers)
 }
 
 /// Fast and slow paths for callers that know a cache by its number: malloc.
 pub mod by_id {
-    use super::{Access, CacheError, CacheId, Layout, Request, create, deferred, percpu, slow};
+    use super::{Access, CacheError, CacheId, Layout, Shape, create, deferred, percpu, slow};
     use crate::cache_id::CLASSES_MAX;
     use crate::flush;
 
@@ -316,8 +318,8 @@ pub mod by_id {
         align: usize,
     ) -> Result<CacheId, CacheError> {
         let layout = Layout::from_size_align(size, align).map_err(|_| CacheError::Layout)?;
-        let request = Request { name, layout, constructor: None, debug: false, typesafe: false };
-        create(&request, class + 1..CLASSES_MAX.min(class + 1) + 1)
+        let shape = Shape::new(name, layout).ok_or(CacheError::Layout)?;
+        create(shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
     }
 
     /// Allocates an object; 0 when memory is out.

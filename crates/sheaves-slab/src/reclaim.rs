@@ -23,9 +23,9 @@ pub(crate) fn shrink(id: CacheId) -> bool {
     // Not where free objects have contents: those of a constructor, the poison of a debug cache, or
     // what late readers of a type-stable cache still read.
     if shape.constructor.is_none() && !shape.debug && !shape.typesafe {
-        slabs.for_each(|slab| {
-            slab::discard_free_objects(slab, shape.stride, shape.slab_objects);
-        });
+        for (granule, _) in slabs.with_free_objects() {
+            slab::discard_free_objects(granule, shape.stride, shape.slab_objects);
+        }
     }
     drop(slabs);
     if !is_done {
@@ -90,7 +90,7 @@ fn try_destroy(id: CacheId) -> Result<(), usize> {
         if out != 0 || !complete {
             return Err(out);
         }
-        if id.descriptor().slabs.lock().count != 0 {
+        if id.descriptor().slabs.lock().counts.slabs != 0 {
             return Err(AGAIN);
         }
         deferred::forget(id);
@@ -101,5 +101,5 @@ fn try_destroy(id: CacheId) -> Result<(), usize> {
 /// Objects that are not in slabs, exact when no other thread uses the cache.
 fn objects_outside_slabs(id: CacheId) -> usize {
     let slabs = id.descriptor().slabs.lock();
-    slabs.count as usize * id.shape().slab_objects - slabs.free_objects()
+    slabs.counts.slabs as usize * id.shape().slab_objects - slabs.free_objects()
 }

@@ -12,7 +12,6 @@ use sheaves_sys::lock::assert_none_held;
 
 use crate::cache_id::CacheId;
 use crate::chunk::UnfinishedRun;
-use crate::events::count;
 use crate::granule::Granule;
 use crate::shape::Shape;
 use crate::slab_lists::SlabLists;
@@ -30,8 +29,9 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
     let mut made = None;
     while place > 0 {
         let mut slabs = id.descriptor().slabs.lock();
-        if let Some(made) = made.take() {
-            add_slab(id, shape, &mut slabs, &made);
+        match made.take() {
+            Some(made) => add_slab(id, shape, &mut slabs, &made),
+            None => slabs.counts.refills += 1,
         }
         while place > 0
             && let Some(granule) = slabs.fullest(shape)
@@ -51,7 +51,6 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
             }
         }
     }
-    count!(id, refills);
     out.len() - place
 }
 
@@ -84,8 +83,8 @@ fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Unfinished
     let first = made.run.first;
     slab::header(first).init(id.in_header(), shape.slab_objects);
     first.set_owner(shape.granules, id.owner(), id.owner());
-    slabs.count += 1;
-    count!(id, slabs_made);
+    slabs.counts.slabs += 1;
+    slabs.counts.slabs_made += 1;
     slabs.list(first, shape);
     chunk::finish_run(made);
 }
@@ -93,13 +92,12 @@ fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Unfinished
 /// Releases slabs without allocated objects, until `keep` are left. Under the cache's lock. The
 /// caller calls [`chunk::purge_if_due`] once it holds no lock any more.
 ///
-/// SlabLists of a type-stable cache stay until their cookies have passed, and can be refilled from
+/// Slabs of a type-stable cache stay until their cookies have passed, and can be refilled from
 /// meanwhile. False if there is one: then the caller must call [`slabs_wait`], without the lock.
 #[must_use]
 pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bool {
-    let is_typesafe = id.shape().typesafe;
-    while slabs.empty > keep {
-        let Some(granule) = slabs.an_empty_one(is_typesafe) else { return false };
+    while slabs.counts.empty > keep {
+        let Some(granule) = slabs.releasable(id.shape()) else { return false };
         slabs.unlist(granule);
         release(id, slabs, granule);
     }
@@ -135,18 +133,18 @@ pub(crate) fn release_ready(id: CacheId) -> bool {
         return false;
     }
     let mut slabs = id.descriptor().slabs.lock();
-    let before = slabs.count;
-    // SlabLists that still have readers are left for a later round.
+    let before = slabs.counts.slabs;
+    // Slabs that still have readers are left for a later round.
     let _is_done = release_empty(id, &mut slabs, EMPTY_SLABS_KEPT);
-    slabs.count < before
+    slabs.counts.slabs < before
 }
 
 fn release(id: CacheId, slabs: &mut SlabLists, granule: Granule) {
     let shape = id.shape();
-    slabs.count -= 1;
+    slabs.counts.slabs -= 1;
     // Relaxed: the cache's lock orders it before any other use of the slab.
     slab::header(granule).cache.store(0, Ordering::Relaxed);
-    count!(id, slabs_released);
+    slabs.counts.slabs_released += 1;
     granule.set_owner(shape.granules, 0, 0);
     chunk::give_run_without_purge(granule, shape.granules);
 }

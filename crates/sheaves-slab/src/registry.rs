@@ -3,7 +3,7 @@
 //! The registry lock is held while a cache is created or destroyed, and while the window is
 //! started.
 
-use core::alloc::Layout;
+use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use sheaves_percpu::Access;
@@ -12,19 +12,19 @@ use sheaves_percpu::slots;
 use sheaves_sys::{env, lock::Lock};
 
 use crate::cache_id::{CACHES_MAX, CacheId};
-use crate::shape::{Constructor, Shape};
+use crate::shape::Shape;
 use crate::{chunk, slab, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
-struct Registry {
+pub(crate) struct Registry {
     started: bool,
     /// Every cache is a debug cache: `SHEAVES_DEBUG`.
     debug: bool,
     taken: [u64; CACHES_MAX / 64],
 }
 
-static REGISTRY: Lock<Registry> =
+pub(crate) static REGISTRY: Lock<Registry> =
     Lock::new(Registry { started: false, debug: false, taken: [0; CACHES_MAX / 64] });
 
 /// Numbers from this on have never been used; changes under the registry lock.
@@ -35,7 +35,7 @@ static NUMBERS_USED: AtomicUsize = AtomicUsize::new(0);
 pub enum CacheError {
     /// Size 0 or above 64 KiB, or alignment above 64 KiB.
     Layout,
-    /// [`CACHES_MAX`] caches exist.
+    /// As many caches exist as there can be.
     TooMany,
     /// No address space is left for the heap and its metadata.
     OutOfMemory,
@@ -53,35 +53,17 @@ impl core::fmt::Display for CacheError {
 
 impl core::error::Error for CacheError {}
 
-/// Parameters of a new cache.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Request<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) layout: Layout,
-    pub(crate) constructor: Option<Constructor>,
-    pub(crate) debug: bool,
-    pub(crate) typesafe: bool,
-}
-
 /// Creates a cache with the lowest free one of some numbers.
-pub(crate) fn create(
-    request: &Request<'_>,
-    numbers: core::ops::Range<usize>,
-) -> Result<CacheId, CacheError> {
+pub(crate) fn create(mut shape: Shape, mut numbers: Range<usize>) -> Result<CacheId, CacheError> {
     let mut registry = REGISTRY.lock();
     if !registry.start() {
         return Err(CacheError::OutOfMemory);
     }
-    let (size, align) = (request.layout.size(), request.layout.align());
-    let mut shape = Shape::new(request.name, size, align).ok_or(CacheError::Layout)?;
-    shape.constructor = request.constructor;
-    shape.debug = request.debug || registry.debug;
-    shape.typesafe = request.typesafe;
+    shape.debug |= registry.debug;
     if shape.debug {
         shape.slab_objects = shape.slab_objects.min(slab::DEBUG_OBJECTS_MAX);
     }
     let number = numbers
-        .into_iter()
         .find(|number| !registry.has(CacheId::new(*number as u16)))
         .ok_or(CacheError::TooMany)?;
     let id = CacheId::new(number as u16);
@@ -170,20 +152,6 @@ pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -
     // user.
     unsafe { id.set_shape(None) };
     Ok(())
-}
-
-/// Takes the registry lock for a fork.
-pub(crate) fn lock_for_fork() {
-    REGISTRY.acquire();
-}
-
-/// Releases the lock after a fork.
-///
-/// # Safety
-/// Taken by [`lock_for_fork`] in the thread that forked.
-pub(crate) unsafe fn unlock_after_fork() {
-    // SAFETY: the same contract.
-    unsafe { REGISTRY.release() };
 }
 
 /// Takes the lock in a child whose fork was not prepared; returns which caches exist.

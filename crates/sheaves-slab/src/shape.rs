@@ -1,5 +1,6 @@
 //! The shape of a cache: sizes and properties that do not change while it exists.
 
+use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use sheaves_percpu::Sheaf;
@@ -15,11 +16,32 @@ const SHEAF_OBJECTS_MIN: usize = 7;
 /// Initial number of objects of a cache's sheaves.
 const SHEAF_OBJECTS_START: usize = 31;
 /// Longest name that is kept, in bytes.
-pub(crate) const NAME_BYTES: usize = 31;
+const NAME_BYTES: usize = 31;
 
 /// Runs once for every object when its slab is created. A C function, so that C programs can pass
 /// one.
 pub type Constructor = unsafe extern "C" fn(NonNull<u8>);
+
+/// The name of a cache, cut to 31 bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Name {
+    bytes: [u8; NAME_BYTES],
+    count: u8,
+}
+
+impl Name {
+    fn new(name: &str) -> Name {
+        let (mut bytes, count) = ([0; NAME_BYTES], name.floor_char_boundary(NAME_BYTES));
+        bytes[..count].copy_from_slice(&name.as_bytes()[..count]);
+        Name { bytes, count: count as u8 }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..usize::from(self.count)]).unwrap_or("")
+    }
+}
 
 /// The properties of a cache that do not change while it exists.
 #[derive(Debug, Clone, Copy)]
@@ -41,13 +63,13 @@ pub(crate) struct Shape {
     pub(crate) debug: bool,
     /// Empty slabs are kept for one grace period.
     pub(crate) typesafe: bool,
-    name: [u8; NAME_BYTES],
-    name_bytes: u8,
+    pub(crate) name: Name,
 }
 
 impl Shape {
-    /// The shape for objects of `size` bytes at multiples of `align`; `None` when out of range.
-    pub(crate) fn new(name: &str, size: usize, align: usize) -> Option<Shape> {
+    /// The shape for objects of a layout; `None` when out of range.
+    pub(crate) fn new(name: &str, layout: Layout) -> Option<Shape> {
+        let (size, align) = (layout.size(), layout.align());
         if size == 0 || size > OBJECT_BYTES_MAX || align > GRANULE_BYTES {
             return None;
         }
@@ -58,9 +80,6 @@ impl Shape {
             2113..=4160 => 4,
             _ => 8,
         };
-        let mut kept = [0; NAME_BYTES];
-        let name_bytes = name.floor_char_boundary(NAME_BYTES);
-        kept[..name_bytes].copy_from_slice(&name.as_bytes()[..name_bytes]);
         Some(Shape {
             size,
             stride,
@@ -72,15 +91,13 @@ impl Shape {
             constructor: None,
             debug: false,
             typesafe: false,
-            name: kept,
-            name_bytes: name_bytes as u8,
+            name: Name::new(name),
         })
     }
 
-    /// The cache's name, cut to [`NAME_BYTES`].
+    /// The cache's name.
     pub(crate) fn name(&self) -> &str {
-        let bytes = &self.name[..usize::from(self.name_bytes)];
-        core::str::from_utf8(bytes).unwrap_or("")
+        self.name.as_str()
     }
 
     /// Index of the object at `offset` bytes in its slab, or `None` when no object starts there.

@@ -10,7 +10,7 @@
 //! | a bit 1 -> 0 | a refill, by `fetch_and` | the cache's lock |
 //! | `free` += n | a thread that flushed n objects, after their bits | nothing |
 //! | `free` -= n | a refill, before it clears at most n bits | the cache's lock |
-//! | `bin`, `next`, `previous` | list operations | the cache's lock |
+//! | `list`, `next`, `previous` | list operations | the cache's lock |
 //! | `cookie` | a thread that lists a type-stable cache's slab as empty | the cache's lock |
 //! | a mark | a thread that defers or reclaims the object | nothing |
 //! | the rest | the cache, while no object of the slab is allocated | the cache's lock |
@@ -36,7 +36,7 @@ pub(crate) const OBJECTS_MAX: usize = BITMAP_WORDS * 64;
 const MARK_WORDS: usize = 10;
 pub(crate) const DEBUG_OBJECTS_MAX: usize = MARK_WORDS * 64;
 
-/// `bin` of a slab that is on no list.
+/// `list` of a slab that is on no list.
 pub(crate) const UNLISTED: u32 = u32::MAX;
 
 /// The out-of-line header of a slab, or of a run of pages.
@@ -48,7 +48,7 @@ pub struct Slab {
     /// Objects that are free and counted, see the table above.
     pub(crate) free: AtomicU32,
     /// The list that the slab is on, or [`UNLISTED`].
-    pub(crate) bin: AtomicU32,
+    pub(crate) list: AtomicU32,
     /// Next slab of the list, as granule number + 1, or 0.
     pub(crate) next: AtomicU32,
     /// Previous slab of the list, likewise.
@@ -125,7 +125,7 @@ impl Slab {
         }
         self.marks.iter().for_each(|marks| marks.store(0, Ordering::Relaxed));
         self.free.store(capacity as u32, Ordering::Relaxed);
-        self.bin.store(UNLISTED, Ordering::Relaxed);
+        self.list.store(UNLISTED, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
         self.previous.store(0, Ordering::Relaxed);
         // SeqCst, for the compiler alone: the header is complete once it names a cache, see `bins`.

@@ -1,11 +1,11 @@
 //! The lists of a cache's slabs, by fill: each slab is on one of them.
 //!
-//! Bin 0 holds the fullest slabs that have free objects, bin 6 the emptiest that are in use, bin 7
-//! those without allocated objects, and bin 8 those without free objects. Refills take from the
-//! lowest bin, so that sparse slabs can become empty.
+//! List 0 holds the fullest slabs that have free objects, list 6 the emptiest that are in use, list
+//! 7 those without allocated objects, and list 8 those without free objects. Refills take from the
+//! lowest list, so that sparse slabs can become empty.
 //!
-//! Flushes do not move slabs between bins, since they hold no lock. A refill that finds a slab in
-//! the wrong bin moves it. A thread that flushes objects into a slab without free objects, or the
+//! Flushes do not move slabs between lists, since they hold no lock. A refill that finds a slab on
+//! the wrong list moves it. A thread that flushes objects into a slab without free objects, or the
 //! last allocated ones into any slab, moves that slab afterwards. In a child of a fork that thread
 //! may be missing: then all slabs are checked once, see [`SlabLists::set_unsorted`].
 //!
@@ -22,29 +22,50 @@ use crate::granule::{self, Granule};
 use crate::shape::Shape;
 use crate::slab::{self, Slab, UNLISTED};
 
-/// Number of bins of slabs that have free objects.
-const BINS: usize = 8;
-/// The bin of slabs without allocated objects.
-const EMPTY_BIN: usize = BINS - 1;
-/// The bin of slabs without free objects.
-const FULL_BIN: usize = BINS;
+/// The list of slabs without allocated objects; those below it are of slabs in use.
+const EMPTY: usize = 7;
+/// The list of slabs without free objects.
+const FULL: usize = EMPTY + 1;
+
+/// Counts of a cache's slabs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    /// Slabs that exist.
+    pub(crate) slabs: u32,
+    /// Slabs on the list of empty ones.
+    pub(crate) empty: u32,
+    /// Refills, slabs created and slabs released so far.
+    pub(crate) refills: u64,
+    pub(crate) slabs_made: u64,
+    pub(crate) slabs_released: u64,
+}
 
 /// State under the cache's lock.
 #[derive(Debug)]
 pub(crate) struct SlabLists {
-    /// First slab of each bin, as granule number + 1, or 0.
-    heads: [u32; BINS + 1],
-    /// SlabLists of the cache.
-    pub(crate) count: u32,
-    /// SlabLists in the empty bin.
-    pub(crate) empty: u32,
-    /// A slab may be in a wrong bin, and no thread is about to move it.
+    /// First slab of each list, as granule number + 1, or 0.
+    heads: [u32; FULL + 1],
+    pub(crate) counts: Counts,
+    /// A slab may be on a wrong list, and no thread is about to move it.
     is_unsorted: bool,
 }
 
 impl SlabLists {
     pub(crate) const fn new() -> SlabLists {
-        SlabLists { heads: [0; BINS + 1], count: 0, empty: 0, is_unsorted: false }
+        let counts = Counts { slabs: 0, empty: 0, refills: 0, slabs_made: 0, slabs_released: 0 };
+        SlabLists { heads: [0; FULL + 1], counts, is_unsorted: false }
+    }
+
+    /// The slabs of a list. A slab may be moved once the iterator has returned it.
+    fn on_list(&self, list: usize) -> impl Iterator<Item = (Granule, &'static Slab)> + use<> {
+        let mut next = self.heads[list];
+        core::iter::from_fn(move || {
+            let granule = Granule(next.checked_sub(1)?);
+            let slab = slab::header(granule);
+            // Relaxed: under the cache's lock.
+            next = slab.next.load(Ordering::Relaxed);
+            Some((granule, slab))
+        })
     }
 
     /// Notes that threads which would have moved slabs may be gone: then [`SlabLists::sort`] moves
@@ -53,19 +74,15 @@ impl SlabLists {
         self.is_unsorted = true;
     }
 
-    /// Moves every slab that is in a wrong bin, if there may be one.
+    /// Moves every slab that is on a wrong list, if there may be one.
     pub(crate) fn sort(&mut self, shape: &Shape) {
         if !core::mem::take(&mut self.is_unsorted) {
             return;
         }
-        for bin in 0..self.heads.len() {
-            let mut next = self.heads[bin];
-            while let Some(number) = next.checked_sub(1) {
-                let slab = slab::header(Granule(number));
-                // Relaxed: under the cache's lock.
-                next = slab.next.load(Ordering::Relaxed);
-                if right_bin(slab, shape.slab_objects) != bin {
-                    self.move_slab(Granule(number), shape);
+        for list in 0..self.heads.len() {
+            for (granule, slab) in self.on_list(list) {
+                if right_list(slab, shape) != list {
+                    self.move_slab(granule, shape);
                 }
             }
         }
@@ -75,14 +92,15 @@ impl SlabLists {
     /// changing them. A slab that it was releasing is lost; objects that it was taking count as
     /// allocated.
     pub(crate) fn recover(&mut self, id: CacheId, shape: &Shape) {
-        *self = SlabLists::new();
+        let counts = Counts { slabs: 0, empty: 0, ..self.counts };
+        *self = SlabLists { counts, ..SlabLists::new() };
         for granule in granule::all().filter(|granule| granule.owner() == id.owner()) {
             let slab = slab::header(granule);
             let is_first = granule.align_down(shape.granules) == granule;
             // Relaxed: the child has one thread.
             if is_first && slab.cache.load(Ordering::Relaxed) == id.in_header() {
                 granule.set_owner(shape.granules, id.owner(), id.owner());
-                self.count += 1;
+                self.counts.slabs += 1;
                 self.list(granule, shape);
             }
         }
@@ -99,15 +117,13 @@ impl SlabLists {
     }
 
     fn fullest_known(&mut self, shape: &Shape) -> Option<Granule> {
-        let mut bin = 0;
-        while bin < BINS {
-            let Some(number) = self.heads[bin].checked_sub(1) else {
-                bin += 1;
+        let mut list = 0;
+        while list <= EMPTY {
+            let Some((granule, slab)) = self.on_list(list).next() else {
+                list += 1;
                 continue;
             };
-            let granule = Granule(number);
-            let right = right_bin(slab::header(granule), shape.slab_objects);
-            if right <= bin {
+            if right_list(slab, shape) <= list {
                 return Some(granule);
             }
             self.move_slab(granule, shape);
@@ -115,38 +131,38 @@ impl SlabLists {
         None
     }
 
-    /// Moves a slab from its list to that of its bin.
+    /// Moves a slab to its right list.
     pub(crate) fn move_slab(&mut self, granule: Granule, shape: &Shape) {
         self.unlist(granule);
         self.list(granule, shape);
     }
 
-    /// Puts a slab that is on no list on that of its bin.
+    /// Puts a slab that is on no list on the right one.
     pub(crate) fn list(&mut self, granule: Granule, shape: &Shape) {
         let slab = slab::header(granule);
-        let bin = right_bin(slab, shape.slab_objects);
-        let head = self.heads[bin];
+        let list = right_list(slab, shape);
+        let head = self.heads[list];
         // Relaxed, all of this file: under the cache's lock.
         slab.next.store(head, Ordering::Relaxed);
         slab.previous.store(0, Ordering::Relaxed);
         if let Some(number) = head.checked_sub(1) {
             slab::header(Granule(number)).previous.store(granule.0 + 1, Ordering::Relaxed);
         }
-        self.heads[bin] = granule.0 + 1;
-        slab.bin.store(bin as u32, Ordering::Relaxed);
-        if bin == EMPTY_BIN && shape.typesafe {
+        self.heads[list] = granule.0 + 1;
+        slab.list.store(list as u32, Ordering::Relaxed);
+        if list == EMPTY && shape.typesafe {
             // All its objects were freed before: a reader that still has one is older than this
             // cookie.
             slab.cookie.store(Cookie::get().to_bits(), Ordering::Relaxed);
         }
-        self.empty += u32::from(bin == EMPTY_BIN);
+        self.counts.empty += u32::from(list == EMPTY);
     }
 
     /// Removes a slab from its list.
     pub(crate) fn unlist(&mut self, granule: Granule) {
         let slab = slab::header(granule);
         // Relaxed, all: under the cache's lock.
-        let bin = slab.bin.swap(UNLISTED, Ordering::Relaxed) as usize;
+        let list = slab.list.swap(UNLISTED, Ordering::Relaxed) as usize;
         let next = slab.next.load(Ordering::Relaxed);
         let previous = slab.previous.load(Ordering::Relaxed);
         if let Some(number) = next.checked_sub(1) {
@@ -154,63 +170,50 @@ impl SlabLists {
         }
         match previous.checked_sub(1) {
             Some(number) => slab::header(Granule(number)).next.store(next, Ordering::Relaxed),
-            None => self.heads[bin] = next,
+            None => self.heads[list] = next,
         }
-        self.empty -= u32::from(bin == EMPTY_BIN);
+        self.counts.empty -= u32::from(list == EMPTY);
     }
 
-    /// A slab without allocated objects, if one is known; if `typesafe`, one whose cookie has
-    /// passed.
-    pub(crate) fn an_empty_one(&self, typesafe: bool) -> Option<Granule> {
-        let mut next = self.heads[EMPTY_BIN];
-        while let Some(number) = next.checked_sub(1) {
-            let slab = slab::header(Granule(number));
-            // Relaxed, both: under the cache's lock.
+    /// A slab without allocated objects, if one is known; of a cache with `typesafe_by_rcu`, one
+    /// whose cookie has passed.
+    pub(crate) fn releasable(&self, shape: &Shape) -> Option<Granule> {
+        let is_releasable = |slab: &Slab| {
+            // Relaxed: under the cache's lock.
             let cookie = Cookie::from_bits(slab.cookie.load(Ordering::Relaxed));
-            if !typesafe || cookie.has_passed() {
-                return Some(Granule(number));
-            }
-            next = slab.next.load(Ordering::Relaxed);
-        }
-        None
+            !shape.typesafe || cookie.has_passed()
+        };
+        self.on_list(EMPTY).find(|(_, slab)| is_releasable(slab)).map(|(granule, _)| granule)
     }
 
-    /// Calls `visit` for every slab that may have free objects.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(Granule)) {
-        for head in &self.heads[..BINS + usize::from(self.is_unsorted)] {
-            let mut next = *head;
-            while let Some(number) = next.checked_sub(1) {
-                visit(Granule(number));
-                // Relaxed: under the cache's lock.
-                next = slab::header(Granule(number)).next.load(Ordering::Relaxed);
-            }
-        }
+    /// Every slab that may have free objects.
+    pub(crate) fn with_free_objects(&self) -> impl Iterator<Item = (Granule, &'static Slab)> {
+        let lists = 0..FULL + usize::from(self.is_unsorted);
+        lists.flat_map(|list| self.on_list(list))
     }
 
     /// Sum of the free objects of all slabs.
     pub(crate) fn free_objects(&self) -> usize {
-        let mut sum = 0;
         // Relaxed: statistics under the cache's lock; flushes may add meanwhile.
-        self.for_each(|slab| sum += slab::header(slab).free.load(Ordering::Relaxed) as usize);
-        sum
+        self.with_free_objects().map(|(_, slab)| slab.free.load(Ordering::Relaxed) as usize).sum()
     }
 }
 
-/// The bin for a slab by its current fill.
-fn right_bin(slab: &Slab, slab_objects: usize) -> usize {
+/// The list for a slab by its current fill.
+fn right_list(slab: &Slab, shape: &Shape) -> usize {
     // Acquire pairs with the Release in `count_put`: a slab that counts as empty is empty.
     let free = slab.free.load(Ordering::Acquire) as usize;
     match free {
-        0 => FULL_BIN,
-        free if free == slab_objects => EMPTY_BIN,
-        free => free * EMPTY_BIN / slab_objects,
+        0 => FULL,
+        free if free == shape.slab_objects => EMPTY,
+        free => free * EMPTY / shape.slab_objects,
     }
 }
 
 /// True when a slab is listed as one without free objects. Under the cache's lock.
 pub(crate) fn is_listed_as_full(slab: &Slab) -> bool {
     // Relaxed: under the cache's lock.
-    slab.bin.load(Ordering::Relaxed) as usize == FULL_BIN
+    slab.list.load(Ordering::Relaxed) as usize == FULL
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 //! each figure is right for some moment, but not all for the same moment.
 
 use crate::cache_id::CacheId;
-use crate::events::counted;
-use crate::shape::NAME_BYTES;
 use crate::window::GRANULE_BYTES;
 use crate::{deferred, slot};
+
+pub use crate::shape::Name;
 
 /// Contents and history of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,12 +47,13 @@ pub struct CacheStats {
 #[must_use]
 pub fn stats(id: CacheId) -> CacheStats {
     let (descriptor, shape) = (id.descriptor(), id.shape());
-    let objects_in_depot = descriptor.depot.objects();
+    let (objects_in_depot, depot_hits, flushes) = descriptor.depot.statistics();
     let objects_in_slots = slot::objects_in(&[id.allocs(), id.frees()]);
-    let (slabs, objects_in_slabs) = {
+    let (counts, objects_in_slabs) = {
         let slabs = descriptor.slabs.lock();
-        (slabs.count as usize, slabs.free_objects())
+        (slabs.counts, slabs.free_objects())
     };
+    let slabs = counts.slabs as usize;
     let objects_deferred = deferred::objects(id);
     let inside = objects_in_slabs + objects_in_depot + objects_in_slots + objects_deferred;
     CacheStats {
@@ -65,44 +66,16 @@ pub fn stats(id: CacheId) -> CacheStats {
         objects_deferred,
         objects_in_depot,
         objects_in_slabs,
-        refills: counted!(id, refills),
-        flushes: counted!(id, flushes),
-        depot_hits: counted!(id, depot_hits),
-        slabs_made: counted!(id, slabs_made),
-        slabs_released: counted!(id, slabs_released),
-    }
-}
-
-/// Name of a cache.
-#[must_use]
-pub fn name(id: CacheId) -> &'static str {
-    id.shape().name()
-}
-
-/// A cache's name, copied.
-#[derive(Debug, Clone, Copy)]
-pub struct Name {
-    bytes: [u8; NAME_BYTES],
-    count: usize,
-}
-
-impl Name {
-    fn of(id: CacheId) -> Name {
-        let name = name(id).as_bytes();
-        let mut bytes = [0; NAME_BYTES];
-        bytes[..name.len()].copy_from_slice(name);
-        Name { bytes, count: name.len() }
-    }
-
-    /// The name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        core::str::from_utf8(&self.bytes[..self.count]).unwrap_or("")
+        refills: counts.refills,
+        flushes,
+        depot_hits,
+        slabs_made: counts.slabs_made,
+        slabs_released: counts.slabs_released,
     }
 }
 
 /// Names and statistics of the caches that exist, each read when the iterator reaches it. Each step
 /// may sleep on locks for microseconds.
 pub fn all() -> impl Iterator<Item = (Name, CacheStats)> {
-    crate::registry::map_existing(|id| (Name::of(id), stats(id)))
+    crate::registry::map_existing(|id| (id.shape().name, stats(id)))
 }

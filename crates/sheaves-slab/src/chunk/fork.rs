@@ -6,21 +6,7 @@ use super::state::{CHUNKS, Chunks, chunk, granule_of};
 use crate::slab;
 use crate::window::CHUNK_GRANULES;
 
-/// Takes the chunks lock for a fork.
-pub(crate) fn lock() {
-    CHUNKS.acquire();
-}
-
-/// Releases the lock after a fork.
-///
-/// # Safety
-/// Taken by [`lock`] in the thread that forked.
-pub(crate) unsafe fn unlock() {
-    // SAFETY: the same contract.
-    unsafe { CHUNKS.release() };
-}
-
-/// Called in the child after that: frees the granules that threads were working on which the child
+/// Called in the child after a fork: frees the granules that threads were working on which the child
 /// does not have. They may hold old contents.
 pub(crate) fn bring_back_in_child() {
     // It is taken only where this very thread holds it, and then no other thread was working on

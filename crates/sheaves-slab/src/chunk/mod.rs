@@ -29,6 +29,7 @@ pub use run::{Footprint, Run, extend_run, footprint, give_run, take_run};
 pub(crate) use run::{
     UnfinishedRun, begin_run, finish_run, give_run_without_purge, use_small_pages,
 };
+pub(crate) use state::CHUNKS;
 
 #[cfg(test)]
 #[path = "../../tests/unit/chunk.rs"]

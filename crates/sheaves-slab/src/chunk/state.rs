@@ -27,7 +27,7 @@ pub(super) struct Chunk {
 
 /// State under the chunks lock.
 #[derive(Debug)]
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     /// Number of chunks that have an entry: mapped, or skipped.
     pub(super) count: usize,
     /// Number of chunks that were skipped because other mappings are there.
@@ -46,7 +46,7 @@ pub(super) struct Chunks {
     pub(super) in_progress: InProgress,
 }
 
-pub(super) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
+pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     count: 0,
     skipped: 0,
     first_fit: [0; CHUNK_GRANULES],

@@ -3,7 +3,7 @@ use super::*;
 use crate::CacheId;
 use crate::cache_id::{CACHES_MAX, NAMED_FIRST};
 use crate::deferred;
-use crate::registry::{self, Request};
+use crate::registry;
 use crate::{reclaim, slow};
 use core::alloc::Layout;
 
@@ -15,9 +15,8 @@ fn counts(queue: &Queue) -> (u32, usize) {
 #[test]
 fn a_queue_that_was_being_changed_is_counted_again() {
     let layout = Layout::new::<[u64; 4]>();
-    let request =
-        Request { name: "queue", layout, constructor: None, debug: false, typesafe: false };
-    let id = registry::create(&request, NAMED_FIRST..CACHES_MAX).unwrap();
+    let shape = Shape::new("queue", layout).unwrap();
+    let id = registry::create(shape, NAMED_FIRST..CACHES_MAX).unwrap();
     // No cookie passes meanwhile.
     let guard = sheaves_rcu::read();
     for _ in 0..1000 {
@@ -42,9 +41,8 @@ fn a_queue_that_was_being_changed_is_counted_again() {
 #[test]
 fn a_sheaf_that_is_full_is_sealed() {
     let layout = Layout::new::<[u64; 5]>();
-    let request =
-        Request { name: "open", layout, constructor: None, debug: false, typesafe: false };
-    let id = registry::create(&request, NAMED_FIRST..CACHES_MAX).unwrap();
+    let shape = Shape::new("open", layout).unwrap();
+    let id = registry::create(shape, NAMED_FIRST..CACHES_MAX).unwrap();
     deferred::start(id);
     let queue = &id.descriptor().deferred[0];
     let mut sealed = queue.sealed.lock();

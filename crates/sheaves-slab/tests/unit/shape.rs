@@ -1,9 +1,13 @@
 use super::*;
 
+fn shape_of(size: usize, align: usize) -> Option<Shape> {
+    Shape::new("test", Layout::from_size_align(size, align).unwrap())
+}
+
 #[test]
 fn index_is_exact_for_every_offset() {
     for size in [8, 16, 24, 48, 80, 112, 144, 1000, 1024, 1152, 3072, 20480, 32768, 65536] {
-        let shape = Shape::new("test", size, 8).unwrap();
+        let shape = shape_of(size, 8).unwrap();
         let stride = shape.stride;
         assert!(stride >= size && (size < 1024 || !stride.is_multiple_of(1024) || stride == 65536));
         for offset in 0..shape.granules * GRANULE_BYTES {
@@ -19,7 +23,7 @@ fn index_is_exact_for_every_offset() {
 #[test]
 fn slabs_are_used_whole_but_for_objects_of_8_bytes() {
     for size in 1..=OBJECT_BYTES_MAX {
-        let shape = Shape::new("test", size, 8).unwrap();
+        let shape = shape_of(size, 8).unwrap();
         let (used, slab) = (shape.slab_objects * shape.stride, shape.granules * GRANULE_BYTES);
         if shape.stride == 8 {
             assert_eq!((used, shape.slab_objects), (slab / 2, slab::OBJECTS_MAX));
@@ -31,7 +35,7 @@ fn slabs_are_used_whole_but_for_objects_of_8_bytes() {
 
 #[test]
 fn shapes_out_of_range_are_refused() {
-    assert!(Shape::new("zero", 0, 8).is_none());
-    assert!(Shape::new("large", OBJECT_BYTES_MAX + 1, 8).is_none());
-    assert!(Shape::new("odd", OBJECT_BYTES_MAX - 1, 2 * GRANULE_BYTES).is_none());
+    assert!(shape_of(0, 8).is_none());
+    assert!(shape_of(OBJECT_BYTES_MAX + 1, 8).is_none());
+    assert!(shape_of(OBJECT_BYTES_MAX - 1, 2 * GRANULE_BYTES).is_none());
 }
