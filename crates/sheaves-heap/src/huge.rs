@@ -39,7 +39,7 @@ const KEPT: usize = 1;
 
 /// State under the lock.
 #[derive(Debug)]
-struct Table {
+pub(crate) struct Table {
     /// Address of entry 0, which is page-aligned, plus the binary logarithm of the number of
     /// entries; 0 before the first block. One word, so that a child of a fork finds one table or
     /// the other.
@@ -59,7 +59,8 @@ const CAPACITY_MIN: usize = 256;
 /// The bits of [`Table::place`] that hold the logarithm.
 const LOGARITHM: usize = 63;
 
-static TABLE: Lock<Table> = Lock::new(Table { place: 0, count: 0, bytes: 0, kept: 0, in_doubt: 0 });
+pub(crate) static TABLE: Lock<Table> =
+    Lock::new(Table { place: 0, count: 0, bytes: 0, kept: 0, in_doubt: 0 });
 
 impl Table {
     /// A table of empty entries. `None` when memory is out.
@@ -350,23 +351,9 @@ pub(crate) fn totals() -> (usize, usize) {
     (table.count, table.bytes)
 }
 
-/// Takes the table's lock for a fork.
-pub(crate) fn lock_for_fork() {
-    TABLE.acquire();
-}
-
 /// Takes the lock in a child whose fork was not prepared.
 pub(crate) fn recover() {
     TABLE.acquire_to_recover(Table::recover);
-}
-
-/// Releases the lock after a fork.
-///
-/// # Safety
-/// Taken by [`lock_for_fork`] in the thread that forked.
-pub(crate) unsafe fn unlock_after_fork() {
-    // SAFETY: the same contract.
-    unsafe { TABLE.release() };
 }
 
 #[cfg(test)]

@@ -1,14 +1,8 @@
 //! Statistics of the heap, printed without allocating.
 //!
-//! The text form has one line per cache that has ever had a slab:
-//!
-//! ```text
-//! cache               size    out  slots  depot  slabs-free  slabs  KiB  refills  flushes
-//! ```
-//!
-//! `out` objects are in use. `slots`, `depot` and `slabs-free` count the free ones by where they
-//! are; `refills` and `flushes` count the sheaves moved from and to the slabs. The JSON form has
-//! the same figures under stable keys:
+//! The text form has one line per cache that has ever had a slab: `out` objects are in use; `slots`,
+//! `depot` and `slabs-free` count the free ones by where they are; `refills` and `flushes` count
+//! the sheaves moved from and to the slabs. The JSON form has the same figures under stable keys:
 //! `{"schema":1,"pid","engine","slot","slots","totals":{...},"caches":[{...}]}`.
 
 use core::fmt::{self, Write};
@@ -123,51 +117,39 @@ fn used_caches() -> impl Iterator<Item = (Name, CacheStats)> {
 
 fn print_text(out: &mut Output) -> fmt::Result {
     let (engine, slot) = engine_names();
-    let pid = sheaves_sys::process::id();
-    let slots = engine::facts().slots;
+    let (pid, slots) = (sheaves_sys::process::id(), engine::facts().slots);
     writeln!(out, "sheaves statistics: pid {pid}, engine {engine}, {slots} slots by {slot}")?;
-    writeln!(
-        out,
-        "{:<16} {:>7} {:>9} {:>7} {:>7} {:>9} {:>6} {:>9} {:>8} {:>8}",
-        "cache",
-        "size",
-        "out",
-        "slots",
-        "depot",
-        "slabs-free",
-        "slabs",
-        "KiB",
-        "refills",
-        "flushes"
-    )?;
-    for (name, s) in used_caches() {
-        let name = name.as_str();
+    writeln!(out, "{TEXT_HEAD}")?;
+    for (name, stats) in used_caches() {
+        let (name, kib) = (name.as_str(), stats.slab_bytes / 1024);
+        let CacheStats { object_bytes, objects_out, slabs, refills, flushes, .. } = stats;
+        let (slots, depot) = (stats.objects_in_slots, stats.objects_in_depot);
+        let free = stats.objects_in_slabs;
         writeln!(
             out,
-            "{name:<16} {:>7} {:>9} {:>7} {:>7} {:>9} {:>6} {:>9} {:>8} {:>8}",
-            s.object_bytes,
-            s.objects_out,
-            s.objects_in_slots,
-            s.objects_in_depot,
-            s.objects_in_slabs,
-            s.slabs,
-            s.slab_bytes / 1024,
-            s.refills,
-            s.flushes
+            "{name:<16} {object_bytes:>7} {objects_out:>9} {slots:>7} {depot:>7} {free:>9} \
+             {slabs:>6} {kib:>9} {refills:>8} {flushes:>8}"
         )?;
     }
     let t = totals();
+    let [used, cached, dirty, heap, huge] =
+        [t.used_bytes, t.cached_bytes, t.dirty_bytes, t.heap_bytes, t.huge_bytes]
+            .map(|bytes| bytes / 1024);
     writeln!(
         out,
-        "total: {} KiB used, {} KiB cached, {} KiB free runs, {} KiB heap, \
-         {} huge blocks of {} KiB",
-        t.used_bytes / 1024,
-        t.cached_bytes / 1024,
-        t.dirty_bytes / 1024,
-        t.heap_bytes / 1024,
-        t.huge_blocks,
-        t.huge_bytes / 1024
+        "total: {used} KiB used, {cached} KiB cached, {dirty} KiB free runs, {heap} KiB heap, \
+         {} huge blocks of {huge} KiB",
+        t.huge_blocks
     )
+}
+
+const TEXT_HEAD: &str = "cache               size       out   slots   depot slabs-free  slabs       KiB  refills  flushes";
+
+/// Prints fields as further members of a JSON object.
+macro_rules! print_members {
+    ($out:expr, $from:expr, $($field:ident)*) => {
+        $(write!($out, ",\"{}\":{}", stringify!($field), $from.$field)?;)*
+    };
 }
 
 fn print_json(out: &mut Output) -> fmt::Result {
@@ -175,28 +157,22 @@ fn print_json(out: &mut Output) -> fmt::Result {
     let (pid, slots) = (sheaves_sys::process::id(), engine::facts().slots);
     write!(out, "{{\"schema\":{SCHEMA},\"pid\":{pid},\"engine\":\"{engine}\",")?;
     write!(out, "\"slot\":\"{slot}\",\"slots\":{slots},")?;
-    let t = totals();
-    write!(out, "\"totals\":{{\"used_bytes\":{},", t.used_bytes)?;
-    write!(out, "\"cached_bytes\":{},\"dirty_bytes\":{},", t.cached_bytes, t.dirty_bytes)?;
-    write!(out, "\"heap_bytes\":{},\"huge_bytes\":{},", t.heap_bytes, t.huge_bytes)?;
-    write!(out, "\"huge_blocks\":{}}},\"caches\":[", t.huge_blocks)?;
-    for (index, (name, s)) in used_caches().enumerate() {
+    let totals = totals();
+    write!(out, "\"totals\":{{\"used_bytes\":{}", totals.used_bytes)?;
+    print_members!(out, totals, cached_bytes dirty_bytes heap_bytes huge_bytes huge_blocks);
+    write!(out, "}},\"caches\":[")?;
+    for (index, (name, stats)) in used_caches().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         // Programs choose the names of caches: quotes and control characters are left out.
         write!(out, "{comma}{{\"name\":\"")?;
         for plain in name.as_str().chars().filter(|c| !c.is_control() && *c != '"' && *c != '\\') {
             write!(out, "{plain}")?;
         }
-        write!(out, "\",\"object_bytes\":{},\"stride_bytes\":{},", s.object_bytes, s.stride_bytes)?;
-        write!(out, "\"objects_out\":{},", s.objects_out)?;
-        write!(out, "\"objects_in_slots\":{},", s.objects_in_slots)?;
-        write!(out, "\"objects_in_depot\":{},", s.objects_in_depot)?;
-        write!(out, "\"objects_in_slabs\":{},", s.objects_in_slabs)?;
-        write!(out, "\"slabs\":{},\"slab_bytes\":{},", s.slabs, s.slab_bytes)?;
-        write!(out, "\"slabs_made\":{},", s.slabs_made)?;
-        write!(out, "\"slabs_released\":{},", s.slabs_released)?;
-        write!(out, "\"refills\":{},\"flushes\":{},", s.refills, s.flushes)?;
-        write!(out, "\"depot_hits\":{}}}", s.depot_hits)?;
+        write!(out, "\"")?;
+        print_members!(out, stats, object_bytes stride_bytes objects_out objects_in_slots
+            objects_in_depot objects_in_slabs slabs slab_bytes slabs_made slabs_released refills
+            flushes depot_hits);
+        write!(out, "}}")?;
     }
     writeln!(out, "]}}")
 }

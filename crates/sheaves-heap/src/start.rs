@@ -60,7 +60,7 @@ announce_when_loaded!(Heap, &HANDLERS);
 
 fn lock_all() {
     MAKING.acquire();
-    huge::lock_for_fork();
+    huge::TABLE.acquire();
 }
 
 /// The same in a child whose fork has not prepared.
@@ -72,7 +72,7 @@ fn recover() {
 
 fn unlock_all() {
     // SAFETY: taken in `lock_all` by the thread that forked.
-    unsafe { huge::unlock_after_fork() };
+    unsafe { huge::TABLE.release() };
     // SAFETY: as above.
     unsafe { MAKING.release() };
 }

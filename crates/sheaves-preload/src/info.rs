@@ -7,71 +7,30 @@ use sheaves_heap::report::{self, Format, Totals};
 use sheaves_sys::errno;
 use sheaves_sys::report::Line;
 
-/// `struct mallinfo2` of glibc.
+/// `struct mallinfo2` of glibc: `arena`, `ordblks`, `smblks`, `hblks`, `hblkhd`, `usmblks`,
+/// `fsmblks`, `uordblks`, `fordblks` and `keepcost`.
 #[repr(C)]
-#[derive(Debug, Default, Clone, Copy)]
-pub struct MallInfo2 {
-    /// Address space of the heap, in bytes.
-    pub arena: usize,
-    /// Not used.
-    pub ordblks: usize,
-    /// Not used.
-    pub smblks: usize,
-    /// Number of blocks with a mapping of their own.
-    pub hblks: usize,
-    /// Bytes of those blocks.
-    pub hblkhd: usize,
-    /// Not used.
-    pub usmblks: usize,
-    /// Bytes of free objects in caches.
-    pub fsmblks: usize,
-    /// Bytes in use.
-    pub uordblks: usize,
-    /// Bytes that are free.
-    pub fordblks: usize,
-    /// Bytes that `malloc_trim` could return to the kernel.
-    pub keepcost: usize,
-}
+#[derive(Debug, Clone, Copy)]
+pub struct MallInfo2([usize; 10]);
+
+/// `struct mallinfo` of glibc: the same fields as `int`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct MallInfo([c_int; 10]);
 
 /// `mallinfo2(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo2() -> MallInfo2 {
     let Totals { used_bytes, cached_bytes, dirty_bytes, heap_bytes, huge_bytes, huge_blocks } =
         report::totals();
-    MallInfo2 {
-        arena: heap_bytes,
-        hblks: huge_blocks,
-        hblkhd: huge_bytes,
-        fsmblks: cached_bytes,
-        uordblks: used_bytes.saturating_sub(huge_bytes),
-        fordblks: cached_bytes + dirty_bytes,
-        keepcost: dirty_bytes,
-        ..MallInfo2::default()
-    }
+    let (used, free) = (used_bytes.saturating_sub(huge_bytes), cached_bytes + dirty_bytes);
+    MallInfo2([heap_bytes, 0, 0, huge_blocks, huge_bytes, 0, cached_bytes, used, free, dirty_bytes])
 }
-
-/// `struct mallinfo` of glibc: the same fields as `int`, which overflow.
-#[repr(C)]
-#[derive(Debug, Default, Clone, Copy)]
-pub struct MallInfo([c_int; 10]);
 
 /// `mallinfo(3)`; values above `INT_MAX` are reported as `INT_MAX`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo() -> MallInfo {
-    let info = mallinfo2();
-    let fields = [
-        info.arena,
-        info.ordblks,
-        info.smblks,
-        info.hblks,
-        info.hblkhd,
-        info.usmblks,
-        info.fsmblks,
-        info.uordblks,
-        info.fordblks,
-        info.keepcost,
-    ];
-    MallInfo(fields.map(|field| c_int::try_from(field).unwrap_or(c_int::MAX)))
+    MallInfo(mallinfo2().0.map(|field| c_int::try_from(field).unwrap_or(c_int::MAX)))
 }
 
 /// `malloc_trim(3)`: 1 when memory was returned. `pad` is ignored: no memory is retained.
@@ -103,20 +62,19 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut c_void) -> c_i
         errno::set(errno::EINVAL);
         return -1;
     }
-    let totals = report::totals();
+    let Totals { used_bytes, cached_bytes, dirty_bytes, heap_bytes, huge_bytes, huge_blocks } =
+        report::totals();
     let mut text = Line::new();
     let _ = writeln!(
         text,
-        "<malloc version=\"sheaves-1\">\n<total type=\"used\" size=\"{}\"/>\n\
-         <total type=\"cached\" size=\"{}\"/>\n<total type=\"dirty\" size=\"{}\"/>\n\
-         <total type=\"mmap\" count=\"{}\" size=\"{}\"/>\n<system type=\"current\" size=\"{}\"/>\n\
-         </malloc>\0",
-        totals.used_bytes,
-        totals.cached_bytes,
-        totals.dirty_bytes,
-        totals.huge_blocks,
-        totals.huge_bytes,
-        totals.heap_bytes
+        r#"<malloc version="sheaves-1">
+<total type="used" size="{used_bytes}"/>
+<total type="cached" size="{cached_bytes}"/>
+<total type="dirty" size="{dirty_bytes}"/>
+<total type="mmap" count="{huge_blocks}" size="{huge_bytes}"/>
+<system type="current" size="{heap_bytes}"/>
+</malloc>{}"#,
+        '\0'
     );
     let text = CStr::from_bytes_until_nul(text.as_bytes()).unwrap_or_default();
     // SAFETY: the stream is the caller's.
