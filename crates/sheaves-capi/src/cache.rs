@@ -23,6 +23,13 @@ pub const SHEAVES_CACHE_DEBUG: u32 = 4;
 #[derive(Debug)]
 pub struct SheavesCache(Cache);
 
+/// # Safety
+/// The cache is null or was created.
+unsafe fn of<'a>(cache: *mut SheavesCache) -> Option<&'a Cache> {
+    // SAFETY: the same contract.
+    unsafe { cache.as_ref() }.map(|SheavesCache(cache)| cache)
+}
+
 /// Sizes and counts of a cache.
 #[repr(C)]
 #[derive(Debug)]
@@ -150,7 +157,7 @@ pub unsafe extern "C" fn sheaves_cache_destroy(cache: *mut SheavesCache) -> c_in
 #[must_use]
 pub unsafe extern "C" fn sheaves_cache_alloc(cache: *mut SheavesCache) -> *mut c_void {
     // SAFETY: null or valid by the contract.
-    let Some(SheavesCache(cache)) = (unsafe { cache.as_ref() }) else { return refuse(EINVAL) };
+    let Some(cache) = (unsafe { of(cache) }) else { return refuse(EINVAL) };
     cache.alloc().map_or_else(|| refuse(ENOMEM), |object| object.as_ptr().cast())
 }
 
@@ -165,8 +172,7 @@ pub unsafe extern "C" fn sheaves_cache_alloc(cache: *mut SheavesCache) -> *mut c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_cache_free(cache: *mut SheavesCache, object: *mut c_void) {
     // SAFETY: null or valid by the contract.
-    let cache = unsafe { cache.as_ref() };
-    if let (Some(SheavesCache(cache)), Some(object)) = (cache, NonNull::new(object.cast::<u8>())) {
+    if let (Some(cache), Some(object)) = (unsafe { of(cache) }, NonNull::new(object.cast())) {
         // SAFETY: the same contract.
         unsafe { cache.free(object) };
     }
@@ -185,8 +191,7 @@ pub unsafe extern "C" fn sheaves_cache_free(cache: *mut SheavesCache, object: *m
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_cache_free_rcu(cache: *mut SheavesCache, object: *mut c_void) {
     // SAFETY: null or valid by the contract.
-    let cache = unsafe { cache.as_ref() };
-    if let (Some(SheavesCache(cache)), Some(object)) = (cache, NonNull::new(object.cast::<u8>())) {
+    if let (Some(cache), Some(object)) = (unsafe { of(cache) }, NonNull::new(object.cast())) {
         // SAFETY: the same contract.
         unsafe { cache.free_rcu(object) };
     }
@@ -204,8 +209,7 @@ pub unsafe extern "C" fn sheaves_cache_alloc_bulk(
     count: usize,
 ) -> usize {
     // SAFETY: null or valid by the contract.
-    let cache = unsafe { cache.as_ref() };
-    let (Some(SheavesCache(cache)), false) = (cache, objects.is_null()) else { return 0 };
+    let (Some(cache), false) = (unsafe { of(cache) }, objects.is_null()) else { return 0 };
     let objects = objects.cast::<MaybeUninit<NonNull<u8>>>();
     // SAFETY: room for `count` pointers by the contract.
     cache.alloc_bulk(unsafe { core::slice::from_raw_parts_mut(objects, count) })
@@ -225,8 +229,7 @@ pub unsafe extern "C" fn sheaves_cache_free_bulk(
         return 0;
     }
     // SAFETY: null or valid by the contract.
-    let cache = unsafe { cache.as_ref() };
-    let (Some(SheavesCache(cache)), false) = (cache, objects.is_null()) else { return EINVAL };
+    let (Some(cache), false) = (unsafe { of(cache) }, objects.is_null()) else { return EINVAL };
     // SAFETY: `count` pointers by the contract.
     let pointers = unsafe { core::slice::from_raw_parts(objects, count) };
     if pointers.iter().any(|object| object.is_null()) {
@@ -247,7 +250,7 @@ pub unsafe extern "C" fn sheaves_cache_free_bulk(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_cache_shrink(cache: *mut SheavesCache) -> c_int {
     // SAFETY: null or valid by the contract.
-    let Some(SheavesCache(cache)) = (unsafe { cache.as_ref() }) else { return EINVAL };
+    let Some(cache) = (unsafe { of(cache) }) else { return EINVAL };
     if cache.shrink() { 0 } else { sheaves_sys::errno::EAGAIN }
 }
 
@@ -262,8 +265,7 @@ pub unsafe extern "C" fn sheaves_cache_get_statistics(
     statistics: *mut SheavesCacheStatistics,
 ) -> c_int {
     // SAFETY: null or valid by the contract.
-    let cache = unsafe { cache.as_ref() };
-    let (Some(SheavesCache(cache)), false) = (cache, statistics.is_null()) else { return EINVAL };
+    let (Some(cache), false) = (unsafe { of(cache) }, statistics.is_null()) else { return EINVAL };
     let is = cache.stats();
     let found = SheavesCacheStatistics {
         object_bytes: is.object_bytes,

@@ -43,7 +43,7 @@ pub(crate) struct Table {
     /// Address of entry 0, which is page-aligned, plus the binary logarithm of the number of
     /// entries; 0 before the first block. One word, so that a child of a fork finds one table or
     /// the other.
-    place: usize,
+    location: usize,
     /// Number of blocks.
     count: usize,
     /// Sum of their bytes.
@@ -56,27 +56,27 @@ pub(crate) struct Table {
 }
 
 const CAPACITY_MIN: usize = 256;
-/// The bits of [`Table::place`] that hold the logarithm.
+/// The bits of [`Table::location`] that hold the logarithm.
 const LOGARITHM: usize = 63;
 
 pub(crate) static TABLE: Lock<Table> =
-    Lock::new(Table { place: 0, count: 0, bytes: 0, kept: 0, in_doubt: 0 });
+    Lock::new(Table { location: 0, count: 0, bytes: 0, kept: 0, in_doubt: 0 });
 
 impl Table {
     /// A table of empty entries. `None` when memory is out.
     fn with_capacity(capacity: usize) -> Option<Table> {
         let entries = map::anywhere(capacity * size_of::<Entry>())?;
-        let place = entries | capacity.ilog2() as usize;
-        Some(Table { place, count: 0, bytes: 0, kept: 0, in_doubt: 0 })
+        let location = entries | capacity.ilog2() as usize;
+        Some(Table { location, count: 0, bytes: 0, kept: 0, in_doubt: 0 })
     }
 
     /// Number of entries, a power of two.
     fn capacity(&self) -> usize {
-        if self.place == 0 { 0 } else { 1 << (self.place & LOGARITHM) }
+        if self.location == 0 { 0 } else { 1 << (self.location & LOGARITHM) }
     }
 
     fn entries(&self) -> usize {
-        self.place & !LOGARITHM
+        self.location & !LOGARITHM
     }
 
     fn entry(&mut self, index: usize) -> &mut Entry {
@@ -95,7 +95,7 @@ impl Table {
 
     /// Index of the entry of an address.
     fn find(&mut self, address: usize) -> Option<usize> {
-        if self.place == 0 || address == 0 {
+        if self.location == 0 || address == 0 {
             return None;
         }
         let mut index = self.home(address);
@@ -113,21 +113,21 @@ impl Table {
         if (self.count + self.kept + self.in_doubt + 1) * 2 > self.capacity() && !self.grow() {
             return false;
         }
-        self.place_block(new);
+        self.store_block(new);
         true
     }
 
-    fn place_block(&mut self, new: Entry) {
+    fn store_block(&mut self, new: Entry) {
         // A child of a fork may know a block that another thread was moving: that block is gone.
         if let Some(index) = self.find(new.address) {
             self.remove(index);
         }
-        self.place(new);
+        self.store(new);
         self.count += 1;
         self.bytes += new.bytes;
     }
 
-    fn place(&mut self, new: Entry) {
+    fn store(&mut self, new: Entry) {
         let mut index = self.home(new.address);
         while self.entry(index).address != 0 {
             index = (index + 1) & (self.capacity() - 1);
@@ -141,7 +141,7 @@ impl Table {
         for index in 0..self.capacity() {
             let entry = *self.entry(index);
             if entry.address != 0 {
-                larger.place(entry);
+                larger.store(entry);
             }
         }
         self.switch_to(&larger);
@@ -153,7 +153,7 @@ impl Table {
         let (entries, capacity) = (self.entries(), self.capacity());
         // SeqCst, for the compiler alone: the entries of the new table are written before.
         compiler_fence(Ordering::SeqCst);
-        self.place = other.place;
+        self.location = other.location;
         // SeqCst, as above: the old table is unused after.
         compiler_fence(Ordering::SeqCst);
         if capacity > 0 {
@@ -197,7 +197,7 @@ impl Table {
 
     /// Keeps a range that is in doubt.
     fn keep(&mut self, range: Entry) {
-        self.place(Entry { address: range.address + KEPT, bytes: range.bytes });
+        self.store(Entry { address: range.address + KEPT, bytes: range.bytes });
         self.kept += 1;
         self.in_doubt -= 1;
     }
@@ -261,7 +261,7 @@ fn alloc_kept(bytes: usize, align: usize) -> Option<usize> {
         range.address.is_multiple_of(align) && range.bytes >= bytes && range.bytes / 2 <= bytes
     })?;
     table.in_doubt -= 1;
-    table.place_block(range);
+    table.store_block(range);
     Some(range.address)
 }
 

@@ -1,9 +1,9 @@
 //! Statistics of the heap, printed without allocating.
 //!
-//! The text form has one line per cache that has ever had a slab: `out` objects are in use; `slots`,
-//! `depot` and `slabs-free` count the free ones by where they are; `refills` and `flushes` count
-//! the sheaves moved from and to the slabs. The JSON form has the same figures under stable keys:
-//! `{"schema":1,"pid","engine","slot","slots","totals":{...},"caches":[{...}]}`.
+//! The text form has one line per cache that has ever had a slab: `out` objects are in use;
+//! `slots`, `depot` and `slabs-free` count the free ones by where they are; `refills` and `flushes`
+//! count the sheaves moved from and to the slabs. The JSON form has the same figures under stable
+//! keys: `{"schema":1,"pid","engine","slot","slots","totals":{...},"caches":[{...}]}`.
 
 use core::fmt::{self, Write};
 
@@ -143,7 +143,10 @@ fn print_text(out: &mut Output) -> fmt::Result {
     )
 }
 
-const TEXT_HEAD: &str = "cache               size       out   slots   depot slabs-free  slabs       KiB  refills  flushes";
+const TEXT_HEAD: &str = concat!(
+    "cache               size       out   slots   depot slabs-free",
+    "  slabs       KiB  refills  flushes"
+);
 
 /// Prints fields as further members of a JSON object.
 macro_rules! print_members {

@@ -67,7 +67,7 @@ pub(crate) fn free_deferred(id: CacheId, object: usize) {
 fn find(id: CacheId, object: usize) -> (&'static Slab, usize) {
     let (slab, index) = flush::find(id, object);
     if slab.is_free(index) {
-        flush::freed_twice(id, object);
+        flush::die_of_double_free(id, object);
     }
     (slab, index)
 }

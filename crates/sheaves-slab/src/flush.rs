@@ -64,7 +64,7 @@ fn slab_of(id: CacheId, shape: &Shape, object: usize) -> Granule {
     match first {
         // Relaxed: the object's owner sees the header that the slab got when it was created.
         Some(first) if slab::header(first).cache.load(Ordering::Relaxed) == id.in_header() => first,
-        _ => not_ours(id, object),
+        _ => die_of_foreign_object(id, object),
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn find(id: CacheId, object: usize) -> (&'static Slab, usize) {
     let granule = slab_of(id, shape, object);
     match shape.index_of(object - granule.address()) {
         Some(index) => (slab::header(granule), index),
-        None => inside_object(id, object),
+        None => die_inside_object(id, object),
     }
 }
 
@@ -84,27 +84,27 @@ fn flush_run(id: CacheId, shape: &Shape, granule: Granule, run: &[usize]) {
     let start = granule.address();
     let (mut word, mut bits) = (0, 0_u64);
     for object in run {
-        let Some(index) = shape.index_of(object - start) else { inside_object(id, *object) };
+        let Some(index) = shape.index_of(object - start) else { die_inside_object(id, *object) };
         let bit = 1 << (index % 64);
         if index / 64 != word {
             put(id, slab, word, bits, start);
             (word, bits) = (index / 64, 0);
         }
         if bits & bit != 0 {
-            freed_twice(id, *object);
+            die_of_double_free(id, *object);
         }
         bits |= bit;
     }
     put(id, slab, word, bits, start);
     let before = slab.count_put(run.len() as u32) as usize;
-    if counting::needs_look(before, run.len(), shape.slab_objects) {
+    if counting::must_check_list(before, run.len(), shape.slab_objects) {
         relist(id, shape, granule);
     }
 }
 
 fn put(id: CacheId, slab: &Slab, word: usize, bits: u64, start: usize) {
     if !slab.put_bits(word, bits) {
-        freed_twice(id, start + word * 64 * id.shape().stride);
+        die_of_double_free(id, start + word * 64 * id.shape().stride);
     }
 }
 
@@ -127,18 +127,18 @@ fn relist(id: CacheId, shape: &Shape, granule: Granule) {
     let is_done = refill::release_empty(id, &mut slabs, refill::EMPTY_SLABS_KEPT);
     drop(slabs);
     if !is_done {
-        refill::slabs_wait();
+        refill::arm_reclaimer();
     }
 }
 
 #[cold]
-fn not_ours(id: CacheId, object: usize) -> ! {
+fn die_of_foreign_object(id: CacheId, object: usize) -> ! {
     let name = id.shape().name();
     sheaves_sys::report::die(format_args!("free of {object:#x}, which is not of cache {name}"))
 }
 
 #[cold]
-fn inside_object(id: CacheId, object: usize) -> ! {
+fn die_inside_object(id: CacheId, object: usize) -> ! {
     let name = id.shape().name();
     sheaves_sys::report::die(format_args!(
         "free of {object:#x}, which is not the start of an object of cache {name}"
@@ -146,7 +146,7 @@ fn inside_object(id: CacheId, object: usize) -> ! {
 }
 
 #[cold]
-pub(crate) fn freed_twice(id: CacheId, object: usize) -> ! {
+pub(crate) fn die_of_double_free(id: CacheId, object: usize) -> ! {
     let name = id.shape().name();
     sheaves_sys::report::die(format_args!("double free in cache {name} at or near {object:#x}"))
 }

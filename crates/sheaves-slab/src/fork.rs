@@ -79,5 +79,5 @@ fn unlock_in_child() {
             slabs.set_unsorted();
         }
     }
-    chunk::fork::bring_back_in_child();
+    chunk::fork::free_in_progress_of_others();
 }

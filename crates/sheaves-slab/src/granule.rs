@@ -1,6 +1,6 @@
 //! Granules of 64 KiB, and the owner map, which leads from a granule to its cache.
 //!
-//! The owner map has two bytes per granule: the offset, in a slot's block, of the word onto which
+//! The owner map has two bytes per granule: the offset, in a slot's row, of the word onto which
 //! an object of the granule is freed. Where objects are not freed that way it is the offset of a
 //! word that is always vacant. State of an entry:
 //!
@@ -86,9 +86,9 @@ impl Granule {
     }
 
     /// Writes the owner map's entries for this and the following granules.
-    pub(crate) fn set_owner(self, count: usize, first: u16, rest: u16) {
+    pub(crate) fn set_owner(self, count: usize, first: u16, others: u16) {
         for index in 0..count {
-            let owner = if index == 0 { first } else { rest };
+            let owner = if index == 0 { first } else { others };
             // Release: the header was written before; its partner is the reader's dependence on an
             // address that it got after this store.
             Granule(self.0 + index as u32).entry().store(owner, Ordering::Release);

@@ -37,7 +37,6 @@
 //! | `fork` | all locks, in their order |
 //! | [`raw`], [`Cache`] | the calls; start reading here, then at `slow` |
 #![no_std]
-#![cfg(not(loom))]
 
 mod bulk;
 mod cache_id;

@@ -29,7 +29,7 @@ pub(crate) fn shrink(id: CacheId) -> bool {
     }
     drop(slabs);
     if !is_done {
-        refill::slabs_wait();
+        refill::arm_reclaimer();
     }
     complete
 }
@@ -49,7 +49,7 @@ fn drain(id: CacheId) -> bool {
 pub fn trim() -> usize {
     deferred::finish();
     registry::map_existing(shrink).for_each(drop);
-    refill::tell_of_slabs();
+    refill::arm_reclaimer_if_pending();
     sheaves_percpu::memory::trim();
     chunk::trim() + pool::trim()
 }
@@ -60,7 +60,7 @@ pub fn trim() -> usize {
 pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
     loop {
         let result = try_destroy(id);
-        refill::tell_of_slabs();
+        refill::arm_reclaimer_if_pending();
         chunk::purge_if_due();
         if result != Err(AGAIN) {
             return result;

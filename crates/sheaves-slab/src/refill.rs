@@ -93,7 +93,7 @@ fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Unfinished
 /// caller calls [`chunk::purge_if_due`] once it holds no lock any more.
 ///
 /// Slabs of a type-stable cache stay until their cookies have passed, and can be refilled from
-/// meanwhile. False if there is one: then the caller must call [`slabs_wait`], without the lock.
+/// meanwhile. False if there is one: then the caller must call [`arm_reclaimer`], without the lock.
 #[must_use]
 pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bool {
     while slabs.counts.empty > keep {
@@ -106,23 +106,24 @@ pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bo
 
 /// Arranges that the reclaimer comes back for slabs that still have readers.
 #[cold]
-pub(crate) fn slabs_wait() {
+pub(crate) fn arm_reclaimer() {
     if registry::is_held_here() {
         // Relaxed: read back by this thread, or by another one that calls `arm` instead.
-        IS_UNTOLD.store(true, Ordering::Relaxed);
+        IS_ARMING_PENDING.store(true, Ordering::Relaxed);
     } else {
         defer::arm();
     }
 }
 
-/// Empty slabs wait, and `sheaves-rcu` was not told: it may start a thread, which it must not do
-/// under the registry's lock.
-static IS_UNTOLD: AtomicBool = AtomicBool::new(false);
+/// The reclaimer is still to be armed. That may start a thread, which must not happen under the
+/// registry's lock.
+static IS_ARMING_PENDING: AtomicBool = AtomicBool::new(false);
 
-/// Tells `sheaves-rcu`. Called without locks after work under the registry's lock.
-pub(crate) fn tell_of_slabs() {
+/// Called without locks after work under the registry's lock.
+pub(crate) fn arm_reclaimer_if_pending() {
     // Relaxed, both: as above; the exchange has one thread do the work.
-    if IS_UNTOLD.load(Ordering::Relaxed) && IS_UNTOLD.swap(false, Ordering::Relaxed) {
+    if IS_ARMING_PENDING.load(Ordering::Relaxed) && IS_ARMING_PENDING.swap(false, Ordering::Relaxed)
+    {
         defer::arm();
     }
 }

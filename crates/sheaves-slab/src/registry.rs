@@ -138,7 +138,7 @@ pub(crate) fn is_held_here() -> bool {
 }
 
 /// Runs `work` while no cache is created or destroyed.
-pub(crate) fn while_none_ends<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn with_registry_locked<R>(work: impl FnOnce() -> R) -> R {
     let _registry = REGISTRY.lock();
     work()
 }

@@ -13,7 +13,7 @@
 //! | `list`, `next`, `previous` | list operations | the cache's lock |
 //! | `cookie` | a thread that lists a type-stable cache's slab as empty | the cache's lock |
 //! | a mark | a thread that defers or reclaims the object | nothing |
-//! | the rest | the cache, while no object of the slab is allocated | the cache's lock |
+//! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
 //!
 //! A thread that raises `free` from 0 lists the slab as one that has free objects. A thread that
 //! raises it to the capacity checks under the lock that the slab is still empty. The steps

@@ -184,8 +184,8 @@ pub(crate) fn install(
     while attach() == Attached::Yes {
         let current = load(word);
         if current == Cursor::BOOTSTRAP {
-            // A drain has the block, or every slot of the portable engine is busy. `attach` waits
-            // for a drain; without a free slot we go on without one.
+            // A drain has the slot's words, or every slot of the portable engine is busy. `attach`
+            // waits for a drain; without a free slot the thread goes on without one.
             if engine::mode() == engine::Mode::Portable {
                 break;
             }

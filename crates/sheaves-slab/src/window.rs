@@ -143,55 +143,35 @@ fn extend(address: usize, bytes: usize) -> Exactly {
     if unsafe { map::commit(address, bytes) } { Exactly::Mapped } else { Exactly::Refused }
 }
 
-/// Sizes of the regions for a heap of a given size.
-struct Layout {
-    heap: usize,
-    owners: usize,
-    chunks: usize,
-    slabs: usize,
-    sheaves: usize,
+/// All regions, in the order of their addresses.
+static REGIONS: [&Region; 5] = [&OWNERS, &CHUNKS, &SLABS, &SHEAVES, &HEAP];
+
+/// Bytes of each of [`REGIONS`] for a heap of `heap` bytes.
+fn sizes(heap: usize) -> [usize; 5] {
+    let owners = WINDOW_BYTES / GRANULE_BYTES * 2;
+    let chunks = (heap / CHUNK_BYTES * 16).next_multiple_of(CHUNK_BYTES);
+    let slabs = (heap / GRANULE_BYTES * SLAB_HEADER_BYTES).next_multiple_of(CHUNK_BYTES);
+    let sheaves = (heap / 64).clamp(CHUNK_BYTES, SHEAVES_BYTES_MAX);
+    [owners, chunks, slabs, sheaves, heap]
 }
 
-impl Layout {
-    fn for_heap(heap: usize) -> Layout {
-        Layout {
-            heap,
-            owners: WINDOW_BYTES / GRANULE_BYTES * 2,
-            chunks: (heap / CHUNK_BYTES * 16).next_multiple_of(CHUNK_BYTES),
-            slabs: (heap / GRANULE_BYTES * SLAB_HEADER_BYTES).next_multiple_of(CHUNK_BYTES),
-            sheaves: (heap / 64).clamp(CHUNK_BYTES, SHEAVES_BYTES_MAX),
-        }
-    }
-
-    fn total(&self) -> usize {
-        self.heap + self.owners + self.chunks + self.slabs + self.sheaves
-    }
-
-    /// Places the regions from `base` on, a multiple of the chunk size, with `gap` bytes before the
-    /// heap.
-    fn place(&self, base: usize, gap: usize) {
-        let regions = [
-            (&OWNERS, self.owners, 0),
-            (&CHUNKS, self.chunks, 0),
-            (&SLABS, self.slabs, 0),
-            (&SHEAVES, self.sheaves, 0),
-            (&HEAP, self.heap, gap),
-        ];
-        let mut next = base;
-        for (region, bytes, gap) in regions {
-            // Relaxed: single-threaded, under the lock of the caches' registry.
-            region.base.store(next + gap, Ordering::Relaxed);
-            region.limit.store(bytes, Ordering::Relaxed);
-            region.mapped.store(0, Ordering::Relaxed);
-            next += gap + bytes;
-        }
+/// Places the regions from `base` on, a multiple of the chunk size, with `gap` bytes before the
+/// heap.
+fn place(sizes: [usize; 5], mut base: usize, gap: usize) {
+    for (region, bytes) in REGIONS.into_iter().zip(sizes) {
+        base += if core::ptr::eq(region, &raw const HEAP) { gap } else { 0 };
+        // Relaxed: single-threaded, under the lock of the caches' registry.
+        region.base.store(base, Ordering::Relaxed);
+        region.limit.store(bytes, Ordering::Relaxed);
+        region.mapped.store(0, Ordering::Relaxed);
+        base += bytes;
     }
 }
 
 /// Places the window and maps the beginning of every region. False when address space is out; may
 /// be tried again. Called under the lock of the caches' registry.
 pub(crate) fn start() -> bool {
-    let layout = Layout::for_heap(HEAP_BYTES_MAX);
+    let sizes = sizes(HEAP_BYTES_MAX);
     let mut seed = sheaves_sys::process::random_seed() | 1;
     let mut random_chunks = |below: usize| {
         // Steps of a 64-bit linear congruential generator (Knuth's MMIX constants).
@@ -200,7 +180,8 @@ pub(crate) fn start() -> bool {
     };
     for _ in 0..ATTEMPTS {
         let base = WINDOWS_START + random_chunks(WINDOWS_BYTES - WINDOW_BYTES);
-        layout.place(base, random_chunks(WINDOW_BYTES - layout.total()));
+        let gap = random_chunks(WINDOW_BYTES - sizes.iter().sum::<usize>());
+        place(sizes, base, gap);
         if map_beginnings() {
             map::avoid_huge_pages(HEAP.base(), CHUNK_BYTES);
             return true;
@@ -213,11 +194,11 @@ pub(crate) fn start() -> bool {
 fn start_reserved() -> bool {
     let mut heap = HEAP_BYTES_MAX;
     while heap >= HEAP_BYTES_MIN {
-        let layout = Layout::for_heap(heap);
-        if let Some(address) = map::reserve(layout.total() + CHUNK_BYTES) {
+        let sizes = sizes(heap);
+        if let Some(address) = map::reserve(sizes.iter().sum::<usize>() + CHUNK_BYTES) {
             // Relaxed: single-threaded, under the lock of the caches' registry.
             RESERVED.store(true, Ordering::Relaxed);
-            layout.place(address.next_multiple_of(CHUNK_BYTES), 0);
+            place(sizes, address.next_multiple_of(CHUNK_BYTES), 0);
             return map_beginnings();
         }
         heap /= 2;
@@ -227,14 +208,12 @@ fn start_reserved() -> bool {
 
 /// Maps the beginning of every region.
 fn map_beginnings() -> bool {
-    [&OWNERS, &CHUNKS, &SLABS, &SHEAVES, &HEAP]
-        .iter()
-        .all(|region| region.grow_to(1) == Exactly::Mapped)
+    REGIONS.iter().all(|region| region.grow_to(1) == Exactly::Mapped)
 }
 
 /// Unmaps the regions after an attempt that failed half way.
 fn unmap_all() {
-    for region in [&OWNERS, &CHUNKS, &SLABS, &SHEAVES, &HEAP] {
+    for region in REGIONS {
         // Relaxed: single-threaded, under the lock of the caches' registry.
         let mapped = region.mapped.swap(0, Ordering::Relaxed);
         if mapped > 0 {

@@ -15,7 +15,6 @@
 //! a signal handler. Fork: see [`fork`].
 #![no_std]
 
-pub mod atomic;
 pub mod clock;
 pub mod env;
 pub mod errno;

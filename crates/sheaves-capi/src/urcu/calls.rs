@@ -4,7 +4,7 @@
 //! directs them (`create_call_rcu_data`) is stored and returned, and has no other effect.
 
 use core::ffi::{c_int, c_ulong, c_void};
-use core::ptr::null_mut;
+use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use sheaves_rcu::defer::{self, Call, Head};
@@ -57,20 +57,59 @@ pub unsafe extern "C" fn sheaves_urcu_call_rcu(head: *mut Head, call: CallFuncti
     unsafe { defer::call_rcu(head, call) };
 }
 
-/// `rcu_barrier`. Inside a read section or a callback it reports the error in a line and returns.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_barrier() {
-    let _reported = qsbr::offline(defer::barrier);
+exports! {
+    /// `rcu_barrier`. Inside a read section or a callback it reports the error and returns.
+    sheaves_urcu_barrier() = {
+        let _reported = qsbr::offline(defer::barrier);
+    };
+    /// `create_call_rcu_data`: null and `errno` when memory is out.
+    sheaves_urcu_create_call_rcu_data(flags: c_ulong, cpu: c_int) -> *mut CallRcuData =
+        boxed(CallRcuData { _flags: flags, _cpu: cpu });
+    /// `get_default_call_rcu_data`.
+    sheaves_urcu_get_default_call_rcu_data() -> *mut CallRcuData =
+        (&raw const DEFAULT).cast_mut();
+    /// `get_thread_call_rcu_data`: null if none is set.
+    sheaves_urcu_get_thread_call_rcu_data() -> *mut CallRcuData = data_of_thread();
+    /// `set_thread_call_rcu_data`.
+    sheaves_urcu_set_thread_call_rcu_data(data: *mut CallRcuData) = set_data_of_thread(data);
+    /// `get_call_rcu_data`: that of the thread, else that of the CPU, else the default.
+    sheaves_urcu_get_call_rcu_data() -> *mut CallRcuData = {
+        let of_cpu = || sheaves_urcu_get_cpu_call_rcu_data(topology::current_cpu());
+        let found = NonNull::new(data_of_thread()).or_else(|| NonNull::new(of_cpu()));
+        found.map_or_else(|| sheaves_urcu_get_default_call_rcu_data(), NonNull::as_ptr)
+    };
+    /// `get_call_rcu_thread`: the thread that runs callbacks, else the calling thread.
+    sheaves_urcu_get_call_rcu_thread(_data: *mut CallRcuData) -> usize =
+        defer::reclaimer_thread().unwrap_or_else(tls::thread_pointer);
+    /// `call_rcu_before_fork`. The library has its own handlers; this calls those of hash tables.
+    sheaves_urcu_call_rcu_before_fork() = around_fork(|atfork| atfork.before_fork);
+    /// `call_rcu_after_fork_parent`.
+    sheaves_urcu_call_rcu_after_fork_parent() = around_fork(|atfork| atfork.after_fork_parent);
+    /// `call_rcu_after_fork_child`.
+    sheaves_urcu_call_rcu_after_fork_child() = around_fork(|atfork| atfork.after_fork_child);
 }
 
-/// `create_call_rcu_data`: null and `errno` when memory is out.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_create_call_rcu_data(
-    flags: c_ulong,
-    cpu: c_int,
-) -> *mut CallRcuData {
-    boxed(CallRcuData { _flags: flags, _cpu: cpu })
+#[cfg(target_arch = "x86_64")]
+fn data_of_thread() -> *mut CallRcuData {
+    let area = tls::thread_area();
+    // SAFETY: the area belongs to this thread and lives as long as it.
+    unsafe { (*area).calls.cast() }
 }
+
+#[cfg(target_arch = "x86_64")]
+fn set_data_of_thread(data: *mut CallRcuData) {
+    let area = tls::thread_area();
+    // SAFETY: the area belongs to this thread and lives as long as it.
+    unsafe { (*area).calls = data.cast() };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn data_of_thread() -> *mut CallRcuData {
+    null_mut()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn set_data_of_thread(_: *mut CallRcuData) {}
 
 /// `call_rcu_data_free`: ignores null and the default.
 ///
@@ -83,12 +122,6 @@ pub unsafe extern "C" fn sheaves_urcu_call_rcu_data_free(data: *mut CallRcuData)
         // SAFETY: the same contract.
         let _end = unsafe { unboxed(data) };
     }
-}
-
-/// `get_default_call_rcu_data`.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_get_default_call_rcu_data() -> *mut CallRcuData {
-    (&raw const DEFAULT).cast_mut()
 }
 
 /// The entry of a possible CPU.
@@ -125,49 +158,6 @@ pub extern "C" fn sheaves_urcu_set_cpu_call_rcu_data(cpu: c_int, data: *mut Call
         Ok(_) => 0,
         Err(_) => refuse(EEXIST),
     }
-}
-
-/// `get_thread_call_rcu_data`: null if none is set.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_get_thread_call_rcu_data() -> *mut CallRcuData {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let area = tls::thread_area();
-        // SAFETY: the area belongs to this thread and lives as long as it.
-        unsafe { (*area).calls.cast() }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    null_mut()
-}
-
-/// `set_thread_call_rcu_data`.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_set_thread_call_rcu_data(data: *mut CallRcuData) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let area = tls::thread_area();
-        // SAFETY: the area belongs to this thread and lives as long as it.
-        unsafe { (*area).calls = data.cast() };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = data;
-}
-
-/// `get_call_rcu_data`: that of the thread, else that of the CPU, else the default.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_get_call_rcu_data() -> *mut CallRcuData {
-    let of_thread = sheaves_urcu_get_thread_call_rcu_data();
-    if !of_thread.is_null() {
-        return of_thread;
-    }
-    let of_cpu = sheaves_urcu_get_cpu_call_rcu_data(topology::current_cpu());
-    if of_cpu.is_null() { sheaves_urcu_get_default_call_rcu_data() } else { of_cpu }
-}
-
-/// `get_call_rcu_thread`: the thread that runs callbacks; the calling thread while there is none.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_get_call_rcu_thread(_: *mut CallRcuData) -> usize {
-    defer::reclaimer_thread().unwrap_or_else(tls::thread_pointer)
 }
 
 /// `create_all_cpu_call_rcu_data`: 0, or the negative of `ENOMEM`.
@@ -233,22 +223,4 @@ fn around_fork(which: fn(&Atfork) -> Option<unsafe extern "C" fn(*mut c_void)>) 
         // SAFETY: registered to be called here with this argument, by the same contract.
         unsafe { function(atfork.private) };
     }
-}
-
-/// `call_rcu_before_fork`. The library has its own handlers; this calls those of hash tables.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_call_rcu_before_fork() {
-    around_fork(|atfork| atfork.before_fork);
-}
-
-/// `call_rcu_after_fork_parent`.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_call_rcu_after_fork_parent() {
-    around_fork(|atfork| atfork.after_fork_parent);
-}
-
-/// `call_rcu_after_fork_child`.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_call_rcu_after_fork_child() {
-    around_fork(|atfork| atfork.after_fork_child);
 }

@@ -50,14 +50,9 @@ unsafe extern "C" fn call(head: *mut Head) {
     unsafe { function(pointer) };
 }
 
-/// `rcu_defer_register_thread`: does nothing.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_defer_register_thread() -> c_int {
-    0
-}
-
-/// `rcu_defer_unregister_thread`: waits for everything deferred, as in liburcu.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_defer_unregister_thread() {
-    sheaves_urcu_barrier();
+exports! {
+    /// `rcu_defer_register_thread`: does nothing.
+    sheaves_urcu_defer_register_thread() -> c_int = 0;
+    /// `rcu_defer_unregister_thread`: waits for everything deferred, as in liburcu.
+    sheaves_urcu_defer_unregister_thread() = sheaves_urcu_barrier();
 }

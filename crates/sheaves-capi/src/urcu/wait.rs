@@ -25,24 +25,15 @@ pub extern "C" fn sheaves_urcu_synchronize_rcu() {
     }
 }
 
-/// `rcu_read_ongoing`.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_read_ongoing() -> c_int {
-    c_int::from(sheaves_rcu::is_reading())
+exports! {
+    /// `rcu_read_ongoing`.
+    sheaves_urcu_read_ongoing() -> c_int = c_int::from(sheaves_rcu::is_reading());
+    /// `start_poll_synchronize_rcu`.
+    sheaves_urcu_start_poll_synchronize_rcu() -> GpPollState =
+        GpPollState { grace_period_id: Cookie::start_poll().to_bits() };
+    /// `poll_state_synchronize_rcu`.
+    sheaves_urcu_poll_state_synchronize_rcu(state: GpPollState) -> bool =
+        Cookie::from_bits(state.grace_period_id).poll();
+    /// For functions that have nothing to do in this library: registering, initialising.
+    sheaves_urcu_nothing() = ();
 }
-
-/// `start_poll_synchronize_rcu`.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_start_poll_synchronize_rcu() -> GpPollState {
-    GpPollState { grace_period_id: Cookie::start_poll().to_bits() }
-}
-
-/// `poll_state_synchronize_rcu`.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_poll_state_synchronize_rcu(state: GpPollState) -> bool {
-    Cookie::from_bits(state.grace_period_id).poll()
-}
-
-/// For functions that have nothing to do in this library: registering, initialising.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_nothing() {}

@@ -6,9 +6,9 @@ use super::state::{CHUNKS, Chunks, chunk, granule_of};
 use crate::slab;
 use crate::window::CHUNK_GRANULES;
 
-/// Called in the child after a fork: frees the granules that threads were working on which the child
-/// does not have. They may hold old contents.
-pub(crate) fn bring_back_in_child() {
+/// Called in the child after a fork: frees the granules that threads were working on which the
+/// child does not have. They may hold old contents.
+pub(crate) fn free_in_progress_of_others() {
     // It is taken only where this very thread holds it, and then no other thread was working on
     // any.
     if let Some(mut chunks) = CHUNKS.try_lock() {
@@ -21,7 +21,7 @@ pub(crate) fn bring_back_in_child() {
 /// Takes the chunks lock in a child whose fork was not prepared.
 pub(crate) fn recover() {
     if let Some(mut chunks) = CHUNKS.acquire_to_recover(Chunks::recover) {
-        chunks.withdraw();
+        chunks.clear_unpublished();
     }
 }
 
@@ -49,7 +49,7 @@ impl Chunks {
 
     /// In such a child: clears owner and header of the granules of other threads, which were not
     /// published, or only in part.
-    fn withdraw(&mut self) {
+    fn clear_unpublished(&mut self) {
         self.in_progress.of_others(|index, granules| {
             for bit in (0..32).filter(|bit| *granules & (1 << bit) != 0) {
                 let granule = granule_of(index, bit);

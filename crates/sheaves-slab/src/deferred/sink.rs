@@ -113,7 +113,7 @@ pub(crate) fn drain(id: CacheId) -> bool {
         return true;
     }
     // Not while another thread seals everything: it may hold a sheaf of this cache.
-    registry::while_none_ends(|| seal_one(id));
+    registry::with_registry_locked(|| seal_one(id));
     let waited = Cookie::get().wait_expedited();
     reclaim(id);
     waited.is_ok()
@@ -127,13 +127,13 @@ static SLAB: Slab = Slab;
 impl Sink for Slab {
     fn seal(&self) -> bool {
         // The registry's lock keeps caches from being destroyed meanwhile.
-        let seal = |word| registry::while_none_ends(|| seal_word(word));
+        let seal = |word| registry::with_registry_locked(|| seal_word(word));
         (0..EVER.len()).fold(true, |is_complete, word| seal(word) & is_complete)
     }
 
     fn reclaim(&self) -> bool {
         let any = finish();
-        refill::tell_of_slabs();
+        refill::arm_reclaimer_if_pending();
         chunk::purge_if_due();
         any
     }

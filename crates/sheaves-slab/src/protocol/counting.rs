@@ -24,7 +24,7 @@ pub(crate) fn count_put(free: &AtomicU32, count: u32) -> u32 {
 
 /// True when a thread that has counted `count` objects in must check the slab's list.
 #[inline]
-pub(crate) fn needs_look(before: usize, count: usize, capacity: usize) -> bool {
+pub(crate) fn must_check_list(before: usize, count: usize, capacity: usize) -> bool {
     before == 0 || before + count == capacity
 }
 

@@ -100,7 +100,7 @@ impl Model {
         let looks = match self.fault {
             Fault::ForgetsToList => before + run.len() == CAPACITY && before != 0,
             Fault::ForgetsTheEmpty => before == 0,
-            _ => counting::needs_look(before, run.len(), CAPACITY),
+            _ => counting::must_check_list(before, run.len(), CAPACITY),
         };
         if looks {
             self.relist();
