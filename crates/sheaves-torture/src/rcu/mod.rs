@@ -67,6 +67,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
         let _ = WORLD.domain.set(domain);
     }
     WORLD.reset();
+    WORLD.signals.reset(readers::handle);
     let before = statistics();
     let crew = start(options.broken);
     let mut leak = None;

@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use sheaves_rcu::Srcu;
 
-use super::readers;
 use crate::pipeline::{AGE_ALLOWED, GENERATIONS, Item, Pipeline};
 use crate::rounds::Rounds;
 use crate::signals::Signals;
@@ -89,7 +88,6 @@ impl World {
         for count in counts.chain([&self.threads, &self.domains]) {
             count.store(0, Ordering::Relaxed);
         }
-        self.signals.reset(readers::handle);
         self.rounds.reset();
     }
 

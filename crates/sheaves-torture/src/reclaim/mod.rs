@@ -65,6 +65,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
     let before = report::Before::now();
     let used_bytes = totals().used_bytes;
     WORLD.reset().map_err(|error| format!("there is no cache: {error}"))?;
+    WORLD.signals.reset(readers::handle);
     defer::faults::FAULTS.fail_one_in(options.fail_one_in);
     sheaves_slab::FAULTS.fail_one_in(options.fail_one_in);
     let crew = start(options.broken);

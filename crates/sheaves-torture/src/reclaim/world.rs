@@ -10,7 +10,6 @@ use sheaves_rcu::RcuOption;
 use sheaves_slab::raw::{Cache, CacheError, Options};
 
 use super::object::{self, Body};
-use super::readers;
 use super::routes::{Dropping, ROUTES, Route};
 use crate::rounds::Rounds;
 use crate::signals::Signals;
@@ -148,7 +147,6 @@ impl World {
             let cache = Box::new(cache);
             self.caches[route as usize].store(Box::into_raw(cache), Ordering::Release);
         }
-        self.signals.reset(readers::handle);
         self.rounds.reset();
         Ok(())
     }
