@@ -242,7 +242,7 @@ pub(crate) fn recover_once() {
 /// The open rows, including the shared one.
 pub(crate) fn open_rows() -> impl Iterator<Item = usize> {
     // Acquire pairs with the Release in `open`.
-    Bits::of(|word| OPEN[word].load(Ordering::Acquire), shared() + 1)
+    set_bits(|word| OPEN[word].load(Ordering::Acquire), shared() + 1)
 }
 
 /// Records that a thread without a slot is about to change an object.
@@ -274,38 +274,22 @@ pub(crate) unsafe fn discard(start: usize, bytes: usize) {
     }
 }
 
-/// Iterator over the indexes of the set bits in an array of words.
-pub(crate) struct Bits<F> {
-    words: F,
-    /// Bits of the current word that are not returned yet.
-    rest: usize,
-    next_word: usize,
-    words_end: usize,
-}
-
-impl<F: Fn(usize) -> usize> Bits<F> {
-    /// Bits below `bits`; `words` reads a word.
-    pub(crate) fn of(words: F, bits: usize) -> Bits<F> {
-        Bits { words, rest: 0, next_word: 0, words_end: bits.div_ceil(64) }
-    }
-}
-
-impl<F: Fn(usize) -> usize> Iterator for Bits<F> {
-    type Item = usize;
-
-    #[inline]
-    fn next(&mut self) -> Option<usize> {
-        while self.rest == 0 {
-            if self.next_word == self.words_end {
+/// The indexes of the set bits below `bits` in an array; `words` reads a word.
+#[inline]
+pub(crate) fn set_bits(words: impl Fn(usize) -> usize, bits: usize) -> impl Iterator<Item = usize> {
+    let (mut rest, mut next, end) = (0_usize, 0, bits.div_ceil(64));
+    core::iter::from_fn(move || {
+        while rest == 0 {
+            if next == end {
                 return None;
             }
-            self.rest = (self.words)(self.next_word);
-            self.next_word += 1;
+            rest = words(next);
+            next += 1;
         }
-        let bit = self.rest.trailing_zeros() as usize;
-        self.rest &= self.rest - 1;
-        Some((self.next_word - 1) * 64 + bit)
-    }
+        let bit = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        Some((next - 1) * 64 + bit)
+    })
 }
 
 const _: () = {

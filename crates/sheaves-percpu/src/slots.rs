@@ -163,7 +163,7 @@ pub(crate) fn ready_words() -> impl Iterator<Item = Word> + Clone {
 #[inline]
 pub(crate) fn installed_indexes() -> impl Iterator<Item = usize> {
     // Acquire pairs with the Release in `install`.
-    rows::Bits::of(|word| INSTALLED[word].load(Ordering::Acquire), area::slot_count())
+    rows::set_bits(|word| INSTALLED[word].load(Ordering::Acquire), area::slot_count())
 }
 
 /// Takes the cursors of `words` out of every slot and leaves [`Cursor::VACANT`]. Calls `take` with
@@ -179,8 +179,10 @@ pub fn drain(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
         Mode::NotStarted => true,
         Mode::Portable => drain_portable(words, take),
         Mode::Rseq if facts.fence && drain_fenced(words, take) => true,
-        Mode::Rseq if facts.slot_kind == SlotKind::CpuId => drain_on_slots(words, take),
-        Mode::Rseq => false,
+        Mode::Rseq => {
+            let _slots = SLOTS.lock();
+            on_each_slot(|slot| drain_here(slot, words, take))
+        }
     }
 }
 
@@ -285,18 +287,22 @@ fn pass(index: usize, cursor: Cursor, take: &mut dyn FnMut(usize, Cursor)) {
     }
 }
 
-/// Without a fence: binds itself to each CPU in turn and empties its slot by transactions there.
-fn drain_on_slots(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
-    let _slots = SLOTS.lock();
+/// Without a fence: binds itself to each slot's CPU in turn, which ends all rseq critical sections
+/// there, and calls `visit`. False where one was not reached or visited. Under the slots lock.
+fn on_each_slot(mut visit: impl FnMut(usize) -> bool) -> bool {
+    if engine::facts().slot_kind != SlotKind::CpuId {
+        return false;
+    }
     let Some(before) = Affinity::current() else { return false };
     let mut complete = true;
     for slot in installed_indexes() {
         let bound = Affinity::only(slot).is_some_and(|only| only.bind());
-        complete &= bound && drain_here(slot, words, take);
+        complete &= bound && visit(slot);
     }
     complete & before.bind()
 }
 
+/// Empties the words of a slot by transactions, on its CPU.
 fn drain_here(slot: usize, words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
     for (index, word) in words.iter().enumerate() {
         loop {
@@ -327,7 +333,7 @@ pub(crate) fn close(word: RowWord) -> Option<usize> {
     let (is_quiet, left) = match facts.mode {
         Mode::NotStarted => (true, 0),
         Mode::Portable => (true, engine::rows::CLOSED),
-        Mode::Rseq => ((facts.fence && membarrier::abort_sections()) || visit_slots(), 0),
+        Mode::Rseq => ((facts.fence && membarrier::abort_sections()) || on_each_slot(|_| true), 0),
     };
     is_quiet.then(|| {
         let take = |slot| {
@@ -346,16 +352,6 @@ pub(crate) fn reopen(word: RowWord) {
         // Relaxed: published by the Release with which the guard is cleared.
         word.in_row(rows::row(slot)).store(0, Ordering::Relaxed);
     }
-}
-
-/// Runs on every slot's CPU for a moment: this ends all rseq critical sections there.
-fn visit_slots() -> bool {
-    if engine::facts().slot_kind != SlotKind::CpuId {
-        return false;
-    }
-    let Some(before) = Affinity::current() else { return false };
-    let visit = |slot| Affinity::only(slot).is_some_and(|only| only.bind());
-    installed_indexes().all(visit) & before.bind()
 }
 
 /// Reads the words of all slots without taking them, for statistics. Values may be outdated.

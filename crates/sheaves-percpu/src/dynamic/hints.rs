@@ -73,30 +73,14 @@ pub(super) struct Hints {
 impl Hints {
     /// A span without an object.
     pub(super) const fn free(bits: u32) -> Hints {
-        Hints {
-            contig: bits,
-            contig_start: 0,
-            scan: 0,
-            scan_start: 0,
-            first_free: 0,
-            left: bits,
-            right: bits,
-            bits,
-        }
+        Hints { contig: bits, first_free: 0, left: bits, right: bits, ..Hints::full(bits) }
     }
 
     /// A span without a free bit.
     pub(super) const fn full(bits: u32) -> Hints {
-        Hints {
-            contig: 0,
-            contig_start: 0,
-            scan: 0,
-            scan_start: 0,
-            first_free: bits,
-            left: 0,
-            right: 0,
-            bits,
-        }
+        let (contig, contig_start, scan, scan_start) = (0, 0, 0, 0);
+        let (first_free, left, right) = (bits, 0, 0);
+        Hints { contig, contig_start, scan, scan_start, first_free, left, right, bits }
     }
 
     #[inline(always)]
@@ -158,16 +142,18 @@ impl Hints {
         self.scan_start = run.start;
     }
 
-    /// Makes the scan hint contig; true when it was set. Runs before it become unknown, and are not
-    /// needed: none of them is longer.
+    /// Begins to find contig again; returns the bit where the search begins. The scan hint, if set,
+    /// becomes contig: no run before it is longer. Otherwise both are unset.
     #[inline]
-    pub(super) fn promote_scan(&mut self) -> bool {
-        if self.scan == 0 {
-            return false;
-        }
-        self.set_contig(self.scan_run());
+    pub(super) fn begin_refresh(&mut self) -> u32 {
+        let scan = self.scan_run();
         self.drop_scan();
-        true
+        if scan.bits() == 0 {
+            self.drop_contig();
+            return self.first_free;
+        }
+        self.set_contig(scan);
+        scan.end
     }
 
     /// Enters a free run that is maximal within the span.

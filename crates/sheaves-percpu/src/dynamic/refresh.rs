@@ -11,12 +11,7 @@ use crate::dynamic::hints::{BLOCK_BITS, Hints, Run};
 /// right runs are correct.
 pub(super) fn block(block: &mut Hints, words: &[u64], work: &Work) {
     work.count(|work| work.block_refreshes += 1);
-    let resumes = block.promote_scan();
-    let from = if resumes { block.contig_run().end } else { block.first_free };
-    if !resumes {
-        block.drop_scan();
-        block.drop_contig();
-    }
+    let from = block.begin_refresh();
     let mut at = from;
     while at < BLOCK_BITS {
         let start = bits::next_zero(words, at, BLOCK_BITS);
@@ -31,12 +26,7 @@ pub(super) fn block(block: &mut Hints, words: &[u64], work: &Work) {
 
 /// Recomputes the hints of a chunk.
 pub(super) fn chunk(chunk: &mut Hints, blocks: &[Hints], work: &Work) {
-    let resumes = chunk.promote_scan();
-    let from = if resumes { chunk.contig_run().end } else { chunk.first_free };
-    if !resumes {
-        chunk.drop_scan();
-        chunk.drop_contig();
-    }
+    let from = chunk.begin_refresh();
     let mut walk = Walk { chunk, carried: Run { start: 0, end: 0 }, unknown: false };
     let first = (from / BLOCK_BITS) as usize;
     for (index, block) in blocks.iter().enumerate().skip(first) {

@@ -17,7 +17,7 @@ fn rows_fit_into_what_there_is() {
 #[test]
 fn bits_are_found_in_order() {
     let words = [1 | 1 << 63, 0, 1 << 5];
-    let found = Bits::of(|word| words[word], 192);
+    let found = set_bits(|word| words[word], 192);
     let expected = [0, 63, 133];
     assert!(found.eq(expected));
 }
