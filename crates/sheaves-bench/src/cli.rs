@@ -4,57 +4,11 @@ use std::fs::File;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Args as ClapArgs;
-
 use crate::contenders::allocators::glibc;
 use crate::demonstration;
 use crate::harness::child;
 use crate::harness::failure::Failure;
-use crate::harness::run::Plan;
-use crate::harness::table::Table;
-use crate::plan::Asked;
-use crate::tables;
-
-/// Compares Sheaves with other ways to allocate, to count, to read and to wait.
-///
-/// Contenders take turns in random order, sample by sample, in one process. Printed are the median
-/// and the 10th and 90th percentile.
-#[derive(Clone, Debug, Default, ClapArgs)]
-#[command(after_help = list_of_tables())]
-pub struct Args {
-    /// One of the tables below, or a part of one, as in batch/shuffled/64
-    #[arg(value_name = "TABLE")]
-    pub table: Option<String>,
-
-    /// Take fewer sizes and samples; without TABLE, compare with glibc and show the result of 2011
-    #[arg(long)]
-    pub quick: bool,
-
-    /// Threads of the tables that have several; for `synchronize` the most that register
-    #[arg(long, value_name = "N")]
-    pub threads: Option<String>,
-
-    /// Also write the report to FILE, as JSON
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<std::path::PathBuf>,
-
-    /// Only these sizes, separated by commas: bytes, or what the table says
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub sizes: Option<Vec<String>>,
-
-    /// Only these contenders, separated by commas
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub contenders: Option<Vec<String>>,
-
-    /// Serve one mode of a contender to the process that started this one
-    #[arg(long, hide = true, value_name = "MODE")]
-    pub serve: Option<String>,
-}
-
-fn list_of_tables() -> String {
-    let line = |table: &&dyn Table| format!("  {:12} {}\n", table.name(), table.about());
-    format!("Tables:\n{}", tables::ALL.iter().map(line).collect::<String>())
-}
+pub use crate::plan::Args;
 
 /// Does what the command line asks for. An error is one line on standard error, with exit status 2
 /// if the command line is at fault and 1 otherwise.
@@ -69,7 +23,9 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn dispatch(args: &Args) -> Result<(), Failure> {
-    let plan = plan(args)?;
+    let has_choice = args.contenders.is_some() || args.sizes.is_some() || args.threads.is_some();
+    let demonstrates = args.table.is_none() && args.quick && !has_choice;
+    let plan = if demonstrates { None } else { Some(args.plan()?) };
     if let (Some(mode), Some(plan)) = (&args.serve, &plan) {
         return child::serve(mode, &plan.cases);
     }
@@ -85,28 +41,6 @@ fn dispatch(args: &Args) -> Result<(), Failure> {
         written.map_err(|error| cannot_write(path, &error))?;
     }
     Ok(())
-}
-
-/// What is asked for; nothing for the demonstration.
-fn plan(args: &Args) -> Result<Option<Plan>, Failure> {
-    let has_choice = args.contenders.is_some() || args.sizes.is_some() || args.threads.is_some();
-    let part = match &args.table {
-        Some(table) => table,
-        None if args.quick && !has_choice => return Ok(None),
-        None => {
-            let tables = tables::names();
-            return Err(Failure::usage(format!("no table given (there are: {tables})")));
-        }
-    };
-    let asked = Asked {
-        part,
-        quick: args.quick,
-        all_sizes: false,
-        threads: args.threads.as_deref(),
-        sizes: args.sizes.as_deref(),
-        contenders: args.contenders.as_deref(),
-    };
-    asked.plan().map(Some)
 }
 
 fn create(path: &std::path::Path) -> Result<File, Failure> {

@@ -1,10 +1,11 @@
 //! What `--quick` shows without a table: Sheaves beside glibc's malloc, what that means to a
 //! program, and the result of 2011 before and after.
 
+use crate::contenders::allocators::SIZES;
 use crate::harness::failure::Failure;
 use crate::harness::report::Report;
 use crate::harness::text::{align_numbers, new_table, number};
-use crate::plan::Asked;
+use crate::plan::Args;
 use crate::tables;
 use crate::tables::slabtest::before_after;
 
@@ -24,20 +25,27 @@ const SHARE: f64 = 0.2;
 
 /// Runs it; `print` gets its text. Returns everything that was measured.
 pub(crate) fn run(print: &mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<Report, Failure> {
-    let mut report = measure("pair", false, &FORMS.map(|(contender, _)| contender))?;
+    let mut report = measure("pair", SIZES.quick, &FORMS.map(|(contender, _)| contender))?;
     print(&beside_glibc(&report))?;
-    let slabtest = measure("slabtest", true, &before_after::CONTENDERS)?;
+    let slabtest = measure("slabtest", SIZES.full, &before_after::CONTENDERS)?;
     print(&before_after::render(&slabtest))?;
     print(&format!("\nMore: a table ({}) instead of --quick.\n", tables::names()))?;
     report.absorb(slabtest);
     Ok(report)
 }
 
-fn measure(part: &str, all_sizes: bool, contenders: &[&str]) -> Result<Report, Failure> {
-    let contenders: Vec<String> = contenders.iter().map(|name| (*name).to_owned()).collect();
-    let contenders = Some(contenders.as_slice());
-    let asked = Asked { part, quick: true, all_sizes, threads: None, sizes: None, contenders };
-    asked.plan()?.run(&mut |_| Ok(()))
+fn measure(part: &str, sizes: &[usize], contenders: &[&str]) -> Result<Report, Failure> {
+    asked(part, sizes, contenders).plan()?.run(&mut |_| Ok(()))
+}
+
+fn asked(part: &str, sizes: &[usize], contenders: &[&str]) -> Args {
+    Args {
+        table: Some(part.to_owned()),
+        quick: true,
+        sizes: Some(sizes.iter().map(usize::to_string).collect()),
+        contenders: Some(contenders.iter().map(|name| (*name).to_owned()).collect()),
+        ..Args::default()
+    }
 }
 
 /// The first part: a line for each form, then what the figures mean.

@@ -1,28 +1,63 @@
 //! What the command line asks for: a table or a part of one, and which contenders.
 
+use clap::Args as ClapArgs;
+
 use crate::harness::failure::Failure;
 use crate::harness::run::Plan;
 use crate::harness::table::{Case, Options, Table};
 use crate::tables;
 
-/// What was asked for, as text.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
-    pub(crate) part: &'a str,
-    pub(crate) quick: bool,
-    /// All sizes even so.
-    pub(crate) all_sizes: bool,
-    pub(crate) threads: Option<&'a str>,
-    pub(crate) sizes: Option<&'a [String]>,
-    pub(crate) contenders: Option<&'a [String]>,
+/// Compares Sheaves with other ways to allocate, to count, to read and to wait.
+///
+/// Contenders take turns in random order, sample by sample, in one process. Printed are the median
+/// and the 10th and 90th percentile.
+#[derive(Clone, Debug, Default, ClapArgs)]
+#[command(after_help = list_of_tables())]
+pub struct Args {
+    /// One of the tables below, or a part of one, as in batch/shuffled/64
+    #[arg(value_name = "TABLE")]
+    pub table: Option<String>,
+
+    /// Take fewer sizes and samples; without TABLE, compare with glibc and show the result of 2011
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Threads of the tables that have several; for `synchronize` the most that register
+    #[arg(long, value_name = "N")]
+    pub threads: Option<String>,
+
+    /// Also write the report to FILE, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<std::path::PathBuf>,
+
+    /// Only these sizes, separated by commas: bytes, or what the table says
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub sizes: Option<Vec<String>>,
+
+    /// Only these contenders, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub contenders: Option<Vec<String>>,
+
+    /// Serve one mode of a contender to the process that started this one
+    #[arg(long, hide = true, value_name = "MODE")]
+    pub serve: Option<String>,
 }
 
-impl Asked<'_> {
+fn list_of_tables() -> String {
+    let line = |table: &&dyn Table| format!("  {:12} {}\n", table.name(), table.about());
+    format!("Tables:\n{}", tables::ALL.iter().map(line).collect::<String>())
+}
+
+impl Args {
     /// The plan after all checks.
     pub(crate) fn plan(&self) -> Result<Plan, Failure> {
-        let (table, prefix) = find(self.part)?;
+        let Some(part) = &self.table else {
+            let tables = tables::names();
+            return Err(Failure::usage(format!("no table given (there are: {tables})")));
+        };
+        let (table, prefix) = find(part)?;
         let options = Options {
-            sizes: self.sizes(table)?,
+            sizes: self.sizes(table, part)?,
             threads: self.threads(table)?,
             // Where more than a table is named, what is named is meant.
             few: self.quick && !prefix.contains('/'),
@@ -30,18 +65,17 @@ impl Asked<'_> {
         let mut cases = table.cases(&options);
         cases.retain(|case| case.rows.iter().any(|row| admits(prefix, &row.name)));
         if cases.is_empty() {
-            return Err(Failure::usage(format!("no workload is called '{}'", self.part)));
+            return Err(Failure::usage(format!("no workload is called '{part}'")));
         }
-        if let Some(list) = self.contenders {
+        if let Some(list) = &self.contenders {
             select(&mut cases, list)?;
         }
-        let effort = table.effort(self.quick);
-        Ok(Plan { title: self.part.to_owned(), table, cases, effort })
+        Ok(Plan { title: part.clone(), table, cases, effort: table.effort(self.quick) })
     }
 
     fn threads(&self, table: &dyn Table) -> Result<usize, Failure> {
         let known = table.threads();
-        let Some(text) = self.threads else { return Ok(known.usual) };
+        let Some(text) = &self.threads else { return Ok(known.usual) };
         match text.parse() {
             Ok(threads) if known.range.contains(&threads) => Ok(threads),
             _ => {
@@ -51,13 +85,13 @@ impl Asked<'_> {
         }
     }
 
-    fn sizes(&self, table: &dyn Table) -> Result<Vec<usize>, Failure> {
+    fn sizes(&self, table: &dyn Table, part: &str) -> Result<Vec<usize>, Failure> {
         let Some(known) = table.sizes() else {
             let refusal = || Failure::usage(format!("--sizes: {} has no sizes", table.name()));
             return if self.sizes.is_some() { Err(refusal()) } else { Ok(Vec::new()) };
         };
         let parse = |text: &str| text.trim().parse().ok().filter(|size| known.range.contains(size));
-        if let Some(list) = self.sizes {
+        if let Some(list) = &self.sizes {
             let refusal = |text: &str| {
                 let (low, high, unit) = (known.range.start(), known.range.end(), known.unit);
                 Failure::usage(format!("--sizes {text}: expected {low} to {high} {unit}"))
@@ -69,9 +103,9 @@ impl Asked<'_> {
             return Ok(sizes);
         }
         // A size in the part that is asked for is meant, be it one of the usual ones or not.
-        match self.part.trim_end_matches('/').rsplit_once('/').and_then(|(_, last)| parse(last)) {
+        match part.trim_end_matches('/').rsplit_once('/').and_then(|(_, last)| parse(last)) {
             Some(size) => Ok(vec![size]),
-            None if self.quick && !self.all_sizes => Ok(known.quick.to_vec()),
+            None if self.quick => Ok(known.quick.to_vec()),
             None => Ok(known.full.to_vec()),
         }
     }
@@ -86,10 +120,10 @@ fn find(text: &str) -> Result<(&'static dyn Table, &str), Failure> {
     let has_rows = |table: &&dyn Table| {
         !first.is_empty() && usual_cases(*table).iter().any(|case| admits(first, case.name()))
     };
-    if let Some(table) = tables::ALL.into_iter().find(has_rows) {
+    if let Some(table) = tables::ALL.iter().copied().find(has_rows) {
         return Ok((table, text));
     }
-    if let Some(table) = tables::ALL.into_iter().find(|table| table.name() == first) {
+    if let Some(table) = tables::ALL.iter().copied().find(|table| table.name() == first) {
         return Ok((table, rest));
     }
     let known = tables::names();
@@ -110,7 +144,7 @@ fn usual_cases(table: &dyn Table) -> Vec<Case> {
 
 /// Keeps the contenders that a list names, with all their modes or in one.
 fn select(cases: &mut Vec<Case>, list: &[String]) -> Result<(), Failure> {
-    let all: Vec<Case> = tables::ALL.into_iter().flat_map(usual_cases).collect();
+    let all: Vec<Case> = tables::ALL.iter().copied().flat_map(usual_cases).collect();
     let (known, there) = (families(&all), families(&*cases));
     let family = |name: &str| name.split('@').next().unwrap_or_default().to_owned();
     for name in list {

@@ -30,9 +30,7 @@ enum Request {
 /// What the child answers.
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
-    /// The case is ready.
-    Ready,
-    /// One number for each row.
+    /// One number for each row; none: the case is ready.
     Values(Vec<f64>),
     /// It cannot be done.
     Refused(String),
@@ -63,23 +61,10 @@ impl Children {
         let contender = contender.name();
         let prepare =
             Request::Prepare { case: case.name().to_owned(), contender: contender.clone() };
-        match line.borrow_mut().ask(&prepare)? {
-            Answer::Ready => {}
-            answer => return Err(unexpected(&answer)),
-        }
+        line.borrow_mut().ask(&prepare)?;
         Ok(Box::new(move || {
-            match line.borrow_mut().ask(&Request::Sample { contender: contender.clone() })? {
-                Answer::Values(values) => Ok(values),
-                answer => Err(unexpected(&answer)),
-            }
+            line.borrow_mut().ask(&Request::Sample { contender: contender.clone() })
         }))
-    }
-}
-
-fn unexpected(answer: &Answer) -> Failure {
-    match answer {
-        Answer::Refused(reason) => Failure::run(reason.clone()),
-        _ => Failure::run("a child process gave an answer that does not fit"),
     }
 }
 
@@ -108,14 +93,17 @@ impl Line {
         }
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Answer, Failure> {
+    fn ask(&mut self, request: &Request) -> Result<Vec<f64>, Failure> {
         let lost = || Failure::run("a child process ended in the middle of the run");
         let mut text = serde_json::to_string(request).map_err(|_| lost())?;
         text.push('\n');
         self.requests.write_all(text.as_bytes()).map_err(|_| lost())?;
         text.clear();
         self.answers.read_line(&mut text).map_err(|_| lost())?;
-        serde_json::from_str(&text).map_err(|_| lost())
+        match serde_json::from_str(&text).map_err(|_| lost())? {
+            Answer::Values(values) => Ok(values),
+            Answer::Refused(reason) => Err(Failure::run(reason)),
+        }
     }
 }
 
@@ -158,7 +146,7 @@ fn answer_to(request: Request, mode: &str, cases: &[Case], ready: &mut Ready) ->
             ready.remove(&contender);
             make(&case, &contender, mode, cases).map(|sampler| {
                 ready.insert(contender, sampler);
-                Answer::Ready
+                Answer::Values(Vec::new())
             })
         }
         Request::Sample { contender } => match ready.get_mut(&contender) {

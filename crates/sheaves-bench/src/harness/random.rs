@@ -41,7 +41,3 @@ impl Random {
 pub(crate) fn scale(bits: u32, bound: u32) -> u32 {
     ((u64::from(bits) * u64::from(bound)) >> 32) as u32
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/harness_random.rs"]
-mod tests;

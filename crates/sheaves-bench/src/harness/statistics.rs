@@ -67,7 +67,3 @@ pub(crate) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     let sum: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
     Some((sum / ratios.len() as f64).exp())
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/harness_statistics.rs"]
-mod tests;

@@ -10,6 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use sheaves_sys::topology::Affinity;
+
 use super::failure::Failure;
 use super::measure::per_operation;
 
@@ -144,24 +146,17 @@ impl Drop for Workers {
 
 /// The CPUs that this process may run on, in ascending order; never empty.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
-    // SAFETY: a cpu_set_t is an array of integers, for which all zeros is a value.
-    let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-    // SAFETY: the kernel writes at most the size that it is told.
-    let status = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
+    let Some(affinity) = Affinity::current() else { return vec![0] };
     let all = 0..usize::try_from(libc::CPU_SETSIZE).unwrap_or_default();
+    // SAFETY: the address is that of the mask in `affinity`.
+    let mask = unsafe { &*affinity.as_raw().1 };
     // SAFETY: every number is below CPU_SETSIZE.
-    let cpus: Vec<usize> = all.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect();
-    if status != 0 || cpus.is_empty() { vec![0] } else { cpus }
+    all.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, mask) }).collect()
 }
 
 /// Pins the calling thread. A refusal is ignored: the figures are then noisier, but not wrong.
 pub(crate) fn pin_to(cpu: usize) {
-    // SAFETY: a cpu_set_t is an array of integers, for which all zeros is a value.
-    let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-    // SAFETY: the number comes from a set of the same type.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the kernel reads at most the size that it is told.
-    unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    let _ = Affinity::only(cpu).is_some_and(|cpu| cpu.bind());
 }
 
 /// Lets all threads of a workers pass together, any number of times.

@@ -8,10 +8,3 @@ fn an_unwritable_file_is_found_before_the_run() {
     assert_eq!(failure.status, 1);
     assert!(failure.message.contains("/proc/nonsense/report.json"));
 }
-
-#[test]
-fn the_help_lists_the_tables() {
-    let list = list_of_tables();
-    assert_eq!(list.lines().count(), 1 + tables::ALL.len());
-    assert!(list.lines().all(|line| line.len() <= 100), "{list}");
-}

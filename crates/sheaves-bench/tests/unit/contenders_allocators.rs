@@ -1,5 +1,10 @@
 //! Tests of `src/contenders/allocators/mod.rs`.
 
+#[path = "contenders_allocators_checks.rs"]
+pub(crate) mod checks;
+#[path = "contenders_allocators_history.rs"]
+mod history;
+
 use super::*;
 use crate::harness::judge::tests::verdicts;
 

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::channel;
 
-use super::Allocator;
+use crate::contenders::allocators::Allocator;
 
 const THREADS: usize = 4;
 const ROUNDS: usize = 200;

@@ -1,7 +1,11 @@
 //! Tests of `src/contenders/allocators/history.rs`.
 
-use super::*;
-use crate::contenders::allocators::checks::{churn, exchange};
+use crate::contenders::allocators::history::*;
+use crate::contenders::allocators::library::make_cache;
+use crate::contenders::allocators::tests::checks::{churn, exchange};
+use sheaves_history::lock_per_cpu::Locked;
+#[cfg(target_arch = "x86_64")]
+use sheaves_history::tid::Tid;
 
 fn cache(size: usize) -> sheaves::raw::Cache {
     make_cache("history", size).unwrap()

@@ -1,7 +1,7 @@
 //! Tests of `src/contenders/allocators/peers.rs`.
 
 use super::*;
-use crate::contenders::allocators::checks::{churn, exchange};
+use crate::contenders::allocators::tests::checks::{churn, exchange};
 
 fn check<C: Allocator>(contender: C) {
     contender.enter_thread();

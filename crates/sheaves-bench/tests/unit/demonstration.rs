@@ -4,10 +4,8 @@ use super::*;
 
 #[test]
 fn a_demonstration_is_short() {
-    for (part, all_sizes) in [("pair", false), ("slabtest", true)] {
-        let asked =
-            Asked { part, quick: true, all_sizes, threads: None, sizes: None, contenders: None };
-        let plan = asked.plan().expect("a plan");
+    for (part, sizes) in [("pair", SIZES.quick), ("slabtest", SIZES.full)] {
+        let plan = asked(part, sizes, &["cache"]).plan().expect("a plan");
         let spent = plan.effort.time_max * plan.cases.len() as u32;
         assert!(spent.as_secs() < 40, "{part}: {spent:?} of a minute");
     }

@@ -19,7 +19,7 @@ fn a_child_takes_samples_of_its_own_contenders() {
     let sample = || Request::Sample { contender: contender() };
     assert!(matches!(ask(sample()), Answer::Refused(_)));
     let prepare = Request::Prepare { case: "table/64".to_owned(), contender: contender() };
-    assert!(matches!(ask(prepare), Answer::Ready));
+    assert!(matches!(ask(prepare), Answer::Values(values) if values.is_empty()));
     assert!(matches!(ask(sample()), Answer::Values(values) if values == [7.0]));
     for (case, contender) in [("table/64", "here"), ("table/65", "there@own")] {
         let (case, contender) = (case.to_owned(), contender.to_owned());

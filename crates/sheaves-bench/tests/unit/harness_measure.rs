@@ -1,5 +1,8 @@
 //! Tests of `src/harness/measure.rs`.
 
+#[path = "harness_random.rs"]
+mod random;
+
 use super::*;
 use alloc::rc::Rc;
 use core::cell::RefCell;

@@ -1,6 +1,6 @@
 //! Tests of `src/harness/random.rs`.
 
-use super::*;
+use crate::harness::random::*;
 
 #[test]
 fn the_shuffle_is_a_permutation_and_repeats() {

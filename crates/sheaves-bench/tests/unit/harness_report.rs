@@ -1,5 +1,8 @@
 //! Tests of `src/harness/report.rs`.
 
+#[path = "harness_statistics.rs"]
+mod statistics;
+
 use super::*;
 
 /// A row with these figures, for tests.

@@ -1,6 +1,6 @@
 //! Tests of `src/harness/statistics.rs`.
 
-use super::*;
+use crate::harness::statistics::*;
 
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-9

@@ -3,11 +3,11 @@
 use super::*;
 use crate::harness::table::{Contender, Part};
 
-fn asked(part: &str) -> Asked<'_> {
-    Asked { part, quick: false, all_sizes: false, threads: None, sizes: None, contenders: None }
+fn asked(part: &str) -> Args {
+    Args { table: Some(part.to_owned()), ..Args::default() }
 }
 
-fn refusal(asked: &Asked<'_>) -> Failure {
+fn refusal(asked: &Args) -> Failure {
     asked.plan().err().expect("a refusal")
 }
 
@@ -24,22 +24,22 @@ fn bad_input_is_refused() {
     }
     assert!(refusal(&asked("pairs/64")).message.contains("slabtest"));
     for threads in ["0", "-1", "many", "100000", ""] {
-        let failure = refusal(&Asked { threads: Some(threads), ..asked("replace") });
+        let failure = refusal(&Args { threads: Some(threads.to_owned()), ..asked("replace") });
         assert_eq!(failure.status, 2, "{threads}");
     }
     for sizes in ["0", "7", "16385", "big", ""] {
         let list = [sizes.to_owned()];
-        let failure = refusal(&Asked { sizes: Some(&list), ..asked("pair") });
+        let failure = refusal(&Args { sizes: Some(list.to_vec()), ..asked("pair") });
         assert_eq!(failure.status, 2, "{sizes}");
     }
     let few = ["10".to_owned()];
-    let failure = refusal(&Asked { sizes: Some(&few), ..asked("percpu") });
+    let failure = refusal(&Args { sizes: Some(few.to_vec()), ..asked("percpu") });
     assert!(failure.message.contains("4000000 filters"));
-    let failure = refusal(&Asked { sizes: Some(&few), ..asked("counter") });
+    let failure = refusal(&Args { sizes: Some(few.to_vec()), ..asked("counter") });
     assert!(failure.message.contains("no sizes"));
     for contender in ["fastmalloc", "", "floor"] {
         let list = [contender.to_owned()];
-        let failure = refusal(&Asked { contenders: Some(&list), ..asked("pair") });
+        let failure = refusal(&Args { contenders: Some(list.to_vec()), ..asked("pair") });
         assert!(failure.status == 2 && failure.message.contains(contender), "{contender}");
     }
 }
@@ -49,7 +49,7 @@ fn a_part_of_a_table_can_be_asked_for() {
     assert_eq!(names("batch/shuffled/100"), ["batch/shuffled/100"]);
     assert_eq!(names("pair/8"), ["pair/8"]);
     let sizes = ["64", "1024", "64"].map(str::to_owned);
-    let plan = Asked { sizes: Some(&sizes), ..asked("pair") }.plan().unwrap();
+    let plan = Args { sizes: Some(sizes.to_vec()), ..asked("pair") }.plan().unwrap();
     assert_eq!(plan.cases.len(), 2);
     assert!(names("slabtest").contains(&"slabtest/2/64".to_owned()));
     assert!(names("counter/sum").contains(&"counter/sum/64".to_owned()));
@@ -68,7 +68,7 @@ fn the_name_of_a_table_can_be_left_out() {
 #[test]
 fn contenders_keep_the_printed_order() {
     let list = ["locked".to_owned(), "cache".to_owned(), "V50".to_owned()];
-    let plan = Asked { contenders: Some(&list), ..asked("pair/64") }.plan().unwrap();
+    let plan = Args { contenders: Some(list.to_vec()), ..asked("pair/64") }.plan().unwrap();
     let names: Vec<_> = plan.cases[0].contenders.iter().map(Contender::name).collect();
     assert_eq!(names, ["cache", "locked"]);
 }
@@ -101,9 +101,16 @@ fn a_sample_has_as_many_numbers_as_there_are_rows() {
 #[test]
 fn names_of_rows_are_unique() {
     let mut names = std::collections::HashSet::new();
-    for case in tables::ALL.into_iter().flat_map(usual_cases) {
+    for case in tables::ALL.iter().copied().flat_map(usual_cases) {
         for row in case.rows {
             assert!(names.insert(row.name.clone()), "{} is there twice", row.name);
         }
     }
+}
+
+#[test]
+fn the_help_lists_the_tables() {
+    let list = list_of_tables();
+    assert_eq!(list.lines().count(), 1 + tables::ALL.len());
+    assert!(list.lines().all(|line| line.len() <= 100), "{list}");
 }

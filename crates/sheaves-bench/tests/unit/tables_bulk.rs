@@ -1,5 +1,8 @@
 //! Tests of `src/tables/bulk/mod.rs`.
 
+#[path = "tables_bulk_contenders.rs"]
+mod contenders;
+
 use super::*;
 use crate::harness::judge::tests::verdicts;
 use crate::harness::table::Part;

@@ -1,6 +1,7 @@
 //! Tests of `src/tables/bulk/contenders.rs`.
 
-use super::*;
+use crate::contenders::deferred_bytes;
+use crate::tables::bulk::contenders::*;
 use sheaves_history::kfree_rcu::{Linked, Pages};
 use std::sync::Arc;
 

@@ -1,5 +1,8 @@
 //! Tests of `src/tables/dispose/mod.rs`.
 
+#[path = "tables_dispose_contenders.rs"]
+mod contenders;
+
 use super::*;
 use crate::harness::judge::tests::verdicts;
 

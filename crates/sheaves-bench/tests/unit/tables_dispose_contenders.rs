@@ -1,9 +1,10 @@
 //! Tests of `src/tables/dispose/contenders.rs`.
 
-use super::super::{crates, global_list, library, memory};
-use super::*;
 use crate::contenders::allocators::glibc::Glibc;
 use crate::contenders::allocators::library::make_cache;
+use crate::contenders::deferred_bytes;
+use crate::tables::dispose::contenders::*;
+use crate::tables::dispose::{crates, global_list, library, memory};
 use std::sync::Arc;
 
 /// Defers from two threads, and waits until all is free. A second free of an object would make
@@ -40,7 +41,7 @@ fn check_crates<M: memory::Memory>() {
     check(crates::Haphazard::<M>::default());
     #[cfg(feature = "peers")]
     {
-        use super::super::liburcu;
+        use crate::tables::dispose::liburcu;
         check(crates::CrossbeamWith::<M>::default());
         check(liburcu::CallRcu::<M>::default());
         check(liburcu::DeferRcu::<M>::default());

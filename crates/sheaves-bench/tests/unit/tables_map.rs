@@ -1,5 +1,8 @@
 //! Tests of `src/tables/map/mod.rs`.
 
+#[path = "tables_map_contenders.rs"]
+mod contenders;
+
 use super::*;
 
 #[test]

@@ -1,6 +1,6 @@
 //! Tests of `src/tables/map/contenders.rs`.
 
-use super::*;
+use crate::tables::map::contenders::*;
 
 fn check<M: Map>() {
     let map = M::with_capacity(0);

@@ -1,5 +1,11 @@
 //! Tests of `src/tables/percpu/mod.rs`.
 
+#[path = "tables_percpu_contenders.rs"]
+mod contenders;
+
+#[path = "tables_percpu_variant.rs"]
+mod variant;
+
 use super::*;
 use crate::harness::judge::tests::verdicts;
 

@@ -1,10 +1,11 @@
 //! Tests of `src/tables/percpu/contenders.rs`.
 
-use super::super::chunked::{Chunked, Reserved};
-use super::super::library;
-use super::super::mutex_pool::MutexPools;
-use super::super::padded_box::PaddedBox;
-use super::*;
+use crate::tables::percpu::chunked::{Chunked, Reserved};
+use crate::tables::percpu::contenders::*;
+use crate::tables::percpu::library;
+use crate::tables::percpu::mutex_pool::MutexPools;
+use crate::tables::percpu::padded_box::PaddedBox;
+use crate::tables::percpu::slot_memory::SlotMemory;
 use sheaves_history::percpu::{V50, V52};
 use sheaves_percpu::dynamic::Allocator;
 use std::sync::Mutex;

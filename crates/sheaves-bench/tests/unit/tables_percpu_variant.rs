@@ -1,6 +1,6 @@
 //! Tests of `src/tables/percpu/variant.rs`.
 
-use super::*;
+use crate::tables::percpu::variant::*;
 
 #[test]
 fn names_say_what_differs() {

@@ -1,6 +1,6 @@
 //! Tests of `src/tables/readers/contenders.rs`.
 
-use super::*;
+use crate::tables::readers::contenders::*;
 
 #[test]
 fn a_chain_is_as_long_as_the_loads_need() {

@@ -1,5 +1,8 @@
 //! Tests of `src/tables/synchronize/mod.rs`.
 
+#[path = "tables_synchronize_contenders.rs"]
+mod contenders;
+
 use super::*;
 use crate::harness::judge::tests::verdicts;
 

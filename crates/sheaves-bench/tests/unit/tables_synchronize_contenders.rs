@@ -1,8 +1,9 @@
 //! Tests of `src/tables/synchronize/contenders.rs`.
 
-use super::super::flood::Flood;
-use super::*;
+use crate::tables::synchronize::contenders::*;
+use crate::tables::synchronize::flood::Flood;
 use alloc::sync::Arc;
+use sheaves_history::callback;
 use sheaves_history::prototype;
 
 const COUNT: usize = 100;
@@ -38,6 +39,6 @@ fn what_is_queued_is_taken_back() {
     check(Ours::new(prototype::synchronize), Queue::Own);
     #[cfg(feature = "peers")]
     for (_, flavour) in crate::contenders::liburcu::flavours() {
-        check(super::super::liburcu::Waiter::new(flavour), Queue::Own);
+        check(crate::tables::synchronize::liburcu::Waiter::new(flavour), Queue::Own);
     }
 }

@@ -41,7 +41,3 @@ macro_rules! allocator {
 allocator!(Locked);
 #[cfg(target_arch = "x86_64")]
 allocator!(Tid);
-
-#[cfg(test)]
-#[path = "../../../tests/unit/contenders_allocators_history.rs"]
-mod tests;

@@ -17,9 +17,6 @@
 //! other allocators are in `peers.rs`. Nothing here may be registered as the global allocator: the
 //! program itself stays on glibc.
 
-#[cfg(test)]
-#[path = "../../../tests/unit/contenders_allocators_checks.rs"]
-pub(crate) mod checks;
 pub(crate) mod glibc;
 mod history;
 pub(crate) mod library;
@@ -167,4 +164,4 @@ pub(crate) fn touch(object: *mut u8) {
 
 #[cfg(test)]
 #[path = "../../../tests/unit/contenders_allocators.rs"]
-mod tests;
+pub(crate) mod tests;

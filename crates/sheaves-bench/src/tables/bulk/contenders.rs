@@ -161,7 +161,3 @@ impl Bulk for RcuSheaves {
         self.caches.iter().map(bytes).sum::<usize>() as u64
     }
 }
-
-#[cfg(test)]
-#[path = "../../../tests/unit/tables_bulk_contenders.rs"]
-mod tests;

@@ -44,7 +44,3 @@ pub(super) trait Dispose: Send + Sync + 'static {
         None
     }
 }
-
-#[cfg(test)]
-#[path = "../../../tests/unit/tables_dispose_contenders.rs"]
-mod tests;

@@ -149,7 +149,3 @@ impl<M: Map> Map for Held<M> {
         self.0.len()
     }
 }
-
-#[cfg(test)]
-#[path = "../../../tests/unit/tables_map_contenders.rs"]
-mod tests;

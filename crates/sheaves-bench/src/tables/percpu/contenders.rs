@@ -112,7 +112,3 @@ pub(super) fn done_by(counters: Counters) -> Done {
     let relegations = counters.relegations;
     Done { chunks_tested, words_read, block_refreshes, blocks_refreshed, relegations }
 }
-
-#[cfg(test)]
-#[path = "../../../tests/unit/tables_percpu_contenders.rs"]
-mod tests;

@@ -102,8 +102,9 @@ impl Table for Percpu {
 
     /// In a case with a million filters `V50` takes seconds for a sample, and the others tenths.
     fn effort(&self, quick: bool) -> Effort {
-        let contender_time_max = Duration::from_secs(1);
-        Effort { contender_time_max, ..if quick { Effort::LONG_QUICK } else { Effort::LONG } }
+        let effort = if quick { Effort::LONG_QUICK } else { Effort::LONG };
+        let time_max = effort.time_max.min(Duration::from_secs(2));
+        Effort { time_max, contender_time_max: Duration::from_secs(1), ..effort }
     }
 
     /// `tc` for all numbers of filters, the others for the largest, and the concurrent ones for

@@ -143,7 +143,3 @@ impl Variant {
         SlotMemory::new(self.slots, self.unit_bytes, self.row_bytes(filters))
     }
 }
-
-#[cfg(test)]
-#[path = "../../../tests/unit/tables_percpu_variant.rs"]
-mod tests;

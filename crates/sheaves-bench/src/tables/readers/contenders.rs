@@ -79,7 +79,3 @@ impl Drop for Node {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "../../../tests/unit/tables_readers_contenders.rs"]
-mod tests;

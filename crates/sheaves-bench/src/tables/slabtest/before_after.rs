@@ -2,7 +2,7 @@
 
 use crate::harness::report::{Ratio, Report, Shown};
 use crate::harness::statistics::geometric_mean;
-use crate::harness::text::{align_numbers, new_table, number};
+use crate::harness::text::{align_numbers, figures, new_table, number};
 
 /// The speed-up of the alloc/free pair that was published in 2011, a mean over the sizes.
 const PUBLISHED_SPEEDUP: f64 = 1.70;
@@ -35,28 +35,11 @@ pub(crate) fn render(report: &Report) -> String {
     text.push_str(
         "sequences instead (`cache`). Nanoseconds, medians; the same slab is beneath both.\n",
     );
-    text.push_str(&format!("\nAn allocation and a free at once, by size\n{}\n", by_size(report)));
+    text.push_str("\nAn allocation and a free at once, by size: ");
+    text.push_str(figures(report, PAIR).trim_start());
     text.push_str(&format!("\nAll parts of the test\n{}\n\n", by_part(report)));
     text.push_str(&sentences(report));
     text
-}
-
-fn by_size(report: &Report) -> comfy_table::Table {
-    let is_pair = |ratio: &&Ratio| shown(report, ratio).is_some_and(|row| row.heading == PAIR);
-    let ratios: Vec<&Ratio> = ratios(report).filter(is_pair).collect();
-    let line = |head: &str, cell: &dyn Fn(&Ratio) -> String| {
-        let cells = ratios.iter().map(|ratio| cell(ratio));
-        core::iter::once(head.to_owned()).chain(cells).collect::<Vec<_>>()
-    };
-    let figure = |contender| move |ratio: &Ratio| median(report, &ratio.workload, contender);
-    let size = |ratio: &Ratio| shown(report, ratio).map_or("-".into(), |row| row.column.clone());
-    let mut table = new_table();
-    table.set_header(line("bytes", &size));
-    table.add_row(line(LOCKED, &figure(LOCKED)));
-    table.add_row(line(CACHE, &figure(CACHE)));
-    table.add_row(line("faster", &|ratio| format!("{:.2}x", 1.0 / ratio.summary.median)));
-    align_numbers(&mut table, 1);
-    table
 }
 
 fn by_part(report: &Report) -> comfy_table::Table {

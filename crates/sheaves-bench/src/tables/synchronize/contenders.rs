@@ -148,7 +148,3 @@ const _: () = {
     assert!(size_of::<callback::Head>() <= size_of::<[usize; 2]>());
     assert!(size_of::<defer::Head>() <= size_of::<[usize; 2]>());
 };
-
-#[cfg(test)]
-#[path = "../../../tests/unit/tables_synchronize_contenders.rs"]
-mod tests;
