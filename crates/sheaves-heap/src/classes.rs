@@ -52,36 +52,35 @@ pub(crate) fn open_fast_path() {
 }
 
 /// Size of each class, in bytes.
-pub static SIZES: [u32; CLASSES] = SIZE_TABLE;
-
-const SIZE_TABLE: [u32; CLASSES] = {
+pub static SIZES: [u32; CLASSES] = {
     let mut sizes = [0; CLASSES];
     let mut class = 0;
     while class < CLASSES {
-        if class >= PLAIN {
-            sizes[class] = (ALIGNED_BYTES_MIN << (class - PLAIN)) as u32;
-            class += 1;
-            continue;
-        }
-        sizes[class] = if class < FINE {
-            (class + 1) * QUANTUM_BYTES
-        } else {
-            let (doubling, step) = ((class - FINE) / PER_DOUBLING, (class - FINE) % PER_DOUBLING);
-            (128 << doubling) / PER_DOUBLING * (PER_DOUBLING + 1 + step)
-        } as u32;
+        sizes[class] = bytes_of_class(class) as u32;
         class += 1;
     }
     sizes
 };
 
+const fn bytes_of_class(class: usize) -> usize {
+    if class >= PLAIN {
+        return ALIGNED_BYTES_MIN << (class - PLAIN);
+    }
+    if class < FINE {
+        return (class + 1) * QUANTUM_BYTES;
+    }
+    let (doubling, step) = ((class - FINE) / PER_DOUBLING, (class - FINE) % PER_DOUBLING);
+    (128 << doubling) / PER_DOUBLING * (PER_DOUBLING + 1 + step)
+}
+
 /// The alignment that a class is created with.
 pub(crate) const fn align_of_class(class: usize) -> usize {
-    if class < PLAIN { QUANTUM_BYTES } else { SIZE_TABLE[class] as usize }
+    if class < PLAIN { QUANTUM_BYTES } else { bytes_of_class(class) }
 }
 
 /// True when every object of a class is at a multiple of `align`, a power of two.
 fn is_aligned(class: usize, align: usize) -> bool {
-    let size = SIZE_TABLE[class] as usize;
+    let size = bytes_of_class(class);
     stride_for(size, align_of_class(class)).is_some_and(|stride| stride.is_multiple_of(align))
 }
 
@@ -91,20 +90,18 @@ pub static WORDS: [u16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
     let mut words = [0; SMALL_BYTES_MAX / QUANTUM_BYTES + 1];
     let mut quanta = 0;
     while quanta < words.len() {
-        words[quanta] = CacheId::of_class(QUANTA_TABLE[quanta] as usize).allocs().offset() as u16;
+        words[quanta] = CacheId::of_class(BY_QUANTA[quanta] as usize).allocs().offset() as u16;
         quanta += 1;
     }
     words
 };
 
 /// Class by size in quanta, rounded up.
-static BY_QUANTA: [u8; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = QUANTA_TABLE;
-
-const QUANTA_TABLE: [u8; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
+static BY_QUANTA: [u8; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
     let mut table = [0; SMALL_BYTES_MAX / QUANTUM_BYTES + 1];
     let (mut quanta, mut class) = (0, 0);
     while quanta < table.len() {
-        if quanta * QUANTUM_BYTES > SIZE_TABLE[class] as usize {
+        if quanta * QUANTUM_BYTES > bytes_of_class(class) {
             class += 1;
         }
         table[quanta] = class as u8;
@@ -184,18 +181,18 @@ fn of_wide_alignment(size: usize, align: usize) -> Option<usize> {
 }
 
 const _: () = {
-    assert!(SIZE_TABLE[PLAIN - 1] as usize == SMALL_BYTES_MAX);
-    assert!(SIZE_TABLE[CLASSES - 1] as usize == SMALL_BYTES_MAX);
+    assert!(bytes_of_class(PLAIN - 1) == SMALL_BYTES_MAX);
+    assert!(bytes_of_class(CLASSES - 1) == SMALL_BYTES_MAX);
     assert!(CLASSES <= sheaves_slab::CLASSES_MAX);
     let mut class = 1;
     while class < PLAIN {
-        let (below, size) = (SIZE_TABLE[class - 1] as usize, SIZE_TABLE[class] as usize);
+        let (below, size) = (bytes_of_class(class - 1), bytes_of_class(class));
         assert!(size > below && size.is_multiple_of(QUANTUM_BYTES));
         // At most 12.5 % above 128 bytes.
         assert!(size <= 128 || (size - below) * 8 <= below);
         // The table sends every size up to here to this class, and no larger one.
-        assert!(QUANTA_TABLE[size / QUANTUM_BYTES] as usize == class);
-        assert!(QUANTA_TABLE[below / QUANTUM_BYTES + 1] as usize == class);
+        assert!(BY_QUANTA[size / QUANTUM_BYTES] as usize == class);
+        assert!(BY_QUANTA[below / QUANTUM_BYTES + 1] as usize == class);
         // A step between classes is a multiple of 64 bytes, or no multiple of 64 is skipped.
         let step = size - below;
         assert!(step.is_multiple_of(LINE_BYTES) || LINE_BYTES.is_multiple_of(step));

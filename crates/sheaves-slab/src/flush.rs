@@ -17,6 +17,9 @@ use crate::slab::{self, Slab};
 use crate::window::GRANULE_BYTES;
 use crate::{pool, refill, slab_lists};
 
+/// What an address inside an object is not.
+const INSIDE: &str = "the start of an object of";
+
 /// Puts a sheaf that the caller owns into the depot if it is full and the depot is below its limit.
 /// Otherwise flushes its objects.
 pub(crate) fn put_away(id: CacheId, cursor: Cursor) {
@@ -64,7 +67,7 @@ fn slab_of(id: CacheId, shape: &Shape, object: usize) -> Granule {
     match first {
         // Relaxed: the object's owner sees the header that the slab got when it was created.
         Some(first) if slab::header(first).cache.load(Ordering::Relaxed) == id.in_header() => first,
-        _ => die_of_foreign_object(id, object),
+        _ => die_of_wrong_free(id, object, "of"),
     }
 }
 
@@ -74,7 +77,7 @@ pub(crate) fn find(id: CacheId, object: usize) -> (&'static Slab, usize) {
     let granule = slab_of(id, shape, object);
     match shape.index_of(object - granule.address()) {
         Some(index) => (slab::header(granule), index),
-        None => die_inside_object(id, object),
+        None => die_of_wrong_free(id, object, INSIDE),
     }
 }
 
@@ -84,7 +87,9 @@ fn flush_run(id: CacheId, shape: &Shape, granule: Granule, run: &[usize]) {
     let start = granule.address();
     let (mut word, mut bits) = (0, 0_u64);
     for object in run {
-        let Some(index) = shape.index_of(object - start) else { die_inside_object(id, *object) };
+        let Some(index) = shape.index_of(object - start) else {
+            die_of_wrong_free(id, *object, INSIDE)
+        };
         let bit = 1 << (index % 64);
         if index / 64 != word {
             put(id, slab, word, bits, start);
@@ -96,14 +101,14 @@ fn flush_run(id: CacheId, shape: &Shape, granule: Granule, run: &[usize]) {
         bits |= bit;
     }
     put(id, slab, word, bits, start);
-    let before = slab.count_put(run.len() as u32) as usize;
+    let before = counting::count_put(&slab.free, run.len() as u32) as usize;
     if counting::must_check_list(before, run.len(), shape.slab_objects) {
         relist(id, shape, granule);
     }
 }
 
 fn put(id: CacheId, slab: &Slab, word: usize, bits: u64, start: usize) {
-    if !slab.put_bits(word, bits) {
+    if !counting::put_bits(&slab.bits[word], bits) {
         die_of_double_free(id, start + word * 64 * id.shape().stride);
     }
 }
@@ -132,17 +137,9 @@ fn relist(id: CacheId, shape: &Shape, granule: Granule) {
 }
 
 #[cold]
-fn die_of_foreign_object(id: CacheId, object: usize) -> ! {
+fn die_of_wrong_free(id: CacheId, object: usize, what: &str) -> ! {
     let name = id.shape().name();
-    sheaves_sys::report::die(format_args!("free of {object:#x}, which is not of cache {name}"))
-}
-
-#[cold]
-fn die_inside_object(id: CacheId, object: usize) -> ! {
-    let name = id.shape().name();
-    sheaves_sys::report::die(format_args!(
-        "free of {object:#x}, which is not the start of an object of cache {name}"
-    ))
+    sheaves_sys::report::die(format_args!("free of {object:#x}, which is not {what} cache {name}"))
 }
 
 #[cold]

@@ -61,7 +61,7 @@ pub struct Slab {
     pub(crate) cookie: AtomicU64,
     /// In debug caches: one bit for each object that is deferred.
     marks: [AtomicU64; MARK_WORDS],
-    bits: [AtomicU64; BITMAP_WORDS],
+    pub(crate) bits: [AtomicU64; BITMAP_WORDS],
 }
 
 const _: () = assert!(size_of::<Slab>() == SLAB_HEADER_BYTES);
@@ -133,18 +133,6 @@ impl Slab {
         self.cache.store(cache, Ordering::Relaxed);
     }
 
-    /// Marks objects of one bitmap word as free. False when one of them is free already.
-    #[inline]
-    pub(crate) fn put_bits(&self, word: usize, bits: u64) -> bool {
-        counting::put_bits(&self.bits[word], bits)
-    }
-
-    /// Counts objects whose bits were put; returns the count before.
-    #[inline]
-    pub(crate) fn count_put(&self, count: u32) -> u32 {
-        counting::count_put(&self.free, count)
-    }
-
     /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Under the
     /// cache's lock.
     #[inline]
@@ -157,24 +145,26 @@ impl Slab {
     /// Marks an object of a debug cache as deferred, or not; returns the mark before.
     pub(crate) fn mark(&self, index: usize, is_deferred: bool) -> bool {
         let (marks, bit) = (&self.marks[index / 64], 1 << (index % 64));
-        // Relaxed: only the owner of the object changes its mark.
-        let before = if is_deferred {
-            marks.fetch_or(bit, Ordering::Relaxed)
-        } else {
-            marks.fetch_and(!bit, Ordering::Relaxed)
+        // Relaxed, both: only the owner of the object changes its mark.
+        let before = match is_deferred {
+            true => marks.fetch_or(bit, Ordering::Relaxed),
+            false => marks.fetch_and(!bit, Ordering::Relaxed),
         };
         before & bit != 0
     }
 
     /// True when the object is deferred. For debug caches.
     pub(crate) fn is_marked(&self, index: usize) -> bool {
-        // Relaxed: as in `mark`.
-        self.marks[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
+        has_bit(&self.marks, index)
     }
 
     /// True when the object is free in the slab: neither in a sheaf nor allocated.
     pub(crate) fn is_free(&self, index: usize) -> bool {
-        // Relaxed: a snapshot for checks and statistics.
-        self.bits[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
+        has_bit(&self.bits, index)
     }
+}
+
+fn has_bit(words: &[AtomicU64], index: usize) -> bool {
+    // Relaxed: the object's owner changed it last, or a snapshot for checks and statistics.
+    words[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
 }

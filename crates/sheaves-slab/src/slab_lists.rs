@@ -9,9 +9,7 @@
 //! last allocated ones into any slab, moves that slab afterwards. In a child of a fork that thread
 //! may be missing: then all slabs are checked once, see [`SlabLists::set_unsorted`].
 //!
-//! Everything here happens under the cache's lock. Where a child of a fork took the lock over from
-//! a thread that it does not have, the lists are rebuilt from the owner map and the slabs' headers:
-//! see [`SlabLists::recover`].
+//! Everything here happens under the cache's lock.
 
 use core::sync::atomic::Ordering;
 
@@ -88,9 +86,9 @@ impl SlabLists {
         }
     }
 
-    /// Rebuilds the lists in a child of a fork, where a thread that the child does not have was
-    /// changing them. A slab that it was releasing is lost; objects that it was taking count as
-    /// allocated.
+    /// Rebuilds the lists from the owner map and the slabs' headers, in a child of a fork where a
+    /// thread that the child does not have was changing them. A slab that it was releasing is lost;
+    /// objects that it was taking count as allocated.
     pub(crate) fn recover(&mut self, id: CacheId, shape: &Shape) {
         let counts = Counts { slabs: 0, empty: 0, ..self.counts };
         *self = SlabLists { counts, ..SlabLists::new() };
