@@ -93,19 +93,22 @@ impl Table {
         (hash >> 32) as usize & (self.capacity() - 1)
     }
 
+    /// Index of the entry of an address, or of the empty entry where it belongs.
+    fn probe(&mut self, address: usize) -> usize {
+        let mut index = self.home(address);
+        while self.entry(index).address != 0 && self.entry(index).address != address {
+            index = (index + 1) & (self.capacity() - 1);
+        }
+        index
+    }
+
     /// Index of the entry of an address.
     fn find(&mut self, address: usize) -> Option<usize> {
         if self.location == 0 || address == 0 {
             return None;
         }
-        let mut index = self.home(address);
-        loop {
-            match self.entry(index).address {
-                0 => return None,
-                found if found == address => return Some(index),
-                _ => index = (index + 1) & (self.capacity() - 1),
-            }
-        }
+        let index = self.probe(address);
+        (self.entry(index).address == address).then_some(index)
     }
 
     /// Adds an entry. False when the table cannot grow.
@@ -128,10 +131,7 @@ impl Table {
     }
 
     fn store(&mut self, new: Entry) {
-        let mut index = self.home(new.address);
-        while self.entry(index).address != 0 {
-            index = (index + 1) & (self.capacity() - 1);
-        }
+        let index = self.probe(new.address);
         self.entry(index).write(new);
     }
 

@@ -128,7 +128,8 @@ impl Slab {
         self.list.store(UNLISTED, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
         self.previous.store(0, Ordering::Relaxed);
-        // SeqCst, for the compiler alone: the header is complete once it names a cache, see `bins`.
+        // SeqCst, for the compiler alone: the header is complete once it names a cache, see
+        // `SlabLists::recover`.
         compiler_fence(Ordering::SeqCst);
         self.cache.store(cache, Ordering::Relaxed);
     }
