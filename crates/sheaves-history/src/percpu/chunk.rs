@@ -1,8 +1,9 @@
 //! A chunk: its maps and hints, the search for room, and the updates when an area is allocated or
 //! freed.
 
+use super::bits;
 use super::hints::{BLOCK_BITS, Hints, Run};
-use super::{GRAIN_BYTES, PAGE_BYTES, Request, Work, bits};
+use super::request::{GRAIN_BYTES, PAGE_BYTES, Request, Work};
 
 const BLOCK_WORDS: usize = (BLOCK_BITS / u64::BITS) as usize;
 

@@ -32,6 +32,7 @@ mod bits;
 mod chunk;
 mod hints;
 mod lists;
+mod request;
 
 use core::ops::Range;
 use std::collections::BTreeSet;
@@ -39,10 +40,8 @@ use std::collections::BTreeSet;
 use chunk::Chunk;
 use hints::Run;
 use lists::{FULL, Lists, NONE, is_small, list_of};
-
-/// Bytes of a page and of a block, and of one bit of the maps.
-pub const PAGE_BYTES: usize = 4096;
-const GRAIN_BYTES: usize = 4;
+use request::{GRAIN_BYTES, Request};
+pub use request::{PAGE_BYTES, Work};
 
 /// The algorithm before the changes of 2019.
 pub type V50<M> = Allocator<false, M>;
@@ -53,21 +52,6 @@ pub type V52<M> = Allocator<true, M>;
 pub trait Memory {
     /// Releases pages of a chunk; there is no object on them.
     fn depopulate(&mut self, chunk: usize, pages: Range<usize>);
-}
-
-/// Amount of work: the same on every machine and in every run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Chunks that were tested for room.
-    pub chunks_tested: u64,
-    /// Words of the maps that were read.
-    pub words_read: u64,
-    /// Blocks whose hints were recomputed from the map.
-    pub block_refreshes: u64,
-    /// Blocks that were visited to recompute the hints of chunks.
-    pub blocks_refreshed: u64,
-    /// Chunks that were removed from the search because they did not fit.
-    pub relegations: u64,
 }
 
 /// Contents of the allocator. Bytes and pages are those of one CPU.
@@ -81,23 +65,6 @@ pub struct Statistics {
     pub populated_pages: u64,
     /// Bytes of the metadata of all chunks.
     pub metadata_bytes: u64,
-}
-
-/// A request, in bits.
-#[derive(Debug, Clone, Copy)]
-struct Request {
-    bits: u32,
-    align_mask: u32,
-}
-
-impl Request {
-    fn align_up(self, bit: u32) -> u32 {
-        (bit + self.align_mask) & !self.align_mask
-    }
-
-    fn fits(self, run: Run) -> bool {
-        self.align_up(run.start) + self.bits <= run.end
-    }
 }
 
 /// The allocator: [`V50`] or, with `HINTS`, [`V52`].

@@ -19,12 +19,14 @@ use sheaves_rcu::{Srcu, read, stall, statistics};
 
 use crate::crew::Crew;
 
+mod broken;
 mod false_membarrier;
 mod readers;
 mod report;
 mod updaters;
 mod world;
 
+pub use broken::Broken;
 pub use report::{Leak, Report};
 use world::WORLD;
 
@@ -37,15 +39,6 @@ pub struct Options {
     pub broken: Option<Broken>,
     /// A reader stays in its section until it is reported.
     pub leak: bool,
-}
-
-/// Mistakes that a run can make, to show that it would find them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Broken {
-    /// Release at the end of a grace period also the waiters that came in its middle.
-    Published,
-    /// Have the kernel say that it made all threads fence, and not do it. Lasts for the process.
-    Membarrier,
 }
 
 /// A reader that stays must be reported within this time.

@@ -10,7 +10,7 @@ use std::task::Wake;
 use sheaves_history::{callback, prototype};
 use sheaves_rcu::{Cookie, Srcu, read, synchronize, synchronize_expedited};
 
-use super::Broken;
+use super::broken::Broken;
 use super::world::{
     ASYNC, COOKIE_WAIT, DOMAIN_UPDATE, EXPEDITE_GUARD, EXPEDITED, POLLED, SYNCHRONIZE, WORLD,
 };

@@ -5,10 +5,22 @@ use core::ptr::NonNull;
 use sheaves_rcu::Cookie;
 use sheaves_slab::raw::Cache;
 
-use super::Broken;
 use super::object::Body;
-use super::routes::Route;
+use super::route::Route;
 use super::world::WORLD;
+
+/// Mistakes that a run can make, to show that it would find them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Broken {
+    /// Give a batch the cookie of the moment when its first object came.
+    CookieAtPush,
+    /// Add objects to a batch that waits for its cookie already.
+    Attaches,
+    /// Wait for readers in the place of a barrier: what is partial in the slots is forgotten.
+    Barrier,
+    /// Free one object less than a batch holds.
+    OffByOne,
+}
 
 /// Objects of a batch.
 const BATCH: usize = 64;

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use sheaves_rcu::defer::{self, Channel, Head, barrier, call_hurry, call_rcu, flush, poll};
 use sheaves_slab::raw::{Cache, Options};
 
-use super::Broken;
-use super::broken::Batch;
-use super::routes::{self, ROUTES, Route};
-use super::world::{Deed, WORLD};
+use super::broken::{Batch, Broken};
+use super::counts::{COUNTS, Deed};
+use super::left::left;
+use super::route::{ROUTES, Route};
+use super::routes;
+use super::world::WORLD;
 use crate::random::Random;
 use crate::rounds::Round;
 
@@ -80,20 +82,20 @@ pub(super) fn wait_on(broken: Option<Broken>) {
         let closures = expected_closures - closures.load(Ordering::SeqCst);
         let deferred = cache.stats().objects_deferred;
         if waited.is_err() || (calls, closures, deferred) != (0, 0, 0) {
-            WORLD.note(format!(
+            COUNTS.note(format!(
                 "a barrier ({waited:?}) has left {calls} calls, {closures} closures and \
                  {deferred} objects of a cache"
             ));
             // Later objects would be counted wrong.
             break;
         }
-        WORLD.did(Deed::Barrier);
+        COUNTS.did(Deed::Barrier);
         std::thread::sleep(Duration::from_micros(random.below(3_000)));
     }
     if broken != Some(Broken::Barrier)
         && let Err(error) = cache.destroy()
     {
-        WORLD.note(format!("the cache before barriers did not end: {error}"));
+        COUNTS.note(format!("the cache before barriers did not end: {error}"));
     }
     WORLD.signals.outlast();
 }
@@ -164,7 +166,7 @@ fn drain_somehow(random: &mut Random) {
             Deed::Drain
         }
     };
-    WORLD.did(deed);
+    COUNTS.did(deed);
     std::thread::sleep(Duration::from_micros(random.below(2_000)));
 }
 
@@ -197,9 +199,9 @@ pub(super) fn fork_on() {
             let number = libc::WEXITSTATUS(status);
             let why = CHILD_ENDS.get(number as usize).filter(|_| libc::WIFEXITED(status));
             let why = why.copied().unwrap_or("it was killed, or could not be made");
-            WORLD.note(format!("a child of a fork has failed ({status:#x}): {why}"));
+            COUNTS.note(format!("a child of a fork has failed ({status:#x}): {why}"));
         } else {
-            WORLD.did(Deed::Fork);
+            COUNTS.did(Deed::Fork);
         }
         std::thread::sleep(Duration::from_millis(5 + random.below(20)));
     }
@@ -213,7 +215,7 @@ fn go_on_in_child(random: &mut Random) -> i32 {
     // SAFETY: an integer.
     unsafe { libc::alarm(CHILD_SECONDS) };
     let mut batch = Batch::new(None);
-    let before = WORLD.faults();
+    let before = COUNTS.faults();
     for (route, _) in ROUTES.into_iter().filter(|route| route.0 != Route::Passing) {
         for _ in 0..random.below(100) {
             routes::update(route, random, &mut batch);
@@ -222,7 +224,7 @@ fn go_on_in_child(random: &mut Random) -> i32 {
     if barrier().is_err() {
         return 1;
     }
-    let left = super::left();
+    let left = left();
     if !left.is_empty() {
         let line = format!("sheaves: torture reclaim: left in a child: {}\n", left.join("; "));
         // SAFETY: the bytes are valid for their length. Not by `std`, whose locks other threads
@@ -230,5 +232,5 @@ fn go_on_in_child(random: &mut Random) -> i32 {
         unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
         return 2;
     }
-    if WORLD.faults() == before { 0 } else { 3 }
+    if COUNTS.faults() == before { 0 } else { 3 }
 }

@@ -18,15 +18,21 @@ use sheaves_rcu::defer::{self, barrier};
 use crate::crew::Crew;
 
 mod broken;
+mod counts;
 mod drivers;
+mod left;
 mod object;
 mod readers;
 mod report;
+mod route;
 mod routes;
 mod updaters;
 mod world;
 
 use broken::Batch;
+pub use broken::Broken;
+use counts::COUNTS;
+use left::left;
 pub use report::Report;
 use world::WORLD;
 
@@ -39,19 +45,6 @@ pub struct Options {
     pub broken: Option<Broken>,
     /// One of this many requests for memory to defer with fails; 0 for none.
     pub fail_one_in: u32,
-}
-
-/// Mistakes that a run can make, to show that it would find them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Broken {
-    /// Give a batch the cookie of the moment when its first object came.
-    CookieAtPush,
-    /// Add objects to a batch that waits for its cookie already.
-    Attaches,
-    /// Wait for readers in the place of a barrier: what is partial in the slots is forgotten.
-    Barrier,
-    /// Free one object less than a batch holds.
-    OffByOne,
 }
 
 static ALONE: Mutex<()> = Mutex::new(());
@@ -70,7 +63,7 @@ pub fn run(options: &Options) -> Result<Report, String> {
     sheaves_slab::FAULTS.fail_one_in(options.fail_one_in);
     let crew = start(options.broken);
     // The first error proves the broken variant; there is no need to wait for more.
-    let is_found = || WORLD.faults() != 0 || !WORLD.notes().is_empty();
+    let is_found = || COUNTS.faults() != 0 || !COUNTS.notes().is_empty();
     let seconds = WORLD.rounds.go_on(options.duration, is_found);
     let stuck = crew.end();
     defer::faults::FAULTS.fail_one_in(0);
@@ -103,47 +96,24 @@ fn end(used_bytes: usize) {
     let mut batch = Batch::new(None);
     routes::empty_places(&mut batch);
     if let Err(error) = barrier() {
-        WORLD.note(format!("the last barrier: {error}"));
+        COUNTS.note(format!("the last barrier: {error}"));
     }
-    left().into_iter().for_each(|line| WORLD.note(format!("left after the last barrier: {line}")));
-    for (route, name) in routes::ROUTES {
-        let [made, deferred, ended] = WORLD.counts(route);
+    left().into_iter().for_each(|line| COUNTS.note(format!("left after the last barrier: {line}")));
+    for (route, name) in route::ROUTES {
+        let [made, deferred, ended] = COUNTS.counts(route);
         if made != deferred || (route.is_called() && ended != deferred) {
-            WORLD.note(format!("{name}: {made} made, {deferred} deferred, {ended} freed"));
+            COUNTS.note(format!("{name}: {made} made, {deferred} deferred, {ended} freed"));
         }
     }
     WORLD.empty_graves();
     for cache in WORLD.take_caches() {
         if let Err(error) = cache.destroy() {
-            WORLD.note(format!("at the end {error}"));
+            COUNTS.note(format!("at the end {error}"));
         }
     }
     let used = totals().used_bytes;
     if used != used_bytes {
-        WORLD
+        COUNTS
             .note(format!("{used_bytes} bytes of the heap were used before the run, {used} after"));
     }
-}
-
-/// Objects that statistics and caches report as deferred after a barrier, when no thread defers.
-fn left() -> Vec<String> {
-    let statistics = defer::statistics();
-    let paths = [
-        ("calls", statistics.calls),
-        ("linked calls", statistics.linked_calls),
-        ("channels", statistics.channels),
-        ("sealed", statistics.sealed),
-    ];
-    let sinks = statistics.sinks.map(|sink| (sink.name, sink.pending));
-    let pending = paths.into_iter().chain(sinks);
-    let pending = pending.filter(|(_, pending)| pending.objects != 0 || pending.bytes != 0);
-    let mut left: Vec<_> = pending
-        .map(|(name, pending)| {
-            format!("{name}, {} objects, {} bytes", pending.objects, pending.bytes)
-        })
-        .collect();
-    for (name, stats) in sheaves_slab::stats::all().filter(|stats| stats.1.objects_deferred != 0) {
-        left.push(format!("cache {}, {} objects", name.as_str(), stats.objects_deferred));
-    }
-    left
 }

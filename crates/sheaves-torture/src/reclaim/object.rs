@@ -15,8 +15,10 @@
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-use super::routes::Route;
-use super::world::{Fault, WORLD};
+use sheaves_rcu::defer::Head;
+
+use super::counts::{COUNTS, Fault};
+use super::route::Route;
 
 /// Bytes of the smallest object.
 pub(super) const BYTES_MIN: usize = 64;
@@ -87,35 +89,35 @@ impl Body {
     pub(super) fn begin(&self, route: Route, bytes: usize, serial: u64) {
         let before = self.state.swap(self.in_state(LIVE), Ordering::AcqRel);
         if before == self.in_state(LIVE) {
-            WORLD.fault(Fault::Twice, route);
+            COUNTS.fault(Fault::Twice, route);
         }
         if route.is_constructed() && self.mark.load(Ordering::Relaxed) != MARK {
-            WORLD.fault(Fault::Constructor, route);
+            COUNTS.fault(Fault::Constructor, route);
         }
         self.serial.store(serial, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
         self.tail(bytes).store(serial ^ TAIL, Ordering::Relaxed);
-        WORLD.made(route);
+        COUNTS.made(route);
     }
 
     /// Marks an object that the caller has unlinked and is about to defer.
     pub(super) fn defer(&self, route: Route) {
         let before = self.state.swap(self.in_state(DEFERRED), Ordering::AcqRel);
         if before != self.in_state(LIVE) {
-            WORLD.fault(Fault::State, route);
+            COUNTS.fault(Fault::State, route);
         }
-        WORLD.deferred(route);
+        COUNTS.deferred(route);
     }
 
     /// Marks an object whose free function was called.
     pub(super) fn end(&self, route: Route) {
         let before = self.state.swap(self.in_state(ENDED), Ordering::AcqRel);
         if before != self.in_state(DEFERRED) {
-            WORLD.fault(Fault::State, route);
+            COUNTS.fault(Fault::State, route);
         }
         self.tail(self.bytes.load(Ordering::Relaxed)).store(POISON, Ordering::Relaxed);
         self.serial.store(POISON, Ordering::Relaxed);
-        WORLD.ended(route);
+        COUNTS.ended(route);
     }
 }
 
@@ -162,7 +164,43 @@ impl Seen {
                 && states.contains(&body.state.load(Ordering::Relaxed))
         };
         if !is_fine {
-            WORLD.fault(Fault::Early, self.route);
+            COUNTS.fault(Fault::Early, self.route);
         }
     }
 }
+
+/// A small object with a head, and a value that fits into one.
+#[repr(C)]
+pub(super) struct Headed {
+    body: Body,
+    pub(super) head: Head,
+    tail: [AtomicU64; 2],
+}
+
+/// What boxes hold.
+#[repr(C)]
+pub(super) struct Plain {
+    pub(super) body: Body,
+    tail: [AtomicU64; 5],
+}
+
+/// The same with a destructor.
+#[repr(C)]
+pub(super) struct Dropping {
+    pub(super) value: Plain,
+    pub(super) route: Route,
+}
+
+impl Plain {
+    pub(super) const fn blank() -> Plain {
+        Plain { body: Body::blank(), tail: [const { AtomicU64::new(0) }; 5] }
+    }
+}
+
+impl Drop for Dropping {
+    fn drop(&mut self) {
+        self.value.body.end(self.route);
+    }
+}
+
+const _: () = assert!(size_of::<Headed>() == BYTES_MIN && size_of::<Plain>() >= BYTES_MIN);

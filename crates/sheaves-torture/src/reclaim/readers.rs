@@ -5,11 +5,12 @@ use core::time::Duration;
 
 use sheaves_rcu::{Guard, read};
 
-use super::Broken;
-use super::broken::Batch;
+use super::broken::{Batch, Broken};
+use super::counts::{COUNTS, Deed};
 use super::object::{Body, Seen};
-use super::routes::{self, ROUTES, Route};
-use super::world::{Deed, PLACES, WORLD};
+use super::route::{ROUTES, Route};
+use super::routes;
+use super::world::{PLACES, WORLD};
 use crate::random::Random;
 use crate::rounds::Round;
 
@@ -56,7 +57,7 @@ pub(super) fn section(random: &mut Random, batch: &mut Batch) {
     drop(guards);
     seen.iter().flatten().for_each(Seen::check);
     drop(guard);
-    WORLD.did(match (defers, depth) {
+    COUNTS.did(match (defers, depth) {
         (true, _) => Deed::Defers,
         (_, 0) => Deed::Section,
         _ => Deed::Nested,
@@ -79,7 +80,7 @@ pub(super) fn read_on(broken: Option<Broken>) {
 /// Reads wherever the signal interrupts the thread: while it defers, seals or drains.
 pub(super) extern "C" fn handle(_: libc::c_int) {
     // The number of handlers so far, instead of a random number, which a handler cannot draw.
-    let turn = WORLD.turn();
+    let turn = COUNTS.turn();
     let guard = read();
     let seen: [Option<Seen>; 2] = core::array::from_fn(|index| {
         find(ROUTES[(turn + index * 5) % ROUTES.len()].0, turn / 7 % PLACES, &guard)
@@ -87,5 +88,5 @@ pub(super) extern "C" fn handle(_: libc::c_int) {
     (0..turn % 200).for_each(|_| core::hint::spin_loop());
     seen.iter().flatten().for_each(Seen::check);
     drop(guard);
-    WORLD.did(Deed::Handler);
+    COUNTS.did(Deed::Handler);
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sheaves_rcu::defer;
 
-use super::routes::ROUTES;
-use super::world::{FAULTS, WORLD};
+use super::counts::{COUNTS, FAULTS};
+use super::route::ROUTES;
 use crate::engine;
 
 /// From this duration on a run has time for everything.
@@ -86,7 +86,7 @@ pub struct Report {
 impl Report {
     pub(super) fn new(seconds: f64, before: &Before, stuck: &[String]) -> Report {
         let path = |route| {
-            let [made, deferred, freed] = WORLD.counts(route);
+            let [made, deferred, freed] = COUNTS.counts(route);
             Path { made, deferred, freed }
         };
         let (emergencies, leaks) = before.emergencies();
@@ -96,7 +96,7 @@ impl Report {
             seconds,
             engine: engine::describe(),
             paths: ROUTES.into_iter().map(|(route, name)| (name, path(route))).collect(),
-            deeds: WORLD.deeds().collect(),
+            deeds: COUNTS.deeds().collect(),
             emergencies,
             grace_periods: sheaves_rcu::statistics().grace_periods - before.grace_periods,
             failures: Vec::new(),
@@ -108,13 +108,15 @@ impl Report {
     fn judge(&self, stuck: &[String], leaks: u64) -> Vec<String> {
         let mut failures = Vec::new();
         for (number, what) in FAULTS.into_iter().enumerate() {
-            let those: Vec<_> =
-                WORLD.faults_of(number).map(|(name, count)| format!("{count} of {name}")).collect();
+            let those: Vec<_> = COUNTS
+                .faults_of(number)
+                .map(|(name, count)| format!("{count} of {name}"))
+                .collect();
             if !those.is_empty() {
                 failures.push(format!("objects {what}: {}", those.join(", ")));
             }
         }
-        failures.extend(WORLD.notes());
+        failures.extend(COUNTS.notes());
         if leaks != 0 {
             failures.push(format!("{leaks} objects were given up"));
         }

@@ -1,9 +1,9 @@
-//! The routes: every way to defer an object, with its allocation and its free.
+//! Every way to defer an object, with its allocation and its free.
 
 use core::alloc::Layout;
 use core::mem::offset_of;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use std::collections::VecDeque;
 
@@ -13,134 +13,12 @@ use sheaves_rcu::defer::{Channel, Head, call_hurry, call_rcu};
 use sheaves_slab::raw::Cache;
 
 use super::broken::Batch;
-use super::object::{BYTES_MAX, BYTES_MIN, Body};
-use super::world::{Deed, PLACES, WORLD};
+use super::counts::{COUNTS, Deed};
+use super::object::{BYTES_MAX, BYTES_MIN, Body, Dropping, Headed, Plain};
+use super::route::{ROUTES, Route};
+use super::world::{PLACES, WORLD};
 use crate::cache_misses::CacheMisses;
 use crate::random::Random;
-
-/// A way to defer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(super) enum Route {
-    /// Objects of a cache.
-    Cache,
-    /// Objects of a cache with a constructor.
-    Constructor,
-    /// Objects of a type-stable cache.
-    TypeStable,
-    /// The same, freed at once: their readers know that they may find another object.
-    TypeStableFree,
-    /// Objects of a debug cache.
-    Checked,
-    /// Objects of a cache that is destroyed soon. Only the thread that creates it replaces its
-    /// objects.
-    Passing,
-    /// Small blocks.
-    Small,
-    /// Small blocks by their layout.
-    Layout,
-    /// Blocks that are runs of pages, or mappings.
-    Large,
-    /// Addresses in blocks.
-    Channel,
-    /// The same, with a head for the case that memory for a block is out.
-    ChannelHead,
-    Call,
-    Hurry,
-    Closure,
-    /// A box of a value without destructor, and of one with a destructor.
-    Box,
-    BoxDrop,
-    /// A value that was in a cell.
-    Retired,
-}
-
-pub(super) const ROUTES: [(Route, &str); 17] = [
-    (Route::Cache, "cache"),
-    (Route::Constructor, "cache-constructor"),
-    (Route::TypeStable, "cache-typesafe"),
-    (Route::TypeStableFree, "cache-typesafe-free"),
-    (Route::Checked, "cache-debug"),
-    (Route::Passing, "cache-that-ends"),
-    (Route::Small, "malloc"),
-    (Route::Layout, "malloc-layout"),
-    (Route::Large, "malloc-large"),
-    (Route::Channel, "channel"),
-    (Route::ChannelHead, "channel-with-head"),
-    (Route::Call, "call_rcu"),
-    (Route::Hurry, "call_hurry"),
-    (Route::Closure, "closure"),
-    (Route::Box, "box"),
-    (Route::BoxDrop, "box-with-drop"),
-    (Route::Retired, "retired"),
-];
-
-impl Route {
-    /// A random route that every thread may use; the slow ones seldom.
-    pub(super) fn any(random: &mut Random) -> Route {
-        let route = ROUTES[random.below(ROUTES.len() as u64) as usize].0;
-        let is_seldom = matches!(route, Route::Large | Route::Hurry | Route::Checked);
-        match route {
-            Route::Passing => Route::Cache,
-            _ if is_seldom && !random.one_in(16) => Route::Small,
-            _ => route,
-        }
-    }
-
-    /// A random route that readers may use, since it never waits for a grace period and never
-    /// leaks: see [`sheaves_rcu::defer`].
-    pub(super) fn any_of_readers(random: &mut Random) -> Route {
-        let routes = [Route::ChannelHead, Route::Call, Route::Closure, Route::BoxDrop];
-        routes[random.below(routes.len() as u64) as usize]
-    }
-
-    /// True when a constructor writes its objects.
-    pub(super) fn is_constructed(self) -> bool {
-        matches!(self, Route::Constructor | Route::TypeStable | Route::TypeStableFree)
-    }
-
-    /// True when a function is called for each of its objects.
-    pub(super) fn is_called(self) -> bool {
-        use Route::{BoxDrop, Call, Channel, ChannelHead, Closure, Hurry, Retired};
-        matches!(self, Channel | ChannelHead | Call | Hurry | Closure | BoxDrop | Retired)
-    }
-}
-
-/// A small object with a head, and a value that fits into one.
-#[repr(C)]
-struct Headed {
-    body: Body,
-    head: Head,
-    tail: [AtomicU64; 2],
-}
-
-/// What boxes hold.
-#[repr(C)]
-pub(super) struct Plain {
-    pub(super) body: Body,
-    tail: [AtomicU64; 5],
-}
-
-/// The same with a destructor.
-#[repr(C)]
-pub(super) struct Dropping {
-    pub(super) value: Plain,
-    route: Route,
-}
-
-impl Plain {
-    const fn blank() -> Plain {
-        Plain { body: Body::blank(), tail: [const { AtomicU64::new(0) }; 5] }
-    }
-}
-
-impl Drop for Dropping {
-    fn drop(&mut self) {
-        self.value.body.end(self.route);
-    }
-}
-
-const _: () = assert!(size_of::<Headed>() == BYTES_MIN && size_of::<Plain>() >= BYTES_MIN);
 
 const LAYOUT: Layout = Layout::new::<[u64; 24]>();
 
@@ -325,7 +203,7 @@ pub(super) fn duel(misses: &mut CacheMisses, random: &mut Random) {
             body.defer(route);
             WORLD.cache(route).into_iter().for_each(|cache| free_at_once(cache, body));
         }
-        WORLD.did(Deed::Duel);
+        COUNTS.did(Deed::Duel);
     }
     live.into_iter().for_each(|body| retire(route, body, &mut batch));
 }

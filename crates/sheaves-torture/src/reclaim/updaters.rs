@@ -8,12 +8,13 @@ use std::thread::JoinHandle;
 
 use sheaves_slab::raw::{Cache, Options};
 
-use super::Broken;
-use super::broken::Batch;
+use super::broken::{Batch, Broken};
+use super::counts::{COUNTS, Deed};
 use super::object::Body;
 use super::readers;
-use super::routes::{self, Route};
-use super::world::{Deed, WORLD};
+use super::route::Route;
+use super::routes;
+use super::world::WORLD;
 use crate::cache_misses::CacheMisses;
 use crate::random::Random;
 use crate::rounds::Round;
@@ -63,7 +64,7 @@ fn update_some(random: &mut Random, batch: &mut Batch) {
     if random.one_in(1_000) {
         let count = random.below(BURST) as usize;
         routes::burst(route, count, random, batch);
-        WORLD.did(Deed::Burst);
+        COUNTS.did(Deed::Burst);
     }
     for _ in 0..random.below(40) {
         routes::update(route, random, batch);
@@ -77,7 +78,7 @@ pub(super) fn make_threads() {
             let threads: Vec<_> = (0..SHORT_THREADS).filter_map(|_| short_thread()).collect();
             for thread in threads {
                 thread.join().expect("a short thread ends");
-                WORLD.did(Deed::Thread);
+                COUNTS.did(Deed::Thread);
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -130,8 +131,8 @@ fn pass(random: &mut Random) {
     }
     // Only readers use the objects: `destroy` waits for them.
     match cache.destroy() {
-        Ok(()) => WORLD.did(Deed::Ended),
-        Err(error) => WORLD.note(format!("a cache did not end: {error}")),
+        Ok(()) => COUNTS.did(Deed::Ended),
+        Err(error) => COUNTS.note(format!("a cache did not end: {error}")),
     }
 }
 

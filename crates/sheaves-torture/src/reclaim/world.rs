@@ -1,16 +1,16 @@
-//! Shared state of the threads and handlers of a run, and their counts.
+//! Shared state of the threads and handlers of a run.
 
 use core::alloc::Layout;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use sheaves_heap as heap;
 use sheaves_rcu::RcuOption;
 use sheaves_slab::raw::{Cache, CacheError, Options};
 
-use super::object::{self, Body};
-use super::routes::{Dropping, ROUTES, Route};
+use super::counts::COUNTS;
+use super::object::{self, Body, Dropping};
+use super::route::{ROUTES, Route};
 use crate::rounds::Rounds;
 use crate::signals::Signals;
 
@@ -18,71 +18,6 @@ use crate::signals::Signals;
 pub(super) const PLACES: usize = 8;
 /// The most objects that are kept for a while before they are freed.
 const GRAVES: usize = 4096;
-/// The most lines that are kept.
-const NOTES_MAX: usize = 20;
-
-/// Violations at an object.
-#[derive(Clone, Copy)]
-pub(super) enum Fault {
-    /// It changed while a reader used it.
-    Early,
-    /// It was allocated while it was in use.
-    Twice,
-    /// It was deferred or freed in an impossible state.
-    State,
-    /// The constructor's contents are missing.
-    Constructor,
-}
-
-/// The violations in the words of reports.
-pub(super) const FAULTS: [&str; 4] = [
-    "changed under a reader",
-    "were handed out while in use",
-    "were freed that were not deferred, or twice",
-    "have lost what their constructor wrote",
-];
-
-/// Kinds of sections, and of other actions, as they are named in reports.
-pub(super) const DEEDS: [&str; 13] = [
-    "section",
-    "section-nested",
-    "section-that-defers",
-    "section-in-handler",
-    "barrier",
-    "flush",
-    "poll",
-    "drain",
-    "fork",
-    "thread",
-    "cache-that-ended",
-    "burst",
-    "duel",
-];
-
-/// An action that is counted.
-#[derive(Clone, Copy)]
-pub(super) enum Deed {
-    Section = 0,
-    Nested,
-    Defers,
-    Handler,
-    Barrier,
-    Flush,
-    Poll,
-    Drain,
-    Fork,
-    Thread,
-    Ended,
-    Burst,
-    Duel,
-}
-
-/// Counts of one kind for each route.
-type Counts = [AtomicU64; ROUTES.len()];
-
-const fn counts() -> Counts {
-    [const { AtomicU64::new(0) }; ROUTES.len()]
-}
 
 /// The state of a run. One for the process.
 pub(super) struct World {
@@ -94,13 +29,6 @@ pub(super) struct World {
     next_grave: AtomicU64,
     pub(super) rounds: Rounds,
     pub(super) signals: Signals,
-    made: Counts,
-    deferred: Counts,
-    ended: Counts,
-    faults: [Counts; FAULTS.len()],
-    deeds: [AtomicU64; DEEDS.len()],
-    /// Violations that do not concern single objects.
-    notes: Mutex<Vec<String>>,
 }
 
 pub(super) static WORLD: World = World {
@@ -111,12 +39,6 @@ pub(super) static WORLD: World = World {
     next_grave: AtomicU64::new(0),
     rounds: Rounds::new(),
     signals: Signals::new(),
-    made: counts(),
-    deferred: counts(),
-    ended: counts(),
-    faults: [const { counts() }; FAULTS.len()],
-    deeds: [const { AtomicU64::new(0) }; DEEDS.len()],
-    notes: Mutex::new(Vec::new()),
 };
 
 impl World {
@@ -125,11 +47,7 @@ impl World {
     /// # Errors
     /// When a cache cannot be created.
     pub(super) fn reset(&self) -> Result<(), CacheError> {
-        let counts = [&self.made, &self.deferred, &self.ended].into_iter().chain(&self.faults);
-        for count in counts.flatten().chain(&self.deeds) {
-            count.store(0, Ordering::Relaxed);
-        }
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        COUNTS.reset();
         for route in [Route::Cache, Route::Constructor, Route::TypeStable, Route::Checked] {
             let options = Options {
                 typesafe_by_rcu: route == Route::TypeStable,
@@ -180,64 +98,5 @@ impl World {
             // SAFETY: as above.
             unsafe { heap::free(grave.swap(null_mut(), Ordering::AcqRel)) };
         }
-    }
-
-    pub(super) fn made(&self, route: Route) {
-        self.made[route as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn deferred(&self, route: Route) {
-        self.deferred[route as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn ended(&self, route: Route) {
-        self.ended[route as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Number of objects of a route that were allocated, deferred, and freed by a function.
-    pub(super) fn counts(&self, route: Route) -> [u64; 3] {
-        [&self.made, &self.deferred, &self.ended]
-            .map(|counts| counts[route as usize].load(Ordering::SeqCst))
-    }
-
-    /// Counts a violation. Async-signal-safe.
-    pub(super) fn fault(&self, fault: Fault, route: Route) {
-        self.faults[fault as usize][route as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Number of violations of a kind, by route.
-    pub(super) fn faults_of(&self, fault: usize) -> impl Iterator<Item = (&'static str, u64)> {
-        let counts = self.faults[fault].iter().map(|count| count.load(Ordering::Relaxed));
-        ROUTES.iter().map(|route| route.1).zip(counts).filter(|(_, count)| *count != 0)
-    }
-
-    pub(super) fn faults(&self) -> u64 {
-        self.faults.iter().flatten().map(|count| count.load(Ordering::Relaxed)).sum()
-    }
-
-    /// Records a violation in words.
-    pub(super) fn note(&self, note: String) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        if notes.len() < NOTES_MAX {
-            notes.push(note);
-        }
-    }
-
-    pub(super) fn notes(&self) -> Vec<String> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Counts an action. Async-signal-safe.
-    pub(super) fn did(&self, deed: Deed) {
-        self.deeds[deed as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Number of sections in handlers so far.
-    pub(super) fn turn(&self) -> usize {
-        self.deeds[Deed::Handler as usize].load(Ordering::Relaxed) as usize
-    }
-
-    pub(super) fn deeds(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        DEEDS.into_iter().zip(self.deeds.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 }
