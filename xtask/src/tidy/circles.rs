@@ -14,9 +14,6 @@ use crate::finding::{Finding, Kind};
 /// Re-exports that are followed before a path is given up.
 const REEXPORTS_MAX: usize = 16;
 
-/// Crates in which circles are left.
-const CRATES_WITH_CIRCLES: [&str; 1] = ["crates/sheaves-bench"];
-
 pub(crate) fn check(sources: &[RustFile], tests: &TestModules, findings: &mut Vec<Finding>) {
     let mut crates: BTreeMap<&str, Vec<&RustFile>> = BTreeMap::new();
     for source in sources {
@@ -26,10 +23,7 @@ pub(crate) fn check(sources: &[RustFile], tests: &TestModules, findings: &mut Ve
             crates.entry(folder).or_default().push(source);
         }
     }
-    for (folder, sources) in &crates {
-        if CRATES_WITH_CIRCLES.contains(folder) {
-            continue;
-        }
+    for sources in crates.values() {
         check_crate(&Modules::of(sources), sources, findings);
     }
 }

@@ -3,10 +3,9 @@
 //! A bar is a ratio of medians, ours to another contender of the same row, or a figure that is held
 //! against a number. Ratios are also taken round by round, for the report.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::report::{Ratio, Report};
+use super::report::{Judgement, Ratio, Report};
 use super::statistics::paired_ratio;
 
 /// A contender under its common name, and its figures in one row.
@@ -15,44 +14,6 @@ pub(crate) struct Entrant<'a> {
     pub(crate) name: &'a str,
     pub(crate) series: &'a [f64],
     pub(crate) median: f64,
-}
-
-/// A figure, and what it is held against.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Judgement {
-    /// The name of a row, or of several.
-    pub(crate) workload: String,
-    /// The contender whose figure it is.
-    pub(crate) contender: String,
-    /// Another contender, or what else the figure is held against: `1 ns`.
-    pub(crate) versus: String,
-    /// Ratio of the two medians: below 1 we are faster. The figure itself against a number.
-    pub(crate) ratio: f64,
-    /// The most that the ratio may be, if there is a bar.
-    pub(crate) at_most: Option<f64>,
-    /// `PASS` or `MISS`, if there is a bar.
-    pub(crate) verdict: Option<String>,
-}
-
-impl Judgement {
-    /// Holds a ratio against its bar.
-    pub(crate) fn new(
-        workload: &str,
-        contender: &str,
-        versus: &str,
-        ratio: f64,
-        at_most: Option<f64>,
-    ) -> Judgement {
-        let verdict = |at_most: f64| if ratio <= at_most { "PASS" } else { "MISS" };
-        Judgement {
-            workload: workload.to_owned(),
-            contender: contender.to_owned(),
-            versus: versus.to_owned(),
-            ratio,
-            at_most,
-            verdict: at_most.map(|at_most| verdict(at_most).to_owned()),
-        }
-    }
 }
 
 /// Compares the figures of one row and adds the results to the report.

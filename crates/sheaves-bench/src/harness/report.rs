@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::failure::Failure;
-use super::judge::Judgement;
 use super::machine::Machine;
 use super::statistics::Summary;
 
@@ -92,6 +91,44 @@ pub(crate) struct Ratio {
     pub(crate) to: String,
     #[serde(flatten)]
     pub(crate) summary: Summary,
+}
+
+/// A figure, and what it is held against.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Judgement {
+    /// The name of a row, or of several.
+    pub(crate) workload: String,
+    /// The contender whose figure it is.
+    pub(crate) contender: String,
+    /// Another contender, or what else the figure is held against: `1 ns`.
+    pub(crate) versus: String,
+    /// Ratio of the two medians: below 1 we are faster. The figure itself against a number.
+    pub(crate) ratio: f64,
+    /// The most that the ratio may be, if there is a bar.
+    pub(crate) at_most: Option<f64>,
+    /// `PASS` or `MISS`, if there is a bar.
+    pub(crate) verdict: Option<String>,
+}
+
+impl Judgement {
+    /// Holds a ratio against its bar.
+    pub(crate) fn new(
+        workload: &str,
+        contender: &str,
+        versus: &str,
+        ratio: f64,
+        at_most: Option<f64>,
+    ) -> Judgement {
+        let verdict = |at_most: f64| if ratio <= at_most { "PASS" } else { "MISS" };
+        Judgement {
+            workload: workload.to_owned(),
+            contender: contender.to_owned(),
+            versus: versus.to_owned(),
+            ratio,
+            at_most,
+            verdict: at_most.map(|at_most| verdict(at_most).to_owned()),
+        }
+    }
 }
 
 impl Report {

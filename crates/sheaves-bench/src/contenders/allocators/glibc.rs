@@ -2,7 +2,7 @@
 
 use core::ffi::CStr;
 
-use super::Allocator;
+use super::allocator::Allocator;
 use crate::harness::failure::Failure;
 
 /// The C library's `malloc` and `free`.

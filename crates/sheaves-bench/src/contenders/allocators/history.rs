@@ -5,7 +5,7 @@ use sheaves_history::lock_per_cpu::Locked;
 #[cfg(target_arch = "x86_64")]
 use sheaves_history::tid::Tid;
 
-use super::Allocator;
+use super::allocator::Allocator;
 use super::library::make_cache;
 use crate::harness::failure::Failure;
 

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use sheaves::Sheaves;
 use sheaves::raw::{Cache, Options};
 
-use super::Allocator;
+use super::allocator::Allocator;
 use crate::harness::failure::Failure;
 
 /// Largest size of the workloads with mixed sizes, in bytes.

@@ -17,18 +17,17 @@
 //! other allocators are in `peers.rs`. Nothing here may be registered as the global allocator: the
 //! program itself stays on glibc.
 
+mod allocator;
 pub(crate) mod glibc;
 mod history;
 pub(crate) mod library;
 #[cfg(feature = "peers")]
 pub(crate) mod peers;
 
-use core::hint::black_box;
-
-use crate::harness::failure::{Failure, out_of_memory};
 use crate::harness::judge::Judge;
-use crate::harness::measure::Sampler;
 use crate::harness::table::{Contender, Sizes};
+use allocator::contender;
+pub(crate) use allocator::{Allocator, Workload, touch};
 use library::{BySteps, NamedCache};
 
 /// The sizes of tables with one size for each case.
@@ -38,36 +37,6 @@ pub(crate) const SIZES: Sizes = Sizes {
     range: 8..=16384,
     unit: "bytes",
 };
-
-/// Hands out objects and takes them back.
-///
-/// The size is passed on both sides; a contender without a sized form ignores it when freeing, and
-/// one made for a single size ignores it altogether.
-pub(crate) trait Allocator: Send + Sync + 'static {
-    /// Whether its objects can be written to.
-    const HAS_MEMORY: bool = true;
-
-    /// One object of at least `size` bytes, or null.
-    fn alloc(&self, size: usize) -> *mut u8;
-
-    /// Takes an object back.
-    ///
-    /// # Safety
-    /// `object` came from `alloc(size)` of this contender and was not freed since.
-    unsafe fn free(&self, object: *mut u8, size: usize);
-
-    /// Runs once on each thread before it uses the contender in a sample.
-    fn enter_thread(&self) {}
-}
-
-/// What a table does with an allocator.
-pub(crate) trait Workload: Copy + 'static {
-    /// Every object has this size; none: sizes up to [`library::MIXED_MAX`].
-    fn size(&self) -> Option<usize>;
-
-    /// Makes ready what takes samples.
-    fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure>;
-}
 
 /// All allocators at a workload.
 pub(crate) fn contenders<W: Workload>(workload: W) -> Vec<Contender> {
@@ -94,15 +63,6 @@ pub(crate) fn contenders<W: Workload>(workload: W) -> Vec<Contender> {
     #[cfg(feature = "peers")]
     contenders.extend(peers::contenders(workload));
     contenders
-}
-
-/// A contender that is made without more.
-fn contender<A: Allocator, W: Workload>(
-    name: &'static str,
-    workload: W,
-    make: fn() -> A,
-) -> Contender {
-    Contender::new(name, move || workload.sampler(make()))
 }
 
 /// The most that the ratios of Sheaves to the best of each field may be.
@@ -148,18 +108,6 @@ pub(crate) fn compare(row: &mut Judge<'_>, bars: Bars) {
             row.hold(form, best, at_most);
         }
     }
-}
-
-/// Writes the first byte of a fresh object, as any program would, and keeps the compiler from
-/// concluding that the object is never used.
-#[inline]
-pub(crate) fn touch(object: *mut u8) {
-    if object.is_null() {
-        out_of_memory();
-    }
-    // SAFETY: the object is live and at least one byte; volatile, so that the write is not dropped.
-    unsafe { object.write_volatile(14) };
-    black_box(object);
 }
 
 #[cfg(test)]

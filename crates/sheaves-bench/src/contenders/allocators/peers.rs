@@ -15,8 +15,8 @@
 use core::ffi::c_void;
 use std::sync::Once;
 
+use super::allocator::{Allocator, Workload, contender};
 use super::library::layout_of;
-use super::{Allocator, Workload, contender};
 use crate::harness::failure::Failure;
 use crate::harness::table::{Contender, Mode};
 

@@ -77,7 +77,7 @@ impl<C: PerCpuMemory> Sample for Churn<C> {
             replacements += count;
         }
         if let Some(before) = before {
-            let bytes_ideal = self.variant.bytes_ideal::<C>(self.order.len());
+            let bytes_ideal = self.variant.bytes_ideal(C::BY_SIZE, self.order.len());
             let tally = self.contender.tally(self.objects.len());
             self.work = Some(tally.work_since(&before, bytes_ideal));
         }

@@ -64,7 +64,7 @@ impl<C: PerCpuMemory> Concurrent<C> {
         });
         // Now, before there is another contender on the same memory.
         let mut new = Concurrent { variant, workers, shared, work: None, seed: threads as u64 };
-        let bytes_ideal = variant.bytes_ideal::<C>(LIVE * threads);
+        let bytes_ideal = variant.bytes_ideal(C::BY_SIZE, LIVE * threads);
         let tally = new.shared.contender.tally(new.count());
         new.work = Some(tally.work_since(&before, bytes_ideal));
         Ok(new)

@@ -39,7 +39,7 @@ impl<C: PerCpuMemory> Sample for Fill<C> {
         let time = start.elapsed();
         let count = self.objects.len();
         if self.work.is_none() {
-            let bytes_ideal = self.variant.bytes_ideal::<C>(self.filters);
+            let bytes_ideal = self.variant.bytes_ideal(C::BY_SIZE, self.filters);
             let work = contender.tally(count).work_since(&before, bytes_ideal);
             self.work = Some(work);
         }

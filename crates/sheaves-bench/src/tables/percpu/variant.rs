@@ -1,6 +1,5 @@
 //! The variants of `percpu`: what filters take, in chunks of which size, zeroed in how many slots.
 
-use super::contenders::PerCpuMemory;
 use super::slot_memory::SlotMemory;
 use sheaves_history::cpu::slot_count;
 
@@ -131,10 +130,10 @@ impl Variant {
         if self.pattern == Pattern::Churn { bytes + bytes / 4 } else { bytes }
     }
 
-    /// Bytes of one slot that `filters` filters need at least in a contender.
-    pub(crate) fn bytes_ideal<C: PerCpuMemory>(&self, filters: usize) -> u64 {
+    /// Bytes of one slot that `filters` filters need at least.
+    pub(crate) fn bytes_ideal(&self, by_size: bool, filters: usize) -> u64 {
         let pattern = self.pattern;
-        let bytes = if C::BY_SIZE { pattern.objects_bytes() } else { pattern.filter_bytes() };
+        let bytes = if by_size { pattern.objects_bytes() } else { pattern.filter_bytes() };
         (filters * bytes) as u64
     }
 

@@ -28,9 +28,8 @@ use std::time::Instant;
 
 use crate::contenders::allocators::{self, Allocator, Bars, SIZES, Workload, touch};
 use crate::harness::failure::{Failure, out_of_memory};
-use crate::harness::judge::Judgement;
 use crate::harness::measure::{Sampler, per_operation};
-use crate::harness::report::Report;
+use crate::harness::report::{Judgement, Report};
 use crate::harness::statistics::{geometric_mean, mean};
 use crate::harness::table::{Case, Options, Row, Sizes, Table};
 use crate::harness::workers::{Backoff, SpinBarrier, Workers, allowed_cpus};
