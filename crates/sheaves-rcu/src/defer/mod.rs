@@ -68,7 +68,7 @@ pub use channel::Channel;
 pub use emergency::{Emergencies, free_without_memory};
 pub use head::{Call, Head};
 pub use pressure::{Pressure, note_reclaimed, note_sealed, pressure};
-pub use queue::{Queue, STATE_ENTRIES, Sealed};
+pub use queue::{Open, Queue, STATE_ENTRIES, Sealed};
 pub use reclaimer::{after_seal, arm, reclaimer_thread};
 pub use sink::{Pending, SINKS_MAX, Sink, register};
 pub use statistics::{SinkPending, Statistics, statistics};

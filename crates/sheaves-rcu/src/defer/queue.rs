@@ -18,6 +18,7 @@
 //! `first` and the links say what is in the queue, at every instruction of a change. In the child
 //! of a fork that ran no `prepare` handler everything else follows from them.
 
+use core::num::NonZeroUsize;
 use core::ptr::with_exposed_provenance;
 use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
@@ -31,15 +32,57 @@ pub const STATE_ENTRIES: usize = 3;
 /// Bits of an index in entry 2.
 const INDEX_BITS: u32 = 16;
 
-/// A sealed sheaf.
+/// The cursor of a sheaf that is not sealed yet. One word, so that a change is one store; 0 for
+/// none, because large statics have many of these, whose pages stay untouched while they are zero.
+#[derive(Debug)]
+pub struct Open(usize);
+
+impl Open {
+    /// No sheaf.
+    pub const NONE: Open = Open(0);
+
+    /// The cursor; [`Cursor::VACANT`] for none.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor {
+        // SAFETY: from `set`.
+        if self.0 == 0 { Cursor::VACANT } else { unsafe { Cursor::from_bits(self.0) } }
+    }
+
+    /// Replaces the cursor.
+    pub fn set(&mut self, cursor: Cursor) {
+        self.0 = cursor.bits();
+    }
+
+    /// Takes the cursor.
+    pub fn take(&mut self) -> Cursor {
+        let cursor = self.cursor();
+        self.0 = 0;
+        cursor
+    }
+}
+
+/// A sealed sheaf, as its address: with none in its place it is one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sealed(Sheaf);
+pub struct Sealed(NonZeroUsize);
+
+// What a child of a fork may find half changed is written by single stores.
+const _: () = assert!(size_of::<Option<Sealed>>() == size_of::<usize>());
 
 impl Sealed {
+    fn of(sheaf: Sheaf) -> Sealed {
+        // SAFETY: by the contract of `Sheaf::at` memory is mapped there, and not at address 0.
+        Sealed(unsafe { NonZeroUsize::new_unchecked(sheaf.address()) })
+    }
+
+    fn sheaf(self) -> Sheaf {
+        // SAFETY: the address of a sheaf that was sealed, and stays mapped.
+        unsafe { Sheaf::at(self.0.get()) }
+    }
+
     /// The cursor with which it was sealed.
     #[must_use]
     pub fn cursor(self) -> Cursor {
-        self.0.cursor(self.index(2) - 1)
+        self.sheaf().cursor(self.index(2) - 1)
     }
 
     /// Number of entries that were sealed.
@@ -84,21 +127,19 @@ impl Sealed {
     }
 
     fn next(self) -> Option<Sealed> {
-        let address = self.0.link() * Sheaf::BYTES;
-        // SAFETY: of a sheaf in the queue, see `set_next`.
-        (address != 0).then(|| Sealed(unsafe { Sheaf::at(address) }))
+        NonZeroUsize::new(self.sheaf().link() * Sheaf::BYTES).map(Sealed)
     }
 
     fn set_next(self, next: Option<Sealed>) {
-        let number = next.map_or(0, |next| next.0.address() / Sheaf::BYTES);
+        let number = next.map_or(0, |next| next.0.get() / Sheaf::BYTES);
         // SAFETY: the sheaf belongs to the queue, which the lock protects.
-        unsafe { self.0.set_link(number) };
+        unsafe { self.sheaf().set_link(number) };
     }
 
     pub(super) fn entry(&self, index: usize) -> &AtomicUsize {
         // SAFETY: an entry of a sheaf that was sealed: mapped as long as it is in the queue, and
         // accessed by atomics.
-        unsafe { &*with_exposed_provenance::<AtomicUsize>(self.0.address() + index * 8) }
+        unsafe { &*with_exposed_provenance::<AtomicUsize>(self.0.get() + index * 8) }
     }
 }
 
@@ -126,7 +167,7 @@ impl Queue {
         debug_assert!(begin >= STATE_ENTRIES);
         // After the last entry was added: a reader that may use one of the objects began before.
         let cookie = Cookie::get();
-        let sheaf = Sealed(cursor.sheaf());
+        let sheaf = Sealed::of(cursor.sheaf());
         let end = cursor.index() + 1;
         let indexes = begin | begin << INDEX_BITS | end << (2 * INDEX_BITS);
         sheaf.set_next(None);

@@ -13,7 +13,7 @@ use sheaves_sys::lock::Lock;
 
 use super::head::Head;
 use super::list::Heads;
-use super::queue::{Queue, STATE_ENTRIES, Sealed};
+use super::queue::{Open, Queue, STATE_ENTRIES, Sealed};
 use super::{emergency, pressure};
 use crate::grace::cookie::Cookie;
 
@@ -33,8 +33,8 @@ const _: () = assert!(CAPACITY == 124);
 /// instruction: in the child of a fork that ran no `prepare` handler, a change may have stopped
 /// anywhere.
 pub(super) struct Waiting {
-    /// The sheaf that is not sealed, or [`Cursor::VACANT`]; and its bytes.
-    open: Cursor,
+    /// The sheaf that is not sealed, and its bytes.
+    open: Open,
     bytes: usize,
     queue: Queue,
     heads: Heads,
@@ -76,7 +76,7 @@ pub(super) struct Pushed {
 impl Shard {
     pub(super) const fn new(start_after: usize) -> Shard {
         let waiting = Waiting {
-            open: Cursor::VACANT,
+            open: Open::NONE,
             bytes: 0,
             queue: Queue::new(),
             heads: Heads::new(),
@@ -94,12 +94,12 @@ impl Shard {
     /// Adds an entry to the open sheaf.
     pub(super) fn push(&self, entry: usize, bytes: usize) -> Result<Pushed, NoSheaf> {
         let mut waiting = self.waiting.lock();
-        if !waiting.open.is_sheaf() {
+        if !waiting.open.cursor().is_sheaf() {
             // This may need a system call, so it is not done under the lock.
             drop(waiting);
             let sheaf = emergency::take_sheaf().ok_or(NoSheaf)?;
             waiting = self.waiting.lock();
-            if waiting.open.is_sheaf() {
+            if waiting.open.cursor().is_sheaf() {
                 // SAFETY: taken above.
                 unsafe { emergency::give_sheaf(sheaf) };
             } else {
@@ -107,15 +107,15 @@ impl Shard {
                 let empty = format(sheaf);
                 // SeqCst, for the compiler only, here and below: see `Waiting`.
                 compiler_fence(Ordering::SeqCst);
-                waiting.open = empty;
+                waiting.open.set(empty);
             }
         }
-        let is_first = waiting.open.is_empty();
+        let is_first = waiting.open.cursor().is_empty();
         // SAFETY: the sheaf is this shard's. Full ones are sealed at once, so there is room.
-        let next = unsafe { waiting.open.push(entry) };
+        let next = unsafe { waiting.open.cursor().push(entry) };
         // SeqCst, as above.
         compiler_fence(Ordering::SeqCst);
-        waiting.open = next;
+        waiting.open.set(next);
         waiting.bytes += bytes;
         self.add(1, bytes);
         let is_due = waiting.bytes >= SEAL_BYTES;
@@ -150,12 +150,12 @@ impl Shard {
     }
 
     fn seal_open(&self, waiting: &mut Waiting, is_due: bool) -> Option<Batch> {
-        pressure::note_sealed(waiting.open.fill(), waiting.open_bytes());
+        pressure::note_sealed(waiting.open.cursor().fill(), waiting.open_bytes());
         self.append_open(waiting, is_due)
     }
 
     fn append_open(&self, waiting: &mut Waiting, is_due: bool) -> Option<Batch> {
-        let cursor = core::mem::replace(&mut waiting.open, Cursor::VACANT);
+        let cursor = waiting.open.take();
         // SeqCst, for the compiler only: the sheaf is in at most one place.
         compiler_fence(Ordering::SeqCst);
         cursor.is_sheaf().then(|| self.append(waiting, cursor, waiting.bytes, is_due))
@@ -254,7 +254,7 @@ impl Shard {
     pub(super) fn has(&self, entry: usize) -> bool {
         let waiting = self.waiting.lock();
         // SAFETY: the lock keeps the sheaf here; the only reference to these entries.
-        let open = unsafe { waiting.open.objects() }.iter().copied();
+        let open = unsafe { waiting.open.cursor().objects() }.iter().copied();
         let sealed = waiting.queue.each().take(SHEAVES_SEARCHED).flat_map(Sealed::left);
         open.chain(sealed).any(|found| found == entry)
     }
@@ -272,7 +272,7 @@ impl Shard {
     fn repair(&self, waiting: &mut Waiting) {
         waiting.heads = Heads::new();
         waiting.queue.recover();
-        if waiting.open.is_sheaf() && waiting.open.is_full() {
+        if waiting.open.cursor().is_sheaf() && waiting.open.cursor().is_full() {
             let _ = self.append_open(waiting, false);
         }
     }
@@ -283,7 +283,7 @@ impl Shard {
             waiting.queue.each().fold((0, 0), |(objects, bytes), sheaf| {
                 (objects + sheaf.objects(), bytes + bytes_of(sheaf))
             });
-        let open = waiting.open.fill();
+        let open = waiting.open.cursor().fill();
         let [(heads, heads_bytes), (linked, linked_bytes)] = waiting.heads.counts();
         // Relaxed, all: change under the lock.
         self.objects.store(sealed + open + linked, Ordering::Relaxed);
@@ -295,7 +295,7 @@ impl Shard {
 
 impl Waiting {
     fn open_bytes(&self) -> usize {
-        if self.open.is_sheaf() { self.bytes } else { 0 }
+        if self.open.cursor().is_sheaf() { self.bytes } else { 0 }
     }
 }
 

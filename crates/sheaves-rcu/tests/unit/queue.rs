@@ -26,10 +26,10 @@ fn the_last_sheaf_follows_from_the_links() {
         unsafe { queue.append(STATE_ENTRIES + 1, cursor(number)) };
     }
     // Stale values of `last`, as an interrupted change leaves them.
-    for last in [Some(Sealed(sheaves[1])), Some(Sealed(sheaves[0])), None] {
+    for last in [Some(Sealed::of(sheaves[1])), Some(Sealed::of(sheaves[0])), None] {
         queue.last = last;
         queue.recover();
-        assert_eq!(queue.last, Some(Sealed(sheaves[2])));
+        assert_eq!(queue.last, Some(Sealed::of(sheaves[2])));
         assert_eq!(queue.each().map(Sealed::objects).sum::<usize>(), 6);
     }
     // SAFETY: as above.

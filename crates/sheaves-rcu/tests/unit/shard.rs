@@ -7,13 +7,15 @@ fn a_sheaf_that_is_full_is_sealed_and_everything_counted() {
     let sheaf = SHEAVES.take().unwrap();
     let mut waiting = SHARD.waiting.lock();
     // All entries are written, and the thread that was to seal them is gone.
-    (waiting.open, waiting.bytes) = (format(sheaf), 1240);
+    waiting.open.set(format(sheaf));
+    waiting.bytes = 1240;
     for index in 1..=CAPACITY {
         // SAFETY: not full yet.
-        waiting.open = unsafe { waiting.open.push(index) };
+        let pushed = unsafe { waiting.open.cursor().push(index) };
+        waiting.open.set(pushed);
     }
     SHARD.repair(&mut waiting);
-    assert_eq!((waiting.open, waiting.queue.each().count()), (Cursor::VACANT, 1));
+    assert_eq!((waiting.open.cursor(), waiting.queue.each().count()), (Cursor::VACANT, 1));
     SHARD.count_again(&mut waiting);
     drop(waiting);
     let counts = [&SHARD.objects, &SHARD.bytes].map(|count| count.load(Ordering::Relaxed));

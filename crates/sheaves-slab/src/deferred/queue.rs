@@ -60,8 +60,8 @@ struct Sealed {
     /// others a grace period has begun.
     cookie: u64,
     unstarted: u32,
-    /// A sheaf that is not sealed yet, or [`Cursor::VACANT`].
-    open: Cursor,
+    /// A sheaf that is not sealed yet.
+    open: defer::Open,
     /// Bytes and objects that were sealed, less those reclaimed, not yet reported to `sheaves-rcu`.
     /// They are reported in large steps, since all CPUs share the words that a report writes.
     untold_bytes: isize,
@@ -119,7 +119,7 @@ impl Queue {
             sheaves: defer::Queue::new(),
             cookie: 0,
             unstarted: 0,
-            open: Cursor::VACANT,
+            open: defer::Open::NONE,
             untold_bytes: 0,
             untold_objects: 0,
         };
@@ -153,21 +153,22 @@ impl Queue {
         mut empty: impl FnMut() -> Option<Sheaf>,
     ) -> Result<Option<SealedSheaf>, NoSheaf> {
         let mut sealed = self.sealed.lock();
-        while !sealed.open.is_sheaf() {
+        while !sealed.open.cursor().is_sheaf() {
             // When memory is out this flushes objects of the cache, which takes the cache's lock.
             drop(sealed);
             let sheaf = empty().ok_or(NoSheaf)?;
             sealed = self.sealed.lock();
-            if sealed.open.is_sheaf() {
+            if sealed.open.cursor().is_sheaf() {
                 put_empty(sheaf);
             } else {
-                sealed.open = format(shape, sheaf);
+                sealed.open.set(format(shape, sheaf));
             }
         }
         // SAFETY: the lock's holder owns the open sheaf, which is not full.
-        sealed.open = unsafe { sealed.open.push(object) };
+        let pushed = unsafe { sealed.open.cursor().push(object) };
+        sealed.open.set(pushed);
         self.count_objects(1);
-        if !sealed.open.is_full() {
+        if !sealed.open.cursor().is_full() {
             return Ok(None);
         }
         Ok(Some(self.append_open(shape, &mut sealed)))
@@ -176,7 +177,7 @@ impl Queue {
     /// Seals the open sheaf, if there is one.
     pub(super) fn seal_open(&self, shape: &Shape) -> Option<SealedSheaf> {
         let mut sealed = self.sealed.lock();
-        if !sealed.open.is_sheaf() {
+        if !sealed.open.cursor().is_sheaf() {
             return None;
         }
         Some(self.append_open(shape, &mut sealed))
@@ -184,7 +185,7 @@ impl Queue {
 
     /// Seals the open sheaf, which exists.
     fn append_open(&self, shape: &Shape, sealed: &mut Sealed) -> SealedSheaf {
-        let cursor = core::mem::replace(&mut sealed.open, Cursor::VACANT);
+        let cursor = sealed.open.take();
         // SeqCst, for the compiler alone: the sheaf is in at most one place.
         compiler_fence(Ordering::SeqCst);
         self.append(shape, sealed, cursor)
@@ -285,7 +286,7 @@ impl Queue {
     pub(crate) fn recover(&self, shape: &Shape) {
         let recover = |sealed: &mut Sealed| self.recover_sheaves(shape, sealed);
         if let Some(mut sealed) = self.sealed.acquire_to_recover(recover) {
-            let objects = self.objects().saturating_sub(sealed.open.fill());
+            let objects = self.objects().saturating_sub(sealed.open.cursor().fill());
             sealed.untold_objects = objects as isize;
             sealed.untold_bytes = (objects * shape.stride) as isize;
         }
@@ -298,11 +299,11 @@ impl Queue {
         (sealed.cookie, sealed.unstarted) = (0, 0);
         let sheaves = sealed.sheaves.each().count() as u32;
         let queued: usize = sealed.sheaves.each().map(defer::Sealed::objects).sum();
-        let objects = queued + sealed.open.fill();
+        let objects = queued + sealed.open.cursor().fill();
         // Relaxed, both: change under the lock.
         self.sheaves.store(sheaves, Ordering::Relaxed);
         self.objects.store(objects as u32, Ordering::Relaxed);
-        if sealed.open.is_sheaf() && sealed.open.is_full() {
+        if sealed.open.cursor().is_sheaf() && sealed.open.cursor().is_full() {
             let _ = self.append_open(shape, sealed);
         }
     }

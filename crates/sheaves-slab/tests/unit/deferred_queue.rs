@@ -46,13 +46,14 @@ fn a_sheaf_that_is_full_is_sealed() {
     deferred::start(id);
     let queue = &id.descriptor().deferred[0];
     let mut sealed = queue.sealed.lock();
-    sealed.open = empty_sheaf_for_tests(id);
-    while !sealed.open.is_full() {
+    sealed.open.set(empty_sheaf_for_tests(id));
+    while !sealed.open.cursor().is_full() {
         // SAFETY: this test owns the sheaf, which is not full.
-        sealed.open = unsafe { sealed.open.push(slow::alloc_slow(id)) };
+        let pushed = unsafe { sealed.open.cursor().push(slow::alloc_slow(id)) };
+        sealed.open.set(pushed);
     }
     queue.recover_sheaves(id.shape(), &mut sealed);
-    assert_eq!((sealed.open, counts(queue).0), (Cursor::VACANT, 1));
+    assert_eq!((sealed.open.cursor(), counts(queue).0), (Cursor::VACANT, 1));
     assert_eq!(sealed.sheaves.each().count(), 1);
     drop(sealed);
     assert_eq!(reclaim::destroy(id), Ok(()));
