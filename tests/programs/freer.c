@@ -1,7 +1,7 @@
 /*
  * freer ROUNDS: two threads allocate, one frees, through a queue. Prints the mean of resident
- * memory in KiB over the second and over the last quarter of the rounds, and the number of blocks
- * (in the first quarter caches still find their size).
+ * memory in KiB over the third and over the last quarter of the rounds, and the number of blocks
+ * (in the first half caches still find their size).
  * Every block carries its size at both ends, so that a block given out twice is noticed.
  */
 #define _GNU_SOURCE
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
 				abort();
 			free(block);
 		}
-		if (round >= quarter && round < 2 * quarter)
+		if (round >= 2 * quarter && round < 3 * quarter)
 			first += resident_kib();
 		if (round >= rounds - quarter)
 			last += resident_kib();
