@@ -19,6 +19,7 @@ pub mod header;
 pub mod install;
 pub mod miri;
 pub mod options;
+pub mod programs;
 pub mod publish;
 pub mod read_cost;
 pub mod repo;

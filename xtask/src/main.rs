@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    ci, consumers, disasm, dist, header, install, miri, publish, read_cost, repo, tidy,
+    ci, consumers, disasm, dist, header, install, miri, programs, publish, read_cost, repo, tidy,
     urcu_examples,
 };
 
@@ -69,6 +69,29 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Run real programs on Sheaves and on other allocators, in turns; needs root for apt.
+    Programs {
+        /// Three rounds of short loads.
+        #[arg(long)]
+        quick: bool,
+        /// Write all samples to this file.
+        #[arg(long, value_name = "FILE")]
+        json: Option<std::path::PathBuf>,
+        /// Allocators beside glibc, with commas between them; all without this.
+        #[arg(long, value_delimiter = ',')]
+        allocators: Vec<String>,
+        /// Names of programs; all without this.
+        programs: Vec<String>,
+    },
+    /// Run a command for `programs` and write down what it used.
+    #[command(hide = true)]
+    Measured {
+        times: u32,
+        preload: std::path::PathBuf,
+        report: std::path::PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Package the crates that are published, and build each from its package.
     Package,
     /// Compare the public interface with that of a release, by cargo-semver-checks.
@@ -96,6 +119,12 @@ fn main() -> ExitCode {
         }
         Chore::Consumers => consumers::run(repo::root()),
         Chore::Dist { check } => dist::run(repo::root(), check),
+        Chore::Programs { quick, json, allocators, programs } => {
+            programs::run(repo::root(), &programs::Options { quick, json, allocators, programs })
+        }
+        Chore::Measured { times, preload, report, words } => {
+            programs::measured(times, &preload, &report, &words)
+        }
         Chore::Package => publish::package(repo::root()),
         Chore::Semver { baseline } => publish::semver(repo::root(), baseline),
         Chore::Ci => ci::run(repo::root()),

@@ -1,0 +1,154 @@
+//! The allocators under which programs run: each is an object for `LD_PRELOAD`.
+//!
+//! jemalloc and tcmalloc are Debian's. mimalloc 3, snmalloc and rpmalloc are compiled from the
+//! sources in the crates that the benchmarks use, each from its own single file for preloading.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+
+use crate::repo;
+
+/// The names that `--allocators` accepts, in the order of the columns.
+pub(super) const NAMES: [&str; 7] =
+    ["glibc", "sheaves", "jemalloc", "mimalloc", "tcmalloc", "snmalloc", "rpmalloc"];
+/// The one that the others are compared with.
+pub(super) const BASE: &str = "glibc";
+/// The run of [`BASE`] a second time in each round, which shows the noise.
+pub(super) const AGAIN: &str = "glibc again";
+
+/// An allocator, as the environment of a program.
+#[derive(Debug, Clone)]
+pub(super) struct Allocator {
+    /// Its name in reports.
+    pub(super) name: &'static str,
+    /// What to preload. For glibc this is libc itself, so that programs which are linked to another
+    /// allocator use libc's, too.
+    pub(super) preload: PathBuf,
+}
+
+/// Finds or builds the allocators of that name.
+pub(super) fn all(
+    root: &Path,
+    folder: &Path,
+    names: &[&'static str],
+) -> anyhow::Result<Vec<Allocator>> {
+    let mut allocators = Vec::new();
+    for name in names {
+        let preload = object(root, folder, name).with_context(|| format!("allocator {name}"))?;
+        allocators.push(Allocator { name, preload: preload.clone() });
+        if *name == BASE {
+            allocators.push(Allocator { name: AGAIN, preload });
+        }
+    }
+    Ok(allocators)
+}
+
+fn object(root: &Path, folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    match name {
+        "glibc" => installed("libc.so.6"),
+        "jemalloc" => installed("libjemalloc.so.2"),
+        "tcmalloc" => installed("libtcmalloc_minimal.so.4"),
+        "sheaves" => sheaves(root),
+        "mimalloc" => compile(root, folder, &MIMALLOC),
+        "snmalloc" => compile(root, folder, &SNMALLOC),
+        "rpmalloc" => compile(root, folder, &RPMALLOC),
+        _ => bail!("there is no allocator `{name}`; there are {}", NAMES.join(", ")),
+    }
+}
+
+/// Where the loader finds a library.
+fn installed(name: &str) -> anyhow::Result<PathBuf> {
+    let listed = repo::output_of(Command::new("ldconfig").arg("-p"))?;
+    let line = listed.lines().find(|line| line.trim_start().starts_with(&format!("{name} ")));
+    let path = line.and_then(|line| line.rsplit("=> ").next());
+    Ok(PathBuf::from(path.with_context(|| format!("{name} is not installed"))?))
+}
+
+fn sheaves(root: &Path) -> anyhow::Result<PathBuf> {
+    let mut build = repo::cargo(root);
+    build.args(["build", "--quiet", "--release", "-p", "sheaves-preload"]);
+    repo::output_of(&mut build)?;
+    Ok(metadata(root)?.target_directory.join("release/libsheaves_preload.so"))
+}
+
+/// How an allocator in a crate is compiled.
+struct Source {
+    package: &'static str,
+    compiler: &'static str,
+    /// Folder of headers, in the crate.
+    include: &'static str,
+    /// The one file that includes the others.
+    file: &'static str,
+    flags: &'static [&'static str],
+}
+
+const MIMALLOC: Source = Source {
+    package: "libmimalloc-sys",
+    compiler: "cc",
+    include: "c_src/mimalloc/v3/include",
+    file: "c_src/mimalloc/v3/src/static.c",
+    flags: &["-DMI_MALLOC_OVERRIDE", "-DMI_SHARED_LIB", "-DMI_SHARED_LIB_EXPORT"],
+};
+
+const SNMALLOC: Source = Source {
+    package: "snmalloc-sys",
+    compiler: "c++",
+    include: "upstream/src",
+    file: "upstream/src/snmalloc/override/new.cc",
+    // What its build script defines for Linux.
+    flags: &[
+        "-std=c++20",
+        "-mcx16",
+        "-DSNMALLOC_HAS_LINUX_FUTEX_H",
+        "-DSNMALLOC_HAS_LINUX_RANDOM_H",
+        "-DSNMALLOC_PLATFORM_HAS_GETENTROPY",
+        "-DSNMALLOC_USE_WAIT_ON_ADDRESS=1",
+        "-DSNMALLOC_CHECK_LOADS=false",
+        "-DSNMALLOC_PAGEID=false",
+    ],
+};
+
+const RPMALLOC: Source = Source {
+    package: "rpmalloc-sys",
+    compiler: "cc",
+    include: "rpmalloc/rpmalloc",
+    file: "rpmalloc/rpmalloc/rpmalloc.c",
+    flags: &["-std=c11", "-D_GNU_SOURCE", "-DENABLE_PRELOAD=1", "-DENABLE_OVERRIDE=1"],
+};
+
+fn compile(root: &Path, folder: &Path, source: &Source) -> anyhow::Result<PathBuf> {
+    let object = folder.join(format!("{}.so", source.package));
+    let packages = metadata(root)?.packages;
+    let package = packages.into_iter().find(|package| package.name == source.package);
+    let package = package.with_context(|| format!("{} is no dependency", source.package))?;
+    let home = package.manifest_path.parent().context("a manifest has a folder")?.to_owned();
+    let mut compiler = Command::new(source.compiler);
+    compiler.args(["-shared", "-fPIC", "-O3", "-DNDEBUG", "-w", "-ftls-model=initial-exec"]);
+    compiler.args(source.flags).arg("-I").arg(home.join(source.include));
+    compiler.arg(home.join(source.file)).arg("-o").arg(&object).args(["-lpthread", "-ldl"]);
+    repo::output_of(&mut compiler)?;
+    Ok(object)
+}
+
+/// The parts of `cargo metadata` that are used here.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Crate>,
+    target_directory: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Crate {
+    name: String,
+    manifest_path: PathBuf,
+}
+
+/// Of all dependencies, which cargo downloads if they are missing.
+fn metadata(root: &Path) -> anyhow::Result<Metadata> {
+    let mut cargo = repo::cargo(root);
+    let json = repo::output_of(cargo.args(["metadata", "--all-features", "--format-version=1"]))?;
+    serde_json::from_str(&json).context("cargo metadata")
+}

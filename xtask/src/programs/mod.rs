@@ -1,0 +1,145 @@
+//! `cargo xtask programs`: real programs on several allocators, one after the other in turns.
+//!
+//! Each round runs a program once under each allocator; the order changes from round to round.
+//! Ratios are taken within a round, and reported as medians. glibc runs twice in each round: the
+//! ratio of its second run to its first is the noise.
+
+mod allocator;
+mod commands;
+mod program;
+mod report;
+mod server;
+mod servers;
+mod usage;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::consumers::has;
+use crate::repo;
+use allocator::Allocator;
+use program::{Program, Round, Work};
+use report::{Outcome, Report};
+
+pub use usage::measured;
+
+/// Options of the command line.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Three rounds of short loads instead of five of long ones.
+    pub quick: bool,
+    /// Where to write the samples.
+    pub json: Option<PathBuf>,
+    /// Names of allocators; all if empty.
+    pub allocators: Vec<String>,
+    /// Names of programs; all if empty.
+    pub programs: Vec<String>,
+}
+
+/// Where databases and outputs are, below the root.
+const FOLDER: &str = "target/programs";
+
+/// All programs.
+fn programs() -> Vec<Program> {
+    servers::PROGRAMS.iter().chain(&commands::PROGRAMS).copied().collect()
+}
+
+/// Runs the programs and prints the report.
+pub fn run(root: &Path, options: &Options) -> anyhow::Result<()> {
+    let programs = chosen(options)?;
+    install_missing(&programs)?;
+    let folder = root.join(FOLDER);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).context(FOLDER)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    let names: Vec<&'static str> = allocator::NAMES
+        .into_iter()
+        .filter(|name| *name == allocator::BASE || wanted(&options.allocators, name))
+        .collect();
+    let allocators = allocator::all(root, &folder, &names)?;
+    let rounds = if options.quick { 3 } else { 5 };
+    let mut report = Report::new(&allocators);
+    for program in &programs {
+        let outcome = run_program(program, &folder, &allocators, rounds, options.quick);
+        let outcome = outcome.with_context(|| format!("program {}", program.name))?;
+        print!("{}", report.add(program.name, program.what, outcome));
+    }
+    print!("{}", report.summary());
+    if let Some(file) = &options.json {
+        let json = serde_json::to_string_pretty(&report)?;
+        std::fs::write(file, json + "\n").with_context(|| file.display().to_string())?;
+    }
+    Ok(())
+}
+
+fn wanted(names: &[String], name: &str) -> bool {
+    names.is_empty() || names.iter().any(|wanted| wanted == name)
+}
+
+fn chosen(options: &Options) -> anyhow::Result<Vec<Program>> {
+    let mut programs = programs();
+    for name in &options.allocators {
+        let known = allocator::NAMES;
+        ensure!(known.contains(&name.as_str()), "no allocator `{name}`: {}", known.join(", "));
+    }
+    for name in &options.programs {
+        if !programs.iter().any(|program| program.name == name) {
+            let known: Vec<_> = programs.iter().map(|program| program.name).collect();
+            bail!("no program `{name}`: {}", known.join(", "));
+        }
+    }
+    programs.retain(|program| wanted(&options.programs, program.name));
+    Ok(programs)
+}
+
+/// Installs what is missing by apt, without starting a server.
+fn install_missing(programs: &[Program]) -> anyhow::Result<()> {
+    let needs = programs.iter().flat_map(|program| program.needs);
+    let mut packages: Vec<&str> =
+        needs.filter(|(command, _)| !has(command)).map(|(_, package)| *package).collect();
+    let libraries = [
+        ("libjemalloc.so.2", "libjemalloc2"),
+        ("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
+    ];
+    let known = repo::output_of(std::process::Command::new("ldconfig").arg("-p"))?;
+    packages.extend(libraries.iter().filter(|(name, _)| !known.contains(name)).map(|(_, p)| *p));
+    if packages.is_empty() {
+        return Ok(());
+    }
+    println!("programs: installs {}", packages.join(", "));
+    let mut apt = std::process::Command::new("apt-get");
+    apt.args(["install", "-q", "-y", "--no-install-recommends"]).args(&packages);
+    repo::output_of(apt.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1"))?;
+    Ok(())
+}
+
+fn run_program(
+    program: &Program,
+    folder: &Path,
+    allocators: &[Allocator],
+    rounds: usize,
+    is_quick: bool,
+) -> anyhow::Result<Outcome> {
+    let base = &allocators[0];
+    let seconds = if is_quick { 3 } else { 10 };
+    let folder = folder.join(program.folder);
+    let work = Work { folder, base: base.preload.clone(), seconds, is_quick };
+    if !work.folder.exists() {
+        std::fs::create_dir(&work.folder)?;
+        (program.set_up)(&work).context("its preparation")?;
+    }
+    let mut outcome = Outcome::new(allocators.len());
+    // The first run reads files from the disk.
+    (program.run)(&Round { work: &work, preload: base.preload.clone() })?;
+    for round in 0..rounds {
+        for step in 0..allocators.len() {
+            let index = (round + step) % allocators.len();
+            let preload = allocators[index].preload.clone();
+            let sample = (program.run)(&Round { work: &work, preload });
+            outcome.add(index, sample.with_context(|| allocators[index].name)?);
+        }
+    }
+    Ok(outcome)
+}
