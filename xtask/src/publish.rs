@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::SystemTime;
 
 use anyhow::{Context as _, ensure};
 
@@ -17,8 +18,16 @@ const INTERFACES: [&str; 5] =
 /// Packages every published crate, and builds each from its package alone.
 pub fn package(root: &Path) -> anyhow::Result<()> {
     let names = published(root)?;
+    // A new folder each time: cargo keeps what it has unpacked from a folder of packages, and would
+    // build that again instead of new packages of the same version.
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let folder = root.join("target/package").join(now.as_nanos().to_string());
+    let mut cargo = repo::cargo(root);
     // What is not committed yet is packaged, too: this is a check, not the release.
-    run(repo::cargo(root).args(["package", "--quiet", "--allow-dirty"]).args(of(&names)))?;
+    cargo.args(["package", "--quiet", "--allow-dirty", "--target-dir"]).arg(&folder);
+    let done = run(cargo.args(of(&names)));
+    std::fs::remove_dir_all(&folder).context("the folder of packages")?;
+    done?;
     println!("package: {} crates can be published: {}", names.len(), names.join(", "));
     Ok(())
 }
