@@ -17,6 +17,7 @@ pub mod dist;
 pub mod finding;
 pub mod header;
 pub mod install;
+mod median;
 pub mod miri;
 pub mod options;
 pub mod programs;

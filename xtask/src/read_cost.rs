@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use crate::median::median;
 use crate::urcu_examples::{self, Bench};
 
 const PROGRAM: &str = "crates/sheaves-capi/tests/urcu/read_cost.c";
@@ -57,9 +58,4 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-fn median(mut found: Vec<f64>) -> f64 {
-    found.sort_by(f64::total_cmp);
-    found[found.len() / 2]
 }

@@ -49,9 +49,13 @@ pub struct Dependency {
     pub target: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
+/// What `cargo metadata` reports.
+#[derive(Debug, Deserialize)]
+pub struct Metadata {
+    /// The crates.
+    pub packages: Vec<Package>,
+    /// Where cargo builds.
+    pub target_directory: PathBuf,
 }
 
 /// The root of the repository: the parent of the folder this crate was built in.
@@ -85,10 +89,13 @@ pub fn output_of(command: &mut Command) -> anyhow::Result<String> {
 
 /// The crates of the workspace. Reads no dependencies, so it works without a network.
 pub fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
-    let json =
-        output_of(cargo(root).args(["metadata", "--no-deps", "--offline", "--format-version=1"]))?;
-    let metadata: Metadata = serde_json::from_str(&json).context("cargo metadata")?;
-    Ok(metadata.packages)
+    Ok(metadata(root, &["--no-deps", "--offline"])?.packages)
+}
+
+/// Runs `cargo metadata`.
+pub fn metadata(root: &Path, options: &[&str]) -> anyhow::Result<Metadata> {
+    let json = output_of(cargo(root).args(["metadata", "--format-version=1"]).args(options))?;
+    serde_json::from_str(&json).context("cargo metadata")
 }
 
 /// Every text file that git would commit, without `.git` and what `.gitignore` names.

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
-use serde::Deserialize;
 
-use crate::repo;
+use crate::repo::{self, Metadata};
 
 /// The names that `--allocators` accepts, in the order of the columns.
 pub(super) const NAMES: [&str; 7] =
@@ -35,9 +34,12 @@ pub(super) fn all(
     folder: &Path,
     names: &[&'static str],
 ) -> anyhow::Result<Vec<Allocator>> {
+    // Of all dependencies, which cargo downloads if they are missing.
+    let metadata = repo::metadata(root, &["--all-features"])?;
     let mut allocators = Vec::new();
     for name in names {
-        let preload = object(root, folder, name).with_context(|| format!("allocator {name}"))?;
+        let preload =
+            object(root, folder, &metadata, name).with_context(|| format!("allocator {name}"))?;
         allocators.push(Allocator { name, preload: preload.clone() });
         if *name == BASE {
             allocators.push(Allocator { name: AGAIN, preload });
@@ -46,15 +48,15 @@ pub(super) fn all(
     Ok(allocators)
 }
 
-fn object(root: &Path, folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
+fn object(root: &Path, folder: &Path, metadata: &Metadata, name: &str) -> anyhow::Result<PathBuf> {
     match name {
         "glibc" => installed("libc.so.6"),
         "jemalloc" => installed("libjemalloc.so.2"),
         "tcmalloc" => installed("libtcmalloc_minimal.so.4"),
-        "sheaves" => sheaves(root),
-        "mimalloc" => compile(root, folder, &MIMALLOC),
-        "snmalloc" => compile(root, folder, &SNMALLOC),
-        "rpmalloc" => compile(root, folder, &RPMALLOC),
+        "sheaves" => sheaves(root, metadata),
+        "mimalloc" => compile(folder, metadata, &MIMALLOC),
+        "snmalloc" => compile(folder, metadata, &SNMALLOC),
+        "rpmalloc" => compile(folder, metadata, &RPMALLOC),
         _ => bail!("there is no allocator `{name}`; there are {}", NAMES.join(", ")),
     }
 }
@@ -67,11 +69,11 @@ fn installed(name: &str) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(path.with_context(|| format!("{name} is not installed"))?))
 }
 
-fn sheaves(root: &Path) -> anyhow::Result<PathBuf> {
+fn sheaves(root: &Path, metadata: &Metadata) -> anyhow::Result<PathBuf> {
     let mut build = repo::cargo(root);
     build.args(["build", "--quiet", "--release", "-p", "sheaves-preload"]);
     repo::output_of(&mut build)?;
-    Ok(metadata(root)?.target_directory.join("release/libsheaves_preload.so"))
+    Ok(metadata.target_directory.join("release/libsheaves_preload.so"))
 }
 
 /// How an allocator in a crate is compiled.
@@ -119,36 +121,15 @@ const RPMALLOC: Source = Source {
     flags: &["-std=c11", "-D_GNU_SOURCE", "-DENABLE_PRELOAD=1", "-DENABLE_OVERRIDE=1"],
 };
 
-fn compile(root: &Path, folder: &Path, source: &Source) -> anyhow::Result<PathBuf> {
+fn compile(folder: &Path, metadata: &Metadata, source: &Source) -> anyhow::Result<PathBuf> {
     let object = folder.join(format!("{}.so", source.package));
-    let packages = metadata(root)?.packages;
-    let package = packages.into_iter().find(|package| package.name == source.package);
+    let package = metadata.packages.iter().find(|package| package.name == source.package);
     let package = package.with_context(|| format!("{} is no dependency", source.package))?;
-    let home = package.manifest_path.parent().context("a manifest has a folder")?.to_owned();
+    let home = package.manifest_path.parent().context("a manifest has a folder")?;
     let mut compiler = Command::new(source.compiler);
     compiler.args(["-shared", "-fPIC", "-O3", "-DNDEBUG", "-w", "-ftls-model=initial-exec"]);
     compiler.args(source.flags).arg("-I").arg(home.join(source.include));
     compiler.arg(home.join(source.file)).arg("-o").arg(&object).args(["-lpthread", "-ldl"]);
     repo::output_of(&mut compiler)?;
     Ok(object)
-}
-
-/// The parts of `cargo metadata` that are used here.
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Crate>,
-    target_directory: PathBuf,
-}
-
-#[derive(Deserialize)]
-struct Crate {
-    name: String,
-    manifest_path: PathBuf,
-}
-
-/// Of all dependencies, which cargo downloads if they are missing.
-fn metadata(root: &Path) -> anyhow::Result<Metadata> {
-    let mut cargo = repo::cargo(root);
-    let json = repo::output_of(cargo.args(["metadata", "--all-features", "--format-version=1"]))?;
-    serde_json::from_str(&json).context("cargo metadata")
 }

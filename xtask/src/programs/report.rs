@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::allocator::{AGAIN, Allocator};
 use super::program::Sample;
+use crate::median::median;
 
 /// The samples of one program, by allocator.
 pub(super) struct Outcome {
@@ -142,9 +143,4 @@ impl Row {
             samples,
         }
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
