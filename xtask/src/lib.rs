@@ -10,6 +10,7 @@
     reason = "a program with std; the lint is for no_std crates"
 )]
 
+pub mod benchmarks;
 pub mod ci;
 pub mod consumers;
 pub mod disasm;

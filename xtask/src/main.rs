@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    ci, consumers, disasm, dist, header, install, miri, programs, publish, read_cost, repo, tidy,
-    urcu_examples,
+    benchmarks, ci, consumers, disasm, dist, header, install, miri, programs, publish, read_cost,
+    repo, tidy, urcu_examples,
 };
 
 /// Checks and commands of the Sheaves repository.
@@ -83,6 +83,15 @@ enum Chore {
         /// Names of programs; all without this.
         programs: Vec<String>,
     },
+    /// Make the figures in BENCHMARKS.md and README.md from docs/benchmarks/MACHINE/TABLE.json.
+    Benchmarks {
+        /// Write nothing; fail if the documents are stale.
+        #[arg(long)]
+        check: bool,
+        /// Measure first, and store the reports under this name; on an idle machine two minutes.
+        #[arg(long, value_name = "MACHINE")]
+        measure: Option<String>,
+    },
     /// Run a command for `programs` and write down what it used.
     #[command(hide = true)]
     Measured {
@@ -121,6 +130,9 @@ fn main() -> ExitCode {
         Chore::Dist { check } => dist::run(repo::root(), check),
         Chore::Programs { quick, json, allocators, programs } => {
             programs::run(repo::root(), &programs::Options { quick, json, allocators, programs })
+        }
+        Chore::Benchmarks { check, measure } => {
+            benchmarks::run(repo::root(), check, measure.as_deref())
         }
         Chore::Measured { times, preload, report, words } => {
             programs::measured(times, &preload, &report, &words)
