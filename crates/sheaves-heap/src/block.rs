@@ -24,7 +24,7 @@ pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
     match classes::of_layout(size, align) {
         Some(class) => (by_id::alloc(CacheId::of_class(class)), false),
         None if large::serves(size, align) => large::alloc(size, align),
-        None => (huge::alloc(size, align), true),
+        None => huge::alloc(size, align),
     }
 }
 

@@ -1,7 +1,8 @@
-//! Blocks above 1 MiB, or with an alignment above that: mappings of their own.
+//! Blocks above 1 MiB, or with an alignment above that: mappings of their own. Those of up to 64
+//! MiB are kept for some time after their blocks are freed, see [`crate::idle`].
 //!
 //! A table under a lock records them: open addressing with linear probing, keyed by address, at
-//! most half full, in a mapping of its own. The lock costs little compared with the system calls.
+//! most half full, in a mapping of its own.
 //!
 //! The kernel refuses to unmap a block between two others when the process has as many mappings as
 //! it may have (`vm.max_map_count`). The table keeps such a range; its pages are discarded and read
@@ -11,7 +12,10 @@
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use sheaves_sys::{lock::Lock, map};
+use sheaves_sys::lock::{Held, Lock};
+use sheaves_sys::{clock, map};
+
+use crate::idle::{IDLE_BYTES_MAX, Idle, Pages, RANGES_MAX};
 
 /// One mapping; address 0 marks an empty entry, an address plus [`KEPT`] a range without a block.
 #[repr(C)]
@@ -53,21 +57,26 @@ pub(crate) struct Table {
     /// Ranges that may be unmapped or kept, depending on the kernel. Each has a reserved entry,
     /// since the table may be unable to grow when it must keep one.
     in_doubt: usize,
+    /// Ranges without a block that are as their blocks left them.
+    idle: Idle,
 }
 
 const CAPACITY_MIN: usize = 256;
+const _: () = assert!(CAPACITY_MIN / 2 > RANGES_MAX);
 /// The bits of [`Table::location`] that hold the logarithm.
 const LOGARITHM: usize = 63;
 
-pub(crate) static TABLE: Lock<Table> =
-    Lock::new(Table { location: 0, count: 0, bytes: 0, kept: 0, in_doubt: 0 });
+pub(crate) static TABLE: Lock<Table> = Lock::new(Table::at(0));
 
 impl Table {
+    const fn at(location: usize) -> Table {
+        Table { location, count: 0, bytes: 0, kept: 0, in_doubt: 0, idle: Idle::new() }
+    }
+
     /// A table of empty entries. `None` when memory is out.
     fn with_capacity(capacity: usize) -> Option<Table> {
         let entries = map::anywhere(capacity * size_of::<Entry>())?;
-        let location = entries | capacity.ilog2() as usize;
-        Some(Table { location, count: 0, bytes: 0, kept: 0, in_doubt: 0 })
+        Some(Table::at(entries | capacity.ilog2() as usize))
     }
 
     /// Number of entries, a power of two.
@@ -112,6 +121,9 @@ impl Table {
     }
 
     /// Adds an entry. False when the table cannot grow.
+    ///
+    /// At most half of the entries are used, and at most [`RANGES_MAX`] more, for idle ranges that
+    /// the kernel refuses to unmap.
     fn insert(&mut self, new: Entry) -> bool {
         if (self.count + self.kept + self.in_doubt + 1) * 2 > self.capacity() && !self.grow() {
             return false;
@@ -167,6 +179,7 @@ impl Table {
     /// complete, the other is removed. Ranges without a block are leaked, because one that was
     /// being taken may have the bytes of another.
     fn recover(&mut self) {
+        self.idle = Idle::new();
         (self.count, self.bytes, self.kept, self.in_doubt) = (0, 0, 0, 0);
         let mut index = 0;
         while index < self.capacity() {
@@ -193,6 +206,34 @@ impl Table {
         self.count -= 1;
         self.bytes -= removed.bytes;
         removed
+    }
+
+    /// Changes the length of the block at `index`.
+    fn resize(&mut self, index: usize, bytes: usize) {
+        let entry = self.entry(index);
+        let old_bytes = core::mem::replace(&mut entry.bytes, bytes);
+        self.bytes = self.bytes - old_bytes + bytes;
+    }
+
+    /// Keeps a range as it is, unless it is too large; what comes back is in doubt.
+    fn let_idle(&mut self, range: Entry) -> Option<Entry> {
+        let Entry { address, bytes } = range;
+        let surplus = match bytes {
+            ..=IDLE_BYTES_MAX => self.idle.put(address, bytes, clock::coarse_ms()),
+            _ => Some((address, bytes)),
+        };
+        surplus.map(|pages| self.doubt(pages)).or_else(|| self.surplus())
+    }
+
+    /// Takes an idle range that is too old or one too many; it is in doubt from then on.
+    fn surplus(&mut self) -> Option<Entry> {
+        let surplus = self.idle.surplus(self.bytes, clock::coarse_ms());
+        surplus.map(|pages| self.doubt(pages))
+    }
+
+    fn doubt(&mut self, (address, bytes): Pages) -> Entry {
+        self.in_doubt += 1;
+        Entry { address, bytes }
     }
 
     /// Keeps a range that is in doubt.
@@ -238,20 +279,36 @@ impl Table {
     }
 }
 
-/// Maps a block; 0 when memory is out.
-pub(crate) fn alloc(size: usize, align: usize) -> usize {
+/// A block (0 when memory is out), and whether it reads as zeros.
+pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
+    const NONE: (usize, bool) = (0, false);
     let page = map::page_bytes();
-    let Some(bytes) = size.max(1).checked_next_multiple_of(page) else { return 0 };
-    if let Some(address) = alloc_kept(bytes, align) {
-        return address;
+    let Some(bytes) = size.max(1).checked_next_multiple_of(page) else { return NONE };
+    if let Some(address) = alloc_idle(bytes, align) {
+        return (address, false);
     }
-    let Some(address) = map::aligned(bytes, align) else { return 0 };
+    if let Some(address) = alloc_kept(bytes, align) {
+        return (address, true);
+    }
+    let Some(address) = map::aligned(bytes, align) else { return NONE };
     if !TABLE.lock().insert(Entry { address, bytes }) {
         // SAFETY: mapped just now, and not returned yet.
         unsafe { map::unmap(address, bytes) };
-        return 0;
+        return NONE;
     }
-    address
+    (address, true)
+}
+
+/// A block in an idle range.
+fn alloc_idle(bytes: usize, align: usize) -> Option<usize> {
+    let mut table = TABLE.lock();
+    let (address, bytes) = table.idle.take(bytes, align)?;
+    if !table.insert(Entry { address, bytes }) {
+        // There was room for it just now.
+        let _none = table.idle.put(address, bytes, clock::coarse_ms());
+        return None;
+    }
+    Some(address)
 }
 
 /// A block in a kept range that is at most twice as large as necessary.
@@ -272,6 +329,14 @@ pub(crate) fn bytes_of(address: usize) -> Option<usize> {
     Some(table.entry(index).bytes)
 }
 
+/// Has a new block read as zeros, by giving its pages back.
+pub(crate) fn clear(address: usize) {
+    if let Some(bytes) = bytes_of(address) {
+        // SAFETY: the caller has just got the block, and no other thread knows it.
+        unsafe { map::discard(address, bytes) };
+    }
+}
+
 /// True when an address is inside a block. Visits every block: for debug mode.
 pub(crate) fn contains(address: usize) -> bool {
     let mut table = TABLE.lock();
@@ -281,23 +346,38 @@ pub(crate) fn contains(address: usize) -> bool {
     })
 }
 
-/// Unmaps a block; false when none starts at the address.
+/// Frees a block; false when none starts at the address.
 #[must_use]
 pub(crate) fn free(address: usize) -> bool {
     let mut table = TABLE.lock();
     let Some(index) = table.find(address) else { return false };
-    table.in_doubt += 1;
     let range = table.remove(index);
+    let surplus = table.let_idle(range);
     drop(table);
-    give_back(range);
+    give_back_all(surplus);
     true
 }
 
-/// Offers the ranges that are kept to the kernel again.
-pub(crate) fn trim() {
-    let range = TABLE.lock().take_kept(|_| true);
-    if let Some(range) = range {
+/// Unmaps this range, then idle ones for as long as there are too many.
+fn give_back_all(mut surplus: Option<Entry>) {
+    while let Some(range) = surplus {
         give_back(range);
+        surplus = TABLE.lock().surplus();
+    }
+}
+
+/// Unmaps all idle ranges, and offers those that are kept to the kernel again.
+pub(crate) fn trim() {
+    loop {
+        let mut table = TABLE.lock();
+        let oldest = table.idle.take_oldest().map(|pages| table.doubt(pages));
+        let Some(range) = oldest.or_else(|| table.take_kept(|_| true)) else { return };
+        let is_last = oldest.is_none();
+        drop(table);
+        give_back(range);
+        if is_last {
+            return;
+        }
     }
 }
 
@@ -322,8 +402,11 @@ fn give_back(mut range: Entry) {
     }
 }
 
-/// Resizes a block, moving its pages where needed; 0, with the block unchanged, when the kernel
-/// refuses.
+/// Resizes a block, if that needs no copy; 0, with the block unchanged, when it does.
+///
+/// A block grows into the idle range after it, shrinks by what becomes an idle range, or has its
+/// pages moved by the kernel. If a range elsewhere is large enough, a copy costs less than the page
+/// faults of new pages.
 pub(crate) fn resize(address: usize, size: usize) -> usize {
     let page = map::page_bytes();
     let Some(bytes) = size.checked_next_multiple_of(page) else { return 0 };
@@ -332,8 +415,15 @@ pub(crate) fn resize(address: usize, size: usize) -> usize {
     let mut table = TABLE.lock();
     let Some(index) = table.find(address) else { return 0 };
     let old_bytes = table.entry(index).bytes;
-    if bytes == old_bytes {
+    if bytes <= old_bytes {
+        return shrink(table, index, bytes);
+    }
+    if table.idle.extend(address + old_bytes, bytes - old_bytes) {
+        table.resize(index, bytes);
         return address;
+    }
+    if table.idle.has(bytes, page) {
+        return 0;
     }
     // SAFETY: the entry proves that the mapping is ours and how large it is; the caller uses only
     // the returned address.
@@ -345,10 +435,24 @@ pub(crate) fn resize(address: usize, size: usize) -> usize {
     moved
 }
 
-/// Number of blocks, and the sum of their bytes.
-pub(crate) fn totals() -> (usize, usize) {
+/// Shortens a block by whole pages, if that is worth it; returns its address.
+fn shrink(mut table: Held<'_, Table>, index: usize, bytes: usize) -> usize {
+    let Entry { address, bytes: old_bytes } = *table.entry(index);
+    // A range that was taken whole may be larger than its block by a quarter, see `Idle::take`.
+    if old_bytes - bytes > bytes / 4 {
+        table.resize(index, bytes);
+        let rest = Entry { address: address + bytes, bytes: old_bytes - bytes };
+        let surplus = table.let_idle(rest);
+        drop(table);
+        give_back_all(surplus);
+    }
+    address
+}
+
+/// Number of blocks, the sum of their bytes, and the bytes of idle ranges.
+pub(crate) fn totals() -> (usize, usize, usize) {
     let table = TABLE.lock();
-    (table.count, table.bytes)
+    (table.count, table.bytes, table.idle.bytes())
 }
 
 /// Takes the lock in a child whose fork was not prepared.

@@ -33,7 +33,7 @@ pub struct Totals {
     pub used_bytes: usize,
     /// Free objects in slots, depots and slabs.
     pub cached_bytes: usize,
-    /// Free runs whose pages have not been returned to the kernel.
+    /// Free runs and mappings whose pages have not been returned to the kernel.
     pub dirty_bytes: usize,
     /// Address space of the heap.
     pub heap_bytes: usize,
@@ -47,7 +47,7 @@ pub struct Totals {
 #[must_use]
 pub fn totals() -> Totals {
     let Footprint { mapped_bytes, used_bytes, dirty_bytes } = chunk::footprint();
-    let (huge_blocks, huge_bytes) = huge::totals();
+    let (huge_blocks, huge_bytes, idle_bytes) = huge::totals();
     let (mut out_bytes, mut slab_bytes) = (0, 0);
     for (_, stats) in stats::all() {
         out_bytes += stats.objects_out * stats.stride_bytes;
@@ -57,7 +57,7 @@ pub fn totals() -> Totals {
     Totals {
         used_bytes: out_bytes + runs_bytes + huge_bytes,
         cached_bytes: slab_bytes.saturating_sub(out_bytes),
-        dirty_bytes,
+        dirty_bytes: dirty_bytes + idle_bytes,
         heap_bytes: mapped_bytes,
         huge_bytes,
         huge_blocks,

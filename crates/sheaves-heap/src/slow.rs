@@ -9,7 +9,7 @@ use sheaves_sys::errno;
 
 use crate::block::{self, Block};
 use crate::start::{is_debug, start};
-use crate::{classes, deferred, large, redzone};
+use crate::{classes, deferred, huge, large, redzone};
 
 /// The largest size of a block: pointer differences must fit `isize`.
 pub(crate) const BYTES_MAX: usize = isize::MAX as usize;
@@ -51,7 +51,13 @@ fn alloc_or_zeroed(size: usize, align: usize) -> (*mut u8, bool) {
 /// Zeroed memory; pages that are fresh from the kernel are not written again.
 pub(crate) fn alloc_zeroed(size: usize) -> *mut u8 {
     let (block, is_zero) = alloc_or_zeroed(size, classes::QUANTUM_BYTES);
-    if !block.is_null() && !is_zero {
+    if block.is_null() || is_zero {
+        return block;
+    }
+    if size > large::LARGE_BYTES_MAX && !is_debug() {
+        // Without touching what the last block has not touched.
+        huge::clear(block.expose_provenance());
+    } else {
         // SAFETY: the block has `size` bytes, and no other thread knows it.
         unsafe { block.write_bytes(0, size) };
     }

@@ -31,6 +31,8 @@ fn neighbours() -> [*mut u8; 3] {
         // SAFETY: from this heap.
         unsafe { free(block) };
     }
+    // So that the blocks have used memory on both sides, or none.
+    trim();
     for block in &row {
         // SAFETY: within the block, whose size this is.
         unsafe { block.write_bytes(0xa5, BYTES) };
@@ -77,6 +79,7 @@ fn memory_is_returned_to_the_kernel() {
     let (place, bytes) = exhaust();
     // SAFETY: from this heap.
     unsafe { free(middle) };
+    trim();
     assert_eq!(resident(middle), Some(0), "the block keeps its memory");
     // The range serves the next block that fits, and reads as zeros.
     let again = calloc(1, BYTES - PAGE);
@@ -96,9 +99,11 @@ fn memory_is_returned_to_the_kernel() {
     // Unmapping a neighbour unmaps it, too.
     // SAFETY: from this heap.
     unsafe { free(first) };
+    trim();
     assert_eq!(resident(middle), None, "the range is never unmapped");
     // SAFETY: from this heap.
     unsafe { free(last) };
+    trim();
     assert_eq!((resident(first), resident(last)), (None, None));
     assert_eq!(report::totals().used_bytes, 0);
 }

@@ -4,7 +4,7 @@ const PAGE: usize = 4096;
 
 /// A table of blocks, each as large as its number says.
 fn table(blocks: usize) -> Table {
-    let mut table = Table { location: 0, count: 0, bytes: 0, kept: 0, in_doubt: 0 };
+    let mut table = Table::at(0);
     for number in 1..=blocks {
         assert!(table.insert(Entry { address: number * PAGE, bytes: number }));
     }

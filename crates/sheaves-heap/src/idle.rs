@@ -1,0 +1,139 @@
+//! Mappings that no block uses, kept with their contents for the blocks to come.
+//!
+//! A program that takes a block of some MiB for each request would otherwise pay for two system
+//! calls and a page fault for each page, each time. A range is kept for a second at most, see
+//! [`AGE_MS_MAX`]. All of them together are at most as large as [`Idle::surplus`] permits.
+//!
+//! Neighbours are joined, and a range that is much larger than a block is split, its first part
+//! first: so the block can grow into the rest.
+
+/// The largest block whose mapping is kept, and what may be kept whatever is in use.
+pub(crate) const IDLE_BYTES_MAX: usize = 64 << 20;
+/// A range goes back to the kernel after this time.
+const AGE_MS_MAX: u64 = 1000;
+/// The most ranges: one search takes some 50 ns.
+pub(crate) const RANGES_MAX: usize = 64;
+
+/// Address and bytes.
+pub(crate) type Pages = (usize, usize);
+
+/// A mapped range that is not used.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    address: usize,
+    bytes: usize,
+    /// When the first part of it was freed.
+    since_ms: u64,
+}
+
+impl Range {
+    fn touches(&self, other: &Range) -> bool {
+        self.address + self.bytes == other.address || other.address + other.bytes == self.address
+    }
+}
+
+/// All of them; in no order.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    ranges: [Range; RANGES_MAX],
+    count: usize,
+    bytes: usize,
+}
+
+impl Idle {
+    pub(crate) const fn new() -> Idle {
+        const NONE: Range = Range { address: 0, bytes: 0, since_ms: 0 };
+        Idle { ranges: [NONE; RANGES_MAX], count: 0, bytes: 0 }
+    }
+
+    /// Sum of their bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn ranges(&self) -> &[Range] {
+        &self.ranges[..self.count]
+    }
+
+    /// Takes the smallest range that fits. Its length is `bytes`, or up to a quarter more.
+    pub(crate) fn take(&mut self, bytes: usize, align: usize) -> Option<Pages> {
+        let index = self.best_fit(bytes, align)?;
+        let Range { address, bytes: all, .. } = self.ranges[index];
+        let taken = if all - bytes <= bytes / 4 { all } else { bytes };
+        self.take_front(index, taken);
+        Some((address, taken))
+    }
+
+    /// True when [`Idle::take`] would find a range.
+    pub(crate) fn has(&self, bytes: usize, align: usize) -> bool {
+        self.best_fit(bytes, align).is_some()
+    }
+
+    fn best_fit(&self, bytes: usize, align: usize) -> Option<usize> {
+        let fits = |range: &Range| range.bytes >= bytes && range.address.is_multiple_of(align);
+        let fitting = self.ranges().iter().enumerate().filter(|(_, range)| fits(range));
+        fitting.min_by_key(|(_, range)| range.bytes).map(|(index, _)| index)
+    }
+
+    /// Takes the `more` bytes from `address` on; false when they are not there.
+    #[must_use]
+    pub(crate) fn extend(&mut self, address: usize, more: usize) -> bool {
+        let is_next = |range: &Range| range.address == address && range.bytes >= more;
+        let Some(index) = self.ranges().iter().position(is_next) else { return false };
+        self.take_front(index, more);
+        true
+    }
+
+    fn take_front(&mut self, index: usize, bytes: usize) {
+        let range = &mut self.ranges[index];
+        range.address += bytes;
+        range.bytes -= bytes;
+        self.bytes -= bytes;
+        if range.bytes == 0 {
+            self.count -= 1;
+            self.ranges[index] = self.ranges[self.count];
+        }
+    }
+
+    /// Adds a range. If there are too many, another one comes back, which goes to the kernel.
+    #[must_use]
+    pub(crate) fn put(&mut self, address: usize, bytes: usize, now_ms: u64) -> Option<Pages> {
+        let mut new = Range { address, bytes, since_ms: now_ms };
+        self.bytes += bytes;
+        while let Some(index) = self.ranges().iter().position(|other| new.touches(other)) {
+            let other = self.ranges[index];
+            self.count -= 1;
+            self.ranges[index] = self.ranges[self.count];
+            new = Range {
+                address: new.address.min(other.address),
+                bytes: new.bytes + other.bytes,
+                since_ms: new.since_ms.min(other.since_ms),
+            };
+        }
+        let oldest = if self.count == RANGES_MAX { self.take_oldest() } else { None };
+        self.ranges[self.count] = new;
+        self.count += 1;
+        oldest
+    }
+
+    /// Takes the oldest range, if it is too old or there are more bytes than `IDLE_BYTES_MAX` and a
+    /// quarter of what is in use.
+    pub(crate) fn surplus(&mut self, used_bytes: usize, now_ms: u64) -> Option<Pages> {
+        let is_too_much = self.bytes > IDLE_BYTES_MAX.max(used_bytes / 4);
+        let is_too_old = |range: &Range| now_ms.saturating_sub(range.since_ms) > AGE_MS_MAX;
+        (is_too_much || self.ranges().iter().any(is_too_old)).then(|| self.take_oldest())?
+    }
+
+    /// Takes the oldest range.
+    pub(crate) fn take_oldest(&mut self) -> Option<Pages> {
+        let ages = self.ranges().iter().enumerate();
+        let (index, range) = ages.min_by_key(|(_, range)| range.since_ms)?;
+        let pages = (range.address, range.bytes);
+        self.take_front(index, range.bytes);
+        Some(pages)
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/idle.rs"]
+mod tests;
