@@ -1,31 +1,28 @@
 //! Blocks without red zones: from a size to a block, and from an address to its block.
 
 use sheaves_slab::CacheId;
-use sheaves_slab::granule::{Granule, NAMED, RUN_START};
+use sheaves_slab::granule::{Granule, NAMED};
 use sheaves_slab::raw::by_id;
 use sheaves_sys::report;
 
 use crate::classes::{self, CLASSES, SIZES};
-use crate::{huge, large};
+use crate::huge;
 
 /// The kind of block at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Block {
     /// In a slab of this size class.
-    Small { class: usize },
-    /// The start of a run of pages.
-    Large(Granule),
+    Object { class: usize },
     /// A mapping of its own.
     Huge { bytes: usize },
 }
 
 /// Address of a new block, 0 when memory is out, and whether it reads as zeros.
 pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
-    match classes::of_layout(size, align) {
-        Some(class) => (by_id::alloc(CacheId::of_class(class)), false),
-        None if large::serves(size, align) => large::alloc(size, align),
-        None => huge::alloc(size, align),
-    }
+    let class = classes::of_layout(size, align).or_else(|| classes::of_middle(size, align));
+    let Some(class) = class else { return huge::alloc(size, align) };
+    let object = by_id::alloc(CacheId::of_class(class));
+    (object, classes::is_alone(class) && object != 0 && by_id::take_zero(object))
 }
 
 /// The block at an address; `None` when no block of this heap starts or can start there.
@@ -38,9 +35,9 @@ pub(crate) fn look_up(address: usize) -> Option<Block> {
     let owner = granule.owner();
     if let Some(id) = CacheId::from_owner(owner) {
         let class = id.class();
-        return (class < CLASSES).then_some(Block::Small { class });
+        return (class < CLASSES).then_some(Block::Object { class });
     }
-    (owner == RUN_START && granule.address() == address).then_some(Block::Large(granule))
+    None
 }
 
 /// True when an address is in memory that a block uses, so that it is safe to read.
@@ -52,10 +49,9 @@ pub(crate) fn is_in_use(address: usize) -> bool {
 pub(crate) fn free(address: usize) {
     match look_up(address) {
         // SAFETY: the caller no longer uses the block; `free_checked` checks the rest.
-        Some(Block::Small { class }) => unsafe {
+        Some(Block::Object { class }) => unsafe {
             by_id::free_checked(CacheId::of_class(class), address);
         },
-        Some(Block::Large(granule)) => large::free(granule),
         Some(Block::Huge { .. }) if huge::free(address) => {}
         Some(Block::Huge { .. }) | None => foreign(address, "free"),
     }
@@ -64,8 +60,7 @@ pub(crate) fn free(address: usize) {
 /// Bytes of a block that its user may use.
 pub(crate) fn usable(address: usize) -> usize {
     match look_up(address) {
-        Some(Block::Small { class }) => SIZES[class] as usize,
-        Some(Block::Large(granule)) => large::bytes_of(granule),
+        Some(Block::Object { class }) => SIZES[class] as usize,
         Some(Block::Huge { bytes }) => bytes,
         None => foreign(address, "malloc_usable_size or realloc"),
     }

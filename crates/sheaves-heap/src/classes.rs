@@ -4,6 +4,9 @@
 //! 128 bytes is at most 12.5 %. All sizes are multiples of 16, so one load from a table with an
 //! entry per 16 bytes (2 KiB of classes, 4 KiB of words) gives the result.
 //!
+//! Middle sizes, up to 1 MiB, have few classes: what a block does not use of its class is never
+//! touched. From 64 KiB on their objects are alone in their slabs, which are multiples of 64 KiB.
+//!
 //! Objects of 1 KiB and its multiples have a stride that is not a multiple of 1 KiB: this colouring
 //! (Bonwick 1994) spreads them over the sets of the CPU's caches. Alignments of 1 KiB and above
 //! have classes of their own.
@@ -13,9 +16,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use sheaves_percpu::Word;
 use sheaves_slab::CacheId;
 use sheaves_slab::shape::stride_for;
+use sheaves_slab::window::GRANULE_BYTES;
 
-/// The largest size that a class serves, in bytes.
+/// The largest size that a class of the fast path serves, in bytes.
 pub const SMALL_BYTES_MAX: usize = 32 << 10;
+/// The largest size that a class serves, in bytes.
+pub const MIDDLE_BYTES_MAX: usize = 1 << 20;
 /// Every class size is a multiple of this, and every object is aligned to it at least.
 pub const QUANTUM_BYTES: usize = 16;
 
@@ -33,9 +39,14 @@ const DOUBLINGS: usize = (SMALL_BYTES_MAX / 128).trailing_zeros() as usize;
 pub const PLAIN: usize = FINE + PER_DOUBLING * DOUBLINGS;
 /// Size of the smallest class that is for alignment, in bytes.
 const ALIGNED_BYTES_MIN: usize = 1024;
+/// Number of the first middle class.
+const MIDDLE: usize = PLAIN + (SMALL_BYTES_MAX / ALIGNED_BYTES_MIN).ilog2() as usize + 1;
+/// Sizes of the middle classes, in KiB.
+const MIDDLE_KIB: [usize; 15] =
+    [40, 48, 56, 64, 128, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024];
 /// Number of classes: the ordinary ones, then one for each power of two from 1 KiB to 32 KiB whose
-/// objects are aligned to their size.
-pub const CLASSES: usize = PLAIN + (SMALL_BYTES_MAX / ALIGNED_BYTES_MIN).ilog2() as usize + 1;
+/// objects are aligned to their size, then those of middle sizes.
+pub const CLASSES: usize = MIDDLE + MIDDLE_KIB.len();
 
 /// Sizes below this are served by the fast path; 0 until the classes exist, so that the fast path
 /// needs no check for the start.
@@ -63,6 +74,9 @@ pub static SIZES: [u32; CLASSES] = {
 };
 
 const fn bytes_of_class(class: usize) -> usize {
+    if class >= MIDDLE {
+        return MIDDLE_KIB[class - MIDDLE] << 10;
+    }
     if class >= PLAIN {
         return ALIGNED_BYTES_MIN << (class - PLAIN);
     }
@@ -75,12 +89,15 @@ const fn bytes_of_class(class: usize) -> usize {
 
 /// The alignment that a class is created with.
 pub(crate) const fn align_of_class(class: usize) -> usize {
-    if class < PLAIN { QUANTUM_BYTES } else { bytes_of_class(class) }
+    if class < PLAIN || class >= MIDDLE { QUANTUM_BYTES } else { bytes_of_class(class) }
 }
 
 /// True when every object of a class is at a multiple of `align`, a power of two.
 fn is_aligned(class: usize, align: usize) -> bool {
     let size = bytes_of_class(class);
+    if is_alone(class) {
+        return align <= GRANULE_BYTES || size.is_power_of_two() && align <= size;
+    }
     stride_for(size, align_of_class(class)).is_some_and(|stride| stride.is_multiple_of(align))
 }
 
@@ -180,9 +197,21 @@ fn of_wide_alignment(size: usize, align: usize) -> Option<usize> {
     plain.into_iter().chain([own]).min_by_key(|class| SIZES[*class])
 }
 
+/// The class for a size and an alignment (a power of two) that [`of_layout`] has none for, if both
+/// are at most [`MIDDLE_BYTES_MAX`].
+pub(crate) fn of_middle(size: usize, align: usize) -> Option<usize> {
+    (MIDDLE..CLASSES).find(|class| bytes_of_class(*class) >= size && is_aligned(*class, align))
+}
+
+/// True when each object of a class is alone in its slab.
+pub(crate) fn is_alone(class: usize) -> bool {
+    class >= MIDDLE && bytes_of_class(class) >= GRANULE_BYTES
+}
+
 const _: () = {
     assert!(bytes_of_class(PLAIN - 1) == SMALL_BYTES_MAX);
-    assert!(bytes_of_class(CLASSES - 1) == SMALL_BYTES_MAX);
+    assert!(bytes_of_class(MIDDLE - 1) == SMALL_BYTES_MAX);
+    assert!(bytes_of_class(CLASSES - 1) == MIDDLE_BYTES_MAX);
     assert!(CLASSES <= sheaves_slab::CLASSES_MAX);
     let mut class = 1;
     while class < PLAIN {

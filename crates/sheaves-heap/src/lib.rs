@@ -3,14 +3,13 @@
 //! | size | served by |
 //! |---|---|
 //! | up to 32 KiB | one of 72 size classes, or 6 for wide alignments ([`classes`]): object caches |
-//! | up to 1 MiB | a run of 64 KiB granules out of the heap's chunks |
+//! | up to 1 MiB | one of 15 classes more: object caches, with one object per slab from 64 KiB on |
 //! | above | a mapping of its own, kept for the next block (`idle`), resized by `mremap` |
 //!
-//! The modules, from the bottom up; each uses only those before it: [`classes`], `large` and `huge`
-//! with `idle` (the three kinds of blocks), `block` (size or address to block), `start` (creates the
-//! classes), `redzone` (around blocks with `SHEAVES_DEBUG=1`), `deferred`, `slow`, [`mod@malloc`]
-//! (the fast paths: start reading here), [`entry`] (their C functions), `realloc`, [`report`]
-//! (statistics).
+//! The modules, from the bottom up; each uses only those before it: [`classes`], `idle` and `huge`
+//! (mappings), `block` (size or address to block), `start` (creates the classes), `redzone` (for
+//! `SHEAVES_DEBUG=1`), `deferred`, `slow`, [`mod@malloc`] (the fast paths: start reading here),
+//! [`entry`] (their C functions), `realloc`, [`report`] (statistics).
 #![no_std]
 
 mod block;
@@ -19,7 +18,6 @@ mod deferred;
 pub mod entry;
 mod huge;
 mod idle;
-mod large;
 pub mod malloc;
 mod realloc;
 mod redzone;

@@ -5,10 +5,10 @@ use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 use sheaves_sys::errno;
 
 use crate::block::{self, Block};
-use crate::classes::SMALL_BYTES_MAX;
+use crate::classes::{MIDDLE_BYTES_MAX, SMALL_BYTES_MAX};
 use crate::entry::{free, malloc};
 use crate::start::{is_debug, start};
-use crate::{huge, large, slow};
+use crate::{huge, slow};
 
 /// Zeroed memory for `count` elements of `size` bytes; null and `ENOMEM` when the product overflows
 /// or memory is out.
@@ -75,14 +75,13 @@ pub unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
 /// The block's address after a resize without a copy, `None` when a copy is needed.
 fn resize_in_place(address: usize, size: usize) -> Option<usize> {
     match block::look_up(address) {
-        Some(Block::Small { class }) => {
+        Some(Block::Object { class }) => {
             let usable = crate::classes::SIZES[class] as usize;
             // Shrinking to less than half is worth a copy, which frees the memory for other blocks.
             (size <= usable && (size > usable / 2 || class == 0)).then_some(address)
         }
-        Some(Block::Large(granule)) => large::resize_in_place(granule, size).then_some(address),
         // A mapping that stays above this size stays a mapping.
-        Some(Block::Huge { .. }) if size > large::LARGE_BYTES_MAX => {
+        Some(Block::Huge { .. }) if size > MIDDLE_BYTES_MAX => {
             let moved = huge::resize(address, size);
             (moved != 0).then_some(moved)
         }

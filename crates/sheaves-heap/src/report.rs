@@ -33,7 +33,7 @@ pub struct Totals {
     pub used_bytes: usize,
     /// Free objects in slots, depots and slabs.
     pub cached_bytes: usize,
-    /// Free runs and mappings whose pages have not been returned to the kernel.
+    /// Free granules and mappings whose pages have not been returned to the kernel.
     pub dirty_bytes: usize,
     /// Address space of the heap.
     pub heap_bytes: usize,
@@ -48,15 +48,11 @@ pub struct Totals {
 pub fn totals() -> Totals {
     let Footprint { mapped_bytes, used_bytes, dirty_bytes } = chunk::footprint();
     let (huge_blocks, huge_bytes, idle_bytes) = huge::totals();
-    let (mut out_bytes, mut slab_bytes) = (0, 0);
-    for (_, stats) in stats::all() {
-        out_bytes += stats.objects_out * stats.stride_bytes;
-        slab_bytes += stats.slab_bytes;
-    }
-    let runs_bytes = used_bytes.saturating_sub(slab_bytes);
+    let out_bytes: usize =
+        stats::all().map(|(_, stats)| stats.objects_out * stats.stride_bytes).sum();
     Totals {
-        used_bytes: out_bytes + runs_bytes + huge_bytes,
-        cached_bytes: slab_bytes.saturating_sub(out_bytes),
+        used_bytes: out_bytes + huge_bytes,
+        cached_bytes: used_bytes.saturating_sub(out_bytes),
         dirty_bytes: dirty_bytes + idle_bytes,
         heap_bytes: mapped_bytes,
         huge_bytes,

@@ -9,7 +9,7 @@ use sheaves_sys::errno;
 
 use crate::block::{self, Block};
 use crate::start::{is_debug, start};
-use crate::{classes, deferred, huge, large, redzone};
+use crate::{classes, deferred, huge, redzone};
 
 /// The largest size of a block: pointer differences must fit `isize`.
 pub(crate) const BYTES_MAX: usize = isize::MAX as usize;
@@ -54,7 +54,7 @@ pub(crate) fn alloc_zeroed(size: usize) -> *mut u8 {
     if block.is_null() || is_zero {
         return block;
     }
-    if size > large::LARGE_BYTES_MAX && !is_debug() {
+    if size > classes::MIDDLE_BYTES_MAX && !is_debug() {
         // Without touching what the last block has not touched.
         huge::clear(block.expose_provenance());
     } else {
@@ -92,10 +92,9 @@ pub(crate) unsafe extern "C" fn free_rcu(block: *mut u8) {
         let address = start_of(block);
         match block::look_up(address) {
             // SAFETY: the caller no longer uses the block; `free_rcu_checked` checks the rest.
-            Some(Block::Small { class }) => unsafe {
+            Some(Block::Object { class }) => unsafe {
                 by_id::free_rcu_checked(CacheId::of_class(class), address);
             },
-            Some(Block::Large(granule)) => deferred::defer(address, large::bytes_of(granule)),
             Some(Block::Huge { bytes }) => deferred::defer(address, bytes),
             None => block::foreign(address, "free_rcu"),
         }

@@ -7,7 +7,7 @@ use sheaves_slab::raw::{CacheError, by_id};
 use sheaves_slab::registry;
 use sheaves_sys::{announce_when_loaded, fork, lock::Lock, report::Line};
 
-use crate::classes::{self, CLASSES, PLAIN, SIZES};
+use crate::classes::{self, CLASSES, QUANTUM_BYTES, SIZES};
 use crate::huge;
 
 /// Set when all classes exist.
@@ -29,7 +29,7 @@ fn start_slow() -> bool {
     while *made < CLASSES {
         let (size, align) = (SIZES[*made] as usize, classes::align_of_class(*made));
         let mut name = Line::new();
-        let aligned = if *made < PLAIN { "" } else { "-aligned" };
+        let aligned = if align > QUANTUM_BYTES { "-aligned" } else { "" };
         let _ = write!(name, "malloc-{size}{aligned}");
         let name = core::str::from_utf8(name.as_bytes()).unwrap_or("malloc");
         match by_id::create_class(*made, name, size, align) {

@@ -4,7 +4,7 @@
 //! A cache has two words in every slot: number * 2 (the sheaf of allocations) and number * 2 + 1
 //! (the sheaf of frees). The word of deferred objects is in a region of its own.
 //!
-//! Numbers 1 to [`CLASSES_MAX`] are the size classes of malloc. Number 0 and the three after the
+//! Numbers 1 to [`CLASSES_MAX`] are the size classes of malloc. Number 0 and the one after the
 //! classes never name a cache, so their words are always vacant: the owner map's entries for
 //! anything but a size class lead to these words.
 
@@ -16,14 +16,10 @@ pub(crate) const CACHES_MAX: usize = Region::CACHES.words() / 2;
 /// The most size classes of malloc.
 pub const CLASSES_MAX: usize = 96;
 /// First number of a named cache.
-pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 4;
+pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 2;
 
 /// Owner of the slabs of named caches.
 pub const NAMED: u16 = CacheId::new(CLASSES_MAX as u16 + 1).frees().offset() as u16;
-/// Owner of the first granule of a run.
-pub const RUN_START: u16 = CacheId::new(CLASSES_MAX as u16 + 2).frees().offset() as u16;
-/// Owner of the other granules of a run.
-pub const RUN_INSIDE: u16 = CacheId::new(CLASSES_MAX as u16 + 3).frees().offset() as u16;
 
 /// The number of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,5 +126,5 @@ const _: () = {
     let deferred = CacheId::deferred_of_owner(last.owner() as usize);
     assert!(deferred.offset() == last.deferred().offset());
     assert!(last.owner() < NAMED && last.owner() as usize == last.frees().offset());
-    assert!(CacheId::new(NAMED_FIRST as u16 - 1).frees().offset() >= RUN_INSIDE as usize);
+    assert!(CacheId::new(NAMED_FIRST as u16 - 1).frees().offset() == NAMED as usize);
 };

@@ -24,7 +24,7 @@ use crate::shape::Shape;
 const BYTES_MIN: usize = 1 << 20;
 /// The limit is never raised above this, in bytes of objects.
 const BYTES_MAX: usize = 1 << 30;
-/// A shard's limit is at least this many sheaves, however large the objects are.
+/// A shard's limit is at least this many sheaves, unless objects are alone in their slabs.
 const SHEAVES_MIN: usize = 4;
 /// Time between two halvings: 1 << this, in ms.
 const DECAY_SHIFT: u32 = 10;
@@ -265,7 +265,8 @@ impl Depot {
 }
 
 fn objects_for(shape: &Shape, bytes: usize) -> u32 {
-    (bytes / shape.stride).max(SHARDS * SHEAVES_MIN * shape.sheaf_objects) as u32
+    let sheaves = if shape.is_alone() { 0 } else { SHARDS * SHEAVES_MIN };
+    (bytes / shape.stride).max(sheaves * shape.sheaf_objects) as u32
 }
 
 /// Initial limit of a cache, in objects.

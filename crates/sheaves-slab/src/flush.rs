@@ -62,11 +62,13 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
 
 /// The first granule of an object's slab, after checking that the slab is of this cache.
 fn slab_of(id: CacheId, shape: &Shape, object: usize) -> Granule {
-    // Slabs are aligned to their size, so a mask gives the first granule.
-    let first = Granule::of(object).map(|granule| granule.align_down(shape.granules));
+    let first = Granule::of(object).map(|granule| shape.first_granule(granule));
     match first {
         // Relaxed: the object's owner sees the header that the slab got when it was created.
         Some(first) if slab::header(first).cache.load(Ordering::Relaxed) == id.in_header() => first,
+        Some(first) if shape.is_alone() && first.owner() == id.owner() => {
+            die_of_wrong_free(id, object, INSIDE)
+        }
         _ => die_of_wrong_free(id, object, "of"),
     }
 }

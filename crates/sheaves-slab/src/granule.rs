@@ -9,8 +9,6 @@
 //! | 0 | free, or never used | the code that releases the granule |
 //! | 16 n + 24 | slab of size class n of malloc | the class |
 //! | [`NAMED`] | slab of a named cache, whose number is in the slab's header | the cache |
-//! | [`RUN_START`] | first granule of a run of pages | the heap |
-//! | [`RUN_INSIDE`] | a later granule of such a run | the heap |
 //!
 //! An entry changes only while no thread may pass an address inside its granule to `free`. So the
 //! fast path of `free` reads it without ordering: the address itself reached the caller by a path
@@ -20,7 +18,7 @@ use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use crate::window::{self, GRANULE_BYTES};
 
-pub use crate::cache_id::{NAMED, RUN_INSIDE, RUN_START};
+pub use crate::cache_id::NAMED;
 
 /// Address of the window. Its value before the start is too far from every user address, whichever
 /// value of the limit a thread reads with it.
@@ -86,23 +84,12 @@ impl Granule {
     }
 
     /// Writes the owner map's entries for this and the following granules.
-    pub(crate) fn set_owner(self, count: usize, first: u16, others: u16) {
+    pub(crate) fn set_owner(self, count: usize, owner: u16) {
         for index in 0..count {
-            let owner = if index == 0 { first } else { others };
             // Release: the header was written before; its partner is the reader's dependence on an
             // address that it got after this store.
             Granule(self.0 + index as u32).entry().store(owner, Ordering::Release);
         }
-    }
-
-    /// Marks this and the following granules as one run of pages.
-    pub fn set_owner_of_run(self, count: usize) {
-        self.set_owner(count, RUN_START, RUN_INSIDE);
-    }
-
-    /// Marks granules that the caller owns as free, before the caller releases them.
-    pub fn clear_owner(self, count: usize) {
-        self.set_owner(count, 0, 0);
     }
 
     /// The first granule of this one's aligned group of `count`, a power of two.

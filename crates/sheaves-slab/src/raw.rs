@@ -305,9 +305,13 @@ fn create(shape: Shape, numbers: Range<usize>) -> Result<CacheId, CacheError> {
 pub mod by_id {
     use super::{Access, CacheError, CacheId, Layout, Shape, create, deferred, percpu, slow};
     use crate::cache_id::CLASSES_MAX;
-    use crate::flush;
+    use crate::granule::Granule;
+    use crate::window::GRANULE_BYTES;
+    use crate::{flush, slab};
 
     /// Creates the cache of a malloc size class, whose objects are at multiples of `align` bytes.
+    /// From 64 KiB on, up to 1 MiB, each object is alone in its slab, and where its size is a power
+    /// of two it is aligned to it.
     ///
     /// # Errors
     /// As [`CacheError`]; `TooMany` when the class exists or is not below [`CLASSES_MAX`].
@@ -318,7 +322,10 @@ pub mod by_id {
         align: usize,
     ) -> Result<CacheId, CacheError> {
         let layout = Layout::from_size_align(size, align).map_err(|_| CacheError::Layout)?;
-        let shape = Shape::new(name, layout).ok_or(CacheError::Layout)?;
+        let shape = match size {
+            GRANULE_BYTES.. => Shape::alone(name, size),
+            _ => Shape::new(name, layout).ok_or(CacheError::Layout)?,
+        };
         create(shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
     }
 
@@ -327,6 +334,13 @@ pub mod by_id {
     #[must_use]
     pub fn alloc(id: CacheId) -> usize {
         percpu::pop(Access::get(), id.allocs()).unwrap_or_else(|| slow::alloc_slow(id))
+    }
+
+    /// True when an object that is alone in its slab reads as zeros because it has never been used.
+    /// The caller has just allocated it; this is true once.
+    #[must_use]
+    pub fn take_zero(object: usize) -> bool {
+        Granule::of(object).is_some_and(|granule| slab::header(granule).take_zero())
     }
 
     /// Frees an object by the slow path, after checking that the address starts an object of the

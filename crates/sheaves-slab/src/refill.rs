@@ -57,7 +57,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
 /// Prepares the objects of a new slab that no other thread knows yet. Without a lock: constructors
 /// are the program's code, and may allocate, wait, or fork. `None` when memory is out.
 fn make_slab(shape: &Shape) -> Option<UnfinishedRun> {
-    let made = chunk::begin_run(shape.granules, shape.granules)?;
+    let made = chunk::begin_run(shape.granules, shape.slab_align())?;
     let address = made.run.first.address();
     if shape.debug && !made.run.is_zero {
         let start = core::ptr::with_exposed_provenance_mut::<u8>(address);
@@ -81,8 +81,8 @@ fn make_slab(shape: &Shape) -> Option<UnfinishedRun> {
 /// Lists a new slab: from here on it is the cache's, also in a child.
 fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &UnfinishedRun) {
     let first = made.run.first;
-    slab::header(first).init(id.in_header(), shape.slab_objects);
-    first.set_owner(shape.granules, id.owner(), id.owner());
+    slab::header(first).init(id.in_header(), shape.slab_objects, made.run.is_zero);
+    first.set_owner(shape.granules, id.owner());
     slabs.counts.slabs += 1;
     slabs.counts.slabs_made += 1;
     slabs.list(first, shape);
@@ -146,6 +146,6 @@ fn release(id: CacheId, slabs: &mut SlabLists, granule: Granule) {
     // Relaxed: the cache's lock orders it before any other use of the slab.
     slab::header(granule).cache.store(0, Ordering::Relaxed);
     slabs.counts.slabs_released += 1;
-    granule.set_owner(shape.granules, 0, 0);
-    chunk::give_run_without_purge(granule, shape.granules);
+    granule.set_owner(shape.granules, 0);
+    chunk::give_run(granule, shape.granules);
 }

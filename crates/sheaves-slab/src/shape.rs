@@ -5,16 +5,17 @@ use core::ptr::NonNull;
 
 use sheaves_percpu::Sheaf;
 
+use crate::granule::Granule;
 use crate::slab;
 use crate::window::GRANULE_BYTES;
 
 /// The largest object of a cache, in bytes.
 pub const OBJECT_BYTES_MAX: usize = 64 << 10;
-/// A sheaf holds at most this many bytes of objects (and never fewer than [`SHEAF_OBJECTS_MIN`]).
+/// A sheaf holds at most this many bytes of objects, and at least one object.
 const SHEAF_HOLDS_BYTES: usize = 512 << 10;
-const SHEAF_OBJECTS_MIN: usize = 7;
-/// Initial number of objects of a cache's sheaves.
+/// A cache's first sheaves hold this many objects, or fewer bytes than this.
 const SHEAF_OBJECTS_START: usize = 31;
+const SHEAF_BYTES_START: usize = 4 << 10;
 /// Longest name that is kept, in bytes.
 const NAME_BYTES: usize = 31;
 
@@ -52,7 +53,7 @@ pub(crate) struct Shape {
     pub(crate) stride: usize,
     /// ceil(2^64 / stride): see [`Shape::index_of`].
     pub(crate) reciprocal: u64,
-    /// Granules of a slab, a power of two.
+    /// Granules of a slab; a power of two, unless objects are alone in their slabs.
     pub(crate) granules: usize,
     /// Objects of a slab.
     pub(crate) slab_objects: usize,
@@ -80,19 +81,51 @@ impl Shape {
             2113..=4160 => 4,
             _ => 8,
         };
-        Some(Shape {
+        let slab_objects = (granules * GRANULE_BYTES / stride).min(slab::OBJECTS_MAX);
+        Some(Shape::of_slab(name, size, stride, granules, slab_objects))
+    }
+
+    /// The shape for objects that are alone in their slabs, from 64 KiB to 1 MiB.
+    pub(crate) fn alone(name: &str, size: usize) -> Shape {
+        let stride = size.next_multiple_of(GRANULE_BYTES);
+        Shape::of_slab(name, size, stride, stride / GRANULE_BYTES, 1)
+    }
+
+    fn of_slab(
+        name: &str,
+        size: usize,
+        stride: usize,
+        granules: usize,
+        slab_objects: usize,
+    ) -> Shape {
+        Shape {
             size,
             stride,
             reciprocal: u64::MAX / stride as u64 + 1,
             granules,
-            slab_objects: (granules * GRANULE_BYTES / stride).min(slab::OBJECTS_MAX),
-            sheaf_objects: (SHEAF_HOLDS_BYTES / stride)
-                .clamp(SHEAF_OBJECTS_MIN, Sheaf::OBJECTS_MAX),
+            slab_objects,
+            sheaf_objects: (SHEAF_HOLDS_BYTES / stride).clamp(1, Sheaf::OBJECTS_MAX),
             constructor: None,
             debug: false,
             typesafe: false,
             name: Name::new(name),
-        })
+        }
+    }
+
+    /// True when each object is alone in its slab.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.slab_objects == 1
+    }
+
+    /// The first granule of the slab that contains a granule where an object starts. Slabs of
+    /// several objects are aligned to their size.
+    pub(crate) fn first_granule(&self, granule: Granule) -> Granule {
+        if self.is_alone() { granule } else { granule.align_down(self.granules) }
+    }
+
+    /// The alignment of slabs in granules: their size where that is a power of two.
+    pub(crate) fn slab_align(&self) -> usize {
+        if self.granules.is_power_of_two() { self.granules } else { 1 }
     }
 
     /// The cache's name.
@@ -114,7 +147,7 @@ impl Shape {
 
     /// Number of objects of a cache's first sheaves.
     pub(crate) fn sheaf_objects_min(&self) -> usize {
-        self.sheaf_objects.min(SHEAF_OBJECTS_START)
+        (SHEAF_BYTES_START / self.stride).clamp(1, SHEAF_OBJECTS_START)
     }
 }
 

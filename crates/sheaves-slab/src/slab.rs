@@ -19,7 +19,7 @@
 //! raises it to the capacity checks under the lock that the slab is still empty. The steps
 //! themselves are in `protocol/counting.rs`.
 
-use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use sheaves_sys::map;
 
@@ -39,10 +39,10 @@ pub(crate) const DEBUG_OBJECTS_MAX: usize = MARK_WORDS * 64;
 /// `list` of a slab that is on no list.
 pub(crate) const UNLISTED: u32 = u32::MAX;
 
-/// The out-of-line header of a slab, or of a run of pages.
+/// The out-of-line header of a slab.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct Slab {
+pub(crate) struct Slab {
     /// Number of the cache plus one; 0 when the granule starts no slab.
     pub(crate) cache: AtomicU16,
     /// Objects that are free and counted, see the table above.
@@ -53,10 +53,8 @@ pub struct Slab {
     pub(crate) next: AtomicU32,
     /// Previous slab of the list, likewise.
     pub(crate) previous: AtomicU32,
-    /// For a run of pages: its granules.
-    pub run_granules: AtomicU32,
-    /// For a run of pages: the bytes that were requested.
-    pub run_bytes: AtomicUsize,
+    /// The slab has one object, which reads as zeros because it has never been used.
+    is_zero: AtomicBool,
     /// In type-stable caches: the cookie taken when the slab became empty.
     pub(crate) cookie: AtomicU64,
     /// In debug caches: one bit for each object that is deferred.
@@ -69,7 +67,7 @@ const _: () = assert!(size_of::<Slab>() == SLAB_HEADER_BYTES);
 /// The header of a granule.
 #[inline]
 #[must_use]
-pub fn header(granule: Granule) -> &'static Slab {
+pub(crate) fn header(granule: Granule) -> &'static Slab {
     let address = header_address(granule);
     let header = core::ptr::with_exposed_provenance::<Slab>(address);
     // SAFETY: granules are numbers below the mapped part of the heap, whose headers are mapped
@@ -115,9 +113,9 @@ pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize
 
 impl Slab {
     /// Writes the header of a slab of `capacity` objects, all free, on no list.
-    pub(crate) fn init(&self, cache: u16, capacity: usize) {
-        for (index, word) in self.bits.iter().enumerate() {
-            let count = capacity.saturating_sub(index * 64).min(64);
+    pub(crate) fn init(&self, cache: u16, capacity: usize, is_zero: bool) {
+        for (index, word) in self.bits[..capacity.div_ceil(64)].iter().enumerate() {
+            let count = (capacity - index * 64).min(64);
             let bits = if count == 64 { u64::MAX } else { (1 << count) - 1 };
             // Relaxed, all of this function: published with the owner map's entry, and with the
             // first object that leaves the slab.
@@ -128,10 +126,21 @@ impl Slab {
         self.list.store(UNLISTED, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
         self.previous.store(0, Ordering::Relaxed);
+        self.is_zero.store(is_zero && capacity == 1, Ordering::Relaxed);
         // SeqCst, for the compiler alone: the header is complete once it names a cache, see
         // `SlabLists::recover`.
         compiler_fence(Ordering::SeqCst);
         self.cache.store(cache, Ordering::Relaxed);
+    }
+
+    /// True once, when the only object reads as zeros because it has never been used.
+    pub(crate) fn take_zero(&self) -> bool {
+        // Relaxed, both: only the object's owner calls this.
+        let is_zero = self.is_zero.load(Ordering::Relaxed);
+        if is_zero {
+            self.is_zero.store(false, Ordering::Relaxed);
+        }
+        is_zero
     }
 
     /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Under the

@@ -94,10 +94,10 @@ impl SlabLists {
         *self = SlabLists { counts, ..SlabLists::new() };
         for granule in granule::all().filter(|granule| granule.owner() == id.owner()) {
             let slab = slab::header(granule);
-            let is_first = granule.align_down(shape.granules) == granule;
+            let is_first = shape.first_granule(granule) == granule;
             // Relaxed: the child has one thread.
             if is_first && slab.cache.load(Ordering::Relaxed) == id.in_header() {
-                granule.set_owner(shape.granules, id.owner(), id.owner());
+                granule.set_owner(shape.granules, id.owner());
                 self.counts.slabs += 1;
                 self.list(granule, shape);
             }

@@ -256,22 +256,22 @@ fn a_constructor_forks() {
 /// thread, they are free memory of the heap.
 #[test]
 fn a_child_has_what_another_thread_was_giving_back() {
-    const RUN: usize = 32;
+    const OBJECT_BYTES: usize = 32 << 10;
     let _alone = alone();
     // The first cache starts the heap.
     cache("first", 64, Options::default()).destroy().unwrap();
     let used_before = chunk::footprint().used_bytes;
     let is_whole = || chunk::footprint().used_bytes == used_before;
     let round = || {
-        let runs: Vec<_> = (0..8).filter_map(|_| chunk::take_run(RUN, 1)).collect();
-        for run in &runs {
-            for granule in 0..RUN {
-                let start = run.first.after(granule).address();
-                // SAFETY: in a run of ours.
-                unsafe { core::ptr::with_exposed_provenance_mut::<u8>(start).write(1) };
-            }
+        let cache = cache("slabs", OBJECT_BYTES, Options::default());
+        let objects: Vec<_> = (0..512).map(|_| cache.alloc().unwrap()).collect();
+        for object in &objects {
+            // SAFETY: an object of ours.
+            unsafe { object.write_bytes(1, OBJECT_BYTES) };
         }
-        runs.iter().for_each(|run| chunk::give_run(run.first, RUN));
+        // SAFETY: objects of this cache.
+        unsafe { cache.free_bulk(&objects) };
+        cache.destroy().unwrap();
         thread::sleep(Duration::from_micros(50));
         in_child(CHILD_LIMIT, is_whole)
     };

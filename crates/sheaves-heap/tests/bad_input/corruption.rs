@@ -124,11 +124,13 @@ crate::cases! {
     inside_an_object_debug DEBUG, Dies("is not the start of a block") => {
         free_inside(100, 32);
     }
-    inside_a_large_block NONE, Dies("which is inside a block") => {
+    inside_a_middle_block NONE, Dies("which is not the start of an object of cache malloc-") => {
         free_inside(200_000, 64 << 10);
+        trim();
     }
-    inside_a_large_block_first_page NONE, Dies("which is inside a block") => {
+    inside_a_middle_block_first_page NONE, Dies("which is not the start of an object") => {
         free_inside(200_000, 16);
+        trim();
     }
     inside_a_huge_block NONE, Dies("which is not from this heap") => {
         free_inside(4 << 20, 4096);
@@ -162,8 +164,9 @@ crate::cases! {
         free_twice(40);
         trim();
     }
-    twice_large NONE, Dies("which is in free memory (double free?)") => {
+    twice_middle NONE, Dies("double free in cache malloc-") => {
         free_twice(100_000);
+        trim();
     }
     twice_huge NONE, Dies("which is not from this heap") => {
         free_twice(4 << 20);
@@ -187,7 +190,7 @@ crate::cases! {
     twice_debug DEBUG, Dies("was freed before") => {
         free_twice(40);
     }
-    twice_large_debug DEBUG, Dies("which is in free memory (double free?)") => {
+    twice_middle_debug DEBUG, Dies("was freed before") => {
         free_twice(100_000);
     }
     twice_huge_debug DEBUG, Dies("which is not from this heap") => {

@@ -56,7 +56,7 @@ impl Chunks {
                 if granule.owner() != 0 {
                     // Relaxed: the child has one thread.
                     slab::header(granule).cache.store(0, Ordering::Relaxed);
-                    granule.clear_owner(1);
+                    granule.set_owner(1, 0);
                 }
             }
         });

@@ -25,10 +25,8 @@ mod state;
 
 pub(crate) use purge::purge_if_due;
 pub use purge::trim;
-pub use run::{Footprint, Run, extend_run, footprint, give_run, take_run};
-pub(crate) use run::{
-    UnfinishedRun, begin_run, finish_run, give_run_without_purge, use_small_pages,
-};
+pub use run::{Footprint, footprint};
+pub(crate) use run::{UnfinishedRun, begin_run, finish_run, give_run, use_small_pages};
 pub(crate) use state::CHUNKS;
 
 #[cfg(test)]

@@ -1,24 +1,15 @@
-//! Runs of granules: taking, releasing and extending them.
+//! Runs of granules: taking and releasing them.
 
-use super::purge::{note_freed, purge_if_due};
-use super::state::{CHUNKS, chunk, mask, position_of};
+use super::purge::note_freed;
+use super::state::{CHUNKS, mask, position_of};
 use crate::granule::Granule;
-use crate::window::{CHUNK_BYTES, CHUNK_GRANULES, GRANULE_BYTES};
+use crate::window::{CHUNK_BYTES, GRANULE_BYTES};
 
-pub use super::state::Run;
+use super::state::Run;
 
 /// Disables the requests for huge pages.
 pub(crate) fn use_small_pages() {
     CHUNKS.lock().small_pages = true;
-}
-
-/// Takes `count` granules (1..=32) in a row, the first at a multiple of `align` granules (a power
-/// of two up to 32). `None` when memory is out.
-///
-/// The owner map still says 0 for them; the caller writes it.
-#[must_use]
-pub fn take_run(count: usize, align: usize) -> Option<Run> {
-    CHUNKS.lock().take_run(count, align)
 }
 
 /// A run on which the caller is building something.
@@ -29,8 +20,11 @@ pub(crate) struct UnfinishedRun {
     entry: Option<usize>,
 }
 
-/// [`take_run`], for a run that is prepared without a lock. Until [`finish_run`] a child of a fork,
-/// which cannot know the run yet, finds it free.
+/// Takes `count` granules (1..=32) in a row, the first at a multiple of `align` granules (a power
+/// of two up to 32). `None` when memory is out.
+///
+/// The owner map still says 0 for them; the caller writes it. Until [`finish_run`] a child of a
+/// fork, which cannot know the run yet, finds it free.
 #[must_use]
 pub(crate) fn begin_run(count: usize, align: usize) -> Option<UnfinishedRun> {
     let mut chunks = CHUNKS.lock();
@@ -47,37 +41,13 @@ pub(crate) fn finish_run(unfinished: &UnfinishedRun) {
     }
 }
 
-/// Releases a run. The caller has cleared its entries in the owner map, and holds no lock, since
-/// memory that was freed long ago may be returned to the system here.
-pub fn give_run(first: Granule, count: usize) {
-    give_run_without_purge(first, count);
-    purge_if_due();
-}
-
-/// As [`give_run`], under locks. The caller calls [`purge_if_due`] after it has released them.
-pub(crate) fn give_run_without_purge(first: Granule, count: usize) {
+/// Releases a run, also under locks. The caller has cleared its entries in the owner map, and calls
+/// [`purge_if_due`](super::purge_if_due) when it holds no lock.
+pub(crate) fn give_run(first: Granule, count: usize) {
     let (index, bit) = position_of(first);
     let mut chunks = CHUNKS.lock();
     chunks.give(index, mask(bit, count), false);
     note_freed(&mut chunks);
-}
-
-/// Takes the `more` granules right after a run, if they are free. They may hold old contents. For
-/// growing in place.
-#[must_use]
-pub fn extend_run(first: Granule, count: usize, more: usize) -> bool {
-    let (index, bit) = position_of(first);
-    let end = bit as usize + count;
-    if end + more > CHUNK_GRANULES {
-        return false;
-    }
-    let mut chunks = CHUNKS.lock();
-    let wanted = mask(end as u32, more);
-    if chunk(index).free & wanted != wanted {
-        return false;
-    }
-    chunks.take(index, end as u32, more);
-    true
 }
 
 /// Bytes of the heap by state: mapped, in use, free but not discarded.

@@ -59,11 +59,11 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
 
 /// A run that was taken.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
+pub(crate) struct Run {
     /// Its first granule.
-    pub first: Granule,
+    pub(crate) first: Granule,
     /// All of it reads as zero.
-    pub is_zero: bool,
+    pub(crate) is_zero: bool,
 }
 
 /// The bits at which `count` set bits in a row begin.

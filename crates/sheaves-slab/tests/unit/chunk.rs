@@ -1,7 +1,7 @@
 extern crate std;
 use super::in_progress::InProgress;
 use super::state::{CHUNKS, chunk, mask, position_of, runs_of};
-use super::{give_run, take_run};
+use super::{begin_run, finish_run, give_run};
 use crate::raw::{Cache, Options};
 use core::alloc::Layout;
 
@@ -23,7 +23,11 @@ fn runs_are_found_bit_by_bit() {
 #[test]
 fn half_made_changes_are_put_in_order() {
     let _started = Cache::new("chunks", Layout::new::<u64>(), Options::default()).unwrap();
-    let runs = [1, 3, 8].map(|count| (take_run(count, 1).unwrap().first, count));
+    let runs = [1, 3, 8].map(|count| {
+        let made = begin_run(count, 1).unwrap();
+        finish_run(&made);
+        (made.run.first, count)
+    });
     let mut chunks = CHUNKS.lock();
     let before = (chunks.used, chunks.dirty);
     for (first, count) in runs {

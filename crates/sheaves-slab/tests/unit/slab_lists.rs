@@ -22,7 +22,7 @@ fn lists_are_made_anew() {
     slabs.heads = [slabs.heads[FULL]; FULL + 1];
     (slabs.counts.slabs, slabs.counts.empty) = (1, 77);
     let first = Granule::of(objects[0]).unwrap().align_down(shape.granules);
-    first.after(1).clear_owner(shape.granules - 1);
+    first.after(1).set_owner(shape.granules - 1, 0);
     slabs.recover(id, shape);
     assert_eq!((slabs.counts.slabs, slabs.free_objects()), before);
     assert_eq!(first.after(1).owner(), id.owner());

@@ -23,7 +23,7 @@ pub(super) enum Route {
     Small,
     /// Small blocks by their layout.
     Layout,
-    /// Blocks that are runs of pages, or mappings.
+    /// Blocks that are alone in their slabs, or mappings.
     Large,
     /// Addresses in blocks.
     Channel,

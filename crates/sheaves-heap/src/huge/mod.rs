@@ -1,0 +1,198 @@
+//! Blocks above 1 MiB, or with an alignment above that: mappings of their own. Those of up to 64
+//! MiB are kept for some time after their blocks are freed, see [`crate::idle`].
+//!
+//! A table under a lock records them.
+//!
+//! The kernel refuses to unmap a block between two others when the process has as many mappings as
+//! it may have (`vm.max_map_count`). The table keeps such a range; its pages are discarded and read
+//! as zeros. The range serves the next block that fits. It is offered to the kernel again once the
+//! kernel unmaps another range.
+
+mod table;
+
+use sheaves_sys::lock::Held;
+use sheaves_sys::{clock, map};
+
+pub(crate) use table::TABLE;
+use table::{Entry, KEPT, Table};
+
+/// A block (0 when memory is out), and whether it reads as zeros.
+pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
+    const NONE: (usize, bool) = (0, false);
+    let page = map::page_bytes();
+    let Some(bytes) = size.max(1).checked_next_multiple_of(page) else { return NONE };
+    if let Some(address) = alloc_idle(bytes, align) {
+        return (address, false);
+    }
+    if let Some(address) = alloc_kept(bytes, align) {
+        return (address, true);
+    }
+    let Some(address) = map::aligned(bytes, align) else { return NONE };
+    if !TABLE.lock().insert(Entry { address, bytes }) {
+        // SAFETY: mapped just now, and not returned yet.
+        unsafe { map::unmap(address, bytes) };
+        return NONE;
+    }
+    (address, true)
+}
+
+/// A block in an idle range.
+fn alloc_idle(bytes: usize, align: usize) -> Option<usize> {
+    let mut table = TABLE.lock();
+    let (address, bytes) = table.idle.take(bytes, align)?;
+    if !table.insert(Entry { address, bytes }) {
+        // There was room for it just now.
+        let _none = table.idle.put(address, bytes, clock::coarse_ms());
+        return None;
+    }
+    Some(address)
+}
+
+/// A block in a kept range that is at most twice as large as necessary.
+fn alloc_kept(bytes: usize, align: usize) -> Option<usize> {
+    let mut table = TABLE.lock();
+    let range = table.take_kept(|range| {
+        range.address.is_multiple_of(align) && range.bytes >= bytes && range.bytes / 2 <= bytes
+    })?;
+    table.in_doubt -= 1;
+    table.store_block(range);
+    Some(range.address)
+}
+
+/// Bytes of the block that starts at an address.
+pub(crate) fn bytes_of(address: usize) -> Option<usize> {
+    let mut table = TABLE.lock();
+    let index = table.find(address)?;
+    Some(table.entry(index).bytes)
+}
+
+/// Has a new block read as zeros, by giving its pages back.
+pub(crate) fn clear(address: usize) {
+    if let Some(bytes) = bytes_of(address) {
+        // SAFETY: the caller has just got the block, and no other thread knows it.
+        unsafe { map::discard(address, bytes) };
+    }
+}
+
+/// True when an address is inside a block. Visits every block: for debug mode.
+pub(crate) fn contains(address: usize) -> bool {
+    let mut table = TABLE.lock();
+    (0..table.capacity()).any(|index| {
+        let entry = *table.entry(index);
+        entry.address & KEPT == 0 && (entry.address..entry.address + entry.bytes).contains(&address)
+    })
+}
+
+/// Frees a block; false when none starts at the address.
+#[must_use]
+pub(crate) fn free(address: usize) -> bool {
+    let mut table = TABLE.lock();
+    let Some(index) = table.find(address) else { return false };
+    let range = table.remove(index);
+    let surplus = table.let_idle(range);
+    drop(table);
+    give_back_all(surplus);
+    true
+}
+
+/// Unmaps this range, then idle ones for as long as there are too many.
+fn give_back_all(mut surplus: Option<Entry>) {
+    while let Some(range) = surplus {
+        give_back(range);
+        surplus = TABLE.lock().surplus();
+    }
+}
+
+/// Unmaps all idle ranges, and offers those that are kept to the kernel again.
+pub(crate) fn trim() {
+    loop {
+        let mut table = TABLE.lock();
+        let oldest = table.idle.take_oldest().map(|pages| table.doubt(pages));
+        let Some(range) = oldest.or_else(|| table.take_kept(|_| true)) else { return };
+        let is_last = oldest.is_none();
+        drop(table);
+        give_back(range);
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// Unmaps a range that is in doubt, then those that are kept for as long as the kernel allows it.
+fn give_back(mut range: Entry) {
+    loop {
+        // SAFETY: removed from the table, so ours alone; it is not used any more.
+        let is_unmapped = unsafe { map::unmap(range.address, range.bytes) };
+        if !is_unmapped {
+            // Whether or not the kernel can discard the pages, they read as zeros then.
+            // SAFETY: as above, and still mapped.
+            unsafe { map::discard(range.address, range.bytes) };
+        }
+        let mut table = TABLE.lock();
+        if !is_unmapped {
+            table.keep(range);
+            return;
+        }
+        table.in_doubt -= 1;
+        let Some(next) = table.take_kept(|_| true) else { return };
+        range = next;
+    }
+}
+
+/// Resizes a block, if that needs no copy; 0, with the block unchanged, when it does.
+///
+/// A block grows into the idle range after it, shrinks by what becomes an idle range, or has its
+/// pages moved by the kernel. If a range elsewhere is large enough, a copy costs less than the page
+/// faults of new pages.
+pub(crate) fn resize(address: usize, size: usize) -> usize {
+    let page = map::page_bytes();
+    let Some(bytes) = size.checked_next_multiple_of(page) else { return 0 };
+    // Held over the system call: otherwise another thread could get the old address from the kernel
+    // and look it up before the entry has moved.
+    let mut table = TABLE.lock();
+    let Some(index) = table.find(address) else { return 0 };
+    let old_bytes = table.entry(index).bytes;
+    if bytes <= old_bytes {
+        return shrink(table, index, bytes);
+    }
+    if table.idle.extend(address + old_bytes, bytes - old_bytes) {
+        table.resize(index, bytes);
+        return address;
+    }
+    if table.idle.has(bytes, page) {
+        return 0;
+    }
+    // SAFETY: the entry proves that the mapping is ours and how large it is; the caller uses only
+    // the returned address.
+    let Some(moved) = (unsafe { map::resize(address, old_bytes, bytes, true) }) else { return 0 };
+    table.remove(index);
+    // There is room: an entry was removed just now.
+    let inserted = table.insert(Entry { address: moved, bytes });
+    debug_assert!(inserted);
+    moved
+}
+
+/// Shortens a block by whole pages, if that is worth it; returns its address.
+fn shrink(mut table: Held<'_, Table>, index: usize, bytes: usize) -> usize {
+    let Entry { address, bytes: old_bytes } = *table.entry(index);
+    // A range that was taken whole may be larger than its block by a quarter, see `Idle::take`.
+    if old_bytes - bytes > bytes / 4 {
+        table.resize(index, bytes);
+        let rest = Entry { address: address + bytes, bytes: old_bytes - bytes };
+        let surplus = table.let_idle(rest);
+        drop(table);
+        give_back_all(surplus);
+    }
+    address
+}
+
+/// Number of blocks, the sum of their bytes, and the bytes of idle ranges.
+pub(crate) fn totals() -> (usize, usize, usize) {
+    let table = TABLE.lock();
+    (table.count, table.bytes, table.idle.bytes())
+}
+
+/// Takes the lock in a child whose fork was not prepared.
+pub(crate) fn recover() {
+    TABLE.acquire_to_recover(Table::recover);
+}
