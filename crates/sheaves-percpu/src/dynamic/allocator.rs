@@ -4,18 +4,20 @@
 //! memory that is allocated.
 
 use crate::dynamic::backing::Backing;
+#[cfg(any(test, feature = "counters"))]
+use crate::dynamic::bits;
 use crate::dynamic::chunk::{mask, pages_of};
-use crate::dynamic::config::{Config, GRAIN_BYTES, Geometry, Offset, Request, bytes_of};
+use crate::dynamic::config::{Config, GRAIN_BYTES, Geometry, Request, bytes_of};
 #[cfg(any(test, feature = "counters"))]
 use crate::dynamic::counters::Counters;
-use crate::dynamic::counters::Totals;
 use crate::dynamic::error::{Error, FreeError};
 use crate::dynamic::hints::Run;
 use crate::dynamic::lists::{FULL, Lists, NONE, is_small, list_of};
 use crate::dynamic::records::Records;
+use crate::dynamic::statistics::Statistics;
 
 /// Number of empty pages that are kept when others are depopulated.
-pub(super) const EMPTY_PAGES_HIGH: u32 = 4;
+pub(super) const EMPTY_PAGES_HIGH: u64 = 4;
 /// After this many chunks of one list that do not fit, a request continues with the next list, and
 /// these chunks move to their list's tail.
 const UNFIT_MAX: u32 = 8;
@@ -30,10 +32,8 @@ pub struct Allocator<B: Backing> {
     pub(super) geometry: Geometry,
     pub(super) records: Records,
     pub(super) lists: Lists,
-    /// Number of empty pages of all chunks except the isolated ones.
-    pub(super) empty: u32,
+    pub(super) statistics: Statistics,
     pub(super) balance_wanted: bool,
-    pub(super) totals: Totals,
 }
 
 impl<B: Backing> Allocator<B> {
@@ -47,26 +47,22 @@ impl<B: Backing> Allocator<B> {
     pub fn new(mut backing: B, config: Config) -> Option<Self> {
         let geometry = Geometry::new(config);
         let records = Records::new(&geometry, &mut backing)?;
-        Some(Allocator {
-            backing,
-            geometry,
-            records,
-            lists: Lists::new(geometry.bits),
-            empty: 0,
-            balance_wanted: false,
-            totals: Totals::default(),
-        })
+        let metadata_bytes_per_chunk = records.record_bytes();
+        let statistics = Statistics { metadata_bytes_per_chunk, ..Statistics::default() };
+        let lists = Lists::new(geometry.bits);
+        Some(Allocator { backing, geometry, records, lists, statistics, balance_wanted: false })
     }
 
     /// Allocates `size` bytes in every slot, from 1 to [`crate::dynamic::OBJECT_BYTES_MAX`], at a
-    /// multiple of `align`, a power of two up to [`crate::dynamic::ALIGN_MAX`].
+    /// multiple of `align`, a power of two up to [`crate::dynamic::ALIGN_MAX`]. Returns the offset
+    /// in bytes: the chunk's number times the bytes of a unit, plus the offset in the unit.
     ///
     /// The content is whatever the memory held before. Afterwards check
     /// [`Allocator::balance_wanted`].
     ///
     /// # Errors
     /// See [`Error`]. Nothing has changed, except that a chunk may have been created.
-    pub fn alloc(&mut self, size: usize, align: usize) -> Result<Offset, Error> {
+    pub fn alloc(&mut self, size: usize, align: usize) -> Result<usize, Error> {
         let request = Request::new(size, align)?;
         match self.find(request) {
             Some((chunk, area)) => Ok(self.commit(chunk, area)),
@@ -76,8 +72,8 @@ impl<B: Backing> Allocator<B> {
 
     /// Nothing fits: creates a chunk, or searches everywhere before it fails.
     #[cold]
-    pub(super) fn alloc_slow(&mut self, request: Request) -> Result<Offset, Error> {
-        // A loop, because the first one may be chunk 0, which the hidden head makes smaller.
+    pub(super) fn alloc_slow(&mut self, request: Request) -> Result<usize, Error> {
+        // A loop, because the hidden head makes the first chunk smaller.
         let refusal = loop {
             if let Err(refusal) = self.create_chunk() {
                 break refusal;
@@ -116,7 +112,7 @@ impl<B: Backing> Allocator<B> {
             let (next, hints) = (header.next, &header.hints);
             // A shorter run may fit when the longest is badly aligned. Ignoring it keeps the test
             // cheap.
-            if let Some(area) = request.place_in(hints.contig_run()) {
+            if let Some(area) = request.place_in(hints.contig) {
                 let only_here = hints.only_contig_fits(request.bits);
                 let found =
                     if only_here { Some(area) } else { self.records.chunk(chunk).find(request) };
@@ -148,8 +144,9 @@ impl<B: Backing> Allocator<B> {
         while let Some(chunk) = self.records.next_live(from) {
             self.records.work.count(|work| work.chunks_tested += 1);
             let view = self.records.chunk(chunk);
-            if view.header.hints.contig >= request.bits
-                && let Some(area) = view.find_exhaustively(request)
+            let hints = &view.header.hints;
+            if hints.contig.bits() >= request.bits
+                && let Some(area) = view.first_fit(hints.first_free, hints.bits, request)
             {
                 return Some((chunk, area));
             }
@@ -160,9 +157,10 @@ impl<B: Backing> Allocator<B> {
 
     /// Makes a free area an object.
     #[inline]
-    fn commit(&mut self, chunk: u32, area: Run) -> Offset {
+    fn commit(&mut self, chunk: u32, area: Run) -> usize {
         self.occupy(chunk, area);
-        self.totals.allocated(area.bits());
+        self.statistics.allocations += 1;
+        self.records.work.allocated(bytes_of(area.bits()));
         self.geometry.offset(chunk, area.start)
     }
 
@@ -170,17 +168,22 @@ impl<B: Backing> Allocator<B> {
     #[inline]
     pub(super) fn occupy(&mut self, chunk: u32, area: Run) {
         let mut view = self.records.chunk(chunk);
-        let change = view.take(area);
+        let change = view.alloc(area);
         let missing = mask(pages_of(area)) & !view.header.populated;
         view.header.populated |= missing;
-        self.totals.populated_pages += u64::from(missing.count_ones());
+        self.statistics.populated_pages += u64::from(missing.count_ones());
         if view.header.isolated {
             view.header.isolated = false;
-            self.empty += view.header.empty;
+            self.statistics.empty_pages += u64::from(view.header.empty);
         } else {
-            self.empty = self.empty.wrapping_add_signed(change);
+            self.add_empty_pages(change);
         }
-        self.relocate(chunk);
+        self.update_list(chunk);
+    }
+
+    #[inline]
+    fn add_empty_pages(&mut self, change: i64) {
+        self.statistics.empty_pages = self.statistics.empty_pages.wrapping_add_signed(change);
     }
 
     /// Frees the object at `offset`; returns its bytes, rounded up to [`GRAIN_BYTES`].
@@ -189,15 +192,15 @@ impl<B: Backing> Allocator<B> {
     ///
     /// # Errors
     /// See [`FreeError`]. Nothing has changed.
-    pub fn free(&mut self, offset: Offset) -> Result<usize, FreeError> {
+    pub fn free(&mut self, offset: usize) -> Result<usize, FreeError> {
         let (chunk, area) = self.object(offset)?;
-        self.totals.freed();
-        self.give(chunk, area);
+        self.statistics.frees += 1;
+        self.free_area(chunk, area);
         Ok(bytes_of(area.bits()))
     }
 
     #[inline]
-    pub(super) fn object(&mut self, offset: Offset) -> Result<(u32, Run), FreeError> {
+    pub(super) fn object(&mut self, offset: usize) -> Result<(u32, Run), FreeError> {
         let (chunk, byte) = self.geometry.split(offset).ok_or(FreeError::Foreign)?;
         if !self.records.is_live(chunk) {
             return Err(FreeError::Foreign);
@@ -216,14 +219,14 @@ impl<B: Backing> Allocator<B> {
 
     /// Makes an object free memory, and decides whether a balance is wanted.
     #[inline]
-    pub(super) fn give(&mut self, chunk: u32, area: Run) {
+    pub(super) fn free_area(&mut self, chunk: u32, area: Run) {
         let mut view = self.records.chunk(chunk);
-        let change = view.give(area);
+        let change = view.free(area);
         let (isolated, free_bits) = (view.header.isolated, view.header.free_bits);
         if !isolated {
-            self.empty = self.empty.wrapping_add_signed(change);
+            self.add_empty_pages(change);
         }
-        self.relocate(chunk);
+        self.update_list(chunk);
         if !isolated && free_bits == self.geometry.bits {
             self.balance_wanted |= self.has_two_free();
         } else if self.should_reclaim(chunk) {
@@ -234,7 +237,7 @@ impl<B: Backing> Allocator<B> {
 
     /// Moves a chunk to the list of its longest run.
     #[inline]
-    pub(super) fn relocate(&mut self, chunk: u32) {
+    pub(super) fn update_list(&mut self, chunk: u32) {
         let header = self.records.header(chunk);
         if !header.isolated {
             let list = self.list_for(chunk);
@@ -245,7 +248,7 @@ impl<B: Backing> Allocator<B> {
     /// The list of a chunk's longest run.
     #[inline]
     pub(super) fn list_for(&self, chunk: u32) -> u32 {
-        match self.records.header(chunk).hints.contig {
+        match self.records.header(chunk).hints.contig.bits() {
             0 => FULL,
             contig if contig == self.geometry.bits => self.lists.free(),
             contig => list_of(contig),
@@ -255,7 +258,7 @@ impl<B: Backing> Allocator<B> {
     /// Creates a chunk without an object. It goes to the list of free chunks, unless part of it is
     /// hidden.
     pub(super) fn create_chunk(&mut self) -> Result<(), Error> {
-        let chunk = self.records.first_vacant().ok_or(Error::Exhausted)?;
+        let chunk = self.records.first_vacant(self.geometry.first_chunk).ok_or(Error::Exhausted)?;
         if !self.backing.create_chunk(chunk as usize) {
             return Err(Error::NoMemory);
         }
@@ -264,13 +267,13 @@ impl<B: Backing> Allocator<B> {
             return Err(Error::NoMemory);
         }
         let mut view = self.records.chunk(chunk);
-        if chunk == 0 {
+        if chunk == self.geometry.first_chunk {
             view.hide_head(&self.geometry);
-            self.totals.populated_pages += u64::from(view.header.populated.count_ones());
+            self.statistics.populated_pages += u64::from(view.header.populated.count_ones());
         }
         let list = self.list_for(chunk);
         self.lists.add(&mut self.records, chunk, list, true);
-        self.totals.chunk_created();
+        self.statistics.chunks += 1;
         Ok(())
     }
 
@@ -281,10 +284,34 @@ impl<B: Backing> Allocator<B> {
         self.balance_wanted
     }
 
+    /// The state of the allocator.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+}
+
+#[cfg(any(test, feature = "counters"))]
+impl<B: Backing> Allocator<B> {
     /// Work done since the allocator was created.
-    #[cfg(any(test, feature = "counters"))]
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.records.work.done()
+    }
+
+    /// Free bytes, in one slot, that are useless even for the smallest object size so far, because
+    /// their runs are shorter. Reads all bitmaps.
+    pub fn unusable_bytes(&mut self) -> usize {
+        let smallest = self.counters().object_bytes_min;
+        let mut bytes = 0;
+        let mut from = 0;
+        while let Some(chunk) = self.records.next_live(from) {
+            let view = self.records.chunk(chunk);
+            let runs = bits::zero_runs(view.allocated, 0, view.header.hints.bits);
+            let sizes = runs.map(|run| run.bits() as usize * GRAIN_BYTES);
+            bytes += sizes.filter(|size| *size < smallest).sum::<usize>();
+            from = chunk + 1;
+        }
+        bytes
     }
 }

@@ -21,33 +21,25 @@ pub unsafe trait Backing {
     /// Reserves address space for all metadata, once. `None`: the allocator cannot be created.
     fn reserve_metadata(&mut self, bytes: usize) -> Option<NonNull<u8>>;
 
-    /// Makes bytes `range` of the metadata usable, with arbitrary content. Ranges are multiples of
-    /// 64, not of pages: parts of the pages at their ends may already be in use and keep their
+    /// Makes a range of bytes of the metadata usable, with arbitrary content. Ranges are multiples
+    /// of 64, not of pages: parts of the pages at their ends may already be in use and keep their
     /// content. False: the request that needed it fails.
-    fn commit_metadata(&mut self, range: Range<usize>) -> bool {
-        let _ = range;
+    fn commit_metadata(&mut self, _range: Range<usize>) -> bool {
         true
     }
 
-    /// Bytes `range` of the metadata are no longer needed; its whole pages may be returned to the
-    /// system until the range is committed again.
-    fn release_metadata(&mut self, range: Range<usize>) {
-        let _ = range;
-    }
+    /// A range of bytes of the metadata is no longer needed; its whole pages may be returned to the
+    /// system until it is committed again.
+    fn release_metadata(&mut self, _range: Range<usize>) {}
 
-    /// Reserves chunk number `chunk` in every slot. False: the request fails.
-    fn create_chunk(&mut self, chunk: usize) -> bool {
-        let _ = chunk;
+    /// Reserves a chunk, by its number, in every slot. False: the request fails.
+    fn create_chunk(&mut self, _chunk: usize) -> bool {
         true
     }
 
     /// Undoes [`Backing::create_chunk`]; no page of the chunk is populated.
-    fn destroy_chunk(&mut self, chunk: usize) {
-        let _ = chunk;
-    }
+    fn destroy_chunk(&mut self, _chunk: usize) {}
 
     /// Returns pages of a chunk to the system in every slot; no object is on them.
-    fn depopulate(&mut self, chunk: usize, pages: Range<usize>) {
-        let _ = (chunk, pages);
-    }
+    fn depopulate(&mut self, _chunk: usize, _pages: Range<usize>) {}
 }

@@ -19,7 +19,7 @@ impl<B: Backing> Allocator<B> {
     /// requests. The result is the number of pages.
     pub fn trim(&mut self) -> usize {
         self.balance_wanted = false;
-        let before = self.totals.populated_pages;
+        let before = self.statistics.populated_pages;
         let mut from = 0;
         while let Some(chunk) = self.records.next_live(from) {
             let header = self.records.header(chunk);
@@ -34,7 +34,7 @@ impl<B: Backing> Allocator<B> {
             }
             from = chunk + 1;
         }
-        (before - self.totals.populated_pages) as usize
+        (before - self.statistics.populated_pages) as usize
     }
 
     /// True when there are two or more free chunks.
@@ -67,7 +67,7 @@ impl<B: Backing> Allocator<B> {
         self.lists.remove(&mut self.records, chunk);
         self.records.close(chunk, &mut self.backing);
         self.backing.destroy_chunk(chunk as usize);
-        self.totals.chunks -= 1;
+        self.statistics.chunks -= 1;
     }
 
     /// True when a chunk has enough empty pages to depopulate them.
@@ -77,7 +77,8 @@ impl<B: Backing> Allocator<B> {
         if header.isolated {
             return header.empty > 0;
         }
-        self.empty > EMPTY_PAGES_HIGH + header.empty && header.empty >= self.geometry.pages / 4
+        self.statistics.empty_pages > EMPTY_PAGES_HIGH + u64::from(header.empty)
+            && header.empty >= self.geometry.pages / 4
     }
 
     /// Takes a chunk out of the search until its empty pages are depopulated.
@@ -87,7 +88,7 @@ impl<B: Backing> Allocator<B> {
         let header = self.records.header_mut(chunk);
         if !header.isolated {
             header.isolated = true;
-            self.empty -= header.empty;
+            self.statistics.empty_pages -= u64::from(header.empty);
         }
         self.lists.remove(&mut self.records, chunk);
         self.lists.add(&mut self.records, chunk, list, true);
@@ -97,8 +98,8 @@ impl<B: Backing> Allocator<B> {
     pub(super) fn reintegrate(&mut self, chunk: u32) {
         let header = self.records.header_mut(chunk);
         header.isolated = false;
-        self.empty += header.empty;
-        self.relocate(chunk);
+        self.statistics.empty_pages += u64::from(header.empty);
+        self.update_list(chunk);
     }
 
     /// Depopulates the empty pages of the chunks that were isolated for that.
@@ -109,7 +110,7 @@ impl<B: Backing> Allocator<B> {
                 return;
             }
             // Too few empty pages are left elsewhere, so these are kept.
-            let keep = self.empty < EMPTY_PAGES_HIGH;
+            let keep = self.statistics.empty_pages < EMPTY_PAGES_HIGH;
             if !keep {
                 self.depopulate_empty(chunk);
             }
@@ -140,8 +141,8 @@ impl<B: Backing> Allocator<B> {
         header.populated &= !pages;
         header.empty -= count;
         if !header.isolated {
-            self.empty -= count;
+            self.statistics.empty_pages -= u64::from(count);
         }
-        self.totals.populated_pages -= u64::from(count);
+        self.statistics.populated_pages -= u64::from(count);
     }
 }

@@ -2,8 +2,16 @@
 //!
 //! Positions after the last word of a map are never read: they end the search.
 
+use super::hints::Run;
+
 /// Bits of a word.
 pub(super) const WORD_BITS: u32 = u64::BITS;
+
+/// Number of words that a search from one position to another one reads.
+#[inline(always)]
+pub(super) fn words_between(from: u32, to: u32) -> u64 {
+    u64::from((to / WORD_BITS).saturating_sub(from / WORD_BITS) + 1)
+}
 
 /// First zero bit at or after `from` and below `end`; `end` when there is none.
 #[inline]
@@ -15,6 +23,17 @@ pub(super) fn next_zero(map: &[u64], from: u32, end: u32) -> u32 {
 #[inline]
 pub(super) fn next_one(map: &[u64], from: u32, end: u32) -> u32 {
     next(map, from, end, 0)
+}
+
+/// The runs of zero bits between two positions, in order.
+#[inline]
+pub(super) fn zero_runs(map: &[u64], from: u32, end: u32) -> impl Iterator<Item = Run> {
+    let mut at = from;
+    core::iter::from_fn(move || {
+        let start = next_zero(map, at, end);
+        at = next_one(map, start, end);
+        (start < end).then_some(Run { start, end: at })
+    })
 }
 
 /// First one bit of the words XORed with `flip`.
@@ -195,12 +214,6 @@ fn change(map: &mut [u64], start: u32, end: u32, apply: impl Fn(&mut u64, u64)) 
             apply(tail, mask(0, high));
         }
     }
-}
-
-/// Number of words that a search reads between two positions, for the counters.
-#[inline(always)]
-pub(super) fn words_between(from: u32, to: u32) -> u64 {
-    u64::from((to / WORD_BITS).saturating_sub(from / WORD_BITS)) + 1
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl Chunk<'_> {
     pub(super) fn hide_head(&mut self, geometry: &Geometry) {
         let head = Run { start: 0, end: geometry.head_bits };
         if head.bits() > 0 {
-            self.take(head);
+            self.alloc(head);
             self.header.populated = mask(pages_of(head));
             // It is not an object, so it cannot be freed.
             bits::clear_range(self.bounds, head.start, head.end + 1);
@@ -74,33 +74,33 @@ impl Chunk<'_> {
     }
 
     /// Makes a free area an object. Returns the change of the number of empty pages.
-    pub(super) fn take(&mut self, area: Run) -> i32 {
+    pub(super) fn alloc(&mut self, area: Run) -> i64 {
         let empty = self.header.empty;
         bits::set_range(self.allocated, area.start, area.end);
         bits::mark_ends(self.bounds, area.start, area.end);
         self.header.free_bits -= area.bits();
         let (first, last) = (area.first_block(), area.last_block());
         let filled = if first == last {
-            u64::from(self.take_in_block(first, area)) << first
+            u64::from(self.alloc_in_block(first, area)) << first
         } else {
-            self.take_in_blocks(first, last, area)
+            self.alloc_in_blocks(first, last, area)
         };
         self.header.empty -= (filled & self.header.populated).count_ones();
-        self.take_in_chunk(area);
-        self.header.empty as i32 - empty as i32
+        self.alloc_in_chunk(area);
+        i64::from(self.header.empty) - i64::from(empty)
     }
 
-    /// [`Chunk::take`] for several blocks; returns those that were entirely free.
+    /// [`Chunk::alloc`] for several blocks; returns those that were entirely free.
     #[inline(never)]
-    fn take_in_blocks(&mut self, first: usize, last: usize, area: Run) -> u64 {
+    fn alloc_in_blocks(&mut self, first: usize, last: usize, area: Run) -> u64 {
         let end = self.blocks.len().min(last + 1);
         (first..end)
-            .fold(0, |filled, block| filled | u64::from(self.take_in_block(block, area)) << block)
+            .fold(0, |filled, block| filled | u64::from(self.alloc_in_block(block, area)) << block)
     }
 
-    /// [`Chunk::take`] for one block; true when the block was entirely free.
+    /// [`Chunk::alloc`] for one block; true when the block was entirely free.
     #[inline]
-    fn take_in_block(&mut self, index: usize, area: Run) -> bool {
+    fn alloc_in_block(&mut self, index: usize, area: Run) -> bool {
         let part = part_in_block(area, index);
         let words = self.allocated.get(index * BLOCK_WORDS..(index + 1) * BLOCK_WORDS);
         let (Some(block), Some(words)) = (self.blocks.get_mut(index), words) else { return false };
@@ -112,8 +112,7 @@ impl Chunk<'_> {
         let alone = block.nothing_before_contig();
         if part.start == block.first_free {
             block.first_free = bits::next_zero(words, part.end, BLOCK_BITS);
-            let end = block.first_free;
-            self.work.count(|work| work.words_read += bits::words_between(part.end, end));
+            self.work.words_read(part.end, block.first_free);
         }
         if block.take(part, alone) {
             refresh::block(block, words, self.work);
@@ -122,7 +121,7 @@ impl Chunk<'_> {
     }
 
     #[inline]
-    fn take_in_chunk(&mut self, area: Run) {
+    fn alloc_in_chunk(&mut self, area: Run) {
         let hints = &mut self.header.hints;
         let alone = hints.nothing_before_contig();
         if area.start == hints.first_free {
@@ -134,7 +133,7 @@ impl Chunk<'_> {
                 _ => {
                     let from = base + BLOCK_BITS;
                     let found = bits::next_zero(self.allocated, from, hints.bits);
-                    self.work.count(|work| work.words_read += bits::words_between(from, found));
+                    self.work.words_read(from, found);
                     found
                 }
             };
@@ -145,7 +144,7 @@ impl Chunk<'_> {
     }
 
     /// Makes an object free memory. Returns the change of the number of empty pages.
-    pub(super) fn give(&mut self, area: Run) -> i32 {
+    pub(super) fn free(&mut self, area: Run) -> i64 {
         let empty = self.header.empty;
         bits::clear_range(self.allocated, area.start, area.end);
         self.header.free_bits += area.bits();
@@ -153,21 +152,21 @@ impl Chunk<'_> {
         let run =
             Run { start: self.run_start(first, area.start), end: self.run_end(last, area.end) };
         let emptied = if first == last {
-            u64::from(self.give_to_block(first, run)) << first
+            u64::from(self.free_in_block(first, run)) << first
         } else {
             (first..=last).fold(0, |emptied, block| {
-                emptied | u64::from(self.give_to_block(block, run)) << block
+                emptied | u64::from(self.free_in_block(block, run)) << block
             })
         };
         self.header.empty += (emptied & self.header.populated).count_ones();
-        let run = self.stitch(run);
+        let run = self.coalesce(run);
         self.header.hints.offer(run);
-        self.header.empty as i32 - empty as i32
+        i64::from(self.header.empty) - i64::from(empty)
     }
 
-    /// [`Chunk::give`] for one block; true when it is entirely free now.
+    /// [`Chunk::free`] for one block; true when it is entirely free now.
     #[inline(always)]
-    fn give_to_block(&mut self, index: usize, run: Run) -> bool {
+    fn free_in_block(&mut self, index: usize, run: Run) -> bool {
         let part = part_in_block(run, index);
         if let Some(block) = self.blocks.get_mut(index) {
             block.offer(part);
@@ -180,10 +179,10 @@ impl Chunk<'_> {
     fn run_start(&self, block: usize, start: u32) -> u32 {
         let base = block as u32 * BLOCK_BITS;
         match self.blocks.get(block) {
-            Some(hints) if base + hints.contig_run().end == start => base + hints.contig_start,
+            Some(hints) if base + hints.contig.end == start => base + hints.contig.start,
             _ => {
                 let found = bits::run_start(self.allocated, start, base);
-                self.work.count(|work| work.words_read += bits::words_between(found, start));
+                self.work.words_read(found, start);
                 found
             }
         }
@@ -194,10 +193,10 @@ impl Chunk<'_> {
     fn run_end(&self, block: usize, end: u32) -> u32 {
         let base = block as u32 * BLOCK_BITS;
         match self.blocks.get(block) {
-            Some(hints) if base + hints.contig_start == end => base + hints.contig_run().end,
+            Some(hints) if base + hints.contig.start == end => base + hints.contig.end,
             _ => {
                 let found = bits::next_one(self.allocated, end, base + BLOCK_BITS);
-                self.work.count(|work| work.words_read += bits::words_between(end, found));
+                self.work.words_read(end, found);
                 found
             }
         }
@@ -205,7 +204,7 @@ impl Chunk<'_> {
 
     /// Extends a run that is complete within its blocks to the complete run in the chunk.
     #[inline]
-    fn stitch(&self, mut run: Run) -> Run {
+    fn coalesce(&self, mut run: Run) -> Run {
         while run.start.is_multiple_of(BLOCK_BITS) && run.start > 0 {
             let right = self.blocks[(run.start / BLOCK_BITS) as usize - 1].right;
             if right == 0 {
@@ -230,7 +229,7 @@ impl Chunk<'_> {
             return None;
         }
         let end = bits::next_one(self.bounds, bit + 1, self.header.hints.bits + 1);
-        self.work.count(|work| work.words_read += bits::words_between(bit, end));
+        self.work.words_read(bit, end);
         Some(Run { start: bit, end: end.min(self.header.hints.bits) })
     }
 

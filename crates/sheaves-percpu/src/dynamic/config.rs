@@ -21,34 +21,11 @@ pub const UNIT_BYTES_MAX: usize = 64 * PAGE_BYTES;
 pub struct Config {
     /// Bytes of one chunk in one slot: 32, 64, 128 or 256 KiB.
     pub unit_bytes: usize,
-    /// Largest number of chunks at a time, at least 1.
+    /// Number of chunks that have offsets, at least 1.
     pub chunks_max: usize,
-    /// Bytes at the head of chunk 0 with another use, a multiple of 4 below `unit_bytes`. No object
-    /// is placed there, and their pages count as populated.
+    /// Bytes before the first object, with another use: a multiple of 4, and less than all chunks
+    /// have. Chunks in them are not created. The pages of a part of a chunk count as populated.
     pub head_bytes: usize,
-}
-
-/// The position of an object in every slot: its chunk's number times the bytes of a unit, plus its
-/// offset in the unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
-pub struct Offset(usize);
-
-impl Offset {
-    /// An offset of `bytes` bytes. Any number is accepted; `free` checks whether an object is
-    /// there.
-    #[inline]
-    #[must_use]
-    pub const fn new(bytes: usize) -> Offset {
-        Offset(bytes)
-    }
-
-    /// The offset in bytes.
-    #[inline]
-    #[must_use]
-    pub const fn bytes(self) -> usize {
-        self.0
-    }
 }
 
 /// A valid size and alignment.
@@ -139,7 +116,8 @@ pub(super) struct Geometry {
     pub(super) bits: u32,
     /// Number of pages, and of blocks, of a chunk.
     pub(super) pages: u32,
-    /// Bits of the hidden head of chunk 0.
+    /// The first chunk that is not entirely in the hidden head, and the bits of it that are.
+    pub(super) first_chunk: u32,
     pub(super) head_bits: u32,
 }
 
@@ -149,29 +127,32 @@ impl Geometry {
         let units = UNIT_BYTES_MIN..=UNIT_BYTES_MAX;
         assert!(unit_bytes.is_power_of_two() && units.contains(&unit_bytes));
         assert!(chunks_max > 0 && chunks_max < u32::MAX as usize);
-        assert!(chunks_max.checked_mul(unit_bytes).is_some());
-        assert!(head_bytes.is_multiple_of(GRAIN_BYTES) && head_bytes < unit_bytes);
+        let bytes = chunks_max.checked_mul(unit_bytes);
+        assert!(
+            head_bytes.is_multiple_of(GRAIN_BYTES) && bytes.is_some_and(|all| head_bytes < all)
+        );
         Geometry {
             config,
             unit_shift: unit_bytes.trailing_zeros(),
             bits: (unit_bytes / GRAIN_BYTES) as u32,
             pages: (unit_bytes / PAGE_BYTES) as u32,
-            head_bits: (head_bytes / GRAIN_BYTES) as u32,
+            first_chunk: (head_bytes / unit_bytes) as u32,
+            head_bits: (head_bytes % unit_bytes / GRAIN_BYTES) as u32,
         }
     }
 
     /// The chunk of an offset, if the number is in range, and the byte in its unit.
     #[inline(always)]
-    pub(super) fn split(&self, offset: Offset) -> Option<(u32, usize)> {
-        let chunk = offset.bytes() >> self.unit_shift;
-        let byte = offset.bytes() & (self.config.unit_bytes - 1);
+    pub(super) fn split(&self, offset: usize) -> Option<(u32, usize)> {
+        let chunk = offset >> self.unit_shift;
+        let byte = offset & (self.config.unit_bytes - 1);
         (chunk < self.config.chunks_max).then_some((chunk as u32, byte))
     }
 
     /// The offset of a bit of a chunk.
     #[inline(always)]
-    pub(super) fn offset(&self, chunk: u32, bit: u32) -> Offset {
-        Offset(((chunk as usize) << self.unit_shift) + bit as usize * GRAIN_BYTES)
+    pub(super) fn offset(&self, chunk: u32, bit: u32) -> usize {
+        ((chunk as usize) << self.unit_shift) + bytes_of(bit)
     }
 }
 

@@ -1,44 +1,10 @@
-//! Running counts of the allocator: of objects and chunks, for statistics; and of its work, which
-//! is the same on every machine, in tests and for benchmarks with the feature `counters`.
+//! Counts of the allocator's work, which is the same on every machine. They are kept in tests, and
+//! for benchmarks with the feature `counters`.
 
 #[cfg(any(test, feature = "counters"))]
 use core::cell::Cell;
 
-/// Objects, chunks and pages.
-#[derive(Debug, Default)]
-pub(super) struct Totals {
-    pub(super) allocations: u64,
-    pub(super) frees: u64,
-    pub(super) objects_max: u64,
-    pub(super) chunks: u64,
-    pub(super) chunks_max: u64,
-    /// In bits; 0 before the first object.
-    pub(super) object_bits_min: u32,
-    pub(super) object_bits_max: u32,
-    pub(super) populated_pages: u64,
-}
-
-impl Totals {
-    #[inline]
-    pub(super) fn allocated(&mut self, bits: u32) {
-        self.allocations += 1;
-        self.objects_max = self.objects_max.max(self.allocations - self.frees);
-        self.object_bits_max = self.object_bits_max.max(bits);
-        // Wrapping: 0 means "none yet" and counts as the largest.
-        self.object_bits_min =
-            (self.object_bits_min.wrapping_sub(1)).min(bits.wrapping_sub(1)).wrapping_add(1);
-    }
-
-    #[inline]
-    pub(super) fn freed(&mut self) {
-        self.frees += 1;
-    }
-
-    pub(super) fn chunk_created(&mut self) {
-        self.chunks += 1;
-        self.chunks_max = self.chunks_max.max(self.chunks);
-    }
-}
+use crate::dynamic::bits;
 
 /// How much work an allocator has done since it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -58,6 +24,8 @@ pub struct Counters {
     pub blocks_refreshed: u64,
     /// Chunks that were taken out of the search because they did not fit.
     pub relegations: u64,
+    /// Size of the smallest object so far, rounded up to a multiple of 4; 0 before the first.
+    pub object_bytes_min: usize,
 }
 
 /// The counters of an allocator, in the builds that keep them.
@@ -78,6 +46,21 @@ impl Work {
         }
         #[cfg(not(any(test, feature = "counters")))]
         let _ = change;
+    }
+
+    /// An object of this many bytes has been allocated.
+    #[inline(always)]
+    pub(super) fn allocated(&self, bytes: usize) {
+        self.count(|work| {
+            let least = if work.object_bytes_min == 0 { bytes } else { work.object_bytes_min };
+            work.object_bytes_min = least.min(bytes);
+        });
+    }
+
+    /// A search has read the words between two positions.
+    #[inline(always)]
+    pub(super) fn words_read(&self, from: u32, to: u32) {
+        self.count(|work| work.words_read += bits::words_between(from, to));
     }
 
     #[cfg(any(test, feature = "counters"))]

@@ -2,8 +2,8 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | contig | the longest known free run; 0: none |
-//! | scan | the longest free run before contig, 0: not known; or one as long as contig, after it |
+//! | contig | the longest known free run; empty: none |
+//! | scan | the longest free run before contig, empty: not known; or one as long, after it |
 //! | first free | the first zero bit |
 //! | left, right | the free runs at the edges; only of a block |
 //!
@@ -26,6 +26,8 @@ pub(super) struct Run {
 }
 
 impl Run {
+    pub(super) const EMPTY: Run = Run { start: 0, end: 0 };
+
     #[inline(always)]
     pub(super) const fn new(start: u32, bits: u32) -> Run {
         Run { start, end: start + bits }
@@ -38,8 +40,19 @@ impl Run {
     }
 
     #[inline(always)]
+    pub(super) const fn is_empty(self) -> bool {
+        self.start >= self.end
+    }
+
+    #[inline(always)]
     pub(super) const fn overlaps(self, other: Run) -> bool {
         self.start < other.end && other.start < self.end
+    }
+
+    /// The run, whose position is relative to a block, in the chunk.
+    #[inline(always)]
+    pub(super) const fn after(self, base: u32) -> Run {
+        Run { start: base + self.start, end: base + self.end }
     }
 
     /// The block in which the run begins.
@@ -59,10 +72,8 @@ impl Run {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Hints {
-    pub(super) contig: u32,
-    pub(super) contig_start: u32,
-    pub(super) scan: u32,
-    pub(super) scan_start: u32,
+    pub(super) contig: Run,
+    pub(super) scan: Run,
     pub(super) first_free: u32,
     pub(super) left: u32,
     pub(super) right: u32,
@@ -73,24 +84,14 @@ pub(super) struct Hints {
 impl Hints {
     /// A span without an object.
     pub(super) const fn free(bits: u32) -> Hints {
-        Hints { contig: bits, first_free: 0, left: bits, right: bits, ..Hints::full(bits) }
+        let contig = Run::new(0, bits);
+        Hints { contig, first_free: 0, left: bits, right: bits, ..Hints::full(bits) }
     }
 
     /// A span without a free bit.
     pub(super) const fn full(bits: u32) -> Hints {
-        let (contig, contig_start, scan, scan_start) = (0, 0, 0, 0);
-        let (first_free, left, right) = (bits, 0, 0);
-        Hints { contig, contig_start, scan, scan_start, first_free, left, right, bits }
-    }
-
-    #[inline(always)]
-    pub(super) const fn contig_run(&self) -> Run {
-        Run::new(self.contig_start, self.contig)
-    }
-
-    #[inline(always)]
-    pub(super) const fn scan_run(&self) -> Run {
-        Run::new(self.scan_start, self.scan)
+        let (contig, scan) = (Run::EMPTY, Run::EMPTY);
+        Hints { contig, scan, first_free: bits, left: 0, right: 0, bits }
     }
 
     #[inline(always)]
@@ -101,59 +102,28 @@ impl Hints {
     /// True when contig is the first run.
     #[inline(always)]
     pub(super) const fn nothing_before_contig(&self) -> bool {
-        self.first_free >= self.contig_start
+        self.first_free >= self.contig.start
     }
 
     /// True when a run of `bits` bits can only be contig or after it.
     #[inline(always)]
     pub(super) const fn only_contig_fits(&self, bits: u32) -> bool {
-        (self.scan > 0 && bits > self.scan) || self.nothing_before_contig()
+        (!self.scan.is_empty() && bits > self.scan.bits()) || self.nothing_before_contig()
     }
 
     /// The bit where the search for a run of `bits` bits may begin.
     #[inline(always)]
     pub(super) const fn resume(&self, bits: u32) -> u32 {
-        if self.scan != 0 && self.scan_start < self.contig_start && bits > self.scan {
-            self.scan_start + self.scan
-        } else {
-            self.first_free
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn drop_scan(&mut self) {
-        (self.scan, self.scan_start) = (0, 0);
-    }
-
-    #[inline(always)]
-    pub(super) fn drop_contig(&mut self) {
-        (self.contig, self.contig_start) = (0, 0);
-    }
-
-    #[inline(always)]
-    fn set_contig(&mut self, run: Run) {
-        self.contig = run.bits();
-        self.contig_start = run.start;
-    }
-
-    #[inline(always)]
-    fn set_scan(&mut self, run: Run) {
-        self.scan = run.bits();
-        self.scan_start = run.start;
+        let is_before = !self.scan.is_empty() && self.scan.start < self.contig.start;
+        if is_before && bits > self.scan.bits() { self.scan.end } else { self.first_free }
     }
 
     /// Begins to find contig again; returns the bit where the search begins. The scan hint, if set,
     /// becomes contig: no run before it is longer. Otherwise both are unset.
     #[inline]
     pub(super) fn begin_refresh(&mut self) -> u32 {
-        let scan = self.scan_run();
-        self.drop_scan();
-        if scan.bits() == 0 {
-            self.drop_contig();
-            return self.first_free;
-        }
-        self.set_contig(scan);
-        scan.end
+        self.contig = core::mem::replace(&mut self.scan, Run::EMPTY);
+        if self.contig.is_empty() { self.first_free } else { self.contig.end }
     }
 
     /// Enters a free run that is maximal within the span.
@@ -169,55 +139,53 @@ impl Hints {
         if run.end == self.bits {
             self.right = bits;
         }
-        if bits > self.contig {
+        if bits > self.contig.bits() {
             self.offer_longer(run);
-        } else if bits == self.contig {
+        } else if bits == self.contig.bits() {
             self.offer_equal(run);
-        } else if run.start < self.contig_start {
+        } else if run.start < self.contig.start {
             self.offer_shorter(run, alone);
         }
     }
 
     #[inline]
     fn offer_longer(&mut self, run: Run) {
-        let contig = self.contig_run();
-        self.set_contig(run);
+        let contig = core::mem::replace(&mut self.contig, run);
         if run.start > contig.start {
             // A scan hint after the new contig, or in it, is as long as the old contig.
-            if contig.bits() > self.scan || run.start <= self.scan_start {
-                self.set_scan(contig);
+            if contig.bits() > self.scan.bits() || run.start <= self.scan.start {
+                self.scan = contig;
             }
-        } else if run.start <= self.scan_start {
+        } else if run.start <= self.scan.start {
             // Otherwise it is still the longest run before contig.
-            self.drop_scan();
+            self.scan = Run::EMPTY;
         }
     }
 
     #[inline]
     fn offer_equal(&mut self, run: Run) {
-        let contig = self.contig_run();
-        if run.start == contig.start || run.bits() == 0 {
+        let contig = self.contig;
+        if run.start == contig.start || run.is_empty() {
             return;
         }
         let better = run.start == 0 || run.start.trailing_zeros() > contig.start.trailing_zeros();
         if contig.start != 0 && better {
-            self.set_contig(run);
-            self.set_scan(contig);
-        } else if run.start > self.scan_start || contig.bits() > self.scan {
-            self.set_scan(run);
+            (self.contig, self.scan) = (run, contig);
+        } else if run.start > self.scan.start || contig.bits() > self.scan.bits() {
+            self.scan = run;
         }
     }
 
     /// For a run before contig. `alone`: there was none before this run.
     #[inline]
     fn offer_shorter(&mut self, run: Run, alone: bool) {
-        let bits = run.bits();
-        let longest = bits > self.scan || (bits == self.scan && run.start > self.scan_start);
+        let (bits, scan_bits) = (run.bits(), self.scan.bits());
+        let longest = bits > scan_bits || (bits == scan_bits && run.start > self.scan.start);
         // If the hint is unset, other runs are unknown, and any of them may be longer than this
         // one.
-        let known = self.scan > 0 || alone;
+        let known = scan_bits > 0 || alone;
         if longest && known {
-            self.set_scan(run);
+            self.scan = run;
         }
     }
 
@@ -227,32 +195,32 @@ impl Hints {
     pub(super) fn take(&mut self, area: Run, alone: bool) -> bool {
         self.left = self.left.min(area.start);
         self.right = self.right.min(self.bits - area.end.min(self.bits));
-        if area.overlaps(self.scan_run()) {
-            self.drop_scan();
+        if area.overlaps(self.scan) {
+            self.scan = Run::EMPTY;
         }
-        area.overlaps(self.contig_run()) && !self.shrink(area, alone)
+        area.overlaps(self.contig) && !self.shrink(area, alone)
     }
 
     /// Shortens contig by an area of it; false when another run may be the longest now.
     #[inline]
     fn shrink(&mut self, area: Run, alone: bool) -> bool {
-        let contig = self.contig_run();
+        let contig = self.contig;
         let head = Run { start: contig.start, end: area.start };
         let tail = Run { start: area.end, end: contig.end };
         let longest = head.bits().max(tail.bits());
-        let known = contig.end == self.bits && (self.scan > 0 || alone);
-        if !known || longest < self.scan {
+        let known = contig.end == self.bits && (!self.scan.is_empty() || alone);
+        if !known || longest < self.scan.bits() {
             return false;
         }
         if longest == 0 {
-            self.drop_contig();
+            self.contig = Run::EMPTY;
         } else if tail.bits() >= head.bits() {
-            self.set_contig(tail);
-            if head.bits() > 0 && head.bits() >= self.scan {
-                self.set_scan(head);
+            self.contig = tail;
+            if head.bits() > 0 && head.bits() >= self.scan.bits() {
+                self.scan = head;
             }
         } else {
-            self.set_contig(head);
+            self.contig = head;
         }
         true
     }

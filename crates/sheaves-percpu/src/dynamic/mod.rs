@@ -1,6 +1,6 @@
 //! The allocator of dynamic per-CPU memory.
 //!
-//! It divides the rows of all slots at once: it returns an [`Offset`], and the object is at that
+//! It divides the rows of all slots at once: it returns an offset, and the object is at that
 //! offset in every slot's row. It is a data structure over numbers: it never touches the memory
 //! that it allocates, makes no system call and holds no lock. The owner of the memory provides a
 //! [`Backing`] and holds a lock around each call.
@@ -49,7 +49,7 @@ mod tests;
 pub use allocator::Allocator;
 pub use backing::Backing;
 pub use config::{
-    ALIGN_MAX, Config, GRAIN_BYTES, OBJECT_BYTES_MAX, Offset, PAGE_BYTES, Shape, UNIT_BYTES_MAX,
+    ALIGN_MAX, Config, GRAIN_BYTES, OBJECT_BYTES_MAX, PAGE_BYTES, Shape, UNIT_BYTES_MAX,
     UNIT_BYTES_MIN,
 };
 #[cfg(any(test, feature = "counters"))]

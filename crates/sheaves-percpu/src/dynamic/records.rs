@@ -92,9 +92,9 @@ impl Records {
         (chunk < self.chunks_max).then_some(chunk)
     }
 
-    /// The smallest unused chunk number.
-    pub(super) fn first_vacant(&self) -> Option<u32> {
-        let chunk = bits::next_zero(self.live(), 0, self.chunks_max);
+    /// The smallest unused chunk number from `from` on.
+    pub(super) fn first_vacant(&self, from: u32) -> Option<u32> {
+        let chunk = bits::next_zero(self.live(), from, self.chunks_max);
         (chunk < self.chunks_max).then_some(chunk)
     }
 

@@ -12,22 +12,14 @@ use crate::dynamic::hints::{BLOCK_BITS, Hints, Run};
 pub(super) fn block(block: &mut Hints, words: &[u64], work: &Work) {
     work.count(|work| work.block_refreshes += 1);
     let from = block.begin_refresh();
-    let mut at = from;
-    while at < BLOCK_BITS {
-        let start = bits::next_zero(words, at, BLOCK_BITS);
-        if start == BLOCK_BITS {
-            break;
-        }
-        at = bits::next_one(words, start, BLOCK_BITS);
-        block.offer(Run { start, end: at });
-    }
-    work.count(|work| work.words_read += bits::words_between(from, BLOCK_BITS - 1));
+    bits::zero_runs(words, from, BLOCK_BITS).for_each(|run| block.offer(run));
+    work.words_read(from, BLOCK_BITS - 1);
 }
 
 /// Recomputes the hints of a chunk.
 pub(super) fn chunk(chunk: &mut Hints, blocks: &[Hints], work: &Work) {
     let from = chunk.begin_refresh();
-    let mut walk = Walk { chunk, carried: Run { start: 0, end: 0 }, unknown: false };
+    let mut walk = Walk { chunk, carried: Run::EMPTY, unknown: false };
     let first = (from / BLOCK_BITS) as usize;
     for (index, block) in blocks.iter().enumerate().skip(first) {
         let base = index as u32 * BLOCK_BITS;
@@ -51,7 +43,7 @@ impl Walk<'_> {
     #[inline]
     fn block(&mut self, block: &Hints, base: u32, resume: u32) {
         if resume == 0 {
-            if self.carried.bits() == 0 {
+            if self.carried.is_empty() {
                 self.carried = Run::new(base, 0);
                 self.unknown = false;
             }
@@ -61,7 +53,7 @@ impl Walk<'_> {
             }
         }
         self.finish();
-        let contig = block.contig_run();
+        let contig = block.contig;
         if contig.start != 0 && contig.end != BLOCK_BITS && contig.start >= resume {
             self.interior(block, base, resume);
         }
@@ -69,8 +61,8 @@ impl Walk<'_> {
         if block.right > 0 && tail >= resume {
             self.carried = Run { start: base + tail, end: base + BLOCK_BITS };
             self.unknown = contig.start == tail && !block.nothing_before_contig();
-            if self.unknown && block.scan > 0 {
-                let tail = core::mem::replace(&mut self.carried, Run { start: 0, end: 0 });
+            if self.unknown && !block.scan.is_empty() {
+                let tail = core::mem::replace(&mut self.carried, Run::EMPTY);
                 self.enter_scan(block, base, resume);
                 (self.carried, self.unknown) = (tail, false);
             }
@@ -80,13 +72,12 @@ impl Walk<'_> {
     /// Enters contig of a block where it touches no edge.
     #[inline]
     fn interior(&mut self, block: &Hints, base: u32, resume: u32) {
-        let unknown = block.scan == 0 && !block.nothing_before_contig();
-        let scan_first = block.scan_start < block.contig_start;
+        let unknown = block.scan.is_empty() && !block.nothing_before_contig();
+        let scan_first = block.scan.start < block.contig.start;
         if scan_first {
             self.enter_scan(block, base, resume);
         }
-        let contig = block.contig_run();
-        self.enter(Run { start: base + contig.start, end: base + contig.end }, unknown);
+        self.enter(block.contig.after(base), unknown);
         if !scan_first {
             self.enter_scan(block, base, resume);
         }
@@ -96,28 +87,27 @@ impl Walk<'_> {
     /// chunk's contig.
     #[inline]
     fn enter_scan(&mut self, block: &Hints, base: u32, resume: u32) {
-        if block.scan > 0 && block.scan_start >= resume {
-            let scan = block.scan_run();
-            self.enter(Run { start: base + scan.start, end: base + scan.end }, false);
+        if !block.scan.is_empty() && block.scan.start >= resume {
+            self.enter(block.scan.after(base), false);
         }
     }
 
     /// Enters the carried run, which ends here.
     #[inline]
     fn finish(&mut self) {
-        if self.carried.bits() > 0 {
+        if !self.carried.is_empty() {
             self.enter(self.carried, self.unknown);
         }
-        self.carried = Run { start: 0, end: 0 };
+        self.carried = Run::EMPTY;
     }
 
     /// `unknown`: runs that were not entered may exist before the run, in its block.
     #[inline]
     fn enter(&mut self, run: Run, unknown: bool) {
-        let contig = self.chunk.contig;
+        let contig = self.chunk.contig.bits();
         self.chunk.offer(run);
-        if unknown && self.chunk.contig > contig {
-            self.chunk.drop_scan();
+        if unknown && self.chunk.contig.bits() > contig {
+            self.chunk.scan = Run::EMPTY;
         }
     }
 }

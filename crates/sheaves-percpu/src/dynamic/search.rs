@@ -14,7 +14,7 @@ impl Chunk<'_> {
         if request.bits <= bits::ZERO_RUN_MAX {
             self.search_words(from, request)
         } else {
-            self.search(from, request)
+            self.first_fit(from, from + request.bits + BLOCK_BITS, request)
         }
     }
 
@@ -23,13 +23,13 @@ impl Chunk<'_> {
     #[inline]
     fn walk(&self, from: u32, request: Request) -> Option<u32> {
         // The free run at the end of the previous block, from its first aligned bit on.
-        let mut run = Run { start: 0, end: 0 };
+        let mut run = Run::EMPTY;
         let first = (from / BLOCK_BITS) as usize;
         for (index, block) in self.blocks.iter().enumerate().skip(first) {
             let base = index as u32 * BLOCK_BITS;
             let resume = from.saturating_sub(base);
             if resume == 0 {
-                if run.bits() == 0 {
+                if run.is_empty() {
                     run = Run::new(base, 0);
                 }
                 run.end += block.left;
@@ -40,8 +40,8 @@ impl Chunk<'_> {
                     continue;
                 }
             }
-            let fits = request.place_in(block.contig_run()).is_some();
-            if fits && block.contig_start >= resume {
+            let fits = request.place_in(block.contig).is_some();
+            if fits && block.contig.start >= resume {
                 return Some(base + from_in_block(block, request.bits).max(resume));
             }
             let end = base + BLOCK_BITS;
@@ -53,25 +53,13 @@ impl Chunk<'_> {
         None
     }
 
-    /// The first free area in the bitmap from a bit on.
-    #[inline]
-    fn search(&self, from: u32, request: Request) -> Option<Run> {
-        let end = (from + request.bits + BLOCK_BITS).min(self.header.hints.bits);
-        let mut at = from;
-        loop {
-            at = bits::next_zero(self.allocated, at, end);
-            let area = Run::new(request.align_up(at), request.bits);
-            if area.end > end {
-                self.work.count(|work| work.words_read += bits::words_between(from, at));
-                return None;
-            }
-            let blocked = bits::next_one(self.allocated, area.start, area.end);
-            if blocked == area.end {
-                self.work.count(|work| work.words_read += bits::words_between(from, area.end));
-                return Some(area);
-            }
-            at = blocked + 1;
-        }
+    /// The first area for the request between two bits, found in the bitmap alone.
+    pub(super) fn first_fit(&self, from: u32, end: u32, request: Request) -> Option<Run> {
+        let end = end.min(self.header.hints.bits);
+        let mut runs = bits::zero_runs(self.allocated, from, end);
+        let area = runs.find_map(|run| request.place_in(run));
+        self.work.words_read(from, area.map_or(end, |area| area.end));
+        area
     }
 
     /// The first free area in the bitmap from a bit on, of at most [`bits::ZERO_RUN_MAX`] bits.
@@ -81,32 +69,13 @@ impl Chunk<'_> {
         let (count, align_mask) = (request.bits, request.align_mask);
         let place = bits::zero_run(self.allocated, from, end, count, align_mask);
         let area = Run::new(place?, count);
-        self.work.count(|work| work.words_read += bits::words_between(from, area.end));
+        self.work.words_read(from, area.end);
         Some(area)
-    }
-
-    /// A free area anywhere in the chunk, found without hints.
-    pub(super) fn find_exhaustively(&self, request: Request) -> Option<Run> {
-        let end = self.header.hints.bits;
-        let mut at = self.header.hints.first_free;
-        loop {
-            let from = at;
-            let start = bits::next_zero(self.allocated, at, end);
-            at = bits::next_one(self.allocated, start, end);
-            self.work.count(|work| work.words_read += bits::words_between(from, at));
-            let run = Run { start, end: at };
-            if run.bits() == 0 {
-                return None;
-            }
-            if let Some(area) = request.place_in(run) {
-                return Some(area);
-            }
-        }
     }
 }
 
 /// The start of the search in a block that has space.
 #[inline(always)]
 fn from_in_block(block: &Hints, bits: u32) -> u32 {
-    if block.only_contig_fits(bits) { block.contig_start } else { block.resume(bits) }
+    if block.only_contig_fits(bits) { block.contig.start } else { block.resume(bits) }
 }

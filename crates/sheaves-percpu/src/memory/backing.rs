@@ -25,18 +25,7 @@ const METADATA_STEP_BYTES: usize = 64 << 10;
 ///
 /// [`rows`] holds all positions, so a failed start has nothing to free.
 #[derive(Debug)]
-pub(crate) struct Rows {
-    /// Offset of the first chunk, a multiple of its size. Not 0 in a fork's child that has replaced
-    /// its allocator.
-    pub(super) base: usize,
-}
-
-impl Rows {
-    /// The offset of a chunk.
-    fn offset(&self, chunk: usize) -> usize {
-        self.base + chunk * UNIT_BYTES
-    }
-}
+pub(crate) struct Rows;
 
 /// Index of the metadata for [`rows::once`].
 const METADATA: usize = 2;
@@ -69,7 +58,7 @@ unsafe impl Backing for Rows {
     }
 
     fn create_chunk(&mut self, chunk: usize) -> bool {
-        let need = self.offset(chunk + 1);
+        let need = (chunk + 1) * UNIT_BYTES;
         let _slots = slots::SLOTS.lock();
         let committed = rows::committed_bytes();
         let wish = if need <= committed {
@@ -85,11 +74,11 @@ unsafe impl Backing for Rows {
     }
 
     fn destroy_chunk(&mut self, chunk: usize) {
-        handle_map::discard(self.offset(chunk), self.offset(chunk + 1));
+        handle_map::discard(chunk * UNIT_BYTES, (chunk + 1) * UNIT_BYTES);
     }
 
     fn depopulate(&mut self, chunk: usize, pages: Range<usize>) {
-        let start = self.offset(chunk) + pages.start * PAGE_BYTES;
+        let start = chunk * UNIT_BYTES + pages.start * PAGE_BYTES;
         // SAFETY: the allocator guarantees that no object is on these pages.
         unsafe { rows::discard(start, pages.len() * PAGE_BYTES) };
     }

@@ -15,7 +15,7 @@
 //!
 //! Objects in a cache are zero in every row.
 
-use crate::dynamic::{Offset, Shape};
+use crate::dynamic::Shape;
 use crate::engine::{self, Access, Mode, cmp_store, load, pop_slow, push_slow};
 use crate::memory::Error;
 use crate::memory::class::{BATCH_MAX, CLASSES, Class};
@@ -80,7 +80,7 @@ pub(super) fn alloc_uncached(shape: Shape) -> Result<usize, Error> {
 
 /// Takes a batch from the allocator: returns the first object and caches the others.
 fn refill(class: Class) -> Result<usize, Error> {
-    let mut batch = [Offset::new(0); BATCH_MAX];
+    let mut batch = [0; BATCH_MAX];
     let (word, mut sheaf) = (class.word(), None);
     let count = {
         let mut memory = MEMORY.lock();
@@ -91,18 +91,14 @@ fn refill(class: Class) -> Result<usize, Error> {
         count
     };
     // In reverse, so that the lowest offsets are popped first.
-    let mut rest = [0; BATCH_MAX];
-    let rest = &mut rest[..count - 1];
-    for (entry, offset) in rest.iter_mut().zip(batch[1..count].iter().rev()) {
-        *entry = offset.bytes();
-    }
-    fill(word, sheaf, rest);
-    Ok(batch[0].bytes())
+    batch[1..count].reverse();
+    fill(word, sheaf, &mut batch[1..count]);
+    Ok(batch[0])
 }
 
 /// Pushes objects from the allocator to the current slot's sheaf, or to `sheaf` if it can install
 /// that. Objects that do not fit are returned to the allocator.
-fn fill(word: Word, sheaf: Option<Sheaf>, objects: &[usize]) {
+fn fill(word: Word, sheaf: Option<Sheaf>, objects: &mut [usize]) {
     if let Some(sheaf) = sheaf {
         // SAFETY: this call owns the sheaf, and these are the only references to its entries.
         unsafe { sheaf.entries(1..objects.len() + 1) }.copy_from_slice(objects);
@@ -111,14 +107,12 @@ fn fill(word: Word, sheaf: Option<Sheaf>, objects: &[usize]) {
         }
         put(sheaf);
     }
-    let mut rest = objects;
-    while let [object, others @ ..] = rest {
+    for index in 0..objects.len() {
         // SAFETY: the objects were just allocated for this class.
-        if !unsafe { push_slow(word, *object) } {
-            MEMORY.lock().free(rest);
+        if !unsafe { push_slow(word, objects[index]) } {
+            MEMORY.lock().free(&mut objects[index..]);
             return;
         }
-        rest = others;
     }
 }
 
@@ -172,7 +166,7 @@ pub(super) fn free_slow(class: Class, offset: usize) {
             }
         }
     }
-    MEMORY.lock().free(&[offset]);
+    MEMORY.lock().free(&mut [offset]);
 }
 
 /// Returns the older half of an owned, full sheaf to the allocator, adds an object to the sheaf and
@@ -181,12 +175,12 @@ fn flush_half(word: Word, sheaf: Sheaf, offset: usize) {
     const KEPT: usize = Sheaf::OBJECTS_MAX - SURPLUS;
     // SAFETY: the caller owns the sheaf, and these are the only references to its entries.
     let objects = unsafe { sheaf.full().objects() };
-    MEMORY.lock().free(&objects[..SURPLUS]);
+    MEMORY.lock().free(&mut objects[..SURPLUS]);
     objects.copy_within(SURPLUS.., 0);
     objects[KEPT] = offset;
     if !install(word, sheaf.cursor(KEPT + 1)) {
         // Another thread has installed a sheaf meanwhile.
-        MEMORY.lock().free(&objects[..=KEPT]);
+        MEMORY.lock().free(&mut objects[..=KEPT]);
         put(sheaf);
     }
 }

@@ -61,7 +61,7 @@ pub(crate) unsafe fn free(offset: usize, shape: Shape, dirty: DirtyRows) {
 
 #[cold]
 fn free_uncached(offset: usize) {
-    MEMORY.lock().free(&[offset]);
+    MEMORY.lock().free(&mut [offset]);
 }
 
 /// A word in every row that is allocated at first use, in eight bytes of its owner.

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_sys::lock::Lock;
 
-use crate::dynamic::{Allocator, Config, Offset, Shape};
+use crate::dynamic::{Allocator, Config, Shape};
 use crate::memory::Error;
 use crate::memory::backing::{Rows, UNIT_BYTES};
 use crate::memory::class::CLASSES;
@@ -17,13 +17,14 @@ use crate::{rows, slots};
 pub(crate) struct State {
     allocator: Option<Allocator<Rows>>,
     pub(super) sheaves: Pool,
-    /// Start of the allocator's offsets. Objects below it are not reused, see [`State::recover`].
+    /// Where the allocator's objects begin in a row. Objects before it are not reused, see
+    /// [`State::recover`].
     pub(super) base: usize,
 }
 
 /// The memory lock. Taken before the slots lock.
 pub(crate) static MEMORY: Lock<State> =
-    Lock::new(State { allocator: None, sheaves: Pool::new(), base: 0 });
+    Lock::new(State { allocator: None, sheaves: Pool::new(), base: BLOCK_BYTES });
 
 /// True once the words of the caches are prepared in every block, present and future.
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
@@ -53,42 +54,31 @@ impl State {
         if allocator.balance_wanted() {
             allocator.balance();
         }
-        Ok(self.base + offset.bytes())
+        Ok(offset)
     }
 
     /// Allocates at least one object of a shape from the allocator; fills `offsets` from its start.
     pub(super) fn alloc_many(
         &mut self,
         shape: Shape,
-        offsets: &mut [Offset],
+        offsets: &mut [usize],
     ) -> Result<usize, Error> {
         let allocator = self.start()?;
         let count = allocator.alloc_many(shape.size(), shape.align(), offsets)?;
         if allocator.balance_wanted() {
             allocator.balance();
         }
-        for offset in &mut offsets[..count] {
-            *offset = Offset::new(self.base + offset.bytes());
-        }
         Ok(count)
     }
 
-    /// Returns objects, which are zero in every row, to the allocator.
-    pub(super) fn free(&mut self, offsets: &[usize]) {
-        const MANY: usize = 64;
+    /// Returns objects, which are zero in every row, to the allocator. Sorts the list.
+    pub(super) fn free(&mut self, offsets: &mut [usize]) {
         let Some(allocator) = &mut self.allocator else { return };
-        for offsets in offsets.chunks(MANY) {
-            let mut list = [Offset::new(0); MANY];
-            let mut count = 0;
-            for offset in offsets.iter().filter_map(|offset| offset.checked_sub(self.base)) {
-                list[count] = Offset::new(offset);
-                count += 1;
-            }
-            let list = &mut list[..count];
-            if let Err((offset, error)) = allocator.free_many(list) {
-                let (text, offset) = ("per-CPU memory is corrupt: the object at", offset.bytes());
-                sheaves_sys::report::die(format_args!("{text} offset {offset:#x}: {error}"));
-            }
+        offsets.sort_unstable();
+        let lost = offsets.partition_point(|offset| *offset < self.base);
+        if let Err((offset, error)) = allocator.free_many(&offsets[lost..]) {
+            let text = "per-CPU memory is corrupt: the object at offset";
+            sheaves_sys::report::die(format_args!("{text} {offset:#x}: {error}"));
         }
         if allocator.balance_wanted() {
             allocator.balance();
@@ -115,11 +105,11 @@ impl State {
 fn make(base: usize) -> Result<Allocator<Rows>, Error> {
     let config = Config {
         unit_bytes: UNIT_BYTES,
-        chunks_max: rows::row_bytes().saturating_sub(base) / UNIT_BYTES,
-        head_bytes: if base == 0 { BLOCK_BYTES } else { 0 },
+        chunks_max: rows::row_bytes() / UNIT_BYTES,
+        head_bytes: base,
     };
     // A limit on the address space can leave the rows without room for a chunk.
-    let is_open = config.chunks_max > 0 && {
+    let is_open = base < config.chunks_max * UNIT_BYTES && {
         let _slots = slots::SLOTS.lock();
         rows::open(rows::shared())
     };
@@ -127,5 +117,5 @@ fn make(base: usize) -> Result<Allocator<Rows>, Error> {
         return Err(Error::NoMemory);
     }
     handle_map::set_starts();
-    Allocator::new(Rows { base }, config).ok_or(Error::NoMemory)
+    Allocator::new(Rows, config).ok_or(Error::NoMemory)
 }

@@ -96,7 +96,7 @@ fn operations() -> usize {
 #[test]
 fn all_metadata_stays_exact() {
     let units = [32, 64, 128, 256];
-    let heads = [0, 16 << 10, 4100];
+    let heads = [0, 16 << 10, 4100, 300 << 10];
     let runs = units.len() * heads.len() * Sizes::ALL.len();
     let share = operations().div_ceil(runs);
     let mut seed = 0;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::verify::Violation;
-use crate::dynamic::{Allocator, Config, Error, FreeError, Offset, PAGE_BYTES};
+use crate::dynamic::{Allocator, Config, Error, FreeError, PAGE_BYTES};
 
 use super::arena::Arena;
 use super::random::Random;
@@ -41,8 +41,8 @@ impl Tester {
     pub(crate) fn alloc(&mut self, size: usize, align: usize) -> Outcome {
         match self.allocator.alloc(size, align) {
             Ok(offset) => {
-                self.enter(offset.bytes(), size, align)?;
-                self.verify_after(Some(offset.bytes()))
+                self.enter(offset, size, align)?;
+                self.verify_after(Some(offset))
             }
             Err(Error::Exhausted) => {
                 self.check_refusal(size, align)?;
@@ -103,7 +103,7 @@ impl Tester {
         let offset = self.offsets.swap_remove(index);
         let bytes = self.objects.remove(&offset).unwrap();
         let calls = self.allocator.backing().calls;
-        let freed = self.allocator.free(Offset::new(offset));
+        let freed = self.allocator.free(offset);
         if self.allocator.backing().calls != calls {
             return Err("free called the backing".into());
         }
@@ -133,7 +133,7 @@ impl Tester {
         if self.objects.contains_key(&offset) {
             return Ok(());
         }
-        match self.allocator.free(Offset::new(offset)) {
+        match self.allocator.free(offset) {
             Err(error) if expected.is_none_or(|expected| expected == error) => {}
             other => return Err(format!("free({offset}) of no object: {other:?}")),
         }
@@ -178,7 +178,7 @@ impl Tester {
         self.named(Allocator::verify)?;
         let mut found = BTreeMap::new();
         self.allocator.for_each_object(|offset, bytes| {
-            found.insert(offset.bytes(), bytes);
+            found.insert(offset, bytes);
         });
         if found != self.objects {
             return Err("the boundary map does not have the objects of the model".into());

@@ -8,7 +8,7 @@ use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
 use crate::dynamic::bits;
 use crate::dynamic::chunk::{Chunk, mask, pages_of};
-use crate::dynamic::config::{Config, Offset, bytes_of};
+use crate::dynamic::config::{Config, bytes_of};
 use crate::dynamic::counters::Work;
 use crate::dynamic::hints::{BLOCK_BITS, BLOCK_WORDS, Hints, Run};
 use crate::dynamic::lists::{FULL, NONE, is_small};
@@ -65,11 +65,10 @@ impl<B: Backing> Allocator<B> {
             objects += self.records.chunk(chunk).object_runs().count() as u32;
             from = chunk + 1;
         }
-        equal("empty pages of all chunks", empty, self.empty)?;
-        equal("populated pages of all chunks", populated, self.totals.populated_pages as u32)?;
-        equal("number of chunks", chunks, self.totals.chunks as u32)?;
-        let counted = self.totals.allocations - self.totals.frees;
-        equal("objects of all chunks", objects, counted as u32)?;
+        equal("empty pages of all chunks", empty, self.statistics.empty_pages as u32)?;
+        equal("populated pages of all chunks", populated, self.statistics.populated_pages as u32)?;
+        equal("number of chunks", chunks, self.statistics.chunks as u32)?;
+        equal("objects of all chunks", objects, self.statistics.objects() as u32)?;
         equal("chunks in lists", chunks, self.verify_lists()?)
     }
 
@@ -159,7 +158,7 @@ impl<B: Backing> Allocator<B> {
     }
 
     /// Calls `see` with each object's offset and bytes, rounded up to 4, in order of offset.
-    pub(crate) fn for_each_object(&mut self, mut see: impl FnMut(Offset, usize)) {
+    pub(crate) fn for_each_object(&mut self, mut see: impl FnMut(usize, usize)) {
         let mut from = 0;
         while let Some(chunk) = self.records.next_live(from) {
             let view = self.records.chunk(chunk);
@@ -219,7 +218,7 @@ impl Chunk<'_> {
         verify_hints(self.allocated, &hints)?;
         let mut refreshed = hints;
         // From the first free bit on.
-        refreshed.drop_scan();
+        refreshed.scan = Run::EMPTY;
         refresh::chunk(&mut refreshed, self.blocks, &Work::default());
         verify_hints(self.allocated, &refreshed)
     }
@@ -243,38 +242,34 @@ impl Chunk<'_> {
 
 /// Verifies the hints of a span against its bitmap.
 fn verify_hints(map: &[u64], hints: &Hints) -> Result<(), Violation> {
-    let (contig_start, scan_start) = (hints.contig_start, hints.scan_start);
+    let (contig, scan) = (hints.contig, hints.scan);
     let (mut longest, mut before, mut contig_is_run, mut scan_is_run) = (0, 0, false, false);
-    let mut at = 0;
-    while at < hints.bits {
-        let start = bits::next_zero(map, at, hints.bits);
-        at = bits::next_one(map, start, hints.bits);
-        let run = Run { start, end: at };
+    for run in bits::zero_runs(map, 0, hints.bits) {
         longest = longest.max(run.bits());
-        if start < contig_start {
+        if run.start < contig.start {
             before = before.max(run.bits());
         }
-        contig_is_run |= run == hints.contig_run();
-        scan_is_run |= run == hints.scan_run();
+        contig_is_run |= run == contig;
+        scan_is_run |= run == scan;
     }
-    equal("contig hint", longest, hints.contig)?;
-    for run in [hints.contig_run(), hints.scan_run()].into_iter().filter(|run| run.bits() > 0) {
+    equal("contig hint", longest, contig.bits())?;
+    for run in [contig, scan].into_iter().filter(|run| !run.is_empty()) {
         let end = bits::next_one(map, run.start, run.end.max(run.start));
         check(end == run.end && end <= hints.bits, "free bits of a hint", end, run.end)?;
     }
-    if hints.contig > 0 {
+    if !contig.is_empty() {
         check(contig_is_run, "contig hint is a whole run", 1, 0)?;
     }
-    if hints.contig == 0 {
-        equal("start of contig that is not set", 0, contig_start)?;
+    for run in [contig, scan].into_iter().filter(|run| run.is_empty()) {
+        equal("end of a hint that is not set", 0, run.end)?;
     }
-    if hints.scan == 0 {
-        return equal("start of a scan hint that is not set", 0, scan_start);
+    if scan.is_empty() {
+        return Ok(());
     }
     check(scan_is_run, "scan hint is a whole run", 1, 0)?;
-    if scan_start > contig_start {
-        return equal("scan hint after contig", hints.contig, hints.scan);
+    if scan.start > contig.start {
+        return equal("scan hint after contig", contig.bits(), scan.bits());
     }
-    check(scan_start < contig_start, "scan hint before contig", contig_start, scan_start)?;
-    equal("scan hint", before, hints.scan)
+    check(scan.start < contig.start, "scan hint before contig", contig.start, scan.start)?;
+    equal("scan hint", before, scan.bits())
 }

@@ -110,7 +110,7 @@ fn range_exhausted() {
     assert!(taken + (128 << 10) >= row_bytes, "{taken} of {row_bytes}");
     out.into_iter().for_each(give);
     memory::trim();
-    assert_eq!(memory::statistics().unwrap().allocator.objects, 0);
+    assert_eq!(memory::statistics().unwrap().allocator.objects(), 0);
 }
 
 /// Sets the soft limit on writable memory.

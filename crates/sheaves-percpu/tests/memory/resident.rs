@@ -112,7 +112,7 @@ fn come_and_go<O: Own>() {
     assert!(freed * 100 <= peak, "{freed} bytes are left of {peak}");
     assert!(trimmed <= freed);
     let statistics = memory::statistics().unwrap();
-    assert_eq!(statistics.allocator.objects, 0);
+    assert_eq!(statistics.allocator.objects(), 0);
 }
 
 /// Runs in a separate process, see [`idle_slots_cost_nothing`].

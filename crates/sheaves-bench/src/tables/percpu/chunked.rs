@@ -7,7 +7,7 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_history::percpu::{self, Memory};
-use sheaves_percpu::dynamic::{Allocator, Backing, Config, Offset, PAGE_BYTES};
+use sheaves_percpu::dynamic::{Allocator, Backing, Config, PAGE_BYTES};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map;
 
@@ -92,12 +92,12 @@ impl Divide for Allocator<Reserved> {
 
     #[inline]
     fn alloc(&mut self, size: usize, align: usize) -> Option<usize> {
-        self.alloc(size, align).ok().map(Offset::bytes)
+        self.alloc(size, align).ok()
     }
 
     #[inline]
     fn free(&mut self, offset: usize) -> bool {
-        self.free(Offset::new(offset)).is_ok()
+        self.free(offset).is_ok()
     }
 
     #[inline]
