@@ -3,8 +3,9 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
+use sheaves_percpu::internal::current_slot;
 use sheaves_percpu::memory::{self, Error, Handle};
-use sheaves_percpu::{area, engine};
+use sheaves_percpu::{Access, slot_count};
 use sheaves_sys::errno::{EINVAL, ENOMEM};
 
 /// A per-CPU object, with a copy in every slot. A number, 0 for none.
@@ -135,12 +136,12 @@ pub extern "C" fn sheaves_percpu_address(object: SheavesPercpu, slot: usize) -> 
 /// The number of slots: constant, at least 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_slot_count() -> usize {
-    let _started = engine::Access::get();
-    area::slot_count()
+    let _started = Access::get();
+    slot_count()
 }
 
 /// The slot of the calling thread, a hint; -1 if it has none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_current_slot() -> c_int {
-    engine::current_slot().max(-1)
+    current_slot().max(-1)
 }

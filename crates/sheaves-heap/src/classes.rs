@@ -13,7 +13,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use sheaves_percpu::Word;
+use sheaves_percpu::internal::Word;
 use sheaves_slab::CacheId;
 use sheaves_slab::shape::stride_for;
 use sheaves_slab::window::GRANULE_BYTES;

@@ -12,7 +12,8 @@ use core::alloc::Layout;
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::Ordering;
 
-use sheaves_percpu::{self as percpu, Access, Word};
+use sheaves_percpu::Access;
+use sheaves_percpu::internal::{self as percpu, Word};
 use sheaves_slab::CacheId;
 use sheaves_slab::granule;
 

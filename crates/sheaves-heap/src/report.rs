@@ -7,7 +7,7 @@
 
 use core::fmt::{self, Write};
 
-use sheaves_percpu::engine::{self, Mode, SlotKind};
+use sheaves_percpu::internal::{Mode, SlotKind, facts};
 use sheaves_slab::chunk::{self, Footprint};
 use sheaves_slab::stats::{self, CacheStats, Name};
 use sheaves_sys::report::Line;
@@ -63,7 +63,7 @@ pub fn totals() -> Totals {
 /// Names of the engine and of the slot numbers in use, for reports.
 #[must_use]
 pub fn engine_names() -> (&'static str, &'static str) {
-    let facts = engine::facts();
+    let facts = facts();
     let engine = match facts.mode {
         Mode::NotStarted => "none",
         Mode::Rseq => "rseq",
@@ -113,7 +113,7 @@ fn used_caches() -> impl Iterator<Item = (Name, CacheStats)> {
 
 fn print_text(out: &mut Output) -> fmt::Result {
     let (engine, slot) = engine_names();
-    let (pid, slots) = (sheaves_sys::process::id(), engine::facts().slots);
+    let (pid, slots) = (sheaves_sys::process::id(), facts().slots);
     writeln!(out, "sheaves statistics: pid {pid}, engine {engine}, {slots} slots by {slot}")?;
     writeln!(out, "{TEXT_HEAD}")?;
     for (name, stats) in used_caches() {
@@ -153,7 +153,7 @@ macro_rules! print_members {
 
 fn print_json(out: &mut Output) -> fmt::Result {
     let (engine, slot) = engine_names();
-    let (pid, slots) = (sheaves_sys::process::id(), engine::facts().slots);
+    let (pid, slots) = (sheaves_sys::process::id(), facts().slots);
     write!(out, "{{\"schema\":{SCHEMA},\"pid\":{pid},\"engine\":\"{engine}\",")?;
     write!(out, "\"slot\":\"{slot}\",\"slots\":{slots},")?;
     let totals = totals();

@@ -25,15 +25,12 @@ use sheaves_sys::topology::CPUS_MAX;
 
 use crate::rows;
 use crate::sheaf::Cursor;
-use crate::word::{self, BLOCK_WORDS, Word};
-
-pub use crate::word::{BLOCK_BYTES, Region};
+use crate::word::{self, BLOCK_BYTES, BLOCK_WORDS, Word};
 
 /// The block of unused slots and unregistered threads: every word is both empty and full.
-#[doc(hidden)]
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct BootstrapBlock([Cursor; BLOCK_WORDS]);
+pub(crate) struct BootstrapBlock([Cursor; BLOCK_WORDS]);
 
 static BOOTSTRAP_BLOCK: BootstrapBlock = BootstrapBlock([Cursor::BOOTSTRAP; BLOCK_WORDS]);
 
@@ -42,7 +39,6 @@ const ENTRIES_BEFORE: usize = 2;
 
 /// The table of bases. It is a static, so that its address is a constant of the fast path. Only the
 /// pages of existing slots are ever touched.
-#[doc(hidden)]
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Table([AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + CPUS_MAX]);
@@ -50,7 +46,6 @@ pub struct Table([AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + CPUS_MAX]);
 /// Before the start, only the entries for threads without a slot are read.
 ///
 /// Public for the assembly of [`crate::pop_by_size`] and [`crate::push_by_owner`] only.
-#[doc(hidden)]
 pub static TABLE: Table = {
     let mut entries = [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES_BEFORE + CPUS_MAX];
     let mut index = 0;

@@ -4,7 +4,6 @@
 //!   threads change without an atomic instruction.
 //! - [`Counter`] and [`PerCpuRef`]: counters and reference counts for many threads.
 //! - [`memory`]: objects of any size in every slot, by handle.
-//! - [`Sheaf`] and [`Cursor`]: arrays of free objects, on which the allocators above are built.
 //!
 //! A *slot* is one row of per-CPU state, and a *word* is one column of it: eight bytes in every
 //! slot. A *transaction* changes the word of the slot that the thread runs on, without an atomic
@@ -20,21 +19,17 @@
 //! `SHEAVES_SLOT` and `SHEAVES_SLOTS`.
 #![cfg_attr(not(test), no_std)]
 
-#[doc(hidden)]
-pub mod area;
+mod area;
 mod counter;
-#[doc(hidden)]
-pub mod dynamic;
-#[doc(hidden)]
-pub mod engine;
+mod dynamic;
+mod engine;
 mod fork;
 pub mod memory;
 mod percpu;
 mod percpu_ref;
 mod rows;
-pub mod sheaf;
-#[doc(hidden)]
-pub mod slots;
+mod sheaf;
+mod slots;
 mod start;
 mod word;
 
@@ -43,10 +38,26 @@ pub use counter::Counter;
 pub use engine::Access;
 pub use percpu::{CellRef, CellValue, Field, PerCpu, PerCpuStatic, SlotCell, Zeroed};
 pub use percpu_ref::{KillError, PerCpuRef, ReinitError};
-pub use sheaf::{Cursor, Sheaf};
 
-// For the other crates of this workspace, as the hidden modules are.
+/// For the other crates of this workspace, their tests and benchmarks. It may change at any time.
 #[doc(hidden)]
-pub use engine::{cmp_store, load, pop, push};
-#[doc(hidden)]
-pub use word::{RowWord, Word};
+pub mod internal {
+    pub use crate::area::TABLE;
+    pub use crate::engine::{
+        Facts, Mode, PUBLISHED, SlotKind, cmp_store, current_slot, facts, load, mode, pop,
+        pop_slow, push, push_slow, rows,
+    };
+    pub use crate::sheaf::{Cursor, Sheaf, Taken};
+    pub use crate::word::{BLOCK_BYTES, Region, RowWord, Word};
+
+    /// The allocator of per-CPU memory.
+    pub mod dynamic {
+        #[cfg(any(test, feature = "counters"))]
+        pub use crate::dynamic::Counters;
+        pub use crate::dynamic::{Allocator, Backing, Config, PAGE_BYTES};
+    }
+    /// Blocks of slots, and what is in them.
+    pub mod slots {
+        pub use crate::slots::{Attached, attach, drain, observe, prepare, take};
+    }
+}

@@ -34,7 +34,7 @@ impl Access {
 /// Runs in a constructor, before the program has threads, and in any case before the first use.
 /// Never allocates, so an allocator may call it. Aborts with one line when address space for the
 /// rows is out, because nothing can work then.
-pub fn start() {
+pub(crate) fn start() {
     let _starting = STARTING.lock();
     if mode() != Mode::NotStarted {
         return;

@@ -6,8 +6,8 @@
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use sheaves_percpu::Sheaf;
-use sheaves_percpu::slots::{Attached, attach};
+use sheaves_percpu::internal::Sheaf;
+use sheaves_percpu::internal::slots::{Attached, attach};
 
 use crate::cache_id::CacheId;
 use crate::slot::take_sheaf;

@@ -8,8 +8,7 @@
 //! classes never name a cache, so their words are always vacant: the owner map's entries for
 //! anything but a size class lead to these words.
 
-use sheaves_percpu::Word;
-use sheaves_percpu::area::Region;
+use sheaves_percpu::internal::{Region, Word};
 
 /// The most caches that can exist at one time.
 pub(crate) const CACHES_MAX: usize = Region::CACHES.words() / 2;

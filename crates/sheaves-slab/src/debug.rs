@@ -5,7 +5,7 @@
 //! a double free. Freed objects are poisoned, and the poison is checked when the object is
 //! allocated again. Objects of caches with a constructor keep their contents and are not poisoned.
 
-use sheaves_percpu::Cursor;
+use sheaves_percpu::internal::Cursor;
 use sheaves_sys::report;
 
 use crate::cache_id::CacheId;

@@ -14,7 +14,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use sheaves_percpu::{Cursor, Sheaf};
+use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_sys::clock;
 
 use crate::pool::{self, SHARDS, SheafStack, shard_here};

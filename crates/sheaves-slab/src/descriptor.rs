@@ -6,7 +6,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use sheaves_percpu::Cursor;
+use sheaves_percpu::internal::Cursor;
 use sheaves_sys::lock::Lock;
 
 use crate::cache_id::{CACHES_MAX, CacheId};

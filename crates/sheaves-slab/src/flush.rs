@@ -7,7 +7,7 @@
 
 use core::sync::atomic::Ordering;
 
-use sheaves_percpu::Cursor;
+use sheaves_percpu::internal::Cursor;
 
 use crate::cache_id::CacheId;
 use crate::granule::Granule;

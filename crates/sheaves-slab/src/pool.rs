@@ -12,8 +12,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use sheaves_percpu::engine;
-use sheaves_percpu::{Cursor, Sheaf};
+use sheaves_percpu::internal::{Cursor, Sheaf, current_slot};
 use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map::{self, Exactly};
@@ -110,7 +109,7 @@ pub(crate) const SHARDS: usize = 4;
 
 /// Number of the current slot's shard.
 pub(crate) fn shard_here() -> usize {
-    engine::current_slot() as usize % SHARDS
+    current_slot() as usize % SHARDS
 }
 
 /// Empty sheaves, in shards, so that a sheaf tends to return to the CPU that has it in its caches.

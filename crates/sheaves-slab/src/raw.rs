@@ -5,7 +5,8 @@ use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use sheaves_percpu::{self as percpu, Access, Word};
+use sheaves_percpu::Access;
+use sheaves_percpu::internal::{self as percpu, Word};
 
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 use crate::registry;

@@ -1,6 +1,6 @@
 //! Emptying and destroying caches: from slots and depot to slabs, from slabs to the system.
 
-use sheaves_percpu::slots;
+use sheaves_percpu::internal::slots;
 use sheaves_rcu::Cookie;
 
 use crate::cache_id::CacheId;

@@ -7,8 +7,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use sheaves_percpu::Access;
-use sheaves_percpu::area::Region;
-use sheaves_percpu::slots;
+use sheaves_percpu::internal::{Region, slots};
 use sheaves_sys::{env, lock::Lock};
 
 use crate::cache_id::{CACHES_MAX, CacheId};

@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use sheaves_percpu::Sheaf;
+use sheaves_percpu::internal::Sheaf;
 
 use crate::granule::Granule;
 use crate::slab;

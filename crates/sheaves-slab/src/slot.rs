@@ -1,7 +1,6 @@
 //! The sheaves in the words of the slots.
 
-use sheaves_percpu::engine::{cmp_store, load};
-use sheaves_percpu::{Cursor, Word, slots};
+use sheaves_percpu::internal::{Cursor, Word, cmp_store, load, slots};
 
 /// Takes the sheaf out of a word of the current slot if `wanted` accepts its cursor.
 pub(crate) fn take_sheaf(word: Word, wanted: impl Fn(Cursor) -> bool) -> Option<Cursor> {

@@ -6,9 +6,8 @@
 //! one place, and every move is one exchange of a word whose value names sheaf and fill. A sheaf
 //! that a thread has taken out is the thread's own.
 
-use sheaves_percpu::engine::{self, cmp_store, load, pop_slow, push_slow};
-use sheaves_percpu::slots::{Attached, attach};
-use sheaves_percpu::{Cursor, Word};
+use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::{Cursor, Mode, Word, cmp_store, load, mode, pop_slow, push_slow};
 
 use crate::cache_id::CacheId;
 use crate::slot::take_sheaf;
@@ -186,7 +185,7 @@ pub(crate) fn install(
         if current == Cursor::BOOTSTRAP {
             // A drain has the slot's words, or every slot of the portable engine is busy. `attach`
             // waits for a drain; without a free slot the thread goes on without one.
-            if engine::mode() == engine::Mode::Portable {
+            if mode() == Mode::Portable {
                 break;
             }
             continue;

@@ -1,9 +1,9 @@
 //! The engine of the transactions, in words for reports.
 
-use sheaves_percpu::engine::{self, Mode, SlotKind};
+use sheaves_percpu::internal::{Mode, SlotKind, facts};
 
 pub(crate) fn describe() -> String {
-    let facts = engine::facts();
+    let facts = facts();
     let slots = match facts.slot_kind {
         SlotKind::MmCid => "by mm_cid",
         SlotKind::CpuId => "by cpu_id",

@@ -3,7 +3,7 @@
 use super::super::chunked::{Chunked, Reserved};
 use super::super::variant::Pattern;
 use super::*;
-use sheaves_percpu::dynamic::Allocator;
+use sheaves_percpu::internal::dynamic::Allocator;
 
 const FILTERS: usize = 2000;
 

@@ -2,7 +2,7 @@
 
 use super::super::chunked::{Chunked, Reserved};
 use super::*;
-use sheaves_percpu::dynamic::Allocator;
+use sheaves_percpu::internal::dynamic::Allocator;
 
 #[test]
 fn threads_keep_their_filters() {

@@ -7,7 +7,7 @@ use crate::tables::percpu::mutex_pool::MutexPools;
 use crate::tables::percpu::padded_box::PaddedBox;
 use crate::tables::percpu::slot_memory::SlotMemory;
 use sheaves_history::percpu::{V50, V52};
-use sheaves_percpu::dynamic::Allocator;
+use sheaves_percpu::internal::dynamic::Allocator;
 use std::sync::Mutex;
 
 const THREADS: usize = 3;

@@ -6,7 +6,7 @@ use super::super::mutex_pool::MutexPools;
 use super::super::variant::Pattern;
 use super::*;
 use sheaves_history::percpu::{V50, V52};
-use sheaves_percpu::dynamic::Allocator;
+use sheaves_percpu::internal::dynamic::Allocator;
 
 const FILTERS: usize = 4096;
 

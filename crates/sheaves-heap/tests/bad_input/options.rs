@@ -1,7 +1,7 @@
 //! Invalid values of options: one line, and the default.
 
 use sheaves_heap::{free, malloc, report};
-use sheaves_percpu::engine::{self, Mode};
+use sheaves_percpu::internal::{Mode, facts, mode};
 
 use crate::End::GoesOn;
 
@@ -42,7 +42,7 @@ crate::cases! {
     slots_none [PORTABLE, ("SHEAVES_SLOTS", "0")],
     GoesOn(&["SHEAVES_SLOTS=0 is ignored: expected a number from 1 to 8192"]) => {
         works();
-        assert!(engine::facts().slots >= 1);
+        assert!(facts().slots >= 1);
     }
     slots_negative [PORTABLE, ("SHEAVES_SLOTS", "-1")],
     GoesOn(&["SHEAVES_SLOTS=-1 is ignored: expected a number from 1 to 8192"]) => {
@@ -74,7 +74,7 @@ crate::cases! {
     /// Valid values print nothing.
     sensible [PORTABLE, ("SHEAVES_SLOTS", "8192"), ("SHEAVES_DEBUG", "off")], GoesOn(&[]) => {
         works();
-        assert_eq!((engine::mode(), engine::facts().slots), (Mode::Portable, 8192));
+        assert_eq!((mode(), facts().slots), (Mode::Portable, 8192));
     }
 }
 

@@ -24,8 +24,7 @@ const UNFIT_MAX: u32 = 8;
 
 /// An allocator of offsets that are valid in every slot.
 ///
-/// It divides chunks, which it creates and destroys through its backing `B`; see
-/// [`crate::dynamic`].
+/// It divides chunks, which it creates and destroys through its backing `B`.
 #[derive(Debug)]
 pub struct Allocator<B: Backing> {
     pub(super) backing: B,

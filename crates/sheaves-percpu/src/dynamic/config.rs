@@ -4,7 +4,7 @@ use crate::dynamic::error::Error;
 use crate::dynamic::hints::{BLOCK_BITS, Run};
 
 /// Granularity of offsets: one bit of the bitmaps.
-pub const GRAIN_BYTES: usize = 4;
+pub(crate) const GRAIN_BYTES: usize = 4;
 /// Bytes of a page, the unit of population; also the bytes of a block.
 pub const PAGE_BYTES: usize = 4096;
 /// The largest object.
@@ -12,9 +12,9 @@ pub const OBJECT_BYTES_MAX: usize = 32 << 10;
 /// The largest alignment of an object.
 pub const ALIGN_MAX: usize = PAGE_BYTES;
 /// The smallest unit: a smaller one could not hold the largest object.
-pub const UNIT_BYTES_MIN: usize = OBJECT_BYTES_MAX;
+pub(crate) const UNIT_BYTES_MIN: usize = OBJECT_BYTES_MAX;
 /// The largest unit: its pages have one bit each in a word.
-pub const UNIT_BYTES_MAX: usize = 64 * PAGE_BYTES;
+pub(crate) const UNIT_BYTES_MAX: usize = 64 * PAGE_BYTES;
 
 /// The shape of the memory that an allocator divides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Config {
 
 /// A valid size and alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub(crate) struct Shape {
     size: usize,
     align: usize,
 }

@@ -17,6 +17,7 @@
 //!
 //! The links are chunk numbers in the headers.
 
+use crate::dynamic::config::{GRAIN_BYTES, UNIT_BYTES_MAX};
 use crate::dynamic::records::Records;
 
 /// No chunk.
@@ -167,7 +168,7 @@ impl Lists {
 
 const _: () = {
     // The largest unit's list and the three above it.
-    let power = (crate::dynamic::UNIT_BYTES_MAX / crate::dynamic::GRAIN_BYTES).ilog2();
+    let power = (UNIT_BYTES_MAX / GRAIN_BYTES).ilog2();
     assert!(SMALL_BITS + (power - SMALL_BITS.ilog2()) * 4 + 3 < LISTS_MAX as u32);
     assert!(LISTS_MAX as u32 <= u64::BITS);
 };

@@ -28,7 +28,7 @@
 //! may be called from a signal handler that can interrupt another call.
 
 mod allocator;
-pub mod backing;
+mod backing;
 mod balance;
 mod batch;
 mod bits;
@@ -48,10 +48,8 @@ mod tests;
 
 pub use allocator::Allocator;
 pub use backing::Backing;
-pub use config::{
-    ALIGN_MAX, Config, GRAIN_BYTES, OBJECT_BYTES_MAX, PAGE_BYTES, Shape, UNIT_BYTES_MAX,
-    UNIT_BYTES_MIN,
-};
+pub(crate) use config::Shape;
+pub use config::{ALIGN_MAX, Config, OBJECT_BYTES_MAX, PAGE_BYTES};
 #[cfg(any(test, feature = "counters"))]
 pub use counters::Counters;
 pub use error::{Error, FreeError};

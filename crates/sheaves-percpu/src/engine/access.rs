@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicIsize, Ordering};
 
 /// Offsets of a thread's `rseq_cs` and slot number (`cpu_id` or `mm_cid`) from its thread pointer.
 ///
-/// They are the same in all threads and constant after the start: keep a copy where
-/// [`crate::pop`] is called often.
+/// They are the same in all threads and constant after the start: keep a copy where transactions are
+/// frequent.
 ///
 /// # Invariants
 /// The engine has started, and both offsets are in an area that every thread has.
@@ -16,7 +16,6 @@ pub struct Access {
 }
 
 /// The fields of the only [`Access`], both 0 before the start; on one cache line.
-#[doc(hidden)]
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub struct Published {
@@ -25,7 +24,6 @@ pub struct Published {
 }
 
 /// Public for the assembly of [`crate::pop_by_size`] and [`crate::push_by_owner`] only.
-#[doc(hidden)]
 pub static PUBLISHED: Published =
     Published { rseq_cs: AtomicIsize::new(0), slot: AtomicIsize::new(0) };
 

@@ -45,8 +45,8 @@ macro_rules! pop_by_size {
             limit = sym $limit,
             table = sym $table,
             slow = sym $slow,
-            access = sym $crate::engine::PUBLISHED,
-            bases = sym $crate::area::TABLE,
+            access = sym $crate::internal::PUBLISHED,
+            bases = sym $crate::internal::TABLE,
         )
     };
 }
@@ -90,8 +90,8 @@ macro_rules! push_by_owner {
             window = sym $window,
             limit = sym $limit,
             slow = sym $slow,
-            access = sym $crate::engine::PUBLISHED,
-            bases = sym $crate::area::TABLE,
+            access = sym $crate::internal::PUBLISHED,
+            bases = sym $crate::internal::TABLE,
         )
     };
 }

@@ -23,9 +23,7 @@ mod mode;
 #[cfg(not(target_arch = "x86_64"))]
 mod no_rseq;
 mod portable;
-#[doc(hidden)]
 pub mod rows;
-#[doc(hidden)]
 pub mod rows_slow;
 #[cfg(target_arch = "x86_64")]
 mod rows_x86_64;
@@ -40,8 +38,7 @@ pub(crate) use portable::{
 };
 pub(crate) use rows_slow::current_row;
 
-pub use crate::start::start;
-pub use access::{Access, PUBLISHED, Published};
+pub use access::{Access, PUBLISHED};
 pub use fast::{pop, push};
 pub use mode::{Facts, Mode, SlotKind, facts, mode};
 

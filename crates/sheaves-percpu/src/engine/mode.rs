@@ -9,7 +9,7 @@ use crate::area;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Mode {
-    /// [`super::start`] has not run: every transaction fails.
+    /// The start has not run: every transaction fails.
     NotStarted = 0,
     /// Linux restartable sequences (rseq).
     Rseq = 1,

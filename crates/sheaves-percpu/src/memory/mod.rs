@@ -32,7 +32,7 @@
 //! | part | what it is | lock |
 //! |---|---|---|
 //! | `caches` | a few free objects per slot and size class | none: transactions |
-//! | `state` | the allocator, see [`crate::dynamic`], and empty sheaves | memory lock |
+//! | `state` | the allocator of `dynamic/`, and empty sheaves | memory lock |
 //! | `backing` | commits more of the rows when chunks are created | slots lock, inside |
 //! | `zero` | zeroes objects when they are freed | none |
 //! | `handle_map` | which objects are allocated by handle | none: atomics |
@@ -57,6 +57,7 @@ pub use access::{add, address, cmp_store, load, sum};
 pub use handle::Handle;
 pub use statistics::{Statistics, statistics};
 
+pub use crate::dynamic::Statistics as AllocatorStatistics;
 pub use crate::dynamic::{ALIGN_MAX, Error, FreeError, OBJECT_BYTES_MAX};
 
 use crate::dynamic::Shape;

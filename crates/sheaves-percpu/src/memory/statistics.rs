@@ -1,8 +1,9 @@
 //! Statistics of per-CPU memory, for monitoring.
 
-use crate::dynamic;
-use crate::memory::caches;
+#[cfg(any(test, feature = "counters"))]
+use crate::dynamic::Counters;
 use crate::memory::state::MEMORY;
+use crate::memory::{AllocatorStatistics, caches};
 use crate::{rows, slots};
 
 /// The state of per-CPU memory.
@@ -11,10 +12,10 @@ use crate::{rows, slots};
 pub struct Statistics {
     /// The allocator's statistics, which count cached objects as allocated. Bytes and pages are
     /// those of one slot.
-    pub allocator: dynamic::Statistics,
+    pub allocator: AllocatorStatistics,
     /// How much work the allocator has done.
     #[cfg(any(test, feature = "counters"))]
-    pub counters: dynamic::Counters,
+    pub counters: Counters,
     /// Bytes of free objects in the caches of all slots, in one slot's row.
     pub cached_bytes: usize,
     /// Bytes of the sheaves of all caches.

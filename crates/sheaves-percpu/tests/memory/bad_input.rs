@@ -159,7 +159,7 @@ fn handles_of_typed_values_are_refused() {
 #[test]
 fn slots_that_do_not_exist() {
     let handle = alloc(8, 8).unwrap();
-    let slots = sheaves_percpu::area::slot_count();
+    let slots = sheaves_percpu::slot_count();
     assert!(address(handle, slots).is_some(), "the row that threads without a slot share");
     assert_eq!(address(handle, slots + 1), None);
     assert_eq!(address(handle, usize::MAX), None);

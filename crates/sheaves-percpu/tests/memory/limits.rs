@@ -2,9 +2,9 @@
 
 use std::sync::Barrier;
 
-use sheaves_percpu::area::slot_count;
+use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_percpu::memory::{self, Error, Handle, OBJECT_BYTES_MAX, alloc, free};
-use sheaves_percpu::slots::{Attached, attach};
+use sheaves_percpu::slot_count;
 use sheaves_percpu::{Counter, PerCpu, PerCpuRef, PerCpuStatic, SlotCell};
 
 use crate::{in_own_configuration, in_process, is_process_for};

@@ -3,8 +3,8 @@
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 
-use sheaves_percpu::area::slot_count;
 use sheaves_percpu::memory::{self, Handle, address, alloc, free};
+use sheaves_percpu::slot_count;
 
 use crate::Dice;
 

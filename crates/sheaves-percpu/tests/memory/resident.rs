@@ -2,8 +2,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use sheaves_percpu::PerCpu;
+use sheaves_percpu::internal::BLOCK_BYTES;
 use sheaves_percpu::memory::{self, Handle};
-use sheaves_percpu::{PerCpu, area};
 use sheaves_sys::{map, space};
 
 use crate::{alone, in_own_configuration, is_process_for};
@@ -152,7 +153,7 @@ fn nothing_is_paid_before_the_first_object() {
     assert_eq!(memory::statistics(), None);
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let bytes: usize = maps.lines().filter_map(bytes_in_rows).sum();
-    assert!(bytes <= area::BLOCK_BYTES.max(map::page_bytes()), "{bytes} bytes of rows\n{maps}");
+    assert!(bytes <= BLOCK_BYTES.max(map::page_bytes()), "{bytes} bytes of rows\n{maps}");
 }
 
 /// Bytes of a mapping among the rows that can be touched; `None` for other mappings.

@@ -2,8 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use sheaves_percpu::engine::{self, Mode};
-use sheaves_percpu::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::{Mode, facts};
 use sheaves_percpu::{Counter, PerCpu, PerCpuRef, SlotCell, memory};
 
 use crate::seccomp;
@@ -12,7 +12,7 @@ use crate::seccomp;
 /// the process when rseq registration fails for a thread after it succeeded for the first one.
 fn without_slot(body: impl Fn() + Sync) -> bool {
     assert_eq!(attach(), Attached::Yes);
-    let facts = engine::facts();
+    let facts = facts();
     if facts.mode != Mode::Rseq || facts.libc_registered {
         return false;
     }

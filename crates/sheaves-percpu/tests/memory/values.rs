@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use sheaves_percpu::area::slot_count;
+use sheaves_percpu::slot_count;
 use sheaves_percpu::{PerCpu, PerCpuStatic, SlotCell, Zeroed, field};
 
 const THREADS: usize = 6;

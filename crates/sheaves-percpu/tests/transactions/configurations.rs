@@ -10,7 +10,7 @@ use std::env;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use sheaves_percpu::engine::{self, Facts, Mode, SlotKind};
+use sheaves_percpu::internal::{Facts, Mode, SlotKind, facts, mode};
 use sheaves_sys::{membarrier, rseq};
 
 use crate::seccomp;
@@ -126,12 +126,12 @@ fn describe(facts: &Facts) -> String {
 /// The engine is the one that the configuration expects; without a configuration, any engine is.
 #[test]
 fn engine_is_the_expected_one() {
-    let found = describe(&engine::facts());
+    let found = describe(&facts());
     let expected = env::var(EXPECT).unwrap_or_default();
     for word in expected.split_whitespace() {
         assert!(found.split(' ').any(|other| other == word), "not {word}: {found}");
     }
-    assert_ne!(engine::mode(), Mode::NotStarted);
+    assert_ne!(mode(), Mode::NotStarted);
 }
 
 /// Why this kernel does not support a configuration.

@@ -5,9 +5,8 @@ use core::time::Duration;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use sheaves_percpu::engine::push_slow;
-use sheaves_percpu::slots::{Attached, attach};
-use sheaves_percpu::{Cursor, Word};
+use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::{Cursor, Word, push_slow};
 
 use crate::configurations::is_small;
 use crate::fast::{pop, push};
@@ -49,7 +48,7 @@ impl Market {
     }
 
     fn drain(&self, word: Word) {
-        let mut cursors = Vec::with_capacity(sheaves_percpu::area::slot_count());
+        let mut cursors = Vec::with_capacity(sheaves_percpu::slot_count());
         assert!(drain(&[word], &mut |_, cursor| cursors.push(cursor)));
         cursors.into_iter().for_each(|cursor| self.unload(cursor));
     }

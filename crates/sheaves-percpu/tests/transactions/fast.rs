@@ -3,13 +3,14 @@
 //!
 //! In the portable engine they always fail.
 
-use sheaves_percpu::{Access, Word};
+use sheaves_percpu::Access;
+use sheaves_percpu::internal::Word;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use whole::{pop_by_size, push_by_owner};
 
 #[inline(never)]
 pub(crate) fn pop(word: Word) -> usize {
-    sheaves_percpu::pop(Access::get(), word).unwrap_or(1)
+    sheaves_percpu::internal::pop(Access::get(), word).unwrap_or(1)
 }
 
 /// # Safety
@@ -17,14 +18,14 @@ pub(crate) fn pop(word: Word) -> usize {
 #[inline(never)]
 pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
     // SAFETY: the same contract.
-    unsafe { sheaves_percpu::push(Access::get(), word, object) }
+    unsafe { sheaves_percpu::internal::push(Access::get(), word, object) }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod whole {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
-    use sheaves_percpu::Word;
+    use sheaves_percpu::internal::Word;
 
     /// Sizes from 0 to 16 give the word below.
     static LIMIT: AtomicUsize = AtomicUsize::new(0);

@@ -3,9 +3,8 @@
 use std::env;
 use std::process::Command;
 
-use sheaves_percpu::engine::{self, Mode, push_slow};
-use sheaves_percpu::slots::{Attached, attach};
-use sheaves_percpu::{Cursor, Word};
+use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::{Cursor, Mode, Word, current_slot, facts, mode, push_slow};
 
 use crate::fast::{pop, push};
 use crate::numbers::{cmp_store, drain, is_sentinel, load, observe, pop_slow, vacant};
@@ -39,7 +38,7 @@ fn fresh_process() {
         return;
     }
     let _bound = Bound::to(processors()[0]);
-    assert_ne!(engine::mode(), Mode::NotStarted);
+    assert_ne!(mode(), Mode::NotStarted);
     assert_eq!(load(WORD), Cursor::BOOTSTRAP.bits());
     everything_refuses();
     observe(&[WORD], &mut |_, value| panic!("a slot without a block has {value:#x}"));
@@ -77,7 +76,7 @@ fn transactions_refuse_before_the_first_attach() {
 fn thread_that_the_kernel_refuses_has_no_slot() {
     let _alone = alone();
     assert_eq!(attach(), Attached::Yes);
-    let facts = engine::facts();
+    let facts = facts();
     if facts.mode != Mode::Rseq || facts.libc_registered {
         return;
     }
@@ -89,7 +88,7 @@ fn thread_that_the_kernel_refuses_has_no_slot() {
             return;
         }
         let refused = std::thread::spawn(|| {
-            assert!(engine::current_slot() < 0, "slot {}", engine::current_slot());
+            assert!(current_slot() < 0, "slot {}", current_slot());
             assert_eq!(attach(), Attached::No);
             everything_refuses();
         });

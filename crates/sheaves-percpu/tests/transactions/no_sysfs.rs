@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use sheaves_percpu::area::slot_count;
-use sheaves_percpu::engine::{Mode, mode};
+use sheaves_percpu::internal::{Mode, mode};
+use sheaves_percpu::slot_count;
 use sheaves_sys::topology::CPUS_MAX;
 
 /// Set in the process without `/sys`.

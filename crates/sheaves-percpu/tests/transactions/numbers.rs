@@ -1,7 +1,6 @@
 //! Transactions on words that hold any numbers, and drains as lists of numbers.
 
-use sheaves_percpu::slots;
-use sheaves_percpu::{Cursor, Word};
+use sheaves_percpu::internal::{Cursor, Word, slots};
 
 fn cursor(number: usize) -> Cursor {
     // SAFETY: transactions and drains only compare, store and return it.
@@ -13,19 +12,19 @@ pub(crate) fn vacant() -> usize {
 }
 
 pub(crate) fn load(word: Word) -> usize {
-    sheaves_percpu::load(word).bits()
+    sheaves_percpu::internal::load(word).bits()
 }
 
 /// # Safety
-/// As [`sheaves_percpu::cmp_store`].
+/// As [`sheaves_percpu::internal::cmp_store`].
 pub(crate) unsafe fn cmp_store(word: Word, expected: usize, new: usize) -> bool {
     // SAFETY: the same contract.
-    unsafe { sheaves_percpu::cmp_store(word, cursor(expected), cursor(new)) }
+    unsafe { sheaves_percpu::internal::cmp_store(word, cursor(expected), cursor(new)) }
 }
 
 /// The object, or 1.
 pub(crate) fn pop_slow(word: Word) -> usize {
-    sheaves_percpu::engine::pop_slow(word).unwrap_or(1)
+    sheaves_percpu::internal::pop_slow(word).unwrap_or(1)
 }
 
 pub(crate) fn is_sentinel(entry: usize) -> bool {

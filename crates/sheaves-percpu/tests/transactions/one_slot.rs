@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sheaves_percpu::engine;
-use sheaves_percpu::slots::{Attached, attach};
+use sheaves_percpu::internal::current_slot;
+use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_sys::topology::{Affinity, possible_cpus};
 
 static ALONE: Mutex<()> = Mutex::new(());
@@ -48,9 +48,9 @@ pub(crate) fn on_one_slot<R>(mut steps: impl FnMut() -> R) -> R {
     let _bound = Bound::to(processors()[0]);
     loop {
         assert_eq!(attach(), Attached::Yes);
-        let slot = engine::current_slot();
+        let slot = current_slot();
         let result = steps();
-        if engine::current_slot() == slot {
+        if current_slot() == slot {
             return result;
         }
     }

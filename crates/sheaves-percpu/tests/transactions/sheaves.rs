@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use sheaves_percpu::Sheaf as Layout;
+use sheaves_percpu::internal::Sheaf as Layout;
 
 pub(crate) const ENTRIES: usize = Layout::ENTRIES;
 pub(crate) const OBJECTS_MAX: usize = Layout::OBJECTS_MAX;

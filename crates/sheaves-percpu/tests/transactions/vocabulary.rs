@@ -1,9 +1,7 @@
 //! Each transaction separately: its effect, when it fails, and what it leaves unchanged.
 
-use sheaves_percpu::area::Region;
-use sheaves_percpu::engine::push_slow;
-use sheaves_percpu::slots::{Attached, attach, prepare, take};
-use sheaves_percpu::{Cursor, Word};
+use sheaves_percpu::internal::slots::{Attached, attach, prepare, take};
+use sheaves_percpu::internal::{Cursor, Region, Word, push_slow};
 
 use crate::fast;
 use crate::numbers::{cmp_store, drain, is_sentinel, load, observe, pop_slow, vacant};

@@ -2,8 +2,9 @@
 
 use alloc::boxed::Box;
 
-use sheaves_percpu::engine::{Access, push, push_slow};
-use sheaves_percpu::slots::{Attached, attach};
+use sheaves_percpu::Access;
+use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::{push, push_slow};
 
 use super::calls::{self, Exchange, WORD};
 use super::emergency;

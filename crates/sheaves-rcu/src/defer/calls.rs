@@ -23,10 +23,7 @@
 
 use core::ptr::with_exposed_provenance_mut;
 
-use sheaves_percpu::area::Region;
-use sheaves_percpu::engine::{self, cmp_store, load};
-use sheaves_percpu::slots;
-use sheaves_percpu::{Cursor, Sheaf, Word};
+use sheaves_percpu::internal::{Cursor, Region, Sheaf, Word, cmp_store, current_slot, load, slots};
 use sheaves_sys::lock::Held;
 use sheaves_sys::report;
 
@@ -98,7 +95,7 @@ fn shard_of(cursor: Cursor) -> usize {
 
 /// Number of the shard of the calling thread's slot.
 fn here() -> usize {
-    usize::try_from(engine::current_slot()).unwrap_or(0) % SHARDS
+    usize::try_from(current_slot()).unwrap_or(0) % SHARDS
 }
 
 /// Seals a sheaf that the caller has taken out of a slot's word, under its shard's lock.

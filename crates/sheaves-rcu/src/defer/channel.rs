@@ -10,7 +10,7 @@
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use sheaves_percpu::engine;
+use sheaves_percpu::internal::current_slot;
 use sheaves_sys::report;
 
 use super::head::Head;
@@ -83,7 +83,7 @@ impl Channel {
     /// The shard of the calling thread's slot.
     pub(super) fn here(&'static self) -> &'static Shard {
         self.make_known();
-        &self.shards[usize::try_from(engine::current_slot()).unwrap_or(0) % SHARDS]
+        &self.shards[usize::try_from(current_slot()).unwrap_or(0) % SHARDS]
     }
 
     /// Adds this channel to the list of all channels, once.

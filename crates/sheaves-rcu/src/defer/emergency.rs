@@ -14,7 +14,7 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use sheaves_percpu::Sheaf;
+use sheaves_percpu::internal::Sheaf;
 use sheaves_sys::report;
 
 use super::extents::SHEAVES;

@@ -15,7 +15,7 @@
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use sheaves_percpu::Sheaf;
+use sheaves_percpu::internal::Sheaf;
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map;
 

@@ -22,7 +22,7 @@ use core::num::NonZeroUsize;
 use core::ptr::with_exposed_provenance;
 use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
-use sheaves_percpu::{Cursor, Sheaf};
+use sheaves_percpu::internal::{Cursor, Sheaf};
 
 use crate::grace::cookie::Cookie;
 

@@ -8,7 +8,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
-use sheaves_percpu::{Cursor, Sheaf};
+use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_sys::lock::Lock;
 
 use super::head::Head;

@@ -8,7 +8,7 @@ use std::env;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output};
 
-use sheaves_percpu::engine::{self, Mode, SlotKind};
+use sheaves_percpu::internal::{Mode, SlotKind, facts};
 
 #[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
 pub(crate) mod seccomp;
@@ -57,7 +57,7 @@ pub(crate) fn all() -> Vec<Configuration> {
 
 /// What is in effect here, in the format of an expectation.
 fn describe() -> String {
-    let facts = engine::facts();
+    let facts = facts();
     let engine = match (facts.mode, facts.slot_kind) {
         (Mode::Portable, _) => "portable",
         (_, SlotKind::CpuId) => "rseq cpu",

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::thread;
 
-use sheaves_percpu::engine::{self, Mode, SlotKind};
+use sheaves_percpu::internal::{Mode, SlotKind, facts};
 use sheaves_rcu::defer::faults::FAULTS;
 use sheaves_rcu::defer::{poll, statistics as deferred};
 
@@ -55,7 +55,7 @@ fn a_drain_that_is_refused_is_done_again() {
     }
     let object = Object::many(1);
     object[0].defer();
-    let facts = engine::facts();
+    let facts = facts();
     if facts.mode != Mode::Rseq || !facts.fence || facts.slot_kind == SlotKind::CpuId {
         println!("skipped: every slot can be reached without a fence");
     } else {

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use sheaves_percpu::engine::{Mode, mode};
+use sheaves_percpu::internal::{Mode, mode};
 use sheaves_rcu::defer::{
     BarrierError, Head, barrier, call_hurry, flush, poll, statistics as deferred,
 };

@@ -12,7 +12,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use sheaves_percpu::Sheaf;
+use sheaves_percpu::internal::Sheaf;
 use sheaves_rcu::defer;
 #[cfg(feature = "faults")]
 use sheaves_rcu::defer::faults::Faults;

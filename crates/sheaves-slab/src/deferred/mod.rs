@@ -31,9 +31,8 @@ mod queue;
 mod seal;
 mod sink;
 
-use sheaves_percpu::Cursor;
-use sheaves_percpu::engine::{cmp_store, load, push_slow};
-use sheaves_percpu::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::{Cursor, cmp_store, load, push_slow};
 use sheaves_rcu::defer;
 
 use crate::cache_id::CacheId;

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use sheaves_percpu::{Cursor, Sheaf};
+use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::{self, Pressure};
 use sheaves_sys::clock;

@@ -1,6 +1,6 @@
 //! Sealing a sheaf, and reclaiming those whose cookies have passed.
 
-use sheaves_percpu::Cursor;
+use sheaves_percpu::internal::Cursor;
 use sheaves_rcu::defer::Pressure;
 
 use super::queue::{Queue, SealedSheaf};

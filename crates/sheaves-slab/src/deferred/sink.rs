@@ -2,8 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sheaves_percpu::Word;
-use sheaves_percpu::slots;
+use sheaves_percpu::internal::{Word, slots};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::{self, Pending, Sink};
 

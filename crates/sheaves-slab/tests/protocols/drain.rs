@@ -1,4 +1,4 @@
-//! The drain of all slots by another thread, as `sheaves_percpu::slots` does it.
+//! The drain of all slots by another thread, as the module `slots` of `sheaves_percpu` does it.
 //!
 //! A section is an rseq critical section: it reads the base of its slot from the table, then the
 //! cursor from that block, and commits by one store. The store happens only if nothing has aborted

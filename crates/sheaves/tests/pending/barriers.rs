@@ -7,7 +7,7 @@ use std::thread;
 
 use sheaves::raw::Cache;
 use sheaves::rcu::defer::{self, barrier};
-use sheaves_percpu::engine;
+use sheaves_percpu::internal::current_slot;
 
 use crate::{
     ALLOCATIONS, FREED, PATHS, assert_nothing_is_left, cache, defer_on, in_own_processes, pending,
@@ -32,7 +32,7 @@ fn fill_slots(cache: &Cache) -> u64 {
                 scope.spawn(|| {
                     let calls = (0..EACH * PATHS).map(|object| defer_on(object % PATHS, cache));
                     *expected.lock().unwrap() += calls.sum::<u64>();
-                    used.lock().unwrap().insert(engine::current_slot());
+                    used.lock().unwrap().insert(current_slot());
                 });
             }
         });

@@ -7,7 +7,7 @@ use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_history::percpu::{self, Memory};
-use sheaves_percpu::dynamic::{Allocator, Backing, Config, PAGE_BYTES};
+use sheaves_percpu::internal::dynamic::{Allocator, Backing, Config, PAGE_BYTES};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map;
 

@@ -2,7 +2,7 @@
 //! slot.
 
 use sheaves_history::percpu::Work as Done;
-use sheaves_percpu::dynamic::Counters;
+use sheaves_percpu::internal::dynamic::Counters;
 
 use super::slot_memory::SlotMemory;
 use super::work::{ChunkWork, Work};

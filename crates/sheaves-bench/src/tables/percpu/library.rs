@@ -14,7 +14,7 @@ use core::mem::ManuallyDrop;
 use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
 
-use sheaves_percpu::dynamic::PAGE_BYTES;
+use sheaves_percpu::internal::dynamic::PAGE_BYTES;
 use sheaves_percpu::memory::{self, Handle, Statistics};
 use sheaves_percpu::{PerCpu, SlotCell, Zeroed, field};
 

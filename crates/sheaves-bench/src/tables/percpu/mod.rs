@@ -50,7 +50,7 @@ use core::time::Duration;
 
 use sheaves_history::cpu::slot_count;
 use sheaves_history::percpu::{V50, V52};
-use sheaves_percpu::dynamic::Allocator;
+use sheaves_percpu::internal::dynamic::Allocator;
 
 use crate::harness::failure::Failure;
 use crate::harness::judge::Judge;

@@ -5,7 +5,7 @@ use core::ptr::with_exposed_provenance_mut;
 
 use sheaves_history::cpu::current_cpu;
 use sheaves_history::mutex_pool::{self, STRIDE};
-use sheaves_percpu::dynamic::PAGE_BYTES;
+use sheaves_percpu::internal::dynamic::PAGE_BYTES;
 
 use super::chunked::add_at;
 use super::contenders::{PerCpuMemory, Tally};

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::ptr::with_exposed_provenance_mut;
 use std::sync::{Mutex, PoisonError};
 
-use sheaves_percpu::dynamic::PAGE_BYTES;
+use sheaves_percpu::internal::dynamic::PAGE_BYTES;
 use sheaves_sys::map;
 
 use crate::harness::failure::Failure;

@@ -1,6 +1,6 @@
 //! Checks after a transaction: every object is where it was, or where the transaction moved it.
 
-use sheaves_percpu::Cursor;
+use sheaves_percpu::internal::Cursor;
 
 use super::child::{
     ADDED, ADDED_TOO, Board, EXPECTED, NEW, NEW_TOO, Operation, PUSHED, PUSHED_TOO,

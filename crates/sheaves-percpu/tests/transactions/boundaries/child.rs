@@ -5,9 +5,8 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use sheaves_percpu::Word;
-use sheaves_percpu::engine::push_slow;
-use sheaves_percpu::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::{Word, push_slow};
 use sheaves_sys::topology::Affinity;
 
 use super::control::{self, Fault};

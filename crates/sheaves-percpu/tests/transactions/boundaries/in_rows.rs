@@ -4,8 +4,9 @@
 
 use core::sync::atomic::AtomicUsize;
 
-use sheaves_percpu::engine::rows::{self, Outcome, PackedWord, slow};
-use sheaves_percpu::{Access, RowWord, Word};
+use sheaves_percpu::Access;
+use sheaves_percpu::internal::rows::{Outcome, PackedWord, slow};
+use sheaves_percpu::internal::{RowWord, Word, rows};
 
 use super::child::{ADDED, ADDED_TOO, EXPECTED, NEW, NEW_TOO};
 

@@ -18,8 +18,8 @@ mod tracee;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sheaves_percpu::engine::{self, Mode};
-use sheaves_percpu::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::{Mode, facts, mode};
 
 use self::child::{Input, Operation};
 use self::control::Fault;
@@ -219,7 +219,7 @@ fn to_the_end(tracee: &Tracee, section: &Section, mut signal: i32) -> Result<boo
 
 fn is_rseq() -> bool {
     assert_eq!(attach(), Attached::Yes);
-    let is_rseq = engine::mode() == Mode::Rseq;
+    let is_rseq = mode() == Mode::Rseq;
     if !is_rseq {
         println!("skipped: this engine has no sections");
     }
@@ -237,7 +237,7 @@ fn every_boundary_of_every_section() {
     let mut runs = 0;
     for operation in Operation::ALL {
         // With a fence a drain needs no transactions.
-        if operation == Operation::Drain && engine::facts().fence {
+        if operation == Operation::Drain && facts().fence {
             continue;
         }
         let Some(survey) = Survey::of(operation, &sections) else {
