@@ -17,13 +17,13 @@ use crate::map::{self, Exactly};
 
 /// Range of the bases: above the windows of heaps, and below the addresses where the kernel puts
 /// programs and, far above, mappings.
-pub const PLACES: Range<usize> = 0x2800_0000_0000..0x5000_0000_0000;
+pub const BASES: Range<usize> = 0x2800_0000_0000..0x5000_0000_0000;
 /// Bases are multiples of this, which suits pages of any size, and huge pages.
 const ALIGN: usize = 2 << 20;
 const ATTEMPTS: u32 = 16;
 
 /// A range of address space; it has no base before [`Space::find`] or [`Space::reserve`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Space {
     base: AtomicUsize,
     is_reserved: AtomicBool,
@@ -31,7 +31,6 @@ pub struct Space {
 
 impl Space {
     /// A space without a base.
-    #[expect(clippy::new_without_default, reason = "for statics")]
     #[must_use]
     pub const fn new() -> Space {
         Space { base: AtomicUsize::new(0), is_reserved: AtomicBool::new(false) }
@@ -52,13 +51,13 @@ impl Space {
     /// Call this or [`Space::reserve`] once, before other threads use the space.
     #[must_use]
     pub fn find(&self, bytes: usize, taken: usize) -> bool {
-        let Some(room) = PLACES.len().checked_sub(bytes) else { return false };
+        let Some(room) = BASES.len().checked_sub(bytes) else { return false };
         let mut seed = crate::process::random_seed() | 1;
         for _ in 0..ATTEMPTS {
             // Steps of a 64-bit linear congruential generator (L'Ecuyer 1999).
             seed = seed.wrapping_mul(3_935_559_000_370_003_845).wrapping_add(1);
             let place = usize::try_from(seed >> 24).unwrap_or(0) % (room / ALIGN + 1);
-            let base = PLACES.start + place * ALIGN;
+            let base = BASES.start + place * ALIGN;
             match map::exactly(base, taken) {
                 Exactly::Mapped => {
                     map::avoid_huge_pages(base, taken);
@@ -120,7 +119,7 @@ impl Space {
 }
 
 /// A part of a [`Space`], taken from its start upwards.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Part {
     /// Written once by [`Part::place`].
     start: AtomicUsize,
@@ -134,7 +133,6 @@ pub struct Part {
 
 impl Part {
     /// A part without an address.
-    #[expect(clippy::new_without_default, reason = "for statics")]
     #[must_use]
     pub const fn new() -> Part {
         let [start, bytes_max, taken, wanted] = [const { AtomicUsize::new(0) }; 4];
@@ -206,7 +204,7 @@ impl Part {
     }
 }
 
-const _: () = assert!(PLACES.start.is_multiple_of(ALIGN));
+const _: () = assert!(BASES.start.is_multiple_of(ALIGN));
 
 #[cfg(test)]
 #[path = "../tests/unit/space.rs"]

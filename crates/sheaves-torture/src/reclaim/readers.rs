@@ -10,7 +10,7 @@ use super::counts::{COUNTS, Deed};
 use super::object::{Body, Seen};
 use super::route::{ROUTES, Route};
 use super::routes;
-use super::world::{PLACES, WORLD};
+use super::world::{POINTERS_PER_ROUTE, WORLD};
 use crate::random::Random;
 use crate::rounds::Round;
 
@@ -47,7 +47,7 @@ pub(super) fn section(random: &mut Random, batch: &mut Batch) {
     let guards: Vec<Guard> = (0..depth).map(|_| read()).collect();
     let seen: [Option<Seen>; 3] = core::array::from_fn(|_| {
         let route = ROUTES[random.below(ROUTES.len() as u64) as usize].0;
-        find(route, random.below(PLACES as u64) as usize, &guard)
+        find(route, random.below(POINTERS_PER_ROUTE as u64) as usize, &guard)
     });
     let defers = random.one_in(20);
     if defers {
@@ -83,7 +83,7 @@ pub(super) extern "C" fn handle(_: libc::c_int) {
     let turn = COUNTS.turn();
     let guard = read();
     let seen: [Option<Seen>; 2] = core::array::from_fn(|index| {
-        find(ROUTES[(turn + index * 5) % ROUTES.len()].0, turn / 7 % PLACES, &guard)
+        find(ROUTES[(turn + index * 5) % ROUTES.len()].0, turn / 7 % POINTERS_PER_ROUTE, &guard)
     });
     (0..turn % 200).for_each(|_| core::hint::spin_loop());
     seen.iter().flatten().for_each(Seen::check);

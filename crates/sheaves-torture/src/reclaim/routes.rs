@@ -16,7 +16,7 @@ use super::broken::Batch;
 use super::counts::{COUNTS, Deed};
 use super::object::{BYTES_MAX, BYTES_MIN, Body, Dropping, Headed, Plain};
 use super::route::{ROUTES, Route};
-use super::world::{PLACES, WORLD};
+use super::world::{POINTERS_PER_ROUTE, WORLD};
 use crate::cache_misses::CacheMisses;
 use crate::random::Random;
 
@@ -153,7 +153,7 @@ fn idle_head(body: &Body) -> *mut Head {
 
 /// Replaces an object of a route by another one, and defers it. False when memory is out.
 pub(super) fn update(route: Route, random: &mut Random, batch: &mut Batch) -> bool {
-    let place = random.below(PLACES as u64) as usize;
+    let place = random.below(POINTERS_PER_ROUTE as u64) as usize;
     if route == Route::Retired {
         retire_value(place, random);
         return true;

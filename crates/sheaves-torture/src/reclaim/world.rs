@@ -14,15 +14,15 @@ use super::route::{ROUTES, Route};
 use crate::rounds::Rounds;
 use crate::signals::Signals;
 
-/// Number of places of each route, which readers read.
-pub(super) const PLACES: usize = 8;
+/// Pointers to objects in each route: readers load them, updaters replace them.
+pub(super) const POINTERS_PER_ROUTE: usize = 8;
 /// The most objects that are kept for a while before they are freed.
 const GRAVES: usize = 4096;
 
 /// The state of a run. One for the process.
 pub(super) struct World {
-    pub(super) places: [[AtomicPtr<u8>; PLACES]; ROUTES.len()],
-    pub(super) cells: [RcuOption<Dropping>; PLACES],
+    pub(super) places: [[AtomicPtr<u8>; POINTERS_PER_ROUTE]; ROUTES.len()],
+    pub(super) cells: [RcuOption<Dropping>; POINTERS_PER_ROUTE],
     /// The caches of those routes that have one.
     caches: [AtomicPtr<Cache>; ROUTES.len()],
     graves: [AtomicPtr<u8>; GRAVES],
@@ -32,8 +32,8 @@ pub(super) struct World {
 }
 
 pub(super) static WORLD: World = World {
-    places: [const { [const { AtomicPtr::new(null_mut()) }; PLACES] }; ROUTES.len()],
-    cells: [const { RcuOption::empty() }; PLACES],
+    places: [const { [const { AtomicPtr::new(null_mut()) }; POINTERS_PER_ROUTE] }; ROUTES.len()],
+    cells: [const { RcuOption::empty() }; POINTERS_PER_ROUTE],
     caches: [const { AtomicPtr::new(null_mut()) }; ROUTES.len()],
     graves: [const { AtomicPtr::new(null_mut()) }; GRAVES],
     next_grave: AtomicU64::new(0),
