@@ -1,4 +1,4 @@
-//! Monotonic time for decay decisions.
+//! Monotonic time, and durations.
 
 /// Milliseconds of `CLOCK_MONOTONIC_COARSE`: a few nanoseconds to read, resolution 1-10 ms.
 ///
@@ -23,4 +23,12 @@ fn read(clock: libc::clockid_t) -> u64 {
         return 0;
     }
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+/// A duration as system calls take it.
+pub(crate) fn duration(nanoseconds: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000).cast_signed(),
+        tv_nsec: (nanoseconds % 1_000_000_000).cast_signed(),
+    }
 }

@@ -65,7 +65,11 @@ pub fn choice<T: Copy>(name: &str, words: &[(&str, T)]) -> Option<T> {
     let found = lookup(name, |value| {
         let hit = words.iter().find(|(word, _)| word.as_bytes() == value);
         if hit.is_none() {
-            complain(name, value, format_args!("expected one of {}", Words(words)));
+            // The empty word is not shown.
+            let mut shown = words.iter().map(|(word, _)| *word).filter(|word| !word.is_empty());
+            let first = shown.next().unwrap_or_default();
+            let others = fmt::from_fn(|f| shown.clone().try_for_each(|word| write!(f, ", {word}")));
+            complain(name, value, format_args!("expected one of {first}{others}"));
         }
         hit.map(|(_, meaning)| *meaning)
     });
@@ -113,19 +117,6 @@ pub fn flag(name: &str) -> bool {
 pub fn remove(name: &CStr) {
     // SAFETY: `name` is a C string; in a constructor no other thread reads the environment.
     let _ = unsafe { libc::unsetenv(name.as_ptr()) };
-}
-
-/// The words that [`choice`] accepts, separated by commas; the empty word is not shown.
-struct Words<'a, T>(&'a [(&'a str, T)]);
-
-impl<T> fmt::Display for Words<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = self.0.iter().filter(|(word, _)| !word.is_empty());
-        shown.enumerate().try_for_each(|(index, (word, _))| {
-            let separator = if index == 0 { "" } else { ", " };
-            write!(f, "{separator}{word}")
-        })
-    }
 }
 
 #[cold]

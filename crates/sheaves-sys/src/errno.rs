@@ -2,20 +2,7 @@
 //!
 //! `free` must leave `errno` alone (POSIX.1-2024), so its slow path saves and restores it.
 
-/// Out of memory (`ENOMEM`).
-pub const ENOMEM: i32 = libc::ENOMEM;
-/// Invalid argument (`EINVAL`).
-pub const EINVAL: i32 = libc::EINVAL;
-/// Try again (`EAGAIN`).
-pub const EAGAIN: i32 = libc::EAGAIN;
-/// In use (`EBUSY`).
-pub const EBUSY: i32 = libc::EBUSY;
-/// The call would deadlock (`EDEADLK`).
-pub const EDEADLK: i32 = libc::EDEADLK;
-/// Exists already (`EEXIST`).
-pub const EEXIST: i32 = libc::EEXIST;
-/// No space left (`ENOSPC`).
-pub const ENOSPC: i32 = libc::ENOSPC;
+pub use libc::{EAGAIN, EBUSY, EDEADLK, EEXIST, EINVAL, ENOMEM, ENOSPC};
 
 /// Reads `errno` of the calling thread. Never blocks; async-signal-safe.
 #[must_use]

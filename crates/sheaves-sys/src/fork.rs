@@ -1,34 +1,27 @@
-//! The fork registry: one `pthread_atfork` registration for all layers, in the order of the layers.
+//! The fork registry: one `pthread_atfork` registration for all layers.
 //!
-//! Each layer announces its handlers once, with its number in [`Layer`]. Before a fork the handlers
-//! of the highest layer run first: locks are taken from the top down, the same order in which a
-//! call takes them. After a fork the lowest layer runs first. A constructor of the program or
-//! shared object registers with libc, before `main` and before any thread exists. It never happens
-//! inside an allocation, since libc allocates while it registers.
+//! Each layer announces its [`Handlers`] once. Before a fork the handlers of the highest layer run
+//! first: locks are taken from the top down, the same order in which a call takes them. After a
+//! fork the lowest layer runs first. From its prepare handlers to those after the fork, the forking
+//! thread may use everything, as it can re-enter the locks that it holds ([`crate::lock`]).
 //!
-//! Between the handlers in the parent and after them the forking thread may use everything, as it
-//! can re-enter the locks that it holds. A fork inside a signal handler never waits
-//! for a lock of its own thread either.
-//!
-//! `_Fork` and a bare `clone(SIGCHLD)` run no handlers. Their child detects this at its first use
-//! of a slow path, by a page that the kernel clears in every child (`MADV_WIPEONFORK`). Then it
-//! recovers: each layer takes its locks, also from threads that are not in the child, repairs the
-//! data that they guard, and runs the handler of an ordinary child.
+//! `_Fork` and a bare `clone(SIGCHLD)` run no handlers. Their child detects this at its first call
+//! of [`run_pending_handlers`], by a page that the kernel clears in every child
+//! (`MADV_WIPEONFORK`). Then it recovers: each layer takes its locks, also from threads that are
+//! not in the child, repairs the data that they guard, and runs the handler of an ordinary child.
 //!
 //! What other threads owned, or were changing, may be lost in such a child, but nothing exists
-//! twice. For the kernel copies a process while none of its threads can write. Each thread is
-//! copied at one of its instructions, and the copies are consistent: what one thread has read from
-//! another, the other has also written in the child. So a change of one store is present or absent,
-//! and of a longer change the stores up to some point are present.
-//!
-//! The child must recover before it starts a thread. A child that shares the memory of its parent
-//! (`vfork`, `CLONE_VM`) does not count as a process of its own here.
+//! twice. For the kernel copies a process while none of its threads can write, so each thread is
+//! copied at one of its instructions: a change of one store is present or absent, and of a longer
+//! change the stores up to some point are present. A child that shares the memory of its parent
+//! (`vfork`, `CLONE_VM`) does not count as a process of its own.
 //!
 //! | word of the page | meaning | written by |
 //! |---|---|---|
-//! | 1 | the process has settled | [`register`]; the child, before its handlers run |
-//! | 0 | it is a child whose handlers have not run | the kernel |
+//! | 1 | no handlers are pending | [`register`]; the child, before its handlers run |
+//! | 0 | a child whose handlers have not run | the kernel |
 
+use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::lock_word::Word;
@@ -70,10 +63,8 @@ pub enum Layer {
 
 const LAYERS: usize = 7;
 
-/// Addresses of the layers' handlers, 0 while absent.
-///
-/// Written once per layer by [`announce`], read by the three handlers below.
-static ANNOUNCED: [AtomicUsize; LAYERS] = [const { AtomicUsize::new(0) }; LAYERS];
+/// The layers' handlers, null while absent. Written by [`announce`].
+static ANNOUNCED: [AtomicPtr<Handlers>; LAYERS] = [const { AtomicPtr::new(null_mut()) }; LAYERS];
 
 /// Held from the first handler to the last, which makes one fork wait for another.
 static PREPARING: Word = Word::new();
@@ -84,13 +75,13 @@ static READY: AtomicUsize = AtomicUsize::new(0);
 /// the locks already. Changes under [`PREPARING`].
 static NESTED: AtomicUsize = AtomicUsize::new(0);
 
-/// The process that has settled last. Written while it has one thread, or under [`PREPARING`].
+/// The last process in which no handlers were pending. Written while it has one thread.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// The word that says whether the process has settled: in the page; [`SETTLED`] before the page
-/// exists; [`UNKNOWN`] if the kernel refuses the page.
-static SETTLED_WORD: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const SETTLED).cast_mut());
-static SETTLED: AtomicU32 = AtomicU32::new(1);
+/// The word of the table above: in the page; [`NONE`] before the page exists; [`UNKNOWN`] if the
+/// kernel refuses the page.
+static NONE_PENDING: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NONE).cast_mut());
+static NONE: AtomicU32 = AtomicU32::new(1);
 /// With this one the process id is compared with [`PROCESS`] each time.
 static UNKNOWN: AtomicU32 = AtomicU32::new(0);
 
@@ -99,26 +90,34 @@ static PREPARED: AtomicUsize = AtomicUsize::new(0);
 
 /// Announces a layer's handlers; announcing the same ones again changes nothing.
 pub fn announce(layer: Layer, handlers: &'static Handlers) {
-    // Release pairs with the Acquire in `each`: the handlers' text is constant, but what the layer
-    // set up before it announced itself must be visible to them.
-    ANNOUNCED[layer as usize].store(core::ptr::from_ref(handlers).addr(), Ordering::Release);
+    // Release pairs with the Acquire in `handlers_of`: what the layer has set up.
+    let handlers = core::ptr::from_ref(handlers).cast_mut();
+    ANNOUNCED[layer as usize].store(handlers, Ordering::Release);
 }
 
-/// [`announce`] when the object is loaded, before there are threads.
+/// Runs a statement when the object is loaded, before `main` and before there are threads.
+#[macro_export]
+macro_rules! run_when_loaded {
+    ($statement:expr) => {
+        const _: () = {
+            extern "C" fn constructor() {
+                $statement;
+            }
+            #[used]
+            #[unsafe(link_section = ".init_array")]
+            static CONSTRUCTOR: extern "C" fn() = constructor;
+        };
+    };
+}
+
+/// [`fork::announce`](crate::fork::announce) when the object is loaded.
 ///
 /// A layer that announced itself at its first use could be doing so, with its locks held, when
 /// another thread forks: the child would wait for these locks for ever.
 #[macro_export]
 macro_rules! announce_when_loaded {
     ($layer:ident, $handlers:expr) => {
-        const _: () = {
-            extern "C" fn constructor() {
-                $crate::fork::announce($crate::fork::Layer::$layer, $handlers);
-            }
-            #[used]
-            #[unsafe(link_section = ".init_array")]
-            static CONSTRUCTOR: extern "C" fn() = constructor;
-        };
+        $crate::run_when_loaded!($crate::fork::announce($crate::fork::Layer::$layer, $handlers));
     };
 }
 
@@ -138,9 +137,8 @@ pub fn prepared_count() -> usize {
 
 fn handlers_of(layer: usize) -> Option<&'static Handlers> {
     // Acquire pairs with the Release in `announce`.
-    let address = ANNOUNCED[layer].load(Ordering::Acquire);
-    let handlers = core::ptr::with_exposed_provenance::<Handlers>(address);
-    // SAFETY: the address is 0 or that of a `&'static Handlers`.
+    let handlers = ANNOUNCED[layer].load(Ordering::Acquire);
+    // SAFETY: null, or from a `&'static Handlers`.
     unsafe { handlers.as_ref() }
 }
 
@@ -158,7 +156,7 @@ fn finish(run: impl Fn(&Handlers)) {
 extern "C" fn prepare() {
     // Relaxed, all: counters, see `prepared_count`, and data under the lock.
     PREPARED.fetch_add(1, Ordering::Relaxed);
-    settle();
+    run_pending_handlers();
     if PREPARING.is_forking() {
         NESTED.fetch_add(1, Ordering::Relaxed);
         return;
@@ -205,45 +203,52 @@ fn recover() {
     finish(|handlers| (handlers.child)());
 }
 
-/// In a child, before its handlers run: these may call everything that settles.
+/// In a child, before its handlers run: these may call [`run_pending_handlers`].
 fn begin_process() {
-    // Relaxed, all: the child has one thread.
+    // Relaxed: the child has one thread.
     NESTED.store(0, Ordering::Relaxed);
-    PROCESS.store(process::id(), Ordering::Relaxed);
     generation::begin();
-    let word = settled_word();
+    set_none_pending();
+}
+
+fn set_none_pending() {
+    // Relaxed, both: the process has one thread.
+    PROCESS.store(process::id(), Ordering::Relaxed);
+    let word = pending_word();
     if !core::ptr::eq(word, &raw const UNKNOWN) {
         word.store(1, Ordering::Relaxed);
     }
 }
 
 #[inline]
-fn settled_word() -> &'static AtomicU32 {
+fn pending_word() -> &'static AtomicU32 {
     // Relaxed: written when the object is loaded, before there are threads.
-    let word = SETTLED_WORD.load(Ordering::Relaxed);
+    let word = NONE_PENDING.load(Ordering::Relaxed);
     // SAFETY: a static, or the page, which is never unmapped.
     unsafe { &*word }
 }
 
 /// Runs the child's handlers now, if this is a child in which they have not run.
 ///
-/// Handlers of an object that registered earlier run before them, and may use everything. They must
-/// not find the state of threads that are not in the child, such as read sections that never end.
-/// For a child of `_Fork` there is no other moment. Called before a lock is taken, before a thread
-/// waits for an action of another, and before a thread is started. Two loads and a compare.
+/// Called before a lock is taken, before a thread waits for an action of another, and before a
+/// thread is started. Two loads and a compare.
+///
+/// Handlers of an object that registered earlier run before those of this one, and may use
+/// everything. They must not find the state of threads that are not in the child, such as read
+/// sections that never end. For a child of `_Fork` there is no other moment.
 #[inline]
-pub fn settle() {
+pub fn run_pending_handlers() {
     // Relaxed: written where there is one thread.
-    if settled_word().load(Ordering::Relaxed) == 0 {
-        settle_slow();
+    if pending_word().load(Ordering::Relaxed) == 0 {
+        run_pending_handlers_slow();
     }
 }
 
 #[cold]
-fn settle_slow() {
-    let is_known = !core::ptr::eq(settled_word(), &raw const UNKNOWN);
-    // Relaxed: as in `settle`.
-    if !is_known && PROCESS.load(Ordering::Relaxed) == process::id() {
+fn run_pending_handlers_slow() {
+    let is_unknown = core::ptr::eq(pending_word(), &raw const UNKNOWN);
+    // Relaxed: as in `run_pending_handlers`.
+    if is_unknown && PROCESS.load(Ordering::Relaxed) == process::id() {
         return;
     }
     if PREPARING.is_forking() {
@@ -254,39 +259,36 @@ fn settle_slow() {
 }
 
 /// Maps the page that the kernel clears in children. Before there are threads.
-fn map_settled_word() {
+fn map_word() {
     let bytes = map::page_bytes();
-    let made = map::anywhere(bytes).filter(|page| map::wipe_on_fork(*page, bytes));
-    let page = made.map(core::ptr::with_exposed_provenance_mut::<AtomicU32>);
-    // SAFETY: a page of its own, which is never unmapped.
-    if let Some(word) = page.map(|page| unsafe { &*page }) {
-        // Relaxed: one thread.
-        word.store(1, Ordering::Relaxed);
-    }
-    // Relaxed, both: as above.
-    PROCESS.store(process::id(), Ordering::Relaxed);
-    SETTLED_WORD.store(page.unwrap_or((&raw const UNKNOWN).cast_mut()), Ordering::Relaxed);
+    let page = map::anywhere(bytes).filter(|page| map::wipe_on_fork(*page, bytes));
+    let word = page.map_or((&raw const UNKNOWN).cast_mut(), with_exposed_provenance_mut);
+    // Relaxed: one thread.
+    NONE_PENDING.store(word, Ordering::Relaxed);
+    set_none_pending();
 }
 
-/// Makes children believe that they have settled, for a test that must fail.
+/// Hides from children that their handlers are pending, for a test that must fail.
 #[doc(hidden)]
 pub fn ignore_children() {
     // Relaxed: before the code under test runs.
-    SETTLED_WORD.store((&raw const SETTLED).cast_mut(), Ordering::Relaxed);
+    NONE_PENDING.store((&raw const NONE).cast_mut(), Ordering::Relaxed);
 }
 
-/// Registers these handlers with libc for each fork; later calls do nothing.
+/// Registers these handlers with libc for each fork; later calls do nothing. Called when the object
+/// is loaded, and never inside an allocation, since libc allocates while it registers.
 ///
 /// Handlers of objects that register after this run before them in the prepare phase, while no lock
 /// is held, and after them in parent and child. Handlers of objects that register earlier run while
 /// the forking thread has all locks. They may allocate and free, since the forking thread re-enters
 /// its locks, but must not wait for threads that do.
 pub fn register() {
+    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     // Relaxed: constructors run in one thread.
     if IS_REGISTERED.swap(true, Ordering::Relaxed) {
         return;
     }
-    map_settled_word();
+    map_word();
     // SAFETY: the handlers are functions of this object, which is never unloaded.
     let status = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     if status != 0 {
@@ -294,14 +296,4 @@ pub fn register() {
     }
 }
 
-static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
-
-/// Runs [`register`] when the object is loaded, before `main`.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static REGISTER: extern "C" fn() = {
-    extern "C" fn constructor() {
-        register();
-    }
-    constructor
-};
+run_when_loaded!(register());

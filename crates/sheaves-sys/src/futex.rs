@@ -4,7 +4,7 @@
 
 use core::sync::atomic::AtomicU32;
 
-use crate::errno;
+use crate::{clock, errno};
 
 /// Sleeps until the word is woken; returns at once if the word does not hold `expected`.
 ///
@@ -15,10 +15,7 @@ pub fn wait(word: &AtomicU32, expected: u32) {
 
 /// [`wait`] for at most `nanoseconds`.
 pub fn wait_for(word: &AtomicU32, expected: u32, nanoseconds: u64) {
-    let limit = libc::timespec {
-        tv_sec: (nanoseconds / 1_000_000_000).cast_signed(),
-        tv_nsec: (nanoseconds % 1_000_000_000).cast_signed(),
-    };
+    let limit = clock::duration(nanoseconds);
     wait_until(word, expected, &raw const limit);
 }
 

@@ -46,7 +46,7 @@ impl<T> Lock<T> {
     /// Waits for the lock: spins briefly, then sleeps.
     #[inline]
     pub fn lock(&self) -> Held<'_, T> {
-        fork::settle();
+        fork::run_pending_handlers();
         if !self.word.try_acquire() && !self.word.is_forking() {
             self.word.acquire_slow(futex::wait);
         }
@@ -56,7 +56,7 @@ impl<T> Lock<T> {
     /// Takes the lock if it is free now; never waits and makes no system call.
     #[inline]
     pub fn try_lock(&self) -> Option<Held<'_, T>> {
-        fork::settle();
+        fork::run_pending_handlers();
         let is_ours =
             self.word.try_acquire() || self.word.is_forking() || self.word.try_take_over();
         is_ours.then(|| self.held())
@@ -74,7 +74,7 @@ impl<T> Lock<T> {
     /// The thread may hold the lock already, because a signal handler forks in the middle of its
     /// critical section. Then this does nothing, and neither does [`Lock::release`].
     pub fn acquire(&self) {
-        fork::settle();
+        fork::run_pending_handlers();
         self.word.acquire_for_fork(futex::wait);
     }
 
@@ -163,14 +163,16 @@ impl<T> Drop for Held<'_, T> {
 #[inline]
 #[track_caller]
 pub fn assert_none_held() {
-    if cfg!(debug_assertions) && count(0) != 0 {
+    if cfg!(debug_assertions) && tls::locks() != 0 {
         let place = core::panic::Location::caller();
         crate::report::die(format_args!("{place}: a lock is held, and none may be"));
     }
 }
 
-/// Adds to the number of guards of the thread, for [`assert_none_held`]; returns the new number.
+/// Adds to the number of guards of the thread, for [`assert_none_held`].
 #[inline]
-fn count(change: i32) -> i32 {
-    if cfg!(debug_assertions) { tls::count_locks(change) } else { 0 }
+fn count(change: i16) {
+    if cfg!(debug_assertions) {
+        tls::set_locks(tls::locks().wrapping_add_signed(change));
+    }
 }

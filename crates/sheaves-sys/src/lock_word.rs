@@ -61,7 +61,7 @@ const SPINS: u32 = 100;
 /// lock may be.
 ///
 /// Memory: `release` synchronises with the next acquisition.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Word(AtomicUsize);
 
 impl Word {
@@ -92,8 +92,8 @@ impl Word {
         is_orphaned(word) && self.0.compare_exchange(word, mine, success, failure).is_ok()
     }
 
-    /// Takes the word, after [`crate::fork::settle`]. A contender calls `sleep` with the futex and
-    /// its value, to wait until the futex may have another value.
+    /// Takes the word, after [`crate::fork::run_pending_handlers`]. A contender calls `sleep` with
+    /// the futex and its value, to wait until the futex may have another value.
     #[inline]
     pub fn acquire(&self, sleep: impl Fn(&AtomicU32, u32)) {
         if !self.try_acquire() {
@@ -194,12 +194,6 @@ impl Word {
     pub(crate) fn has_owner_died(&self) -> bool {
         // Relaxed: for the owner, which has written it.
         self.0.load(Ordering::Relaxed) & OWNER_DIED != 0
-    }
-}
-
-impl Default for Word {
-    fn default() -> Word {
-        Word::new()
     }
 }
 

@@ -207,12 +207,6 @@ pub unsafe fn resize(
     (moved != libc::MAP_FAILED).then(|| moved.expose_provenance())
 }
 
-/// True when a soft limit on the address space is set (`RLIMIT_AS`).
-#[must_use]
-pub fn is_limited() -> bool {
-    limit_bytes().is_some()
-}
-
 /// The soft limit on the address space in bytes (`RLIMIT_AS`), `None` where there is none.
 #[must_use]
 pub fn limit_bytes() -> Option<usize> {

@@ -18,6 +18,7 @@ pub struct Line {
 
 impl Line {
     /// An empty line.
+    #[expect(clippy::new_without_default, reason = "one constructor is enough")]
     #[must_use]
     pub const fn new() -> Line {
         Line { bytes: [0; LINE_BYTES], used: 0 }
@@ -44,12 +45,6 @@ impl Line {
             }
         }
         self.used = 0;
-    }
-}
-
-impl Default for Line {
-    fn default() -> Line {
-        Line::new()
     }
 }
 

@@ -3,6 +3,8 @@
 //! glibc 2.35 and later registers one for every thread. This call is for programs where it did not
 //! (older glibc, other libc, `GLIBC_TUNABLES=glibc.pthread.rseq=0`).
 
+use core::mem::offset_of;
+
 /// The kernel's `struct rseq`, shared by kernel and user space: 32 bytes, aligned to 32 bytes.
 ///
 /// Fields have the kernel's names. User space may write [`RseqArea::rseq_cs`] only.
@@ -26,18 +28,13 @@ pub struct RseqArea {
 }
 
 /// Offset of `rseq_cs` in the area, in bytes.
-pub const RSEQ_CS_OFFSET: usize = 8;
+pub const RSEQ_CS_OFFSET: usize = offset_of!(RseqArea, rseq_cs);
 /// Offset of `cpu_id` in the area, in bytes.
-pub const CPU_ID_OFFSET: usize = 4;
+pub const CPU_ID_OFFSET: usize = offset_of!(RseqArea, cpu_id);
 /// Offset of `mm_cid` in the area, in bytes.
-pub const MM_CID_OFFSET: usize = 24;
+pub const MM_CID_OFFSET: usize = offset_of!(RseqArea, mm_cid);
 
-const _: () = {
-    assert!(size_of::<RseqArea>() == 32);
-    assert!(core::mem::offset_of!(RseqArea, cpu_id) == CPU_ID_OFFSET);
-    assert!(core::mem::offset_of!(RseqArea, rseq_cs) == RSEQ_CS_OFFSET);
-    assert!(core::mem::offset_of!(RseqArea, mm_cid) == MM_CID_OFFSET);
-};
+const _: () = assert!(size_of::<RseqArea>() == 32 && MM_CID_OFFSET == 24);
 
 /// The signature that precedes every abort handler (`RSEQ_SIG`); glibc registers the same one.
 pub const SIGNATURE: u32 = 0x5305_3053;

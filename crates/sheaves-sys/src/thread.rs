@@ -1,11 +1,11 @@
 //! Threads: their ids and names, starting, sleeping, signal masks.
 
-use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_void};
 use core::fmt::Write as _;
 use core::mem::MaybeUninit;
-use core::ptr::null_mut;
+use core::ptr::{null, null_mut};
 
+use crate::lock::Lock;
 use crate::topology::Affinity;
 
 pub use crate::key::{prepare_at_exit, set_at_exit};
@@ -53,10 +53,7 @@ pub fn set_name(name: &CStr) {
 /// Sleeps. Async-signal-safe; a signal may end it early. Not a cancellation point: the caller may
 /// hold what other threads wait for.
 pub fn sleep_ns(nanoseconds: u64) {
-    let duration = libc::timespec {
-        tv_sec: (nanoseconds / 1_000_000_000).cast_signed(),
-        tv_nsec: (nanoseconds % 1_000_000_000).cast_signed(),
-    };
+    let duration = crate::clock::duration(nanoseconds);
     let no_rest = null_mut::<libc::timespec>();
     crate::errno::preserve(|| {
         // SAFETY: the duration is valid, and a null pointer asks for no remaining time.
@@ -67,14 +64,6 @@ pub fn sleep_ns(nanoseconds: u64) {
 /// Runs `body` with all signals blocked, for steps that a handler in the same thread must not find
 /// half done. Two system calls. Async-signal-safe.
 pub fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
-    let before = block_signals();
-    let result = body();
-    restore_signals(&before);
-    result
-}
-
-/// Blocks all signals in the calling thread and returns the previous mask.
-fn block_signals() -> libc::sigset_t {
     // SAFETY: an all-zero set is valid to be filled.
     let mut all: libc::sigset_t = unsafe { core::mem::zeroed() };
     // SAFETY: as above.
@@ -83,38 +72,19 @@ fn block_signals() -> libc::sigset_t {
     unsafe { libc::sigfillset(&raw mut all) };
     // SAFETY: both sets are valid.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
-    before
+    let result = body();
+    // SAFETY: the set was filled above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
+    result
 }
 
-fn restore_signals(before: &libc::sigset_t) {
-    // SAFETY: the set was filled by `block_signals`.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, null_mut()) };
-}
+/// Affinity and nice value of the main thread when this object was loaded.
+static PROCESS: Lock<(Option<Affinity>, i32)> = Lock::new((None, 0));
 
-/// Affinity and nice value of the main thread when this object was loaded. Written by
-/// [`note_process`], before this library has threads.
-struct Process(UnsafeCell<(Option<Affinity>, i32)>);
-
-// SAFETY: written once, when the object is loaded, before anything here is called.
-unsafe impl Sync for Process {}
-
-static PROCESS: Process = Process(UnsafeCell::new((None, 0)));
-
-extern "C" fn note_process() {
+crate::run_when_loaded!({
     let process = crate::process::id();
-    // SAFETY: no other thread uses it yet.
-    unsafe { *PROCESS.0.get() = (Affinity::of(process), nice(process)) };
-}
-
-/// Runs [`note_process`] when the object is loaded.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static NOTE_PROCESS: extern "C" fn() = note_process;
-
-fn process() -> &'static (Option<Affinity>, i32) {
-    // SAFETY: not written any more after the object is loaded.
-    unsafe { &*PROCESS.0.get() }
-}
+    *PROCESS.lock() = (Affinity::of(process), nice(process));
+});
 
 /// The nice value of a thread; 0 stands for the calling one.
 fn nice(thread: i32) -> i32 {
@@ -136,21 +106,18 @@ pub type Body = extern "C" fn(*mut c_void) -> *mut c_void;
 #[must_use]
 pub fn spawn(body: Body) -> bool {
     crate::lock::assert_none_held();
-    crate::fork::settle();
-    let before = block_signals();
+    crate::fork::run_pending_handlers();
     // No call where nothing differs: a sandbox may forbid it.
-    let started = crate::errno::preserve(|| {
-        (differs_from_process() && start_like_process(body)) || start(core::ptr::null(), body)
-    });
-    restore_signals(&before);
-    started
+    let start_detached =
+        || (differs_from_process() && start_like_process(body)) || start(null(), body);
+    with_signals_blocked(|| crate::errno::preserve(start_detached))
 }
 
 /// True when policy or affinity of the calling thread differ from those of the process.
 fn differs_from_process() -> bool {
     // SAFETY: integers only.
     let policy = unsafe { libc::sched_getscheduler(0) };
-    policy != libc::SCHED_OTHER || process().0 != Affinity::current()
+    policy != libc::SCHED_OTHER || PROCESS.lock().0 != Affinity::current()
 }
 
 /// Starts a thread with the policy and affinity of the process; false where that is refused.
@@ -170,8 +137,8 @@ fn start_like_process(body: Body) -> bool {
     let no_priority = libc::sched_param { sched_priority: 0 };
     // SAFETY: as above; the parameter is valid.
     status |= unsafe { libc::pthread_attr_setschedparam(attributes, &raw const no_priority) };
-    if let Some(affinity) = &process().0 {
-        let (size, mask) = affinity.as_raw();
+    let (affinity, _) = *PROCESS.lock();
+    if let Some((mask, size)) = affinity.as_ref().map(Affinity::as_raw) {
         // SAFETY: as above; the mask is valid for its size.
         status |= unsafe { libc::pthread_attr_setaffinity_np(attributes, size, mask) };
     }
@@ -195,7 +162,7 @@ fn start(attributes: *const libc::pthread_attr_t, body: Body) -> bool {
 
 /// The start routine of each thread.
 extern "C" fn run(body: *mut c_void) -> *mut c_void {
-    let wanted = process().1;
+    let wanted = PROCESS.lock().1;
     if nice(0) != wanted {
         // SAFETY: integers only. Where the call is refused the thread keeps its creator's nice
         // value.

@@ -31,7 +31,7 @@ fn listed_cpus(path: &CStr) -> Option<usize> {
 /// Bits of the kernel's affinity mask, which has one for every possible CPU. `None` where the
 /// system call is refused, or for more than [`CPUS_MAX`].
 fn mask_bits() -> Option<usize> {
-    let mut mask = [0_usize; CPUS_MAX / usize::BITS as usize];
+    let mut mask = [0_usize; CPUS_MAX / BITS];
     let (number, bytes) = (libc::SYS_sched_getaffinity, size_of_val(&mask));
     crate::errno::preserve(|| {
         // SAFETY: the mask is valid for writes of its size. The bare system call returns how many
@@ -76,26 +76,12 @@ fn contains(list: &[u8], cpu_id: usize) -> Option<bool> {
     })
 }
 
-/// A saved affinity mask of the calling thread.
-#[derive(Clone, Copy)]
-pub struct Affinity {
-    mask: libc::cpu_set_t,
-}
+/// A set of CPUs on which threads may run, as large as libc's `cpu_set_t`: 1024 CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Affinity([usize; AFFINITY_WORDS]);
 
-impl core::fmt::Debug for Affinity {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Affinity")
-    }
-}
-
-impl PartialEq for Affinity {
-    fn eq(&self, other: &Affinity) -> bool {
-        // SAFETY: two sets of the same size.
-        unsafe { libc::CPU_EQUAL(&self.mask, &other.mask) }
-    }
-}
-
-impl Eq for Affinity {}
+const AFFINITY_WORDS: usize = size_of::<libc::cpu_set_t>() / size_of::<usize>();
+const BITS: usize = usize::BITS as usize;
 
 impl Affinity {
     /// The calling thread's mask; `None` where the kernel's mask is larger than libc's type.
@@ -107,39 +93,38 @@ impl Affinity {
     /// The mask of the thread with this kernel thread id.
     #[must_use]
     pub fn of(thread: i32) -> Option<Affinity> {
-        // SAFETY: an all-zero cpu_set_t is a valid, empty set.
-        let mut mask: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-        let size = size_of::<libc::cpu_set_t>();
+        let mut mask = [0; AFFINITY_WORDS];
+        let size = size_of_val(&mask);
         // SAFETY: `mask` is valid for writes of `size` bytes.
-        let status = unsafe { libc::sched_getaffinity(thread, size, &raw mut mask) };
-        (status == 0).then_some(Affinity { mask })
-    }
-
-    /// Size in bytes and address of the mask, as libc's calls take them.
-    #[must_use]
-    pub fn as_raw(&self) -> (usize, *const libc::cpu_set_t) {
-        (size_of::<libc::cpu_set_t>(), &raw const self.mask)
+        let status = unsafe { libc::sched_getaffinity(thread, size, mask.as_mut_ptr().cast()) };
+        (status == 0).then_some(Affinity(mask))
     }
 
     /// A mask of one CPU; `None` when the id does not fit libc's type.
     #[must_use]
     pub fn only(cpu_id: usize) -> Option<Affinity> {
-        if cpu_id >= 8 * size_of::<libc::cpu_set_t>() {
-            return None;
-        }
-        // SAFETY: an all-zero cpu_set_t is a valid, empty set.
-        let mut mask: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-        // SAFETY: `cpu_id` is below the number of bits of the set.
-        unsafe { libc::CPU_SET(cpu_id, &mut mask) };
-        Some(Affinity { mask })
+        let mut mask = [0; AFFINITY_WORDS];
+        *mask.get_mut(cpu_id / BITS)? = 1 << (cpu_id % BITS);
+        Some(Affinity(mask))
+    }
+
+    /// True when the CPU is in the set.
+    #[must_use]
+    pub fn contains(&self, cpu_id: usize) -> bool {
+        self.0.get(cpu_id / BITS).is_some_and(|word| word >> (cpu_id % BITS) & 1 != 0)
+    }
+
+    /// Address and size in bytes of the mask, as libc's calls take them.
+    pub(crate) fn as_raw(&self) -> (*const libc::cpu_set_t, usize) {
+        (self.0.as_ptr().cast(), size_of_val(&self.0))
     }
 
     /// Binds the calling thread; returns once it runs on an allowed CPU.
     #[must_use]
     pub fn bind(&self) -> bool {
-        let size = size_of::<libc::cpu_set_t>();
-        // SAFETY: `self.mask` is valid for reads of `size` bytes.
-        unsafe { libc::sched_setaffinity(0, size, &raw const self.mask) == 0 }
+        let (mask, size) = self.as_raw();
+        // SAFETY: the mask is valid for reads of its size.
+        unsafe { libc::sched_setaffinity(0, size, mask) == 0 }
     }
 }
 

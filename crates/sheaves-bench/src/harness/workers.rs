@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use sheaves_sys::topology::Affinity;
+use sheaves_sys::topology::{self, Affinity};
 
 use super::failure::Failure;
 use super::measure::per_operation;
@@ -147,11 +147,7 @@ impl Drop for Workers {
 /// The CPUs that this process may run on, in ascending order; never empty.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
     let Some(affinity) = Affinity::current() else { return vec![0] };
-    let all = 0..usize::try_from(libc::CPU_SETSIZE).unwrap_or_default();
-    // SAFETY: the address is that of the mask in `affinity`.
-    let mask = unsafe { &*affinity.as_raw().1 };
-    // SAFETY: every number is below CPU_SETSIZE.
-    all.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, mask) }).collect()
+    (0..topology::CPUS_MAX).filter(|cpu| affinity.contains(*cpu)).collect()
 }
 
 /// Pins the calling thread. A refusal is ignored: the figures are then noisier, but not wrong.

@@ -69,13 +69,14 @@ exports! {
     sheaves_urcu_get_default_call_rcu_data() -> *mut CallRcuData =
         (&raw const DEFAULT).cast_mut();
     /// `get_thread_call_rcu_data`: null if none is set.
-    sheaves_urcu_get_thread_call_rcu_data() -> *mut CallRcuData = data_of_thread();
+    sheaves_urcu_get_thread_call_rcu_data() -> *mut CallRcuData = tls::calls().cast();
     /// `set_thread_call_rcu_data`.
-    sheaves_urcu_set_thread_call_rcu_data(data: *mut CallRcuData) = set_data_of_thread(data);
+    sheaves_urcu_set_thread_call_rcu_data(data: *mut CallRcuData) = tls::set_calls(data.cast());
     /// `get_call_rcu_data`: that of the thread, else that of the CPU, else the default.
     sheaves_urcu_get_call_rcu_data() -> *mut CallRcuData = {
         let of_cpu = || sheaves_urcu_get_cpu_call_rcu_data(topology::current_cpu());
-        let found = NonNull::new(data_of_thread()).or_else(|| NonNull::new(of_cpu()));
+        let of_thread = sheaves_urcu_get_thread_call_rcu_data();
+        let found = NonNull::new(of_thread).or_else(|| NonNull::new(of_cpu()));
         found.map_or_else(|| sheaves_urcu_get_default_call_rcu_data(), NonNull::as_ptr)
     };
     /// `get_call_rcu_thread`: the thread that runs callbacks, else the calling thread.
@@ -88,28 +89,6 @@ exports! {
     /// `call_rcu_after_fork_child`.
     sheaves_urcu_call_rcu_after_fork_child() = around_fork(|atfork| atfork.after_fork_child);
 }
-
-#[cfg(target_arch = "x86_64")]
-fn data_of_thread() -> *mut CallRcuData {
-    let area = tls::thread_area();
-    // SAFETY: the area belongs to this thread and lives as long as it.
-    unsafe { (*area).calls.cast() }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn set_data_of_thread(data: *mut CallRcuData) {
-    let area = tls::thread_area();
-    // SAFETY: the area belongs to this thread and lives as long as it.
-    unsafe { (*area).calls = data.cast() };
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn data_of_thread() -> *mut CallRcuData {
-    null_mut()
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn set_data_of_thread(_: *mut CallRcuData) {}
 
 /// `call_rcu_data_free`: ignores null and the default.
 ///

@@ -11,33 +11,10 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use sheaves_rcu::raw;
 use sheaves_sys::tls;
 
-/// True when the calling thread is online.
-#[cfg(target_arch = "x86_64")]
+/// True when the calling thread is online. Without a thread-local word for this flag, threads are
+/// never online and read by sections.
 fn is_online() -> bool {
-    let area = tls::thread_area();
-    // SAFETY: the area belongs to this thread, lives as long as it, and has no other reference.
-    unsafe { (*area).is_online != 0 }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn set_online(is_online: bool) {
-    let area = tls::thread_area();
-    // SAFETY: the area belongs to this thread, lives as long as it, and has no other reference.
-    unsafe { (*area).is_online = u32::from(is_online) };
-}
-
-/// No thread-local word for this flag: threads are never online and read by sections.
-#[cfg(not(target_arch = "x86_64"))]
-fn is_online() -> bool {
-    let _same_file_for_all = tls::no_reader();
-    false
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn set_online(_: bool) {
-    // Ends the section at once: it cannot be marked as that of an online thread.
-    // SAFETY: entered by the caller just before.
-    unsafe { raw::unlock() };
+    tls::online() != 0
 }
 
 /// Makes the thread a reader. Does nothing if it is online.
@@ -46,7 +23,12 @@ pub extern "C" fn sheaves_urcu_qsbr_thread_online() {
     if !is_online() {
         raw::lock();
         // After `lock`: a handler in between opens a section of its own.
-        set_online(true);
+        tls::set_online(1);
+        if !is_online() {
+            // It cannot be marked as the section of an online thread.
+            // SAFETY: entered above.
+            unsafe { raw::unlock() };
+        }
     }
 }
 
@@ -55,7 +37,7 @@ pub extern "C" fn sheaves_urcu_qsbr_thread_online() {
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_urcu_qsbr_thread_offline() {
     if is_online() {
-        set_online(false);
+        tls::set_online(0);
         // SeqCst, for the compiler only: a handler in between opens a section of its own.
         compiler_fence(Ordering::SeqCst);
         // SAFETY: entered when the thread went online.

@@ -47,17 +47,17 @@ pub(crate) fn slot() -> i32 {
     let count = i32::try_from(area::slot_count()).unwrap_or(i32::MAX);
     let slot = sheaves_sys::tls::virtual_slot();
     if slot >= 0 {
-        return slot % count;
+        return i32::from(slot) % count;
     }
     // Relaxed: only spreads the threads; nothing is published.
     let slot = NEXT.fetch_add(1, Ordering::Relaxed).rem_euclid(count);
-    sheaves_sys::tls::set_virtual_slot(slot);
+    sheaves_sys::tls::set_virtual_slot(slot as i16);
     slot
 }
 
 fn move_on(slot: i32) {
     let count = i32::try_from(area::slot_count()).unwrap_or(i32::MAX);
-    sheaves_sys::tls::set_virtual_slot((slot + 1) % count);
+    sheaves_sys::tls::set_virtual_slot(((slot + 1) % count) as i16);
 }
 
 /// The bits of a word that the calling thread has checked out.

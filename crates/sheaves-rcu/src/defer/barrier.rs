@@ -53,7 +53,7 @@ pub fn barrier() -> Result<(), BarrierError> {
         return Err(BarrierError::InsideCall);
     }
     // The thread that would answer may not exist in this child.
-    fork::settle();
+    fork::run_pending_handlers();
     let number = round::ask();
     if reclaimer::is_running() {
         reclaimer::wake();
@@ -94,7 +94,7 @@ pub fn flush() {
 /// nothing is deferred. Does nothing inside a read section or a callback, or while another thread
 /// is the driver.
 pub fn poll() -> bool {
-    fork::settle();
+    fork::run_pending_handlers();
     if is_idle() || section::is_reading() || driver::is_driving() {
         return false;
     }

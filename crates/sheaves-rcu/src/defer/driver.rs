@@ -57,7 +57,7 @@ pub(super) fn try_drive() -> Option<Driving> {
 
 /// Makes the calling thread the driver, after the current one. Not for the driver itself.
 pub(super) fn drive() -> Driving {
-    fork::settle();
+    fork::run_pending_handlers();
     DRIVER.acquire(|word, value| {
         futex::wait_for(word, value, LOOK_NS);
         watch::look();

@@ -160,7 +160,7 @@ pub fn reclaimer_thread() -> Option<usize> {
 
 /// Starts the reclaimer if it does not exist and is permitted. True if it exists.
 pub(super) fn start() -> bool {
-    fork::settle();
+    fork::run_pending_handlers();
     is_running() || (options::has_reclaimer() && start_slow())
 }
 

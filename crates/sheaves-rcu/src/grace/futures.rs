@@ -248,7 +248,7 @@ impl List {
 
 /// True if the waker thread exists, at least now.
 fn is_running() -> bool {
-    fork::settle();
+    fork::run_pending_handlers();
     // Relaxed, all: a flag; the list, which the thread reads, is under the lock.
     if RUNNING.load(Ordering::Relaxed) != 0 {
         return true;

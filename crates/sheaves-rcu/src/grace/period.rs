@@ -120,7 +120,7 @@ impl<'a> Lead<'a> {
     /// Takes the lead if it is free. Never waits.
     fn take(generations: &'a Generations) -> Option<Lead<'a>> {
         // The child of a fork must not wait for threads of its parent.
-        fork::settle();
+        fork::run_pending_handlers();
         // Not constructed eagerly: dropping a `Lead` gives the lead back.
         generations.try_lead().then(|| Lead(generations))
     }

@@ -173,7 +173,7 @@ impl Srcu {
     /// Called inside a section of this domain, it never returns: sections have no owner, so this
     /// cannot be detected. It is reported like any section that lasts.
     pub fn synchronize(&self) {
-        fork::settle();
+        fork::run_pending_handlers();
         self.write_off_other_processes();
         let number = self.generations.next();
         period::wait_on(&self.generations, number, || self.lead_until(number));

@@ -13,7 +13,7 @@ const ENTRIES: usize = 32;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// The thread, by [`tls::thread_token`]; 0 when the entry is vacant.
+    /// The thread, by [`tls::thread_pointer`]; 0 when the entry is vacant.
     thread: usize,
     /// The chunk.
     index: usize,
@@ -23,7 +23,7 @@ struct Entry {
 
 impl Entry {
     fn is_of_another_thread(&self) -> bool {
-        self.thread != 0 && self.thread != tls::thread_token()
+        self.thread != 0 && self.thread != tls::thread_pointer()
     }
 }
 
@@ -44,7 +44,7 @@ impl InProgress {
         // SeqCst, for the compiler alone, here and below: also in a child whose fork was not
         // prepared a taken entry is complete, and was taken before what follows.
         compiler_fence(Ordering::SeqCst);
-        self.0[entry].thread = tls::thread_token();
+        self.0[entry].thread = tls::thread_pointer();
         // SeqCst, as above.
         compiler_fence(Ordering::SeqCst);
         Some(entry)

@@ -14,15 +14,14 @@ mod arch;
 #[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
 mod keys;
 
-pub(crate) use arch::count_locks;
+pub use arch::{
+    calls, locks, no_reader, online, set_calls, set_locks, set_online, set_shared_sections,
+    set_virtual_slot, shared_sections, thread_pointer, virtual_slot,
+};
 #[cfg(all(target_arch = "x86_64", not(sheaves_keys)))]
 pub use arch::{can_have_reader, exchange_reader, reader};
 #[cfg(target_arch = "x86_64")]
 pub use arch::{libc_rseq_offset, thread_area};
-pub use arch::{
-    no_reader, set_shared_sections, set_virtual_slot, shared_sections, thread_pointer,
-    thread_token, virtual_slot,
-};
 #[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
 pub use keys::{can_have_reader, exchange_reader, reader};
 
@@ -34,19 +33,19 @@ use crate::rseq::RseqArea;
 pub struct ThreadArea {
     /// Registered with the kernel where libc has registered none.
     pub rseq: RseqArea,
-    /// The portable engine's slot for this thread, negative before its first use.
-    pub virtual_slot: i32,
+    /// See [`virtual_slot()`].
+    pub virtual_slot: i16,
+    /// See [`locks()`].
+    pub locks: u16,
     /// Always -1: read instead of a slot number when the fast path has to fail.
     pub no_slot: i32,
     /// The reader's word of the thread: its RCU read sections. [`no_reader`] before the first one.
     pub reader: *const u64,
-    /// Open read sections of this thread that are counted in a shared word: see
-    /// [`shared_sections`].
+    /// See [`shared_sections()`].
     pub shared_sections: u32,
-    /// Not 0 while the thread is online in the sense of liburcu's QSBR flavour: a reader from one
-    /// quiescent state to the next. Used by the C API.
-    pub is_online: u32,
-    /// The thread's `call_rcu_data`, as liburcu's `set_thread_call_rcu_data` sets it; only stored.
+    /// See [`online()`]. Read by the header of the C API.
+    pub online: u32,
+    /// See [`calls()`].
     pub calls: *mut core::ffi::c_void,
 }
 

@@ -7,30 +7,28 @@ pub fn no_reader() -> *const u64 {
     (&raw const NO_READER).cast()
 }
 
-/// Not counted per thread: 0.
-#[must_use]
-pub fn shared_sections() -> u32 {
-    0
+/// Defines the functions of fields that are not stored: each has the same value at any time.
+macro_rules! fields {
+    ($($field:ident, $set:ident: $type:ty = $value:expr;)*) => {$(
+        /// Not stored.
+        #[must_use]
+        pub fn $field() -> $type {
+            $value
+        }
+
+        /// Does nothing.
+        pub fn $set(_value: $type) {}
+    )*};
 }
 
-/// Not counted per thread.
-pub fn set_shared_sections(_count: u32) {}
-
-/// The portable engine's slot of the calling thread: a hash of the thread.
-#[must_use]
-pub fn virtual_slot() -> i32 {
-    let hash = (thread_pointer() as u64 >> 12).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (hash >> 33) as i32
-}
-
-/// Not stored.
-pub fn set_virtual_slot(_slot: i32) {}
-
-/// A token of the calling thread: even, and different for each thread that is alive.
-#[inline]
-#[must_use]
-pub fn thread_token() -> usize {
-    thread_pointer()
+fields! {
+    // A hash of the thread.
+    virtual_slot, set_virtual_slot: i16 =
+        ((thread_pointer() as u64 >> 12).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 49) as i16;
+    locks, set_locks: u16 = 0;
+    shared_sections, set_shared_sections: u32 = 0;
+    online, set_online: u32 = 0;
+    calls, set_calls: *mut core::ffi::c_void = core::ptr::null_mut();
 }
 
 /// Stands for the thread pointer: different for each thread that is alive.
@@ -38,9 +36,4 @@ pub fn thread_token() -> usize {
 pub fn thread_pointer() -> usize {
     // SAFETY: pthread_self has no precondition.
     unsafe { libc::pthread_self() as usize }
-}
-
-/// Not counted.
-pub(crate) fn count_locks(_change: i32) -> i32 {
-    0
 }

@@ -15,10 +15,11 @@ core::arch::global_asm!(
     ".long 0, 0", // flags, node_id
     ".long -1",   // mm_cid: not registered
     ".long 0",    // padding
-    ".long -1",   // virtual_slot
+    ".short -1",  // virtual_slot
+    ".short 0",   // locks
     ".long -1",   // no_slot
     ".quad sheaves_no_reader",
-    ".zero 16", // shared_sections, is_online, calls
+    ".zero 16", // shared_sections, online, calls
     ".size sheaves_thread, 64",
     ".popsection",
     ".pushsection .rodata.sheaves_no_reader,\"a\",@progbits",
@@ -89,24 +90,6 @@ pub fn can_have_reader() -> bool {
     true
 }
 
-/// Open read sections of this thread that are counted in a word shared with other threads, because
-/// there was no memory for a word of its own. Async-signal-safe.
-#[inline]
-#[must_use]
-pub fn shared_sections() -> u32 {
-    let area = thread_area();
-    // SAFETY: the area belongs to this thread, lives as long as it, and has no other reference.
-    unsafe { (*area).shared_sections }
-}
-
-/// Sets [`shared_sections`]. A signal handler restores what it changes.
-#[inline]
-pub fn set_shared_sections(count: u32) {
-    let area = thread_area();
-    // SAFETY: the area belongs to this thread, lives as long as it, and has no other reference.
-    unsafe { (*area).shared_sections = count }
-}
-
 /// The calling thread's area.
 #[inline]
 #[must_use]
@@ -124,28 +107,42 @@ pub fn thread_area() -> *mut ThreadArea {
     core::ptr::with_exposed_provenance_mut(address)
 }
 
-/// The portable engine's slot of the calling thread, negative before its first use.
-#[inline]
-#[must_use]
-pub fn virtual_slot() -> i32 {
-    let area = thread_area();
-    // SAFETY: the area belongs to this thread, lives as long as it, and has no other reference.
-    unsafe { (*area).virtual_slot }
+/// Defines functions that read and write a field of the thread's area.
+macro_rules! fields {
+    ($($(#[$doc:meta])* $field:ident, $set:ident: $type:ty;)*) => {$(
+        $(#[$doc])*
+        #[inline]
+        #[must_use]
+        pub fn $field() -> $type {
+            let area = thread_area();
+            // SAFETY: the area belongs to this thread, lives as long as it, and has no other
+            // reference.
+            unsafe { (*area).$field }
+        }
+
+        #[doc = concat!("Sets [`", stringify!($field), "`]. Async-signal-safe.")]
+        #[inline]
+        pub fn $set(value: $type) {
+            let area = thread_area();
+            // SAFETY: as above.
+            unsafe { (*area).$field = value }
+        }
+    )*};
 }
 
-/// Stores the portable engine's slot of the calling thread.
-#[inline]
-pub fn set_virtual_slot(slot: i32) {
-    let area = thread_area();
-    // SAFETY: the area belongs to this thread, lives as long as it, and has no other reference.
-    unsafe { (*area).virtual_slot = slot }
-}
-
-/// A token of the calling thread: even, and different for each thread that is alive.
-#[inline]
-#[must_use]
-pub fn thread_token() -> usize {
-    thread_area().expose_provenance()
+fields! {
+    /// The portable engine's slot of the calling thread, negative before its first use.
+    virtual_slot, set_virtual_slot: i16;
+    /// Locks that the calling thread holds, in builds with debug assertions.
+    locks, set_locks: u16;
+    /// Open read sections of this thread that are counted in a word shared with other threads,
+    /// because there was no memory for a word of its own. Async-signal-safe; a signal handler
+    /// restores what it changes.
+    shared_sections, set_shared_sections: u32;
+    /// Not 0 while the calling thread is online in the sense of liburcu's QSBR flavour.
+    online, set_online: u32;
+    /// The calling thread's `call_rcu_data`.
+    calls, set_calls: *mut core::ffi::c_void;
 }
 
 /// The thread pointer, the base of all thread-local offsets.
@@ -188,44 +185,4 @@ pub fn libc_rseq_offset() -> Option<isize> {
     // SAFETY: as above.
     let offset = unsafe { offset.read_volatile() };
     registered.then_some(offset)
-}
-
-#[cfg(debug_assertions)]
-core::arch::global_asm!(
-    ".pushsection .tdata.sheaves_locks,\"awT\",@progbits",
-    ".p2align 2",
-    ".globl sheaves_locks",
-    ".hidden sheaves_locks",
-    ".type sheaves_locks,@object",
-    "sheaves_locks:",
-    ".long 0",
-    ".size sheaves_locks, 4",
-    ".popsection",
-);
-
-/// Adds to the number of locks that the calling thread holds, and returns the sum. For assertions:
-/// it stays 0 without them. Async-signal-safe, because a handler releases the locks that it takes.
-#[cfg(debug_assertions)]
-pub(crate) fn count_locks(change: i32) -> i32 {
-    let count: *mut i32;
-    // SAFETY: reads the thread pointer and a loader-computed constant; no memory is written.
-    unsafe {
-        core::arch::asm!(
-            "mov {count}, qword ptr [rip + sheaves_locks@GOTTPOFF]",
-            "add {count}, qword ptr fs:[0]",
-            count = out(reg) count,
-            options(nostack, pure, readonly),
-        );
-    }
-    // SAFETY: the number is this thread's, lives as long as it, and has no other reference.
-    let count = unsafe { &mut *count };
-    *count += change;
-    *count
-}
-
-/// Not counted in this build.
-#[cfg(not(debug_assertions))]
-#[inline]
-pub(crate) fn count_locks(_change: i32) -> i32 {
-    0
 }

@@ -27,18 +27,18 @@ const ALL: [(&str, fn()); 3] = [
 static LOCK: Mutex<()> = Mutex::new(());
 
 pub(crate) fn all() -> impl Iterator<Item = &'static str> {
-    ALL.iter().map(|(name, _)| *name).chain([UNSETTLED])
+    ALL.iter().map(|(name, _)| *name).chain([UNRECOVERED])
 }
 
 /// Children that do not detect that they are children.
-const UNSETTLED: &str = "children without handlers that recover nothing";
-const UNSETTLED_FORKS: u32 = 4;
+const UNRECOVERED: &str = "children without handlers that recover nothing";
+const UNRECOVERED_FORKS: u32 = 4;
 
 /// Makes a fork whose child is broken.
 pub(crate) fn run(name: &str) {
-    if name == UNSETTLED {
+    if name == UNRECOVERED {
         sheaves_sys::fork::ignore_children();
-        return parent::run(&[Kind::Bare, Kind::Clone], UNSETTLED_FORKS);
+        return parent::run(&[Kind::Bare, Kind::Clone], UNRECOVERED_FORKS);
     }
     let (_, body) = ALL.iter().find(|(known, _)| *known == name).expect("a variant");
     watch::start();
