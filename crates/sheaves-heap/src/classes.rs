@@ -101,13 +101,13 @@ fn is_aligned(class: usize, align: usize) -> bool {
     stride_for(size, align_of_class(class)).is_some_and(|stride| stride.is_multiple_of(align))
 }
 
-/// The per-CPU word of allocations, as its offset, by size in quanta, rounded up.
+/// The per-CPU word of the main sheaf, as its offset, by size in quanta, rounded up.
 #[doc(hidden)]
 pub static WORDS: [u16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
     let mut words = [0; SMALL_BYTES_MAX / QUANTUM_BYTES + 1];
     let mut quanta = 0;
     while quanta < words.len() {
-        words[quanta] = CacheId::of_class(BY_QUANTA[quanta] as usize).allocs().offset() as u16;
+        words[quanta] = CacheId::of_class(BY_QUANTA[quanta] as usize).main().offset() as u16;
         quanta += 1;
     }
     words
@@ -139,7 +139,7 @@ pub fn of_size(size: usize) -> usize {
     unsafe { of_size_unchecked(size) }
 }
 
-/// The per-CPU word of allocations for a size.
+/// The per-CPU word of the main sheaf for a size.
 ///
 /// # Safety
 /// `size` is at most [`SMALL_BYTES_MAX`].

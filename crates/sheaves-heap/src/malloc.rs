@@ -28,7 +28,7 @@ fn is_fast(size: usize) -> bool {
     size < FAST_BYTES_END.load(Ordering::Relaxed)
 }
 
-/// Pops an object from a word of allocations; `None` when the sheaf is empty.
+/// Pops an object from a word of free objects; `None` when the sheaf is empty.
 ///
 /// # Safety
 /// The fast path is enabled.
@@ -39,7 +39,7 @@ unsafe fn pop(word: Word) -> Option<usize> {
     percpu::pop(access, word)
 }
 
-/// Pushes an object to a word of frees or of deferred objects. False when the sheaf is full.
+/// Pushes an object to a word of free or of deferred objects. False when the sheaf is full.
 ///
 /// # Safety
 /// The address is that of a block of this heap that the caller no longer uses.
@@ -104,7 +104,7 @@ pub fn malloc_inline(size: usize) -> *mut u8 {
 #[inline(always)]
 pub unsafe fn free_inline(block: *mut u8) {
     // SAFETY: the same contract.
-    if !unsafe { push_by_owner(block.expose_provenance(), CacheId::frees_of_owner) } {
+    if !unsafe { push_by_owner(block.expose_provenance(), CacheId::main_of_owner) } {
         // SAFETY: the same contract.
         unsafe { slow::free(block) };
     }
@@ -149,7 +149,7 @@ pub fn alloc_layout(layout: Layout) -> *mut u8 {
     let class = classes::of_layout(layout.size(), layout.align());
     if let (Some(class), true) = (class, is_fast(layout.size())) {
         // SAFETY: the fast path is enabled.
-        if let Some(object) = unsafe { pop(CacheId::of_class(class).allocs()) } {
+        if let Some(object) = unsafe { pop(CacheId::of_class(class).main()) } {
             return with_exposed_provenance_mut(object);
         }
     }
@@ -163,7 +163,7 @@ pub fn alloc_layout(layout: Layout) -> *mut u8 {
 #[inline(always)]
 pub unsafe fn dealloc_layout(block: *mut u8, layout: Layout) {
     // SAFETY: the same contract.
-    if !unsafe { push_by_layout(block.expose_provenance(), layout, CacheId::frees) } {
+    if !unsafe { push_by_layout(block.expose_provenance(), layout, CacheId::main) } {
         // SAFETY: the same contract.
         unsafe { slow::free(block) };
     }

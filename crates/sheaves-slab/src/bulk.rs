@@ -34,8 +34,8 @@ pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> u
 fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     let mut done = 0;
     while done < out.len() && attach() == Attached::Yes {
-        let Some(cursor) = take_sheaf(id.allocs(), |cursor| !cursor.is_empty())
-            .or_else(|| take_sheaf(id.frees(), |cursor| !cursor.is_empty()))
+        let Some(cursor) = take_sheaf(id.main(), |cursor| !cursor.is_empty())
+            .or_else(|| take_sheaf(id.spare(), |cursor| !cursor.is_empty()))
             .or_else(|| id.take_full())
         else {
             let count = from_slabs(id, &mut out[done..]);
@@ -52,7 +52,7 @@ fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
             place.write(non_null(*object));
         }
         done += count;
-        install(id, id.allocs(), cursor.down(count), |other| !other.is_sheaf());
+        install(id, cursor.down(count), |other| !other.is_sheaf());
     }
     done
 }
@@ -84,7 +84,7 @@ pub(crate) fn free_bulk(id: CacheId, objects: &[NonNull<u8>]) {
 fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
     let mut done = 0;
     while done < objects.len() && attach() == Attached::Yes {
-        let Some(cursor) = take_sheaf(id.frees(), |cursor| !cursor.is_full())
+        let Some(cursor) = take_sheaf(id.main(), |cursor| !cursor.is_full())
             .or_else(|| id.descriptor().depot.empty_sheaf())
         else {
             break;
@@ -96,7 +96,7 @@ fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
             *place = object.as_ptr().expose_provenance();
         }
         done += count;
-        install(id, id.frees(), cursor.up(count), |other| !other.is_sheaf());
+        install(id, cursor.up(count), |other| !other.is_sheaf());
     }
     done
 }

@@ -1,8 +1,8 @@
 //! Numbers of caches, and what follows from a number alone: words of the slots, entries of the
 //! owner map.
 //!
-//! A cache has two words in every slot: number * 2 (the sheaf of allocations) and number * 2 + 1
-//! (the sheaf of frees). The word of deferred objects is in a region of its own.
+//! A cache has two words in every slot: number * 2 (the main sheaf) and number * 2 + 1 (the spare
+//! one). The word of deferred objects is in a region of its own.
 //!
 //! Numbers 1 to [`CLASSES_MAX`] are the size classes of malloc. Number 0 and the one after the
 //! classes never name a cache, so their words are always vacant: the owner map's entries for
@@ -18,7 +18,7 @@ pub const CLASSES_MAX: usize = 96;
 pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 2;
 
 /// Owner of the slabs of named caches.
-pub const NAMED: u16 = CacheId::new(CLASSES_MAX as u16 + 1).frees().offset() as u16;
+pub const NAMED: u16 = CacheId::new(CLASSES_MAX as u16 + 1).main().offset() as u16;
 
 /// The number of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ impl CacheId {
     #[inline]
     #[must_use]
     pub const fn owner(self) -> u16 {
-        if self.0 <= CLASSES_MAX as u16 { self.frees().offset() as u16 } else { NAMED }
+        if self.0 <= CLASSES_MAX as u16 { self.main().offset() as u16 } else { NAMED }
     }
 
     /// The size class of an owner map's entry, `None` for anything else.
@@ -80,17 +80,16 @@ impl CacheId {
         self.0 + 1
     }
 
-    /// The word of the sheaf from which objects are allocated.
+    /// The word of the main sheaf, from which objects are allocated and onto which they are freed.
     #[inline(always)]
     #[must_use]
-    pub const fn allocs(self) -> Word {
+    pub const fn main(self) -> Word {
         Word::new(2 * (self.0 as usize % CACHES_MAX))
     }
 
-    /// The word of the sheaf onto which objects are freed.
-    #[inline(always)]
-    #[must_use]
-    pub const fn frees(self) -> Word {
+    /// The word of the spare sheaf, which is full or empty. It takes the place of a main sheaf that
+    /// is empty or full.
+    pub(crate) const fn spare(self) -> Word {
         Word::new(2 * (self.0 as usize % CACHES_MAX) + 1)
     }
 
@@ -101,15 +100,15 @@ impl CacheId {
         Region::DEFERRED.word(self.0 as usize % CACHES_MAX)
     }
 
-    /// The word of an owner map's entry: that of a size class's frees, or one that is always
+    /// The word of an owner map's entry: that of a size class's main sheaf, or one that is always
     /// vacant.
     #[inline(always)]
     #[must_use]
-    pub const fn frees_of_owner(owner: usize) -> Word {
+    pub const fn main_of_owner(owner: usize) -> Word {
         Word::at_offset(owner)
     }
 
-    /// The word of deferred objects for an owner map's entry, as [`CacheId::frees_of_owner`].
+    /// The word of deferred objects for an owner map's entry, as [`CacheId::main_of_owner`].
     #[inline(always)]
     #[must_use]
     pub const fn deferred_of_owner(owner: usize) -> Word {
@@ -124,6 +123,6 @@ const _: () = {
     let last = CacheId::of_class(CLASSES_MAX - 1);
     let deferred = CacheId::deferred_of_owner(last.owner() as usize);
     assert!(deferred.offset() == last.deferred().offset());
-    assert!(last.owner() < NAMED && last.owner() as usize == last.frees().offset());
-    assert!(CacheId::new(NAMED_FIRST as u16 - 1).frees().offset() == NAMED as usize);
+    assert!(last.owner() < NAMED && last.owner() as usize == last.main().offset());
+    assert!(CacheId::new(NAMED_FIRST as u16 - 1).main().offset() == NAMED as usize);
 };

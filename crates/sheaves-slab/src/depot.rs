@@ -36,6 +36,8 @@ const TRIPS_SHORT_MS: u32 = 8;
 const TRIPS_LONG_MS: u32 = 512;
 /// A cache is hot if a use of a sheaf takes less than this per object: then its sheaves grow.
 const HOT_OBJECT_NS: u64 = 24;
+/// A swap of a slot's two sheaves takes as long as this many objects of a hot cache.
+const SWAP_OBJECTS: usize = 4;
 
 /// A number that guides decisions. Being off by a few sheaves is harmless.
 #[derive(Debug)]
@@ -254,7 +256,7 @@ impl Depot {
         if capacity >= shape.sheaf_objects {
             return empty;
         }
-        let hot_ns = (pool::USES * capacity) as u64 * HOT_OBJECT_NS;
+        let hot_ns = (pool::USES * (capacity + SWAP_OBJECTS)) as u64 * HOT_OBJECT_NS;
         if pool::count_use(sheaf).is_some_and(|took_ns| took_ns < hot_ns) {
             let larger = (2 * capacity + 1).min(shape.sheaf_objects) as u32;
             self.sheaf_objects.set(larger.max(self.sheaf_objects.get()));

@@ -57,8 +57,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Cache {
     access: Access,
-    allocs: Word,
-    frees: Word,
+    main: Word,
     deferred: Word,
     size: usize,
     id: CacheId,
@@ -127,8 +126,7 @@ impl Cache {
         }
         Ok(Cache {
             access: Access::get(),
-            allocs: id.allocs(),
-            frees: id.frees(),
+            main: id.main(),
             deferred: id.deferred(),
             size: layout.size(),
             id,
@@ -140,7 +138,7 @@ impl Cache {
     #[inline]
     #[must_use]
     pub fn alloc(&self) -> Option<NonNull<u8>> {
-        let Some(object) = percpu::pop(self.access, self.allocs) else { return self.alloc_slow() };
+        let Some(object) = percpu::pop(self.access, self.main) else { return self.alloc_slow() };
         self.zero_if_asked(object)
     }
 
@@ -173,7 +171,7 @@ impl Cache {
     pub unsafe fn free(&self, object: NonNull<u8>) {
         let object = object.as_ptr().expose_provenance();
         // SAFETY: objects are even, and the caller no longer uses this one.
-        if !unsafe { percpu::push(self.access, self.frees, object) } {
+        if !unsafe { percpu::push(self.access, self.main, object) } {
             slow::free_slow(self.id, object);
         }
     }
@@ -334,7 +332,7 @@ pub mod by_id {
     #[inline(always)]
     #[must_use]
     pub fn alloc(id: CacheId) -> usize {
-        percpu::pop(Access::get(), id.allocs()).unwrap_or_else(|| slow::alloc_slow(id))
+        percpu::pop(Access::get(), id.main()).unwrap_or_else(|| slow::alloc_slow(id))
     }
 
     /// True when an object that is alone in its slab reads as zeros because it has never been used.

@@ -36,7 +36,7 @@ pub(crate) fn shrink(id: CacheId) -> bool {
 
 /// Takes the sheaves out of every slot and flushes them.
 fn drain(id: CacheId) -> bool {
-    let (taken, complete) = slots::take(&[id.allocs(), id.frees()]);
+    let (taken, complete) = slots::take(&[id.main(), id.spare()]);
     taken.for_each(|(_, cursor)| flush::flush_sheaf(id, cursor));
     complete
 }

@@ -1,13 +1,12 @@
-//! The slow paths, taken when the sheaf of allocations is empty or that of frees is full. They try,
-//! in this order: the slot's other sheaf, deferred objects whose cookie has passed, the depot, the
-//! slabs.
+//! The slow paths, taken when the main sheaf of a slot is empty or full. They try, in this order:
+//! the slot's spare sheaf, deferred objects whose cookie has passed, the depot, the slabs.
 //!
 //! A thread may change slots between any two lines here. That is harmless: a sheaf is in exactly
 //! one place, and every move is one exchange of a word whose value names sheaf and fill. A sheaf
 //! that a thread has taken out is the thread's own.
 
 use sheaves_percpu::internal::slots::{Attached, attach};
-use sheaves_percpu::internal::{Cursor, Mode, Word, cmp_store, load, mode, pop_slow, push_slow};
+use sheaves_percpu::internal::{Cursor, Mode, cmp_store, load, mode, pop_slow, push_slow};
 
 use crate::cache_id::CacheId;
 use crate::slot::take_sheaf;
@@ -17,12 +16,6 @@ use crate::{chunk, debug, deferred, flush, pool, refill};
 /// goes to the slabs: with the portable engine all slots can be busy for as long as a preempted
 /// thread holds one.
 const ATTEMPTS: u32 = 64;
-
-/// True when a sheaf of freed objects is at least half full, and so worth a swap. With less, a
-/// program that uses only a few objects would be on the slow path all the time.
-fn is_worth_a_swap(cursor: Cursor) -> bool {
-    2 * cursor.fill() >= cursor.sheaf().capacity()
-}
 
 /// Allocates an object when the fast path found none; 0 when memory is out.
 #[cold]
@@ -39,32 +32,31 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
         if attach() == Attached::No {
             break;
         }
-        if let Some(object) = pop_slow(id.allocs()) {
+        if let Some(object) = pop_slow(id.main()) {
             return object;
         }
-        let Some(cursor) = take_sheaf(id.frees(), is_worth_a_swap)
+        let Some(cursor) = take_spare_with_objects(id)
             .or_else(|| deferred::take_ready(id))
             .or_else(|| full_sheaf(id))
             .or_else(|| refilled_sheaf(id))
-            .or_else(|| take_sheaf(id.frees(), |cursor| !cursor.is_empty()))
             .or_else(|| deferred::take_any_ready(id))
         else {
             break;
         };
-        install(id, id.allocs(), cursor, Cursor::is_empty);
+        install(id, cursor, Cursor::is_empty);
     }
     take_one(id)
 }
 
-/// The common case: a sheaf with objects, from the slot's other word or the depot, replaces the
-/// empty one. The object to return is its last one.
+/// The common case: the spare sheaf, or one from the depot, replaces the empty main sheaf. The
+/// object to return is its last one.
 #[inline]
 fn exchange_empty(id: CacheId) -> Option<usize> {
-    let empty = load(id.allocs());
+    let empty = load(id.main());
     if !empty.is_sheaf() || !empty.is_empty() {
         return None;
     }
-    let swapped = take_sheaf(id.frees(), is_worth_a_swap);
+    let swapped = take_spare_with_objects(id);
     let cursor = swapped.or_else(|| deferred::take_ready(id)).or_else(|| full_sheaf(id))?;
     // What was read before a sheaf was taken is a hint: meanwhile the sheaf may have been emptied
     // and filled again, with its sentinel in another place.
@@ -75,7 +67,7 @@ fn exchange_empty(id: CacheId) -> Option<usize> {
     // SAFETY: the sheaf is ours.
     let object = unsafe { cursor.last() };
     // SAFETY: `empty` is not the bootstrap cursor; the sheaf, less that object, is ours.
-    let exchanged = unsafe { cmp_store(id.allocs(), empty, cursor.down(1)) };
+    let exchanged = unsafe { cmp_store(id.main(), empty, cursor.down(1)) };
     // The same holds for the sheaf that came out: only now it is certain that it is empty.
     if exchanged && swapped.is_some() && empty.is_empty() {
         retire(id, id.descriptor().depot.refit(id.shape(), empty));
@@ -108,21 +100,20 @@ fn free(id: CacheId, object: usize) {
             break;
         }
         // SAFETY: the caller of `free` owns the object; what is pushed is not used again.
-        if unsafe { push_slow(id.frees(), object) } {
+        if unsafe { push_slow(id.main(), object) } {
             return;
         }
-        // The swap: `retire` puts the full sheaf where the empty one was.
         let Some(cursor) = empty_sheaf(id) else { break };
-        install(id, id.frees(), cursor, Cursor::is_full);
+        install(id, cursor, Cursor::is_full);
     }
     flush::flush(id, &mut [object]);
 }
 
-/// The common case: an empty sheaf with the object in it replaces the full one. False when the
-/// object was not freed.
+/// The common case: an empty sheaf with the object in it replaces the full main sheaf. False when
+/// the object was not freed.
 #[inline]
 fn exchange_full(id: CacheId, object: usize) -> bool {
-    let full = load(id.frees());
+    let full = load(id.main());
     if !full.is_sheaf() || !full.is_full() {
         return false;
     }
@@ -135,7 +126,7 @@ fn exchange_full(id: CacheId, object: usize) -> bool {
     // SAFETY: the sheaf is ours, and not full.
     let cursor = unsafe { cursor.push(object) };
     // SAFETY: `full` is not the bootstrap cursor; the sheaf is ours, and so is the object in it.
-    let exchanged = unsafe { cmp_store(id.frees(), full, cursor) };
+    let exchanged = unsafe { cmp_store(id.main(), full, cursor) };
     retire(id, if exchanged { full } else { cursor });
     true
 }
@@ -150,9 +141,20 @@ fn count_trip(id: CacheId) {
     id.descriptor().depot.count_trip(id.shape());
 }
 
-/// An empty sheaf for frees: the one that allocations have emptied, or a new one.
+/// The spare sheaf, if it has objects.
+fn take_spare_with_objects(id: CacheId) -> Option<Cursor> {
+    take_sheaf(id.spare(), |cursor| !cursor.is_empty())
+}
+
+/// An empty sheaf: the spare one, or a new one. In that case a spare sheaf with objects makes room
+/// for the main sheaf, which was used more recently.
 fn empty_sheaf(id: CacheId) -> Option<Cursor> {
-    take_sheaf(id.allocs(), Cursor::is_empty).or_else(|| id.descriptor().depot.empty_sheaf())
+    match take_sheaf(id.spare(), |_| true) {
+        Some(spare) if spare.is_empty() => return Some(spare),
+        Some(spare) => put_away(id, spare),
+        None => {}
+    }
+    id.descriptor().depot.empty_sheaf()
 }
 
 /// A sheaf filled from slabs, perhaps in part; `None` when memory is out.
@@ -172,14 +174,10 @@ fn refilled_sheaf(id: CacheId) -> Option<Cursor> {
     Some(empty.up(count))
 }
 
-/// Puts a sheaf that the caller owns into a word of the current slot, if `replaceable` accepts the
-/// word's present value. Otherwise another thread has changed the word, and the sheaf is retired.
-pub(crate) fn install(
-    id: CacheId,
-    word: Word,
-    cursor: Cursor,
-    replaceable: impl Fn(Cursor) -> bool,
-) {
+/// Makes a sheaf that the caller owns the main one of the current slot, if `replaceable` accepts
+/// the present one. Otherwise another thread has changed the word, and the sheaf is retired.
+pub(crate) fn install(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) {
+    let word = id.main();
     while attach() == Attached::Yes {
         let current = load(word);
         if current == Cursor::BOOTSTRAP {
@@ -202,17 +200,16 @@ pub(crate) fn install(
     retire(id, cursor);
 }
 
-/// Finds a place for a sheaf that the caller owns: a vacant word of the current slot that can use
-/// it, the depot, the pool, or its objects' slabs.
+/// Finds a place for a sheaf that the caller owns: the spare word of the current slot if it is
+/// vacant, the depot, the pool, or its objects' slabs.
 pub(crate) fn retire(id: CacheId, cursor: Cursor) {
-    if !cursor.is_sheaf() {
-        return;
-    }
-    let word = if cursor.is_empty() { id.frees() } else { id.allocs() };
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
-    if unsafe { cmp_store(word, Cursor::VACANT, cursor) } {
-        return;
+    if cursor.is_sheaf() && !unsafe { cmp_store(id.spare(), Cursor::VACANT, cursor) } {
+        put_away(id, cursor);
     }
+}
+
+fn put_away(id: CacheId, cursor: Cursor) {
     if cursor.is_full() {
         count_trip(id);
     }

@@ -48,7 +48,7 @@ pub struct CacheStats {
 pub fn stats(id: CacheId) -> CacheStats {
     let (descriptor, shape) = (id.descriptor(), id.shape());
     let (objects_in_depot, depot_hits, flushes) = descriptor.depot.statistics();
-    let objects_in_slots = slot::objects_in(&[id.allocs(), id.frees()]);
+    let objects_in_slots = slot::objects_in(&[id.main(), id.spare()]);
     let (counts, objects_in_slabs) = {
         let slabs = descriptor.slabs.lock();
         (slabs.counts, slabs.free_objects())

@@ -113,8 +113,8 @@ fn take_empty_slow(id: CacheId) -> Option<Sheaf> {
 
 /// A sheaf of the cache itself; its free objects go back to their slabs.
 fn of_the_cache(id: CacheId) -> Option<Sheaf> {
-    let cursor = take_sheaf(id.frees(), |_| true)
-        .or_else(|| take_sheaf(id.allocs(), |_| true))
+    let cursor = take_sheaf(id.spare(), |_| true)
+        .or_else(|| take_sheaf(id.main(), |_| true))
         .or_else(|| id.take_full())?;
     if !cursor.is_empty() {
         flush::flush_objects(id, cursor);

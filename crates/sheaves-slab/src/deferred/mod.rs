@@ -7,13 +7,13 @@
 //!                      queue of sealed sheaves, oldest first
 //!                         | cookie passed
 //!                         v
-//!                      sheaf of allocations | depot | slabs
+//!                      main sheaf | depot | slabs
 //! ```
 //!
 //! The common case is the same push as that of `free`, onto another word. Nothing is written into
 //! the object, which readers may still use. A sealed sheaf never gets another object, and its
 //! cookie is younger than each of its objects: one check of the cookie answers for all of them.
-//! After the grace period the full sheaf serves allocations as it is, without work per object.
+//! After the grace period the full sheaf becomes a main sheaf as it is, without work per object.
 //!
 //! | an object is in | may be used by | leaves when |
 //! |---|---|---|
