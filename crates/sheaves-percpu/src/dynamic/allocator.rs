@@ -1,23 +1,21 @@
-//! The allocator: chooses the chunk for a request, keeps its lists, and frees objects.
+//! The allocator: chooses the chunk for a request, and keeps the lists of chunks.
 //!
 //! Single-threaded: its owner holds a lock around each call. No call waits, and none touches the
 //! memory that is allocated.
 
 use crate::dynamic::backing::Backing;
-#[cfg(any(test, feature = "counters"))]
-use crate::dynamic::bits;
-use crate::dynamic::chunk::{mask, pages_of};
-use crate::dynamic::config::{Config, GRAIN_BYTES, Geometry, Request, bytes_of};
+use crate::dynamic::chunk::mask;
+use crate::dynamic::config::{Config, Geometry, Request};
 #[cfg(any(test, feature = "counters"))]
 use crate::dynamic::counters::Counters;
-use crate::dynamic::error::{Error, FreeError};
+use crate::dynamic::error::Error;
 use crate::dynamic::hints::Run;
 use crate::dynamic::lists::{FULL, Lists, NONE, is_small, list_of};
 use crate::dynamic::records::Records;
 use crate::dynamic::statistics::Statistics;
+#[cfg(any(test, feature = "counters"))]
+use crate::dynamic::{bits, config::bytes_of};
 
-/// Number of empty pages that are kept when others are depopulated.
-pub(super) const EMPTY_PAGES_HIGH: u64 = 4;
 /// After this many chunks of one list that do not fit, a request continues with the next list, and
 /// these chunks move to their list's tail.
 const UNFIT_MAX: u32 = 8;
@@ -46,43 +44,26 @@ impl<B: Backing> Allocator<B> {
     pub fn new(mut backing: B, config: Config) -> Option<Self> {
         let geometry = Geometry::new(config);
         let records = Records::new(&geometry, &mut backing)?;
-        let metadata_bytes_per_chunk = records.record_bytes();
+        let metadata_bytes_per_chunk = records.record_bytes;
         let statistics = Statistics { metadata_bytes_per_chunk, ..Statistics::default() };
         let lists = Lists::new(geometry.bits);
         Some(Allocator { backing, geometry, records, lists, statistics, balance_wanted: false })
     }
 
-    /// Allocates `size` bytes in every slot, from 1 to [`crate::dynamic::OBJECT_BYTES_MAX`], at a
-    /// multiple of `align`, a power of two up to [`crate::dynamic::ALIGN_MAX`]. Returns the offset
-    /// in bytes: the chunk's number times the bytes of a unit, plus the offset in the unit.
-    ///
-    /// The content is whatever the memory held before. Afterwards check
-    /// [`Allocator::balance_wanted`].
-    ///
-    /// # Errors
-    /// See [`Error`]. Nothing has changed, except that a chunk may have been created.
-    pub fn alloc(&mut self, size: usize, align: usize) -> Result<usize, Error> {
-        let request = Request::new(size, align)?;
-        match self.find(request) {
-            Some((chunk, area)) => Ok(self.commit(chunk, area)),
-            None => self.alloc_slow(request),
-        }
-    }
-
-    /// Nothing fits: creates a chunk, or searches everywhere before it fails.
+    /// [`Allocator::find`] where nothing fits: creates a chunk, or searches everywhere before it
+    /// fails.
     #[cold]
-    pub(super) fn alloc_slow(&mut self, request: Request) -> Result<usize, Error> {
+    pub(super) fn find_slow(&mut self, request: Request) -> Result<(u32, Run), Error> {
         // A loop, because the hidden head makes the first chunk smaller.
         let refusal = loop {
             if let Err(refusal) = self.create_chunk() {
                 break refusal;
             }
-            if let Some((chunk, area)) = self.find(request) {
-                return Ok(self.commit(chunk, area));
+            if let Some(found) = self.find(request) {
+                return Ok(found);
             }
         };
-        let found = self.find_exhaustively(request);
-        found.map(|(chunk, area)| self.commit(chunk, area)).ok_or(refusal)
+        self.find_exhaustively(request).ok_or(refusal)
     }
 
     /// Finds a chunk and a free area in it.
@@ -135,8 +116,7 @@ impl<B: Backing> Allocator<B> {
         None
     }
 
-    /// A free area in any chunk, including isolated ones; of the hints only the length of the
-    /// longest run is used.
+    /// A free area in any chunk; of the hints only the length of the longest run is used.
     #[cold]
     fn find_exhaustively(&mut self, request: Request) -> Option<(u32, Run)> {
         let mut from = 0;
@@ -154,94 +134,43 @@ impl<B: Backing> Allocator<B> {
         None
     }
 
-    /// Makes a free area an object.
+    /// Makes a free area an object and populates its pages.
     #[inline]
-    fn commit(&mut self, chunk: u32, area: Run) -> usize {
-        self.occupy(chunk, area);
-        self.statistics.allocations += 1;
-        self.records.work.allocated(bytes_of(area.bits()));
-        self.geometry.offset(chunk, area.start)
-    }
-
-    /// Takes a free area and populates its pages.
-    #[inline]
-    pub(super) fn occupy(&mut self, chunk: u32, area: Run) {
+    pub(super) fn alloc_area(&mut self, chunk: u32, area: Run) {
         let mut view = self.records.chunk(chunk);
-        let change = view.alloc(area);
-        let missing = mask(pages_of(area)) & !view.header.populated;
+        self.statistics.empty_pages -= u64::from(view.alloc(area));
+        let missing = mask(area.pages()) & !view.header.populated;
         view.header.populated |= missing;
         self.statistics.populated_pages += u64::from(missing.count_ones());
-        if view.header.isolated {
-            view.header.isolated = false;
-            self.statistics.empty_pages += u64::from(view.header.empty);
-        } else {
-            self.add_empty_pages(change);
-        }
         self.update_list(chunk);
-    }
-
-    #[inline]
-    fn add_empty_pages(&mut self, change: i64) {
-        self.statistics.empty_pages = self.statistics.empty_pages.wrapping_add_signed(change);
-    }
-
-    /// Frees the object at `offset`; returns its bytes, rounded up to [`GRAIN_BYTES`].
-    ///
-    /// Makes no system call. Afterwards check [`Allocator::balance_wanted`].
-    ///
-    /// # Errors
-    /// See [`FreeError`]. Nothing has changed.
-    pub fn free(&mut self, offset: usize) -> Result<usize, FreeError> {
-        let (chunk, area) = self.object(offset)?;
-        self.statistics.frees += 1;
-        self.free_area(chunk, area);
-        Ok(bytes_of(area.bits()))
-    }
-
-    #[inline]
-    pub(super) fn object(&mut self, offset: usize) -> Result<(u32, Run), FreeError> {
-        let (chunk, byte) = self.geometry.split(offset).ok_or(FreeError::Foreign)?;
-        if !self.records.is_live(chunk) {
-            return Err(FreeError::Foreign);
-        }
-        if !byte.is_multiple_of(GRAIN_BYTES) {
-            return Err(FreeError::NotAnObject);
-        }
-        let bit = (byte / GRAIN_BYTES) as u32;
-        let view = self.records.chunk(chunk);
-        match view.object_at(bit) {
-            Some(area) => Ok((chunk, area)),
-            None if view.was_bound(bit) => Err(FreeError::AlreadyFree),
-            None => Err(FreeError::NotAnObject),
-        }
     }
 
     /// Makes an object free memory, and decides whether a balance is wanted.
     #[inline]
     pub(super) fn free_area(&mut self, chunk: u32, area: Run) {
-        let mut view = self.records.chunk(chunk);
-        let change = view.free(area);
-        let (isolated, free_bits) = (view.header.isolated, view.header.free_bits);
-        if !isolated {
-            self.add_empty_pages(change);
-        }
-        self.update_list(chunk);
-        if !isolated && free_bits == self.geometry.bits {
+        self.statistics.empty_pages += u64::from(self.records.chunk(chunk).free(area));
+        if self.is_free(chunk) {
+            self.update_list(chunk);
             self.balance_wanted |= self.has_two_free();
-        } else if self.should_reclaim(chunk) {
-            self.isolate(chunk);
-            self.balance_wanted = true;
+            return;
         }
+        if self.records.header(chunk).list != self.lists.sidelined() {
+            self.update_list(chunk);
+        }
+        self.balance_wanted |= self.should_depopulate(chunk);
+    }
+
+    /// True when no object is in a chunk.
+    #[inline(always)]
+    pub(super) fn is_free(&self, chunk: u32) -> bool {
+        self.records.header(chunk).free_bits == self.geometry.bits
     }
 
     /// Moves a chunk to the list of its longest run.
     #[inline]
-    pub(super) fn update_list(&mut self, chunk: u32) {
-        let header = self.records.header(chunk);
-        if !header.isolated {
-            let list = self.list_for(chunk);
-            self.lists.move_to(&mut self.records, chunk, list);
-        }
+    fn update_list(&mut self, chunk: u32) {
+        let list = self.list_for(chunk);
+        self.lists.move_to(&mut self.records, chunk, list);
     }
 
     /// The list of a chunk's longest run.
@@ -256,7 +185,7 @@ impl<B: Backing> Allocator<B> {
 
     /// Creates a chunk without an object. It goes to the list of free chunks, unless part of it is
     /// hidden.
-    pub(super) fn create_chunk(&mut self) -> Result<(), Error> {
+    fn create_chunk(&mut self) -> Result<(), Error> {
         let chunk = self.records.first_vacant(self.geometry.first_chunk).ok_or(Error::Exhausted)?;
         if !self.backing.create_chunk(chunk as usize) {
             return Err(Error::NoMemory);
@@ -307,7 +236,7 @@ impl<B: Backing> Allocator<B> {
         while let Some(chunk) = self.records.next_live(from) {
             let view = self.records.chunk(chunk);
             let runs = bits::zero_runs(view.allocated, 0, view.header.hints.bits);
-            let sizes = runs.map(|run| run.bits() as usize * GRAIN_BYTES);
+            let sizes = runs.map(|run| bytes_of(run.bits()));
             bytes += sizes.filter(|size| *size < smallest).sum::<usize>();
             from = chunk + 1;
         }

@@ -1,21 +1,28 @@
-//! Batches of objects of one size: neighbours are allocated and freed as one area.
+//! Allocates and frees objects in batches: neighbours are allocated and freed as one area.
 //!
-//! The places are the same as for single requests, with less work: the result for the first object
-//! is used for all that fit after it.
+//! The places are those of single requests, with less work: the result for the first object is used
+//! for all that fit after it.
 
 use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
 use crate::dynamic::bits;
-use crate::dynamic::config::{Request, bytes_of};
+use crate::dynamic::config::{GRAIN_BYTES, Request, bytes_of};
 use crate::dynamic::error::{Error, FreeError};
 use crate::dynamic::hints::Run;
 
 impl<B: Backing> Allocator<B> {
-    /// Allocates objects as [`Allocator::alloc`] does and fills `offsets` from its start; returns
-    /// their number, which is at least one unless `offsets` is empty.
+    /// Allocates objects of `size` bytes in every slot, from 1 to
+    /// [`crate::dynamic::OBJECT_BYTES_MAX`], at multiples of `align`, a power of two up to
+    /// [`crate::dynamic::ALIGN_MAX`]. Fills `offsets` from its start and returns the number of
+    /// objects, which is at least one unless `offsets` is empty.
+    ///
+    /// An offset, in bytes, is the chunk's number times the bytes of a unit, plus the offset in the
+    /// unit. The content is whatever the memory held before. Afterwards check
+    /// [`Allocator::balance_wanted`].
     ///
     /// # Errors
-    /// See [`Error`]: not even one could be allocated.
+    /// See [`Error`]: not even one could be allocated. Nothing has changed, except that a chunk may
+    /// have been created.
     pub fn alloc_many(
         &mut self,
         size: usize,
@@ -37,33 +44,34 @@ impl<B: Backing> Allocator<B> {
     /// Allocates one object, and those that fit right after it.
     fn alloc_some(&mut self, request: Request, offsets: &mut [usize]) -> Result<usize, Error> {
         let bits = request.bits;
-        let Some((chunk, first)) = self.find(request) else {
-            offsets[0] = self.alloc_slow(request)?;
-            return Ok(1);
-        };
+        let (chunk, first) = self.find(request).map_or_else(|| self.find_slow(request), Ok)?;
+        offsets[0] = self.geometry.offset(chunk, first.start);
+        let mut area = first;
         // One at a time where alignment would leave gaps.
-        let is_dense = request.align_up(bits) == bits;
-        let most = if is_dense { offsets.len() as u32 } else { 1 };
-        let view = self.records.chunk(chunk);
-        let limit =
-            first.start.saturating_add(most.saturating_mul(bits)).min(view.header.hints.bits);
-        let end = bits::next_one(view.allocated, first.end, limit);
-        let count = (end - first.start) / bits;
-        let area = Run { start: first.start, end: first.start + count * bits };
-        self.occupy(chunk, area);
-        // Until here the area is one object.
-        let view = self.records.chunk(chunk);
-        for (index, offset) in (0..count).zip(offsets) {
-            let start = area.start + index * bits;
-            bits::set(view.bounds, start);
-            *offset = self.geometry.offset(chunk, start);
+        if offsets.len() > 1 && request.align_up(bits) == bits {
+            let view = self.records.chunk(chunk);
+            let wanted = (offsets.len() as u32).saturating_mul(bits);
+            let limit = first.start.saturating_add(wanted).min(view.header.hints.bits);
+            let end = bits::next_one(view.allocated, first.end, limit);
+            area.end = end - (end - first.start) % bits;
         }
-        self.statistics.allocations += u64::from(count);
+        self.alloc_area(chunk, area);
+        // Until here the area is one object.
+        let mut count = 1;
+        let starts = (first.end..area.end).step_by(bits as usize);
+        for (start, offset) in starts.zip(&mut offsets[1..]) {
+            bits::set(self.records.chunk(chunk).bounds, start);
+            *offset = self.geometry.offset(chunk, start);
+            count += 1;
+        }
+        self.statistics.allocations += count as u64;
         self.records.work.allocated(bytes_of(bits));
-        Ok(count as usize)
+        Ok(count)
     }
 
-    /// Frees objects as [`Allocator::free`] does, in this order. Sorted offsets are freed faster.
+    /// Frees objects by their offsets, in this order. Sorted offsets are freed faster.
+    ///
+    /// Makes no system call. Afterwards check [`Allocator::balance_wanted`].
     ///
     /// # Errors
     /// The first offset that was refused, and why. The offsets before it have been freed; it and
@@ -86,5 +94,24 @@ impl<B: Backing> Allocator<B> {
             self.free_area(chunk, area);
         }
         Ok(())
+    }
+
+    /// The object at an offset, by its chunk and area.
+    #[inline]
+    pub(super) fn object(&mut self, offset: usize) -> Result<(u32, Run), FreeError> {
+        let (chunk, byte) = self.geometry.split(offset).ok_or(FreeError::Foreign)?;
+        if !self.records.is_live(chunk) {
+            return Err(FreeError::Foreign);
+        }
+        if !byte.is_multiple_of(GRAIN_BYTES) {
+            return Err(FreeError::NotAnObject);
+        }
+        let bit = (byte / GRAIN_BYTES) as u32;
+        let view = self.records.chunk(chunk);
+        match view.object_at(bit) {
+            Some(area) => Ok((chunk, area)),
+            None if view.was_bound(bit) => Err(FreeError::AlreadyFree),
+            None => Err(FreeError::NotAnObject),
+        }
     }
 }

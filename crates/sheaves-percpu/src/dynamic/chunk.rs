@@ -5,7 +5,7 @@ use core::ops::Range;
 use crate::dynamic::bits;
 use crate::dynamic::config::Geometry;
 use crate::dynamic::counters::Work;
-use crate::dynamic::hints::{BLOCK_BITS, BLOCK_WORDS, Hints, Run};
+use crate::dynamic::hints::{Hints, PAGE_BITS, PAGE_WORDS, Run};
 use crate::dynamic::refresh;
 
 /// The summary of a chunk: the only cache line that a search reads in a chunk that does not fit.
@@ -24,8 +24,6 @@ pub(super) struct Header {
     pub(super) populated: u64,
     /// Populated pages without an object.
     pub(super) empty: u32,
-    /// Its pages are being depopulated, or were: its empty pages are not in the allocator's count.
-    pub(super) isolated: bool,
 }
 
 /// The metadata of one chunk.
@@ -33,7 +31,7 @@ pub(super) struct Header {
 pub(super) struct Chunk<'a> {
     pub(super) header: &'a mut Header,
     /// The hints of each page.
-    pub(super) blocks: &'a mut [Hints],
+    pub(super) pages: &'a mut [Hints],
     /// One bit per grain: is an object there?
     pub(super) allocated: &'a mut [u64],
     /// Ones at the beginning of an object and after its end; stale in free memory, until an object
@@ -45,8 +43,8 @@ pub(super) struct Chunk<'a> {
 impl Chunk<'_> {
     /// Makes it a chunk in no list, without an object and without populated pages.
     pub(super) fn clear(&mut self) {
-        let pages = self.blocks.len() as u32;
-        let bits = pages * BLOCK_BITS;
+        let pages = self.pages.len() as u32;
+        let bits = pages * PAGE_BITS;
         *self.header = Header {
             hints: Hints::free(bits),
             next: 0,
@@ -55,9 +53,8 @@ impl Chunk<'_> {
             free_bits: bits,
             populated: 0,
             empty: 0,
-            isolated: false,
         };
-        self.blocks.fill(Hints::free(BLOCK_BITS));
+        self.pages.fill(Hints::free(PAGE_BITS));
         self.allocated.fill(0);
         self.bounds.fill(0);
     }
@@ -67,55 +64,52 @@ impl Chunk<'_> {
         let head = Run { start: 0, end: geometry.head_bits };
         if head.bits() > 0 {
             self.alloc(head);
-            self.header.populated = mask(pages_of(head));
+            self.header.populated = mask(head.pages());
             // It is not an object, so it cannot be freed.
             bits::clear_range(self.bounds, head.start, head.end + 1);
         }
     }
 
-    /// Makes a free area an object. Returns the change of the number of empty pages.
-    pub(super) fn alloc(&mut self, area: Run) -> i64 {
-        let empty = self.header.empty;
+    /// Makes a free area an object. Returns how many pages fewer are empty.
+    pub(super) fn alloc(&mut self, area: Run) -> u32 {
         bits::set_range(self.allocated, area.start, area.end);
         bits::mark_ends(self.bounds, area.start, area.end);
         self.header.free_bits -= area.bits();
-        let (first, last) = (area.first_block(), area.last_block());
-        let filled = if first == last {
-            u64::from(self.alloc_in_block(first, area)) << first
-        } else {
-            self.alloc_in_blocks(first, last, area)
-        };
-        self.header.empty -= (filled & self.header.populated).count_ones();
+        let filled = self.count_populated(area, |chunk, page| chunk.alloc_in_page(page, area));
+        self.header.empty -= filled;
         self.alloc_in_chunk(area);
-        i64::from(self.header.empty) - i64::from(empty)
+        filled
     }
 
-    /// [`Chunk::alloc`] for several blocks; returns those that were entirely free.
-    #[inline(never)]
-    fn alloc_in_blocks(&mut self, first: usize, last: usize, area: Run) -> u64 {
-        let end = self.blocks.len().min(last + 1);
-        (first..end)
-            .fold(0, |filled, block| filled | u64::from(self.alloc_in_block(block, area)) << block)
+    /// Calls `change` with each page of an area; returns how many of those that it selects are
+    /// populated.
+    #[inline(always)]
+    fn count_populated(&mut self, area: Run, change: impl Fn(&mut Self, usize) -> bool) -> u32 {
+        let mut selected = 0;
+        for page in area.pages() {
+            selected |= u64::from(change(self, page as usize)) << page;
+        }
+        (selected & self.header.populated).count_ones()
     }
 
-    /// [`Chunk::alloc`] for one block; true when the block was entirely free.
+    /// [`Chunk::alloc`] for one page; true when the page was entirely free.
     #[inline]
-    fn alloc_in_block(&mut self, index: usize, area: Run) -> bool {
-        let part = part_in_block(area, index);
-        let words = self.allocated.get(index * BLOCK_WORDS..(index + 1) * BLOCK_WORDS);
-        let (Some(block), Some(words)) = (self.blocks.get_mut(index), words) else { return false };
-        let was_free = block.is_free();
-        if part.bits() == BLOCK_BITS {
-            *block = Hints::full(BLOCK_BITS);
+    fn alloc_in_page(&mut self, index: usize, area: Run) -> bool {
+        let part = area.in_page(index);
+        let words = &self.allocated[index * PAGE_WORDS..(index + 1) * PAGE_WORDS];
+        let page = &mut self.pages[index];
+        let was_free = page.is_free();
+        if part.bits() == PAGE_BITS {
+            *page = Hints::full(PAGE_BITS);
             return was_free;
         }
-        let alone = block.nothing_before_contig();
-        if part.start == block.first_free {
-            block.first_free = bits::next_zero(words, part.end, BLOCK_BITS);
-            self.work.words_read(part.end, block.first_free);
+        let alone = page.nothing_before_contig();
+        if part.start == page.first_free {
+            page.first_free = bits::next_zero(words, part.end, PAGE_BITS);
+            self.work.words_read(part.end, page.first_free);
         }
-        if block.take(part, alone) {
-            refresh::block(block, words, self.work);
+        if page.take(part, alone) {
+            refresh::page(page, words, self.work);
         }
         was_free
     }
@@ -125,95 +119,76 @@ impl Chunk<'_> {
         let hints = &mut self.header.hints;
         let alone = hints.nothing_before_contig();
         if area.start == hints.first_free {
-            // The last block has already found its own first free bit.
-            let last = area.last_block();
-            let base = last as u32 * BLOCK_BITS;
-            hints.first_free = match self.blocks.get(last) {
-                Some(block) if block.first_free < BLOCK_BITS => base + block.first_free,
-                _ => {
-                    let from = base + BLOCK_BITS;
-                    let found = bits::next_zero(self.allocated, from, hints.bits);
-                    self.work.words_read(from, found);
-                    found
-                }
+            // The last page has already found its own first free bit.
+            let last = area.pages().end;
+            let page = &self.pages[last as usize - 1];
+            hints.first_free = if page.first_free < PAGE_BITS {
+                (last - 1) * PAGE_BITS + page.first_free
+            } else {
+                let found = bits::next_zero(self.allocated, last * PAGE_BITS, hints.bits);
+                self.work.words_read(last * PAGE_BITS, found);
+                found
             };
         }
         if hints.take(area, alone) {
-            refresh::chunk(hints, self.blocks, self.work);
+            refresh::chunk(hints, self.pages, self.work);
         }
     }
 
-    /// Makes an object free memory. Returns the change of the number of empty pages.
-    pub(super) fn free(&mut self, area: Run) -> i64 {
-        let empty = self.header.empty;
+    /// Makes an object free memory. Returns how many pages more are empty.
+    pub(super) fn free(&mut self, area: Run) -> u32 {
         bits::clear_range(self.allocated, area.start, area.end);
         self.header.free_bits += area.bits();
-        let (first, last) = (area.first_block(), area.last_block());
-        let run =
-            Run { start: self.run_start(first, area.start), end: self.run_end(last, area.end) };
-        let emptied = if first == last {
-            u64::from(self.free_in_block(first, run)) << first
-        } else {
-            (first..=last).fold(0, |emptied, block| {
-                emptied | u64::from(self.free_in_block(block, run)) << block
-            })
-        };
-        self.header.empty += (emptied & self.header.populated).count_ones();
+        let run = Run { start: self.run_start(area.start), end: self.run_end(area.end) };
+        let emptied = self.count_populated(run, |chunk, page| {
+            let part = run.in_page(page);
+            chunk.pages[page].offer(part);
+            part.bits() == PAGE_BITS
+        });
+        self.header.empty += emptied;
         let run = self.coalesce(run);
         self.header.hints.offer(run);
-        i64::from(self.header.empty) - i64::from(empty)
+        emptied
     }
 
-    /// [`Chunk::free`] for one block; true when it is entirely free now.
-    #[inline(always)]
-    fn free_in_block(&mut self, index: usize, run: Run) -> bool {
-        let part = part_in_block(run, index);
-        if let Some(block) = self.blocks.get_mut(index) {
-            block.offer(part);
-        }
-        part.bits() == BLOCK_BITS
-    }
-
-    /// Start of the free run in a block that ends at the start of a freed area.
+    /// Start of the free run that ends at the start of a freed area, in the area's first page.
     #[inline]
-    fn run_start(&self, block: usize, start: u32) -> u32 {
-        let base = block as u32 * BLOCK_BITS;
-        match self.blocks.get(block) {
-            Some(hints) if base + hints.contig.end == start => base + hints.contig.start,
-            _ => {
-                let found = bits::run_start(self.allocated, start, base);
-                self.work.words_read(found, start);
-                found
-            }
+    fn run_start(&self, start: u32) -> u32 {
+        let base = start & !(PAGE_BITS - 1);
+        let contig = self.pages[(base / PAGE_BITS) as usize].contig.after(base);
+        if contig.end == start {
+            return contig.start;
         }
+        let found = bits::run_start(self.allocated, start, base);
+        self.work.words_read(found, start);
+        found
     }
 
-    /// End of the free run in a block that begins at the end of a freed area.
+    /// End of the free run that begins at the end of a freed area, in the area's last page.
     #[inline]
-    fn run_end(&self, block: usize, end: u32) -> u32 {
-        let base = block as u32 * BLOCK_BITS;
-        match self.blocks.get(block) {
-            Some(hints) if base + hints.contig.start == end => base + hints.contig.end,
-            _ => {
-                let found = bits::next_one(self.allocated, end, base + BLOCK_BITS);
-                self.work.words_read(end, found);
-                found
-            }
+    fn run_end(&self, end: u32) -> u32 {
+        let base = (end - 1) & !(PAGE_BITS - 1);
+        let contig = self.pages[(base / PAGE_BITS) as usize].contig.after(base);
+        if contig.start == end {
+            return contig.end;
         }
+        let found = bits::next_one(self.allocated, end, base + PAGE_BITS);
+        self.work.words_read(end, found);
+        found
     }
 
-    /// Extends a run that is complete within its blocks to the complete run in the chunk.
+    /// Extends a run that is complete within its pages to the complete run in the chunk.
     #[inline]
     fn coalesce(&self, mut run: Run) -> Run {
-        while run.start.is_multiple_of(BLOCK_BITS) && run.start > 0 {
-            let right = self.blocks[(run.start / BLOCK_BITS) as usize - 1].right;
+        while run.start.is_multiple_of(PAGE_BITS) && run.start > 0 {
+            let right = self.pages[(run.start / PAGE_BITS) as usize - 1].right;
             if right == 0 {
                 break;
             }
             run.start -= right;
         }
-        while run.end.is_multiple_of(BLOCK_BITS) && run.end < self.header.hints.bits {
-            let left = self.blocks[(run.end / BLOCK_BITS) as usize].left;
+        while run.end.is_multiple_of(PAGE_BITS) && run.end < self.header.hints.bits {
+            let left = self.pages[(run.end / PAGE_BITS) as usize].left;
             if left == 0 {
                 break;
             }
@@ -240,22 +215,9 @@ impl Chunk<'_> {
 
     /// Pages without an object, one bit each.
     pub(super) fn free_pages(&self) -> u64 {
-        let free = self.blocks.iter().enumerate().filter(|(_, block)| block.is_free());
+        let free = self.pages.iter().enumerate().filter(|(_, page)| page.is_free());
         free.fold(0, |pages, (page, _)| pages | 1 << page)
     }
-}
-
-/// The part of a run that is in a block, relative to the block.
-#[inline(always)]
-fn part_in_block(run: Run, block: usize) -> Run {
-    let base = block as u32 * BLOCK_BITS;
-    Run { start: run.start.max(base) - base, end: run.end.min(base + BLOCK_BITS) - base }
-}
-
-/// The pages of an area.
-#[inline(always)]
-pub(super) fn pages_of(area: Run) -> Range<u32> {
-    area.start / BLOCK_BITS..area.end.div_ceil(BLOCK_BITS)
 }
 
 /// Pages as bits; at least one page and at most 64.

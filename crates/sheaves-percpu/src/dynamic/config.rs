@@ -1,11 +1,11 @@
 //! Configuration and requests of the allocator, and the arithmetic between them.
 
 use crate::dynamic::error::Error;
-use crate::dynamic::hints::{BLOCK_BITS, Run};
+use crate::dynamic::hints::{PAGE_BITS, Run};
 
 /// Granularity of offsets: one bit of the bitmaps.
 pub(crate) const GRAIN_BYTES: usize = 4;
-/// Bytes of a page, the unit of population; also the bytes of a block.
+/// Bytes of a page, the unit of population. Each has hints of its own.
 pub const PAGE_BYTES: usize = 4096;
 /// The largest object.
 pub const OBJECT_BYTES_MAX: usize = 32 << 10;
@@ -79,7 +79,7 @@ impl Shape {
 pub(super) struct Request {
     /// Bits of the area, at least 1.
     pub(super) bits: u32,
-    /// The area's alignment minus 1; alignments are powers of two up to a block.
+    /// The area's alignment minus 1; alignments are powers of two up to a page.
     pub(super) align_mask: u32,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct Geometry {
     pub(super) unit_shift: u32,
     /// Bits of a chunk's allocation map.
     pub(super) bits: u32,
-    /// Number of pages, and of blocks, of a chunk.
+    /// Number of pages of a chunk.
     pub(super) pages: u32,
     /// The first chunk that is not entirely in the hidden head, and the bits of it that are.
     pub(super) first_chunk: u32,
@@ -163,7 +163,7 @@ pub(super) const fn bytes_of(bits: u32) -> usize {
 }
 
 const _: () = {
-    assert!(BLOCK_BITS as usize * GRAIN_BYTES == PAGE_BYTES);
+    assert!(PAGE_BITS as usize * GRAIN_BYTES == PAGE_BYTES);
     assert!(UNIT_BYTES_MAX / PAGE_BYTES == u64::BITS as usize);
     // Positions plus alignment plus size stay far below 2^32.
     assert!(UNIT_BYTES_MAX / GRAIN_BYTES < 1 << 20);

@@ -19,9 +19,9 @@ pub struct Counters {
     /// Words of allocation and boundary bitmaps that searches, refreshes and frees have read.
     pub words_read: u64,
     /// Blocks whose hints were recomputed from the bitmap.
-    pub block_refreshes: u64,
+    pub page_refreshes: u64,
     /// Blocks that were visited to recompute the hints of chunks.
-    pub blocks_refreshed: u64,
+    pub pages_refreshed: u64,
     /// Chunks that were taken out of the search because they did not fit.
     pub relegations: u64,
     /// Size of the smallest object so far, rounded up to a multiple of 4; 0 before the first.

@@ -1,11 +1,11 @@
-//! Hints about the free runs of a span (a block or a chunk), which save reading its bitmap.
+//! Hints about the free runs of a span (a page or a chunk), which save reading its bitmap.
 //!
 //! | field | meaning |
 //! |---|---|
 //! | contig | the longest known free run; empty: none |
 //! | scan | the longest free run before contig, empty: not known; or one as long, after it |
 //! | first free | the first zero bit |
-//! | left, right | the free runs at the edges; only of a block |
+//! | left, right | the free runs at the edges; only of a page |
 //!
 //! All are exact; only the scan hint may be unset. So "no run before contig" needs no field: it
 //! holds when contig begins at the first free bit. The scan hint is that of Linux's `mm/percpu.c`
@@ -13,10 +13,12 @@
 //!
 //! Everything is in bits, relative to the span.
 
-/// Bits of a block, which is one page.
-pub(super) const BLOCK_BITS: u32 = 1024;
-/// Words of a block's part of a bitmap.
-pub(super) const BLOCK_WORDS: usize = (BLOCK_BITS / u64::BITS) as usize;
+use core::ops::Range;
+
+/// Bits of a page.
+pub(super) const PAGE_BITS: u32 = 1024;
+/// Words of a page's part of a bitmap.
+pub(super) const PAGE_WORDS: usize = (PAGE_BITS / u64::BITS) as usize;
 
 /// The bits from `start` up to, but not including, `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,22 +51,23 @@ impl Run {
         self.start < other.end && other.start < self.end
     }
 
-    /// The run, whose position is relative to a block, in the chunk.
+    /// The run, whose position is relative to a page, in the chunk.
     #[inline(always)]
     pub(super) const fn after(self, base: u32) -> Run {
         Run { start: base + self.start, end: base + self.end }
     }
 
-    /// The block in which the run begins.
+    /// The pages that it is in.
     #[inline(always)]
-    pub(super) const fn first_block(self) -> usize {
-        (self.start / BLOCK_BITS) as usize
+    pub(super) fn pages(self) -> Range<u32> {
+        self.start / PAGE_BITS..self.end.div_ceil(PAGE_BITS)
     }
 
-    /// The block in which the run ends; the run is not empty.
+    /// Its part in a page, relative to the page.
     #[inline(always)]
-    pub(super) const fn last_block(self) -> usize {
-        ((self.end - 1) / BLOCK_BITS) as usize
+    pub(super) fn in_page(self, page: usize) -> Run {
+        let base = page as u32 * PAGE_BITS;
+        Run { start: self.start.max(base) - base, end: self.end.min(base + PAGE_BITS) - base }
     }
 }
 

@@ -4,9 +4,8 @@
 //! |---|---|
 //! | 0 | without a free bit, or relegated |
 //! | 1 and up | by the longest free run: 4, 8, ... 28 bytes, then four lists per power of two |
-//! | last but two | sidelined: pages were depopulated |
-//! | last but one | free: without an object |
-//! | last | to depopulate: pages will be depopulated; never searched |
+//! | last but one | sidelined: pages were depopulated |
+//! | last | free: without an object |
 //!
 //! With four lists per power of two, few chunks in a request's first list turn out to be too small
 //! for it.
@@ -30,17 +29,17 @@ const SMALL_BITS: u32 = 8;
 pub(super) const FULL: u32 = 0;
 
 #[derive(Debug, Clone, Copy)]
-struct Ends {
-    head: u32,
-    tail: u32,
+pub(super) struct Ends {
+    pub(super) head: u32,
+    pub(super) tail: u32,
 }
 
 /// Heads and tails of all lists.
 #[derive(Debug)]
 pub(super) struct Lists {
-    ends: [Ends; LISTS_MAX],
+    pub(super) ends: [Ends; LISTS_MAX],
     /// One bit for each list that is not empty.
-    occupied: u64,
+    pub(super) occupied: u64,
     sidelined: u32,
 }
 
@@ -76,36 +75,15 @@ impl Lists {
         self.sidelined + 1
     }
 
-    pub(super) fn to_depopulate(&self) -> u32 {
-        self.sidelined + 2
-    }
-
-    /// Number of lists.
-    #[cfg(test)]
-    pub(super) fn count(&self) -> u32 {
-        self.sidelined + 3
-    }
-
     #[inline(always)]
     pub(super) fn head(&self, list: u32) -> u32 {
         self.ends[list as usize].head
     }
 
-    #[cfg(test)]
-    pub(super) fn tail(&self, list: u32) -> u32 {
-        self.ends[list as usize].tail
-    }
-
-    /// 1 for a list with chunks, otherwise 0.
-    #[cfg(test)]
-    pub(super) fn occupied(&self, list: u32) -> u32 {
-        (self.occupied >> list & 1) as u32
-    }
-
-    /// One bit for each list from `first` on that is searched and not empty.
+    /// One bit for each list from `first` on that is not empty.
     #[inline(always)]
     pub(super) fn searched_from(&self, first: u32) -> u64 {
-        self.occupied & ((1 << self.to_depopulate()) - (1 << first))
+        self.occupied & u64::MAX << first
     }
 
     /// Adds a chunk that is in no list to the head or the tail of one.
@@ -167,8 +145,8 @@ impl Lists {
 }
 
 const _: () = {
-    // The largest unit's list and the three above it.
+    // The largest unit's list and the two above it.
     let power = (UNIT_BYTES_MAX / GRAIN_BYTES).ilog2();
-    assert!(SMALL_BITS + (power - SMALL_BITS.ilog2()) * 4 + 3 < LISTS_MAX as u32);
+    assert!(SMALL_BITS + (power - SMALL_BITS.ilog2()) * 4 + 2 < LISTS_MAX as u32);
     assert!(LISTS_MAX as u32 <= u64::BITS);
 };

@@ -8,7 +8,7 @@
 //! # How it works
 //!
 //! Memory comes in *chunks* of one unit per slot. A chunk has a bitmap with one bit per four bytes,
-//! and a second one for the beginnings and ends of objects. Each page of a chunk is a *block* with
+//! and a second one for the beginnings and ends of objects. Each *page* of a chunk has
 //! hints about its part of the bitmap: its longest free run, the longest one before that, the runs
 //! at both edges, and the first free bit. The chunk has such hints, too. So a request walks over
 //! hints, and reads the bitmap only where it will find space.
@@ -19,11 +19,11 @@
 //! A page is *populated* when an object is placed on it. [`Allocator::balance`] returns empty pages
 //! to the system when there are many.
 //!
-//! Chunks, blocks, their hints and the scan hint are those of Linux's `mm/percpu.c`; here all hints
+//! Chunks, pages, their hints and the scan hint are those of Linux's `mm/percpu.c`; here all hints
 //! are exact. Its algorithms of 2019 are in the crate `sheaves-history`, as benchmark peers.
 //!
 //! # Errors, blocking, fork, signals
-//! Bad input returns an error value and changes nothing. Nothing blocks. The state is plain memory:
+//! Bad input returns an error value and changes nothing. Nothing waits. The state is plain memory:
 //! a fork's child has a consistent copy if the parent's lock was held around the fork. Nothing here
 //! may be called from a signal handler that can interrupt another call.
 

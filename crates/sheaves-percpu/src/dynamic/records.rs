@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   live chunks | record 0 | record 1 | ...
-//!   bitmap        header, blocks, allocation map, boundary map
+//!   bitmap        header, pages, allocation map, boundary map
 //! ```
 //!
 //! A record is an odd number of cache lines. With a power of two as stride, the headers of
@@ -20,7 +20,7 @@ use crate::dynamic::bits;
 use crate::dynamic::chunk::{Chunk, Header};
 use crate::dynamic::config::{Geometry, PAGE_BYTES};
 use crate::dynamic::counters::Work;
-use crate::dynamic::hints::{BLOCK_WORDS, Hints};
+use crate::dynamic::hints::{Hints, PAGE_WORDS};
 
 const LINE_BYTES: usize = 64;
 
@@ -34,7 +34,8 @@ pub(super) struct Records {
     map_words: usize,
     /// Bytes from `base` to record 0.
     bitmap_bytes: usize,
-    record_bytes: usize,
+    /// Bytes of the metadata of one chunk.
+    pub(super) record_bytes: usize,
     pub(super) work: Work,
 }
 
@@ -45,7 +46,7 @@ impl Records {
     pub(super) fn new(geometry: &Geometry, backing: &mut impl Backing) -> Option<Self> {
         let chunks_max = geometry.config.chunks_max;
         let pages = geometry.pages as usize;
-        let map_words = pages * BLOCK_WORDS;
+        let map_words = pages * PAGE_WORDS;
         let bytes = size_of::<Header>() + pages * size_of::<Hints>() + (2 * map_words + 1) * 8;
         let record_bytes = (bytes.div_ceil(LINE_BYTES) | 1) * LINE_BYTES;
         let bitmap_bytes = chunks_max.div_ceil(8).next_multiple_of(LINE_BYTES);
@@ -60,11 +61,6 @@ impl Records {
             Records { base, chunks_max, pages, map_words, bitmap_bytes, record_bytes, work };
         records.live_mut().fill(0);
         Some(records)
-    }
-
-    /// Bytes of the metadata of one chunk.
-    pub(super) fn record_bytes(&self) -> usize {
-        self.record_bytes
     }
 
     /// One bit per chunk number: does the chunk exist?
@@ -131,10 +127,10 @@ impl Records {
     #[inline(always)]
     pub(super) fn chunk(&mut self, chunk: u32) -> Chunk<'_> {
         let header = self.start_of(chunk).cast::<Header>();
-        // SAFETY: a record has a header, then the blocks.
-        let blocks = unsafe { header.add(1) }.cast::<Hints>();
-        // SAFETY: the allocation bitmap follows the blocks.
-        let allocated = unsafe { blocks.add(self.pages) }.cast::<u64>();
+        // SAFETY: a record has a header, then the pages.
+        let pages = unsafe { header.add(1) }.cast::<Hints>();
+        // SAFETY: the allocation bitmap follows the pages.
+        let allocated = unsafe { pages.add(self.pages) }.cast::<u64>();
         // SAFETY: the boundary bitmap follows the allocation bitmap.
         let bounds = unsafe { allocated.add(self.map_words) };
         Chunk {
@@ -142,7 +138,7 @@ impl Records {
             // exclusive.
             header: unsafe { &mut *header },
             // SAFETY: as above.
-            blocks: unsafe { slice::from_raw_parts_mut(blocks, self.pages) },
+            pages: unsafe { slice::from_raw_parts_mut(pages, self.pages) },
             // SAFETY: as above.
             allocated: unsafe { slice::from_raw_parts_mut(allocated, self.map_words) },
             // SAFETY: as above; this bitmap has one more word, for the bit after the last.
@@ -168,19 +164,12 @@ impl Records {
         // INVARIANT: no longer live, and so never read again.
         bits::clear_range(self.live_mut(), chunk, chunk + 1);
         let record = self.record(chunk);
-        let first = self.first_byte_free(chunk).max(record.start & !(PAGE_BYTES - 1));
-        let last = self.last_byte_free(chunk).min(record.end.next_multiple_of(PAGE_BYTES));
+        // From the first to the last of the vacant records around this one.
+        let first = self.record(bits::run_start(self.live(), chunk, 0)).start;
+        let last = self.record(bits::next_one(self.live(), chunk, self.chunks_max)).start;
+        let first = first.max(record.start & !(PAGE_BYTES - 1));
+        let last = last.min(record.end.next_multiple_of(PAGE_BYTES));
         backing.release_metadata(first..last);
-    }
-
-    /// Start of the vacant records that end with this one.
-    fn first_byte_free(&self, chunk: u32) -> usize {
-        self.record(bits::run_start(self.live(), chunk, 0)).start
-    }
-
-    /// End of the vacant records that begin with this one.
-    fn last_byte_free(&self, chunk: u32) -> usize {
-        self.record(bits::next_one(self.live(), chunk, self.chunks_max)).start
     }
 }
 

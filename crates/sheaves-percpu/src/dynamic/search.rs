@@ -1,10 +1,10 @@
-//! Finds space in a chunk: tests the chunk's hints, walks over those of its blocks, and searches
+//! Finds space in a chunk: tests the chunk's hints, walks over those of its pages, and searches
 //! the bitmap from the end of the walk.
 
 use crate::dynamic::bits;
 use crate::dynamic::chunk::Chunk;
 use crate::dynamic::config::Request;
-use crate::dynamic::hints::{BLOCK_BITS, Hints, Run};
+use crate::dynamic::hints::{Hints, PAGE_BITS, Run};
 
 impl Chunk<'_> {
     /// A free area for the request, in a chunk whose longest run is long enough.
@@ -14,39 +14,39 @@ impl Chunk<'_> {
         if request.bits <= bits::ZERO_RUN_MAX {
             self.search_words(from, request)
         } else {
-            self.first_fit(from, from + request.bits + BLOCK_BITS, request)
+            self.first_fit(from, from + request.bits + PAGE_BITS, request)
         }
     }
 
-    /// Walks over the blocks' hints from a bit on. Returns the position where the search of the
+    /// Walks over the pages' hints from a bit on. Returns the position where the search of the
     /// bitmap has to begin: the space, or smaller holes before it.
     #[inline]
     fn walk(&self, from: u32, request: Request) -> Option<u32> {
-        // The free run at the end of the previous block, from its first aligned bit on.
+        // The free run at the end of the previous page, from its first aligned bit on.
         let mut run = Run::EMPTY;
-        let first = (from / BLOCK_BITS) as usize;
-        for (index, block) in self.blocks.iter().enumerate().skip(first) {
-            let base = index as u32 * BLOCK_BITS;
+        let first = (from / PAGE_BITS) as usize;
+        for (index, page) in self.pages.iter().enumerate().skip(first) {
+            let base = index as u32 * PAGE_BITS;
             let resume = from.saturating_sub(base);
             if resume == 0 {
                 if run.is_empty() {
                     run = Run::new(base, 0);
                 }
-                run.end += block.left;
+                run.end += page.left;
                 if run.bits() >= request.bits {
                     return Some(run.start);
                 }
-                if block.is_free() {
+                if page.is_free() {
                     continue;
                 }
             }
-            let fits = request.place_in(block.contig).is_some();
-            if fits && block.contig.start >= resume {
-                return Some(base + from_in_block(block, request.bits).max(resume));
+            let fits = request.place_in(page.contig).is_some();
+            if fits && page.contig.start >= resume {
+                return Some(base + from_in_page(page, request.bits).max(resume));
             }
-            let end = base + BLOCK_BITS;
-            let tail = BLOCK_BITS - block.right;
-            let usable = block.right > 0 && tail >= resume;
+            let end = base + PAGE_BITS;
+            let tail = PAGE_BITS - page.right;
+            let usable = page.right > 0 && tail >= resume;
             let start = if usable { request.align_up(base + tail).min(end) } else { end };
             run = Run { start, end };
         }
@@ -74,8 +74,8 @@ impl Chunk<'_> {
     }
 }
 
-/// The start of the search in a block that has space.
+/// The start of the search in a page that has space.
 #[inline(always)]
-fn from_in_block(block: &Hints, bits: u32) -> u32 {
-    if block.only_contig_fits(bits) { block.contig.start } else { block.resume(bits) }
+fn from_in_page(page: &Hints, bits: u32) -> u32 {
+    if page.only_contig_fits(bits) { page.contig.start } else { page.resume(bits) }
 }

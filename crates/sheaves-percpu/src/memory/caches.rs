@@ -71,11 +71,12 @@ pub(super) fn alloc_slow(class: Class) -> Result<usize, Error> {
 /// again.
 #[cold]
 pub(super) fn alloc_uncached(shape: Shape) -> Result<usize, Error> {
-    let first = MEMORY.lock().alloc(shape);
-    if !matches!(first, Err(Error::Exhausted | Error::NoMemory)) || !drain() {
-        return first;
+    let mut offset = [0];
+    let mut result = MEMORY.lock().alloc(shape, &mut offset);
+    if matches!(result, Err(Error::Exhausted | Error::NoMemory)) && drain() {
+        result = MEMORY.lock().alloc(shape, &mut offset);
     }
-    MEMORY.lock().alloc(shape)
+    result.map(|_| offset[0])
 }
 
 /// Takes a batch from the allocator: returns the first object and caches the others.
@@ -84,7 +85,7 @@ fn refill(class: Class) -> Result<usize, Error> {
     let (word, mut sheaf) = (class.word(), None);
     let count = {
         let mut memory = MEMORY.lock();
-        let count = memory.alloc_many(class.shape(), &mut batch[..class.batch()])?;
+        let count = memory.alloc(class.shape(), &mut batch[..class.batch()])?;
         if load(word) == Cursor::VACANT {
             sheaf = memory.sheaves.take();
         }

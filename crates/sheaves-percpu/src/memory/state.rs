@@ -47,22 +47,8 @@ impl State {
         self.allocator.as_mut().ok_or(Error::NoMemory)
     }
 
-    /// Allocates an object from the allocator; returns its offset.
-    pub(super) fn alloc(&mut self, shape: Shape) -> Result<usize, Error> {
-        let allocator = self.start()?;
-        let offset = allocator.alloc(shape.size(), shape.align())?;
-        if allocator.balance_wanted() {
-            allocator.balance();
-        }
-        Ok(offset)
-    }
-
     /// Allocates at least one object of a shape from the allocator; fills `offsets` from its start.
-    pub(super) fn alloc_many(
-        &mut self,
-        shape: Shape,
-        offsets: &mut [usize],
-    ) -> Result<usize, Error> {
+    pub(super) fn alloc(&mut self, shape: Shape, offsets: &mut [usize]) -> Result<usize, Error> {
         let allocator = self.start()?;
         let count = allocator.alloc_many(shape.size(), shape.align(), offsets)?;
         if allocator.balance_wanted() {

@@ -53,7 +53,7 @@ fn holes_are_counted_as_unusable() {
     // Each request tests one chunk, and does not search again before its scan hint.
     let work = a.counters();
     let each = |count: u64| count as f64 / (3.0 * 6_144.0);
-    assert!(each(work.chunks_tested) <= 1.01 && each(work.blocks_refreshed) < 0.1, "{work:?}");
+    assert!(each(work.chunks_tested) <= 1.01 && each(work.pages_refreshed) < 0.1, "{work:?}");
     assert!(each(work.words_read) < 10.0, "{work:?}");
 }
 

@@ -7,10 +7,11 @@ use core::fmt;
 use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
 use crate::dynamic::bits;
-use crate::dynamic::chunk::{Chunk, mask, pages_of};
+use crate::dynamic::chunk::{Chunk, mask};
 use crate::dynamic::config::{Config, bytes_of};
 use crate::dynamic::counters::Work;
-use crate::dynamic::hints::{BLOCK_BITS, BLOCK_WORDS, Hints, Run};
+use crate::dynamic::error::{Error, FreeError};
+use crate::dynamic::hints::{Hints, PAGE_BITS, PAGE_WORDS, Run};
 use crate::dynamic::lists::{FULL, NONE, is_small};
 use crate::dynamic::refresh;
 
@@ -21,8 +22,8 @@ pub(crate) struct Violation {
     pub(crate) what: &'static str,
     /// The chunk, if it is in one.
     pub(crate) chunk: Option<usize>,
-    /// The block of the chunk, if it is in one.
-    pub(crate) block: Option<usize>,
+    /// The page of the chunk, if it is in one.
+    pub(crate) page: Option<usize>,
     /// The value according to the bitmaps.
     pub(crate) truth: u64,
     /// The value in the metadata.
@@ -31,8 +32,8 @@ pub(crate) struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Violation { what, chunk, block, truth, found } = self;
-        write!(f, "{what}: {found}, but it is {truth} (chunk {chunk:?}, block {block:?})")
+        let Violation { what, chunk, page, truth, found } = self;
+        write!(f, "{what}: {found}, but it is {truth} (chunk {chunk:?}, page {page:?})")
     }
 }
 
@@ -41,7 +42,7 @@ fn check(holds: bool, what: &'static str, truth: u32, found: u32) -> Result<(), 
         return Ok(());
     }
     let (truth, found) = (u64::from(truth), u64::from(found));
-    Err(Violation { what, chunk: None, block: None, truth, found })
+    Err(Violation { what, chunk: None, page: None, truth, found })
 }
 
 fn equal(what: &'static str, truth: u32, found: u32) -> Result<(), Violation> {
@@ -61,7 +62,7 @@ impl<B: Backing> Allocator<B> {
             let header = self.records.header(chunk);
             chunks += 1;
             populated += header.populated.count_ones();
-            empty += if header.isolated { 0 } else { header.empty };
+            empty += header.empty;
             objects += self.records.chunk(chunk).object_runs().count() as u32;
             from = chunk + 1;
         }
@@ -75,7 +76,7 @@ impl<B: Backing> Allocator<B> {
     /// Verifies the links of all lists and returns the number of chunks in them.
     fn verify_lists(&self) -> Result<u32, Violation> {
         let mut count = 0;
-        for list in 0..self.lists.count() {
+        for list in 0..=self.lists.free() {
             let mut previous = NONE;
             let mut chunk = self.lists.head(list);
             while chunk != NONE {
@@ -85,14 +86,14 @@ impl<B: Backing> Allocator<B> {
                 count += 1;
                 (previous, chunk) = (chunk, header.next);
             }
-            equal("tail of a list", previous, self.lists.tail(list))?;
+            equal("tail of a list", previous, self.lists.ends[list as usize].tail)?;
             let occupied = u32::from(previous != NONE);
-            equal("bit of a list", occupied, self.lists.occupied(list))?;
+            equal("bit of a list", occupied, (self.lists.occupied >> list & 1) as u32)?;
         }
         Ok(count)
     }
 
-    /// Verifies one chunk: its hints, those of its blocks, its counts and its list.
+    /// Verifies one chunk: its hints, those of its pages, its counts and its list.
     ///
     /// # Errors
     /// The first violation; also when there is no such chunk.
@@ -101,9 +102,9 @@ impl<B: Backing> Allocator<B> {
         let here = |violation| Violation { chunk: Some(chunk), ..violation };
         check(self.records.is_live(number), "live chunk", 1, 0).map_err(here)?;
         let view = self.records.chunk(number);
-        for block in 0..view.blocks.len() {
-            view.verify_block(block)
-                .map_err(|violation| Violation { block: Some(block), ..here(violation) })?;
+        for page in 0..view.pages.len() {
+            view.verify_page(page)
+                .map_err(|violation| Violation { page: Some(page), ..here(violation) })?;
         }
         view.verify_chunk_hints().map_err(here)?;
         view.verify_counts().map_err(here)?;
@@ -113,11 +114,23 @@ impl<B: Backing> Allocator<B> {
     fn verify_list(&self, chunk: u32) -> Result<(), Violation> {
         let header = self.records.header(chunk);
         let list = header.list;
-        let apart = list == self.lists.sidelined() || list == self.lists.to_depopulate();
-        equal("isolated", u32::from(apart), u32::from(header.isolated))?;
         let expected = self.list_for(chunk);
+        let sidelined = list == self.lists.sidelined() && expected != self.lists.free();
         let relegated = list == FULL && is_small(expected);
-        check(apart || relegated || list == expected, "list", expected, list)
+        check(sidelined || relegated || list == expected, "list", expected, list)
+    }
+
+    /// Allocates one object.
+    pub(crate) fn alloc(&mut self, size: usize, align: usize) -> Result<usize, Error> {
+        let mut offset = [0];
+        self.alloc_many(size, align, &mut offset).map(|_| offset[0])
+    }
+
+    /// Frees one object; returns its bytes, rounded up to 4.
+    pub(crate) fn free(&mut self, offset: usize) -> Result<usize, FreeError> {
+        let bytes = self.object(offset).map(|(_, area)| bytes_of(area.bits()));
+        self.free_many(&[offset]).map_err(|(_, error)| error)?;
+        bytes
     }
 
     /// The backing.
@@ -198,28 +211,28 @@ impl Chunk<'_> {
         })
     }
 
-    fn verify_block(&self, index: usize) -> Result<(), Violation> {
-        let words = &self.allocated[index * BLOCK_WORDS..(index + 1) * BLOCK_WORDS];
-        let hints = self.blocks[index];
-        equal("bits of a block", BLOCK_BITS, hints.bits)?;
-        let first_free = bits::next_zero(words, 0, BLOCK_BITS);
-        equal("first free bit of a block", first_free, hints.first_free)?;
-        equal("left run of a block", bits::next_one(words, 0, BLOCK_BITS), hints.left)?;
-        let right = BLOCK_BITS - bits::run_start(words, BLOCK_BITS, 0);
-        equal("right run of a block", right, hints.right)?;
+    fn verify_page(&self, index: usize) -> Result<(), Violation> {
+        let words = &self.allocated[index * PAGE_WORDS..(index + 1) * PAGE_WORDS];
+        let hints = self.pages[index];
+        equal("bits of a page", PAGE_BITS, hints.bits)?;
+        let first_free = bits::next_zero(words, 0, PAGE_BITS);
+        equal("first free bit of a page", first_free, hints.first_free)?;
+        equal("left run of a page", bits::next_one(words, 0, PAGE_BITS), hints.left)?;
+        let right = PAGE_BITS - bits::run_start(words, PAGE_BITS, 0);
+        equal("right run of a page", right, hints.right)?;
         verify_hints(words, &hints)
     }
 
     fn verify_chunk_hints(&self) -> Result<(), Violation> {
         let hints = self.header.hints;
-        equal("bits of a chunk", self.blocks.len() as u32 * BLOCK_BITS, hints.bits)?;
+        equal("bits of a chunk", self.pages.len() as u32 * PAGE_BITS, hints.bits)?;
         let first_free = bits::next_zero(self.allocated, 0, hints.bits);
         equal("first free bit of a chunk", first_free, hints.first_free)?;
         verify_hints(self.allocated, &hints)?;
         let mut refreshed = hints;
         // From the first free bit on.
         refreshed.scan = Run::EMPTY;
-        refresh::chunk(&mut refreshed, self.blocks, &Work::default());
+        refresh::chunk(&mut refreshed, self.pages, &Work::default());
         verify_hints(self.allocated, &refreshed)
     }
 
@@ -230,12 +243,12 @@ impl Chunk<'_> {
         let empty = (self.free_pages() & header.populated).count_ones();
         equal("empty pages of a chunk", empty, header.empty)?;
         for object in self.object_runs() {
-            let is_populated = mask(pages_of(object)) & !header.populated == 0;
+            let is_populated = mask(object.pages()) & !header.populated == 0;
             check(is_populated, "populated", 1, 0)?;
             let whole = bits::next_zero(self.allocated, object.start, object.end);
             equal("allocated bits of an object", object.end, whole)?;
         }
-        let used = !self.free_pages() & mask(pages_of(Run::new(0, header.hints.bits)));
+        let used = !self.free_pages() & mask(Run::new(0, header.hints.bits).pages());
         check(used & !header.populated == 0, "populated pages in use", 0, 1)
     }
 }

@@ -92,12 +92,13 @@ impl Divide for Allocator<Reserved> {
 
     #[inline]
     fn alloc(&mut self, size: usize, align: usize) -> Option<usize> {
-        self.alloc(size, align).ok()
+        let mut offset = [0];
+        self.alloc_many(size, align, &mut offset).ok().map(|_| offset[0])
     }
 
     #[inline]
     fn free(&mut self, offset: usize) -> bool {
-        self.free(offset).is_ok()
+        self.free_many(&[offset]).is_ok()
     }
 
     #[inline]

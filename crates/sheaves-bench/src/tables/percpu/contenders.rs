@@ -108,7 +108,13 @@ impl ChunkTally {
 
 /// The library's counts, as those of the allocators before it.
 pub(super) fn done_by(counters: Counters) -> Done {
-    let Counters { chunks_tested, words_read, block_refreshes, blocks_refreshed, .. } = counters;
+    let Counters { chunks_tested, words_read, page_refreshes, pages_refreshed, .. } = counters;
     let relegations = counters.relegations;
-    Done { chunks_tested, words_read, block_refreshes, blocks_refreshed, relegations }
+    Done {
+        chunks_tested,
+        words_read,
+        block_refreshes: page_refreshes,
+        blocks_refreshed: pages_refreshed,
+        relegations,
+    }
 }
