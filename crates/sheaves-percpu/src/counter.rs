@@ -69,7 +69,7 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
     /// Adds, in one transaction. The type's documentation says when it costs more.
     #[inline]
     pub fn add(&self, amount: i64) {
-        let add = |word| transactions::add_packed::<BATCH_BITS>(word, amount as usize);
+        let add = |word| transactions::add_bounded::<BATCH_BITS>(word, amount as usize);
         if self.shares.packed().map(add) != Some(Outcome::Done) {
             self.add_slow(amount);
         }
@@ -90,7 +90,7 @@ impl<const BATCH_BITS: u32> Counter<BATCH_BITS> {
 
     #[inline(always)]
     fn add_const<const AMOUNT: i32>(&self) {
-        let add = transactions::add_packed_const::<BATCH_BITS, AMOUNT>;
+        let add = transactions::add_bounded_const::<BATCH_BITS, AMOUNT>;
         if self.shares.packed().map(add) != Some(Outcome::Done) {
             self.add_slow(AMOUNT.into());
         }

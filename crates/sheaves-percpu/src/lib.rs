@@ -19,7 +19,6 @@
 //! `SHEAVES_SLOT` and `SHEAVES_SLOTS`.
 #![cfg_attr(not(test), no_std)]
 
-mod area;
 mod counter;
 mod dynamic;
 mod engine;
@@ -31,23 +30,24 @@ mod rows;
 mod sheaf;
 mod slots;
 mod start;
+mod table;
 mod word;
 
-pub use area::slot_count;
 pub use counter::Counter;
 pub use engine::Access;
 pub use percpu::{CellRef, CellValue, Field, PerCpu, PerCpuStatic, SlotCell, Zeroed};
 pub use percpu_ref::{KillError, PerCpuRef, ReinitError};
+pub use rows::slot_count;
 
 /// For the other crates of this workspace, their tests and benchmarks. It may change at any time.
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::area::TABLE;
     pub use crate::engine::{
         Facts, Mode, PUBLISHED, SlotKind, cmp_store, current_slot, facts, load, mode, pop,
         pop_slow, push, push_slow, rows,
     };
     pub use crate::sheaf::{Cursor, Sheaf, Taken};
+    pub use crate::table::TABLE;
     pub use crate::word::{BLOCK_BYTES, Region, RowWord, Word};
 
     /// The allocator of per-CPU memory.

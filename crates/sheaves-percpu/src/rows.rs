@@ -18,7 +18,7 @@
 //!
 //! | state | written by | when |
 //! |---|---|---|
-//! | space, stride, slots, starts of the single parts | [`reserve`] | before the start |
+//! | space, stride, number of slots, starts of the single parts | [`reserve`] | before the start |
 //! | open rows, committed bytes | the holder of the slots lock | only grows |
 //! | committed bytes of the single parts | the holder of the memory lock | only grows |
 //! | shared row touched | any thread | before a thread without a slot changes an object |
@@ -44,7 +44,7 @@ const LIMIT_SHARE: usize = 16;
 static SPACE: Space = Space::new();
 /// Distance between neighbouring rows.
 static STRIDE: AtomicUsize = AtomicUsize::new(0);
-/// Rows of slots; the shared row comes after them.
+/// Number of slots; 0 before the start. The shared row comes after their rows.
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
 /// Number of bytes from the start of a row that are accessible in every open row.
 static COMMITTED: AtomicUsize = AtomicUsize::new(0);
@@ -78,9 +78,9 @@ pub(crate) fn reserve(slots: usize) -> bool {
     let least = BLOCK_BYTES.next_multiple_of(page);
     let bytes = wanted_row_bytes(rows, None);
     if SPACE.find(total_bytes(rows, bytes, page), least) {
-        lay_out(slots, bytes, page);
         // Relaxed: as in `lay_out`.
         OPEN[0].store(1, Ordering::Relaxed);
+        lay_out(slots, bytes, page);
         return true;
     }
     let mut bytes = wanted_row_bytes(rows, map::limit_bytes()).max(least);
@@ -103,18 +103,27 @@ fn once_bytes(row_bytes: usize, page: usize) -> [usize; ONCE_SHIFTS.len()] {
     ONCE_SHIFTS.map(|shift| (row_bytes >> shift).next_multiple_of(page))
 }
 
-/// Sets all positions, from the start of the space on.
+/// Sets all positions, from the start of the space on, and publishes the number of slots.
 fn lay_out(slots: usize, row_bytes: usize, page: usize) {
     let stride = row_bytes + page;
-    // Relaxed, all: published by the Release of the number of slots in `area::map`.
+    // Relaxed, both: published by the Release below.
     STRIDE.store(stride, Ordering::Relaxed);
-    SLOTS.store(slots, Ordering::Relaxed);
     COMMITTED.store(BLOCK_BYTES.next_multiple_of(page), Ordering::Relaxed);
     let mut start = SPACE.base() + (slots + 1) * stride;
     for (part, bytes) in ONCE.iter().zip(once_bytes(row_bytes, page)) {
         part.place(start, bytes);
         start += bytes;
     }
+    // Release pairs with the Acquire in `slot_count`: a thread that reads a count sees table and
+    // rows.
+    SLOTS.store(slots, Ordering::Release);
+}
+
+/// Number of slots, from 1 on; 0 before the start.
+#[must_use]
+pub fn slot_count() -> usize {
+    // Acquire pairs with the Release in `lay_out`.
+    SLOTS.load(Ordering::Acquire)
 }
 
 /// A single part, by its index in [`ONCE_SHIFTS`].

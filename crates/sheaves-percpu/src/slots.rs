@@ -10,7 +10,7 @@ use sheaves_sys::{membarrier, rseq, tls};
 use crate::engine::{self, Mode, SlotKind};
 use crate::sheaf::{Cursor, DRAINED_WORDS_MAX, Taken};
 use crate::word::{Region, RowWord, Word};
-use crate::{area, rows};
+use crate::{rows, table};
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -66,14 +66,14 @@ fn attach_by(lock: impl FnOnce() -> Option<Held<'static, ()>>) -> Attached {
         slot = engine::current_slot();
     }
     let Ok(index) = usize::try_from(slot) else { return Attached::No };
-    if index >= area::slot_count() {
+    if index >= rows::slot_count() {
         return Attached::No;
     }
     if SLOTS.is_held_for_fork() {
         // This thread is forking and has frozen all slots: no other slot would work either.
         return Attached::No;
     }
-    if area::current_block(slot) != area::bootstrap() {
+    if table::current_block(slot) != table::bootstrap() {
         return Attached::Yes;
     }
     match lock() {
@@ -85,19 +85,19 @@ fn attach_by(lock: impl FnOnce() -> Option<Held<'static, ()>>) -> Attached {
 /// Installs a slot's block. False when memory is out. Under the slots lock.
 #[cold]
 fn install(slot: i32, index: usize) -> bool {
-    if area::current_block(slot) != area::bootstrap() {
+    if table::current_block(slot) != table::bootstrap() {
         return true;
     }
     // Relaxed: under the slots lock.
     if IS_FROZEN.load(Ordering::Relaxed) || !rows::open(index) {
         return false;
     }
-    let block = area::block(index);
+    let block = table::block(index);
     // The Release in `set_block` publishes this.
     vacate(block, ready_words());
     // Release pairs with the Acquire in `installed_indexes`: the row is open.
     INSTALLED[index / 64].fetch_or(1 << (index % 64), Ordering::Release);
-    area::set_block(index, block);
+    table::set_block(index, block);
     true
 }
 
@@ -133,7 +133,7 @@ pub fn prepare(region: Region, words: usize) {
     let ready = ready_in(region);
     for index in installed_indexes().filter(|_| ready < words) {
         // These words are not in use yet: their number is published after this call.
-        vacate(area::block(index), (ready..words).map(|word| region.word(word)));
+        vacate(table::block(index), (ready..words).map(|word| region.word(word)));
     }
     // Relaxed: under the slots lock.
     READY[region.index].store(ready.max(words), Ordering::Relaxed);
@@ -142,7 +142,7 @@ pub fn prepare(region: Region, words: usize) {
 fn vacate(block: usize, words: impl Iterator<Item = Word>) {
     for word in words {
         // Relaxed: callers ensure that no thread uses these words before they are vacant.
-        area::word(block, word).store(Cursor::VACANT.bits(), Ordering::Relaxed);
+        word.in_block(block).store(Cursor::VACANT.bits(), Ordering::Relaxed);
     }
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn ready_words() -> impl Iterator<Item = Word> + Clone {
 #[inline]
 pub(crate) fn installed_indexes() -> impl Iterator<Item = usize> {
     // Acquire pairs with the Release in `install`.
-    rows::set_bits(|word| INSTALLED[word].load(Ordering::Acquire), area::slot_count())
+    rows::set_bits(|word| INSTALLED[word].load(Ordering::Acquire), rows::slot_count())
 }
 
 /// Takes the cursors of `words` out of every slot and leaves [`Cursor::VACANT`]. Calls `take` with
@@ -213,7 +213,7 @@ fn each_word(
 ) {
     for slot in installed_indexes() {
         for (index, word) in words.clone().enumerate() {
-            visit(index, area::word(area::block(slot), word));
+            visit(index, word.in_block(table::block(slot)));
         }
     }
 }
@@ -241,12 +241,12 @@ fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
 fn detach_blocks() {
     for slot in installed_indexes() {
         // The fence orders this before every later rseq critical section.
-        area::set_block(slot, area::bootstrap());
+        table::set_block(slot, table::bootstrap());
     }
 }
 
 fn attach_blocks() {
-    installed_indexes().for_each(|slot| area::set_block(slot, area::block(slot)));
+    installed_indexes().for_each(|slot| table::set_block(slot, table::block(slot)));
 }
 
 /// Before a fork: no other thread changes the words of a slot until [`thaw`]. Under the slots lock.

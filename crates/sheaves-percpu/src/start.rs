@@ -12,7 +12,7 @@ use sheaves_sys::{env, rseq, tls, topology};
 use sheaves_sys::{membarrier, report::report};
 
 use crate::engine::{Access, Facts, Mode, SlotKind, mode, publish};
-use crate::{area, fork};
+use crate::{fork, rows, table};
 
 static STARTING: Lock<()> = Lock::new(());
 
@@ -29,7 +29,7 @@ impl Access {
     }
 }
 
-/// Chooses the engine and maps table and area; later calls do nothing.
+/// Chooses the engine, fills the table and reserves the rows; later calls do nothing.
 ///
 /// Runs in a constructor, before the program has threads, and in any case before the first use.
 /// Never allocates, so an allocator may call it. Aborts with one line when address space for the
@@ -45,7 +45,8 @@ pub(crate) fn start() {
         _ => None,
     };
     facts.slots = asked.unwrap_or_else(topology::possible_cpus);
-    if !area::map(facts.slots) {
+    table::fill(facts.slots);
+    if !rows::reserve(facts.slots) {
         sheaves_sys::report::die(format_args!("no address space for per-CPU areas"));
     }
     publish(&facts, access);

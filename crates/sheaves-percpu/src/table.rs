@@ -1,7 +1,7 @@
-//! Per-slot blocks at one constant stride, and the table of their addresses.
+//! The table of the slots' blocks.
 //!
 //! ```text
-//!   table: [-2] [-1] [0] [1] [2] ...            area: row 0 | row 1 | row 2 | ...
+//!   table: [-2] [-1] [0] [1] [2] ...            rows: row 0 | row 1 | row 2 | ...
 //!            |    |   |   `----------------------------------^
 //!            `----+---`--> bootstrap block
 //! ```
@@ -19,13 +19,13 @@
 //! | words without a cache yet | the slots lock's holder | before the word's number is published |
 //! | bootstrap block | none | in read-only memory |
 
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use sheaves_sys::topology::CPUS_MAX;
 
 use crate::rows;
 use crate::sheaf::Cursor;
-use crate::word::{self, BLOCK_BYTES, BLOCK_WORDS, Word};
+use crate::word::{BLOCK_BYTES, BLOCK_WORDS};
 
 /// The block of unused slots and unregistered threads: every word is both empty and full.
 #[derive(Debug)]
@@ -56,46 +56,23 @@ pub static TABLE: Table = {
     Table(entries)
 };
 
-/// Number of slots; 0 before the start.
-static SLOTS: AtomicUsize = AtomicUsize::new(0);
-
-/// Number of slots, from 1 on; 0 before the start.
-#[must_use]
-pub fn slot_count() -> usize {
-    // Acquire pairs with the Release in `map`: a thread that reads a count sees table and rows.
-    SLOTS.load(Ordering::Acquire)
-}
-
 /// Address of the bootstrap block.
 pub(crate) fn bootstrap() -> usize {
     (&raw const BOOTSTRAP_BLOCK).addr()
 }
 
-/// Fills the table and reserves the rows of `slots` slots. False when memory is out; then nothing
-/// has changed.
-pub(crate) fn map(slots: usize) -> bool {
-    if !rows::reserve(slots) {
-        return false;
-    }
-    // Relaxed: published by the Release below.
+/// Stores the bootstrap block in the entries of all slots. During the start.
+pub(crate) fn fill(slots: usize) {
+    // Relaxed: published by the Release of the number of slots in `rows::reserve`.
     for entry in &TABLE.0[ENTRIES_BEFORE..ENTRIES_BEFORE + slots] {
         entry.store((&raw const BOOTSTRAP_BLOCK).cast_mut(), Ordering::Relaxed);
     }
-    // Release pairs with the Acquire in `slot_count`.
-    SLOTS.store(slots, Ordering::Release);
-    true
 }
 
 /// Address of the table's entry 0, for rseq critical sections.
 #[inline(always)]
 pub(crate) fn table() -> *const AtomicPtr<BootstrapBlock> {
     &raw const TABLE.0[ENTRIES_BEFORE]
-}
-
-/// Table entry of an existing slot, or of -1 or -2.
-#[inline]
-fn entry(slot: i32) -> &'static AtomicPtr<BootstrapBlock> {
-    &TABLE.0[(slot + ENTRIES_BEFORE as i32) as usize]
 }
 
 /// Stores a block in a slot's table entry. Under the slots lock.
@@ -111,17 +88,12 @@ pub(crate) fn block(slot: usize) -> usize {
     rows::row(slot)
 }
 
-/// A word of a block, as an atomic.
-#[inline]
-pub(crate) fn word(block: usize, word: Word) -> &'static AtomicUsize {
-    word::at(block + word.offset())
-}
-
-/// The slot's block according to the table at this moment: its own, or the bootstrap block.
+/// The block of a slot, of -1 or of -2 at this moment: the slot's own, or the bootstrap block.
 #[inline]
 pub(crate) fn current_block(slot: i32) -> usize {
+    let entry = &TABLE.0[(slot + ENTRIES_BEFORE as i32) as usize];
     // Acquire pairs with the Release in `set_block`.
-    entry(slot).load(Ordering::Acquire).expose_provenance()
+    entry.load(Ordering::Acquire).expose_provenance()
 }
 
 const _: () = assert!(size_of::<BootstrapBlock>() == BLOCK_BYTES);

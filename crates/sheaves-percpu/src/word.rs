@@ -81,6 +81,12 @@ impl Word {
     pub const fn offset(self) -> usize {
         self.offset
     }
+
+    /// The word in the block at an address.
+    #[inline]
+    pub(crate) fn in_block(self, block: usize) -> &'static AtomicUsize {
+        at(block + self.offset)
+    }
 }
 
 /// The word at an offset of every row: a per-CPU object, or a part of one.
@@ -120,7 +126,7 @@ impl RowWord {
 
 /// The word at an address in a row, in the bootstrap block or in a copy of a row.
 #[inline]
-pub(crate) fn at(address: usize) -> &'static AtomicUsize {
+fn at(address: usize) -> &'static AtomicUsize {
     let pointer = core::ptr::with_exposed_provenance::<AtomicUsize>(address);
     // SAFETY: 1. callers pass addresses in open rows, in copies of them or in static memory, none
     // of which is ever unmapped; 2. they are multiples of 8; 3. all access from Rust is atomic.

@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicIsize, Ordering};
 
 /// Offsets of a thread's `rseq_cs` and slot number (`cpu_id` or `mm_cid`) from its thread pointer.
 ///
-/// They are the same in all threads and constant after the start: keep a copy where transactions are
-/// frequent.
+/// They are the same in all threads and constant after the start: keep a copy where transactions
+/// are frequent.
 ///
 /// # Invariants
 /// The engine has started, and both offsets are in an area that every thread has.

@@ -49,8 +49,8 @@ use rseq_x86_64 as fast;
 
 use core::sync::atomic::Ordering;
 
-use crate::area;
 use crate::sheaf::Cursor;
+use crate::table;
 use crate::word::Word;
 
 /// The access in a mode that only a start sets.
@@ -91,9 +91,9 @@ pub unsafe fn push_slow(word: Word, object: usize) -> bool {
 pub fn load(word: Word) -> Cursor {
     match mode() {
         Mode::Rseq => {
-            let block = area::current_block(fast::slot(access()));
+            let block = table::current_block(fast::slot(access()));
             // Relaxed: a hint; the transaction that uses it compares again.
-            Cursor::of_word(area::word(block, word).load(Ordering::Relaxed))
+            Cursor::of_word(word.in_block(block).load(Ordering::Relaxed))
         }
         Mode::Portable => portable::load(word),
         Mode::NotStarted => Cursor::BOOTSTRAP,

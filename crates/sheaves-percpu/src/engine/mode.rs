@@ -3,30 +3,29 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::access::{self, Access};
-use crate::area;
+use crate::rows;
 
 /// The engine that runs transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
 pub enum Mode {
     /// The start has not run: every transaction fails.
-    NotStarted = 0,
+    NotStarted,
     /// Linux restartable sequences (rseq).
-    Rseq = 1,
+    Rseq,
     /// Atomic exchange on virtual slots.
-    Portable = 2,
+    Portable,
 }
 
 /// Where slot numbers come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum SlotKind {
-    /// The kernel's concurrency id (`mm_cid`): as many slots as threads run at once.
-    MmCid = 1,
-    /// The CPU number (`cpu_id`).
-    CpuId = 2,
     /// Assigned to threads by the portable engine.
-    Virtual = 0,
+    Virtual = 1,
+    /// The kernel's concurrency id (`mm_cid`): as many slots as threads run at once.
+    MmCid = 2,
+    /// The CPU number (`cpu_id`).
+    CpuId = 3,
 }
 
 /// What the start found, for reports.
@@ -44,18 +43,17 @@ pub struct Facts {
     pub fence: bool,
 }
 
-/// Bits of [`STATE`]: the mode, the kind of slots, and two flags.
-const KIND_SHIFT: u32 = 2;
-const LIBC_REGISTERED: u32 = 1 << 4;
-const FENCE: u32 = 1 << 5;
-
+/// What the start found: in the lowest two bits the [`SlotKind`], which implies the engine; then
+/// two flags. 0 before the start.
 static STATE: AtomicU32 = AtomicU32::new(0);
+const LIBC_REGISTERED: u32 = 1 << 2;
+const FENCE: u32 = 1 << 3;
 
 fn mode_of(state: u32) -> Mode {
     match state & 3 {
-        1 => Mode::Rseq,
-        2 => Mode::Portable,
-        _ => Mode::NotStarted,
+        0 => Mode::NotStarted,
+        1 => Mode::Portable,
+        _ => Mode::Rseq,
     }
 }
 
@@ -73,15 +71,14 @@ pub fn mode() -> Mode {
 pub fn facts() -> Facts {
     // Acquire: as in `mode`.
     let state = STATE.load(Ordering::Acquire);
-    let slot_kind = match state >> KIND_SHIFT & 3 {
-        0 => SlotKind::Virtual,
-        1 => SlotKind::MmCid,
-        _ => SlotKind::CpuId,
-    };
     Facts {
         mode: mode_of(state),
-        slot_kind,
-        slots: area::slot_count(),
+        slot_kind: match state & 3 {
+            2 => SlotKind::MmCid,
+            3 => SlotKind::CpuId,
+            _ => SlotKind::Virtual,
+        },
+        slots: rows::slot_count(),
         libc_registered: state & LIBC_REGISTERED != 0,
         fence: state & FENCE != 0,
     }
@@ -93,6 +90,5 @@ pub(crate) fn publish(facts: &Facts, access: Access) {
     let flags = flag(facts.libc_registered, LIBC_REGISTERED) | flag(facts.fence, FENCE);
     access::publish(access);
     // Release pairs with the Acquire in `mode` and `facts`.
-    let state = facts.mode as u32 | (facts.slot_kind as u32) << KIND_SHIFT | flags;
-    STATE.store(state, Ordering::Release);
+    STATE.store(facts.slot_kind as u32 | flags, Ordering::Release);
 }

@@ -50,9 +50,8 @@ pub(super) mod rows {
     no_block! {
         add [] (Access, RowWord, usize);
         add_const [const AMOUNT: i32] (Access, RowWord);
-        add_bounded [const BITS: u32] (Access, RowWord, usize);
-        add_packed [const BITS: u32] (PackedWord, usize);
-        add_packed_const [const BITS: u32, const AMOUNT: i32] (PackedWord);
+        add_bounded [const BITS: u32] (PackedWord, usize);
+        add_bounded_const [const BITS: u32, const AMOUNT: i32] (PackedWord);
         add_guarded [const AMOUNT: i32] (Access, &AtomicUsize, RowWord);
         cmp_store [] (Access, RowWord, usize, usize);
     }

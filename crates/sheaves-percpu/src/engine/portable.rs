@@ -4,7 +4,7 @@
 //! one of its words checked out, then moves to the next slot. A stale slot number is harmless: the
 //! exchange protects a word, not the number.
 //!
-//! States of a word, in addition to those in `area`. A value is a cursor, so its highest bits are
+//! States of a word, in addition to those in `table`. A value is a cursor, so its highest bits are
 //! free:
 //!
 //! | value | meaning | transitions |
@@ -24,9 +24,9 @@ use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use sheaves_sys::clock;
 
-use crate::area;
 use crate::sheaf::{Cursor, object_in};
 use crate::word::Word;
+use crate::{rows, table};
 
 /// Flag: checked out by one thread.
 const BUSY: usize = 1 << 63;
@@ -44,7 +44,7 @@ static NEXT: AtomicI32 = AtomicI32::new(0);
 
 /// The thread's slot; assigned at first use.
 pub(crate) fn slot() -> i32 {
-    let count = i32::try_from(area::slot_count()).unwrap_or(i32::MAX);
+    let count = i32::try_from(rows::slot_count()).unwrap_or(i32::MAX);
     let slot = sheaves_sys::tls::virtual_slot();
     if slot >= 0 {
         return i32::from(slot) % count;
@@ -56,7 +56,7 @@ pub(crate) fn slot() -> i32 {
 }
 
 fn move_on(slot: i32) {
-    let count = i32::try_from(area::slot_count()).unwrap_or(i32::MAX);
+    let count = i32::try_from(rows::slot_count()).unwrap_or(i32::MAX);
     sheaves_sys::tls::set_virtual_slot(((slot + 1) % count) as i16);
 }
 
@@ -77,13 +77,13 @@ pub(crate) fn cursor_of(value: usize) -> Cursor {
 /// `None` when the slot has no block, or when the word is busy in all slots. The caller then
 /// continues without a slot: the thread that has the word checked out may have been preempted.
 fn check_out(word: Word) -> Option<(&'static AtomicUsize, Cursor)> {
-    for _ in 0..=area::slot_count() {
+    for _ in 0..=rows::slot_count() {
         let slot = slot();
-        let block = area::current_block(slot);
-        if block == area::bootstrap() {
+        let block = table::current_block(slot);
+        if block == table::bootstrap() {
             return None;
         }
-        let word = area::word(block, word);
+        let word = word.in_block(block);
         // Relaxed: the exchange compares it.
         let value = word.load(Ordering::Relaxed);
         // Acquire pairs with the Release in `check_in`: the sheaf's entries are visible with the
@@ -125,10 +125,10 @@ pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
 }
 
 pub(crate) fn load(word: Word) -> Cursor {
-    for _ in 0..=area::slot_count() {
+    for _ in 0..=rows::slot_count() {
         let slot = slot();
         // Relaxed: a hint; a caller that acts on it exchanges and compares.
-        let value = area::word(area::current_block(slot), word).load(Ordering::Relaxed);
+        let value = word.in_block(table::current_block(slot)).load(Ordering::Relaxed);
         if value & TAGS == 0 {
             return Cursor::of_word(value);
         }
@@ -138,13 +138,13 @@ pub(crate) fn load(word: Word) -> Cursor {
 }
 
 pub(crate) fn cmp_store(word: Word, expected: Cursor, new: Cursor) -> bool {
-    let block = area::current_block(slot());
-    if block == area::bootstrap() {
+    let block = table::current_block(slot());
+    if block == table::bootstrap() {
         return false;
     }
     // AcqRel: Acquire pairs with the Release in `check_in`, for the sheaf that is taken; Release
     // pairs with the Acquire of the next check-out, for the one that is left. Relaxed on failure.
-    area::word(block, word)
+    word.in_block(block)
         .compare_exchange(expected.bits(), new.bits(), Ordering::AcqRel, Ordering::Relaxed)
         .is_ok()
 }

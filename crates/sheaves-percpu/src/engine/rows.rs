@@ -3,7 +3,7 @@
 //! | transaction | effect on the word in the current slot's row | declines if |
 //! |---|---|---|
 //! | [`add`] | wrapping addition | never |
-//! | [`add_bounded`], [`add_packed`] | addition | the sum is out of bounds |
+//! | [`add_bounded`] | addition | the sum is out of bounds |
 //! | [`add_guarded`] | wrapping addition | the guard is not 0; the word is [`CLOSED`] |
 //! | [`cmp_store`] | stores the new value if it holds the expected one | it holds another |
 //!
@@ -20,12 +20,12 @@ use crate::word::RowWord;
 
 #[cfg(not(target_arch = "x86_64"))]
 pub use super::no_rseq::rows::{
-    add, add_bounded, add_const, add_guarded, add_packed, add_packed_const, cmp_store,
+    add, add_bounded, add_bounded_const, add_const, add_guarded, cmp_store,
 };
 pub use super::rows_slow as slow;
 #[cfg(target_arch = "x86_64")]
 pub use super::rows_x86_64::{
-    add, add_bounded, add_const, add_guarded, add_packed, add_packed_const, cmp_store,
+    add, add_bounded, add_bounded_const, add_const, add_guarded, cmp_store,
 };
 
 /// How a transaction ended.

@@ -4,15 +4,15 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::access::Access;
 use super::mode::{Mode, mode};
-use super::rows::{self, CLOSED, Outcome};
-use crate::area;
+use super::rows::{self, CLOSED, Outcome, PackedWord};
+use crate::table;
 use crate::word::RowWord;
 
 /// The address of the current slot's row: a hint. `None` when the slot has no block.
 #[inline]
 pub(crate) fn current_row() -> Option<usize> {
-    let row = area::current_block(super::current_slot());
-    (row != area::bootstrap()).then_some(row)
+    let row = table::current_block(super::current_slot());
+    (row != table::bootstrap()).then_some(row)
 }
 
 /// As [`rows::add`].
@@ -27,7 +27,8 @@ pub fn add_bounded<const BITS: u32>(word: RowWord, amount: usize) -> Outcome {
         let sum = value.wrapping_add(amount);
         (sum.wrapping_add(1 << BITS) >> (BITS + 1) == 0).then_some(sum)
     };
-    either(word, |access| rows::add_bounded::<BITS>(access, word, amount), add)
+    let fast = |word| rows::add_bounded::<BITS>(word, amount);
+    either(word, |_| PackedWord::new(word).map_or(Outcome::NoBlock, fast), add)
 }
 
 /// As [`rows::add_guarded`].

@@ -12,7 +12,7 @@ use sheaves_sys::rseq::RSEQ_CS_OFFSET;
 
 use super::access::Access;
 use super::rows::{BITS_MAX, Outcome, PackedWord};
-use crate::area;
+use crate::table;
 use crate::word::RowWord;
 use crate::{rseq_arm, rseq_descriptor};
 
@@ -31,8 +31,8 @@ macro_rules! section_at {
             "add {word}, {offset}",
             $($body,)+
             "5:",
-            table = in(reg) area::table(),
-            bootstrap = in(reg) area::bootstrap(),
+            table = in(reg) table::table(),
+            bootstrap = in(reg) table::bootstrap(),
             word = out(reg) _,
             no_block = label { return Outcome::NoBlock },
             $($operands)*
@@ -55,45 +55,36 @@ macro_rules! section {
     };
 }
 
-/// A critical section with a [`PackedWord`]: its offset contains the flag, which the displacement
-/// subtracts.
-macro_rules! section_packed {
-    ($word:ident, [$($body:expr),+ $(,)?], $($operands:tt)*) => {
+/// A bounded addition to a [`PackedWord`], whose offset contains the flag. The displacement
+/// subtracts that. If the sum is in -2^BITS .. 2^BITS, the sum plus 2^BITS has no bit above the
+/// lowest BITS + 1.
+macro_rules! section_bounded {
+    ($word:ident, $bits:ident, $($amount:tt)*) => {
         section_at!(
             "{area} + {rseq_cs}",
-            [$($body),+],
-            area = in(reg) $word.area(),
-            rseq_cs = const RSEQ_CS_OFFSET,
-            slot = in(reg) $word.slot(),
-            offset = in(reg) $word.flagged_offset(),
-            $($operands)*
-        )
-    };
-}
-
-/// The bodies of bounded additions, whose word is at `{word}` plus `$displaced`. If the sum is in
-/// -2^BITS .. 2^BITS, the sum plus 2^BITS has no bit above the lowest BITS + 1.
-macro_rules! bounded {
-    ($section:ident!($($first:tt)+), $displaced:literal, $bits:ident, $($operands:tt)*) => {
-        $section!(
-            $($first)+,
             [
-                concat!("mov {value}, qword ptr [{word}", $displaced, "]"),
+                "mov {value}, qword ptr [{word} - 0x80000000]",
                 "add {value}, {amount}",
                 "lea {above}, [{value} + {limit}]",
                 "shr {above}, {bits}",
                 "jnz {declined}",
-                concat!("mov qword ptr [{word}", $displaced, "], {value}"),
+                "mov qword ptr [{word} - 0x80000000], {value}",
             ],
+            area = in(reg) $word.area(),
+            rseq_cs = const RSEQ_CS_OFFSET,
+            slot = in(reg) $word.slot(),
+            offset = in(reg) $word.flagged_offset(),
             value = out(reg) _,
             above = out(reg) _,
             limit = const 1_i32 << $bits,
             bits = const $bits + 1,
             declined = label { return Outcome::Declined },
-            $($operands)*
+            amount = $($amount)*,
         )
     };
 }
+
+const _: () = assert!(PackedWord::FLAG_BYTES == 0x8000_0000);
 
 /// Adds to a word of the current slot, wrapping. Never blocks, no atomic.
 #[inline(always)]
@@ -130,39 +121,22 @@ pub fn add_const<const AMOUNT: i32>(access: Access, word: RowWord) -> Outcome {
 /// Adds if the sum, as a signed number, is in -2<sup>`BITS`</sup> .. 2<sup>`BITS`</sup>.
 /// `BITS` is at most [`BITS_MAX`].
 #[inline(always)]
-pub fn add_bounded<const BITS: u32>(access: Access, word: RowWord, amount: usize) -> Outcome {
+pub fn add_bounded<const BITS: u32>(word: PackedWord, amount: usize) -> Outcome {
     const { assert!(BITS <= BITS_MAX) };
     // SAFETY: the critical section keeps the rules; it leaves before the commit if the sum is out
-    // of bounds.
-    unsafe {
-        bounded!(section!(access, word), "", BITS, amount = in(reg) amount,);
-    }
+    // of bounds. By the word's invariants both fields are in one area.
+    unsafe { section_bounded!(word, BITS, in(reg) amount) }
     Outcome::Done
 }
 
-/// [`add_bounded`] with two loads fewer.
+/// [`add_bounded`] of a constant, as in [`add_const`].
 #[inline(always)]
-pub fn add_packed<const BITS: u32>(word: PackedWord, amount: usize) -> Outcome {
+pub fn add_bounded_const<const BITS: u32, const AMOUNT: i32>(word: PackedWord) -> Outcome {
     const { assert!(BITS <= BITS_MAX) };
-    // SAFETY: as in `add_bounded`; by the word's invariants both fields are in one area.
-    unsafe {
-        bounded!(section_packed!(word), " - 0x80000000", BITS, amount = in(reg) amount,);
-    }
+    // SAFETY: as in `add_bounded`.
+    unsafe { section_bounded!(word, BITS, const AMOUNT) }
     Outcome::Done
 }
-
-/// [`add_packed`] of a constant, as in [`add_const`].
-#[inline(always)]
-pub fn add_packed_const<const BITS: u32, const AMOUNT: i32>(word: PackedWord) -> Outcome {
-    const { assert!(BITS <= BITS_MAX) };
-    // SAFETY: as in `add_packed`.
-    unsafe {
-        bounded!(section_packed!(word), " - 0x80000000", BITS, amount = const AMOUNT,);
-    }
-    Outcome::Done
-}
-
-const _: () = assert!(PackedWord::FLAG_BYTES == 0x8000_0000);
 
 /// Adds if the guard is 0, wrapping.
 #[inline(always)]

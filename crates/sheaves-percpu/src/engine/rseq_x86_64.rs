@@ -26,8 +26,8 @@
 use core::arch::asm;
 
 use super::access::Access;
-use crate::area;
 use crate::sheaf::{Cursor, Sheaf, object_in};
+use crate::table;
 use crate::word::Word;
 use crate::{rseq_arm, rseq_descriptor};
 
@@ -52,7 +52,7 @@ macro_rules! section {
             "5:",
             rseq_cs = in(reg) $access.rseq_cs,
             slot = in(reg) $access.slot,
-            table = in(reg) area::table(),
+            table = in(reg) table::table(),
             word = out(reg) _,
             $($operands)*
             options(nostack),

@@ -11,9 +11,9 @@ use crate::engine::rows::{self as transactions, Outcome, slow};
 use crate::engine::{Access, current_row};
 use crate::memory::Handle;
 use crate::memory::zero::DirtyRows;
+use crate::rows;
 use crate::slots::{self, Attached};
 use crate::word::RowWord;
-use crate::{area, rows};
 
 /// How often a transaction looks for a block before it uses the shared row.
 const ATTEMPTS: u32 = 64;
@@ -206,7 +206,7 @@ pub unsafe fn sum(handle: Handle, byte: usize) -> usize {
 /// use atomics unless the program excludes that.
 #[must_use]
 pub fn address(handle: Handle, slot: usize) -> Option<NonNull<u8>> {
-    if area::slot_count() == 0 || slot > rows::shared() {
+    if rows::slot_count() == 0 || slot > rows::shared() {
         return None;
     }
     let address = rows::row(slot) + handle.offset();

@@ -3,7 +3,7 @@
 extern crate std;
 use super::*;
 use crate::memory::backing::UNIT_BYTES;
-use crate::word;
+use crate::word::RowWord;
 use std::vec::Vec;
 
 /// Allocates objects of three shapes: one with a class, a large one, and one in between.
@@ -19,7 +19,8 @@ fn alloc_some() -> Vec<(usize, Shape)> {
 
 /// A word in the first row, which is always open.
 fn first_word(offset: usize) -> &'static core::sync::atomic::AtomicUsize {
-    word::at(rows::row(0) + offset)
+    // SAFETY: tests use offsets of objects only.
+    unsafe { RowWord::new(offset) }.in_row(rows::row(0))
 }
 
 #[test]

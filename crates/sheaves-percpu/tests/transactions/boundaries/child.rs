@@ -52,7 +52,7 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// The operations of the library.
-    pub(crate) const ALL: [Operation; 15] = [
+    pub(crate) const ALL: [Operation; 14] = [
         Operation::Pop,
         Operation::PopSlow,
         Operation::PopBySize,
@@ -63,8 +63,7 @@ impl Operation {
         Operation::InRow(InRow::Add),
         Operation::InRow(InRow::AddConst),
         Operation::InRow(InRow::AddBounded),
-        Operation::InRow(InRow::AddPacked),
-        Operation::InRow(InRow::AddPackedConst),
+        Operation::InRow(InRow::AddBoundedConst),
         Operation::InRow(InRow::AddGuarded),
         Operation::InRow(InRow::CmpStore),
         Operation::Drain,

@@ -18,9 +18,8 @@ const BITS: u32 = 30;
 pub(crate) enum InRow {
     Add,
     AddBounded,
-    AddPacked,
     AddConst,
-    AddPackedConst,
+    AddBoundedConst,
     AddGuarded,
     CmpStore,
 }
@@ -29,9 +28,7 @@ impl InRow {
     /// The value of the word before a transaction that has to fail.
     pub(crate) fn shut_value(self, unexpected: usize) -> usize {
         match self {
-            InRow::AddBounded | InRow::AddPacked | InRow::AddPackedConst => {
-                isize::MAX.cast_unsigned()
-            }
+            InRow::AddBounded | InRow::AddBoundedConst => isize::MAX.cast_unsigned(),
             // The guard makes it fail.
             InRow::Add | InRow::AddConst | InRow::AddGuarded => EXPECTED,
             InRow::CmpStore => unexpected,
@@ -51,13 +48,8 @@ fn add(word: Word, amount: usize) -> Outcome {
 
 #[inline(never)]
 fn add_bounded(word: Word, amount: usize) -> Outcome {
-    rows::add_bounded::<BITS>(Access::get(), in_rows(word), amount)
-}
-
-#[inline(never)]
-fn add_packed(word: Word, amount: usize) -> Outcome {
     let word = PackedWord::new(in_rows(word)).expect("a form on this engine");
-    rows::add_packed::<BITS>(word, amount)
+    rows::add_bounded::<BITS>(word, amount)
 }
 
 #[inline(never)]
@@ -71,9 +63,9 @@ fn add_const(word: Word) -> Outcome {
 }
 
 #[inline(never)]
-fn add_packed_const(word: Word) -> Outcome {
+fn add_bounded_const(word: Word) -> Outcome {
     let word = PackedWord::new(in_rows(word)).expect("a form on this engine");
-    rows::add_packed_const::<BITS, { ADDED as i32 }>(word)
+    rows::add_bounded_const::<BITS, { ADDED as i32 }>(word)
 }
 
 #[inline(never)]
@@ -90,9 +82,8 @@ pub(crate) fn perform(transaction: InRow, word: Word, guard: &AtomicUsize) -> us
     happened(match transaction {
         InRow::Add => add(word, ADDED),
         InRow::AddBounded => add_bounded(word, ADDED),
-        InRow::AddPacked => add_packed(word, ADDED),
         InRow::AddConst => add_const(word),
-        InRow::AddPackedConst => add_packed_const(word),
+        InRow::AddBoundedConst => add_bounded_const(word),
         InRow::AddGuarded => add_guarded(word, guard),
         InRow::CmpStore => cmp_store(word, EXPECTED, NEW),
     })
@@ -103,9 +94,7 @@ pub(crate) fn interfere(transaction: InRow, word: Word, guard: &AtomicUsize) -> 
     let word = in_rows(word);
     happened(match transaction {
         InRow::Add | InRow::AddConst => slow::add(word, ADDED_TOO),
-        InRow::AddBounded | InRow::AddPacked | InRow::AddPackedConst => {
-            slow::add_bounded::<BITS>(word, ADDED_TOO)
-        }
+        InRow::AddBounded | InRow::AddBoundedConst => slow::add_bounded::<BITS>(word, ADDED_TOO),
         InRow::AddGuarded => slow::add_guarded::<{ ADDED_TOO as i32 }>(guard, word),
         InRow::CmpStore => slow::cmp_store(word, EXPECTED, NEW_TOO),
     })
