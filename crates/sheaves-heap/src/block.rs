@@ -1,11 +1,11 @@
 //! Blocks without red zones: from a size to a block, and from an address to its block.
 
 use sheaves_slab::CacheId;
-use sheaves_slab::granule::{Granule, NAMED};
+use sheaves_slab::granule::Granule;
 use sheaves_slab::raw::by_id;
 use sheaves_sys::report;
 
-use crate::classes::{self, CLASSES, SIZES};
+use crate::classes::{self, SIZES};
 use crate::huge;
 
 /// The kind of block at an address.
@@ -32,12 +32,7 @@ pub(crate) fn look_up(address: usize) -> Option<Block> {
     let Some(granule) = Granule::of(address).filter(|granule| granule.owner() != 0) else {
         return huge::bytes_of(address).map(|bytes| Block::Huge { bytes });
     };
-    let owner = granule.owner();
-    if let Some(id) = CacheId::from_owner(owner) {
-        let class = id.class();
-        return (class < CLASSES).then_some(Block::Object { class });
-    }
-    None
+    CacheId::from_owner(granule.owner()).map(|id| Block::Object { class: id.class() })
 }
 
 /// True when an address is in memory that a block uses, so that it is safe to read.
@@ -71,8 +66,7 @@ pub(crate) fn usable(address: usize) -> usize {
 pub(crate) fn foreign(address: usize, call: &str) -> ! {
     let what = match Granule::of(address).map(Granule::owner) {
         Some(0) => "which is in free memory (double free?)",
-        Some(NAMED) => "which belongs to a named cache",
-        Some(_) => "which is inside a block",
+        Some(_) => "which belongs to a named cache",
         None => "which is not from this heap",
     };
     report::die(format_args!("{call} of {address:#x}, {what}"))

@@ -18,7 +18,7 @@ pub const CLASSES_MAX: usize = 96;
 pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 2;
 
 /// Owner of the slabs of named caches.
-pub const NAMED: u16 = CacheId::new(CLASSES_MAX as u16 + 1).main().offset() as u16;
+pub(crate) const NAMED: u16 = CacheId::new(CLASSES_MAX as u16 + 1).main().offset() as u16;
 
 /// The number of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,7 +10,8 @@
 //! a larger depot would have saved both. Each second without that halves the limit, down to its
 //! initial value.
 //!
-//! The depot also sizes the sheaves of its cache, by how fast they go through it.
+//! The depot also sizes the sheaves of its cache: short ones keep the working set small, long ones
+//! make exchanges of a slot's main sheaf rare.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -28,16 +29,12 @@ const BYTES_MAX: usize = 1 << 30;
 const SHEAVES_MIN: usize = 4;
 /// Time between two halvings: 1 << this, in ms.
 const DECAY_SHIFT: u32 = 10;
-/// After this many trips the size of new sheaves is adjusted.
-const TRIPS: u32 = 32;
-/// A shorter time for [`TRIPS`] doubles the size (the clock's own step is 1 to 10 ms).
-const TRIPS_SHORT_MS: u32 = 8;
-/// A longer time for [`TRIPS`] halves the size.
-const TRIPS_LONG_MS: u32 = 512;
-/// A cache is hot if a use of a sheaf takes less than this per object: then its sheaves grow.
-const HOT_OBJECT_NS: u64 = 24;
-/// A swap of a slot's two sheaves takes as long as this many objects of a hot cache.
-const SWAP_OBJECTS: usize = 4;
+/// After this many exchanges of main sheaves the size of new sheaves is adjusted.
+const EXCHANGES: u32 = 32;
+/// A shorter time for [`EXCHANGES`] doubles the size (the clock's own step is 1 to 10 ms).
+const EXCHANGES_SHORT_MS: u32 = 8;
+/// A longer time for [`EXCHANGES`] halves the size.
+const EXCHANGES_LONG_MS: u32 = 512;
 
 /// A number that guides decisions. Being off by a few sheaves is harmless.
 #[derive(Debug)]
@@ -96,9 +93,9 @@ struct Shard {
     full: SheafStack,
     /// Objects in the full sheaves; raised before the push and lowered after the pop.
     objects: Hint,
-    /// Trips since `trips_since_ms`.
-    trips: Hint,
-    trips_since_ms: Hint,
+    /// Exchanges of main sheaves since `exchanges_since_ms`.
+    exchanges: Hint,
+    exchanges_since_ms: Hint,
     /// Full sheaves taken (about), and flushes to slabs, so far. For statistics.
     hits: AtomicU64,
     flushes: AtomicU64,
@@ -109,8 +106,8 @@ impl Shard {
         Shard {
             full: SheafStack::new(),
             objects: Hint::new(),
-            trips: Hint::new(),
-            trips_since_ms: Hint::new(),
+            exchanges: Hint::new(),
+            exchanges_since_ms: Hint::new(),
             hits: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
         }
@@ -219,50 +216,42 @@ impl Depot {
         Some(pool::format(pool::take_empty()?, self.sheaf_objects.get() as usize))
     }
 
-    /// Counts a trip of a slot beyond its own two sheaves, and sizes new sheaves by the rate of
-    /// trips: small sheaves keep the working set small, large ones make trips rare.
-    pub(crate) fn count_trip(&self, shape: &Shape) {
+    /// Counts an exchange of a slot's main sheaf, and sizes new sheaves by the rate of exchanges.
+    pub(crate) fn count_exchange(&self, shape: &Shape) {
         let shard = &self.shards[shard_here()];
-        // Without a locked instruction: a lost trip does not matter.
-        let trips = shard.trips.get() + 1;
-        shard.trips.set(trips % TRIPS);
-        if trips == TRIPS {
+        // Without a locked instruction: a lost exchange does not matter.
+        let exchanges = shard.exchanges.get() + 1;
+        shard.exchanges.set(exchanges % EXCHANGES);
+        if exchanges == EXCHANGES {
             self.size_sheaves(shape, shard);
         }
     }
 
-    /// Doubles the size of new sheaves if the last [`TRIPS`] took a short time, halves it if they
-    /// took a long time.
+    /// Doubles the size of new sheaves if the last [`EXCHANGES`] took a short time, halves it if
+    /// they took a long time.
     #[cold]
     fn size_sheaves(&self, shape: &Shape, shard: &Shard) {
         let now = clock::coarse_ms() as u32;
-        let took_ms = now.wrapping_sub(shard.trips_since_ms.swap(now));
+        let took_ms = now.wrapping_sub(shard.exchanges_since_ms.swap(now));
         let objects = self.sheaf_objects.get();
         let wanted = match took_ms {
-            0..=TRIPS_SHORT_MS => objects * 2 + 1,
-            TRIPS_LONG_MS.. => objects / 2,
+            0..=EXCHANGES_SHORT_MS => objects * 2 + 1,
+            EXCHANGES_LONG_MS.. => objects / 2,
             _ => return,
         };
         let bounds = (shape.sheaf_objects_min() as u32, shape.sheaf_objects as u32);
         self.sheaf_objects.set(wanted.clamp(bounds.0, bounds.1));
     }
 
-    /// Checks the size of an empty sheaf, which the caller owns, between two uses: sheaves that a
-    /// slot swaps often grow. Returns the cursor.
-    pub(crate) fn refit(&self, shape: &Shape, empty: Cursor) -> Cursor {
+    /// Gives an empty sheaf, which the caller owns, the size of new ones. Returns the cursor.
+    pub(crate) fn refit(&self, empty: Cursor) -> Cursor {
         debug_assert!(empty.is_empty());
-        let sheaf = empty.sheaf();
-        let capacity = sheaf.capacity();
-        if capacity >= shape.sheaf_objects {
-            return empty;
+        let objects = self.sheaf_objects.get() as usize;
+        if objects == empty.sheaf().capacity() {
+            empty
+        } else {
+            pool::format(empty.sheaf(), objects)
         }
-        let hot_ns = (pool::USES * (capacity + SWAP_OBJECTS)) as u64 * HOT_OBJECT_NS;
-        if pool::count_use(sheaf).is_some_and(|took_ns| took_ns < hot_ns) {
-            let larger = (2 * capacity + 1).min(shape.sheaf_objects) as u32;
-            self.sheaf_objects.set(larger.max(self.sheaf_objects.get()));
-        }
-        let wanted = self.sheaf_objects.get() as usize;
-        if wanted == capacity { empty } else { pool::format(sheaf, wanted) }
     }
 }
 

@@ -4,7 +4,7 @@
 //! allocates no memory.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::internal::Cursor;
 use sheaves_sys::lock::Lock;
@@ -21,8 +21,6 @@ use crate::slab_lists::SlabLists;
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     shape: UnsafeCell<Option<Shape>>,
-    /// An object of the cache was deferred at some time.
-    deferring: AtomicBool,
     /// The cache's lock.
     pub(crate) slabs: Lock<SlabLists>,
     pub(crate) depot: Depot,
@@ -31,18 +29,6 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    /// True when an object of the cache was deferred at some time.
-    #[inline]
-    pub(crate) fn is_deferring(&self) -> bool {
-        // Acquire pairs with the Release below: a thread that seals everything finds the cache.
-        self.deferring.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_deferring(&self, is_deferring: bool) {
-        // Release pairs with the Acquire above.
-        self.deferring.store(is_deferring, Ordering::Release);
-    }
-
     /// The current slot's queue of sealed sheaves.
     pub(crate) fn deferred_here(&self) -> &Queue {
         &self.deferred[pool::shard_here()]
@@ -56,14 +42,46 @@ unsafe impl Sync for Descriptor {}
 static TABLE: [Descriptor; CACHES_MAX] = [const {
     Descriptor {
         shape: UnsafeCell::new(None),
-        deferring: AtomicBool::new(false),
         slabs: Lock::new(SlabLists::new()),
         depot: Depot::new(),
         deferred: [const { Queue::new() }; SHARDS],
     }
 }; CACHES_MAX];
 
+/// One bit for each cache that has ever deferred an object: set before the first one is deferred.
+static DEFERRING: [AtomicU64; CACHES_MAX / 64] = [const { AtomicU64::new(0) }; CACHES_MAX / 64];
+/// Number of words of the set of caches that defer.
+pub(crate) const DEFERRING_WORDS: usize = DEFERRING.len();
+
+/// The caches of a word of that set.
+pub(crate) fn deferring(word: usize) -> impl Iterator<Item = CacheId> {
+    // Acquire pairs with the Release in `set_deferring`. [D1]
+    let bits = DEFERRING[word].load(Ordering::Acquire);
+    let numbers = (0..64).filter(move |bit| bits & (1 << bit) != 0);
+    numbers.map(move |bit| CacheId::new((word * 64 + bit) as u16))
+}
+
 impl CacheId {
+    /// True when an object of the cache was deferred at some time.
+    #[inline]
+    pub(crate) fn is_deferring(self) -> bool {
+        let (word, bit) = self.bit_in_set();
+        // Acquire pairs with the Release below: the sink is registered.
+        DEFERRING[word].load(Ordering::Acquire) & bit != 0
+    }
+
+    /// Notes that an object of the cache is about to be deferred, or, when the cache is destroyed,
+    /// that none is.
+    pub(crate) fn set_deferring(self, is_deferring: bool) {
+        let (word, bit) = self.bit_in_set();
+        // Release, both, pairs with the Acquire loads. A thread that seals everything after an
+        // object was deferred knows of the object, and so finds the bit. [D1]
+        match is_deferring {
+            true => DEFERRING[word].fetch_or(bit, Ordering::Release),
+            false => DEFERRING[word].fetch_and(!bit, Ordering::Release),
+        };
+    }
+
     #[inline]
     pub(crate) fn descriptor(self) -> &'static Descriptor {
         &TABLE[usize::from(self.number())]

@@ -1,14 +1,14 @@
 //! Granules of 64 KiB, and the owner map, which leads from a granule to its cache.
 //!
-//! The owner map has two bytes per granule: the offset, in a slot's row, of the word onto which
-//! an object of the granule is freed. Where objects are not freed that way it is the offset of a
+//! The owner map has two bytes per granule: the offset, in a slot's row, of the word onto which an
+//! object of the granule is freed. Where objects are not freed that way it is the offset of a
 //! word that is always vacant. State of an entry:
 //!
 //! | value | meaning | written by |
 //! |---|---|---|
 //! | 0 | free, or never used | the code that releases the granule |
-//! | 16 n + 24 | slab of size class n of malloc | the class |
-//! | [`NAMED`] | slab of a named cache, whose number is in the slab's header | the cache |
+//! | 16 n + 16 | slab of size class n of malloc | the class |
+//! | `cache_id::NAMED` | slab of a named cache, whose number is in the slab's header | the cache |
 //!
 //! An entry changes only while no thread may pass an address inside its granule to `free`. So the
 //! fast path of `free` reads it without ordering: the address itself reached the caller by a path
@@ -17,8 +17,6 @@
 use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use crate::window::{self, GRANULE_BYTES};
-
-pub use crate::cache_id::NAMED;
 
 /// Address of the window. Its value before the start is too far from every user address, whichever
 /// value of the limit a thread reads with it.

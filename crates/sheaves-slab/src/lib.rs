@@ -1,23 +1,17 @@
 //! Object caches built of per-CPU sheaves.
 //!
 //! ```text
-//!          pop                            push
-//!   alloc <---- sheaf of     sheaf of <---- free     one slot, by transactions
-//!               allocations  frees
-//!                  |   `-swap-'   |                  whole sheaves, by one exchange
-//!                  `---- depot ---'                  a lock-free stack per cache
-//!                          |                         runs of objects of one slab
-//!                        slabs                       one bit per object, out of line
-//!                          |
-//!                  chunks of 2 MiB                   discarded when idle
+//!   alloc <-- pop -- main sheaf <-- push -- free      one slot, by transactions
+//!                     |     `-- spare sheaf           the slot's word is exchanged
+//!                   depot                             a lock-free stack for each cache
+//!                     |                               runs of objects of one slab
+//!                   slabs                             one bit for each object, out of line
+//!                     |
+//!             chunks of 2 MiB                         discarded when idle
 //! ```
 //!
-//! A sheaf is an array of free objects in front of the slabs, as in SLUB (Linux 6.18); the depot
-//! of full arrays is that of Bonwick's magazines (2001).
-//!
-//! Allocations pop from one sheaf and frees push onto another. With one sheaf for both, every
-//! `free` would wait for the cursor that the last `alloc` stored, and vice versa; a free that
-//! looks its cache up from the address would put that look-up into the same dependency chain.
+//! Sheaves are those of SLUB (Linux 6.18); the depot of full ones is that of Bonwick's magazines
+//! (2001).
 //!
 //! Free memory is never written, except in debug caches: the state of an object is in its slab's
 //! header, in another part of the address space.

@@ -2,9 +2,7 @@
 //!
 //! Sheaves are numbered from 1; number 0 stands for "none", and the link of a sheaf that is stacked
 //! or queued is a number. A sheaf is in exactly one place: a word of a slot, a depot, the empty
-//! stack, the returned set, or a thread that is moving it. Entries 1 and 2, where they are below
-//! the sentinel, hold the number of uses and the time when it was last 0; while the sheaf is
-//! deferred, see [`sheaves_rcu::defer::Queue`].
+//! stack, the returned set, or a thread that is moving it.
 //!
 //! The memory is never unmapped, because an rseq critical section or a stale reader may still read
 //! it. [`trim`] can discard pages whose sheaves are all empty; these sheaves are in the returned
@@ -13,7 +11,6 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Sheaf, current_slot};
-use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map::{self, Exactly};
 
@@ -22,9 +19,6 @@ use crate::window::{SHEAVES, STEP_BYTES};
 
 /// Highest sheaf number.
 const NUMBER_MAX: usize = (1 << 24) - 1;
-
-/// This many uses are timed together, see [`count_use`].
-pub(crate) const USES: usize = 32;
 
 fn numbered(number: u32) -> Sheaf {
     // SAFETY: numbers are of mapped sheaves, in a part of the window that is for sheaves only and
@@ -38,37 +32,10 @@ pub(crate) fn number_of(sheaf: Sheaf) -> u32 {
     ((sheaf.address() - SHEAVES.base()) / Sheaf::BYTES) as u32
 }
 
-/// Entries 1 and 2 of a sheaf that the caller owns.
-pub(crate) fn notes<'a>(sheaf: Sheaf) -> &'a mut [usize] {
-    // SAFETY: the caller owns the sheaf, and makes no second reference to its notes.
-    unsafe { sheaf.entries(1..3) }
-}
-
 /// Makes an owned sheaf an empty one for `objects` objects; returns its cursor, on the sentinel.
 pub(crate) fn format(sheaf: Sheaf, objects: usize) -> Cursor {
     // SAFETY: the caller owns the sheaf.
-    let cursor = unsafe { sheaf.format(objects) };
-    if cursor.index() > 2 {
-        notes(sheaf).fill(0);
-    }
-    cursor
-}
-
-/// Counts a use of a sheaf that the caller owns; every [`USES`] uses it returns the nanoseconds
-/// since the last time. The two numbers are below the sentinel, where there is room.
-pub(crate) fn count_use(sheaf: Sheaf) -> Option<u64> {
-    if sheaf.sentinel() <= 2 {
-        return None;
-    }
-    let notes = notes(sheaf);
-    notes[0] += 1;
-    if notes[0] < USES {
-        return None;
-    }
-    let now = clock::fine_ns() as usize;
-    let took = now.wrapping_sub(notes[1]);
-    (notes[0], notes[1]) = (0, now);
-    Some(took as u64)
+    unsafe { sheaf.format(objects) }
 }
 
 /// Links of stacked sheaves, in their entry 0.

@@ -93,7 +93,7 @@ fn try_destroy(id: CacheId) -> Result<(), usize> {
         if id.descriptor().slabs.lock().counts.slabs != 0 {
             return Err(AGAIN);
         }
-        deferred::forget(id);
+        id.set_deferring(false);
         Ok(())
     })
 }

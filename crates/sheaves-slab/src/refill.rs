@@ -11,7 +11,7 @@ use sheaves_rcu::defer;
 use sheaves_sys::lock::assert_none_held;
 
 use crate::cache_id::CacheId;
-use crate::chunk::UnfinishedRun;
+use crate::chunk::Run;
 use crate::granule::Granule;
 use crate::shape::Shape;
 use crate::slab_lists::SlabLists;
@@ -56,10 +56,10 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
 
 /// Prepares the objects of a new slab that no other thread knows yet. Without a lock: constructors
 /// are the program's code, and may allocate, wait, or fork. `None` when memory is out.
-fn make_slab(shape: &Shape) -> Option<UnfinishedRun> {
+fn make_slab(shape: &Shape) -> Option<Run> {
     let made = chunk::begin_run(shape.granules, shape.slab_align())?;
-    let address = made.run.first.address();
-    if shape.debug && !made.run.is_zero {
+    let address = made.first.address();
+    if shape.debug && !made.is_zero {
         let start = core::ptr::with_exposed_provenance_mut::<u8>(address);
         // SAFETY: the run was just taken and nothing else uses it.
         unsafe { start.write_bytes(0, shape.granules * GRANULE_BYTES) };
@@ -79,9 +79,9 @@ fn make_slab(shape: &Shape) -> Option<UnfinishedRun> {
 }
 
 /// Lists a new slab: from here on it is the cache's, also in a child.
-fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &UnfinishedRun) {
-    let first = made.run.first;
-    slab::header(first).init(id.in_header(), shape.slab_objects, made.run.is_zero);
+fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Run) {
+    let first = made.first;
+    slab::header(first).init(id.in_header(), shape.slab_objects, made.is_zero);
     first.set_owner(shape.granules, id.owner());
     slabs.counts.slabs += 1;
     slabs.counts.slabs_made += 1;

@@ -25,9 +25,7 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
     if shape.debug {
         return debug::alloc(id);
     }
-    if let Some(object) = exchange_empty(id) {
-        return object;
-    }
+    count_exchange(id);
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
             break;
@@ -35,9 +33,7 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
         if let Some(object) = pop_slow(id.main()) {
             return object;
         }
-        let Some(cursor) = take_spare_with_objects(id)
-            .or_else(|| deferred::take_ready(id))
-            .or_else(|| full_sheaf(id))
+        let Some(cursor) = sheaf_with_objects(id)
             .or_else(|| refilled_sheaf(id))
             .or_else(|| deferred::take_any_ready(id))
         else {
@@ -46,35 +42,6 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
         install(id, cursor, Cursor::is_empty);
     }
     take_one(id)
-}
-
-/// The common case: the spare sheaf, or one from the depot, replaces the empty main sheaf. The
-/// object to return is its last one.
-#[inline]
-fn exchange_empty(id: CacheId) -> Option<usize> {
-    let empty = load(id.main());
-    if !empty.is_sheaf() || !empty.is_empty() {
-        return None;
-    }
-    let swapped = take_spare_with_objects(id);
-    let cursor = swapped.or_else(|| deferred::take_ready(id)).or_else(|| full_sheaf(id))?;
-    // What was read before a sheaf was taken is a hint: meanwhile the sheaf may have been emptied
-    // and filled again, with its sentinel in another place.
-    if cursor.is_empty() {
-        retire(id, cursor);
-        return None;
-    }
-    // SAFETY: the sheaf is ours.
-    let object = unsafe { cursor.last() };
-    // SAFETY: `empty` is not the bootstrap cursor; the sheaf, less that object, is ours.
-    let exchanged = unsafe { cmp_store(id.main(), empty, cursor.down(1)) };
-    // The same holds for the sheaf that came out: only now it is certain that it is empty.
-    if exchanged && swapped.is_some() && empty.is_empty() {
-        retire(id, id.descriptor().depot.refit(id.shape(), empty));
-    } else {
-        retire(id, if exchanged { empty } else { cursor.down(1) });
-    }
-    Some(object)
 }
 
 /// Frees an object when the fast path found no room.
@@ -92,9 +59,7 @@ fn free(id: CacheId, object: usize) {
         debug::free(id, object);
         return;
     }
-    if exchange_full(id, object) {
-        return;
-    }
+    count_exchange(id);
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
             break;
@@ -109,41 +74,15 @@ fn free(id: CacheId, object: usize) {
     flush::flush(id, &mut [object]);
 }
 
-/// The common case: an empty sheaf with the object in it replaces the full main sheaf. False when
-/// the object was not freed.
-#[inline]
-fn exchange_full(id: CacheId, object: usize) -> bool {
-    let full = load(id.main());
-    if !full.is_sheaf() || !full.is_full() {
-        return false;
-    }
-    let Some(cursor) = empty_sheaf(id) else { return false };
-    // The fill that was read before is a hint, as above.
-    if cursor.is_full() {
-        retire(id, cursor);
-        return false;
-    }
-    // SAFETY: the sheaf is ours, and not full.
-    let cursor = unsafe { cursor.push(object) };
-    // SAFETY: `full` is not the bootstrap cursor; the sheaf is ours, and so is the object in it.
-    let exchanged = unsafe { cmp_store(id.main(), full, cursor) };
-    retire(id, if exchanged { full } else { cursor });
-    true
-}
-
-/// A full sheaf from the depot.
-fn full_sheaf(id: CacheId) -> Option<Cursor> {
-    count_trip(id);
-    id.take_full()
-}
-
-fn count_trip(id: CacheId) {
-    id.descriptor().depot.count_trip(id.shape());
-}
-
-/// The spare sheaf, if it has objects.
-fn take_spare_with_objects(id: CacheId) -> Option<Cursor> {
+/// The spare sheaf if it has objects, or one whose objects were deferred, or one from the depot.
+fn sheaf_with_objects(id: CacheId) -> Option<Cursor> {
     take_sheaf(id.spare(), |cursor| !cursor.is_empty())
+        .or_else(|| deferred::take_ready(id))
+        .or_else(|| id.take_full())
+}
+
+fn count_exchange(id: CacheId) {
+    id.descriptor().depot.count_exchange(id.shape());
 }
 
 /// An empty sheaf: the spare one, or a new one. In that case a spare sheaf with objects makes room
@@ -151,7 +90,7 @@ fn take_spare_with_objects(id: CacheId) -> Option<Cursor> {
 fn empty_sheaf(id: CacheId) -> Option<Cursor> {
     match take_sheaf(id.spare(), |_| true) {
         Some(spare) if spare.is_empty() => return Some(spare),
-        Some(spare) => put_away(id, spare),
+        Some(spare) => flush::put_away(id, spare),
         None => {}
     }
     id.descriptor().depot.empty_sheaf()
@@ -193,7 +132,8 @@ pub(crate) fn install(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) 
         }
         // SAFETY: `current` is not the bootstrap cursor; the caller owns the sheaf of `cursor`.
         if unsafe { cmp_store(word, current, cursor) } {
-            retire(id, current);
+            let is_empty = current.is_sheaf() && current.is_empty();
+            retire(id, if is_empty { id.descriptor().depot.refit(current) } else { current });
             return;
         }
     }
@@ -205,15 +145,8 @@ pub(crate) fn install(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) 
 pub(crate) fn retire(id: CacheId, cursor: Cursor) {
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
     if cursor.is_sheaf() && !unsafe { cmp_store(id.spare(), Cursor::VACANT, cursor) } {
-        put_away(id, cursor);
+        flush::put_away(id, cursor);
     }
-}
-
-fn put_away(id: CacheId, cursor: Cursor) {
-    if cursor.is_full() {
-        count_trip(id);
-    }
-    flush::put_away(id, cursor);
 }
 
 /// An object straight from the slabs, for a thread without a slot or without memory for a sheaf.

@@ -7,9 +7,8 @@ use sheaves_sys::lock::assert_none_held;
 use sheaves_sys::map;
 
 use super::state::{CHUNKS, Chunks, chunk, granule_of, mask};
-use crate::granule;
 use crate::slab;
-use crate::window::{self, CHUNK_GRANULES, GRANULE_BYTES};
+use crate::window::{CHUNK_GRANULES, GRANULE_BYTES};
 
 /// Freed granules keep their memory for one to two of these.
 const TICK_MS: u64 = 500;
@@ -40,28 +39,7 @@ pub(crate) fn purge_if_due() {
 /// Returns all free memory to the system at once, with the headers of wholly free chunks. Returns
 /// the bytes of heap that were returned.
 pub fn trim() -> usize {
-    let bytes = purge(true);
-    discard_owners();
-    bytes
-}
-
-/// Discards the pages of the owner map that cover free chunks only.
-fn discard_owners() {
-    let page = map::page_bytes();
-    let page_granules = page / 2;
-    // Held all the time, so that no run is taken meanwhile: a few system calls.
-    let chunks = CHUNKS.lock();
-    let first = granule::first().0 as usize;
-    let end = first + chunks.count * CHUNK_GRANULES;
-    let is_free = |granule: usize| chunk((granule - first) / CHUNK_GRANULES).free == u32::MAX;
-    for start in (first.next_multiple_of(page_granules)..end).step_by(page_granules) {
-        let covered = start..(start + page_granules).min(end);
-        if covered.step_by(CHUNK_GRANULES).all(is_free) {
-            // SAFETY: this page has only entries of free granules, all 0, and of granules that do
-            // not exist yet; it reads as zero afterwards.
-            unsafe { map::discard(window::OWNERS.base() + 2 * start, page) };
-        }
-    }
+    purge(true)
 }
 
 /// Discards granules: all free ones, or those freed before the last tick.

@@ -1,21 +1,22 @@
 //! Runs of granules: taking and releasing them.
 
 use super::purge::note_freed;
-use super::state::{CHUNKS, mask, position_of};
+use super::state::{CHUNKS, granule_of, mask, position_of};
 use crate::granule::Granule;
 use crate::window::{CHUNK_BYTES, GRANULE_BYTES};
-
-use super::state::Run;
 
 /// Disables the requests for huge pages.
 pub(crate) fn use_small_pages() {
     CHUNKS.lock().small_pages = true;
 }
 
-/// A run on which the caller is building something.
+/// A run on which the caller is building a slab.
 #[derive(Debug)]
-pub(crate) struct UnfinishedRun {
-    pub(crate) run: Run,
+pub(crate) struct Run {
+    /// Its first granule.
+    pub(crate) first: Granule,
+    /// All of it reads as zero.
+    pub(crate) is_zero: bool,
     /// Its entry in the list of granules in progress, if one was vacant.
     entry: Option<usize>,
 }
@@ -26,17 +27,16 @@ pub(crate) struct UnfinishedRun {
 /// The owner map still says 0 for them; the caller writes it. Until [`finish_run`] a child of a
 /// fork, which cannot know the run yet, finds it free.
 #[must_use]
-pub(crate) fn begin_run(count: usize, align: usize) -> Option<UnfinishedRun> {
+pub(crate) fn begin_run(count: usize, align: usize) -> Option<Run> {
     let mut chunks = CHUNKS.lock();
-    let run = chunks.take_run(count, align)?;
-    let (index, bit) = position_of(run.first);
+    let (index, bit, is_zero) = chunks.take_run(count, align)?;
     let entry = chunks.in_progress.begin(index, mask(bit, count));
-    Some(UnfinishedRun { run, entry })
+    Some(Run { first: granule_of(index, bit), is_zero, entry })
 }
 
 /// Marks the run as in use. Called under the lock under which other threads learn of it.
-pub(crate) fn finish_run(unfinished: &UnfinishedRun) {
-    if let Some(entry) = unfinished.entry {
+pub(crate) fn finish_run(run: &Run) {
+    if let Some(entry) = run.entry {
         CHUNKS.lock().in_progress.end(entry);
     }
 }

@@ -57,15 +57,6 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     in_progress: InProgress::new(),
 });
 
-/// A run that was taken.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Run {
-    /// Its first granule.
-    pub(crate) first: Granule,
-    /// All of it reads as zero.
-    pub(crate) is_zero: bool,
-}
-
 /// The bits at which `count` set bits in a row begin.
 pub(super) fn runs_of(free: u32, count: usize) -> u32 {
     let (mut bits, mut length) = (free, 1);
@@ -112,7 +103,9 @@ fn map_entries(count: usize) -> bool {
 }
 
 impl Chunks {
-    pub(super) fn take_run(&mut self, count: usize, align: usize) -> Option<Run> {
+    /// Takes a run of granules; returns chunk and bit of the first, and whether all of it reads as
+    /// zero.
+    pub(super) fn take_run(&mut self, count: usize, align: usize) -> Option<(usize, u32, bool)> {
         debug_assert!((1..=CHUNK_GRANULES).contains(&count) && align.is_power_of_two());
         let mut index = self.first_fit[count - 1] as usize;
         let mut has_found_room = false;
@@ -128,7 +121,8 @@ impl Chunks {
             }
             let aligned = fits & multiples_of(align);
             if aligned != 0 {
-                return Some(self.take(index, aligned.trailing_zeros(), count));
+                let bit = aligned.trailing_zeros();
+                return Some((index, bit, self.take(index, mask(bit, count))));
             }
             index += 1;
         }
@@ -191,16 +185,16 @@ impl Chunks {
         index >= HUGE_PAGES_AFTER && !self.small_pages
     }
 
-    pub(super) fn take(&mut self, index: usize, bit: u32, count: usize) -> Run {
-        let mask = mask(bit, count);
+    /// Takes granules that are free; returns true when all of them read as zero.
+    fn take(&mut self, index: usize, mask: u32) -> bool {
         let chunk = chunk(index);
         let dirty = mask & !chunk.clean;
         chunk.free &= !mask;
         chunk.clean &= !mask;
         chunk.young &= !mask;
         self.dirty -= dirty.count_ones() as usize;
-        self.used += count;
-        Run { first: granule_of(index, bit), is_zero: dirty == 0 }
+        self.used += mask.count_ones() as usize;
+        dirty == 0
     }
 
     pub(super) fn give(&mut self, index: usize, mask: u32, clean: bool) {

@@ -43,7 +43,7 @@ pub use emergency::FAULTS;
 pub use emergency::{Emergencies, emergencies};
 pub(crate) use queue::Queue;
 pub(crate) use seal::{objects, reclaim, take_any_ready, take_ready};
-pub(crate) use sink::{drain, finish, forget, start};
+pub(crate) use sink::{drain, finish, start};
 
 /// Attempts of a push, which fails when other threads change the slot meanwhile.
 const ATTEMPTS: u32 = 16;

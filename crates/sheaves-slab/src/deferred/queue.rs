@@ -12,7 +12,7 @@ use sheaves_rcu::defer::{self, Pressure};
 use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 
-use crate::pool::{self, notes, put_empty};
+use crate::pool::{self, put_empty};
 use crate::shape::Shape;
 
 /// The lowest index of a sentinel.
@@ -229,8 +229,6 @@ impl Queue {
         }
         let cursor = sealed.sheaves.ready()?.cursor();
         sealed.sheaves.remove_oldest();
-        // From here on these entries are the pool's, see `pool::count_use`.
-        notes(cursor.sheaf()).fill(0);
         let objects = cursor.fill();
         // Relaxed, both: change under the lock.
         self.sheaves.fetch_sub(1, Ordering::Relaxed);

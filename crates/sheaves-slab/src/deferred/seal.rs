@@ -43,11 +43,10 @@ pub(super) fn after_seal(id: CacheId, queue: &Queue, sealed: &SealedSheaf) -> bo
 /// all objects back and forth between the CPUs' caches.
 #[inline]
 pub(crate) fn take_ready(id: CacheId) -> Option<Cursor> {
-    let descriptor = id.descriptor();
-    if !descriptor.is_deferring() {
+    if !id.is_deferring() {
         return None;
     }
-    descriptor.deferred_here().take_ready(id.shape())
+    id.descriptor().deferred_here().take_ready(id.shape())
 }
 
 /// As [`take_ready`], from any queue: for a thread that finds nothing elsewhere.
@@ -82,10 +81,9 @@ fn put_away(id: CacheId, cursor: Cursor) {
 
 /// Objects of the cache that are deferred.
 pub(crate) fn objects(id: CacheId) -> usize {
-    let descriptor = id.descriptor();
-    if !descriptor.is_deferring() {
+    if !id.is_deferring() {
         return 0;
     }
-    descriptor.deferred.iter().map(Queue::objects).sum::<usize>()
+    id.descriptor().deferred.iter().map(Queue::objects).sum::<usize>()
         + slot::objects_in(&[id.deferred()])
 }

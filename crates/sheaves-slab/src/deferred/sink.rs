@@ -1,6 +1,6 @@
 //! Sealing the sheaves of all slots, and the [`Sink`] through which `sheaves-rcu` calls this layer.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_percpu::internal::{Word, slots};
 use sheaves_rcu::Cookie;
@@ -8,28 +8,23 @@ use sheaves_rcu::defer::{self, Pending, Sink};
 
 use super::emergency;
 use super::seal::{after_seal, objects, reclaim, seal, tell_all};
-use crate::cache_id::{CACHES_MAX, CacheId};
+use crate::cache_id::CacheId;
+use crate::descriptor::{DEFERRING_WORDS, deferring};
 use crate::{chunk, pool, refill, registry};
 
-/// One bit for each cache that has ever deferred an object: set before the first one is deferred.
-static EVER: [AtomicU64; CACHES_MAX / 64] = [const { AtomicU64::new(0) }; CACHES_MAX / 64];
 /// True once the sink is registered.
 static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// Called before something of a cache is deferred.
 #[inline]
 pub(crate) fn start(id: CacheId) {
-    if !id.descriptor().is_deferring() {
+    if !id.is_deferring() {
         start_slow(id);
     }
 }
 
 #[cold]
 fn start_slow(id: CacheId) {
-    let (word, bit) = id.bit_in_set();
-    // Release pairs with the Acquire in `caches`. A thread that seals everything after an object
-    // was deferred knows of the object, and so finds the bit. [D1]
-    EVER[word].fetch_or(bit, Ordering::Release);
     // Before the cache is known to defer, so that a thread that knows it finds the sink registered.
     // Several threads may run this at a time, and a fork may leave all but one of them behind.
     // Acquire pairs with the Release below: the sink is there.
@@ -39,32 +34,16 @@ fn start_slow(id: CacheId) {
         // Release pairs with the Acquire above.
         IS_REGISTERED.store(true, Ordering::Release);
     }
-    id.descriptor().set_deferring(true);
+    id.set_deferring(true);
 }
 
-/// Called when a cache is destroyed, with nothing deferred, under the registry lock.
-pub(crate) fn forget(id: CacheId) {
-    let (word, bit) = id.bit_in_set();
-    // Relaxed: no other thread uses the cache any more.
-    EVER[word].fetch_and(!bit, Ordering::Relaxed);
-    id.descriptor().set_deferring(false);
-}
-
-/// The caches of a word of [`EVER`].
-fn caches(word: usize) -> impl Iterator<Item = CacheId> {
-    // Acquire pairs with the Release in `start_slow`. [D1]
-    let bits = EVER[word].load(Ordering::Acquire);
-    let numbers = (0..64).filter(move |bit| bits & (1 << bit) != 0);
-    numbers.map(move |bit| CacheId::new((word * 64 + bit) as u16))
-}
-
-/// Seals the sheaves of the slots and the open sheaves, for the caches of a word of [`EVER`]. False
-/// when a slot was not drained.
+/// Seals the sheaves of the slots and the open sheaves, for the caches of a word of the set of
+/// those that defer. False when a slot was not drained.
 fn seal_word(word: usize) -> bool {
     let mut ids = [CacheId::new(0); 64];
     let mut words = [Word::new(0); 64];
     let mut count = 0;
-    for id in caches(word) {
+    for id in deferring(word) {
         (ids[count], words[count]) = (id, id.deferred());
         count += 1;
     }
@@ -96,8 +75,8 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
 pub(crate) fn finish() -> bool {
     let mut any = false;
     emergency::prepare();
-    for word in 0..EVER.len() {
-        for id in caches(word) {
+    for word in 0..DEFERRING_WORDS {
+        for id in deferring(word) {
             let done = registry::if_existing(id, |id| reclaim(id) | refill::release_ready(id));
             any |= done.unwrap_or(false);
         }
@@ -108,7 +87,7 @@ pub(crate) fn finish() -> bool {
 /// Waits until no object of the cache is deferred any more. For a cache that no other thread uses.
 /// False inside of a read section, where the deferred objects stay.
 pub(crate) fn drain(id: CacheId) -> bool {
-    if !id.descriptor().is_deferring() {
+    if !id.is_deferring() {
         return true;
     }
     // Not while another thread seals everything: it may hold a sheaf of this cache.
@@ -127,7 +106,7 @@ impl Sink for Slab {
     fn seal(&self) -> bool {
         // The registry's lock keeps caches from being destroyed meanwhile.
         let seal = |word| registry::with_registry_locked(|| seal_word(word));
-        (0..EVER.len()).fold(true, |is_complete, word| seal(word) & is_complete)
+        (0..DEFERRING_WORDS).fold(true, |is_complete, word| seal(word) & is_complete)
     }
 
     fn reclaim(&self) -> bool {
@@ -139,7 +118,7 @@ impl Sink for Slab {
 
     fn pending(&self) -> Pending {
         let mut pending = Pending::default();
-        for id in (0..EVER.len()).flat_map(caches) {
+        for id in (0..DEFERRING_WORDS).flat_map(deferring) {
             let known = registry::if_existing(id, |id| {
                 tell_all(id);
                 (objects(id), id.shape().stride)

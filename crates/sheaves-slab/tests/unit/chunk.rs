@@ -26,7 +26,7 @@ fn half_made_changes_are_put_in_order() {
     let runs = [1, 3, 8].map(|count| {
         let made = begin_run(count, 1).unwrap();
         finish_run(&made);
-        (made.run.first, count)
+        (made.first, count)
     });
     let mut chunks = CHUNKS.lock();
     let before = (chunks.used, chunks.dirty);
