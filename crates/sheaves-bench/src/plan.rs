@@ -44,7 +44,7 @@ pub struct Args {
 }
 
 fn list_of_tables() -> String {
-    let line = |table: &&dyn Table| format!("  {:12} {}\n", table.name(), table.about());
+    let line = |table: &&Table| format!("  {:12} {}\n", table.name, table.about);
     format!("Tables:\n{}", tables::ALL.iter().map(line).collect::<String>())
 }
 
@@ -62,7 +62,7 @@ impl Args {
             // Where more than a table is named, what is named is meant.
             few: self.quick && !prefix.contains('/'),
         };
-        let mut cases = table.cases(&options);
+        let mut cases = (table.cases)(&options);
         cases.retain(|case| case.rows.iter().any(|row| admits(prefix, &row.name)));
         if cases.is_empty() {
             return Err(Failure::usage(format!("no workload is called '{part}'")));
@@ -70,11 +70,16 @@ impl Args {
         if let Some(list) = &self.contenders {
             select(&mut cases, list)?;
         }
-        Ok(Plan { title: part.clone(), table, cases, effort: table.effort(self.quick) })
+        Ok(Plan {
+            title: part.clone(),
+            table,
+            cases,
+            effort: table.effort[usize::from(self.quick)],
+        })
     }
 
-    fn threads(&self, table: &dyn Table) -> Result<usize, Failure> {
-        let known = table.threads();
+    fn threads(&self, table: &Table) -> Result<usize, Failure> {
+        let known = &table.threads;
         let Some(text) = &self.threads else { return Ok(known.usual) };
         match text.parse() {
             Ok(threads) if known.range.contains(&threads) => Ok(threads),
@@ -85,9 +90,9 @@ impl Args {
         }
     }
 
-    fn sizes(&self, table: &dyn Table, part: &str) -> Result<Vec<usize>, Failure> {
-        let Some(known) = table.sizes() else {
-            let refusal = || Failure::usage(format!("--sizes: {} has no sizes", table.name()));
+    fn sizes(&self, table: &Table, part: &str) -> Result<Vec<usize>, Failure> {
+        let Some(known) = &table.sizes else {
+            let refusal = || Failure::usage(format!("--sizes: {} has no sizes", table.name));
             return if self.sizes.is_some() { Err(refusal()) } else { Ok(Vec::new()) };
         };
         let parse = |text: &str| text.trim().parse().ok().filter(|size| known.range.contains(size));
@@ -114,16 +119,16 @@ impl Args {
 /// Reads `TABLE`, `TABLE/VARIANT` or `TABLE/VARIANT/SIZE`: the table, and what the names of rows
 /// have to begin with. Where rows do not begin with the name of their table, it can be given or
 /// not.
-fn find(text: &str) -> Result<(&'static dyn Table, &str), Failure> {
+fn find(text: &str) -> Result<(&'static Table, &str), Failure> {
     let text = text.trim_end_matches('/');
     let (first, rest) = text.split_once('/').unwrap_or((text, ""));
-    let has_rows = |table: &&dyn Table| {
-        !first.is_empty() && usual_cases(*table).iter().any(|case| admits(first, case.name()))
+    let has_rows = |table: &&Table| {
+        !first.is_empty() && usual_cases(table).iter().any(|case| admits(first, case.name()))
     };
     if let Some(table) = tables::ALL.iter().copied().find(has_rows) {
         return Ok((table, text));
     }
-    if let Some(table) = tables::ALL.iter().copied().find(|table| table.name() == first) {
+    if let Some(table) = tables::ALL.iter().copied().find(|table| table.name == first) {
         return Ok((table, rest));
     }
     let known = tables::names();
@@ -137,9 +142,9 @@ fn admits(prefix: &str, name: &str) -> bool {
 }
 
 /// The cases of a table, as far as their names do not depend on the command line.
-fn usual_cases(table: &dyn Table) -> Vec<Case> {
-    let sizes = table.sizes().map_or(Vec::new(), |sizes| sizes.quick.to_vec());
-    table.cases(&Options { sizes, threads: table.threads().usual, few: false })
+fn usual_cases(table: &Table) -> Vec<Case> {
+    let sizes = table.sizes.as_ref().map_or(Vec::new(), |sizes| sizes.quick.to_vec());
+    (table.cases)(&Options { sizes, threads: table.threads.usual, few: false })
 }
 
 /// Keeps the contenders that a list names, with all their modes or in one.

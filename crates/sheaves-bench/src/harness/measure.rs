@@ -46,36 +46,38 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// For figures that are kept.
-    pub(crate) const FULL: Effort = Effort {
-        warm_up: 3,
-        rounds_min: 15,
-        rounds_max: 101,
-        time_max: Duration::from_millis(3000),
-        contender_time_max: Duration::MAX,
-    };
-    /// For a first look.
-    pub(crate) const QUICK: Effort = Effort {
-        warm_up: 1,
-        rounds_min: 5,
-        rounds_max: 41,
-        time_max: Duration::from_millis(400),
-        ..Effort::FULL
-    };
-    /// For cases that take seconds, figures that are kept.
-    pub(crate) const LONG: Effort = Effort { warm_up: 0, rounds_min: 3, ..Effort::FULL };
-    /// For cases that take seconds, a first look.
-    pub(crate) const LONG_QUICK: Effort = Effort { warm_up: 0, rounds_min: 3, ..Effort::QUICK };
-    /// For cases that take a tenth of a second, figures that are kept.
-    pub(crate) const WAITS: Effort = Effort {
-        warm_up: 1,
-        rounds_min: 11,
-        time_max: Duration::from_millis(5000),
-        ..Effort::FULL
-    };
-    /// For cases that take a tenth of a second, a first look.
-    pub(crate) const WAITS_QUICK: Effort =
-        Effort { rounds_min: 3, time_max: Duration::from_millis(1000), ..Effort::QUICK };
+    /// For samples of less than a millisecond.
+    pub(crate) const SHORT: [Effort; 2] = [
+        Effort {
+            warm_up: 3,
+            rounds_min: 15,
+            rounds_max: 101,
+            time_max: Duration::from_millis(3000),
+            contender_time_max: Duration::MAX,
+        },
+        Effort {
+            warm_up: 1,
+            rounds_min: 5,
+            rounds_max: 41,
+            time_max: Duration::from_millis(400),
+            contender_time_max: Duration::MAX,
+        },
+    ];
+    /// For cases that take a tenth of a second.
+    pub(crate) const WAITS: [Effort; 2] = [
+        Effort {
+            warm_up: 1,
+            rounds_min: 11,
+            time_max: Duration::from_millis(5000),
+            ..Effort::SHORT[0]
+        },
+        Effort { rounds_min: 3, time_max: Duration::from_millis(1000), ..Effort::SHORT[1] },
+    ];
+    /// For cases that take seconds.
+    pub(crate) const LONG: [Effort; 2] = [
+        Effort { warm_up: 0, rounds_min: 3, ..Effort::SHORT[0] },
+        Effort { warm_up: 0, rounds_min: 3, ..Effort::SHORT[1] },
+    ];
 }
 
 /// What [`rounds`] brings back: `[contender][row][round]`.

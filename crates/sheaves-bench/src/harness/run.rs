@@ -19,7 +19,7 @@ const STEPS: u64 = 100;
 pub(crate) struct Plan {
     /// As asked for on the command line.
     pub(crate) title: String,
-    pub(crate) table: &'static dyn Table,
+    pub(crate) table: &'static Table,
     pub(crate) cases: Vec<Case>,
     pub(crate) effort: Effort,
 }
@@ -47,8 +47,8 @@ impl Plan {
             }
         }
         bar.finish_and_clear();
-        self.table.finish(&mut report);
-        print(&text::ending(&report, &self.table.remarks(&report)))?;
+        (self.table.finish)(&mut report);
+        print(&text::ending(&report, &(self.table.remarks)(&report)))?;
         Ok(report)
     }
 

@@ -13,37 +13,42 @@ use super::measure::{Effort, Sampler};
 use super::report::{Report, Shown};
 
 /// A table of the benchmark: a folder under `tables/`, and a line in its list.
-pub(crate) trait Table: Sync {
+pub(crate) struct Table {
     /// As asked for on the command line.
-    fn name(&self) -> &'static str;
-
+    pub(crate) name: &'static str,
     /// What is measured, in a line of the help.
-    fn about(&self) -> &'static str;
-
-    /// The cases that `options` ask for, in the order in which they run.
-    fn cases(&self, options: &Options) -> Vec<Case>;
-
+    pub(crate) about: &'static str,
+    /// The cases that the options ask for, in the order in which they run.
+    pub(crate) cases: fn(&Options) -> Vec<Case>,
     /// What `--sizes` can be; none: the table has no sizes.
-    fn sizes(&self) -> Option<Sizes> {
-        None
-    }
-
+    pub(crate) sizes: Option<Sizes>,
     /// What `--threads` can be.
-    fn threads(&self) -> Threads {
-        Threads { usual: 2, range: 1..=1024 }
-    }
-
-    /// How many rounds each case gets.
-    fn effort(&self, quick: bool) -> Effort {
-        if quick { Effort::QUICK } else { Effort::FULL }
-    }
-
+    pub(crate) threads: Threads,
+    /// How many rounds each case gets, for figures that are kept and for a first look.
+    pub(crate) effort: [Effort; 2],
     /// Adds what is asked of several rows together. Called once, after all cases.
-    fn finish(&self, _report: &mut Report) {}
-
+    pub(crate) finish: fn(&mut Report),
     /// What the text says behind the figures.
-    fn remarks(&self, _report: &Report) -> String {
-        String::new()
+    pub(crate) remarks: fn(&Report) -> String,
+}
+
+impl Table {
+    /// A table without sizes and remarks, of short samples.
+    pub(crate) const fn new(
+        name: &'static str,
+        about: &'static str,
+        cases: fn(&Options) -> Vec<Case>,
+    ) -> Table {
+        Table {
+            name,
+            about,
+            cases,
+            sizes: None,
+            threads: Threads { usual: 2, range: 1..=1024 },
+            effort: Effort::SHORT,
+            finish: |_| {},
+            remarks: |_| String::new(),
+        }
     }
 }
 

@@ -19,22 +19,22 @@ mod synchronize;
 use crate::harness::table::Table;
 
 /// Every table, in the order of the help.
-pub(crate) static ALL: &[&dyn Table] = &[
-    &pair::Pair,
-    &batch::Batch,
-    &slabtest::Slabtest,
-    &remote::Remote,
-    &replace::Replace,
-    &percpu::Percpu,
-    &counter::Counter,
-    &readers::Readers,
-    &synchronize::Synchronize,
-    &map::HashMap,
-    &dispose::Dispose,
-    &bulk::Bulk,
+pub(crate) static ALL: &[&Table] = &[
+    &pair::TABLE,
+    &batch::TABLE,
+    &slabtest::TABLE,
+    &remote::TABLE,
+    &replace::TABLE,
+    &percpu::TABLE,
+    &counter::TABLE,
+    &readers::TABLE,
+    &synchronize::TABLE,
+    &map::TABLE,
+    &dispose::TABLE,
+    &bulk::TABLE,
 ];
 
 /// The names of all tables, for messages.
 pub(crate) fn names() -> String {
-    ALL.iter().map(|table| table.name()).collect::<Vec<_>>().join(", ")
+    ALL.iter().map(|table| table.name).collect::<Vec<_>>().join(", ")
 }

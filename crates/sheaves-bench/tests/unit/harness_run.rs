@@ -2,39 +2,28 @@
 
 use super::*;
 
-struct Fake;
+static FAKE: Table = Table {
+    remarks: |_| "\nA remark.\n".to_owned(),
+    ..Table::new("fake", "what a run does with a table", cases)
+};
 
-impl Table for Fake {
-    fn name(&self) -> &'static str {
-        "fake"
-    }
-
-    fn about(&self) -> &'static str {
-        "what a run does with a table"
-    }
-
-    fn cases(&self, _options: &super::super::table::Options) -> Vec<Case> {
-        let fixed = |name, value: f64| {
-            Contender::new(name, move || Ok(Box::new(move || Ok(vec![value, f64::NAN]))))
-        };
-        let case = |size| {
-            let row = Row::sized("fake", size).compared(|row| row.compare("a", "b", Some(0.5)));
-            let unmeasured = Row::new(format!("unmeasured/{size}"));
-            let left_out = Contender::left_out("c", "it is small".to_owned());
-            Case::new(vec![row, unmeasured], vec![fixed("a", 2.0), fixed("b", 5.0), left_out])
-        };
-        vec![case(8), case(64)]
-    }
-
-    fn remarks(&self, _report: &Report) -> String {
-        "\nA remark.\n".to_owned()
-    }
+fn cases(_options: &super::super::table::Options) -> Vec<Case> {
+    let fixed = |name, value: f64| {
+        Contender::new(name, move || Ok(Box::new(move || Ok(vec![value, f64::NAN]))))
+    };
+    let case = |size| {
+        let row = Row::sized("fake", size).compared(|row| row.compare("a", "b", Some(0.5)));
+        let unmeasured = Row::new(format!("unmeasured/{size}"));
+        let left_out = Contender::left_out("c", "it is small".to_owned());
+        Case::new(vec![row, unmeasured], vec![fixed("a", 2.0), fixed("b", 5.0), left_out])
+    };
+    vec![case(8), case(64)]
 }
 
 fn run() -> (Report, Vec<String>) {
     let options = super::super::table::Options { sizes: Vec::new(), threads: 1, few: true };
-    let effort = Effort { rounds_min: 3, rounds_max: 3, ..Effort::QUICK };
-    let plan = Plan { title: "fake".to_owned(), table: &Fake, cases: Fake.cases(&options), effort };
+    let effort = Effort { rounds_min: 3, rounds_max: 3, ..Effort::SHORT[1] };
+    let plan = Plan { title: "fake".to_owned(), table: &FAKE, cases: cases(&options), effort };
     let mut parts = Vec::new();
     let mut print = |text: &str| {
         parts.push(text.to_owned());

@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn rows_are_named_by_mix_threads_and_entries() {
     let options = Options { sizes: vec![64, 1000], threads: 2, few: false };
-    let cases = HashMap.cases(&options);
+    let cases = (TABLE.cases)(&options);
     assert_eq!(cases.len(), 16);
     for name in ["map/read-99/1t/64", "map/write-50/2t/1000", "map/grow/2t/64"] {
         assert!(cases.iter().any(|case| case.name() == name), "{name} is missing");

@@ -10,9 +10,9 @@ use super::*;
 use crate::harness::judge::tests::verdicts;
 
 fn names(few: bool) -> Vec<String> {
-    let sizes = Percpu.sizes().unwrap();
+    let sizes = TABLE.sizes.as_ref().unwrap();
     let sizes = if few { sizes.quick } else { sizes.full }.to_vec();
-    let cases = Percpu.cases(&Options { sizes, threads: 2, few });
+    let cases = (TABLE.cases)(&Options { sizes, threads: 2, few });
     cases.iter().map(|case| case.name().to_owned()).collect()
 }
 

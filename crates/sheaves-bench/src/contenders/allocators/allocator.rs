@@ -29,20 +29,13 @@ pub(crate) trait Allocator: Send + Sync + 'static {
 
 /// What a table does with an allocator.
 pub(crate) trait Workload: Copy + 'static {
-    /// Every object has this size; none: sizes up to `MIXED_MAX`.
-    fn size(&self) -> Option<usize>;
-
     /// Makes ready what takes samples.
     fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure>;
-}
 
-/// A contender that is made without more.
-pub(super) fn contender<A: Allocator, W: Workload>(
-    name: &'static str,
-    workload: W,
-    make: fn() -> A,
-) -> Contender {
-    Contender::new(name, move || workload.sampler(make()))
+    /// A contender that is made without more.
+    fn contender<A: Allocator>(self, name: &'static str, make: fn() -> A) -> Contender {
+        Contender::new(name, move || self.sampler(make()))
+    }
 }
 
 /// Writes the first byte of a fresh object, as any program would, and keeps the compiler from

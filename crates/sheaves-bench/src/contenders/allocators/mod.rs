@@ -24,9 +24,9 @@ pub(crate) mod library;
 #[cfg(feature = "peers")]
 pub(crate) mod peers;
 
+use crate::harness::failure::Failure;
 use crate::harness::judge::Judge;
-use crate::harness::table::{Contender, Sizes};
-use allocator::contender;
+use crate::harness::table::{Case, Contender, Row, Sizes};
 pub(crate) use allocator::{Allocator, Workload, touch};
 use library::{BySteps, NamedCache};
 
@@ -38,31 +38,41 @@ pub(crate) const SIZES: Sizes = Sizes {
     unit: "bytes",
 };
 
-/// All allocators at a workload.
-pub(crate) fn contenders<W: Workload>(workload: W) -> Vec<Contender> {
+/// All allocators at a workload, and how each row is compared. All objects have this size; none:
+/// sizes up to `MIXED_MAX`.
+pub(crate) fn case<W: Workload>(rows: Vec<(Row, Bars)>, size: Option<usize>, workload: W) -> Case {
+    let compared = |(row, bars): (Row, Bars)| row.compared(move |row| compare(row, bars));
+    Case::new(rows.into_iter().map(compared).collect(), contenders(size, workload))
+}
+
+fn contenders<W: Workload>(size: Option<usize>, workload: W) -> Vec<Contender> {
     let mut contenders = vec![
-        Contender::new("cache", move || match workload.size() {
-            Some(size) => workload.sampler(NamedCache::new(size)?),
-            None => workload.sampler(BySteps::new(NamedCache::new)?),
-        }),
-        contender("sized", workload, || library::Sized),
-        contender("malloc", workload, || library::Malloc),
-        Contender::new("locked", move || match workload.size() {
-            Some(size) => workload.sampler(history::locked(size)?),
-            None => workload.sampler(BySteps::new(history::locked)?),
-        }),
+        by_size("cache", NamedCache::new, size, workload),
+        workload.contender("sized", || library::Sized),
+        workload.contender("malloc", || library::Malloc),
+        by_size("locked", history::locked, size, workload),
     ];
     #[cfg(target_arch = "x86_64")]
     if sheaves_history::tid::is_available() {
-        contenders.push(Contender::new("tid", move || match workload.size() {
-            Some(size) => workload.sampler(history::tid(size)?),
-            None => workload.sampler(BySteps::new(history::tid)?),
-        }));
+        contenders.push(by_size("tid", history::tid, size, workload));
     }
-    contenders.push(contender("glibc", workload, || glibc::Glibc));
+    contenders.push(workload.contender("glibc", || glibc::Glibc));
     #[cfg(feature = "peers")]
     contenders.extend(peers::contenders(workload));
     contenders
+}
+
+/// A contender that is made for one size, or once for every 16 bytes where sizes are mixed.
+fn by_size<A: Allocator, W: Workload>(
+    name: &'static str,
+    make: fn(usize) -> Result<A, Failure>,
+    size: Option<usize>,
+    workload: W,
+) -> Contender {
+    Contender::new(name, move || match size {
+        Some(size) => workload.sampler(make(size)?),
+        None => workload.sampler(BySteps::new(make)?),
+    })
 }
 
 /// The most that the ratios of Sheaves to the best of each field may be.

@@ -15,7 +15,7 @@
 use core::ffi::c_void;
 use std::sync::Once;
 
-use super::allocator::{Allocator, Workload, contender};
+use super::allocator::{Allocator, Workload};
 use super::library::layout_of;
 use crate::harness::failure::Failure;
 use crate::harness::table::{Contender, Mode};
@@ -46,13 +46,13 @@ fn tunables(inherited: Option<String>) -> String {
 /// All peers at a workload.
 pub(super) fn contenders<W: Workload>(workload: W) -> Vec<Contender> {
     let mut contenders = vec![
-        contender("mimalloc", workload, || Mimalloc),
-        contender("mimalloc-sized", workload, || MimallocSized),
-        contender("jemalloc", workload, || Jemalloc),
-        contender("jemalloc-sized", workload, || JemallocSized),
-        contender("snmalloc", workload, || Snmalloc),
-        contender("snmalloc-sized", workload, || SnmallocSized),
-        contender("rpmalloc", workload, Rpmalloc::new),
+        workload.contender("mimalloc", || Mimalloc),
+        workload.contender("mimalloc-sized", || MimallocSized),
+        workload.contender("jemalloc", || Jemalloc),
+        workload.contender("jemalloc-sized", || JemallocSized),
+        workload.contender("snmalloc", || Snmalloc),
+        workload.contender("snmalloc-sized", || SnmallocSized),
+        workload.contender("rpmalloc", Rpmalloc::new),
     ];
     for mode in [&PER_CPU, &PER_THREAD] {
         let make = move || check_mode(mode).and_then(|()| workload.sampler(Tcmalloc));

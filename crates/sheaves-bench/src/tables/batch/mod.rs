@@ -13,32 +13,25 @@ use crate::contenders::allocators::{self, Allocator, Bars, SIZES, Workload, touc
 use crate::harness::failure::Failure;
 use crate::harness::measure::{Sampler, per_operation};
 use crate::harness::random::Random;
-use crate::harness::table::{Case, Options, Row, Sizes, Table};
+use crate::harness::table::{Case, Options, Row, Table};
 
 /// Objects that are live at once.
 const OBJECTS: usize = 10_000;
 /// Cycles in a sample, so that also the fastest contender's takes more than 50 microseconds.
 const CYCLES: usize = 3;
 
-pub(crate) struct Batch;
+pub(crate) static TABLE: Table = Table {
+    sizes: Some(SIZES),
+    ..Table::new(
+        "batch",
+        "allocate 10,000, write a byte each, free all: inorder, reverse or shuffled",
+        cases,
+    )
+};
 
-impl Table for Batch {
-    fn name(&self) -> &'static str {
-        "batch"
-    }
-
-    fn about(&self) -> &'static str {
-        "allocate 10,000, write a byte each, free all: inorder, reverse or shuffled"
-    }
-
-    fn sizes(&self) -> Option<Sizes> {
-        Some(SIZES)
-    }
-
-    fn cases(&self, options: &Options) -> Vec<Case> {
-        let of = |order: Order| options.sizes.iter().map(move |size| case(order, *size));
-        Order::ALL.into_iter().flat_map(of).collect()
-    }
+fn cases(options: &Options) -> Vec<Case> {
+    let of = |order: Order| options.sizes.iter().map(move |size| case(order, *size));
+    Order::ALL.into_iter().flat_map(of).collect()
 }
 
 /// The order in which objects are freed.
@@ -73,17 +66,14 @@ impl Order {
 }
 
 fn case(order: Order, size: usize) -> Case {
-    let row = |part: &str, bars: Bars| {
-        let row = Row::sized(&format!("{part}/{}", order.name()), size);
-        row.compared(move |row| allocators::compare(row, bars))
-    };
+    let row = |part: &str| Row::sized(&format!("{part}/{}", order.name()), size);
     let malloc = Some(if size <= 64 { 0.80 } else { 0.65 });
     let rows = vec![
-        row("batch", Bars { malloc, ..Bars::default() }),
-        row("batch-alloc", Bars::default()),
-        row("batch-free", Bars::default()),
+        (row("batch"), Bars { malloc, ..Bars::default() }),
+        (row("batch-alloc"), Bars::default()),
+        (row("batch-free"), Bars::default()),
     ];
-    Case::new(rows, allocators::contenders(Cycles { order, size }))
+    allocators::case(rows, Some(size), Cycles { order, size })
 }
 
 /// Objects of one size, freed in one order.
@@ -94,10 +84,6 @@ struct Cycles {
 }
 
 impl Workload for Cycles {
-    fn size(&self) -> Option<usize> {
-        Some(self.size)
-    }
-
     /// A sample is the whole, the allocations, the frees.
     fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure> {
         let order = self.order.positions();

@@ -31,8 +31,7 @@ use crate::contenders::deferred_bytes;
 use crate::harness::failure::Failure;
 use crate::harness::judge::Judge;
 use crate::harness::measure::{Effort, Sampler};
-use crate::harness::report::Report;
-use crate::harness::table::{Case, Contender, Measure, Options, Table};
+use crate::harness::table::{Case, Contender, Measure, Table};
 use crate::harness::workers::{SpinBarrier, Workers};
 use contenders::{Bulk as Contends, Caches, GROUP_BYTES, Malloc, RcuSheaves, SIZES, start};
 use sheaves_history::kfree_rcu::{Linked, Pages};
@@ -64,32 +63,18 @@ const SPEEDUP: f64 = 2.23;
 /// Footprint, to that of frees one by one.
 const FOOTPRINT: f64 = 0.66;
 
-pub(crate) struct Bulk;
-
-impl Table for Bulk {
-    fn name(&self) -> &'static str {
-        "bulk"
-    }
-
-    fn about(&self) -> &'static str {
-        "defer the frees of thousands of objects of four sizes: 1t, 2t"
-    }
-
-    fn effort(&self, quick: bool) -> Effort {
-        if quick { Effort::LONG_QUICK } else { Effort::LONG }
-    }
-
-    fn cases(&self, _options: &Options) -> Vec<Case> {
-        vec![case(1), case(2)]
-    }
-
-    fn remarks(&self, _report: &Report) -> String {
+pub(crate) static TABLE: Table = Table {
+    effort: Effort::LONG,
+    remarks: |_| {
         "\nNanoseconds for each object; microseconds from the end of that until all is free; what\n\
          was deferred and what memory grew by, in the mean and at that end; grace periods\n\
          meanwhile. All are medians.\n"
             .to_owned()
-    }
-}
+    },
+    ..Table::new("bulk", "defer the frees of thousands of objects of four sizes: 1t, 2t", |_| {
+        vec![case(1), case(2)]
+    })
+};
 
 fn case(threads: usize) -> Case {
     let (variant, heading) = (format!("{threads}t"), format!("bulk/{threads}t"));

@@ -53,23 +53,14 @@ fn environment_of_slots() -> Vec<(&'static str, String)> {
     vec![("SHEAVES_ENGINE", "portable".to_owned()), ("SHEAVES_SLOTS", SUM_SLOTS.to_string())]
 }
 
-pub(crate) struct Counter;
+pub(crate) static TABLE: Table =
+    Table::new("counter", "add to one number from 1 to --threads threads; sum it up", cases);
 
-impl Table for Counter {
-    fn name(&self) -> &'static str {
-        "counter"
-    }
-
-    fn about(&self) -> &'static str {
-        "add to one number from 1 to --threads threads; sum it up"
-    }
-
-    fn cases(&self, options: &Options) -> Vec<Case> {
-        let threads = || 1..=options.threads;
-        let ones = threads().map(|threads| additions(Additions { threads, amount: Amount::One }));
-        let any = threads().map(|threads| additions(Additions { threads, amount: Amount::Any }));
-        ones.chain(any).chain([sums()]).collect()
-    }
+fn cases(options: &Options) -> Vec<Case> {
+    let threads = || 1..=options.threads;
+    let ones = threads().map(|threads| additions(Additions { threads, amount: Amount::One }));
+    let any = threads().map(|threads| additions(Additions { threads, amount: Amount::Any }));
+    ones.chain(any).chain([sums()]).collect()
 }
 
 /// Threads that add.

@@ -52,8 +52,7 @@ use crate::harness::failure::Failure;
 use crate::harness::judge::Judge;
 use crate::harness::measure::{Effort, Sampler};
 use crate::harness::random::Random;
-use crate::harness::report::Report;
-use crate::harness::table::{Case, Contender, Measure, Options, Table};
+use crate::harness::table::{Case, Contender, Measure, Table};
 use crate::harness::workers::{SpinBarrier, Workers, allowed_cpus};
 use contenders::{Dispose as Contends, OBJECT_BYTES};
 
@@ -101,32 +100,20 @@ const LIBURCU: [&str; 4] = [
     "liburcu-defer_rcu+mimalloc",
 ];
 
-pub(crate) struct Dispose;
-
-impl Table for Dispose {
-    fn name(&self) -> &'static str {
-        "dispose"
-    }
-
-    fn about(&self) -> &'static str {
-        "defer the free of an object until its readers are gone: 1t, 2t, 4t, request"
-    }
-
-    fn effort(&self, quick: bool) -> Effort {
-        if quick { Effort::WAITS_QUICK } else { Effort::WAITS }
-    }
-
-    fn cases(&self, _options: &Options) -> Vec<Case> {
-        [Load::Threads(1), Load::Threads(2), Load::Threads(4), Load::Request].map(case).into()
-    }
-
-    fn remarks(&self, _report: &Report) -> String {
+pub(crate) static TABLE: Table = Table {
+    effort: Effort::WAITS,
+    remarks: |_| {
         "\nNanoseconds for each object (`request`: for each round of the loop); microseconds\n\
          from the end of that until all is free; what is deferred at that end; grace periods\n\
          meanwhile, where they are counted. All are medians.\n"
             .to_owned()
-    }
-}
+    },
+    ..Table::new(
+        "dispose",
+        "defer the free of an object until its readers are gone: 1t, 2t, 4t, request",
+        |_| [Load::Threads(1), Load::Threads(2), Load::Threads(4), Load::Request].map(case).into(),
+    )
+};
 
 /// What the threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

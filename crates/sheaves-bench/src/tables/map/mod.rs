@@ -33,30 +33,29 @@ const OPERATIONS: usize = 64 * 1024;
 /// Operations before the clock starts, and after.
 const OPERATIONS_UNTIMED: usize = 1024;
 
-pub(crate) struct HashMap;
+const ENTRIES: [usize; 2] = [10_000, 1_000_000];
 
-impl Table for HashMap {
-    fn name(&self) -> &'static str {
-        "map"
-    }
+pub(crate) static TABLE: Table = Table {
+    sizes: Some(Sizes {
+        full: &ENTRIES,
+        quick: &ENTRIES,
+        range: 64..=100_000_000,
+        unit: "entries",
+    }),
+    ..Table::new(
+        "map",
+        "1 to --threads threads at one hash map; --sizes are numbers of entries",
+        cases,
+    )
+};
 
-    fn about(&self) -> &'static str {
-        "1 to --threads threads at one hash map; --sizes are numbers of entries"
-    }
-
-    fn sizes(&self) -> Option<Sizes> {
-        const ENTRIES: [usize; 2] = [10_000, 1_000_000];
-        Some(Sizes { full: &ENTRIES, quick: &ENTRIES, range: 64..=100_000_000, unit: "entries" })
-    }
-
-    fn cases(&self, options: &Options) -> Vec<Case> {
-        let of = |mix: Option<Mix>| {
-            let all = (1..=options.threads)
-                .flat_map(|threads| options.sizes.iter().map(move |entries| (threads, *entries)));
-            all.map(move |(threads, entries)| case(Load { mix, threads, entries }))
-        };
-        MIXES.into_iter().map(Some).chain([None]).flat_map(of).collect()
-    }
+fn cases(options: &Options) -> Vec<Case> {
+    let of = |mix: Option<Mix>| {
+        let all = (1..=options.threads)
+            .flat_map(|threads| options.sizes.iter().map(move |entries| (threads, *entries)));
+        all.map(move |(threads, entries)| case(Load { mix, threads, entries }))
+    };
+    MIXES.into_iter().map(Some).chain([None]).flat_map(of).collect()
 }
 
 /// What the threads do.

@@ -9,36 +9,24 @@ use std::time::Instant;
 use crate::contenders::allocators::{self, Allocator, Bars, SIZES, Workload, touch};
 use crate::harness::failure::Failure;
 use crate::harness::measure::{Sampler, per_operation};
-use crate::harness::table::{Case, Options, Row, Sizes, Table};
+use crate::harness::table::{Case, Options, Row, Table};
 
 /// Pairs in a sample: at two nanoseconds each, 80 microseconds.
 const PAIRS: usize = 40_000;
 /// Pairs before the clock starts.
 const PAIRS_UNTIMED: usize = 1000;
 
-pub(crate) struct Pair;
+pub(crate) static TABLE: Table = Table {
+    sizes: Some(SIZES),
+    ..Table::new("pair", "allocate an object, write a byte, free it at once", cases)
+};
 
-impl Table for Pair {
-    fn name(&self) -> &'static str {
-        "pair"
-    }
-
-    fn about(&self) -> &'static str {
-        "allocate an object, write a byte, free it at once"
-    }
-
-    fn sizes(&self) -> Option<Sizes> {
-        Some(SIZES)
-    }
-
-    fn cases(&self, options: &Options) -> Vec<Case> {
-        let case = |size: &usize| {
-            let bars = bars(*size);
-            let row = Row::sized("pair", *size).compared(move |row| allocators::compare(row, bars));
-            Case::new(vec![row], allocators::contenders(Pairs { size: *size }))
-        };
-        options.sizes.iter().map(case).collect()
-    }
+fn cases(options: &Options) -> Vec<Case> {
+    let case = |size: &usize| {
+        let row = (Row::sized("pair", *size), bars(*size));
+        allocators::case(vec![row], Some(*size), Pairs { size: *size })
+    };
+    options.sizes.iter().map(case).collect()
 }
 
 fn bars(size: usize) -> Bars {
@@ -57,10 +45,6 @@ struct Pairs {
 }
 
 impl Workload for Pairs {
-    fn size(&self) -> Option<usize> {
-        Some(self.size)
-    }
-
     fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure> {
         Ok(Box::new(move || {
             allocator.enter_thread();

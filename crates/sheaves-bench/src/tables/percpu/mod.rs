@@ -55,7 +55,6 @@ use sheaves_percpu::internal::dynamic::Allocator;
 use crate::harness::failure::Failure;
 use crate::harness::judge::Judge;
 use crate::harness::measure::{Effort, Sampler};
-use crate::harness::report::Report;
 use crate::harness::table::{Case, Contender, Options, Row, Sizes, Table};
 use chunked::{Chunked, Reserved};
 use contenders::PerCpuMemory;
@@ -82,51 +81,46 @@ const MEMORY_RATIO_MAX: f64 = 1.02;
 /// samples are short.
 const FILTERS_JUDGED_MIN: usize = 100_000;
 
-pub(crate) struct Percpu;
+/// The last is that of every variant, the others are the curve of `tc`.
+const FILTERS: [usize; 4] = [1000, 10_000, 100_000, 1_000_000];
 
-impl Table for Percpu {
-    fn name(&self) -> &'static str {
-        "percpu"
-    }
+pub(crate) static TABLE: Table = Table {
+    sizes: Some(Sizes {
+        full: &FILTERS,
+        quick: FILTERS.split_at(3).0,
+        range: 100..=4_000_000,
+        unit: "filters",
+    }),
+    effort: [effort(0), effort(1)],
+    remarks: |report| work::tables(report, &Variant::all(&SLOTS)),
+    ..Table::new(
+        "percpu",
+        "per-CPU memory in the pattern of network filters; --sizes are numbers of filters",
+        cases,
+    )
+};
 
-    fn about(&self) -> &'static str {
-        "per-CPU memory in the pattern of network filters; --sizes are numbers of filters"
-    }
+/// In a case with a million filters `V50` takes seconds for a sample, and the others tenths.
+const fn effort(quick: usize) -> Effort {
+    let time_max = Duration::from_millis([2000, 400][quick]);
+    Effort { time_max, contender_time_max: Duration::from_secs(1), ..Effort::LONG[quick] }
+}
 
-    fn sizes(&self) -> Option<Sizes> {
-        // The last is that of every variant, the others are the curve of `tc`.
-        const FILTERS: [usize; 4] = [1000, 10_000, 100_000, 1_000_000];
-        let unit = "filters";
-        Some(Sizes { full: &FILTERS, quick: &FILTERS[..3], range: 100..=4_000_000, unit })
+/// `tc` for all numbers of filters, the others for the largest, and the concurrent ones for each
+/// number of threads.
+fn cases(options: &Options) -> Vec<Case> {
+    let filters = &options.sizes;
+    let mut cases = Vec::new();
+    for variant in Variant::all(if options.few { &SLOTS[..1] } else { &SLOTS }) {
+        let curve = variant.pattern == Pattern::Tc;
+        let counts = if curve { filters } else { &filters[filters.len().saturating_sub(1)..] };
+        cases.extend(counts.iter().map(|count| case(variant, *count)));
     }
-
-    /// In a case with a million filters `V50` takes seconds for a sample, and the others tenths.
-    fn effort(&self, quick: bool) -> Effort {
-        let effort = if quick { Effort::LONG_QUICK } else { Effort::LONG };
-        let time_max = effort.time_max.min(Duration::from_secs(2));
-        Effort { time_max, contender_time_max: Duration::from_secs(1), ..effort }
+    for pattern in Pattern::ALL.into_iter().filter(|pattern| pattern.is_concurrent()) {
+        let variants = (1..=options.threads).map(|n| Variant::concurrent(pattern, n));
+        cases.extend(variants.map(concurrent_case));
     }
-
-    /// `tc` for all numbers of filters, the others for the largest, and the concurrent ones for
-    /// each number of threads.
-    fn cases(&self, options: &Options) -> Vec<Case> {
-        let filters = &options.sizes;
-        let mut cases = Vec::new();
-        for variant in Variant::all(if options.few { &SLOTS[..1] } else { &SLOTS }) {
-            let curve = variant.pattern == Pattern::Tc;
-            let counts = if curve { filters } else { &filters[filters.len().saturating_sub(1)..] };
-            cases.extend(counts.iter().map(|count| case(variant, *count)));
-        }
-        for pattern in Pattern::ALL.into_iter().filter(|pattern| pattern.is_concurrent()) {
-            let variants = (1..=options.threads).map(|n| Variant::concurrent(pattern, n));
-            cases.extend(variants.map(concurrent_case));
-        }
-        cases
-    }
-
-    fn remarks(&self, report: &Report) -> String {
-        work::tables(report, &Variant::all(&SLOTS))
-    }
+    cases
 }
 
 fn case(variant: Variant, filters: usize) -> Case {

@@ -1,12 +1,10 @@
 //! What a contender of `readers` is: anything under whose protection a pointer can be read while
 //! other threads replace what it points to.
-//!
-//! A contender brings its own loops, because those of liburcu have to be in C to be inlined, as
-//! ours are inlined here.
 
 use core::ptr::{NonNull, null_mut};
 
-/// Protects what readers read.
+/// Protects what readers read. The loops of liburcu have to be in C to be inlined, those of a
+/// [`Section`] are here.
 pub(super) trait Read: Send + Sync + 'static {
     /// Runs on a thread before it reads.
     fn enter_thread(&self) {}
@@ -23,6 +21,34 @@ pub(super) trait Read: Send + Sync + 'static {
     /// Replaces what the pointer leads to. What was there is freed once no thread can read it, now
     /// or later, as the contender's users would have it.
     fn replace(&self, chain: Chain);
+}
+
+/// A contender in Rust, whose sections stand alone.
+pub(super) trait Section: Send + Sync + 'static {
+    /// Enters a section and leaves it.
+    fn section(&self);
+
+    /// Shows what the pointer leads to, in a section.
+    fn load(&self, follow: impl FnOnce(&Node) -> u64) -> u64;
+
+    /// As [`Read::replace`].
+    fn replace(&self, chain: Chain);
+}
+
+impl<S: Section> Read for S {
+    #[inline(never)]
+    fn sections(&self, count: usize) {
+        (0..count).for_each(|_| self.section());
+    }
+
+    #[inline(never)]
+    fn loads<const K: usize>(&self, count: usize) -> u64 {
+        (0..count).map(|_| self.load(Node::follow::<K>)).sum()
+    }
+
+    fn replace(&self, chain: Chain) {
+        Section::replace(self, chain);
+    }
 }
 
 /// What the pointer leads to: a chain, of which the last node has the value.

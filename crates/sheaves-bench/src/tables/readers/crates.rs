@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use crossbeam_epoch::{Atomic, Owned};
 use seize::Guard;
 
-use super::contenders::{Chain, Node, Read};
+use super::contenders::{Chain, Node, Read, Section};
 use super::root::Root;
 
 /// `crossbeam-epoch`: pins the thread; what is replaced is deferred.
@@ -18,24 +18,18 @@ pub(super) struct Crossbeam {
     pub(super) root: Atomic<Node>,
 }
 
-impl Read for Crossbeam {
-    #[inline(never)]
-    fn sections(&self, count: usize) {
-        for _ in 0..count {
-            drop(crossbeam_epoch::pin());
-        }
+impl Section for Crossbeam {
+    #[inline(always)]
+    fn section(&self) {
+        drop(crossbeam_epoch::pin());
     }
 
-    #[inline(never)]
-    fn loads<const K: usize>(&self, count: usize) -> u64 {
-        let mut sum = 0;
-        for _ in 0..count {
-            let guard = crossbeam_epoch::pin();
-            let root = self.root.load(Ordering::Acquire, &guard);
-            // SAFETY: never null, and the thread is pinned.
-            sum += unsafe { root.deref() }.follow::<K>();
-        }
-        sum
+    #[inline(always)]
+    fn load(&self, follow: impl FnOnce(&Node) -> u64) -> u64 {
+        let guard = crossbeam_epoch::pin();
+        let root = self.root.load(Ordering::Acquire, &guard);
+        // SAFETY: never null, and the thread is pinned.
+        follow(unsafe { root.deref() })
     }
 
     fn replace(&self, chain: Chain) {
@@ -67,24 +61,18 @@ impl Seize {
     }
 }
 
-impl Read for Seize {
-    #[inline(never)]
-    fn sections(&self, count: usize) {
-        for _ in 0..count {
-            drop(self.collector.enter());
-        }
+impl Section for Seize {
+    #[inline(always)]
+    fn section(&self) {
+        drop(self.collector.enter());
     }
 
-    #[inline(never)]
-    fn loads<const K: usize>(&self, count: usize) -> u64 {
-        let mut sum = 0;
-        for _ in 0..count {
-            let guard = self.collector.enter();
-            let root = guard.protect(self.root.atomic(), Ordering::Acquire);
-            // SAFETY: never null, and protected by the guard.
-            sum += unsafe { &*root }.follow::<K>();
-        }
-        sum
+    #[inline(always)]
+    fn load(&self, follow: impl FnOnce(&Node) -> u64) -> u64 {
+        let guard = self.collector.enter();
+        let root = guard.protect(self.root.atomic(), Ordering::Acquire);
+        // SAFETY: never null, and protected by the guard.
+        follow(unsafe { &*root })
     }
 
     fn replace(&self, chain: Chain) {
@@ -146,17 +134,15 @@ pub(super) struct Swap {
     pub(super) root: ArcSwap<Node>,
 }
 
-impl Read for Swap {
-    #[inline(never)]
-    fn sections(&self, count: usize) {
-        for _ in 0..count {
-            drop(black_box(self.root.load()));
-        }
+impl Section for Swap {
+    #[inline(always)]
+    fn section(&self) {
+        drop(black_box(self.root.load()));
     }
 
-    #[inline(never)]
-    fn loads<const K: usize>(&self, count: usize) -> u64 {
-        (0..count).map(|_| self.root.load().follow::<K>()).sum()
+    #[inline(always)]
+    fn load(&self, follow: impl FnOnce(&Node) -> u64) -> u64 {
+        follow(&self.root.load())
     }
 
     fn replace(&self, chain: Chain) {
@@ -170,18 +156,15 @@ pub(super) struct Std {
     pub(super) root: std::sync::RwLock<Chain>,
 }
 
-impl Read for Std {
-    #[inline(never)]
-    fn sections(&self, count: usize) {
-        for _ in 0..count {
-            drop(self.root.read().unwrap_or_else(PoisonError::into_inner));
-        }
+impl Section for Std {
+    #[inline(always)]
+    fn section(&self) {
+        drop(self.root.read().unwrap_or_else(PoisonError::into_inner));
     }
 
-    #[inline(never)]
-    fn loads<const K: usize>(&self, count: usize) -> u64 {
-        let load = |_| self.root.read().unwrap_or_else(PoisonError::into_inner).follow::<K>();
-        (0..count).map(load).sum()
+    #[inline(always)]
+    fn load(&self, follow: impl FnOnce(&Node) -> u64) -> u64 {
+        follow(&self.root.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn replace(&self, chain: Chain) {
@@ -198,17 +181,15 @@ pub(super) struct ParkingLot {
     pub(super) root: parking_lot::RwLock<Chain>,
 }
 
-impl Read for ParkingLot {
-    #[inline(never)]
-    fn sections(&self, count: usize) {
-        for _ in 0..count {
-            drop(self.root.read());
-        }
+impl Section for ParkingLot {
+    #[inline(always)]
+    fn section(&self) {
+        drop(self.root.read());
     }
 
-    #[inline(never)]
-    fn loads<const K: usize>(&self, count: usize) -> u64 {
-        (0..count).map(|_| self.root.read().follow::<K>()).sum()
+    #[inline(always)]
+    fn load(&self, follow: impl FnOnce(&Node) -> u64) -> u64 {
+        follow(&self.root.read())
     }
 
     fn replace(&self, chain: Chain) {

@@ -6,7 +6,7 @@ use sheaves::percpu::memory::Error;
 use sheaves::rcu::{self, RcuCell};
 use sheaves::{PerCpu, SlotCell, Zeroed, field};
 
-use super::contenders::{Chain, Node, Read};
+use super::contenders::{Chain, Node, Section};
 use super::root::Root;
 use crate::harness::failure::Failure;
 
@@ -23,22 +23,15 @@ impl Rcu {
     }
 }
 
-impl Read for Rcu {
-    #[inline(never)]
-    fn sections(&self, count: usize) {
-        for _ in 0..count {
-            drop(rcu::read());
-        }
+impl Section for Rcu {
+    #[inline(always)]
+    fn section(&self) {
+        drop(rcu::read());
     }
 
-    #[inline(never)]
-    fn loads<const K: usize>(&self, count: usize) -> u64 {
-        let mut sum = 0;
-        for _ in 0..count {
-            let guard = rcu::read();
-            sum += self.root.load(&guard).follow::<K>();
-        }
-        sum
+    #[inline(always)]
+    fn load(&self, follow: impl FnOnce(&Node) -> u64) -> u64 {
+        follow(self.root.load(&rcu::read()))
     }
 
     fn replace(&self, chain: Chain) {
@@ -63,24 +56,17 @@ fn no_memory(error: Error) -> Failure {
     Failure::run(format!("no per-CPU memory: {error:?}"))
 }
 
-impl Read for Srcu {
-    #[inline(never)]
-    fn sections(&self, count: usize) {
-        for _ in 0..count {
-            drop(self.domain.read());
-        }
+impl Section for Srcu {
+    #[inline(always)]
+    fn section(&self) {
+        drop(self.domain.read());
     }
 
-    #[inline(never)]
-    fn loads<const K: usize>(&self, count: usize) -> u64 {
-        let mut sum = 0;
-        for _ in 0..count {
-            let guard = self.domain.read();
-            // SAFETY: `replace` waits for the guard.
-            sum += unsafe { self.root.load() }.follow::<K>();
-            drop(guard);
-        }
-        sum
+    #[inline(always)]
+    fn load(&self, follow: impl FnOnce(&Node) -> u64) -> u64 {
+        let _guard = self.domain.read();
+        // SAFETY: `replace` waits for the guard.
+        follow(unsafe { self.root.load() })
     }
 
     fn replace(&self, chain: Chain) {
@@ -126,25 +112,20 @@ impl Increments {
     }
 }
 
-impl Read for Increments {
-    #[inline(never)]
-    fn sections(&self, count: usize) {
-        for _ in 0..count {
-            self.enter();
-            self.leave();
-        }
+impl Section for Increments {
+    #[inline(always)]
+    fn section(&self) {
+        self.enter();
+        self.leave();
     }
 
-    #[inline(never)]
-    fn loads<const K: usize>(&self, count: usize) -> u64 {
-        let mut sum = 0;
-        for _ in 0..count {
-            self.enter();
-            // SAFETY: `replace` leaves what was there.
-            sum += unsafe { self.root.load() }.follow::<K>();
-            self.leave();
-        }
-        sum
+    #[inline(always)]
+    fn load(&self, follow: impl FnOnce(&Node) -> u64) -> u64 {
+        self.enter();
+        // SAFETY: `replace` leaves what was there.
+        let value = follow(unsafe { self.root.load() });
+        self.leave();
+        value
     }
 
     /// Nothing tells when readers are gone, so nothing is freed: no workload has this contender and

@@ -54,23 +54,17 @@ const SECTION_TO_CROSSBEAM: f64 = 0.35;
 const SRCU_NS_MAX: f64 = 1.6;
 const SRCU_TO_INCREMENTS: f64 = 1.3;
 
-pub(crate) struct Readers;
+pub(crate) static TABLE: Table = Table::new(
+    "readers",
+    "enter and leave read sections in 1 to --threads threads; read a pointer in them",
+    cases,
+);
 
-impl Table for Readers {
-    fn name(&self) -> &'static str {
-        "readers"
-    }
-
-    fn about(&self) -> &'static str {
-        "enter and leave read sections in 1 to --threads threads; read a pointer in them"
-    }
-
-    fn cases(&self, options: &Options) -> Vec<Case> {
-        let few = |depth: &usize| [0, 1, DEPTH_MAX].contains(depth);
-        let depths = (0..=DEPTH_MAX).filter(|depth| !options.few || few(depth));
-        let each = |depth| (1..=options.threads).map(move |threads| Reads { depth, threads });
-        depths.flat_map(each).map(case).collect()
-    }
+fn cases(options: &Options) -> Vec<Case> {
+    let few = |depth: &usize| [0, 1, DEPTH_MAX].contains(depth);
+    let depths = (0..=DEPTH_MAX).filter(|depth| !options.few || few(depth));
+    let each = |depth| (1..=options.threads).map(move |threads| Reads { depth, threads });
+    depths.flat_map(each).map(case).collect()
 }
 
 /// Threads that read.

@@ -21,35 +21,28 @@ use std::time::Instant;
 use crate::contenders::allocators::{self, Allocator, Bars, SIZES, Workload, touch};
 use crate::harness::failure::Failure;
 use crate::harness::measure::{Sampler, per_operation};
-use crate::harness::table::{Case, Contender, Options, Row, Sizes, Table};
+use crate::harness::table::{Case, Options, Row, Table};
 use crate::harness::workers::{SpinBarrier, Workers};
 use ring::{Consumer, Producer, Ring};
 
 /// Objects in a sample, through all queues together.
 const OBJECTS: usize = 40_000;
 
-pub(crate) struct Remote;
+pub(crate) static TABLE: Table = Table {
+    sizes: Some(SIZES),
+    ..Table::new(
+        "remote",
+        "allocate here, free on another thread: 1to1, 1to1-read, 1toN, Nto1; --threads is N",
+        cases,
+    )
+};
 
-impl Table for Remote {
-    fn name(&self) -> &'static str {
-        "remote"
-    }
-
-    fn about(&self) -> &'static str {
-        "allocate here, free on another thread: 1to1, 1to1-read, 1toN, Nto1; --threads is N"
-    }
-
-    fn sizes(&self) -> Option<Sizes> {
-        Some(SIZES)
-    }
-
-    fn cases(&self, options: &Options) -> Vec<Case> {
-        let of = |path: Path| {
-            let many = if path.has_many() { options.threads } else { 1 };
-            options.sizes.iter().map(move |size| case(Course { path, many, size: *size }))
-        };
-        Path::ALL.into_iter().flat_map(of).collect()
-    }
+fn cases(options: &Options) -> Vec<Case> {
+    let of = |path: Path| {
+        let many = if path.has_many() { options.threads } else { 1 };
+        options.sizes.iter().map(move |size| case(Course { path, many, size: *size }))
+    };
+    Path::ALL.into_iter().flat_map(of).collect()
 }
 
 /// Who sends to whom.
@@ -79,12 +72,11 @@ impl Path {
 }
 
 fn case(course: Course) -> Case {
-    let bars = bars(course.path, course.size);
-    let row = Row::sized(&format!("remote/{}", course.path.name()), course.size)
-        .compared(move |row| allocators::compare(row, bars));
-    let mut contenders = allocators::contenders(course);
-    contenders.push(Contender::new("floor", move || course.sampler(Floor)));
-    Case::new(vec![row], contenders)
+    let row = Row::sized(&format!("remote/{}", course.path.name()), course.size);
+    let rows = vec![(row, bars(course.path, course.size))];
+    let mut case = allocators::case(rows, Some(course.size), course);
+    case.contenders.push(course.contender("floor", || Floor));
+    case
 }
 
 fn bars(path: Path, size: usize) -> Bars {
@@ -106,10 +98,6 @@ struct Course {
 }
 
 impl Workload for Course {
-    fn size(&self) -> Option<usize> {
-        Some(self.size)
-    }
-
     fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure> {
         let many = self.many;
         let workers = Workers::of(many + 1)?;

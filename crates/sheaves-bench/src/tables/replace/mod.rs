@@ -14,7 +14,7 @@ use crate::contenders::allocators::{self, Allocator, Bars, Workload, touch};
 use crate::harness::failure::Failure;
 use crate::harness::measure::{Sampler, per_operation};
 use crate::harness::random::{Random, scale};
-use crate::harness::table::{Case, Options, Row, Table};
+use crate::harness::table::{Case, Row, Table};
 use crate::harness::workers::{SpinBarrier, Workers};
 
 /// Objects that each thread keeps.
@@ -28,28 +28,17 @@ const SIZE_MIN: usize = 16;
 const SIZE_STEP: usize = 8;
 const SIZES: u32 = ((MIXED_MAX - SIZE_MIN) / SIZE_STEP + 1) as u32;
 
-pub(crate) struct Replace;
+pub(crate) static TABLE: Table = Table::new(
+    "replace",
+    "replace random objects of 16 to 1016 bytes, with 1 to --threads threads",
+    |options| (1..=options.threads).map(case).collect(),
+);
 
-impl Table for Replace {
-    fn name(&self) -> &'static str {
-        "replace"
-    }
-
-    fn about(&self) -> &'static str {
-        "replace random objects of 16 to 1016 bytes, with 1 to --threads threads"
-    }
-
-    fn cases(&self, options: &Options) -> Vec<Case> {
-        (1..=options.threads).map(|threads| case(Replacements { threads })).collect()
-    }
-}
-
-fn case(replacements: Replacements) -> Case {
-    let bar = (replacements.threads == 2).then_some(0.90);
+fn case(threads: usize) -> Case {
+    let bar = (threads == 2).then_some(0.90);
     let bars = Bars { sized: bar, malloc: bar, ..Bars::default() };
-    let row = Row::new(format!("replace/{}t", replacements.threads));
-    let row = row.compared(move |row| allocators::compare(row, bars));
-    Case::new(vec![row], allocators::contenders(replacements))
+    let row = Row::new(format!("replace/{threads}t"));
+    allocators::case(vec![(row, bars)], None, Replacements { threads })
 }
 
 /// An object and its size.
@@ -62,10 +51,6 @@ struct Replacements {
 }
 
 impl Workload for Replacements {
-    fn size(&self) -> Option<usize> {
-        None
-    }
-
     fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure> {
         let threads = self.threads;
         let workers = Workers::of(threads)?;

@@ -29,9 +29,9 @@ use std::time::Instant;
 use crate::contenders::allocators::{self, Allocator, Bars, SIZES, Workload, touch};
 use crate::harness::failure::{Failure, out_of_memory};
 use crate::harness::measure::{Sampler, per_operation};
-use crate::harness::report::{Judgement, Report};
+use crate::harness::report::{Judgement, Report, Shown};
 use crate::harness::statistics::{geometric_mean, mean};
-use crate::harness::table::{Case, Options, Row, Sizes, Table};
+use crate::harness::table::{Case, Options, Row, Table};
 use crate::harness::workers::{Backoff, SpinBarrier, Workers, allowed_cpus};
 
 /// Objects of each CPU.
@@ -46,49 +46,37 @@ const CYCLES: usize = 5;
 /// Rows in which `cache` is held against `locked`, and how much faster it must be.
 const SPEEDUPS: [(&str, f64); 2] = [("slabtest/2", 1.7), ("slabtest/1-free", 1.0)];
 
-pub(crate) struct Slabtest;
-
-impl Table for Slabtest {
-    fn name(&self) -> &'static str {
-        "slabtest"
-    }
-
-    fn about(&self) -> &'static str {
-        "the six parts of the kernel's slab_test, step by step: 1 to 6"
-    }
-
-    fn sizes(&self) -> Option<Sizes> {
-        Some(SIZES)
-    }
-
-    fn cases(&self, options: &Options) -> Vec<Case> {
-        let of = |part: Part| {
-            let sizes = options.sizes.iter().copied();
-            sizes.filter(move |size| part.has(*size)).map(move |size| case(part, size))
-        };
-        Part::ALL.into_iter().flat_map(of).collect()
-    }
-
-    /// The result of 2011 is a geometric mean over the sizes.
-    fn finish(&self, report: &mut Report) {
-        for (heading, speedup) in SPEEDUPS {
-            let published = |bar: &&Judgement| {
-                let row = report.row(&bar.workload, &bar.contender).map(|row| &row.shown);
-                bar.versus == "locked"
-                    && row.is_some_and(|row| {
-                        row.heading == heading && row.size <= Some(PUBLISHED_SIZE_MAX)
-                    })
-            };
-            let ratios = report.bars.iter().filter(published).map(|bar| bar.ratio);
-            let Some(mean) = geometric_mean(&ratios.collect::<Vec<_>>()) else { continue };
-            let (name, at_most) = (format!("{heading}/mean"), Some(1.0 / speedup));
-            report.bars.push(Judgement::new(&name, "cache", "locked", mean, at_most));
-        }
-    }
-
-    fn remarks(&self, report: &Report) -> String {
+pub(crate) static TABLE: Table = Table {
+    sizes: Some(SIZES),
+    finish,
+    remarks: |report| {
         let sentences = before_after::sentences(report);
         if sentences.is_empty() { sentences } else { format!("\n{sentences}") }
+    },
+    ..Table::new("slabtest", "the six parts of the kernel's slab_test, step by step: 1 to 6", cases)
+};
+
+fn cases(options: &Options) -> Vec<Case> {
+    let of = |part: Part| {
+        let sizes = options.sizes.iter().copied();
+        sizes.filter(move |size| part.has(*size)).map(move |size| case(part, size))
+    };
+    Part::ALL.into_iter().flat_map(of).collect()
+}
+
+/// The result of 2011 is a geometric mean over the sizes.
+fn finish(report: &mut Report) {
+    for (heading, speedup) in SPEEDUPS {
+        let published = |bar: &&Judgement| {
+            let row = report.row(&bar.workload, &bar.contender).map(|row| &row.shown);
+            let is_published =
+                |row: &Shown| row.heading == heading && row.size <= Some(PUBLISHED_SIZE_MAX);
+            bar.versus == "locked" && row.is_some_and(is_published)
+        };
+        let ratios = report.bars.iter().filter(published).map(|bar| bar.ratio);
+        let Some(mean) = geometric_mean(&ratios.collect::<Vec<_>>()) else { continue };
+        let (name, at_most) = (format!("{heading}/mean"), Some(1.0 / speedup));
+        report.bars.push(Judgement::new(&name, "cache", "locked", mean, at_most));
     }
 }
 
@@ -129,11 +117,10 @@ fn case(part: Part, size: usize) -> Case {
         let heading = format!("slabtest/{name}");
         let speedup = SPEEDUPS.iter().find(|(known, _)| *known == heading);
         let cache_to_locked = speedup.map(|(_, times)| 1.0 / times);
-        let bars = Bars { cache_to_locked, ..Bars::default() };
-        Row::sized(&heading, size).compared(move |row| allocators::compare(row, bars))
+        (Row::sized(&heading, size), Bars { cache_to_locked, ..Bars::default() })
     };
     let rows = part.rows().iter().map(row).collect();
-    Case::new(rows, allocators::contenders(Test { part, size }))
+    allocators::case(rows, Some(size), Test { part, size })
 }
 
 /// One part with objects of one size.
@@ -144,10 +131,6 @@ struct Test {
 }
 
 impl Workload for Test {
-    fn size(&self) -> Option<usize> {
-        Some(self.size)
-    }
-
     fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure> {
         let size = black_box(self.size);
         let pairs = |times: &Times| vec![mean(&times.phase_1) / OBJECTS as f64];

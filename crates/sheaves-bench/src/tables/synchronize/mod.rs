@@ -45,7 +45,6 @@ use std::time::Instant;
 use crate::harness::failure::Failure;
 use crate::harness::judge::Judge;
 use crate::harness::measure::{Effort, Sampler};
-use crate::harness::report::Report;
 use crate::harness::statistics::{mean, percentile, standard_deviation};
 use crate::harness::table::{Case, Contender, Measure, Options, Table, Threads};
 use crate::harness::workers::Workers;
@@ -104,47 +103,32 @@ const LONGEST_MS_MAX: f64 = 100.0;
 /// A wait while 10,000 threads are registered, in microseconds.
 const REGISTERED_US_MAX: f64 = 50.0;
 
-pub(crate) struct Synchronize;
-
-impl Table for Synchronize {
-    fn name(&self) -> &'static str {
-        "synchronize"
-    }
-
-    fn about(&self) -> &'static str {
-        "wait for readers, alone and with others; --threads is the most that register"
-    }
-
-    fn threads(&self) -> Threads {
-        Threads { usual: REGISTERED_MAX, range: 2..=REGISTERED_MAX }
-    }
-
-    fn effort(&self, quick: bool) -> Effort {
-        if quick { Effort::WAITS_QUICK } else { Effort::WAITS }
-    }
-
-    /// A thread that has read stays known to Sheaves until it ends, so that cases with many threads
-    /// come last.
-    fn cases(&self, options: &Options) -> Vec<Case> {
-        let below = |count: &usize| *count < options.threads && !options.few;
-        let registered = [10, 100, 1000, 10_000].into_iter().filter(below);
-        let registered = registered.chain([options.threads]).map(Workload::Registered);
-        let waiters = [1, 64, 500].map(Workload::Waiters);
-        let [flood, call_rcu] = [Queue::Older, Queue::Own].map(Workload::Flood);
-        [Workload::Alone, Workload::Ten, flood, call_rcu, Workload::Long]
-            .into_iter()
-            .chain(waiters)
-            .chain(registered)
-            .map(case)
-            .collect()
-    }
-
-    fn remarks(&self, _report: &Report) -> String {
+pub(crate) static TABLE: Table = Table {
+    threads: Threads { usual: REGISTERED_MAX, range: 2..=REGISTERED_MAX },
+    effort: Effort::WAITS,
+    remarks: |_| {
         "\nMicroseconds for each call: mean, percentiles, longest; for all: total, slowest\n\
          thread, and that less the fastest. Standard deviation of the threads' times in\n\
          percent. Grace periods and membarriers, where they are counted. All are medians.\n"
             .to_owned()
-    }
+    },
+    ..Table::new(
+        "synchronize",
+        "wait for readers, alone and with others; --threads is the most that register",
+        cases,
+    )
+};
+
+/// A thread that has read stays known to Sheaves until it ends, so that cases with many threads
+/// come last.
+fn cases(options: &Options) -> Vec<Case> {
+    let below = |count: &usize| *count < options.threads && !options.few;
+    let registered = [10, 100, 1000, 10_000].into_iter().filter(below);
+    let registered = registered.chain([options.threads]).map(Workload::Registered);
+    let waiters = [1, 64, 500].map(Workload::Waiters);
+    let [flood, call_rcu] = [Queue::Older, Queue::Own].map(Workload::Flood);
+    let first = [Workload::Alone, Workload::Ten, flood, call_rcu, Workload::Long];
+    first.into_iter().chain(waiters).chain(registered).map(case).collect()
 }
 
 /// What waits, and beside what.
