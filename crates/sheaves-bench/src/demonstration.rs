@@ -3,21 +3,14 @@
 
 use crate::contenders::allocators::SIZES;
 use crate::harness::failure::Failure;
-use crate::harness::report::Report;
-use crate::harness::text::{align_numbers, new_table, number};
+use crate::harness::report::{Figure, Report};
+use crate::harness::text::figures;
 use crate::plan::Args;
 use crate::tables;
 use crate::tables::slabtest::before_after;
 
-/// The lines of the first table: contender, and what it is in words.
-const FORMS: [(&str, &str); 3] = [
-    (GLIBC, "glibc's malloc and free"),
-    (MALLOC, "Sheaves' malloc and free"),
-    (CACHE, "a named cache of Sheaves"),
-];
 const GLIBC: &str = "glibc";
 const MALLOC: &str = "malloc";
-const CACHE: &str = "cache";
 /// glibc keeps freed blocks up to this size at hand for each thread; most blocks are smaller.
 const SMALL_BYTES: usize = 1032;
 /// The share of its time that the program of the example spends in malloc and free.
@@ -25,7 +18,7 @@ const SHARE: f64 = 0.2;
 
 /// Runs it; `print` gets its text. Returns everything that was measured.
 pub(crate) fn run(print: &mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<Report, Failure> {
-    let mut report = measure("pair", SIZES.quick, &FORMS.map(|(contender, _)| contender))?;
+    let mut report = measure("pair", SIZES.quick, &["cache", MALLOC, GLIBC])?;
     print(&beside_glibc(&report))?;
     let slabtest = measure("slabtest", SIZES.full, &before_after::CONTENDERS)?;
     print(&before_after::render(&slabtest))?;
@@ -48,30 +41,17 @@ fn asked(part: &str, sizes: &[usize], contenders: &[&str]) -> Args {
     }
 }
 
-/// The first part: a line for each form, then what the figures mean.
+/// The first part: the figures, then what they mean.
 fn beside_glibc(report: &Report) -> String {
-    let rows: Vec<_> = report.rows.iter().filter(|row| row.contender == MALLOC).collect();
-    let median = |workload: &str, contender: &str| {
-        report.row(workload, contender).map_or(f64::NAN, |row| row.summary.median)
-    };
-    let line = |head: &str, cell: &dyn Fn(&str) -> String| {
-        let cells = rows.iter().map(|row| cell(&row.workload));
-        core::iter::once(head.to_owned()).chain(cells).collect::<Vec<_>>()
-    };
-    let mut table = new_table();
-    let columns = rows.iter().map(|row| row.shown.column.clone());
-    table.set_header(core::iter::once("bytes".to_owned()).chain(columns));
-    for (contender, what) in FORMS {
-        table.add_row(line(what, &|workload| number(median(workload, contender))));
-    }
-    align_numbers(&mut table, 1);
-    let is_small = |size| size <= SMALL_BYTES;
-    let small = rows.iter().filter(|row| row.shown.size.is_some_and(is_small));
-    let speedups: Vec<f64> =
-        small.map(|row| median(&row.workload, GLIBC) / median(&row.workload, MALLOC)).collect();
+    let is_small = |row: &&Figure| row.shown.size.is_some_and(|size| size <= SMALL_BYTES);
+    let own = report.rows.iter().filter(|row| row.contender == MALLOC).filter(is_small);
+    let speedup =
+        |row: &Figure| Some(report.row(&row.workload, GLIBC)?.summary.median / row.summary.median);
+    let speedups: Vec<f64> = own.filter_map(speedup).collect();
     format!(
-        "{}\n\nAllocating an object and freeing it at once, nanoseconds, medians\n{table}\n\n{}\n",
+        "{}\n\nAllocating an object and freeing it at once, nanoseconds, medians, by size: {}\n{}\n",
         report.machine,
+        figures(report, "pair").trim_start(),
         meaning(&speedups)
     )
 }

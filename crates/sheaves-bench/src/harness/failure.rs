@@ -21,6 +21,10 @@ impl Failure {
     pub(crate) fn run(message: impl Into<String>) -> Failure {
         Failure { message: message.into(), status: 1 }
     }
+
+    pub(crate) fn no_thread(error: std::io::Error) -> Failure {
+        Failure::run(format!("cannot start a thread: {error}"))
+    }
 }
 
 impl fmt::Display for Failure {

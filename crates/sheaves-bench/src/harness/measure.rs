@@ -129,6 +129,32 @@ pub(crate) fn per_operation(time: Duration, operations: usize) -> f64 {
     time.as_nanos() as f64 / operations as f64
 }
 
+/// Does two halves of a cycle in turn: nanoseconds of each per operation. `between` is not timed,
+/// and comes before each cycle; the first one, which brings the contender's own memory back into
+/// the caches, is forgotten.
+pub(crate) fn halves<S>(
+    (cycles, operations): (usize, usize),
+    state: &mut S,
+    between: impl Fn(),
+    first: impl Fn(&mut S),
+    second: impl Fn(&mut S),
+) -> [f64; 2] {
+    let mut times = [Duration::ZERO; 2];
+    for cycle in 0..=cycles {
+        between();
+        let start = Instant::now();
+        first(state);
+        let middle = Instant::now();
+        second(state);
+        let end = Instant::now();
+        if cycle > 0 {
+            times[0] += middle - start;
+            times[1] += end - middle;
+        }
+    }
+    times.map(|time| per_operation(time, operations * cycles))
+}
+
 /// Makes the process a threaded one for good, before anything is measured.
 ///
 /// glibc's malloc leaves out its locks while a process has never had a second thread. Tables that

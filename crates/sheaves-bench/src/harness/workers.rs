@@ -68,7 +68,7 @@ impl Workers {
                         }
                     }
                 })
-                .map_err(|error| Failure::run(format!("cannot start a thread: {error}")))?;
+                .map_err(Failure::no_thread)?;
             workers.push(send);
             threads.push(thread);
         }

@@ -29,7 +29,7 @@ fn the_forms_hand_out_distinct_objects() {
         // SAFETY: as above.
         unsafe { contender.free(second, 64) };
     }
-    check(NamedCache::new(64).unwrap());
+    check(make_cache("test", 64).unwrap());
     check(Sized);
     check(Malloc);
 }

@@ -1,12 +1,13 @@
 //! Tests of `src/tables/bulk/contenders.rs`.
 
+use crate::contenders::deferral::Deferral;
 use crate::contenders::deferred_bytes;
 use crate::tables::bulk::contenders::*;
 use sheaves_history::kfree_rcu::{Linked, Pages};
 use std::sync::Arc;
 
 /// A second free of an object would make the count negative, which ends the test.
-fn check<C: Bulk>(contender: C) {
+fn check<C: Deferral>(contender: C) {
     // More than a page of pointers of each size.
     const GROUPS: usize = 3000;
     let name = core::any::type_name::<C>();

@@ -21,7 +21,7 @@ fn a_sum_of_too_few_slots_is_refused() {
 fn counters_are_held_against_the_atomic_and_the_clock() {
     let field = [("counter", 1.4), ("atomic", 15.0)];
     let judged = |threads| {
-        let case = Additions { threads, amount: Amount::One };
+        let case = Additions { threads, is_one: true };
         verdicts(&field, |row| compare(row, case))
     };
     assert_eq!([judged(1), judged(2)], [["1 ns PASS"], ["atomic PASS"]]);

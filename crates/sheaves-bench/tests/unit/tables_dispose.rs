@@ -1,6 +1,6 @@
 //! Tests of `src/tables/dispose/mod.rs`.
 
-#[path = "tables_dispose_contenders.rs"]
+#[path = "contenders_deferral.rs"]
 mod contenders;
 
 use super::*;

@@ -28,7 +28,7 @@ fn a_wrong_value_is_noticed() {
         let map = M::with_capacity(0);
         (0..64).for_each(|index| map.insert(key_of(index), 1, &map.guard()));
         let mix = Mix { lookups: 1024, ..MIXES[0] };
-        operate(&map, mix, 64, &mut Random::new(1), 640)
+        operate::<M, 1>(&map, mix, 64, &mut Random::new(1), 640)
     }
     assert_eq!([wrong::<Ours>(), wrong::<Dash>()], [640, 640]);
 }

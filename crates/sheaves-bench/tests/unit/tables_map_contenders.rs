@@ -16,6 +16,6 @@ fn check<M: Map>() {
 #[test]
 fn every_contender_is_a_map() {
     check::<Ours>();
-    check::<Held<Papaya>>();
+    check::<Papaya>();
     check::<Dash>();
 }

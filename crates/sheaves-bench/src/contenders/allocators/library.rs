@@ -32,21 +32,10 @@ pub(crate) fn make_cache(name: &str, size: usize) -> Result<Cache, Failure> {
 }
 
 /// `cache`: a named cache, inlined into the caller.
-#[derive(Debug)]
-pub(crate) struct NamedCache {
-    cache: Cache,
-}
-
-impl NamedCache {
-    pub(crate) fn new(size: usize) -> Result<NamedCache, Failure> {
-        Ok(NamedCache { cache: make_cache("bench", size)? })
-    }
-}
-
-impl Allocator for NamedCache {
+impl Allocator for Cache {
     #[inline]
     fn alloc(&self, _size: usize) -> *mut u8 {
-        self.cache.alloc().map_or(core::ptr::null_mut(), NonNull::as_ptr)
+        self.alloc().map_or(core::ptr::null_mut(), NonNull::as_ptr)
     }
 
     #[inline]
@@ -54,7 +43,7 @@ impl Allocator for NamedCache {
         // SAFETY: the object came from `alloc`, which never hands out null to be freed.
         let object = unsafe { NonNull::new_unchecked(object) };
         // SAFETY: it came from this cache and is given up here.
-        unsafe { self.cache.free(object) }
+        unsafe { self.free(object) }
     }
 }
 

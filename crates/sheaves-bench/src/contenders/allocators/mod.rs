@@ -28,7 +28,7 @@ use crate::harness::failure::Failure;
 use crate::harness::judge::Judge;
 use crate::harness::table::{Case, Contender, Row, Sizes};
 pub(crate) use allocator::{Allocator, Workload, touch};
-use library::{BySteps, NamedCache};
+use library::{BySteps, make_cache};
 
 /// The sizes of tables with one size for each case.
 pub(crate) const SIZES: Sizes = Sizes {
@@ -47,7 +47,7 @@ pub(crate) fn case<W: Workload>(rows: Vec<(Row, Bars)>, size: Option<usize>, wor
 
 fn contenders<W: Workload>(size: Option<usize>, workload: W) -> Vec<Contender> {
     let mut contenders = vec![
-        by_size("cache", NamedCache::new, size, workload),
+        by_size("cache", |size| make_cache("bench", size), size, workload),
         workload.contender("sized", || library::Sized),
         workload.contender("malloc", || library::Malloc),
         by_size("locked", history::locked, size, workload),

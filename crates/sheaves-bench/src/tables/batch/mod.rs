@@ -6,12 +6,10 @@
 //! `batch-free/...` are the two halves. The contenders are the [`allocators`].
 
 use core::hint::black_box;
-use core::time::Duration;
-use std::time::Instant;
 
 use crate::contenders::allocators::{self, Allocator, Bars, SIZES, Workload, touch};
 use crate::harness::failure::Failure;
-use crate::harness::measure::{Sampler, per_operation};
+use crate::harness::measure::{Sampler, halves};
 use crate::harness::random::Random;
 use crate::harness::table::{Case, Options, Row, Table};
 
@@ -31,42 +29,27 @@ pub(crate) static TABLE: Table = Table {
 
 fn cases(options: &Options) -> Vec<Case> {
     let of = |order: Order| options.sizes.iter().map(move |size| case(order, *size));
-    Order::ALL.into_iter().flat_map(of).collect()
+    ORDERS.into_iter().flat_map(of).collect()
 }
 
-/// The order in which objects are freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    Forward,
-    Reverse,
-    Shuffled,
-}
+/// An order in which objects are freed: its name, and what it makes of the order of allocation.
+type Order = (&'static str, fn(&mut [u32]));
 
-impl Order {
-    const ALL: [Order; 3] = [Order::Forward, Order::Reverse, Order::Shuffled];
+const ORDERS: [Order; 3] = [
+    ("inorder", |_| {}),
+    ("reverse", |order| order.reverse()),
+    ("shuffled", |order| Random::new(OBJECTS as u64).shuffle(order)),
+];
 
-    fn name(self) -> &'static str {
-        match self {
-            Order::Forward => "inorder",
-            Order::Reverse => "reverse",
-            Order::Shuffled => "shuffled",
-        }
-    }
-
-    /// Positions in the order of allocation.
-    fn positions(self) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..OBJECTS as u32).collect();
-        match self {
-            Order::Forward => {}
-            Order::Reverse => order.reverse(),
-            Order::Shuffled => Random::new(OBJECTS as u64).shuffle(&mut order),
-        }
-        order
-    }
+/// Positions in the order of allocation.
+fn positions(order: Order) -> Vec<u32> {
+    let mut positions: Vec<u32> = (0..OBJECTS as u32).collect();
+    order.1(&mut positions);
+    positions
 }
 
 fn case(order: Order, size: usize) -> Case {
-    let row = |part: &str| Row::sized(&format!("{part}/{}", order.name()), size);
+    let row = |part: &str| Row::sized(&format!("{part}/{}", order.0), size);
     let malloc = Some(if size <= 64 { 0.80 } else { 0.65 });
     let rows = vec![
         (row("batch"), Bars { malloc, ..Bars::default() }),
@@ -86,26 +69,15 @@ struct Cycles {
 impl Workload for Cycles {
     /// A sample is the whole, the allocations, the frees.
     fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure> {
-        let order = self.order.positions();
+        let order = positions(self.order);
         let mut objects = vec![core::ptr::null_mut(); OBJECTS];
         Ok(Box::new(move || {
             allocator.enter_thread();
             let size = black_box(self.size);
-            let (mut alloc, mut free) = (Duration::ZERO, Duration::ZERO);
-            for cycle in 0..=CYCLES {
-                let start = Instant::now();
-                fill(&allocator, size, &mut objects);
-                let middle = Instant::now();
-                empty(&allocator, size, &objects, &order);
-                let end = Instant::now();
-                // The first cycle brings the contender's own memory back into the caches.
-                if cycle > 0 {
-                    alloc += middle - start;
-                    free += end - middle;
-                }
-            }
-            let each = |time| per_operation(time, OBJECTS * CYCLES);
-            Ok(vec![each(alloc + free), each(alloc), each(free)])
+            let allocate = |objects: &mut Vec<_>| fill(&allocator, size, objects);
+            let free = |objects: &mut Vec<_>| empty(&allocator, size, objects, &order);
+            let halves = halves((CYCLES, OBJECTS), &mut objects, || {}, allocate, free);
+            Ok(vec![halves[0] + halves[1], halves[0], halves[1]])
         }))
     }
 }

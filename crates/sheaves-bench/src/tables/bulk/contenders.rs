@@ -7,6 +7,7 @@ use sheaves::raw::Cache;
 use sheaves_rcu::defer;
 
 use crate::contenders::allocators::library::make_cache;
+use crate::contenders::deferral::{Deferral, grace_periods};
 use crate::contenders::deferred_bytes;
 use crate::harness::failure::{Failure, out_of_memory};
 use crate::harness::workers::pin_to;
@@ -17,33 +18,18 @@ pub(super) const SIZES: [usize; 4] = [32, 48, 80, 112];
 /// Bytes of one object of each size.
 pub(super) const GROUP_BYTES: usize = SIZES[0] + SIZES[1] + SIZES[2] + SIZES[3];
 
-/// Defers the free of groups of objects, one of each size.
-pub(super) trait Bulk: Send + Sync + 'static {
-    /// Whether it tells [`deferred_bytes`] what it frees; otherwise it knows what is deferred.
-    const COUNTS: bool = true;
-
-    /// Allocates a group and defers the free of each of its objects, `groups` times.
-    fn repeat(&self, groups: usize);
-
-    /// Sees to it that all is free soon. Runs on one thread, until nothing is outstanding, while
-    /// the others do nothing.
-    fn finish(&self);
-
-    /// Bytes that are deferred and not free yet.
-    fn outstanding(&self) -> u64 {
-        deferred_bytes::outstanding()
-    }
-}
-
 const _: () = assert!(SIZES.len() == CLASSES);
 
 /// Starts the frame of `bulk` and `per-object`.
 pub(super) fn start<S: Source, F: Form>(source: S) -> Result<KfreeRcu<S, F>, Failure> {
-    KfreeRcu::start(source, pin_to)
-        .map_err(|error| Failure::run(format!("cannot start a thread: {error}")))
+    KfreeRcu::start(source, pin_to).map_err(Failure::no_thread)
 }
 
-impl<S: Source, F: Form> Bulk for KfreeRcu<S, F> {
+impl<S: Source, F: Form> Deferral for KfreeRcu<S, F> {
+    fn dispose(&self) {
+        self.repeat(1);
+    }
+
     fn repeat(&self, groups: usize) {
         self.repeat(groups);
     }
@@ -51,6 +37,10 @@ impl<S: Source, F: Form> Bulk for KfreeRcu<S, F> {
     fn finish(&self) {
         self.hurry();
         std::thread::yield_now();
+    }
+
+    fn periods(&self) -> Option<u64> {
+        grace_periods()
     }
 }
 
@@ -139,16 +129,15 @@ impl RcuSheaves {
     }
 }
 
-impl Bulk for RcuSheaves {
+impl Deferral for RcuSheaves {
     const COUNTS: bool = false;
 
-    #[inline(never)]
-    fn repeat(&self, groups: usize) {
-        for _ in 0..groups {
-            for cache in &self.caches {
-                // SAFETY: from this cache, and nothing else has its address.
-                unsafe { cache.free_rcu(allocate(cache)) };
-            }
+    /// A group.
+    #[inline]
+    fn dispose(&self) {
+        for cache in &self.caches {
+            // SAFETY: from this cache, and nothing else has its address.
+            unsafe { cache.free_rcu(allocate(cache)) };
         }
     }
 
@@ -159,5 +148,9 @@ impl Bulk for RcuSheaves {
     fn outstanding(&self) -> u64 {
         let bytes = |cache: &Cache| cache.stats().objects_deferred * cache.object_bytes();
         self.caches.iter().map(bytes).sum::<usize>() as u64
+    }
+
+    fn periods(&self) -> Option<u64> {
+        grace_periods()
     }
 }

@@ -27,13 +27,14 @@ use alloc::sync::Arc;
 use core::time::Duration;
 use std::time::Instant;
 
+use crate::contenders::deferral::{self, Deferral, Settled};
 use crate::contenders::deferred_bytes;
 use crate::harness::failure::Failure;
 use crate::harness::judge::Judge;
 use crate::harness::measure::{Effort, Sampler};
 use crate::harness::table::{Case, Contender, Measure, Table};
-use crate::harness::workers::{SpinBarrier, Workers};
-use contenders::{Bulk as Contends, Caches, GROUP_BYTES, Malloc, RcuSheaves, SIZES, start};
+use crate::harness::workers::Workers;
+use contenders::{Caches, GROUP_BYTES, Malloc, RcuSheaves, SIZES, start};
 use sheaves_history::kfree_rcu::{Linked, Pages};
 
 /// What is measured of a case; each sample lists these in their order.
@@ -118,77 +119,49 @@ fn compare(row: &mut Judge<'_>, measure: &str) {
     }
 }
 
-fn sampler<C: Contends>(contender: C, threads: usize) -> Result<Sampler, Failure> {
+fn sampler<C: Deferral>(contender: C, threads: usize) -> Result<Sampler, Failure> {
     let workers = Workers::of(threads)?;
     let contender = Arc::new(contender);
     Ok(Box::new(move || {
         let _lock = deferred_bytes::lock();
         contenders::trim();
-        let cold = run(&workers, &contender, |_| resident_bytes())?;
-        let warm = run(&workers, &contender, |contender| contender.outstanding())?;
+        let (cold, _) = run(&workers, &contender, |_| resident_bytes())?;
+        let (warm, settled) = run(&workers, &contender, C::outstanding)?;
         Ok(vec![
             warm.time.as_nanos() as f64 / (LOOPS * OBJECTS) as f64,
-            warm.settled.as_nanos() as f64,
+            settled.time.as_nanos() as f64,
             warm.footprint,
             cold.footprint,
-            warm.outstanding as f64,
-            warm.periods as f64,
+            settled.outstanding as f64,
+            settled.periods.unwrap_or(0) as f64,
         ])
     }))
 }
 
-/// What a thread brings back, or a run: then of the thread that ended last.
+/// What a thread brings back.
 #[derive(Clone, Copy, Debug)]
 struct Worked {
     end: Instant,
     time: Duration,
     footprint: f64,
-    /// These are brought by the first thread.
-    settled: Duration,
-    outstanding: u64,
-    periods: u64,
 }
 
-/// One run, with whatever the footprint is to be of.
-fn run<C: Contends>(
+/// One run, with whatever the footprint is to be of: the thread that ended last counts.
+fn run<C: Deferral>(
     workers: &Workers,
     contender: &Arc<C>,
     look: fn(&C) -> u64,
-) -> Result<Worked, Failure> {
-    let barrier = SpinBarrier::new(workers.len());
-    let contender = Arc::clone(contender);
-    let worked = workers.run(move |index| {
-        barrier.wait();
-        let before = periods();
-        let mut worked = work(&*contender, look);
-        barrier.wait();
-        let begin = Instant::now();
-        let mut is_settled = true;
-        if index == 0 {
-            worked.outstanding = contender.outstanding();
-            worked.periods = periods() - before;
-            is_settled =
-                deferred_bytes::wait_until_free(|| contender.outstanding(), || contender.finish());
-            worked.settled = begin.elapsed();
-        }
-        barrier.wait();
-        is_settled.then_some(worked)
-    });
-    let worked = worked.into_iter().collect::<Option<Vec<Worked>>>();
-    let worked =
-        worked.ok_or_else(|| Failure::run("a contender does not free what is deferred"))?;
-    let last = worked.iter().max_by_key(|worked| worked.end);
-    let last = last.ok_or_else(|| Failure::run("no thread has worked"))?;
-    let Worked { settled, outstanding, periods, .. } = worked[0];
-    Ok(Worked { settled, outstanding, periods, ..*last })
-}
-
-fn periods() -> u64 {
-    sheaves_rcu::statistics().grace_periods
+) -> Result<(Worked, Settled), Failure> {
+    let (worked, settled) = deferral::sample(workers, contender, move |contender, start| {
+        start();
+        work(contender, look)
+    })?;
+    let last = worked.into_iter().max_by_key(|worked| worked.end);
+    last.map(|last| (last, settled)).ok_or_else(|| Failure::run("no thread has worked"))
 }
 
 /// The loops of one thread.
-fn work<C: Contends>(contender: &C, look: fn(&C) -> u64) -> Worked {
+fn work<C: Deferral>(contender: &C, look: fn(&C) -> u64) -> Worked {
     let mut footprint = Footprint::default();
     let begin = Instant::now();
     for index in 0..LOOPS {
@@ -201,14 +174,7 @@ fn work<C: Contends>(contender: &C, look: fn(&C) -> u64) -> Worked {
         contender.repeat(GROUPS);
     }
     let end = Instant::now();
-    Worked {
-        end,
-        time: end - begin,
-        footprint: footprint.grown(),
-        settled: Duration::ZERO,
-        outstanding: 0,
-        periods: 0,
-    }
+    Worked { end, time: end - begin, footprint: footprint.grown() }
 }
 
 /// The mean in which each look counts as much as all before.

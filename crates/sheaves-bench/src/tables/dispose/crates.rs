@@ -10,8 +10,8 @@ use core::ptr::NonNull;
 use crossbeam_epoch::Owned;
 use seize::Guard;
 
-use super::contenders::{Dispose, OBJECT_BYTES};
-use super::memory::{Memory, Object, free, fresh};
+use super::memory::{Memory, OBJECT_BYTES, Object, free, fresh};
+use crate::contenders::deferral::Deferral;
 use crate::contenders::deferred_bytes;
 
 /// An object of the global allocator, which is glibc's.
@@ -45,7 +45,7 @@ impl Drop for Counted {
 #[derive(Debug)]
 pub(super) struct Crossbeam;
 
-impl Dispose for Crossbeam {
+impl Deferral for Crossbeam {
     #[inline]
     fn dispose(&self) {
         let guard = crossbeam_epoch::pin();
@@ -57,10 +57,6 @@ impl Dispose for Crossbeam {
     fn flush_thread(&self) {
         crossbeam_epoch::pin().flush();
     }
-
-    fn finish(&self) {
-        crossbeam_epoch::pin().flush();
-    }
 }
 
 /// `crossbeam-epoch` with another allocator: `defer_unchecked`.
@@ -69,7 +65,7 @@ impl Dispose for Crossbeam {
 pub(super) struct CrossbeamWith<M>(PhantomData<M>);
 
 #[cfg(feature = "peers")]
-impl<M: Memory> Dispose for CrossbeamWith<M> {
+impl<M: Memory> Deferral for CrossbeamWith<M> {
     #[inline]
     fn dispose(&self) {
         let guard = crossbeam_epoch::pin();
@@ -83,10 +79,6 @@ impl<M: Memory> Dispose for CrossbeamWith<M> {
     }
 
     fn flush_thread(&self) {
-        crossbeam_epoch::pin().flush();
-    }
-
-    fn finish(&self) {
         crossbeam_epoch::pin().flush();
     }
 }
@@ -107,7 +99,7 @@ unsafe fn reclaim<M: Memory>(object: *mut Object, _: &seize::Collector) {
     unsafe { free::<M>(object) };
 }
 
-impl<M: Memory> Dispose for Seize<M> {
+impl<M: Memory> Deferral for Seize<M> {
     #[inline]
     fn dispose(&self) {
         let guard = self.collector.enter();
@@ -165,7 +157,7 @@ unsafe impl<M: Memory> haphazard::raw::Pointer<Object> for Held<M> {
     }
 }
 
-impl<M: Memory> Dispose for Haphazard<M> {
+impl<M: Memory> Deferral for Haphazard<M> {
     #[inline]
     fn dispose(&self) {
         let object = fresh::<M>();

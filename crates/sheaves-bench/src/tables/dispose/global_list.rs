@@ -5,9 +5,9 @@
 use sheaves::raw::Cache;
 use sheaves_history::global_list::GlobalList;
 
-use super::contenders::Dispose;
 use super::library;
 use super::memory::Object;
+use crate::contenders::deferral::{Deferral, grace_periods};
 use crate::harness::failure::Failure;
 
 /// The list, and where objects come from.
@@ -19,13 +19,11 @@ pub(super) struct Before {
 impl Before {
     pub(super) fn new() -> Result<Before, Failure> {
         let cache = library::cache_of_calls()?;
-        let list = GlobalList::start()
-            .map_err(|error| Failure::run(format!("cannot start a thread: {error}")))?;
-        Ok(Before { cache, list })
+        Ok(Before { cache, list: GlobalList::start().map_err(Failure::no_thread)? })
     }
 }
 
-impl Dispose for Before {
+impl Deferral for Before {
     #[inline]
     fn dispose(&self) {
         let object = library::allocate(self.cache);
@@ -38,6 +36,6 @@ impl Dispose for Before {
     }
 
     fn periods(&self) -> Option<u64> {
-        Some(library::periods())
+        grace_periods()
     }
 }

@@ -6,16 +6,11 @@ use std::sync::OnceLock;
 use sheaves::raw::Cache;
 use sheaves_rcu::defer::{self, Head};
 
-use super::contenders::{Dispose, OBJECT_BYTES};
-use super::memory::{Object, write};
+use super::memory::{OBJECT_BYTES, Object, write};
 use crate::contenders::allocators::library::make_cache;
+use crate::contenders::deferral::{Deferral, grace_periods};
 use crate::contenders::deferred_bytes;
 use crate::harness::failure::{Failure, out_of_memory};
-
-/// Grace periods so far: contenders on Sheaves share them.
-pub(super) fn periods() -> u64 {
-    sheaves_rcu::statistics().grace_periods
-}
 
 /// A fresh object that was written to.
 #[inline]
@@ -29,7 +24,7 @@ pub(super) struct RcuSheaves {
     pub(super) cache: Cache,
 }
 
-impl Dispose for RcuSheaves {
+impl Deferral for RcuSheaves {
     const COUNTS: bool = false;
 
     fn enter_thread(&self) {
@@ -57,7 +52,7 @@ impl Dispose for RcuSheaves {
     }
 
     fn periods(&self) -> Option<u64> {
-        Some(periods())
+        grace_periods()
     }
 }
 
@@ -67,7 +62,7 @@ pub(super) struct Floor {
     pub(super) cache: Cache,
 }
 
-impl Dispose for Floor {
+impl Deferral for Floor {
     const COUNTS: bool = false;
 
     #[inline]
@@ -76,8 +71,6 @@ impl Dispose for Floor {
         // SAFETY: from this cache, and nothing else has its address.
         unsafe { self.cache.free(object.cast()) };
     }
-
-    fn finish(&self) {}
 
     fn outstanding(&self) -> u64 {
         0
@@ -88,13 +81,11 @@ impl Dispose for Floor {
 #[derive(Debug)]
 pub(super) struct Without;
 
-impl Dispose for Without {
+impl Deferral for Without {
     const COUNTS: bool = false;
 
     #[inline]
     fn dispose(&self) {}
-
-    fn finish(&self) {}
 
     fn outstanding(&self) -> u64 {
         0
@@ -131,7 +122,7 @@ pub(super) struct Calls {
     pub(super) cache: &'static Cache,
 }
 
-impl Dispose for Calls {
+impl Deferral for Calls {
     #[inline]
     fn dispose(&self) {
         let object = allocate(self.cache);
@@ -147,7 +138,7 @@ impl Dispose for Calls {
     }
 
     fn periods(&self) -> Option<u64> {
-        Some(periods())
+        grace_periods()
     }
 }
 

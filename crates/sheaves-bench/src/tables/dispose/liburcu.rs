@@ -8,8 +8,8 @@ use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::contenders::{Dispose, OBJECT_BYTES};
-use super::memory::{Memory, Object, free};
+use super::memory::{Memory, OBJECT_BYTES, Object, free};
+use crate::contenders::deferral::Deferral;
 
 type Allocate = unsafe extern "C" fn(usize) -> *mut c_void;
 type Free = unsafe extern "C" fn(NonNull<Object>);
@@ -60,18 +60,22 @@ impl Drop for Ring {
     }
 }
 
+/// liburcu with objects of that memory, in either way.
+#[derive(Debug, Default)]
+pub(super) struct Liburcu<M, const HAS_RING: bool>(PhantomData<M>);
+
 /// `liburcu-call_rcu`, with the thread that the library starts by itself.
-#[derive(Debug, Default)]
-pub(super) struct CallRcu<M>(PhantomData<M>);
-
+pub(super) type CallRcu<M> = Liburcu<M, false>;
 /// `liburcu-defer_rcu`.
-#[derive(Debug, Default)]
-pub(super) struct DeferRcu<M>(PhantomData<M>);
+pub(super) type DeferRcu<M> = Liburcu<M, true>;
 
-impl<M: Memory> Dispose for CallRcu<M> {
+impl<M: Memory, const HAS_RING: bool> Deferral for Liburcu<M, HAS_RING> {
     fn enter_thread(&self) {
         // SAFETY: the thread is not registered: workloads leave what they have entered.
         unsafe { sheaves_bench_dispose_enter() };
+        if HAS_RING {
+            RING.with(|_| ());
+        }
     }
 
     fn leave_thread(&self) {
@@ -84,39 +88,18 @@ impl<M: Memory> Dispose for CallRcu<M> {
     }
 
     fn repeat(&self, count: usize) {
+        let defer = if HAS_RING { sheaves_bench_dispose_defer } else { sheaves_bench_dispose_call };
         // SAFETY: the thread has entered, and an object begins with room for the head.
-        unsafe { sheaves_bench_dispose_call(count, allocate::<M>, end::<M>) };
+        unsafe { defer(count, allocate::<M>, end::<M>) };
     }
 
     fn finish(&self) {
+        let finish = if HAS_RING {
+            sheaves_bench_dispose_finish_defer
+        } else {
+            sheaves_bench_dispose_finish_call
+        };
         // SAFETY: the thread is in no section and in no call.
-        unsafe { sheaves_bench_dispose_finish_call() };
-    }
-}
-
-impl<M: Memory> Dispose for DeferRcu<M> {
-    fn enter_thread(&self) {
-        // SAFETY: the thread is not registered: workloads leave what they have entered.
-        unsafe { sheaves_bench_dispose_enter() };
-        RING.with(|_| ());
-    }
-
-    fn leave_thread(&self) {
-        // SAFETY: the thread is registered, and in no section.
-        unsafe { sheaves_bench_dispose_leave() };
-    }
-
-    fn dispose(&self) {
-        self.repeat(1);
-    }
-
-    fn repeat(&self, count: usize) {
-        // SAFETY: the thread has entered and is in no section.
-        unsafe { sheaves_bench_dispose_defer(count, allocate::<M>, end::<M>) };
-    }
-
-    fn finish(&self) {
-        // SAFETY: the thread is in no section and in no call.
-        unsafe { sheaves_bench_dispose_finish_defer() };
+        unsafe { finish() };
     }
 }

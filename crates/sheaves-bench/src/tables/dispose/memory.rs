@@ -2,13 +2,15 @@
 
 use core::ptr::NonNull;
 
-use super::contenders::OBJECT_BYTES;
 use crate::contenders::allocators::Allocator;
 use crate::contenders::allocators::glibc::Glibc;
 #[cfg(feature = "peers")]
 use crate::contenders::allocators::peers::Mimalloc;
 use crate::contenders::deferred_bytes;
 use crate::harness::failure::out_of_memory;
+
+/// Bytes of an object.
+pub(super) const OBJECT_BYTES: usize = 64;
 
 /// An object: room for whatever a contender links it with, and content.
 #[derive(Debug)]

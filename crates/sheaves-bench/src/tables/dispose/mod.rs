@@ -30,7 +30,6 @@
 //! Sheaves. Peers are there with glibc's malloc and, as `...+mimalloc`, with that. A contender that
 //! frees in callbacks counts what it frees, about half a nanosecond each.
 
-mod contenders;
 mod crates;
 mod global_list;
 mod library;
@@ -47,14 +46,15 @@ use crate::contenders::allocators::glibc::Glibc;
 use crate::contenders::allocators::library::make_cache;
 #[cfg(feature = "peers")]
 use crate::contenders::allocators::peers::Mimalloc;
+use crate::contenders::deferral::{self, Deferral};
 use crate::contenders::deferred_bytes;
 use crate::harness::failure::Failure;
 use crate::harness::judge::Judge;
-use crate::harness::measure::{Effort, Sampler};
+use crate::harness::measure::{Effort, Sampler, per_operation};
 use crate::harness::random::Random;
 use crate::harness::table::{Case, Contender, Measure, Table};
-use crate::harness::workers::{SpinBarrier, Workers, allowed_cpus};
-use contenders::{Dispose as Contends, OBJECT_BYTES};
+use crate::harness::workers::{Workers, allowed_cpus};
+use memory::OBJECT_BYTES;
 
 /// What is measured of a case; each sample lists these in their order.
 const MEASURES: [Measure; 4] = [
@@ -201,11 +201,11 @@ fn compare(row: &mut Judge<'_>, load: Load) {
 }
 
 impl Load {
-    fn contender<C: Contends>(self, name: &'static str, make: fn() -> C) -> Contender {
+    fn contender<C: Deferral>(self, name: &'static str, make: fn() -> C) -> Contender {
         Contender::new(name, move || self.sampler(make()))
     }
 
-    fn sampler<C: Contends>(self, contender: C) -> Result<Sampler, Failure> {
+    fn sampler<C: Deferral>(self, contender: C) -> Result<Sampler, Failure> {
         let (threads, works) = match self {
             Load::Threads(threads) => (threads, false),
             Load::Request => (1, true),
@@ -216,59 +216,25 @@ impl Load {
     }
 }
 
-/// What the threads of a sample have brought together.
-#[derive(Clone, Copy, Debug, Default)]
-struct Worked {
-    time: Duration,
-    objects: usize,
-    /// These are brought by the first thread.
-    settled: Duration,
-    outstanding: u64,
-    periods: Option<u64>,
-}
-
-fn sample<C: Contends>(
+fn sample<C: Deferral>(
     workers: &Workers,
     contender: &Arc<C>,
     works: bool,
 ) -> Result<Vec<f64>, Failure> {
     let _lock = deferred_bytes::lock();
-    let barrier = SpinBarrier::new(workers.len());
-    let contender = Arc::clone(contender);
-    let worked = workers.run(move |index| {
-        contender.enter_thread();
-        let mut loops = Loop { contender: &*contender, packets: works.then(Packets::new) };
+    let (worked, settled) = deferral::sample(workers, contender, move |contender, start| {
+        let mut loops = Loop { contender, packets: works.then(Packets::new) };
         loops.run(WARM_UP);
-        barrier.wait();
-        let before = contender.periods();
-        let mut worked = loops.run(SAMPLE);
-        barrier.wait();
-        if index == 0 {
-            worked.outstanding = contender.outstanding();
-            worked.periods = contender.periods().zip(before).map(|(after, before)| after - before);
-        }
-        let begin = Instant::now();
-        contender.flush_thread();
-        barrier.wait();
-        let is_settled = index != 0
-            || deferred_bytes::wait_until_free(|| contender.outstanding(), || contender.finish());
-        worked.settled = begin.elapsed();
-        barrier.wait();
-        contender.leave_thread();
-        is_settled.then_some(worked)
-    });
-    let worked = worked.into_iter().collect::<Option<Vec<Worked>>>();
-    let worked =
-        worked.ok_or_else(|| Failure::run("a contender does not free what is deferred"))?;
-    let objects: usize = worked.iter().map(|worked| worked.objects).sum();
-    let time: Duration = worked.iter().map(|worked| worked.time).sum();
-    let first = worked[0];
+        start();
+        loops.run(SAMPLE)
+    })?;
+    let (times, objects): (Vec<Duration>, Vec<usize>) = worked.into_iter().unzip();
     Ok(vec![
-        time.as_nanos() as f64 / objects as f64,
-        first.settled.as_nanos() as f64,
-        first.outstanding as f64,
+        per_operation(times.iter().sum(), objects.iter().sum()),
+        settled.time.as_nanos() as f64,
+        settled.outstanding as f64,
         // A contender that does not count has no such row.
-        first.periods.map_or(f64::NAN, |periods| periods as f64),
+        settled.periods.map_or(f64::NAN, |periods| periods as f64),
     ])
 }
 
@@ -278,9 +244,9 @@ struct Loop<'a, C> {
     packets: Option<Packets>,
 }
 
-impl<C: Contends> Loop<'_, C> {
-    /// Goes on for so long.
-    fn run(&mut self, time: Duration) -> Worked {
+impl<C: Deferral> Loop<'_, C> {
+    /// Goes on for so long; the time that it took in the end, and the objects.
+    fn run(&mut self, time: Duration) -> (Duration, usize) {
         let mut chunk = 16;
         let mut objects = 0;
         let begin = Instant::now();
@@ -305,7 +271,7 @@ impl<C: Contends> Loop<'_, C> {
             }
             looked = now;
         }
-        Worked { time: looked, objects, ..Worked::default() }
+        (looked, objects)
     }
 }
 

@@ -15,8 +15,6 @@ pub(crate) fn value_of(key: u64) -> u64 {
 pub(crate) trait Map: Send + Sync + 'static {
     /// What a thread holds while it uses the map.
     type Guard<'a>;
-    /// Operations for which a guard is held: as few as can be, or many, where there are guards.
-    const OPERATIONS: usize = 1;
 
     /// An empty map with room for `entries` entries; 0 for the smallest map.
     fn with_capacity(entries: usize) -> Self;
@@ -111,41 +109,5 @@ impl Map for Dash {
 
     fn len(&self) -> usize {
         self.len()
-    }
-}
-
-/// The same with a guard that is held for 64 operations.
-pub(crate) struct Held<M>(M);
-
-impl<M: Map> Map for Held<M> {
-    type Guard<'a> = M::Guard<'a>;
-    const OPERATIONS: usize = 64;
-
-    fn with_capacity(entries: usize) -> Held<M> {
-        Held(M::with_capacity(entries))
-    }
-
-    #[inline(always)]
-    fn guard(&self) -> M::Guard<'_> {
-        self.0.guard()
-    }
-
-    #[inline(always)]
-    fn get(&self, key: u64, guard: &M::Guard<'_>) -> Option<u64> {
-        self.0.get(key, guard)
-    }
-
-    #[inline(always)]
-    fn insert(&self, key: u64, value: u64, guard: &M::Guard<'_>) {
-        self.0.insert(key, value, guard);
-    }
-
-    #[inline(always)]
-    fn remove(&self, key: u64, guard: &M::Guard<'_>) -> bool {
-        self.0.remove(key, guard)
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
     }
 }

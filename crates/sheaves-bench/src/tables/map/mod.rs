@@ -26,7 +26,7 @@ use crate::harness::measure::{Sampler, per_operation};
 use crate::harness::random::{Random, scale};
 use crate::harness::table::{Case, Contender, Options, Row, Sizes, Table};
 use crate::harness::workers::{SpinBarrier, Workers};
-use contenders::{Dash, Held, Map, Ours, Papaya, value_of};
+use contenders::{Dash, Map, Ours, Papaya, value_of};
 
 /// Operations of each thread in a sample.
 const OPERATIONS: usize = 64 * 1024;
@@ -34,6 +34,9 @@ const OPERATIONS: usize = 64 * 1024;
 const OPERATIONS_UNTIMED: usize = 1024;
 
 const ENTRIES: [usize; 2] = [10_000, 1_000_000];
+
+/// Operations for which `-held` holds a guard.
+const HELD: usize = 64;
 
 pub(crate) static TABLE: Table = Table {
     sizes: Some(Sizes {
@@ -87,11 +90,11 @@ fn case(load: Load) -> Case {
     let part = load.mix.map_or("grow", |mix| mix.name);
     let row = Row::sized(&format!("map/{part}/{}t", load.threads), load.entries);
     let contenders = vec![
-        Contender::new("rcu-map", move || load.sampler::<Ours>()),
-        Contender::new("rcu-map-held", move || load.sampler::<Held<Ours>>()),
-        Contender::new("papaya", move || load.sampler::<Papaya>()),
-        Contender::new("papaya-held", move || load.sampler::<Held<Papaya>>()),
-        Contender::new("dashmap", move || load.sampler::<Dash>()),
+        Contender::new("rcu-map", move || load.sampler::<Ours, 1>()),
+        Contender::new("rcu-map-held", move || load.sampler::<Ours, HELD>()),
+        Contender::new("papaya", move || load.sampler::<Papaya, 1>()),
+        Contender::new("papaya-held", move || load.sampler::<Papaya, HELD>()),
+        Contender::new("dashmap", move || load.sampler::<Dash, 1>()),
     ];
     let row = row.compared(|row| {
         row.compare("rcu-map", "papaya", None);
@@ -102,10 +105,11 @@ fn case(load: Load) -> Case {
 }
 
 impl Load {
-    fn sampler<M: Map>(self) -> Result<Sampler, Failure> {
+    /// A guard is held for so many operations.
+    fn sampler<M: Map, const EACH: usize>(self) -> Result<Sampler, Failure> {
         match self.mix {
-            Some(mix) => operations::<M>(mix, self.threads, self.entries),
-            None => growth::<M>(self.threads, self.entries),
+            Some(mix) => operations::<M, EACH>(mix, self.threads, self.entries),
+            None => growth::<M, EACH>(self.threads, self.entries),
         }
     }
 }
@@ -116,7 +120,11 @@ fn key_of(index: u64) -> u64 {
     index.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-fn operations<M: Map>(mix: Mix, threads: usize, entries: usize) -> Result<Sampler, Failure> {
+fn operations<M: Map, const EACH: usize>(
+    mix: Mix,
+    threads: usize,
+    entries: usize,
+) -> Result<Sampler, Failure> {
     let contender = M::with_capacity(entries);
     let guard = contender.guard();
     // Where entries come and go there are twice as many keys, of which half are there.
@@ -136,7 +144,7 @@ fn operations<M: Map>(mix: Mix, threads: usize, entries: usize) -> Result<Sample
             let (contender, all_wrong) = (Arc::clone(&contender), Arc::clone(&all_wrong));
             let mut random = Random::new(seed + index as u64);
             move |count| {
-                let wrong = operate(&*contender, mix, keys as u32, &mut random, count);
+                let wrong = operate::<M, EACH>(&*contender, mix, keys as u32, &mut random, count);
                 all_wrong.fetch_add(wrong, Ordering::Relaxed);
             }
         });
@@ -149,11 +157,17 @@ fn operations<M: Map>(mix: Mix, threads: usize, entries: usize) -> Result<Sample
 
 /// Random operations; how many lookups found what does not belong there, or missed what does.
 #[inline(never)]
-fn operate<M: Map>(contender: &M, mix: Mix, keys: u32, random: &mut Random, count: usize) -> usize {
+fn operate<M: Map, const EACH: usize>(
+    contender: &M,
+    mix: Mix,
+    keys: u32,
+    random: &mut Random,
+    count: usize,
+) -> usize {
     let mut wrong = 0;
-    for _ in 0..count / M::OPERATIONS {
+    for _ in 0..count / EACH {
         let guard = contender.guard();
-        for _ in 0..M::OPERATIONS {
+        for _ in 0..EACH {
             let bits = random.next();
             let key = key_of(u64::from(scale((bits >> 32) as u32, keys)));
             if bits % 1024 < mix.lookups {
@@ -171,7 +185,7 @@ fn operate<M: Map>(contender: &M, mix: Mix, keys: u32, random: &mut Random, coun
     wrong
 }
 
-fn growth<M: Map>(threads: usize, entries: usize) -> Result<Sampler, Failure> {
+fn growth<M: Map, const EACH: usize>(threads: usize, entries: usize) -> Result<Sampler, Failure> {
     let workers = Workers::of(threads)?;
     let mut keys: Vec<u64> = (0..entries as u64).map(key_of).collect();
     Random::new(7).shuffle(&mut keys);
@@ -184,7 +198,7 @@ fn growth<M: Map>(threads: usize, entries: usize) -> Result<Sampler, Failure> {
             let share = entries * index / threads..entries * (index + 1) / threads;
             barrier.wait();
             let start = Instant::now();
-            fill(&*map, &keys[share]);
+            fill::<M, EACH>(&*map, &keys[share]);
             start.elapsed()
         });
         if contender.len() != entries {
@@ -195,8 +209,8 @@ fn growth<M: Map>(threads: usize, entries: usize) -> Result<Sampler, Failure> {
 }
 
 #[inline(never)]
-fn fill<M: Map>(contender: &M, keys: &[u64]) {
-    for keys in keys.chunks(M::OPERATIONS) {
+fn fill<M: Map, const EACH: usize>(contender: &M, keys: &[u64]) {
+    for keys in keys.chunks(EACH) {
         let guard = contender.guard();
         for key in keys {
             contender.insert(*key, value_of(*key), &guard);

@@ -10,9 +10,8 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::contenders::PerCpuMemory;
-use super::fill::{add_filters, delete_filters};
-use super::slot_memory::SlotMemory;
-use super::variant::{Shape, Variant};
+use super::fill::{add_filters, add_object, delete_filters};
+use super::variant::Variant;
 use super::work::Work;
 use crate::harness::failure::Failure;
 use crate::harness::measure::{Sample, per_operation};
@@ -25,8 +24,6 @@ const SHARE: usize = 10;
 pub(crate) struct Churn<C: PerCpuMemory> {
     variant: Variant,
     contender: C,
-    /// The contender's memory stays as long as it.
-    _memory: SlotMemory,
     objects: Vec<C::Object>,
     /// The filters in some order, of which each round takes a part.
     order: Vec<u32>,
@@ -36,14 +33,13 @@ pub(crate) struct Churn<C: PerCpuMemory> {
 
 impl<C: PerCpuMemory> Churn<C> {
     pub(crate) fn new(variant: Variant, filters: usize) -> Result<Churn<C>, Failure> {
-        let memory = variant.slot_memory(filters);
-        let contender = C::new(&memory)?;
+        let contender = C::new(&variant.slot_memory(filters))?;
         let shapes = variant.pattern.objects();
         let mut objects = Vec::with_capacity(filters * shapes.len());
         add_filters(&contender, shapes, filters, variant.slots > 0, &mut objects);
         let order = (0..filters as u32).collect();
         let random = Random::new(filters as u64);
-        Ok(Churn { variant, contender, _memory: memory, objects, order, random, work: None })
+        Ok(Churn { variant, contender, objects, order, random, work: None })
     }
 
     /// Brings a random part of the filters to the front of the order; how many.
@@ -58,12 +54,33 @@ impl<C: PerCpuMemory> Churn<C> {
 
     fn round(&mut self) -> (Duration, usize) {
         let count = self.choose();
-        let shapes = self.variant.pattern.objects();
         let start = Instant::now();
-        delete(&self.contender, shapes, &self.objects, &self.order[..count]);
-        let zeroed = self.variant.slots > 0;
-        add(&self.contender, shapes, &mut self.objects, &self.order[..count], zeroed);
-        (start.elapsed(), count * shapes.len())
+        self.delete(&self.order[..count]);
+        self.add(count);
+        (start.elapsed(), count * self.variant.pattern.objects().len())
+    }
+
+    #[inline(never)]
+    fn delete(&self, filters: &[u32]) {
+        let shapes = self.variant.pattern.objects();
+        for filter in filters {
+            let first = *filter as usize * shapes.len();
+            let objects = &self.objects[first..first + shapes.len()];
+            // SAFETY: the objects of a filter; `add` puts others in their place.
+            unsafe { delete_filters(&self.contender, shapes, objects) };
+        }
+    }
+
+    /// Puts others in the place of the first filters in the order.
+    #[inline(never)]
+    fn add(&mut self, count: usize) {
+        let (shapes, zeroed) = (self.variant.pattern.objects(), self.variant.slots > 0);
+        for filter in &self.order[..count] {
+            let first = *filter as usize * shapes.len();
+            for (place, shape) in self.objects[first..].iter_mut().zip(shapes) {
+                *place = add_object(&self.contender, *shape, zeroed);
+            }
+        }
     }
 }
 
@@ -91,43 +108,11 @@ impl<C: PerCpuMemory> Sample for Churn<C> {
 
 impl<C: PerCpuMemory> Drop for Churn<C> {
     fn drop(&mut self) {
-        delete_filters(&self.contender, self.variant.pattern.objects(), &self.objects);
-    }
-}
-
-#[inline(never)]
-fn delete<C: PerCpuMemory>(
-    contender: &C,
-    shapes: &[Shape],
-    objects: &[C::Object],
-    filters: &[u32],
-) {
-    for filter in filters {
-        let first = *filter as usize * shapes.len();
-        for (object, (size, _)) in objects[first..].iter().zip(shapes) {
-            // SAFETY: the filter's object of this size; `add` puts another in its place.
-            unsafe { contender.free(*object, *size) };
-        }
-    }
-}
-
-#[inline(never)]
-fn add<C: PerCpuMemory>(
-    contender: &C,
-    shapes: &[Shape],
-    objects: &mut [C::Object],
-    filters: &[u32],
-    zeroed: bool,
-) {
-    for filter in filters {
-        let first = *filter as usize * shapes.len();
-        for (place, (size, align)) in objects[first..].iter_mut().zip(shapes) {
-            let object = contender.alloc(*size, *align);
-            if zeroed {
-                // SAFETY: just allocated with this size.
-                unsafe { contender.zero(object, *size) };
+        if C::OUTLIVED {
+            // SAFETY: all are filters of these shapes, and go with the contender.
+            unsafe {
+                delete_filters(&self.contender, self.variant.pattern.objects(), &self.objects);
             }
-            *place = object;
         }
     }
 }

@@ -11,9 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 
 use super::contenders::PerCpuMemory;
-use super::fill::{add_filters, delete_filters};
-use super::slot_memory::SlotMemory;
-use super::variant::{Pattern, Variant};
+use super::fill::{add_filters, add_object, delete_filters};
+use super::variant::{Pattern, Shape, Variant};
 use super::work::Work;
 use crate::harness::failure::Failure;
 use crate::harness::measure::Sample;
@@ -42,8 +41,6 @@ pub(crate) struct Concurrent<C: PerCpuMemory> {
 struct Shared<C: PerCpuMemory> {
     variant: Variant,
     contender: C,
-    /// The contender's memory stays as long as it.
-    _memory: SlotMemory,
     /// Each thread's own.
     objects: Vec<Mutex<Vec<C::Object>>>,
 }
@@ -52,11 +49,10 @@ impl<C: PerCpuMemory> Concurrent<C> {
     pub(crate) fn new(variant: Variant) -> Result<Concurrent<C>, Failure> {
         let threads = variant.threads;
         let workers = Workers::of(threads)?;
-        let memory = variant.slot_memory(LIVE * threads);
-        let contender = C::new(&memory)?;
+        let contender = C::new(&variant.slot_memory(LIVE * threads))?;
         let before = contender.tally(0);
         let objects = (0..threads).map(|_| Mutex::new(Vec::new())).collect();
-        let shared = Arc::new(Shared { variant, contender, _memory: memory, objects });
+        let shared = Arc::new(Shared { variant, contender, objects });
         let filled = Arc::clone(&shared);
         workers.run(move |thread| {
             filled.fill(thread);
@@ -109,11 +105,9 @@ impl<C: PerCpuMemory> Shared<C> {
 
     /// A zeroed object that has counted once.
     #[inline]
-    fn object(&self, size: usize, align: usize) -> C::Object {
-        let object = self.contender.alloc(size, align);
-        // SAFETY: just allocated with this size.
-        unsafe { self.contender.zero(object, size) };
-        // SAFETY: as above; all sizes are 8 at least, and so is the alignment.
+    fn object(&self, shape: Shape) -> C::Object {
+        let object = add_object(&self.contender, shape, true);
+        // SAFETY: just allocated; all sizes are 8 at least, and so is the alignment.
         unsafe { self.contender.add(object) };
         object
     }
@@ -121,10 +115,10 @@ impl<C: PerCpuMemory> Shared<C> {
     #[inline(never)]
     fn pairs(&self, count: usize) {
         for _ in 0..count {
-            for (size, align) in self.variant.pattern.objects() {
-                let object = self.object(*size, *align);
+            for shape in self.variant.pattern.objects() {
+                let object = self.object(*shape);
                 // SAFETY: just allocated with this size, and nothing else knows it.
-                unsafe { self.contender.free(object, *size) };
+                unsafe { self.contender.free(object, shape.0) };
             }
         }
     }
@@ -132,16 +126,14 @@ impl<C: PerCpuMemory> Shared<C> {
     #[inline(never)]
     fn replace(&self, thread: usize, random: &mut Random, count: usize) {
         let mut objects = self.objects[thread].lock().unwrap_or_else(PoisonError::into_inner);
-        let (contender, shapes) = (&self.contender, self.variant.pattern.objects());
+        let shapes = self.variant.pattern.objects();
         for _ in 0..count {
             let first = random.below(LIVE as u32) as usize * shapes.len();
             let filter = &mut objects[first..first + shapes.len()];
-            for (object, (size, _)) in filter.iter().zip(shapes) {
-                // SAFETY: the filter's object of this size, which is replaced below.
-                unsafe { contender.free(*object, *size) };
-            }
-            for (place, (size, align)) in filter.iter_mut().zip(shapes) {
-                *place = self.object(*size, *align);
+            // SAFETY: the objects of a filter, which are replaced at once.
+            unsafe { delete_filters(&self.contender, shapes, filter) };
+            for (place, shape) in filter.iter_mut().zip(shapes) {
+                *place = self.object(*shape);
             }
         }
     }
@@ -151,7 +143,12 @@ impl<C: PerCpuMemory> Drop for Shared<C> {
     fn drop(&mut self) {
         for objects in &self.objects {
             let objects = objects.lock().unwrap_or_else(PoisonError::into_inner);
-            delete_filters(&self.contender, self.variant.pattern.objects(), &objects);
+            if C::OUTLIVED {
+                // SAFETY: all are filters of these shapes, and go with the contender.
+                unsafe {
+                    delete_filters(&self.contender, self.variant.pattern.objects(), &objects);
+                }
+            }
         }
     }
 }

@@ -43,7 +43,10 @@ impl<C: PerCpuMemory> Sample for Fill<C> {
             let work = contender.tally(count).work_since(&before, bytes_ideal);
             self.work = Some(work);
         }
-        delete_filters(&contender, shapes, &self.objects);
+        if C::OUTLIVED {
+            // SAFETY: all are filters of these shapes, and are forgotten here.
+            unsafe { delete_filters(&contender, shapes, &self.objects) };
+        }
         self.objects.clear();
         Ok(vec![per_operation(time, count)])
     }
@@ -63,29 +66,40 @@ pub(super) fn add_filters<C: PerCpuMemory>(
     objects: &mut Vec<C::Object>,
 ) {
     for _ in 0..filters {
-        for (size, align) in shapes {
-            let object = contender.alloc(*size, *align);
-            if zeroed {
-                // SAFETY: just allocated with this size.
-                unsafe { contender.zero(object, *size) };
-            }
-            objects.push(object);
+        for shape in shapes {
+            objects.push(add_object(contender, *shape, zeroed));
         }
     }
 }
 
-/// Deletes all filters of a contender that is about to be dropped, where that is needed.
-pub(super) fn delete_filters<C: PerCpuMemory>(
+/// An object, zeroed if asked for.
+#[inline]
+pub(super) fn add_object<C: PerCpuMemory>(
+    contender: &C,
+    (size, align): Shape,
+    zeroed: bool,
+) -> C::Object {
+    let object = contender.alloc(size, align);
+    if zeroed {
+        // SAFETY: just allocated with this size.
+        unsafe { contender.zero(object, size) };
+    }
+    object
+}
+
+/// Deletes filters.
+///
+/// # Safety
+/// The objects are those of whole filters of these shapes, and are not used any more.
+#[inline]
+pub(super) unsafe fn delete_filters<C: PerCpuMemory>(
     contender: &C,
     shapes: &[Shape],
     objects: &[C::Object],
 ) {
-    if !C::OUTLIVED {
-        return;
-    }
     for filter in objects.chunks_exact(shapes.len()) {
         for (object, (size, _)) in filter.iter().zip(shapes) {
-            // SAFETY: the objects of a filter were allocated with these sizes, and go once.
+            // SAFETY: the caller's promise: allocated with this size.
             unsafe { contender.free(*object, *size) };
         }
     }

@@ -6,7 +6,7 @@ use sheaves::percpu::memory::Error;
 use sheaves::rcu::{self, RcuCell};
 use sheaves::{PerCpu, SlotCell, Zeroed, field};
 
-use super::contenders::{Chain, Node, Section};
+use super::contenders::{Chain, Node, Read, Section};
 use super::root::Root;
 use crate::harness::failure::Failure;
 
@@ -87,50 +87,31 @@ struct Counts {
 // SAFETY: zero is a valid value of every field.
 unsafe impl Zeroed for Counts {}
 
-/// `increments`: two transactions and nothing else, which is the floor for `srcu`.
-pub(super) struct Increments {
-    counts: PerCpu<Counts>,
-    root: Root,
-}
+/// `increments`: two transactions and nothing else, which is the floor for `srcu`. Nothing tells
+/// when readers are gone: no workload has this contender and an updater.
+pub(super) struct Increments(PerCpu<Counts>);
 
 impl Increments {
-    pub(super) fn new(chain: Chain) -> Result<Increments, Failure> {
-        let counts = PerCpu::zeroed().map_err(no_memory)?;
-        Ok(Increments { counts, root: Root::new(chain) })
-    }
-
-    #[inline(always)]
-    fn enter(&self) {
-        self.counts.cell(field!(Counts, entered)).add(1);
-        compiler_fence(Ordering::SeqCst);
-    }
-
-    #[inline(always)]
-    fn leave(&self) {
-        compiler_fence(Ordering::SeqCst);
-        self.counts.cell(field!(Counts, left)).add(1);
+    pub(super) fn new() -> Result<Increments, Failure> {
+        Ok(Increments(PerCpu::zeroed().map_err(no_memory)?))
     }
 }
 
-impl Section for Increments {
-    #[inline(always)]
-    fn section(&self) {
-        self.enter();
-        self.leave();
+impl Read for Increments {
+    #[inline(never)]
+    fn sections(&self, count: usize) {
+        for _ in 0..count {
+            self.0.cell(field!(Counts, entered)).add(1);
+            compiler_fence(Ordering::SeqCst);
+            self.0.cell(field!(Counts, left)).add(1);
+        }
     }
 
-    #[inline(always)]
-    fn load(&self, follow: impl FnOnce(&Node) -> u64) -> u64 {
-        self.enter();
-        // SAFETY: `replace` leaves what was there.
-        let value = follow(unsafe { self.root.load() });
-        self.leave();
-        value
+    fn loads<const K: usize>(&self, _count: usize) -> u64 {
+        unreachable!("the floor has empty sections")
     }
 
-    /// Nothing tells when readers are gone, so nothing is freed: no workload has this contender and
-    /// an updater.
-    fn replace(&self, chain: Chain) {
-        let _ = self.root.swap(chain);
+    fn replace(&self, _chain: Chain) {
+        unreachable!("the floor has nothing to replace")
     }
 }

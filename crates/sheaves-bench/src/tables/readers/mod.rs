@@ -94,7 +94,7 @@ fn contenders_of(reads: Reads) -> Vec<Contender> {
     ];
     // Nothing can ever be freed where the floor stands.
     if reads.depth == 0 {
-        let make = move || reads.sampler(library::Increments::new(reads.chain())?);
+        let make = move || reads.sampler(library::Increments::new()?);
         contenders.push(Contender::new("increments", make));
     }
     contenders.extend([

@@ -23,12 +23,11 @@ pub(crate) mod before_after;
 use alloc::sync::Arc;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use core::time::Duration;
 use std::time::Instant;
 
 use crate::contenders::allocators::{self, Allocator, Bars, SIZES, Workload, touch};
 use crate::harness::failure::{Failure, out_of_memory};
-use crate::harness::measure::{Sampler, per_operation};
+use crate::harness::measure::{Sampler, halves, per_operation};
 use crate::harness::report::{Judgement, Report, Shown};
 use crate::harness::statistics::{geometric_mean, mean};
 use crate::harness::table::{Case, Options, Row, Table};
@@ -152,24 +151,12 @@ impl Workload for Test {
 }
 
 fn part_1<A: Allocator>(allocator: A, size: usize) -> Sampler {
-    let objects = table();
+    let mut objects = table();
     Box::new(move || {
         allocator.enter_thread();
-        let (mut alloc, mut free) = (Duration::ZERO, Duration::ZERO);
-        for cycle in 0..=CYCLES {
-            let start = Instant::now();
-            fill(&allocator, size, &objects);
-            let middle = Instant::now();
-            empty(&allocator, size, &objects);
-            let end = Instant::now();
-            // The first cycle brings the contender's own memory back into the caches.
-            if cycle > 0 {
-                alloc += middle - start;
-                free += end - middle;
-            }
-        }
-        let each = |time| per_operation(time, OBJECTS * CYCLES);
-        Ok(vec![each(alloc), each(free)])
+        let allocate = |objects: &mut Box<_>| fill(&allocator, size, objects);
+        let free = |objects: &mut Box<_>| empty(&allocator, size, objects);
+        Ok(halves((CYCLES, OBJECTS), &mut objects, || {}, allocate, free).into())
     })
 }
 

@@ -1,15 +1,16 @@
-//! Tests of `src/tables/dispose/contenders.rs`.
+//! Tests of `src/contenders/deferral.rs`: the contenders of `dispose`.
 
 use crate::contenders::allocators::glibc::Glibc;
 use crate::contenders::allocators::library::make_cache;
+use crate::contenders::deferral::Deferral;
 use crate::contenders::deferred_bytes;
-use crate::tables::dispose::contenders::*;
+use crate::tables::dispose::memory::OBJECT_BYTES;
 use crate::tables::dispose::{crates, global_list, library, memory};
 use std::sync::Arc;
 
 /// Defers from two threads, and waits until all is free. A second free of an object would make
 /// the count negative, which ends the test.
-fn check<C: Dispose>(contender: C) {
+fn check<C: Deferral>(contender: C) {
     const COUNT: usize = 10_000;
     let name = core::any::type_name::<C>();
     let _lock = deferred_bytes::lock();
