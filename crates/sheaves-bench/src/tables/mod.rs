@@ -7,6 +7,7 @@ mod batch;
 mod bulk;
 mod counter;
 mod dispose;
+mod large;
 mod map;
 mod pair;
 mod percpu;
@@ -25,6 +26,7 @@ pub(crate) static ALL: &[&Table] = &[
     &slabtest::TABLE,
     &remote::TABLE,
     &replace::TABLE,
+    &large::TABLE,
     &percpu::TABLE,
     &counter::TABLE,
     &readers::TABLE,

@@ -23,6 +23,14 @@ pub(crate) trait Allocator: Send + Sync + 'static {
     /// `object` came from `alloc(size)` of this contender and was not freed since.
     unsafe fn free(&self, object: *mut u8, size: usize);
 
+    /// C's `realloc`; null where there is no such form.
+    ///
+    /// # Safety
+    /// As [`Allocator::free`]: the object is taken back, if the result is not null.
+    unsafe fn realloc(&self, _object: *mut u8, _size: usize) -> *mut u8 {
+        core::ptr::null_mut()
+    }
+
     /// Runs once on each thread before it uses the contender in a sample.
     fn enter_thread(&self) {}
 }

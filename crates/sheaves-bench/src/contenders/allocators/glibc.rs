@@ -21,6 +21,11 @@ impl Allocator for Glibc {
         // SAFETY: the object came from malloc and is given up here.
         unsafe { libc::free(object.cast()) }
     }
+
+    unsafe fn realloc(&self, object: *mut u8, size: usize) -> *mut u8 {
+        // SAFETY: the object came from malloc.
+        unsafe { libc::realloc(object.cast(), size) }.cast()
+    }
 }
 
 /// Refuses to go on when `malloc` is not glibc's, as under a preloaded allocator or when a linked

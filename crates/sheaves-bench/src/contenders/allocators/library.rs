@@ -82,6 +82,11 @@ impl Allocator for Malloc {
         // SAFETY: the object came from `alloc`.
         unsafe { sheaves_heap::free(object) }
     }
+
+    unsafe fn realloc(&self, object: *mut u8, size: usize) -> *mut u8 {
+        // SAFETY: the object came from `alloc`.
+        unsafe { sheaves_heap::realloc(object, size) }
+    }
 }
 
 /// A contender made for one size, once for every 16 bytes: what a program with named caches does

@@ -45,6 +45,15 @@ pub(crate) fn case<W: Workload>(rows: Vec<(Row, Bars)>, size: Option<usize>, wor
     Case::new(rows.into_iter().map(compared).collect(), contenders(size, workload))
 }
 
+/// The same of those that a program has which calls malloc: their `free` finds the size. Sizes are
+/// the workload's.
+pub(crate) fn case_of_malloc<W: Workload>(rows: Vec<(Row, Bars)>, workload: W) -> Case {
+    let mut case = case(rows, None, workload);
+    let is_malloc = |name: &str| name == "malloc" || UNSIZED.contains(&name);
+    case.contenders.retain(|contender| is_malloc(contender.family));
+    case
+}
+
 fn contenders<W: Workload>(size: Option<usize>, workload: W) -> Vec<Contender> {
     let mut contenders = vec![
         by_size("cache", |size| make_cache("bench", size), size, workload),

@@ -68,6 +68,8 @@ macro_rules! peer {
         $(#[$doc:meta])* $peer:ident,
         |$size:ident| $alloc:expr,
         |$object:ident, $known:ident| $free:expr
+        $(, |$old:ident, $new:ident| $realloc:expr)?
+        $(, enter $enter:expr)?
     ) => {
         $(#[$doc])*
         #[derive(Debug, Default)]
@@ -87,6 +89,21 @@ macro_rules! peer {
                 // SAFETY: the object came from `alloc` of that size and is given up here.
                 unsafe { $free };
             }
+
+            $(
+                unsafe fn realloc(&self, object: *mut u8, $new: usize) -> *mut u8 {
+                    let $old = object.cast::<c_void>();
+                    // SAFETY: the object came from `alloc` and is given up here.
+                    unsafe { $realloc }.cast()
+                }
+            )?
+
+            $(
+                fn enter_thread(&self) {
+                    // SAFETY: the peer was made ready when the contender was made.
+                    unsafe { $enter };
+                }
+            )?
         }
     };
 }
@@ -95,7 +112,8 @@ peer! {
     /// mimalloc 3: `mi_malloc` and `mi_free`.
     Mimalloc,
     |size| libmimalloc_sys::mi_malloc(size),
-    |object, _size| libmimalloc_sys::mi_free(object)
+    |object, _size| libmimalloc_sys::mi_free(object),
+    |object, size| libmimalloc_sys::mi_realloc(object, size)
 }
 
 peer! {
@@ -109,7 +127,8 @@ peer! {
     /// jemalloc 5: `malloc` and `free`, prefixed.
     Jemalloc,
     |size| tikv_jemalloc_sys::malloc(size),
-    |object, _size| tikv_jemalloc_sys::free(object)
+    |object, _size| tikv_jemalloc_sys::free(object),
+    |object, size| tikv_jemalloc_sys::realloc(object, size)
 }
 
 peer! {
@@ -123,7 +142,8 @@ peer! {
     /// snmalloc 0.7: `sn_malloc` and `sn_free`.
     Snmalloc,
     |size| snmalloc_sys::sn_malloc(size),
-    |object, _size| snmalloc_sys::sn_free(object)
+    |object, _size| snmalloc_sys::sn_free(object),
+    |object, size| snmalloc_sys::sn_realloc(object, size)
 }
 
 peer! {
@@ -137,7 +157,8 @@ peer! {
     /// tcmalloc: `malloc` and `free`, under its internal names.
     Tcmalloc,
     |size| TCMallocInternalMalloc(size),
-    |object, _size| TCMallocInternalFree(object)
+    |object, _size| TCMallocInternalFree(object),
+    |object, size| TCMallocInternalRealloc(object, size)
 }
 
 peer! {
@@ -151,6 +172,7 @@ peer! {
 unsafe extern "C" {
     fn TCMallocInternalMalloc(size: usize) -> *mut c_void;
     fn TCMallocInternalFree(object: *mut c_void);
+    fn TCMallocInternalRealloc(object: *mut c_void, size: usize) -> *mut c_void;
     fn TCMallocInternalNew(size: usize) -> *mut c_void;
     fn TCMallocInternalDeleteSized(object: *mut c_void, size: usize);
     fn MallocExtension_Internal_GetPerCpuCachesActive() -> bool;
@@ -178,10 +200,15 @@ fn check_mode(mode: &Mode) -> Result<(), Failure> {
     )))
 }
 
-/// rpmalloc 1.4, the newest that the registry has as source: `rpmalloc` and `rpfree`.
-/// It has no sized form.
-#[derive(Debug)]
-pub(crate) struct Rpmalloc;
+peer! {
+    /// rpmalloc 1.4, the newest that the registry has as source: `rpmalloc` and `rpfree`.
+    /// It has no sized form.
+    Rpmalloc,
+    |size| rpmalloc_sys::rpmalloc(size),
+    |object, _size| rpmalloc_sys::rpfree(object),
+    |object, size| rpmalloc_sys::rprealloc(object, size),
+    enter rpmalloc_sys::rpmalloc_thread_initialize()
+}
 
 impl Rpmalloc {
     fn new() -> Rpmalloc {
@@ -191,25 +218,6 @@ impl Rpmalloc {
             unsafe { rpmalloc_sys::rpmalloc_initialize() };
         });
         Rpmalloc
-    }
-}
-
-impl Allocator for Rpmalloc {
-    #[inline]
-    fn alloc(&self, size: usize) -> *mut u8 {
-        // SAFETY: `enter_thread` has run on this thread.
-        unsafe { rpmalloc_sys::rpmalloc(size) }.cast()
-    }
-
-    #[inline]
-    unsafe fn free(&self, object: *mut u8, _size: usize) {
-        // SAFETY: the object came from `alloc` and is given up here.
-        unsafe { rpmalloc_sys::rpfree(object.cast()) }
-    }
-
-    fn enter_thread(&self) {
-        // SAFETY: the library was initialized by `new`; a second call on a thread does nothing.
-        unsafe { rpmalloc_sys::rpmalloc_thread_initialize() }
     }
 }
 

@@ -7,15 +7,14 @@
 //! are the [`allocators`], with sizes mixed.
 
 use alloc::sync::Arc;
-use std::time::Instant;
 
 use crate::contenders::allocators::library::MIXED_MAX;
 use crate::contenders::allocators::{self, Allocator, Bars, Workload, touch};
 use crate::harness::failure::Failure;
-use crate::harness::measure::{Sampler, per_operation};
+use crate::harness::measure::Sampler;
 use crate::harness::random::{Random, scale};
 use crate::harness::table::{Case, Row, Table};
-use crate::harness::workers::{SpinBarrier, Workers};
+use crate::harness::workers::Workers;
 
 /// Objects that each thread keeps.
 const LIVE: u32 = 5000;
@@ -58,24 +57,45 @@ impl Workload for Replacements {
         let mut seed = 0;
         Ok(Box::new(move || {
             seed += threads as u64;
-            let barrier = SpinBarrier::new(threads);
             let allocator = Arc::clone(&allocator);
-            let times = workers.run(move |worker| {
+            let time = workers.time(REPLACEMENTS_UNTIMED, REPLACEMENTS, move |worker| {
                 allocator.enter_thread();
                 let mut random = Random::new(seed + worker as u64);
-                let mut entries = fill(&*allocator, &mut random);
-                barrier.wait();
-                replace(&*allocator, &mut entries, &mut random, REPLACEMENTS_UNTIMED);
-                let start = Instant::now();
-                replace(&*allocator, &mut entries, &mut random, REPLACEMENTS);
-                let time = start.elapsed();
-                // No thread empties its entries while another is still being timed.
-                barrier.wait();
-                empty(&*allocator, &entries);
-                time
+                let entries = fill(&*allocator, &mut random);
+                let mut set = Set { allocator: Arc::clone(&allocator), entries, random };
+                move |count| set.replace(count)
             });
-            Ok(vec![per_operation(times.iter().sum(), REPLACEMENTS * threads)])
+            Ok(vec![time])
         }))
+    }
+}
+
+/// The objects of one thread.
+struct Set<A: Allocator> {
+    allocator: Arc<A>,
+    entries: Vec<Entry>,
+    random: Random,
+}
+
+impl<A: Allocator> Set<A> {
+    #[inline(never)]
+    fn replace(&mut self, count: usize) {
+        for _ in 0..count {
+            let bits = self.random.next();
+            let entry = &mut self.entries[scale(bits as u32, LIVE) as usize];
+            // SAFETY: the entry holds a live object of that size, which is replaced at once.
+            unsafe { self.allocator.free(entry.0, entry.1) };
+            *entry = allocate(&*self.allocator, (bits >> 32) as u32);
+        }
+    }
+}
+
+impl<A: Allocator> Drop for Set<A> {
+    fn drop(&mut self) {
+        for (object, size) in &self.entries {
+            // SAFETY: every entry holds a live object of that size.
+            unsafe { self.allocator.free(*object, *size) };
+        }
     }
 }
 
@@ -84,35 +104,17 @@ fn random_size(bits: u32) -> usize {
     SIZE_MIN + SIZE_STEP * scale(bits, SIZES) as usize
 }
 
+/// An object of random size.
+#[inline]
+fn allocate<A: Allocator>(allocator: &A, bits: u32) -> Entry {
+    let size = random_size(bits);
+    let object = allocator.alloc(size);
+    touch(object);
+    (object, size)
+}
+
 fn fill<A: Allocator>(allocator: &A, random: &mut Random) -> Vec<Entry> {
-    let mut entry = || {
-        let size = random_size((random.next() >> 32) as u32);
-        let object = allocator.alloc(size);
-        touch(object);
-        (object, size)
-    };
-    (0..LIVE).map(|_| entry()).collect()
-}
-
-#[inline(never)]
-fn replace<A: Allocator>(allocator: &A, entries: &mut [Entry], random: &mut Random, count: usize) {
-    for _ in 0..count {
-        let bits = random.next();
-        let entry = &mut entries[scale(bits as u32, LIVE) as usize];
-        // SAFETY: the entry holds a live object of that size, which is replaced at once.
-        unsafe { allocator.free(entry.0, entry.1) };
-        let size = random_size((bits >> 32) as u32);
-        let object = allocator.alloc(size);
-        touch(object);
-        *entry = (object, size);
-    }
-}
-
-fn empty<A: Allocator>(allocator: &A, entries: &[Entry]) {
-    for (object, size) in entries {
-        // SAFETY: every entry holds a live object of that size.
-        unsafe { allocator.free(*object, *size) };
-    }
+    (0..LIVE).map(|_| allocate(allocator, (random.next() >> 32) as u32)).collect()
 }
 
 #[cfg(test)]
