@@ -49,7 +49,7 @@ fn beside_glibc(report: &Report) -> String {
         |row: &Figure| Some(report.row(&row.workload, GLIBC)?.summary.median / row.summary.median);
     let speedups: Vec<f64> = own.filter_map(speedup).collect();
     format!(
-        "{}\n\nAllocating an object and freeing it at once, nanoseconds, medians, by size: {}\n{}\n",
+        "{}\n\nAllocating an object and freeing it at once, nanoseconds, by size: {}\n{}\n",
         report.machine,
         figures(report, "pair").trim_start(),
         meaning(&speedups)

@@ -5,13 +5,13 @@
 //! | `untouched/KIB` | allocate and free at once; nothing is written |
 //! | `touched/KIB` | the same; a byte of each page is written |
 //! | `batch/KIB` | allocate 16 blocks, write a byte of each, free them |
-//! | `replace/KIB` | free a random one of 16 blocks and allocate another; each page is written |
-//! | `grow` | one block from 32 KiB to 64 MiB by `realloc` to twice the size; each page is written |
+//! | `replace/KIB` | replace a random one of 16 blocks; a byte of each page is written |
+//! | `grow` | one block from 32 KiB to 64 MiB, by `realloc` to twice the size; pages as above |
 //!
 //! `touched-2t` and `replace-2t` are the same with two threads. Blocks that are live at once are
 //! fewer where they would take more than 256 MiB, of all threads together. The contenders are
-//! `malloc` and the [`allocators`] whose `free` finds the size. `malloc` is held against the best of
-//! them, row by row and in the mean.
+//! `malloc` and the [`allocators`] whose `free` finds the size. `malloc` is held against the
+//! best of them, row by row and in the mean.
 
 use alloc::sync::Arc;
 use core::hint::black_box;

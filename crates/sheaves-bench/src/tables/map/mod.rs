@@ -105,7 +105,7 @@ fn case(load: Load) -> Case {
 }
 
 impl Load {
-    /// A guard is held for so many operations.
+    /// `EACH` is the number of operations for which a guard is held.
     fn sampler<M: Map, const EACH: usize>(self) -> Result<Sampler, Failure> {
         match self.mix {
             Some(mix) => operations::<M, EACH>(mix, self.threads, self.entries),
