@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use crate::contenders::allocators::glibc;
 use crate::demonstration;
+use crate::harness::Failure;
 use crate::harness::child;
-use crate::harness::failure::Failure;
 pub use crate::plan::Args;
 
 /// Does what the command line asks for. An error is one line on standard error, with exit status 2

@@ -2,9 +2,7 @@
 //! program, and the result of 2011 before and after.
 
 use crate::contenders::allocators::SIZES;
-use crate::harness::failure::Failure;
-use crate::harness::report::{Figure, Report};
-use crate::harness::text::figures;
+use crate::harness::{Failure, Figure, Report, figures};
 use crate::plan::Args;
 use crate::tables;
 use crate::tables::slabtest::before_after;
@@ -16,7 +14,6 @@ const SMALL_BYTES: usize = 1032;
 /// The share of its time that the program of the example spends in malloc and free.
 const SHARE: f64 = 0.2;
 
-/// Runs it; `print` gets its text. Returns everything that was measured.
 pub(crate) fn run(print: &mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<Report, Failure> {
     let mut report = measure("pair", SIZES.quick, &["cache", MALLOC, GLIBC])?;
     print(&beside_glibc(&report))?;
@@ -41,7 +38,6 @@ fn asked(part: &str, sizes: &[usize], contenders: &[&str]) -> Args {
     }
 }
 
-/// The first part: the figures, then what they mean.
 fn beside_glibc(report: &Report) -> String {
     let is_small = |row: &&Figure| row.shown.size.is_some_and(|size| size <= SMALL_BYTES);
     let own = report.rows.iter().filter(|row| row.contender == MALLOC).filter(is_small);

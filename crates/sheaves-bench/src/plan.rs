@@ -2,9 +2,7 @@
 
 use clap::Args as ClapArgs;
 
-use crate::harness::failure::Failure;
-use crate::harness::run::Plan;
-use crate::harness::table::{Case, Options, Table};
+use crate::harness::{Case, Failure, Options, Plan, Table};
 use crate::tables;
 
 /// Compares Sheaves with other ways to allocate, to count, to read and to wait.
@@ -49,7 +47,6 @@ fn list_of_tables() -> String {
 }
 
 impl Args {
-    /// The plan after all checks.
     pub(crate) fn plan(&self) -> Result<Plan, Failure> {
         let Some(part) = &self.table else {
             let tables = tables::names();
@@ -177,7 +174,6 @@ fn select(cases: &mut Vec<Case>, list: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The contenders of these cases, each once.
 fn families<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Vec<&'static str> {
     let mut families = Vec::new();
     for contender in cases.into_iter().flat_map(|case| &case.contenders) {

@@ -7,10 +7,8 @@ use core::time::Duration;
 use std::time::Instant;
 
 use super::deferred_bytes;
-use crate::harness::failure::Failure;
-use crate::harness::workers::{SpinBarrier, Workers};
+use crate::harness::{Failure, SpinBarrier, Workers};
 
-/// Defers the free of objects.
 pub(crate) trait Deferral: Send + Sync + 'static {
     /// Whether it tells [`deferred_bytes`] what it frees; otherwise it knows what is deferred.
     const COUNTS: bool = true;
@@ -46,7 +44,6 @@ pub(crate) trait Deferral: Send + Sync + 'static {
         deferred_bytes::outstanding()
     }
 
-    /// Grace periods so far, where they are counted.
     fn periods(&self) -> Option<u64> {
         None
     }
@@ -57,7 +54,6 @@ pub(crate) fn grace_periods() -> Option<u64> {
     Some(sheaves_rcu::statistics().grace_periods)
 }
 
-/// The end of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
     /// From the end of the work until all was free.

@@ -65,13 +65,11 @@ fn open() -> &'static Padded<Counts> {
     counts
 }
 
-/// Called before `bytes` bytes are deferred.
 #[inline]
 pub(crate) fn add_deferred(bytes: usize) {
     add(&own().deferred, bytes);
 }
 
-/// Called when `bytes` bytes are free again.
 #[inline]
 pub(crate) fn add_freed(bytes: usize) {
     add(&own().freed, bytes);

@@ -14,29 +14,23 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use super::failure::Failure;
-use super::measure::{Sampler, become_threaded};
-use super::table::{Case, Contender, Mode, Part};
+use super::{Case, Contender, Failure, Mode, Part, Sampler, become_threaded};
 
-/// What the parent asks for.
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
     /// Forget the earlier case of this contender and make this one ready.
-    Prepare { case: String, contender: String },
-    /// Take a sample.
-    Sample { contender: String },
+    Prepare {
+        case: String,
+        contender: String,
+    },
+    Sample {
+        contender: String,
+    },
 }
 
-/// What the child answers.
-#[derive(Debug, Serialize, Deserialize)]
-enum Answer {
-    /// One number for each row; none: the case is ready.
-    Values(Vec<f64>),
-    /// It cannot be done.
-    Refused(String),
-}
+/// What the child answers: one number for each row, none if the case is ready; or why it cannot.
+type Answer = Result<Vec<f64>, String>;
 
-/// The child processes of a run, started when first needed.
 #[derive(Default)]
 pub(crate) struct Children {
     by_mode: HashMap<&'static str, Rc<RefCell<Line>>>,
@@ -46,11 +40,11 @@ impl Children {
     /// A sampler that has each sample taken in the child of that mode.
     pub(crate) fn sampler(
         &mut self,
-        mode: &'static Mode,
+        mode: Mode,
         case: &Case,
         contender: &Contender,
     ) -> Result<Sampler, Failure> {
-        let line = match self.by_mode.get(mode.name) {
+        let line = match self.by_mode.get(mode.name).filter(|_| !mode.is_fresh) {
             Some(line) => Rc::clone(line),
             None => {
                 let line = Rc::new(RefCell::new(Line::start(mode)?));
@@ -68,7 +62,6 @@ impl Children {
     }
 }
 
-/// A child process and both ends of the pipe to it.
 struct Line {
     process: Child,
     requests: ChildStdin,
@@ -76,7 +69,7 @@ struct Line {
 }
 
 impl Line {
-    fn start(mode: &Mode) -> Result<Line, Failure> {
+    fn start(mode: Mode) -> Result<Line, Failure> {
         let failed =
             |error: std::io::Error| Failure::run(format!("cannot start a child process: {error}"));
         let program = std::env::current_exe().map_err(failed)?;
@@ -100,10 +93,7 @@ impl Line {
         self.requests.write_all(text.as_bytes()).map_err(|_| lost())?;
         text.clear();
         self.answers.read_line(&mut text).map_err(|_| lost())?;
-        match serde_json::from_str(&text).map_err(|_| lost())? {
-            Answer::Values(values) => Ok(values),
-            Answer::Refused(reason) => Err(Failure::run(reason)),
-        }
+        serde_json::from_str::<Answer>(&text).map_err(|_| lost())?.map_err(Failure::run)
     }
 }
 
@@ -124,7 +114,7 @@ pub(crate) fn serve(mode: &str, cases: &[Case]) -> Result<(), Failure> {
         let Ok(line) = line else { break };
         let answer = match serde_json::from_str(&line) {
             Ok(request) => answer_to(request, mode, cases, &mut ready),
-            Err(_) => Answer::Refused("a request that does not fit".to_owned()),
+            Err(_) => Err("a request that does not fit".to_owned()),
         };
         let mut text = serde_json::to_string(&answer)
             .map_err(|error| Failure::run(format!("no JSON: {error}")))?;
@@ -136,7 +126,6 @@ pub(crate) fn serve(mode: &str, cases: &[Case]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The samplers of a child, by contender.
 type Ready = HashMap<String, Sampler>;
 
 fn answer_to(request: Request, mode: &str, cases: &[Case], ready: &mut Ready) -> Answer {
@@ -146,15 +135,15 @@ fn answer_to(request: Request, mode: &str, cases: &[Case], ready: &mut Ready) ->
             ready.remove(&contender);
             make(&case, &contender, mode, cases).map(|sampler| {
                 ready.insert(contender, sampler);
-                Answer::Values(Vec::new())
+                Vec::new()
             })
         }
         Request::Sample { contender } => match ready.get_mut(&contender) {
-            Some(sampler) => sampler.sample().map(Answer::Values),
+            Some(sampler) => sampler.sample(),
             None => Err(Failure::run(format!("{contender} is not ready"))),
         },
     };
-    result.unwrap_or_else(|failure| Answer::Refused(failure.message))
+    result.map_err(|failure| failure.message)
 }
 
 fn make(case: &str, contender: &str, mode: &str, cases: &[Case]) -> Result<Sampler, Failure> {

@@ -2,7 +2,6 @@
 
 use core::fmt;
 
-/// A run that could not be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// One line, without the program's name and without a full stop.

@@ -5,8 +5,7 @@
 
 use serde_json::Value;
 
-use super::report::{Judgement, Ratio, Report};
-use super::statistics::paired_ratio;
+use super::{Judgement, Ratio, Report, paired_ratio};
 
 /// A contender under its common name, and its figures in one row.
 #[derive(Clone, Copy, Debug)]

@@ -6,18 +6,14 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use super::workers::allowed_cpus;
+use super::allowed_cpus;
 
-/// The machine and the build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
-    /// Model of the CPU.
     pub(crate) cpu: String,
     /// How many CPUs this process may use.
     pub(crate) cpus: usize,
-    /// Release of the kernel.
     pub(crate) kernel: String,
-    /// Version of the C library.
     pub(crate) glibc: String,
     /// Transparent huge pages: always, madvise or never.
     pub(crate) thp: String,

@@ -6,10 +6,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::failure::Failure;
-use super::random::Random;
+use super::{Failure, Random};
 
-/// Takes the samples of one contender in one case.
 pub(crate) trait Sample {
     /// One number for each row of the case. NaN: the contender does not measure this.
     fn sample(&mut self) -> Result<Vec<f64>, Failure>;
@@ -124,7 +122,6 @@ pub(crate) fn rounds(
     Ok(series)
 }
 
-/// Nanoseconds per operation.
 pub(crate) fn per_operation(time: Duration, operations: usize) -> f64 {
     time.as_nanos() as f64 / operations as f64
 }

@@ -8,12 +8,10 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// A generator; different seeds give different series.
     pub(crate) fn new(seed: u64) -> Random {
         Random { state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
     }
 
-    /// The next 64 random bits.
     #[inline]
     pub(crate) fn next(&mut self) -> u64 {
         self.state ^= self.state >> 12;
@@ -28,7 +26,6 @@ impl Random {
         scale((self.next() >> 32) as u32, bound)
     }
 
-    /// Brings a slice into random order.
     pub(crate) fn shuffle<T>(&mut self, slice: &mut [T]) {
         for end in (1..slice.len()).rev() {
             slice.swap(end, self.below(end as u32 + 1) as usize);

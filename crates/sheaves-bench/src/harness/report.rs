@@ -5,29 +5,21 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::failure::Failure;
-use super::machine::Machine;
-use super::statistics::Summary;
+use super::{Failure, Machine, Summary};
 
-/// Name and version of the file format.
 const SCHEMA: &str = "sheaves-bench/1";
 
-/// Everything that a run found out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// [`SCHEMA`].
     pub(crate) schema: String,
     /// The table, or the part of it, that was asked for.
     pub(crate) table: String,
-    /// Where it ran.
     pub(crate) machine: Machine,
-    /// One for each row and contender.
     pub(crate) rows: Vec<Figure>,
     /// Sheaves to each contender that it is compared with, taken round by round.
     pub(crate) ratios: Vec<Ratio>,
     /// Sheaves against others or against numbers, and what is asked of it.
     pub(crate) bars: Vec<Judgement>,
-    /// Contenders that were left out of some cases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) left_out: Vec<LeftOut>,
     /// Whether a bar was not judged because not all peers took part.
@@ -35,20 +27,16 @@ pub(crate) struct Report {
     pub(crate) bars_withheld: bool,
 }
 
-/// A contender that took no part in some cases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LeftOut {
     pub(crate) contender: String,
     /// As the end of a sentence.
     pub(crate) reason: String,
-    /// The cases.
     pub(crate) workloads: Vec<String>,
 }
 
-/// One contender in one row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
-    /// The name of the row.
     pub(crate) workload: String,
     /// The contender; with its mode behind `@` if it is one of two.
     pub(crate) contender: String,
@@ -71,7 +59,6 @@ pub(crate) struct Figure {
 pub(crate) struct Shown {
     /// The printed table that it belongs to: a line for each contender.
     pub(crate) heading: String,
-    /// The head of its column.
     pub(crate) column: String,
     /// The size that the column is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,25 +67,19 @@ pub(crate) struct Shown {
     pub(crate) divisor: f64,
 }
 
-/// Two contenders in one row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ratio {
-    /// The name of the row.
     pub(crate) workload: String,
-    /// The one above the line.
     pub(crate) of: String,
-    /// The one below the line.
     pub(crate) to: String,
     #[serde(flatten)]
     pub(crate) summary: Summary,
 }
 
-/// A figure, and what it is held against.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Judgement {
     /// The name of a row, or of several.
     pub(crate) workload: String,
-    /// The contender whose figure it is.
     pub(crate) contender: String,
     /// Another contender, or what else the figure is held against: `1 ns`.
     pub(crate) versus: String,
@@ -106,12 +87,10 @@ pub(crate) struct Judgement {
     pub(crate) ratio: f64,
     /// The most that the ratio may be, if there is a bar.
     pub(crate) at_most: Option<f64>,
-    /// `PASS` or `MISS`, if there is a bar.
     pub(crate) verdict: Option<String>,
 }
 
 impl Judgement {
-    /// Holds a ratio against its bar.
     pub(crate) fn new(
         workload: &str,
         contender: &str,
@@ -132,7 +111,6 @@ impl Judgement {
 }
 
 impl Report {
-    /// An empty report.
     pub(crate) fn new(table: &str) -> Report {
         Report {
             schema: SCHEMA.to_owned(),
@@ -146,7 +124,6 @@ impl Report {
         }
     }
 
-    /// Adds what another run found out.
     pub(crate) fn absorb(&mut self, other: Report) {
         self.table = format!("{}, {}", self.table, other.table);
         self.rows.extend(other.rows);
@@ -169,7 +146,6 @@ impl Report {
         }
     }
 
-    /// The figure of a contender in a row.
     pub(crate) fn row(&self, workload: &str, contender: &str) -> Option<&Figure> {
         self.rows.iter().find(|row| row.workload == workload && row.contender == contender)
     }
@@ -185,7 +161,6 @@ impl Report {
         headings
     }
 
-    /// As the text of a JSON file.
     pub(crate) fn to_json(&self) -> Result<String, Failure> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Failure::run(format!("no JSON: {error}")))

@@ -2,20 +2,15 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::child::Children;
-use super::failure::Failure;
-use super::judge::{Entrant, Judge};
 use super::measure::{self, Effort, Sampler, Series};
-use super::random::Random;
-use super::report::{Figure, Report};
-use super::statistics::{Summary, summarize};
-use super::table::{Case, Contender, Part, Row, Table};
 use super::text;
+use super::{
+    Case, Children, Contender, Entrant, Failure, Figure, Judge, Part, Random, Report, Row, Summary,
+    Table, summarize,
+};
 
-/// Steps of the progress bar for one case.
 const STEPS: u64 = 100;
 
-/// What is run.
 pub(crate) struct Plan {
     /// As asked for on the command line.
     pub(crate) title: String,
@@ -105,7 +100,7 @@ fn add(
             if rows[index].iter().all(|value| value.is_finite()) {
                 lanes.push((contender, &rows[index]));
                 let mut figure = figure(row, &contender.name(), summarize(&rows[index]));
-                figure.is_mode = contender.mode.is_some();
+                figure.is_mode = contender.is_mode();
                 // What was done is told once for all rows.
                 figure.work = if index == 0 { sampler.work() } else { None };
                 report.rows.push(figure);
@@ -139,7 +134,7 @@ fn compare(report: &mut Report, row: &Row, lanes: &[(&Contender, &[f64])]) {
             .all(|(_, other)| summary.median <= summarize(other).median);
         if better && !field.iter().any(|entrant| entrant.name == name) {
             field.push(Entrant { name, series, median: summary.median });
-            if contender.mode.is_some() {
+            if contender.is_mode() {
                 report.rows.push(figure(row, name, summary));
             }
         }

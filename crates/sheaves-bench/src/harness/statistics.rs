@@ -6,16 +6,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Median, low and high of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Summary {
-    /// How many samples there were.
     pub(crate) samples: usize,
-    /// 50th percentile.
     pub(crate) median: f64,
-    /// 10th percentile.
     pub(crate) low: f64,
-    /// 90th percentile.
     pub(crate) high: f64,
 }
 

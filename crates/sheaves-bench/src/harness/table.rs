@@ -7,10 +7,7 @@
 
 use core::ops::RangeInclusive;
 
-use super::failure::Failure;
-use super::judge::Judge;
-use super::measure::{Effort, Sampler};
-use super::report::{Report, Shown};
+use super::{Effort, Failure, Judge, Report, Sampler, Shown};
 
 /// A table of the benchmark: a folder under `tables/`, and a line in its list.
 pub(crate) struct Table {
@@ -52,7 +49,6 @@ impl Table {
     }
 }
 
-/// What the command line asks of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// In ascending order.
@@ -62,7 +58,6 @@ pub(crate) struct Options {
     pub(crate) few: bool,
 }
 
-/// The sizes of a table, in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct Sizes {
     pub(crate) full: &'static [usize],
@@ -73,7 +68,6 @@ pub(crate) struct Sizes {
     pub(crate) unit: &'static str,
 }
 
-/// The numbers of threads of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Threads {
     pub(crate) usual: usize,
@@ -81,7 +75,6 @@ pub(crate) struct Threads {
     pub(crate) range: RangeInclusive<usize>,
 }
 
-/// What is measured at once.
 pub(crate) struct Case {
     /// The first one's name is that of the case.
     pub(crate) rows: Vec<Row>,
@@ -101,7 +94,6 @@ impl Case {
 
 type Compare = Box<dyn Fn(&mut Judge<'_>)>;
 
-/// One figure of a case.
 pub(crate) struct Row {
     /// The name, unique in all tables: `pair/64`, `batch-alloc/inorder/64`.
     pub(crate) name: String,
@@ -125,12 +117,10 @@ impl Row {
         Row { name: format!("{}/{size}", shown.heading), shown, ..Row::new(String::new()) }
     }
 
-    /// How the figures are compared.
     pub(crate) fn compared(self, compare: impl Fn(&mut Judge<'_>) + 'static) -> Row {
         Row { compare: Box::new(compare), ..self }
     }
 
-    /// Compares the figures.
     pub(crate) fn compare(&self, judge: &mut Judge<'_>) {
         (self.compare)(judge);
     }
@@ -148,30 +138,46 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    /// Its row in the case `part/rest`, in the printed table `heading`.
-    pub(crate) fn row(&self, part: &str, rest: Option<&str>, heading: &str) -> Row {
-        let Measure { suffix, unit, column, divisor } = *self;
-        let rest = rest.map_or(String::new(), |rest| format!("/{rest}"));
-        let (column, heading) = (column.to_owned(), heading.to_owned());
-        let shown = Shown { heading, column, size: None, divisor };
-        Row { unit, shown, ..Row::new(format!("{part}{suffix}{rest}")) }
+    pub(crate) const fn new(
+        suffix: &'static str,
+        unit: &'static str,
+        column: &'static str,
+        divisor: f64,
+    ) -> Measure {
+        Measure { suffix, unit, column, divisor }
+    }
+
+    /// The rows of the case `part/rest`, in the printed table `heading`. What compares figures is
+    /// told the suffix.
+    pub(crate) fn rows(
+        measures: &[Measure],
+        (part, rest): (&str, &str),
+        heading: &str,
+        compare: impl Fn(&mut Judge<'_>, &str) + Copy + 'static,
+    ) -> Vec<Row> {
+        let row = |measure: &Measure| {
+            let Measure { suffix, unit, column, divisor } = *measure;
+            let (column, heading) = (column.to_owned(), heading.to_owned());
+            let shown = Shown { heading, column, size: None, divisor };
+            let separator = if rest.is_empty() { "" } else { "/" };
+            let row = Row::new(format!("{part}{suffix}{separator}{rest}"));
+            Row { unit, shown, ..row }.compared(move |row| compare(row, suffix))
+        };
+        measures.iter().map(row).collect()
     }
 }
 
-/// What makes a contender ready for a case.
 type Make = Box<dyn Fn() -> Result<Sampler, Failure>>;
 
-/// A contender in a case.
 pub(crate) struct Contender {
     /// As asked for by `--contenders`.
     pub(crate) family: &'static str,
     /// The child process that it runs in, if it needs one. Of two modes of a family the better one
     /// is compared with others.
-    pub(crate) mode: Option<&'static Mode>,
+    pub(crate) mode: Option<Mode>,
     pub(crate) part: Part,
 }
 
-/// Whether a contender takes part.
 pub(crate) enum Part {
     Takes(Make),
     /// Why it does not, as the end of a sentence.
@@ -179,7 +185,6 @@ pub(crate) enum Part {
 }
 
 impl Contender {
-    /// A contender that runs in this process.
     pub(crate) fn new(
         family: &'static str,
         make: impl Fn() -> Result<Sampler, Failure> + 'static,
@@ -187,8 +192,7 @@ impl Contender {
         Contender { family, mode: None, part: Part::Takes(Box::new(make)) }
     }
 
-    /// The same contender in a child process.
-    pub(crate) fn in_child(self, mode: &'static Mode) -> Contender {
+    pub(crate) fn in_child(self, mode: Mode) -> Contender {
         Contender { mode: Some(mode), ..self }
     }
 
@@ -197,19 +201,24 @@ impl Contender {
         Contender { family, mode: None, part: Part::LeftOut(reason) }
     }
 
+    /// Whether this is one of several modes: that of a contender which has but one is called as it.
+    pub(crate) fn is_mode(&self) -> bool {
+        self.mode.is_some_and(|mode| mode.name != self.family)
+    }
+
     /// The name in rows: the family, and the mode behind `@`.
     pub(crate) fn name(&self) -> String {
-        match self.mode {
+        match self.mode.filter(|_| self.is_mode()) {
             Some(mode) => format!("{}@{}", self.family, mode.name),
             None => self.family.to_owned(),
         }
     }
 }
 
-/// How a child process is started.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
     pub(crate) name: &'static str,
-    /// Variables that it gets.
     pub(crate) environment: fn() -> Vec<(&'static str, String)>,
+    /// Whether each case has a process of its own.
+    pub(crate) is_fresh: bool,
 }

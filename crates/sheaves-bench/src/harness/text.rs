@@ -3,10 +3,8 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::report::{Figure, LeftOut, Report};
-use super::statistics::Summary;
+use super::{Figure, LeftOut, Report, Summary};
 
-/// The first lines.
 pub(crate) fn header(report: &Report) -> String {
     format!(
         "{}\nMedians; nanoseconds per operation where no column says otherwise.\n",
@@ -14,7 +12,6 @@ pub(crate) fn header(report: &Report) -> String {
     )
 }
 
-/// One of the printed tables.
 pub(crate) fn figures(report: &Report, heading: &str) -> String {
     let rows: Vec<_> = report.rows.iter().filter(|row| row.shown.heading == heading).collect();
     let (mut columns, mut contenders) = (Vec::new(), Vec::new());
@@ -76,7 +73,6 @@ fn left_out(report: &Report) -> String {
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
-/// One line for each judgement.
 fn comparison(report: &Report) -> Table {
     let mut table = new_table();
     table.set_header(["workload", "ours", "median", "versus", "median", "ratio", "bar", ""]);

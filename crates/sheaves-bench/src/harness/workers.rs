@@ -12,8 +12,7 @@ use std::time::Instant;
 
 use sheaves_sys::topology::{self, Affinity};
 
-use super::failure::Failure;
-use super::measure::per_operation;
+use super::{Failure, per_operation};
 
 type Task = Arc<dyn Fn(usize) + Send + Sync>;
 
@@ -75,7 +74,6 @@ impl Workers {
         Ok(Workers { workers, threads, finished })
     }
 
-    /// How many threads there are.
     pub(crate) fn len(&self) -> usize {
         self.workers.len()
     }
@@ -159,7 +157,6 @@ pub(crate) fn pin_to(cpu: usize) {
 ///
 /// It spins, because a sleeping thread wakes up tens of microseconds late; after a while it lets
 /// others run, for sets that are larger than the machine.
-#[derive(Debug)]
 pub(crate) struct SpinBarrier {
     /// Threads that have to come.
     size: usize,
@@ -172,7 +169,6 @@ impl SpinBarrier {
         SpinBarrier { size, arrived: AtomicUsize::new(0) }
     }
 
-    /// Waits until all threads are here.
     pub(crate) fn wait(&self) {
         // Acquire-release: partners are this increment in the other threads and the load below;
         // what each did before the barrier is visible to all behind it.
@@ -187,13 +183,11 @@ impl SpinBarrier {
 }
 
 /// One waiting loop: spins for a while, then lets other threads run.
-#[derive(Debug)]
 pub(crate) struct Backoff {
     turns: u32,
 }
 
 impl Backoff {
-    /// Turns that only spin.
     const SPINS: u32 = 128;
 
     #[inline]
@@ -201,7 +195,6 @@ impl Backoff {
         Backoff { turns: 0 }
     }
 
-    /// Waits a little.
     #[inline]
     pub(crate) fn pause(&mut self) {
         if self.turns < Backoff::SPINS {

@@ -9,6 +9,7 @@ mod counter;
 mod dispose;
 mod large;
 mod map;
+mod mixed;
 mod pair;
 mod percpu;
 mod readers;
@@ -17,7 +18,7 @@ mod replace;
 pub(crate) mod slabtest;
 mod synchronize;
 
-use crate::harness::table::Table;
+use crate::harness::Table;
 
 /// Every table, in the order of the help.
 pub(crate) static ALL: &[&Table] = &[
@@ -27,6 +28,7 @@ pub(crate) static ALL: &[&Table] = &[
     &remote::TABLE,
     &replace::TABLE,
     &large::TABLE,
+    &mixed::TABLE,
     &percpu::TABLE,
     &counter::TABLE,
     &readers::TABLE,
@@ -36,7 +38,6 @@ pub(crate) static ALL: &[&Table] = &[
     &bulk::TABLE,
 ];
 
-/// The names of all tables, for messages.
 pub(crate) fn names() -> String {
     ALL.iter().map(|table| table.name).collect::<Vec<_>>().join(", ")
 }

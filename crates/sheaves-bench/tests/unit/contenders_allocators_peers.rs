@@ -45,5 +45,5 @@ fn tunables_are_added_to_what_is_there() {
 #[test]
 fn the_mode_is_checked() {
     // Whichever holds in this process, it cannot be both.
-    assert_ne!(check_mode(&PER_CPU).is_ok(), check_mode(&PER_THREAD).is_ok());
+    assert_ne!(check_mode(PER_CPU).is_ok(), check_mode(PER_THREAD).is_ok());
 }

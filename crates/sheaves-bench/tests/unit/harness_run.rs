@@ -52,17 +52,15 @@ fn figures_are_printed_when_their_table_is_complete() {
 #[test]
 fn of_two_modes_the_better_one_counts() {
     use super::super::table::Mode;
-    static MODES: [Mode; 2] = [
-        Mode { name: "one", environment: Vec::new },
-        Mode { name: "other", environment: Vec::new },
-    ];
+    let modes = ["one", "other"];
+    let modes = modes.map(|name| Mode { name, environment: Vec::new, is_fresh: false });
     let contender = |mode| {
         let make = || -> Result<Sampler, Failure> { Err(Failure::run("not made")) };
         Contender::new("peer", make).in_child(mode)
     };
     let row = Row::new("pair/64".to_owned()).compared(|row| row.compare("ours", "peer", None));
     let ours = Contender::new("ours", || Err(Failure::run("not made")));
-    let modes = [contender(&MODES[0]), contender(&MODES[1])];
+    let modes = modes.map(contender);
     let mut report = Report::new("pair");
     compare(&mut report, &row, &[(&ours, &[2.0]), (&modes[0], &[8.0]), (&modes[1], &[4.0])]);
     assert_eq!(report.rows.len(), 1);

@@ -6,6 +6,7 @@ use crate::harness::report::tests::{figure, shown};
 
 fn example(chunks_tested: f64) -> Work {
     let chunks = ChunkWork {
+        allocations: 0,
         chunks_tested,
         words_read: 2.0,
         block_refreshes: 0.5,

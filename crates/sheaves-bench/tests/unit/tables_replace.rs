@@ -1,6 +1,7 @@
 //! Tests of `src/tables/replace/mod.rs`.
 
 use super::*;
+use crate::harness::random::Random;
 
 #[test]
 fn sizes_reach_from_16_to_1016() {

@@ -2,9 +2,7 @@
 
 use core::hint::black_box;
 
-use crate::harness::failure::{Failure, out_of_memory};
-use crate::harness::measure::Sampler;
-use crate::harness::table::Contender;
+use crate::harness::{Contender, Failure, Sampler, out_of_memory};
 
 /// Hands out objects and takes them back.
 ///
@@ -14,7 +12,6 @@ pub(crate) trait Allocator: Send + Sync + 'static {
     /// Whether its objects can be written to.
     const HAS_MEMORY: bool = true;
 
-    /// One object of at least `size` bytes, or null.
     fn alloc(&self, size: usize) -> *mut u8;
 
     /// Takes an object back.
@@ -35,7 +32,6 @@ pub(crate) trait Allocator: Send + Sync + 'static {
     fn enter_thread(&self) {}
 }
 
-/// What a table does with an allocator.
 pub(crate) trait Workload: Copy + 'static {
     /// Makes ready what takes samples.
     fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure>;

@@ -3,9 +3,8 @@
 use core::ffi::CStr;
 
 use super::allocator::Allocator;
-use crate::harness::failure::Failure;
+use crate::harness::Failure;
 
-/// The C library's `malloc` and `free`.
 #[derive(Debug, Default)]
 pub(crate) struct Glibc;
 

@@ -7,14 +7,12 @@ use sheaves_history::tid::Tid;
 
 use super::allocator::Allocator;
 use super::library::make_cache;
-use crate::harness::failure::Failure;
+use crate::harness::Failure;
 
-/// Makes `locked`.
 pub(crate) fn locked(size: usize) -> Result<Locked, Failure> {
     Ok(Locked::new(make_cache("bench-locked", size)?))
 }
 
-/// Makes `tid`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn tid(size: usize) -> Result<Tid, Failure> {
     Tid::new(make_cache("bench-tid", size)?)

@@ -7,7 +7,7 @@ use sheaves::Sheaves;
 use sheaves::raw::{Cache, Options};
 
 use super::allocator::Allocator;
-use crate::harness::failure::Failure;
+use crate::harness::Failure;
 
 /// Largest size of the workloads with mixed sizes, in bytes.
 pub(crate) const MIXED_MAX: usize = 1016;
@@ -48,7 +48,6 @@ impl Allocator for Cache {
 }
 
 /// `sized`: what `Box` and `Vec` do under `#[global_allocator]`, inlined as there.
-#[derive(Debug)]
 pub(crate) struct Sized;
 
 static SHEAVES: Sheaves = Sheaves::new();
@@ -68,7 +67,6 @@ impl Allocator for Sized {
 }
 
 /// `malloc`: two C functions that are called, and a free that is not told the size.
-#[derive(Debug)]
 pub(crate) struct Malloc;
 
 impl Allocator for Malloc {
@@ -91,7 +89,6 @@ impl Allocator for Malloc {
 
 /// A contender made for one size, once for every 16 bytes: what a program with named caches does
 /// for buffers of mixed length.
-#[derive(Debug)]
 pub(crate) struct BySteps<C> {
     steps: Vec<C>,
 }

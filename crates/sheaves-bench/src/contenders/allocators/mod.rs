@@ -23,10 +23,9 @@ mod history;
 pub(crate) mod library;
 #[cfg(feature = "peers")]
 pub(crate) mod peers;
+pub(crate) mod replacing;
 
-use crate::harness::failure::Failure;
-use crate::harness::judge::Judge;
-use crate::harness::table::{Case, Contender, Row, Sizes};
+use crate::harness::{Case, Contender, Failure, Judge, Row, Sizes};
 pub(crate) use allocator::{Allocator, Workload, touch};
 use library::{BySteps, make_cache};
 
@@ -45,13 +44,18 @@ pub(crate) fn case<W: Workload>(rows: Vec<(Row, Bars)>, size: Option<usize>, wor
     Case::new(rows.into_iter().map(compared).collect(), contenders(size, workload))
 }
 
-/// The same of those that a program has which calls malloc: their `free` finds the size. Sizes are
-/// the workload's.
-pub(crate) fn case_of_malloc<W: Workload>(rows: Vec<(Row, Bars)>, workload: W) -> Case {
-    let mut case = case(rows, None, workload);
+/// The contenders that a program has which calls malloc: their `free` finds the size.
+pub(crate) fn contenders_of_malloc<W: Workload>(workload: W) -> Vec<Contender> {
+    let mut contenders = contenders(None, workload);
     let is_malloc = |name: &str| name == "malloc" || UNSIZED.contains(&name);
-    case.contenders.retain(|contender| is_malloc(contender.family));
-    case
+    contenders.retain(|contender| is_malloc(contender.family));
+    contenders
+}
+
+/// A row of these, in which `malloc` is held against the best of the others.
+pub(crate) fn case_of_malloc<W: Workload>(row: Row, at_most: f64, workload: W) -> Case {
+    let bars = Bars { malloc: Some(at_most), ..Bars::default() };
+    Case::new(vec![row.compared(move |row| compare(row, bars))], contenders_of_malloc(workload))
 }
 
 fn contenders<W: Workload>(size: Option<usize>, workload: W) -> Vec<Contender> {
@@ -95,7 +99,7 @@ pub(crate) struct Bars {
 }
 
 /// Peers that have to find the size from the address when they free.
-const UNSIZED: &[&str] = if cfg!(feature = "peers") {
+pub(crate) const UNSIZED: &[&str] = if cfg!(feature = "peers") {
     &["glibc", "mimalloc", "jemalloc", "snmalloc", "rpmalloc", "tcmalloc"]
 } else {
     &["glibc"]

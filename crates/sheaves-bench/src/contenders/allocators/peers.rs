@@ -17,13 +17,12 @@ use std::sync::Once;
 
 use super::allocator::{Allocator, Workload};
 use super::library::layout_of;
-use crate::harness::failure::Failure;
-use crate::harness::table::{Contender, Mode};
+use crate::harness::{Contender, Failure, Mode};
 
 /// The mode in which glibc leaves restartable sequences to tcmalloc.
-static PER_CPU: Mode = Mode { name: "percpu", environment: environment_per_cpu };
+const PER_CPU: Mode = Mode { name: "percpu", environment: environment_per_cpu, is_fresh: false };
 /// The mode in which glibc has them.
-static PER_THREAD: Mode = Mode { name: "perthread", environment: Vec::new };
+const PER_THREAD: Mode = Mode { name: "perthread", environment: Vec::new, is_fresh: false };
 
 fn environment_per_cpu() -> Vec<(&'static str, String)> {
     vec![
@@ -43,7 +42,6 @@ fn tunables(inherited: Option<String>) -> String {
     }
 }
 
-/// All peers at a workload.
 pub(super) fn contenders<W: Workload>(workload: W) -> Vec<Contender> {
     let mut contenders = vec![
         workload.contender("mimalloc", || Mimalloc),
@@ -54,7 +52,7 @@ pub(super) fn contenders<W: Workload>(workload: W) -> Vec<Contender> {
         workload.contender("snmalloc-sized", || SnmallocSized),
         workload.contender("rpmalloc", Rpmalloc::new),
     ];
-    for mode in [&PER_CPU, &PER_THREAD] {
+    for mode in [PER_CPU, PER_THREAD] {
         let make = move || check_mode(mode).and_then(|()| workload.sampler(Tcmalloc));
         contenders.push(Contender::new("tcmalloc", make).in_child(mode));
         let make = move || check_mode(mode).and_then(|()| workload.sampler(TcmallocSized));
@@ -109,7 +107,6 @@ macro_rules! peer {
 }
 
 peer! {
-    /// mimalloc 3: `mi_malloc` and `mi_free`.
     Mimalloc,
     |size| libmimalloc_sys::mi_malloc(size),
     |object, _size| libmimalloc_sys::mi_free(object),
@@ -124,7 +121,6 @@ peer! {
 }
 
 peer! {
-    /// jemalloc 5: `malloc` and `free`, prefixed.
     Jemalloc,
     |size| tikv_jemalloc_sys::malloc(size),
     |object, _size| tikv_jemalloc_sys::free(object),
@@ -139,7 +135,6 @@ peer! {
 }
 
 peer! {
-    /// snmalloc 0.7: `sn_malloc` and `sn_free`.
     Snmalloc,
     |size| snmalloc_sys::sn_malloc(size),
     |object, _size| snmalloc_sys::sn_free(object),
@@ -183,7 +178,7 @@ use libtcmalloc_sys as _;
 
 /// Whether tcmalloc really keeps its caches as the mode says; a figure under the wrong name would
 /// be worse than none.
-fn check_mode(mode: &Mode) -> Result<(), Failure> {
+fn check_mode(mode: Mode) -> Result<(), Failure> {
     // The first allocation decides the mode.
     let object = Tcmalloc.alloc(64);
     // SAFETY: allocated above and freed once.

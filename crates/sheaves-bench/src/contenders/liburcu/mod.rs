@@ -37,7 +37,6 @@ unsafe extern "C" {
     safe static sheaves_bench_liburcu_qsbr: Flavour;
 }
 
-/// All flavours, by the names of the contenders.
 pub(crate) fn flavours() -> [(&'static str, Flavour); 4] {
     [
         ("liburcu-memb", sheaves_bench_liburcu_memb),

@@ -8,12 +8,8 @@
 use core::hint::black_box;
 
 use crate::contenders::allocators::{self, Allocator, Bars, SIZES, Workload, touch};
-use crate::harness::failure::Failure;
-use crate::harness::measure::{Sampler, halves};
-use crate::harness::random::Random;
-use crate::harness::table::{Case, Options, Row, Table};
+use crate::harness::{Case, Failure, Options, Random, Row, Sampler, Table, halves};
 
-/// Objects that are live at once.
 const OBJECTS: usize = 10_000;
 /// Cycles in a sample, so that also the fastest contender's takes more than 50 microseconds.
 const CYCLES: usize = 3;
@@ -41,7 +37,6 @@ const ORDERS: [Order; 3] = [
     ("shuffled", |order| Random::new(OBJECTS as u64).shuffle(order)),
 ];
 
-/// Positions in the order of allocation.
 fn positions(order: Order) -> Vec<u32> {
     let mut positions: Vec<u32> = (0..OBJECTS as u32).collect();
     order.1(&mut positions);
@@ -59,7 +54,6 @@ fn case(order: Order, size: usize) -> Case {
     allocators::case(rows, Some(size), Cycles { order, size })
 }
 
-/// Objects of one size, freed in one order.
 #[derive(Clone, Copy)]
 struct Cycles {
     order: Order,

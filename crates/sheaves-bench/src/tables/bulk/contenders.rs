@@ -9,13 +9,11 @@ use sheaves_rcu::defer;
 use crate::contenders::allocators::library::make_cache;
 use crate::contenders::deferral::{Deferral, grace_periods};
 use crate::contenders::deferred_bytes;
-use crate::harness::failure::{Failure, out_of_memory};
-use crate::harness::workers::pin_to;
+use crate::harness::{Failure, out_of_memory, pin_to};
 use sheaves_history::kfree_rcu::{CLASSES, Form, KfreeRcu, Source};
 
 /// Sizes of the objects, in turn, in bytes: those of the kernel's test with `kfree_vary_obj_size`.
 pub(super) const SIZES: [usize; 4] = [32, 48, 80, 112];
-/// Bytes of one object of each size.
 pub(super) const GROUP_BYTES: usize = SIZES[0] + SIZES[1] + SIZES[2] + SIZES[3];
 
 const _: () = assert!(SIZES.len() == CLASSES);
@@ -44,8 +42,6 @@ impl<S: Source, F: Form> Deferral for KfreeRcu<S, F> {
     }
 }
 
-/// Caches, one for each size.
-#[derive(Debug)]
 pub(super) struct Caches(pub(super) [Cache; 4]);
 
 impl Source for Caches {
@@ -69,8 +65,6 @@ impl Source for Caches {
     }
 }
 
-/// glibc's malloc.
-#[derive(Debug)]
 pub(super) struct Malloc;
 
 impl Source for Malloc {
@@ -96,7 +90,6 @@ impl Source for Malloc {
     }
 }
 
-/// A cache for each size.
 pub(super) fn make_caches() -> Result<[Cache; 4], Failure> {
     let [first, second, third, fourth] = SIZES;
     let make = |size| make_cache("bulk", size);
@@ -118,7 +111,6 @@ pub(super) fn trim() {
 }
 
 /// `sheaves`: one push into the slot's rcu sheaf for each object.
-#[derive(Debug)]
 pub(super) struct RcuSheaves {
     caches: [Cache; 4],
 }

@@ -29,32 +29,25 @@ use std::time::Instant;
 
 use crate::contenders::deferral::{self, Deferral, Settled};
 use crate::contenders::deferred_bytes;
-use crate::harness::failure::Failure;
-use crate::harness::judge::Judge;
-use crate::harness::measure::{Effort, Sampler};
-use crate::harness::table::{Case, Contender, Measure, Table};
-use crate::harness::workers::Workers;
+use crate::harness::{
+    Case, Contender, Effort, Failure, Judge, Measure, Sampler, Table, Workers, resident_bytes,
+};
 use contenders::{Caches, GROUP_BYTES, Malloc, RcuSheaves, SIZES, start};
 use sheaves_history::kfree_rcu::{Linked, Pages};
 
 /// What is measured of a case; each sample lists these in their order.
 const MEASURES: [Measure; 6] = [
-    Measure { suffix: "", unit: "ns/op", column: "ns", divisor: 1.0 },
-    Measure { suffix: "-settled", unit: "ns", column: "all free, us", divisor: 1000.0 },
-    kib("-footprint", "footprint, KiB"),
-    kib("-resident", "resident, KiB"),
-    kib("-outstanding", "at the end, KiB"),
-    Measure { suffix: "-periods", unit: "grace periods", column: "periods", divisor: 1.0 },
+    Measure::new("", "ns/op", "ns", 1.0),
+    Measure::new("-settled", "ns", "all free, us", 1000.0),
+    Measure::new("-footprint", "bytes", "footprint, KiB", 1024.0),
+    Measure::new("-resident", "bytes", "resident, KiB", 1024.0),
+    Measure::new("-outstanding", "bytes", "at the end, KiB", 1024.0),
+    Measure::new("-periods", "grace periods", "periods", 1.0),
 ];
-
-const fn kib(suffix: &'static str, column: &'static str) -> Measure {
-    Measure { suffix, unit: "bytes", column, divisor: 1024.0 }
-}
 
 /// Loops of a thread, a multiple of 4: enough for a dozen of the 20 ms that some collect for. Tests
 /// of a debug build look at what comes out, not at how long it takes.
 const LOOPS: usize = if cfg!(debug_assertions) { 2000 } else { 20_000 };
-/// Objects of a loop.
 const OBJECTS: usize = 1000;
 /// Groups of one object of each size in a loop.
 const GROUPS: usize = OBJECTS / SIZES.len();
@@ -78,13 +71,9 @@ pub(crate) static TABLE: Table = Table {
 };
 
 fn case(threads: usize) -> Case {
-    let (variant, heading) = (format!("{threads}t"), format!("bulk/{threads}t"));
-    let row = |measure: &Measure| {
-        let suffix = measure.suffix;
-        let row = measure.row("bulk", Some(&variant), &heading);
-        row.compared(move |row| compare(row, suffix))
-    };
-    Case::new(MEASURES.iter().map(row).collect(), contenders_of(threads))
+    let variant = format!("{threads}t");
+    let rows = Measure::rows(&MEASURES, ("bulk", &variant), &format!("bulk/{variant}"), compare);
+    Case::new(rows, contenders_of(threads))
 }
 
 fn contenders_of(threads: usize) -> Vec<Contender> {
@@ -138,7 +127,6 @@ fn sampler<C: Deferral>(contender: C, threads: usize) -> Result<Sampler, Failure
     }))
 }
 
-/// What a thread brings back.
 #[derive(Clone, Copy, Debug)]
 struct Worked {
     end: Instant,
@@ -160,7 +148,6 @@ fn run<C: Deferral>(
     last.map(|last| (last, settled)).ok_or_else(|| Failure::run("no thread has worked"))
 }
 
-/// The loops of one thread.
 fn work<C: Deferral>(contender: &C, look: fn(&C) -> u64) -> Worked {
     let mut footprint = Footprint::default();
     let begin = Instant::now();
@@ -193,15 +180,6 @@ impl Footprint {
     fn grown(self) -> f64 {
         self.looks.map_or(0.0, |(first, mean)| (mean - first).max(0.0))
     }
-}
-
-/// Resident memory of the process; 0 where the system does not tell.
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text.split_whitespace().nth(1).and_then(|field| field.parse::<u64>().ok());
-    // SAFETY: sysconf has no precondition.
-    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    pages.unwrap_or(0) * u64::try_from(page_bytes).unwrap_or(0)
 }
 
 #[cfg(test)]

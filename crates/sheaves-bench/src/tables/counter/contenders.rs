@@ -11,16 +11,13 @@ use sheaves_history::cpu::Padded;
 ///
 /// A sum has what was added before it, exactly, and any part of what is added meanwhile.
 pub(crate) trait Count: Send + Sync + 'static {
-    /// Adds.
     fn add(&self, amount: u64);
 
-    /// Adds 1.
     #[inline]
     fn increment(&self) {
         self.add(1);
     }
 
-    /// What was added.
     fn sum(&self) -> u64;
 }
 
@@ -58,7 +55,6 @@ impl Count for Padded<AtomicU64> {
 const SHARDS_MIN: usize = 64;
 
 /// `sharded`: atomic numbers far enough apart, of which each thread takes one by a hash.
-#[derive(Debug)]
 pub(crate) struct Sharded {
     /// A power of two of them.
     shards: Box<[Padded<AtomicU64>]>,
@@ -107,7 +103,6 @@ impl Count for Sharded {
 ///
 /// There is one for the whole process. A thread's number stays when the thread ends, as its share
 /// must; so memory grows with the threads that ever were.
-#[derive(Debug)]
 pub(crate) struct ThreadLocal;
 
 static REGISTRY: Mutex<Vec<&'static Padded<AtomicU64>>> = Mutex::new(Vec::new());

@@ -23,19 +23,15 @@ use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::harness::failure::Failure;
-use crate::harness::judge::Judge;
-use crate::harness::measure::{Sampler, per_operation};
-use crate::harness::table::{Case, Contender, Mode, Options, Row, Table};
-use crate::harness::workers::Workers;
+use crate::harness::{
+    Case, Contender, Failure, Judge, Mode, Options, Row, Sampler, Table, Workers, per_operation,
+};
 use contenders::{Count, Sharded, ThreadLocal};
 use sheaves_history::cpu::Padded;
 
 /// Additions of each thread in a sample: at one nanosecond each, 100 microseconds.
 const ADDITIONS: usize = 100_000;
-/// Additions before the clock starts.
 const ADDITIONS_UNTIMED: usize = 2000;
-/// Sums in a sample.
 const SUMS: usize = 5000;
 /// Threads, and slots, of which a sum is made.
 const SUM_SLOTS: usize = 64;
@@ -47,11 +43,13 @@ const ADDITION_NS_MAX: f64 = 1.5;
 
 /// The mode in which Sheaves has as many virtual slots as there are threads, of which most machines
 /// have fewer.
-static SLOTS: Mode = Mode { name: "64slots", environment: environment_of_slots };
-
-fn environment_of_slots() -> Vec<(&'static str, String)> {
-    vec![("SHEAVES_ENGINE", "portable".to_owned()), ("SHEAVES_SLOTS", SUM_SLOTS.to_string())]
-}
+const SLOTS: Mode = Mode {
+    name: "64slots",
+    environment: || {
+        vec![("SHEAVES_ENGINE", "portable".to_owned()), ("SHEAVES_SLOTS", SUM_SLOTS.to_string())]
+    },
+    is_fresh: false,
+};
 
 pub(crate) static TABLE: Table =
     Table::new("counter", "add to one number from 1 to --threads threads; sum it up", cases);
@@ -61,7 +59,6 @@ fn cases(options: &Options) -> Vec<Case> {
     of(true).chain(of(false)).map(additions).chain([sums()]).collect()
 }
 
-/// Threads that add.
 #[derive(Clone, Copy)]
 struct Additions {
     threads: usize,
@@ -106,14 +103,13 @@ impl Additions {
     }
 }
 
-/// The case of the sum.
 fn sums() -> Case {
     let counter = || {
         let sampler = sum_sampler(sheaves::Counter::new())?;
         check_slots(SUM_SLOTS).map(|()| sampler)
     };
     let contenders = vec![
-        Contender::new("counter", counter).in_child(&SLOTS),
+        Contender::new("counter", counter).in_child(SLOTS),
         Contender::new("atomic", || sum_sampler(Padded(AtomicU64::new(0)))),
         Contender::new("sharded", || sum_sampler(Sharded::new(SUM_SLOTS))),
         Contender::new("thread-local", || sum_sampler(ThreadLocal)),

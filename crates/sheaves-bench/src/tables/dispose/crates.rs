@@ -14,7 +14,6 @@ use super::memory::{Memory, OBJECT_BYTES, Object, free, fresh};
 use crate::contenders::deferral::Deferral;
 use crate::contenders::deferred_bytes;
 
-/// An object of the global allocator, which is glibc's.
 struct Counted {
     content: [u64; OBJECT_BYTES / 8],
 }
@@ -42,7 +41,6 @@ impl Drop for Counted {
 }
 
 /// `crossbeam-epoch`: `defer_destroy`.
-#[derive(Debug)]
 pub(super) struct Crossbeam;
 
 impl Deferral for Crossbeam {
@@ -123,7 +121,6 @@ impl<M: Memory> Deferral for Seize<M> {
 #[derive(Debug, Default)]
 pub(super) struct Haphazard<M>(PhantomData<M>);
 
-/// A box of another allocator.
 struct Held<M: Memory> {
     object: NonNull<Object>,
     memory: PhantomData<M>,

@@ -8,7 +8,7 @@ use sheaves_history::global_list::GlobalList;
 use super::library;
 use super::memory::Object;
 use crate::contenders::deferral::{Deferral, grace_periods};
-use crate::harness::failure::Failure;
+use crate::harness::Failure;
 
 /// The list, and where objects come from.
 pub(super) struct Before {

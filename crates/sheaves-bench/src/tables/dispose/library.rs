@@ -10,7 +10,7 @@ use super::memory::{OBJECT_BYTES, Object, write};
 use crate::contenders::allocators::library::make_cache;
 use crate::contenders::deferral::{Deferral, grace_periods};
 use crate::contenders::deferred_bytes;
-use crate::harness::failure::{Failure, out_of_memory};
+use crate::harness::{Failure, out_of_memory};
 
 /// A fresh object that was written to.
 #[inline]
@@ -19,7 +19,6 @@ pub(super) fn allocate(cache: &Cache) -> NonNull<Object> {
 }
 
 /// `sheaves`: one push into the slot's rcu sheaf.
-#[derive(Debug)]
 pub(super) struct RcuSheaves {
     pub(super) cache: Cache,
 }
@@ -57,7 +56,6 @@ impl Deferral for RcuSheaves {
 }
 
 /// `floor`: the same allocator, and a free at once.
-#[derive(Debug)]
 pub(super) struct Floor {
     pub(super) cache: Cache,
 }
@@ -78,7 +76,6 @@ impl Deferral for Floor {
 }
 
 /// `without`: no object at all. For loops that do something else as well.
-#[derive(Debug)]
 pub(super) struct Without;
 
 impl Deferral for Without {
@@ -95,7 +92,6 @@ impl Deferral for Without {
 /// The cache of those contenders whose calls free objects: calls get nothing but the object.
 static CACHE: OnceLock<Cache> = OnceLock::new();
 
-/// That cache.
 pub(super) fn cache_of_calls() -> Result<&'static Cache, Failure> {
     if CACHE.get().is_none() {
         // A thread that comes second has made one in vain.
@@ -117,7 +113,6 @@ pub(super) unsafe fn free(object: NonNull<Object>) {
 }
 
 /// `after`: a deferred call for each object, in the slot's buffer.
-#[derive(Debug)]
 pub(super) struct Calls {
     pub(super) cache: &'static Cache,
 }

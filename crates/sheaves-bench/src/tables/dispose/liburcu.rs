@@ -66,7 +66,6 @@ pub(super) struct Liburcu<M, const HAS_RING: bool>(PhantomData<M>);
 
 /// `liburcu-call_rcu`, with the thread that the library starts by itself.
 pub(super) type CallRcu<M> = Liburcu<M, false>;
-/// `liburcu-defer_rcu`.
 pub(super) type DeferRcu<M> = Liburcu<M, true>;
 
 impl<M: Memory, const HAS_RING: bool> Deferral for Liburcu<M, HAS_RING> {

@@ -7,13 +7,11 @@ use crate::contenders::allocators::glibc::Glibc;
 #[cfg(feature = "peers")]
 use crate::contenders::allocators::peers::Mimalloc;
 use crate::contenders::deferred_bytes;
-use crate::harness::failure::out_of_memory;
+use crate::harness::out_of_memory;
 
-/// Bytes of an object.
 pub(super) const OBJECT_BYTES: usize = 64;
 
 /// An object: room for whatever a contender links it with, and content.
-#[derive(Debug)]
 #[repr(C)]
 pub(super) struct Object {
     pub(super) head: [u64; 2],
@@ -36,7 +34,6 @@ impl Memory for Mimalloc {
     const THIS: Mimalloc = Mimalloc;
 }
 
-/// Writes to a fresh object.
 #[inline]
 pub(super) fn write(object: *mut u8) -> NonNull<Object> {
     let Some(object) = NonNull::new(object.cast::<Object>()) else { out_of_memory() };

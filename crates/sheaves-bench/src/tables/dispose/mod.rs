@@ -48,23 +48,20 @@ use crate::contenders::allocators::library::make_cache;
 use crate::contenders::allocators::peers::Mimalloc;
 use crate::contenders::deferral::{self, Deferral};
 use crate::contenders::deferred_bytes;
-use crate::harness::failure::Failure;
-use crate::harness::judge::Judge;
-use crate::harness::measure::{Effort, Sampler, per_operation};
-use crate::harness::random::Random;
-use crate::harness::table::{Case, Contender, Measure, Table};
-use crate::harness::workers::{Workers, allowed_cpus};
+use crate::harness::{
+    Case, Contender, Effort, Failure, Judge, Measure, Random, Sampler, Table, Workers,
+    allowed_cpus, per_operation,
+};
 use memory::OBJECT_BYTES;
 
 /// What is measured of a case; each sample lists these in their order.
 const MEASURES: [Measure; 4] = [
-    Measure { suffix: "", unit: "ns/op", column: "ns", divisor: 1.0 },
-    Measure { suffix: "-settled", unit: "ns", column: "all free, us", divisor: 1000.0 },
-    Measure { suffix: "-outstanding", unit: "bytes", column: "deferred, KiB", divisor: 1024.0 },
-    Measure { suffix: "-periods", unit: "grace periods", column: "periods", divisor: 1.0 },
+    Measure::new("", "ns/op", "ns", 1.0),
+    Measure::new("-settled", "ns", "all free, us", 1000.0),
+    Measure::new("-outstanding", "bytes", "deferred, KiB", 1024.0),
+    Measure::new("-periods", "grace periods", "periods", 1.0),
 ];
 
-/// How long is timed.
 const SAMPLE: Duration = Duration::from_millis(50);
 /// How long the same is done before.
 const WARM_UP: Duration = Duration::from_millis(5);
@@ -115,12 +112,9 @@ pub(crate) static TABLE: Table = Table {
     )
 };
 
-/// What the threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Load {
-    /// This number of threads defers.
     Threads(usize),
-    /// One thread works and defers.
     Request,
 }
 
@@ -136,10 +130,12 @@ fn case(load: Load) -> Case {
         }
         _ => format!("dispose/{variant}"),
     };
-    let row = |measure: &Measure| measure.row("dispose", Some(&variant), &heading);
-    let mut rows: Vec<_> = MEASURES.iter().map(row).collect();
-    let first = rows.remove(0).compared(move |row| compare(row, load));
-    rows.insert(0, first);
+    let judge = move |row: &mut Judge<'_>, suffix: &str| {
+        if suffix.is_empty() {
+            compare(row, load);
+        }
+    };
+    let rows = Measure::rows(&MEASURES, ("dispose", &variant), &heading, judge);
     Case::new(rows, contenders_of(load))
 }
 
@@ -238,7 +234,6 @@ fn sample<C: Deferral>(
     ])
 }
 
-/// What one thread does.
 struct Loop<'a, C> {
     contender: &'a C,
     packets: Option<Packets>,

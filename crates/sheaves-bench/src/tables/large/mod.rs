@@ -18,14 +18,13 @@ use core::hint::black_box;
 use core::ops::Range;
 use core::time::Duration;
 
-use crate::contenders::allocators::{self, Allocator, Bars, Workload};
-use crate::harness::failure::{Failure, out_of_memory};
-use crate::harness::measure::{Effort, Sampler};
-use crate::harness::random::Random;
-use crate::harness::report::{Judgement, Report};
-use crate::harness::statistics::geometric_mean;
-use crate::harness::table::{Case, Options, Row, Sizes, Table};
-use crate::harness::workers::Workers;
+#[cfg(doc)]
+use crate::contenders::allocators;
+use crate::contenders::allocators::{Allocator, Workload, case_of_malloc};
+use crate::harness::{
+    Case, Effort, Failure, Judgement, Options, Random, Report, Row, Sampler, Sizes, Table, Workers,
+    geometric_mean, out_of_memory,
+};
 
 const PAGE_BYTES: usize = 4096;
 /// Blocks of a set, and their bytes at most, of all threads together.
@@ -55,7 +54,6 @@ pub(crate) static TABLE: Table = Table {
     ..Table::new("large", "blocks of 32 KiB to 64 MiB; --sizes are in KiB", cases)
 };
 
-/// What is done with blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Untouched,
@@ -77,15 +75,11 @@ fn cases(options: &Options) -> Vec<Case> {
     let of = |(part, work, threads)| {
         let blocks = move |kib: &usize| Blocks { work, bytes: kib << 10, threads };
         let row = move |kib| Row::sized(&format!("large/{part}"), kib);
-        options.sizes.iter().map(move |kib| case(row(*kib), blocks(kib)))
+        options.sizes.iter().map(move |kib| case_of_malloc(row(*kib), ROW_MAX, blocks(kib)))
     };
     let grow = Blocks { work: Work::Grow, bytes: GROWTH.end, threads: 1 };
-    parts.into_iter().flat_map(of).chain([case(Row::new("large/grow".into()), grow)]).collect()
-}
-
-fn case(row: Row, blocks: Blocks) -> Case {
-    let bars = Bars { malloc: Some(ROW_MAX), ..Bars::default() };
-    allocators::case_of_malloc(vec![(row, bars)], blocks)
+    let grow = case_of_malloc(Row::new("large/grow".into()), ROW_MAX, grow);
+    parts.into_iter().flat_map(of).chain([grow]).collect()
 }
 
 fn finish(report: &mut Report) {
@@ -96,7 +90,6 @@ fn finish(report: &mut Report) {
     }
 }
 
-/// Threads that allocate blocks of one size.
 #[derive(Clone, Copy, Debug)]
 struct Blocks {
     work: Work,
@@ -137,7 +130,6 @@ impl Workload for Blocks {
     }
 }
 
-/// The blocks of one thread.
 struct Set<A: Allocator> {
     allocator: Arc<A>,
     blocks: Blocks,

@@ -11,7 +11,6 @@ pub(crate) fn value_of(key: u64) -> u64 {
     key.rotate_left(32) ^ 0x5EA5
 }
 
-/// A map that many threads use at once.
 pub(crate) trait Map: Send + Sync + 'static {
     /// What a thread holds while it uses the map.
     type Guard<'a>;
@@ -22,7 +21,6 @@ pub(crate) trait Map: Send + Sync + 'static {
     /// Protects what is found.
     fn guard(&self) -> Self::Guard<'_>;
 
-    /// The value of a key.
     fn get(&self, key: u64, guard: &Self::Guard<'_>) -> Option<u64>;
 
     /// Puts a value there, whether there is one or not.
@@ -31,13 +29,11 @@ pub(crate) trait Map: Send + Sync + 'static {
     /// Takes a key out; true if it was there.
     fn remove(&self, key: u64, guard: &Self::Guard<'_>) -> bool;
 
-    /// Entries.
     fn len(&self) -> usize;
 }
 
 /// `rcu-map`: the library's.
 pub(super) type Ours = RcuHashMap<u64, u64, FixedState>;
-/// `papaya`.
 pub(super) type Papaya = papaya::HashMap<u64, u64, FixedState>;
 /// `dashmap`, which locks a shard of it for each operation.
 pub(super) type Dash = dashmap::DashMap<u64, u64, FixedState>;

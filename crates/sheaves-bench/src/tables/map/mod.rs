@@ -21,11 +21,10 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use crate::harness::failure::Failure;
-use crate::harness::measure::{Sampler, per_operation};
-use crate::harness::random::{Random, scale};
-use crate::harness::table::{Case, Contender, Options, Row, Sizes, Table};
-use crate::harness::workers::{SpinBarrier, Workers};
+use crate::harness::{
+    Case, Contender, Failure, Options, Random, Row, Sampler, Sizes, SpinBarrier, Table, Workers,
+    per_operation, scale,
+};
 use contenders::{Dash, Map, Ours, Papaya, value_of};
 
 /// Operations of each thread in a sample.
@@ -61,7 +60,6 @@ fn cases(options: &Options) -> Vec<Case> {
     MIXES.into_iter().map(Some).chain([None]).flat_map(of).collect()
 }
 
-/// What the threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mix {
     name: &'static str,
@@ -77,7 +75,6 @@ const MIXES: [Mix; 3] = [
     Mix { name: "write-50", lookups: 512, removes: true },
 ];
 
-/// Threads at a map.
 #[derive(Clone, Copy)]
 struct Load {
     /// None: the map grows from empty.

@@ -7,13 +7,10 @@ use core::hint::black_box;
 use std::time::Instant;
 
 use crate::contenders::allocators::{self, Allocator, Bars, SIZES, Workload, touch};
-use crate::harness::failure::Failure;
-use crate::harness::measure::{Sampler, per_operation};
-use crate::harness::table::{Case, Options, Row, Table};
+use crate::harness::{Case, Failure, Options, Row, Sampler, Table, per_operation};
 
 /// Pairs in a sample: at two nanoseconds each, 80 microseconds.
 const PAIRS: usize = 40_000;
-/// Pairs before the clock starts.
 const PAIRS_UNTIMED: usize = 1000;
 
 pub(crate) static TABLE: Table = Table {
@@ -38,7 +35,6 @@ fn bars(size: usize) -> Bars {
     Bars { cache: Some(0.75), sized: Some(0.95), malloc, cache_to_locked: None }
 }
 
-/// Pairs of objects of one size.
 #[derive(Clone, Copy)]
 struct Pairs {
     size: usize,

@@ -11,13 +11,14 @@ use sheaves_percpu::internal::dynamic::{Allocator, Backing, Config, PAGE_BYTES};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map;
 
-use super::contenders::{ChunkTally, PerCpuMemory, Tally, done_by};
+use super::contenders::PerCpuMemory;
 use super::slot_memory::{Mapping, SlotMemory};
-use crate::harness::failure::{Failure, out_of_memory, refused_free};
+use super::work::{ChunkWork, Work, done_by};
+use crate::harness::{Failure, out_of_memory, refused_free};
 use sheaves_history::cpu::current_cpu;
 
 /// The memory of all slots, as numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Rows {
     /// None: nothing writes to the objects.
     memory: Option<Arc<Mapping>>,
@@ -35,7 +36,6 @@ impl Rows {
 }
 
 /// The backing: memory that is there already, and goes back page by page.
-#[derive(Debug)]
 pub(crate) struct Reserved {
     rows: Rows,
     unit_bytes: usize,
@@ -81,7 +81,7 @@ pub(crate) trait Divide: Sized + Send + 'static {
     /// Does what was put off, if there is anything.
     fn balance(&mut self);
     /// What it did so far and holds, and the bytes of holes too small for any object.
-    fn tally(&mut self) -> (ChunkTally, usize);
+    fn tally(&mut self) -> (ChunkWork, usize);
 }
 
 impl Divide for Allocator<Reserved> {
@@ -108,14 +108,14 @@ impl Divide for Allocator<Reserved> {
         }
     }
 
-    fn tally(&mut self) -> (ChunkTally, usize) {
+    fn tally(&mut self) -> (ChunkWork, usize) {
         let statistics = self.statistics();
-        let tally = ChunkTally {
-            done: done_by(self.counters()),
+        let tally = ChunkWork {
             allocations: statistics.allocations,
-            chunks: statistics.chunks,
+            chunks_live: statistics.chunks,
             populated_pages: statistics.populated_pages,
             metadata_bytes: statistics.chunks * statistics.metadata_bytes_per_chunk as u64,
+            ..done_by(self.counters())
         };
         (tally, self.unusable_bytes())
     }
@@ -145,11 +145,19 @@ impl<const HINTS: bool> Divide for percpu::Allocator<HINTS, Reserved> {
         }
     }
 
-    fn tally(&mut self) -> (ChunkTally, usize) {
-        let percpu::Statistics { allocations, chunks, populated_pages, metadata_bytes } =
-            self.statistics();
-        let done = self.work();
-        let tally = ChunkTally { done, allocations, chunks, populated_pages, metadata_bytes };
+    fn tally(&mut self) -> (ChunkWork, usize) {
+        let (statistics, done) = (self.statistics(), self.work());
+        let tally = ChunkWork {
+            allocations: statistics.allocations,
+            chunks_tested: done.chunks_tested as f64,
+            words_read: done.words_read as f64,
+            block_refreshes: done.block_refreshes as f64,
+            blocks_visited: done.blocks_refreshed as f64,
+            relegations: done.relegations,
+            chunks_live: statistics.chunks,
+            populated_pages: statistics.populated_pages,
+            metadata_bytes: statistics.metadata_bytes,
+        };
         (tally, self.unusable_bytes())
     }
 }
@@ -208,13 +216,9 @@ impl<D: Divide> PerCpuMemory for Chunked<D> {
         unsafe { add_at(place) };
     }
 
-    fn tally(&self, _objects: usize) -> Tally {
+    fn tally(&self, _objects: usize) -> Work {
         let (chunks, unusable_bytes) = self.allocator.lock().tally();
-        Tally {
-            bytes_in_use: chunks.populated_pages * PAGE_BYTES as u64,
-            chunks: Some(chunks),
-            unusable_bytes: Some(unusable_bytes as u64),
-        }
+        Work { unusable_bytes: Some(unusable_bytes as u64), ..Work::of_chunks(chunks) }
     }
 }
 

@@ -13,14 +13,11 @@ use super::contenders::PerCpuMemory;
 use super::fill::{add_filters, add_object, delete_filters};
 use super::variant::Variant;
 use super::work::Work;
-use crate::harness::failure::Failure;
-use crate::harness::measure::{Sample, per_operation};
-use crate::harness::random::Random;
+use crate::harness::{Failure, Random, Sample, per_operation};
 
 /// A round replaces one of this number of filters.
 const SHARE: usize = 10;
 
-/// A contender with filters.
 pub(crate) struct Churn<C: PerCpuMemory> {
     variant: Variant,
     contender: C,
@@ -96,7 +93,7 @@ impl<C: PerCpuMemory> Sample for Churn<C> {
         if let Some(before) = before {
             let bytes_ideal = self.variant.bytes_ideal(C::BY_SIZE, self.order.len());
             let tally = self.contender.tally(self.objects.len());
-            self.work = Some(tally.work_since(&before, bytes_ideal));
+            self.work = Some(tally.since(&before, bytes_ideal));
         }
         Ok(vec![per_operation(time, replacements)])
     }

@@ -14,19 +14,14 @@ use super::contenders::PerCpuMemory;
 use super::fill::{add_filters, add_object, delete_filters};
 use super::variant::{Pattern, Shape, Variant};
 use super::work::Work;
-use crate::harness::failure::Failure;
-use crate::harness::measure::Sample;
-use crate::harness::random::Random;
-use crate::harness::workers::Workers;
+use crate::harness::{Failure, Random, Sample, Workers};
 
-/// Filters that each thread keeps.
 const LIVE: usize = 1000;
 /// Filters that each thread replaces in a sample.
 const REPLACEMENTS: usize = 5000;
 /// Filters that are replaced before the clock starts, so that their places are well mixed.
 const REPLACEMENTS_UNTIMED: usize = 2000;
 
-/// A contender with filters of several threads.
 pub(crate) struct Concurrent<C: PerCpuMemory> {
     variant: Variant,
     workers: alloc::rc::Rc<Workers>,
@@ -37,11 +32,9 @@ pub(crate) struct Concurrent<C: PerCpuMemory> {
     seed: u64,
 }
 
-/// What the threads share.
 struct Shared<C: PerCpuMemory> {
     variant: Variant,
     contender: C,
-    /// Each thread's own.
     objects: Vec<Mutex<Vec<C::Object>>>,
 }
 
@@ -62,7 +55,7 @@ impl<C: PerCpuMemory> Concurrent<C> {
         let mut new = Concurrent { variant, workers, shared, work: None, seed: threads as u64 };
         let bytes_ideal = variant.bytes_ideal(C::BY_SIZE, LIVE * threads);
         let tally = new.shared.contender.tally(new.count());
-        new.work = Some(tally.work_since(&before, bytes_ideal));
+        new.work = Some(tally.since(&before, bytes_ideal));
         Ok(new)
     }
 

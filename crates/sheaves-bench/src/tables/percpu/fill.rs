@@ -9,10 +9,8 @@ use super::contenders::PerCpuMemory;
 use super::slot_memory::SlotMemory;
 use super::variant::{Shape, Variant};
 use super::work::Work;
-use crate::harness::failure::Failure;
-use crate::harness::measure::{Sample, per_operation};
+use crate::harness::{Failure, Sample, per_operation};
 
-/// A contender that adds filters.
 pub(crate) struct Fill<C: PerCpuMemory> {
     variant: Variant,
     filters: usize,
@@ -40,7 +38,7 @@ impl<C: PerCpuMemory> Sample for Fill<C> {
         let count = self.objects.len();
         if self.work.is_none() {
             let bytes_ideal = self.variant.bytes_ideal(C::BY_SIZE, self.filters);
-            let work = contender.tally(count).work_since(&before, bytes_ideal);
+            let work = contender.tally(count).since(&before, bytes_ideal);
             self.work = Some(work);
         }
         if C::OUTLIVED {
@@ -56,7 +54,6 @@ impl<C: PerCpuMemory> Sample for Fill<C> {
     }
 }
 
-/// Adds filters, zeroed if asked for.
 #[inline(never)]
 pub(super) fn add_filters<C: PerCpuMemory>(
     contender: &C,
@@ -72,7 +69,6 @@ pub(super) fn add_filters<C: PerCpuMemory>(
     }
 }
 
-/// An object, zeroed if asked for.
 #[inline]
 pub(super) fn add_object<C: PerCpuMemory>(
     contender: &C,

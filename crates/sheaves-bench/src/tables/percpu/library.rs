@@ -14,13 +14,13 @@ use core::mem::ManuallyDrop;
 use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
 
-use sheaves_percpu::internal::dynamic::PAGE_BYTES;
 use sheaves_percpu::memory::{self, Handle, Statistics};
 use sheaves_percpu::{PerCpu, SlotCell, Zeroed, field};
 
-use super::contenders::{ChunkTally, PerCpuMemory, Tally, done_by};
+use super::contenders::PerCpuMemory;
 use super::slot_memory::SlotMemory;
-use crate::harness::failure::{Failure, out_of_memory, refused_free};
+use super::work::{ChunkWork, Work, done_by};
+use crate::harness::{Failure, out_of_memory, refused_free};
 
 /// Bytes of a chunk in one slot, as the library has it.
 pub(crate) const UNIT_BYTES: usize = 64 << 10;
@@ -37,28 +37,22 @@ impl Before {
         Before(memory::statistics())
     }
 
-    fn tally(&self) -> Tally {
+    fn tally(&self) -> Work {
         let Some(now) = memory::statistics() else {
             // Nothing has been allocated yet.
-            let chunks = Some(ChunkTally::default());
-            return Tally { chunks, unusable_bytes: None, bytes_in_use: 0 };
+            return Work::of_chunks(ChunkWork::default());
         };
         let grown = |number: fn(&Statistics) -> u64| {
             number(&now).saturating_sub(self.0.as_ref().map_or(0, number))
         };
-        let chunks = grown(|statistics| statistics.allocator.chunks);
-        let populated_pages = grown(|statistics| statistics.allocator.populated_pages);
-        Tally {
-            chunks: Some(ChunkTally {
-                done: done_by(now.counters),
-                allocations: now.allocator.allocations,
-                chunks,
-                populated_pages,
-                metadata_bytes: chunks * now.allocator.metadata_bytes_per_chunk as u64,
-            }),
-            unusable_bytes: None,
-            bytes_in_use: populated_pages * PAGE_BYTES as u64,
-        }
+        let chunks_live = grown(|statistics| statistics.allocator.chunks);
+        Work::of_chunks(ChunkWork {
+            allocations: now.allocator.allocations,
+            chunks_live,
+            populated_pages: grown(|statistics| statistics.allocator.populated_pages),
+            metadata_bytes: chunks_live * now.allocator.metadata_bytes_per_chunk as u64,
+            ..done_by(now.counters)
+        })
     }
 }
 
@@ -135,12 +129,11 @@ impl PerCpuMemory for Typed {
         value.cell(field!(Numbers<0>, first)).add(1);
     }
 
-    fn tally(&self, _objects: usize) -> Tally {
+    fn tally(&self, _objects: usize) -> Work {
         self.0.tally()
     }
 }
 
-/// `FIXED+handles`.
 pub(crate) struct Handles(Before);
 
 impl PerCpuMemory for Handles {
@@ -174,7 +167,7 @@ impl PerCpuMemory for Handles {
         unsafe { memory::add(object, 0, 1) };
     }
 
-    fn tally(&self, _objects: usize) -> Tally {
+    fn tally(&self, _objects: usize) -> Work {
         self.0.tally()
     }
 }

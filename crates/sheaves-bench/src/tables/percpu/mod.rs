@@ -52,10 +52,9 @@ use sheaves_history::cpu::slot_count;
 use sheaves_history::percpu::{V50, V52};
 use sheaves_percpu::internal::dynamic::Allocator;
 
-use crate::harness::failure::Failure;
-use crate::harness::judge::Judge;
-use crate::harness::measure::{Effort, Sampler};
-use crate::harness::table::{Case, Contender, Options, Row, Sizes, Table};
+use crate::harness::{
+    Case, Contender, Effort, Failure, Judge, Options, Row, Sampler, Sizes, Table,
+};
 use chunked::{Chunked, Reserved};
 use contenders::PerCpuMemory;
 use variant::{Pattern, Variant};

@@ -8,12 +8,11 @@ use sheaves_history::mutex_pool::{self, STRIDE};
 use sheaves_percpu::internal::dynamic::PAGE_BYTES;
 
 use super::chunked::add_at;
-use super::contenders::{PerCpuMemory, Tally};
+use super::contenders::PerCpuMemory;
 use super::slot_memory::{Mapping, SlotMemory};
-use crate::harness::failure::{Failure, out_of_memory};
+use super::work::Work;
+use crate::harness::{Failure, out_of_memory};
 
-/// All pools, and their memory.
-#[derive(Debug)]
 pub(crate) struct MutexPools {
     pools: mutex_pool::MutexPools,
     slots: usize,
@@ -62,8 +61,7 @@ impl PerCpuMemory for MutexPools {
         unsafe { add_at(item + slot * STRIDE) };
     }
 
-    fn tally(&self, _objects: usize) -> Tally {
-        let bytes_in_use = (self.pools.used_pages(PAGE_BYTES) * PAGE_BYTES) as u64;
-        Tally { chunks: None, unusable_bytes: None, bytes_in_use }
+    fn tally(&self, _objects: usize) -> Work {
+        Work::of_bytes((self.pools.used_pages(PAGE_BYTES) * PAGE_BYTES) as u64)
     }
 }

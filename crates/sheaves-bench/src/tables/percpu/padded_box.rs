@@ -4,28 +4,25 @@
 use core::ptr::{slice_from_raw_parts_mut, with_exposed_provenance_mut};
 
 use super::chunked::add_at;
-use super::contenders::{PerCpuMemory, Tally};
+use super::contenders::PerCpuMemory;
 use super::slot_memory::SlotMemory;
-use crate::harness::failure::Failure;
+use super::work::Work;
+use crate::harness::Failure;
 use sheaves_history::cpu::{Padded, current_cpu};
 
-/// Bytes of the largest object.
 const OBJECT_BYTES_MAX: usize = 32;
 
 /// One slot's part of an object: as large with smaller ones, because of the padding.
 type Element = Padded<[u64; OBJECT_BYTES_MAX / 8]>;
 
-/// Bytes of one slot's part.
 pub(crate) const ELEMENT_BYTES: usize = size_of::<Element>();
 
 /// The contender: the global allocator, which is glibc's.
-#[derive(Debug)]
 pub(crate) struct PaddedBox {
     slots: usize,
 }
 
 impl PerCpuMemory for PaddedBox {
-    /// The address of the slice.
     type Object = usize;
     const OUTLIVED: bool = true;
     const BY_SIZE: bool = true;
@@ -60,8 +57,7 @@ impl PerCpuMemory for PaddedBox {
         unsafe { add_at(object + slot * ELEMENT_BYTES) };
     }
 
-    fn tally(&self, objects: usize) -> Tally {
-        let bytes_in_use = (objects * ELEMENT_BYTES) as u64;
-        Tally { chunks: None, unusable_bytes: None, bytes_in_use }
+    fn tally(&self, objects: usize) -> Work {
+        Work::of_bytes((objects * ELEMENT_BYTES) as u64)
     }
 }

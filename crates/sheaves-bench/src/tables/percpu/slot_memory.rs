@@ -8,13 +8,12 @@ use std::sync::{Mutex, PoisonError};
 use sheaves_percpu::internal::dynamic::PAGE_BYTES;
 use sheaves_sys::map;
 
-use crate::harness::failure::Failure;
+use crate::harness::{Failure, bytes_of};
 
 /// Memory of this process, given back when the last owner is gone.
 ///
 /// Its content belongs to no contender: those that take turns on it write zeroes over it and never
 /// read.
-#[derive(Debug)]
 pub(crate) struct Mapping {
     start: usize,
     bytes: usize,
@@ -74,7 +73,6 @@ fn mapping(
 }
 
 /// How many slots there are, and the memory of each of them.
-#[derive(Debug)]
 pub(crate) struct SlotMemory {
     /// Slots whose memory is written to. None: objects are handed out, but not zeroed.
     pub(crate) slots: usize,
@@ -114,10 +112,7 @@ const SPARE_UNITS: usize = 16;
 
 /// Bytes that could be had without driving anything out; none where the kernel does not tell.
 pub(crate) fn available_bytes() -> Option<usize> {
-    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    let kibibytes: usize = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kibibytes << 10)
+    usize::try_from(bytes_of("/proc/meminfo", "MemAvailable:")?).ok()
 }
 
 #[cfg(test)]

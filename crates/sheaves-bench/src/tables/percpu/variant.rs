@@ -28,7 +28,6 @@ impl Pattern {
         Pattern::ConcurrentPair,
     ];
 
-    /// The first part of the names of its rows.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Pattern::Tc => "tc",
@@ -72,7 +71,6 @@ impl Pattern {
     }
 }
 
-/// One variant of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
     pub(crate) pattern: Pattern,
@@ -84,7 +82,6 @@ pub(crate) struct Variant {
     pub(crate) threads: usize,
 }
 
-/// Bytes of chunks, in KiB.
 const UNITS_KIB: [usize; 3] = [32, 64, 256];
 /// The chunks of the concurrent patterns, in KiB: the library's.
 const UNIT_KIB_CONCURRENT: usize = 64;

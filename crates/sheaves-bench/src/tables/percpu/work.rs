@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sheaves_percpu::internal::dynamic::{Counters, PAGE_BYTES};
 
 use super::variant::Variant;
-use crate::harness::report::{Figure, Report};
-use crate::harness::text::{align_numbers, new_table, number};
+use crate::harness::{Figure, Report, align_numbers, new_table, number};
 
 /// The work behind the first sample of a row. What a contender does not count is left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,9 +22,12 @@ pub(crate) struct Work {
     pub(crate) bytes_ideal: u64,
 }
 
-/// What an allocator did that works with chunks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// What an allocator did that works with chunks: as a contender tells it, so far and all together;
+/// as the work of a sample, of that sample and per allocation, where the field says so.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ChunkWork {
+    #[serde(skip)]
+    pub(crate) allocations: u64,
     /// Chunks that were tested for room, per allocation.
     pub(crate) chunks_tested: f64,
     /// Words of the bitmaps that were read, per allocation.
@@ -35,7 +38,6 @@ pub(crate) struct ChunkWork {
     pub(crate) blocks_visited: f64,
     /// Chunks that were taken out of the search because nothing fits, all together.
     pub(crate) relegations: u64,
-    /// Chunks at the end.
     pub(crate) chunks_live: u64,
     /// Populated pages at the end, in one slot.
     pub(crate) populated_pages: u64,
@@ -43,7 +45,52 @@ pub(crate) struct ChunkWork {
     pub(crate) metadata_bytes: u64,
 }
 
+/// The library's counts, so far.
+pub(super) fn done_by(counters: Counters) -> ChunkWork {
+    ChunkWork {
+        chunks_tested: counters.chunks_tested as f64,
+        words_read: counters.words_read as f64,
+        block_refreshes: counters.page_refreshes as f64,
+        blocks_visited: counters.pages_refreshed as f64,
+        relegations: counters.relegations,
+        ..ChunkWork::default()
+    }
+}
+
+impl ChunkWork {
+    fn since(&self, before: &ChunkWork) -> ChunkWork {
+        let allocations = (self.allocations - before.allocations).max(1);
+        let each = |of: fn(&ChunkWork) -> f64| (of(self) - of(before)) / allocations as f64;
+        ChunkWork {
+            allocations: 0,
+            chunks_tested: each(|work| work.chunks_tested),
+            words_read: each(|work| work.words_read),
+            block_refreshes: each(|work| work.block_refreshes),
+            blocks_visited: each(|work| work.blocks_visited),
+            relegations: self.relegations - before.relegations,
+            ..*self
+        }
+    }
+}
+
 impl Work {
+    /// Of a contender without chunks, so far.
+    pub(crate) fn of_bytes(bytes_in_use: u64) -> Work {
+        Work { chunks: None, unusable_bytes: None, bytes_in_use, bytes_ideal: 0 }
+    }
+
+    /// Of one with chunks, so far.
+    pub(crate) fn of_chunks(chunks: ChunkWork) -> Work {
+        let bytes_in_use = chunks.populated_pages * PAGE_BYTES as u64;
+        Work { chunks: Some(chunks), ..Work::of_bytes(bytes_in_use) }
+    }
+
+    /// What was done after `before`, and what there is now; the objects need `bytes_ideal`.
+    pub(crate) fn since(self, before: &Work, bytes_ideal: u64) -> Work {
+        let chunks = self.chunks.zip(before.chunks.as_ref());
+        Work { chunks: chunks.map(|(now, before)| now.since(before)), bytes_ideal, ..self }
+    }
+
     pub(crate) fn to_json(&self) -> Value {
         // Numbers under names cannot fail.
         serde_json::to_value(self).unwrap_or_default()
@@ -53,12 +100,10 @@ impl Work {
         serde_json::from_value(json.clone()).ok()
     }
 
-    /// Memory in use to what the objects need at least.
     pub(crate) fn memory_ratio(&self) -> f64 {
         self.bytes_in_use as f64 / self.bytes_ideal as f64
     }
 
-    /// Chunks tested per allocation, where there are chunks.
     pub(crate) fn chunks_tested(&self) -> Option<f64> {
         self.chunks.as_ref().map(|chunks| chunks.chunks_tested)
     }

@@ -54,7 +54,6 @@ impl<S: Section> Read for S {
 /// What the pointer leads to: a chain, of which the last node has the value.
 ///
 /// The layout is known to the loops in C.
-#[derive(Debug)]
 #[repr(C)]
 pub(super) struct Node {
     value: u64,
@@ -70,7 +69,6 @@ unsafe impl Send for Node {}
 unsafe impl Sync for Node {}
 
 impl Node {
-    /// The value of every chain that is not freed.
     pub(super) const VALUE: u64 = 3;
 
     /// A chain for `depth` loads.
@@ -79,7 +77,6 @@ impl Node {
         (1..depth).fold(last, |next, _| Box::new(Node { value: 0, next: Box::into_raw(next) }))
     }
 
-    /// The value behind `K` loads.
     #[inline(always)]
     pub(super) fn follow<const K: usize>(&self) -> u64 {
         let mut node = NonNull::from(self);

@@ -12,8 +12,6 @@ use seize::Guard;
 use super::contenders::{Chain, Node, Read, Section};
 use super::root::Root;
 
-/// `crossbeam-epoch`: pins the thread; what is replaced is deferred.
-#[derive(Debug)]
 pub(super) struct Crossbeam {
     pub(super) root: Atomic<Node>,
 }
@@ -48,7 +46,6 @@ impl Drop for Crossbeam {
     }
 }
 
-/// `seize`: enters the collector; what is replaced is retired.
 pub(super) struct Seize {
     // Dropped in this order: what the collector still holds, then what was never retired.
     collector: seize::Collector,
@@ -129,7 +126,6 @@ impl Drop for Haphazard {
 
 /// `arc-swap`: a load without counting, as long as the thread has room to note it. A section is
 /// such a load.
-#[derive(Debug)]
 pub(super) struct Swap {
     pub(super) root: ArcSwap<Node>,
 }
@@ -151,7 +147,6 @@ impl Section for Swap {
 }
 
 /// `rwlock`: the lock of the standard library. What is replaced is freed under no lock.
-#[derive(Debug)]
 pub(super) struct Std {
     pub(super) root: std::sync::RwLock<Chain>,
 }
@@ -168,15 +163,12 @@ impl Section for Std {
     }
 
     fn replace(&self, chain: Chain) {
-        let mut root = self.root.write().unwrap_or_else(PoisonError::into_inner);
-        let old = core::mem::replace(&mut *root, chain);
-        drop(root);
+        let root = || self.root.write().unwrap_or_else(PoisonError::into_inner);
+        let old = core::mem::replace(&mut *root(), chain);
         drop(old);
     }
 }
 
-/// `parking_lot`: the same with another lock.
-#[derive(Debug)]
 pub(super) struct ParkingLot {
     pub(super) root: parking_lot::RwLock<Chain>,
 }
@@ -193,9 +185,7 @@ impl Section for ParkingLot {
     }
 
     fn replace(&self, chain: Chain) {
-        let mut root = self.root.write();
-        let old = core::mem::replace(&mut *root, chain);
-        drop(root);
+        let old = core::mem::replace(&mut *self.root.write(), chain);
         drop(old);
     }
 }

@@ -8,10 +8,9 @@ use sheaves::{PerCpu, SlotCell, Zeroed, field};
 
 use super::contenders::{Chain, Node, Read, Section};
 use super::root::Root;
-use crate::harness::failure::Failure;
+use crate::harness::Failure;
 
 /// `rcu`: a cell that is read under guards of the default domain. The updater waits each time.
-#[derive(Debug)]
 pub(super) struct Rcu {
     root: RcuCell<Node>,
 }
@@ -40,7 +39,6 @@ impl Section for Rcu {
 }
 
 /// `srcu`: a domain of its own. The updater waits each time.
-#[derive(Debug)]
 pub(super) struct Srcu {
     domain: rcu::Srcu,
     root: Root,

@@ -5,7 +5,6 @@ use super::root::Root;
 use crate::contenders::liburcu::Flavour;
 
 /// A flavour. The updater waits each time.
-#[derive(Debug)]
 pub(super) struct Reader {
     flavour: Flavour,
     root: Root,

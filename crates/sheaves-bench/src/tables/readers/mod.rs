@@ -32,16 +32,13 @@ use std::time::Instant;
 
 use crossbeam_epoch::Owned;
 
-use crate::harness::failure::Failure;
-use crate::harness::judge::Judge;
-use crate::harness::measure::{Sampler, per_operation};
-use crate::harness::table::{Case, Contender, Options, Row, Table};
-use crate::harness::workers::{SpinBarrier, Workers};
+use crate::harness::{
+    Case, Contender, Failure, Judge, Options, Row, Sampler, SpinBarrier, Table, Workers,
+    per_operation,
+};
 use contenders::{Chain, Node, Read};
 
-/// Sections of each thread in a sample.
 const SECTIONS: usize = 100_000;
-/// Sections before the clock starts.
 const SECTIONS_UNTIMED: usize = 2000;
 /// Loads in a chain at most.
 const DEPTH_MAX: usize = 5;
@@ -67,7 +64,6 @@ fn cases(options: &Options) -> Vec<Case> {
     depths.flat_map(each).map(case).collect()
 }
 
-/// Threads that read.
 #[derive(Clone, Copy)]
 struct Reads {
     /// Dependent loads in each section. None: sections are empty, and nothing is replaced.
@@ -142,7 +138,6 @@ impl Reads {
         Node::chain(self.depth.max(1))
     }
 
-    /// Takes samples: a section, and a replacement.
     fn sampler<C: Read>(self, contender: C) -> Result<Sampler, Failure> {
         let contender = Arc::new(contender);
         match self.depth {

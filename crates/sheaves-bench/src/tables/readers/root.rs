@@ -5,8 +5,6 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::contenders::{Chain, Node};
 
-/// A pointer to a chain that it owns.
-#[derive(Debug)]
 pub(super) struct Root(AtomicPtr<Node>);
 
 impl Root {

@@ -11,19 +11,16 @@
 //! contenders are the [`allocators`], and `floor`, which sends one and the same address and frees
 //! nothing: it is the cost of the queue.
 
-mod ring;
-
 use alloc::sync::Arc;
 use core::hint::black_box;
 use core::ptr::NonNull;
 use std::time::Instant;
 
 use crate::contenders::allocators::{self, Allocator, Bars, SIZES, Workload, touch};
-use crate::harness::failure::Failure;
-use crate::harness::measure::{Sampler, per_operation};
-use crate::harness::table::{Case, Options, Row, Table};
-use crate::harness::workers::{SpinBarrier, Workers};
-use ring::{Consumer, Producer, Ring};
+use crate::harness::{
+    Case, Consumer, Failure, Options, Producer, Ring, Row, Sampler, SpinBarrier, Table, Workers,
+    per_operation,
+};
 
 /// Objects in a sample, through all queues together.
 const OBJECTS: usize = 40_000;
@@ -39,40 +36,32 @@ pub(crate) static TABLE: Table = Table {
 
 fn cases(options: &Options) -> Vec<Case> {
     let of = |path: Path| {
-        let many = if path.has_many() { options.threads } else { 1 };
+        let many = if path.has_many { options.threads } else { 1 };
         options.sizes.iter().map(move |size| case(Course { path, many, size: *size }))
     };
-    Path::ALL.into_iter().flat_map(of).collect()
+    PATHS.into_iter().flat_map(of).collect()
 }
 
-/// Who sends to whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Path {
-    OneToOne,
-    OneToOneRead,
-    OneToMany,
-    ManyToOne,
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    name: &'static str,
+    /// Whether one side has N threads.
+    has_many: bool,
+    /// Whether the single thread is the one that sends.
+    one_sends: bool,
+    reads: bool,
 }
 
-impl Path {
-    const ALL: [Path; 4] = [Path::OneToOne, Path::OneToOneRead, Path::OneToMany, Path::ManyToOne];
-
-    fn name(self) -> &'static str {
-        match self {
-            Path::OneToOne => "1to1",
-            Path::OneToOneRead => "1to1-read",
-            Path::OneToMany => "1toN",
-            Path::ManyToOne => "Nto1",
-        }
-    }
-
-    fn has_many(self) -> bool {
-        matches!(self, Path::OneToMany | Path::ManyToOne)
-    }
-}
+const ONE_TO_ONE: Path = Path { name: "1to1", has_many: false, one_sends: true, reads: false };
+const PATHS: [Path; 4] = [
+    ONE_TO_ONE,
+    Path { name: "1to1-read", reads: true, ..ONE_TO_ONE },
+    Path { name: "1toN", has_many: true, ..ONE_TO_ONE },
+    Path { name: "Nto1", has_many: true, one_sends: false, ..ONE_TO_ONE },
+];
 
 fn case(course: Course) -> Case {
-    let row = Row::sized(&format!("remote/{}", course.path.name()), course.size);
+    let row = Row::sized(&format!("remote/{}", course.path.name), course.size);
     let rows = vec![(row, bars(course.path, course.size))];
     let mut case = allocators::case(rows, Some(course.size), course);
     case.contenders.push(course.contender("floor", || Floor));
@@ -81,14 +70,13 @@ fn case(course: Course) -> Case {
 
 fn bars(path: Path, size: usize) -> Bars {
     let at_most = match size {
-        64 if path == Path::OneToOne => Some(1.10),
-        1024.. if path == Path::OneToOne => Some(0.90),
+        64 if path.name == ONE_TO_ONE.name => Some(1.10),
+        1024.. if path.name == ONE_TO_ONE.name => Some(0.90),
         _ => None,
     };
     Bars { cache: at_most, sized: at_most, malloc: at_most, cache_to_locked: None }
 }
 
-/// Objects of one size on their way.
 #[derive(Clone, Copy)]
 struct Course {
     path: Path,
@@ -123,13 +111,11 @@ impl Workload for Course {
     }
 }
 
-/// What the threads of a sample share.
 struct Shared<A> {
     allocator: A,
     course: Course,
     /// One for each of the N threads on the side that has N.
     rings: Vec<Ring>,
-    /// Objects through each ring.
     each: usize,
 }
 
@@ -137,9 +123,8 @@ impl<A: Allocator> Shared<A> {
     /// Worker 0 is the single one, the others are the many.
     fn work(&self, worker: usize) {
         let alone = worker == 0;
-        let one_sends = self.course.path != Path::ManyToOne;
         let rings = if alone { &self.rings[..] } else { &self.rings[worker - 1..worker] };
-        if alone == one_sends {
+        if alone == self.course.path.one_sends {
             let mut producers: Vec<_> = rings.iter().map(Ring::producer).collect();
             self.send(&mut producers);
         } else {
@@ -163,11 +148,10 @@ impl<A: Allocator> Shared<A> {
 
     #[inline(never)]
     fn receive(&self, consumers: &mut [Consumer<'_>]) {
-        let reads = self.course.path == Path::OneToOneRead;
         for _ in 0..self.each {
             for consumer in &mut *consumers {
                 let object = consumer.pop();
-                if A::HAS_MEMORY && reads {
+                if A::HAS_MEMORY && self.course.path.reads {
                     // SAFETY: the producer wrote the object and gave it away.
                     black_box(unsafe { object.read_volatile() });
                 }
@@ -179,7 +163,6 @@ impl<A: Allocator> Shared<A> {
 }
 
 /// `floor`: hands out one and the same address, so that only the queue is measured.
-#[derive(Debug)]
 struct Floor;
 
 impl Allocator for Floor {

@@ -9,15 +9,11 @@
 use alloc::sync::Arc;
 
 use crate::contenders::allocators::library::MIXED_MAX;
-use crate::contenders::allocators::{self, Allocator, Bars, Workload, touch};
-use crate::harness::failure::Failure;
-use crate::harness::measure::Sampler;
-use crate::harness::random::{Random, scale};
-use crate::harness::table::{Case, Row, Table};
-use crate::harness::workers::Workers;
+use crate::contenders::allocators::replacing::Replacing;
+use crate::contenders::allocators::{self, Allocator, Bars, Workload};
+use crate::harness::{Case, Failure, Row, Sampler, Table, scale};
 
-/// Objects that each thread keeps.
-const LIVE: u32 = 5000;
+const LIVE: usize = 5000;
 /// Replacements in a sample, each thread.
 const REPLACEMENTS: usize = 20_000;
 /// Replacements before the clock starts, so that the objects' places are well mixed.
@@ -40,10 +36,6 @@ fn case(threads: usize) -> Case {
     allocators::case(vec![(row, bars)], None, Replacements { threads })
 }
 
-/// An object and its size.
-type Entry = (*mut u8, usize);
-
-/// Threads that replace objects of their own.
 #[derive(Clone, Copy)]
 struct Replacements {
     threads: usize,
@@ -51,70 +43,25 @@ struct Replacements {
 
 impl Workload for Replacements {
     fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure> {
-        let threads = self.threads;
-        let workers = Workers::of(threads)?;
+        let replacing = Replacing::<_, false> {
+            threads: self.threads,
+            live: LIVE,
+            size_of: random_size,
+            handed_over: 0,
+        };
         let allocator = Arc::new(allocator);
         let mut seed = 0;
         Ok(Box::new(move || {
-            seed += threads as u64;
-            let allocator = Arc::clone(&allocator);
-            let time = workers.time(REPLACEMENTS_UNTIMED, REPLACEMENTS, move |worker| {
-                allocator.enter_thread();
-                let mut random = Random::new(seed + worker as u64);
-                let entries = fill(&*allocator, &mut random);
-                let mut set = Set { allocator: Arc::clone(&allocator), entries, random };
-                move |count| set.replace(count)
-            });
-            Ok(vec![time])
+            seed += self.threads as u64;
+            let counts = (REPLACEMENTS_UNTIMED, REPLACEMENTS);
+            Ok(vec![replacing.time(&allocator, counts, seed)?])
         }))
-    }
-}
-
-/// The objects of one thread.
-struct Set<A: Allocator> {
-    allocator: Arc<A>,
-    entries: Vec<Entry>,
-    random: Random,
-}
-
-impl<A: Allocator> Set<A> {
-    #[inline(never)]
-    fn replace(&mut self, count: usize) {
-        for _ in 0..count {
-            let bits = self.random.next();
-            let entry = &mut self.entries[scale(bits as u32, LIVE) as usize];
-            // SAFETY: the entry holds a live object of that size, which is replaced at once.
-            unsafe { self.allocator.free(entry.0, entry.1) };
-            *entry = allocate(&*self.allocator, (bits >> 32) as u32);
-        }
-    }
-}
-
-impl<A: Allocator> Drop for Set<A> {
-    fn drop(&mut self) {
-        for (object, size) in &self.entries {
-            // SAFETY: every entry holds a live object of that size.
-            unsafe { self.allocator.free(*object, *size) };
-        }
     }
 }
 
 #[inline]
 fn random_size(bits: u32) -> usize {
     SIZE_MIN + SIZE_STEP * scale(bits, SIZES) as usize
-}
-
-/// An object of random size.
-#[inline]
-fn allocate<A: Allocator>(allocator: &A, bits: u32) -> Entry {
-    let size = random_size(bits);
-    let object = allocator.alloc(size);
-    touch(object);
-    (object, size)
-}
-
-fn fill<A: Allocator>(allocator: &A, random: &mut Random) -> Vec<Entry> {
-    (0..LIVE).map(|_| allocate(allocator, (random.next() >> 32) as u32)).collect()
 }
 
 #[cfg(test)]

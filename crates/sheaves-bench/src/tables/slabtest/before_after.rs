@@ -1,12 +1,11 @@
 //! The short report of the result of 2011, before and after.
 
-use crate::harness::report::{Ratio, Report, Shown};
-use crate::harness::statistics::geometric_mean;
-use crate::harness::text::{align_numbers, figures, new_table, number};
+use crate::harness::{
+    Ratio, Report, Shown, align_numbers, figures, geometric_mean, new_table, number,
+};
 
 /// The speed-up of the alloc/free pair that was published in 2011, a mean over the sizes.
 const PUBLISHED_SPEEDUP: f64 = 1.70;
-/// Before and after.
 const LOCKED: &str = "locked";
 const CACHE: &str = "cache";
 /// The part that the published result is about.
@@ -28,7 +27,6 @@ const PARTS: [(&str, &str); 9] = [
 /// The contenders of the demonstration.
 pub(crate) const CONTENDERS: [&str; 2] = [CACHE, LOCKED];
 
-/// The whole report.
 pub(crate) fn render(report: &Report) -> String {
     let mut text =
         String::from("Slab allocation with a lock for each CPU (`locked`), and with restartable\n");

@@ -26,12 +26,10 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Instant;
 
 use crate::contenders::allocators::{self, Allocator, Bars, SIZES, Workload, touch};
-use crate::harness::failure::{Failure, out_of_memory};
-use crate::harness::measure::{Sampler, halves, per_operation};
-use crate::harness::report::{Judgement, Report, Shown};
-use crate::harness::statistics::{geometric_mean, mean};
-use crate::harness::table::{Case, Options, Row, Table};
-use crate::harness::workers::{Backoff, SpinBarrier, Workers, allowed_cpus};
+use crate::harness::{
+    Backoff, Case, Failure, Judgement, Options, Report, Row, Sampler, Shown, SpinBarrier, Table,
+    Workers, allowed_cpus, geometric_mean, halves, mean, out_of_memory, per_operation,
+};
 
 /// Objects of each CPU.
 const OBJECTS: usize = 10_000;
@@ -79,7 +77,6 @@ fn finish(report: &mut Report) {
     }
 }
 
-/// A part of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     One,
@@ -122,7 +119,6 @@ fn case(part: Part, size: usize) -> Case {
     allocators::case(rows, Some(size), Test { part, size })
 }
 
-/// One part with objects of one size.
 #[derive(Clone, Copy)]
 struct Test {
     part: Part,
@@ -216,7 +212,6 @@ fn untouched_pairs<A: Allocator>(allocator: &A, size: usize, count: usize) {
 struct Course<A> {
     allocator: A,
     size: usize,
-    /// One table for each CPU.
     objects: Vec<Box<[AtomicPtr<u8>]>>,
 }
 

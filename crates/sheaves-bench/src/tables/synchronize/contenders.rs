@@ -7,7 +7,7 @@ use sheaves_history::callback;
 use sheaves_rcu::defer;
 
 use super::flood::Object;
-use crate::harness::failure::out_of_memory;
+use crate::harness::out_of_memory;
 
 /// What runs the callbacks of a flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,6 @@ pub(super) enum Queue {
     Own,
 }
 
-/// Waits for readers.
 pub(super) trait Wait: Send + Sync + 'static {
     /// Runs on a thread before it waits or queues: from now on it is one that may read.
     fn enter_thread(&self);
@@ -29,7 +28,6 @@ pub(super) trait Wait: Send + Sync + 'static {
     /// Runs before a thread that has entered sleeps, and does not wait for readers with it.
     fn pause(&self) {}
 
-    /// Runs after it.
     fn resume(&self) {}
 
     /// Waits until all sections that have begun are over.

@@ -9,7 +9,6 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// What a callback frees: room for the callback's head, and 32 bytes of content.
-#[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Object {
     head: [usize; 2],
@@ -31,7 +30,6 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
-    /// A flood without callbacks yet.
     pub(crate) fn new(queue: Queue) -> Flood {
         Flood {
             queue,
@@ -43,13 +41,11 @@ impl Flood {
         }
     }
 
-    /// Callbacks that were queued.
     pub(crate) fn queued(&self) -> usize {
         // Relaxed: a callback counts the one that it queues before it counts as ended.
         self.queued.load(Ordering::Relaxed)
     }
 
-    /// Callbacks that were called.
     pub(crate) fn ended(&self) -> usize {
         // Acquire: partner is the addition in `Object::end`.
         self.ended.load(Ordering::Acquire)

@@ -7,8 +7,6 @@ use super::contenders::{Queue, Wait};
 use super::flood::Object;
 use crate::contenders::liburcu::Flavour;
 
-/// A flavour.
-#[derive(Debug)]
 pub(super) struct Waiter {
     flavour: Flavour,
 }

@@ -42,12 +42,10 @@ use core::time::Duration;
 use std::sync::Barrier;
 use std::time::Instant;
 
-use crate::harness::failure::Failure;
-use crate::harness::judge::Judge;
-use crate::harness::measure::{Effort, Sampler};
-use crate::harness::statistics::{mean, percentile, standard_deviation};
-use crate::harness::table::{Case, Contender, Measure, Options, Table, Threads};
-use crate::harness::workers::Workers;
+use crate::harness::{
+    Case, Contender, Effort, Failure, Judge, Measure, Options, Sampler, Table, Threads, Workers,
+    mean, percentile, standard_deviation,
+};
 use contenders::{Ours, Queue, Wait};
 use flood::Flood;
 use sheaves_history::{callback, prototype};
@@ -55,35 +53,26 @@ use sheaves_history::{callback, prototype};
 /// What is measured of a case; each sample lists these in their order.
 const MEASURES: [Measure; 11] = [
     // The mean of all calls, their percentiles, and the longest.
-    us("", "ns/op", "mean"),
-    us("-p50", "ns/op", "p50"),
-    us("-p99", "ns/op", "p99"),
-    us("-max", "ns/op", "max"),
+    Measure::new("", "ns/op", "mean", 1000.0),
+    Measure::new("-p50", "ns/op", "p50", 1000.0),
+    Measure::new("-p99", "ns/op", "p99", 1000.0),
+    Measure::new("-max", "ns/op", "max", 1000.0),
     // From the start of the first thread to the end of the last.
-    us("-total", "ns", "total"),
+    Measure::new("-total", "ns", "total", 1000.0),
     // The time of the slowest thread.
-    us("-worst", "ns", "worst"),
+    Measure::new("-worst", "ns", "worst", 1000.0),
     // The standard deviation of the times of threads to their mean.
-    count("-spread", "%", "spread"),
+    Measure::new("-spread", "%", "spread", 1.0),
     // The slowest thread's time less the fastest's.
-    us("-range", "ns", "range"),
-    count("-periods", "grace periods", "periods"),
-    count("-membarriers", "membarriers", "membarriers"),
+    Measure::new("-range", "ns", "range", 1000.0),
+    Measure::new("-periods", "grace periods", "periods", 1.0),
+    Measure::new("-membarriers", "membarriers", "membarriers", 1.0),
     // Those of the flood that were called meanwhile.
-    count("-callbacks", "callbacks", "callbacks"),
+    Measure::new("-callbacks", "callbacks", "callbacks", 1.0),
 ];
-
-const fn us(suffix: &'static str, unit: &'static str, column: &'static str) -> Measure {
-    Measure { suffix, unit, column, divisor: 1000.0 }
-}
-
-const fn count(suffix: &'static str, unit: &'static str, column: &'static str) -> Measure {
-    Measure { suffix, unit, column, divisor: 1.0 }
-}
 
 /// Registered threads at most.
 const REGISTERED_MAX: usize = 10_000;
-/// Callbacks of the flood.
 const FLOOD: usize = 10_000;
 /// Bytes of the object that a worker frees.
 const OBJECT_BYTES: usize = 40;
@@ -131,14 +120,12 @@ fn cases(options: &Options) -> Vec<Case> {
     first.into_iter().chain(waiters).chain(registered).map(case).collect()
 }
 
-/// What waits, and beside what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Workload {
     Alone,
     Ten,
     Flood(Queue),
     Long,
-    /// This number of threads.
     Waiters(usize),
     /// One thread beside this number of them.
     Registered(usize),
@@ -146,14 +133,10 @@ enum Workload {
 
 fn case(workload: Workload) -> Case {
     let (part, rest) = workload.name();
-    let rest = rest.map(|count| count.to_string());
-    let heading = rest.as_ref().map_or(part.to_owned(), |rest| format!("{part}/{rest}"));
-    let row = |measure: &Measure| {
-        let suffix = measure.suffix;
-        let row = measure.row(part, rest.as_deref(), &heading);
-        row.compared(move |row| compare(row, workload, suffix))
-    };
-    Case::new(MEASURES.iter().map(row).collect(), contenders_of(workload))
+    let heading = if rest.is_empty() { part.to_owned() } else { format!("{part}/{rest}") };
+    let judge = move |row: &mut Judge<'_>, measure: &str| compare(row, workload, measure);
+    let rows = Measure::rows(&MEASURES, (part, &rest), &heading, judge);
+    Case::new(rows, contenders_of(workload))
 }
 
 fn contenders_of(workload: Workload) -> Vec<Contender> {
@@ -220,16 +203,17 @@ fn compare(row: &mut Judge<'_>, workload: Workload, measure: &str) {
 
 impl Workload {
     /// The first part of its names, and the number behind it.
-    fn name(self) -> (&'static str, Option<usize>) {
-        match self {
-            Workload::Alone => ("alone", None),
-            Workload::Ten => ("10x1000", None),
-            Workload::Flood(Queue::Older) => ("10x1000+flood", None),
-            Workload::Flood(Queue::Own) => ("10x1000+call_rcu", None),
-            Workload::Long => ("10x100000", None),
-            Workload::Waiters(count) => ("waiters", Some(count)),
-            Workload::Registered(count) => ("registered", Some(count)),
-        }
+    fn name(self) -> (&'static str, String) {
+        let part = match self {
+            Workload::Alone => "alone",
+            Workload::Ten => "10x1000",
+            Workload::Flood(Queue::Older) => "10x1000+flood",
+            Workload::Flood(Queue::Own) => "10x1000+call_rcu",
+            Workload::Long => "10x100000",
+            Workload::Waiters(count) => return ("waiters", count.to_string()),
+            Workload::Registered(count) => return ("registered", count.to_string()),
+        };
+        (part, String::new())
     }
 
     fn plan(self) -> Plan {
@@ -252,7 +236,6 @@ impl Workload {
         Contender::new(name, move || self.sampler(make()))
     }
 
-    /// Takes samples: one run of the whole workload each.
     fn sampler<C: Wait>(self, contender: C) -> Result<Sampler, Failure> {
         let contender = Arc::new(contender);
         let plan = self.plan();
@@ -308,7 +291,6 @@ struct Plan {
     flood: Option<Queue>,
 }
 
-/// What a worker brings back.
 struct Worked {
     start: Instant,
     end: Instant,

@@ -1,4 +1,4 @@
-//! Tests of `src/tables/remote/ring.rs`.
+//! Tests of `src/harness/ring.rs`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A bounded queue between two threads, for pointers: the carrier of the table `remote`.
+//! A bounded queue between two threads, for pointers.
 //!
 //! One producer, one consumer, no locked instruction. Each side keeps its own position in a local
 //! variable and a copy of the other's, looks at the shared word only when the copy says that the
@@ -9,7 +9,7 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use crate::harness::workers::Backoff;
+use super::Backoff;
 use sheaves_history::cpu::Padded;
 
 /// Objects that are on the way at most.
@@ -27,7 +27,6 @@ const _: () = assert!(CAPACITY.is_power_of_two() && CAPACITY.is_multiple_of(STEP
 /// | `taken` | consumer | entries below it may be filled again |
 ///
 /// Both only grow; an entry's place is the number's low bits.
-#[derive(Debug)]
 pub(crate) struct Ring {
     sent: Padded<AtomicUsize>,
     taken: Padded<AtomicUsize>,
@@ -57,8 +56,6 @@ impl Ring {
     }
 }
 
-/// The sending end of a ring.
-#[derive(Debug)]
 pub(crate) struct Producer<'a> {
     ring: &'a Ring,
     sent: usize,
@@ -70,8 +67,16 @@ impl Producer<'_> {
     /// Sends a pointer; waits while the queue is full.
     #[inline]
     pub(crate) fn push(&mut self, object: *mut u8) {
-        if self.sent - self.taken == CAPACITY {
-            self.push_slow();
+        let mut backoff = Backoff::new();
+        while !self.try_push(object) {
+            backoff.pause();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn try_push(&mut self, object: *mut u8) -> bool {
+        if self.sent - self.taken == CAPACITY && !self.refresh() {
+            return false;
         }
         // Relaxed: published by the store below.
         self.ring.entries[self.sent & MASK].store(object, Ordering::Relaxed);
@@ -79,25 +84,24 @@ impl Producer<'_> {
         if self.sent.is_multiple_of(STEP) {
             self.publish();
         }
+        true
     }
 
     /// Lets the other side see everything that was sent.
     #[inline]
-    fn publish(&self) {
+    pub(crate) fn publish(&self) {
         // Release: partner is the acquire load in `Consumer::refresh`.
         self.ring.sent.0.store(self.sent, Ordering::Release);
     }
 
+    /// Looks whether there is room.
     #[cold]
-    fn push_slow(&mut self) {
+    fn refresh(&mut self) -> bool {
         self.publish();
-        let mut backoff = Backoff::new();
-        while self.sent - self.taken == CAPACITY {
-            backoff.pause();
-            // Acquire: partner is the release store in `Consumer::publish`; the entry was read
-            // before it is written again.
-            self.taken = self.ring.taken.0.load(Ordering::Acquire);
-        }
+        // Acquire: partner is the release store in `Consumer::publish`; the entry was read before it
+        // is written again.
+        self.taken = self.ring.taken.0.load(Ordering::Acquire);
+        self.sent - self.taken < CAPACITY
     }
 }
 
@@ -113,8 +117,6 @@ impl Drop for Consumer<'_> {
     }
 }
 
-/// The receiving end of a ring.
-#[derive(Debug)]
 pub(crate) struct Consumer<'a> {
     ring: &'a Ring,
     taken: usize,
@@ -135,7 +137,6 @@ impl Consumer<'_> {
         }
     }
 
-    /// Receives a pointer if there is one.
     #[inline]
     pub(crate) fn try_pop(&mut self) -> Option<*mut u8> {
         if self.taken == self.sent && !self.refresh() {
@@ -153,7 +154,7 @@ impl Consumer<'_> {
     /// Lets the other side fill what was taken.
     #[inline]
     fn publish(&self) {
-        // Release: partner is the acquire load in `Producer::push_slow`.
+        // Release: partner is the acquire load in `Producer::refresh`.
         self.ring.taken.0.store(self.taken, Ordering::Release);
     }
 
@@ -168,5 +169,5 @@ impl Consumer<'_> {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/unit/tables_remote_ring.rs"]
+#[path = "../../tests/unit/harness_ring.rs"]
 mod tests;

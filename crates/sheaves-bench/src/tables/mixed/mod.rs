@@ -1,0 +1,133 @@
+//! `mixed`: what many programs do at once. Each thread keeps blocks of 8 to 16,000 bytes, whose
+//! sizes are log-uniform, and again and again replaces a random one. The first and the last byte of
+//! each are written.
+//!
+//! Rows are `mixed/Nt/LIVE` with 1, 2 and 4 threads, where LIVE is how many blocks each keeps, and
+//! `mixed/Nt-25/LIVE` and `mixed/Nt-50/LIVE`, where 25 and 50 % of the blocks are freed by the
+//! next thread. They travel in a bounded queue; a thread that finds it full frees what has come from
+//! others first. A row is one replacement, an allocation and a free; `mixed-peak` is what resident
+//! memory grew by at the most, and `mixed-left` what it is larger by when all blocks are free again.
+//!
+//! The contenders are `malloc` and the [`allocators`] whose `free` finds the size, each in a process
+//! of its own for each case.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+use std::sync::LazyLock;
+
+use crate::contenders::allocators::replacing::{Replacing, SHARES};
+use crate::contenders::allocators::{self, Allocator, Workload};
+use crate::harness::{
+    Case, Effort, Failure, Judge, Measure, Mode, Options, Sampler, Sizes, Table, peak_bytes,
+    reset_peak, resident_bytes, scale,
+};
+
+/// What is measured of a case; each sample lists these in their order.
+const MEASURES: [Measure; 3] = [
+    Measure::new("", "ns/op", "ns", 1.0),
+    Measure::new("-peak", "bytes", "peak, KiB", 1024.0),
+    Measure::new("-left", "bytes", "left, KiB", 1024.0),
+];
+
+const REPLACEMENTS: usize = 50_000;
+
+/// To the best peer: a replacement, and memory, in which glibc is no peer.
+const TIME_MAX: f64 = 1.0;
+const MEMORY_MAX: f64 = 1.1;
+
+const SIZE_MIN: f64 = 8.0;
+const SIZE_MAX: f64 = 16_000.0;
+/// The sizes, of which each is as likely as any other.
+static SIZES: LazyLock<Vec<u16>> = LazyLock::new(|| {
+    let size = |step: u32| SIZE_MIN * (SIZE_MAX / SIZE_MIN).powf(f64::from(step) / 4095.0);
+    (0..4096).map(|step| size(step).round() as u16).collect()
+});
+
+pub(crate) static TABLE: Table = Table {
+    sizes: Some(Sizes {
+        full: &[500, 5000, 50_000],
+        quick: &[5000],
+        range: 16..=200_000,
+        unit: "blocks of each thread",
+    }),
+    effort: [Effort { time_max: Duration::from_millis(1500), ..Effort::LONG[0] }, Effort::LONG[1]],
+    remarks: |_| {
+        "\nNanoseconds for each replacement; what resident memory grew by at the most, and when all\n\
+         blocks were free again. All are medians.\n"
+            .to_owned()
+    },
+    ..Table::new(
+        "mixed",
+        "replace blocks of 8 to 16,000 bytes, some freed elsewhere; --sizes are live blocks",
+        cases,
+    )
+};
+
+fn cases(options: &Options) -> Vec<Case> {
+    let loads = [(1, 0), (2, 0), (2, 25), (2, 50), (4, 0), (4, 25), (4, 50)];
+    let of = |(threads, percent)| {
+        options.sizes.iter().map(move |live| case(Load { threads, percent, live: *live }))
+    };
+    loads.into_iter().flat_map(of).collect()
+}
+
+/// Threads with blocks, of which a share is freed elsewhere.
+#[derive(Clone, Copy)]
+struct Load {
+    threads: usize,
+    percent: u32,
+    live: usize,
+}
+
+fn case(load: Load) -> Case {
+    let Load { threads, percent, live } = load;
+    let share = if percent > 0 { format!("-{percent}") } else { String::new() };
+    let variant = format!("{threads}t{share}/{live}");
+    let rows = Measure::rows(&MEASURES, ("mixed", &variant), &format!("mixed/{variant}"), compare);
+    let mut contenders = allocators::contenders_of_malloc(load);
+    for contender in &mut contenders {
+        let environment = contender.mode.map_or(Vec::new as fn() -> _, |mode| mode.environment);
+        let name = contender.mode.map_or(contender.family, |mode| mode.name);
+        contender.mode = Some(Mode { name, environment, is_fresh: true });
+    }
+    Case::new(rows, contenders)
+}
+
+fn compare(row: &mut Judge<'_>, measure: &str) {
+    let is_time = measure.is_empty();
+    let peers = allocators::UNSIZED.iter().copied().filter(|name| is_time || *name != "glibc");
+    let peers: Vec<_> = peers.collect();
+    peers.iter().for_each(|peer| row.ratio("malloc", peer));
+    let at_most = if is_time { TIME_MAX } else { MEMORY_MAX };
+    if let Some(best) = row.best(&peers) {
+        let at_most = Some(at_most).filter(|_| row.has_all_peers(&peers));
+        row.hold("malloc", best, at_most);
+    }
+}
+
+impl Workload for Load {
+    fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure> {
+        let replacing = Replacing::<_, true> {
+            threads: self.threads,
+            live: self.live,
+            size_of: |bits| usize::from(SIZES[scale(bits, 4096) as usize]),
+            handed_over: self.percent * SHARES / 100,
+        };
+        let allocator = Arc::new(allocator);
+        // Everything but the blocks is there already.
+        LazyLock::force(&SIZES);
+        let before = resident_bytes();
+        let mut seed = 0;
+        Ok(Box::new(move || {
+            seed += self.threads as u64;
+            reset_peak()?;
+            let time = replacing.time(&allocator, (self.live, REPLACEMENTS), seed)?;
+            let grown = |bytes: u64| bytes.saturating_sub(before) as f64;
+            Ok(vec![time, grown(peak_bytes()), grown(resident_bytes())])
+        }))
+    }
+}
+
+#[cfg(test)]
+#[path = "../../../tests/unit/tables_mixed.rs"]
+mod tests;
