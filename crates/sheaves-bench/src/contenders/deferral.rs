@@ -56,11 +56,8 @@ pub(crate) fn grace_periods() -> Option<u64> {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
-    /// From the end of the work until all was free.
     pub(crate) time: Duration,
-    /// Bytes that were deferred when the work ended.
     pub(crate) outstanding: u64,
-    /// Grace periods during the work, where they are counted.
     pub(crate) periods: Option<u64>,
 }
 

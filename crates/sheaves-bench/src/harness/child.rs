@@ -37,7 +37,6 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    /// A sampler that has each sample taken in the child of that mode.
     pub(crate) fn sampler(
         &mut self,
         mode: Mode,

@@ -19,20 +19,12 @@ pub(crate) struct Entrant<'a> {
 ///
 /// All functions that name a contender do nothing where it did not take part.
 pub(crate) struct Judge<'a> {
-    report: &'a mut Report,
-    workload: &'a str,
-    field: Vec<Entrant<'a>>,
+    pub(crate) report: &'a mut Report,
+    pub(crate) workload: &'a str,
+    pub(crate) field: Vec<Entrant<'a>>,
 }
 
 impl<'a> Judge<'a> {
-    pub(crate) fn new(
-        report: &'a mut Report,
-        workload: &'a str,
-        field: Vec<Entrant<'a>>,
-    ) -> Judge<'a> {
-        Judge { report, workload, field }
-    }
-
     fn find(&self, name: &str) -> Option<Entrant<'a>> {
         self.field.iter().find(|entrant| entrant.name == name).copied()
     }
@@ -41,7 +33,6 @@ impl<'a> Judge<'a> {
         self.find(name).map(|entrant| entrant.median)
     }
 
-    /// What a contender did for the row, where it counts.
     pub(crate) fn work(&self, name: &str) -> Option<Value> {
         self.report.row(self.workload, name)?.work.clone()
     }

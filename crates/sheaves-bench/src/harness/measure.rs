@@ -81,12 +81,11 @@ impl Effort {
 /// What [`rounds`] brings back: `[contender][row][round]`.
 pub(crate) type Series = Vec<Vec<Vec<f64>>>;
 
-/// Runs the rounds of one case; `tick` is told the share of it that is done.
+/// Runs the rounds of one case.
 pub(crate) fn rounds(
     samplers: &mut [Sampler],
     effort: Effort,
     random: &mut Random,
-    mut tick: impl FnMut(f64),
 ) -> Result<Series, Failure> {
     let mut series: Series = vec![Vec::new(); samplers.len()];
     let mut spent_by = vec![Duration::ZERO; samplers.len()];
@@ -98,13 +97,9 @@ pub(crate) fn rounds(
     }
     let start = Instant::now();
     for round in 0..effort.rounds_max {
-        let spent = start.elapsed();
-        if round >= effort.rounds_min && spent >= effort.time_max {
+        if round >= effort.rounds_min && start.elapsed() >= effort.time_max {
             break;
         }
-        let by_time = spent.as_secs_f64() / effort.time_max.as_secs_f64();
-        let by_rounds = round as f64 / effort.rounds_max as f64;
-        tick(by_time.max(by_rounds).min(1.0));
         random.shuffle(&mut order);
         for index in order.iter().copied() {
             if spent_by[index] > effort.contender_time_max {
@@ -118,7 +113,6 @@ pub(crate) fn rounds(
             rows.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
         }
     }
-    tick(1.0);
     Ok(series)
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod report;
 pub(crate) mod ring;
 pub(crate) mod run;
 pub(crate) mod statistics;
+pub(crate) mod sweep;
 pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod workers;
@@ -31,6 +32,7 @@ pub(crate) use run::Plan;
 pub(crate) use statistics::{
     Summary, geometric_mean, mean, paired_ratio, percentile, standard_deviation, summarize,
 };
+pub(crate) use sweep::{SWEEPS, sweep};
 pub(crate) use table::{Case, Contender, Measure, Mode, Options, Part, Row, Sizes, Table, Threads};
 pub(crate) use text::{align_numbers, figures, new_table, number};
 pub(crate) use workers::{Backoff, SpinBarrier, Workers, allowed_cpus, pin_to};

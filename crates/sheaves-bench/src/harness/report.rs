@@ -12,13 +12,10 @@ const SCHEMA: &str = "sheaves-bench/1";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) schema: String,
-    /// The table, or the part of it, that was asked for.
     pub(crate) table: String,
     pub(crate) machine: Machine,
     pub(crate) rows: Vec<Figure>,
-    /// Sheaves to each contender that it is compared with, taken round by round.
     pub(crate) ratios: Vec<Ratio>,
-    /// Sheaves against others or against numbers, and what is asked of it.
     pub(crate) bars: Vec<Judgement>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) left_out: Vec<LeftOut>,
@@ -38,15 +35,12 @@ pub(crate) struct LeftOut {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
     pub(crate) workload: String,
-    /// The contender; with its mode behind `@` if it is one of two.
     pub(crate) contender: String,
-    /// `ns/op` for nanoseconds per operation, or another one.
     pub(crate) unit: String,
     #[serde(flatten)]
     pub(crate) summary: Summary,
     /// Where the text has it.
     pub(crate) shown: Shown,
-    /// What was done for it, where contenders count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) work: Option<Value>,
     /// Whether this is one of two modes of a contender, of which the better one has another row.
@@ -54,16 +48,12 @@ pub(crate) struct Figure {
     pub(crate) is_mode: bool,
 }
 
-/// The place of a row in the text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Shown {
-    /// The printed table that it belongs to: a line for each contender.
     pub(crate) heading: String,
     pub(crate) column: String,
-    /// The size that the column is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) size: Option<usize>,
-    /// What figures are divided by.
     pub(crate) divisor: f64,
 }
 
@@ -78,14 +68,10 @@ pub(crate) struct Ratio {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Judgement {
-    /// The name of a row, or of several.
     pub(crate) workload: String,
     pub(crate) contender: String,
-    /// Another contender, or what else the figure is held against: `1 ns`.
     pub(crate) versus: String,
-    /// Ratio of the two medians: below 1 we are faster. The figure itself against a number.
     pub(crate) ratio: f64,
-    /// The most that the ratio may be, if there is a bar.
     pub(crate) at_most: Option<f64>,
     pub(crate) verdict: Option<String>,
 }
@@ -133,7 +119,6 @@ impl Report {
         self.bars_withheld |= other.bars_withheld;
     }
 
-    /// Notes that a contender took no part in a case.
     pub(crate) fn leave_out(&mut self, case: &str, contender: &str, reason: &str) {
         let same = |left: &&mut LeftOut| left.contender == contender && left.reason == reason;
         match self.left_out.iter_mut().find(same) {

@@ -98,8 +98,8 @@ impl Producer<'_> {
     #[cold]
     fn refresh(&mut self) -> bool {
         self.publish();
-        // Acquire: partner is the release store in `Consumer::publish`; the entry was read before it
-        // is written again.
+        // Acquire: partner is the release store in `Consumer::publish`; the entry was read before
+        // it is written again.
         self.taken = self.ring.taken.0.load(Ordering::Acquire);
         self.sent - self.taken < CAPACITY
     }

@@ -1,15 +1,11 @@
 //! The course of a run: case by case, printing each table of figures as soon as it is complete.
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use super::measure::{self, Effort, Sampler, Series};
 use super::text;
 use super::{
     Case, Children, Contender, Entrant, Failure, Figure, Judge, Part, Random, Report, Row, Summary,
     Table, summarize,
 };
-
-const STEPS: u64 = 100;
 
 pub(crate) struct Plan {
     /// As asked for on the command line.
@@ -29,19 +25,13 @@ impl Plan {
         let mut children = Children::default();
         let mut report = Report::new(&self.title);
         let mut random = Random::new(2011);
-        let bar = progress_bar(self.cases.len() as u64);
         print(&text::header(&report))?;
         for (index, case) in self.cases.iter().enumerate() {
-            bar.set_message(case.name().to_owned());
-            let done = index as u64 * STEPS;
-            let tick = |share: f64| bar.set_position(done + (share * STEPS as f64) as u64);
-            self.measure(case, &mut children, &mut random, &mut report, tick)
-                .inspect_err(|_| bar.abandon())?;
+            self.measure(case, &mut children, &mut random, &mut report)?;
             for heading in complete(case, &self.cases[index + 1..]) {
-                bar.suspend(|| print(&text::figures(&report, heading)))?;
+                print(&text::figures(&report, heading))?;
             }
         }
-        bar.finish_and_clear();
         (self.table.finish)(&mut report);
         print(&text::ending(&report, &(self.table.remarks)(&report)))?;
         Ok(report)
@@ -53,7 +43,6 @@ impl Plan {
         children: &mut Children,
         random: &mut Random,
         report: &mut Report,
-        tick: impl FnMut(f64),
     ) -> Result<(), Failure> {
         let mut contenders = Vec::new();
         let mut samplers: Vec<Sampler> = Vec::new();
@@ -68,7 +57,7 @@ impl Plan {
             });
             contenders.push(contender);
         }
-        let series = measure::rounds(&mut samplers, self.effort, random, tick)?;
+        let series = measure::rounds(&mut samplers, self.effort, random)?;
         add(report, case, &contenders, &series, &samplers);
         Ok(())
     }
@@ -139,14 +128,7 @@ fn compare(report: &mut Report, row: &Row, lanes: &[(&Contender, &[f64])]) {
             }
         }
     }
-    row.compare(&mut Judge::new(report, &row.name, field));
-}
-
-/// The bar is drawn on standard error, only if that is a terminal, and only between rounds.
-fn progress_bar(cases: u64) -> ProgressBar {
-    let bar = ProgressBar::new(cases * STEPS);
-    let style = ProgressStyle::with_template("{bar:40} {percent:>3}% {elapsed} {msg}");
-    style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style))
+    row.compare(&mut Judge { report, workload: &row.name, field });
 }
 
 #[cfg(test)]

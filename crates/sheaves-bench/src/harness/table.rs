@@ -126,27 +126,17 @@ impl Row {
     }
 }
 
-/// One of several things that are measured of a case.
+/// One of several things that are measured of a case: what is added to the first part of the case's
+/// name, the unit, the head of its column in the text, and what figures are divided by there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Measure {
-    /// What is added to the first part of the case's name.
-    pub(crate) suffix: &'static str,
-    pub(crate) unit: &'static str,
-    /// The head of its column in the text, and what figures are divided by there.
-    pub(crate) column: &'static str,
-    pub(crate) divisor: f64,
-}
+pub(crate) struct Measure(
+    pub(crate) &'static str,
+    pub(crate) &'static str,
+    pub(crate) &'static str,
+    pub(crate) f64,
+);
 
 impl Measure {
-    pub(crate) const fn new(
-        suffix: &'static str,
-        unit: &'static str,
-        column: &'static str,
-        divisor: f64,
-    ) -> Measure {
-        Measure { suffix, unit, column, divisor }
-    }
-
     /// The rows of the case `part/rest`, in the printed table `heading`. What compares figures is
     /// told the suffix.
     pub(crate) fn rows(
@@ -156,7 +146,7 @@ impl Measure {
         compare: impl Fn(&mut Judge<'_>, &str) + Copy + 'static,
     ) -> Vec<Row> {
         let row = |measure: &Measure| {
-            let Measure { suffix, unit, column, divisor } = *measure;
+            let Measure(suffix, unit, column, divisor) = *measure;
             let (column, heading) = (column.to_owned(), heading.to_owned());
             let shown = Shown { heading, column, size: None, divisor };
             let separator = if rest.is_empty() { "" } else { "/" };

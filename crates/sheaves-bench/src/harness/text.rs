@@ -120,7 +120,6 @@ pub(crate) fn ratio(value: f64) -> String {
     }
 }
 
-/// How the bars stand, in one sentence.
 fn summary(report: &Report) -> String {
     let count = |verdict: &str| {
         report.bars.iter().filter(|bar| bar.verdict.as_deref() == Some(verdict)).count()

@@ -158,7 +158,6 @@ pub(crate) fn pin_to(cpu: usize) {
 /// It spins, because a sleeping thread wakes up tens of microseconds late; after a while it lets
 /// others run, for sets that are larger than the machine.
 pub(crate) struct SpinBarrier {
-    /// Threads that have to come.
     size: usize,
     /// How many have come, ever: pass number `n` opens when it reaches `(n + 1) * size`.
     arrived: AtomicUsize,

@@ -10,7 +10,8 @@ pub(crate) fn verdicts(
     let mut report = Report::new("row");
     let entrant =
         |(name, median): &(&'static str, f64)| Entrant { name, series: &[1.0], median: *median };
-    compare(&mut Judge::new(&mut report, "row", field.iter().map(entrant).collect()));
+    let field = field.iter().map(entrant).collect();
+    compare(&mut Judge { report: &mut report, workload: "row", field });
     let judged = |bar: Judgement| Some(format!("{} {}", bar.versus, bar.verdict?));
     report.bars.into_iter().filter_map(judged).collect()
 }

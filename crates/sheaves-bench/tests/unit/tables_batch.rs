@@ -1,6 +1,7 @@
 //! Tests of `src/tables/batch/mod.rs`.
 
 use super::*;
+use crate::contenders::allocators::glibc::Glibc;
 
 #[test]
 fn each_order_names_every_place_once() {
@@ -15,6 +16,21 @@ fn each_order_names_every_place_once() {
 
 #[test]
 fn rows_are_the_whole_and_its_halves() {
-    let names: Vec<_> = case(ORDERS[2], 64).rows.into_iter().map(|row| row.name).collect();
+    let names: Vec<_> = case(Cycles { order: ORDERS[2], swept: 0, size: 64 })
+        .rows
+        .into_iter()
+        .map(|row| row.name)
+        .collect();
     assert_eq!(names, ["batch/shuffled/64", "batch-alloc/shuffled/64", "batch-free/shuffled/64"]);
+}
+
+#[test]
+fn caches_are_swept_before_batches() {
+    let cases = |few| cases(&Options { sizes: vec![64], threads: 1, few });
+    assert_eq!((cases(true).len(), cases(false).len()), (3, 6));
+    let cold = &cases(false)[5];
+    assert_eq!(cold.name(), "batch/cold/32m/64");
+    let cycles = Cycles { order: ORDERS[0], swept: SWEEPS[0].1, size: 64 };
+    let values = cycles.sampler(Glibc).unwrap().sample().unwrap();
+    assert!(values.len() == cold.rows.len() && values.iter().all(|value| *value > 0.0));
 }

@@ -33,7 +33,7 @@ fn check<C: Deferral>(contender: C) {
 #[test]
 fn what_is_deferred_is_freed_once() {
     let caches = || Caches(make_caches().unwrap());
-    check(RcuSheaves::new().unwrap());
+    check(RcuSheaves { caches: make_caches().unwrap() });
     check(start::<_, Pages>(caches()).unwrap());
     check(start::<_, Linked>(caches()).unwrap());
     check(start::<_, Linked>(Malloc).unwrap());

@@ -39,6 +39,6 @@ fn what_is_queued_is_taken_back() {
     check(Ours::new(prototype::synchronize), Queue::Own);
     #[cfg(feature = "peers")]
     for (_, flavour) in crate::contenders::liburcu::flavours() {
-        check(crate::tables::synchronize::liburcu::Waiter::new(flavour), Queue::Own);
+        check(crate::tables::synchronize::liburcu::Waiter { flavour }, Queue::Own);
     }
 }

@@ -33,7 +33,6 @@ pub(crate) trait Allocator: Send + Sync + 'static {
 }
 
 pub(crate) trait Workload: Copy + 'static {
-    /// Makes ready what takes samples.
     fn sampler<A: Allocator>(self, allocator: A) -> Result<Sampler, Failure>;
 
     /// A contender that is made without more.

@@ -21,7 +21,6 @@ use crate::harness::{Contender, Failure, Mode};
 
 /// The mode in which glibc leaves restartable sequences to tcmalloc.
 const PER_CPU: Mode = Mode { name: "percpu", environment: environment_per_cpu, is_fresh: false };
-/// The mode in which glibc has them.
 const PER_THREAD: Mode = Mode { name: "perthread", environment: Vec::new, is_fresh: false };
 
 fn environment_per_cpu() -> Vec<(&'static str, String)> {
@@ -33,7 +32,6 @@ fn environment_per_cpu() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The tunables for a child, with restartable sequences left to the program.
 fn tunables(inherited: Option<String>) -> String {
     let own = "glibc.pthread.rseq=0";
     match inherited {

@@ -16,7 +16,6 @@ pub(crate) const SHARES: u32 = 128;
 #[derive(Clone, Copy)]
 pub(crate) struct Replacing<F, const LAST: bool> {
     pub(crate) threads: usize,
-    /// Blocks that each thread keeps.
     pub(crate) live: usize,
     pub(crate) size_of: F,
     /// Blocks that the next thread frees, of [`SHARES`].
@@ -29,7 +28,7 @@ pub(crate) trait SizeOf: Fn(u32) -> usize + Copy + Send + Sync + 'static {}
 impl<F: Fn(u32) -> usize + Copy + Send + Sync + 'static> SizeOf for F {}
 
 impl<F: SizeOf, const LAST: bool> Replacing<F, LAST> {
-    /// Nanoseconds that a replacement takes of a thread, in the mean of `timed` each. `seed` differs
+    /// Nanoseconds that a replacement takes a thread, in the mean of `timed` each. `seed` differs
     /// from sample to sample.
     pub(crate) fn time<A: Allocator>(
         self,
@@ -56,7 +55,6 @@ struct Shared<A, F, const LAST: bool> {
     arrived: AtomicUsize,
 }
 
-/// The blocks of one thread and their sizes.
 struct Set<A: Allocator, F: SizeOf, const LAST: bool> {
     shared: Arc<Shared<A, F, LAST>>,
     worker: usize,

@@ -4,15 +4,22 @@
 //!
 //! Rows: `batch/ORDER/SIZE` is allocation and free together, per object; `batch-alloc/...` and
 //! `batch-free/...` are the two halves. The contenders are the [`allocators`].
+//!
+//! `batch/cold/1m/SIZE`, `4m` and `32m`, which a quick run of the table leaves out: before each
+//! batch, freed in order, the program walks over 1, 4 or 32 MiB of other data, which is not timed.
+//! The contenders are `malloc` and those whose `free` finds the size.
 
 use core::hint::black_box;
 
 use crate::contenders::allocators::{self, Allocator, Bars, SIZES, Workload, touch};
-use crate::harness::{Case, Failure, Options, Random, Row, Sampler, Table, halves};
+use crate::harness::{Case, Failure, Options, Random, Row, SWEEPS, Sampler, Table, halves, sweep};
 
 const OBJECTS: usize = 10_000;
 /// Cycles in a sample, so that also the fastest contender's takes more than 50 microseconds.
 const CYCLES: usize = 3;
+
+/// To the best peer, cold.
+const COLD_MAX: f64 = 1.0;
 
 pub(crate) static TABLE: Table = Table {
     sizes: Some(SIZES),
@@ -24,8 +31,12 @@ pub(crate) static TABLE: Table = Table {
 };
 
 fn cases(options: &Options) -> Vec<Case> {
-    let of = |order: Order| options.sizes.iter().map(move |size| case(order, *size));
-    ORDERS.into_iter().flat_map(of).collect()
+    let of = |(order, swept): (Order, usize)| {
+        options.sizes.iter().map(move |size| case(Cycles { order, swept, size: *size }))
+    };
+    let cold = SWEEPS.map(|(name, bytes)| ((name, ORDERS[0].1), bytes));
+    let cold = cold.into_iter().filter(|_| !options.few);
+    ORDERS.map(|order| (order, 0)).into_iter().chain(cold).flat_map(of).collect()
 }
 
 /// An order in which objects are freed: its name, and what it makes of the order of allocation.
@@ -43,20 +54,32 @@ fn positions(order: Order) -> Vec<u32> {
     positions
 }
 
-fn case(order: Order, size: usize) -> Case {
-    let row = |part: &str| Row::sized(&format!("{part}/{}", order.0), size);
-    let malloc = Some(if size <= 64 { 0.80 } else { 0.65 });
+fn case(cycles: Cycles) -> Case {
+    let Cycles { order: (name, _), swept, size } = cycles;
+    let cold = if swept > 0 { "cold/" } else { "" };
+    let row = |part: &str| Row::sized(&format!("{part}/{cold}{name}"), size);
+    let malloc = match size {
+        _ if swept > 0 => Some(COLD_MAX),
+        ..=64 => Some(0.80),
+        _ => Some(0.65),
+    };
     let rows = vec![
         (row("batch"), Bars { malloc, ..Bars::default() }),
         (row("batch-alloc"), Bars::default()),
         (row("batch-free"), Bars::default()),
     ];
-    allocators::case(rows, Some(size), Cycles { order, size })
+    let mut case = allocators::case(rows, Some(size), cycles);
+    if swept > 0 {
+        case.contenders = allocators::contenders_of_malloc(cycles);
+    }
+    case
 }
 
 #[derive(Clone, Copy)]
 struct Cycles {
     order: Order,
+    /// Bytes that are walked over before each cycle.
+    swept: usize,
     size: usize,
 }
 
@@ -70,7 +93,8 @@ impl Workload for Cycles {
             let size = black_box(self.size);
             let allocate = |objects: &mut Vec<_>| fill(&allocator, size, objects);
             let free = |objects: &mut Vec<_>| empty(&allocator, size, objects, &order);
-            let halves = halves((CYCLES, OBJECTS), &mut objects, || {}, allocate, free);
+            let halves =
+                halves((CYCLES, OBJECTS), &mut objects, || sweep(self.swept), allocate, free);
             Ok(vec![halves[0] + halves[1], halves[0], halves[1]])
         }))
     }

@@ -112,13 +112,7 @@ pub(super) fn trim() {
 
 /// `sheaves`: one push into the slot's rcu sheaf for each object.
 pub(super) struct RcuSheaves {
-    caches: [Cache; 4],
-}
-
-impl RcuSheaves {
-    pub(super) fn new() -> Result<RcuSheaves, Failure> {
-        Ok(RcuSheaves { caches: make_caches()? })
-    }
+    pub(super) caches: [Cache; 4],
 }
 
 impl Deferral for RcuSheaves {

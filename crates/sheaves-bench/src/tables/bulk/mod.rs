@@ -37,12 +37,12 @@ use sheaves_history::kfree_rcu::{Linked, Pages};
 
 /// What is measured of a case; each sample lists these in their order.
 const MEASURES: [Measure; 6] = [
-    Measure::new("", "ns/op", "ns", 1.0),
-    Measure::new("-settled", "ns", "all free, us", 1000.0),
-    Measure::new("-footprint", "bytes", "footprint, KiB", 1024.0),
-    Measure::new("-resident", "bytes", "resident, KiB", 1024.0),
-    Measure::new("-outstanding", "bytes", "at the end, KiB", 1024.0),
-    Measure::new("-periods", "grace periods", "periods", 1.0),
+    Measure("", "ns/op", "ns", 1.0),
+    Measure("-settled", "ns", "all free, us", 1000.0),
+    Measure("-footprint", "bytes", "footprint, KiB", 1024.0),
+    Measure("-resident", "bytes", "resident, KiB", 1024.0),
+    Measure("-outstanding", "bytes", "at the end, KiB", 1024.0),
+    Measure("-periods", "grace periods", "periods", 1.0),
 ];
 
 /// Loops of a thread, a multiple of 4: enough for a dozen of the 20 ms that some collect for. Tests
@@ -79,7 +79,9 @@ fn case(threads: usize) -> Case {
 fn contenders_of(threads: usize) -> Vec<Contender> {
     let caches = || Ok::<_, Failure>(Caches(contenders::make_caches()?));
     vec![
-        Contender::new("sheaves", move || sampler(RcuSheaves::new()?, threads)),
+        Contender::new("sheaves", move || {
+            sampler(RcuSheaves { caches: contenders::make_caches()? }, threads)
+        }),
         Contender::new("bulk", move || sampler(start::<_, Pages>(caches()?)?, threads)),
         Contender::new("per-object", move || sampler(start::<_, Linked>(caches()?)?, threads)),
         Contender::new("per-object+glibc", move || sampler(start::<_, Linked>(Malloc)?, threads)),

@@ -60,7 +60,6 @@ pub(crate) struct Sharded {
     shards: Box<[Padded<AtomicU64>]>,
 }
 
-/// Numbers the threads, for the hash.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 /// The number of a thread that has none yet.
 const UNNUMBERED: usize = usize::MAX;

@@ -10,7 +10,6 @@ use super::memory::Object;
 use crate::contenders::deferral::{Deferral, grace_periods};
 use crate::harness::Failure;
 
-/// The list, and where objects come from.
 pub(super) struct Before {
     cache: &'static Cache,
     list: GlobalList<Object>,

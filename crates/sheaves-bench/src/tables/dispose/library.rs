@@ -12,7 +12,6 @@ use crate::contenders::deferral::{Deferral, grace_periods};
 use crate::contenders::deferred_bytes;
 use crate::harness::{Failure, out_of_memory};
 
-/// A fresh object that was written to.
 #[inline]
 pub(super) fn allocate(cache: &Cache) -> NonNull<Object> {
     write(cache.alloc().map_or(core::ptr::null_mut(), NonNull::as_ptr))

@@ -43,7 +43,6 @@ pub(super) fn write(object: *mut u8) -> NonNull<Object> {
     object
 }
 
-/// A fresh object that was written to.
 #[inline]
 pub(super) fn fresh<M: Memory>() -> NonNull<Object> {
     write(M::THIS.alloc(OBJECT_BYTES))

@@ -56,10 +56,10 @@ use memory::OBJECT_BYTES;
 
 /// What is measured of a case; each sample lists these in their order.
 const MEASURES: [Measure; 4] = [
-    Measure::new("", "ns/op", "ns", 1.0),
-    Measure::new("-settled", "ns", "all free, us", 1000.0),
-    Measure::new("-outstanding", "bytes", "deferred, KiB", 1024.0),
-    Measure::new("-periods", "grace periods", "periods", 1.0),
+    Measure("", "ns/op", "ns", 1.0),
+    Measure("-settled", "ns", "all free, us", 1000.0),
+    Measure("-outstanding", "bytes", "deferred, KiB", 1024.0),
+    Measure("-periods", "grace periods", "periods", 1.0),
 ];
 
 const SAMPLE: Duration = Duration::from_millis(50);

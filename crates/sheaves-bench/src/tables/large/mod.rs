@@ -10,7 +10,7 @@
 //!
 //! `touched-2t` and `replace-2t` are the same with two threads. Blocks that are live at once are
 //! fewer where they would take more than 256 MiB, of all threads together. The contenders are
-//! `malloc` and the [`allocators`] whose `free` finds the size. `malloc` is held against the
+//! `malloc` and the allocators whose `free` finds the size. `malloc` is held against the
 //! best of them, row by row and in the mean.
 
 use alloc::sync::Arc;
@@ -18,8 +18,6 @@ use core::hint::black_box;
 use core::ops::Range;
 use core::time::Duration;
 
-#[cfg(doc)]
-use crate::contenders::allocators;
 use crate::contenders::allocators::{Allocator, Workload, case_of_malloc};
 use crate::harness::{
     Case, Effort, Failure, Judgement, Options, Random, Report, Row, Sampler, Sizes, Table, Workers,
@@ -32,7 +30,6 @@ const LIVE: usize = 16;
 const LIVE_BYTES_MAX: usize = 256 << 20;
 /// Bytes that are written in a sample, about.
 const WRITTEN_BYTES: usize = 32 << 20;
-/// Bytes of the block that grows.
 const GROWTH: Range<usize> = 32 << 10..64 << 20;
 
 /// To the best peer, in each row and in the geometric mean.

@@ -18,7 +18,6 @@ pub(crate) trait Map: Send + Sync + 'static {
     /// An empty map with room for `entries` entries; 0 for the smallest map.
     fn with_capacity(entries: usize) -> Self;
 
-    /// Protects what is found.
     fn guard(&self) -> Self::Guard<'_>;
 
     fn get(&self, key: u64, guard: &Self::Guard<'_>) -> Option<u64>;
@@ -38,7 +37,6 @@ pub(super) type Papaya = papaya::HashMap<u64, u64, FixedState>;
 /// `dashmap`, which locks a shard of it for each operation.
 pub(super) type Dash = dashmap::DashMap<u64, u64, FixedState>;
 
-/// A map whose operations take a guard.
 macro_rules! guarded_map {
     ($map:ty, $life:lifetime, $guard:ty, $enter:expr) => {
         impl Map for $map {

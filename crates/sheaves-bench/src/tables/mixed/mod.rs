@@ -3,13 +3,13 @@
 //! each are written.
 //!
 //! Rows are `mixed/Nt/LIVE` with 1, 2 and 4 threads, where LIVE is how many blocks each keeps, and
-//! `mixed/Nt-25/LIVE` and `mixed/Nt-50/LIVE`, where 25 and 50 % of the blocks are freed by the
-//! next thread. They travel in a bounded queue; a thread that finds it full frees what has come from
-//! others first. A row is one replacement, an allocation and a free; `mixed-peak` is what resident
-//! memory grew by at the most, and `mixed-left` what it is larger by when all blocks are free again.
+//! `mixed/Nt-25/LIVE` and `mixed/Nt-50/LIVE`, where 25 and 50 % of the blocks are freed by the next
+//! thread. They travel in a bounded queue; a thread that finds it full frees what has come first.
+//! A row is one replacement, an allocation and a free; `mixed-peak` is what resident memory grew by
+//! at the most, `mixed-left` by how much it is larger when all blocks are free again.
 //!
-//! The contenders are `malloc` and the [`allocators`] whose `free` finds the size, each in a process
-//! of its own for each case.
+//! The contenders are `malloc` and the [`allocators`] whose `free` finds the size, each in a
+//! process of its own for each case.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -24,9 +24,9 @@ use crate::harness::{
 
 /// What is measured of a case; each sample lists these in their order.
 const MEASURES: [Measure; 3] = [
-    Measure::new("", "ns/op", "ns", 1.0),
-    Measure::new("-peak", "bytes", "peak, KiB", 1024.0),
-    Measure::new("-left", "bytes", "left, KiB", 1024.0),
+    Measure("", "ns/op", "ns", 1.0),
+    Measure("-peak", "bytes", "peak, KiB", 1024.0),
+    Measure("-left", "bytes", "left, KiB", 1024.0),
 ];
 
 const REPLACEMENTS: usize = 50_000;
@@ -52,8 +52,8 @@ pub(crate) static TABLE: Table = Table {
     }),
     effort: [Effort { time_max: Duration::from_millis(1500), ..Effort::LONG[0] }, Effort::LONG[1]],
     remarks: |_| {
-        "\nNanoseconds for each replacement; what resident memory grew by at the most, and when all\n\
-         blocks were free again. All are medians.\n"
+        "\nNanoseconds for each replacement; what resident memory grew by at the most, and\n\
+         what is left of that when all blocks are free. All are medians.\n"
             .to_owned()
     },
     ..Table::new(

@@ -17,7 +17,6 @@ use super::work::{ChunkWork, Work, done_by};
 use crate::harness::{Failure, out_of_memory, refused_free};
 use sheaves_history::cpu::current_cpu;
 
-/// The memory of all slots, as numbers.
 #[derive(Clone)]
 struct Rows {
     /// None: nothing writes to the objects.
@@ -27,7 +26,6 @@ struct Rows {
 }
 
 impl Rows {
-    /// Where an offset lies in each slot.
     #[inline]
     fn places(&self, offset: usize) -> impl Iterator<Item = usize> {
         let start = self.memory.as_ref().map_or(0, |memory| memory.start());
@@ -68,7 +66,6 @@ impl Memory for Reserved {
     }
 }
 
-/// An allocator of offsets in all slots.
 pub(crate) trait Divide: Sized + Send + 'static {
     /// As [`PerCpuMemory::CHURN_ROUNDS`].
     const CHURN_ROUNDS: usize = 10;
@@ -162,7 +159,6 @@ impl<const HINTS: bool> Divide for percpu::Allocator<HINTS, Reserved> {
     }
 }
 
-/// One of the allocators, with a lock and the memory of all slots.
 pub(crate) struct Chunked<D> {
     allocator: Lock<D>,
     rows: Rows,

@@ -28,7 +28,6 @@ pub(crate) struct Concurrent<C: PerCpuMemory> {
     shared: Arc<Shared<C>>,
     /// Of filling it, and of as many replacements as in a sample.
     work: Option<Work>,
-    /// Differs from sample to sample.
     seed: u64,
 }
 
@@ -96,7 +95,6 @@ impl<C: PerCpuMemory> Shared<C> {
         }
     }
 
-    /// A zeroed object that has counted once.
     #[inline]
     fn object(&self, shape: Shape) -> C::Object {
         let object = add_object(&self.contender, shape, true);

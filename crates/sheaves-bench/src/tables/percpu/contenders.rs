@@ -10,7 +10,6 @@ use crate::harness::Failure;
 /// Contenders are called from several threads and lock whatever they must. One that finds no
 /// memory ends the program.
 pub(super) trait PerCpuMemory: Sized + Send + Sync + 'static {
-    /// What stands for an object.
     type Object: Copy + Send + Sync + 'static;
 
     /// Rounds of a sample of `churn`: fewer where one takes seconds.
@@ -23,7 +22,6 @@ pub(super) trait PerCpuMemory: Sized + Send + Sync + 'static {
     /// those of different sizes.
     const BY_SIZE: bool;
 
-    /// A contender without objects.
     fn new(memory: &SlotMemory) -> Result<Self, Failure>;
 
     /// An object in every slot, with any content.

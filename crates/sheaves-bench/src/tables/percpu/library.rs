@@ -26,7 +26,7 @@ use crate::harness::{Failure, out_of_memory, refused_free};
 pub(crate) const UNIT_BYTES: usize = 64 << 10;
 
 /// What the library held before a contender came.
-struct Before(Option<Statistics>);
+struct Before(Statistics);
 
 impl Before {
     fn new() -> Before {
@@ -34,17 +34,12 @@ impl Before {
         drop(PerCpu::<SlotCell<u64>>::zeroed().unwrap_or_else(|_| out_of_memory()));
         // What an earlier sample left at hand would be a head start.
         memory::trim();
-        Before(memory::statistics())
+        Before(statistics())
     }
 
     fn tally(&self) -> Work {
-        let Some(now) = memory::statistics() else {
-            // Nothing has been allocated yet.
-            return Work::of_chunks(ChunkWork::default());
-        };
-        let grown = |number: fn(&Statistics) -> u64| {
-            number(&now).saturating_sub(self.0.as_ref().map_or(0, number))
-        };
+        let now = statistics();
+        let grown = |number: fn(&Statistics) -> u64| number(&now).saturating_sub(number(&self.0));
         let chunks_live = grown(|statistics| statistics.allocator.chunks);
         Work::of_chunks(ChunkWork {
             allocations: now.allocator.allocations,
@@ -56,14 +51,17 @@ impl Before {
     }
 }
 
-/// An object of numbers, one and `MORE`.
+/// There are some, as an object has been allocated.
+fn statistics() -> Statistics {
+    memory::statistics().unwrap_or_else(|| out_of_memory())
+}
+
 #[repr(C)]
 struct Numbers<const MORE: usize> {
     first: SlotCell<u64>,
     more: [SlotCell<u64>; MORE],
 }
 
-/// Two numbers at a multiple of 16.
 #[repr(C, align(16))]
 struct Aligned {
     first: SlotCell<u64>,

@@ -156,7 +156,6 @@ fn contenders_of(variant: Variant, filters: usize) -> Vec<Contender> {
     ]
 }
 
-/// Why a contender takes no part in a case, if so.
 fn refusal(variant: Variant, filters: usize, contender: &str) -> Option<String> {
     if variant.pattern.is_concurrent() {
         return None;
@@ -214,7 +213,6 @@ fn compare(row: &mut Judge<'_>, variant: Variant, filters: usize) {
     }
 }
 
-/// Holds what was done against its limits.
 fn compare_work(row: &mut Judge<'_>, pattern: Pattern) {
     let work = |row: &Judge<'_>, name| row.work(name).as_ref().and_then(Work::from_json);
     for contender in ["V52", "FIXED"] {

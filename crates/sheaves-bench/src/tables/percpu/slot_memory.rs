@@ -20,7 +20,6 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Fresh memory, made of small pages as the library's.
     pub(crate) fn new(bytes: usize) -> Result<Mapping, Failure> {
         let start = map::anywhere(bytes).ok_or_else(|| {
             Failure::run(format!("no memory for a contender: {} MiB", bytes >> 20))
@@ -72,7 +71,6 @@ fn mapping(
     Ok(mapping)
 }
 
-/// How many slots there are, and the memory of each of them.
 pub(crate) struct SlotMemory {
     /// Slots whose memory is written to. None: objects are handed out, but not zeroed.
     pub(crate) slots: usize,

@@ -18,7 +18,6 @@ pub(crate) enum Pattern {
 }
 
 impl Pattern {
-    /// In the order of the documentation.
     pub(crate) const ALL: [Pattern; 6] = [
         Pattern::Tc,
         Pattern::TcPacked,
@@ -39,7 +38,6 @@ impl Pattern {
         }
     }
 
-    /// Whether several threads are at it.
     pub(crate) fn is_concurrent(self) -> bool {
         matches!(self, Pattern::Concurrent | Pattern::ConcurrentPair)
     }
@@ -134,7 +132,6 @@ impl Variant {
         (filters * bytes) as u64
     }
 
-    /// Memory for contenders that bring none.
     pub(crate) fn slot_memory(&self, filters: usize) -> SlotMemory {
         SlotMemory::new(self.slots, self.unit_bytes, self.row_bytes(filters))
     }

@@ -28,18 +28,13 @@ pub(crate) struct Work {
 pub(crate) struct ChunkWork {
     #[serde(skip)]
     pub(crate) allocations: u64,
-    /// Chunks that were tested for room, per allocation.
     pub(crate) chunks_tested: f64,
-    /// Words of the bitmaps that were read, per allocation.
     pub(crate) words_read: f64,
-    /// Blocks whose hints were found anew from the bitmap, per allocation.
     pub(crate) block_refreshes: f64,
     /// Blocks that were visited to find the hints of chunks anew, per allocation.
     pub(crate) blocks_visited: f64,
-    /// Chunks that were taken out of the search because nothing fits, all together.
     pub(crate) relegations: u64,
     pub(crate) chunks_live: u64,
-    /// Populated pages at the end, in one slot.
     pub(crate) populated_pages: u64,
     /// Bytes of metadata at the end; they exist once, not in each slot.
     pub(crate) metadata_bytes: u64,

@@ -25,7 +25,6 @@ pub(super) trait Read: Send + Sync + 'static {
 
 /// A contender in Rust, whose sections stand alone.
 pub(super) trait Section: Send + Sync + 'static {
-    /// Enters a section and leaves it.
     fn section(&self);
 
     /// Shows what the pointer leads to, in a section.
@@ -60,7 +59,6 @@ pub(super) struct Node {
     next: *mut Node,
 }
 
-/// A chain of nodes, as its first one.
 pub(super) type Chain = Box<Node>;
 
 // SAFETY: a chain owns its nodes, which are numbers and links.
@@ -71,7 +69,6 @@ unsafe impl Sync for Node {}
 impl Node {
     pub(super) const VALUE: u64 = 3;
 
-    /// A chain for `depth` loads.
     pub(super) fn chain(depth: usize) -> Chain {
         let last = Box::new(Node { value: Node::VALUE, next: null_mut() });
         (1..depth).fold(last, |next, _| Box::new(Node { value: 0, next: Box::into_raw(next) }))

@@ -75,7 +75,6 @@ impl Section for Srcu {
     }
 }
 
-/// Two counts of a slot.
 #[repr(C, align(32))]
 struct Counts {
     entered: SlotCell<u64>,

@@ -154,23 +154,23 @@ impl Reads {
 fn sections<C: Read>(contender: Arc<C>, threads: usize) -> Result<Sampler, Failure> {
     let workers = Workers::of(threads)?;
     Ok(Box::new(move || {
-        let barrier = SpinBarrier::new(threads);
         let contender = Arc::clone(&contender);
-        let times = workers.run(move |_| {
+        let time = workers.time(SECTIONS_UNTIMED, SECTIONS, move |_| {
             contender.enter_thread();
-            contender.sections(SECTIONS_UNTIMED);
-            barrier.wait();
-            let start = Instant::now();
-            contender.sections(SECTIONS);
-            let time = start.elapsed();
-            // No thread stops while another is still being timed beside it.
-            contender.sections(SECTIONS_UNTIMED);
-            barrier.wait();
-            contender.leave_thread();
-            time
+            let entered = Entered(Arc::clone(&contender));
+            move |count| entered.0.sections(count)
         });
-        Ok(vec![per_operation(times.iter().sum(), SECTIONS * threads)])
+        Ok(vec![time])
     }))
+}
+
+/// A thread that has entered.
+struct Entered<C: Read>(Arc<C>);
+
+impl<C: Read> Drop for Entered<C> {
+    fn drop(&mut self) {
+        self.0.leave_thread();
+    }
 }
 
 /// What a thread brings back: nanoseconds for each section, or for each replacement.
@@ -218,7 +218,6 @@ fn replace<C: Read, const K: usize>(
     Ok(per_operation(start.elapsed(), count))
 }
 
-/// What was read has to be what was there.
 fn check(sum: u64) -> Result<(), Failure> {
     if sum == SECTIONS as u64 * Node::VALUE {
         return Ok(());

@@ -31,7 +31,6 @@ use crate::harness::{
     Workers, allowed_cpus, geometric_mean, halves, mean, out_of_memory, per_operation,
 };
 
-/// Objects of each CPU.
 const OBJECTS: usize = 10_000;
 /// Largest size of the concurrent parts, in bytes.
 const CONCURRENT_SIZE_MAX: usize = 4096;

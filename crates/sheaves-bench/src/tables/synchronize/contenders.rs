@@ -9,7 +9,6 @@ use sheaves_rcu::defer;
 use super::flood::Object;
 use crate::harness::out_of_memory;
 
-/// What runs the callbacks of a flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
     /// The thread of `callback`, whatever the contender.

@@ -8,13 +8,7 @@ use super::flood::Object;
 use crate::contenders::liburcu::Flavour;
 
 pub(super) struct Waiter {
-    flavour: Flavour,
-}
-
-impl Waiter {
-    pub(super) fn new(flavour: Flavour) -> Waiter {
-        Waiter { flavour }
-    }
+    pub(super) flavour: Flavour,
 }
 
 impl Wait for Waiter {

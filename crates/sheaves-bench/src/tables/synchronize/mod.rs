@@ -53,28 +53,27 @@ use sheaves_history::{callback, prototype};
 /// What is measured of a case; each sample lists these in their order.
 const MEASURES: [Measure; 11] = [
     // The mean of all calls, their percentiles, and the longest.
-    Measure::new("", "ns/op", "mean", 1000.0),
-    Measure::new("-p50", "ns/op", "p50", 1000.0),
-    Measure::new("-p99", "ns/op", "p99", 1000.0),
-    Measure::new("-max", "ns/op", "max", 1000.0),
+    Measure("", "ns/op", "mean", 1000.0),
+    Measure("-p50", "ns/op", "p50", 1000.0),
+    Measure("-p99", "ns/op", "p99", 1000.0),
+    Measure("-max", "ns/op", "max", 1000.0),
     // From the start of the first thread to the end of the last.
-    Measure::new("-total", "ns", "total", 1000.0),
+    Measure("-total", "ns", "total", 1000.0),
     // The time of the slowest thread.
-    Measure::new("-worst", "ns", "worst", 1000.0),
+    Measure("-worst", "ns", "worst", 1000.0),
     // The standard deviation of the times of threads to their mean.
-    Measure::new("-spread", "%", "spread", 1.0),
+    Measure("-spread", "%", "spread", 1.0),
     // The slowest thread's time less the fastest's.
-    Measure::new("-range", "ns", "range", 1000.0),
-    Measure::new("-periods", "grace periods", "periods", 1.0),
-    Measure::new("-membarriers", "membarriers", "membarriers", 1.0),
+    Measure("-range", "ns", "range", 1000.0),
+    Measure("-periods", "grace periods", "periods", 1.0),
+    Measure("-membarriers", "membarriers", "membarriers", 1.0),
     // Those of the flood that were called meanwhile.
-    Measure::new("-callbacks", "callbacks", "callbacks", 1.0),
+    Measure("-callbacks", "callbacks", "callbacks", 1.0),
 ];
 
 /// Registered threads at most.
 const REGISTERED_MAX: usize = 10_000;
 const FLOOD: usize = 10_000;
-/// Bytes of the object that a worker frees.
 const OBJECT_BYTES: usize = 40;
 
 /// How much faster than a wait by callback a direct one has to be while callbacks are queued: the
@@ -162,7 +161,7 @@ fn contenders_of(workload: Workload) -> Vec<Contender> {
             _ => true,
         };
         if takes_part {
-            let make = move || workload.sampler(liburcu::Waiter::new(flavour));
+            let make = move || workload.sampler(liburcu::Waiter { flavour });
             contenders.push(Contender::new(name, make));
         }
     }
@@ -202,7 +201,6 @@ fn compare(row: &mut Judge<'_>, workload: Workload, measure: &str) {
 }
 
 impl Workload {
-    /// The first part of its names, and the number behind it.
     fn name(self) -> (&'static str, String) {
         let part = match self {
             Workload::Alone => "alone",
@@ -252,7 +250,6 @@ impl Workload {
     }
 }
 
-/// Threads that have registered as readers, and sleep.
 struct Idle<C: Wait> {
     contender: Arc<C>,
     workers: Rc<Workers>,
@@ -280,7 +277,6 @@ impl<C: Wait> Drop for Idle<C> {
     }
 }
 
-/// What the threads do in a sample, and how often.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     workers: usize,
