@@ -40,7 +40,6 @@ const ROW_BYTES_MIN: usize = 64 << 20;
 /// Divisor of the address-space limit: this fraction may be reserved for rows.
 const LIMIT_SHARE: usize = 16;
 
-/// The address space of the rows.
 static SPACE: Space = Space::new();
 /// Distance between neighbouring rows.
 static STRIDE: AtomicUsize = AtomicUsize::new(0);
@@ -139,7 +138,7 @@ pub(crate) fn commit_once(index: usize, bytes: usize) -> bool {
     unsafe { ONCE[index].grow_to(&SPACE, bytes) }
 }
 
-/// Address of a row.
+/// Address of a row. A slot's row begins with its block, whether that is installed or not.
 #[inline]
 pub(crate) fn row(index: usize) -> usize {
     // Relaxed: written before the engine has started, and callers run after that.
@@ -165,7 +164,6 @@ pub(crate) fn committed_bytes() -> usize {
     COMMITTED.load(Ordering::Relaxed)
 }
 
-/// True when a row has been opened.
 #[inline]
 pub(crate) fn is_open(index: usize) -> bool {
     // Acquire pairs with the Release in `open`.

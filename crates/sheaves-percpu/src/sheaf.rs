@@ -77,21 +77,18 @@ impl Sheaf {
     /// It is a multiple of [`Sheaf::BYTES`], of memory that is used as a sheaf only. That is mapped
     /// and initialised, if only to zero, while this value or a cursor of it is used.
     #[inline]
-    #[must_use]
     pub const unsafe fn at(address: usize) -> Sheaf {
         Sheaf(address)
     }
 
     /// Its address.
     #[inline]
-    #[must_use]
     pub const fn address(self) -> usize {
         self.0
     }
 
     /// The cursor on entry `index`.
     #[inline]
-    #[must_use]
     pub fn cursor(self, index: usize) -> Cursor {
         debug_assert!(index < Sheaf::ENTRIES);
         Cursor::of_word(self.0 + index * 8)
@@ -99,14 +96,12 @@ impl Sheaf {
 
     /// The cursor of this sheaf when it is full.
     #[inline]
-    #[must_use]
     pub fn full(self) -> Cursor {
         self.cursor(Sheaf::ENTRIES - 1)
     }
 
     /// Index of the sentinel. A hint where the caller does not own the sheaf.
     #[inline]
-    #[must_use]
     pub fn sentinel(self) -> usize {
         // Relaxed: written by the owner; other threads only take hints.
         (self.entry_0().load(Ordering::Relaxed) >> 1) & (Sheaf::ENTRIES - 1)
@@ -114,14 +109,12 @@ impl Sheaf {
 
     /// The most objects that fit. A hint where the caller does not own the sheaf.
     #[inline]
-    #[must_use]
     pub fn capacity(self) -> usize {
         Sheaf::OBJECTS_MAX - self.sentinel()
     }
 
     /// The link, 0 for none. A hint where the caller does not own the sheaf.
     #[inline]
-    #[must_use]
     pub fn link(self) -> usize {
         // Relaxed: the owner's, or a hint.
         self.entry_0().load(Ordering::Relaxed) >> LINK_SHIFT
@@ -171,7 +164,6 @@ impl Sheaf {
     /// # Safety
     /// The caller owns the sheaf and makes no second reference to these entries.
     #[inline]
-    #[must_use]
     pub unsafe fn entries<'a>(self, range: Range<usize>) -> &'a mut [usize] {
         debug_assert!(range.start <= range.end && range.end <= Sheaf::ENTRIES);
         let start = core::ptr::with_exposed_provenance_mut(self.0 + range.start * 8);
@@ -214,7 +206,6 @@ impl Cursor {
 
     /// The number that a word holds.
     #[inline]
-    #[must_use]
     pub fn bits(self) -> usize {
         self.0.addr()
     }
@@ -224,7 +215,6 @@ impl Cursor {
     /// # Safety
     /// The number is from [`Cursor::bits`], or no method reads what it points to.
     #[inline]
-    #[must_use]
     pub unsafe fn from_bits(bits: usize) -> Cursor {
         Cursor::of_word(bits)
     }
@@ -236,28 +226,24 @@ impl Cursor {
 
     /// False for the two constants.
     #[inline]
-    #[must_use]
     pub fn is_sheaf(self) -> bool {
         self != Cursor::VACANT && self != Cursor::BOOTSTRAP
     }
 
     /// The sheaf that it points into.
     #[inline]
-    #[must_use]
     pub fn sheaf(self) -> Sheaf {
         Sheaf(self.bits() & !(Sheaf::BYTES - 1))
     }
 
     /// Index of the entry that it is on.
     #[inline]
-    #[must_use]
     pub fn index(self) -> usize {
         self.bits() % Sheaf::BYTES / 8
     }
 
     /// True when the sheaf is full: the cursor is on the last entry.
     #[inline]
-    #[must_use]
     pub fn is_full(self) -> bool {
         (self.bits() + 8).is_multiple_of(Sheaf::BYTES)
     }
@@ -266,7 +252,6 @@ impl Cursor {
     ///
     /// [`fill`]: Cursor::fill
     #[inline]
-    #[must_use]
     pub fn is_empty(self) -> bool {
         self.fill() == 0
     }
@@ -274,21 +259,18 @@ impl Cursor {
     /// Number of objects of the sheaf. A hint where the caller does not own the sheaf: cursor and
     /// sentinel may be of different times.
     #[inline]
-    #[must_use]
     pub fn fill(self) -> usize {
         self.index().saturating_sub(self.sheaf().sentinel())
     }
 
     /// The cursor `count` entries lower: when the last `count` objects are gone.
     #[inline]
-    #[must_use]
     pub fn down(self, count: usize) -> Cursor {
         Cursor::of_word(self.bits() - 8 * count)
     }
 
     /// The cursor `count` entries higher: when `count` objects were written to [`Cursor::room`].
     #[inline]
-    #[must_use]
     pub fn up(self, count: usize) -> Cursor {
         Cursor::of_word(self.bits() + 8 * count)
     }
@@ -298,7 +280,6 @@ impl Cursor {
     /// # Safety
     /// The caller owns the sheaf.
     #[inline]
-    #[must_use]
     pub unsafe fn last(self) -> usize {
         // SAFETY: on an entry of a sheaf that the caller owns.
         unsafe { self.0.read() }
@@ -309,7 +290,6 @@ impl Cursor {
     /// # Safety
     /// As for [`Sheaf::entries`].
     #[inline]
-    #[must_use]
     pub unsafe fn objects<'a>(self) -> &'a mut [usize] {
         let first = self.sheaf().sentinel() + 1;
         // SAFETY: the same contract.
@@ -321,7 +301,6 @@ impl Cursor {
     /// # Safety
     /// As for [`Sheaf::entries`].
     #[inline]
-    #[must_use]
     pub unsafe fn room<'a>(self) -> &'a mut [usize] {
         // SAFETY: the same contract.
         unsafe { self.sheaf().entries(self.index() + 1..Sheaf::ENTRIES) }

@@ -92,7 +92,7 @@ fn install(slot: i32, index: usize) -> bool {
     if IS_FROZEN.load(Ordering::Relaxed) || !rows::open(index) {
         return false;
     }
-    let block = table::block(index);
+    let block = rows::row(index);
     // The Release in `set_block` publishes this.
     vacate(block, ready_words());
     // Release pairs with the Acquire in `installed_indexes`: the row is open.
@@ -133,7 +133,7 @@ pub fn prepare(region: Region, words: usize) {
     let ready = ready_in(region);
     for index in installed_indexes().filter(|_| ready < words) {
         // These words are not in use yet: their number is published after this call.
-        vacate(table::block(index), (ready..words).map(|word| region.word(word)));
+        vacate(rows::row(index), (ready..words).map(|word| region.word(word)));
     }
     // Relaxed: under the slots lock.
     READY[region.index].store(ready.max(words), Ordering::Relaxed);
@@ -177,7 +177,13 @@ pub fn drain(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let facts = engine::facts();
     match facts.mode {
         Mode::NotStarted => true,
-        Mode::Portable => drain_portable(words, take),
+        Mode::Portable => {
+            let _slots = SLOTS.lock();
+            each_word(words.iter().copied(), |index, word| {
+                pass(index, engine::take_portable(word, Cursor::VACANT), take);
+            });
+            true
+        }
         Mode::Rseq if facts.fence && drain_fenced(words, take) => true,
         Mode::Rseq => {
             let _slots = SLOTS.lock();
@@ -198,14 +204,6 @@ pub fn take(words: &[Word]) -> (Taken, bool) {
     (taken, is_complete)
 }
 
-fn drain_portable(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
-    let _slots = SLOTS.lock();
-    each_word(words.iter().copied(), |index, word| {
-        pass(index, engine::take_portable(word, Cursor::VACANT), take);
-    });
-    true
-}
-
 /// Calls `visit` with each of `words` in every block, and the word's index. Under the slots lock.
 fn each_word(
     words: impl Iterator<Item = Word> + Clone,
@@ -213,7 +211,7 @@ fn each_word(
 ) {
     for slot in installed_indexes() {
         for (index, word) in words.clone().enumerate() {
-            visit(index, word.in_block(table::block(slot)));
+            visit(index, word.in_block(rows::row(slot)));
         }
     }
 }
@@ -246,7 +244,7 @@ fn detach_blocks() {
 }
 
 fn attach_blocks() {
-    installed_indexes().for_each(|slot| table::set_block(slot, table::block(slot)));
+    installed_indexes().for_each(|slot| table::set_block(slot, rows::row(slot)));
 }
 
 /// Before a fork: no other thread changes the words of a slot until [`thaw`]. Under the slots lock.
@@ -280,7 +278,6 @@ pub(crate) fn thaw(is_child: bool) {
     }
 }
 
-/// Passes on the cursor of a sheaf.
 fn pass(index: usize, cursor: Cursor, take: &mut dyn FnMut(usize, Cursor)) {
     if cursor.is_sheaf() {
         take(index, cursor);

@@ -23,7 +23,6 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use sheaves_sys::topology::CPUS_MAX;
 
-use crate::rows;
 use crate::sheaf::Cursor;
 use crate::word::{BLOCK_BYTES, BLOCK_WORDS};
 
@@ -56,7 +55,6 @@ pub static TABLE: Table = {
     Table(entries)
 };
 
-/// Address of the bootstrap block.
 pub(crate) fn bootstrap() -> usize {
     (&raw const BOOTSTRAP_BLOCK).addr()
 }
@@ -81,11 +79,6 @@ pub(crate) fn set_block(slot: usize, block: usize) {
     // Release pairs with the Acquire in `current_block`: the words were initialised before. Rseq
     // critical sections read the entry by an ordinary load, which x86-64 orders the same.
     TABLE.0[slot + ENTRIES_BEFORE].store(block, Ordering::Release);
-}
-
-/// Address of a slot's own block, installed or not. May be touched only while the row is open.
-pub(crate) fn block(slot: usize) -> usize {
-    rows::row(slot)
 }
 
 /// The block of a slot, of -1 or of -2 at this moment: the slot's own, or the bootstrap block.

@@ -2,7 +2,6 @@
 
 use core::sync::atomic::AtomicUsize;
 
-/// Words in a block.
 pub(crate) const BLOCK_WORDS: usize = 4096;
 
 /// A range of words in every block, used by one layer.
@@ -28,7 +27,6 @@ impl Region {
         [Region::CACHES, Region::OWN, Region::DEFERRED, Region::CALLS];
 
     /// Number of its words.
-    #[must_use]
     pub const fn words(self) -> usize {
         self.words
     }
@@ -38,7 +36,6 @@ impl Region {
     /// # Panics
     /// At compile time or start, when the region has fewer words.
     #[inline]
-    #[must_use]
     pub const fn word(self, index: usize) -> Word {
         assert!(index < self.words);
         Word::new(self.first + index)
@@ -61,7 +58,6 @@ impl Word {
     /// # Panics
     /// At compile time or start, when a block has fewer words.
     #[inline]
-    #[must_use]
     pub const fn new(index: usize) -> Word {
         assert!(index < BLOCK_WORDS);
         Word { offset: index * 8 }
@@ -69,7 +65,6 @@ impl Word {
 
     /// The word at an offset from [`Word::offset`].
     #[inline(always)]
-    #[must_use]
     pub const fn at_offset(offset: usize) -> Word {
         debug_assert!(offset < BLOCK_BYTES && offset.is_multiple_of(8));
         Word { offset }
@@ -77,12 +72,10 @@ impl Word {
 
     /// Offset in a block, in bytes.
     #[inline]
-    #[must_use]
     pub const fn offset(self) -> usize {
         self.offset
     }
 
-    /// The word in the block at an address.
     #[inline]
     pub(crate) fn in_block(self, block: usize) -> &'static AtomicUsize {
         at(block + self.offset)
@@ -104,7 +97,6 @@ impl RowWord {
     /// # Safety
     /// The invariants hold.
     #[inline(always)]
-    #[must_use]
     pub const unsafe fn new(offset: usize) -> RowWord {
         // INVARIANT: the same contract.
         RowWord { offset }
@@ -112,12 +104,10 @@ impl RowWord {
 
     /// Offset in a row, in bytes.
     #[inline(always)]
-    #[must_use]
     pub const fn offset(self) -> usize {
         self.offset
     }
 
-    /// The word in the open row at an address.
     #[inline]
     pub(crate) fn in_row(self, row: usize) -> &'static AtomicUsize {
         at(row + self.offset)

@@ -66,7 +66,6 @@ impl<B: Backing> Allocator<B> {
         self.find_exhaustively(request).ok_or(refusal)
     }
 
-    /// Finds a chunk and a free area in it.
     #[inline]
     pub(super) fn find(&mut self, request: Request) -> Option<(u32, Run)> {
         let whole = request.bits == self.geometry.bits;
@@ -160,7 +159,6 @@ impl<B: Backing> Allocator<B> {
         self.balance_wanted |= self.should_depopulate(chunk);
     }
 
-    /// True when no object is in a chunk.
     #[inline(always)]
     pub(super) fn is_free(&self, chunk: u32) -> bool {
         self.records.header(chunk).free_bits == self.geometry.bits

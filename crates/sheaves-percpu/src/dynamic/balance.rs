@@ -48,13 +48,11 @@ impl<B: Backing> Allocator<B> {
         (before - self.statistics.populated_pages) as usize
     }
 
-    /// True when there are two or more free chunks.
     pub(super) fn has_two_free(&self) -> bool {
         let head = self.lists.head(self.lists.free());
         head != NONE && self.records.header(head).next != NONE
     }
 
-    /// True when a chunk has enough empty pages to depopulate them.
     #[inline]
     pub(super) fn should_depopulate(&self, chunk: u32) -> bool {
         let empty = self.records.header(chunk).empty;

@@ -17,8 +17,7 @@ impl<B: Backing> Allocator<B> {
     /// objects, which is at least one unless `offsets` is empty.
     ///
     /// An offset, in bytes, is the chunk's number times the bytes of a unit, plus the offset in the
-    /// unit. The content is whatever the memory held before. Afterwards check
-    /// [`Allocator::balance_wanted`].
+    /// unit. The content is whatever the memory held before.
     ///
     /// # Errors
     /// See [`Error`]: not even one could be allocated. Nothing has changed, except that a chunk may

@@ -4,7 +4,6 @@
 
 use super::hints::Run;
 
-/// Bits of a word.
 pub(super) const WORD_BITS: u32 = u64::BITS;
 
 /// Number of words that a search from one position to another one reads.
@@ -150,7 +149,6 @@ pub(super) fn is_one(map: &[u64], bit: u32) -> bool {
     map.get((bit / WORD_BITS) as usize).is_some_and(|word| word >> (bit % WORD_BITS) & 1 != 0)
 }
 
-/// Sets bit `bit`.
 #[inline(always)]
 pub(super) fn set(map: &mut [u64], bit: u32) {
     if let Some(word) = map.get_mut((bit / WORD_BITS) as usize) {
@@ -158,13 +156,11 @@ pub(super) fn set(map: &mut [u64], bit: u32) {
     }
 }
 
-/// Sets bits `start..end`.
 #[inline]
 pub(super) fn set_range(map: &mut [u64], start: u32, end: u32) {
     change(map, start, end, |word, mask| *word |= mask);
 }
 
-/// Clears bits `start..end`.
 #[inline]
 pub(super) fn clear_range(map: &mut [u64], start: u32, end: u32) {
     change(map, start, end, |word, mask| *word &= !mask);

@@ -26,7 +26,6 @@ pub(super) struct Header {
     pub(super) empty: u32,
 }
 
-/// The metadata of one chunk.
 #[derive(Debug)]
 pub(super) struct Chunk<'a> {
     pub(super) header: &'a mut Header,

@@ -36,7 +36,6 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// The shape of a word.
     pub(crate) const WORD: Shape = Shape { size: 8, align: 8 };
 
     #[inline]
@@ -149,14 +148,12 @@ impl Geometry {
         (chunk < self.config.chunks_max).then_some((chunk as u32, byte))
     }
 
-    /// The offset of a bit of a chunk.
     #[inline(always)]
     pub(super) fn offset(&self, chunk: u32, bit: u32) -> usize {
         ((chunk as usize) << self.unit_shift) + bytes_of(bit)
     }
 }
 
-/// Number of bytes of `bits` bits.
 #[inline(always)]
 pub(super) const fn bytes_of(bits: u32) -> usize {
     bits as usize * GRAIN_BYTES

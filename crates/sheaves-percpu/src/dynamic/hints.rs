@@ -15,7 +15,6 @@
 
 use core::ops::Range;
 
-/// Bits of a page.
 pub(super) const PAGE_BITS: u32 = 1024;
 /// Words of a page's part of a bitmap.
 pub(super) const PAGE_WORDS: usize = (PAGE_BITS / u64::BITS) as usize;
@@ -71,7 +70,6 @@ impl Run {
     }
 }
 
-/// The hints of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Hints {

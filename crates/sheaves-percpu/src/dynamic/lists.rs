@@ -19,7 +19,6 @@
 use crate::dynamic::config::{GRAIN_BYTES, UNIT_BYTES_MAX};
 use crate::dynamic::records::Records;
 
-/// No chunk.
 pub(super) const NONE: u32 = u32::MAX;
 /// Enough for the largest unit.
 const LISTS_MAX: usize = 64;
@@ -34,7 +33,6 @@ pub(super) struct Ends {
     pub(super) tail: u32,
 }
 
-/// Heads and tails of all lists.
 #[derive(Debug)]
 pub(super) struct Lists {
     pub(super) ends: [Ends; LISTS_MAX],

@@ -24,7 +24,6 @@ use crate::dynamic::hints::{Hints, PAGE_WORDS};
 
 const LINE_BYTES: usize = 64;
 
-/// The metadata of all chunks.
 #[derive(Debug)]
 pub(super) struct Records {
     base: NonNull<u8>,
@@ -95,6 +94,7 @@ impl Records {
     }
 
     /// Bytes of a chunk's record, relative to the base.
+    #[inline(always)]
     fn record(&self, chunk: u32) -> Range<usize> {
         let start = self.bitmap_bytes + chunk as usize * self.record_bytes;
         start..start + self.record_bytes
@@ -104,7 +104,7 @@ impl Records {
     #[inline(always)]
     fn start_of(&self, chunk: u32) -> *mut u8 {
         debug_assert!(self.is_live(chunk));
-        let start = self.bitmap_bytes + chunk as usize * self.record_bytes;
+        let start = self.record(chunk).start;
         // SAFETY: `chunk` is below `chunks_max`, because chunk numbers come from this bitmap.
         unsafe { self.base.as_ptr().add(start) }
     }
@@ -116,7 +116,6 @@ impl Records {
         unsafe { &*self.start_of(chunk).cast::<Header>() }
     }
 
-    /// The header of a live chunk, for changes.
     #[inline(always)]
     pub(super) fn header_mut(&mut self, chunk: u32) -> &mut Header {
         // SAFETY: as in `header`, and the borrow of `self` is exclusive.

@@ -44,7 +44,7 @@ static NEXT: AtomicI32 = AtomicI32::new(0);
 
 /// The thread's slot; assigned at first use.
 pub(crate) fn slot() -> i32 {
-    let count = i32::try_from(rows::slot_count()).unwrap_or(i32::MAX);
+    let count = rows::slot_count() as i32;
     let slot = sheaves_sys::tls::virtual_slot();
     if slot >= 0 {
         return i32::from(slot) % count;
@@ -56,8 +56,7 @@ pub(crate) fn slot() -> i32 {
 }
 
 fn move_on(slot: i32) {
-    let count = i32::try_from(rows::slot_count()).unwrap_or(i32::MAX);
-    sheaves_sys::tls::set_virtual_slot(((slot + 1) % count) as i16);
+    sheaves_sys::tls::set_virtual_slot(((slot + 1) % rows::slot_count() as i32) as i16);
 }
 
 /// The bits of a word that the calling thread has checked out.

@@ -5,7 +5,7 @@
 //! get one at once, the shared row is changed by an atomic instruction.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
 use crate::engine::rows::{self as transactions, Outcome, slow};
 use crate::engine::{Access, current_row};
@@ -18,11 +18,10 @@ use crate::word::RowWord;
 /// How often a transaction looks for a block before it uses the shared row.
 const ATTEMPTS: u32 = 64;
 
-/// The word in the shared row, which is for threads without a slot. That row is open since the
-/// first allocation.
-fn shared_word(word: RowWord) -> &'static AtomicUsize {
+/// The shared row, which is for threads without a slot. It is open since the first allocation.
+fn shared_row() -> usize {
     rows::touch_shared();
-    word.in_row(rows::row(rows::shared()))
+    rows::row(rows::shared())
 }
 
 /// Repeats an attempt until it finds a block; `None` when there is none for it.
@@ -74,7 +73,7 @@ pub(crate) fn add_const_by<const AMOUNT: i32>(access: Access, word: RowWord) {
 fn add_slow(word: RowWord, amount: usize) {
     if retry(|| slow::add(word, amount)).is_none() {
         // Relaxed: an integer that publishes no other memory.
-        shared_word(word).fetch_add(amount, Ordering::Relaxed);
+        word.in_row(shared_row()).fetch_add(amount, Ordering::Relaxed);
     }
 }
 
@@ -97,7 +96,7 @@ fn cmp_store_slow(word: RowWord, expected: usize, new: usize) -> bool {
     // AcqRel pairs with itself, on the same word: transactions on a row are ordered. Relaxed on
     // failure: the value is not used.
     let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-    shared_word(word).compare_exchange(expected, new, success, failure).is_ok()
+    word.in_row(shared_row()).compare_exchange(expected, new, success, failure).is_ok()
 }
 
 /// The current slot's word at this moment: a hint.
@@ -116,10 +115,7 @@ pub(crate) fn row_or_shared() -> usize {
 #[cold]
 #[inline(never)]
 fn row_or_shared_slow() -> usize {
-    until_block(current_row).unwrap_or_else(|| {
-        rows::touch_shared();
-        rows::row(rows::shared())
-    })
+    until_block(current_row).unwrap_or_else(shared_row)
 }
 
 /// The sum of a word over all slots, wrapping. It may lack concurrent additions.

@@ -1,9 +1,9 @@
 //! Per-CPU caches of free objects by size class, so that common calls take no lock.
 //!
-//! They work like SLUB's per-CPU sheaves (Linux 6.18) and Bonwick's magazines (2001). A class has
-//! one word in every block, which holds the cursor of a sheaf of free objects. An entry is the
-//! offset of an object, which is even. Allocation is a `pop`, freeing a `push`. An empty sheaf gets
-//! a batch from the allocator, and a full one returns its older half. Each takes the lock once.
+//! A class has one word in every block, which holds the cursor of a sheaf of free objects. An entry
+//! is the offset of an object, which is even. Allocation is a `pop`, freeing a `push`. An empty
+//! sheaf gets a batch from the allocator, and a full one returns its older half. Each takes the lock
+//! once.
 //!
 //! | word | meaning | transitions |
 //! |---|---|---|
@@ -82,39 +82,14 @@ pub(super) fn alloc_uncached(shape: Shape) -> Result<usize, Error> {
 /// Takes a batch from the allocator: returns the first object and caches the others.
 fn refill(class: Class) -> Result<usize, Error> {
     let mut batch = [0; BATCH_MAX];
-    let (word, mut sheaf) = (class.word(), None);
-    let count = {
-        let mut memory = MEMORY.lock();
-        let count = memory.alloc(class.shape(), &mut batch[..class.batch()])?;
-        if load(word) == Cursor::VACANT {
-            sheaf = memory.sheaves.take();
-        }
-        count
-    };
+    // One object where there is no block to cache others in.
+    let wanted = if load(class.word()) == Cursor::BOOTSTRAP { 1 } else { class.batch() };
+    let count = MEMORY.lock().alloc(class.shape(), &mut batch[..wanted])?;
     // In reverse, so that the lowest offsets are popped first.
-    batch[1..count].reverse();
-    fill(word, sheaf, &mut batch[1..count]);
+    for offset in batch[1..count].iter().rev() {
+        free_slow(class, *offset);
+    }
     Ok(batch[0])
-}
-
-/// Pushes objects from the allocator to the current slot's sheaf, or to `sheaf` if it can install
-/// that. Objects that do not fit are returned to the allocator.
-fn fill(word: Word, sheaf: Option<Sheaf>, objects: &mut [usize]) {
-    if let Some(sheaf) = sheaf {
-        // SAFETY: this call owns the sheaf, and these are the only references to its entries.
-        unsafe { sheaf.entries(1..objects.len() + 1) }.copy_from_slice(objects);
-        if install(word, sheaf.cursor(objects.len())) {
-            return;
-        }
-        put(sheaf);
-    }
-    for index in 0..objects.len() {
-        // SAFETY: the objects were just allocated for this class.
-        if !unsafe { push_slow(word, objects[index]) } {
-            MEMORY.lock().free(&mut objects[index..]);
-            return;
-        }
-    }
 }
 
 /// Stores the cursor of an owned sheaf in a vacant word of the current slot. False when there is
@@ -130,7 +105,7 @@ fn put(sheaf: Sheaf) {
     unsafe { MEMORY.lock().sheaves.put(sheaf) };
 }
 
-/// Frees an object when the current slot's sheaf is full.
+/// Puts an object into the current slot's sheaf; a full sheaf first returns its older half.
 ///
 /// The object is of this class and zero in every row, and the caller gives it up.
 #[cold]
@@ -204,17 +179,4 @@ pub(super) fn drain() -> bool {
         put(cursor.sheaf());
     }
     found
-}
-
-/// Approximate bytes of free objects in the caches of all slots.
-pub(super) fn cached_bytes() -> usize {
-    if !is_open() {
-        return 0;
-    }
-    let words: [Word; CLASSES] = core::array::from_fn(|index| Class::at(index).word());
-    let mut bytes = 0;
-    slots::observe(&words, &mut |index, cursor| {
-        bytes += cursor.fill() * Class::at(index).size();
-    });
-    bytes
 }

@@ -8,15 +8,36 @@
 use crate::dynamic::Shape;
 use crate::word::{Region, Word};
 
-const EXACT_BYTES_MAX: usize = 64;
-const EXACT_CLASSES: usize = EXACT_BYTES_MAX / 4;
-const MIDDLE_BYTES_MAX: usize = 128;
-const MIDDLE_CLASSES: usize = (MIDDLE_BYTES_MAX - EXACT_BYTES_MAX) / 16;
 /// The largest object with a class.
 const BYTES_MAX: usize = 256;
 /// Number of classes.
-pub(super) const CLASSES: usize =
-    EXACT_CLASSES + MIDDLE_CLASSES + (BYTES_MAX - MIDDLE_BYTES_MAX) / 32;
+pub(super) const CLASSES: usize = 24;
+/// Sizes of the classes, in bytes.
+const SIZES: [usize; CLASSES] = {
+    let mut sizes = [4; CLASSES];
+    let mut index = 1;
+    while index < CLASSES {
+        let step = match sizes[index - 1] {
+            ..64 => 4,
+            64..128 => 16,
+            _ => 32,
+        };
+        sizes[index] = sizes[index - 1] + step;
+        index += 1;
+    }
+    sizes
+};
+/// The class of each size, by the size in units of 4 bytes, rounded up.
+const CLASS_OF: [u8; BYTES_MAX / 4 + 1] = {
+    let mut classes = [0; BYTES_MAX / 4 + 1];
+    let mut units = 1;
+    while units < classes.len() {
+        let before = classes[units - 1];
+        classes[units] = before + (SIZES[before as usize] < units * 4) as u8;
+        units += 1;
+    }
+    classes
+};
 /// The largest alignment of a class.
 const CLASS_ALIGN_MAX: usize = 64;
 /// Number of objects that move from the allocator to a slot at a time, for the smallest classes.
@@ -33,17 +54,10 @@ impl Class {
     /// The class of a shape; constant for a constant shape.
     #[inline(always)]
     pub(crate) const fn of(shape: Shape) -> Option<Class> {
-        let size = shape.size();
-        let index = if size <= EXACT_BYTES_MAX {
-            size.div_ceil(4) - 1
-        } else if size <= MIDDLE_BYTES_MAX {
-            EXACT_CLASSES + (size - EXACT_BYTES_MAX).div_ceil(16) - 1
-        } else if size <= BYTES_MAX {
-            EXACT_CLASSES + MIDDLE_CLASSES + (size - MIDDLE_BYTES_MAX).div_ceil(32) - 1
-        } else {
+        if shape.size() > BYTES_MAX {
             return None;
-        };
-        let class = Class(index as u8);
+        }
+        let class = Class(CLASS_OF[shape.size().div_ceil(4)]);
         if shape.align() <= class.align() { Some(class) } else { None }
     }
 
@@ -53,26 +67,16 @@ impl Class {
         Class(index as u8)
     }
 
-    /// The size of its objects, in bytes.
     pub(super) const fn size(self) -> usize {
-        let index = self.0 as usize;
-        if index < EXACT_CLASSES {
-            (index + 1) * 4
-        } else if index < EXACT_CLASSES + MIDDLE_CLASSES {
-            EXACT_BYTES_MAX + (index - EXACT_CLASSES + 1) * 16
-        } else {
-            MIDDLE_BYTES_MAX + (index - EXACT_CLASSES - MIDDLE_CLASSES + 1) * 32
-        }
+        SIZES[self.0 as usize]
     }
 
-    /// The alignment of its objects.
     #[inline]
     pub(super) const fn align(self) -> usize {
         let natural = 1 << self.size().trailing_zeros();
         if natural < CLASS_ALIGN_MAX { natural } else { CLASS_ALIGN_MAX }
     }
 
-    /// Number of objects that move from the allocator to a slot at a time.
     pub(super) const fn batch(self) -> usize {
         let count = BATCH_BYTES / self.size();
         if count > BATCH_MAX {
@@ -98,15 +102,13 @@ impl Class {
 
 const _: () = {
     assert!(CLASSES <= Region::OWN.words());
+    assert!(SIZES[CLASSES - 1] == BYTES_MAX);
     let mut index = 0;
     while index < CLASSES {
         let class = Class::at(index);
-        let shape = class.shape();
-        assert!(matches!(Class::of(shape), Some(found) if found.0 == class.0));
-        assert!(class.word().offset() == Region::OWN.word(index).offset());
+        assert!(matches!(Class::of(class.shape()), Some(found) if found.0 == class.0));
         index += 1;
     }
-    assert!(Class::at(CLASSES - 1).size() == BYTES_MAX);
 };
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use sheaves_sys::map;
 
 use crate::rows;
 
-/// Bytes of the smallest object with a handle.
+/// Bytes of the smallest object with a handle; smaller ones get this size.
 pub(super) const BYTES_MIN: usize = 1 << SHIFTS[0];
 /// Bytes of a row per byte of each map, as powers of two.
 const SHIFTS: [u32; 2] = [rows::ONCE_SHIFTS[0], rows::ONCE_SHIFTS[1]];

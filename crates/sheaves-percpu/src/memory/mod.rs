@@ -64,9 +64,6 @@ use crate::dynamic::Shape;
 use state::MEMORY;
 use zero::DirtyRows;
 
-/// The smallest object behind a handle; smaller ones get this size.
-const HANDLE_BYTES_MIN: usize = handle_map::BYTES_MIN;
-
 /// Allocates `size` bytes in every slot, from 1 to [`OBJECT_BYTES_MAX`], at a multiple of `align`,
 /// a power of two up to [`ALIGN_MAX`]. The bytes are zero.
 ///
@@ -76,7 +73,7 @@ const HANDLE_BYTES_MIN: usize = handle_map::BYTES_MIN;
 /// # Errors
 /// See [`Error`].
 pub fn alloc(size: usize, align: usize) -> Result<Handle, Error> {
-    let shape = Shape::new(size, align)?.at_least(HANDLE_BYTES_MIN);
+    let shape = Shape::new(size, align)?.at_least(handle_map::BYTES_MIN);
     let offset = objects::alloc(shape)?;
     handle_map::set(offset, shape.size());
     Handle::new(offset, size, align).ok_or(Error::NoMemory)
@@ -94,7 +91,7 @@ pub fn alloc(size: usize, align: usize) -> Result<Handle, Error> {
 pub unsafe fn free(handle: Handle) -> Result<(), FreeError> {
     let (offset, size, align) = (handle.offset(), handle.size(), handle.align());
     let shape = Shape::new(size, align).map_err(|_| FreeError::Foreign)?;
-    let shape = shape.at_least(HANDLE_BYTES_MIN);
+    let shape = shape.at_least(handle_map::BYTES_MIN);
     if !objects::is_inside(offset, shape) {
         return Err(FreeError::Foreign);
     }

@@ -13,7 +13,6 @@ use crate::memory::pool::Pool;
 use crate::word::{BLOCK_BYTES, Region};
 use crate::{rows, slots};
 
-/// The data under the memory lock.
 pub(crate) struct State {
     allocator: Option<Allocator<Rows>>,
     pub(super) sheaves: Pool,
@@ -49,12 +48,7 @@ impl State {
 
     /// Allocates at least one object of a shape from the allocator; fills `offsets` from its start.
     pub(super) fn alloc(&mut self, shape: Shape, offsets: &mut [usize]) -> Result<usize, Error> {
-        let allocator = self.start()?;
-        let count = allocator.alloc_many(shape.size(), shape.align(), offsets)?;
-        if allocator.balance_wanted() {
-            allocator.balance();
-        }
-        Ok(count)
+        self.start()?.alloc_many(shape.size(), shape.align(), offsets)
     }
 
     /// Returns objects, which are zero in every row, to the allocator. Sorts the list.

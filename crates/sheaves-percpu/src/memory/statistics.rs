@@ -2,8 +2,8 @@
 
 #[cfg(any(test, feature = "counters"))]
 use crate::dynamic::Counters;
+use crate::memory::AllocatorStatistics;
 use crate::memory::state::MEMORY;
-use crate::memory::{AllocatorStatistics, caches};
 use crate::{rows, slots};
 
 /// The state of per-CPU memory.
@@ -16,10 +16,6 @@ pub struct Statistics {
     /// How much work the allocator has done.
     #[cfg(any(test, feature = "counters"))]
     pub counters: Counters,
-    /// Bytes of free objects in the caches of all slots, in one slot's row.
-    pub cached_bytes: usize,
-    /// Bytes of the sheaves of all caches.
-    pub sheaves_bytes: usize,
     /// Slots that threads have used.
     pub slots_used: usize,
     /// Committed bytes of each used slot's row.
@@ -31,16 +27,12 @@ pub struct Statistics {
 /// Statistics of per-CPU memory; `None` before the first allocation. Takes locks for microseconds.
 #[must_use]
 pub fn statistics() -> Option<Statistics> {
-    let cached_bytes = caches::cached_bytes();
     let mut memory = MEMORY.lock();
-    let sheaves_bytes = memory.sheaves.bytes();
     let allocator = memory.allocator()?;
     Some(Statistics {
         allocator: allocator.statistics(),
         #[cfg(any(test, feature = "counters"))]
         counters: allocator.counters(),
-        cached_bytes,
-        sheaves_bytes,
         slots_used: slots::installed_indexes().count(),
         committed_bytes: rows::committed_bytes(),
         row_bytes: rows::row_bytes(),

@@ -90,7 +90,6 @@ impl Object {
         if self.0.get() & 1 == 0 { DirtyRows::Used } else { DirtyRows::Open }
     }
 
-    /// The value in a row.
     fn at<T>(self, row: usize) -> *mut T {
         core::ptr::with_exposed_provenance_mut(rows::row(row) + self.offset())
     }
@@ -101,7 +100,6 @@ unsafe impl<T: Send> Send for PerCpu<T> {}
 // SAFETY: a shared `PerCpu` gives only shared access to its values.
 unsafe impl<T: Sync> Sync for PerCpu<T> {}
 
-/// The shape of a type.
 const fn shape_of<T>() -> Result<Shape, Error> {
     Shape::new(size_of::<T>(), align_of::<T>())
 }
@@ -240,7 +238,6 @@ impl<T> PerCpu<T> {
 }
 
 impl<W: CellValue> PerCpu<SlotCell<W>> {
-    /// The value as a cell.
     #[inline(always)]
     fn whole(&self) -> CellRef<'_, W> {
         // SAFETY: the value is the cell, and stays allocated while `self` is borrowed.
