@@ -2,8 +2,7 @@
 //!
 //! A class has one word in every block, which holds the cursor of a sheaf of free objects. An entry
 //! is the offset of an object, which is even. Allocation is a `pop`, freeing a `push`. An empty
-//! sheaf gets a batch from the allocator, and a full one returns its older half. Each takes the lock
-//! once.
+//! sheaf gets a batch from the allocator, and a full one returns its older half.
 //!
 //! | word | meaning | transitions |
 //! |---|---|---|
