@@ -46,6 +46,7 @@ extern crate alloc;
 mod cell;
 pub mod defer;
 mod grace;
+mod options;
 mod protocol;
 mod reader;
 

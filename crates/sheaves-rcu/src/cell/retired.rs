@@ -13,10 +13,10 @@ use crate::grace::period;
 
 /// A value that was replaced in its cell and that readers may still use.
 ///
-/// The `Box` comes back after a grace period: [`Retired::synchronize`] waits for it,
-/// [`Retired::try_reclaim`] polls, [`Retired::reclaimed`] is for `async` functions. Dropping waits,
-/// too. Inside a read section that would deadlock, so the value is leaked there, with a line on
-/// standard error.
+/// It comes back as a `Box` after a grace period: [`Retired::synchronize`] waits for that,
+/// [`Retired::try_reclaim`] polls, and [`Retired::reclaimed`] is for `async` functions. Dropping it
+/// waits for a grace period, too. Inside a read section that would deadlock, so there the value is
+/// leaked, with a line on standard error.
 ///
 /// # Invariants
 /// `value` is from a box and was unlinked before `cookie` was made.
@@ -26,7 +26,7 @@ pub struct Retired<T> {
     cookie: Cookie,
 }
 
-// SAFETY: sending it sends the value, which readers share: both bounds are needed.
+// SAFETY: sending it sends the value, which readers share.
 unsafe impl<T: Send + Sync> Send for Retired<T> {}
 // SAFETY: a shared reference gives shared access only.
 unsafe impl<T: Sync> Sync for Retired<T> {}
@@ -39,7 +39,7 @@ impl<T> Retired<T> {
         Retired { value, cookie: Cookie::get() }
     }
 
-    /// Waits for a grace period and returns the value.
+    /// Waits for a grace period and returns the value. Sleeps; not for signal handlers.
     ///
     /// # Errors
     /// Returns `self`, with a line on standard error, if the caller is inside a read section.
@@ -74,10 +74,8 @@ impl<T> Retired<T> {
         unsafe { self.into_box() }
     }
 
-    /// Drops the value after a grace period, in another thread; see [`fn@crate::defer`].
-    ///
-    /// Never blocks; allocates a box of two words. Where the value has no destructor, only its
-    /// memory is freed.
+    /// Drops the value after a grace period, in another thread: see [`fn@crate::defer`], which also
+    /// says what this costs.
     pub fn defer(self)
     where
         T: Send + 'static,
@@ -100,7 +98,6 @@ impl<T> Retired<T> {
         self.cookie
     }
 
-    /// The value, if its cookie has passed.
     fn if_passed(self, has_passed: bool) -> Result<Box<T>, Retired<T>> {
         // SAFETY: a grace period has passed.
         if has_passed { Ok(unsafe { self.into_box() }) } else { Err(self) }

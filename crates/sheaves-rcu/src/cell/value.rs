@@ -21,7 +21,7 @@ use crate::reader::guard::{Guard, read};
 /// assert_eq!(LIMIT.load(&read()), Some(&8));
 /// ```
 ///
-/// Reading is one load. See [`RcuCell`] for the form that always has a value.
+/// [`RcuCell`] is the form that always has a value.
 ///
 /// # Invariants
 /// `pointer` is null or from a `Box` that this cell owns.
@@ -49,8 +49,8 @@ impl<T> RcuOption<T> {
         RcuOption { pointer, owned: PhantomData }
     }
 
-    /// The current value. It stays valid as long as the guard, even if the cell's value is
-    /// replaced. One load; never blocks; async-signal-safe.
+    /// The current value, which stays valid as long as the guard, even if it is replaced. One load;
+    /// never blocks; async-signal-safe.
     #[inline]
     pub fn load<'guard>(&'guard self, guard: &'guard Guard) -> Option<&'guard T> {
         let _ = guard;
@@ -62,12 +62,12 @@ impl<T> RcuOption<T> {
         unsafe { pointer.as_ref() }
     }
 
-    /// Replaces the value. Returns the previous one.
+    /// Replaces the value. Returns the previous one. Allocates a box; never blocks.
     pub fn store(&self, value: T) -> Option<Retired<T>> {
         self.swap(Some(Box::new(value)))
     }
 
-    /// Replaces the value, or removes it. Returns the previous one. Does not allocate.
+    /// Replaces or removes the value. Returns the previous one. Neither allocates nor blocks.
     pub fn swap(&self, new: Option<Box<T>>) -> Option<Retired<T>> {
         let new = new.map_or(null_mut(), Box::into_raw);
         // AcqRel: Release pairs with the Acquire in `load`; Acquire with the Release of the thread
@@ -77,12 +77,13 @@ impl<T> RcuOption<T> {
         Some(unsafe { Retired::new(old) })
     }
 
-    /// Removes the value. Returns the previous one.
+    /// Removes the value, and returns it. Neither allocates nor blocks.
     pub fn take(&self) -> Option<Retired<T>> {
         self.swap(None)
     }
 
-    /// Replaces the value if it is still `current`, which was loaded under this guard.
+    /// Replaces the value if it is still `current`, which was loaded under this guard. Returns the
+    /// previous one. Neither allocates nor blocks.
     ///
     /// # Errors
     /// Returns `new` if the value has changed.
@@ -106,7 +107,9 @@ impl<T> RcuOption<T> {
         }
     }
 
-    /// Replaces the value by the result of `make`; tries again if another thread replaced it first.
+    /// Replaces the value by the result of `make`, and returns the previous one. If another thread
+    /// replaces it first, calls `make` again. Allocates a box each time; `make` runs in a read
+    /// section.
     pub fn update(&self, mut make: impl FnMut(Option<&T>) -> Option<T>) -> Option<Retired<T>> {
         loop {
             let guard = read();
@@ -165,8 +168,7 @@ impl<T: fmt::Debug> fmt::Debug for RcuOption<T> {
 /// # Ok::<(), &str>(())
 /// ```
 ///
-/// [`RcuCell::store`] and [`RcuCell::swap`] return the old value as a [`Retired`], which can be
-/// reclaimed after a grace period.
+/// The methods are those of [`RcuOption`], which says what each costs.
 ///
 /// # Invariants
 /// `value` is never empty.
@@ -175,14 +177,13 @@ pub struct RcuCell<T> {
 }
 
 impl<T> RcuCell<T> {
-    /// A cell with a value. Allocates, as each replacement by [`RcuCell::store`] does.
+    /// A cell with a value. Allocates a box.
     #[must_use]
     pub fn new(value: T) -> RcuCell<T> {
         RcuCell { value: RcuOption::new(value) }
     }
 
-    /// The current value, which stays valid as long as the guard. One load; never blocks;
-    /// async-signal-safe.
+    /// The current value, see [`RcuOption::load`].
     #[inline]
     pub fn load<'guard>(&'guard self, guard: &'guard Guard) -> &'guard T {
         let value = self.value.load(guard);
@@ -190,19 +191,19 @@ impl<T> RcuCell<T> {
         unsafe { value.unwrap_unchecked() }
     }
 
-    /// Replaces the value. Returns the previous one.
+    /// Replaces the value, see [`RcuOption::store`].
     pub fn store(&self, value: T) -> Retired<T> {
         self.swap(Box::new(value))
     }
 
-    /// Replaces the value. Returns the previous one. Does not allocate.
+    /// Replaces the value, see [`RcuOption::swap`].
     pub fn swap(&self, new: Box<T>) -> Retired<T> {
         let old = self.value.swap(Some(new));
         // SAFETY: the cell always has a value, by the invariant.
         unsafe { old.unwrap_unchecked() }
     }
 
-    /// Replaces the value if it is still `current`, which was loaded under this guard.
+    /// Replaces the value if it is still `current`, see [`RcuOption::compare_exchange`].
     ///
     /// # Errors
     /// Returns `new` if the value has changed.
@@ -220,16 +221,11 @@ impl<T> RcuCell<T> {
         }
     }
 
-    /// Replaces the value by the result of `make`; tries again if another thread replaced it first.
+    /// Replaces the value by the result of `make`, see [`RcuOption::update`].
     pub fn update(&self, mut make: impl FnMut(&T) -> T) -> Retired<T> {
-        loop {
-            let guard = read();
-            let current = self.load(&guard);
-            let new = Box::new(make(current));
-            if let Ok(old) = self.compare_exchange(current, new, &guard) {
-                return old;
-            }
-        }
+        let old = self.value.update(|current| current.map(&mut make));
+        // SAFETY: the cell always has a value, by the invariant.
+        unsafe { old.unwrap_unchecked() }
     }
 
     /// Exclusive access to the value.

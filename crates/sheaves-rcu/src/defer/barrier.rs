@@ -3,8 +3,9 @@
 use sheaves_sys::{clock, fork, report};
 
 use super::reclaimer::{self, FLUSH};
-use super::{driver, options, pressure, round, watch};
+use super::{driver, pressure, round, watch};
 use crate::grace::period;
+use crate::options;
 use crate::reader::section;
 
 /// How often a thread that waits for a round checks for a stalled callback.
@@ -56,7 +57,7 @@ pub fn barrier() -> Result<(), BarrierError> {
     fork::run_pending_handlers();
     let number = round::ask();
     if reclaimer::is_running() {
-        reclaimer::wake();
+        reclaimer::request(FLUSH);
     }
     // Until it is answered, or no reclaimer is left to answer it.
     while reclaimer::is_running() && !round::is_done_soon(number, LOOK_NS) {
@@ -104,7 +105,7 @@ pub fn poll() -> bool {
         let now = clock::coarse_ms();
         let is_old = |armed| now.saturating_sub(armed) >= options::age_ms();
         let is_due = pressure::armed_ms().is_some_and(is_old);
-        if reclaimer::take_requests() & FLUSH != 0 || is_due || round::is_awaited() {
+        if reclaimer::take_requests() & FLUSH != 0 || is_due {
             round::begin(&driving);
         } else {
             round::advance();

@@ -73,7 +73,7 @@ fn call_slow(head: *mut Head) {
             }
         }
     }
-    follow(calls::link(head));
+    follow(Some(calls::link(head)));
 }
 
 /// What follows a push onto an empty sheaf or list, without locks.

@@ -10,8 +10,7 @@
 //!                      the driver runs the calls
 //! ```
 //!
-//! The driver is woken for every [`START_SHEAVES`] of them, 2,000 callbacks. Several small sheaves
-//! are better than one of 16 KiB: a partial one costs 1 KiB per slot, and the restartable sequence
+//! The driver is woken for every [`START_CALLS`] callbacks. Several small sheaves are better than one of 16 KiB: a partial one costs 1 KiB per slot, and the restartable sequence
 //! of other sheaves serves here, too. A callback costs 2 ns, including the exchange of the sheaf
 //! after every 124 (example `defer_cost`, 1,000 callbacks by one thread, best round, Zen 4).
 //!
@@ -36,14 +35,14 @@ use crate::reader::section;
 
 /// The word of each slot that holds its sheaf.
 pub(super) const WORD: Word = Region::CALLS.word(0);
-/// Number of sealed sheaves of a shard after which a grace period is started and the driver woken.
-const START_SHEAVES: usize = 2000 / CAPACITY;
+/// After this many sealed callbacks of a shard a grace period is started and the driver woken.
+const START_CALLS: usize = 2000 / CAPACITY * CAPACITY;
 /// The bytes that one callback counts for: its head. The size of its object is not known.
 pub(super) const CALL_BYTES: usize = size_of::<Head>();
 /// Number of shards, over which slots are distributed.
 const SHARDS: usize = watch::WORKERS_MAX;
 
-static ALL: [Shard; SHARDS] = [const { Shard::new(START_SHEAVES) }; SHARDS];
+static ALL: [Shard; SHARDS] = [const { Shard::new(START_CALLS) }; SHARDS];
 
 /// What [`exchange`] has done.
 pub(super) enum Exchange {
@@ -93,7 +92,7 @@ fn shard_of(cursor: Cursor) -> usize {
     unsafe { cursor.sheaf().cursor(SENTINEL).last() >> 1 }
 }
 
-/// Number of the shard of the calling thread's slot.
+/// The shard of the calling thread's slot.
 fn here() -> usize {
     usize::try_from(current_slot()).unwrap_or(0) % SHARDS
 }
@@ -104,12 +103,11 @@ fn seal(shard: &Shard, waiting: &mut Waiting, cursor: Cursor) -> Batch {
 }
 
 /// Defers a claimed head by linking it. It needs no memory.
-pub(super) fn link(head: *mut Head) -> Option<Batch> {
+pub(super) fn link(head: *mut Head) -> Batch {
     ALL[here()].link(head, CALL_BYTES)
 }
 
-/// Seals the sheaves of all slots, and the lists. Starts no grace period. False where a slot was
-/// not reached.
+/// Seals the sheaves of all slots. Starts no grace period. False where a slot was not reached.
 pub(super) fn seal_all() -> bool {
     // All locks: what is pushed meanwhile cannot get into a queue before what is taken here.
     let mut held: [Held<'_, Waiting>; SHARDS] = core::array::from_fn(|at| ALL[at].waiting.lock());
@@ -117,9 +115,6 @@ pub(super) fn seal_all() -> bool {
     for (_, cursor) in taken {
         let number = shard_of(cursor);
         seal(&ALL[number], &mut held[number], cursor);
-    }
-    for (shard, waiting) in ALL.iter().zip(&mut held) {
-        shard.seal_partial(waiting);
     }
     is_complete
 }
@@ -174,7 +169,6 @@ pub(super) fn pending() -> (Pending, Pending) {
     (of(calls - linked.min(calls)), of(linked))
 }
 
-/// The shards, for forks.
 pub(super) fn shards() -> impl Iterator<Item = &'static Shard> {
     ALL.iter()
 }

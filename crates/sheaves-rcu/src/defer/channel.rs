@@ -1,11 +1,8 @@
 //! Memory that does not come from a cache: addresses in sheaves, freed by a function.
 //!
 //! For large and foreign memory: freeing it costs far more than a short lock. A sheaf is sealed
-//! when it is full, or when the objects in it have many bytes, and waits like one of calls. If
-//! memory for a sheaf is out, the address is kept by the head in the object, if the caller has
-//! passed one: heads wait as lists, see `list`. `emergency` says what happens without a head.
-//!
-//! `free_later` has the methods that defer.
+//! when it is full, or when the objects in it have many bytes. `emergency` says what happens if
+//! memory for a sheaf is out. `free_later` has the methods that defer.
 
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -14,14 +11,14 @@ use sheaves_percpu::internal::current_slot;
 use sheaves_sys::report;
 
 use super::head::Head;
-use super::shard::Shard;
+use super::shard::{CAPACITY, Shard};
 use super::sink::{self, Pending};
 use super::watch;
 
-/// Shards of each channel; slots are distributed over them.
+/// Number of shards of a channel, over which slots are distributed.
 const SHARDS: usize = 4;
-/// Number of sealed sheaves of a shard after which a grace period is started: of 496 objects.
-const START_SHEAVES: usize = 4;
+/// Number of sealed objects of a shard after which a grace period is started.
+const START_OBJECTS: usize = 4 * CAPACITY;
 
 /// A way to free one kind of memory. A channel is never destroyed.
 ///
@@ -70,7 +67,7 @@ impl Channel {
             free,
             next: AtomicPtr::new(null_mut()),
             is_known: AtomicBool::new(false),
-            shards: [const { Shard::new(START_SHEAVES) }; SHARDS],
+            shards: [const { Shard::new(START_OBJECTS) }; SHARDS],
         }
     }
 
@@ -80,13 +77,12 @@ impl Channel {
         self.name
     }
 
-    /// The shard of the calling thread's slot.
+    /// The shard of the calling thread's slot. Adds the channel to the list if it is new.
     pub(super) fn here(&'static self) -> &'static Shard {
         self.make_known();
         &self.shards[usize::try_from(current_slot()).unwrap_or(0) % SHARDS]
     }
 
-    /// Adds this channel to the list of all channels, once.
     fn make_known(&'static self) {
         // Acquire pairs with the Release below.
         if self.is_known.load(Ordering::Acquire) {
@@ -135,12 +131,11 @@ impl Channel {
         unsafe { (self.free)(object) };
     }
 
-    /// Frees an object that is deferred by its head, which was claimed with its distance from the
-    /// begin of the object.
+    /// Frees an object by its head, which was claimed with its offset in the object.
     fn free_linked(&self, head: *mut Head) {
         // SAFETY: valid until it is freed, by the contract of `free_later_with`.
-        if let Some(distance) = unsafe { (*head).finish() } {
-            self.free_one(head.addr() - distance);
+        if let Some(offset) = unsafe { (*head).finish() } {
+            self.free_one(head.addr() - offset);
         }
     }
 }
@@ -158,17 +153,18 @@ fn all() -> impl Iterator<Item = &'static Channel> {
     })
 }
 
-/// The shards of all known channels.
 pub(super) fn shards() -> impl Iterator<Item = &'static Shard> {
     all().flat_map(|channel| &channel.shards)
 }
 
-/// Seals the partial sheaves of every channel.
+/// Seals the open sheaves of all channels.
 pub(super) fn seal_all() {
-    shards().for_each(|shard| shard.seal_partial(&mut shard.waiting.lock()));
+    for shard in shards() {
+        let _ = shard.seal_open(&mut shard.waiting.lock());
+    }
 }
 
-/// Frees what is ready in every channel; true if something was. For the driver.
+/// Frees what is ready in all channels; true if something was. For the driver.
 pub(super) fn free_ready() -> bool {
     let mut any = false;
     for channel in all() {

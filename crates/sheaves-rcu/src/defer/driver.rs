@@ -71,7 +71,6 @@ pub(super) fn is_driving() -> bool {
     is_driver() || is_worker()
 }
 
-/// True if the calling thread is the driver itself.
 fn is_driver() -> bool {
     // Relaxed: see `Driving::begin`.
     THREAD.load(Ordering::Relaxed) == tls::thread_pointer()
@@ -101,15 +100,14 @@ struct Worker {
 
 static WORKERS: [Worker; WORKERS_MAX] =
     [const { Worker { state: AtomicU32::new(ABSENT), thread: AtomicUsize::new(0) } }; WORKERS_MAX];
-/// How many there are, and how many of them have taken a number. The first is written by the
-/// reclaimer that starts them, and in the child of a fork.
+/// Number of workers, written by the reclaimer that starts them and in the child of a fork; and how
+/// many of them have taken a number.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static NUMBERED: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts the workers if they do not exist, by `spawn`. For the reclaimer.
 pub(super) fn start_workers(spawn: impl Fn() -> bool) {
-    // Relaxed, all of this function: only the reclaimer writes these; a new thread sees what came
-    // before.
+    // Relaxed, here and below: only the reclaimer writes these; a new thread sees what came before.
     if COUNT.load(Ordering::Relaxed) != 0 {
         return;
     }
@@ -157,15 +155,14 @@ pub(super) fn run_calls(_: &Driving) -> bool {
 
 /// True if the calling thread is a worker. Then it is inside a callback.
 pub(super) fn is_worker() -> bool {
-    // Relaxed: a thread that compares it with its own pointer has stored it itself, or finds
-    // another.
+    // Relaxed: see `Driving::begin`.
     let is_own = |worker: &Worker| worker.thread.load(Ordering::Relaxed) == tls::thread_pointer();
     // Relaxed: most programs have none.
     COUNT.load(Ordering::Relaxed) != 0 && WORKERS.iter().any(is_own)
 }
 
-/// The body of a worker. It returns in the child of a fork that its callback has made: then the
-/// worker has finished its share as the driver, and is the reclaimer.
+/// The body of a worker. It returns in the child of a fork that its callback has made, at the end of
+/// its share.
 pub(super) fn work() {
     // Relaxed, both: numbers.
     let number = NUMBERED.fetch_add(1, Ordering::Relaxed);
@@ -183,13 +180,8 @@ pub(super) fn work() {
                 calls::refuse_open_section();
                 // Release pairs with the Acquire in `run_calls`. Relaxed on failure: this is a
                 // child. [K2]
-                let ended = worker.state.compare_exchange(
-                    WORKING,
-                    IDLE,
-                    Ordering::Release,
-                    Ordering::Relaxed,
-                );
-                if ended.is_ok() {
+                let (done, failed) = (Ordering::Release, Ordering::Relaxed);
+                if worker.state.compare_exchange(WORKING, IDLE, done, failed).is_ok() {
                     futex::wake(&worker.state, 1);
                 }
             }
@@ -199,8 +191,7 @@ pub(super) fn work() {
     }
 }
 
-/// In the child of a fork: a driver in another thread does not exist, and there are no workers. A
-/// worker whose callback has forked is the driver now; true if the calling thread is such a worker.
+/// In the child of a fork: see the module documentation. True if the calling thread was a worker.
 pub(super) fn restart_in_child() -> bool {
     let was_worker = is_worker();
     for worker in &WORKERS {

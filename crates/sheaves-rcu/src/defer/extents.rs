@@ -1,8 +1,9 @@
 //! Memory for what is deferred: sheaves, cut from mapped extents.
 //!
 //! Deferring must work where `malloc` waits for memory, so this memory is mapped directly. An
-//! extent is unmapped when all of its sheaves have come back, except a few extents that are kept.
-//! The lock is held for a handful of instructions, once per hundred objects.
+//! extent is unmapped when all of its sheaves have come back, except [`SPARE_EXTENTS`]. Each round
+//! maps a spare one if there is none, so that there are sheaves when memory runs out. The lock is
+//! held for a handful of instructions, once per hundred objects.
 //!
 //! ```text
 //!   extent, aligned to its size:  header | sheaf | sheaf | ... | never used ...
@@ -16,7 +17,7 @@ use core::ptr::{null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use sheaves_percpu::internal::Sheaf;
-use sheaves_sys::lock::Lock;
+use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::map;
 
 /// Size and alignment of an extent, in bytes.
@@ -24,7 +25,7 @@ const EXTENT_BYTES: usize = 64 * 1024;
 /// Number of extents without a sheaf in use that are kept mapped.
 const SPARE_EXTENTS: u32 = 2;
 
-/// The header of an extent.
+/// At the begin of each extent.
 struct Extent {
     next: *mut Extent,
     previous: *mut Extent,
@@ -50,7 +51,6 @@ struct State {
 // SAFETY: extents are used under the lock only.
 unsafe impl Send for State {}
 
-/// The extents, and their sheaves.
 pub(super) struct Extents {
     state: Lock<State>,
     /// Extents that are mapped; for statistics.
@@ -77,11 +77,7 @@ impl Extents {
         let mut state = self.state.lock();
         if state.first.is_null() {
             drop(state);
-            let made = self.make()?;
-            state = self.state.lock();
-            // SAFETY: made above, and not shared yet.
-            unsafe { state.link(made) };
-            state.spare += 1;
+            state = self.add()?;
         }
         // SAFETY: an extent on the list, used under the lock only.
         let extent = unsafe { &mut *state.first };
@@ -126,23 +122,19 @@ impl Extents {
         drop(state);
         // Relaxed: statistics.
         self.mapped.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: mapped by `make`, none of its sheaves is in use, and it is on no list.
+        // SAFETY: mapped by `add`, none of its sheaves is in use, and it is on no list.
         unsafe { map::unmap(address, EXTENT_BYTES) };
     }
 
-    /// Maps a spare extent, so that the next requests need no system call.
+    /// Maps a spare extent if there is none.
     pub(super) fn refill(&self) {
-        if self.state.lock().spare > 0 {
-            return;
+        if self.state.lock().spare == 0 {
+            let _ = self.add();
         }
-        let Some(made) = self.make() else { return };
-        let mut state = self.state.lock();
-        // SAFETY: made above, and not shared yet.
-        unsafe { state.link(made) };
-        state.spare += 1;
     }
 
-    fn make(&self) -> Option<*mut Extent> {
+    /// Maps an extent, and locks the list with it on it.
+    fn add(&self) -> Option<Held<'_, State>> {
         let address = map::aligned(EXTENT_BYTES, EXTENT_BYTES)?;
         let extent = with_exposed_provenance_mut::<Extent>(address);
         let fresh = address + Sheaf::BYTES;
@@ -152,7 +144,11 @@ impl Extents {
         unsafe { extent.write(header) };
         // Relaxed: statistics.
         self.mapped.fetch_add(1, Ordering::Relaxed);
-        Some(extent)
+        let mut state = self.state.lock();
+        // SAFETY: mapped, and on no list.
+        unsafe { state.link(extent) };
+        state.spare += 1;
+        Some(state)
     }
 
     /// Bytes of address space in use. For statistics.
@@ -166,9 +162,8 @@ impl Extents {
         self.state.acquire();
     }
 
-    /// [`Extents::acquire`] in the child of a fork that ran no `prepare` handler. If a thread that
-    /// does not exist here was changing the list, its extents are lost: nothing is added to them
-    /// any more.
+    /// [`Extents::acquire`] in the child of a fork that ran no `prepare` handler. If another thread
+    /// was changing the list, its extents are lost: nothing is added to them any more.
     pub(super) fn recover(&self) {
         self.state.acquire_to_recover(State::recover);
     }

@@ -6,17 +6,16 @@ use super::channel::Channel;
 use super::head::Head;
 use super::pressure::Pressure;
 use super::reclaimer::{arm, start_batch};
-use super::shard::{NoSheaf, Pushed};
+use super::shard::Pushed;
 use super::{emergency, round};
 
 impl Channel {
-    /// Frees an object of `bytes` bytes after a grace period. The one-argument form: nothing is
-    /// stored in the object.
+    /// Frees an object of `bytes` bytes after a grace period. Stores nothing in the object.
     ///
     /// Takes a short lock, and 1 KiB of memory for every 124 objects. If memory is out it
     /// **blocks**: it waits for a grace period and frees the object itself. Inside a read section
-    /// that would deadlock, so the object is leaked there, with a line on standard error for the
-    /// first one. Not for signal handlers.
+    /// that would deadlock, so there the object is leaked, and the first one is reported on
+    /// standard error. Not for signal handlers.
     ///
     /// # Safety
     /// Only readers still use the object, and it is freed in no other way. The channel's function
@@ -26,8 +25,8 @@ impl Channel {
             return;
         }
         match self.here().push(pointer.expose_provenance(), bytes) {
-            Ok(pushed) => follow(pushed),
-            Err(NoSheaf) => self.free_slowly(pointer),
+            Some(pushed) => follow(pushed),
+            None => self.free_slowly(pointer),
         }
     }
 
@@ -43,13 +42,13 @@ impl Channel {
         }
         let address = pointer.expose_provenance();
         match self.here().push(address, bytes) {
-            Ok(pushed) => follow(pushed),
+            Some(pushed) => follow(pushed),
             // SAFETY: valid by the contract.
-            Err(NoSheaf) if unsafe { (*head).claim(head.expose_provenance() - address) } => {
+            None if unsafe { (*head).claim(head.expose_provenance() - address) } => {
                 emergency::note_linked();
-                follow(Pushed { is_first: true, sealed: self.here().link(head, bytes) });
+                follow(Pushed { is_first: true, sealed: Some(self.here().link(head, bytes)) });
             }
-            Err(NoSheaf) => {}
+            None => {}
         }
     }
 

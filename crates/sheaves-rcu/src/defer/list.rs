@@ -1,13 +1,12 @@
 //! Heads that are linked, because memory for a sheaf is out or the thread has no slot.
 //!
 //! ```text
-//!   open --sealed--> waiting[cookie % 2] --passed--> ready
+//!   waiting[cookie % 2] --passed--> ready
 //! ```
 //!
-//! A list waits as a whole for one cookie, and heads are added to it only if they have the same
-//! cookie. Two lists are enough to seal heads at any time. At most one grace period is under way,
-//! so a cookie that is taken now is equal to that of the oldest list that may still have to wait,
-//! or one higher. A list of the same parity with another cookie has passed.
+//! A head gets its cookie when it is linked, and heads with the same cookie are one list. Two lists
+//! are enough: at most one grace period is under way, so a cookie that is taken now is that of the
+//! last list or one higher. A list of the same parity with another cookie has passed.
 
 use core::mem::take;
 use core::ptr::null_mut;
@@ -46,10 +45,6 @@ struct Waiting {
 }
 
 impl Waiting {
-    const fn new() -> Waiting {
-        Waiting { heads: List::new(), cookie: Cookie::from_bits(0) }
-    }
-
     fn has_passed(&self) -> bool {
         !self.heads.is_empty() && self.cookie.has_passed()
     }
@@ -58,8 +53,6 @@ impl Waiting {
 /// The linked heads of a shard. Protected by its lock.
 #[derive(Debug)]
 pub(super) struct Heads {
-    /// Heads without a cookie.
-    open: List,
     /// Heads that wait, by the lowest bit of their cookie.
     waiting: [Waiting; 2],
     /// Heads whose cookie has passed, as far as this was checked.
@@ -68,45 +61,34 @@ pub(super) struct Heads {
 
 impl Heads {
     pub(super) const fn new() -> Heads {
-        Heads { open: List::new(), waiting: [const { Waiting::new() }; 2], ready: List::new() }
+        let waiting = [const { Waiting { heads: List::new(), cookie: Cookie::from_bits(0) } }; 2];
+        Heads { waiting, ready: List::new() }
     }
 
-    /// Adds a head, and the bytes that it stands for. Returns the number of heads without a cookie,
-    /// and their bytes.
+    /// Adds a head, and the bytes that it stands for. Returns its cookie.
     ///
     /// # Safety
     /// The head is valid, claimed, and on no list; it belongs to the list afterwards.
-    pub(super) unsafe fn push(&mut self, head: *mut Head, bytes: usize) -> (usize, usize) {
-        // SAFETY: the same contract.
-        unsafe { self.open.push(head, bytes) };
-        (self.open.count, self.open.bytes)
-    }
-
-    /// Takes a cookie for the heads that have none.
-    pub(super) fn seal(&mut self) -> Option<Cookie> {
-        if self.open.is_empty() {
-            return None;
-        }
-        pressure::note_sealed(self.open.count, self.open.bytes);
-        // After the last head was added.
+    pub(super) unsafe fn push(&mut self, head: *mut Head, bytes: usize) -> Cookie {
         let cookie = Cookie::get();
         let waiting = &mut self.waiting[(cookie.to_bits() % 2) as usize];
         if waiting.has_passed() {
             self.ready.append(take(&mut waiting.heads));
         }
         // Heads that are still there have this cookie. If they had another, they would wait longer.
-        waiting.heads.append(take(&mut self.open));
         waiting.cookie = cookie;
-        Some(cookie)
+        // SAFETY: the same contract.
+        unsafe { waiting.heads.push(head, bytes) };
+        pressure::note_sealed(1, bytes);
+        cookie
     }
 
-    /// The sealed heads and their bytes, and all heads and their bytes.
-    pub(super) fn counts(&self) -> [(usize, usize); 2] {
+    /// The number of heads, and their bytes.
+    pub(super) fn counts(&self) -> (usize, usize) {
         let waiting = self.waiting.iter().map(|waiting| &waiting.heads);
-        let sealed = waiting
+        waiting
             .chain([&self.ready])
-            .fold((0, 0), |(heads, bytes), list| (heads + list.count, bytes + list.bytes));
-        [sealed, (sealed.0 + self.open.count, sealed.1 + self.open.bytes)]
+            .fold((0, 0), |(heads, bytes), list| (heads + list.count, bytes + list.bytes))
     }
 
     /// True if there are heads whose cookie has passed.

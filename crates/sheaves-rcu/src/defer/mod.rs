@@ -50,16 +50,14 @@ pub mod faults;
 mod free_later;
 mod head;
 mod list;
-mod memory_pressure;
-mod options;
 mod pressure;
+mod psi;
 mod queue;
 mod reclaimer;
 mod round;
 mod shard;
 mod sink;
 mod statistics;
-
 mod watch;
 
 pub use barrier::{BarrierError, barrier, flush, poll};

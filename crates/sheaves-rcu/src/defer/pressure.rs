@@ -3,17 +3,17 @@
 //! | `ARMED` | meaning | transitions |
 //! |---|---|---|
 //! | 0 | nothing was deferred since everything was last sealed | -> the time, by [`super::arm`] |
-//! | ms of the clock | earliest time of what was deferred since | -> 0, by a thread that seals |
+//! | ms of the clock | when something was first deferred since | -> 0, by a thread that seals |
 //!
-//! A thread that seals disarms *before* it looks for what is deferred. A thread whose push the
-//! sealer does not find arms after that push, and reads 0. Between the two is the drain, which is a
-//! fence in every thread, or an exchange of the very word that was pushed to. [A1]
+//! A thread that seals disarms *before* it looks for what is deferred. A thread whose push it does
+//! not find arms after that push, and reads 0. Between the two is the drain, which is a fence in
+//! every thread, or an exchange of the very word that was pushed to. [A1]
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 
 use sheaves_sys::clock;
 
-use super::options;
+use crate::options;
 
 /// What the number of deferred bytes demands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +32,6 @@ pub enum Pressure {
 /// counted it, so these may be below 0 for a moment.
 static OBJECTS: AtomicI64 = AtomicI64::new(0);
 static BYTES: AtomicI64 = AtomicI64::new(0);
-/// The time, see the module documentation.
 static ARMED: AtomicU64 = AtomicU64::new(0);
 
 /// True if the bound on the age is armed.
@@ -50,14 +49,14 @@ pub(super) fn arm() -> bool {
     ARMED.compare_exchange(0, now, Ordering::SeqCst, Ordering::Relaxed).is_ok()
 }
 
-/// Since when something is deferred and not sealed, in milliseconds of the clock.
+/// Since when something is deferred and not sealed, in ms of the clock.
 pub(super) fn armed_ms() -> Option<u64> {
     // SeqCst: after the load of the bell, see `reclaimer`.
     let armed = ARMED.load(Ordering::SeqCst);
     (armed != 0).then_some(armed)
 }
 
-/// To be called before everything is sealed. Returns since when something was deferred.
+/// To be called before everything is sealed. Returns what [`armed_ms`] did before.
 pub(super) fn disarm() -> Option<u64> {
     // SeqCst, both: before the look for what is deferred. [A1]
     let armed = ARMED.swap(0, Ordering::SeqCst);
@@ -85,14 +84,12 @@ pub fn note_sealed(objects: usize, bytes: usize) {
     BYTES.fetch_add(bytes as i64, Ordering::Relaxed);
 }
 
-/// Number of reclaimed bytes after which free memory is returned to the kernel. Returning a MiB and
-/// getting it again takes a tenth of a millisecond.
+/// After this many reclaimed bytes free memory is returned to the kernel. Returning a MiB and getting
+/// it again takes a tenth of a millisecond.
 const MUCH_BYTES: u64 = 16 << 20;
-
-/// Bytes that were reclaimed since memory was last returned to the kernel.
+/// Bytes that were reclaimed since then.
 static RECLAIMED: AtomicU64 = AtomicU64::new(0);
 
-/// True if much was reclaimed since memory was last returned to the kernel.
 pub(super) fn is_much_reclaimed() -> bool {
     // Relaxed: a hint.
     RECLAIMED.load(Ordering::Relaxed) >= MUCH_BYTES
@@ -100,6 +97,7 @@ pub(super) fn is_much_reclaimed() -> bool {
 
 /// Memory is being returned to the kernel.
 pub(super) fn note_trimmed() {
+    // Relaxed: a hint.
     RECLAIMED.store(0, Ordering::Relaxed);
 }
 

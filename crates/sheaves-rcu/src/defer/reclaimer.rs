@@ -24,7 +24,8 @@ use sheaves_sys::{clock, futex, report, thread, tls};
 use super::extents::SHEAVES;
 use super::pressure::{self, Pressure};
 use super::shard::{Batch, Shard};
-use super::{calls, channel, driver, memory_pressure, options, round, sink, watch};
+use super::{calls, channel, driver, psi, round, sink, watch};
+use crate::options;
 use crate::reader::fences;
 
 /// Something is sealed that is worth a grace period.
@@ -32,7 +33,6 @@ pub(super) const READY: u32 = 1;
 /// Everything is to be sealed and reclaimed now.
 pub(super) const FLUSH: u32 = 2;
 
-/// States of [`SLEEPING`].
 const AWAKE: u32 = 0;
 const UNTIL_AGE: u32 = 1;
 const WITHOUT_END: u32 = 2;
@@ -42,22 +42,19 @@ static BELL: AtomicU32 = AtomicU32::new(0);
 static SLEEPING: AtomicU32 = AtomicU32::new(AWAKE);
 /// Pending requests. Taken by the thread that fulfils them.
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
-/// 1 from the start of the reclaimer on. Written by the thread that starts it, and in the child of
-/// a fork.
+/// 1 while there is a reclaimer. Written by the thread that starts it, and in the child of a fork.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
-/// The reclaimer's thread pointer, to identify it in the child of a fork. Written by it.
+/// The reclaimer's thread pointer, by which it is known in the child of a fork. Written by it.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 /// A start has failed, and was reported.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// After this time without deferring, and after much was reclaimed, memory is returned to the
-/// kernel.
+/// If nothing is deferred for this time after much was reclaimed, memory is returned to the kernel.
 const TRIM_NS: u64 = 50_000_000;
 
 /// How often the reclaimer has gone to sleep.
 static SLEEPS: AtomicU32 = AtomicU32::new(0);
 
-/// True if the reclaimer exists.
 pub(super) fn is_running() -> bool {
     // Relaxed: a flag; what the reclaimer reads is ordered by itself.
     RUNNING.load(Ordering::Relaxed) != 0
@@ -65,9 +62,8 @@ pub(super) fn is_running() -> bool {
 
 /// Something was deferred into an empty sheaf: arms the bound on its age.
 ///
-/// One load if it is armed. Otherwise wakes the reclaimer if that sleeps without a timeout, or
-/// starts it. Starting it makes libc allocate, so do not call this where `malloc` must not be
-/// called.
+/// One load if it is armed. Otherwise starts the reclaimer, or wakes it from a sleep without
+/// timeout. Starting it makes libc allocate, so do not call this where `malloc` must not be called.
 #[inline]
 pub fn arm() {
     if !pressure::is_armed() {
@@ -83,8 +79,8 @@ fn arm_slow() {
     }
 }
 
-/// Follows [`super::note_sealed`]: wakes the reclaimer, or starts it, if the pressure is high.
-/// Returns the pressure. Not under a lock: libc allocates when it starts a thread.
+/// Follows [`super::note_sealed`]: wakes or starts the reclaimer if the pressure is high. Returns the
+/// pressure. Not under a lock: libc allocates when it starts a thread.
 pub fn after_seal() -> Pressure {
     let pressure = pressure::pressure();
     if pressure >= Pressure::High {
@@ -93,8 +89,8 @@ pub fn after_seal() -> Pressure {
     pressure
 }
 
-/// Follows the sealing of a batch, without locks: starts its grace period if it is time, and wakes
-/// the reclaimer. Returns the pressure.
+/// Follows the sealing of a batch, without locks: starts its grace period and wakes the reclaimer if
+/// it is time. Returns the pressure.
 pub(super) fn start_batch(Batch { cookie, is_due }: Batch) -> Pressure {
     let pressure = after_seal();
     if pressure >= Pressure::High {
@@ -109,9 +105,14 @@ pub(super) fn start_batch(Batch { cookie, is_due }: Batch) -> Pressure {
     pressure
 }
 
-/// Stores a request, and wakes the reclaimer if the request is new.
+/// Starts the reclaimer if it does not exist, and gives it a request.
 pub(super) fn ring(request: u32) {
     start();
+    self::request(request);
+}
+
+/// Stores a request, and wakes the reclaimer if the request is new.
+pub(super) fn request(request: u32) {
     // SeqCst: see the module documentation. [B1]
     if REQUESTS.fetch_or(request, Ordering::SeqCst) & request == 0 {
         wake_from(UNTIL_AGE);
@@ -127,24 +128,16 @@ fn wake_from(depth: u32) {
     }
 }
 
-/// Wakes the reclaimer for a barrier, which has stored that it waits.
-pub(super) fn wake() {
-    wake_from(UNTIL_AGE);
-}
-
-/// Takes the pending requests.
 pub(super) fn take_requests() -> u32 {
     // SeqCst: see the module documentation. [B1]
     REQUESTS.swap(0, Ordering::SeqCst)
 }
 
-/// True if there is a request.
 pub(super) fn has_requests() -> bool {
     // Relaxed: a hint.
     REQUESTS.load(Ordering::Relaxed) != 0
 }
 
-/// How often the reclaimer has gone to sleep.
 pub(super) fn sleeps() -> u32 {
     // Relaxed: statistics.
     SLEEPS.load(Ordering::Relaxed)
@@ -182,7 +175,6 @@ fn start_slow() -> bool {
     false
 }
 
-/// The body of the reclaimer.
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     thread::set_name(c"sheaves-rcu");
     // Relaxed: a number; in a fork handler only this thread finds its own.
@@ -193,8 +185,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     reclaim_for_ever()
 }
 
-/// The body of a worker, which becomes the reclaimer in the child of a fork that its callback has
-/// made.
+/// The body of a worker. If its callback forks, it becomes the reclaimer of the child.
 extern "C" fn run_worker(_: *mut c_void) -> *mut c_void {
     thread::set_name(c"sheaves-rcu-run");
     driver::work();
@@ -208,9 +199,9 @@ fn reclaim_for_ever() -> ! {
         let requests = take_requests();
         let age_ms = pressure::armed_ms().map(|armed| clock::coarse_ms().saturating_sub(armed));
         let is_old = age_ms.is_some_and(|age| age >= options::age_ms());
-        if requests & FLUSH != 0 || round::is_awaited() {
+        if requests & FLUSH != 0 {
             round::full(&driver::drive(), true);
-        } else if is_old || (age_ms.is_some() && memory_pressure::is_short()) {
+        } else if is_old || (age_ms.is_some() && psi::is_short()) {
             round::full(&driver::drive(), !is_old);
         } else if requests & READY != 0 {
             round::ready(&driver::drive());
@@ -238,7 +229,7 @@ fn sleep(bell: u32, age_ms: Option<u64>) {
         None => futex::wait(&BELL, bell),
         Some(age) => {
             let left_ms = options::age_ms().saturating_sub(age).max(1);
-            futex::wait_for(&BELL, bell, memory_pressure::patience_ms(left_ms) * 1_000_000);
+            futex::wait_for(&BELL, bell, psi::patience_ms(left_ms) * 1_000_000);
         }
     }
     // SeqCst: as above.
@@ -254,17 +245,15 @@ fn shards() -> impl Iterator<Item = &'static Shard> {
     channel::shards().chain(calls::shards())
 }
 
-/// A fork does not wait for the driver, see `driver`. Everything that is pending is pending in the
-/// child, too, except the one callback that another thread was running.
+/// A fork does not wait for the driver, see `driver`.
 fn prepare() {
     sink::REGISTERING.acquire();
     shards().for_each(|shard| shard.waiting.acquire());
     SHEAVES.acquire();
 }
 
-/// [`prepare`] in the child of a fork that did not run it. What is pending is counted again; the
-/// layers above do the same. Heads are lost that were linked in a shard which a thread that does
-/// not exist here was changing.
+/// [`prepare`] in the child of a fork that did not run it. What is pending is counted again, as in
+/// the layers above. If another thread was changing a shard, the heads linked there are lost.
 fn recover() {
     pressure::restart();
     SHEAVES.recover();
@@ -287,9 +276,8 @@ fn child() {
     parent();
 }
 
-/// In the child of a fork: the reclaimer does not exist, unless it is the thread that forked.
-/// Requests, and what was deferred and not sealed, are handled by the first thread that defers or
-/// polls. A worker whose callback has forked is the reclaimer from now on.
+/// In the child of a fork there is no reclaimer, unless it has forked; a worker that has forked
+/// becomes it. Requests, and what is not sealed, wait for the first thread that defers or polls.
 fn restart(was_worker: bool) {
     // Relaxed, all: the child has one thread.
     if was_worker {

@@ -65,7 +65,7 @@ impl Deferred {
 /// Takes the number of a barrier.
 pub(super) fn ask() -> u32 {
     // SeqCst: a round that reads this number finds what was deferred before; and this is before the
-    // check whether the reclaimer sleeps. Pairs with `full`. [B2]
+    // request, so the round that fulfils it reads this number. Pairs with `full`. [B2]
     WANTED.fetch_add(1, Ordering::SeqCst).wrapping_add(1)
 }
 
@@ -94,13 +94,6 @@ pub(super) fn is_done(number: u32) -> bool {
 /// True if a number is answered. Numbers wrap.
 fn is_past(done: u32, number: u32) -> bool {
     done.wrapping_sub(number) < 1 << 31
-}
-
-/// True if a thread waits for a round.
-pub(super) fn is_awaited() -> bool {
-    // SeqCst: after the load of the bell, see `reclaimer`. [B2]
-    let wanted = WANTED.load(Ordering::SeqCst);
-    !is_done(wanted)
 }
 
 /// Seals everything, and starts a grace period for it.

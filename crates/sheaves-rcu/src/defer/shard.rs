@@ -11,35 +11,35 @@ use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_sys::lock::Lock;
 
+use super::extents::SHEAVES;
 use super::head::Head;
 use super::list::Heads;
+use super::pressure;
 use super::queue::{Open, Queue, STATE_ENTRIES, Sealed};
-use super::{emergency, pressure};
 use crate::grace::cookie::Cookie;
 
 /// The entry below the first one that is deferred. In a sealed sheaf it holds the bytes.
 pub(super) const SENTINEL: usize = STATE_ENTRIES;
 /// Entries that fit into a sheaf.
 pub(super) const CAPACITY: usize = Sheaf::OBJECTS_MAX - SENTINEL;
-/// What has this many bytes together is sealed, and its grace period is started.
+/// Entries that have this many bytes together are sealed, and their grace period is started.
 const SEAL_BYTES: usize = 1 << 20;
-/// With debug assertions, a double free is searched for in the open sheaf and this many sealed
-/// ones.
+/// With debug assertions, [`Shard::has`] searches the open sheaf and this many sealed ones.
 const SHEAVES_SEARCHED: usize = 64;
 
 const _: () = assert!(CAPACITY == 124);
 
-/// Protected by a shard's lock. Every change keeps `open` and the queue consistent at every
-/// instruction: in the child of a fork that ran no `prepare` handler, a change may have stopped
-/// anywhere.
+/// Protected by a shard's lock. Changes keep `open` and the queue consistent at every instruction: in
+/// the child of a fork that ran no `prepare` handler, a change may have stopped anywhere.
 pub(super) struct Waiting {
     /// The sheaf that is not sealed, and its bytes.
     open: Open,
     bytes: usize,
     queue: Queue,
     heads: Heads,
-    /// Sheaves that were sealed since a grace period was last started.
+    /// Entries that were sealed since a grace period was last started, and their bytes.
     unstarted: usize,
+    unstarted_bytes: usize,
 }
 
 /// On cache lines of its own.
@@ -50,7 +50,7 @@ pub(super) struct Shard {
     pub(super) objects: AtomicUsize,
     pub(super) bytes: AtomicUsize,
     pub(super) linked: AtomicUsize,
-    /// Number of sealed sheaves, or as many heads, after which a grace period is started.
+    /// Number of sealed entries after which a grace period is started.
     start_after: usize,
 }
 
@@ -62,13 +62,10 @@ pub(super) struct Batch {
     pub(super) is_due: bool,
 }
 
-/// Memory for a sheaf is out.
-#[derive(Debug)]
-pub(super) struct NoSheaf;
-
-/// A push has begun the open sheaf, or has sealed it.
+/// What a push has done.
 #[derive(Debug)]
 pub(super) struct Pushed {
+    /// The entry is the first one of the open sheaf.
     pub(super) is_first: bool,
     pub(super) sealed: Option<Batch>,
 }
@@ -81,6 +78,7 @@ impl Shard {
             queue: Queue::new(),
             heads: Heads::new(),
             unstarted: 0,
+            unstarted_bytes: 0,
         };
         Shard {
             waiting: Lock::new(waiting),
@@ -91,17 +89,17 @@ impl Shard {
         }
     }
 
-    /// Adds an entry to the open sheaf.
-    pub(super) fn push(&self, entry: usize, bytes: usize) -> Result<Pushed, NoSheaf> {
+    /// Adds an entry to the open sheaf. `None` if memory for a sheaf is out.
+    pub(super) fn push(&self, entry: usize, bytes: usize) -> Option<Pushed> {
         let mut waiting = self.waiting.lock();
         if !waiting.open.cursor().is_sheaf() {
             // This may need a system call, so it is not done under the lock.
             drop(waiting);
-            let sheaf = emergency::take_sheaf().ok_or(NoSheaf)?;
+            let sheaf = SHEAVES.take()?;
             waiting = self.waiting.lock();
             if waiting.open.cursor().is_sheaf() {
                 // SAFETY: taken above.
-                unsafe { emergency::give_sheaf(sheaf) };
+                unsafe { SHEAVES.give(sheaf) };
             } else {
                 waiting.bytes = 0;
                 let empty = format(sheaf);
@@ -118,58 +116,56 @@ impl Shard {
         waiting.open.set(next);
         waiting.bytes += bytes;
         self.add(1, bytes);
-        let is_due = waiting.bytes >= SEAL_BYTES;
-        let sealed = (is_due || next.is_full()).then(|| self.seal_open(&mut waiting, is_due));
-        Ok(Pushed { is_first, sealed: sealed.flatten() })
+        let is_sealed = waiting.bytes >= SEAL_BYTES || next.is_full();
+        let sealed = if is_sealed { self.seal_open(&mut waiting) } else { None };
+        Some(Pushed { is_first, sealed })
     }
 
     /// Defers an object by its claimed head, where memory is out.
-    pub(super) fn link(&self, head: *mut Head, bytes: usize) -> Option<Batch> {
+    pub(super) fn link(&self, head: *mut Head, bytes: usize) -> Batch {
         let mut waiting = self.waiting.lock();
         // SAFETY: valid, claimed, and on no list.
-        let (heads, open_bytes) = unsafe { waiting.heads.push(head, bytes) };
+        let cookie = unsafe { waiting.heads.push(head, bytes) };
         self.add(1, bytes);
         // Relaxed: changes under the lock.
         self.linked.fetch_add(1, Ordering::Relaxed);
-        let is_due = heads >= self.start_after * CAPACITY || open_bytes >= SEAL_BYTES;
-        let cookie = if is_due { waiting.heads.seal()? } else { return None };
-        Some(Batch { cookie, is_due: true })
+        self.batch(&mut waiting, cookie, 1, bytes)
     }
 
     /// Seals a sheaf of entries that were not counted here, which the caller owns.
     pub(super) fn seal_taken(&self, waiting: &mut Waiting, cursor: Cursor, bytes: usize) -> Batch {
         self.add(cursor.fill(), bytes);
         pressure::note_sealed(cursor.fill(), bytes);
-        self.append(waiting, cursor, bytes, false)
+        self.append(waiting, cursor, bytes)
     }
 
-    /// Seals what is partial.
-    pub(super) fn seal_partial(&self, waiting: &mut Waiting) {
-        let _ = self.seal_open(waiting, false);
-        let _ = waiting.heads.seal();
-    }
-
-    fn seal_open(&self, waiting: &mut Waiting, is_due: bool) -> Option<Batch> {
+    /// Seals the open sheaf, if there is one.
+    pub(super) fn seal_open(&self, waiting: &mut Waiting) -> Option<Batch> {
         pressure::note_sealed(waiting.open.cursor().fill(), waiting.open_bytes());
-        self.append_open(waiting, is_due)
+        self.append_open(waiting)
     }
 
-    fn append_open(&self, waiting: &mut Waiting, is_due: bool) -> Option<Batch> {
+    fn append_open(&self, waiting: &mut Waiting) -> Option<Batch> {
         let cursor = waiting.open.take();
         // SeqCst, for the compiler only: the sheaf is in at most one place.
         compiler_fence(Ordering::SeqCst);
-        cursor.is_sheaf().then(|| self.append(waiting, cursor, waiting.bytes, is_due))
+        cursor.is_sheaf().then(|| self.append(waiting, cursor, waiting.bytes))
     }
 
-    fn append(&self, waiting: &mut Waiting, cursor: Cursor, bytes: usize, is_due: bool) -> Batch {
+    fn append(&self, waiting: &mut Waiting, cursor: Cursor, bytes: usize) -> Batch {
         // SAFETY: the sheaf belongs to this shard, and nothing can be added to it.
         unsafe { cursor.sheaf().entries(SENTINEL..SENTINEL + 1) }.fill(bytes);
         // SAFETY: as above, and the entries up to the cursor are written.
         let cookie = unsafe { waiting.queue.append(SENTINEL + 1, cursor) };
-        waiting.unstarted += 1;
-        let is_due = is_due || waiting.unstarted >= self.start_after;
+        self.batch(waiting, cookie, cursor.fill(), bytes)
+    }
+
+    fn batch(&self, waiting: &mut Waiting, cookie: Cookie, entries: usize, bytes: usize) -> Batch {
+        waiting.unstarted += entries;
+        waiting.unstarted_bytes += bytes;
+        let is_due = waiting.unstarted >= self.start_after || waiting.unstarted_bytes >= SEAL_BYTES;
         if is_due {
-            waiting.unstarted = 0;
+            (waiting.unstarted, waiting.unstarted_bytes) = (0, 0);
         }
         Batch { cookie, is_due }
     }
@@ -177,10 +173,6 @@ impl Shard {
     /// Reclaims everything whose cookie has passed; true if there was something. Only one thread
     /// does so at a time.
     pub(super) fn reclaim(&self, entry: impl Fn(usize), head: impl Fn(*mut Head)) -> bool {
-        // Relaxed: a hint that saves the lock.
-        if self.objects.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
         let mut any = false;
         while let Some(sheaf) = self.ready() {
             // SAFETY: at the front, and only this thread reclaims.
@@ -198,7 +190,9 @@ impl Shard {
     }
 
     fn ready(&self) -> Option<Sealed> {
-        self.waiting.lock().queue.ready()
+        // Relaxed: a hint that saves the lock.
+        let is_empty = self.objects.load(Ordering::Relaxed) == 0;
+        if is_empty { None } else { self.waiting.lock().queue.ready() }
     }
 
     /// Removes a sheaf from the front, all of whose entries are taken.
@@ -208,10 +202,9 @@ impl Shard {
         self.subtract(sheaf.objects(), bytes_of(sheaf));
         drop(waiting);
         // SAFETY: in no queue any more.
-        unsafe { emergency::give_sheaf(sheaf.cursor().sheaf()) };
+        unsafe { SHEAVES.give(sheaf.cursor().sheaf()) };
     }
 
-    /// Takes a linked head whose cookie has passed.
     fn pop_ready(&self) -> Option<*mut Head> {
         // Relaxed: a hint that saves the lock.
         if self.linked.load(Ordering::Relaxed) == 0 {
@@ -227,12 +220,7 @@ impl Shard {
 
     /// True if there is something whose cookie has passed.
     pub(super) fn has_ready(&self) -> bool {
-        // Relaxed: a hint that saves the lock.
-        if self.objects.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        let waiting = self.waiting.lock();
-        waiting.queue.ready().is_some() || waiting.heads.has_ready()
+        self.ready().is_some() || self.waiting.lock().heads.has_ready()
     }
 
     /// Counts what was deferred. Under the lock.
@@ -259,8 +247,7 @@ impl Shard {
         open.chain(sealed).any(|found| found == entry)
     }
 
-    /// Takes the lock in the child of a fork that ran no `prepare` handler, and counts again what
-    /// is pending.
+    /// Takes the lock in the child of a fork that ran no `prepare` handler.
     pub(super) fn recover(&self) {
         if let Some(mut waiting) = self.waiting.acquire_to_recover(|waiting| self.repair(waiting)) {
             self.count_again(&mut waiting);
@@ -273,23 +260,24 @@ impl Shard {
         waiting.heads = Heads::new();
         waiting.queue.recover();
         if waiting.open.cursor().is_sheaf() && waiting.open.cursor().is_full() {
-            let _ = self.append_open(waiting, false);
+            let _ = self.append_open(waiting);
         }
     }
 
-    /// What was sealed is counted again for the sums of all layers, too, which were set to 0.
+    /// Counts again what is pending; for the sums of all layers, too, which were set to 0.
     fn count_again(&self, waiting: &mut Waiting) {
         let (sealed, sealed_bytes) =
             waiting.queue.each().fold((0, 0), |(objects, bytes), sheaf| {
                 (objects + sheaf.objects(), bytes + bytes_of(sheaf))
             });
         let open = waiting.open.cursor().fill();
-        let [(heads, heads_bytes), (linked, linked_bytes)] = waiting.heads.counts();
+        let (linked, linked_bytes) = waiting.heads.counts();
+        let (sealed, sealed_bytes) = (sealed + linked, sealed_bytes + linked_bytes);
         // Relaxed, all: change under the lock.
-        self.objects.store(sealed + open + linked, Ordering::Relaxed);
-        self.bytes.store(sealed_bytes + waiting.open_bytes() + linked_bytes, Ordering::Relaxed);
+        self.objects.store(sealed + open, Ordering::Relaxed);
+        self.bytes.store(sealed_bytes + waiting.open_bytes(), Ordering::Relaxed);
         self.linked.store(linked, Ordering::Relaxed);
-        pressure::note_sealed(sealed + heads, sealed_bytes + heads_bytes);
+        pressure::note_sealed(sealed, sealed_bytes);
     }
 }
 

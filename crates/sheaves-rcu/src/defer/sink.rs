@@ -54,8 +54,7 @@ pub trait Sink: Sync {
     fn name(&self) -> &'static str;
 }
 
-/// The sinks. `COUNT` says how many entries are filled: an entry is written before the count is
-/// raised, and never again.
+/// The sinks; `COUNT` of them exist.
 struct Sinks([UnsafeCell<Option<&'static dyn Sink>>; SINKS_MAX]);
 
 // SAFETY: an entry is written once, under the lock, before the count makes it visible.
@@ -66,10 +65,8 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Held while a sink or a channel is added.
 pub(super) static REGISTERING: Lock<()> = Lock::new(());
 
-/// Adds a sink for good; false if there are [`SINKS_MAX`] already.
-///
-/// A sink is identified by its name: one that is known already is not added again. So several
-/// threads may call this at the same time, and each finds the sink known when it returns.
+/// Adds a sink for good, unless one of its name is known; false if there are [`SINKS_MAX`] already.
+/// Several threads may call this at the same time. Takes a short lock.
 pub fn register(sink: &'static dyn Sink) -> bool {
     let _registering = REGISTERING.lock();
     if sinks().any(|known| known.name() == sink.name()) {
@@ -78,8 +75,7 @@ pub fn register(sink: &'static dyn Sink) -> bool {
     // Relaxed: changes under the lock.
     let count = COUNT.load(Ordering::Relaxed);
     let Some(entry) = SINKS.0.get(count) else { return false };
-    // SAFETY: no thread reads the entry before the count is raised, and the lock keeps other
-    // writers out.
+    // SAFETY: no thread reads the entry before the count is raised, and this thread has the lock.
     unsafe { *entry.get() = Some(sink) };
     // Release pairs with the Acquire in `sinks`. [S1]
     COUNT.store(count + 1, Ordering::Release);
@@ -90,6 +86,6 @@ pub fn register(sink: &'static dyn Sink) -> bool {
 pub(super) fn sinks() -> impl Iterator<Item = &'static dyn Sink> {
     // Acquire pairs with the Release in `register`. [S1]
     let count = COUNT.load(Ordering::Acquire);
-    // SAFETY: written before the count was raised, and never again.
+    // SAFETY: as for `Sinks`.
     SINKS.0[..count].iter().filter_map(|entry| unsafe { *entry.get() })
 }

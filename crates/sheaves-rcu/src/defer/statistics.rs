@@ -1,4 +1,4 @@
-//! Statistics: what is deferred at this moment, and what this has cost.
+//! What is deferred at this moment, and what this has cost.
 
 use sheaves_sys::clock;
 
@@ -16,7 +16,8 @@ pub struct SinkPending {
     pub pending: Pending,
 }
 
-/// What is deferred. A consistent snapshot if nothing is deferred meanwhile.
+/// What is deferred, and what this has cost. All numbers are of the same moment only if no thread
+/// defers or reclaims meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -26,19 +27,19 @@ pub struct Statistics {
     pub linked_calls: Pending,
     /// Objects of channels.
     pub channels: Pending,
-    /// How many of these are linked.
+    /// Number of objects of channels that are linked.
     pub linked_objects: u64,
     /// Objects of the layers above, by sink.
     pub sinks: [SinkPending; SINKS_MAX],
-    /// How much of all that is sealed.
+    /// Which part of all these is sealed.
     pub sealed: Pending,
-    /// Upper bound for the age of the oldest of all that, in milliseconds; 0 if there is nothing.
+    /// Upper bound for the age of the oldest object or callback, in ms; 0 if there is none.
     pub oldest_age_ms: u64,
-    /// What was done because memory was out, so far.
+    /// What was done because memory was out.
     pub emergencies: Emergencies,
-    /// Grace periods that were requested to reclaim something. One may serve many requests.
+    /// Requests for grace periods to reclaim something. One grace period may serve many.
     pub grace_periods_asked: u64,
-    /// Callbacks that have run, and objects of channels that were freed, so far.
+    /// Callbacks that have run, and objects of channels that were freed.
     pub calls_run: u64,
     /// How often the reclaimer has gone to sleep.
     pub reclaimer_sleeps: u32,
@@ -46,7 +47,7 @@ pub struct Statistics {
     pub mapped_bytes: usize,
 }
 
-/// What is deferred now. Takes short locks; allocates nothing.
+/// Counts what is deferred now. Takes short locks; allocates nothing. Not for signal handlers.
 #[must_use]
 pub fn statistics() -> Statistics {
     let (calls, linked_calls) = calls::pending();

@@ -1,8 +1,8 @@
 //! Watches running callbacks, and reports those that run for too long.
 //!
-//! The driver and each worker note every callback that they run by two stores. A thread that defers
-//! a full sheaf, or waits, checks these notes. If the same callback has been running for the time
-//! after which a reader is reported (`SHEAVES_RCU_STALL_MS`), one line names its function.
+//! The driver and each worker note each callback by two stores. A thread that defers a full sheaf,
+//! or waits, checks these notes. If one callback has been running for as long as a reader may read
+//! before it is reported (`SHEAVES_RCU_STALL_MS`), one line names its function.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -13,11 +13,11 @@ use crate::grace::stall;
 /// The most workers: a shard of calls has one.
 pub(super) const WORKERS_MAX: usize = 16;
 
-/// Indexes of the threads that run callbacks: the driver, and the first worker.
+/// Indexes of the runners: the driver, and the first worker.
 pub(super) const DRIVER: usize = 0;
 pub(super) const WORKERS: usize = 1;
 
-/// What one such thread runs; on its own cache lines.
+/// What one thread runs; on its own cache lines.
 #[repr(align(128))]
 struct Runner {
     /// Address of the function that runs, 0 for none. Written by the runner.
@@ -40,7 +40,7 @@ static RUNNERS: [Runner; WORKERS + WORKERS_MAX] = [const {
     }
 }; WORKERS + WORKERS_MAX];
 
-/// Notes that a callback begins. For the runner.
+/// Notes that a callback begins. For the runner, like [`end`].
 #[inline]
 pub(super) fn begin(runner: usize, function: usize) {
     let Runner { running, calls, .. } = &RUNNERS[runner];
@@ -49,13 +49,12 @@ pub(super) fn begin(runner: usize, function: usize) {
     running.store(function, Ordering::Relaxed);
 }
 
-/// Notes that nothing runs. For the runner.
+/// Notes that nothing runs.
 pub(super) fn end(runner: usize) {
     // Relaxed: as in `begin`.
     RUNNERS[runner].running.store(0, Ordering::Relaxed);
 }
 
-/// Number of callbacks that were begun so far.
 pub(super) fn calls() -> u64 {
     // Relaxed: statistics.
     RUNNERS.iter().map(|runner| runner.calls.load(Ordering::Relaxed)).sum()

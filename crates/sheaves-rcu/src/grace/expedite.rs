@@ -10,8 +10,9 @@
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use sheaves_sys::{clock, env};
+use sheaves_sys::clock;
 
+use crate::options::{ALWAYS_EXPEDITED, ALWAYS_NORMAL, AS_ASKED, policy};
 use crate::reader::fences;
 
 /// The urgency of one request.
@@ -29,14 +30,6 @@ const STARTUP_MS_MAX: u64 = 10_000;
 /// has used a membarrier.
 const INTERVAL_NS: u64 = 50_000;
 
-/// Values of [`POLICY`].
-const UNKNOWN: u32 = 0;
-const AS_ASKED: u32 = 1;
-const ALWAYS_NORMAL: u32 = 2;
-const ALWAYS_EXPEDITED: u32 = 3;
-
-/// What `SHEAVES_RCU` says. Written at the first use.
-static POLICY: AtomicU32 = AtomicU32::new(UNKNOWN);
 /// Number of [`expedite`] guards that exist.
 static GUARDS: AtomicU32 = AtomicU32::new(0);
 
@@ -114,18 +107,6 @@ fn is_starting() -> bool {
         STARTUP.store(STARTUP_OVER, Ordering::Relaxed);
     }
     !is_over
-}
-
-fn policy() -> u32 {
-    // Relaxed, here and below: a number that is the same whichever thread stores it.
-    let known = POLICY.load(Ordering::Relaxed);
-    if known != UNKNOWN {
-        return known;
-    }
-    const WORDS: &[(&str, u32)] = &[("normal", ALWAYS_NORMAL), ("expedited", ALWAYS_EXPEDITED)];
-    let found = env::choice("SHEAVES_RCU", WORDS).unwrap_or(AS_ASKED);
-    POLICY.store(found, Ordering::Relaxed);
-    found
 }
 
 /// True if a request is served at once. Async-signal-safe.

@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use sheaves_sys::thread::{self, NAME_BYTES};
 use sheaves_sys::{env, report};
 
+use crate::options::Setting;
 use crate::reader::registry;
 
 /// Milliseconds until a report, unless the program or the environment sets others.
@@ -23,9 +24,8 @@ const ALIVE_NS: u64 = 2_000_000;
 /// In place of a record's number: the readers that have no record.
 pub(crate) const SHARED: u32 = u32::MAX;
 
-/// Milliseconds until a report, 0 for none; [`UNSET`] until the environment was read.
-static TIMEOUT: AtomicU64 = AtomicU64::new(UNSET);
-const UNSET: u64 = u64::MAX;
+/// Milliseconds until a report, 0 for none.
+static TIMEOUT: Setting = Setting::unread();
 /// Address of the program's function, 0 for none.
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
 /// The thread that runs the program's function, 0 for none. Written by leaders.
@@ -59,8 +59,7 @@ impl Stall {
 
 /// Sets after how many milliseconds a grace period is reported as stalled; 0 for never.
 pub fn set_timeout_ms(milliseconds: u64) {
-    // Relaxed: a number.
-    TIMEOUT.store(milliseconds.min(TIMEOUT_MS_MAX as u64), Ordering::Relaxed);
+    TIMEOUT.set(milliseconds.min(TIMEOUT_MS_MAX as u64));
 }
 
 /// Sets a function to be called for each report, after the line is written; `None` for none.
@@ -77,15 +76,10 @@ pub fn set_callback(callback: Option<fn(&Stall)>) {
 }
 
 pub(crate) fn timeout_ms() -> u64 {
-    // Relaxed, here and below: a number.
-    let known = TIMEOUT.load(Ordering::Relaxed);
-    if known != UNSET {
-        return known;
-    }
-    let asked = env::number("SHEAVES_RCU_STALL_MS", 0, TIMEOUT_MS_MAX);
-    let found = asked.map_or(TIMEOUT_MS, |milliseconds| milliseconds as u64);
-    let _ = TIMEOUT.compare_exchange(UNSET, found, Ordering::Relaxed, Ordering::Relaxed);
-    TIMEOUT.load(Ordering::Relaxed)
+    TIMEOUT.get(|| {
+        let asked = env::number("SHEAVES_RCU_STALL_MS", 0, TIMEOUT_MS_MAX);
+        asked.map_or(TIMEOUT_MS, |milliseconds| milliseconds as u64)
+    })
 }
 
 /// Looks at a record that is in the way of a grace period, which has been under way for `age_ns`.

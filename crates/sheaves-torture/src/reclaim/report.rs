@@ -35,7 +35,6 @@ impl Before {
         let of_caches =
             |of: fn(&sheaves_slab::Emergencies) -> u32| u64::from(of(&caches) - of(&self.caches));
         let reached = [
-            ("channel-sheaf-reserved", calls.from_the_reserve - self.calls.from_the_reserve),
             ("head-linked", calls.linked - self.calls.linked),
             ("caller-waits", calls.waits - self.calls.waits),
             ("sheaf-from-the-cache", of_caches(|of| of.from_the_cache)),

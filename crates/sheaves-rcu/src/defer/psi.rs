@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use sheaves_sys::process;
 use sheaves_sys::report::Line;
 
-use super::options;
+use crate::options;
 
 /// Time between two reads.
 const LOOK_MS: u64 = 100;
@@ -29,7 +29,7 @@ static EVENTS: AtomicU64 = AtomicU64::new(0);
 /// True if since the last read a task has waited for memory, or the group has reached a limit. For
 /// the reclaimer.
 pub(super) fn is_short() -> bool {
-    if !options::looks_at_pressure() {
+    if !options::reads_psi() {
         return false;
     }
     let (total, events) = (read_total_us().unwrap_or(0), read_events().unwrap_or(0));
@@ -61,7 +61,7 @@ fn read_events() -> Option<u64> {
 
 /// How long the reclaimer may sleep before the next read.
 pub(super) fn patience_ms(left_ms: u64) -> u64 {
-    if options::looks_at_pressure() { left_ms.min(LOOK_MS) } else { left_ms }
+    if options::reads_psi() { left_ms.min(LOOK_MS) } else { left_ms }
 }
 
 /// The number after `total=` in the first line, the one of `some`.
@@ -91,5 +91,5 @@ fn events(text: &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/memory_pressure.rs"]
+#[path = "../../tests/unit/psi.rs"]
 mod tests;
