@@ -1,5 +1,5 @@
 //! Read-copy-update for user-space Linux programs: read sections cost a few instructions, and
-//! updaters wait for a grace period before they free what they unlinked.
+//! updaters free what they have unlinked after a grace period.
 //!
 //! ```
 //! use sheaves_rcu::{read, synchronize};
@@ -23,21 +23,18 @@
 //! | wait for a grace period in an `async` function | [`Cookie::finished`] | never |
 //! | free or call something after a grace period | [`mod@defer`], [`fn@defer`] | never |
 //!
-//! The modules, from the bottom up; each uses those below it only: `protocol` (the modelled
-//! protocols: readers, owners of records, generations of waiters), `reader` (records and sections),
+//! The modules, from the bottom up; each uses those below it only: `options`, `protocol` (what is
+//! modelled: readers, owners of records, generations of waiters), `reader` (records and sections),
 //! `grace` (grace periods; their steps and the proof are in `grace::period`), `defer`, `cell`.
 //!
 //! Threads need no registration. No thread runs in the background until a future has to wait or
 //! something is deferred. All memory is mapped directly from the kernel, except the boxes of
-//! [`RcuCell`] and of deferred closures.
-//!
-//! The environment variables `SHEAVES_RCU` and `SHEAVES_RCU_...` are documented in the crate
-//! `sheaves`.
+//! [`RcuCell`] and of deferred closures. The environment variables `SHEAVES_RCU...` are documented
+//! in the crate `sheaves`.
 //!
 //! The first use decides whether readers fence. If a seccomp filter refuses membarrier to a thread
-//! after that, the thread waits until another thread leads its grace periods, and this is reported.
-//! A program that will refuse membarrier to all of its threads needs `SHEAVES_RCU_FENCES=1`, or the
-//! filter from the start.
+//! later, this is reported, and the thread waits until another one leads its grace periods. If it
+//! will refuse membarrier to all threads, set `SHEAVES_RCU_FENCES=1`, or the filter from the start.
 #![no_std]
 
 // For the boxes of [`RcuCell`] and of deferred closures; nothing else here allocates.

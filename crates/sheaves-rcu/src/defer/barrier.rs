@@ -1,4 +1,4 @@
-//! Barriers, and polling: what a program calls to have everything reclaimed.
+//! What a program calls to have everything reclaimed.
 
 use sheaves_sys::{clock, fork, report};
 
@@ -37,16 +37,16 @@ impl core::fmt::Display for BarrierError {
 
 impl core::error::Error for BarrierError {}
 
-/// Returns when everything that was deferred before the call, by any thread on any path, has been
-/// freed or called (the kernel's `rcu_barrier`). What was deferred meanwhile may be, too.
+/// Waits until everything that any thread has deferred before the call has been freed or called
+/// (the kernel's `rcu_barrier`).
 ///
-/// Waits for readers and for callbacks, so it sleeps; it uses an expedited grace period. Allocates
-/// nothing. Where there is no reclaimer (by option, or in a child of a fork that has deferred
-/// nothing), the callbacks run in the caller.
+/// Sleeps until readers have left and callbacks have run, in an expedited grace period. Allocates
+/// nothing. Not for signal handlers. Where there is no reclaimer (by option, or in a child of a
+/// fork that has deferred nothing), the callbacks run in the caller.
 ///
 /// # Errors
-/// See [`BarrierError`]. The first two are also reported by a line on standard error, and are
-/// returned without waiting.
+/// See [`BarrierError`]. The first two are returned without waiting, after a line on standard
+/// error.
 pub fn barrier() -> Result<(), BarrierError> {
     period::refuse_inside_reader().map_err(|_| BarrierError::InsideReader)?;
     if driver::is_driving() {
@@ -73,9 +73,10 @@ pub fn barrier() -> Result<(), BarrierError> {
     if round::is_incomplete() { Err(BarrierError::Unreachable) } else { Ok(()) }
 }
 
-/// Seals everything, and has it reclaimed soon, without waiting for that.
+/// Has everything reclaimed as soon as a grace period has passed. Does not wait for that.
 ///
-/// Never blocks on readers. Without a reclaimer, [`poll`] does the rest.
+/// Wakes the reclaimer, which interrupts the CPUs that run the process; without a reclaimer,
+/// [`poll`] does the rest. Not for signal handlers.
 pub fn flush() {
     if reclaimer::start() {
         reclaimer::ring(FLUSH);
@@ -89,11 +90,10 @@ pub fn flush() {
 /// Reclaims and calls what is ready, in the calling thread, and advances the grace period of the
 /// rest; true if something was ready.
 ///
-/// For programs without a reclaimer (`SHEAVES_RCU_RECLAIMERS=0`), to be called from their main
-/// loop. After the age bound it seals partial sheaves; it leads grace periods as far as they go
-/// without waiting. It never waits for readers, but the callbacks may do anything. A few loads when
-/// nothing is deferred. Does nothing inside a read section or a callback, or while another thread
-/// is the driver.
+/// For the main loop of a program without a reclaimer (`SHEAVES_RCU_RECLAIMERS=0`). Costs a few
+/// loads when nothing is deferred. Never waits for readers, but the callbacks may do anything. Does
+/// nothing inside a read section or a callback, or while another thread reclaims. Not for signal
+/// handlers.
 pub fn poll() -> bool {
     fork::run_pending_handlers();
     if is_idle() || section::is_reading() || driver::is_driving() {
@@ -115,7 +115,7 @@ pub fn poll() -> bool {
     any
 }
 
-/// True if nothing is deferred, judged by hints.
+/// True if nothing is deferred. A hint.
 fn is_idle() -> bool {
     pressure::armed_ms().is_none() && pressure::sealed().0 == 0 && !reclaimer::has_requests()
 }

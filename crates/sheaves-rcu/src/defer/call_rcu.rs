@@ -17,14 +17,14 @@ const ATTEMPTS: u32 = 16;
 
 /// Calls `call` with `head` after a grace period, like the kernel's function of this name.
 ///
-/// Costs about as much as a `free`: no atomic instruction, no lock, no wakeup, no allocation.
-/// [`super`] says in which thread, in which order and when the callback runs. Blocks on short locks
-/// only, also inside a read section. Not for signal handlers.
+/// Costs about as much as a `free`: no atomic instruction, no wakeup, no allocation; once in 124
+/// calls, a short lock. May be called inside a read section; not for signal handlers. [`super`]
+/// says in which thread, in which order and when the callback runs.
 ///
 /// A head that is queued already is reported in one line, and not queued again.
 ///
 /// # Safety
-/// `head` is valid, zero or idle, and only readers use the object that contains it until the call.
+/// `head` is valid, and zero or idle. Until the call only readers use the object that contains it.
 /// `call` may be called with it in another thread.
 #[inline]
 pub unsafe fn call_rcu(head: *mut Head, call: Call) {
@@ -33,16 +33,13 @@ pub unsafe fn call_rcu(head: *mut Head, call: Call) {
     if !claimed {
         return;
     }
-    // SAFETY: a head is aligned to 8, so its address is even; it belongs to this crate until it is
-    // called.
+    // SAFETY: a head is aligned to 8, so its address is even; until the call it is this crate's.
     if !unsafe { push(Access::get(), WORD, head.expose_provenance()) } {
         call_slow(head);
     }
 }
 
-/// [`call_rcu`], not lazy (the kernel's `call_rcu_hurry`): what is deferred now is sealed at once,
-/// and reclaimed as soon as a grace period has passed. Wakes the reclaimer, and interrupts the
-/// CPUs.
+/// [`call_rcu`], then [`super::flush`] (the kernel's `call_rcu_hurry`).
 ///
 /// # Safety
 /// As [`call_rcu`].
@@ -52,7 +49,6 @@ pub unsafe fn call_hurry(head: *mut Head, call: Call) {
     super::barrier::flush();
 }
 
-/// Defers a claimed head after the fast path found no room.
 #[cold]
 #[inline(never)]
 fn call_slow(head: *mut Head) {
@@ -76,7 +72,7 @@ fn call_slow(head: *mut Head) {
     follow(Some(calls::link(head)));
 }
 
-/// What follows a push onto an empty sheaf or list, without locks.
+/// What follows a push into a new sheaf, or a list. Without locks.
 fn follow(sealed: Option<Batch>) {
     arm();
     if let Some(batch) = sealed {
@@ -92,8 +88,7 @@ struct Closure<F> {
 
 /// Calls `function` after a grace period.
 ///
-/// Allocates a box with the program's allocator; otherwise like [`call_rcu`]. The closure is
-/// dropped in the thread that calls it.
+/// Allocates a box with the program's allocator; otherwise like [`call_rcu`].
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};

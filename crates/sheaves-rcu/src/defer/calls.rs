@@ -10,9 +10,10 @@
 //!                      the driver runs the calls
 //! ```
 //!
-//! The driver is woken for every [`START_CALLS`] callbacks. Several small sheaves are better than one of 16 KiB: a partial one costs 1 KiB per slot, and the restartable sequence
-//! of other sheaves serves here, too. A callback costs 2 ns, including the exchange of the sheaf
-//! after every 124 (example `defer_cost`, 1,000 callbacks by one thread, best round, Zen 4).
+//! The driver is woken for every [`START_CALLS`] callbacks. Several small sheaves are better than
+//! one of 16 KiB: a partial one costs 1 KiB per slot, and the restartable sequence of other sheaves
+//! serves here, too. A callback costs 2 ns, including the exchange of the sheaf after every 124
+//! (example `defer_cost`, 1,000 callbacks by one thread, best round, Zen 4).
 //!
 //! Order: callbacks that are pushed in one slot run in the order in which they were pushed, so
 //! those of a thread run in its order while it stays in its slot. There are two exceptions. A

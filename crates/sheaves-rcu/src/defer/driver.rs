@@ -161,8 +161,8 @@ pub(super) fn is_worker() -> bool {
     COUNT.load(Ordering::Relaxed) != 0 && WORKERS.iter().any(is_own)
 }
 
-/// The body of a worker. It returns in the child of a fork that its callback has made, at the end of
-/// its share.
+/// The body of a worker. It returns in the child of a fork that its callback has made, at the end
+/// of its share.
 pub(super) fn work() {
     // Relaxed, both: numbers.
     let number = NUMBERED.fetch_add(1, Ordering::Relaxed);

@@ -7,17 +7,17 @@ use sheaves_sys::report;
 
 /// A callback: gets the head that was deferred.
 ///
-/// Runs in a reclaimer, or in a thread that calls [`super::poll`], never inside a read section. It
-/// may allocate, free, read, defer again (the same head, too), and wait for readers. It must leave
-/// the read sections that it enters. It cannot unwind: that aborts the process.
+/// Runs where [`super`] says, never inside a read section. It may allocate, free, read, defer again
+/// (the same head, too), and wait for readers. If it leaves a read section open, or unwinds, the
+/// process is aborted.
 pub type Call = unsafe extern "C" fn(*mut Head);
 
-/// The bits of [`Head::call`] that say that the head is queued. Code addresses are below 2^48.
+/// The upper bits of [`Head::call`] in a queued head. Code addresses are below 2^48.
 const QUEUED: usize = 0xA5C3 << 48;
 const ADDRESS: usize = (1 << 48) - 1;
 
-/// 16 bytes to be embedded in an object, by which it is deferred (the kernel's `rcu_head`). Zero
-/// bytes are an idle head.
+/// 16 bytes in an object, by which it is deferred (the kernel's `rcu_head`). Zero bytes are an idle
+/// head.
 ///
 /// | `call` | meaning | written by |
 /// |---|---|---|
@@ -27,7 +27,7 @@ const ADDRESS: usize = (1 << 48) - 1;
 #[repr(C)]
 #[derive(Debug)]
 pub struct Head {
-    /// The next head, while heads are linked. Used by the owner of the list.
+    /// The next head of a list. Used by the owner of the list.
     pub(super) next: AtomicPtr<Head>,
     call: AtomicUsize,
 }
@@ -41,14 +41,12 @@ impl Head {
         Head { next: AtomicPtr::new(null_mut()), call: AtomicUsize::new(0) }
     }
 
-    /// Marks the head as queued. False, with a report, if it is queued already.
-    ///
-    /// Two threads that queue one head at the same moment may both succeed. A correct program does
-    /// not do this, and the fast path should cost nothing.
+    /// Marks the head as queued. False, with a report, if it is queued already. An incorrect
+    /// program that queues one head in two threads at the same moment may succeed in both.
     #[inline]
     pub(super) fn claim(&self, value: usize) -> bool {
-        // Relaxed, here and below: the thread that defers owns the head, and the sheaf orders the
-        // head's way to the thread that runs the callback.
+        // Relaxed, all of this type: the thread that defers owns the head, and the sheaf orders its
+        // way to the thread that runs the callback.
         if self.call.load(Ordering::Relaxed) & !ADDRESS == QUEUED {
             return self.report_twice();
         }
@@ -65,7 +63,7 @@ impl Head {
         false
     }
 
-    /// Makes the head idle and returns what it was claimed with. `None`, with a report, if it is
+    /// Makes the head idle, and returns what it was claimed with. `None`, with a report, if it is
     /// not queued.
     pub(super) fn finish(&self) -> Option<usize> {
         // Relaxed, both: as in `claim`.

@@ -65,11 +65,12 @@ impl Heads {
         Heads { waiting, ready: List::new() }
     }
 
-    /// Adds a head, and the bytes that it stands for. Returns its cookie.
+    /// Adds a head, and the bytes that it stands for. Returns its cookie, and the number and bytes
+    /// of all heads with that cookie.
     ///
     /// # Safety
     /// The head is valid, claimed, and on no list; it belongs to the list afterwards.
-    pub(super) unsafe fn push(&mut self, head: *mut Head, bytes: usize) -> Cookie {
+    pub(super) unsafe fn push(&mut self, head: *mut Head, bytes: usize) -> (Cookie, usize, usize) {
         let cookie = Cookie::get();
         let waiting = &mut self.waiting[(cookie.to_bits() % 2) as usize];
         if waiting.has_passed() {
@@ -80,7 +81,7 @@ impl Heads {
         // SAFETY: the same contract.
         unsafe { waiting.heads.push(head, bytes) };
         pressure::note_sealed(1, bytes);
-        cookie
+        (cookie, waiting.heads.count, waiting.heads.bytes)
     }
 
     /// The number of heads, and their bytes.

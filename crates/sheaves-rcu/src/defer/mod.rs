@@ -14,27 +14,25 @@
 //! [`Sink`]: it seals batches, gives each a [`Cookie`](crate::Cookie), and reclaims it when the
 //! cookie has passed.
 //!
-//! One thread, the reclaimer, processes what no other thread has processed. It starts when
-//! something is deferred for the first time, blocks all signals, is named `sheaves-rcu`, and sleeps
-//! without a timeout while nothing is deferred. Pending batches are sealed after 20 ms at the
-//! latest, for one grace period that all share. They are sealed sooner when a sheaf of calls is
-//! full, when many bytes are pending ([`Pressure`]), or on request ([`flush`], [`barrier`],
-//! [`call_hurry`]). Callbacks run in the reclaimer, one after the other, and otherwise only in
-//! [`poll`] (and in [`barrier`] where no reclaimer can run). With `SHEAVES_RCU_RECLAIMERS=slots`
-//! they run in worker threads instead, one pinned to each CPU; callbacks of different slots then
-//! run in parallel.
+//! Everything is reclaimed by one thread, the *reclaimer*. It starts when something is deferred for
+//! the first time, blocks all signals, is named `sheaves-rcu`, and sleeps without a timeout while
+//! nothing is deferred. What is pending is *sealed* after 20 ms at the latest, for one grace period
+//! that all of it shares: sooner when a sheaf is full, when many bytes are pending ([`Pressure`]),
+//! or on request ([`flush`], [`barrier`], [`call_hurry`]). Callbacks run in the reclaimer, one
+//! after the other, and otherwise only in [`poll`] (and in [`barrier`] where there is no
+//! reclaimer). With `SHEAVES_RCU_RECLAIMERS=slots` they run in one worker thread per CPU instead,
+//! in parallel.
 //!
 //! Order: callbacks that one thread defers run in that order while it stays in one slot and memory
 //! is available. There is no order between slots. A program that needs one calls [`barrier`].
 //!
-//! The child of a fork inherits what is pending, and processes it when it defers something itself,
-//! polls, or waits. A callback that another thread was running at the moment of the fork is not
-//! called again.
+//! The child of a fork inherits what is pending, and reclaims it when it defers something itself,
+//! polls, or waits. A callback that another thread was running during the fork is not called again.
 //!
-//! From the bottom up: `options`, `pressure` (what is pending), `watch` (callbacks that take long);
-//! `head`, `list`, `extents` and `emergency` (memory), `queue` (sealed sheaves) and `shard`;
-//! `calls`, `channel` and `sink`; `driver`, `round` (how everything is reclaimed) and `reclaimer`
-//! (when); `call_rcu`, `free_later`, `barrier` and `statistics`, which programs call.
+//! From the bottom up: `pressure` (what is pending), `psi`, `watch` (callbacks that take long);
+//! `head`, `list`, `extents`, `emergency` (memory), `queue` (sealed sheaves) and `shard`; `calls`,
+//! `channel`, `sink`; `driver`, `round` (how everything is reclaimed), `reclaimer` (when);
+//! `call_rcu`, `free_later`, `barrier` and `statistics`, which programs call.
 
 mod barrier;
 mod call_rcu;

@@ -84,8 +84,8 @@ pub fn note_sealed(objects: usize, bytes: usize) {
     BYTES.fetch_add(bytes as i64, Ordering::Relaxed);
 }
 
-/// After this many reclaimed bytes free memory is returned to the kernel. Returning a MiB and getting
-/// it again takes a tenth of a millisecond.
+/// After this many reclaimed bytes free memory is returned to the kernel. Returning a MiB and
+/// getting it again takes a tenth of a millisecond.
 const MUCH_BYTES: u64 = 16 << 20;
 /// Bytes that were reclaimed since then.
 static RECLAIMED: AtomicU64 = AtomicU64::new(0);

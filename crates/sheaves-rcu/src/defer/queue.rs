@@ -1,9 +1,9 @@
 //! Queues of sealed sheaves that wait for their cookies, oldest first.
 //!
-//! Here are the deferred calls, the objects of channels and, in the layer above, those of caches. A
-//! sheaf is *sealed*: nothing is added to it any more. Its cookie is taken after that, so it is
-//! later than each of its entries, and one check of the cookie answers for all of them. A sealed
-//! sheaf carries its state in its first entries, so that sealing needs no memory:
+//! For deferred calls, objects of channels and, in the layer above, objects of caches. A sheaf is
+//! *sealed*: nothing is added to it any more. Its cookie is taken after that, so one check of the
+//! cookie answers for all of its entries. Its first entries hold its state, so that sealing needs
+//! no memory:
 //!
 //! | entry | holds |
 //! |---|---|
@@ -11,12 +11,11 @@
 //! | 1 | the cookie |
 //! | 2 | indexes: the next entry to be reclaimed, the first one, and the end, of 16 bits each |
 //!
-//! A sheaf that is being reclaimed entry by entry stays at the front of its queue, and its index is
-//! advanced before each entry is processed. So the child of a fork goes on where its parent was,
-//! except for the one entry that another thread was processing.
-//!
-//! `first` and the links say what is in the queue, at every instruction of a change. In the child
-//! of a fork that ran no `prepare` handler everything else follows from them.
+//! A sheaf that is being reclaimed stays at the front of its queue, and its index is advanced
+//! before each entry is processed. So the child of a fork goes on where its parent was, except for
+//! the one entry that another thread was processing. At every instruction of a change, `first` and
+//! the links say what is in the queue: everything else follows from them in the child of a fork
+//! that ran no `prepare` handler.
 
 use core::num::NonZeroUsize;
 use core::ptr::with_exposed_provenance;
@@ -26,14 +25,14 @@ use sheaves_percpu::internal::{Cursor, Sheaf};
 
 use crate::grace::cookie::Cookie;
 
-/// Entries of a sealed sheaf that hold its state; the sentinel is above them, or is the next one.
+/// Number of entries at the begin of a sealed sheaf that hold its state.
 pub const STATE_ENTRIES: usize = 3;
 
 /// Bits of an index in entry 2.
 const INDEX_BITS: u32 = 16;
 
 /// The cursor of a sheaf that is not sealed yet. One word, so that a change is one store; 0 for
-/// none, because large statics have many of these, whose pages stay untouched while they are zero.
+/// none, so that the pages of large statics stay untouched.
 #[derive(Debug)]
 pub struct Open(usize);
 
@@ -137,8 +136,7 @@ impl Sealed {
     }
 
     pub(super) fn entry(&self, index: usize) -> &AtomicUsize {
-        // SAFETY: an entry of a sheaf that was sealed: mapped as long as it is in the queue, and
-        // accessed by atomics.
+        // SAFETY: an entry of a sealed sheaf: mapped while it is in the queue; access is atomic.
         unsafe { &*with_exposed_provenance::<AtomicUsize>(self.0.get() + index * 8) }
     }
 }
@@ -158,7 +156,7 @@ impl Queue {
     }
 
     /// Seals a sheaf with the entries from index `begin` to its cursor: takes its cookie, and
-    /// appends it. Under a lock, so that cookies ascend.
+    /// appends it. Cookies ascend, because the queue has a lock.
     ///
     /// # Safety
     /// The sheaf belongs to the caller, its entries are written, and nothing is added to them. It
@@ -211,8 +209,8 @@ impl Queue {
         core::iter::successors(self.first, |sheaf| sheaf.next())
     }
 
-    /// In the child of a fork, if a thread that does not exist here was changing the queue. The
-    /// sheaf that it was adding or removing may be lost.
+    /// In the child of a fork, if another thread was changing the queue. The sheaf that it was
+    /// adding or removing may be lost.
     pub fn recover(&mut self) {
         self.last = self.each().last();
     }

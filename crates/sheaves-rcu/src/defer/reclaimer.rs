@@ -79,8 +79,8 @@ fn arm_slow() {
     }
 }
 
-/// Follows [`super::note_sealed`]: wakes or starts the reclaimer if the pressure is high. Returns the
-/// pressure. Not under a lock: libc allocates when it starts a thread.
+/// Follows [`super::note_sealed`]: wakes or starts the reclaimer if the pressure is high. Returns
+/// the pressure. Not under a lock: libc allocates when it starts a thread.
 pub fn after_seal() -> Pressure {
     let pressure = pressure::pressure();
     if pressure >= Pressure::High {
@@ -89,8 +89,8 @@ pub fn after_seal() -> Pressure {
     pressure
 }
 
-/// Follows the sealing of a batch, without locks: starts its grace period and wakes the reclaimer if
-/// it is time. Returns the pressure.
+/// Follows the sealing of a batch, without locks: starts its grace period and wakes the reclaimer
+/// if it is time. Returns the pressure.
 pub(super) fn start_batch(Batch { cookie, is_due }: Batch) -> Pressure {
     let pressure = after_seal();
     if pressure >= Pressure::High {

@@ -1,7 +1,7 @@
 //! Rounds: seal everything, wait for one grace period for all of it, reclaim everything.
 //!
-//! A barrier waits for a round that begins after it. Many barriers share one: each takes a number
-//! before it waits, and a round answers all numbers that were taken before it began.
+//! A barrier takes a number, and waits for a round that begins after that. A round answers all
+//! numbers that were taken before it began.
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
@@ -22,11 +22,10 @@ static WANTED: AtomicU32 = AtomicU32::new(0);
 static DONE: AtomicU32 = AtomicU32::new(0);
 /// The last round did not reach every slot. Written by the driver.
 static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
-/// What is sealed, by the lowest bit of the cookie that it waits for: at most two cookies wait at a
-/// time.
+/// What is sealed, by the lowest bit of its cookie: at most two cookies wait at a time.
 static SEALED: [Deferred; 2] = [const { Deferred::new() }; 2];
-/// When the oldest object was deferred that may be in a slot that was not reached, 0 for none.
-/// Written by the driver.
+/// When the oldest object in slots that were not reached was deferred, 0 for none. Written by the
+/// driver.
 static UNREACHED_MS: AtomicU64 = AtomicU64::new(0);
 /// The cookie that `poll` and `flush` advance without waiting. Written by the driver.
 static POLLED: AtomicU64 = AtomicU64::new(0);
@@ -79,7 +78,6 @@ pub(super) fn is_done_soon(number: u32, nanoseconds: u64) -> bool {
     is_past(done, number)
 }
 
-/// True if the last round did not reach every slot.
 pub(super) fn is_incomplete() -> bool {
     // Relaxed: of the round that the caller has waited for, or of a later one.
     IS_INCOMPLETE.load(Ordering::Relaxed)
@@ -122,8 +120,7 @@ pub(super) fn advance() {
     }
 }
 
-/// Seals everything that is partial, on every path. False where a slot was not reached: it is tried
-/// again after the age bound.
+/// Seals everything. False where a slot was not reached: it is tried again after the age bound.
 fn seal(_: &Driving) -> bool {
     // Relaxed, here and below: written by the driver; statistics.
     let unreached_ms = UNREACHED_MS.swap(0, Ordering::Relaxed);
@@ -144,7 +141,7 @@ fn seal(_: &Driving) -> bool {
     is_complete
 }
 
-/// Reclaims what is ready on every path; true if something was.
+/// Reclaims what is ready; true if something was.
 pub(super) fn reclaim(driving: &Driving) -> bool {
     // Read first: what passes later may not be reclaimed below.
     let have_passed = SEALED.each_ref().map(Deferred::has_passed);
@@ -185,11 +182,8 @@ pub(super) fn ready(driving: &Driving) {
     }
 }
 
-/// Waits for a grace period, after which everything that is sealed now has passed. The driver is
-/// not a reader.
-///
-/// What passes with the grace period that is under way is reclaimed before the wait for the next
-/// one, whose readers may have begun later.
+/// Waits until everything that is sealed now has passed. The driver is not a reader. What passes
+/// with the grace period that is under way is reclaimed before the wait for the next one.
 fn wait(driving: &Driving, is_urgent: bool) {
     // Relaxed: statistics.
     ASKED.fetch_add(1, Ordering::Relaxed);
@@ -208,8 +202,7 @@ fn wait_for_one(cookie: Cookie, is_urgent: bool) {
     debug_assert!(waited.is_ok());
 }
 
-/// Lets the layers above return unused memory to the kernel. For the reclaimer, when it has nothing
-/// else to do.
+/// Lets the layers above return unused memory to the kernel. For an idle reclaimer.
 pub(super) fn trim() {
     pressure::note_trimmed();
     sink::sinks().for_each(|sink| sink.give_back());
@@ -227,13 +220,12 @@ pub(super) fn help() {
     }
 }
 
-/// Number of grace periods that rounds have requested.
 pub(super) fn asked() -> u64 {
     // Relaxed: statistics.
     ASKED.load(Ordering::Relaxed)
 }
 
-/// When the oldest object that is not reclaimed was deferred, in milliseconds of the clock.
+/// When the oldest pending object was deferred, in ms of the clock.
 pub(super) fn oldest_ms() -> Option<u64> {
     let sealed = SEALED.iter().map(|sealed| &sealed.since_ms).chain([&UNREACHED_MS]);
     // Relaxed: statistics.

@@ -29,17 +29,16 @@ const SHEAVES_SEARCHED: usize = 64;
 
 const _: () = assert!(CAPACITY == 124);
 
-/// Protected by a shard's lock. Changes keep `open` and the queue consistent at every instruction: in
-/// the child of a fork that ran no `prepare` handler, a change may have stopped anywhere.
+/// Protected by a shard's lock. Changes keep `open` and the queue consistent at every instruction:
+/// in the child of a fork that ran no `prepare` handler, a change may have stopped anywhere.
 pub(super) struct Waiting {
     /// The sheaf that is not sealed, and its bytes.
     open: Open,
     bytes: usize,
     queue: Queue,
     heads: Heads,
-    /// Entries that were sealed since a grace period was last started, and their bytes.
+    /// Entries of sheaves that were sealed since a grace period was last started.
     unstarted: usize,
-    unstarted_bytes: usize,
 }
 
 /// On cache lines of its own.
@@ -78,7 +77,6 @@ impl Shard {
             queue: Queue::new(),
             heads: Heads::new(),
             unstarted: 0,
-            unstarted_bytes: 0,
         };
         Shard {
             waiting: Lock::new(waiting),
@@ -125,11 +123,13 @@ impl Shard {
     pub(super) fn link(&self, head: *mut Head, bytes: usize) -> Batch {
         let mut waiting = self.waiting.lock();
         // SAFETY: valid, claimed, and on no list.
-        let cookie = unsafe { waiting.heads.push(head, bytes) };
+        let (cookie, heads, all_bytes) = unsafe { waiting.heads.push(head, bytes) };
         self.add(1, bytes);
         // Relaxed: changes under the lock.
         self.linked.fetch_add(1, Ordering::Relaxed);
-        self.batch(&mut waiting, cookie, 1, bytes)
+        let is_due = heads.is_multiple_of(self.start_after)
+            || all_bytes / SEAL_BYTES > (all_bytes - bytes) / SEAL_BYTES;
+        Batch { cookie, is_due }
     }
 
     /// Seals a sheaf of entries that were not counted here, which the caller owns.
@@ -157,15 +157,10 @@ impl Shard {
         unsafe { cursor.sheaf().entries(SENTINEL..SENTINEL + 1) }.fill(bytes);
         // SAFETY: as above, and the entries up to the cursor are written.
         let cookie = unsafe { waiting.queue.append(SENTINEL + 1, cursor) };
-        self.batch(waiting, cookie, cursor.fill(), bytes)
-    }
-
-    fn batch(&self, waiting: &mut Waiting, cookie: Cookie, entries: usize, bytes: usize) -> Batch {
-        waiting.unstarted += entries;
-        waiting.unstarted_bytes += bytes;
-        let is_due = waiting.unstarted >= self.start_after || waiting.unstarted_bytes >= SEAL_BYTES;
+        waiting.unstarted += cursor.fill();
+        let is_due = waiting.unstarted >= self.start_after || bytes >= SEAL_BYTES;
         if is_due {
-            (waiting.unstarted, waiting.unstarted_bytes) = (0, 0);
+            waiting.unstarted = 0;
         }
         Batch { cookie, is_due }
     }

@@ -7,7 +7,7 @@ use sheaves_sys::report;
 use super::expedite::{self, Urgency};
 use super::period::{self, GENERATIONS, InsideReader};
 
-/// Grace periods up to this number have been requested. Raised by each request.
+/// Grace periods up to this number have been requested.
 static REQUESTED: AtomicU64 = AtomicU64::new(0);
 
 /// A snapshot of the grace-period state, as the kernel's `get_state_synchronize_rcu` takes it.
@@ -23,29 +23,26 @@ static REQUESTED: AtomicU64 = AtomicU64::new(0);
 /// }
 /// ```
 ///
-/// A number: it may be copied, compared, kept and used in any thread, also in one that never reads.
-/// Once [`Cookie::poll`] has returned true it stays true, and everything that readers did in
-/// sections which had begun before the snapshot has happened. Of two cookies the smaller one passes
-/// first.
-///
-/// After a fork a cookie is valid in parent and child.
+/// A number: it may be copied, compared, kept and used in any thread, and in parent and child after
+/// a fork. Of two cookies the smaller one passes first. A cookie that has passed stays so. When
+/// [`Cookie::poll`] returns true, everything that readers did in sections from before the snapshot
+/// happened before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Cookie(u64);
 
 impl Cookie {
-    /// A snapshot. It starts no grace period: one that others start can make it pass.
-    ///
-    /// Two loads and a fence. Never blocks; async-signal-safe.
+    /// A snapshot, which starts no grace period. Two loads and a fence. Never blocks;
+    /// async-signal-safe.
     #[must_use]
     pub fn get() -> Cookie {
         Cookie(period::next())
     }
 
-    /// A snapshot, for which a grace period is started unless the last one was started too recently
-    /// (`start_poll_synchronize_rcu`).
+    /// A snapshot, and a request for its grace period (`start_poll_synchronize_rcu`).
     ///
-    /// Never blocks; async-signal-safe. Paced: many requests share one grace period.
+    /// Many requests share one grace period: it starts at once, or 50 us after the last one began,
+    /// if that interrupted the CPUs. Never blocks; async-signal-safe.
     #[must_use]
     pub fn start_poll() -> Cookie {
         let cookie = Cookie::get();
@@ -53,8 +50,8 @@ impl Cookie {
         cookie
     }
 
-    /// [`Cookie::start_poll`] with an expedited grace period, which starts at once and interrupts
-    /// all CPUs that run this process.
+    /// [`Cookie::start_poll`] with an expedited grace period, which starts at once and may
+    /// interrupt the CPUs that run the process.
     #[must_use]
     pub fn start_poll_expedited() -> Cookie {
         let cookie = Cookie::get();
@@ -62,31 +59,28 @@ impl Cookie {
         cookie
     }
 
-    /// Requests the grace period that makes this cookie pass, and advances it as far as that is
-    /// possible without waiting. Never blocks; async-signal-safe.
+    /// Requests the grace period of this cookie, and advances it as far as that is possible without
+    /// waiting. Never blocks; async-signal-safe.
     pub fn start(self) {
         self.request(Urgency::Normal);
         period::drive(self.0, Urgency::Normal);
     }
 
-    /// [`Cookie::start`] with an expedited grace period, which interrupts all CPUs that run this
-    /// process.
+    /// [`Cookie::start`] with an expedited grace period.
     pub fn start_expedited(self) {
         self.request(Urgency::Expedited);
         period::drive(self.0, Urgency::Expedited);
     }
 
-    /// Has the cookie passed, as far as is known? One load; advances nothing.
+    /// True if the cookie has passed. One load; advances nothing. Async-signal-safe.
     #[inline]
     #[must_use]
     pub fn has_passed(self) -> bool {
         GENERATIONS.is_complete(self.0)
     }
 
-    /// Has the cookie passed?
-    ///
-    /// If not, and its grace period was requested, this advances it as far as that is possible
-    /// without waiting, unless another thread leads. Never blocks; async-signal-safe.
+    /// True if the cookie has passed. Otherwise, if its grace period was requested, advances it as
+    /// far as that is possible without waiting. Never blocks; async-signal-safe.
     #[inline]
     #[must_use]
     pub fn poll(self) -> bool {
@@ -105,9 +99,7 @@ impl Cookie {
         GENERATIONS.is_complete(self.0)
     }
 
-    /// Waits until the cookie passes. May lead the grace period.
-    ///
-    /// Sleeps; not for signal handlers.
+    /// Waits until the cookie passes. Sleeps; not for signal handlers.
     ///
     /// # Errors
     /// [`InsideReader`] if it has not passed and the caller is inside a read section: that would
@@ -140,15 +132,15 @@ impl Cookie {
         self.0
     }
 
-    /// The cookie of a number from [`Cookie::to_bits`]. Any other number is a cookie of the past,
-    /// which has passed, or of the future, which has not. Starting or waiting for a cookie of the
-    /// future would never end: it prints one line and aborts the process.
+    /// The cookie of a number from [`Cookie::to_bits`]. A number that no snapshot has returned yet
+    /// is a cookie of the future: to start it or to wait for it prints a line and aborts the
+    /// process.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Cookie {
         Cookie(bits)
     }
 
-    /// Aborts the process if no cookie can have this number yet.
+    /// Aborts the process if this is a cookie of the future.
     fn refuse_future(self) {
         if self.0 > GENERATIONS.begun() + 1 {
             self.refuse_future_slow();
@@ -179,14 +171,13 @@ impl Cookie {
 
 /// Waits for a grace period: until all read sections that began before this call are over.
 ///
-/// The caller leads the grace period if no other thread does, and shares it with all callers that
-/// come before it begins. Takes from less than a microsecond, when no thread reads, to as long as
-/// the longest section. Sleeps; not for signal handlers.
+/// One of the threads that wait leads the grace period; all that come before it begins share it.
+/// Takes from less than a microsecond, when no thread reads, to as long as the longest section.
+/// Sleeps; not for signal handlers.
 ///
-/// Threads of unequal priority: a leader that is preempted delays all waiters, whatever their
-/// priority, and so does a reader inside a section. Priority is not inherited. Threads with
-/// real-time policies should not share a CPU with other threads that wait for readers, or leave the
-/// wait to [`crate::defer()`].
+/// Priority is not inherited: a leader, or a reader in a section, that is preempted delays all
+/// waiters. A thread with a real-time policy should not wait for readers on a CPU that it shares
+/// with other threads that do, but use [`crate::defer()`].
 ///
 /// ```
 /// sheaves_rcu::synchronize()?;
@@ -200,8 +191,7 @@ pub fn synchronize() -> Result<(), InsideReader> {
     synchronize_with(Urgency::Normal)
 }
 
-/// [`synchronize`] with an expedited grace period: its leader spins longer on a reader that is in
-/// the way before it sleeps.
+/// [`synchronize`] with an expedited grace period: the leader spins longer before it sleeps.
 ///
 /// # Errors
 /// As there.

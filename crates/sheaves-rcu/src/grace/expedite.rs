@@ -3,9 +3,9 @@
 //! A grace period may interrupt every CPU that runs the process. If the last one did, and no thread
 //! waits for the next one, requests are batched for [`INTERVAL_NS`].
 //!
-//! All grace periods are expedited while a program starts: from the first use until
-//! [`end_startup`], but for at least one second and at most ten. `SHEAVES_RCU=normal` and
-//! `SHEAVES_RCU=expedited` override every request in the process.
+//! While a program starts all grace periods are expedited: from the first use until
+//! [`end_startup`], for at least one second and at most ten. `SHEAVES_RCU` overrides every request
+//! in the process.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,8 +26,8 @@ pub(crate) enum Urgency {
 const STARTUP_MS_MIN: u64 = 1_000;
 const STARTUP_MS_MAX: u64 = 10_000;
 
-/// Shortest time between the begins of two grace periods that no thread waits for, if the first one
-/// has used a membarrier.
+/// After a membarrier a grace period that no thread waits for begins this much later at the
+/// earliest.
 const INTERVAL_NS: u64 = 50_000;
 
 /// Number of [`expedite`] guards that exist.
@@ -44,16 +44,15 @@ static STARTUP: AtomicU64 = AtomicU64::new(0);
 const STARTUP_OVER: u64 = u64::MAX;
 const STARTUP_END: u64 = 1;
 
-/// All grace periods are expedited while this exists. Guards nest and may be sent.
+/// While this exists, all grace periods of the process are expedited. Guards nest and may be sent.
 #[derive(Debug)]
 #[must_use = "grace periods are expedited as long as the guard exists"]
 pub struct Expedite {
     made_here: PhantomData<()>,
 }
 
-/// Expedites all grace periods of the process until the guard is dropped.
-///
-/// For phases in which latency matters more than interrupts. Async-signal-safe.
+/// Expedites all grace periods of the process until the guard is dropped: for phases in which
+/// latency matters more than interrupts. Async-signal-safe.
 pub fn expedite() -> Expedite {
     // Relaxed: a hint; nothing is published through it.
     GUARDS.fetch_add(1, Ordering::Relaxed);
@@ -62,7 +61,7 @@ pub fn expedite() -> Expedite {
 
 impl Expedite {
     /// A guard in place of one that was forgotten ([`core::mem::forget`]), for bindings of other
-    /// languages. Dropping it ends what the forgotten guard began.
+    /// languages.
     ///
     /// # Safety
     /// A guard was forgotten, and no other was made in its place.
@@ -78,8 +77,8 @@ impl Drop for Expedite {
     }
 }
 
-/// Tells that the program has started. Its start stops being expedited now, or after one second if
-/// that is later. Async-signal-safe.
+/// Tells that the program has started: grace periods are expedited no longer for that reason, or
+/// from one second after the first use on. Async-signal-safe.
 pub fn end_startup() {
     // Relaxed, both: a hint; nothing is published through it.
     let end = |startup: u64| {
@@ -124,16 +123,14 @@ pub(crate) fn hurries(urgency: Urgency) -> bool {
     }
 }
 
-/// Grace periods up to this number are wanted at once, by threads that wait or poll.
+/// Grace periods up to this number are expedited, also when another thread polls for them.
 static WANTED: AtomicU64 = AtomicU64::new(0);
 
-/// Records that a grace period is wanted at once, for the thread that drives it.
 pub(crate) fn want_at_once(number: u64) {
     // Relaxed: a hint; nothing is published through it.
     WANTED.fetch_max(number, Ordering::Relaxed);
 }
 
-/// True if a thread wants this grace period at once.
 pub(crate) fn is_wanted_at_once(number: u64) -> bool {
     // Relaxed: a hint.
     WANTED.load(Ordering::Relaxed) >= number

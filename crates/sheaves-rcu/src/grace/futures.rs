@@ -1,13 +1,12 @@
 //! Waiting for grace periods without blocking a thread: futures, and the waker thread.
 //!
-//! The first future that has to wait starts one thread for the process. It blocks all signals,
-//! waits for grace periods like any other thread, and wakes the futures whose grace periods are
-//! over. So wakers never run in a thread that only polls or synchronizes, nor in a signal handler.
-//! Where no thread can be started, a future asks to be polled again at once, and leads itself.
+//! The first future that has to wait starts the waker thread. It blocks all signals, waits for
+//! grace periods like any other thread, and wakes the futures whose grace periods are over. So
+//! wakers never run in a thread that only polls or synchronizes, nor in a signal handler. Where no
+//! thread can be started, a future asks to be polled again at once, and leads itself.
 //!
-//! In the child of a fork the list is empty: most of its nodes were on stacks of threads that are
-//! gone, and their wakers belong to executors that no thread runs. A future of the thread that
-//! forked may be polled and dropped there; until it is polled, nothing wakes it.
+//! In the child of a fork the list is empty: its nodes were on stacks of threads that are gone. A
+//! future of the thread that forked may be polled and dropped there; nothing wakes it before.
 //!
 //! # Invariants
 //! A node is on the list exactly while it carries the list's number. Its future is pinned all that
@@ -38,7 +37,6 @@ struct Node {
     waker: Option<Waker>,
 }
 
-/// The links of a node.
 #[derive(Clone, Copy)]
 struct Links {
     next: *mut Node,
@@ -66,8 +64,8 @@ static LIST: Lock<List> = Lock::new(List { first: null_mut(), number: 1 });
 static PROCESS: AtomicU64 = AtomicU64::new(1);
 /// Changes whenever a future is added: the waker thread sleeps on it. Written under the lock.
 static ADDED: AtomicU32 = AtomicU32::new(0);
-/// 1 from the start of the waker thread on. Written by the thread that starts it, and in the child
-/// of a fork.
+/// 1 while there is a waker thread. Written by the thread that starts it, and in the child of a
+/// fork.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
 /// A future that is ready after a grace period. See [`Cookie::finished`].
@@ -90,11 +88,11 @@ impl core::fmt::Debug for Finished {
 }
 
 impl Cookie {
-    /// A future that is ready when the cookie has passed.
+    /// A future that is ready when the cookie has passed. Requests its grace period.
     ///
     /// The first future that has to wait starts a thread, for which libc allocates. In the child of
-    /// a fork the futures of the thread that forked may be polled and dropped. One that was waiting
-    /// has to be polled again there: no thread wakes it.
+    /// a fork the forking thread may poll and drop its futures; no thread wakes one that waited
+    /// before the fork.
     ///
     /// ```
     /// # async fn replace() {
@@ -135,9 +133,8 @@ impl Future for Finished {
             // Relaxed: the lock orders; the value only says that there is a new future.
             ADDED.fetch_add(1, Ordering::Relaxed);
             futex::wake_all(&ADDED);
-            // Relaxed: a thread that failed to start the waker thread empties the list after it has
-            // stored 0. If it did so before this future was added, the lock makes the 0 visible
-            // here.
+            // Relaxed: a thread that failed to start the waker thread stores 0, then empties the
+            // list. If it did so before this future was added, the lock makes the 0 visible.
             if RUNNING.load(Ordering::Relaxed) == 0 {
                 context.waker().wake_by_ref();
             }
@@ -161,7 +158,6 @@ impl Drop for Finished {
     }
 }
 
-/// Locks the list.
 fn list() -> Held<'static, List> {
     let mut list = LIST.lock();
     // Relaxed: it changes while there is one thread.
@@ -275,7 +271,6 @@ fn wake(is_so: impl Fn(u64) -> bool) {
     }
 }
 
-/// The body of the waker thread.
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     loop {
         // Relaxed: read before the list; a later addition changes it.
@@ -286,8 +281,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             futex::wait(&ADDED, added);
             continue;
         };
-        // One grace period at a time: a future of an earlier one may be added while a later one is
-        // waited for, whose readers may last much longer.
+        // One grace period at a time: a future of an earlier one may be added meanwhile.
         period::wait_for(number.min(completed + 1), Urgency::Normal);
         wake(|number| GENERATIONS.is_complete(number));
     }
@@ -296,8 +290,6 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 static HANDLERS: Handlers = Handlers { prepare, parent: release, child, recover: prepare };
 sheaves_sys::announce_when_loaded!(Futures, &HANDLERS);
 
-/// Before a fork: no thread is changing the list. In a child whose fork did not run this, the list
-/// is a new one.
 fn prepare() {
     LIST.acquire();
 }
@@ -307,8 +299,7 @@ fn release() {
     unsafe { LIST.release() };
 }
 
-/// In the child of a fork: the waker thread does not exist, and the list is a new one, see the
-/// module documentation.
+/// In the child of a fork there is no waker thread, and the list is a new one.
 fn child() {
     // Relaxed, both: the child has one thread.
     RUNNING.store(0, Ordering::Relaxed);

@@ -13,26 +13,22 @@
 //!
 //! - If the section reads after P, it sees what the updater did and does not find the old object.
 //! - If it has read before P, it has also stored its state before P, since the compiler keeps that
-//!   order, and has copied the sequence before that. This is an old sequence: the new one is stored
-//!   after step 1, so after P. Step 3 therefore finds in the state either the old sequence, and
-//!   waits, or a later value from the same thread. In the second case the section is over, and the
+//!   order, and has copied an old sequence: the new one is stored after P. So step 3 finds the old
+//!   sequence, and waits, or a later value of the same thread. Then the section is over, and the
 //!   Acquire of the scan makes all of it happen before step 4. For this the outermost lock is a
 //!   Release like the unlock: the scan may read the state of the next section.
 //! - The first sections of a thread fence themselves: either steps 1 to 3 see the thread, or its
 //!   section reads what updaters stored.
-//! - A section of a signal handler inside another section uses the same state. If the outer section
-//!   has not stored it yet, the handler's section is an outermost one. If it has, the state was
-//!   stored before the handler read anything, and the handler's own fence is P if the state asks
-//!   for one.
+//! - A signal handler inside a section uses the same state. If that is not stored yet, the
+//!   handler's section is an outermost one. Otherwise it was stored before the handler read
+//!   anything, and if it asks for a fence, the handler's own fence is P.
 //!
-//! The advance must not come before the membarrier: a section could copy the new sequence and read
-//! old data before P. Because the membarrier comes first, one scan is enough: a section with the
-//! new sequence in its state reads after P. Where membarrier is refused the same holds, and P is
-//! the reader's own fence.
+//! If the advance came before the membarrier, a section could copy the new sequence and read old
+//! data before P. As the membarrier comes first, one scan is enough. Where membarrier is refused, P
+//! is the reader's own fence.
 //!
 //! There is no grace-period thread. A thread that waits leads if no other thread does; the others
-//! sleep. A thread that polls leads without waiting, and stops where a reader is in the way. This
-//! domain has at most one membarrier under way.
+//! sleep. A thread that polls leads without waiting, and stops where a reader is in the way.
 //!
 //! | state | written by | meaning |
 //! |---|---|---|
@@ -60,14 +56,14 @@ static SCANNING: AtomicBool = AtomicBool::new(false);
 static CURSOR: AtomicU32 = AtomicU32::new(0);
 static LIMIT: AtomicU32 = AtomicU32::new(0);
 static BEGAN_NS: AtomicU64 = AtomicU64::new(0);
-/// Number of membarriers of this domain so far.
+/// Number of membarriers so far.
 static FENCES: AtomicU64 = AtomicU64::new(0);
 
-/// Rounds of spinning before a waiter that is not the leader sleeps.
+/// Rounds in which a waiter that does not lead spins before it sleeps.
 const SPINS: u32 = 200;
 /// A sleeper rechecks after this time, see `generation`.
 const SLEEP_NS: u64 = 100_000_000;
-/// Rounds in which the leader spins on a reader before it yields, and yields before it sleeps.
+/// Rounds in which the leader spins before it yields, and yields before it sleeps.
 const SCAN_SPINS: u32 = 200;
 const SCAN_YIELDS: u32 = 20;
 /// Shortest and longest sleep of the leader.
@@ -87,7 +83,6 @@ impl core::fmt::Display for InsideReader {
 
 impl core::error::Error for InsideReader {}
 
-/// Sleeping on futexes.
 pub(crate) struct Futex;
 
 impl Sleep for Futex {
@@ -132,8 +127,7 @@ impl Drop for Lead<'_> {
     }
 }
 
-/// True if the calling thread would deadlock by waiting for readers: inside a read section, and in
-/// the function for stalls, which a leader calls.
+/// True if the calling thread would deadlock by waiting for readers, see [`InsideReader`].
 pub(crate) fn waits_for_itself() -> bool {
     section::is_reading() || stall::is_calling_here()
 }
@@ -150,12 +144,9 @@ pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
     Ok(())
 }
 
-/// Waits until a grace period is over, and leads it if no other thread leads.
-///
-/// A waiter that finds the lead free takes it: if no reader is in the way, it returns within a
-/// tenth of a microsecond. A waiter that finds the lead taken spins briefly, then sleeps with its
-/// generation. The leader wakes the whole generation by one system call, then hands over to one
-/// sleeper of the next generation.
+/// Waits until a grace period is over. Leads it if no other thread leads, within a tenth of a
+/// microsecond if no reader is in the way. Otherwise spins briefly, then sleeps with its
+/// generation.
 pub(crate) fn wait_for(number: u64, urgency: Urgency) {
     if urgency == Urgency::Expedited {
         expedite::want_at_once(number);
@@ -189,8 +180,7 @@ fn spin(generations: &Generations, number: u64) -> bool {
     })
 }
 
-/// Leads until a grace period is over: first the one that was under way, then that one. False where
-/// the heavy fence is refused to this thread.
+/// Leads until a grace period is over. False where the heavy fence is refused to this thread.
 fn lead_until(number: u64, urgency: Urgency) -> bool {
     while !GENERATIONS.is_complete(number) {
         let led = begin();
@@ -204,7 +194,6 @@ fn lead_until(number: u64, urgency: Urgency) -> bool {
 }
 
 /// Leads without waiting, as far as it can; does nothing if another thread leads.
-///
 /// Async-signal-safe.
 pub(crate) fn drive(number: u64, urgency: Urgency) {
     let Some(_lead) = Lead::take(&GENERATIONS) else { return };
@@ -234,11 +223,10 @@ fn begin() -> u64 {
     })
 }
 
-/// Steps 1 and 2 if they are not done yet. False where the other threads are likely to pass a fence
-/// soon and nothing hurries, or where the heavy fence is refused to this thread.
+/// Steps 1 and 2 if they are not done yet. False if nothing hurries and the other threads may pass
+/// fences soon, or where the heavy fence is refused to this thread.
 fn fence_unfenced(number: u64, hurries: bool) -> bool {
-    // Relaxed, here and below: only leaders write these, and they pass between leaders with the
-    // lead.
+    // Relaxed, here and below: only leaders write these, and pass them on with the lead.
     if SCANNING.load(Ordering::Relaxed) {
         return true;
     }
@@ -275,8 +263,7 @@ fn fence_unfenced(number: u64, hurries: bool) -> bool {
 /// One scan, step 3: the number of the first record that has not passed, or [`SHARED`] for
 /// [`OVERFLOW`].
 fn first_in_the_way() -> Option<u32> {
-    // Relaxed, here and below: only leaders write these, and they pass between leaders with the
-    // lead.
+    // Relaxed, here and below: as in `fence_unfenced`.
     let global = GLOBAL.0.load(Ordering::Relaxed);
     let limit = LIMIT.load(Ordering::Relaxed);
     let begin = CURSOR.load(Ordering::Relaxed);
@@ -305,8 +292,7 @@ fn look_at(record: u32, age_ns: u64) {
     stall::look(record, age_ns, GLOBAL.0.load(Ordering::Relaxed));
 }
 
-/// How a leader waits for readers: it spins, then yields, then sleeps for an eighth of the age of
-/// the grace period.
+/// How a leader waits for readers: it spins, yields, then sleeps for an eighth of the period's age.
 pub(super) struct Backoff {
     began_ns: u64,
     rounds: u32,
@@ -346,14 +332,13 @@ fn began_ns() -> u64 {
     BEGAN_NS.load(Ordering::Relaxed)
 }
 
-/// What grace periods have cost so far.
+/// What grace periods of the default domain have cost so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
     /// Grace periods that are over.
     pub grace_periods: u64,
-    /// Membarriers, or fences in their place, that these needed. A grace period needs none if every
-    /// thread that reads has passed a fence anyway.
+    /// Membarriers, or fences in their place, that these needed; see [`crate::enter_idle`].
     pub membarriers: u64,
     /// Records that belong to a thread, and free records.
     pub records: u32,
@@ -361,7 +346,7 @@ pub struct Statistics {
     pub readers_fence: bool,
 }
 
-/// What grace periods of the default domain have cost so far. Async-signal-safe.
+/// The counts at this moment. Async-signal-safe.
 #[must_use]
 pub fn statistics() -> Statistics {
     Statistics {
@@ -377,10 +362,9 @@ static HANDLERS: Handlers =
     Handlers { prepare: || (), parent: || (), child: restart_in_child, recover: || () };
 sheaves_sys::announce_when_loaded!(GracePeriods, &HANDLERS);
 
-/// In the child of a fork: a grace period that was under way begins again with its number, which is
-/// always permitted. A fork does not wait for the leader: it may wait for a reader, which may be
-/// the very thread that forks. If the thread that forked leads, its signal handler has forked, and
-/// the thread goes on afterwards.
+/// In the child of a fork a grace period that was under way begins again with its number. A fork
+/// does not wait for the leader, which may wait for the very thread that forks. A thread that leads
+/// forks only in a signal handler, and goes on leading.
 fn restart_in_child() {
     if !GENERATIONS.is_led_here() {
         // Relaxed: the child has one thread.

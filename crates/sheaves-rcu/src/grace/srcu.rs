@@ -10,21 +10,20 @@
 //! drain(i): left = sum of left[i];  membarrier;  until left = sum of entered[i]
 //! ```
 //!
-//! Each slot has its own counts, which change by restartable sequences. So a section needs no
-//! registration and no atomic instruction, and its cost does not depend on the number of threads. A
-//! section may end in another slot than it began in, because only sums count.
+//! Each slot has its own counts, which change by restartable sequences: no registration, no atomic
+//! instruction. A section may end in another slot than it began in, because only sums count.
 //!
 //! Proof. The updater unlinks an object before the membarrier of step 1. Take any section, and the
 //! point P at which that membarrier made its thread pass a fence.
 //!
 //! - If the section reads after P, it does not find the old object.
-//! - If it has read before P, it incremented `entered` before P. If it took an index from before an
-//!   earlier flip, this was the index that is not current, and step 1 waits for it; otherwise it
-//!   was the current index, and step 3 waits for it.
+//! - If it has read before P, it incremented `entered` before P: at the current index, for which
+//!   step 3 waits, or, if it read the index before the last flip, at the other one, for which step
+//!   1 waits.
 //!
-//! A drain sums `left` before its membarrier and `entered` after it. A section that is in the first
-//! sum is therefore in the second, and equal sums mean that all sections that were entered have
-//! been left. The flip sends later sections to the other index, so that step 3 terminates.
+//! A drain sums `left` before its membarrier and `entered` after it. So a section that is in the
+//! first sum is in the second, and equal sums mean that all sections that were entered have been
+//! left. The flip sends later sections to the other index, so that step 3 terminates.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
@@ -66,8 +65,8 @@ const SPINS: u32 = 200;
 
 /// A domain: read sections, and grace periods that wait for these sections only.
 ///
-/// Its guards may be held across an `.await`, and sent to other threads and dropped there. A
-/// section costs two restartable sequences, a domain 32 bytes in each slot.
+/// A guard may be held across an `.await`, and be dropped in another thread. A section costs two
+/// restartable sequences, whatever the number of threads; a domain 32 bytes in each slot.
 ///
 /// ```
 /// use sheaves_rcu::Srcu;
@@ -82,8 +81,7 @@ const SPINS: u32 = 200;
 /// # Ok::<(), sheaves_percpu::memory::Error>(())
 /// ```
 ///
-/// Sections that are open during a fork count as ended in the child, those of the forking thread
-/// too.
+/// In the child of a fork all sections are over, those of the forking thread too.
 ///
 /// | state | written by | meaning |
 /// |---|---|---|
@@ -152,8 +150,7 @@ impl Srcu {
         SrcuGuard { left: self.left(index), access: self.access, state, index: index as u32 }
     }
 
-    /// After a fork, or where membarrier is refused. Returns index and state in registers, so that
-    /// guards need no memory.
+    /// After a fork, or where membarrier is refused. Returns index and state: in registers.
     #[cold]
     #[inline(never)]
     fn read_slow(&self) -> (usize, u32) {
@@ -169,9 +166,8 @@ impl Srcu {
 
     /// Waits until all sections of this domain that began before this call have ended.
     ///
-    /// The caller leads the grace period if no other thread does. Sleeps; not for signal handlers.
-    /// Called inside a section of this domain, it never returns: sections have no owner, so this
-    /// cannot be detected. It is reported like any section that lasts.
+    /// Sleeps; not for signal handlers. Inside a section of this domain it never returns. That
+    /// cannot be detected, as sections belong to no thread: it is reported like any long section.
     pub fn synchronize(&self) {
         fork::run_pending_handlers();
         self.write_off_other_processes();
@@ -198,8 +194,7 @@ impl Srcu {
         true
     }
 
-    /// Waits until every section that was entered at an index has been left. False where the heavy
-    /// fence is refused to this thread.
+    /// Waits until every section that was entered at an index has been left. False as above.
     fn drain(&self, index: usize, backoff: &mut Backoff) -> bool {
         loop {
             let left = self.left(index).sum();
@@ -304,8 +299,8 @@ impl Drop for SrcuGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         // Release pairs with the heavy fence of a drain that has summed this count before it: the
-        // section is over. Needed where readers fence, on CPUs where the portable engine counts
-        // without ordering. On x86-64 it only constrains the compiler. [R5]
+        // section is over. For CPUs where the portable engine counts without ordering; on x86-64
+        // it only constrains the compiler. [R5]
         fence(Ordering::Release);
         // Relaxed: counts forks. A section of the parent is written off in the child.
         if self.state == DOMAINS.load(Ordering::Relaxed) {

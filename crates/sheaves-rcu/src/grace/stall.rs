@@ -1,9 +1,9 @@
 //! Stall reports: which reader delays a grace period.
 //!
-//! Once a grace period has been under way for a second (see [`set_timeout_ms`] and
-//! `SHEAVES_RCU_STALL_MS`) its leader writes one line about the reader that it waits for, and calls
-//! the program's function if one is set. There is one report for each grace period: the first
-//! reader in the way is enough to know where to look.
+//! When a grace period has been under way for a second ([`set_timeout_ms`],
+//! `SHEAVES_RCU_STALL_MS`), its leader writes one line about the reader that it waits for, and
+//! calls the program's function if one is set ([`set_callback`]). This happens once in a grace
+//! period, for one reader.
 
 use core::panic::Location;
 use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -57,18 +57,17 @@ impl Stall {
     }
 }
 
-/// Sets after how many milliseconds a grace period is reported as stalled; 0 for never.
+/// Sets after how many milliseconds a grace period is reported, at most a day; 0 for never.
 pub fn set_timeout_ms(milliseconds: u64) {
     TIMEOUT.set(milliseconds.min(TIMEOUT_MS_MAX as u64));
 }
 
 /// Sets a function to be called for each report, after the line is written; `None` for none.
 ///
-/// It runs in the thread that leads the grace period, which is one that waits for readers or polls
-/// a cookie: under the locks that this thread holds, and in a signal handler if cookies are polled
-/// there. The grace period does not advance while it runs, and in it waiting for readers is refused
-/// as inside a read section. It may read, and it may panic where unwinding out of its caller is
-/// sound.
+/// It runs in a thread that waits for readers or polls a cookie: under the locks that this thread
+/// holds, and in a signal handler if cookies are polled there. The grace period does not advance
+/// while it runs. It may read; if it waits for readers, that is refused as inside a read section.
+/// It may panic where unwinding out of its caller is sound.
 pub fn set_callback(callback: Option<fn(&Stall)>) {
     let address = callback.map_or(0, |function| function as *const () as usize);
     // Release pairs with the Acquire in `call`: what the function needs was set up before.
@@ -82,9 +81,8 @@ pub(crate) fn timeout_ms() -> u64 {
     })
 }
 
-/// Looks at a record that is in the way of a grace period, which has been under way for `age_ns`.
-///
-/// For the leader. `number` is the record's, or [`SHARED`].
+/// Looks at record `number`, or [`SHARED`], which is in the way of a grace period that has been
+/// under way for `age_ns`. For the leader.
 #[cold]
 pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
     let record = (number != SHARED).then(|| registry::record(number));
@@ -92,7 +90,7 @@ pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
         return;
     }
     let timeout = timeout_ms();
-    // Relaxed, both: leaders alone write it, and it passes between them with the lead.
+    // Relaxed, both: only leaders write it, and pass it on with the lead.
     let is_due = timeout != 0 && age_ns / 1_000_000 >= timeout;
     if !is_due || REPORTED.load(Ordering::Relaxed) == global {
         return;
@@ -182,14 +180,14 @@ impl Drop for Calling {
     }
 }
 
-/// Does the calling thread, as a leader, run the program's function?
+/// True if the calling thread, as a leader, runs the program's function.
 pub(crate) fn is_calling_here() -> bool {
     // Relaxed: only the thread itself has stored its number there.
     let thread = CALLING.load(Ordering::Relaxed);
     thread != 0 && thread == thread::id()
 }
 
-/// In the child of a fork the thread that ran the function has another identifier, or is gone.
+/// In the child of a fork the thread that ran the function has another number, or is gone.
 pub(crate) fn restart_in_child() {
     // Relaxed: the child has one thread.
     CALLING.store(0, Ordering::Relaxed);

@@ -20,10 +20,10 @@
 //! | bits 1..12 | hand-overs of the lead to a sleeper since then | by the thread that hands over |
 //! | bit 0 | a thread may sleep | set by a waiter before it sleeps; cleared by completion |
 //!
-//! A thread changes a word before it wakes it, so that a waiter that is about to sleep does not
-//! sleep. The numbers in the word wrap. A waiter misses its wake if the word returns to the same
-//! value in the moment before it sleeps, after two thousand hand-overs or a million grace periods;
-//! it then rechecks after a tenth of a second.
+//! A thread changes a word before it wakes it, so that a waiter that is about to sleep does not.
+//! The numbers in the word wrap. If it returns to the same value in that moment, after two thousand
+//! hand-overs or a million grace periods, the waiter misses its wake, and rechecks after a tenth of
+//! a second.
 //!
 //! | `lead` | meaning | transitions |
 //! |---|---|---|
@@ -31,8 +31,7 @@
 //! | thread pointer | that thread leads | -> 0 by [`Generations::hand_over`] |
 //!
 //! The leader may stop while a grace period is under way, `started` = `completed` + 1; the next
-//! leader goes on. A waiter that arrives meanwhile cannot be released too early, because it has
-//! another number. [`Generations::hand_over`] and [`Generations::sleep`] together ensure that no
+//! leader goes on. [`Generations::hand_over`] and [`Generations::sleep`] together ensure that no
 //! waiter sleeps while the lead is free. Both are modelled.
 
 use super::machine::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, thread_pointer};
@@ -47,12 +46,10 @@ pub(crate) trait Sleep {
     fn wake_all(&self, word: &AtomicU32);
 }
 
-/// The bit of a word that says that a thread may sleep on it.
+/// The bits of a futex, see the module documentation.
 const SLEEPERS: u32 = 1;
-/// One hand-over, and the bits that count them.
 const HAND: u32 = 2;
 const HANDS: u32 = (1 << GENERATION_SHIFT) - HAND;
-/// The lowest bit of the generation's number.
 const GENERATION_SHIFT: u32 = 12;
 
 /// The counts of a domain. The module documentation says what writes each.
@@ -74,8 +71,7 @@ impl Generations {
         self.started.load(Ordering::Relaxed) + 1
     }
 
-    /// The last grace period that has begun, for a thread that then passes a fence and notes this
-    /// number. Async-signal-safe.
+    /// The last grace period that has begun. Async-signal-safe.
     pub(crate) fn begun(&self) -> u64 {
         // Relaxed: the fence that follows orders, see `fences`. [R6]
         self.started.load(Ordering::Relaxed)
@@ -84,8 +80,7 @@ impl Generations {
     /// True if a grace period is over. Then everything that its readers did happened before this
     /// call. Async-signal-safe.
     pub(crate) fn is_complete(&self, number: u64) -> bool {
-        // Acquire pairs with the Release in `complete`. [G2]
-        self.completed.load(Ordering::Acquire) >= number
+        self.completed() >= number
     }
 
     /// The last grace period that is over.
@@ -94,13 +89,13 @@ impl Generations {
         self.completed.load(Ordering::Acquire)
     }
 
-    /// True if a thread leads at this moment. A hint.
+    /// True if a thread leads. A hint.
     pub(crate) fn is_led(&self) -> bool {
         // Relaxed: a hint; `try_lead` decides.
         self.lead.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes the lead if it is free. Ends with [`Generations::hand_over`]. Never waits.
+    /// Takes the lead if it is free. Never waits.
     pub(crate) fn try_lead(&self) -> bool {
         // Acquire pairs with the Release in `hand_over`: what the last leader wrote. Relaxed on
         // failure: nothing is read. [G3]
@@ -115,8 +110,8 @@ impl Generations {
         (self.completed.load(Ordering::Relaxed) < started).then_some(started)
     }
 
-    /// Begins the next grace period and returns its number. For the leader, when none is under way.
-    /// The heavy fence comes after this.
+    /// Begins the next grace period, and returns its number. For the leader, when none is under
+    /// way. The heavy fence comes after this.
     pub(crate) fn begin(&self) -> u64 {
         // Relaxed, both: only leaders write `started`.
         let number = self.started.load(Ordering::Relaxed) + 1;
@@ -188,7 +183,6 @@ impl Generations {
         }
     }
 
-    /// The futex on which the generation of `number` sleeps.
     fn futex(&self, number: u64) -> &AtomicU32 {
         &self.futexes[(number % 2) as usize]
     }

@@ -1,11 +1,10 @@
 //! Which thread a record belongs to: one word, so that a record is taken back only once.
 //!
-//! Each time a record is taken it gets a *stamp* that no other has had, and that says which of two
-//! records was taken later. A thread that wants to take a record back reads the word, asks whether
-//! the thread in it is gone, and exchanges the word it has read for 0. A thread that was gone after
-//! the word was read never comes back. Everything that happens to the record meanwhile changes the
-//! word, even if the kernel gives the thread's number to another thread. So one of several such
-//! threads succeeds, and only if the record is unchanged. Modelled in `models`.
+//! Each time a record is taken it gets a new *stamp*, which says which of two records was taken
+//! later. A thread that takes a record back reads the word, asks the kernel whether the thread in
+//! it is gone, and exchanges the word for 0. Whatever happens to the record meanwhile changes the
+//! word, even if the kernel reuses the thread's number. So one of several such threads succeeds,
+//! and only if the record is unchanged. Modelled in `models`.
 //!
 //! | bits | what |
 //! |---|---|
@@ -38,7 +37,7 @@ pub(super) const STAMP_SHIFT: u32 = 24;
 const STAMPS_HALF: u64 = 1 << (u64::BITS - STAMP_SHIFT - 1);
 
 impl Owner {
-    /// Reads the owner, to ask then whether the thread is gone.
+    /// Reads the owner.
     pub(crate) fn look(&self) -> Seen {
         // Acquire pairs with the Release in `take`: a thread that is read here was alive. [O1]
         Seen(self.0.load(Ordering::Acquire))
@@ -59,7 +58,7 @@ impl Owner {
     }
 
     /// Frees the record of a thread that was found gone after it was `seen`. True for at most one
-    /// of the threads that try; that one acts as the record's thread afterwards.
+    /// caller, which then acts as the record's thread.
     pub(crate) fn take_back(&self, seen: Seen) -> bool {
         self.change(seen, 0)
     }

@@ -32,12 +32,12 @@
 //! such a test fails. Other threads write to the words only when the thread is gone, and in the
 //! child of a fork.
 //!
-//! `fenced` says which grace periods had begun before the thread's last full fence. Let it be n, P
-//! that fence, and U the fence of an updater that belongs to n or an earlier one
-//! ([`super::generation::Generations::next`]). The updater read, after U, a number from before n
-//! began; the thread read, before P, that n had begun. So U is before P in the order of all fences,
-//! and what the thread reads after P is what the updater stored. `fenced` is stored after P and
-//! read with Acquire, so what the thread did before P happened before the leader's next step.
+//! `fenced` is the last grace period that had begun before the thread's last full fence. Let it be
+//! n, P that fence, and U the fence of an updater that belongs to n or an earlier one
+//! ([`super::generation::Generations::next`]). The updater read after U that n had not begun; the
+//! thread read before P that it had. So U is before P in the order of all fences, and what the
+//! thread reads after P is what the updater stored. `fenced` is stored after P and read with
+//! Acquire, so what the thread did before P happened before the leader's next step.
 //!
 //! A thread whose `state` is [`FENCED`] passes a fence when it begins its next section, after it
 //! has stored its new state. If the leader's fence is before that fence, the section reads what
@@ -49,8 +49,8 @@ use super::machine::{AtomicU64, Ordering, fence};
 
 /// No section is open, and none needs a fence.
 pub(crate) const IDLE: u64 = 0;
-/// The bit of sections that order themselves by a fence. These are all sections where membarrier is
-/// refused; elsewhere the first ones of a thread, and the first one after it was idle.
+/// The bit of sections that order themselves by a fence: all of them where membarrier is refused,
+/// otherwise the first ones of a thread, and the first one after it was idle.
 pub(crate) const FENCED: u64 = 1 << 15;
 /// The bit of an open section.
 pub(crate) const READING: u64 = 1;
@@ -65,8 +65,8 @@ pub(crate) const SLOW: u64 = 1 << 63;
 pub(crate) const NESTED: u64 = u32::MAX as u64;
 /// In `nesting`: one more section that fences.
 pub(super) const COLD: u64 = 1 << 32;
-/// The first sections of a thread fence; this is how many. Together they cost the thread about what
-/// one membarrier costs. A thread that enters fewer causes no membarrier.
+/// Number of first sections of a thread that fence: together they cost about one membarrier. A
+/// thread that enters fewer causes none.
 pub(crate) const SECTIONS_COLD: u64 = 256;
 
 /// The part of a thread's record that sections and grace periods use. Zero bytes are valid.
@@ -91,7 +91,7 @@ pub(crate) enum Readers {
 }
 
 impl Reader {
-    /// Begins an outermost section that needs no fence; false if this is another case.
+    /// Begins an outermost section that needs no fence; false in other cases.
     #[inline(always)]
     pub(crate) fn enter(&self, sequence: &AtomicU64) -> bool {
         // Relaxed, both: only this thread writes the state. The sequence may be an old one: then a
@@ -108,8 +108,7 @@ impl Reader {
         is_idle
     }
 
-    /// Begins a section of any kind. `None` if too many are open, otherwise whether it is the
-    /// outermost one.
+    /// Begins any section. `None` if too many are open, otherwise whether it is the outermost one.
     pub(crate) fn enter_slow(&self, sequence: &AtomicU64) -> Option<bool> {
         // Relaxed, here and below: only this thread writes its state.
         let state = self.state.load(Ordering::Relaxed);
@@ -130,8 +129,7 @@ impl Reader {
         }
         if state & FENCED != 0 {
             // SeqCst pairs with the heavy fence of the grace period. A nested section fences, too:
-            // it may be in a signal handler that came between the outermost section's store and its
-            // fence. [R2]
+            // a signal handler may come between the outermost section's store and its fence. [R2]
             fence(Ordering::SeqCst);
         }
         // SeqCst, for the compiler only, as in `enter`. [R3]
@@ -139,7 +137,7 @@ impl Reader {
         Some(!is_reading(state))
     }
 
-    /// Ends a section of any kind; false if none is open here.
+    /// Ends any section; false if none is open here.
     pub(crate) fn leave_slow(&self) -> bool {
         // Relaxed, here and below: the thread's own words.
         let state = self.state.load(Ordering::Relaxed);
@@ -156,8 +154,8 @@ impl Reader {
         true
     }
 
-    /// Notes that the thread has passed a full fence after it read that `begun` had begun. For that
-    /// thread. Async-signal-safe: an older note may overwrite a handler's.
+    /// Notes that the calling thread has passed a full fence after it read that `begun` had begun.
+    /// Async-signal-safe: an older note may overwrite a handler's.
     #[inline]
     pub(crate) fn note_fence(&self, begun: u64) {
         // Relaxed: the fence before it pairs with the Acquire in `look`, for what the thread did
@@ -181,8 +179,7 @@ impl Reader {
         }
     }
 
-    /// True if a grace period that has advanced the process's sequence to `global` need not wait
-    /// for this reader.
+    /// True if a grace period that has advanced the sequence to `global` need not wait for this.
     pub(crate) fn has_passed(&self, global: u64) -> bool {
         // Acquire pairs with the Release of the unlock: the section is over. [R4]
         has_passed(self.state.load(Ordering::Acquire), global)
@@ -203,15 +200,13 @@ pub(crate) const fn warmed(nesting: u64) -> u64 {
     }
 }
 
-/// True if a section is open.
 #[inline]
 pub(crate) const fn is_reading(state: u64) -> bool {
     state & READING != 0
 }
 
 /// True if the reader has no open section, or the section began after the advance to `global`. A
-/// reader that has copied an older sequence long ago and stores it only now delays the grace
-/// period.
+/// reader that stores an older sequence late delays the grace period.
 #[inline]
 pub(crate) const fn has_passed(state: u64, global: u64) -> bool {
     !is_reading(state) || (state ^ global) < STEP

@@ -1,21 +1,11 @@
 //! Fences that threads pass anyway, which make a grace period's membarrier unnecessary.
 //!
 //! A membarrier interrupts every CPU that runs the process. Beside one busy thread it costs its
-//! caller ten microseconds, and it pauses that thread. But a thread that defers something, or asks
-//! for a grace period, passes a full fence anyway to get its number, and notes it in its record. If
-//! every thread that reads has done so since a grace period began, no CPU has to be interrupted.
-//! [`crate::protocol::reader`] has the proof.
-//!
-//! A thread that waits for a grace period, or will not read for a while, stores [`FENCED`] once.
-//! Its next section takes the slow path, and the unlock of that section stores an ordinary state. A
-//! thread that ends leaves [`FENCED`] in its record, and a new thread starts with it. The first
-//! [`crate::protocol::reader::SECTIONS_COLD`] sections of a thread all begin with such a fence. So
-//! a thread that reads seldom, or has stopped reading, causes no membarrier; one that reads a lot
-//! has spent on these fences what one membarrier costs.
-//!
-//! If in addition none of these threads is in a section, by its state as read after its note, no
-//! reader can have an old object: a section that begins later passes its fence first. Then the
-//! sequence need not advance.
+//! caller ten microseconds, and it pauses that thread. But a thread that takes a cookie, to defer
+//! something or to wait, passes a full fence and notes that. And a thread whose state is [`FENCED`]
+//! passes one when it next reads: it waits for a grace period, will not read for a while, is new,
+//! or has ended. If this is true of every thread, no CPU has to be interrupted; and if none of them
+//! is in a section, the grace period is over. [`crate::protocol::reader`] has the proof.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -24,15 +14,15 @@ use sheaves_sys::clock;
 use super::registry;
 use crate::protocol::reader::{FENCED, IDLE, Readers};
 
-/// How long the leader waits for threads to pass a fence by themselves before it uses a membarrier.
-/// A thread that does nothing but defer seals a sheaf in less than a microsecond.
+/// How long the leader waits for threads to pass a fence by themselves. A thread that does nothing
+/// but defer seals a sheaf in less than a microsecond.
 const PATIENCE_NS: u64 = 20_000;
 /// Backoff cap: grace periods that skip this wait after it timed out. The first timeout skips it
 /// once, each further one twice as often.
 const SKIPS_MAX: u32 = 64;
 
-/// Grace periods that still skip the wait, and how many the last timeout made skip it. Only the
-/// leader uses these.
+/// Grace periods that still skip the wait, and how many the last timeout made skip it. The
+/// leader's.
 static SKIPS: AtomicU32 = AtomicU32::new(0);
 static BACKOFF: AtomicU32 = AtomicU32::new(0);
 /// The last grace period used a membarrier. Written by the leader.
@@ -41,14 +31,14 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Puts the calling thread into an extended quiescent state until its next read section. Inside a
 /// read section of the default domain this does nothing.
 ///
-/// A grace period uses a membarrier, which interrupts the CPUs that run the process, unless every
-/// thread that has ever read has ended, is in this state, or has passed a fence since the grace
-/// period began: by deferring something, or by asking for a grace period. So a call pays off in a
-/// program that defers much, before a thread that has read a lot sleeps for long. Some threads are
-/// in such a state anyway: a thread that waits for a grace period, has just filled a sheaf with
-/// deferred objects, or has entered at most 256 sections so far. Costs a load and a store, and a
-/// fence in the next section. Never blocks. Not for signal handlers: a handler that interrupts the
-/// begin of a section would leave that section without its fence.
+/// A grace period interrupts the CPUs that run the process (membarrier), unless each thread that
+/// has read is in this state, has ended, or has passed a fence since the grace period began. A
+/// thread passes a fence when it takes a [`Cookie`](crate::Cookie), waits for a grace period, or
+/// fills a sheaf with deferred objects; and in each of its first 256 sections. So a call pays off
+/// where much is deferred, in a thread that has read a lot and now sleeps for long.
+///
+/// Costs a load and a store, and a fence in the next section. Never blocks. Not for signal
+/// handlers: if one interrupts the begin of a section, that section would miss its fence.
 ///
 /// ```
 /// drop(sheaves_rcu::read());
@@ -59,8 +49,6 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// ```
 #[inline]
 pub fn enter_idle() {
-    // In a signal handler the thread may be about to begin a section, and have read its state
-    // already. It would then begin without a fence while the leader relies on one.
     // Relaxed: the thread's own state.
     let idle = registry::own().filter(|own| own.reader.state.load(Ordering::Relaxed) == IDLE);
     if let Some(own) = idle {
@@ -82,8 +70,8 @@ pub(crate) fn look(number: u64) -> Readers {
     readers
 }
 
-/// True if the leader should come back later, for a grace period that began at `began_ns` and that
-/// no thread waits for. For the leader.
+/// True if the leader should come back later: the grace period began at `began_ns`, and no thread
+/// waits for it.
 pub(crate) fn has_patience(began_ns: u64) -> bool {
     // Relaxed, all: only the leader uses them.
     let skips = SKIPS.load(Ordering::Relaxed);

@@ -6,9 +6,9 @@ use super::section::{self, Entered};
 ///
 /// What was reachable when the section began stays valid until it ends. Guards nest and may be
 /// dropped in any order; the section lasts until the last one is dropped. A guard belongs to its
-/// thread. A guard that is never dropped ([`core::mem::forget`]) delays all grace periods for good,
-/// also after its thread has ended, since other threads may still use what was found under it. That
-/// is reported. More than 2^32 open sections in one thread abort the process.
+/// thread. If a guard is never dropped ([`core::mem::forget`]), no grace period ends any more, even
+/// after its thread has ended; this is reported. More than 2^32 open sections in one thread abort
+/// the process.
 #[derive(Debug)]
 #[must_use = "the read section ends when the guard is dropped"]
 pub struct Guard {
@@ -18,10 +18,10 @@ pub struct Guard {
 
 /// Begins a read section.
 ///
-/// The outermost section costs two loads and a store, without an atomic instruction or a fence. May
-/// be called in any thread at any time without registration: in threads created by C code, in
-/// signal handlers, in destructors of thread-local storage. Never blocks. Sections that are open
-/// during a fork stay open in the child for the forking thread.
+/// The outermost section costs two loads and a store: no atomic instruction, no fence. Any thread
+/// may call this at any time without registration: also one that C code created, in a signal
+/// handler, in a destructor of thread-local storage. Never blocks. Sections that the forking thread
+/// has open stay open in the child.
 ///
 /// ```
 /// let outer = sheaves_rcu::read();
@@ -51,8 +51,8 @@ pub mod raw {
 
     use super::section;
 
-    /// The sequence that an outermost section copies to the state of its thread, for bindings that
-    /// inline the fast path of [`lock`] and [`unlock`]. Read-only.
+    /// What an outermost section copies to the state of its thread, for bindings that inline the
+    /// fast path of [`lock`]. Read-only.
     pub const SEQUENCE: &AtomicU64 = &section::GLOBAL.0;
 
     /// Begins a read section, see [`crate::read`]. Ends with [`unlock`]. A thread that is killed or

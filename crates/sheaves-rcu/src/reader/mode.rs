@@ -2,8 +2,7 @@
 //!
 //! Decided once, by the first thread that registers a reader or begins a grace period.
 //!
-//! The fork handlers of the readers are here. In the child the records of the other threads are
-//! freed, and with them their sections; sections of the forking thread stay open.
+//! The fork handlers of the readers are here: in the child, the sections of other threads are over.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
@@ -59,10 +58,9 @@ fn decide() -> Mode {
     }
 }
 
-/// The heavy fence: when this returns true, every thread has passed a full fence since the call.
-///
-/// In [`Mode::Fences`] only the caller has, and its fence pairs with those of readers. False where
-/// the kernel refuses membarrier to this thread: another thread has to lead, see [`Pause`].
+/// The heavy fence: when this returns true, every thread has passed a full fence since the call. In
+/// [`Mode::Fences`] only the caller has, and its fence pairs with those of readers. False where the
+/// kernel refuses membarrier to this thread: another thread has to lead, see [`Pause`].
 #[must_use]
 pub(crate) fn heavy_fence() -> bool {
     // SeqCst pairs with the fence of readers, also of domains, in [`Mode::Fences`]. [R2]
@@ -70,8 +68,7 @@ pub(crate) fn heavy_fence() -> bool {
     mode() != Mode::Membarrier || membarrier::fence() || fence_after_refusal()
 }
 
-/// A seccomp filter came into force after the start, for this thread or for all. Readers do not
-/// fence, so a slower way to fence them is tried.
+/// A seccomp filter came into force after the start: a slower way to fence the readers is tried.
 #[cold]
 fn fence_after_refusal() -> bool {
     static IS_REPORTED: AtomicBool = AtomicBool::new(false);
@@ -87,8 +84,8 @@ fn fence_after_refusal() -> bool {
     is_done
 }
 
-/// How long a thread leaves the lead to threads that may use membarrier, before it tries again. It
-/// may be the only thread, and the reason for the refusal may have gone.
+/// How long a thread leaves the lead to others that may use membarrier. Then it tries again: it may
+/// be the only thread, and the refusal may have been lifted.
 pub(crate) struct Pause {
     nanoseconds: u64,
 }
@@ -109,16 +106,15 @@ impl Pause {
     }
 }
 
-/// The state of readers of SRCU domains: they take the fast path where their domain's state is
-/// equal to it. Bits from 2 on count the forks between the first process and this one. Written in
-/// the child of a fork, and when [`Mode::Fences`] is chosen.
+/// Readers of an SRCU domain take the fast path where their domain's state is equal to this. Bits
+/// from 2 on count the forks since the first process. Written in the child of a fork, and where
+/// [`Mode::Fences`] is chosen.
 pub(crate) static DOMAINS: AtomicU32 = AtomicU32::new(0);
 /// In [`DOMAINS`]: readers fence.
 pub(crate) const FENCES: u32 = 1;
 const FORK: u32 = 4;
 
-/// In the child of a fork, which has lost the registration. Every domain will write off the
-/// sections of the parent.
+/// In the child of a fork, which has lost the registration. Domains will write off their sections.
 fn restart_in_child() {
     // Relaxed, all: the child has one thread.
     let asked = MODE.load(Ordering::Relaxed) == Mode::Membarrier as u32;

@@ -1,22 +1,20 @@
 //! The threads that read: one record each, in mapped segments that are never unmapped.
 //!
 //! A thread holds the address of its record in its own memory, and grace periods find all records
-//! here. A record outlives its thread, so reading one is always safe; the memory of a thread is
-//! never read by another.
+//! here. A record outlives its thread, so reading one is always safe.
 //!
 //! How a record becomes free again:
 //!
 //! 1. At the end of its thread: libc calls [`at_exit`] after the destructors of the language. A
 //!    thread that reads again after that gets another record, and another call.
 //! 2. If that call did not happen (no key was left, the thread ended by a bare system call, or it
-//!    read in the last round of destructors), the kernel is asked whether the thread is alive. This
-//!    is done when a segment of records is used up, and when a record delays a grace period.
+//!    read in the last round of destructors), the kernel is asked whether the thread is alive: when
+//!    a segment of records is used up, and when a record delays a grace period.
 //! 3. In the child of a fork, which has one thread.
 //!
-//! None of these ends a section. A thread may end inside a section whose guard it has leaked, and
-//! have given to other threads what it found there. Its record is then *held* and never becomes
-//! free: grace periods wait for ever. This is reported when the thread ends, or when it is found
-//! gone.
+//! None of these ends a section. A thread may end in a section whose guard it has leaked, and other
+//! threads may use what it found there. Its record is then *held*: it never becomes free, and grace
+//! periods wait for ever. This is reported.
 //!
 //! Everything is lock-free, so that a signal handler can register its thread. `owner` says which
 //! thread a record belongs to, and how it is taken back only once.
@@ -59,9 +57,8 @@ struct Segment {
     records: [Record; SEGMENT_RECORDS as usize],
 }
 
-/// Number of records in a segment.
 const SEGMENT_RECORDS: u32 = 1024;
-/// Limit on segments: enough for a million threads at a time.
+/// Enough for a million threads at a time.
 const SEGMENTS_MAX: usize = 1024;
 /// The number of rounds in which libc calls the destructors of keys.
 const ROUNDS: u32 = 4;
@@ -77,17 +74,16 @@ static USED: AtomicU32 = AtomicU32::new(0);
 /// increments.
 static FREE: AtomicU64 = AtomicU64::new(0);
 
-/// Number of times that a record was taken.
+/// How often a record was taken.
 static STAMPS: AtomicU64 = AtomicU64::new(0);
 
 /// The process whose threads own the records. Written by the first thread that registers or begins
 /// a grace period, and in the child of a fork.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// Open sections of threads that found no memory for a record. They are counted together, and each
-/// thread knows how many are its own. A grace period waits until the count is zero. So it may wait
-/// for sections that began after it, and waits for ever if such a thread has ended inside a
-/// section.
+/// Open sections of threads without a record; each thread knows how many are its own. A grace
+/// period waits until the count is zero: also for sections that began after it, and for ever if
+/// such a thread has ended in a section.
 pub(crate) static OVERFLOW: AtomicU64 = AtomicU64::new(0);
 
 /// The calling thread's record, if it has one.
@@ -108,7 +104,6 @@ pub(crate) fn record(number: u32) -> &'static Record {
     &segment(number).records[(number % SEGMENT_RECORDS) as usize]
 }
 
-/// The segment that contains a record.
 fn segment(number: u32) -> &'static Segment {
     // Acquire pairs with the Release in `has_segment`.
     let segment = SEGMENTS[(number / SEGMENT_RECORDS) as usize].load(Ordering::Acquire);
@@ -117,7 +112,7 @@ fn segment(number: u32) -> &'static Segment {
     unsafe { &*segment }
 }
 
-/// Once, before the first record: registers [`at_exit`], which is called at the end of threads.
+/// To be called before the first record is taken.
 pub(crate) fn prepare() {
     // Relaxed: a number that is the same whichever thread stores it.
     PROCESS.store(process::id(), Ordering::Relaxed);
@@ -134,9 +129,9 @@ pub(crate) fn report_missing_key() {
     }
 }
 
-/// The state of the calling thread's record. A thread without a record gets one now, in which all
-/// sections fence if `readers_fence`. `None` if memory is out, or where threads cannot have
-/// records: then its sections are counted in [`OVERFLOW`]. With signals blocked.
+/// The state of the calling thread's record. A thread without one gets it now; if `readers_fence`,
+/// all of its sections fence. `None` if memory is out, or where threads cannot have records: then
+/// its sections are counted in [`OVERFLOW`]. With signals blocked.
 #[cold]
 pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
     let own = tls::reader();
@@ -150,11 +145,10 @@ pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
         return None;
     }
     let record = take_free().or_else(take_fresh)?;
-    // Release pairs with the Acquire of the scan: a scan that reads this state instead of one of
-    // the record's previous thread must have that thread's sections before it. [R4]
+    // Release pairs with the Acquire of the scan, for the sections of the record's previous thread:
+    // the scan may read this state instead of theirs. [R4]
     record.reader.state.store(FENCED, Ordering::Release);
-    // Relaxed, here and below: the record belongs to this thread alone. Grace periods see it
-    // because of the fence of its first section.
+    // Relaxed, here and below: the record is this thread's. Its first section fences.
     record.reader.nesting.store(nesting, Ordering::Relaxed);
     record.rounds.store(0, Ordering::Relaxed);
     take(record);
@@ -176,15 +170,13 @@ fn record_address(record: &'static Record) -> usize {
     core::ptr::from_ref(record).expose_provenance()
 }
 
-/// Takes a record from the stack of free ones.
 fn take_free() -> Option<&'static Record> {
     // Acquire pairs with the Release in `push`, which stored the record's link.
     let mut head = FREE.load(Ordering::Acquire);
     loop {
         let number = (head as u32).checked_sub(1)?;
         let free = record(number);
-        // Relaxed: if the record is no longer the first, the tag has changed and the exchange
-        // fails.
+        // Relaxed: if the record is not the first any more, the tag has changed.
         let next = free.next.load(Ordering::Relaxed);
         let new = tagged(head, next);
         // Acquire, both, pair with the Release in `push`.
@@ -262,7 +254,7 @@ fn has_segment(segment: usize) -> bool {
     true
 }
 
-/// Frees a record. For its thread.
+/// Frees the record of the calling thread.
 fn give_back(record: &'static Record) {
     clear(record);
     record.owner.give_back();
@@ -324,8 +316,8 @@ pub(crate) fn take_back(record: &'static Record) -> bool {
     if (seen.is_held() && is_reading()) || !is_gone(seen) {
         return false;
     }
-    // Acquire pairs with the kernel's locks: the kernel says that the thread is gone after the
-    // thread has passed through these locks, so the reads below see what it stored last.
+    // Acquire pairs with the kernel's locks, which the thread has passed through before the kernel
+    // says that it is gone: the reads below see what it stored last.
     fence(Ordering::Acquire);
     if is_reading() {
         hold(record, seen);
@@ -341,9 +333,9 @@ pub(crate) fn take_back(record: &'static Record) -> bool {
 
 /// True if the thread that was seen as the owner of a record is gone.
 ///
-/// The kernel reuses thread numbers. If a thread of that number is alive and has taken another
-/// record later, this record belongs to an earlier thread. In a child whose fork has run no
-/// handlers of this crate (`_Fork`, `clone`) the numbers are meaningless: no thread is found gone.
+/// The kernel reuses thread numbers: if a thread of that number has taken another record later,
+/// this record belongs to an earlier thread. In a child whose fork has run no handlers (`_Fork`,
+/// `clone`) the numbers mean nothing, and no thread is found gone.
 fn is_gone(seen: Seen) -> bool {
     // Relaxed: written while there is one thread, or with the same value.
     if process::id() != PROCESS.load(Ordering::Relaxed) {
@@ -358,8 +350,8 @@ fn sweep() -> bool {
     let mut found = false;
     for number in 0..count() {
         let record = record(number);
-        // `take_back` checks again. If the number is in use it also reads all other records, which
-        // is too expensive to do for every record.
+        // `take_back` checks again, and reads all other records if the number is in use: too
+        // expensive for every record.
         let thread = record.owner.look().thread();
         if thread != 0 && !thread::is_alive(thread) {
             found |= take_back(record);
@@ -368,8 +360,8 @@ fn sweep() -> bool {
     found
 }
 
-/// In the child of a fork: frees the records of all threads but the caller, which gets its new
-/// number. Sections that threads have left open at their end stay open.
+/// In the child of a fork: frees all records but the caller's, which gets its new number, and those
+/// that are held.
 pub(crate) fn restart_in_child(readers_fence: bool) {
     let own = tls::reader();
     // Relaxed, all: the child has one thread.

@@ -1,17 +1,15 @@
 //! Read sections of the default domain: entering and leaving.
 //!
-//! Neither has an atomic read-modify-write instruction or a hardware fence. A reader is ordered by
-//! the membarrier of the grace period, which acts as a fence in every thread, at a point that the
-//! reader does not know. So a reader only has to keep the compiler from reordering its steps. Where
-//! membarrier is refused, a bit in the state sends both fast paths to the slow path, which fences.
-//! See `grace::period` for the proof.
+//! Neither has an atomic read-modify-write instruction or a hardware fence. The membarrier of the
+//! grace period acts as a fence in the reader, at a point that it does not know, so the reader only
+//! keeps the compiler from reordering its steps. Where membarrier is refused, a bit in the state
+//! sends both fast paths to the slow path, which fences. `grace::period` has the proof.
 //!
 //! A section works in a signal handler that interrupts any instruction. A handler leaves every
-//! section that it enters, so the record has the same meaning for the interrupted thread as before:
-//! what it has already read of it is still true, or is older and makes a grace period wait longer.
-//! A nested section does everything that the outermost one does except the store, so a handler does
-//! not rely on what the section around it has still to do. It finds the state stored, or stores it,
-//! and fences itself where the state says so. The test `handlers` interrupts every instruction.
+//! section that it enters. So what the interrupted thread has read of its record is still true, or
+//! is older and makes a grace period wait longer. The handler finds the state stored, or stores it,
+//! and fences itself where the state says so: it does not rely on what the section around it has
+//! still to do. The test `handlers` interrupts every instruction.
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -21,8 +19,8 @@ use super::mode::{Mode, mode};
 use super::registry::{self, OVERFLOW, Record};
 use crate::protocol::reader::{self, FIRST, Reader};
 
-/// The sequence that an outermost section copies. It is alone on its cache line: readers read it
-/// all the time, and the leader writes it once per grace period.
+/// The sequence that an outermost section copies, alone on its cache line. The leader writes it
+/// once per grace period.
 #[repr(align(128))]
 pub(crate) struct Global(pub(crate) AtomicU64);
 
@@ -115,8 +113,8 @@ fn enter_slow() -> Entered {
     entered
 }
 
-/// Gives the calling thread a record, see [`registry::register`]. Signals are blocked: a handler
-/// that forks would free, in the child, the record that is being taken here.
+/// [`registry::register`] with signals blocked: the child of a fork in a handler would free the
+/// record that is being taken here.
 fn register() -> Option<*const u64> {
     let take = || registry::register(mode() == Mode::Fences);
     errno::preserve(|| thread::with_signals_blocked(take))

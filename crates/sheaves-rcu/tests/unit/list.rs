@@ -28,7 +28,7 @@ fn heads_are_linked_while_others_wait() {
     for head in &mut heads {
         assert!(head.claim(8));
         // SAFETY: valid, claimed, on no list.
-        let cookie = unsafe { linked.push(head, 1) };
+        let (cookie, ..) = unsafe { linked.push(head, 1) };
         // Other threads of this process may complete grace periods, too.
         cookie.start_expedited();
     }
