@@ -44,8 +44,8 @@ impl<T> Retired<T> {
     /// # Errors
     /// Returns `self`, with a line on standard error, if the caller is inside a read section.
     pub fn synchronize(self) -> Result<Box<T>, Retired<T>> {
-        let waited = self.cookie.wait().is_ok();
-        self.if_passed(waited)
+        let has_passed = self.cookie.wait().is_ok();
+        self.if_passed(has_passed)
     }
 
     /// [`Retired::synchronize`] with an expedited grace period.
@@ -53,11 +53,11 @@ impl<T> Retired<T> {
     /// # Errors
     /// As for [`Retired::synchronize`].
     pub fn synchronize_expedited(self) -> Result<Box<T>, Retired<T>> {
-        let waited = self.cookie.wait_expedited().is_ok();
-        self.if_passed(waited)
+        let has_passed = self.cookie.wait_expedited().is_ok();
+        self.if_passed(has_passed)
     }
 
-    /// Returns the value if a grace period has passed. Never blocks; advances the grace period.
+    /// Returns the value if a grace period has passed; otherwise advances it. Never blocks.
     ///
     /// # Errors
     /// Returns `self` if readers may still use the value.

@@ -121,7 +121,7 @@ impl<T> RcuOption<T> {
         }
     }
 
-    /// Exclusive access to the value.
+    /// The value, which no other thread can access now.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         // SAFETY: null or a value, by the invariant; `&mut self` makes the access exclusive.
         unsafe { self.pointer.get_mut().as_mut() }
@@ -186,9 +186,8 @@ impl<T> RcuCell<T> {
     /// The current value, see [`RcuOption::load`].
     #[inline]
     pub fn load<'guard>(&'guard self, guard: &'guard Guard) -> &'guard T {
-        let value = self.value.load(guard);
         // SAFETY: the cell always has a value, by the invariant.
-        unsafe { value.unwrap_unchecked() }
+        unsafe { self.value.load(guard).unwrap_unchecked() }
     }
 
     /// Replaces the value, see [`RcuOption::store`].
@@ -198,9 +197,8 @@ impl<T> RcuCell<T> {
 
     /// Replaces the value, see [`RcuOption::swap`].
     pub fn swap(&self, new: Box<T>) -> Retired<T> {
-        let old = self.value.swap(Some(new));
         // SAFETY: the cell always has a value, by the invariant.
-        unsafe { old.unwrap_unchecked() }
+        unsafe { self.value.swap(Some(new)).unwrap_unchecked() }
     }
 
     /// Replaces the value if it is still `current`, see [`RcuOption::compare_exchange`].
@@ -228,11 +226,10 @@ impl<T> RcuCell<T> {
         unsafe { old.unwrap_unchecked() }
     }
 
-    /// Exclusive access to the value.
+    /// The value, which no other thread can access now.
     pub fn get_mut(&mut self) -> &mut T {
-        let value = self.value.get_mut();
         // SAFETY: the cell always has a value, by the invariant.
-        unsafe { value.unwrap_unchecked() }
+        unsafe { self.value.get_mut().unwrap_unchecked() }
     }
 }
 

@@ -15,11 +15,9 @@
 //! serves here, too. A callback costs 2 ns, including the exchange of the sheaf after every 124
 //! (example `defer_cost`, 1,000 callbacks by one thread, best round, Zen 4).
 //!
-//! Order: callbacks that are pushed in one slot run in the order in which they were pushed, so
-//! those of a thread run in its order while it stays in its slot. There are two exceptions. A
-//! thread that is moved at the very moment when it begins a sheaf begins it with the queue of the
-//! slot that it left. And linked heads wait separately. A program that needs an order calls
-//! `barrier`.
+//! Order: callbacks that are pushed in one slot run in that order, with two exceptions. A sheaf
+//! that a thread begins while it is moved goes to the queue of the slot that the thread has left.
+//! And linked heads wait separately.
 
 use core::ptr::with_exposed_provenance_mut;
 
@@ -78,7 +76,7 @@ pub(super) fn exchange(head: usize) -> Exchange {
     Exchange::Done(before.is_sheaf().then(|| seal(shard, &mut waiting, before)))
 }
 
-/// Writes the first head into a sheaf and returns its cursor. The sentinel names its shard.
+/// Writes the first head into a sheaf, and its shard into the sentinel.
 fn format(sheaf: Sheaf, shard: usize, head: usize) -> Cursor {
     let cursor = shard::format(sheaf);
     // SAFETY: the sheaf belongs to this function; the only reference to this entry.
@@ -126,7 +124,7 @@ pub(super) fn has_ready(first: usize, step: usize) -> bool {
 }
 
 /// Runs what is ready in every `step`-th shard from `first` on; true if something was. `runner` is
-/// the thread's number in `watch`.
+/// an index of `watch`.
 pub(super) fn run_ready(runner: usize, first: usize, step: usize) -> bool {
     let run_shard = |shard: &Shard| {
         shard.reclaim(

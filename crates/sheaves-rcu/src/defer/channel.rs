@@ -46,7 +46,7 @@ pub struct Channel {
     shards: [Shard; SHARDS],
 }
 
-/// The channel that was added last.
+/// The list of channels.
 static CHANNELS: AtomicPtr<Channel> = AtomicPtr::new(null_mut());
 
 impl core::fmt::Debug for Channel {
@@ -58,9 +58,9 @@ impl core::fmt::Debug for Channel {
 impl Channel {
     /// A channel whose objects are freed by `free`.
     ///
-    /// `free` runs where deferred callbacks run (see [`super::Call`]), and also in a thread that
-    /// defers through a channel while more than `SHEAVES_RCU_HARD_BYTES` are pending. That thread
-    /// may be inside a read section.
+    /// `free` runs where deferred callbacks run (see [`super`]). While more than
+    /// `SHEAVES_RCU_HARD_BYTES` are pending it also runs in threads that defer through a channel,
+    /// maybe inside a read section.
     pub const fn new(name: &'static str, free: unsafe fn(*mut u8)) -> Channel {
         Channel {
             name,
@@ -71,7 +71,7 @@ impl Channel {
         }
     }
 
-    /// The channel's name.
+    /// The name, for reports.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
@@ -93,7 +93,7 @@ impl Channel {
         if self.is_known.load(Ordering::Relaxed) {
             return;
         }
-        // In the child of a fork, a thread that does not exist there may have added it.
+        // In the child of a fork, another thread may have added it.
         if all().any(|known| core::ptr::eq(known, self)) {
             // Release pairs with the Acquire above.
             self.is_known.store(true, Ordering::Release);
@@ -106,7 +106,7 @@ impl Channel {
         self.is_known.store(true, Ordering::Release);
     }
 
-    /// With debug assertions: true, with a report, if the address is deferred already.
+    /// With debug assertions: true, with a report, if the object is deferred already.
     pub(super) fn is_twice(&self, pointer: *mut u8) -> bool {
         let is_twice =
             cfg!(debug_assertions) && self.shards.iter().any(|shard| shard.has(pointer.addr()));
@@ -119,13 +119,12 @@ impl Channel {
         is_twice
     }
 
-    /// Frees an object after its grace period. For the driver.
+    /// Frees an object after its grace period.
     fn free_one(&self, address: usize) {
         watch::begin(watch::DRIVER, self.free as *const () as usize);
         self.free_unwatched(with_exposed_provenance_mut(address));
     }
 
-    /// Frees an object after its grace period.
     pub(super) fn free_unwatched(&self, object: *mut u8) {
         // SAFETY: a grace period has passed; the rest is the contract of `free_later`.
         unsafe { (self.free)(object) };
@@ -140,7 +139,6 @@ impl Channel {
     }
 }
 
-/// All known channels.
 fn all() -> impl Iterator<Item = &'static Channel> {
     // Acquire pairs with the Release in `make_known`. [L1]
     let mut next = CHANNELS.load(Ordering::Acquire).cast_const();

@@ -4,11 +4,9 @@
 //! for it. In the child, the driver goes on if it is the thread that forked; otherwise there is
 //! none. All state that it works on is kept so that another driver can go on with it.
 //!
-//! Workers run callbacks for the driver: one per CPU, pinned to it. They exist if
-//! `SHEAVES_RCU_RECLAIMERS=slots` is set. Each has its share of the shards of calls. So callbacks
-//! that a slot has deferred run on one CPU, in parallel with those of other slots on other CPUs.
-//! Everything else stays with the driver, which waits for its workers: when it goes on, their
-//! callbacks have run.
+//! With `SHEAVES_RCU_RECLAIMERS=slots` workers run the callbacks for the driver: one per CPU,
+//! pinned to it, each for its share of the shards of calls. The driver waits for its workers: when
+//! it goes on, their callbacks have run.
 //!
 //! | state of a worker | meaning | transitions |
 //! |---|---|---|
@@ -33,7 +31,7 @@ static DRIVER: Word = Word::new();
 /// The driver's thread pointer, 0 while there is none. Written by the driver.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// How often a thread that waits for the driver, or for a worker, checks for a stalled callback.
+/// How often a thread that waits checks for a stalled callback.
 const LOOK_NS: u64 = 100_000_000;
 
 /// The calling thread is the driver while this exists.
@@ -43,14 +41,13 @@ pub(super) struct Driving(());
 impl Driving {
     /// For the thread that has taken [`DRIVER`].
     fn begin() -> Driving {
-        // Relaxed: a thread that compares it with its own pointer has stored it itself, or finds
-        // another.
+        // Relaxed: a thread that finds its own pointer here has stored it itself.
         THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
         Driving(())
     }
 }
 
-/// Makes the calling thread the driver if there is none.
+/// Makes the calling thread the driver if there is none. Never waits.
 pub(super) fn try_drive() -> Option<Driving> {
     DRIVER.try_acquire().then(Driving::begin)
 }
@@ -65,8 +62,7 @@ pub(super) fn drive() -> Driving {
     Driving::begin()
 }
 
-/// True if the calling thread is the driver or one of its workers. Then it is inside something that
-/// was deferred.
+/// True if the calling thread is the driver or a worker: it is inside something that was deferred.
 pub(super) fn is_driving() -> bool {
     is_driver() || is_worker()
 }
@@ -122,7 +118,7 @@ pub(super) fn start_workers(spawn: impl Fn() -> bool) {
         started
     };
     let started = WORKERS.iter().take(wanted).take_while(start).count();
-    // Stored once, so that all threads agree which worker has which shard.
+    // Stored once: all threads agree which worker has which shard.
     COUNT.store(started, Ordering::Relaxed);
 }
 
@@ -153,7 +149,7 @@ pub(super) fn run_calls(_: &Driving) -> bool {
     started != 0
 }
 
-/// True if the calling thread is a worker. Then it is inside a callback.
+/// True if the calling thread is a worker.
 pub(super) fn is_worker() -> bool {
     // Relaxed: see `Driving::begin`.
     let is_own = |worker: &Worker| worker.thread.load(Ordering::Relaxed) == tls::thread_pointer();

@@ -53,11 +53,10 @@ unsafe impl Send for State {}
 
 pub(super) struct Extents {
     state: Lock<State>,
-    /// Extents that are mapped; for statistics.
+    /// Number of mapped extents.
     mapped: AtomicU32,
 }
 
-/// The memory for sheaves of this crate.
 pub(super) static SHEAVES: Extents = Extents::new();
 
 const _: () = assert!(Sheaf::BYTES >= size_of::<Extent>());
@@ -68,7 +67,7 @@ impl Extents {
         Extents { state: Lock::new(state), mapped: AtomicU32::new(0) }
     }
 
-    /// A sheaf, which belongs to the caller. Its contents are arbitrary.
+    /// A sheaf with arbitrary contents; `None` if memory is out.
     pub(super) fn take(&self) -> Option<Sheaf> {
         #[cfg(feature = "faults")]
         if super::faults::FAULTS.fails() {
@@ -151,13 +150,13 @@ impl Extents {
         Some(state)
     }
 
-    /// Bytes of address space in use. For statistics.
+    /// Bytes of address space. For statistics.
     pub(super) fn mapped_bytes(&self) -> usize {
         // Relaxed: statistics.
         self.mapped.load(Ordering::Relaxed) as usize * EXTENT_BYTES
     }
 
-    /// Takes the lock for a fork.
+    /// Takes the lock for a fork. Ends with [`Extents::release`].
     pub(super) fn acquire(&self) {
         self.state.acquire();
     }
@@ -168,8 +167,6 @@ impl Extents {
         self.state.acquire_to_recover(State::recover);
     }
 
-    /// Releases it.
-    ///
     /// # Safety
     /// Taken by [`Extents::acquire`] in the thread that forked.
     pub(super) unsafe fn release(&self) {

@@ -8,7 +8,7 @@
 //! are enough: at most one grace period is under way, so a cookie that is taken now is that of the
 //! last list or one higher. A list of the same parity with another cookie has passed.
 
-use core::mem::take;
+use core::mem::replace;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
@@ -30,12 +30,6 @@ struct List {
 
 // SAFETY: a list owns its heads, which may be used in any thread.
 unsafe impl Send for List {}
-
-impl Default for List {
-    fn default() -> List {
-        List::new()
-    }
-}
 
 /// Heads that wait for a cookie.
 #[derive(Debug)]
@@ -74,7 +68,7 @@ impl Heads {
         let cookie = Cookie::get();
         let waiting = &mut self.waiting[(cookie.to_bits() % 2) as usize];
         if waiting.has_passed() {
-            self.ready.append(take(&mut waiting.heads));
+            self.ready.append(replace(&mut waiting.heads, List::new()));
         }
         // Heads that are still there have this cookie. If they had another, they would wait longer.
         waiting.cookie = cookie;
@@ -92,17 +86,16 @@ impl Heads {
             .fold((0, 0), |(heads, bytes), list| (heads + list.count, bytes + list.bytes))
     }
 
-    /// True if there are heads whose cookie has passed.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty() || self.waiting.iter().any(Waiting::has_passed)
     }
 
-    /// Takes the oldest head whose cookie has passed, and its bytes. The bytes of a list are
-    /// divided evenly; the last head gets the remainder.
+    /// Takes the oldest head whose cookie has passed, and its share of the bytes of its list.
     pub(super) fn pop_ready(&mut self) -> Option<(*mut Head, usize)> {
         if self.ready.is_empty() {
             let passed = self.waiting.iter_mut().filter(|waiting| waiting.has_passed());
-            self.ready = take(&mut passed.min_by_key(|waiting| waiting.cookie)?.heads);
+            let oldest = passed.min_by_key(|waiting| waiting.cookie)?;
+            self.ready = replace(&mut oldest.heads, List::new());
         }
         let bytes = self.ready.bytes / self.ready.count;
         let head = self.ready.pop()?;
@@ -137,7 +130,6 @@ impl List {
         self.bytes += bytes;
     }
 
-    /// Appends the heads of another list.
     fn append(&mut self, other: List) {
         // SAFETY: null, or on the list and so valid.
         match unsafe { self.last.as_ref() } {
@@ -151,7 +143,7 @@ impl List {
         self.bytes += other.bytes;
     }
 
-    /// Removes the oldest head, which belongs to the caller then.
+    /// Removes the oldest head.
     fn pop(&mut self) -> Option<*mut Head> {
         let head = self.first;
         // SAFETY: null, or on the list and so valid.

@@ -1,10 +1,9 @@
-//! The system's memory pressure, which is read if `SHEAVES_RCU_PRESSURE=1` is set.
+//! The system's memory pressure, which the reclaimer reads if `SHEAVES_RCU_PRESSURE=1` is set.
 //!
-//! While something is deferred, the reclaimer reads two numbers: how long tasks have waited for
-//! memory so far (`/proc/pressure/memory`, Linux 4.20), and how often the process's control group
-//! has reached its limits `memory.high` and `memory.max` (`memory.events`, version 2). If one of
-//! them has grown, the reclaimer does not wait for the age bound. With the default bound this
-//! hardly matters, so it is off; with a bound of seconds it does.
+//! While something is deferred, it reads two numbers: how long tasks have waited for memory so far
+//! (`/proc/pressure/memory`, Linux 4.20), and how often the process's control group has reached its
+//! limits `memory.high` and `memory.max` (`memory.events`, version 2). If one of them has grown, it
+//! does not wait for the age bound. This matters with a bound of seconds, hardly with the default.
 
 use core::ffi::CStr;
 use core::fmt::Write as _;
@@ -21,13 +20,11 @@ const LOOK_MS: u64 = 100;
 /// Where control groups of version 2 are mounted: alone, or beside those of version 1.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-/// The total at the last read, in microseconds. Written by the reclaimer.
+/// Both numbers at the last read, the first one in microseconds. Written by the reclaimer.
 static TOTAL: AtomicU64 = AtomicU64::new(0);
-/// The number of events at the last read. Written by the reclaimer.
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 
-/// True if since the last read a task has waited for memory, or the group has reached a limit. For
-/// the reclaimer.
+/// True if one of the numbers has grown since the last read. For the reclaimer.
 pub(super) fn is_short() -> bool {
     if !options::reads_psi() {
         return false;

@@ -90,7 +90,7 @@ impl Sealed {
         self.index(2) - self.index(1)
     }
 
-    /// Takes the next entry, which belongs to the caller then.
+    /// Takes the next entry.
     ///
     /// # Safety
     /// The sheaf is at the front of its queue, and only the caller takes its entries.
@@ -118,7 +118,7 @@ impl Sealed {
         self.cookie().has_passed()
     }
 
-    /// The cookie, which was taken when the sheaf was sealed.
+    /// The cookie of all entries.
     #[must_use]
     pub fn cookie(self) -> Cookie {
         // Relaxed: constant while the sheaf is in a queue.

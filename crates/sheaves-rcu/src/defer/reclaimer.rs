@@ -160,10 +160,7 @@ pub(super) fn start() -> bool {
 #[cold]
 fn start_slow() -> bool {
     // Relaxed, all: a flag, see `is_running`.
-    if RUNNING.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-        return true;
-    }
-    if thread::spawn(run) {
+    if RUNNING.swap(1, Ordering::Relaxed) != 0 || thread::spawn(run) {
         return true;
     }
     RUNNING.store(0, Ordering::Relaxed);

@@ -68,14 +68,14 @@ pub(super) fn ask() -> u32 {
     WANTED.fetch_add(1, Ordering::SeqCst).wrapping_add(1)
 }
 
-/// Sleeps for a while, or until a barrier may be answered; true if it is.
+/// Sleeps until a barrier is answered, at most for this time; true if it is.
 pub(super) fn is_done_soon(number: u32, nanoseconds: u64) -> bool {
-    // Acquire pairs with the Release in `full`: the callbacks have run. [B2]
-    let done = DONE.load(Ordering::Acquire);
-    if !is_past(done, number) {
+    // Relaxed: `is_done` orders.
+    let done = DONE.load(Ordering::Relaxed);
+    if !is_done(number) {
         futex::wait_for(&DONE, done, nanoseconds);
     }
-    is_past(done, number)
+    is_done(number)
 }
 
 pub(super) fn is_incomplete() -> bool {
@@ -83,15 +83,10 @@ pub(super) fn is_incomplete() -> bool {
     IS_INCOMPLETE.load(Ordering::Relaxed)
 }
 
-/// True if a barrier is answered.
+/// True if a barrier is answered. Numbers wrap.
 pub(super) fn is_done(number: u32) -> bool {
-    // Acquire pairs with the Release in `full`. [B2]
-    is_past(DONE.load(Ordering::Acquire), number)
-}
-
-/// True if a number is answered. Numbers wrap.
-fn is_past(done: u32, number: u32) -> bool {
-    done.wrapping_sub(number) < 1 << 31
+    // Acquire pairs with the Release in `full`: the callbacks have run. [B2]
+    DONE.load(Ordering::Acquire).wrapping_sub(number) < 1 << 31
 }
 
 /// Seals everything, and starts a grace period for it.
@@ -168,7 +163,7 @@ pub(super) fn full(driving: &Driving, is_urgent: bool) {
     SHEAVES.refill();
     // Relaxed: published by the Release below.
     IS_INCOMPLETE.store(!is_complete, Ordering::Relaxed);
-    // Release pairs with the Acquire in `is_done_soon` and `is_done`. [B2]
+    // Release pairs with the Acquire in `is_done`. [B2]
     if DONE.swap(wanted, Ordering::Release) != wanted {
         futex::wake_all(&DONE);
     }

@@ -24,7 +24,6 @@ pub(super) const SENTINEL: usize = STATE_ENTRIES;
 pub(super) const CAPACITY: usize = Sheaf::OBJECTS_MAX - SENTINEL;
 /// Entries that have this many bytes together are sealed, and their grace period is started.
 const SEAL_BYTES: usize = 1 << 20;
-/// With debug assertions, [`Shard::has`] searches the open sheaf and this many sealed ones.
 const SHEAVES_SEARCHED: usize = 64;
 
 const _: () = assert!(CAPACITY == 124);
@@ -53,7 +52,7 @@ pub(super) struct Shard {
     start_after: usize,
 }
 
-/// What was sealed.
+/// A batch that was sealed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Batch {
     pub(super) cookie: Cookie,
@@ -132,7 +131,7 @@ impl Shard {
         Batch { cookie, is_due }
     }
 
-    /// Seals a sheaf of entries that were not counted here, which the caller owns.
+    /// Seals a sheaf that the caller owns, whose entries were not counted here.
     pub(super) fn seal_taken(&self, waiting: &mut Waiting, cursor: Cursor, bytes: usize) -> Batch {
         self.add(cursor.fill(), bytes);
         pressure::note_sealed(cursor.fill(), bytes);
@@ -190,7 +189,7 @@ impl Shard {
         if is_empty { None } else { self.waiting.lock().queue.ready() }
     }
 
-    /// Removes a sheaf from the front, all of whose entries are taken.
+    /// Removes the sheaf at the front. All of its entries are taken.
     fn remove(&self, sheaf: Sealed) {
         let mut waiting = self.waiting.lock();
         waiting.queue.remove_oldest();
@@ -233,7 +232,7 @@ impl Shard {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// True if the open sheaf, or one of the oldest sealed ones, has this entry.
+    /// True if this entry is in a sheaf; searches only [`SHEAVES_SEARCHED`] sealed ones.
     pub(super) fn has(&self, entry: usize) -> bool {
         let waiting = self.waiting.lock();
         // SAFETY: the lock keeps the sheaf here; the only reference to these entries.
@@ -249,8 +248,7 @@ impl Shard {
         }
     }
 
-    /// If a thread that does not exist here was changing this: seals a full sheaf, and loses the
-    /// linked heads.
+    /// If another thread was changing this: seals a full sheaf, and loses the linked heads.
     fn repair(&self, waiting: &mut Waiting) {
         waiting.heads = Heads::new();
         waiting.queue.recover();
@@ -261,13 +259,13 @@ impl Shard {
 
     /// Counts again what is pending; for the sums of all layers, too, which were set to 0.
     fn count_again(&self, waiting: &mut Waiting) {
-        let (sealed, sealed_bytes) =
-            waiting.queue.each().fold((0, 0), |(objects, bytes), sheaf| {
-                (objects + sheaf.objects(), bytes + bytes_of(sheaf))
-            });
-        let open = waiting.open.cursor().fill();
         let (linked, linked_bytes) = waiting.heads.counts();
-        let (sealed, sealed_bytes) = (sealed + linked, sealed_bytes + linked_bytes);
+        let (mut sealed, mut sealed_bytes) = (linked, linked_bytes);
+        for sheaf in waiting.queue.each() {
+            sealed += sheaf.objects();
+            sealed_bytes += bytes_of(sheaf);
+        }
+        let open = waiting.open.cursor().fill();
         // Relaxed, all: change under the lock.
         self.objects.store(sealed + open, Ordering::Relaxed);
         self.bytes.store(sealed_bytes + waiting.open_bytes(), Ordering::Relaxed);
@@ -288,7 +286,6 @@ pub(super) fn format(sheaf: Sheaf) -> Cursor {
     unsafe { sheaf.format(CAPACITY) }
 }
 
-/// The bytes of a sealed sheaf.
 fn bytes_of(sheaf: Sealed) -> usize {
     // Relaxed: constant while it is in the queue.
     sheaf.entry(SENTINEL).load(Ordering::Relaxed)

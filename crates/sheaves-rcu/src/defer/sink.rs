@@ -35,20 +35,18 @@ impl Pending {
 
 /// A layer above that stores deferred memory itself.
 ///
-/// No method is called under a lock of this crate. [`Sink::reclaim`] may be called inside a read
-/// section, by a thread that defers through a channel under [`super::Pressure::Hard`]: it must not
-/// wait for readers.
+/// No method is called under a lock of this crate. [`Sink::reclaim`] must not wait for readers:
+/// under [`super::Pressure::Hard`] a thread that defers may call it inside a read section.
 pub trait Sink: Sync {
-    /// Seals what is partial, in every slot. Afterwards everything that was deferred before the
-    /// call is in sealed batches, which have cookies. False where a slot was not reached: the
-    /// caller will try again. May interrupt the CPUs.
+    /// Seals everything that was deferred before the call, in every slot: gives it cookies. False
+    /// where a slot was not reached: the caller will try again. May interrupt the CPUs.
     fn seal(&self) -> bool;
     /// Reclaims every sealed batch whose cookie has passed; true if there was one.
     fn reclaim(&self) -> bool;
     /// What is pending, for statistics.
     fn pending(&self) -> Pending;
-    /// Returns free memory to the kernel. Called when much was reclaimed and nothing was deferred
-    /// for a while.
+    /// Returns free memory to the kernel. Called if nothing was deferred for 50 ms after 16 MiB
+    /// were reclaimed.
     fn give_back(&self) {}
     /// A unique name, for statistics.
     fn name(&self) -> &'static str;
@@ -82,7 +80,6 @@ pub fn register(sink: &'static dyn Sink) -> bool {
     true
 }
 
-/// All known sinks.
 pub(super) fn sinks() -> impl Iterator<Item = &'static dyn Sink> {
     // Acquire pairs with the Release in `register`. [S1]
     let count = COUNT.load(Ordering::Acquire);

@@ -22,7 +22,7 @@ pub(super) const WORKERS: usize = 1;
 struct Runner {
     /// Address of the function that runs, 0 for none. Written by the runner.
     running: AtomicUsize,
-    /// Number of callbacks that were begun. Written by the runner.
+    /// Number of callbacks so far. Written by the runner.
     calls: AtomicU64,
     /// The count at the last check, when this count was first seen, and the count last reported.
     seen: AtomicU64,

@@ -126,7 +126,7 @@ impl Cookie {
         Ok(())
     }
 
-    /// The cookie as a number.
+    /// The number, for [`Cookie::from_bits`].
     #[must_use]
     pub fn to_bits(self) -> u64 {
         self.0
@@ -147,7 +147,7 @@ impl Cookie {
         }
     }
 
-    /// The same with the fence that [`Cookie::get`] has: without it the number may be an old one.
+    /// With the fence that [`Cookie::get`] has: without it the number may be an old one.
     #[cold]
     fn refuse_future_slow(self) {
         let (number, next) = (self.0, GENERATIONS.next());

@@ -108,7 +108,7 @@ impl Cookie {
 }
 
 impl Finished {
-    /// Has the waker called when the grace period is over.
+    /// Has the waker called after the grace period.
     fn enlist(&self, waker: Waker) {
         let node = self.node.get();
         let mut list = list();
@@ -212,7 +212,7 @@ impl List {
         }
     }
 
-    /// Each node, with the number of its grace period. The node may be taken off meanwhile.
+    /// Each node, with its number. The node may be taken off meanwhile.
     fn each(&self) -> impl Iterator<Item = (*mut Node, u64)> + use<> {
         let mut at = self.first;
         core::iter::from_fn(move || {
@@ -228,7 +228,7 @@ impl List {
         })
     }
 
-    /// Takes a node off the list whose number satisfies `is_so`, and returns its waker.
+    /// Takes a node off the list whose number satisfies `is_so`. Returns its waker.
     fn take(&mut self, is_so: impl Fn(u64) -> bool) -> Option<Waker> {
         for (node, _) in self.each().filter(|(_, number)| is_so(*number)) {
             // SAFETY: a node on the list.
@@ -242,14 +242,11 @@ impl List {
     }
 }
 
-/// True if the waker thread exists, at least now.
+/// True if the waker thread exists; starts it if it does not.
 fn is_running() -> bool {
     fork::run_pending_handlers();
     // Relaxed, all: a flag; the list, which the thread reads, is under the lock.
-    if RUNNING.load(Ordering::Relaxed) != 0 {
-        return true;
-    }
-    if RUNNING.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+    if RUNNING.load(Ordering::Relaxed) != 0 || RUNNING.swap(1, Ordering::Relaxed) != 0 {
         return true;
     }
     let started = thread::spawn(run);

@@ -112,7 +112,6 @@ pub(crate) fn next() -> u64 {
 struct Lead<'a>(&'a Generations);
 
 impl<'a> Lead<'a> {
-    /// Takes the lead if it is free. Never waits.
     fn take(generations: &'a Generations) -> Option<Lead<'a>> {
         // The child of a fork must not wait for threads of its parent.
         fork::run_pending_handlers();
@@ -154,8 +153,7 @@ pub(crate) fn wait_for(number: u64, urgency: Urgency) {
     wait_on(&GENERATIONS, number, || lead_until(number, urgency));
 }
 
-/// [`wait_for`] in any domain. `lead` leads its grace periods; it returns false where the heavy
-/// fence is refused to this thread.
+/// [`wait_for`] in any domain. `lead` leads its grace periods; false as in [`lead_until`].
 pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn() -> bool) {
     let mut pause = Pause::new();
     while !generations.is_complete(number) {
@@ -260,8 +258,7 @@ fn fence_unfenced(number: u64, hurries: bool) -> bool {
     true
 }
 
-/// One scan, step 3: the number of the first record that has not passed, or [`SHARED`] for
-/// [`OVERFLOW`].
+/// One scan of step 3: the first record that has not passed, or [`SHARED`] for [`OVERFLOW`].
 fn first_in_the_way() -> Option<u32> {
     // Relaxed, here and below: as in `fence_unfenced`.
     let global = GLOBAL.0.load(Ordering::Relaxed);
@@ -328,7 +325,7 @@ fn finish(number: u64) {
 }
 
 fn began_ns() -> u64 {
-    // Relaxed: only leaders write it.
+    // Relaxed: as in `begin`.
     BEGAN_NS.load(Ordering::Relaxed)
 }
 

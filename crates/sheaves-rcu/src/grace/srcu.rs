@@ -37,7 +37,7 @@ use super::stall;
 use crate::protocol::generation::Generations;
 use crate::reader::mode::{DOMAINS, FENCES, Mode, heavy_fence, mode};
 
-/// The counts of one index in one slot.
+/// A slot's counts of one index.
 #[repr(C)]
 struct Pair {
     entered: SlotCell<u64>,
@@ -145,7 +145,6 @@ impl Srcu {
         SrcuGuard { left, access, state, index: index as u32 }
     }
 
-    /// The guard of a section that was counted at `index`.
     fn guard(&self, index: usize, state: u32) -> SrcuGuard<'_> {
         SrcuGuard { left: self.left(index), access: self.access, state, index: index as u32 }
     }
@@ -175,7 +174,7 @@ impl Srcu {
         period::wait_on(&self.generations, number, || self.lead_until(number));
     }
 
-    /// False where the heavy fence is refused to this thread: the next leader starts again.
+    /// False where the heavy fence is refused to this thread. The next leader starts again.
     fn lead_until(&self, number: u64) -> bool {
         while !self.generations.is_complete(number) {
             let led = self.generations.under_way().unwrap_or_else(|| self.generations.begin());
@@ -265,8 +264,8 @@ impl Srcu {
 }
 
 impl<'domain> SrcuGuard<'domain> {
-    /// The section as a number, for bindings of other languages. It ends with the guard that
-    /// [`SrcuGuard::from_raw`] makes of the number, in any thread.
+    /// The section as a number, for bindings of other languages. [`SrcuGuard::from_raw`] makes a
+    /// guard of it again.
     ///
     /// ```
     /// use sheaves_rcu::{Srcu, SrcuGuard};

@@ -96,14 +96,9 @@ pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
         return;
     }
     REPORTED.store(global, Ordering::Relaxed);
-    let mut stall = Stall {
-        thread: 0,
-        has_ended: false,
-        age_ms: age_ns / 1_000_000,
-        entered: None,
-        name: [0; NAME_BYTES],
-        name_bytes: 0,
-    };
+    let (age_ms, name) = (age_ns / 1_000_000, [0; NAME_BYTES]);
+    let mut stall =
+        Stall { thread: 0, has_ended: false, age_ms, entered: None, name, name_bytes: 0 };
     if let Some(record) = record {
         let owner = record.owner.look();
         stall.thread = owner.thread();
@@ -121,7 +116,7 @@ pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
     call(&stall);
 }
 
-/// Looks at a grace period of an SRCU domain, whose readers are not known.
+/// [`look`] for an SRCU domain, whose readers are not known.
 #[cold]
 pub(crate) fn look_at_domain(age_ns: u64, is_reported: &mut bool) {
     let (timeout, age_ms) = (timeout_ms(), age_ns / 1_000_000);

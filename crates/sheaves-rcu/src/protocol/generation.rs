@@ -42,7 +42,6 @@ pub(crate) trait Sleep {
     fn wait(&self, word: &AtomicU32, expected: u32);
     /// Wakes one sleeper; true if there was one.
     fn wake_one(&self, word: &AtomicU32) -> bool;
-    /// Wakes all sleepers.
     fn wake_all(&self, word: &AtomicU32);
 }
 
@@ -52,7 +51,7 @@ const HAND: u32 = 2;
 const HANDS: u32 = (1 << GENERATION_SHIFT) - HAND;
 const GENERATION_SHIFT: u32 = 12;
 
-/// The counts of a domain. The module documentation says what writes each.
+/// The counts of a domain, see the module documentation.
 #[repr(align(128))]
 pub(crate) struct Generations {
     pub(super) started: AtomicU64,
@@ -83,13 +82,11 @@ impl Generations {
         self.completed() >= number
     }
 
-    /// The last grace period that is over.
     pub(crate) fn completed(&self) -> u64 {
         // Acquire pairs with the Release in `complete`. [G2]
         self.completed.load(Ordering::Acquire)
     }
 
-    /// True if a thread leads. A hint.
     pub(crate) fn is_led(&self) -> bool {
         // Relaxed: a hint; `try_lead` decides.
         self.lead.load(Ordering::Relaxed) != 0
@@ -187,8 +184,7 @@ impl Generations {
         &self.futexes[(number % 2) as usize]
     }
 
-    /// In the child of a fork: no other thread leads or waits. The next leader begins a grace
-    /// period that was under way again.
+    /// In the child of a fork, where no other thread leads or waits.
     pub(crate) fn restart_in_child(&self) {
         // Relaxed: the child has one thread.
         self.lead.store(0, Ordering::Relaxed);

@@ -25,7 +25,7 @@ use super::machine::{AtomicU64, Ordering};
 #[repr(transparent)]
 pub(crate) struct Owner(pub(super) AtomicU64);
 
-/// The owner at the moment when it was read.
+/// An owner that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen(pub(super) u64);
 
@@ -37,7 +37,6 @@ pub(super) const STAMP_SHIFT: u32 = 24;
 const STAMPS_HALF: u64 = 1 << (u64::BITS - STAMP_SHIFT - 1);
 
 impl Owner {
-    /// Reads the owner.
     pub(crate) fn look(&self) -> Seen {
         // Acquire pairs with the Release in `take`: a thread that is read here was alive. [O1]
         Seen(self.0.load(Ordering::Acquire))

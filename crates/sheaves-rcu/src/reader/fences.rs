@@ -97,7 +97,6 @@ pub(crate) fn note_interrupted(is_interrupted: bool) {
     }
 }
 
-/// True if the last grace period used a membarrier. A hint.
 pub(crate) fn has_interrupted() -> bool {
     // Relaxed: a hint.
     INTERRUPTED.load(Ordering::Relaxed)

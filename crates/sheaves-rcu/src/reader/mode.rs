@@ -15,7 +15,6 @@ static HANDLERS: Handlers =
     Handlers { prepare: || (), parent: || (), child: restart_in_child, recover: || () };
 sheaves_sys::announce_when_loaded!(Readers, &HANDLERS);
 
-/// What orders readers and grace periods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Mode {
@@ -41,7 +40,7 @@ pub(crate) fn mode() -> Mode {
 
 #[cold]
 fn decide() -> Mode {
-    // Here, too: a linker takes only those members of an archive that something refers to.
+    // Here, too: a linker drops members of an archive that nothing refers to.
     fork::announce(Layer::Readers, &HANDLERS);
     registry::prepare();
     let wants_fences = env::flag("SHEAVES_RCU_FENCES");

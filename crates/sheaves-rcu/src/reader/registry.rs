@@ -99,7 +99,7 @@ pub(crate) fn count() -> u32 {
     USED.load(Ordering::Acquire)
 }
 
-/// The record with a number, which is below [`count`].
+/// A record. `number` is below [`count`].
 pub(crate) fn record(number: u32) -> &'static Record {
     &segment(number).records[(number % SEGMENT_RECORDS) as usize]
 }
@@ -155,7 +155,7 @@ pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
     let address: *const u64 = record.reader.state.as_ptr();
     let _ = tls::exchange_reader(tls::no_reader(), address);
     // Where there is no key, a thread that finds this one gone takes the record back.
-    thread::set_at_exit(record_address(record));
+    thread::set_at_exit(core::ptr::from_ref(record).expose_provenance());
     Some(address)
 }
 
@@ -164,10 +164,6 @@ fn take(record: &Record) {
     // Relaxed: each number is given out once.
     let stamp = STAMPS.fetch_add(1, Ordering::Relaxed);
     record.owner.take(stamp, thread::id());
-}
-
-fn record_address(record: &'static Record) -> usize {
-    core::ptr::from_ref(record).expose_provenance()
 }
 
 fn take_free() -> Option<&'static Record> {
@@ -202,12 +198,11 @@ fn push(record: &Record) {
     }
 }
 
-/// A stack head with the next tag.
+/// The stack's next head.
 fn tagged(head: u64, link: u32) -> u64 {
     (((head >> 32) + 1) << 32) | u64::from(link)
 }
 
-/// Takes a record that was never used.
 fn take_fresh() -> Option<&'static Record> {
     loop {
         // Relaxed: only a number; the exchange below orders.
@@ -234,7 +229,7 @@ fn take_fresh() -> Option<&'static Record> {
     }
 }
 
-/// Maps a segment unless it exists. False when memory is out, or all segments are used.
+/// Maps a segment if it does not exist. False when memory is out, or all segments are used.
 fn has_segment(segment: usize) -> bool {
     let Some(entry) = SEGMENTS.get(segment) else { return false };
     // Acquire pairs with the Release below.
@@ -263,8 +258,7 @@ fn give_back(record: &'static Record) {
 
 /// Stores that no section is open and that the next one fences.
 fn clear(record: &Record) {
-    // Release pairs with the Acquire of the scan and in `fences::look`, for the thread's sections.
-    // [R4]
+    // Release pairs with the Acquire of the scan and in `fences::look`: the sections before. [R4]
     record.reader.state.store(FENCED, Ordering::Release);
     // Relaxed: `push` publishes it.
     record.entered.store(core::ptr::null_mut(), Ordering::Relaxed);
@@ -293,7 +287,7 @@ unsafe extern "C" fn at_exit(value: *mut c_void) {
     }
 }
 
-/// Records and reports, once, that a thread has ended with an open section.
+/// Holds the record of a thread that has ended with an open section, and reports that once.
 fn hold(record: &Record, seen: Seen) {
     if !record.owner.hold(seen) {
         return;
@@ -304,8 +298,7 @@ fn hold(record: &Record, seen: Seen) {
     ));
 }
 
-/// Frees a record if its thread is gone and has left no section open. True if it did, or if the
-/// record was already free.
+/// Frees a record if its thread is gone and has left no section open. True if it is free then.
 pub(crate) fn take_back(record: &'static Record) -> bool {
     let seen = record.owner.look();
     // Relaxed: read again below, once the thread is known to be gone.

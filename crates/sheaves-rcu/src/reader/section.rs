@@ -26,13 +26,13 @@ pub(crate) struct Global(pub(crate) AtomicU64);
 
 pub(crate) static GLOBAL: Global = Global(AtomicU64::new(FIRST));
 
-/// The reader that a section was entered with; it is left with the same one.
+/// The reader with which a section was entered, and is left.
 pub(crate) type Entered = *const Reader;
 
 #[inline(always)]
 fn reader_at(entered: Entered) -> &'static Reader {
-    // SAFETY: records and the constant begin with a reader and are never unmapped, and all access
-    // is atomic.
+    // SAFETY: records and the constant begin with a reader and are never unmapped; access is
+    // atomic.
     unsafe { &*entered }
 }
 
