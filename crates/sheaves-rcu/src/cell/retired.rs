@@ -15,8 +15,8 @@ use crate::grace::period;
 ///
 /// It comes back as a `Box` after a grace period: [`Retired::synchronize`] waits for that,
 /// [`Retired::try_reclaim`] polls, and [`Retired::reclaimed`] is for `async` functions. Dropping it
-/// waits for a grace period, too. Inside a read section that would deadlock, so there the value is
-/// leaked, with a line on standard error.
+/// waits, too; inside a read section, where that would deadlock, it leaks the value and reports
+/// that.
 ///
 /// # Invariants
 /// `value` is from a box and was unlinked before `cookie` was made.
@@ -74,8 +74,7 @@ impl<T> Retired<T> {
         unsafe { self.into_box() }
     }
 
-    /// Drops the value after a grace period, in another thread: see [`fn@crate::defer`], which also
-    /// says what this costs.
+    /// Drops the value after a grace period, in another thread, see [`fn@crate::defer`].
     pub fn defer(self)
     where
         T: Send + 'static,

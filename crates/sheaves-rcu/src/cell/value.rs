@@ -49,16 +49,14 @@ impl<T> RcuOption<T> {
         RcuOption { pointer, owned: PhantomData }
     }
 
-    /// The current value, which stays valid as long as the guard, even if it is replaced. One load;
-    /// never blocks; async-signal-safe.
+    /// The current value, valid as long as the guard. One load; never blocks; async-signal-safe.
     #[inline]
     pub fn load<'guard>(&'guard self, guard: &'guard Guard) -> Option<&'guard T> {
         let _ = guard;
         // Acquire pairs with the Release of the thread that stored the value. [C1]
         let pointer = self.pointer.load(Ordering::Acquire);
         // SAFETY: 1. null or a value, by the invariant; 2. it is not freed while the guard lasts,
-        // since a thread that replaces it waits for a grace period; 3. nor by the cell, which is
-        // borrowed.
+        // since that needs a grace period; 3. nor by the cell, which is borrowed.
         unsafe { pointer.as_ref() }
     }
 
@@ -108,8 +106,7 @@ impl<T> RcuOption<T> {
     }
 
     /// Replaces the value by the result of `make`, and returns the previous one. If another thread
-    /// replaces it first, calls `make` again. Allocates a box each time; `make` runs in a read
-    /// section.
+    /// replaces it first, calls `make` again. Allocates each time. `make` runs in a read section.
     pub fn update(&self, mut make: impl FnMut(Option<&T>) -> Option<T>) -> Option<Retired<T>> {
         loop {
             let guard = read();

@@ -37,16 +37,14 @@ impl core::fmt::Display for BarrierError {
 
 impl core::error::Error for BarrierError {}
 
-/// Waits until everything that any thread has deferred before the call has been freed or called
-/// (the kernel's `rcu_barrier`).
+/// Waits until everything that was deferred before, by any thread, is done (`rcu_barrier`).
 ///
 /// Sleeps until readers have left and callbacks have run, in an expedited grace period. Allocates
 /// nothing. Not for signal handlers. Where there is no reclaimer (by option, or in a child of a
 /// fork that has deferred nothing), the callbacks run in the caller.
 ///
 /// # Errors
-/// See [`BarrierError`]. The first two are returned without waiting, after a line on standard
-/// error.
+/// See [`BarrierError`]. The first two are returned at once, after a line on standard error.
 pub fn barrier() -> Result<(), BarrierError> {
     period::refuse_inside_reader().map_err(|_| BarrierError::InsideReader)?;
     if driver::is_driving() {
@@ -87,13 +85,12 @@ pub fn flush() {
     }
 }
 
-/// Reclaims and calls what is ready, in the calling thread, and advances the grace period of the
-/// rest; true if something was ready.
+/// Reclaims and calls what is ready, and advances the grace period of the rest. True if something
+/// was ready.
 ///
-/// For the main loop of a program without a reclaimer (`SHEAVES_RCU_RECLAIMERS=0`). Costs a few
-/// loads when nothing is deferred. Never waits for readers, but the callbacks may do anything. Does
-/// nothing inside a read section or a callback, or while another thread reclaims. Not for signal
-/// handlers.
+/// For the main loop of a program without a reclaimer (`SHEAVES_RCU_RECLAIMERS=0`). A few loads
+/// when nothing is deferred. Never waits for readers, but the callbacks may block. Does nothing in
+/// a read section or a callback, or while another thread reclaims. Not for signal handlers.
 pub fn poll() -> bool {
     fork::run_pending_handlers();
     if is_idle() || section::is_reading() || driver::is_driving() {

@@ -65,8 +65,7 @@ pub(super) fn exchange(head: usize) -> Exchange {
     let shard = &ALL[number];
     // Held from before the exchange on, so that the new sheaf is not sealed before the old one.
     let mut waiting = shard.waiting.lock();
-    // SAFETY: `before` is not the bootstrap cursor; the sheaf and the head in it belong to this
-    // function.
+    // SAFETY: `before` is not the bootstrap cursor; this function owns the sheaf and the head.
     if !unsafe { cmp_store(WORD, before, cursor) } {
         drop(waiting);
         // SAFETY: taken above, and in no word.
@@ -123,8 +122,8 @@ pub(super) fn has_ready(first: usize, step: usize) -> bool {
     ALL.iter().skip(first).step_by(step).any(Shard::has_ready)
 }
 
-/// Runs what is ready in every `step`-th shard from `first` on; true if something was. `runner` is
-/// an index of `watch`.
+/// Runs what is ready in every `step`-th shard from `first` on; true if something was. `runner`:
+/// see `watch`.
 pub(super) fn run_ready(runner: usize, first: usize, step: usize) -> bool {
     let run_shard = |shard: &Shard| {
         shard.reclaim(

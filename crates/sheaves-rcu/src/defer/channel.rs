@@ -58,9 +58,8 @@ impl core::fmt::Debug for Channel {
 impl Channel {
     /// A channel whose objects are freed by `free`.
     ///
-    /// `free` runs where deferred callbacks run (see [`super`]). While more than
-    /// `SHEAVES_RCU_HARD_BYTES` are pending it also runs in threads that defer through a channel,
-    /// maybe inside a read section.
+    /// `free` runs where deferred callbacks run (see [`super`]). Under [`super::Pressure::Hard`] it
+    /// also runs in threads that defer through a channel, maybe inside a read section.
     pub const fn new(name: &'static str, free: unsafe fn(*mut u8)) -> Channel {
         Channel {
             name,

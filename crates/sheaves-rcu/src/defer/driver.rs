@@ -89,15 +89,13 @@ const WORKING: u32 = 2;
 #[repr(align(128))]
 struct Worker {
     state: AtomicU32,
-    /// Its thread pointer, 0 while there is none. Written by the worker, and in the child of a
-    /// fork.
+    /// Its thread pointer, 0 for none. Written by the worker, and in the child of a fork.
     thread: AtomicUsize,
 }
 
 static WORKERS: [Worker; WORKERS_MAX] =
     [const { Worker { state: AtomicU32::new(ABSENT), thread: AtomicUsize::new(0) } }; WORKERS_MAX];
-/// Number of workers, written by the reclaimer that starts them and in the child of a fork; and how
-/// many of them have taken a number.
+/// Number of workers, written by the reclaimer and in the child of a fork; and the next number.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static NUMBERED: AtomicUsize = AtomicUsize::new(0);
 
@@ -122,8 +120,8 @@ pub(super) fn start_workers(spawn: impl Fn() -> bool) {
     COUNT.store(started, Ordering::Relaxed);
 }
 
-/// Runs the callbacks that are ready, each in the worker of its shard if there are workers; true if
-/// there was one. For the driver.
+/// Runs the callbacks that are ready, in the workers of their shards if there are any; true if
+/// there was one.
 pub(super) fn run_calls(_: &Driving) -> bool {
     // Relaxed: only the reclaimer changes it. Another driver reads some of them, or none.
     let count = COUNT.load(Ordering::Relaxed);
@@ -157,8 +155,8 @@ pub(super) fn is_worker() -> bool {
     COUNT.load(Ordering::Relaxed) != 0 && WORKERS.iter().any(is_own)
 }
 
-/// The body of a worker. It returns in the child of a fork that its callback has made, at the end
-/// of its share.
+/// The body of a worker. It returns if its callback has forked, in the child, at the end of its
+/// share.
 pub(super) fn work() {
     // Relaxed, both: numbers.
     let number = NUMBERED.fetch_add(1, Ordering::Relaxed);

@@ -13,13 +13,13 @@ impl Channel {
     /// Frees an object of `bytes` bytes after a grace period. Stores nothing in the object.
     ///
     /// Takes a short lock, and 1 KiB of memory for every 124 objects. If memory is out it
-    /// **blocks**: it waits for a grace period and frees the object itself. Inside a read section
-    /// that would deadlock, so there the object is leaked, and the first one is reported on
-    /// standard error. Not for signal handlers.
+    /// **blocks**: it waits for a grace period and frees the object itself. Inside a read section,
+    /// where that would deadlock, it leaks the object, and reports the first one. Not for signal
+    /// handlers.
     ///
     /// # Safety
-    /// Only readers still use the object, and it is freed in no other way. The channel's function
-    /// may be called with it in another thread.
+    /// Only readers still use the object, and it is freed in no other way. It may be freed in
+    /// another thread.
     pub unsafe fn free_later(&'static self, pointer: *mut u8, bytes: usize) {
         if self.is_twice(pointer) {
             return;
@@ -34,8 +34,8 @@ impl Channel {
     /// Blocks on short locks only, and never leaks.
     ///
     /// # Safety
-    /// As for [`Channel::free_later`]; and `head` is valid, zero or idle, and is in the object at
-    /// or after `pointer`.
+    /// As for [`Channel::free_later`]; and `head` is valid, zero or idle, and in the object, at or
+    /// after `pointer`.
     pub unsafe fn free_later_with(&'static self, head: *mut Head, pointer: *mut u8, bytes: usize) {
         if self.is_twice(pointer) {
             return;

@@ -8,16 +8,15 @@ use sheaves_sys::report;
 /// A callback: gets the head that was deferred.
 ///
 /// Runs where [`super`] says, never inside a read section. It may allocate, free, read, defer again
-/// (the same head, too), and wait for readers. If it leaves a read section open, or unwinds, the
-/// process is aborted.
+/// (the same head, too), and wait for readers. A callback that leaves a read section open or
+/// unwinds aborts the process.
 pub type Call = unsafe extern "C" fn(*mut Head);
 
 /// The upper bits of [`Head::call`] in a queued head. Code addresses are below 2^48.
 const QUEUED: usize = 0xA5C3 << 48;
 const ADDRESS: usize = (1 << 48) - 1;
 
-/// 16 bytes in an object, by which it is deferred (the kernel's `rcu_head`). Zero bytes are an idle
-/// head.
+/// 16 bytes in an object, by which it is deferred (`rcu_head`). Zero bytes are an idle head.
 ///
 /// | `call` | meaning | written by |
 /// |---|---|---|
@@ -63,8 +62,7 @@ impl Head {
         false
     }
 
-    /// Makes the head idle, and returns what it was claimed with. `None`, with a report, if it is
-    /// not queued.
+    /// Makes the head idle. Returns what it was claimed with; `None`, with a report, if it was not.
     pub(super) fn finish(&self) -> Option<usize> {
         // Relaxed, both: as in `claim`.
         let value = self.call.load(Ordering::Relaxed);

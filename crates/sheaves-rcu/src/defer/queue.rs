@@ -159,8 +159,7 @@ impl Queue {
     /// appends it. Cookies ascend, because the queue has a lock.
     ///
     /// # Safety
-    /// The sheaf belongs to the caller, its entries are written, and nothing is added to them. It
-    /// stays mapped until it is removed.
+    /// The caller owns the sheaf, and has written all entries. It stays mapped until it is removed.
     pub unsafe fn append(&mut self, begin: usize, cursor: Cursor) -> Cookie {
         debug_assert!(begin >= STATE_ENTRIES);
         // After the last entry was added: a reader that may use one of the objects began before.
@@ -209,7 +208,7 @@ impl Queue {
         core::iter::successors(self.first, |sheaf| sheaf.next())
     }
 
-    /// In the child of a fork, if another thread was changing the queue. The sheaf that it was
+    /// In the child of a fork, if another thread was changing the queue: the sheaf that it was
     /// adding or removing may be lost.
     pub fn recover(&mut self) {
         self.last = self.each().last();

@@ -89,8 +89,7 @@ pub fn after_seal() -> Pressure {
     pressure
 }
 
-/// Follows the sealing of a batch, without locks: starts its grace period and wakes the reclaimer
-/// if it is time. Returns the pressure.
+/// Follows the sealing of a batch, without locks: starts its grace period if it is time.
 pub(super) fn start_batch(Batch { cookie, is_due }: Batch) -> Pressure {
     let pressure = after_seal();
     if pressure >= Pressure::High {

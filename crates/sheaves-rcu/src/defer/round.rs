@@ -24,8 +24,7 @@ static DONE: AtomicU32 = AtomicU32::new(0);
 static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
 /// What is sealed, by the lowest bit of its cookie: at most two cookies wait at a time.
 static SEALED: [Deferred; 2] = [const { Deferred::new() }; 2];
-/// When the oldest object in slots that were not reached was deferred, 0 for none. Written by the
-/// driver.
+/// When the oldest object in an unreached slot was deferred, 0 for none. Written by the driver.
 static UNREACHED_MS: AtomicU64 = AtomicU64::new(0);
 /// The cookie that `poll` and `flush` advance without waiting. Written by the driver.
 static POLLED: AtomicU64 = AtomicU64::new(0);
@@ -47,8 +46,7 @@ impl Deferred {
     fn note(since_ms: u64) {
         let cookie = Cookie::get().to_bits();
         let Deferred { since_ms: oldest_ms, cookie: last } = &SEALED[(cookie % 2) as usize];
-        // Relaxed, all of this type: only the driver writes it; statistics. An existing time is
-        // older.
+        // Relaxed, all of this type: only the driver writes it. A time that is there is older.
         if oldest_ms.load(Ordering::Relaxed) == 0 {
             oldest_ms.store(since_ms, Ordering::Relaxed);
         }

@@ -164,8 +164,8 @@ impl Shard {
         Batch { cookie, is_due }
     }
 
-    /// Reclaims everything whose cookie has passed; true if there was something. Only one thread
-    /// does so at a time.
+    /// Reclaims everything whose cookie has passed; true if there was something. For one thread at
+    /// a time.
     pub(super) fn reclaim(&self, entry: impl Fn(usize), head: impl Fn(*mut Head)) -> bool {
         let mut any = false;
         while let Some(sheaf) = self.ready() {

@@ -45,8 +45,7 @@ pub trait Sink: Sync {
     fn reclaim(&self) -> bool;
     /// What is pending, for statistics.
     fn pending(&self) -> Pending;
-    /// Returns free memory to the kernel. Called if nothing was deferred for 50 ms after 16 MiB
-    /// were reclaimed.
+    /// Returns free memory to the kernel. Called in an idle moment after much was reclaimed.
     fn give_back(&self) {}
     /// A unique name, for statistics.
     fn name(&self) -> &'static str;

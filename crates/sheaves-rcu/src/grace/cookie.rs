@@ -24,9 +24,9 @@ static REQUESTED: AtomicU64 = AtomicU64::new(0);
 /// ```
 ///
 /// A number: it may be copied, compared, kept and used in any thread, and in parent and child after
-/// a fork. Of two cookies the smaller one passes first. A cookie that has passed stays so. When
-/// [`Cookie::poll`] returns true, everything that readers did in sections from before the snapshot
-/// happened before.
+/// a fork. Of two cookies the smaller one passes first. When [`Cookie::poll`] returns true, it does
+/// so for ever, and everything that readers did in sections from before the snapshot happened
+/// before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Cookie(u64);
@@ -102,8 +102,7 @@ impl Cookie {
     /// Waits until the cookie passes. Sleeps; not for signal handlers.
     ///
     /// # Errors
-    /// [`InsideReader`] if it has not passed and the caller is inside a read section: that would
-    /// deadlock.
+    /// [`InsideReader`] if it has not passed and the caller is inside a read section.
     pub fn wait(self) -> Result<(), InsideReader> {
         self.wait_with(Urgency::Normal)
     }
@@ -133,8 +132,7 @@ impl Cookie {
     }
 
     /// The cookie of a number from [`Cookie::to_bits`]. A number that no snapshot has returned yet
-    /// is a cookie of the future: to start it or to wait for it prints a line and aborts the
-    /// process.
+    /// is a cookie of the future: starting it or waiting for it aborts the process, with a line.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Cookie {
         Cookie(bits)
@@ -185,8 +183,7 @@ impl Cookie {
 /// ```
 ///
 /// # Errors
-/// [`InsideReader`], and a line on standard error, if the caller is inside a read section: that
-/// would deadlock.
+/// [`InsideReader`], and a line on standard error, if the caller is inside a read section.
 pub fn synchronize() -> Result<(), InsideReader> {
     synchronize_with(Urgency::Normal)
 }

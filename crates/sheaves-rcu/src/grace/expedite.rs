@@ -26,8 +26,7 @@ pub(crate) enum Urgency {
 const STARTUP_MS_MIN: u64 = 1_000;
 const STARTUP_MS_MAX: u64 = 10_000;
 
-/// After a membarrier a grace period that no thread waits for begins this much later at the
-/// earliest.
+/// After a membarrier, a grace period that no thread waits for begins this much later.
 const INTERVAL_NS: u64 = 50_000;
 
 /// Number of [`expedite`] guards that exist.
@@ -60,8 +59,7 @@ pub fn expedite() -> Expedite {
 }
 
 impl Expedite {
-    /// A guard in place of one that was forgotten ([`core::mem::forget`]), for bindings of other
-    /// languages.
+    /// A guard in place of one that was forgotten, for bindings of other languages.
     ///
     /// # Safety
     /// A guard was forgotten, and no other was made in its place.

@@ -64,8 +64,7 @@ static LIST: Lock<List> = Lock::new(List { first: null_mut(), number: 1 });
 static PROCESS: AtomicU64 = AtomicU64::new(1);
 /// Changes whenever a future is added: the waker thread sleeps on it. Written under the lock.
 static ADDED: AtomicU32 = AtomicU32::new(0);
-/// 1 while there is a waker thread. Written by the thread that starts it, and in the child of a
-/// fork.
+/// 1 while there is a waker thread. Written by its creator, and in the child of a fork.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
 /// A future that is ready after a grace period. See [`Cookie::finished`].

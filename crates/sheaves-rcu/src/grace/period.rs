@@ -144,8 +144,7 @@ pub(crate) fn refuse_inside_reader() -> Result<(), InsideReader> {
 }
 
 /// Waits until a grace period is over. Leads it if no other thread leads, within a tenth of a
-/// microsecond if no reader is in the way. Otherwise spins briefly, then sleeps with its
-/// generation.
+/// microsecond if no reader is in the way. Otherwise spins, then sleeps with its generation.
 pub(crate) fn wait_for(number: u64, urgency: Urgency) {
     if urgency == Urgency::Expedited {
         expedite::want_at_once(number);
@@ -191,8 +190,7 @@ fn lead_until(number: u64, urgency: Urgency) -> bool {
     true
 }
 
-/// Leads without waiting, as far as it can; does nothing if another thread leads.
-/// Async-signal-safe.
+/// Leads without waiting, as far as it can, if no other thread leads. Async-signal-safe.
 pub(crate) fn drive(number: u64, urgency: Urgency) {
     let Some(_lead) = Lead::take(&GENERATIONS) else { return };
     // At most twice: the grace period that was under way, and the requested one.
@@ -301,8 +299,7 @@ impl Backoff {
         Backoff { began_ns, rounds: 0, is_reported: false }
     }
 
-    /// One round. Before it sleeps it calls `look` with the age of the grace period, and a flag
-    /// that is false at first.
+    /// One round. Before it sleeps it calls `look` with the age, and a flag that is false at first.
     pub(super) fn once(&mut self, spins: u32, look: impl FnOnce(u64, &mut bool)) {
         self.rounds = self.rounds.saturating_add(1);
         if self.rounds < spins {

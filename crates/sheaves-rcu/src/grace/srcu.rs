@@ -114,8 +114,7 @@ impl Srcu {
     /// When per-CPU memory is out, see [`Error`].
     pub fn new() -> Result<Srcu, Error> {
         if mode() == Mode::Fences {
-            // Relaxed, here and below: readers read it here, or from a domain that was created
-            // after it.
+            // Relaxed, here and below: the readers of this domain read it after this.
             DOMAINS.fetch_or(FENCES, Ordering::Relaxed);
         }
         Ok(Srcu {
@@ -257,15 +256,13 @@ impl Srcu {
             self.left(index).add(open);
         }
         self.generations.restart_in_child();
-        // Release pairs with the Acquire in `write_off_other_processes`: the counts hold only
-        // sections of this process.
+        // Release pairs with the Acquire in `write_off_other_processes`: the new counts.
         state.store(wanted, Ordering::Release);
     }
 }
 
 impl<'domain> SrcuGuard<'domain> {
-    /// The section as a number, for bindings of other languages. [`SrcuGuard::from_raw`] makes a
-    /// guard of it again.
+    /// The section as a number for [`SrcuGuard::from_raw`], for bindings of other languages.
     ///
     /// ```
     /// use sheaves_rcu::{Srcu, SrcuGuard};

@@ -81,8 +81,7 @@ pub(crate) fn timeout_ms() -> u64 {
     })
 }
 
-/// Looks at record `number`, or [`SHARED`], which is in the way of a grace period that has been
-/// under way for `age_ns`. For the leader.
+/// Looks at record `number`, or [`SHARED`], which is in the way of a grace period. For the leader.
 #[cold]
 pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
     let record = (number != SHARED).then(|| registry::record(number));

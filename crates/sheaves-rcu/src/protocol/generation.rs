@@ -107,8 +107,7 @@ impl Generations {
         (self.completed.load(Ordering::Relaxed) < started).then_some(started)
     }
 
-    /// Begins the next grace period, and returns its number. For the leader, when none is under
-    /// way. The heavy fence comes after this.
+    /// Begins the next grace period, if none is under way. The heavy fence follows. For the leader.
     pub(crate) fn begin(&self) -> u64 {
         // Relaxed, both: only leaders write `started`.
         let number = self.started.load(Ordering::Relaxed) + 1;
@@ -119,8 +118,8 @@ impl Generations {
         number
     }
 
-    /// Completes the grace period that is under way, and wakes its generation. For the leader,
-    /// after every reader has passed.
+    /// Completes a grace period, all of whose readers have passed; wakes its generation. For the
+    /// leader.
     pub(crate) fn complete(&self, number: u64, sleep: &impl Sleep) {
         // SeqCst: what readers did is before everything that follows, in any thread. Pairs with the
         // Acquire in `is_complete`. [G2]

@@ -65,8 +65,7 @@ pub(crate) const SLOW: u64 = 1 << 63;
 pub(crate) const NESTED: u64 = u32::MAX as u64;
 /// In `nesting`: one more section that fences.
 pub(super) const COLD: u64 = 1 << 32;
-/// Number of first sections of a thread that fence: together they cost about one membarrier. A
-/// thread that enters fewer causes none.
+/// Number of first sections of a thread that fence: together they cost about one membarrier.
 pub(crate) const SECTIONS_COLD: u64 = 256;
 
 /// The part of a thread's record that sections and grace periods use. Zero bytes are valid.

@@ -17,12 +17,10 @@ use crate::protocol::reader::{FENCED, IDLE, Readers};
 /// How long the leader waits for threads to pass a fence by themselves. A thread that does nothing
 /// but defer seals a sheaf in less than a microsecond.
 const PATIENCE_NS: u64 = 20_000;
-/// Backoff cap: grace periods that skip this wait after it timed out. The first timeout skips it
-/// once, each further one twice as often.
+/// Backoff cap: grace periods that skip this wait after it timed out: once, then twice as often.
 const SKIPS_MAX: u32 = 64;
 
-/// Grace periods that still skip the wait, and how many the last timeout made skip it. The
-/// leader's.
+/// Grace periods that still skip it, and that the last timeout made skip it. The leader's.
 static SKIPS: AtomicU32 = AtomicU32::new(0);
 static BACKOFF: AtomicU32 = AtomicU32::new(0);
 /// The last grace period used a membarrier. Written by the leader.
@@ -52,8 +50,7 @@ pub fn enter_idle() {
     // Relaxed: the thread's own state.
     let idle = registry::own().filter(|own| own.reader.state.load(Ordering::Relaxed) == IDLE);
     if let Some(own) = idle {
-        // Release pairs with the Acquire of the scan and in `look`: the sections before this
-        // are over. [R4]
+        // Release pairs with the Acquire of the scan and in `look`: the sections before. [R4]
         own.reader.state.store(FENCED, Ordering::Release);
     }
 }
@@ -70,8 +67,7 @@ pub(crate) fn look(number: u64) -> Readers {
     readers
 }
 
-/// True if the leader should come back later: the grace period began at `began_ns`, and no thread
-/// waits for it.
+/// True if the leader should come back later. No thread waits for the grace period.
 pub(crate) fn has_patience(began_ns: u64) -> bool {
     // Relaxed, all: only the leader uses them.
     let skips = SKIPS.load(Ordering::Relaxed);

@@ -20,8 +20,8 @@ pub struct Guard {
 ///
 /// The outermost section costs two loads and a store: no atomic instruction, no fence. Any thread
 /// may call this at any time without registration: also one that C code created, in a signal
-/// handler, in a destructor of thread-local storage. Never blocks. Sections that the forking thread
-/// has open stay open in the child.
+/// handler, in a destructor of thread-local storage. Never blocks. The forking thread's sections
+/// stay open in the child.
 ///
 /// ```
 /// let outer = sheaves_rcu::read();
@@ -51,8 +51,7 @@ pub mod raw {
 
     use super::section;
 
-    /// What an outermost section copies to the state of its thread, for bindings that inline the
-    /// fast path of [`lock`]. Read-only.
+    /// What an outermost section copies to its thread's state, for bindings that inline [`lock`].
     pub const SEQUENCE: &AtomicU64 = &section::GLOBAL.0;
 
     /// Begins a read section, see [`crate::read`]. Ends with [`unlock`]. A thread that is killed or
@@ -69,9 +68,8 @@ pub mod raw {
     /// The calling thread has called [`lock`] more often than [`unlock`].
     #[inline(always)]
     pub unsafe fn unlock() {
-        // SAFETY: the thread's record belongs to its sections. A section of a thread that has
-        // none, or got it after the section began, is counted in `OVERFLOW`: `leave_innermost`
-        // handles that.
+        // SAFETY: the thread's record belongs to its sections. `leave_innermost` handles sections
+        // of a thread without one, or from before it had one.
         unsafe { section::leave_innermost() };
     }
 }

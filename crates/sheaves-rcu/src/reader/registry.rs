@@ -70,8 +70,7 @@ static SEGMENTS: [AtomicPtr<Segment>; SEGMENTS_MAX] =
 /// Records below this number have been used. Their segments exist.
 static USED: AtomicU32 = AtomicU32::new(0);
 
-/// Stack of free records: number + 1 in the low half, and above it a tag that each change
-/// increments.
+/// Stack of free records: number + 1, and in the upper half a tag that each change increments.
 static FREE: AtomicU64 = AtomicU64::new(0);
 
 /// How often a record was taken.
@@ -82,8 +81,8 @@ static STAMPS: AtomicU64 = AtomicU64::new(0);
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// Open sections of threads without a record; each thread knows how many are its own. A grace
-/// period waits until the count is zero: also for sections that began after it, and for ever if
-/// such a thread has ended in a section.
+/// period waits until the count is zero: also for later sections, and for ever if such a thread has
+/// ended in a section.
 pub(crate) static OVERFLOW: AtomicU64 = AtomicU64::new(0);
 
 /// The calling thread's record, if it has one.
@@ -107,8 +106,8 @@ pub(crate) fn record(number: u32) -> &'static Record {
 fn segment(number: u32) -> &'static Segment {
     // Acquire pairs with the Release in `has_segment`.
     let segment = SEGMENTS[(number / SEGMENT_RECORDS) as usize].load(Ordering::Acquire);
-    // SAFETY: the number is below `USED`, so the segment exists and is never unmapped. Zero bytes
-    // are valid.
+    // SAFETY: the number is below `USED`: the segment exists, and is never unmapped; zero bytes are
+    // valid.
     unsafe { &*segment }
 }
 
@@ -239,8 +238,7 @@ fn has_segment(segment: usize) -> bool {
     let bytes = size_of::<Segment>();
     let Some(address) = map::anywhere(bytes) else { return false };
     let made = core::ptr::with_exposed_provenance_mut(address);
-    // Release pairs with the Acquire above and in `segment`. Relaxed on failure: this segment is
-    // not used.
+    // Release pairs with the Acquire above and in `segment`. Relaxed on failure: not used.
     let null = core::ptr::null_mut();
     if entry.compare_exchange(null, made, Ordering::Release, Ordering::Relaxed).is_err() {
         // SAFETY: mapped above and never published.
@@ -343,8 +341,7 @@ fn sweep() -> bool {
     let mut found = false;
     for number in 0..count() {
         let record = record(number);
-        // `take_back` checks again, and reads all other records if the number is in use: too
-        // expensive for every record.
+        // `take_back` checks again, but reads all records if the number is in use.
         let thread = record.owner.look().thread();
         if thread != 0 && !thread::is_alive(thread) {
             found |= take_back(record);
@@ -353,8 +350,7 @@ fn sweep() -> bool {
     found
 }
 
-/// In the child of a fork: frees all records but the caller's, which gets its new number, and those
-/// that are held.
+/// In the child of a fork: frees all records but the caller's and those that are held.
 pub(crate) fn restart_in_child(readers_fence: bool) {
     let own = tls::reader();
     // Relaxed, all: the child has one thread.

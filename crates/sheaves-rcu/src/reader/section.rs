@@ -19,8 +19,7 @@ use super::mode::{Mode, mode};
 use super::registry::{self, OVERFLOW, Record};
 use crate::protocol::reader::{self, FIRST, Reader};
 
-/// The sequence that an outermost section copies, alone on its cache line. The leader writes it
-/// once per grace period.
+/// The sequence that an outermost section copies, alone on its cache line. The leader writes it.
 #[repr(align(128))]
 pub(crate) struct Global(pub(crate) AtomicU64);
 
@@ -113,8 +112,7 @@ fn enter_slow() -> Entered {
     entered
 }
 
-/// [`registry::register`] with signals blocked: the child of a fork in a handler would free the
-/// record that is being taken here.
+/// [`registry::register`] with signals blocked: a child of a handler would free the new record.
 fn register() -> Option<*const u64> {
     let take = || registry::register(mode() == Mode::Fences);
     errno::preserve(|| thread::with_signals_blocked(take))
