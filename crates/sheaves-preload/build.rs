@@ -11,4 +11,7 @@ fn main() {
     let list = concat!(env!("CARGO_MANIFEST_DIR"), "/replaceable.list");
     println!("cargo::rerun-if-changed={list}");
     println!("cargo::rustc-cdylib-link-arg=-Wl,--dynamic-list={list}");
+    // The precompiled `core` names this function in its tables for unwinding. No panic unwinds
+    // here, and where panics abort nothing defines it: `src/standalone.rs`.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,--defsym=rust_eh_personality=0");
 }

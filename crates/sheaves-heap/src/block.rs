@@ -6,7 +6,7 @@ use sheaves_slab::raw::by_id;
 use sheaves_sys::report;
 
 use crate::classes::{self, SIZES};
-use crate::huge;
+use crate::{huge, start};
 
 /// The kind of block at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,9 @@ pub(crate) enum Block {
 pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
     let class = classes::of_layout(size, align).or_else(|| classes::of_middle(size, align));
     let Some(class) = class else { return huge::alloc(size, align) };
+    if !start::make(class) {
+        return (0, false);
+    }
     let object = by_id::alloc(CacheId::of_class(class));
     (object, classes::is_alone(class) && object != 0 && by_id::take_zero(object))
 }

@@ -48,12 +48,12 @@ const MIDDLE_KIB: [usize; 15] =
 /// objects are aligned to their size, then those of middle sizes.
 pub const CLASSES: usize = MIDDLE + MIDDLE_KIB.len();
 
-/// Sizes below this are served by the fast path; 0 until the classes exist, so that the fast path
-/// needs no check for the start.
+/// Sizes below this are served by the fast path; 0 until the heap has started, so that the fast
+/// path needs no check for the start.
 #[doc(hidden)]
 pub static FAST_BYTES_END: AtomicUsize = AtomicUsize::new(0);
 
-/// Enables the fast path. The engine has started and the classes exist.
+/// Enables the fast path. The engine has started and the words of all classes are prepared.
 pub(crate) fn open_fast_path() {
     // Release: orders the writes of the start before this store. The partners are the Relaxed loads
     // of the limit. They need no fence: all that they lead to (access words, blocks, sheaves) is

@@ -1,7 +1,7 @@
-//! Creates the caches of the size classes, once.
+//! Creates the caches of the size classes, each when it is first used.
 
 use core::fmt::Write;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sheaves_slab::raw::{CacheError, by_id};
 use sheaves_slab::registry;
@@ -10,40 +10,56 @@ use sheaves_sys::{announce_when_loaded, fork, lock::Lock, report::Line};
 use crate::classes::{self, CLASSES, QUANTUM_BYTES, SIZES};
 use crate::huge;
 
-/// Set when all classes exist.
+/// Set when the heap is there.
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// Set before it if `SHEAVES_DEBUG` asks for checks; see [`crate::redzone`].
 static DEBUG: AtomicBool = AtomicBool::new(false);
-/// Serializes the creation; counts the classes that exist.
-static MAKING: Lock<usize> = Lock::new(0);
+/// One bit for each class that exists.
+static MADE: [AtomicU64; CLASSES.div_ceil(64)] =
+    [const { AtomicU64::new(0) }; CLASSES.div_ceil(64)];
+/// Serializes the creation of classes.
+static MAKING: Lock<()> = Lock::new(());
 
-/// Creates the size classes unless they exist. False when memory is out; a later call tries again.
+/// Starts the heap unless it is there. False when memory is out; a later call tries again.
 pub(crate) fn start() -> bool {
-    // Acquire pairs with the Release below: the caches are visible.
+    // Acquire pairs with the Release below: the heap and the first class are visible.
     STARTED.load(Ordering::Acquire) || start_slow()
 }
 
 #[cold]
 fn start_slow() -> bool {
-    let mut made = MAKING.lock();
-    while *made < CLASSES {
-        let (size, align) = (SIZES[*made] as usize, classes::align_of_class(*made));
-        let mut name = Line::new();
-        let aligned = if align > QUANTUM_BYTES { "-aligned" } else { "" };
-        let _ = write!(name, "malloc-{size}{aligned}");
-        let name = core::str::from_utf8(name.as_bytes()).unwrap_or("malloc");
-        match by_id::create_class(*made, name, size, align) {
-            // It was made by a thread that is not in this child of a fork.
-            Ok(_) | Err(CacheError::TooMany) => {}
-            Err(_) => return false,
-        }
-        *made += 1;
+    if !make(0) {
+        return false;
     }
     // Relaxed: published by the Release below.
     DEBUG.store(registry::is_debug(), Ordering::Relaxed);
     // Release pairs with the Acquire in `start`.
     STARTED.store(true, Ordering::Release);
     classes::open_fast_path();
+    true
+}
+
+/// Creates a class unless it exists. False when memory is out; a later call tries again.
+pub(crate) fn make(class: usize) -> bool {
+    // Acquire pairs with the Release below: the cache is visible.
+    MADE[class / 64].load(Ordering::Acquire) & (1 << (class % 64)) != 0 || make_slow(class)
+}
+
+#[cold]
+fn make_slow(class: usize) -> bool {
+    let _making = MAKING.lock();
+    let (size, align) = (SIZES[class] as usize, classes::align_of_class(class));
+    let mut name = Line::new();
+    let aligned = if align > QUANTUM_BYTES { "-aligned" } else { "" };
+    let _ = write!(name, "malloc-{size}{aligned}");
+    let name = core::str::from_utf8(name.as_bytes()).unwrap_or("malloc");
+    match by_id::create_class(class, name, size, align) {
+        // Another thread made it, perhaps one that is not in this child of a fork.
+        Ok(_) | Err(CacheError::TooMany) => {}
+        Err(_) => return false,
+    }
+    // Release pairs with the Acquire in `make`.
+    MADE[class / 64].fetch_or(1 << (class % 64), Ordering::Release);
     true
 }
 
@@ -66,7 +82,7 @@ fn lock_all() {
 /// The same in a child whose fork has not prepared.
 fn recover() {
     huge::recover();
-    // The number may be one too low, for which `start_slow` provides.
+    // A class may exist without its bit, for which `make_slow` provides.
     MAKING.acquire();
 }
 

@@ -9,7 +9,9 @@
 //!
 //! The object is linked with `-z nodelete`: it stays loaded until the process ends.
 #![no_std]
-// The standard library is linked for its panic handler only; none of its functions is called.
+// Where panics unwind, in tests, the standard library is linked for its panic handler only; none of
+// its functions is called.
+#[cfg(panic = "unwind")]
 extern crate std as _;
 
 pub mod atfork;
@@ -19,3 +21,5 @@ pub mod cxx;
 pub mod dl;
 pub mod info;
 mod life;
+#[cfg(panic = "abort")]
+mod standalone;

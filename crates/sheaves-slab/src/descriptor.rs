@@ -20,7 +20,8 @@ use crate::slab_lists::SlabLists;
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Descriptor {
-    shape: UnsafeCell<Option<Shape>>,
+    /// [`Shape::NONE`] while the cache does not exist.
+    shape: UnsafeCell<Shape>,
     /// The cache's lock.
     pub(crate) slabs: Lock<SlabLists>,
     pub(crate) depot: Depot,
@@ -41,7 +42,7 @@ unsafe impl Sync for Descriptor {}
 
 static TABLE: [Descriptor; CACHES_MAX] = [const {
     Descriptor {
-        shape: UnsafeCell::new(None),
+        shape: UnsafeCell::new(Shape::NONE),
         slabs: Lock::new(SlabLists::new()),
         depot: Depot::new(),
         deferred: [const { Queue::new() }; SHARDS],
@@ -91,28 +92,29 @@ impl CacheId {
     #[inline]
     pub(crate) fn shape(self) -> &'static Shape {
         // SAFETY: written only while the cache has no user, see `Sync` above.
-        match unsafe { &*self.descriptor().shape.get() } {
-            Some(shape) => shape,
-            None => no_such_cache(self),
+        let shape = unsafe { &*self.descriptor().shape.get() };
+        if shape.size == 0 {
+            no_such_cache(self);
         }
+        shape
     }
 
     /// True when the cache has a shape. Under the registry lock.
     pub(crate) fn has_shape(self) -> bool {
         // SAFETY: written under the lock only.
-        unsafe { &*self.descriptor().shape.get() }.is_some()
+        unsafe { &*self.descriptor().shape.get() }.size != 0
     }
 
-    /// Writes the shape of a cache without users, or removes it.
+    /// Writes the shape of a cache without users; [`Shape::NONE`] removes it.
     ///
     /// # Safety
     /// The registry lock is held and no user has the number: its bit is not set.
-    pub(crate) unsafe fn set_shape(self, shape: Option<Shape>) {
+    pub(crate) unsafe fn set_shape(self, shape: Shape) {
         let descriptor = self.descriptor();
         // SAFETY: the caller guarantees that no other thread reads it now.
         unsafe { *descriptor.shape.get() = shape };
-        if let Some(shape) = &shape {
-            descriptor.depot.reset(shape);
+        if shape.size != 0 {
+            descriptor.depot.reset(&shape);
             *descriptor.slabs.lock() = SlabLists::new();
         }
     }

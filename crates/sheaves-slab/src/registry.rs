@@ -10,7 +10,7 @@ use sheaves_percpu::Access;
 use sheaves_percpu::internal::{Region, slots};
 use sheaves_sys::{env, lock::Lock};
 
-use crate::cache_id::{CACHES_MAX, CacheId};
+use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 use crate::shape::Shape;
 use crate::{chunk, slab, window};
 
@@ -69,15 +69,17 @@ pub(crate) fn create(mut shape: Shape, mut numbers: Range<usize>) -> Result<Cach
     // Relaxed: under the registry lock.
     NUMBERS_USED.fetch_max(number + 1, Ordering::Relaxed);
     // SAFETY: the registry lock is held and the number was free.
-    unsafe { id.set_shape(Some(shape)) };
+    unsafe { id.set_shape(shape) };
     registry.set_taken(id, true);
     prepare_words(number + 1);
     Ok(id)
 }
 
-/// Prepares the words of the caches below a number.
+/// Prepares the words of the caches below a number, and of all size classes: the fast paths of
+/// malloc do not test whether a class exists.
 fn prepare_words(numbers: usize) {
     let _started = Access::get();
+    let numbers = numbers.max(NAMED_FIRST);
     slots::prepare(Region::CACHES, 2 * numbers);
     slots::prepare(Region::DEFERRED, numbers);
 }
@@ -149,7 +151,7 @@ pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -
     registry.set_taken(id, false);
     // SAFETY: the registry lock is held; no object is allocated, and the caller was the last
     // user.
-    unsafe { id.set_shape(None) };
+    unsafe { id.set_shape(Shape::NONE) };
     Ok(())
 }
 

@@ -68,6 +68,21 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// The shape of a cache that does not exist. All zeros, so that the table of caches takes no
+    /// room in the program's file.
+    pub(crate) const NONE: Shape = Shape {
+        size: 0,
+        stride: 0,
+        reciprocal: 0,
+        granules: 0,
+        slab_objects: 0,
+        sheaf_objects: 0,
+        constructor: None,
+        debug: false,
+        typesafe: false,
+        name: Name { bytes: [0; NAME_BYTES], count: 0 },
+    };
+
     /// The shape for objects of a layout; `None` when out of range.
     pub(crate) fn new(name: &str, layout: Layout) -> Option<Shape> {
         let (size, align) = (layout.size(), layout.align());
@@ -98,17 +113,17 @@ impl Shape {
         granules: usize,
         slab_objects: usize,
     ) -> Shape {
+        let sheaf_objects = (SHEAF_HOLDS_BYTES / stride).clamp(1, Sheaf::OBJECTS_MAX);
+        let (reciprocal, name) = (u64::MAX / stride as u64 + 1, Name::new(name));
         Shape {
             size,
             stride,
-            reciprocal: u64::MAX / stride as u64 + 1,
+            reciprocal,
             granules,
             slab_objects,
-            sheaf_objects: (SHEAF_HOLDS_BYTES / stride).clamp(1, Sheaf::OBJECTS_MAX),
-            constructor: None,
-            debug: false,
-            typesafe: false,
-            name: Name::new(name),
+            sheaf_objects,
+            name,
+            ..Shape::NONE
         }
     }
 

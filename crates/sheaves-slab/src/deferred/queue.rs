@@ -73,7 +73,8 @@ struct Sealed {
 #[derive(Debug)]
 pub(crate) struct Queue {
     sealed: Lock<Sealed>,
-    /// Number of unstarted sheaves after which this queue starts a grace period.
+    /// Number of unstarted sheaves after which this queue starts a grace period; 0 stands for
+    /// [`START_SHEAVES_MIN`].
     start_after: AtomicU32,
     /// When it last did, in ns of the fine clock.
     started_ns: AtomicU64,
@@ -125,7 +126,7 @@ impl Queue {
         };
         Queue {
             sealed: Lock::new(sealed),
-            start_after: AtomicU32::new(START_SHEAVES_MIN),
+            start_after: AtomicU32::new(0),
             started_ns: AtomicU64::new(0),
             sheaves: AtomicU32::new(0),
             objects: AtomicU32::new(0),
@@ -240,8 +241,7 @@ impl Queue {
 
     /// True when `unstarted` sheaves are enough to start a grace period. Under pressure fewer are.
     pub(super) fn is_time(&self, unstarted: u32, is_pressed: bool) -> bool {
-        // Relaxed: a hint.
-        let enough = self.start_after.load(Ordering::Relaxed);
+        let enough = self.start_after();
         unstarted >= if is_pressed { enough / 4 } else { enough }
     }
 
@@ -252,7 +252,7 @@ impl Queue {
         let took_ns = clock::fine_ns().saturating_sub(began_ns);
         // Relaxed, all: hints.
         let since_ns = began_ns.saturating_sub(self.started_ns.swap(began_ns, Ordering::Relaxed));
-        let enough = self.start_after.load(Ordering::Relaxed);
+        let enough = self.start_after();
         let wanted = if took_ns * TIME_SHARE > since_ns {
             (enough * 2).min(START_SHEAVES_MAX)
         } else if took_ns * TIME_SHARE * 4 < since_ns {
@@ -261,6 +261,11 @@ impl Queue {
             return;
         };
         self.start_after.store(wanted, Ordering::Relaxed);
+    }
+
+    fn start_after(&self) -> u32 {
+        // Relaxed: a hint.
+        self.start_after.load(Ordering::Relaxed).max(START_SHEAVES_MIN)
     }
 
     fn count_objects(&self, objects: u32) {
