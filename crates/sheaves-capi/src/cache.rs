@@ -2,13 +2,13 @@
 
 use core::alloc::Layout;
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::mem::{ManuallyDrop, MaybeUninit, transmute};
+use core::mem::{MaybeUninit, transmute};
 use core::ptr::NonNull;
 
 use sheaves_slab::raw::{Cache, CacheError, Options};
 use sheaves_sys::errno::{EBUSY, EINVAL, ENOMEM, ENOSPC};
 
-use crate::{refuse, unboxed, unfilled};
+use crate::{boxed, refuse};
 
 /// Objects are zeroed when they are allocated.
 pub const SHEAVES_CACHE_ZERO: u32 = 1;
@@ -84,11 +84,6 @@ pub unsafe extern "C" fn sheaves_cache_create(
     // SAFETY: null or a string by the contract.
     let name = if name.is_null() { c"" } else { unsafe { CStr::from_ptr(name) } };
     let name = name.to_str().unwrap_or("(not UTF-8)");
-    // First: without memory for a handle, the cache could never be destroyed.
-    let handle = unfilled::<SheavesCache>();
-    if handle.is_null() {
-        return refuse(ENOMEM);
-    }
     let cache = match constructor {
         None => Cache::new(name, layout, options),
         Some(constructor) => {
@@ -100,18 +95,17 @@ pub unsafe extern "C" fn sheaves_cache_create(
             unsafe { Cache::with_constructor(name, layout, options, constructor) }
         }
     };
-    let reason = match cache {
-        Ok(cache) => {
-            // SAFETY: fresh memory for a handle.
-            unsafe { handle.write(SheavesCache(cache)) };
-            return handle;
+    let reason = match cache.map(|cache| boxed(SheavesCache(cache))) {
+        Ok(Ok(handle)) => return handle,
+        Ok(Err(SheavesCache(cache))) => {
+            // Without objects it cannot be refused.
+            let _destroyed = cache.destroy();
+            ENOMEM
         }
         Err(CacheError::Layout) => EINVAL,
         Err(CacheError::TooMany) => ENOSPC,
         Err(CacheError::OutOfMemory) => ENOMEM,
     };
-    // SAFETY: from the heap, and not returned to the caller.
-    unsafe { sheaves_heap::free(handle.cast()) };
     refuse(reason)
 }
 
@@ -134,15 +128,12 @@ pub unsafe extern "C" fn sheaves_cache_destroy(cache: *mut SheavesCache) -> c_in
     let SheavesCache(inner) = unsafe { cache.read() };
     match inner.destroy() {
         Ok(()) => {
-            // SAFETY: the cache is destroyed; only the handle's memory is left.
-            let _ = unsafe { unboxed(cache.cast::<MaybeUninit<SheavesCache>>()) };
+            // SAFETY: the handle's memory, whose value was moved away.
+            unsafe { sheaves_heap::free(cache.cast()) };
             0
         }
-        Err(error) => {
-            // The same value is still in the handle's memory.
-            let _same = ManuallyDrop::new(error.cache);
-            EBUSY
-        }
+        // The cache is still in the handle's memory; it has no destructor.
+        Err(_) => EBUSY,
     }
 }
 

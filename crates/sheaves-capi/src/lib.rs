@@ -34,19 +34,18 @@ fn refuse<T>(reason: i32) -> *mut T {
     null_mut()
 }
 
-/// Uninitialised memory of the heap for a `T`; null when memory is out.
-fn unfilled<T>() -> *mut T {
-    sheaves_heap::aligned_alloc(align_of::<T>(), size_of::<T>()).cast()
-}
-
-/// Moves a value to the heap, as a handle for a C program; null when memory is out.
-fn boxed<T>(value: T) -> *mut T {
-    let place = unfilled::<T>();
-    if !place.is_null() {
-        // SAFETY: fresh memory of the type's size and alignment.
-        unsafe { place.write(value) };
+/// Moves a value to the heap, as a handle for a C program.
+///
+/// # Errors
+/// The value, when memory is out.
+fn boxed<T>(value: T) -> Result<*mut T, T> {
+    let place = sheaves_heap::aligned_alloc(align_of::<T>(), size_of::<T>()).cast::<T>();
+    if place.is_null() {
+        return Err(value);
     }
-    place
+    // SAFETY: fresh memory of the type's size and alignment.
+    unsafe { place.write(value) };
+    Ok(place)
 }
 
 /// Moves the value out and frees the handle.

@@ -19,8 +19,7 @@ pub type SheavesSrcuSection = u64;
 #[must_use]
 pub extern "C" fn sheaves_srcu_create() -> *mut SheavesSrcu {
     let Ok(domain) = Srcu::new() else { return refuse(ENOMEM) };
-    let made = boxed(SheavesSrcu(domain));
-    if made.is_null() { refuse(ENOMEM) } else { made }
+    boxed(SheavesSrcu(domain)).unwrap_or_else(|_| refuse(ENOMEM))
 }
 
 /// Destroys a domain. NULL is ignored.

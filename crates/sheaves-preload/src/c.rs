@@ -25,24 +25,7 @@ heap::define_free! {
     free(c_void)
 }
 
-/// Defines exported functions: name, parameters, result, and the call that it is made of.
-macro_rules! exports {
-    ($($(#[$doc:meta])*
-        $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)? = $call:expr;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// Pointers are as the C function requires.
-        #[unsafe(no_mangle)]
-        #[allow(unused_unsafe, reason = "some of the calls are safe")]
-        pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $result)? {
-            // SAFETY: the caller's contract.
-            unsafe { $call }
-        }
-    )*};
-}
-
-exports! {
+exports! { "C"
     /// `calloc(3)`.
     calloc(count: usize, size: usize) -> *mut c_void = heap::calloc(count, size).cast();
     /// `realloc(3)`.

@@ -40,10 +40,10 @@ impl<F: Copy> Bound<F> {
     }
 }
 
-type New = extern "C-unwind" fn(usize) -> *mut c_void;
-type NewAligned = extern "C-unwind" fn(usize, usize) -> *mut c_void;
-type Delete = unsafe extern "C" fn(*mut c_void);
-type DeleteAligned = unsafe extern "C" fn(*mut c_void, usize);
+type New = unsafe extern "C-unwind" fn(usize) -> *mut c_void;
+type NewAligned = unsafe extern "C-unwind" fn(usize, usize) -> *mut c_void;
+type Delete = unsafe extern "C-unwind" fn(*mut c_void);
+type DeleteAligned = unsafe extern "C-unwind" fn(*mut c_void, usize);
 
 static NEW: Bound<New> = Bound(_Znwm);
 static NEW_ARRAY: Bound<New> = Bound(_Znam);
@@ -144,64 +144,38 @@ operators_new! {
         unless_replaced(|| heap::aligned_alloc(align, size));
 }
 
-/// `operator new[](size_t)`.
-#[unsafe(no_mangle)]
-#[allow(non_snake_case, reason = "mangled by the C++ compiler")]
-pub extern "C-unwind" fn _Znam(size: usize) -> *mut c_void {
-    NEW.operator()(size)
-}
-
-/// `operator new[](size_t, align_val_t)`.
-#[unsafe(no_mangle)]
-#[allow(non_snake_case, reason = "mangled by the C++ compiler")]
-pub extern "C-unwind" fn _ZnamSt11align_val_t(size: usize, align: usize) -> *mut c_void {
-    NEW_ALIGNED.operator()(size, align)
-}
-
-/// Defines forms of `operator delete`: name, block, the parameters after it, and what frees it.
-macro_rules! operators_delete {
-    ($($(#[$doc:meta])*
-        $symbol:ident($block:ident $(, $arg:ident: $type:ty)*) = $free:expr;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// As [`heap::free`].
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, reason = "mangled by the C++ compiler")]
-        pub unsafe extern "C" fn $symbol($block: *mut c_void $(, $arg: $type)*) {
-            // SAFETY: the caller's contract.
-            unsafe { $free }
-        }
-    )*};
-}
-
-operators_delete! {
+exports! { "C-unwind"
+    /// `operator new[](size_t)`.
+    _Znam(size: usize) -> *mut c_void = NEW.operator()(size);
+    /// `operator new[](size_t, align_val_t)`.
+    _ZnamSt11align_val_t(size: usize, align: usize) -> *mut c_void =
+        NEW_ALIGNED.operator()(size, align);
     /// `operator delete(void*)`.
-    _ZdlPv(block) = heap::free(block.cast());
+    _ZdlPv(block: *mut c_void) = heap::free(block.cast());
     /// `operator delete(void*, align_val_t)`.
-    _ZdlPvSt11align_val_t(block, _align: usize) = heap::free(block.cast());
+    _ZdlPvSt11align_val_t(block: *mut c_void, _align: usize) = heap::free(block.cast());
     /// `operator delete[](void*)`.
-    _ZdaPv(block) = DELETE.operator()(block);
+    _ZdaPv(block: *mut c_void) = DELETE.operator()(block);
     /// `operator delete(void*, size_t)`.
-    _ZdlPvm(block, _size: usize) = DELETE.operator()(block);
+    _ZdlPvm(block: *mut c_void, _size: usize) = DELETE.operator()(block);
     /// `operator delete[](void*, size_t)`.
-    _ZdaPvm(block, _size: usize) = DELETE_ARRAY.operator()(block);
+    _ZdaPvm(block: *mut c_void, _size: usize) = DELETE_ARRAY.operator()(block);
     /// `operator delete(void*, nothrow)`.
-    _ZdlPvRKSt9nothrow_t(block, _tag: *const c_void) = DELETE.operator()(block);
+    _ZdlPvRKSt9nothrow_t(block: *mut c_void, _tag: *const c_void) = DELETE.operator()(block);
     /// `operator delete[](void*, nothrow)`.
-    _ZdaPvRKSt9nothrow_t(block, _tag: *const c_void) = DELETE_ARRAY.operator()(block);
+    _ZdaPvRKSt9nothrow_t(block: *mut c_void, _tag: *const c_void) = DELETE_ARRAY.operator()(block);
     /// `operator delete[](void*, align_val_t)`.
-    _ZdaPvSt11align_val_t(block, align: usize) = DELETE_ALIGNED.operator()(block, align);
+    _ZdaPvSt11align_val_t(block: *mut c_void, align: usize) = DELETE_ALIGNED.operator()(block, align);
     /// `operator delete(void*, size_t, align_val_t)`.
-    _ZdlPvmSt11align_val_t(block, _size: usize, align: usize) =
+    _ZdlPvmSt11align_val_t(block: *mut c_void, _size: usize, align: usize) =
         DELETE_ALIGNED.operator()(block, align);
     /// `operator delete[](void*, size_t, align_val_t)`.
-    _ZdaPvmSt11align_val_t(block, _size: usize, align: usize) =
+    _ZdaPvmSt11align_val_t(block: *mut c_void, _size: usize, align: usize) =
         DELETE_ARRAY_ALIGNED.operator()(block, align);
     /// `operator delete(void*, align_val_t, nothrow)`.
-    _ZdlPvSt11align_val_tRKSt9nothrow_t(block, align: usize, _tag: *const c_void) =
+    _ZdlPvSt11align_val_tRKSt9nothrow_t(block: *mut c_void, align: usize, _tag: *const c_void) =
         DELETE_ALIGNED.operator()(block, align);
     /// `operator delete[](void*, align_val_t, nothrow)`.
-    _ZdaPvSt11align_val_tRKSt9nothrow_t(block, align: usize, _tag: *const c_void) =
+    _ZdaPvSt11align_val_tRKSt9nothrow_t(block: *mut c_void, align: usize, _tag: *const c_void) =
         DELETE_ARRAY_ALIGNED.operator()(block, align);
 }

@@ -12,7 +12,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use sheaves_sys::{env, process};
 
@@ -74,9 +74,11 @@ pub unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_voi
     )
 }
 
-/// The function that `dlopen` jumps to, and the flags for it.
+/// libc's `dlopen`, which this one hides, and the flags for it.
 extern "C" fn next(flags: u32) -> Next {
-    Next { function: real(), flags: flags & allowed() }
+    let found = process::next_symbol(c"dlopen");
+    let function = if found.is_null() { no_dlopen as *const c_void } else { found };
+    Next { function, flags: flags & allowed() }
 }
 
 /// The mask of the flags that are passed on. Read at the first call, which may come before the
@@ -91,23 +93,6 @@ fn allowed() -> u32 {
     let found = if env::flag("SHEAVES_DEEPBIND") { u32::MAX } else { !RTLD_DEEPBIND };
     // Relaxed: as above.
     ALLOWED.store(found, Ordering::Relaxed);
-    found
-}
-
-/// libc's `dlopen`, which this one hides.
-fn real() -> *const c_void {
-    static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-    // Relaxed: constant for the process, and it leads to code only.
-    let known = REAL.load(Ordering::Relaxed);
-    if !known.is_null() {
-        return known;
-    }
-    let found = process::next_symbol(c"dlopen");
-    if found.is_null() {
-        return no_dlopen as *const c_void;
-    }
-    // Relaxed: as above.
-    REAL.store(found, Ordering::Relaxed);
     found
 }
 

@@ -14,6 +14,23 @@
 #[cfg(panic = "unwind")]
 extern crate std as _;
 
+/// Defines exported functions: name, parameters, result, and the call that it is made of.
+macro_rules! exports {
+    ($abi:literal $($(#[$doc:meta])*
+        $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)? = $call:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// Pointers are as the function of that name requires.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, unused_unsafe, reason = "names of C++; some calls are safe")]
+        pub unsafe extern $abi fn $name($($arg: $type),*) $(-> $result)? {
+            // SAFETY: the caller's contract.
+            unsafe { $call }
+        }
+    )*};
+}
+
 pub mod atfork;
 pub mod c;
 pub mod cxx;

@@ -26,7 +26,7 @@ const PATH_BYTES: usize = 4096;
 static STATS_FILE: Lock<[u8; PATH_BYTES]> = Lock::new([0; PATH_BYTES]);
 
 /// Reads the options and greets `sheaves run`. Runs before `main`, in one thread.
-extern "C" fn load() {
+fn load() {
     const WORDS: &[(&str, u8)] =
         &[("1", TEXT), ("text", TEXT), ("json", JSON), ("0", SILENT), ("", SILENT)];
     let stats = env::choice("SHEAVES_STATS", WORDS).unwrap_or(SILENT);
@@ -91,9 +91,7 @@ extern "C" fn unload() {
     }
 }
 
-#[used]
-#[unsafe(link_section = ".init_array")]
-static LOAD: extern "C" fn() = load;
+sheaves_sys::run_when_loaded!(load());
 
 #[used]
 #[unsafe(link_section = ".fini_array")]

@@ -2,7 +2,7 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 
-use sheaves_heap::classes::of_layout;
+use sheaves_heap::classes::{QUANTUM_BYTES as ALIGN_MIN, SMALL_BYTES_MAX, of_layout};
 
 /// The general heap as a Rust global allocator.
 ///
@@ -21,9 +21,6 @@ impl Sheaves {
     }
 }
 
-/// Alignment of every block, whatever the layout asks for.
-const ALIGN_MIN: usize = sheaves_heap::classes::QUANTUM_BYTES;
-
 // SAFETY: 1. blocks have the layout's size and alignment (`alloc_layout`); 2. they stay valid
 // until `dealloc`; 3. nothing unwinds; 4. `realloc` keeps the contents.
 unsafe impl GlobalAlloc for Sheaves {
@@ -40,8 +37,14 @@ unsafe impl GlobalAlloc for Sheaves {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if layout.align() <= ALIGN_MIN {
-            return sheaves_heap::calloc(1, layout.size());
+        if layout.align() <= ALIGN_MIN || layout.size() > SMALL_BYTES_MAX {
+            // Pages that are fresh from the kernel are not written again, and are aligned to pages.
+            let block = sheaves_heap::calloc(1, layout.size());
+            if block.addr().is_multiple_of(layout.align()) {
+                return block;
+            }
+            // SAFETY: from the heap, and no other thread knows it.
+            unsafe { sheaves_heap::free(block) };
         }
         let block = sheaves_heap::alloc_layout(layout);
         if !block.is_null() {

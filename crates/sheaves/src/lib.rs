@@ -14,7 +14,6 @@ pub use sheaves_heap as heap;
 pub use sheaves_rcu::defer::poll;
 pub use sheaves_slab::{Cache, CacheBox, raw, trim};
 
-/// Per-CPU transactions and memory, for code that builds on them directly.
 /// Per-CPU values, counters, reference counts and memory.
 pub mod percpu {
     pub use sheaves_percpu::{

@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem::{ManuallyDrop, needs_drop};
+use core::mem::{ManuallyDrop, needs_drop, offset_of};
 use core::ops::Deref;
 use core::ptr::NonNull;
 
@@ -54,29 +54,19 @@ unsafe impl<T: Send + Sync> Send for RcuBox<T> {}
 // SAFETY: a shared box gives shared access to its value only.
 unsafe impl<T: Send + Sync> Sync for RcuBox<T> {}
 
-/// The larger of two numbers, in constants.
-const fn larger(one: usize, other: usize) -> usize {
-    if one > other { one } else { other }
+/// The block of a value with a destructor. The head is first, so that both have one address.
+#[repr(C)]
+struct WithHead<T> {
+    head: Head,
+    value: T,
 }
 
 impl<T: Send + Sync + 'static> RcuBox<T> {
     /// Bytes before the value.
-    const OFFSET: usize =
-        if needs_drop::<T>() { larger(size_of::<Head>(), align_of::<T>()) } else { 0 };
-
-    /// Layout of the block.
-    const LAYOUT: Layout = {
-        let align = if Self::OFFSET > 0 {
-            larger(align_of::<Head>(), align_of::<T>())
-        } else {
-            align_of::<T>()
-        };
-        // Never of size 0, so that each value has an address of its own.
-        match Layout::from_size_align(larger(Self::OFFSET + size_of::<T>(), 1), align) {
-            Ok(layout) => layout,
-            Err(_) => panic!("the value is too large"),
-        }
-    };
+    const OFFSET: usize = if needs_drop::<T>() { offset_of!(WithHead<T>, value) } else { 0 };
+    /// Layout of the block. Without a head it may have size 0; the heap serves that, too.
+    const LAYOUT: Layout =
+        if needs_drop::<T>() { Layout::new::<WithHead<T>>() } else { Layout::new::<T>() };
 
     /// Moves a value into a box.
     ///

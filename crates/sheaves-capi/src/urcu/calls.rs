@@ -64,7 +64,7 @@ exports! {
     };
     /// `create_call_rcu_data`: null and `errno` when memory is out.
     sheaves_urcu_create_call_rcu_data(flags: c_ulong, cpu: c_int) -> *mut CallRcuData =
-        boxed(CallRcuData { _flags: flags, _cpu: cpu });
+        boxed(CallRcuData { _flags: flags, _cpu: cpu }).unwrap_or(null_mut());
     /// `get_default_call_rcu_data`.
     sheaves_urcu_get_default_call_rcu_data() -> *mut CallRcuData =
         (&raw const DEFAULT).cast_mut();

@@ -30,13 +30,11 @@ pub unsafe extern "C" fn sheaves_urcu_defer_rcu(function: Option<Function>, poin
     let Some(function) = function else {
         report::die(format_args!("urcu: defer_rcu was called with a null function"));
     };
-    let deferred = boxed(Deferred { head: Head::new(), function, pointer });
-    if deferred.is_null() {
+    let Ok(deferred) = boxed(Deferred { head: Head::new(), function, pointer }) else {
         sheaves_urcu_synchronize_rcu();
         // SAFETY: the contract.
-        unsafe { function(pointer) };
-        return;
-    }
+        return unsafe { function(pointer) };
+    };
     // SAFETY: fresh memory with an idle head, not used until the callback.
     unsafe { defer::call_rcu(deferred.cast::<Head>(), call) };
 }

@@ -336,17 +336,6 @@ fn put<T>(place: &AtomicPtr<T>, entry: *mut T) {
     place.store(entry, Ordering::Release);
 }
 
-impl<T> Bucket<T> {
-    /// The first of the overflow buckets, which the caller takes over.
-    ///
-    /// # Safety
-    /// The chain is not changed any more.
-    pub(super) unsafe fn overflow(&self) -> *mut Bucket<T> {
-        // Relaxed: the thread that linked them held the lock before.
-        self.next.load(Ordering::Relaxed)
-    }
-}
-
 #[cfg(test)]
 #[path = "../../tests/unit/map_bucket.rs"]
 mod tests;

@@ -113,44 +113,40 @@ impl<K, V> Shard<K, V> {
     fn lock(&self) -> Held<'_, Lists<K, V>> {
         let mut lists = self.lists.lock();
         if lists.has_owner_died() {
-            lists.forget();
+            core::mem::forget(core::mem::replace(&mut *lists, Lists::new()));
         }
         lists
     }
 }
 
 struct Lists<K, V> {
-    open: *mut Linked<K, V>,
+    open: Unlinked<K, V>,
     count: usize,
-    sealed: *mut Linked<K, V>,
+    sealed: Unlinked<K, V>,
     /// The cookie of the sealed list.
     cookie: Option<Cookie>,
 }
 
-// SAFETY: owners of entries, which are dropped wherever the list is.
-unsafe impl<K: Send, V: Send> Send for Lists<K, V> {}
-
 impl<K, V> Lists<K, V> {
-    fn forget(&mut self) {
-        (self.open, self.sealed) = (null_mut(), null_mut());
-        (self.count, self.cookie) = (0, None);
+    const fn new() -> Lists<K, V> {
+        Lists { open: Unlinked::new(), count: 0, sealed: Unlinked::new(), cookie: None }
     }
 
     /// Returns entries whose cookie has passed, for the caller to drop, and a cookie that the
     /// caller must start.
-    fn turn(&mut self, at_least: usize) -> (Chain<K, V>, Option<Cookie>) {
-        let mut ready = Chain(null_mut());
-        if !self.sealed.is_null() {
+    fn turn(&mut self, at_least: usize) -> (Unlinked<K, V>, Option<Cookie>) {
+        let mut ready = Unlinked::new();
+        if !self.sealed.is_empty() {
             if !self.cookie.is_some_and(Cookie::has_passed) {
                 let is_time = self.count.is_multiple_of(at_least);
                 return (ready, self.cookie.filter(|_| is_time));
             }
-            ready = Chain(core::mem::replace(&mut self.sealed, null_mut()));
+            ready = self.sealed.take();
         }
         if self.count < at_least {
             return (ready, None);
         }
-        self.sealed = core::mem::replace(&mut self.open, null_mut());
+        self.sealed = self.open.take();
         self.count = 0;
         // After the last entry was added. INVARIANT: nothing is added to it any more.
         self.cookie = Some(Cookie::get());
@@ -160,11 +156,7 @@ impl<K, V> Lists<K, V> {
 
 impl<K, V> Limbo<K, V> {
     pub(super) const fn new() -> Limbo<K, V> {
-        let shards = [const {
-            let (open, sealed) = (null_mut(), null_mut());
-            Shard { lists: Lock::new(Lists { open, count: 0, sealed, cookie: None }) }
-        }; SHARDS];
-        Limbo { shards }
+        Limbo { shards: [const { Shard { lists: Lock::new(Lists::new()) } }; SHARDS] }
     }
 
     /// Frees an entry after a grace period.
@@ -189,11 +181,8 @@ impl<K, V> Limbo<K, V> {
     unsafe fn add(&self, hash: u64, linked: *mut Linked<K, V>) {
         let shard = &self.shards[(hash >> 32) as usize % SHARDS];
         let mut lists = shard.lock();
-        // SAFETY: the memory is that of a `Linked`.
-        let next = unsafe { &raw mut (*linked).next };
-        // SAFETY: ours: readers access the entry only.
-        unsafe { next.write(lists.open) };
-        lists.open = linked;
+        // SAFETY: in no table any more; the list is dropped after a grace period.
+        unsafe { lists.open.push(linked) };
         lists.count += 1;
         let (ready, cookie) = lists.turn(BATCH);
         drop(lists);
@@ -215,7 +204,7 @@ impl<K, V> Limbo<K, V> {
                 drop(ready);
             }
             let lists = shard.lock();
-            is_empty &= lists.open.is_null() && lists.sealed.is_null();
+            is_empty &= lists.open.is_empty() && lists.sealed.is_empty();
         }
         is_empty
     }
@@ -228,20 +217,23 @@ impl<K, V> Drop for Limbo<K, V> {
     }
 }
 
-impl<K, V> Drop for Lists<K, V> {
-    fn drop(&mut self) {
-        // The second value is dropped even if the first one's destructors unwind.
-        let _open = Chain(core::mem::replace(&mut self.open, null_mut()));
-        let _sealed = Chain(core::mem::replace(&mut self.sealed, null_mut()));
+/// A list of entries that are in no table any more; they are freed when it is dropped.
+pub(super) struct Unlinked<K, V>(*mut Linked<K, V>);
+
+// SAFETY: the owner of its entries, which are dropped wherever the list is.
+unsafe impl<K: Send, V: Send> Send for Unlinked<K, V> {}
+
+impl<K, V> Unlinked<K, V> {
+    pub(super) const fn new() -> Unlinked<K, V> {
+        Unlinked(null_mut())
     }
-}
 
-/// Entries that nothing uses any more; freed when dropped.
-pub(super) struct Chain<K, V>(*mut Linked<K, V>);
+    fn is_empty(&self) -> bool {
+        self.0.is_null()
+    }
 
-impl<K, V> Chain<K, V> {
-    pub(super) fn new() -> Chain<K, V> {
-        Chain(null_mut())
+    fn take(&mut self) -> Unlinked<K, V> {
+        core::mem::replace(self, Unlinked::new())
     }
 
     /// Adds an entry; one without a destructor is freed at once.
@@ -255,41 +247,37 @@ impl<K, V> Chain<K, V> {
         }
         // SAFETY: from `Entry::new`: the entry is inside a `Linked`.
         let linked = unsafe { Entry::block(entry) }.cast::<Linked<K, V>>();
-        // SAFETY: as above.
+        // SAFETY: the same contract.
+        unsafe { self.push(linked) };
+    }
+
+    /// Adds an entry with a destructor.
+    ///
+    /// # Safety
+    /// Its entry is from [`Entry::new`]. Nothing uses it when the list is dropped; until then
+    /// readers may.
+    unsafe fn push(&mut self, linked: *mut Linked<K, V>) {
+        // SAFETY: the memory is that of a `Linked`.
         let next = unsafe { &raw mut (*linked).next };
-        // SAFETY: ours.
+        // SAFETY: ours: readers access the entry only.
         unsafe { next.write(self.0) };
         self.0 = linked;
     }
 }
 
-impl<K, V> Drop for Chain<K, V> {
+impl<K, V> Drop for Unlinked<K, V> {
     fn drop(&mut self) {
-        /// Frees the remaining entries if a destructor unwinds.
-        struct Rest<'a, K, V>(&'a mut Chain<K, V>);
-
-        impl<K, V> Rest<'_, K, V> {
-            fn end(&mut self) {
-                while !self.0.0.is_null() {
-                    let linked = self.0.0;
-                    // SAFETY: an entry of the chain, which is ours. Removed first, so that an
-                    // unwind finds only the others.
-                    self.0.0 = unsafe { (*linked).next };
-                    // SAFETY: as above.
-                    let entry = unsafe { &raw mut (*linked).entry };
-                    // SAFETY: from `Entry::new`, and nothing else uses it.
-                    unsafe { Entry::end(entry) };
-                }
-            }
+        while !self.0.is_null() {
+            let linked = self.0;
+            // If a destructor unwinds, this frees the others.
+            // SAFETY: an entry of the list, which is ours.
+            let mut others = Unlinked(unsafe { (*linked).next });
+            // SAFETY: as above.
+            let entry = unsafe { &raw mut (*linked).entry };
+            // SAFETY: from `Entry::new`, and nothing else uses it.
+            unsafe { Entry::end(entry) };
+            self.0 = core::mem::replace(&mut others.0, null_mut());
         }
-
-        impl<K, V> Drop for Rest<'_, K, V> {
-            fn drop(&mut self) {
-                self.end();
-            }
-        }
-
-        Rest(self).end();
     }
 }
 

@@ -27,7 +27,7 @@ use sheaves_percpu::Counter;
 use sheaves_rcu::{Guard, read};
 
 use bucket::{MOVED, tag_of};
-use entry::{Chain, Entry, Limbo};
+use entry::{Entry, Limbo, Unlinked};
 pub use iter::Iter;
 use table::Table;
 
@@ -300,8 +300,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     #[must_use]
     pub fn iter<'g>(&'g self, guard: &'g Guard) -> Iter<'g, K, V> {
         let _ = guard;
-        // SAFETY: nothing had moved when `settled` checked, in the guard's section.
-        unsafe { Iter::new(self.settled()) }
+        // SAFETY: nothing had moved when `table_at_rest` checked, in the guard's section.
+        unsafe { Iter::new(self.table_at_rest()) }
     }
 
     #[inline(always)]
@@ -351,7 +351,7 @@ impl<K: Hash + Eq + fmt::Debug, V: fmt::Debug, S: BuildHasher> fmt::Debug for Rc
 impl<K, V, S> Drop for RcuHashMap<K, V, S> {
     fn drop(&mut self) {
         // Dropped last, after the tables, whether or not a destructor unwinds.
-        let mut entries = Chain::new();
+        let mut entries = Unlinked::new();
         let mut table = *self.table.get_mut();
         // SAFETY: null, or a table that no other thread uses: readers borrow the map.
         while let Some(current) = unsafe { table.as_ref() } {

@@ -155,7 +155,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// The map's table, when nothing moves: helps, and waits for others that move. The caller is in
     /// a read section.
-    pub(super) fn settled(&self) -> Option<&Table<Entry<K, V>>> {
+    pub(super) fn table_at_rest(&self) -> Option<&Table<Entry<K, V>>> {
         loop {
             let table = self.table()?;
             if !table.is_moving() {

@@ -1,11 +1,12 @@
 //! Tables: an array of buckets, and how far its entries have moved to the next table.
 
-use core::alloc::Layout;
+use core::alloc::{GlobalAlloc, Layout};
 use core::marker::PhantomData;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use super::bucket::{BUCKET_BYTES, Bucket};
+use crate::Sheaves;
 
 /// Buckets of the smallest table.
 pub(super) const BUCKETS_MIN: usize = 8;
@@ -118,26 +119,13 @@ pub(super) fn new_bucket<T>() -> *mut Bucket<T> {
 
 /// Zeroed memory, aligned to a bucket.
 fn zeroed(bytes: usize) -> *mut u8 {
-    if bytes > sheaves_heap::classes::SMALL_BYTES_MAX {
-        // Pages that are fresh from the kernel are not written again, and are aligned to pages.
-        let block = sheaves_heap::calloc(1, bytes);
-        if block.addr().is_multiple_of(BUCKET_BYTES) {
-            return block;
-        }
-        // SAFETY: from the heap, and no other thread knows it.
-        unsafe { sheaves_heap::free(block) };
-    }
-    let block = sheaves_heap::alloc_layout(layout(bytes));
-    if !block.is_null() {
-        // SAFETY: the block has this size, and no other thread knows it.
-        unsafe { block.write_bytes(0, bytes) };
-    }
-    block
+    // SAFETY: the size is not 0.
+    unsafe { Sheaves.alloc_zeroed(layout(bytes)) }
 }
 
 /// The layout of that many bytes, which were or will be allocated with it.
 fn layout(bytes: usize) -> Layout {
-    // SAFETY: a power of two; the heap has served this size, or it is far below the limit.
+    // SAFETY: the alignment is a power of two; `Table::new` has checked the size.
     unsafe { Layout::from_size_align_unchecked(bytes, BUCKET_BYTES) }
 }
 
@@ -168,14 +156,13 @@ impl<T> Table<T> {
 /// # Safety
 /// The chain has moved, or no thread can find it any more; this is called once for it.
 pub(super) unsafe fn retire_overflow<T>(first: &Bucket<T>) {
-    // SAFETY: the chain is not changed any more.
-    let mut bucket = unsafe { first.overflow() };
-    // SAFETY: null, or a bucket that is not freed yet.
-    while let Some(one) = unsafe { bucket.as_ref() } {
+    // SAFETY: buckets of the chain are freed here only, each after its link is read.
+    let mut bucket = unsafe { first.next() };
+    while let Some(one) = bucket {
         // SAFETY: as above.
-        let next = unsafe { one.overflow() };
+        bucket = unsafe { one.next() };
+        let block = core::ptr::from_ref(one).cast_mut().cast();
         // SAFETY: from `new_bucket`; only readers use it.
-        unsafe { sheaves_heap::free_rcu_layout(bucket.cast(), layout(BUCKET_BYTES)) };
-        bucket = next;
+        unsafe { sheaves_heap::free_rcu_layout(block, layout(BUCKET_BYTES)) };
     }
 }

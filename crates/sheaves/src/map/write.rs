@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 use sheaves_rcu::{Guard, read};
 
 use super::RcuHashMap;
-use super::bucket::{Added, Held, tag_of};
+use super::bucket::{Added, Found, Held, tag_of};
 use super::entry::Entry;
 use super::table::{self, BUCKETS_MIN, Table};
 
@@ -25,7 +25,7 @@ struct Chain<'g, K, V> {
 impl<'g, K: Eq, V> Chain<'g, K, V> {
     /// Searches the chain for a key.
     #[inline(always)]
-    fn find<Q: Eq + ?Sized>(&self, key: &Q) -> Option<super::bucket::Found<'g, Entry<K, V>>>
+    fn find<Q: Eq + ?Sized>(&self, key: &Q) -> Option<Found<'g, Entry<K, V>>>
     where
         K: Borrow<Q>,
     {
@@ -42,15 +42,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     ///
     /// The key is replaced, too. May block as the type's documentation says.
     pub fn insert<'g>(&'g self, key: K, value: V, guard: &'g Guard) -> Option<&'g V> {
-        let mut chain = self.lock_or_make(self.hash(&key), guard);
-        if let Some(found) = chain.find(&key) {
-            let hash = chain.hash;
-            chain.held.replace(&found, Entry::new(key, value));
-            drop(chain);
-            return Some(self.retire(hash, found.entry, guard));
-        }
-        self.add(chain, Entry::new(key, value));
-        None
+        let chain = self.lock_or_make(self.hash(&key), guard);
+        let Some(found) = chain.find(&key) else {
+            self.add(chain, key, value, guard);
+            return None;
+        };
+        let (_, old) = self.replace(chain, &found, key, value, guard);
+        Some(old)
     }
 
     /// The value of a key; `make` makes it if there is none. `make` runs at most once.
@@ -64,18 +62,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
             return value;
         }
         let chain = self.lock_or_make(self.hash(&key), guard);
-        let entry = match chain.find(&key) {
-            Some(found) => found.entry,
-            None => {
-                // First, so that in any case the key is dropped without the lock.
-                let value = make();
-                let entry = Entry::new(key, value);
-                self.add(chain, entry);
-                entry
-            }
+        let Some(found) = chain.find(&key) else {
+            // First, so that in any case the key is dropped without the lock.
+            let value = make();
+            return self.add(chain, key, value, guard);
         };
         // SAFETY: it was in the map in the guard's section, so it is not ended before that.
-        unsafe { &(*entry).value }
+        unsafe { &(*found.entry).value }
     }
 
     /// Removes an entry; returns its value, valid as long as the guard.
@@ -104,19 +97,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     {
         // Declared before the lock is taken, so dropped after it is released if a closure panics.
         let value;
-        let mut chain = self.lock(self.hash(key), guard)?;
+        let chain = self.lock(self.hash(key), guard)?;
         let found = chain.find(key)?;
         // SAFETY: an entry in a chain is not ended while its lock is held.
         let old = unsafe { &*found.entry };
         value = make(&old.value);
         let key = old.key.clone();
-        let new = Entry::new(key, value);
-        let hash = chain.hash;
-        chain.held.replace(&found, new);
-        drop(chain);
-        self.retire(hash, found.entry, guard);
-        // SAFETY: it was in the map in the guard's section, so it is not ended before that.
-        Some(unsafe { &(*new).value })
+        let (new, _) = self.replace(chain, &found, key, value, guard);
+        Some(new)
     }
 
     /// Computes the value of a key from the previous one, or from none; `None` removes the entry.
@@ -142,26 +130,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         make: impl FnOnce(Option<&V>) -> Option<V>,
         guard: &'g Guard,
     ) -> Option<&'g V> {
-        let mut chain = self.lock_or_make(self.hash(&key), guard);
+        let chain = self.lock_or_make(self.hash(&key), guard);
         let Some(found) = chain.find(&key) else {
             // First, so that in any case the key is dropped without the lock.
             let value = make(None)?;
-            let entry = Entry::new(key, value);
-            self.add(chain, entry);
-            // SAFETY: it was in the map in the guard's section, so it is not ended before that.
-            return Some(unsafe { &(*entry).value });
+            return Some(self.add(chain, key, value, guard));
         };
         // SAFETY: an entry in a chain is not ended while its lock is held.
         let Some(value) = make(Some(unsafe { &(*found.entry).value })) else {
             self.take(chain, &found, guard);
             return None;
         };
-        let (hash, new) = (chain.hash, Entry::new(key, value));
-        chain.held.replace(&found, new);
-        drop(chain);
-        self.retire(hash, found.entry, guard);
-        // SAFETY: as above.
-        Some(unsafe { &(*new).value })
+        let (new, _) = self.replace(chain, &found, key, value, guard);
+        Some(new)
     }
 
     /// Removes all entries for which `keep` returns false.
@@ -230,10 +211,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         }
     }
 
-    /// Adds an entry to its chain, which does not contain its key.
+    /// Adds an entry to its chain, which does not contain its key; returns its value.
     #[inline]
-    fn add(&self, chain: Chain<'_, K, V>, entry: *mut Entry<K, V>) {
+    fn add<'g>(&'g self, chain: Chain<'g, K, V>, key: K, value: V, _: &'g Guard) -> &'g V {
         let Chain { table, mut held, hash } = chain;
+        let entry = Entry::new(key, value);
         // SAFETY: buckets are not freed during the caller's read section; a new one is known to no
         // other thread.
         let added = unsafe { held.add(tag_of(hash), entry, table::new_bucket) };
@@ -245,6 +227,26 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         if added == Added::InNewBucket {
             self.grow(table);
         }
+        // SAFETY: it was in the map in the guard's section, so it is not ended before that.
+        unsafe { &(*entry).value }
+    }
+
+    /// Replaces an entry of a chain; returns its new value and its old one.
+    #[inline]
+    fn replace<'g>(
+        &'g self,
+        mut chain: Chain<'g, K, V>,
+        found: &Found<'g, Entry<K, V>>,
+        key: K,
+        value: V,
+        guard: &'g Guard,
+    ) -> (&'g V, &'g V) {
+        let (hash, new) = (chain.hash, Entry::new(key, value));
+        chain.held.replace(found, new);
+        drop(chain);
+        let old = self.retire(hash, found.entry, guard);
+        // SAFETY: as in `add`.
+        (unsafe { &(*new).value }, old)
     }
 
     /// Removes an entry from its chain.
@@ -252,7 +254,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     fn take<'g>(
         &'g self,
         chain: Chain<'g, K, V>,
-        found: &super::bucket::Found<'g, Entry<K, V>>,
+        found: &Found<'g, Entry<K, V>>,
         guard: &'g Guard,
     ) -> &'g V {
         let Chain { table, mut held, hash } = chain;

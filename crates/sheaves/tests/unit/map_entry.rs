@@ -46,11 +46,11 @@ fn lists_that_another_thread_had_are_forgotten() {
     let other = std::thread::spawn(move || {
         let mut lists = LIMBO.shards[0].lists.lock();
         // Half changed: the entries would be freed twice.
-        let open = lists.open;
-        lists.sealed = open;
+        let open = lists.open.0;
+        lists.sealed.0 = open;
         begin.send(()).unwrap();
         is_over.recv().unwrap();
-        lists.sealed = null_mut();
+        lists.sealed.0 = null_mut();
     });
     is_held.recv().unwrap();
     // SAFETY: the child uses only what is tested, and exits.
