@@ -250,8 +250,8 @@ SHEAVES_API
 void sheaves_cache_free_rcu(struct sheaves_cache *cache,
                             void *object);
 
-// Allocates up to count objects at once, about a nanosecond each, and returns how many it stored
-// in objects: fewer only when memory is out. 0 for NULL.
+// Allocates count objects at once, about a nanosecond each, and stores their addresses in objects.
+// Returns their number: less than count only when memory is out, and 0 for NULL.
 //
 // What the caller promises:
 // objects has room for count pointers.
@@ -269,13 +269,12 @@ int sheaves_cache_free_bulk(struct sheaves_cache *cache,
                             void *const *objects,
                             size_t count);
 
-// Returns the memory of slabs whose objects are all free to the kernel. Interrupts the CPUs that
-// run this process. 0; EAGAIN when a slot could not be drained; EINVAL for NULL.
+// Returns memory to the kernel: slabs whose objects are all free. Interrupts the CPUs that run
+// this process. 0; EAGAIN when a slot could not be drained; EINVAL for NULL.
 //
 // What the caller promises:
 // cache is NULL or was created.
-SHEAVES_API
-int sheaves_cache_shrink(struct sheaves_cache *cache);
+SHEAVES_API int sheaves_cache_shrink(struct sheaves_cache *cache);
 
 // Writes the current sizes and counts of the cache to statistics. 0; EINVAL for NULL. Takes the
 // cache's lock.
@@ -317,12 +316,12 @@ SHEAVES_API int64_t sheaves_counter_approximate(const struct sheaves_counter *co
 // The counter is NULL or valid, and no other thread uses it.
 SHEAVES_API void sheaves_counter_destroy(struct sheaves_counter *counter);
 
-// Calls call with head after a grace period, like the kernel's call_rcu.
+// Defers call(head) until after a grace period, like the kernel's call_rcu.
 //
 // As cheap as a free: no atomic instruction, no lock, no wakeup, no allocation. Readers may call
-// it; not for signal handlers. The callback runs in a thread of the library (sheaves-rcu) with all
-// signals blocked, which is started on demand; 20 ms later at the latest if no other event starts
-// the work. It may do anything that a thread may do outside of a read section, and defer again.
+// it; not for signal handlers. The callback runs with all signals blocked, in a thread of the
+// library (sheaves-rcu) that is started on demand. If no other event starts the work, it starts 20
+// ms later. It may do anything that a thread may do outside of a read section, and defer again.
 // Callbacks of one thread may run in another order; sheaves_rcu_barrier waits for all earlier
 // ones. After fork() the child inherits pending callbacks, and runs them when it defers, polls or
 // waits itself.
@@ -355,12 +354,14 @@ SHEAVES_API int sheaves_call_rcu_hurry(struct sheaves_head *head, sheaves_call c
 SHEAVES_API
 void sheaves_free_rcu(void *block);
 
-// sheaves_free_rcu with a head in the block, which is used when memory is out: never leaks, and
-// blocks only for short locks. 0; EINVAL if the head is not inside the block.
+// sheaves_free_rcu for a block that contains a head. The head is used when memory is out: nothing
+// leaks, and it blocks only for short locks. 0; EINVAL if the head is not inside the block.
 //
 // What the caller promises:
 // As there; head is zero or idle.
-SHEAVES_API int sheaves_free_rcu_head(void *block, struct sheaves_head *head);
+SHEAVES_API
+int sheaves_free_rcu_head(void *block,
+                          struct sheaves_head *head);
 
 // Returns when everything that any thread deferred before has been called or freed. Sleeps;
 // allocates nothing.
@@ -373,7 +374,7 @@ int sheaves_rcu_barrier(void);
 // Starts the work on everything that is deferred, without waiting for it.
 SHEAVES_API void sheaves_rcu_flush(void);
 
-// Runs what is ready in the calling thread, callbacks included; true if there was any. For main
+// Runs in the calling thread what is ready, callbacks included; true if there was any. For main
 // loops of programs that want no thread of the library (SHEAVES_RCU_RECLAIMERS=0). Never waits for
 // readers.
 SHEAVES_API
@@ -386,19 +387,16 @@ SHEAVES_MUST_USE
 void *sheaves_calloc(size_t count,
                      size_t size);
 
-// Changes the size of a block, which may move. A NULL block is sheaves_malloc; size 0 gives a
-// unique pointer. On failure NULL and ENOMEM, and the block is unchanged.
+// Changes the size of a block, which may move. With a NULL block it is sheaves_malloc; size 0
+// gives a unique pointer. On failure NULL and ENOMEM, and the block is unchanged.
 //
 // What the caller promises:
 // block is NULL or came from this family, and after success is not used any more.
 SHEAVES_API SHEAVES_MUST_USE void *sheaves_realloc(void *block, size_t size);
 
-// At least size bytes at a multiple of align, a power of two; size need not be a multiple of it.
-// NULL and EINVAL for another alignment, ENOMEM when memory is out.
-SHEAVES_API
-SHEAVES_MUST_USE
-void *sheaves_aligned_alloc(size_t align,
-                            size_t size);
+// Allocates at least size bytes at a multiple of align, a power of two; size need not be a
+// multiple of align. NULL and EINVAL for another alignment, ENOMEM when memory is out.
+SHEAVES_API SHEAVES_MUST_USE void *sheaves_aligned_alloc(size_t align, size_t size);
 
 // Bytes of a block that may be used: at least the requested size. 0 for NULL.
 //
@@ -413,15 +411,18 @@ SHEAVES_API size_t sheaves_usable_size(const void *block);
 // there was any. Interrupts the CPUs that run this process; takes milliseconds.
 SHEAVES_API bool sheaves_trim(void);
 
-// Allocates size bytes in every slot, 1 to 32768, at a multiple of align, a power of two up to
-// 4096; 0 stands for 8. They are zero. Slots that no thread uses cost no memory.
+// Allocates size bytes, 1 to 32768, in every slot; they are zero. Their address is a multiple of
+// align, a power of two up to 4096; 0 stands for 8. Slots that no thread uses cost no memory.
 //
 // 0, and the object in *object; EINVAL for a wrong argument; ENOMEM. May sleep on a lock for
 // microseconds. After fork() the child has a copy of all objects.
 //
 // What the caller promises:
 // object is NULL or valid.
-SHEAVES_API int sheaves_percpu_alloc(size_t size, size_t align, sheaves_percpu *object);
+SHEAVES_API
+int sheaves_percpu_alloc(size_t size,
+                         size_t align,
+                         sheaves_percpu *object);
 
 // Frees an object; 0 is ignored. EINVAL, and nothing happens, for an object that is not allocated.
 //
@@ -468,15 +469,13 @@ SHEAVES_API
 uint64_t sheaves_percpu_sum(sheaves_percpu object,
                             size_t byte);
 
-// The address of an object in a slot from 0 to sheaves_slot_count(), whether or not a thread has
-// used the slot; the last is for threads without a slot. NULL for another slot, and for an invalid
-// object.
+// The address of an object in a slot, whether or not a thread has used the slot. Slots have the
+// numbers from 0; number sheaves_slot_count() is for threads without a slot. NULL for another
+// number, and for an invalid object.
 //
 // Other threads may run transactions on it: access it by atomics, unless the program prevents
 // that.
-SHEAVES_API
-void *sheaves_percpu_address(sheaves_percpu object,
-                             size_t slot);
+SHEAVES_API void *sheaves_percpu_address(sheaves_percpu object, size_t slot);
 
 // The number of slots: constant, at least 1.
 SHEAVES_API size_t sheaves_slot_count(void);
@@ -505,8 +504,8 @@ SHEAVES_API bool sheaves_rcu_is_reading(void);
 // Marks the calling thread idle until its next read section. Does nothing inside a section. Never
 // blocks. Not for signal handlers.
 //
-// Grace periods interrupt no CPU while every thread that has read more than 256 times has called
-// this, has ended, waits for a grace period, or defers now and then.
+// A thread that has read more than 256 times makes grace periods interrupt the CPUs, unless it has
+// called this, has ended, waits for a grace period, or defers now and then.
 SHEAVES_API
 void sheaves_rcu_enter_idle(void);
 
@@ -522,8 +521,8 @@ int sheaves_rcu_synchronize(void);
 // sheaves_rcu_synchronize that does not queue behind other threads that synchronize repeatedly.
 SHEAVES_API int sheaves_rcu_synchronize_expedited(void);
 
-// Takes a snapshot. It starts no grace period: one that another thread starts completes it. Two
-// loads and a fence. Never blocks; async-signal-safe.
+// Takes a snapshot, and starts no grace period: the snapshot completes with one that another
+// thread starts. Two loads and a fence. Never blocks; async-signal-safe.
 SHEAVES_API sheaves_rcu_cookie sheaves_rcu_get_cookie(void);
 
 // Takes a snapshot and starts a grace period for it, if one can be started now. Never blocks;

@@ -188,8 +188,8 @@ pub unsafe extern "C" fn sheaves_cache_free_rcu(cache: *mut SheavesCache, object
     }
 }
 
-/// Allocates up to count objects at once, about a nanosecond each, and returns how many it stored
-/// in objects: fewer only when memory is out. 0 for NULL.
+/// Allocates count objects at once, about a nanosecond each, and stores their addresses in objects.
+/// Returns their number: less than count only when memory is out, and 0 for NULL.
 ///
 /// # Safety
 /// objects has room for count pointers.
@@ -233,8 +233,8 @@ pub unsafe extern "C" fn sheaves_cache_free_bulk(
     0
 }
 
-/// Returns the memory of slabs whose objects are all free to the kernel. Interrupts the CPUs that
-/// run this process. 0; EAGAIN when a slot could not be drained; EINVAL for NULL.
+/// Returns memory to the kernel: slabs whose objects are all free. Interrupts the CPUs that run
+/// this process. 0; EAGAIN when a slot could not be drained; EINVAL for NULL.
 ///
 /// # Safety
 /// cache is NULL or was created.

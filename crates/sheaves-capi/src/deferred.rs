@@ -37,12 +37,12 @@ fn call_of(call: SheavesCall) -> Option<Call> {
     call.map(|is| unsafe { transmute::<unsafe extern "C" fn(*mut SheavesHead), Call>(is) })
 }
 
-/// Calls call with head after a grace period, like the kernel's call_rcu.
+/// Defers call(head) until after a grace period, like the kernel's call_rcu.
 ///
 /// As cheap as a free: no atomic instruction, no lock, no wakeup, no allocation. Readers may call
-/// it; not for signal handlers. The callback runs in a thread of the library (sheaves-rcu) with all
-/// signals blocked, which is started on demand; 20 ms later at the latest if no other event starts
-/// the work. It may do anything that a thread may do outside of a read section, and defer again.
+/// it; not for signal handlers. The callback runs with all signals blocked, in a thread of the
+/// library (sheaves-rcu) that is started on demand. If no other event starts the work, it starts 20
+/// ms later. It may do anything that a thread may do outside of a read section, and defer again.
 /// Callbacks of one thread may run in another order; sheaves_rcu_barrier waits for all earlier
 /// ones. After fork() the child inherits pending callbacks, and runs them when it defers, polls or
 /// waits itself.
@@ -91,8 +91,8 @@ pub unsafe extern "C" fn sheaves_free_rcu(block: *mut c_void) {
     unsafe { sheaves_heap::free_rcu(block.cast()) };
 }
 
-/// sheaves_free_rcu with a head in the block, which is used when memory is out: never leaks, and
-/// blocks only for short locks. 0; EINVAL if the head is not inside the block.
+/// sheaves_free_rcu for a block that contains a head. The head is used when memory is out: nothing
+/// leaks, and it blocks only for short locks. 0; EINVAL if the head is not inside the block.
 ///
 /// # Safety
 /// As there; head is zero or idle.
@@ -137,7 +137,7 @@ pub extern "C" fn sheaves_rcu_flush() {
     defer::flush();
 }
 
-/// Runs what is ready in the calling thread, callbacks included; true if there was any. For main
+/// Runs in the calling thread what is ready, callbacks included; true if there was any. For main
 /// loops of programs that want no thread of the library (SHEAVES_RCU_RECLAIMERS=0). Never waits for
 /// readers.
 #[unsafe(no_mangle)]

@@ -28,8 +28,8 @@ pub extern "C" fn sheaves_calloc(count: usize, size: usize) -> *mut c_void {
     heap::calloc(count, size).cast()
 }
 
-/// Changes the size of a block, which may move. A NULL block is sheaves_malloc; size 0 gives a
-/// unique pointer. On failure NULL and ENOMEM, and the block is unchanged.
+/// Changes the size of a block, which may move. With a NULL block it is sheaves_malloc; size 0
+/// gives a unique pointer. On failure NULL and ENOMEM, and the block is unchanged.
 ///
 /// # Safety
 /// block is NULL or came from this family, and after success is not used any more.
@@ -40,8 +40,8 @@ pub unsafe extern "C" fn sheaves_realloc(block: *mut c_void, size: usize) -> *mu
     unsafe { heap::realloc(block.cast(), size) }.cast()
 }
 
-/// At least size bytes at a multiple of align, a power of two; size need not be a multiple of it.
-/// NULL and EINVAL for another alignment, ENOMEM when memory is out.
+/// Allocates at least size bytes at a multiple of align, a power of two; size need not be a
+/// multiple of align. NULL and EINVAL for another alignment, ENOMEM when memory is out.
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn sheaves_aligned_alloc(align: usize, size: usize) -> *mut c_void {

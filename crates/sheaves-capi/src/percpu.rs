@@ -20,8 +20,8 @@ fn word(object: SheavesPercpu, byte: usize) -> Option<Handle> {
     Handle::from_bits(object).filter(|_| byte < memory::OBJECT_BYTES_MAX).filter(fits)
 }
 
-/// Allocates size bytes in every slot, 1 to 32768, at a multiple of align, a power of two up to
-/// 4096; 0 stands for 8. They are zero. Slots that no thread uses cost no memory.
+/// Allocates size bytes, 1 to 32768, in every slot; they are zero. Their address is a multiple of
+/// align, a power of two up to 4096; 0 stands for 8. Slots that no thread uses cost no memory.
 ///
 /// 0, and the object in *object; EINVAL for a wrong argument; ENOMEM. May sleep on a lock for
 /// microseconds. After fork() the child has a copy of all objects.
@@ -121,9 +121,9 @@ pub unsafe extern "C" fn sheaves_percpu_sum(object: SheavesPercpu, byte: usize) 
     unsafe { memory::sum(handle, byte) as u64 }
 }
 
-/// The address of an object in a slot from 0 to sheaves_slot_count(), whether or not a thread has
-/// used the slot; the last is for threads without a slot. NULL for another slot, and for an invalid
-/// object.
+/// The address of an object in a slot, whether or not a thread has used the slot. Slots have the
+/// numbers from 0; number sheaves_slot_count() is for threads without a slot. NULL for another
+/// number, and for an invalid object.
 ///
 /// Other threads may run transactions on it: access it by atomics, unless the program prevents
 /// that.

@@ -7,9 +7,8 @@ use sheaves_rcu::{Cookie, Expedite, expedite, raw};
 use sheaves_sys::errno::{EDEADLK, EINVAL};
 
 /// The grace-period sequence, which an outermost read section copies to its thread's word: for the
-/// inlined readers of the header.
-///
-/// A constant address of the word, since a linker could copy the word itself into a program.
+/// inlined readers of the header. Its address, since a linker could copy the word itself into a
+/// program.
 #[unsafe(no_mangle)]
 pub static sheaves_rcu_sequence: &AtomicU64 = raw::SEQUENCE;
 
@@ -43,8 +42,8 @@ pub extern "C" fn sheaves_rcu_is_reading() -> bool {
 /// Marks the calling thread idle until its next read section. Does nothing inside a section. Never
 /// blocks. Not for signal handlers.
 ///
-/// Grace periods interrupt no CPU while every thread that has read more than 256 times has called
-/// this, has ended, waits for a grace period, or defers now and then.
+/// A thread that has read more than 256 times makes grace periods interrupt the CPUs, unless it has
+/// called this, has ended, waits for a grace period, or defers now and then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_enter_idle() {
     sheaves_rcu::enter_idle();
@@ -72,8 +71,8 @@ pub extern "C" fn sheaves_rcu_synchronize_expedited() -> c_int {
 /// parent and child of a fork.
 pub type SheavesRcuCookie = u64;
 
-/// Takes a snapshot. It starts no grace period: one that another thread starts completes it. Two
-/// loads and a fence. Never blocks; async-signal-safe.
+/// Takes a snapshot, and starts no grace period: the snapshot completes with one that another
+/// thread starts. Two loads and a fence. Never blocks; async-signal-safe.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_rcu_get_cookie() -> SheavesRcuCookie {
     Cookie::get().to_bits()

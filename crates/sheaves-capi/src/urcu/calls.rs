@@ -1,7 +1,7 @@
 //! `call_rcu` and related functions.
 //!
-//! The one thread of this library runs the callbacks of all threads. Data by which a program
-//! directs them (`create_call_rcu_data`) is stored and returned, and has no other effect.
+//! The one thread of this library runs the callbacks of all threads. The data by which a program
+//! chooses a thread for them (`create_call_rcu_data`) is stored and returned, without other effect.
 
 use core::ffi::{c_int, c_ulong, c_void};
 use core::ptr::{NonNull, null_mut};
@@ -103,29 +103,26 @@ pub unsafe extern "C" fn sheaves_urcu_call_rcu_data_free(data: *mut CallRcuData)
     }
 }
 
-/// The entry of a possible CPU.
 fn place_of(cpu: c_int) -> Option<&'static AtomicPtr<CallRcuData>> {
-    let cpu = usize::try_from(cpu).ok()?;
-    OF_CPUS[..topology::possible_cpus()].get(cpu)
+    OF_CPUS.get(usize::try_from(cpu).ok()?)
 }
 
 /// `get_cpu_call_rcu_data`: null if none is set.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_urcu_get_cpu_call_rcu_data(cpu: c_int) -> *mut CallRcuData {
-    let place = usize::try_from(cpu).ok().and_then(|cpu| OF_CPUS.get(cpu));
     // Acquire pairs with the AcqRel in `sheaves_urcu_set_cpu_call_rcu_data`.
-    place.map_or(null_mut(), |place| place.load(Ordering::Acquire))
+    place_of(cpu).map_or(null_mut(), |place| place.load(Ordering::Acquire))
 }
 
-/// `set_cpu_call_rcu_data`: 0, or the negative of `EINVAL` or `EEXIST`, which `errno` is set to,
-/// too.
+/// `set_cpu_call_rcu_data`: 0; `-EINVAL` or `-EEXIST`, and `errno` is set.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_urcu_set_cpu_call_rcu_data(cpu: c_int, data: *mut CallRcuData) -> c_int {
     let refuse = |reason: c_int| {
         errno::set(reason);
         -reason
     };
-    let Some(place) = place_of(cpu) else { return refuse(EINVAL) };
+    let is_possible = cpu < topology::possible_cpus() as c_int;
+    let Some(place) = place_of(cpu).filter(|_| is_possible) else { return refuse(EINVAL) };
     if data.is_null() {
         // AcqRel pairs with itself and with the Acquire in the getter: publishes what the pointer
         // leads to.
@@ -139,7 +136,7 @@ pub extern "C" fn sheaves_urcu_set_cpu_call_rcu_data(cpu: c_int, data: *mut Call
     }
 }
 
-/// `create_all_cpu_call_rcu_data`: 0, or the negative of `ENOMEM`.
+/// `create_all_cpu_call_rcu_data`: 0; `-ENOMEM`, and `errno` is set.
 #[unsafe(no_mangle)]
 pub extern "C" fn sheaves_urcu_create_all_cpu_call_rcu_data(flags: c_ulong) -> c_int {
     for cpu in 0..topology::possible_cpus() as c_int {

@@ -4,20 +4,9 @@ use core::ffi::{c_int, c_void};
 
 use sheaves_rcu::defer::Head;
 
-use super::calls::{
-    Atfork, CallFunction, sheaves_urcu_barrier, sheaves_urcu_call_rcu,
-    sheaves_urcu_register_rculfhash_atfork, sheaves_urcu_unregister_rculfhash_atfork,
-};
-use super::defer::sheaves_urcu_defer_rcu;
-use super::qsbr::{
-    sheaves_urcu_qsbr_quiescent_state, sheaves_urcu_qsbr_read_lock, sheaves_urcu_qsbr_read_unlock,
-    sheaves_urcu_qsbr_thread_offline, sheaves_urcu_qsbr_thread_online,
-};
-use super::wait::{
-    GpPollState, sheaves_urcu_nothing, sheaves_urcu_poll_state_synchronize_rcu,
-    sheaves_urcu_read_ongoing, sheaves_urcu_start_poll_synchronize_rcu,
-    sheaves_urcu_synchronize_rcu,
-};
+use super::calls::{self, Atfork, CallFunction};
+use super::wait::{self, GpPollState, sheaves_urcu_nothing};
+use super::{defer, qsbr};
 use crate::rcu::{sheaves_rcu_read_lock, sheaves_rcu_read_unlock};
 
 type Plain = extern "C" fn();
@@ -49,20 +38,20 @@ const fn flavor(readers: [Plain; 2], quiet: Plain, offline: Plain, online: Plain
     Flavor {
         read_lock: readers[0],
         read_unlock: readers[1],
-        read_ongoing: sheaves_urcu_read_ongoing,
+        read_ongoing: wait::sheaves_urcu_read_ongoing,
         read_quiescent_state: quiet,
-        update_call_rcu: sheaves_urcu_call_rcu,
-        update_synchronize_rcu: sheaves_urcu_synchronize_rcu,
-        update_defer_rcu: sheaves_urcu_defer_rcu,
+        update_call_rcu: calls::sheaves_urcu_call_rcu,
+        update_synchronize_rcu: wait::sheaves_urcu_synchronize_rcu,
+        update_defer_rcu: defer::sheaves_urcu_defer_rcu,
         thread_offline: offline,
         thread_online: online,
         register_thread: online,
         unregister_thread: offline,
-        barrier: sheaves_urcu_barrier,
-        register_rculfhash_atfork: sheaves_urcu_register_rculfhash_atfork,
-        unregister_rculfhash_atfork: sheaves_urcu_unregister_rculfhash_atfork,
-        update_start_poll_synchronize_rcu: sheaves_urcu_start_poll_synchronize_rcu,
-        update_poll_state_synchronize_rcu: sheaves_urcu_poll_state_synchronize_rcu,
+        barrier: calls::sheaves_urcu_barrier,
+        register_rculfhash_atfork: calls::sheaves_urcu_register_rculfhash_atfork,
+        unregister_rculfhash_atfork: calls::sheaves_urcu_unregister_rculfhash_atfork,
+        update_start_poll_synchronize_rcu: wait::sheaves_urcu_start_poll_synchronize_rcu,
+        update_poll_state_synchronize_rcu: wait::sheaves_urcu_poll_state_synchronize_rcu,
     }
 }
 
@@ -78,8 +67,8 @@ pub static sheaves_urcu_flavor: Flavor = flavor(
 /// The qsbr flavour.
 #[unsafe(no_mangle)]
 pub static sheaves_urcu_qsbr_flavor: Flavor = flavor(
-    [sheaves_urcu_qsbr_read_lock, sheaves_urcu_qsbr_read_unlock],
-    sheaves_urcu_qsbr_quiescent_state,
-    sheaves_urcu_qsbr_thread_offline,
-    sheaves_urcu_qsbr_thread_online,
+    [qsbr::sheaves_urcu_qsbr_read_lock, qsbr::sheaves_urcu_qsbr_read_unlock],
+    qsbr::sheaves_urcu_qsbr_quiescent_state,
+    qsbr::sheaves_urcu_qsbr_thread_offline,
+    qsbr::sheaves_urcu_qsbr_thread_online,
 );
