@@ -6,10 +6,10 @@ use sheaves_heap::classes::{QUANTUM_BYTES as ALIGN_MIN, SMALL_BYTES_MAX, of_layo
 
 /// The general heap as a Rust global allocator.
 ///
-/// Frees know their layout, which saves the checks of the address that C's `free` needs. Zero bytes
-/// large and `const`-constructible; every instance is the one heap of the process. Blocking, fork
-/// and signals: as [`crate::heap::malloc()`]. When memory is out it returns null, which `alloc`
-/// turns into `handle_alloc_error`.
+/// A free knows the layout, which saves the checks of the address that C's `free` needs. The type
+/// has size 0; every instance is the one heap of the process. Blocking, fork and signals: as
+/// [`crate::heap::malloc()`]. When memory is out it returns null, which `alloc` turns into
+/// `handle_alloc_error`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sheaves;
 

@@ -18,10 +18,10 @@ use sheaves_rcu::defer::{Head, call_rcu};
 /// | `T` | size of a box | destruction |
 /// |---|---|---|
 /// | without destructor | the size of `T` | freed with a whole sheaf of blocks |
-/// | with one | 16 bytes more, or the alignment of `T` | dropped and freed by a deferred callback |
+/// | with one | that, and 16 bytes or its alignment | dropped and freed by a deferred callback |
 ///
 /// For linked structures: [`RcuBox::into_raw`] gives a pointer to publish, and [`RcuBox::from_raw`]
-/// makes a box again of what was unlinked. Never blocks, except as [`heap::free_rcu`] without
+/// makes a box again of what was unlinked. Blocks only where [`heap::free_rcu`] does: without
 /// memory. A child of a fork may drop the boxes that it inherits.
 ///
 /// ```
@@ -74,10 +74,7 @@ impl<T: Send + Sync + 'static> RcuBox<T> {
     /// When memory is out; see [`RcuBox::try_new`].
     #[must_use]
     pub fn new(value: T) -> RcuBox<T> {
-        match RcuBox::try_new(value) {
-            Ok(boxed) => boxed,
-            Err(_) => out_of_memory(),
-        }
+        RcuBox::try_new(value).unwrap_or_else(|_| panic!("out of memory"))
     }
 
     /// Moves a value into a box, or returns it when memory is out.
@@ -142,11 +139,6 @@ unsafe extern "C" fn end<T: Send + Sync + 'static>(head: *mut Head) {
     unsafe { value.drop_in_place() };
     // SAFETY: from the heap with this layout, and not used again.
     unsafe { heap::dealloc_layout(block, RcuBox::<T>::LAYOUT) };
-}
-
-#[cold]
-fn out_of_memory() -> ! {
-    panic!("out of memory")
 }
 
 impl<T: Send + Sync + 'static> Deref for RcuBox<T> {

@@ -13,9 +13,13 @@
 //! The holder publishes its changes with the store that unlocks. The word of a later bucket of the
 //! chain has tags only. A vacant place may still hold the address of its last entry.
 
+use alloc::alloc::handle_alloc_error;
+use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use sheaves_sys::futex;
+
+use crate::Sheaves;
 
 /// Entries of a bucket.
 pub(super) const PLACES: usize = 6;
@@ -55,11 +59,6 @@ pub(super) struct Places(u64);
 
 impl Places {
     #[inline(always)]
-    pub(super) fn none() -> Places {
-        Places(0)
-    }
-
-    #[inline(always)]
     pub(super) fn occupied(word: u64) -> Places {
         Places(word & OCCUPIED)
     }
@@ -69,8 +68,8 @@ impl Places {
         Places(!word & OCCUPIED)
     }
 
-    /// The places with this tag, and rarely a place after one of them whose tag differs in its
-    /// lowest bit: a borrow of the subtraction. Never a vacant one.
+    /// The places with this tag. Rarely, by a borrow of the subtraction, also a place after one of
+    /// them whose tag differs in its lowest bit; never a vacant one.
     #[inline(always)]
     fn matching(word: u64, tag: u64) -> Places {
         let different = (word & TAGS) ^ (tag * ONES);
@@ -126,7 +125,7 @@ impl<T> Bucket<T> {
         unsafe { next.as_ref() }
     }
 
-    /// Searches the chain, of which this is the first bucket, for an entry.
+    /// Searches the chain that begins with this bucket, whose word is `word`, for an entry.
     ///
     /// # Safety
     /// Neither the chain's buckets nor its entries are freed during `'a`.
@@ -210,25 +209,11 @@ impl<T> Bucket<T> {
 /// The lock of a chain, with the word that unlocking publishes.
 #[derive(Debug)]
 pub(super) struct Held<'a, T> {
-    first: &'a Bucket<T>,
-    word: u64,
+    pub(super) first: &'a Bucket<T>,
+    pub(super) word: u64,
 }
 
 impl<'a, T> Held<'a, T> {
-    /// Searches the chain for an entry.
-    ///
-    /// # Safety
-    /// As [`Bucket::find`].
-    #[inline(always)]
-    pub(super) unsafe fn find(
-        &self,
-        tag: u64,
-        is_it: impl FnMut(*mut T) -> bool,
-    ) -> Option<Found<'a, T>> {
-        // SAFETY: the same contract.
-        unsafe { self.first.find(self.word, tag, is_it) }
-    }
-
     /// Replaces an entry by another one with the same key.
     #[inline]
     pub(super) fn replace(&mut self, found: &Found<'a, T>, entry: *mut T) {
@@ -249,22 +234,18 @@ impl<'a, T> Held<'a, T> {
         false
     }
 
-    /// Adds an entry, in a new bucket from `make` if no place of the chain is vacant.
+    /// Adds an entry; true if it is in a new bucket, because no place of the chain was vacant.
+    ///
+    /// Aborts the program when memory is out, as `Box` does.
     ///
     /// # Safety
-    /// The chain's buckets are not freed; those that `make` returns are empty, and no other thread
-    /// knows them.
+    /// The chain's buckets are not freed.
     #[inline]
-    pub(super) unsafe fn add(
-        &mut self,
-        tag: u64,
-        entry: *mut T,
-        make: impl FnOnce() -> *mut Bucket<T>,
-    ) -> Added {
+    pub(super) unsafe fn add(&mut self, tag: u64, entry: *mut T) -> bool {
         if let Some(place) = Places::vacant(self.word).next() {
             put(&self.first.places[place], entry);
             self.word |= tag << (8 * place);
-            return Added::InPlace;
+            return false;
         }
         let mut bucket = self.first;
         // SAFETY: the caller's contract.
@@ -276,23 +257,20 @@ impl<'a, T> Held<'a, T> {
                 put(&bucket.places[place], entry);
                 // Release pairs with the Acquire in `word`. [M1]
                 bucket.word.store(word | (tag << (8 * place)), Ordering::Release);
-                return Added::InPlace;
+                return false;
             }
         }
-        let made = make();
+        let layout = Layout::new::<Bucket<T>>();
+        // SAFETY: the size is not 0.
+        let made = unsafe { Sheaves.alloc_zeroed(layout) }.cast::<Bucket<T>>();
         // SAFETY: null, or an empty bucket that no other thread knows.
-        let Some(fresh) = (unsafe { made.as_ref() }) else { return Added::NoMemory };
+        let Some(fresh) = (unsafe { made.as_ref() }) else { handle_alloc_error(layout) };
         put(&fresh.places[0], entry);
         // Relaxed: the link publishes it.
         fresh.word.store(tag, Ordering::Relaxed);
         // Release pairs with the Acquire in `next`. [M3]
         bucket.next.store(made, Ordering::Release);
-        Added::InNewBucket
-    }
-
-    /// Marks the chain as moved to the next table; unlocking publishes it.
-    pub(super) fn set_moved(&mut self) {
-        self.word |= MOVED;
+        true
     }
 
     /// Calls `each` for every entry.
@@ -322,18 +300,26 @@ impl<T> Drop for Held<'_, T> {
     }
 }
 
-/// The result of adding an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Added {
-    InPlace,
-    InNewBucket,
-    NoMemory,
-}
-
 #[inline(always)]
 fn put<T>(place: &AtomicPtr<T>, entry: *mut T) {
     // Release pairs with the Acquire in `entry`: what the entry holds. [M2]
     place.store(entry, Ordering::Release);
+}
+
+/// Frees the overflow buckets of a chain after a grace period.
+///
+/// # Safety
+/// The chain has moved, or no thread can find it any more; this is called once for it.
+pub(super) unsafe fn retire_overflow<T>(first: &Bucket<T>) {
+    // SAFETY: buckets of the chain are freed here only, each after its link is read.
+    let mut bucket = unsafe { first.next() };
+    while let Some(one) = bucket {
+        // SAFETY: as above.
+        bucket = unsafe { one.next() };
+        let block = core::ptr::from_ref(one).cast_mut().cast();
+        // SAFETY: from `Held::add`, with this layout; only readers use it.
+        unsafe { sheaves_heap::free_rcu_layout(block, Layout::new::<Bucket<T>>()) };
+    }
 }
 
 #[cfg(test)]

@@ -53,10 +53,14 @@ impl<K, V> Entry<K, V> {
     /// # Safety
     /// From [`Entry::new`]; nothing else uses it.
     pub(super) unsafe fn end(entry: *mut Entry<K, V>) {
-        // SAFETY: the entry is ours; its memory is freed even if its destructor unwinds.
-        let _memory = Memory(unsafe { Self::block(entry) }, Self::LAYOUT);
         // SAFETY: the caller's contract.
-        unsafe { entry.drop_in_place() };
+        let block = unsafe { Self::block(entry) };
+        // SAFETY: the same contract. Moved out, so that the memory is freed even if a destructor
+        // unwinds.
+        let value = unsafe { entry.read() };
+        // SAFETY: from `Entry::new`, with this layout, and not used any more.
+        unsafe { sheaves_heap::dealloc_layout(block, Self::LAYOUT) };
+        drop(value);
     }
 
     /// The start of an entry's memory.
@@ -74,16 +78,6 @@ impl<K, V> Entry<K, V> {
     }
 }
 
-/// Memory that is freed when this is dropped.
-struct Memory(*mut u8, Layout);
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: from `Entry::new`, with this layout; nothing else uses it.
-        unsafe { sheaves_heap::dealloc_layout(self.0, self.1) };
-    }
-}
-
 /// Number of lists of one map; an entry's hash selects one.
 const SHARDS: usize = 4;
 /// Number of entries that share a cookie.
@@ -91,12 +85,12 @@ const BATCH: usize = 32;
 
 /// Entries with destructors that readers may still use.
 ///
-/// Each shard has an open list without a cookie, to which entries are added, and a sealed list that
-/// waits for its cookie and gets no more. A thread that adds an entry checks whether the cookie has
-/// passed. If so it runs the destructors, after it has released the lock.
+/// Each shard has two lists. Entries are added to the open one. The sealed one waits for its cookie
+/// and gets no more entries. A thread that adds an entry checks whether that cookie has passed. If
+/// so it runs the destructors, after it has released the lock.
 ///
 /// # Invariants
-/// The lists' entries are in no table any more, since before the list's cookie was made.
+/// The entries of a list have left all tables before the list's cookie is made.
 pub(super) struct Limbo<K, V> {
     shards: [Shard<K, V>; SHARDS],
 }

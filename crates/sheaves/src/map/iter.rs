@@ -25,7 +25,7 @@ impl<'g, K, V> Iter<'g, K, V> {
     /// # Safety
     /// At some moment of the read section that contains `'g`, nothing had moved out of the table.
     pub(super) unsafe fn new(table: Option<&'g Table<Entry<K, V>>>) -> Iter<'g, K, V> {
-        let (bucket, places) = (None, Places::none());
+        let (bucket, places) = (None, Places::occupied(0));
         Iter { table, next: 0, bucket, places, entries: PhantomData }
     }
 
@@ -44,11 +44,7 @@ impl<'g, K, V> Iter<'g, K, V> {
     }
 
     fn next_chain(&mut self) -> Option<&'g Bucket<Entry<K, V>>> {
-        let table = self.table?;
-        if self.next == table.buckets() {
-            self.table = None;
-            return None;
-        }
+        let table = self.table.filter(|table| self.next < table.buckets())?;
         self.next += 1;
         Some(table.bucket(self.next as u64 - 1))
     }

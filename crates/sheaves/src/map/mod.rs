@@ -26,13 +26,13 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use sheaves_percpu::Counter;
 use sheaves_rcu::{Guard, read};
 
-use bucket::{MOVED, tag_of};
+use bucket::{MOVED, retire_overflow, tag_of};
 use entry::{Entry, Limbo, Unlinked};
 pub use iter::Iter;
 use table::Table;
 
 /// A concurrent hash map for many readers. A lookup takes no lock, executes no atomic
-/// read-modify-write instruction, and writes nothing except what its read section writes.
+/// read-modify-write instruction, and writes only the thread's own word, for its read section.
 ///
 /// ```
 /// use std::hash::RandomState;
@@ -82,14 +82,14 @@ use table::Table;
 ///
 /// # Cost
 ///
-/// Compared by `sheaves bench map`: lookups, and changes from two threads, take less time than
-/// papaya's; a small map that grows takes more. dashmap, which stores entries in its table, is
-/// faster when threads use different shards, above all for changes and growth.
+/// `sheaves bench map` compares it with others. Lookups, and changes from two threads, take less
+/// time than with papaya; the growth of a small map takes more. dashmap, which stores entries in
+/// its table, is faster when threads use different shards, above all for changes and growth.
 ///
-/// A lookup touches two cache lines: the bucket and the entry. At most one in about twenty-five
-/// touches a second bucket. An entry of a map that has grown by itself takes 16 to 32 bytes of the
-/// table, and its key and value, rounded up to a size class; with a destructor 8 bytes more. An
-/// empty map is about 320 bytes and has no table.
+/// A lookup touches two cache lines: the bucket and the entry. At most one lookup in about 25
+/// touches a second bucket. In a map that has grown by itself an entry takes 16 to 32 bytes of the
+/// table, and a block for key and value, with 8 bytes more if these have a destructor. An empty map
+/// is about 320 bytes and has no table.
 ///
 /// # Resizing
 ///
@@ -114,16 +114,16 @@ use table::Table;
 ///
 /// An entry that is replaced or removed is freed after a grace period. Without a destructor it
 /// returns to the heap like other deferred objects ([`crate::raw::Cache::free_rcu`]). With one it
-/// waits in the map, in batches of 32. A later change of the map, [`RcuHashMap::reclaim`], or the
-/// end of the map drops it, in the thread that does this, which may be in a read section. So key
-/// and value may borrow what outlives the map: nothing is dropped later.
+/// waits in the map, in batches of 32. It is dropped by a later change of the map, by
+/// [`RcuHashMap::reclaim`], or with the map: so key and value may borrow what outlives the map. The
+/// thread that drops it may be in a read section.
 ///
 /// # Fork and signals
 ///
 /// After a fork the child may read. It may change the map if no other thread was changing it at
-/// the moment of the fork; otherwise a chain may stay locked for ever. Values that another thread
-/// was ending at that moment may never be dropped there. [`RcuHashMap::get`] may be
-/// called in signal handlers if `Hash` and `Eq` may; nothing else may.
+/// the moment of the fork; otherwise a chain may stay locked for ever, and the child may never drop
+/// values that the other thread was ending. [`RcuHashMap::get`] may be called in signal handlers if
+/// `Hash` and `Eq` may; nothing else may.
 ///
 /// # Panics
 ///
@@ -135,7 +135,7 @@ use table::Table;
 /// # Invariants
 /// Tables, and the entries in them, are from `Table::new` and `Entry::new`. One that can no longer
 /// be found is retired, once. Every entry is in the chain of its hash: in the map's table or, if
-/// that chain is marked, in the tables that follow.
+/// that chain has moved, in the next table.
 pub struct RcuHashMap<K, V, S> {
     /// See [`Table`]. Null until the first insertion.
     table: AtomicPtr<Table<Entry<K, V>>>,
@@ -309,7 +309,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         self.hasher.hash_one(key)
     }
 
-    /// The lookup. Every table that it reads is the map's, or one that a mark leads to.
+    /// The lookup, in the map's table or, where the chain has moved, in the next one.
     #[inline(always)]
     fn find<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g Entry<K, V>>
     where
@@ -364,7 +364,7 @@ impl<K, V, S> Drop for RcuHashMap<K, V, S> {
                 // SAFETY: the table is valid until it is freed below.
                 unsafe { held.for_each(add) };
                 // SAFETY: no other thread knows the chain.
-                unsafe { table::retire_overflow(first) };
+                unsafe { retire_overflow(first) };
                 core::mem::forget(held);
             }
             // SAFETY: tables are not freed while they can be found.
@@ -374,9 +374,4 @@ impl<K, V, S> Drop for RcuHashMap<K, V, S> {
             table = next.map_or(null_mut(), |next| core::ptr::from_ref(next).cast_mut());
         }
     }
-}
-
-#[cold]
-fn out_of_memory() -> ! {
-    alloc::alloc::handle_alloc_error(core::alloc::Layout::new::<[u8; bucket::BUCKET_BYTES]>())
 }

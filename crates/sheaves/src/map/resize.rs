@@ -23,12 +23,12 @@
 use core::hash::{BuildHasher, Hash};
 use core::sync::atomic::Ordering;
 
-use sheaves_sys::report;
+use sheaves_sys::{report, thread};
 
 use super::RcuHashMap;
-use super::bucket::{Added, Held, tag_of};
+use super::bucket::{MOVED, retire_overflow, tag_of};
 use super::entry::Entry;
-use super::table::{self, BUCKETS_MIN, ENTRIES_MAX, Table};
+use super::table::{BUCKETS_MIN, ENTRIES_MAX, Table};
 
 /// Units that a writer moves at a time: about as much work as ten insertions. So a table of twice
 /// the size is complete long before it is full.
@@ -124,19 +124,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
                 let hash = self.hash(unsafe { &(*entry).key });
                 let is_high = is_split && hash as usize & units != 0;
                 let target = if is_high { high.as_mut() } else { Some(&mut low) };
-                match target {
-                    Some(target) => add(target, hash, entry),
-                    None => moved_twice(),
-                }
+                let Some(target) = target else { moved_twice() };
+                // SAFETY: buckets are not freed during the caller's read section.
+                unsafe { target.add(tag_of(hash), entry) };
             };
             // SAFETY: buckets are not freed during the caller's read section.
             unsafe { held.for_each(copy) };
             // Unlocked first, so that what the mark leads to is complete.
             drop((low, high));
-            held.set_moved();
+            held.word |= MOVED;
             drop(held);
             // SAFETY: the chain has just been moved.
-            unsafe { table::retire_overflow(first) };
+            unsafe { retire_overflow(first) };
         }
         core::mem::forget(abort_on_unwind);
     }
@@ -163,27 +162,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
             }
             self.help(table);
             if self.table().is_some_and(|now| core::ptr::eq(now, table)) {
-                pause();
+                // Lets the threads run that move the last units.
+                thread::sleep_ns(PAUSE_NS);
             }
         }
     }
-}
-
-/// Adds an entry to a chain of the new table.
-fn add<T>(target: &mut Held<'_, T>, hash: u64, entry: *mut T) {
-    // SAFETY: buckets are not freed during the caller's read section; a new one is known to no
-    // other thread.
-    let added = unsafe { target.add(tag_of(hash), entry, super::table::new_bucket) };
-    if added == Added::NoMemory {
-        super::out_of_memory();
-    }
-}
-
-/// Lets the threads run that move the last units.
-#[cold]
-fn pause() {
-    let never = core::sync::atomic::AtomicU32::new(0);
-    sheaves_sys::futex::wait_for(&never, 0, PAUSE_NS);
 }
 
 #[cold]

@@ -50,18 +50,12 @@ impl<T> Table<T> {
         let Some(bytes) = bytes.filter(|bytes| isize::try_from(*bytes).is_ok()) else {
             return null_mut();
         };
-        let table = zeroed(bytes).cast::<Table<T>>();
-        if !table.is_null() {
-            let head = Table {
-                mask: buckets - 1,
-                next: AtomicPtr::new(null_mut()),
-                claimed: AtomicUsize::new(0),
-                moved: AtomicUsize::new(0),
-                is_ending: AtomicBool::new(false),
-                entries: PhantomData,
-            };
-            // SAFETY: the memory is large enough and aligned, and no other thread knows it.
-            unsafe { table.write(head) };
+        // SAFETY: the size is not 0.
+        let table = unsafe { Sheaves.alloc_zeroed(layout(bytes)) }.cast::<Table<T>>();
+        // SAFETY: null, or large enough and aligned; all zeros is a table, that no other thread
+        // knows.
+        if let Some(table) = unsafe { table.as_mut() } {
+            table.mask = buckets - 1;
         }
         table
     }
@@ -112,17 +106,6 @@ impl<T> Table<T> {
     }
 }
 
-/// An empty bucket, or null when memory is out.
-pub(super) fn new_bucket<T>() -> *mut Bucket<T> {
-    zeroed(BUCKET_BYTES).cast()
-}
-
-/// Zeroed memory, aligned to a bucket.
-fn zeroed(bytes: usize) -> *mut u8 {
-    // SAFETY: the size is not 0.
-    unsafe { Sheaves.alloc_zeroed(layout(bytes)) }
-}
-
 /// The layout of that many bytes, which were or will be allocated with it.
 fn layout(bytes: usize) -> Layout {
     // SAFETY: the alignment is a power of two; `Table::new` has checked the size.
@@ -148,21 +131,5 @@ impl<T> Table<T> {
         let bytes = (unsafe { (*table).buckets() } + 1) * BUCKET_BYTES;
         // SAFETY: from the heap; the layout is the one that it was made with.
         unsafe { sheaves_heap::free_rcu_layout(table.cast(), layout(bytes)) };
-    }
-}
-
-/// Frees the overflow buckets of a chain after a grace period.
-///
-/// # Safety
-/// The chain has moved, or no thread can find it any more; this is called once for it.
-pub(super) unsafe fn retire_overflow<T>(first: &Bucket<T>) {
-    // SAFETY: buckets of the chain are freed here only, each after its link is read.
-    let mut bucket = unsafe { first.next() };
-    while let Some(one) = bucket {
-        // SAFETY: as above.
-        bucket = unsafe { one.next() };
-        let block = core::ptr::from_ref(one).cast_mut().cast();
-        // SAFETY: from `new_bucket`; only readers use it.
-        unsafe { sheaves_heap::free_rcu_layout(block, layout(BUCKET_BYTES)) };
     }
 }

@@ -1,5 +1,7 @@
 //! Changes of the map.
 
+use alloc::alloc::handle_alloc_error;
+use core::alloc::Layout;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 use core::ptr::null_mut;
@@ -8,11 +10,12 @@ use core::sync::atomic::Ordering;
 use sheaves_rcu::{Guard, read};
 
 use super::RcuHashMap;
-use super::bucket::{Added, Found, Held, tag_of};
+use super::bucket::{Found, Held, tag_of};
 use super::entry::Entry;
-use super::table::{self, BUCKETS_MIN, Table};
+use super::table::{BUCKETS_MIN, Table};
 
-/// One in this many removals that leave a bucket empty checks whether the table is too large.
+/// Of the removals that leave a bucket empty, one in this many checks whether the table is too
+/// large.
 const SHRINK_SAMPLE: u64 = 8;
 
 /// A locked chain and its table.
@@ -32,15 +35,13 @@ impl<'g, K: Eq, V> Chain<'g, K, V> {
         // SAFETY: entries in a chain are not ended while its lock is held.
         let is_it = |entry: *mut Entry<K, V>| unsafe { (*entry).key.borrow() == key };
         // SAFETY: buckets are not freed while the guard lasts.
-        unsafe { self.held.find(tag_of(self.hash), is_it) }
+        unsafe { self.held.first.find(self.held.word, tag_of(self.hash), is_it) }
     }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
-    /// Sets the value of a key; returns the previous one, if there was one, valid as long as the
-    /// guard.
-    ///
-    /// The key is replaced, too. May block as the type's documentation says.
+    /// Sets the value of a key, and replaces the key, too. Returns the previous value, if there was
+    /// one; it is valid as long as the guard. May block as the type's documentation says.
     pub fn insert<'g>(&'g self, key: K, value: V, guard: &'g Guard) -> Option<&'g V> {
         let chain = self.lock_or_make(self.hash(&key), guard);
         let Some(found) = chain.find(&key) else {
@@ -107,9 +108,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         Some(new)
     }
 
-    /// Computes the value of a key from the previous one, or from none; `None` removes the entry.
-    /// Returns the value after that. No other thread changes the entry meanwhile. `make` runs once,
-    /// and must not use the map.
+    /// Replaces the value of a key, or its absence, by what `make` computes from it, and returns
+    /// the new value. If `make` returns `None` the entry is removed. No other thread changes the
+    /// entry meanwhile. `make` runs once, and must not use the map.
     ///
     /// ```
     /// use std::hash::RandomState;
@@ -201,7 +202,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     fn make_table(&self) {
         let made = Table::new(BUCKETS_MIN.max(self.buckets_min));
         if made.is_null() {
-            super::out_of_memory();
+            handle_alloc_error(Layout::new::<Table<Entry<K, V>>>());
         }
         // Release pairs with the Acquire in `table`. Relaxed on failure: ours is not used. [M5]
         let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
@@ -216,15 +217,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     fn add<'g>(&'g self, chain: Chain<'g, K, V>, key: K, value: V, _: &'g Guard) -> &'g V {
         let Chain { table, mut held, hash } = chain;
         let entry = Entry::new(key, value);
-        // SAFETY: buckets are not freed during the caller's read section; a new one is known to no
-        // other thread.
-        let added = unsafe { held.add(tag_of(hash), entry, table::new_bucket) };
+        // SAFETY: buckets are not freed during the guard's section.
+        let was_full = unsafe { held.add(tag_of(hash), entry) };
         drop(held);
-        if added == Added::NoMemory {
-            super::out_of_memory();
-        }
         self.count.add(1);
-        if added == Added::InNewBucket {
+        if was_full {
             self.grow(table);
         }
         // SAFETY: it was in the map in the guard's section, so it is not ended before that.
