@@ -9,7 +9,6 @@
 //! that were queued before it, one by one: both those that free objects and those that wake
 //! waiters. The grace periods are those of `sheaves-rcu`.
 
-use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use sheaves_rcu::InsideReader;
@@ -112,7 +111,7 @@ pub unsafe fn call(head: *mut Head) -> bool {
     true
 }
 
-extern "C" fn run_callbacks(_: *mut c_void) -> *mut c_void {
+fn run_callbacks() -> ! {
     loop {
         // Acquire: partner is the Release in `call`.
         let queued = QUEUED.load(Ordering::Acquire);

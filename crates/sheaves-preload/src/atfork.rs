@@ -1,8 +1,8 @@
 //! Runs the fork handlers of other objects while this object holds no lock.
 //!
-//! libc runs the handlers that were registered first last before a fork, and first after it. So
-//! this object registers before any other: it defines the function that `pthread_atfork` of every
-//! object calls. Handlers of others may then even wait for threads that allocate.
+//! Before a fork libc runs handlers in the reverse order of their registration. So those of this
+//! object have to be registered first: it defines the function that `pthread_atfork` of every
+//! object calls. Then handlers of other objects may even wait for threads that allocate.
 
 use core::ffi::{c_int, c_void};
 

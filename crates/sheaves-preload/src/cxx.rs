@@ -165,7 +165,8 @@ exports! { "C-unwind"
     /// `operator delete[](void*, nothrow)`.
     _ZdaPvRKSt9nothrow_t(block: *mut c_void, _tag: *const c_void) = DELETE_ARRAY.operator()(block);
     /// `operator delete[](void*, align_val_t)`.
-    _ZdaPvSt11align_val_t(block: *mut c_void, align: usize) = DELETE_ALIGNED.operator()(block, align);
+    _ZdaPvSt11align_val_t(block: *mut c_void, align: usize) =
+        DELETE_ALIGNED.operator()(block, align);
     /// `operator delete(void*, size_t, align_val_t)`.
     _ZdlPvmSt11align_val_t(block: *mut c_void, _size: usize, align: usize) =
         DELETE_ALIGNED.operator()(block, align);

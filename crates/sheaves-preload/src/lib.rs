@@ -1,11 +1,8 @@
 //! The shared object that takes over malloc under `LD_PRELOAD`.
 //!
 //! Every symbol of the malloc family, C and C++, is defined here, so that this heap never receives
-//! a block of libc's. So is `dlopen`, so that no object is bound to libc's malloc before ours. What
-//! `dlmopen` loads has a libc of its own and is not covered. Start reading at [`c`]; `sheaves run`
-//! sets the preload up.
-//!
-//! Options are in `docs/options.md`.
+//! a block of libc's. `dlopen` is defined, too, so that modules share this heap. Start
+//! reading at [`c`]; `sheaves run` sets the preload up. Options are in `docs/options.md`.
 //!
 //! The object is linked with `-z nodelete`: it stays loaded until the process ends.
 #![no_std]

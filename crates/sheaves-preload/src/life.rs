@@ -2,46 +2,50 @@
 
 use core::ffi::CStr;
 use core::fmt::Write;
-use core::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
 use sheaves_heap::report::{self, Format};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::report::Line;
 use sheaves_sys::{env, process};
 
-const SILENT: u8 = 0;
-const TEXT: u8 = 1;
-const JSON: u8 = 2;
-
-/// What to print at exit.
-static STATS: AtomicU8 = AtomicU8::new(SILENT);
-/// The process in which the object was loaded: its children by `fork` print nothing.
-static LOADED_IN: AtomicI32 = AtomicI32::new(0);
-
-/// A duplicate of the original standard error: many programs close theirs before they end.
-static STDERR: AtomicI32 = AtomicI32::new(2);
-
 const PATH_BYTES: usize = 4096;
-/// The path for the statistics, as a C string; empty for standard error.
-static STATS_FILE: Lock<[u8; PATH_BYTES]> = Lock::new([0; PATH_BYTES]);
+
+/// What the destructor needs; written when the object is loaded.
+struct AtExit {
+    /// The format of the statistics, if they are printed.
+    format: Option<Format>,
+    /// The process in which the object was loaded: its children by `fork` print nothing.
+    process: i32,
+    /// A duplicate of the original standard error: many programs close theirs before they end.
+    stderr: i32,
+    /// The path for the statistics, as a C string; empty for standard error.
+    path: [u8; PATH_BYTES],
+}
+
+static AT_EXIT: Lock<AtExit> =
+    Lock::new(AtExit { format: None, process: 0, stderr: 2, path: [0; PATH_BYTES] });
 
 /// Reads the options and greets `sheaves run`. Runs before `main`, in one thread.
 fn load() {
-    const WORDS: &[(&str, u8)] =
-        &[("1", TEXT), ("text", TEXT), ("json", JSON), ("0", SILENT), ("", SILENT)];
-    let stats = env::choice("SHEAVES_STATS", WORDS).unwrap_or(SILENT);
-    if stats != SILENT {
-        // Relaxed, all: the process has one thread, and the exit handler runs later in program
-        // order.
-        STDERR.store(process::duplicate(2), Ordering::Relaxed);
+    const WORDS: &[(&str, Option<Format>)] = &[
+        ("1", Some(Format::Text)),
+        ("text", Some(Format::Text)),
+        ("json", Some(Format::Json)),
+        ("0", None),
+        ("", None),
+    ];
+    let mut at_exit = AT_EXIT.lock();
+    at_exit.format = env::choice("SHEAVES_STATS", WORDS).flatten();
+    if at_exit.format.is_some() {
+        at_exit.stderr = process::duplicate(2);
     }
-    STATS.store(stats, Ordering::Relaxed);
-    LOADED_IN.store(process::id(), Ordering::Relaxed);
+    at_exit.process = process::id();
     env::lookup("SHEAVES_STATS_FILE", |path| {
         if path.len() < PATH_BYTES {
-            STATS_FILE.lock()[..path.len()].copy_from_slice(path);
+            at_exit.path[..path.len()].copy_from_slice(path);
         }
     });
+    drop(at_exit);
     if let Some(fd) = env::number("SHEAVES_HELLO_FD", 0, i32::MAX as usize) {
         env::remove(c"SHEAVES_HELLO_FD");
         say_hello(fd as i32);
@@ -63,20 +67,14 @@ fn say_hello(fd: i32) {
 
 /// Prints statistics if an option asks for them.
 extern "C" fn unload() {
-    // Relaxed, both: written before `main`.
-    let format = match STATS.load(Ordering::Relaxed) {
-        TEXT => Format::Text,
-        JSON => Format::Json,
-        _ => return,
-    };
-    if LOADED_IN.load(Ordering::Relaxed) != process::id() {
+    let at_exit = AT_EXIT.lock();
+    let Some(format) = at_exit.format else { return };
+    if at_exit.process != process::id() {
         return;
     }
-    let path = STATS_FILE.lock();
-    let path = CStr::from_bytes_until_nul(&*path).unwrap_or_default();
+    let path = CStr::from_bytes_until_nul(&at_exit.path).unwrap_or_default();
     if path.is_empty() {
-        // Relaxed: as above.
-        report::print(STDERR.load(Ordering::Relaxed), format);
+        report::print(at_exit.stderr, format);
         return;
     }
     match process::open_append(path) {

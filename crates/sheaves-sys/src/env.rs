@@ -11,15 +11,12 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// The bytes of a value, without the terminator.
-pub type Value<'a> = &'a [u8];
-
 /// Looks `name` up and passes its value to `read`; `None` when it is not set.
 ///
-/// Reads `environ`. Where libc has not set it yet (allocation inside the dynamic linker), reads
-/// `/proc/self/environ`. Never allocates. Like `getenv`, not safe against a concurrent `setenv`.
-pub fn lookup<R>(name: &str, read: impl FnOnce(Value<'_>) -> R) -> Option<R> {
-    if crate::process::is_secure() {
+/// Reads `environ` or, inside the dynamic linker, before libc has set that, `/proc/self/environ`.
+/// Never allocates. Like `getenv`, not safe against a concurrent `setenv`.
+pub fn lookup<R>(name: &str, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    if crate::process::auxiliary(libc::AT_SECURE) != 0 {
         return None;
     }
     // SAFETY: reading the pointer; libc owns it.
@@ -27,68 +24,65 @@ pub fn lookup<R>(name: &str, read: impl FnOnce(Value<'_>) -> R) -> Option<R> {
     if table.is_null() {
         return lookup_in_proc(name, read);
     }
-    let mut entry = table;
-    loop {
-        // SAFETY: the table ends with a null pointer and `entry` has not passed it.
-        let text = unsafe { *entry };
-        if text.is_null() {
-            return None;
-        }
-        // SAFETY: entries are C strings.
-        let text = unsafe { CStr::from_ptr(text) };
-        if let Some(value) = value_of(text.to_bytes(), name) {
-            return Some(read(value));
-        }
-        // SAFETY: the entry was not the terminating null, so the next one exists.
-        entry = unsafe { entry.add(1) };
-    }
+    // SAFETY: the table ends with a null pointer, where `take_while` ends.
+    let entries = (0..).map(|index| unsafe { table.wrapping_add(index).read() });
+    let mut texts = entries.take_while(|entry| !entry.is_null());
+    // SAFETY: entries are C strings.
+    let text_of = |entry| unsafe { CStr::from_ptr(entry) };
+    texts.find_map(|entry| value_of(text_of(entry).to_bytes(), name)).map(read)
 }
 
-/// How much of `/proc/self/environ` is read when libc is not ready.
+/// Bytes of `/proc/self/environ` that are read.
 const PROC_BYTES: usize = 16 * 1024;
 
-fn lookup_in_proc<R>(name: &str, read: impl FnOnce(Value<'_>) -> R) -> Option<R> {
+fn lookup_in_proc<R>(name: &str, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
     let mut buffer = [0_u8; PROC_BYTES];
     let used = crate::process::read_file(c"/proc/self/environ", &mut buffer)?;
     let value = buffer[..used].split(|byte| *byte == 0).find_map(|text| value_of(text, name))?;
     Some(read(value))
 }
 
-fn value_of<'a>(text: &'a [u8], name: &str) -> Option<Value<'a>> {
+fn value_of<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
     text.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
-/// The meaning of one of `words`, or `None` when unset. Any other value is reported and counts as
-/// unset.
+/// The meaning of the value, which is one of `words`; `None` when unset. Any other value is
+/// reported and counts as unset.
 #[must_use]
 pub fn choice<T: Copy>(name: &str, words: &[(&str, T)]) -> Option<T> {
-    let found = lookup(name, |value| {
+    // The empty word is not shown.
+    let mut shown = words.iter().map(|(word, _)| *word).filter(|word| !word.is_empty());
+    let first = shown.next().unwrap_or_default();
+    let others = fmt::from_fn(|f| shown.clone().try_for_each(|word| write!(f, ", {word}")));
+    let meaning = |value: &[u8]| {
         let hit = words.iter().find(|(word, _)| word.as_bytes() == value);
-        if hit.is_none() {
-            // The empty word is not shown.
-            let mut shown = words.iter().map(|(word, _)| *word).filter(|word| !word.is_empty());
-            let first = shown.next().unwrap_or_default();
-            let others = fmt::from_fn(|f| shown.clone().try_for_each(|word| write!(f, ", {word}")));
-            complain(name, value, format_args!("expected one of {first}{others}"));
-        }
         hit.map(|(_, meaning)| *meaning)
-    });
-    found.flatten()
+    };
+    parsed(name, meaning, format_args!("expected one of {first}{others}"))
 }
 
 /// A decimal number within `low..=high`, or `None` when unset. Any other value is reported and
 /// counts as unset.
 #[must_use]
 pub fn number(name: &str, low: usize, high: usize) -> Option<usize> {
+    let parse = |value: &[u8]| core::str::from_utf8(value).ok()?.parse().ok();
+    let within = |value: &[u8]| parse(value).filter(|number| (low..=high).contains(number));
+    parsed(name, within, format_args!("expected a number from {low} to {high}"))
+}
+
+/// The value as `parse` understands it. Another value is reported, with what was expected.
+fn parsed<T>(
+    name: &str,
+    parse: impl FnOnce(&[u8]) -> Option<T>,
+    expected: fmt::Arguments<'_>,
+) -> Option<T> {
     let found = lookup(name, |value| {
-        let parsed = core::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-        match parsed {
-            Some(number) if (low..=high).contains(&number) => Some(number),
-            _ => {
-                complain(name, value, format_args!("expected a number from {low} to {high}"));
-                None
-            }
+        let meaning = parse(value);
+        if meaning.is_none() {
+            let shown = core::str::from_utf8(value).unwrap_or("(not UTF-8)");
+            crate::report::report(format_args!("{name}={shown:.64} is ignored: {expected}"));
         }
+        meaning
     });
     found.flatten()
 }
@@ -117,12 +111,6 @@ pub fn flag(name: &str) -> bool {
 pub fn remove(name: &CStr) {
     // SAFETY: `name` is a C string; in a constructor no other thread reads the environment.
     let _ = unsafe { libc::unsetenv(name.as_ptr()) };
-}
-
-#[cold]
-fn complain(name: &str, value: Value<'_>, why: fmt::Arguments<'_>) {
-    let shown = core::str::from_utf8(value).unwrap_or("(not UTF-8)");
-    crate::report::report(format_args!("{name}={shown:.64} is ignored: {why}"));
 }
 
 #[cfg(test)]

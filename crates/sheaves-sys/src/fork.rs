@@ -27,7 +27,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsiz
 use crate::lock_word::Word;
 use crate::{futex, generation, map, process};
 
-/// The handlers of one layer around a fork. They must neither allocate nor fail.
+/// What one layer does around a fork. The functions must neither allocate nor fail.
 #[derive(Debug, Clone, Copy)]
 pub struct Handlers {
     /// In the parent before the fork: take every lock of the layer.
@@ -68,7 +68,7 @@ static ANNOUNCED: [AtomicPtr<Handlers>; LAYERS] = [const { AtomicPtr::new(null_m
 
 /// Held from the first handler to the last, which makes one fork wait for another.
 static PREPARING: Word = Word::new();
-/// The layers that have prepared for the current fork, one bit each: a layer that is announced
+/// The layers that have prepared for the current fork, one bit each. A layer that is announced
 /// during a fork has nothing to release. Changes under [`PREPARING`].
 static READY: AtomicUsize = AtomicUsize::new(0);
 /// Forks that a signal handler makes while the thread runs the handlers of another fork, which has

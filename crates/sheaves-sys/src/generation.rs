@@ -1,16 +1,15 @@
-//! The generation of this process: which threads of its parents, that a lock may name as its owner,
-//! are not in it.
+//! The generation of this process, by which a lock knows whether its owner is in the process.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::tls;
 
-/// Number of forks between the first process and this one. It and the next two are written in the
-/// child of a fork.
+/// Number of forks between the first process that has loaded this object and this one. Written,
+/// like the next two, in the child of a fork.
 static GENERATION: AtomicUsize = AtomicUsize::new(0);
 /// The thread that has forked this process, by its thread pointer; 0 in the first process.
 static FORKER: AtomicUsize = AtomicUsize::new(0);
-/// The generation since which this has been the same thread.
+/// The generation in which that thread forked first.
 static FORKER_SINCE: AtomicUsize = AtomicUsize::new(0);
 
 /// Begins the next generation, in the child of a fork.
@@ -23,15 +22,14 @@ pub(crate) fn begin() {
     GENERATION.store(generation + 1, Ordering::Relaxed);
 }
 
-/// Number of forks between the first process that has loaded this object and this one.
 #[inline]
 pub(crate) fn generation() -> usize {
     // Relaxed: changes where there is one thread.
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// True when a thread of an earlier generation is not in this process. `generation` has as many of
-/// the number's lowest bits as `mask`: it is unambiguous for 2^16 nested forks.
+/// True when a thread that ran in a generation is not in this process. `generation` has the bits of
+/// `mask` only: it is unambiguous for 2^16 nested forks.
 pub(crate) fn is_gone(thread: usize, generation: usize, mask: usize) -> bool {
     // Relaxed, all: change while there is one thread.
     let age = |number: usize| self::generation().wrapping_sub(number) & mask;

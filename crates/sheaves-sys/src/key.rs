@@ -16,7 +16,7 @@ const KEY_REFUSED: u32 = u32::MAX - 1;
 /// The key. Written once, by the first call of [`prepare_at_exit`].
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 
-/// Has libc call `function` at the end of every thread whose value is not null, with that value.
+/// Makes libc call `function` at the end of every thread whose value is not null, with that value.
 ///
 /// libc clears the value first. It repeats the calls up to four times while functions set new
 /// values. Call this early, so that the key is one of the first 32: a later key is not used,
@@ -38,9 +38,10 @@ pub fn prepare_at_exit(function: unsafe extern "C" fn(*mut c_void)) {
     }
 }
 
-/// True when [`prepare_at_exit`] has made a key.
+/// True when threads can have a reader's word of their own: [`prepare_at_exit`] has made a key.
 #[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
-pub(crate) fn has_key() -> bool {
+#[must_use]
+pub fn can_have_reader() -> bool {
     // Relaxed: the number publishes nothing.
     KEY.load(Ordering::Relaxed) < FIRST_LEVEL_KEYS
 }

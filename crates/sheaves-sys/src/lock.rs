@@ -1,12 +1,11 @@
-//! A sleeping lock for slow paths. A `fork` handler can take it, and the forking thread can
-//! re-enter it. Its states are those of its [`Word`].
+//! A sleeping lock for slow paths. Its states are those of its [`Word`].
 //!
-//! A lock that a fork holds guards consistent data, since no thread is changing them. So the
-//! forking thread may re-enter it: handlers of other libraries, which run between those of this
-//! one, may allocate. A forking thread may also hold a lock by itself, because a signal handler
-//! forks in the middle of a critical section. The fork's handlers skip that lock: parent and child
-//! both return to the critical section, which ends by itself. Both rules need to know the owner at
-//! every instruction, hence the owner is in the word.
+//! The prepare handler of a fork takes the lock, so that no thread is changing the guarded data.
+//! From then on the forking thread may re-enter it, because handlers of other libraries, which run
+//! in between, may allocate. A thread may also fork while it holds a lock itself: in a signal
+//! handler. The fork's handlers skip that lock, and the interrupted critical section ends by itself
+//! in parent and child. Both rules need to know the owner at every instruction, so the owner is in
+//! the word.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
@@ -71,8 +70,7 @@ impl<T> Lock<T> {
     /// Takes the lock for a fork, in its prepare handler; ends with [`Lock::release`].
     ///
     /// From then on [`Lock::lock`] and [`Lock::try_lock`] of the same thread re-enter it at once.
-    /// The thread may hold the lock already, because a signal handler forks in the middle of its
-    /// critical section. Then this does nothing, and neither does [`Lock::release`].
+    /// If the thread holds the lock already, this does nothing, and neither does [`Lock::release`].
     pub fn acquire(&self) {
         fork::run_pending_handlers();
         self.word.acquire_for_fork(futex::wait);
@@ -116,8 +114,7 @@ impl<T> Lock<T> {
 
 impl<T> Held<'_, T> {
     /// True when the lock was taken over from a thread that is not in this process. Then the value
-    /// may be half changed: of each change the stores up to some point are present. For locks that
-    /// no fork handler takes.
+    /// may be half changed. For locks that no fork handler takes.
     #[must_use]
     pub fn has_owner_died(&self) -> bool {
         self.lock.word.has_owner_died()

@@ -14,12 +14,12 @@
 //!
 //! A thread that releases a contended lock wakes one waiter.
 //!
-//! A child of a fork may inherit a lock that another thread of its parent held. The generation
-//! tells such an owner from a thread of the child that has the same thread pointer: an owner of an
-//! older generation is not in the child, unless it is the thread that forked ([`generation`]). A
-//! thread that finds the owner missing takes the lock over and is told so, as with robust mutexes
-//! (`EOWNERDEAD`): it must repair the guarded data. Fork handlers make sure that this never happens
-//! to the locks that they take.
+//! A child of a fork may inherit a lock that another thread of its parent held, whose thread
+//! pointer a thread of the child may get. The generation tells the two apart: an owner of an older
+//! generation is not in the child, unless it is the thread that forked ([`generation`]). A thread
+//! that finds the owner missing takes the lock over and must repair the guarded data, as with
+//! robust mutexes (`EOWNERDEAD`). Fork handlers make sure that this never happens to the locks that
+//! they take.
 //!
 //! The futex lock with a state for sleepers is mutex 3 of Ulrich Drepper, "Futexes Are Tricky"
 //! (2011). The futex is the half of the word with the bits, and a sleeper compares that half. The
@@ -57,7 +57,7 @@ fn is_orphaned(word: usize) -> bool {
 /// Rounds of spinning before a contender sleeps; critical sections here are below 1 us.
 const SPINS: u32 = 100;
 
-/// The word of a lock. Used without a [`Lock`](crate::lock::Lock) for what is held longer than a
+/// The word of a lock. Used without a [`Lock`](crate::lock::Lock) where it is held longer than a
 /// lock may be.
 ///
 /// Memory: `release` synchronises with the next acquisition.
@@ -169,8 +169,7 @@ impl Word {
         }
     }
 
-    /// Resets the word in the child of a fork; `is_held` if the thread that forked holds it. The
-    /// child has no other thread.
+    /// Resets the word in the child of a fork: to held by the thread that forked, or to free.
     pub fn restart_in_child(&self, is_held: bool) {
         let word = if is_held { owner_here() } else { FREE };
         // Relaxed: the child has one thread.

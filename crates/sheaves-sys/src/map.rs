@@ -6,10 +6,9 @@
 
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
-use crate::errno::preserve;
+use crate::errno::{self, preserve};
 
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
-const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 
 /// Bytes per page of this machine (4, 16 or 64 KiB), read at run time.
 #[must_use]
@@ -20,18 +19,21 @@ pub fn page_bytes() -> usize {
     }
 }
 
-fn map(address: usize, bytes: usize, protection: i32, flags: i32) -> Option<usize> {
+/// The address of a new mapping, or the error of `mmap`.
+fn map(address: usize, bytes: usize, protection: i32, flags: i32) -> Result<usize, i32> {
     let hint = with_exposed_provenance_mut(address);
-    let flags = PRIVATE | flags;
-    // SAFETY: without MAP_FIXED no existing mapping is touched.
-    let mapped = preserve(|| unsafe { libc::mmap(hint, bytes, protection, flags, -1, 0) });
-    (mapped != libc::MAP_FAILED).then(|| mapped.expose_provenance())
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
+    preserve(|| {
+        // SAFETY: without MAP_FIXED no existing mapping is touched.
+        let mapped = unsafe { libc::mmap(hint, bytes, protection, flags, -1, 0) };
+        if mapped == libc::MAP_FAILED { Err(errno::get()) } else { Ok(mapped.expose_provenance()) }
+    })
 }
 
 /// Zeroed read-write memory at an address that the kernel chooses; `None` when it refuses.
 #[must_use]
 pub fn anywhere(bytes: usize) -> Option<usize> {
-    map(0, bytes, READ_WRITE, 0)
+    map(0, bytes, READ_WRITE, 0).ok()
 }
 
 /// Zeroed read-write memory at a multiple of `align` (a power of two, at least a page).
@@ -70,29 +72,22 @@ pub enum Exactly {
 /// Zeroed read-write memory exactly at `address`; nothing is replaced.
 #[must_use]
 pub fn exactly(address: usize, bytes: usize) -> Exactly {
-    let flags = PRIVATE | libc::MAP_FIXED_NOREPLACE;
-    let hint = with_exposed_provenance_mut(address);
-    let (mapped, error) = preserve(|| {
-        // SAFETY: with MAP_FIXED_NOREPLACE no existing mapping is touched.
-        let mapped = unsafe { libc::mmap(hint, bytes, READ_WRITE, flags, -1, 0) };
-        (mapped, crate::errno::get())
-    });
-    match mapped.expose_provenance() {
-        _ if mapped == libc::MAP_FAILED && error == libc::EEXIST => Exactly::Occupied,
-        _ if mapped == libc::MAP_FAILED => Exactly::Refused,
-        found if found == address => Exactly::Mapped,
-        elsewhere => {
+    match map(address, bytes, READ_WRITE, libc::MAP_FIXED_NOREPLACE) {
+        Ok(found) if found == address => Exactly::Mapped,
+        Ok(elsewhere) => {
             // SAFETY: the mapping was made above and is not handed out.
             unsafe { unmap(elsewhere, bytes) };
             Exactly::Occupied
         }
+        Err(errno::EEXIST) => Exactly::Occupied,
+        Err(_) => Exactly::Refused,
     }
 }
 
 /// Reserves address space without memory; [`commit`] makes parts of it usable.
 #[must_use]
 pub fn reserve(bytes: usize) -> Option<usize> {
-    map(0, bytes, libc::PROT_NONE, libc::MAP_NORESERVE)
+    map(0, bytes, libc::PROT_NONE, libc::MAP_NORESERVE).ok()
 }
 
 /// Makes part of a reservation readable and writable; false when the kernel refuses.
@@ -109,9 +104,9 @@ pub unsafe fn commit(address: usize, bytes: usize) -> bool {
 /// Undoes [`commit`], as far as the kernel permits.
 ///
 /// # Safety
-/// The range lies in a reservation that the caller owns, and nothing in it is live or referred to.
-pub unsafe fn uncommit(address: usize, bytes: usize) {
-    // SAFETY: the caller owns the range, and nothing in it is live or referred to.
+/// As [`discard`], for a range of a reservation.
+pub(crate) unsafe fn uncommit(address: usize, bytes: usize) {
+    // SAFETY: the same contract.
     unsafe { discard(address, bytes) };
     let start = with_exposed_provenance_mut(address);
     // SAFETY: as above.
@@ -140,20 +135,19 @@ fn drop_pages(address: usize, bytes: usize) -> bool {
 /// `MADV_DONTNEED` that does not refuse locked memory.
 const MADV_DONTNEED_LOCKED: i32 = 24;
 
-/// Asks the kernel not to back this range with huge pages.
+/// Asks the kernel to use no huge pages for this range.
 pub fn avoid_huge_pages(address: usize, bytes: usize) {
     let _ = advise(address, bytes, libc::MADV_NOHUGEPAGE);
 }
 
-/// Asks the kernel to back this range with huge pages, where `madvise` enables them.
+/// Asks the kernel to use huge pages for this range; it does where `madvise` enables them.
 pub fn prefer_huge_pages(address: usize, bytes: usize) {
     let _ = advise(address, bytes, libc::MADV_HUGEPAGE);
 }
 
-/// Has every child of a fork find whole pages zeroed. False where the kernel does not know that
-/// (before Linux 4.14).
+/// Makes the kernel zero whole pages in every child of a fork. False before Linux 4.14.
 #[must_use]
-pub fn wipe_on_fork(address: usize, bytes: usize) -> bool {
+pub(crate) fn wipe_on_fork(address: usize, bytes: usize) -> bool {
     advise(address, bytes, libc::MADV_WIPEONFORK)
 }
 
@@ -169,9 +163,9 @@ fn advise(address: usize, bytes: usize, advice: i32) -> bool {
 
 /// Removes a mapping that the caller owns and that nothing refers to any more.
 ///
-/// False when the kernel refuses: unmapping part of a mapping splits it, and the process has as
-/// many mappings as `vm.max_map_count` allows. The pages are returned even so, where `madvise`
-/// permits it, and the address space stays the caller's.
+/// False when the kernel refuses: unmapping part of a mapping splits it, and `vm.max_map_count`
+/// limits the number of mappings. The pages are returned even so, if `madvise` permits it, and the
+/// address space stays the caller's.
 ///
 /// # Safety
 /// The caller owns the whole range, and nothing in it is live or referred to.

@@ -41,18 +41,15 @@ pub fn fence() -> bool {
     membarrier(CMD_PRIVATE_EXPEDITED) == 0
 }
 
-/// Replaces [`fence`] where that is refused: by the global command, or by running on every CPU in
-/// turn.
+/// Does what [`fence`] does, in milliseconds, where that is refused: by the global command, or by
+/// running on every CPU in turn.
 ///
-/// Takes milliseconds. Running on every CPU suffices because the scheduler passes a full fence
-/// before it runs another thread on a CPU. False where this is refused, too, or where the caller
-/// may not run on a CPU that is online: another thread of this process may be allowed to (cpusets).
+/// Running on every CPU suffices because the scheduler passes a full fence before it runs another
+/// thread on a CPU. False where this is refused, too, or where the caller may not run on a CPU that
+/// is online, since another thread of this process may be allowed to (cpusets).
 #[must_use]
 pub fn fence_slowly() -> bool {
-    if membarrier(CMD_GLOBAL) == 0 {
-        return true;
-    }
-    crate::errno::preserve(visit_every_cpu)
+    membarrier(CMD_GLOBAL) == 0 || crate::errno::preserve(visit_every_cpu)
 }
 
 fn visit_every_cpu() -> bool {
@@ -66,10 +63,7 @@ fn visit_every_cpu() -> bool {
     before.bind() && are_all
 }
 
-/// Announces that this process will use [`abort_sections`]. False where the kernel or seccomp
-/// refuses.
-///
-/// The registration belongs to the address space: a child of `fork` has to repeat it.
+/// [`register_fence`] for [`abort_sections`].
 #[must_use]
 pub fn register_abort_sections() -> bool {
     membarrier(CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
@@ -77,8 +71,8 @@ pub fn register_abort_sections() -> bool {
 
 /// Aborts every rseq critical section that runs in another thread of this process.
 ///
-/// When it has returned true, every critical section that began before the call has either
-/// committed (and its stores are visible here) or will not commit. It does not change the slot
+/// When it has returned true, every critical section that began before the call either has
+/// committed, and its stores are visible here, or will not commit. It does not change the slot
 /// number of any thread: a section that starts afterwards must re-read what the caller has changed.
 /// It interrupts every CPU that runs this process, which takes microseconds. False (with no effect)
 /// where the kernel or a seccomp filter refuses.

@@ -2,12 +2,6 @@
 
 use core::ffi::CStr;
 
-/// True in secure-execution mode (setuid, setgid, file capabilities): ignore the environment.
-#[must_use]
-pub fn is_secure() -> bool {
-    auxiliary(libc::AT_SECURE) != 0
-}
-
 /// A value of the auxiliary vector, 0 where the kernel does not provide it.
 #[must_use]
 pub fn auxiliary(kind: libc::c_ulong) -> usize {

@@ -1,7 +1,7 @@
 //! Messages on standard error, and the abort of a process whose heap is corrupt.
 //!
-//! A line is built in a fixed buffer on the stack and written by one `write`, so that lines of
-//! several threads do not mix and nothing is allocated. Every line begins with `sheaves: `.
+//! A line begins with `sheaves: `. It is built in a fixed buffer on the stack, so that nothing is
+//! allocated, and written by one `write`, so that lines of several threads do not mix.
 
 use core::fmt::{self, Write};
 
@@ -38,10 +38,9 @@ impl Line {
             // SAFETY: `rest` is a valid slice of initialised bytes.
             let written = unsafe { libc::syscall(libc::SYS_write, fd, rest.as_ptr(), rest.len()) };
             match usize::try_from(written) {
-                Ok(0) => break,
-                Ok(count) => rest = &rest[count..],
+                Ok(count) if count > 0 => rest = &rest[count..],
                 Err(_) if crate::errno::get() == libc::EINTR => {}
-                Err(_) => break,
+                _ => break,
             }
         }
         self.used = 0;

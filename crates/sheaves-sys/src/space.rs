@@ -5,10 +5,7 @@
 //! piece is mapped exactly where it belongs (`MAP_FIXED_NOREPLACE`). So a limit on the address
 //! space (`RLIMIT_AS`) counts only the pieces that are taken, also if the limit is set later. Where
 //! exact addresses are refused or not honoured (an emulator, valgrind, Linux before 4.17), the
-//! space is one reservation (`PROT_NONE`).
-//!
-//! The window of the heap works in the same way, in another part of the address space: see
-//! `sheaves-slab`.
+//! space is one reservation (`PROT_NONE`). The window of the heap works in the same way.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -45,10 +42,8 @@ impl Space {
     }
 
     /// Finds a free base for `bytes` without reserving them, and takes the first `taken` bytes.
-    /// False, with nothing changed, where the kernel does not honour exact addresses or memory is
-    /// out.
-    ///
-    /// Call this or [`Space::reserve`] once, before other threads use the space.
+    /// False, with nothing changed, if exact addresses are not honoured or memory is out. Call this
+    /// or [`Space::reserve`] once, before other threads use the space.
     #[must_use]
     pub fn find(&self, bytes: usize, taken: usize) -> bool {
         let Some(room) = BASES.len().checked_sub(bytes) else { return false };
@@ -127,7 +122,7 @@ pub struct Part {
     bytes_max: AtomicUsize,
     /// Bytes that are taken: whole pages. Grows under a lock of the owner.
     taken: AtomicUsize,
-    /// Bytes that are being taken, 0 for none: for a child of a fork in which no thread goes on.
+    /// Bytes to which it is growing, 0 for none: what [`Part::recover`] must undo.
     wanted: AtomicUsize,
 }
 
@@ -154,7 +149,7 @@ impl Part {
         self.start.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that it can take.
+    /// The largest size of [`Part::grow_to`], in bytes.
     #[must_use]
     pub fn bytes_max(&self) -> usize {
         // Relaxed: as in `place`.
@@ -180,7 +175,7 @@ impl Part {
         }
         // Relaxed, here and below: as above; the system call stays in between.
         self.wanted.store(bytes, Ordering::Relaxed);
-        // SAFETY: in the part, behind what was taken of it.
+        // SAFETY: in the part, and not taken.
         let grown = unsafe { space.take(self.start() + taken, bytes - taken) };
         if grown {
             self.taken.store(bytes, Ordering::Relaxed);
@@ -189,16 +184,16 @@ impl Part {
         grown
     }
 
-    /// In a child of a fork, where a thread that is not there was in [`Part::grow_to`].
+    /// Undoes, in a child of a fork, a [`Part::grow_to`] that another thread had begun.
     ///
     /// # Safety
     /// As there.
     pub unsafe fn recover(&self, space: &Space) {
-        // Relaxed, all: under the caller's lock.
-        let (taken, wanted) =
-            (self.taken.load(Ordering::Relaxed), self.wanted.swap(0, Ordering::Relaxed));
+        // Relaxed, both: under the caller's lock.
+        let taken = self.taken.load(Ordering::Relaxed);
+        let wanted = self.wanted.swap(0, Ordering::Relaxed);
         if wanted > taken {
-            // SAFETY: in the part, behind what was taken of it, so nothing else knows of it.
+            // SAFETY: in the part; the thread that began to take it has told no other.
             unsafe { space.untake(self.start() + taken, wanted - taken) };
         }
     }

@@ -2,7 +2,6 @@
 
 use core::ffi::{CStr, c_void};
 use core::fmt::Write as _;
-use core::mem::MaybeUninit;
 use core::ptr::{null, null_mut};
 
 use crate::lock::Lock;
@@ -10,7 +9,7 @@ use crate::topology::Affinity;
 
 pub use crate::key::{prepare_at_exit, set_at_exit};
 
-/// The kernel's number of the calling thread. One system call, about 0.1 us. Async-signal-safe.
+/// The kernel's id of the calling thread. One system call, about 0.1 us. Async-signal-safe.
 #[must_use]
 pub fn id() -> i32 {
     // SAFETY: gettid has no precondition.
@@ -18,9 +17,8 @@ pub fn id() -> i32 {
     i32::try_from(id).unwrap_or(0)
 }
 
-/// False when no thread of this process has that number. Async-signal-safe.
-///
-/// The kernel may give the id to another thread as soon as this one has ended.
+/// False when no thread of this process has this id. Async-signal-safe. The kernel may give the id
+/// to another thread as soon as this one has ended.
 #[must_use]
 pub fn is_alive(id: i32) -> bool {
     crate::errno::preserve(|| {
@@ -92,8 +90,9 @@ fn nice(thread: i32) -> i32 {
     unsafe { libc::getpriority(libc::PRIO_PROCESS, thread.cast_unsigned()) }
 }
 
-/// The function that a thread of the library runs.
-pub type Body = extern "C" fn(*mut c_void) -> *mut c_void;
+/// The function that a thread of the library runs. It never returns, so that the thread exists
+/// while [`spawn`] sets its scheduling.
+pub type Body = fn() -> !;
 
 /// Starts a detached thread with all signals blocked. False when the system refuses; `errno` is
 /// kept.
@@ -107,57 +106,38 @@ pub type Body = extern "C" fn(*mut c_void) -> *mut c_void;
 pub fn spawn(body: Body) -> bool {
     crate::lock::assert_none_held();
     crate::fork::run_pending_handlers();
-    // No call where nothing differs: a sandbox may forbid it.
-    let start_detached =
-        || (differs_from_process() && start_like_process(body)) || start(null(), body);
-    with_signals_blocked(|| crate::errno::preserve(start_detached))
-}
-
-/// True when policy or affinity of the calling thread differ from those of the process.
-fn differs_from_process() -> bool {
-    // SAFETY: integers only.
-    let policy = unsafe { libc::sched_getscheduler(0) };
-    policy != libc::SCHED_OTHER || PROCESS.lock().0 != Affinity::current()
-}
-
-/// Starts a thread with the policy and affinity of the process; false where that is refused.
-fn start_like_process(body: Body) -> bool {
-    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
-    let attributes = attributes.as_mut_ptr();
-    // SAFETY: valid for the call to fill.
-    if unsafe { libc::pthread_attr_init(attributes) } != 0 {
-        return false;
-    }
-    // SAFETY: initialised above; the same holds below.
-    let mut status =
-        unsafe { libc::pthread_attr_setinheritsched(attributes, libc::PTHREAD_EXPLICIT_SCHED) };
-    // SAFETY: as above.
-    status |= unsafe { libc::pthread_attr_setschedpolicy(attributes, libc::SCHED_OTHER) };
-    // Without this libc uses the creator's priority, which is invalid for `SCHED_OTHER`.
-    let no_priority = libc::sched_param { sched_priority: 0 };
-    // SAFETY: as above; the parameter is valid.
-    status |= unsafe { libc::pthread_attr_setschedparam(attributes, &raw const no_priority) };
-    let (affinity, _) = *PROCESS.lock();
-    if let Some((mask, size)) = affinity.as_ref().map(Affinity::as_raw) {
-        // SAFETY: as above; the mask is valid for its size.
-        status |= unsafe { libc::pthread_attr_setaffinity_np(attributes, size, mask) };
-    }
-    let started = status == 0 && start(attributes, body);
-    // SAFETY: initialised above, and not used any more.
-    unsafe { libc::pthread_attr_destroy(attributes) };
-    started
-}
-
-fn start(attributes: *const libc::pthread_attr_t, body: Body) -> bool {
     let mut thread: libc::pthread_t = 0;
-    // SAFETY: the attributes are null or valid, and `run` takes the address of a `Body`.
-    let status =
-        unsafe { libc::pthread_create(&raw mut thread, attributes, run, body as *mut c_void) };
-    if status == 0 {
-        // SAFETY: the thread was just made, and nothing joins it.
-        unsafe { libc::pthread_detach(thread) };
+    with_signals_blocked(|| {
+        crate::errno::preserve(|| {
+            let argument = body as *mut c_void;
+            // SAFETY: the attributes are the default ones, and `run` takes the address of a `Body`.
+            let status = unsafe { libc::pthread_create(&raw mut thread, null(), run, argument) };
+            if status == 0 {
+                schedule_like_process(thread);
+                // SAFETY: the thread was just made, and nothing joins it.
+                unsafe { libc::pthread_detach(thread) };
+            }
+            status == 0
+        })
+    })
+}
+
+/// Gives a new thread, which has policy and affinity of the calling one, those of the process. Not
+/// done by the thread itself: its creator may keep it from running. No call where nothing differs:
+/// a sandbox may forbid it.
+fn schedule_like_process(thread: libc::pthread_t) {
+    // SAFETY: integers only.
+    if unsafe { libc::sched_getscheduler(0) } != libc::SCHED_OTHER {
+        let priority = libc::sched_param { sched_priority: 0 };
+        // SAFETY: the thread is not detached yet; the parameter is valid.
+        unsafe { libc::pthread_setschedparam(thread, libc::SCHED_OTHER, &raw const priority) };
     }
-    status == 0
+    let (affinity, _) = *PROCESS.lock();
+    if let Some(affinity) = affinity.filter(|wanted| Affinity::current() != Some(*wanted)) {
+        let (mask, size) = affinity.as_raw();
+        // SAFETY: as above; the mask is valid for its size.
+        unsafe { libc::pthread_setaffinity_np(thread, size, mask) };
+    }
 }
 
 /// The start routine of each thread.
@@ -168,9 +148,9 @@ extern "C" fn run(body: *mut c_void) -> *mut c_void {
         // value.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, wanted) };
     }
-    // SAFETY: from `start`.
+    // SAFETY: from `spawn`.
     let body = unsafe { core::mem::transmute::<*mut c_void, Body>(body) };
-    body(null_mut())
+    body()
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@
 //! and sleeps unless the bell has changed. In the total order of these accesses (all are SeqCst)
 //! one of the two sees the other. [B1]
 
-use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_sys::fork::{self, Handlers};
@@ -171,7 +170,7 @@ fn start_slow() -> bool {
     false
 }
 
-extern "C" fn run(_: *mut c_void) -> *mut c_void {
+fn run() -> ! {
     thread::set_name(c"sheaves-rcu");
     // Relaxed: a number; in a fork handler only this thread finds its own.
     THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
@@ -182,10 +181,10 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 }
 
 /// The body of a worker. If its callback forks, it becomes the reclaimer of the child.
-extern "C" fn run_worker(_: *mut c_void) -> *mut c_void {
+fn run_worker() -> ! {
     thread::set_name(c"sheaves-rcu-run");
     driver::work();
-    run(core::ptr::null_mut())
+    run()
 }
 
 fn reclaim_for_ever() -> ! {

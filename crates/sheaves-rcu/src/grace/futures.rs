@@ -14,7 +14,6 @@
 //! raw pointers: there is never a reference to a whole node.
 
 use core::cell::UnsafeCell;
-use core::ffi::c_void;
 use core::future::Future;
 use core::marker::PhantomPinned;
 use core::pin::Pin;
@@ -267,7 +266,7 @@ fn wake(is_so: impl Fn(u64) -> bool) {
     }
 }
 
-extern "C" fn run(_: *mut c_void) -> *mut c_void {
+fn run() -> ! {
     loop {
         // Relaxed: read before the list; a later addition changes it.
         let added = ADDED.load(Ordering::Relaxed);

@@ -1,12 +1,12 @@
 //! Thread-local words of the fast paths, reached by one instruction.
 //!
 //! Stable Rust compiles `thread_local!` in a shared object to a call. So an architecture with a
-//! file here has an area that is declared in assembly with the initial-exec model: thread pointer
-//! plus a constant that the loader computes. Its symbol is protected: a shared object may export it
-//! to programs in C, and yet each object that contains this crate uses an area of its own.
+//! file here declares an area in assembly, with the initial-exec model: its address is the thread
+//! pointer plus a constant that the loader computes. The symbol is protected: a shared object may
+//! export it to programs in C, and yet each object that contains this crate has its own area.
 //!
 //! Other architectures have no area, see `portable.rs`; there the reader's word is the value of a
-//! `pthread_key`. `--cfg sheaves_keys` does the same with the reader's word on x86-64, for tests.
+//! `pthread_key`. With `--cfg sheaves_keys`, for tests, it is that on x86-64, too.
 
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(not(target_arch = "x86_64"), path = "portable.rs")]
@@ -23,7 +23,7 @@ pub use arch::{can_have_reader, exchange_reader, reader};
 #[cfg(target_arch = "x86_64")]
 pub use arch::{libc_rseq_offset, thread_area};
 #[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
-pub use keys::{can_have_reader, exchange_reader, reader};
+pub use {crate::key::can_have_reader, keys::exchange_reader, keys::reader};
 
 use crate::rseq::RseqArea;
 
