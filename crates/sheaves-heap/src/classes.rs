@@ -2,7 +2,7 @@
 //!
 //! Multiples of 16 bytes up to 128, then eight classes per doubling up to 32 KiB, so a step above
 //! 128 bytes is at most 12.5 %. All sizes are multiples of 16, so one load from a table with an
-//! entry per 16 bytes (2 KiB of classes, 4 KiB of words) gives the result.
+//! entry per 16 bytes (4 KiB) gives the result.
 //!
 //! Middle sizes, up to 1 MiB, have few classes: what a block does not use of its class is never
 //! touched. From 64 KiB on their objects are alone in their slabs, which are multiples of 64 KiB.
@@ -101,30 +101,19 @@ fn is_aligned(class: usize, align: usize) -> bool {
     stride_for(size, align_of_class(class)).is_some_and(|stride| stride.is_multiple_of(align))
 }
 
-/// The per-CPU word of the main sheaf, as its offset, by size in quanta, rounded up.
+/// The per-CPU word of a class's main sheaf, as its offset, by size in quanta, rounded up.
 #[doc(hidden)]
 pub static WORDS: [u16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
     let mut words = [0; SMALL_BYTES_MAX / QUANTUM_BYTES + 1];
-    let mut quanta = 0;
-    while quanta < words.len() {
-        words[quanta] = CacheId::of_class(BY_QUANTA[quanta] as usize).main().offset() as u16;
-        quanta += 1;
-    }
-    words
-};
-
-/// Class by size in quanta, rounded up.
-static BY_QUANTA: [u8; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
-    let mut table = [0; SMALL_BYTES_MAX / QUANTUM_BYTES + 1];
     let (mut quanta, mut class) = (0, 0);
-    while quanta < table.len() {
+    while quanta < words.len() {
         if quanta * QUANTUM_BYTES > bytes_of_class(class) {
             class += 1;
         }
-        table[quanta] = class as u8;
+        words[quanta] = CacheId::of_class(class).main().offset() as u16;
         quanta += 1;
     }
-    table
+    words
 };
 
 /// The class for a size of at most [`SMALL_BYTES_MAX`]; size 0 gets the smallest.
@@ -136,7 +125,7 @@ static BY_QUANTA: [u8; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
 pub fn of_size(size: usize) -> usize {
     assert!(size <= SMALL_BYTES_MAX);
     // SAFETY: just tested.
-    unsafe { of_size_unchecked(size) }
+    CacheId::of_main(unsafe { word_of_size_unchecked(size) }).class()
 }
 
 /// The per-CPU word of the main sheaf for a size.
@@ -146,22 +135,10 @@ pub fn of_size(size: usize) -> usize {
 #[inline(always)]
 pub(crate) unsafe fn word_of_size_unchecked(size: usize) -> Word {
     debug_assert!(size <= SMALL_BYTES_MAX);
-    let quanta = (size + (QUANTUM_BYTES - 1)) >> QUANTUM_BYTES.trailing_zeros();
-    // SAFETY: the table covers every size up to the limit.
-    Word::at_offset(usize::from(*unsafe { WORDS.get_unchecked(quanta) }))
-}
-
-/// [`of_size`] without the check.
-///
-/// # Safety
-/// `size` is at most [`SMALL_BYTES_MAX`].
-#[inline(always)]
-unsafe fn of_size_unchecked(size: usize) -> usize {
-    debug_assert!(size <= SMALL_BYTES_MAX);
     // Not `div_ceil`: it does not know that the sum cannot overflow, and costs five instructions.
     let quanta = (size + (QUANTUM_BYTES - 1)) >> QUANTUM_BYTES.trailing_zeros();
     // SAFETY: the table covers every size up to the limit.
-    usize::from(*unsafe { BY_QUANTA.get_unchecked(quanta) })
+    Word::at_offset(usize::from(*unsafe { WORDS.get_unchecked(quanta) }))
 }
 
 /// The smallest class whose objects hold `size` bytes and are at multiples of `align` (a power of
@@ -220,8 +197,8 @@ const _: () = {
         // At most 12.5 % above 128 bytes.
         assert!(size <= 128 || (size - below) * 8 <= below);
         // The table sends every size up to here to this class, and no larger one.
-        assert!(BY_QUANTA[size / QUANTUM_BYTES] as usize == class);
-        assert!(BY_QUANTA[below / QUANTUM_BYTES + 1] as usize == class);
+        let word = CacheId::of_class(class).main().offset() as u16;
+        assert!(WORDS[size / QUANTUM_BYTES] == word && WORDS[below / QUANTUM_BYTES + 1] == word);
         // A step between classes is a multiple of 64 bytes, or no multiple of 64 is skipped.
         let step = size - below;
         assert!(step.is_multiple_of(LINE_BYTES) || LINE_BYTES.is_multiple_of(step));

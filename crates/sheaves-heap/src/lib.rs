@@ -8,13 +8,12 @@
 //!
 //! The modules, from the bottom up; each uses only those before it: [`classes`], `idle` and `huge`
 //! (mappings), `block` (size or address to block), `start` (creates the classes), `redzone` (for
-//! `SHEAVES_DEBUG=1`), `deferred`, `slow`, [`mod@malloc`] (the fast paths: start reading here),
+//! `SHEAVES_DEBUG=1`), `slow`, [`mod@malloc`] (the fast paths: start reading here),
 //! [`entry`] (their C functions), `realloc`, [`report`] (statistics).
 #![no_std]
 
 mod block;
 pub mod classes;
-mod deferred;
 pub mod entry;
 mod huge;
 mod idle;

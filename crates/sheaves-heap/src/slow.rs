@@ -3,13 +3,14 @@
 use core::alloc::Layout;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
+use sheaves_rcu::defer::Channel;
 use sheaves_slab::CacheId;
 use sheaves_slab::raw::by_id;
 use sheaves_sys::errno;
 
 use crate::block::{self, Block};
 use crate::start::{is_debug, start};
-use crate::{classes, deferred, huge, redzone};
+use crate::{classes, huge, redzone};
 
 /// The largest size of a block: pointer differences must fit `isize`.
 pub(crate) const BYTES_MAX: usize = isize::MAX as usize;
@@ -80,6 +81,10 @@ pub unsafe extern "C" fn free(block: *mut u8) {
     }
 }
 
+/// Large blocks that are freed after a grace period.
+static LARGE: Channel =
+    Channel::new("large blocks", |block| block::free(block.expose_provenance()));
+
 /// # Safety
 /// As [`crate::free_rcu`].
 #[cold]
@@ -95,7 +100,10 @@ pub(crate) unsafe extern "C" fn free_rcu(block: *mut u8) {
             Some(Block::Object { class }) => unsafe {
                 by_id::free_rcu_checked(CacheId::of_class(class), address);
             },
-            Some(Block::Huge { bytes }) => deferred::defer(address, bytes),
+            // SAFETY: as above.
+            Some(Block::Huge { bytes }) => unsafe {
+                LARGE.free_later(with_exposed_provenance_mut(address), bytes);
+            },
             None => block::foreign(address, "free_rcu"),
         }
     });

@@ -52,6 +52,13 @@ impl CacheId {
         if self.0 <= CLASSES_MAX as u16 { self.main().offset() as u16 } else { NAMED }
     }
 
+    /// The cache with this word for its main sheaf.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of_main(word: Word) -> CacheId {
+        CacheId((word.offset() / 16) as u16)
+    }
+
     /// The size class of an owner map's entry, `None` for anything else.
     #[inline]
     #[must_use]

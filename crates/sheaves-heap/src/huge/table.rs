@@ -65,12 +65,6 @@ impl Table {
         Table { location, count: 0, bytes: 0, kept: 0, in_doubt: 0, idle: Idle::new() }
     }
 
-    /// A table of empty entries. `None` when memory is out.
-    fn with_capacity(capacity: usize) -> Option<Table> {
-        let entries = map::anywhere(capacity * size_of::<Entry>())?;
-        Some(Table::at(entries | capacity.ilog2() as usize))
-    }
-
     /// Number of entries, a power of two.
     pub(super) fn capacity(&self) -> usize {
         if self.location == 0 { 0 } else { 1 << (self.location & LOGARITHM) }
@@ -139,31 +133,28 @@ impl Table {
         self.entry(index).write(new);
     }
 
+    /// Doubles the table. False when memory is out.
     fn grow(&mut self) -> bool {
-        let capacity = (self.capacity() * 2).max(CAPACITY_MIN);
-        let Some(mut larger) = Table::with_capacity(capacity) else { return false };
-        for index in 0..self.capacity() {
+        let (old, old_capacity) = (self.entries(), self.capacity());
+        let capacity = (old_capacity * 2).max(CAPACITY_MIN);
+        let Some(entries) = map::anywhere(capacity * size_of::<Entry>()) else { return false };
+        let mut larger = Table::at(entries | capacity.ilog2() as usize);
+        for index in 0..old_capacity {
             let entry = *self.entry(index);
             if entry.address != 0 {
                 larger.store(entry);
             }
         }
-        self.switch_to(&larger);
-        true
-    }
-
-    /// Replaces the entries by those of another table.
-    fn switch_to(&mut self, other: &Table) {
-        let (entries, capacity) = (self.entries(), self.capacity());
         // SeqCst, for the compiler alone: the entries of the new table are written before.
         compiler_fence(Ordering::SeqCst);
-        self.location = other.location;
+        self.location = larger.location;
         // SeqCst, as above: the old table is unused after.
         compiler_fence(Ordering::SeqCst);
-        if capacity > 0 {
+        if old_capacity > 0 {
             // SAFETY: the old table's mapping, which nothing refers to any more.
-            unsafe { map::unmap(entries, capacity * size_of::<Entry>()) };
+            unsafe { map::unmap(old, old_capacity * size_of::<Entry>()) };
         }
+        true
     }
 
     /// Repairs the table in a child of a fork, where a thread that the child does not have was
