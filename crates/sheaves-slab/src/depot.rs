@@ -5,9 +5,8 @@
 //! to this CPU rather than to another one, in whose caches its objects would be cold. A slot whose
 //! shard is empty searches the others.
 //!
-//! A fixed number of sheaves fails for "allocate 10,000, then free all". So the limit is a number
-//! of bytes, and it is raised when that pays: a refill from slabs after a flush to slabs shows that
-//! a larger depot would have saved both. Each second without that halves the limit, down to its
+//! The limit is a number of bytes. A refill from slabs after a flush to slabs shows that a larger
+//! depot would have saved both, and raises it. Each second without that halves it, down to its
 //! initial value.
 //!
 //! The depot also sizes the sheaves of its cache: short ones keep the working set small, long ones

@@ -107,14 +107,10 @@ pub(crate) fn take_empty() -> Option<Sheaf> {
 
 #[cold]
 fn take_empty_slow() -> Option<Sheaf> {
-    if let Some(sheaf) = pop_any() {
-        return Some(sheaf);
-    }
-    let mut pool = POOL.lock();
-    if pool.returned > 0 {
-        return Some(take_returned(&mut pool));
-    }
-    take_new(&mut pool)
+    pop_any().or_else(|| {
+        let mut pool = POOL.lock();
+        if pool.returned > 0 { Some(take_returned(&mut pool)) } else { take_new(&mut pool) }
+    })
 }
 
 /// A sheaf with a new number, after any range that other mappings occupy.

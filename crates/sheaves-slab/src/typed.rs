@@ -7,7 +7,6 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
 use crate::raw::{self, CacheError, Options};
-use crate::stats::CacheStats;
 
 /// A cache of values of type `T`.
 ///
@@ -43,10 +42,7 @@ impl<T> Cache<T> {
     /// When memory is out; see [`Cache::try_insert`].
     #[inline]
     pub fn insert(&self, value: T) -> CacheBox<'_, T> {
-        match self.try_insert(value) {
-            Ok(inserted) => inserted,
-            Err(_) => out_of_memory(),
-        }
+        self.try_insert(value).unwrap_or_else(|_| out_of_memory())
     }
 
     /// Moves a value into the cache, or returns it when memory is out.
@@ -62,21 +58,10 @@ impl<T> Cache<T> {
         Ok(CacheBox { place, cache: self, owns: PhantomData })
     }
 
-    /// The untyped cache, for bulk operations and statistics.
+    /// The untyped cache, for statistics and to return free memory.
     #[must_use]
     pub fn raw(&self) -> &raw::Cache {
         &self.raw
-    }
-
-    /// Statistics, see [`raw::Cache::stats`].
-    #[must_use]
-    pub fn stats(&self) -> CacheStats {
-        self.raw.stats()
-    }
-
-    /// Returns free memory, see [`raw::Cache::shrink`].
-    pub fn shrink(&self) -> bool {
-        self.raw.shrink()
     }
 
     /// Destroys the cache. The borrow checker guarantees that no box is alive; leaked boxes count

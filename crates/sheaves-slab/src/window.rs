@@ -13,15 +13,12 @@
 //! The owners come first. So the window's address alone leads from any address to its owner, by a
 //! subtraction, a shift and a load.
 //!
-//! Normally nothing is reserved: the window is at a random place in a part of the address space
-//! that the kernel does not use by default. A region grows by mapping exactly where it ends
-//! (`MAP_FIXED_NOREPLACE`), so a limit on the address space counts only what is in use. Where an
-//! emulator or an old kernel does not honour exact addresses, the window is a reservation, if
-//! necessary with a smaller heap.
+//! The window is at a random place that the kernel does not use by default. A region grows by
+//! mapping exactly where it ends (`MAP_FIXED_NOREPLACE`). Where an emulator or an old kernel does
+//! not honour exact addresses, the window is a reservation, if necessary with a smaller heap.
 //!
-//! Another mapping may be where a region needs to grow. Heap, headers and sheaves skip it: entries
-//! whose memory is in the skipped part are never used. The maps of owners and chunks, at most 36
-//! MiB together, must be contiguous, and the heap ends where one of them cannot grow.
+//! Another mapping may be where a region needs to grow. Heap, headers and sheaves skip it. The maps
+//! of owners and chunks must be contiguous: the heap ends where one of them cannot grow.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -45,7 +42,7 @@ pub(crate) const STEP_BYTES: usize = 64 << 10;
 
 const HEAP_BYTES_MAX: usize = 1 << 39;
 const HEAP_BYTES_MIN: usize = 64 << 20;
-/// Sheaves are numbered by 24 bits, see [`crate::stack`].
+/// Sheaves are numbered by 24 bits, see `protocol::stack`.
 const SHEAVES_BYTES_MAX: usize = 1 << 34;
 /// Random windows are here: above the addresses of programs linked at fixed addresses, and far
 /// below the addresses that the kernel chooses today.

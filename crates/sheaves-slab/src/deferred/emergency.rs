@@ -4,13 +4,12 @@
 //! |---|---|---|
 //! | 0 | the pool | none |
 //! | 1 | the cache itself: a sheaf of free objects, which go back to their slabs | a flush |
-//! | 2 | a reserve of a few sheaves | none |
-//! | 3 | none: the caller waits for a grace period and frees the object itself | a grace period |
-//! | 4 | none, and the caller is a reader: the object leaks, and a line reports it | the object |
+//! | 2 | none: the caller waits for a grace period and frees the object itself | a grace period |
+//! | 3 | none, and the caller is a reader: the object leaks, and a line reports it | the object |
 //!
 //! Nothing is ever freed too early.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::internal::Sheaf;
 use sheaves_rcu::defer;
@@ -19,23 +18,15 @@ use sheaves_rcu::defer::faults::Faults;
 use sheaves_sys::lock;
 
 use crate::cache_id::CacheId;
-use crate::pool::{self, SheafStack};
 use crate::slot::take_sheaf;
-use crate::{chunk, debug, flush};
+use crate::{chunk, debug, flush, pool};
 
-/// Sheaves of the reserve.
-const RESERVE_SHEAVES: u32 = 8;
-
-static RESERVE: SheafStack = SheafStack::new();
-/// Sheaves in the reserve, about: it changes after the stack does.
-static RESERVED: AtomicU32 = AtomicU32::new(0);
 /// Requests for an empty sheaf that fail, for tests.
 #[cfg(feature = "faults")]
 #[doc(hidden)]
 pub static FAULTS: Faults = Faults::none();
 /// How often each rung was used.
 static FROM_THE_CACHE: AtomicU64 = AtomicU64::new(0);
-static FROM_THE_RESERVE: AtomicU64 = AtomicU64::new(0);
 static WAITS: AtomicU64 = AtomicU64::new(0);
 static LEAKS: AtomicU64 = AtomicU64::new(0);
 
@@ -53,8 +44,6 @@ fn fails() -> bool {
 pub struct Emergencies {
     /// Sheaves that were taken from their own cache; their free objects went back to their slabs.
     pub from_the_cache: u32,
-    /// Sheaves from the reserve.
-    pub from_the_reserve: u32,
     /// Objects for which the caller waited for a grace period itself.
     pub waits: u32,
     /// Objects that are never freed: the caller was inside of a read section.
@@ -65,21 +54,9 @@ pub struct Emergencies {
 #[must_use]
 pub fn emergencies() -> Emergencies {
     // Relaxed: statistics.
-    let [from_the_cache, from_the_reserve, waits, leaks] =
-        [&FROM_THE_CACHE, &FROM_THE_RESERVE, &WAITS, &LEAKS]
-            .map(|count| count.load(Ordering::Relaxed) as u32);
-    Emergencies { from_the_cache, from_the_reserve, waits, leaks }
-}
-
-/// Fills the reserve, as far as there is memory.
-pub(super) fn prepare() {
-    // Relaxed: a number of sheaves; each sheaf itself comes through the stack.
-    while RESERVED.load(Ordering::Relaxed) < RESERVE_SHEAVES {
-        let Some(sheaf) = pool::take_empty() else { return };
-        RESERVE.push(sheaf);
-        // Relaxed: as above.
-        RESERVED.fetch_add(1, Ordering::Relaxed);
-    }
+    let [from_the_cache, waits, leaks] =
+        [&FROM_THE_CACHE, &WAITS, &LEAKS].map(|count| count.load(Ordering::Relaxed) as u32);
+    Emergencies { from_the_cache, waits, leaks }
 }
 
 /// An empty sheaf, from the first rung that has one.
@@ -95,19 +72,9 @@ pub(super) fn take_empty(id: CacheId) -> Option<Sheaf> {
 #[cold]
 fn take_empty_slow(id: CacheId) -> Option<Sheaf> {
     lock::assert_none_held();
-    if !fails()
-        && let Some(sheaf) = of_the_cache(id)
-    {
-        // Relaxed: statistics.
-        FROM_THE_CACHE.fetch_add(1, Ordering::Relaxed);
-        return Some(sheaf);
-    }
-    let sheaf = if fails() { None } else { RESERVE.pop() };
-    if sheaf.is_some() {
-        // Relaxed, both: statistics, and as in `prepare`.
-        FROM_THE_RESERVE.fetch_add(1, Ordering::Relaxed);
-        RESERVED.fetch_sub(1, Ordering::Relaxed);
-    }
+    let sheaf = if fails() { None } else { of_the_cache(id) };
+    // Relaxed: statistics.
+    FROM_THE_CACHE.fetch_add(u64::from(sheaf.is_some()), Ordering::Relaxed);
     sheaf
 }
 

@@ -6,7 +6,6 @@ use sheaves_percpu::internal::{Word, slots};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::{self, Pending, Sink};
 
-use super::emergency;
 use super::seal::{after_seal, objects, reclaim, seal, tell_all};
 use crate::cache_id::CacheId;
 use crate::descriptor::{DEFERRING_WORDS, deferring};
@@ -29,7 +28,6 @@ fn start_slow(id: CacheId) {
     // Several threads may run this at a time, and a fork may leave all but one of them behind.
     // Acquire pairs with the Release below: the sink is there.
     if !IS_REGISTERED.load(Ordering::Acquire) {
-        emergency::prepare();
         defer::register(&SLAB);
         // Release pairs with the Acquire above.
         IS_REGISTERED.store(true, Ordering::Release);
@@ -74,7 +72,6 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
 /// Reclaims what is ready of every cache, and releases the ready slabs of type-stable caches.
 pub(crate) fn finish() -> bool {
     let mut any = false;
-    emergency::prepare();
     for word in 0..DEFERRING_WORDS {
         for id in deferring(word) {
             let done = registry::if_existing(id, |id| reclaim(id) | refill::release_ready(id));

@@ -38,7 +38,6 @@ impl Before {
             ("head-linked", calls.linked - self.calls.linked),
             ("caller-waits", calls.waits - self.calls.waits),
             ("sheaf-from-the-cache", of_caches(|of| of.from_the_cache)),
-            ("sheaf-from-the-reserve", of_caches(|of| of.from_the_reserve)),
             ("caller-waits-for-cache", of_caches(|of| of.waits)),
         ];
         let leaks = calls.leaks - self.calls.leaks + of_caches(|of| of.leaks);
