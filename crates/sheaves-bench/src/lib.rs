@@ -46,7 +46,8 @@
 //! row.
 //! `work` and `left_out` are there where there is something to tell; `work` has what the contender
 //! counts. `versus` is another contender, or what a figure is held against: `1 chunk tested`,
-//! `ideal memory` or `1 ns`; `ratio` is then the figure itself.
+//! `ideal memory` or `1 ns`; `ratio` is then the figure itself. `best peer` is that of each row, in
+//! a mean over rows.
 
 extern crate alloc;
 

@@ -123,7 +123,9 @@ impl Workload for Load {
             reset_peak()?;
             let time = replacing.time(&allocator, (self.live, REPLACEMENTS), seed)?;
             let grown = |bytes: u64| bytes.saturating_sub(before) as f64;
-            Ok(vec![time, grown(peak_bytes()), grown(resident_bytes())])
+            // The peak last: what is resident when it is read counts in it.
+            let left = grown(resident_bytes());
+            Ok(vec![time, grown(peak_bytes()), left])
         }))
     }
 }
