@@ -27,7 +27,6 @@ use crate::granule::{self, Granule};
 use crate::protocol::counting;
 use crate::window::{self, SLAB_HEADER_BYTES};
 
-/// Words of the bitmap.
 const BITMAP_WORDS: usize = 64;
 /// The most objects of a slab.
 pub(crate) const OBJECTS_MAX: usize = BITMAP_WORDS * 64;

@@ -31,7 +31,6 @@ pub const CHUNK_BYTES: usize = 2 << 20;
 /// Granules of a chunk.
 pub const CHUNK_GRANULES: usize = CHUNK_BYTES / GRANULE_BYTES;
 
-/// Bytes of a slab's header.
 pub(crate) const SLAB_HEADER_BYTES: usize = 640;
 
 /// Bytes of the window.

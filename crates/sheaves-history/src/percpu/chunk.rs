@@ -3,7 +3,7 @@
 
 use super::bits;
 use super::hints::{BLOCK_BITS, Hints, Run};
-use super::request::{GRAIN_BYTES, PAGE_BYTES, Request, Work};
+use super::request::{GRAIN_BYTES, PAGE_BYTES, Request, Work, words_between};
 
 const BLOCK_WORDS: usize = (BLOCK_BITS / u64::BITS) as usize;
 
@@ -121,7 +121,7 @@ impl Chunk {
             at = bits::next_zero(&self.allocated, at, end).max(at);
             let area = Run::new(request.align_up(at), request.bits);
             if area.end > end {
-                work.words_read += bits::words_between(from, at);
+                work.words_read += words_between(from, at);
                 return None;
             }
             let blocked = bits::next_one(&self.allocated, area.start, area.end);
@@ -133,7 +133,7 @@ impl Chunk {
             }
             at = blocked + 1;
         };
-        work.words_read += bits::words_between(from, found.end);
+        work.words_read += words_between(from, found.end);
         if HINTS && skipped.bits() > 0 {
             self.enter_skipped(skipped, work);
         }
@@ -148,7 +148,7 @@ impl Chunk {
             let base = block as u32 * BLOCK_BITS;
             // The part that alignment cut off at its start belongs to it.
             let start = bits::run_start(&self.allocated, skipped.start, base);
-            work.words_read += bits::words_between(start, skipped.start);
+            work.words_read += words_between(start, skipped.start);
             self.blocks[block].offer::<true>(Run { start, end: skipped.end }.part_in(block));
         }
     }
@@ -174,7 +174,7 @@ impl Chunk {
             } else {
                 let from = base + BLOCK_BITS;
                 let found = bits::next_zero(&self.allocated, from, self.hints.bits);
-                work.words_read += bits::words_between(from, found);
+                work.words_read += words_between(from, found);
                 found
             };
         }
@@ -201,7 +201,7 @@ impl Chunk {
         }
         if part.start == block.first_free {
             block.first_free = bits::next_zero(words, part.end, BLOCK_BITS);
-            work.words_read += bits::words_between(part.end, block.first_free);
+            work.words_read += words_between(part.end, block.first_free);
         }
         if block.take::<HINTS>(part) {
             self.refresh_block::<HINTS>(index, work);
@@ -233,7 +233,7 @@ impl Chunk {
             at = bits::next_one(words, start, BLOCK_BITS);
             block.offer::<HINTS>(Run { start, end: at });
         }
-        work.words_read += bits::words_between(from, BLOCK_BITS - 1);
+        work.words_read += words_between(from, BLOCK_BITS - 1);
         self.blocks[index] = block;
     }
 
@@ -317,7 +317,7 @@ impl Chunk {
             base + hints.contig_start
         } else {
             let start = bits::run_start(&self.allocated, area.start, base);
-            work.words_read += bits::words_between(start, area.start);
+            work.words_read += words_between(start, area.start);
             start
         };
         let (base, hints) = (last as u32 * BLOCK_BITS, &self.blocks[last]);
@@ -325,7 +325,7 @@ impl Chunk {
             base + hints.contig_run().end
         } else {
             let end = bits::next_one(&self.allocated, area.end, base + BLOCK_BITS);
-            work.words_read += bits::words_between(area.end, end);
+            work.words_read += words_between(area.end, end);
             end
         };
         Run { start, end }
@@ -338,7 +338,7 @@ impl Chunk {
             return None;
         }
         let end = bits::next_one(&self.bounds, bit + 1, self.hints.bits + 1);
-        work.words_read += bits::words_between(bit, end);
+        work.words_read += words_between(bit, end);
         Some(Run { start: bit, end: end.min(self.hints.bits) })
     }
 

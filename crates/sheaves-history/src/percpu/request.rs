@@ -37,3 +37,8 @@ impl Request {
         self.align_up(run.start) + self.bits <= run.end
     }
 }
+
+/// Number of words that a search from one position to another one reads.
+pub(super) fn words_between(from: u32, to: u32) -> u64 {
+    u64::from((to / u64::BITS).saturating_sub(from / u64::BITS) + 1)
+}

@@ -86,7 +86,7 @@ impl<B: Backing> Allocator<B> {
         let mut chunk = self.lists.head(list);
         let mut unfit = 0;
         while chunk != NONE {
-            self.records.work.count(|work| work.chunks_tested += 1);
+            self.records.work.chunk_tested();
             let header = self.records.header(chunk);
             let (next, hints) = (header.next, &header.hints);
             // A shorter run may fit when the longest is badly aligned. Ignoring it keeps the test
@@ -101,7 +101,7 @@ impl<B: Backing> Allocator<B> {
             }
             if is_small(list) {
                 self.lists.move_to(&mut self.records, chunk, FULL);
-                self.records.work.count(|work| work.relegations += 1);
+                self.records.work.chunk_relegated();
             } else {
                 unfit += 1;
                 if unfit == UNFIT_MAX {
@@ -120,7 +120,7 @@ impl<B: Backing> Allocator<B> {
     fn find_exhaustively(&mut self, request: Request) -> Option<(u32, Run)> {
         let mut from = 0;
         while let Some(chunk) = self.records.next_live(from) {
-            self.records.work.count(|work| work.chunks_tested += 1);
+            self.records.work.chunk_tested();
             let view = self.records.chunk(chunk);
             let hints = &view.header.hints;
             if hints.contig.bits() >= request.bits

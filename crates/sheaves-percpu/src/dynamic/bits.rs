@@ -6,12 +6,6 @@ use super::hints::Run;
 
 pub(super) const WORD_BITS: u32 = u64::BITS;
 
-/// Number of words that a search from one position to another one reads.
-#[inline(always)]
-pub(super) fn words_between(from: u32, to: u32) -> u64 {
-    u64::from((to / WORD_BITS).saturating_sub(from / WORD_BITS) + 1)
-}
-
 /// First zero bit at or after `from` and below `end`; `end` when there is none.
 #[inline]
 pub(super) fn next_zero(map: &[u64], from: u32, end: u32) -> u32 {

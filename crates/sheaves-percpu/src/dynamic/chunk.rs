@@ -29,7 +29,6 @@ pub(super) struct Header {
 #[derive(Debug)]
 pub(super) struct Chunk<'a> {
     pub(super) header: &'a mut Header,
-    /// The hints of each page.
     pub(super) pages: &'a mut [Hints],
     /// One bit per grain: is an object there?
     pub(super) allocated: &'a mut [u64],

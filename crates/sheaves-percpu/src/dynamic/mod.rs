@@ -34,6 +34,11 @@ mod batch;
 mod bits;
 mod chunk;
 mod config;
+#[cfg(any(test, feature = "counters"))]
+#[path = "../../tests/unit/counters.rs"]
+mod counters;
+#[cfg(not(any(test, feature = "counters")))]
+#[path = "uncounted.rs"]
 mod counters;
 mod error;
 mod hints;

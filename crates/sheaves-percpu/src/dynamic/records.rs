@@ -55,7 +55,7 @@ impl Records {
             return None;
         }
         let chunks_max = chunks_max as u32;
-        let work = Work::default();
+        let work = Work::new();
         let mut records =
             Records { base, chunks_max, pages, map_words, bitmap_bytes, record_bytes, work };
         records.live_mut().fill(0);

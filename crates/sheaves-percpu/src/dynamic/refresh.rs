@@ -10,7 +10,7 @@ use crate::dynamic::hints::{Hints, PAGE_BITS, Run};
 /// Recomputes the hints of a page after contig was broken. Its first free bit and its left and
 /// right runs are correct.
 pub(super) fn page(page: &mut Hints, words: &[u64], work: &Work) {
-    work.count(|work| work.page_refreshes += 1);
+    work.page_refreshed();
     let from = page.begin_refresh();
     bits::zero_runs(words, from, PAGE_BITS).for_each(|run| page.offer(run));
     work.words_read(from, PAGE_BITS - 1);
@@ -26,7 +26,7 @@ pub(super) fn chunk(chunk: &mut Hints, pages: &[Hints], work: &Work) {
         walk.page(page, base, from.saturating_sub(base));
     }
     walk.finish();
-    work.count(|work| work.pages_refreshed += pages.len().saturating_sub(first) as u64);
+    work.pages_refreshed(pages.len().saturating_sub(first));
 }
 
 /// A walk over pages that enters their free runs into a chunk's hints.

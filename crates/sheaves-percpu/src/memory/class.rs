@@ -10,7 +10,6 @@ use crate::word::{Region, Word};
 
 /// The largest object with a class.
 const BYTES_MAX: usize = 256;
-/// Number of classes.
 pub(super) const CLASSES: usize = 24;
 /// Sizes of the classes, in bytes.
 const SIZES: [usize; CLASSES] = {

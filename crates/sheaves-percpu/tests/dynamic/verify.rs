@@ -232,7 +232,7 @@ impl Chunk<'_> {
         let mut refreshed = hints;
         // From the first free bit on.
         refreshed.scan = Run::EMPTY;
-        refresh::chunk(&mut refreshed, self.pages, &Work::default());
+        refresh::chunk(&mut refreshed, self.pages, &Work::new());
         verify_hints(self.allocated, &refreshed)
     }
 

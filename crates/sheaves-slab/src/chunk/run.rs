@@ -13,7 +13,6 @@ pub(crate) fn use_small_pages() {
 /// A run on which the caller is building a slab.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// Its first granule.
     pub(crate) first: Granule,
     /// All of it reads as zero.
     pub(crate) is_zero: bool,

@@ -12,7 +12,6 @@ use crate::window::{self, CHUNK_BYTES, CHUNK_GRANULES, SLAB_HEADER_BYTES};
 /// at most an eighth of it.
 const HUGE_PAGES_AFTER: usize = 8;
 
-/// Bytes of the headers of one chunk.
 const CHUNK_HEADER_BYTES: usize = CHUNK_GRANULES * SLAB_HEADER_BYTES;
 
 /// State of one chunk; see the table in `mod.rs`.

@@ -175,7 +175,6 @@ impl Queue {
         Ok(Some(self.append_open(shape, &mut sealed)))
     }
 
-    /// Seals the open sheaf, if there is one.
     pub(super) fn seal_open(&self, shape: &Shape) -> Option<SealedSheaf> {
         let mut sealed = self.sealed.lock();
         if !sealed.open.cursor().is_sheaf() {

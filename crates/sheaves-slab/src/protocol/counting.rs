@@ -86,7 +86,6 @@ pub(crate) fn take(
     (missing == 0).then(|| before - count as u32)
 }
 
-/// The lowest `count` set bits.
 pub(super) fn lowest_bits(bits: u64, count: usize) -> u64 {
     if bits.count_ones() as usize <= count {
         return bits;
