@@ -46,11 +46,14 @@ int main(void)
 	long start, peak, freed, end;
 	char *first, **blocks;
 
-	/* One block of each kind: the code that serves them is resident from now on, too. */
-	for (size_t size = 10; size <= 10000000; size *= 10)
+	/* One block of each size class, which is made by its first block: all classes and the code that
+	 * serves them are resident from now on. */
+	for (size_t size = 8; size <= 10000000; size += size / 8)
 		free(touch(malloc(size)));
 	malloc_trim(0);
 	first = touch(malloc(100));
+	/* Twice: the first call makes its own code resident. */
+	resident_kib();
 	start = resident_kib();
 	blocks = mmap(NULL, table_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (blocks == MAP_FAILED)
