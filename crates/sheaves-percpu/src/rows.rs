@@ -261,10 +261,11 @@ pub(crate) fn touch_shared() {
     }
 }
 
-/// The shared row, if it may hold anything other than zeros.
-pub(crate) fn touched_shared() -> Option<usize> {
+/// The rows whose objects may hold anything other than zeros.
+#[inline]
+pub(crate) fn written() -> impl Iterator<Item = usize> {
     // Relaxed: as in `touch_shared`.
-    SHARED_TOUCHED.load(Ordering::Relaxed).then(shared)
+    open_rows().filter(|row| *row != shared() || SHARED_TOUCHED.load(Ordering::Relaxed))
 }
 
 /// Returns the whole pages of a range to the system in every open row; they read as zeros

@@ -6,15 +6,11 @@
 use crate::dynamic::backing::Backing;
 use crate::dynamic::chunk::mask;
 use crate::dynamic::config::{Config, Geometry, Request};
-#[cfg(any(test, feature = "counters"))]
-use crate::dynamic::counters::Counters;
 use crate::dynamic::error::Error;
 use crate::dynamic::hints::Run;
 use crate::dynamic::lists::{FULL, Lists, NONE, is_small, list_of};
 use crate::dynamic::records::Records;
 use crate::dynamic::statistics::Statistics;
-#[cfg(any(test, feature = "counters"))]
-use crate::dynamic::{bits, config::bytes_of};
 
 /// After this many chunks of one list that do not fit, a request continues with the next list, and
 /// these chunks move to their list's tail.
@@ -214,30 +210,5 @@ impl<B: Backing> Allocator<B> {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.statistics
-    }
-}
-
-#[cfg(any(test, feature = "counters"))]
-impl<B: Backing> Allocator<B> {
-    /// Work done since the allocator was created.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        self.records.work.done()
-    }
-
-    /// Free bytes, in one slot, that are useless even for the smallest object size so far, because
-    /// their runs are shorter. Reads all bitmaps.
-    pub fn unusable_bytes(&mut self) -> usize {
-        let smallest = self.counters().object_bytes_min;
-        let mut bytes = 0;
-        let mut from = 0;
-        while let Some(chunk) = self.records.next_live(from) {
-            let view = self.records.chunk(chunk);
-            let runs = bits::zero_runs(view.allocated, 0, view.header.hints.bits);
-            let sizes = runs.map(|run| bytes_of(run.bits()));
-            bytes += sizes.filter(|size| *size < smallest).sum::<usize>();
-            from = chunk + 1;
-        }
-        bytes
     }
 }

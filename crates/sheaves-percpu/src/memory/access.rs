@@ -10,7 +10,6 @@ use core::sync::atomic::Ordering;
 use crate::engine::rows::{self as transactions, Outcome, slow};
 use crate::engine::{Access, current_row};
 use crate::memory::Handle;
-use crate::memory::zero::DirtyRows;
 use crate::rows;
 use crate::slots::{self, Attached};
 use crate::word::RowWord;
@@ -119,14 +118,11 @@ fn row_or_shared_slow() -> usize {
 }
 
 /// The sum of a word over all slots, wrapping. It may lack concurrent additions.
-pub(crate) fn sum_of(word: RowWord, dirty: DirtyRows) -> usize {
-    let mut sum = 0_usize;
-    dirty.each(|row| {
-        // Relaxed: the result contains the additions that happened before this call, and need not
-        // contain others.
-        sum = sum.wrapping_add(word.in_row(rows::row(row)).load(Ordering::Relaxed));
-    });
-    sum
+pub(crate) fn sum_of(word: RowWord) -> usize {
+    // Relaxed: the result contains the additions that happened before this call, and need not
+    // contain others.
+    let value = |row| word.in_row(rows::row(row)).load(Ordering::Relaxed);
+    rows::written().map(value).fold(0, usize::wrapping_add)
 }
 
 /// Makes a slot's row readable and writable, even if no thread has used the slot. False when memory
@@ -191,7 +187,7 @@ pub unsafe fn cmp_store(handle: Handle, byte: usize, expected: usize, new: usize
 #[must_use]
 pub unsafe fn sum(handle: Handle, byte: usize) -> usize {
     // SAFETY: the same contract.
-    sum_of(unsafe { word_of(handle, byte) }, DirtyRows::Open)
+    sum_of(unsafe { word_of(handle, byte) })
 }
 
 /// The address of an object in a slot's row, even if no thread has used the slot. `None` when there

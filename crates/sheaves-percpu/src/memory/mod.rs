@@ -62,7 +62,6 @@ pub use crate::dynamic::{ALIGN_MAX, Error, FreeError, OBJECT_BYTES_MAX};
 
 use crate::dynamic::Shape;
 use state::MEMORY;
-use zero::DirtyRows;
 
 /// Allocates `size` bytes in every slot, from 1 to [`OBJECT_BYTES_MAX`], at a multiple of `align`,
 /// a power of two up to [`ALIGN_MAX`]. The bytes are zero.
@@ -100,7 +99,7 @@ pub unsafe fn free(handle: Handle) -> Result<(), FreeError> {
     }
     // SAFETY: the object was allocated by handle, and clearing its byte makes this call the only
     // one that frees it; the caller guarantees that it is not used any more.
-    unsafe { objects::free(offset, shape, DirtyRows::Open) };
+    unsafe { objects::free(offset, shape) };
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use crate::memory::Error;
 use crate::memory::caches::{self, alloc_uncached};
 use crate::memory::class::Class;
 use crate::memory::state::{MEMORY, is_open};
-use crate::memory::zero::{DirtyRows, zero};
+use crate::memory::zero::zero;
 use crate::rows;
 use crate::word::{BLOCK_BYTES, RowWord};
 
@@ -41,12 +41,11 @@ fn alloc_without_class(shape: Shape) -> Result<usize, Error> {
 /// Frees an object, to the caches if they have room.
 ///
 /// # Safety
-/// The object is from [`alloc`] with this shape and not used any more in any row. It was written
-/// only in these rows.
+/// The object is from [`alloc`] with this shape and not used any more in any row.
 #[inline]
-pub(crate) unsafe fn free(offset: usize, shape: Shape, dirty: DirtyRows) {
+pub(crate) unsafe fn free(offset: usize, shape: Shape) {
     // SAFETY: the caller owns the object.
-    unsafe { zero(offset, shape.size(), dirty) };
+    unsafe { zero(offset, shape.size()) };
     match Class::of(shape) {
         Some(class) => {
             // SAFETY: the object is zero, of this class, and owned by the caller, which gives it
@@ -116,7 +115,7 @@ impl LazyWord {
             let won = self.0.compare_exchange(0, bits, Ordering::Release, Ordering::Relaxed);
             if let (Err(_), Ok(offset)) = (won, made) {
                 // SAFETY: just allocated, and not published.
-                unsafe { free(offset, Shape::WORD, DirtyRows::Used) };
+                unsafe { free(offset, Shape::WORD) };
             }
         }
         self.get()
@@ -129,7 +128,7 @@ impl LazyWord {
     pub(crate) unsafe fn free(&mut self) {
         if let Some(word) = self.get() {
             // SAFETY: the same contract.
-            unsafe { free(word.offset(), Shape::WORD, DirtyRows::Used) };
+            unsafe { free(word.offset(), Shape::WORD) };
         }
         *self.0.get_mut() = 0;
     }

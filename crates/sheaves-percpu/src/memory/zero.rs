@@ -5,32 +5,7 @@
 //! already zero are only read. This does not take their cache lines from other CPUs, and allocates
 //! no memory for untouched pages.
 
-use crate::{rows, slots};
-
-/// The rows in which an object may hold anything other than zeros.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DirtyRows {
-    /// Those of slots that threads have used, and the shared row.
-    Used,
-    /// Every open row: the program wrote by slot number.
-    Open,
-}
-
-impl DirtyRows {
-    /// Calls `visit` for each of these rows, including the shared one if it was touched.
-    #[inline]
-    pub(crate) fn each(self, mut visit: impl FnMut(usize)) {
-        match self {
-            DirtyRows::Used => slots::installed_indexes().for_each(&mut visit),
-            DirtyRows::Open => {
-                rows::open_rows().filter(|row| *row != rows::shared()).for_each(&mut visit);
-            }
-        }
-        if let Some(shared) = rows::touched_shared() {
-            visit(shared);
-        }
-    }
-}
+use crate::rows;
 
 /// Zeroes an object in all rows where it may be anything else.
 ///
@@ -38,9 +13,9 @@ impl DirtyRows {
 /// The caller owns the object in every row. `offset` is a multiple of 4, and the object has `bytes`
 /// rounded up to 4.
 #[inline]
-pub(crate) unsafe fn zero(offset: usize, bytes: usize, dirty: DirtyRows) {
+pub(crate) unsafe fn zero(offset: usize, bytes: usize) {
     // SAFETY: the same contract; the row is open.
-    dirty.each(|row| unsafe { zero_in_row(rows::row(row) + offset, bytes) });
+    rows::written().for_each(|row| unsafe { zero_in_row(rows::row(row) + offset, bytes) });
 }
 
 /// # Safety

@@ -6,7 +6,6 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::engine::Access;
 use crate::memory::access;
-use crate::memory::zero::DirtyRows;
 use crate::percpu::zeroed::Zeroed;
 use crate::word::RowWord;
 
@@ -144,16 +143,15 @@ macro_rules! field {
 #[derive(Clone, Copy)]
 pub struct CellRef<'a, W> {
     word: RowWord,
-    dirty: DirtyRows,
     object: PhantomData<&'a SlotCell<W>>,
 }
 
 impl<'a, W: CellValue> CellRef<'a, W> {
     /// The caller borrows the object for `'a`.
     #[inline]
-    pub(super) fn new(word: RowWord, dirty: DirtyRows) -> CellRef<'a, W> {
+    pub(super) fn new(word: RowWord) -> CellRef<'a, W> {
         // INVARIANT: by the borrow.
-        CellRef { word, dirty, object: PhantomData }
+        CellRef { word, object: PhantomData }
     }
 
     /// The cell `bytes` bytes after this one in the same value, for arrays of cells.
@@ -226,7 +224,7 @@ impl<'a, W: CellValue> CellRef<'a, W> {
     /// an earlier one not.
     #[must_use]
     pub fn sum(self) -> W {
-        W::from_word(access::sum_of(self.word, self.dirty))
+        W::from_word(access::sum_of(self.word))
     }
 }
 

@@ -25,9 +25,8 @@ use crate::dynamic::Shape;
 use crate::memory::Error;
 use crate::memory::access::{open_row, row_or_shared};
 use crate::memory::objects;
-use crate::memory::zero::DirtyRows;
+use crate::rows;
 use crate::word::RowWord;
-use crate::{rows, slots};
 
 /// A value of type `T` in every slot; cf. the kernel's `alloc_percpu`.
 ///
@@ -67,27 +66,20 @@ pub struct PerCpu<T> {
     values: PhantomData<T>,
 }
 
-/// Offset of a value, a multiple of 4; bit 0 is set where the rows that may not be zero are those
-/// of [`DirtyRows::Open`].
+/// Offset of a value.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 struct Object(NonZeroU32);
 
 impl Object {
-    fn new(offset: usize, dirty: DirtyRows) -> Object {
-        let bits = offset as u32 | u32::from(dirty == DirtyRows::Open);
+    fn new(offset: usize) -> Object {
         // Offset 0 is impossible: the block is at the start of each row.
-        Object(NonZeroU32::new(bits).unwrap_or(NonZeroU32::MAX))
+        Object(NonZeroU32::new(offset as u32).unwrap_or(NonZeroU32::MAX))
     }
 
     #[inline]
     fn offset(self) -> usize {
-        (self.0.get() & !1) as usize
-    }
-
-    #[inline]
-    fn dirty(self) -> DirtyRows {
-        if self.0.get() & 1 == 0 { DirtyRows::Used } else { DirtyRows::Open }
+        self.0.get() as usize
     }
 
     fn at<T>(self, row: usize) -> *mut T {
@@ -112,7 +104,7 @@ impl<T: Zeroed> PerCpu<T> {
     pub fn zeroed() -> Result<PerCpu<T>, Error> {
         let offset = objects::alloc(const { shape_of::<T>() }?)?;
         // INVARIANT: memory of rows is zero, which is a valid T.
-        Ok(PerCpu { object: Object::new(offset, DirtyRows::Used), values: PhantomData })
+        Ok(PerCpu { object: Object::new(offset), values: PhantomData })
     }
 }
 
@@ -128,7 +120,7 @@ impl<T> PerCpu<T> {
     pub fn with(value: impl FnMut(usize) -> T) -> Result<PerCpu<T>, Error> {
         let shape = const { shape_of::<T>() }?;
         let offset = objects::alloc(shape)?;
-        let object = Object::new(offset, DirtyRows::Open);
+        let object = Object::new(offset);
         let mut filling = Filling { object, shape, filled: 0, values: PhantomData };
         filling.run(value)?;
         core::mem::forget(filling);
@@ -180,14 +172,13 @@ impl<T> PerCpu<T> {
         unsafe { &*core::ptr::with_exposed_provenance::<T>(value) }
     }
 
-    /// The values of all slots that threads have used, and the shared row's if a thread without a
-    /// slot has used it; all other values are still zero. For a value made by [`PerCpu::with`]:
-    /// those of all slots.
+    /// The values of at least all slots that threads have used, and the shared row's if a thread
+    /// without a slot has used it; all other values are still zero.
     pub fn iter(&self) -> impl Iterator<Item = &T>
     where
         T: Sync,
     {
-        self.rows().map(|row| {
+        rows::written().map(|row| {
             // SAFETY: by the invariant there is a T in each of these rows.
             unsafe { &*self.object.at::<T>(row) }
         })
@@ -195,19 +186,11 @@ impl<T> PerCpu<T> {
 
     /// [`PerCpu::iter`] with exclusive access.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.rows().map(|row| {
+        rows::written().map(|row| {
             // SAFETY: by the invariant there is a T in each of these rows; the borrow of `self` is
             // exclusive, and each row occurs once.
             unsafe { &mut *self.object.at::<T>(row) }
         })
-    }
-
-    /// Rows that may hold anything other than zeros.
-    fn rows(&self) -> impl Iterator<Item = usize> + use<T> {
-        let all = self.object.dirty() == DirtyRows::Open;
-        let used = slots::installed_indexes().chain(rows::touched_shared());
-        let every = 0..=rows::shared();
-        used.filter(move |_| !all).chain(every.filter(move |_| all))
     }
 
     /// The [`SlotCell`] in a field of the value, for transactions.
@@ -233,7 +216,7 @@ impl<T> PerCpu<T> {
     pub fn cell<W: CellValue>(&self, field: Field<T, W>) -> CellRef<'_, W> {
         // SAFETY: the value stays allocated while `self` is borrowed, and has a cell there.
         let word = unsafe { RowWord::new(self.object.offset() + field.byte()) };
-        CellRef::new(word, self.object.dirty())
+        CellRef::new(word)
     }
 }
 
@@ -242,7 +225,7 @@ impl<W: CellValue> PerCpu<SlotCell<W>> {
     fn whole(&self) -> CellRef<'_, W> {
         // SAFETY: the value is the cell, and stays allocated while `self` is borrowed.
         let word = unsafe { RowWord::new(self.object.offset()) };
-        CellRef::new(word, self.object.dirty())
+        CellRef::new(word)
     }
 
     /// Adds to the current slot's value, see [`CellRef::add`].
@@ -281,7 +264,7 @@ impl<W: CellValue> PerCpu<SlotCell<W>> {
 impl<T> Drop for PerCpu<T> {
     fn drop(&mut self) {
         if core::mem::needs_drop::<T>() {
-            for row in self.rows() {
+            for row in rows::written() {
                 // SAFETY: by the invariant there is a T, which is not used after this.
                 unsafe { self.object.at::<T>(row).drop_in_place() };
             }
@@ -289,7 +272,7 @@ impl<T> Drop for PerCpu<T> {
         if let Ok(shape) = const { shape_of::<T>() } {
             // SAFETY: by the invariant the object is allocated with this shape; this frees it,
             // once.
-            unsafe { objects::free(self.object.offset(), shape, self.object.dirty()) };
+            unsafe { objects::free(self.object.offset(), shape) };
         }
     }
 }
@@ -332,7 +315,7 @@ impl<T> Drop for Filling<T> {
             unsafe { self.object.at::<T>(row).drop_in_place() };
         }
         // SAFETY: allocated with this shape, used by no other thread.
-        unsafe { objects::free(self.object.offset(), self.shape, DirtyRows::Open) };
+        unsafe { objects::free(self.object.offset(), self.shape) };
     }
 }
 

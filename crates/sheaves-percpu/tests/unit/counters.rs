@@ -3,6 +3,11 @@
 
 use core::cell::Cell;
 
+use crate::dynamic::allocator::Allocator;
+use crate::dynamic::backing::Backing;
+use crate::dynamic::bits;
+use crate::dynamic::config::bytes_of;
+
 /// How much work an allocator has done since it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -73,4 +78,28 @@ impl Work {
 /// Number of words that a search from one position to another one reads.
 fn words_between(from: u32, to: u32) -> u64 {
     u64::from((to / u64::BITS).saturating_sub(from / u64::BITS) + 1)
+}
+
+impl<B: Backing> Allocator<B> {
+    /// Work done since the allocator was created.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.records.work.done()
+    }
+
+    /// Free bytes, in one slot, that are useless even for the smallest object size so far, because
+    /// their runs are shorter. Reads all bitmaps.
+    pub fn unusable_bytes(&mut self) -> usize {
+        let smallest = self.counters().object_bytes_min;
+        let mut bytes = 0;
+        let mut from = 0;
+        while let Some(chunk) = self.records.next_live(from) {
+            let view = self.records.chunk(chunk);
+            let runs = bits::zero_runs(view.allocated, 0, view.header.hints.bits);
+            let sizes = runs.map(|run| bytes_of(run.bits()));
+            bytes += sizes.filter(|size| *size < smallest).sum::<usize>();
+            from = chunk + 1;
+        }
+        bytes
+    }
 }

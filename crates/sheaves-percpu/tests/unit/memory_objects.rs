@@ -41,7 +41,7 @@ fn another_allocator_begins_behind_what_was_given_out() {
     for (offset, shape) in old.into_iter().chain(new) {
         assert_eq!(first_word(offset).load(Ordering::Relaxed), offset);
         // SAFETY: allocated above, and used by no other thread.
-        unsafe { free(offset, shape, DirtyRows::Open) };
+        unsafe { free(offset, shape) };
     }
     caches::drain();
     MEMORY.lock().allocator().unwrap().trim();
