@@ -12,8 +12,9 @@
  *       What numbers the slots of the rseq engine: mm_cid or cpu_id.
  *   SHEAVES_SLOTS: 1 to 8192; default: possible CPUs
  *       Number of virtual slots of the portable engine.
- *   SHEAVES_SMALL_PAGES: 0, 1; default: 0
- *       With 1 a heap above 16 MiB asks for no huge pages.
+ *   SHEAVES_HUGE_PAGES: never, auto, always; default: auto
+ *       Which parts of 2 MiB of the heap ask for huge pages: with auto those that have been in
+ *       use as a whole for ten seconds, in a process that has not forked; with always all.
  *   SHEAVES_DEBUG: 0, 1; default: 0
  *       With 1 every free is checked, at the price of the fast path.
  *   SHEAVES_RCU: normal, expedited; default: as the program asks

@@ -10,7 +10,7 @@ use crate::slab_lists::SlabLists;
 use crate::{chunk, pool, registry};
 
 static HANDLERS: fork::Handlers =
-    fork::Handlers { prepare: lock_all, parent: unlock_all, child: unlock_in_child, recover };
+    fork::Handlers { prepare: lock_all, parent: unlock_in_parent, child: unlock_in_child, recover };
 announce_when_loaded!(Slab, &HANDLERS);
 
 /// Announces the handlers again, when a cache is created. Without a function that others call, a
@@ -67,6 +67,11 @@ fn unlock_all() {
     }
     // SAFETY: as above.
     unsafe { REGISTRY.release() };
+}
+
+fn unlock_in_parent() {
+    unlock_all();
+    chunk::fork::note_child();
 }
 
 /// The threads that are missing in the child were anywhere between two locks.

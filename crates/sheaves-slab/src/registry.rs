@@ -11,8 +11,9 @@ use sheaves_percpu::internal::{Region, slots};
 use sheaves_sys::{env, lock::Lock};
 
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
+use crate::chunk::{self, HugePages};
 use crate::shape::Shape;
-use crate::{chunk, slab, window};
+use crate::{slab, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
@@ -84,14 +85,17 @@ fn prepare_words(numbers: usize) {
     slots::prepare(Region::DEFERRED, numbers);
 }
 
+const HUGE_PAGES: &[(&str, HugePages)] =
+    &[("never", HugePages::Never), ("auto", HugePages::Auto), ("always", HugePages::Always)];
+
 impl Registry {
     /// Starts the window, once. False when address space is out; may be tried again.
     fn start(&mut self) -> bool {
         if !self.started && window::start() {
             self.started = true;
             self.debug = env::flag("SHEAVES_DEBUG");
-            if env::flag("SHEAVES_SMALL_PAGES") {
-                chunk::use_small_pages();
+            if let Some(choice) = env::choice("SHEAVES_HUGE_PAGES", HUGE_PAGES) {
+                chunk::CHUNKS.lock().huge_pages = choice;
             }
         }
         self.started

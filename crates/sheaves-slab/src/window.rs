@@ -179,7 +179,6 @@ pub(crate) fn start() -> bool {
         let gap = random_chunks(WINDOW_BYTES - sizes.iter().sum::<usize>());
         place(sizes, base, gap);
         if map_beginnings() {
-            map::avoid_huge_pages(HEAP.base(), CHUNK_BYTES);
             return true;
         }
         unmap_all();

@@ -2,9 +2,18 @@
 
 use core::sync::atomic::Ordering;
 
-use super::state::{CHUNKS, Chunks, chunk, granule_of};
+use super::state::{CHUNKS, Chunks, HugePages, chunk, granule_of};
 use crate::slab;
 use crate::window::CHUNK_GRANULES;
+
+/// Called in the parent after a fork: its chunks ask for no more huge pages.
+pub(crate) fn note_child() {
+    if let Some(mut chunks) = CHUNKS.try_lock()
+        && chunks.huge_pages == HugePages::Auto
+    {
+        chunks.huge_pages = HugePages::Never;
+    }
+}
 
 /// Called in the child after a fork: frees the granules that threads were working on which the
 /// child does not have. They may hold old contents.

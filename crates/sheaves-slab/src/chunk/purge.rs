@@ -6,7 +6,7 @@ use sheaves_sys::clock;
 use sheaves_sys::lock::assert_none_held;
 use sheaves_sys::map;
 
-use super::state::{CHUNKS, Chunks, chunk, granule_of, mask};
+use super::state::{CHUNKS, Chunks, DENSE_TICKS, ask_for_huge_page, chunk, granule_of, mask};
 use crate::slab;
 use crate::window::{CHUNK_GRANULES, GRANULE_BYTES};
 
@@ -44,19 +44,19 @@ pub fn trim() -> usize {
 
 /// Discards granules: all free ones, or those freed before the last tick.
 #[cold]
-fn purge(all: bool) -> usize {
+pub(super) fn purge(all: bool) -> usize {
     assert_none_held();
     let count = CHUNKS.lock().count;
     (0..count).map(|index| purge_chunk(index, all)).sum()
 }
 
 fn purge_chunk(index: usize, all: bool) -> usize {
-    let (entry, old, victims, is_empty, dirty) = {
+    let (entry, old, victims, is_empty, dirty, has_asked) = {
         let mut chunks = CHUNKS.lock();
         let state = chunk(index);
         let mut old = state.free & !state.clean & if all { u32::MAX } else { !state.young };
-        let settled = state.free & !state.young;
-        if chunks.has_huge_pages(index) && (all || old != 0 && settled == u32::MAX) {
+        let has_asked = state.dense_ticks == DENSE_TICKS;
+        if has_asked && (all || old != 0) {
             // Granules that read as zero can be resident all the same: the kernel maps a huge page
             // as a whole.
             old = state.free;
@@ -66,18 +66,26 @@ fn purge_chunk(index: usize, all: bool) -> usize {
         let victims = if is_empty { u32::MAX } else { old };
         if victims == 0 {
             state.young = 0;
+            if !all && !has_asked && chunks.is_dense(index) {
+                drop(chunks);
+                ask_for_huge_page(index, true);
+            }
             return 0;
         }
         let Some(entry) = chunks.in_progress.begin(index, victims) else { return 0 };
-        state.young = 0;
+        (state.young, state.dense_ticks) = (0, 0);
         // No thread can take them while they are marked as in use.
         state.free &= !victims;
         let dirty = (old & !state.clean).count_ones() as usize;
         state.clean &= !old;
         chunks.dirty -= dirty;
         chunks.used += victims.count_ones() as usize;
-        (entry, old, victims, is_empty, dirty)
+        (entry, old, victims, is_empty, dirty, has_asked)
     };
+    if has_asked {
+        // Otherwise the kernel would fill the holes again.
+        ask_for_huge_page(index, false);
+    }
     discard(index, old);
     if is_empty {
         slab::discard_headers(granule_of(index, 0), CHUNK_GRANULES);

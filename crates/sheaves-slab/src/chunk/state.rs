@@ -7,10 +7,23 @@ use super::in_progress::InProgress;
 use crate::granule::{self, Granule};
 use crate::window::{self, CHUNK_BYTES, CHUNK_GRANULES, SLAB_HEADER_BYTES};
 
-/// Number of chunks for which the kernel chooses the page size; the chunks after them ask for huge
-/// pages. A heap of 16 MiB exceeds what a TLB covers, and the unused part of its last huge page is
-/// at most an eighth of it.
-const HUGE_PAGES_AFTER: usize = 8;
+/// Which chunks ask the kernel for a huge page: `SHEAVES_HUGE_PAGES`.
+///
+/// A huge page that is there at the first touch has to be cleared as a whole, and a heap that grows
+/// may use little of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HugePages {
+    /// None.
+    Never,
+    /// Those that had no free granule at [`DENSE_TICKS`] ticks in a row. None once the process has
+    /// forked, because a child that lives on shares its pages.
+    Auto,
+    /// Also all others, when they are mapped.
+    Always,
+}
+
+/// At least ten seconds.
+pub(super) const DENSE_TICKS: u32 = 20;
 
 const CHUNK_HEADER_BYTES: usize = CHUNK_GRANULES * SLAB_HEADER_BYTES;
 
@@ -21,7 +34,9 @@ pub(super) struct Chunk {
     pub(super) free: u32,
     pub(super) clean: u32,
     pub(super) young: u32,
-    reserved: u32,
+    /// Number of ticks in a row at which no granule was free. With [`DENSE_TICKS`] the chunk has
+    /// asked for a huge page.
+    pub(super) dense_ticks: u32,
 }
 
 /// State under the chunks lock.
@@ -39,8 +54,7 @@ pub(crate) struct Chunks {
     pub(super) dirty: usize,
     /// Number of granules in use.
     pub(super) used: usize,
-    /// Huge pages are never asked for.
-    pub(super) small_pages: bool,
+    pub(crate) huge_pages: HugePages,
     /// Granules that threads are working on without the lock.
     pub(super) in_progress: InProgress,
 }
@@ -52,7 +66,7 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     ticked_ms: 0,
     dirty: 0,
     used: 0,
-    small_pages: false,
+    huge_pages: HugePages::Auto,
     in_progress: InProgress::new(),
 });
 
@@ -92,6 +106,11 @@ pub(super) fn granule_of(index: usize, bit: u32) -> Granule {
 pub(super) fn position_of(granule: Granule) -> (usize, u32) {
     let number = granule.0 - granule::first().0;
     (number as usize / CHUNK_GRANULES, number % CHUNK_GRANULES as u32)
+}
+
+/// Asks for a huge page for a chunk, or asks for none.
+pub(super) fn ask_for_huge_page(index: usize, wants: bool) {
+    map::advise_huge_pages(granule_of(index, 0).address(), CHUNK_BYTES, wants);
 }
 
 /// Maps the entries of the first `count` chunks in the maps of owners and of chunks.
@@ -140,10 +159,10 @@ impl Chunks {
                 Exactly::Occupied | Exactly::Refused => return false,
             }
         }
-        if self.has_huge_pages(self.count) {
-            map::prefer_huge_pages(granule_of(self.count, 0).address(), CHUNK_BYTES);
-        }
-        *chunk(self.count) = Chunk { free: u32::MAX, clean: u32::MAX, young: 0, reserved: 0 };
+        let is_always = self.huge_pages == HugePages::Always;
+        ask_for_huge_page(self.count, is_always);
+        let dense_ticks = if is_always { DENSE_TICKS } else { 0 };
+        *chunk(self.count) = Chunk { free: u32::MAX, clean: u32::MAX, young: 0, dense_ticks };
         self.publish(self.count + 1);
         true
     }
@@ -180,8 +199,14 @@ impl Chunks {
         granule::publish(count * CHUNK_GRANULES);
     }
 
-    pub(super) fn has_huge_pages(&self, index: usize) -> bool {
-        index >= HUGE_PAGES_AFTER && !self.small_pages
+    /// At a tick, for a chunk that has not asked for a huge page: true when it is to ask now.
+    pub(super) fn is_dense(&self, index: usize) -> bool {
+        let chunk = chunk(index);
+        chunk.dense_ticks = match chunk.free {
+            0 if self.huge_pages != HugePages::Never => chunk.dense_ticks + 1,
+            _ => 0,
+        };
+        chunk.dense_ticks == DENSE_TICKS
     }
 
     /// Takes granules that are free; returns true when all of them read as zero.

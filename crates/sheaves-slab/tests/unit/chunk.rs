@@ -1,7 +1,8 @@
 extern crate std;
 use super::in_progress::InProgress;
-use super::state::{CHUNKS, chunk, mask, position_of, runs_of};
-use super::{begin_run, finish_run, give_run};
+use super::purge::purge;
+use super::state::{CHUNKS, DENSE_TICKS, chunk, mask, position_of, runs_of};
+use super::{HugePages, begin_run, finish_run, give_run};
 use crate::raw::{Cache, Options};
 use core::alloc::Layout;
 
@@ -64,4 +65,57 @@ fn granules_of_this_thread_stay_in_progress() {
     assert_eq!(list.begin(7, 4), Some(1));
     list.end(0);
     assert_eq!(list.begin(8, 8), Some(0));
+}
+
+/// The flags that the kernel has for the mapping of an address, in `smaps`.
+fn kernel_flags(address: usize) -> std::string::String {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut is_inside = false;
+    for line in smaps.lines() {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let number = |text| usize::from_str_radix(text, 16);
+        if let Some((Ok(start), Ok(end))) = range.map(|(from, to)| (number(from), number(to))) {
+            is_inside = (start..end).contains(&address);
+        } else if is_inside && let Some(flags) = line.strip_prefix("VmFlags: ") {
+            return flags.into();
+        }
+    }
+    panic!("{address:#x} is not mapped");
+}
+
+#[test]
+fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {
+    if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+        return;
+    }
+    let _started = Cache::new("dense", Layout::new::<u64>(), Options::default()).unwrap();
+    let has_asked = |address| kernel_flags(address).split(' ').any(|flag| flag == "hg");
+    for (mode, asks) in [(HugePages::Never, false), (HugePages::Auto, true)] {
+        CHUNKS.lock().huge_pages = mode;
+        let run = begin_run(32, 32).unwrap();
+        finish_run(&run);
+        let address = run.first.address();
+        assert!(!has_asked(address));
+        for _ in 0..DENSE_TICKS {
+            purge(false);
+        }
+        assert_eq!(has_asked(address), asks, "{mode:?}");
+        give_run(run.first, 32);
+        purge(true);
+        assert!(!has_asked(address));
+    }
+    CHUNKS.lock().huge_pages = HugePages::Always;
+    // Above all chunks that were mapped before.
+    let runs = std::vec::Vec::from_iter((0..4).map(|_| begin_run(32, 32).unwrap()));
+    runs.iter().for_each(finish_run);
+    assert!(has_asked(runs[3].first.address()));
+    for run in runs {
+        give_run(run.first, 32);
+    }
+    super::fork::note_child();
+    assert_eq!(CHUNKS.lock().huge_pages, HugePages::Always);
+    CHUNKS.lock().huge_pages = HugePages::Auto;
+    super::fork::note_child();
+    assert_eq!(CHUNKS.lock().huge_pages, HugePages::Never);
+    CHUNKS.lock().huge_pages = HugePages::Auto;
 }
