@@ -25,6 +25,7 @@ pub(crate) struct Churn<C: PerCpuMemory> {
     /// The filters in some order, of which each round takes a part.
     order: Vec<u32>,
     random: Random,
+    held_bytes: u64,
     work: Option<Work>,
 }
 
@@ -36,7 +37,8 @@ impl<C: PerCpuMemory> Churn<C> {
         add_filters(&contender, shapes, filters, variant.slots > 0, &mut objects);
         let order = (0..filters as u32).collect();
         let random = Random::new(filters as u64);
-        Ok(Churn { variant, contender, objects, order, random, work: None })
+        let held_bytes = contender.tally(objects.len()).bytes_in_use;
+        Ok(Churn { variant, contender, objects, order, random, held_bytes, work: None })
     }
 
     /// Brings a random part of the filters to the front of the order; how many.
@@ -93,7 +95,7 @@ impl<C: PerCpuMemory> Sample for Churn<C> {
         if let Some(before) = before {
             let bytes_ideal = self.variant.bytes_ideal(C::BY_SIZE, self.order.len());
             let tally = self.contender.tally(self.objects.len());
-            self.work = Some(tally.since(&before, bytes_ideal));
+            self.work = Some(tally.since(&before, self.held_bytes, bytes_ideal));
         }
         Ok(vec![per_operation(time, replacements)])
     }

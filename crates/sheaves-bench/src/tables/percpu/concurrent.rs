@@ -54,7 +54,7 @@ impl<C: PerCpuMemory> Concurrent<C> {
         let mut new = Concurrent { variant, workers, shared, work: None, seed: threads as u64 };
         let bytes_ideal = variant.bytes_ideal(C::BY_SIZE, LIVE * threads);
         let tally = new.shared.contender.tally(new.count());
-        new.work = Some(tally.since(&before, bytes_ideal));
+        new.work = Some(tally.since(&before, before.bytes_in_use, bytes_ideal));
         Ok(new)
     }
 

@@ -38,8 +38,8 @@ impl<C: PerCpuMemory> Sample for Fill<C> {
         let count = self.objects.len();
         if self.work.is_none() {
             let bytes_ideal = self.variant.bytes_ideal(C::BY_SIZE, self.filters);
-            let work = contender.tally(count).since(&before, bytes_ideal);
-            self.work = Some(work);
+            let tally = contender.tally(count);
+            self.work = Some(tally.since(&before, before.bytes_in_use, bytes_ideal));
         }
         if C::OUTLIVED {
             // SAFETY: all are filters of these shapes, and are forgotten here.

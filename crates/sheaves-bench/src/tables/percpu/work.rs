@@ -80,10 +80,13 @@ impl Work {
         Work { chunks: Some(chunks), ..Work::of_bytes(bytes_in_use) }
     }
 
-    /// What was done after `before`, and what there is now; the objects need `bytes_ideal`.
-    pub(crate) fn since(self, before: &Work, bytes_ideal: u64) -> Work {
-        let chunks = self.chunks.zip(before.chunks.as_ref());
-        Work { chunks: chunks.map(|(now, before)| now.since(before)), bytes_ideal, ..self }
+    /// What was done after `before`, when the contender itself held `held_bytes`, and what it has
+    /// now; the objects need `bytes_ideal`. Contenders of one library count all that it holds.
+    pub(crate) fn since(self, before: &Work, held_bytes: u64, bytes_ideal: u64) -> Work {
+        let bytes_in_use = self.bytes_in_use + held_bytes - before.bytes_in_use;
+        let mut chunks = self.chunks.zip(before.chunks.as_ref()).map(|(now, b)| now.since(b));
+        chunks.iter_mut().for_each(|is| is.populated_pages = bytes_in_use / PAGE_BYTES as u64);
+        Work { chunks, bytes_in_use, bytes_ideal, ..self }
     }
 
     pub(crate) fn to_json(&self) -> Value {
