@@ -2,10 +2,11 @@
 
 use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
+use sheaves_slab::{CacheId, granule};
 use sheaves_sys::errno;
 
 use crate::block::{self, Block};
-use crate::classes::{MIDDLE_BYTES_MAX, SMALL_BYTES_MAX};
+use crate::classes::{MIDDLE_BYTES_MAX, SIZES, SMALL_BYTES_MAX};
 use crate::entry::{free, malloc};
 use crate::start::{is_debug, start};
 use crate::{huge, slow};
@@ -76,7 +77,7 @@ pub unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
 fn resize_in_place(address: usize, size: usize) -> Option<usize> {
     match block::look_up(address) {
         Some(Block::Object { class }) => {
-            let usable = crate::classes::SIZES[class] as usize;
+            let usable = SIZES[class] as usize;
             // Shrinking to less than half is worth a copy, which frees the memory for other blocks.
             (size <= usable && (size > usable / 2 || class == 0)).then_some(address)
         }
@@ -94,9 +95,22 @@ fn resize_in_place(address: usize, size: usize) -> Option<usize> {
 ///
 /// # Safety
 /// `block` is null or came from this heap and was not freed.
+#[inline]
 #[must_use]
 pub unsafe fn usable_size(block: *const u8) -> usize {
-    if block.is_null() || !start() { 0 } else { slow::usable(block.expose_provenance()) }
+    let address = block.expose_provenance();
+    if let (Some(owner), false) = (granule::owner_of(address), is_debug())
+        && let Some(id) = CacheId::from_owner(owner as u16)
+    {
+        return SIZES[id.class()] as usize;
+    }
+    usable_size_slow(address)
+}
+
+#[cold]
+#[inline(never)]
+fn usable_size_slow(address: usize) -> usize {
+    if address == 0 || !start() { 0 } else { slow::usable(address) }
 }
 
 /// Returns free memory to the kernel; true when there was any. See [`sheaves_slab::trim`].
