@@ -18,7 +18,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_sys::fork::{self, Handlers};
-use sheaves_sys::{clock, futex, report, thread, tls};
+use sheaves_sys::{futex, report, thread, tls};
 
 use super::extents::SHEAVES;
 use super::pressure::{self, Pressure};
@@ -192,7 +192,7 @@ fn reclaim_for_ever() -> ! {
         // SeqCst, here and below: see the module documentation. [B1]
         let bell = BELL.load(Ordering::SeqCst);
         let requests = take_requests();
-        let age_ms = pressure::armed_ms().map(|armed| clock::coarse_ms().saturating_sub(armed));
+        let age_ms = pressure::age_ms();
         let is_old = age_ms.is_some_and(|age| age >= options::age_ms());
         if requests & FLUSH != 0 {
             round::full(&driver::drive(), true);
@@ -274,21 +274,14 @@ fn child() {
 /// In the child of a fork there is no reclaimer, unless it has forked; a worker that has forked
 /// becomes it. Requests, and what is not sealed, wait for the first thread that defers or polls.
 fn restart(was_worker: bool) {
+    let me = tls::thread_pointer();
+    let is_reclaimer = was_worker || reclaimer_thread() == Some(me);
     // Relaxed, all: the child has one thread.
-    if was_worker {
-        THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
-        RUNNING.store(1, Ordering::Relaxed);
-        SLEEPING.store(AWAKE, Ordering::Relaxed);
-        return;
-    }
-    if THREAD.load(Ordering::Relaxed) == tls::thread_pointer() && is_running() {
-        return;
-    }
-    RUNNING.store(0, Ordering::Relaxed);
+    RUNNING.store(u32::from(is_reclaimer), Ordering::Relaxed);
     // A new thread of the child may get the same thread pointer.
-    THREAD.store(0, Ordering::Relaxed);
+    THREAD.store(if is_reclaimer { me } else { 0 }, Ordering::Relaxed);
     SLEEPING.store(AWAKE, Ordering::Relaxed);
-    if pressure::disarm().is_some() {
+    if !is_reclaimer && pressure::disarm().is_some() {
         REQUESTS.fetch_or(FLUSH, Ordering::Relaxed);
     }
 }

@@ -108,7 +108,7 @@ pub(super) fn advance() {
     let polled = Cookie::from_bits(POLLED.load(Ordering::Relaxed));
     if !polled.has_passed() {
         let _ = polled.poll();
-    } else if pressure::sealed().0 != 0 {
+    } else if pressure::sealed()[0] != 0 {
         start();
     }
 }
@@ -203,9 +203,6 @@ pub(super) fn trim() {
 
 /// Reclaims what is ready, in a thread that has deferred too much; runs no callbacks.
 pub(super) fn help() {
-    if driver::is_driving() {
-        return;
-    }
     let Some(_driving) = driver::try_drive() else { return };
     channel::free_ready();
     for sink in sink::sinks() {

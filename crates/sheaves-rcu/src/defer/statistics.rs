@@ -51,12 +51,12 @@ pub struct Statistics {
 #[must_use]
 pub fn statistics() -> Statistics {
     let (calls, linked_calls) = calls::pending();
-    let (channels, linked_objects) = channel::pending();
+    let (channels, linked_objects) = Pending::of(channel::shards());
     let mut sinks = [SinkPending::default(); SINKS_MAX];
     for (pending, sink) in sinks.iter_mut().zip(sink::sinks()) {
         *pending = SinkPending { name: sink.name(), pending: sink.pending() };
     }
-    let (objects, bytes) = pressure::sealed();
+    let [objects, bytes] = pressure::sealed();
     let oldest = round::oldest_ms();
     Statistics {
         calls,
