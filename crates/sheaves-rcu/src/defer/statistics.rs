@@ -1,5 +1,7 @@
 //! What is deferred at this moment, and what this has cost.
 
+use core::sync::atomic::Ordering;
+
 use sheaves_sys::clock;
 
 use super::emergency::{self, Emergencies};
@@ -58,6 +60,7 @@ pub fn statistics() -> Statistics {
     }
     let [objects, bytes] = pressure::sealed();
     let oldest = round::oldest_ms();
+    // Relaxed, all: statistics.
     Statistics {
         calls,
         linked_calls,
@@ -67,9 +70,9 @@ pub fn statistics() -> Statistics {
         sealed: Pending { objects, bytes },
         oldest_age_ms: oldest.map_or(0, |since| clock::coarse_ms().saturating_sub(since)),
         emergencies: emergency::emergencies(),
-        grace_periods_asked: round::asked(),
+        grace_periods_asked: round::ASKED.load(Ordering::Relaxed),
         calls_run: watch::calls(),
-        reclaimer_sleeps: reclaimer::sleeps(),
+        reclaimer_sleeps: reclaimer::SLEEPS.load(Ordering::Relaxed),
         mapped_bytes: SHEAVES.mapped_bytes(),
     }
 }
