@@ -18,6 +18,7 @@ use crate::grace::cookie::Cookie;
 ///
 /// # Invariants
 /// `first` and `last` are null together; the heads between them are queued, and belong to the list.
+/// The counts add up to their number.
 #[derive(Debug)]
 pub(super) struct Heads {
     first: *mut Head,
