@@ -172,17 +172,6 @@ fn run() -> ! {
     if options::reclaimers() == SLOTS {
         driver::start_workers(|| thread::spawn(run_worker));
     }
-    reclaim_for_ever()
-}
-
-/// The body of a worker. If its callback forks, it becomes the reclaimer of the child.
-fn run_worker() -> ! {
-    thread::set_name(c"sheaves-rcu-run");
-    driver::work();
-    run()
-}
-
-fn reclaim_for_ever() -> ! {
     loop {
         // SeqCst, here and below: see the module documentation. [B1]
         let bell = BELL.load(Ordering::SeqCst);
@@ -199,6 +188,13 @@ fn reclaim_for_ever() -> ! {
             sleep(bell, age_ms);
         }
     }
+}
+
+/// The body of a worker. If its callback forks, it becomes the reclaimer of the child.
+fn run_worker() -> ! {
+    thread::set_name(c"sheaves-rcu-run");
+    driver::work();
+    run()
 }
 
 fn sleep(bell: u32, age_ms: Option<u64>) {
