@@ -54,22 +54,13 @@ pub(crate) fn age_ms() -> u64 {
 }
 
 /// The value of [`reclaimers`] for `slots`.
-const SLOTS: u64 = 2;
+pub(crate) const SLOTS: u64 = 2;
 
-fn reclaimers() -> u64 {
+/// 0 if no reclaimer may be started, [`SLOTS`] if callbacks run in worker threads, one per CPU.
+pub(crate) fn reclaimers() -> u64 {
     const WORDS: &[(&str, u64)] = &[("0", 0), ("1", 1), ("slots", SLOTS)];
     static RECLAIMERS: Setting = Setting::unread();
     RECLAIMERS.get(|| env::choice("SHEAVES_RCU_RECLAIMERS", WORDS).unwrap_or(1))
-}
-
-/// True if a reclaimer thread may be started.
-pub(crate) fn has_reclaimer() -> bool {
-    reclaimers() != 0
-}
-
-/// True if callbacks run in worker threads, one per CPU.
-pub(crate) fn has_workers() -> bool {
-    reclaimers() == SLOTS
 }
 
 /// True if the system's memory pressure is read.

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 use core::mem::ManuallyDrop;
-use core::ptr::NonNull;
+use core::ptr::{NonNull, with_exposed_provenance_mut};
 
 use sheaves_sys::report;
 
@@ -79,15 +79,11 @@ impl<T> Retired<T> {
     where
         T: Send + 'static,
     {
-        struct Owned<T>(NonNull<T>);
-        // SAFETY: it owns the value, which is `Send`.
-        unsafe impl<T: Send> Send for Owned<T> {}
-
-        let owned = Owned(ManuallyDrop::new(self).value);
+        let address = ManuallyDrop::new(self).value.expose_provenance();
         crate::defer::defer(move || {
-            let owned = owned;
-            // SAFETY: from a box, by the invariant, and a grace period has passed.
-            drop(unsafe { Box::from_raw(owned.0.as_ptr()) });
+            let value = with_exposed_provenance_mut::<T>(address.get());
+            // SAFETY: from a box, by the invariant; a grace period has passed, and it is `Send`.
+            drop(unsafe { Box::from_raw(value) });
         });
     }
 

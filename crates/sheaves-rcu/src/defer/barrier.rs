@@ -1,15 +1,13 @@
 //! What a program calls to have everything reclaimed.
 
-use sheaves_sys::{clock, fork, report};
+use sheaves_sys::{fork, report};
 
 use super::reclaimer::{self, FLUSH};
-use super::{driver, pressure, round, watch};
+use super::watch::{self, LOOK_NS};
+use super::{driver, pressure, round};
 use crate::grace::period;
 use crate::options;
 use crate::reader::section;
-
-/// How often a thread that waits for a round checks for a stalled callback.
-const LOOK_NS: u64 = 100_000_000;
 
 /// Why a barrier was refused, or is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,9 +74,9 @@ pub fn barrier() -> Result<(), BarrierError> {
 /// Wakes the reclaimer, which interrupts the CPUs that run the process; without a reclaimer,
 /// [`poll`] does the rest. Not for signal handlers.
 pub fn flush() {
-    if reclaimer::start() {
-        reclaimer::ring(FLUSH);
-    } else if let Some(driving) = driver::try_drive() {
+    if !reclaimer::start()
+        && let Some(driving) = driver::try_drive()
+    {
         round::begin(&driving);
     } else {
         reclaimer::ring(FLUSH);
@@ -93,26 +91,19 @@ pub fn flush() {
 /// a read section or a callback, or while another thread reclaims. Not for signal handlers.
 pub fn poll() -> bool {
     fork::run_pending_handlers();
-    if is_idle() || section::is_reading() || driver::is_driving() {
+    let is_idle = pressure::armed_ms().is_none() && pressure::sealed()[0] == 0;
+    if is_idle && !reclaimer::has_requests() || section::is_reading() || driver::is_driving() {
         return false;
     }
     let Some(driving) = driver::try_drive() else { return false };
-    let mut any = round::reclaim(&driving);
+    let any = round::reclaim(&driving);
     if !reclaimer::is_running() {
-        let now = clock::coarse_ms();
-        let is_old = |armed| now.saturating_sub(armed) >= options::age_ms();
-        let is_due = pressure::armed_ms().is_some_and(is_old);
+        let is_due = pressure::age_ms().is_some_and(|age| age >= options::age_ms());
         if reclaimer::take_requests() & FLUSH != 0 || is_due {
             round::begin(&driving);
         } else {
             round::advance();
         }
     }
-    any |= round::reclaim(&driving);
-    any
-}
-
-/// True if nothing is deferred. A hint.
-fn is_idle() -> bool {
-    pressure::armed_ms().is_none() && pressure::sealed().0 == 0 && !reclaimer::has_requests()
+    any | round::reclaim(&driving)
 }

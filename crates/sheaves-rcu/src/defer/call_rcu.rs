@@ -1,13 +1,13 @@
 //! Deferring a call: the fast path, and a closure as a box with a head in it.
 
 use alloc::boxed::Box;
+use core::ops::ControlFlow;
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_percpu::internal::{push, push_slow};
 
-use super::calls::{self, Exchange, WORD};
-use super::emergency;
+use super::calls::{self, WORD};
 use super::head::{Call, Head};
 use super::reclaimer::{arm, start_batch};
 use super::shard::Batch;
@@ -60,13 +60,8 @@ fn call_slow(head: *mut Head) {
         if unsafe { push_slow(WORD, head.addr()) } {
             return;
         }
-        match calls::exchange(head.addr()) {
-            Exchange::Done(sealed) => return follow(sealed),
-            Exchange::Again => {}
-            Exchange::NoMemory => {
-                emergency::note_linked();
-                break;
-            }
+        if let ControlFlow::Break(sealed) = calls::exchange(head) {
+            return follow(sealed);
         }
     }
     follow(Some(calls::link(head)));

@@ -19,6 +19,7 @@
 //! that a thread begins while it is moved goes to the queue of the slot that the thread has left.
 //! And linked heads wait separately.
 
+use core::ops::ControlFlow::{self, Break, Continue};
 use core::ptr::with_exposed_provenance_mut;
 
 use sheaves_percpu::internal::{Cursor, Region, Sheaf, Word, cmp_store, current_slot, load, slots};
@@ -29,7 +30,7 @@ use super::extents::SHEAVES;
 use super::head::{Call, Head};
 use super::shard::{self, Batch, CAPACITY, SENTINEL, Shard, Waiting};
 use super::sink::Pending;
-use super::watch;
+use super::{emergency, watch};
 use crate::reader::section;
 
 /// The word of each slot that holds its sheaf.
@@ -41,27 +42,21 @@ pub(super) const CALL_BYTES: usize = size_of::<Head>();
 /// Number of shards, over which slots are distributed.
 const SHARDS: usize = watch::WORKERS_MAX;
 
-static ALL: [Shard; SHARDS] = [const { Shard::new(START_CALLS) }; SHARDS];
+pub(super) static ALL: [Shard; SHARDS] = [const { Shard::new(START_CALLS) }; SHARDS];
 
-/// What [`exchange`] has done.
-pub(super) enum Exchange {
-    /// The head is in the slot's new sheaf; what was sealed.
-    Done(Option<Batch>),
-    /// Nothing: another thread has changed the slot.
-    Again,
-    /// Nothing: memory is out.
-    NoMemory,
-}
-
-/// Replaces the full sheaf by an empty one with the head in it, and seals the full one.
-pub(super) fn exchange(head: usize) -> Exchange {
+/// Replaces the full sheaf by an empty one with the head in it, and seals the full one; links the
+/// head if memory is out. Continues if another thread has changed the slot.
+pub(super) fn exchange(head: *mut Head) -> ControlFlow<Option<Batch>> {
     let before = load(WORD);
     if before == Cursor::BOOTSTRAP || !before.is_full() {
-        return Exchange::Again;
+        return Continue(());
     }
-    let Some(empty) = SHEAVES.take() else { return Exchange::NoMemory };
+    let Some(empty) = SHEAVES.take() else {
+        emergency::note_linked();
+        return Break(Some(link(head)));
+    };
     let number = here();
-    let cursor = format(empty, number, head);
+    let cursor = format(empty, number, head.addr());
     let shard = &ALL[number];
     // Held from before the exchange on, so that the new sheaf is not sealed before the old one.
     let mut waiting = shard.waiting.lock();
@@ -70,9 +65,9 @@ pub(super) fn exchange(head: usize) -> Exchange {
         drop(waiting);
         // SAFETY: taken above, and in no word.
         unsafe { SHEAVES.give(empty) };
-        return Exchange::Again;
+        return Continue(());
     }
-    Exchange::Done(before.is_sheaf().then(|| seal(shard, &mut waiting, before)))
+    Break(before.is_sheaf().then(|| shard.seal_taken(&mut waiting, before, CALL_BYTES)))
 }
 
 /// Writes the first head into a sheaf, and its shard into the sentinel.
@@ -95,11 +90,6 @@ fn here() -> usize {
     usize::try_from(current_slot()).unwrap_or(0) % SHARDS
 }
 
-/// Seals a sheaf that the caller has taken out of a slot's word, under its shard's lock.
-fn seal(shard: &Shard, waiting: &mut Waiting, cursor: Cursor) -> Batch {
-    shard.seal_taken(waiting, cursor, cursor.fill() * CALL_BYTES)
-}
-
 /// Defers a claimed head by linking it. It needs no memory.
 pub(super) fn link(head: *mut Head) -> Batch {
     ALL[here()].link(head, CALL_BYTES)
@@ -112,7 +102,7 @@ pub(super) fn seal_all() -> bool {
     let (taken, is_complete) = slots::take(&[WORD]);
     for (_, cursor) in taken {
         let number = shard_of(cursor);
-        seal(&ALL[number], &mut held[number], cursor);
+        ALL[number].seal_taken(&mut held[number], cursor, CALL_BYTES);
     }
     is_complete
 }
@@ -165,8 +155,4 @@ pub(super) fn pending() -> (Pending, Pending) {
     calls += shards.objects as usize;
     let of = |calls: usize| Pending { objects: calls as u64, bytes: (calls * CALL_BYTES) as u64 };
     (of(calls - linked.min(calls)), of(linked))
-}
-
-pub(super) fn shards() -> impl Iterator<Item = &'static Shard> {
-    ALL.iter()
 }

@@ -12,8 +12,7 @@ use sheaves_sys::report;
 
 use super::head::Head;
 use super::shard::{CAPACITY, Shard};
-use super::sink::{self, Pending};
-use super::watch;
+use super::{sink, watch};
 
 /// Number of shards of a channel, over which slots are distributed.
 const SHARDS: usize = 4;
@@ -88,19 +87,13 @@ impl Channel {
             return;
         }
         let _registering = sink::REGISTERING.lock();
-        // Relaxed, here and below: changes under the lock.
-        if self.is_known.load(Ordering::Relaxed) {
-            return;
+        // Another thread may have added it, maybe one that is not in this child of a fork.
+        if !all().any(|known| core::ptr::eq(known, self)) {
+            // Relaxed, both: change under the lock.
+            self.next.store(CHANNELS.load(Ordering::Relaxed), Ordering::Relaxed);
+            // Release pairs with the Acquire in `all`: the link. [L1]
+            CHANNELS.store(core::ptr::from_ref(self).cast_mut(), Ordering::Release);
         }
-        // In the child of a fork, another thread may have added it.
-        if all().any(|known| core::ptr::eq(known, self)) {
-            // Release pairs with the Acquire above.
-            self.is_known.store(true, Ordering::Release);
-            return;
-        }
-        self.next.store(CHANNELS.load(Ordering::Relaxed), Ordering::Relaxed);
-        // Release pairs with the Acquire in `all`: the link. [L1]
-        CHANNELS.store(core::ptr::from_ref(self).cast_mut(), Ordering::Release);
         // Release pairs with the Acquire above.
         self.is_known.store(true, Ordering::Release);
     }
@@ -171,9 +164,4 @@ pub(super) fn free_ready() -> bool {
     }
     watch::end(watch::DRIVER);
     any
-}
-
-/// What is pending in all channels, and how much of it is linked.
-pub(super) fn pending() -> (Pending, usize) {
-    Pending::of(shards())
 }

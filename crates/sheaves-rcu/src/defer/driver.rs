@@ -24,15 +24,12 @@ use sheaves_sys::topology::{Affinity, possible_cpus};
 use sheaves_sys::{fork, futex, tls};
 
 use super::calls;
-use super::watch::{self, WORKERS_MAX};
+use super::watch::{self, LOOK_NS, WORKERS_MAX};
 
 /// Held by the driver.
 static DRIVER: Word = Word::new();
 /// The driver's thread pointer, 0 while there is none. Written by the driver.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
-
-/// How often a thread that waits checks for a stalled callback.
-const LOOK_NS: u64 = 100_000_000;
 
 /// The calling thread is the driver while this exists.
 #[must_use = "the thread drives as long as this exists"]
@@ -128,23 +125,23 @@ pub(super) fn run_calls(_: &Driving) -> bool {
     if count == 0 {
         return calls::run_ready(watch::DRIVER, 0, 1);
     }
-    let mut started = 0_u32;
+    let mut any = false;
     for (number, worker) in WORKERS[..count].iter().enumerate() {
         if calls::has_ready(number, count) {
-            started |= 1 << number;
+            any = true;
             // Release pairs with the Acquire in `work`: a grace period has passed. [K1]
             worker.state.store(WORKING, Ordering::Release);
             futex::wake(&worker.state, 1);
         }
     }
-    for (_, worker) in WORKERS.iter().enumerate().filter(|(number, _)| started >> number & 1 != 0) {
+    for worker in &WORKERS[..count] {
         // Acquire pairs with the Release in `work`: the callbacks have run. [K2]
         while worker.state.load(Ordering::Acquire) == WORKING {
             futex::wait_for(&worker.state, WORKING, LOOK_NS);
             watch::look();
         }
     }
-    started != 0
+    any
 }
 
 /// True if the calling thread is a worker.

@@ -17,8 +17,8 @@ use crate::grace::cookie::synchronize_expedited;
 use crate::reader::section;
 
 static LINKED: AtomicU64 = AtomicU64::new(0);
-static WAITS: AtomicU64 = AtomicU64::new(0);
-static LEAKS: AtomicU64 = AtomicU64::new(0);
+pub(super) static WAITS: AtomicU64 = AtomicU64::new(0);
+pub(super) static LEAKS: AtomicU64 = AtomicU64::new(0);
 
 /// How often deferring had to fall back because memory was out, by fallback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,11 +43,6 @@ pub(super) fn emergencies() -> Emergencies {
 pub(super) fn note_linked() {
     // Relaxed: statistics.
     LINKED.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Frees an object of a channel that has no head.
-pub(super) fn free(object: fmt::Arguments<'_>, free: impl FnOnce()) {
-    free_without_memory(object, [&WAITS, &LEAKS], free);
 }
 
 /// Frees an object that cannot be deferred because memory is out: after a grace period, which this

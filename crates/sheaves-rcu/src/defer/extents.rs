@@ -14,7 +14,6 @@
 //! their first words; sheaves from `fresh` on were never written to.
 
 use core::ptr::{null_mut, with_exposed_provenance_mut};
-use core::sync::atomic::{AtomicU32, Ordering};
 
 use sheaves_percpu::internal::Sheaf;
 use sheaves_sys::lock::{Held, Lock};
@@ -39,22 +38,22 @@ struct Extent {
     life: u32,
 }
 
-struct State {
+pub(super) struct State {
     /// Extents with a free sheaf.
     first: *mut Extent,
     /// Extents without a sheaf in use.
     spare: u32,
     /// How often the list was abandoned. Extents of an earlier one are lost, with their sheaves.
     life: u32,
+    /// Number of mapped extents.
+    mapped: usize,
 }
 
 // SAFETY: extents are used under the lock only.
 unsafe impl Send for State {}
 
 pub(super) struct Extents {
-    state: Lock<State>,
-    /// Number of mapped extents.
-    mapped: AtomicU32,
+    pub(super) state: Lock<State>,
 }
 
 pub(super) static SHEAVES: Extents = Extents::new();
@@ -63,8 +62,8 @@ const _: () = assert!(Sheaf::BYTES >= size_of::<Extent>());
 
 impl Extents {
     const fn new() -> Extents {
-        let state = State { first: null_mut(), spare: 0, life: 0 };
-        Extents { state: Lock::new(state), mapped: AtomicU32::new(0) }
+        let state = State { first: null_mut(), spare: 0, life: 0, mapped: 0 };
+        Extents { state: Lock::new(state) }
     }
 
     /// A sheaf with arbitrary contents; `None` if memory is out.
@@ -118,9 +117,8 @@ impl Extents {
             return;
         }
         state.unlink(extent);
+        state.mapped -= 1;
         drop(state);
-        // Relaxed: statistics.
-        self.mapped.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: mapped by `add`, none of its sheaves is in use, and it is on no list.
         unsafe { map::unmap(address, EXTENT_BYTES) };
     }
@@ -141,37 +139,17 @@ impl Extents {
             Extent { next: null_mut(), previous: null_mut(), free: 0, fresh, used: 0, life: 0 };
         // SAFETY: just mapped, large enough, and aligned to far more.
         unsafe { extent.write(header) };
-        // Relaxed: statistics.
-        self.mapped.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
         // SAFETY: mapped, and on no list.
         unsafe { state.link(extent) };
         state.spare += 1;
+        state.mapped += 1;
         Some(state)
     }
 
     /// Bytes of address space. For statistics.
     pub(super) fn mapped_bytes(&self) -> usize {
-        // Relaxed: statistics.
-        self.mapped.load(Ordering::Relaxed) as usize * EXTENT_BYTES
-    }
-
-    /// Takes the lock for a fork. Ends with [`Extents::release`].
-    pub(super) fn acquire(&self) {
-        self.state.acquire();
-    }
-
-    /// [`Extents::acquire`] in the child of a fork that ran no `prepare` handler. If another thread
-    /// was changing the list, its extents are lost: nothing is added to them any more.
-    pub(super) fn recover(&self) {
-        self.state.acquire_to_recover(State::recover);
-    }
-
-    /// # Safety
-    /// Taken by [`Extents::acquire`] in the thread that forked.
-    pub(super) unsafe fn release(&self) {
-        // SAFETY: the same contract.
-        unsafe { self.state.release() };
+        self.state.lock().mapped * EXTENT_BYTES
     }
 }
 
@@ -200,8 +178,10 @@ impl Extent {
 }
 
 impl State {
-    fn recover(&mut self) {
-        *self = State { first: null_mut(), spare: 0, life: self.life + 1 };
+    /// In the child of a fork that ran no `prepare` handler, if another thread was changing the
+    /// list: its extents are lost, nothing is added to them any more.
+    pub(super) fn recover(&mut self) {
+        *self = State { first: null_mut(), spare: 0, life: self.life + 1, mapped: self.mapped };
     }
 
     /// # Safety

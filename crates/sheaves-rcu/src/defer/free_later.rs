@@ -3,11 +3,12 @@
 use core::sync::atomic::{Ordering, fence};
 
 use super::channel::Channel;
+use super::emergency::{LEAKS, WAITS, free_without_memory, note_linked};
 use super::head::Head;
 use super::pressure::Pressure;
 use super::reclaimer::{arm, start_batch};
+use super::round;
 use super::shard::Pushed;
-use super::{emergency, round};
 
 impl Channel {
     /// Frees an object of `bytes` bytes after a grace period. Stores nothing in the object.
@@ -26,7 +27,11 @@ impl Channel {
         }
         match self.here().push(pointer.expose_provenance(), bytes) {
             Some(pushed) => follow(pushed),
-            None => self.free_slowly(pointer),
+            None => {
+                let (name, counts) = (self.name(), [&WAITS, &LEAKS]);
+                let object = format_args!("{pointer:p} of channel {name}");
+                free_without_memory(object, counts, || self.free_unwatched(pointer));
+            }
         }
     }
 
@@ -45,19 +50,11 @@ impl Channel {
             Some(pushed) => follow(pushed),
             // SAFETY: valid by the contract.
             None if unsafe { (*head).claim(head.expose_provenance() - address) } => {
-                emergency::note_linked();
+                note_linked();
                 follow(Pushed { is_first: true, sealed: Some(self.here().link(head, bytes)) });
             }
             None => {}
         }
-    }
-
-    /// The fallback without a sheaf and without a head.
-    fn free_slowly(&self, pointer: *mut u8) {
-        let name = self.name();
-        emergency::free(format_args!("{pointer:p} of channel {name}"), || {
-            self.free_unwatched(pointer);
-        });
     }
 }
 

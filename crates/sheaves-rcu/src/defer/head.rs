@@ -24,7 +24,7 @@ const ADDRESS: usize = (1 << 48) - 1;
 /// | `QUEUED`, address | queued: to be called | the thread that defers |
 /// | `QUEUED`, anything | queued in a channel's list: see `list` | the thread that defers |
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Head {
     /// The next head of a list. Used by the owner of the list.
     pub(super) next: AtomicPtr<Head>,
@@ -74,12 +74,6 @@ impl Head {
         // Relaxed: as above.
         self.call.store(0, Ordering::Relaxed);
         Some(value & ADDRESS)
-    }
-}
-
-impl Default for Head {
-    fn default() -> Head {
-        Head::new()
     }
 }
 

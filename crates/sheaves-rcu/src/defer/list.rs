@@ -1,14 +1,11 @@
 //! Heads that are linked, because memory for a sheaf is out or the thread has no slot.
 //!
-//! ```text
-//!   waiting[cookie % 2] --passed--> ready
-//! ```
-//!
-//! A head gets its cookie when it is linked, and heads with the same cookie are one list. Two lists
+//! A head gets its cookie when it is linked. Cookies ascend, so the heads that have passed are the
+//! first ones of the list, and it is enough to count how many heads have which cookie. Two counts
 //! are enough: at most one grace period is under way, so a cookie that is taken now is that of the
-//! last list or one higher. A list of the same parity with another cookie has passed.
+//! last head or one higher. Heads of the same parity with another cookie have passed.
 
-use core::mem::replace;
+use core::mem::take;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
@@ -16,47 +13,43 @@ use super::head::Head;
 use super::pressure;
 use crate::grace::cookie::Cookie;
 
-/// A linked list of heads, oldest first, which needs no memory of its own.
+/// The linked heads of a shard, oldest first, which need no memory of their own. Protected by the
+/// shard's lock.
 ///
 /// # Invariants
 /// `first` and `last` are null together; the heads between them are queued, and belong to the list.
+/// The counts add up to their number.
 #[derive(Debug)]
-struct List {
+pub(super) struct Heads {
     first: *mut Head,
     last: *mut Head,
-    count: usize,
-    bytes: usize,
+    /// Heads that wait, by the lowest bit of their cookie.
+    waiting: [Count; 2],
+    /// Heads whose cookie has passed, as far as this was checked.
+    ready: Count,
 }
 
 // SAFETY: a list owns its heads, which may be used in any thread.
-unsafe impl Send for List {}
+unsafe impl Send for Heads {}
 
-/// Heads that wait for a cookie.
+/// Some heads of the list, with the same cookie if they wait.
 #[derive(Debug)]
-struct Waiting {
-    heads: List,
+struct Count {
     cookie: Cookie,
+    heads: usize,
+    bytes: usize,
 }
 
-impl Waiting {
-    fn has_passed(&self) -> bool {
-        !self.heads.is_empty() && self.cookie.has_passed()
+impl Count {
+    const fn zero() -> Count {
+        Count { cookie: Cookie::from_bits(0), heads: 0, bytes: 0 }
     }
-}
-
-/// The linked heads of a shard. Protected by its lock.
-#[derive(Debug)]
-pub(super) struct Heads {
-    /// Heads that wait, by the lowest bit of their cookie.
-    waiting: [Waiting; 2],
-    /// Heads whose cookie has passed, as far as this was checked.
-    ready: List,
 }
 
 impl Heads {
     pub(super) const fn new() -> Heads {
-        let waiting = [const { Waiting { heads: List::new(), cookie: Cookie::from_bits(0) } }; 2];
-        Heads { waiting, ready: List::new() }
+        let waiting = [const { Count::zero() }; 2];
+        Heads { first: null_mut(), last: null_mut(), waiting, ready: Count::zero() }
     }
 
     /// Adds a head, and the bytes that it stands for. Returns its cookie, and the number and bytes
@@ -66,56 +59,12 @@ impl Heads {
     /// The head is valid, claimed, and on no list; it belongs to the list afterwards.
     pub(super) unsafe fn push(&mut self, head: *mut Head, bytes: usize) -> (Cookie, usize, usize) {
         let cookie = Cookie::get();
-        let waiting = &mut self.waiting[(cookie.to_bits() % 2) as usize];
-        if waiting.has_passed() {
-            self.ready.append(replace(&mut waiting.heads, List::new()));
-        }
+        self.check();
         // Heads that are still there have this cookie. If they had another, they would wait longer.
-        waiting.cookie = cookie;
-        // SAFETY: the same contract.
-        unsafe { waiting.heads.push(head, bytes) };
-        pressure::note_sealed(1, bytes);
-        (cookie, waiting.heads.count, waiting.heads.bytes)
-    }
-
-    /// The number of heads, and their bytes.
-    pub(super) fn counts(&self) -> (usize, usize) {
-        let waiting = self.waiting.iter().map(|waiting| &waiting.heads);
-        waiting
-            .chain([&self.ready])
-            .fold((0, 0), |(heads, bytes), list| (heads + list.count, bytes + list.bytes))
-    }
-
-    pub(super) fn has_ready(&self) -> bool {
-        !self.ready.is_empty() || self.waiting.iter().any(Waiting::has_passed)
-    }
-
-    /// Takes the oldest head whose cookie has passed, and its share of the bytes of its list.
-    pub(super) fn pop_ready(&mut self) -> Option<(*mut Head, usize)> {
-        if self.ready.is_empty() {
-            let passed = self.waiting.iter_mut().filter(|waiting| waiting.has_passed());
-            let oldest = passed.min_by_key(|waiting| waiting.cookie)?;
-            self.ready = replace(&mut oldest.heads, List::new());
-        }
-        let bytes = self.ready.bytes / self.ready.count;
-        let head = self.ready.pop()?;
-        self.ready.bytes -= bytes;
-        Some((head, bytes))
-    }
-}
-
-impl List {
-    const fn new() -> List {
-        List { first: null_mut(), last: null_mut(), count: 0, bytes: 0 }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.first.is_null()
-    }
-
-    /// # Safety
-    /// The head is valid, claimed, and on no list; it belongs to the list afterwards.
-    unsafe fn push(&mut self, head: *mut Head, bytes: usize) {
+        let count = &mut self.waiting[(cookie.to_bits() % 2) as usize];
+        count.cookie = cookie;
+        count.heads += 1;
+        count.bytes += bytes;
         // SAFETY: valid by the contract.
         let next = unsafe { &(*head).next };
         // Relaxed, here and below: only the owner of the list uses its links.
@@ -126,35 +75,43 @@ impl List {
             None => self.first = head,
         }
         self.last = head;
-        self.count += 1;
-        self.bytes += bytes;
+        pressure::note_sealed(1, bytes);
+        (cookie, count.heads, count.bytes)
     }
 
-    fn append(&mut self, other: List) {
-        // SAFETY: null, or on the list and so valid.
-        match unsafe { self.last.as_ref() } {
-            // Relaxed: as in `push`.
-            Some(last) if !other.is_empty() => last.next.store(other.first, Ordering::Relaxed),
-            Some(_) => return,
-            None => self.first = other.first,
+    /// Counts as ready what has passed.
+    fn check(&mut self) {
+        for count in self.waiting.iter_mut().filter(|count| count.cookie.has_passed()) {
+            self.ready.heads += take(&mut count.heads);
+            self.ready.bytes += take(&mut count.bytes);
         }
-        self.last = other.last;
-        self.count += other.count;
-        self.bytes += other.bytes;
     }
 
-    /// Removes the oldest head.
-    fn pop(&mut self) -> Option<*mut Head> {
+    /// The number of heads, and their bytes.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let counts = self.waiting.iter().chain([&self.ready]);
+        counts.fold((0, 0), |(heads, bytes), count| (heads + count.heads, bytes + count.bytes))
+    }
+
+    pub(super) fn has_ready(&mut self) -> bool {
+        self.check();
+        self.ready.heads != 0
+    }
+
+    /// Takes the oldest head if its cookie has passed, and its share of the bytes of those.
+    pub(super) fn pop_ready(&mut self) -> Option<(*mut Head, usize)> {
+        self.check();
+        let bytes = self.ready.bytes.checked_div(self.ready.heads)?;
+        self.ready.heads -= 1;
+        self.ready.bytes -= bytes;
         let head = self.first;
-        // SAFETY: null, or on the list and so valid.
-        let oldest = unsafe { head.as_ref() }?;
+        // SAFETY: on the list, which has a head, and so valid.
         // Relaxed: as in `push`.
-        self.first = oldest.next.load(Ordering::Relaxed);
+        self.first = unsafe { &*head }.next.load(Ordering::Relaxed);
         if self.first.is_null() {
             self.last = null_mut();
         }
-        self.count -= 1;
-        Some(head)
+        Some((head, bytes))
     }
 }
 

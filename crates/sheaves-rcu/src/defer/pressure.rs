@@ -56,6 +56,11 @@ pub(super) fn armed_ms() -> Option<u64> {
     (armed != 0).then_some(armed)
 }
 
+/// For how long something has been deferred and not sealed.
+pub(super) fn age_ms() -> Option<u64> {
+    armed_ms().map(|armed| clock::coarse_ms().saturating_sub(armed))
+}
+
 /// To be called before everything is sealed. Returns what [`armed_ms`] did before.
 pub(super) fn disarm() -> Option<u64> {
     // SeqCst, both: before the look for what is deferred. [A1]
@@ -67,12 +72,11 @@ pub(super) fn disarm() -> Option<u64> {
 /// The pressure of the deferred bytes that layers have reported. A few loads.
 #[must_use]
 pub fn pressure() -> Pressure {
-    let bytes = sealed().1;
     let [soft, high, hard] = options::limits();
-    match bytes {
-        _ if bytes < soft => Pressure::None,
-        _ if bytes < high => Pressure::Soft,
-        _ if bytes < hard => Pressure::High,
+    match sealed()[1] {
+        bytes if bytes < soft => Pressure::None,
+        bytes if bytes < high => Pressure::Soft,
+        bytes if bytes < hard => Pressure::High,
         _ => Pressure::Hard,
     }
 }
@@ -118,9 +122,8 @@ pub(super) fn restart() {
 }
 
 /// What is sealed and not reclaimed: objects and bytes.
-pub(super) fn sealed() -> (u64, u64) {
+pub(super) fn sealed() -> [u64; 2] {
     // Relaxed, both: statistics.
     let counts = [&OBJECTS, &BYTES].map(|count| count.load(Ordering::Relaxed));
-    let [objects, bytes] = counts.map(|count| u64::try_from(count).unwrap_or(0));
-    (objects, bytes)
+    counts.map(|count| u64::try_from(count).unwrap_or(0))
 }

@@ -29,31 +29,28 @@ pub(super) fn is_short() -> bool {
     if !options::reads_psi() {
         return false;
     }
-    let (total, events) = (read_total_us().unwrap_or(0), read_events().unwrap_or(0));
+    let total = read(c"/proc/pressure/memory", &mut [0; 256]).and_then(total_us).unwrap_or(0);
+    let events = read_events().unwrap_or(0);
     // Relaxed, both: only the reclaimer uses them.
     let has_waited = TOTAL.swap(total, Ordering::Relaxed) < total;
     EVENTS.swap(events, Ordering::Relaxed) < events || has_waited
 }
 
-fn read_total_us() -> Option<u64> {
-    let mut buffer = [0; 256];
-    let used = process::read_file(c"/proc/pressure/memory", &mut buffer)?;
-    total_us(&buffer[..used])
+fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a str> {
+    let used = process::read_file(path, buffer)?;
+    core::str::from_utf8(&buffer[..used]).ok()
 }
 
 fn read_events() -> Option<u64> {
     let mut buffer = [0; 1024];
-    let used = process::read_file(c"/proc/self/cgroup", &mut buffer)?;
-    let group = group_of(&buffer[..used])?;
-    let mut text = [0; 256];
-    let used = MOUNTS.iter().find_map(|mount| {
+    let group = group_of(read(c"/proc/self/cgroup", &mut buffer)?)?;
+    MOUNTS.iter().find_map(|mount| {
         let mut path = Line::new();
         write!(path, "{mount}{group}/memory.events\0").ok()?;
         // A path that is too long was truncated, with its terminator.
         let path = CStr::from_bytes_with_nul(path.as_bytes()).ok()?;
-        process::read_file(path, &mut text)
-    })?;
-    events(&text[..used])
+        read(path, &mut [0; 256]).map(events)
+    })
 }
 
 /// How long the reclaimer may sleep before the next read.
@@ -62,29 +59,23 @@ pub(super) fn patience_ms(left_ms: u64) -> u64 {
 }
 
 /// The number after `total=` in the first line, the one of `some`.
-fn total_us(text: &[u8]) -> Option<u64> {
-    let line = core::str::from_utf8(text).ok()?.lines().next()?;
-    line.strip_prefix("some ")?
-        .split(' ')
-        .find_map(|word| word.strip_prefix("total="))?
-        .parse()
-        .ok()
+fn total_us(text: &str) -> Option<u64> {
+    let mut words = text.lines().next()?.strip_prefix("some ")?.split(' ');
+    words.find_map(|word| word.strip_prefix("total="))?.parse().ok()
 }
 
 /// The path of the group, without a final slash: from the line of version 2.
-fn group_of(text: &[u8]) -> Option<&str> {
-    let group =
-        core::str::from_utf8(text).ok()?.lines().find_map(|line| line.strip_prefix("0::"))?;
+fn group_of(text: &str) -> Option<&str> {
+    let group = text.lines().find_map(|line| line.strip_prefix("0::"))?;
     Some(group.trim_end_matches('/'))
 }
 
 /// How often the group has reached `memory.high` and `memory.max`.
-fn events(text: &[u8]) -> Option<u64> {
-    let lines = core::str::from_utf8(text).ok()?.lines();
+fn events(text: &str) -> u64 {
     let count = |line: &str| {
         line.strip_prefix("high ").or_else(|| line.strip_prefix("max "))?.parse::<u64>().ok()
     };
-    Some(lines.filter_map(count).sum())
+    text.lines().filter_map(count).sum()
 }
 
 #[cfg(test)]

@@ -114,10 +114,6 @@ impl Sealed {
         indexes >> (which * INDEX_BITS) & ((1 << INDEX_BITS) - 1)
     }
 
-    fn has_passed(self) -> bool {
-        self.cookie().has_passed()
-    }
-
     /// The cookie of all entries.
     #[must_use]
     pub fn cookie(self) -> Cookie {
@@ -142,7 +138,7 @@ impl Sealed {
 }
 
 /// The queue. Protected by a lock of its owner.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Queue {
     first: Option<Sealed>,
     last: Option<Sealed>,
@@ -190,7 +186,7 @@ impl Queue {
     /// The oldest sheaf if its cookie has passed. It stays in the queue.
     #[must_use]
     pub fn ready(&self) -> Option<Sealed> {
-        self.first.filter(|first| first.has_passed())
+        self.first.filter(|first| first.cookie().has_passed())
     }
 
     /// Removes the oldest sheaf.
@@ -212,12 +208,6 @@ impl Queue {
     /// adding or removing may be lost.
     pub fn recover(&mut self) {
         self.last = self.each().last();
-    }
-}
-
-impl Default for Queue {
-    fn default() -> Queue {
-        Queue::new()
     }
 }
 

@@ -18,13 +18,13 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_sys::fork::{self, Handlers};
-use sheaves_sys::{clock, futex, report, thread, tls};
+use sheaves_sys::{futex, report, thread, tls};
 
-use super::extents::SHEAVES;
+use super::extents::{SHEAVES, State};
 use super::pressure::{self, Pressure};
 use super::shard::{Batch, Shard};
 use super::{calls, channel, driver, psi, round, sink, watch};
-use crate::options;
+use crate::options::{self, SLOTS};
 use crate::reader::fences;
 
 /// Something is sealed that is worth a grace period.
@@ -52,7 +52,7 @@ static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 const TRIM_NS: u64 = 50_000_000;
 
 /// How often the reclaimer has gone to sleep.
-static SLEEPS: AtomicU32 = AtomicU32::new(0);
+pub(super) static SLEEPS: AtomicU32 = AtomicU32::new(0);
 
 pub(super) fn is_running() -> bool {
     // Relaxed: a flag; what the reclaimer reads is ordered by itself.
@@ -136,11 +136,6 @@ pub(super) fn has_requests() -> bool {
     REQUESTS.load(Ordering::Relaxed) != 0
 }
 
-pub(super) fn sleeps() -> u32 {
-    // Relaxed: statistics.
-    SLEEPS.load(Ordering::Relaxed)
-}
-
 /// The reclaimer's `pthread_t`; `None` if there is none.
 #[must_use]
 pub fn reclaimer_thread() -> Option<usize> {
@@ -152,7 +147,7 @@ pub fn reclaimer_thread() -> Option<usize> {
 /// Starts the reclaimer if it does not exist and is permitted. True if it exists.
 pub(super) fn start() -> bool {
     fork::run_pending_handlers();
-    is_running() || (options::has_reclaimer() && start_slow())
+    is_running() || (options::reclaimers() != 0 && start_slow())
 }
 
 #[cold]
@@ -174,25 +169,14 @@ fn run() -> ! {
     thread::set_name(c"sheaves-rcu");
     // Relaxed: a number; in a fork handler only this thread finds its own.
     THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
-    if options::has_workers() {
+    if options::reclaimers() == SLOTS {
         driver::start_workers(|| thread::spawn(run_worker));
     }
-    reclaim_for_ever()
-}
-
-/// The body of a worker. If its callback forks, it becomes the reclaimer of the child.
-fn run_worker() -> ! {
-    thread::set_name(c"sheaves-rcu-run");
-    driver::work();
-    run()
-}
-
-fn reclaim_for_ever() -> ! {
     loop {
         // SeqCst, here and below: see the module documentation. [B1]
         let bell = BELL.load(Ordering::SeqCst);
         let requests = take_requests();
-        let age_ms = pressure::armed_ms().map(|armed| clock::coarse_ms().saturating_sub(armed));
+        let age_ms = pressure::age_ms();
         let is_old = age_ms.is_some_and(|age| age >= options::age_ms());
         if requests & FLUSH != 0 {
             round::full(&driver::drive(), true);
@@ -204,6 +188,13 @@ fn reclaim_for_ever() -> ! {
             sleep(bell, age_ms);
         }
     }
+}
+
+/// The body of a worker. If its callback forks, it becomes the reclaimer of the child.
+fn run_worker() -> ! {
+    thread::set_name(c"sheaves-rcu-run");
+    driver::work();
+    run()
 }
 
 fn sleep(bell: u32, age_ms: Option<u64>) {
@@ -237,21 +228,21 @@ sheaves_sys::announce_when_loaded!(Deferred, &HANDLERS);
 /// The shards of channels, then those of calls: their locks are taken in this order, after that of
 /// registration and before that of the memory.
 fn shards() -> impl Iterator<Item = &'static Shard> {
-    channel::shards().chain(calls::shards())
+    channel::shards().chain(&calls::ALL)
 }
 
 /// A fork does not wait for the driver, see `driver`.
 fn prepare() {
     sink::REGISTERING.acquire();
     shards().for_each(|shard| shard.waiting.acquire());
-    SHEAVES.acquire();
+    SHEAVES.state.acquire();
 }
 
 /// [`prepare`] in the child of a fork that did not run it. What is pending is counted again, as in
 /// the layers above. If another thread was changing a shard, the heads linked there are lost.
 fn recover() {
     pressure::restart();
-    SHEAVES.recover();
+    SHEAVES.state.acquire_to_recover(State::recover);
     shards().for_each(Shard::recover);
     // A sink, or a channel, has been added or it has not.
     sink::REGISTERING.acquire();
@@ -259,7 +250,7 @@ fn recover() {
 
 fn parent() {
     // SAFETY: acquired in `prepare` or `recover`, by the thread that forked; here and below.
-    unsafe { SHEAVES.release() };
+    unsafe { SHEAVES.state.release() };
     // SAFETY: as above.
     shards().for_each(|shard| unsafe { shard.waiting.release() });
     // SAFETY: as above.
@@ -274,21 +265,14 @@ fn child() {
 /// In the child of a fork there is no reclaimer, unless it has forked; a worker that has forked
 /// becomes it. Requests, and what is not sealed, wait for the first thread that defers or polls.
 fn restart(was_worker: bool) {
+    let me = tls::thread_pointer();
+    let is_reclaimer = was_worker || reclaimer_thread() == Some(me);
     // Relaxed, all: the child has one thread.
-    if was_worker {
-        THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
-        RUNNING.store(1, Ordering::Relaxed);
-        SLEEPING.store(AWAKE, Ordering::Relaxed);
-        return;
-    }
-    if THREAD.load(Ordering::Relaxed) == tls::thread_pointer() && is_running() {
-        return;
-    }
-    RUNNING.store(0, Ordering::Relaxed);
+    RUNNING.store(u32::from(is_reclaimer), Ordering::Relaxed);
     // A new thread of the child may get the same thread pointer.
-    THREAD.store(0, Ordering::Relaxed);
+    THREAD.store(if is_reclaimer { me } else { 0 }, Ordering::Relaxed);
     SLEEPING.store(AWAKE, Ordering::Relaxed);
-    if pressure::disarm().is_some() {
+    if !is_reclaimer && pressure::disarm().is_some() {
         REQUESTS.fetch_or(FLUSH, Ordering::Relaxed);
     }
 }

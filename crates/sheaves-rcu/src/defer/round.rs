@@ -23,13 +23,14 @@ static DONE: AtomicU32 = AtomicU32::new(0);
 /// The last round did not reach every slot. Written by the driver.
 static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
 /// What is sealed, by the lowest bit of its cookie: at most two cookies wait at a time.
-static SEALED: [Deferred; 2] = [const { Deferred::new() }; 2];
+static SEALED: [Deferred; 2] =
+    [const { Deferred { since_ms: AtomicU64::new(0), cookie: AtomicU64::new(0) } }; 2];
 /// When the oldest object in an unreached slot was deferred, 0 for none. Written by the driver.
 static UNREACHED_MS: AtomicU64 = AtomicU64::new(0);
 /// The cookie that `poll` and `flush` advance without waiting. Written by the driver.
 static POLLED: AtomicU64 = AtomicU64::new(0);
 /// Number of grace periods that rounds have requested.
-static ASKED: AtomicU64 = AtomicU64::new(0);
+pub(super) static ASKED: AtomicU64 = AtomicU64::new(0);
 
 /// What waits for one cookie, or for an earlier one. Written by the driver.
 struct Deferred {
@@ -39,10 +40,6 @@ struct Deferred {
 }
 
 impl Deferred {
-    const fn new() -> Deferred {
-        Deferred { since_ms: AtomicU64::new(0), cookie: AtomicU64::new(0) }
-    }
-
     fn note(since_ms: u64) {
         let cookie = Cookie::get().to_bits();
         let Deferred { since_ms: oldest_ms, cookie: last } = &SEALED[(cookie % 2) as usize];
@@ -108,7 +105,7 @@ pub(super) fn advance() {
     let polled = Cookie::from_bits(POLLED.load(Ordering::Relaxed));
     if !polled.has_passed() {
         let _ = polled.poll();
-    } else if pressure::sealed().0 != 0 {
+    } else if pressure::sealed()[0] != 0 {
         start();
     }
 }
@@ -203,19 +200,11 @@ pub(super) fn trim() {
 
 /// Reclaims what is ready, in a thread that has deferred too much; runs no callbacks.
 pub(super) fn help() {
-    if driver::is_driving() {
-        return;
-    }
     let Some(_driving) = driver::try_drive() else { return };
     channel::free_ready();
     for sink in sink::sinks() {
         sink.reclaim();
     }
-}
-
-pub(super) fn asked() -> u64 {
-    // Relaxed: statistics.
-    ASKED.load(Ordering::Relaxed)
 }
 
 /// When the oldest pending object was deferred, in ms of the clock.

@@ -131,8 +131,9 @@ impl Shard {
         Batch { cookie, is_due }
     }
 
-    /// Seals a sheaf that the caller owns, whose entries were not counted here.
-    pub(super) fn seal_taken(&self, waiting: &mut Waiting, cursor: Cursor, bytes: usize) -> Batch {
+    /// Seals a sheaf that the caller owns, whose entries, of `each` bytes, were not counted here.
+    pub(super) fn seal_taken(&self, waiting: &mut Waiting, cursor: Cursor, each: usize) -> Batch {
+        let bytes = cursor.fill() * each;
         self.add(cursor.fill(), bytes);
         pressure::note_sealed(cursor.fill(), bytes);
         self.append(waiting, cursor, bytes)

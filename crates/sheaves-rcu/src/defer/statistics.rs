@@ -1,5 +1,7 @@
 //! What is deferred at this moment, and what this has cost.
 
+use core::sync::atomic::Ordering;
+
 use sheaves_sys::clock;
 
 use super::emergency::{self, Emergencies};
@@ -51,13 +53,14 @@ pub struct Statistics {
 #[must_use]
 pub fn statistics() -> Statistics {
     let (calls, linked_calls) = calls::pending();
-    let (channels, linked_objects) = channel::pending();
+    let (channels, linked_objects) = Pending::of(channel::shards());
     let mut sinks = [SinkPending::default(); SINKS_MAX];
     for (pending, sink) in sinks.iter_mut().zip(sink::sinks()) {
         *pending = SinkPending { name: sink.name(), pending: sink.pending() };
     }
-    let (objects, bytes) = pressure::sealed();
+    let [objects, bytes] = pressure::sealed();
     let oldest = round::oldest_ms();
+    // Relaxed, all: statistics.
     Statistics {
         calls,
         linked_calls,
@@ -67,9 +70,9 @@ pub fn statistics() -> Statistics {
         sealed: Pending { objects, bytes },
         oldest_age_ms: oldest.map_or(0, |since| clock::coarse_ms().saturating_sub(since)),
         emergencies: emergency::emergencies(),
-        grace_periods_asked: round::asked(),
+        grace_periods_asked: round::ASKED.load(Ordering::Relaxed),
         calls_run: watch::calls(),
-        reclaimer_sleeps: reclaimer::sleeps(),
+        reclaimer_sleeps: reclaimer::SLEEPS.load(Ordering::Relaxed),
         mapped_bytes: SHEAVES.mapped_bytes(),
     }
 }

@@ -10,6 +10,9 @@ use sheaves_sys::{clock, report};
 
 use crate::grace::stall;
 
+/// How often a thread that waits for callbacks checks for a stalled one.
+pub(super) const LOOK_NS: u64 = 100_000_000;
+
 /// The most workers: a shard of calls has one.
 pub(super) const WORKERS_MAX: usize = 16;
 

@@ -17,7 +17,7 @@ use core::cell::UnsafeCell;
 use core::future::Future;
 use core::marker::PhantomPinned;
 use core::pin::Pin;
-use core::ptr::null_mut;
+use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
 
@@ -106,8 +106,8 @@ impl Cookie {
 }
 
 impl Finished {
-    /// Has the waker called after the grace period.
-    fn enlist(&self, waker: Waker) {
+    /// Has the waker called after the grace period. False if no thread will do that.
+    fn enlist(&self, waker: Waker) -> bool {
         let node = self.node.get();
         let mut list = list();
         // SAFETY: the node is pinned until it is dropped, which takes it off the list.
@@ -116,6 +116,12 @@ impl Finished {
         let before = unsafe { (*node).waker.replace(waker) };
         drop(list);
         drop(before);
+        // Relaxed: the lock orders; the value only says that there is a new future.
+        ADDED.fetch_add(1, Ordering::Relaxed);
+        futex::wake_all(&ADDED);
+        // Relaxed: a thread that failed to start the waker thread stores 0, then empties the list.
+        // If it did so before this future was added, the lock makes the 0 visible.
+        RUNNING.load(Ordering::Relaxed) != 0
     }
 }
 
@@ -126,17 +132,7 @@ impl Future for Finished {
         if self.cookie.poll() {
             return Poll::Ready(());
         }
-        if is_running() {
-            self.enlist(context.waker().clone());
-            // Relaxed: the lock orders; the value only says that there is a new future.
-            ADDED.fetch_add(1, Ordering::Relaxed);
-            futex::wake_all(&ADDED);
-            // Relaxed: a thread that failed to start the waker thread stores 0, then empties the
-            // list. If it did so before this future was added, the lock makes the 0 visible.
-            if RUNNING.load(Ordering::Relaxed) == 0 {
-                context.waker().wake_by_ref();
-            }
-        } else {
+        if !(is_running() && self.enlist(context.waker().clone())) {
             context.waker().wake_by_ref();
         }
         Poll::Pending
@@ -212,18 +208,11 @@ impl List {
 
     /// Each node, with its number. The node may be taken off meanwhile.
     fn each(&self) -> impl Iterator<Item = (*mut Node, u64)> + use<> {
-        let mut at = self.first;
-        core::iter::from_fn(move || {
-            if at.is_null() {
-                return None;
-            }
-            let node = at;
-            // SAFETY: a node on the list, which is used under the lock only.
-            let number = unsafe { (*node).number };
-            // SAFETY: as above.
-            at = unsafe { (*node).links.next };
-            Some((node, number))
-        })
+        // SAFETY: a node on the list, which is used under the lock only.
+        let next = |node: &NonNull<Node>| NonNull::new(unsafe { (*node.as_ptr()).links.next });
+        let nodes = core::iter::successors(NonNull::new(self.first), next).map(NonNull::as_ptr);
+        // SAFETY: as above.
+        nodes.map(|node| (node, unsafe { (*node).number }))
     }
 
     /// Takes a node off the list whose number satisfies `is_so`. Returns its waker.

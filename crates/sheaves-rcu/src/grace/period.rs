@@ -46,7 +46,7 @@ use super::stall::{self, SHARED};
 use crate::protocol::generation::{Generations, Sleep};
 use crate::protocol::reader::{Readers, STEP};
 use crate::reader::fences;
-use crate::reader::mode::{Mode, Pause, heavy_fence, mode};
+use crate::reader::mode::{Mode, heavy_fence, mode};
 use crate::reader::registry::{self, OVERFLOW};
 use crate::reader::section::{self, GLOBAL};
 
@@ -69,6 +69,10 @@ const SCAN_YIELDS: u32 = 20;
 /// Shortest and longest sleep of the leader.
 pub(super) const NAP_NS: u64 = 10_000;
 const NAP_NS_MAX: u64 = 1_000_000;
+/// How long a thread that is refused membarrier leaves the lead to others: twice as long each time.
+/// Then it tries again: it may be the only thread, and the refusal may have been lifted.
+const REFUSED_NS: u64 = 100_000;
+const REFUSED_NS_MAX: u64 = 50_000_000;
 
 /// Waiting would deadlock: the calling thread is inside a read section, or in the function of
 /// [`crate::stall::set_callback`], whose caller leads the grace period.
@@ -154,13 +158,14 @@ pub(crate) fn wait_for(number: u64, urgency: Urgency) {
 
 /// [`wait_for`] in any domain. `lead` leads its grace periods; false as in [`lead_until`].
 pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn() -> bool) {
-    let mut pause = Pause::new();
+    let mut refused_ns = REFUSED_NS;
     while !generations.is_complete(number) {
         if let Some(leading) = Lead::take(generations) {
             let is_refused = !lead();
             drop(leading);
             if is_refused {
-                pause.wait();
+                thread::sleep_ns(refused_ns);
+                refused_ns = (2 * refused_ns).min(REFUSED_NS_MAX);
             }
         } else if !spin(generations, number) {
             fences::enter_idle();

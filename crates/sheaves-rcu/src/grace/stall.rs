@@ -85,7 +85,7 @@ pub(crate) fn timeout_ms() -> u64 {
 #[cold]
 pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
     let record = (number != SHARED).then(|| registry::record(number));
-    if age_ns >= ALIVE_NS && record.is_some_and(registry::take_back) {
+    if age_ns >= ALIVE_NS && record.is_some() && registry::take_back(number) {
         return;
     }
     let timeout = timeout_ms();
@@ -152,24 +152,18 @@ fn call(stall: &Stall) {
     let pointer = core::ptr::with_exposed_provenance::<()>(address);
     // SAFETY: the address is that of a function of this type, from `set_callback`.
     let function = unsafe { core::mem::transmute::<*const (), fn(&Stall)>(pointer) };
-    let _calling = Calling::here();
+    // Relaxed: only the thread itself finds its number there.
+    CALLING.store(thread::id(), Ordering::Relaxed);
+    let _calling = Calling;
     function(stall);
 }
 
 /// The program's function runs in this thread, until this is dropped.
 struct Calling;
 
-impl Calling {
-    fn here() -> Calling {
-        // Relaxed: only the thread itself finds its number there.
-        CALLING.store(thread::id(), Ordering::Relaxed);
-        Calling
-    }
-}
-
 impl Drop for Calling {
     fn drop(&mut self) {
-        // Relaxed: as in `here`.
+        // Relaxed: as in `call`.
         CALLING.store(0, Ordering::Relaxed);
     }
 }

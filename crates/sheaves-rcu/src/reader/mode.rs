@@ -30,7 +30,7 @@ static MODE: AtomicU32 = AtomicU32::new(0);
 /// The mode of this process. Async-signal-safe.
 #[inline]
 pub(crate) fn mode() -> Mode {
-    // Acquire pairs with the AcqRel in `decide`: the decision is in effect.
+    // Acquire pairs with the Release in `decide`: the decision is in effect.
     match MODE.load(Ordering::Acquire) {
         1 => Mode::Membarrier,
         2 => Mode::Fences,
@@ -46,20 +46,16 @@ fn decide() -> Mode {
     let wants_fences = env::flag("SHEAVES_RCU_FENCES");
     let registered = !wants_fences && membarrier::register_fence();
     let chosen = if registered { Mode::Membarrier } else { Mode::Fences };
-    // AcqRel: Release pairs with the Acquire in `mode`, Acquire with the thread that decided first.
-    match MODE.compare_exchange(0, chosen as u32, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => {
-            registry::report_missing_key();
-            chosen
-        }
-        Err(first) if first == Mode::Membarrier as u32 => Mode::Membarrier,
-        Err(_) => Mode::Fences,
+    // Release pairs with the Acquire in `mode`. Relaxed on failure: `mode` reads it again.
+    if MODE.compare_exchange(0, chosen as u32, Ordering::Release, Ordering::Relaxed).is_ok() {
+        registry::report_missing_key();
     }
+    mode()
 }
 
 /// The heavy fence: when this returns true, every thread has passed a full fence since the call. In
 /// [`Mode::Fences`] only the caller has, and its fence pairs with those of readers. False where the
-/// kernel refuses membarrier to this thread: another thread has to lead, see [`Pause`].
+/// kernel refuses membarrier to this thread: another thread has to lead.
 #[must_use]
 pub(crate) fn heavy_fence() -> bool {
     // SeqCst pairs with the fence of readers, also of domains, in [`Mode::Fences`]. [R2]
@@ -81,28 +77,6 @@ fn fence_after_refusal() -> bool {
         ));
     }
     is_done
-}
-
-/// How long a thread leaves the lead to others that may use membarrier. Then it tries again: it may
-/// be the only thread, and the refusal may have been lifted.
-pub(crate) struct Pause {
-    nanoseconds: u64,
-}
-
-impl Pause {
-    const NS_MIN: u64 = 100_000;
-    const NS_MAX: u64 = 50_000_000;
-
-    pub(crate) fn new() -> Pause {
-        Pause { nanoseconds: Pause::NS_MIN }
-    }
-
-    /// Waits, longer each time. Not to be called with the lead.
-    #[cold]
-    pub(crate) fn wait(&mut self) {
-        thread::sleep_ns(self.nanoseconds);
-        self.nanoseconds = (2 * self.nanoseconds).min(Pause::NS_MAX);
-    }
 }
 
 /// Readers of an SRCU domain take the fast path where their domain's state is equal to this. Bits

@@ -37,8 +37,6 @@ pub(crate) struct Record {
     pub(crate) owner: Owner,
     /// Number + 1 of the next record on the stack of free records.
     next: AtomicU32,
-    /// Number of this record.
-    number: AtomicU32,
     /// Rounds of destructors at the thread's end in which it was reading.
     rounds: AtomicU32,
     /// Where the outermost section was entered, in builds with debug assertions.
@@ -52,10 +50,7 @@ const _: () = {
 };
 
 /// Records that are mapped together. Zero bytes are a valid segment.
-#[repr(C)]
-struct Segment {
-    records: [Record; SEGMENT_RECORDS as usize],
-}
+type Segment = [Record; SEGMENT_RECORDS as usize];
 
 const SEGMENT_RECORDS: u32 = 1024;
 /// Enough for a million threads at a time.
@@ -100,15 +95,12 @@ pub(crate) fn count() -> u32 {
 
 /// A record. `number` is below [`count`].
 pub(crate) fn record(number: u32) -> &'static Record {
-    &segment(number).records[(number % SEGMENT_RECORDS) as usize]
-}
-
-fn segment(number: u32) -> &'static Segment {
     // Acquire pairs with the Release in `has_segment`.
     let segment = SEGMENTS[(number / SEGMENT_RECORDS) as usize].load(Ordering::Acquire);
     // SAFETY: the number is below `USED`: the segment exists, and is never unmapped; zero bytes are
     // valid.
-    unsafe { &*segment }
+    let segment: &'static Segment = unsafe { &*segment };
+    &segment[(number % SEGMENT_RECORDS) as usize]
 }
 
 /// To be called before the first record is taken.
@@ -143,7 +135,8 @@ pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
     if !tls::can_have_reader() {
         return None;
     }
-    let record = take_free().or_else(take_fresh)?;
+    let number = take_free().or_else(take_fresh)?;
+    let record = record(number);
     // Release pairs with the Acquire of the scan, for the sections of the record's previous thread:
     // the scan may read this state instead of theirs. [R4]
     record.reader.state.store(FENCED, Ordering::Release);
@@ -154,7 +147,7 @@ pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
     let address: *const u64 = record.reader.state.as_ptr();
     let _ = tls::exchange_reader(tls::no_reader(), address);
     // Where there is no key, a thread that finds this one gone takes the record back.
-    thread::set_at_exit(core::ptr::from_ref(record).expose_provenance());
+    thread::set_at_exit(number as usize + 1);
     Some(address)
 }
 
@@ -165,29 +158,27 @@ fn take(record: &Record) {
     record.owner.take(stamp, thread::id());
 }
 
-fn take_free() -> Option<&'static Record> {
+fn take_free() -> Option<u32> {
     // Acquire pairs with the Release in `push`, which stored the record's link.
     let mut head = FREE.load(Ordering::Acquire);
     loop {
         let number = (head as u32).checked_sub(1)?;
-        let free = record(number);
         // Relaxed: if the record is not the first any more, the tag has changed.
-        let next = free.next.load(Ordering::Relaxed);
+        let next = record(number).next.load(Ordering::Relaxed);
         let new = tagged(head, next);
         // Acquire, both, pair with the Release in `push`.
         match FREE.compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire) {
-            Ok(_) => return Some(free),
+            Ok(_) => return Some(number),
             Err(now) => head = now,
         }
     }
 }
 
-fn push(record: &Record) {
+fn push(number: u32) {
     // Relaxed, here and below: the record belongs to this thread until the exchange publishes it.
-    let number = record.number.load(Ordering::Relaxed);
     let mut head = FREE.load(Ordering::Relaxed);
     loop {
-        record.next.store(head as u32, Ordering::Relaxed);
+        record(number).next.store(head as u32, Ordering::Relaxed);
         let new = tagged(head, number + 1);
         // Release pairs with the Acquire in `take_free`. Relaxed on failure: retried.
         match FREE.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
@@ -202,7 +193,7 @@ fn tagged(head: u64, link: u32) -> u64 {
     (((head >> 32) + 1) << 32) | u64::from(link)
 }
 
-fn take_fresh() -> Option<&'static Record> {
+fn take_fresh() -> Option<u32> {
     loop {
         // Relaxed: only a number; the exchange below orders.
         let number = USED.load(Ordering::Relaxed);
@@ -220,10 +211,7 @@ fn take_fresh() -> Option<&'static Record> {
         // before. Relaxed on failure: retried. [R1]
         let won = USED.compare_exchange(number, number + 1, Ordering::AcqRel, Ordering::Relaxed);
         if won.is_ok() {
-            let fresh = record(number);
-            // Relaxed: the record belongs to this thread alone.
-            fresh.number.store(number, Ordering::Relaxed);
-            return Some(fresh);
+            return Some(number);
         }
     }
 }
@@ -238,7 +226,7 @@ fn has_segment(segment: usize) -> bool {
     let bytes = size_of::<Segment>();
     let Some(address) = map::anywhere(bytes) else { return false };
     let made = core::ptr::with_exposed_provenance_mut(address);
-    // Release pairs with the Acquire above and in `segment`. Relaxed on failure: not used.
+    // Release pairs with the Acquire above and in `record`. Relaxed on failure: not used.
     let null = core::ptr::null_mut();
     if entry.compare_exchange(null, made, Ordering::Release, Ordering::Relaxed).is_err() {
         // SAFETY: mapped above and never published.
@@ -248,10 +236,10 @@ fn has_segment(segment: usize) -> bool {
 }
 
 /// Frees the record of the calling thread.
-fn give_back(record: &'static Record) {
-    clear(record);
-    record.owner.give_back();
-    push(record);
+fn give_back(number: u32) {
+    clear(record(number));
+    record(number).owner.give_back();
+    push(number);
 }
 
 /// Stores that no section is open and that the next one fences.
@@ -262,16 +250,16 @@ fn clear(record: &Record) {
     record.entered.store(core::ptr::null_mut(), Ordering::Relaxed);
 }
 
-/// Called at the end of a thread that has registered, with the address of its record.
+/// Called at the end of a thread that has registered, with the number + 1 of its record.
 unsafe extern "C" fn at_exit(value: *mut c_void) {
-    // SAFETY: the value is the address of a record, which is never unmapped.
-    let record = unsafe { &*value.cast_const().cast::<Record>() };
+    let number = value.addr() as u32 - 1;
+    let record = record(number);
     // Relaxed, here and below: the thread's own words.
     if !reader::is_reading(record.reader.state.load(Ordering::Relaxed)) {
         // As in `register`: no handler sees the record half freed, or forks meanwhile.
         thread::with_signals_blocked(|| {
             let _ = tls::exchange_reader(record.reader.state.as_ptr(), tls::no_reader());
-            give_back(record);
+            give_back(number);
         });
         return;
     }
@@ -279,7 +267,7 @@ unsafe extern "C" fn at_exit(value: *mut c_void) {
     let rounds = record.rounds.load(Ordering::Relaxed) + 1;
     record.rounds.store(rounds, Ordering::Relaxed);
     if rounds < ROUNDS {
-        thread::set_at_exit(value.expose_provenance());
+        thread::set_at_exit(value.addr());
     } else {
         hold(record, record.owner.look());
     }
@@ -297,7 +285,8 @@ fn hold(record: &Record, seen: Seen) {
 }
 
 /// Frees a record if its thread is gone and has left no section open. True if it is free then.
-pub(crate) fn take_back(record: &'static Record) -> bool {
+pub(crate) fn take_back(number: u32) -> bool {
+    let record = record(number);
     let seen = record.owner.look();
     // Relaxed: read again below, once the thread is known to be gone.
     let is_reading = || reader::is_reading(record.reader.state.load(Ordering::Relaxed));
@@ -317,7 +306,7 @@ pub(crate) fn take_back(record: &'static Record) -> bool {
     let is_ours = record.owner.take_back(seen);
     if is_ours {
         clear(record);
-        push(record);
+        push(number);
     }
     is_ours
 }
@@ -340,11 +329,10 @@ fn is_gone(seen: Seen) -> bool {
 fn sweep() -> bool {
     let mut found = false;
     for number in 0..count() {
-        let record = record(number);
         // `take_back` checks again, but reads all records if the number is in use.
-        let thread = record.owner.look().thread();
+        let thread = record(number).owner.look().thread();
         if thread != 0 && !thread::is_alive(thread) {
-            found |= take_back(record);
+            found |= take_back(number);
         }
     }
     found
@@ -367,11 +355,9 @@ pub(crate) fn restart_in_child(readers_fence: bool) {
                 record.reader.nesting.store(SLOW | nested, Ordering::Relaxed);
             }
         } else {
-            // Repairs what another thread was writing, possibly its number.
-            record.number.store(number, Ordering::Relaxed);
             let is_reading = reader::is_reading(record.reader.state.load(Ordering::Relaxed));
             if !(is_reading && record.owner.look().is_held()) {
-                give_back(record);
+                give_back(number);
             }
         }
     }
