@@ -370,7 +370,7 @@ impl<K, V, S> Drop for RcuHashMap<K, V, S> {
             // SAFETY: tables are not freed while they can be found.
             let next = unsafe { current.next() };
             // SAFETY: from `Table::new`, and not used any more.
-            unsafe { Table::free(table) };
+            unsafe { sheaves_heap::free(table.cast()) };
             table = next.map_or(null_mut(), |next| core::ptr::from_ref(next).cast_mut());
         }
     }

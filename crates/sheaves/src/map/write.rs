@@ -208,7 +208,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
         if self.table.compare_exchange(null_mut(), made, release, relaxed).is_err() {
             // SAFETY: made above, and no other thread knows it.
-            unsafe { Table::free(made) };
+            unsafe { sheaves_heap::free(made.cast()) };
         }
     }
 
