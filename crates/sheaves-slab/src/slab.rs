@@ -135,11 +135,7 @@ impl Slab {
     /// True once, when the only object reads as zeros because it has never been used.
     pub(crate) fn take_zero(&self) -> bool {
         // Relaxed, both: only the object's owner calls this.
-        let is_zero = self.is_zero.load(Ordering::Relaxed);
-        if is_zero {
-            self.is_zero.store(false, Ordering::Relaxed);
-        }
-        is_zero
+        self.is_zero.load(Ordering::Relaxed) && self.is_zero.swap(false, Ordering::Relaxed)
     }
 
     /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Under the

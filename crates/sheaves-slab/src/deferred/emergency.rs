@@ -61,12 +61,8 @@ pub fn emergencies() -> Emergencies {
 
 /// An empty sheaf, from the first rung that has one.
 pub(super) fn take_empty(id: CacheId) -> Option<Sheaf> {
-    if !fails()
-        && let Some(sheaf) = pool::take_empty()
-    {
-        return Some(sheaf);
-    }
-    take_empty_slow(id)
+    let sheaf = if fails() { None } else { pool::take_empty() };
+    sheaf.or_else(|| take_empty_slow(id))
 }
 
 #[cold]

@@ -54,7 +54,7 @@ pub(super) struct SealedSheaf {
 
 /// What the lock guards.
 #[derive(Debug)]
-struct Sealed {
+pub(crate) struct Sealed {
     sheaves: defer::Queue,
     /// Cookie of the youngest sheaf, and how many sheaves at the end of the queue carry it. For the
     /// others a grace period has begun.
@@ -72,7 +72,7 @@ struct Sealed {
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Queue {
-    sealed: Lock<Sealed>,
+    pub(crate) sealed: Lock<Sealed>,
     /// Number of unstarted sheaves after which this queue starts a grace period; 0 stands for
     /// [`START_SHEAVES_MIN`].
     start_after: AtomicU32,
@@ -308,20 +308,6 @@ impl Queue {
         if sealed.open.cursor().is_sheaf() && sealed.open.cursor().is_full() {
             let _ = self.append_open(shape, sealed);
         }
-    }
-
-    /// Takes the lock for a fork.
-    pub(crate) fn lock_for_fork(&self) {
-        self.sealed.acquire();
-    }
-
-    /// Releases the lock after a fork.
-    ///
-    /// # Safety
-    /// Taken by [`Queue::lock_for_fork`] in the thread that forked.
-    pub(crate) unsafe fn unlock_after_fork(&self) {
-        // SAFETY: the same contract.
-        unsafe { self.sealed.release() };
     }
 }
 
