@@ -91,7 +91,7 @@ impl Registry {
             self.started = true;
             self.debug = env::flag("SHEAVES_DEBUG");
             if env::flag("SHEAVES_SMALL_PAGES") {
-                chunk::use_small_pages();
+                chunk::CHUNKS.lock().small_pages = true;
             }
         }
         self.started

@@ -15,9 +15,7 @@
 //! | a mark | a thread that defers or reclaims the object | nothing |
 //! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
 //!
-//! A thread that raises `free` from 0 lists the slab as one that has free objects. A thread that
-//! raises it to the capacity checks under the lock that the slab is still empty. The steps
-//! themselves are in `protocol/counting.rs`.
+//! The steps on bits and `free` are in `protocol/counting.rs`.
 
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
 

@@ -26,7 +26,7 @@ mod state;
 pub(crate) use purge::purge_if_due;
 pub use purge::trim;
 pub use run::{Footprint, footprint};
-pub(crate) use run::{Run, begin_run, finish_run, give_run, use_small_pages};
+pub(crate) use run::{Run, begin_run, finish_run, give_run};
 pub(crate) use state::CHUNKS;
 
 #[cfg(test)]

@@ -5,11 +5,6 @@ use super::state::{CHUNKS, granule_of, mask, position_of};
 use crate::granule::Granule;
 use crate::window::{CHUNK_BYTES, GRANULE_BYTES};
 
-/// Disables the requests for huge pages.
-pub(crate) fn use_small_pages() {
-    CHUNKS.lock().small_pages = true;
-}
-
 /// A run on which the caller is building a slab.
 #[derive(Debug)]
 pub(crate) struct Run {

@@ -15,13 +15,12 @@ const HUGE_PAGES_AFTER: usize = 8;
 const CHUNK_HEADER_BYTES: usize = CHUNK_GRANULES * SLAB_HEADER_BYTES;
 
 /// State of one chunk; see the table in `mod.rs`.
-#[repr(C)]
+#[repr(C, align(16))]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chunk {
     pub(super) free: u32,
     pub(super) clean: u32,
     pub(super) young: u32,
-    reserved: u32,
 }
 
 /// State under the chunks lock.
@@ -40,7 +39,7 @@ pub(crate) struct Chunks {
     /// Number of granules in use.
     pub(super) used: usize,
     /// Huge pages are never asked for.
-    pub(super) small_pages: bool,
+    pub(crate) small_pages: bool,
     /// Granules that threads are working on without the lock.
     pub(super) in_progress: InProgress,
 }
@@ -143,7 +142,7 @@ impl Chunks {
         if self.has_huge_pages(self.count) {
             map::prefer_huge_pages(granule_of(self.count, 0).address(), CHUNK_BYTES);
         }
-        *chunk(self.count) = Chunk { free: u32::MAX, clean: u32::MAX, young: 0, reserved: 0 };
+        *chunk(self.count) = Chunk { free: u32::MAX, clean: u32::MAX, young: 0 };
         self.publish(self.count + 1);
         true
     }

@@ -311,12 +311,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// The lookup, in the map's table or, where the chain has moved, in the next one.
     #[inline(always)]
-    fn find<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g Entry<K, V>>
+    fn find<'g, Q>(&'g self, key: &Q, _: &'g Guard) -> Option<&'g Entry<K, V>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let _ = guard;
         let hash = self.hash(key);
         let mut table = self.table()?;
         let mut first = table.bucket(hash);
