@@ -22,14 +22,10 @@ const _: () = {
 pub type SheavesCall = Option<unsafe extern "C" fn(head: *mut SheavesHead)>;
 
 /// Deferred blocks of the heap that contain a head.
-static BLOCKS: Channel = Channel::new("sheaves_free_rcu_head", free_block);
-
-/// # Safety
-/// As [`sheaves_heap::free`].
-unsafe fn free_block(block: *mut u8) {
-    // SAFETY: the same contract.
+static BLOCKS: Channel = Channel::new("sheaves_free_rcu_head", |block| {
+    // SAFETY: the contract of `sheaves_free_rcu_head`.
     unsafe { sheaves_heap::free(block) };
-}
+});
 
 /// The callback with the head's type of the RCU crate.
 fn call_of(call: SheavesCall) -> Option<Call> {

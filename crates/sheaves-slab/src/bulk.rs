@@ -34,23 +34,19 @@ pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> u
 fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     let mut done = 0;
     while done < out.len() && attach() == Attached::Yes {
+        let rest = &mut out[done..];
         let Some(cursor) = take_sheaf(id.main(), |cursor| !cursor.is_empty())
             .or_else(|| take_sheaf(id.spare(), |cursor| !cursor.is_empty()))
             .or_else(|| id.take_full())
         else {
-            let count = from_slabs(id, &mut out[done..]);
-            if count == 0 {
-                break;
+            match from_slabs(id, rest) {
+                0 => break,
+                count => done += count,
             }
-            done += count;
             continue;
         };
         // SAFETY: the sheaf is ours, and this is the only reference to its entries.
-        let objects = unsafe { cursor.objects() };
-        let count = objects.len().min(out.len() - done);
-        for (place, object) in out[done..].iter_mut().zip(objects.iter().rev()) {
-            place.write(non_null(*object));
-        }
+        let count = copy(unsafe { cursor.objects() }, rest);
         done += count;
         install(id, cursor.down(count), |other| !other.is_sheaf());
     }
@@ -63,10 +59,18 @@ fn from_slabs(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     let mut batch = [0; Sheaf::ENTRIES];
     let wanted = out.len().min(id.shape().sheaf_objects);
     let count = refill::refill(id, &mut batch[..wanted]);
-    for (place, object) in out.iter_mut().zip(batch[wanted - count..wanted].iter().rev()) {
-        place.write(non_null(*object));
+    copy(&batch[wanted - count..wanted], out)
+}
+
+/// Copies objects, from the last one on; returns how many there was room for.
+fn copy(objects: &[usize], out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+    for (place, object) in out.iter_mut().zip(objects.iter().rev()) {
+        match NonNull::new(core::ptr::with_exposed_provenance_mut(*object)) {
+            Some(object) => place.write(object),
+            None => sheaves_sys::report::die(format_args!("a sheaf holds a null object")),
+        };
     }
-    count
+    objects.len().min(out.len())
 }
 
 /// Frees all objects of a slice.
@@ -99,11 +103,4 @@ fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
         install(id, cursor.up(count), |other| !other.is_sheaf());
     }
     done
-}
-
-fn non_null(object: usize) -> NonNull<u8> {
-    match NonNull::new(core::ptr::with_exposed_provenance_mut(object)) {
-        Some(object) => object,
-        None => sheaves_sys::report::die(format_args!("a sheaf holds a null object")),
-    }
 }

@@ -11,7 +11,7 @@ use sheaves_percpu::internal::Cursor;
 
 use crate::cache_id::CacheId;
 use crate::granule::Granule;
-use crate::protocol::counting::{self, Listing};
+use crate::protocol::counting;
 use crate::shape::Shape;
 use crate::slab::{self, Slab};
 use crate::window::GRANULE_BYTES;
@@ -127,10 +127,10 @@ fn relist(id: CacheId, shape: &Shape, granule: Granule) {
     }
     // Acquire pairs with the Release in `count_put`.
     let free = slab.free.load(Ordering::Acquire) as usize;
-    match counting::listing(!slab_lists::is_listed_as_full(slab), free, shape.slab_objects) {
-        Listing::Stays => return,
-        Listing::Enters | Listing::Moves => slabs.move_slab(granule, shape),
+    if !counting::must_move(!slab_lists::is_listed_as_full(slab), free, shape.slab_objects) {
+        return;
     }
+    slabs.move_slab(granule, shape);
     let is_done = refill::release_empty(id, &mut slabs, refill::EMPTY_SLABS_KEPT);
     drop(slabs);
     if !is_done {

@@ -3,7 +3,6 @@
 use sheaves_sys::{announce_when_loaded, fork};
 
 use crate::chunk::CHUNKS;
-use crate::deferred::Queue;
 use crate::pool::POOL;
 use crate::registry::REGISTRY;
 use crate::slab_lists::SlabLists;
@@ -24,7 +23,7 @@ fn lock_all() {
     REGISTRY.acquire();
     for id in registry::all_ids() {
         id.descriptor().slabs.acquire();
-        id.descriptor().deferred.iter().for_each(Queue::lock_for_fork);
+        id.descriptor().deferred.iter().for_each(|queue| queue.sealed.acquire());
     }
     CHUNKS.acquire();
     POOL.acquire();
@@ -46,7 +45,7 @@ fn recover() {
             if is_there {
                 queue.recover(id.shape());
             } else {
-                queue.lock_for_fork();
+                queue.sealed.acquire();
             }
         }
     }
@@ -60,7 +59,7 @@ fn unlock_all() {
     for id in registry::all_ids() {
         for queue in &id.descriptor().deferred {
             // SAFETY: as above.
-            unsafe { queue.unlock_after_fork() };
+            unsafe { queue.sealed.release() };
         }
         // SAFETY: as above.
         unsafe { id.descriptor().slabs.release() };

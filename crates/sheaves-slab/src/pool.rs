@@ -179,8 +179,15 @@ pub(crate) fn trim() -> usize {
         }
     }
     for first in (0..pool.used).step_by(page_sheaves) {
-        if !is_free_page(&pool, first, page_sheaves) {
-            put_back(&mut pool, first, page_sheaves);
+        if is_free_page(&pool, first, page_sheaves) {
+            continue;
+        }
+        // Others of the page are in use.
+        for number in (first..first + page_sheaves).filter(|number| is_returned(*number)) {
+            // Relaxed: under the pool lock.
+            RETURNED[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
+            pool.returned -= 1;
+            put_empty(numbered(number as u32));
         }
     }
     bytes
@@ -195,16 +202,6 @@ fn is_returned(number: usize) -> bool {
 fn is_free_page(pool: &Pool, first: usize, count: usize) -> bool {
     let unused = |number: usize| number == 0 || number >= pool.used;
     (first..first + count).all(|number| unused(number) || is_returned(number))
-}
-
-/// Moves the returned sheaves of a page that has others in use back to the empty stack.
-fn put_back(pool: &mut Pool, first: usize, count: usize) {
-    for number in (first..first + count).filter(|number| is_returned(*number)) {
-        // Relaxed: under the pool lock.
-        RETURNED[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
-        pool.returned -= 1;
-        put_empty(numbered(number as u32));
-    }
 }
 
 /// Takes the lock in a child whose fork was not prepared.

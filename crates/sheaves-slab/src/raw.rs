@@ -11,7 +11,7 @@ use sheaves_percpu::internal::{self as percpu, Word};
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 use crate::registry;
 pub use crate::registry::CacheError;
-use crate::shape::{Constructor, Shape};
+use crate::shape::{Constructor, Name, Shape};
 use crate::stats::CacheStats;
 use crate::{bulk, chunk, deferred, fork, reclaim, slow, stats};
 
@@ -117,9 +117,9 @@ impl Cache {
         constructor: Option<Constructor>,
     ) -> Result<Cache, CacheError> {
         let Options { zero, typesafe_by_rcu: typesafe, debug } = options;
-        let shape = Shape::new(name, layout).ok_or(CacheError::Layout)?;
+        let shape = Shape::new(layout).ok_or(CacheError::Layout)?;
         let shape = Shape { constructor, debug, typesafe, ..shape };
-        let id = create(shape, NAMED_FIRST..CACHES_MAX)?;
+        let id = create(name, shape, NAMED_FIRST..CACHES_MAX)?;
         if typesafe {
             // Its empty slabs wait for grace periods, which makes it a cache with deferred memory.
             deferred::start(id);
@@ -295,9 +295,9 @@ impl core::fmt::Display for DestroyError {
 
 impl core::error::Error for DestroyError {}
 
-fn create(shape: Shape, numbers: Range<usize>) -> Result<CacheId, CacheError> {
+fn create(name: &str, shape: Shape, numbers: Range<usize>) -> Result<CacheId, CacheError> {
     fork::announce();
-    registry::create(shape, numbers)
+    registry::create(Shape { name: Name::new(name), ..shape }, numbers)
 }
 
 /// Fast and slow paths for callers that know a cache by its number: malloc.
@@ -322,10 +322,10 @@ pub mod by_id {
     ) -> Result<CacheId, CacheError> {
         let layout = Layout::from_size_align(size, align).map_err(|_| CacheError::Layout)?;
         let shape = match size {
-            GRANULE_BYTES.. => Shape::alone(name, size),
-            _ => Shape::new(name, layout).ok_or(CacheError::Layout)?,
+            GRANULE_BYTES.. => Shape::alone(size),
+            _ => Shape::new(layout).ok_or(CacheError::Layout)?,
         };
-        create(shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
+        create(name, shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
     }
 
     /// Allocates an object; 0 when memory is out.

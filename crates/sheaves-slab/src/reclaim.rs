@@ -11,7 +11,8 @@ use crate::{chunk, deferred, flush, pool, refill, registry, slab};
 /// not be drained: its objects stay there.
 pub(crate) fn shrink(id: CacheId) -> bool {
     deferred::reclaim(id);
-    let complete = drain(id);
+    let (taken, complete) = slots::take(&[id.main(), id.spare()]);
+    taken.for_each(|(_, cursor)| flush::flush_sheaf(id, cursor));
     let shape = id.shape();
     id.descriptor().depot.reset_limit(shape);
     while let Some(cursor) = id.take_full() {
@@ -31,13 +32,6 @@ pub(crate) fn shrink(id: CacheId) -> bool {
     if !is_done {
         refill::arm_reclaimer();
     }
-    complete
-}
-
-/// Takes the sheaves out of every slot and flushes them.
-fn drain(id: CacheId) -> bool {
-    let (taken, complete) = slots::take(&[id.main(), id.spare()]);
-    taken.for_each(|(_, cursor)| flush::flush_sheaf(id, cursor));
     complete
 }
 

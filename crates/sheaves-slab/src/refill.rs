@@ -13,10 +13,11 @@ use sheaves_sys::lock::assert_none_held;
 use crate::cache_id::CacheId;
 use crate::chunk::Run;
 use crate::granule::Granule;
+use crate::registry::REGISTRY;
 use crate::shape::Shape;
 use crate::slab_lists::SlabLists;
 use crate::window::GRANULE_BYTES;
-use crate::{chunk, registry, slab};
+use crate::{chunk, slab};
 
 /// Number of slabs without allocated objects that a cache keeps.
 pub(crate) const EMPTY_SLABS_KEPT: u32 = 1;
@@ -107,7 +108,7 @@ pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bo
 /// Arranges that the reclaimer comes back for slabs that still have readers.
 #[cold]
 pub(crate) fn arm_reclaimer() {
-    if registry::is_held_here() {
+    if REGISTRY.is_held_here() {
         // Relaxed: read back by this thread, or by another one that calls `arm` instead.
         IS_ARMING_PENDING.store(true, Ordering::Relaxed);
     } else {

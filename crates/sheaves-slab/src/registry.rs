@@ -137,17 +137,6 @@ pub(crate) fn if_existing<R>(id: CacheId, look: impl FnOnce(CacheId) -> R) -> Op
     registry.has(id).then(|| look(id))
 }
 
-/// True when the calling thread has the registry lock.
-pub(crate) fn is_held_here() -> bool {
-    REGISTRY.is_held_here()
-}
-
-/// Runs `work` while no cache is created or destroyed.
-pub(crate) fn with_registry_locked<R>(work: impl FnOnce() -> R) -> R {
-    let _registry = REGISTRY.lock();
-    work()
-}
-
 /// Removes a cache if `empty` succeeds, which runs under the registry lock.
 pub(crate) fn remove_if<E>(id: CacheId, empty: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     let mut registry = REGISTRY.lock();

@@ -31,7 +31,7 @@ pub struct Name {
 }
 
 impl Name {
-    fn new(name: &str) -> Name {
+    pub(crate) fn new(name: &str) -> Name {
         let (mut bytes, count) = ([0; NAME_BYTES], name.floor_char_boundary(NAME_BYTES));
         bytes[..count].copy_from_slice(&name.as_bytes()[..count]);
         Name { bytes, count: count as u8 }
@@ -83,8 +83,8 @@ impl Shape {
         name: Name { bytes: [0; NAME_BYTES], count: 0 },
     };
 
-    /// The shape for objects of a layout; `None` when out of range.
-    pub(crate) fn new(name: &str, layout: Layout) -> Option<Shape> {
+    /// The shape for objects of a layout, without a name; `None` when out of range.
+    pub(crate) fn new(layout: Layout) -> Option<Shape> {
         let (size, align) = (layout.size(), layout.align());
         if size == 0 || size > OBJECT_BYTES_MAX || align > GRANULE_BYTES {
             return None;
@@ -97,34 +97,19 @@ impl Shape {
             _ => 8,
         };
         let slab_objects = (granules * GRANULE_BYTES / stride).min(slab::OBJECTS_MAX);
-        Some(Shape::of_slab(name, size, stride, granules, slab_objects))
+        Some(Shape::of_slab(size, stride, granules, slab_objects))
     }
 
     /// The shape for objects that are alone in their slabs, from 64 KiB to 1 MiB.
-    pub(crate) fn alone(name: &str, size: usize) -> Shape {
+    pub(crate) fn alone(size: usize) -> Shape {
         let stride = size.next_multiple_of(GRANULE_BYTES);
-        Shape::of_slab(name, size, stride, stride / GRANULE_BYTES, 1)
+        Shape::of_slab(size, stride, stride / GRANULE_BYTES, 1)
     }
 
-    fn of_slab(
-        name: &str,
-        size: usize,
-        stride: usize,
-        granules: usize,
-        slab_objects: usize,
-    ) -> Shape {
+    fn of_slab(size: usize, stride: usize, granules: usize, slab_objects: usize) -> Shape {
         let sheaf_objects = (SHEAF_HOLDS_BYTES / stride).clamp(1, Sheaf::OBJECTS_MAX);
-        let (reciprocal, name) = (u64::MAX / stride as u64 + 1, Name::new(name));
-        Shape {
-            size,
-            stride,
-            reciprocal,
-            granules,
-            slab_objects,
-            sheaf_objects,
-            name,
-            ..Shape::NONE
-        }
+        let reciprocal = u64::MAX / stride as u64 + 1;
+        Shape { size, stride, reciprocal, granules, slab_objects, sheaf_objects, ..Shape::NONE }
     }
 
     /// True when each object is alone in its slab.

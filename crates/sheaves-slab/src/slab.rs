@@ -15,9 +15,7 @@
 //! | a mark | a thread that defers or reclaims the object | nothing |
 //! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
 //!
-//! A thread that raises `free` from 0 lists the slab as one that has free objects. A thread that
-//! raises it to the capacity checks under the lock that the slab is still empty. The steps
-//! themselves are in `protocol/counting.rs`.
+//! The steps on bits and `free` are in `protocol/counting.rs`.
 
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
@@ -135,11 +133,7 @@ impl Slab {
     /// True once, when the only object reads as zeros because it has never been used.
     pub(crate) fn take_zero(&self) -> bool {
         // Relaxed, both: only the object's owner calls this.
-        let is_zero = self.is_zero.load(Ordering::Relaxed);
-        if is_zero {
-            self.is_zero.store(false, Ordering::Relaxed);
-        }
-        is_zero
+        self.is_zero.load(Ordering::Relaxed) && self.is_zero.swap(false, Ordering::Relaxed)
     }
 
     /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Under the

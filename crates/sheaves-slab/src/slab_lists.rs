@@ -106,12 +106,10 @@ impl SlabLists {
 
     /// The fullest slab that has a free object, or `None`.
     pub(crate) fn fullest(&mut self, shape: &Shape) -> Option<Granule> {
-        let found = self.fullest_known(shape);
-        if found.is_some() || !self.is_unsorted {
-            return found;
-        }
-        self.sort(shape);
-        self.fullest_known(shape)
+        self.fullest_known(shape).or_else(|| {
+            self.sort(shape);
+            self.fullest_known(shape)
+        })
     }
 
     fn fullest_known(&mut self, shape: &Shape) -> Option<Granule> {

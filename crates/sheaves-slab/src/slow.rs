@@ -25,7 +25,7 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
     if shape.debug {
         return debug::alloc(id);
     }
-    count_exchange(id);
+    id.descriptor().depot.count_exchange(shape);
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
             break;
@@ -59,7 +59,7 @@ fn free(id: CacheId, object: usize) {
         debug::free(id, object);
         return;
     }
-    count_exchange(id);
+    id.descriptor().depot.count_exchange(shape);
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
             break;
@@ -79,10 +79,6 @@ fn sheaf_with_objects(id: CacheId) -> Option<Cursor> {
     take_sheaf(id.spare(), |cursor| !cursor.is_empty())
         .or_else(|| deferred::take_ready(id))
         .or_else(|| id.take_full())
-}
-
-fn count_exchange(id: CacheId) {
-    id.descriptor().depot.count_exchange(id.shape());
 }
 
 /// An empty sheaf: the spare one, or a new one. In that case a spare sheaf with objects makes room

@@ -42,7 +42,7 @@ impl<T> Cache<T> {
     /// When memory is out; see [`Cache::try_insert`].
     #[inline]
     pub fn insert(&self, value: T) -> CacheBox<'_, T> {
-        self.try_insert(value).unwrap_or_else(|_| out_of_memory())
+        self.try_insert(value).unwrap_or_else(|_| panic!("out of memory"))
     }
 
     /// Moves a value into the cache, or returns it when memory is out.
@@ -72,11 +72,6 @@ impl<T> Cache<T> {
     pub fn destroy(self) -> Result<(), raw::DestroyError> {
         self.raw.destroy()
     }
-}
-
-#[cold]
-fn out_of_memory() -> ! {
-    panic!("out of memory")
 }
 
 impl<T> fmt::Debug for Cache<T> {

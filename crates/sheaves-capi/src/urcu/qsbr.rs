@@ -17,10 +17,9 @@ fn is_online() -> bool {
     tls::online() != 0
 }
 
-/// Makes the thread a reader. Does nothing if it is online.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_qsbr_thread_online() {
-    if !is_online() {
+exports! {
+    /// Makes the thread a reader. Does nothing if it is online.
+    sheaves_urcu_qsbr_thread_online() = if !is_online() {
         raw::lock();
         // After `lock`: a handler in between opens a section of its own.
         tls::set_online(1);
@@ -29,51 +28,32 @@ pub extern "C" fn sheaves_urcu_qsbr_thread_online() {
             // SAFETY: entered above.
             unsafe { raw::unlock() };
         }
-    }
-}
-
-/// The thread no longer uses what it has read, and stops being a reader. Does nothing if it is
-/// offline.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_qsbr_thread_offline() {
-    if is_online() {
+    };
+    /// The thread no longer uses what it has read, and stops being a reader. Does nothing if it is
+    /// offline.
+    sheaves_urcu_qsbr_thread_offline() = if is_online() {
         tls::set_online(0);
         // SeqCst, for the compiler only: a handler in between opens a section of its own.
         compiler_fence(Ordering::SeqCst);
         // SAFETY: entered when the thread went online.
         unsafe { raw::unlock() };
-    }
-}
-
-/// A point at which the thread no longer uses what it has read.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_qsbr_quiescent_state() {
-    if is_online() {
-        // Goes offline in between: a signal handler that finds the thread online opens no section.
-        sheaves_urcu_qsbr_thread_offline();
-        sheaves_urcu_qsbr_thread_online();
-    }
-}
-
-/// Does nothing in a thread that is online.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_qsbr_read_lock() {
-    if !is_online() {
+    };
+    /// A point at which the thread no longer uses what it has read. Goes offline in between: a
+    /// signal handler that finds the thread online opens no section.
+    sheaves_urcu_qsbr_quiescent_state() = offline(|| ());
+    /// Does nothing in a thread that is online.
+    sheaves_urcu_qsbr_read_lock() = if !is_online() {
         raw::lock();
-    }
-}
-
-/// Does nothing in a thread that is online.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_qsbr_read_unlock() {
-    if !is_online() {
+    };
+    /// Does nothing in a thread that is online.
+    sheaves_urcu_qsbr_read_unlock() = if !is_online() {
         // SAFETY: entered by the matching read lock; a thread does not go online or offline in
         // between.
         unsafe { raw::unlock() };
-    }
+    };
 }
 
-/// Runs `body`, which waits for readers, with the thread offline.
+/// Runs `body` with the thread offline.
 pub(super) fn offline<R>(body: impl FnOnce() -> R) -> R {
     let was_online = is_online();
     sheaves_urcu_qsbr_thread_offline();

@@ -16,16 +16,12 @@ pub struct GpPollState {
 
 const _: () = assert!(size_of::<core::ffi::c_ulong>() == size_of::<GpPollState>());
 
-/// `synchronize_rcu`. Aborts the process inside a read section: the interface cannot return an
-/// error, and returning early would let the caller free what readers use.
-#[unsafe(no_mangle)]
-pub extern "C" fn sheaves_urcu_synchronize_rcu() {
-    if qsbr::offline(sheaves_rcu::synchronize).is_err() {
-        report::die(format_args!("urcu: synchronize_rcu inside a read section would deadlock"));
-    }
-}
-
 exports! {
+    /// `synchronize_rcu`. Aborts the process inside a read section: the interface cannot return an
+    /// error, and returning early would let the caller free what readers use.
+    sheaves_urcu_synchronize_rcu() = if qsbr::offline(sheaves_rcu::synchronize).is_err() {
+        report::die(format_args!("urcu: synchronize_rcu inside a read section would deadlock"));
+    };
     /// `rcu_read_ongoing`.
     sheaves_urcu_read_ongoing() -> c_int = c_int::from(sheaves_rcu::is_reading());
     /// `start_poll_synchronize_rcu`.

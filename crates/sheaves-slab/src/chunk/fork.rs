@@ -2,6 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
+use super::in_progress::Entry;
 use super::state::{CHUNKS, Chunks, HugePages, chunk, granule_of};
 use crate::slab;
 use crate::window::CHUNK_GRANULES;
@@ -20,10 +21,12 @@ pub(crate) fn note_child() {
 pub(crate) fn free_in_progress_of_others() {
     // It is taken only where this very thread holds it, and then no other thread was working on
     // any.
-    if let Some(mut chunks) = CHUNKS.try_lock() {
-        while let Some((index, granules)) = chunks.in_progress.take_of_others() {
-            chunks.give(index, granules, false);
-        }
+    let Some(mut chunks) = CHUNKS.try_lock() else { return };
+    loop {
+        let Some(entry) = chunks.in_progress.of_others().next() else { return };
+        entry.thread = 0;
+        let (index, granules) = (entry.index, entry.granules);
+        chunks.give(index, granules, false);
     }
 }
 
@@ -53,21 +56,21 @@ impl Chunks {
         self.first_fit.fill(0);
         // As if every chunk had been published just now.
         self.publish(self.count);
-        self.in_progress.of_others(|index, granules| *granules &= !chunk(index).free);
+        self.in_progress.of_others().for_each(|is| is.granules &= !chunk(is.index).free);
     }
 
     /// In such a child: clears owner and header of the granules of other threads, which were not
     /// published, or only in part.
     fn clear_unpublished(&mut self) {
-        self.in_progress.of_others(|index, granules| {
+        for Entry { index, granules, .. } in self.in_progress.of_others() {
             for bit in (0..32).filter(|bit| *granules & (1 << bit) != 0) {
-                let granule = granule_of(index, bit);
+                let granule = granule_of(*index, bit);
                 if granule.owner() != 0 {
                     // Relaxed: the child has one thread.
                     slab::header(granule).cache.store(0, Ordering::Relaxed);
                     granule.set_owner(1, 0);
                 }
             }
-        });
+        }
     }
 }

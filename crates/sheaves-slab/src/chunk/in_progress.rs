@@ -12,19 +12,13 @@ use sheaves_sys::tls;
 const ENTRIES: usize = 32;
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+pub(super) struct Entry {
     /// The thread, by [`tls::thread_pointer`]; 0 when the entry is vacant.
-    thread: usize,
+    pub(super) thread: usize,
     /// The chunk.
-    index: usize,
+    pub(super) index: usize,
     /// The granules, one bit each.
-    granules: u32,
-}
-
-impl Entry {
-    fn is_of_another_thread(&self) -> bool {
-        self.thread != 0 && self.thread != tls::thread_pointer()
-    }
+    pub(super) granules: u32,
 }
 
 /// The list. Under the chunks lock.
@@ -58,18 +52,9 @@ impl InProgress {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Calls `visit` with chunk and granules of each entry of another thread. Bits that `visit`
-    /// clears leave the list.
-    pub(super) fn of_others(&mut self, mut visit: impl FnMut(usize, &mut u32)) {
-        for entry in self.0.iter_mut().filter(|entry| entry.is_of_another_thread()) {
-            visit(entry.index, &mut entry.granules);
-        }
-    }
-
-    /// Removes one entry of another thread; returns its chunk and granules.
-    pub(super) fn take_of_others(&mut self) -> Option<(usize, u32)> {
-        let entry = self.0.iter_mut().find(|entry| entry.is_of_another_thread())?;
-        entry.thread = 0;
-        Some((entry.index, entry.granules))
+    /// The entries of other threads.
+    pub(super) fn of_others(&mut self) -> impl Iterator<Item = &mut Entry> {
+        let here = tls::thread_pointer();
+        self.0.iter_mut().filter(move |entry| entry.thread != 0 && entry.thread != here)
     }
 }

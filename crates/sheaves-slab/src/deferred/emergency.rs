@@ -61,31 +61,23 @@ pub fn emergencies() -> Emergencies {
 
 /// An empty sheaf, from the first rung that has one.
 pub(super) fn take_empty(id: CacheId) -> Option<Sheaf> {
-    if !fails()
-        && let Some(sheaf) = pool::take_empty()
-    {
-        return Some(sheaf);
-    }
-    take_empty_slow(id)
-}
-
-#[cold]
-fn take_empty_slow(id: CacheId) -> Option<Sheaf> {
-    lock::assert_none_held();
-    let sheaf = if fails() { None } else { of_the_cache(id) };
-    // Relaxed: statistics.
-    FROM_THE_CACHE.fetch_add(u64::from(sheaf.is_some()), Ordering::Relaxed);
-    sheaf
+    let sheaf = if fails() { None } else { pool::take_empty() };
+    sheaf.or_else(|| of_the_cache(id))
 }
 
 /// A sheaf of the cache itself; its free objects go back to their slabs.
+#[cold]
 fn of_the_cache(id: CacheId) -> Option<Sheaf> {
+    lock::assert_none_held();
+    if fails() {
+        return None;
+    }
     let cursor = take_sheaf(id.spare(), |_| true)
         .or_else(|| take_sheaf(id.main(), |_| true))
         .or_else(|| id.take_full())?;
-    if !cursor.is_empty() {
-        flush::flush_objects(id, cursor);
-    }
+    flush::flush_objects(id, cursor);
+    // Relaxed: statistics.
+    FROM_THE_CACHE.fetch_add(1, Ordering::Relaxed);
     Some(cursor.sheaf())
 }
 

@@ -76,8 +76,7 @@ pub(crate) fn free_rcu_slow(id: CacheId, object: usize) {
 fn exchange(id: CacheId, object: usize) -> bool {
     let word = id.deferred();
     let before = load(word);
-    let is_replaceable = before != Cursor::BOOTSTRAP && before.is_full();
-    if !is_replaceable {
+    if before == Cursor::BOOTSTRAP || !before.is_full() {
         return false;
     }
     let Some(sheaf) = emergency::take_empty(id) else { return false };

@@ -54,7 +54,7 @@ pub(super) struct SealedSheaf {
 
 /// What the lock guards.
 #[derive(Debug)]
-struct Sealed {
+pub(crate) struct Sealed {
     sheaves: defer::Queue,
     /// Cookie of the youngest sheaf, and how many sheaves at the end of the queue carry it. For the
     /// others a grace period has begun.
@@ -72,7 +72,7 @@ struct Sealed {
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Queue {
-    sealed: Lock<Sealed>,
+    pub(crate) sealed: Lock<Sealed>,
     /// Number of unstarted sheaves after which this queue starts a grace period; 0 stands for
     /// [`START_SHEAVES_MIN`].
     start_after: AtomicU32,
@@ -98,7 +98,7 @@ impl Sealed {
     }
 
     /// Reports all changes so far to `sheaves-rcu`.
-    fn tell_all(&mut self) {
+    pub(super) fn tell_all(&mut self) {
         let objects = core::mem::take(&mut self.untold_objects);
         let bytes = core::mem::take(&mut self.untold_bytes);
         if bytes > 0 {
@@ -141,7 +141,8 @@ impl Queue {
         }
         debug_assert!(cursor.sheaf().sentinel() >= SENTINEL_MIN);
         let mut sealed = self.sealed.lock();
-        self.count_objects(cursor.fill() as u32);
+        // Relaxed: changes under the lock.
+        self.objects.fetch_add(cursor.fill() as u32, Ordering::Relaxed);
         Some(self.append(shape, &mut sealed, cursor))
     }
 
@@ -168,7 +169,8 @@ impl Queue {
         // SAFETY: the lock's holder owns the open sheaf, which is not full.
         let pushed = unsafe { sealed.open.cursor().push(object) };
         sealed.open.set(pushed);
-        self.count_objects(1);
+        // Relaxed: changes under the lock.
+        self.objects.fetch_add(1, Ordering::Relaxed);
         if !sealed.open.cursor().is_full() {
             return Ok(None);
         }
@@ -267,20 +269,10 @@ impl Queue {
         self.start_after.load(Ordering::Relaxed).max(START_SHEAVES_MIN)
     }
 
-    fn count_objects(&self, objects: u32) {
-        // Relaxed: changes under the lock.
-        self.objects.fetch_add(objects, Ordering::Relaxed);
-    }
-
     /// Objects in the queue and in the open sheaf. For statistics.
     pub(super) fn objects(&self) -> usize {
         // Relaxed: statistics.
         self.objects.load(Ordering::Relaxed) as usize
-    }
-
-    /// Reports everything to `sheaves-rcu`, so that its sums are exact.
-    pub(super) fn tell_all(&self) {
-        self.sealed.lock().tell_all();
     }
 
     /// Takes the lock in a child whose fork was not prepared, and queues all objects for a new
@@ -308,20 +300,6 @@ impl Queue {
         if sealed.open.cursor().is_sheaf() && sealed.open.cursor().is_full() {
             let _ = self.append_open(shape, sealed);
         }
-    }
-
-    /// Takes the lock for a fork.
-    pub(crate) fn lock_for_fork(&self) {
-        self.sealed.acquire();
-    }
-
-    /// Releases the lock after a fork.
-    ///
-    /// # Safety
-    /// Taken by [`Queue::lock_for_fork`] in the thread that forked.
-    pub(crate) unsafe fn unlock_after_fork(&self) {
-        // SAFETY: the same contract.
-        unsafe { self.sealed.release() };
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn reclaim(id: CacheId) -> bool {
 
 /// Reports everything that is sealed to `sheaves-rcu`, so that its sums are exact.
 pub(super) fn tell_all(id: CacheId) {
-    id.descriptor().deferred.iter().for_each(Queue::tell_all);
+    id.descriptor().deferred.iter().for_each(|queue| queue.sealed.lock().tell_all());
 }
 
 /// Puts a sheaf whose grace period is over into the depot, or flushes it.

@@ -9,7 +9,8 @@ use sheaves_rcu::defer::{self, Pending, Sink};
 use super::seal::{after_seal, objects, reclaim, seal, tell_all};
 use crate::cache_id::CacheId;
 use crate::descriptor::{DEFERRING_WORDS, deferring};
-use crate::{chunk, pool, refill, registry};
+use crate::registry::{REGISTRY, if_existing};
+use crate::{chunk, pool, refill};
 
 /// True once the sink is registered.
 static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
@@ -38,6 +39,8 @@ fn start_slow(id: CacheId) {
 /// Seals the sheaves of the slots and the open sheaves, for the caches of a word of the set of
 /// those that defer. False when a slot was not drained.
 fn seal_word(word: usize) -> bool {
+    // Keeps caches from being destroyed meanwhile.
+    let _registry = REGISTRY.lock();
     let mut ids = [CacheId::new(0); 64];
     let mut words = [Word::new(0); 64];
     let mut count = 0;
@@ -46,11 +49,6 @@ fn seal_word(word: usize) -> bool {
         count += 1;
     }
     count == 0 || seal_caches(&ids[..count], &words[..count])
-}
-
-/// Seals the sheaves of the slots and the open sheaves of one cache.
-fn seal_one(id: CacheId) {
-    seal_caches(&[id], &[id.deferred()]);
 }
 
 fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
@@ -71,14 +69,9 @@ fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
 
 /// Reclaims what is ready of every cache, and releases the ready slabs of type-stable caches.
 pub(crate) fn finish() -> bool {
-    let mut any = false;
-    for word in 0..DEFERRING_WORDS {
-        for id in deferring(word) {
-            let done = registry::if_existing(id, |id| reclaim(id) | refill::release_ready(id));
-            any |= done.unwrap_or(false);
-        }
-    }
-    any
+    let finish = |id| if_existing(id, |id| reclaim(id) | refill::release_ready(id));
+    let done = (0..DEFERRING_WORDS).flat_map(deferring).filter_map(finish);
+    done.fold(false, |any, done| any | done)
 }
 
 /// Waits until no object of the cache is deferred any more. For a cache that no other thread uses.
@@ -88,7 +81,9 @@ pub(crate) fn drain(id: CacheId) -> bool {
         return true;
     }
     // Not while another thread seals everything: it may hold a sheaf of this cache.
-    registry::with_registry_locked(|| seal_one(id));
+    let registry = REGISTRY.lock();
+    seal_caches(&[id], &[id.deferred()]);
+    drop(registry);
     let waited = Cookie::get().wait_expedited();
     reclaim(id);
     waited.is_ok()
@@ -101,9 +96,7 @@ static SLAB: Slab = Slab;
 
 impl Sink for Slab {
     fn seal(&self) -> bool {
-        // The registry's lock keeps caches from being destroyed meanwhile.
-        let seal = |word| registry::with_registry_locked(|| seal_word(word));
-        (0..DEFERRING_WORDS).fold(true, |is_complete, word| seal(word) & is_complete)
+        (0..DEFERRING_WORDS).fold(true, |is_complete, word| seal_word(word) & is_complete)
     }
 
     fn reclaim(&self) -> bool {
@@ -116,13 +109,12 @@ impl Sink for Slab {
     fn pending(&self) -> Pending {
         let mut pending = Pending::default();
         for id in (0..DEFERRING_WORDS).flat_map(deferring) {
-            let known = registry::if_existing(id, |id| {
+            if_existing(id, |id| {
                 tell_all(id);
-                (objects(id), id.shape().stride)
+                let objects = objects(id);
+                pending.objects += objects as u64;
+                pending.bytes += (objects * id.shape().stride) as u64;
             });
-            let Some((objects, stride)) = known else { continue };
-            pending.objects += objects as u64;
-            pending.bytes += (objects * stride) as u64;
         }
         pending
     }

@@ -28,26 +28,12 @@ pub(crate) fn must_check_list(before: usize, count: usize, capacity: usize) -> b
     before == 0 || before + count == capacity
 }
 
-/// What that check finds to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listing {
-    /// Another thread was faster, or a refill has taken everything again.
-    Stays,
-    /// The slab has free objects and enters their lists.
-    Enters,
-    /// The slab is empty and moves to the list of empty slabs.
-    Moves,
-}
-
-/// Decides by the state under the cache's lock.
+/// What that check decides by the state under the cache's lock: true when the slab enters the lists
+/// of those with free objects, or moves to that of empty ones. Else another thread was faster, or a
+/// refill has taken everything again.
 #[inline]
-pub(crate) fn listing(is_listed: bool, free: usize, capacity: usize) -> Listing {
-    match (is_listed, free) {
-        (_, 0) => Listing::Stays,
-        (false, _) => Listing::Enters,
-        (true, free) if free == capacity => Listing::Moves,
-        (true, _) => Listing::Stays,
-    }
+pub(crate) fn must_move(is_listed: bool, free: usize, capacity: usize) -> bool {
+    free != 0 && (!is_listed || free == capacity)
 }
 
 /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Returns the count

@@ -14,7 +14,7 @@ use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 
-use crate::protocol::counting::{self, Listing};
+use crate::protocol::counting;
 
 const CAPACITY: usize = 3;
 
@@ -114,10 +114,10 @@ impl Model {
             return;
         }
         let free = self.free.load(Ordering::Acquire) as usize;
-        match counting::listing(lists.is_listed, free, CAPACITY) {
-            Listing::Stays => return,
-            Listing::Enters | Listing::Moves => self.list(&mut lists),
+        if !counting::must_move(lists.is_listed, free, CAPACITY) {
+            return;
         }
+        self.list(&mut lists);
         if lists.is_empty {
             self.release(&mut lists);
         }

@@ -60,8 +60,10 @@ fn granules_of_this_thread_stay_in_progress() {
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(list.begin(6, 2), Some(1)));
     });
-    assert_eq!(list.take_of_others(), Some((6, 2)));
-    assert_eq!(list.take_of_others(), None);
+    let other = list.of_others().next().unwrap();
+    assert_eq!((other.index, other.granules), (6, 2));
+    other.thread = 0;
+    assert!(list.of_others().next().is_none());
     assert_eq!(list.begin(7, 4), Some(1));
     list.end(0);
     assert_eq!(list.begin(8, 8), Some(0));

@@ -15,7 +15,7 @@ fn counts(queue: &Queue) -> (u32, usize) {
 #[test]
 fn a_queue_that_was_being_changed_is_counted_again() {
     let layout = Layout::new::<[u64; 4]>();
-    let shape = Shape::new("queue", layout).unwrap();
+    let shape = Shape::new(layout).unwrap();
     let id = registry::create(shape, NAMED_FIRST..CACHES_MAX).unwrap();
     // No cookie passes meanwhile.
     let guard = sheaves_rcu::read();
@@ -41,7 +41,7 @@ fn a_queue_that_was_being_changed_is_counted_again() {
 #[test]
 fn a_sheaf_that_is_full_is_sealed() {
     let layout = Layout::new::<[u64; 5]>();
-    let shape = Shape::new("open", layout).unwrap();
+    let shape = Shape::new(layout).unwrap();
     let id = registry::create(shape, NAMED_FIRST..CACHES_MAX).unwrap();
     deferred::start(id);
     let queue = &id.descriptor().deferred[0];

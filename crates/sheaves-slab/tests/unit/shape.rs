@@ -1,7 +1,7 @@
 use super::*;
 
 fn shape_of(size: usize, align: usize) -> Option<Shape> {
-    Shape::new("test", Layout::from_size_align(size, align).unwrap())
+    Shape::new(Layout::from_size_align(size, align).unwrap())
 }
 
 #[test]

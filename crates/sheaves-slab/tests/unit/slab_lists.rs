@@ -9,7 +9,7 @@ use std::vec::Vec;
 #[test]
 fn lists_are_made_anew() {
     let layout = Layout::from_size_align(9000, 8).unwrap();
-    let shape = Shape::new("bins", layout).unwrap();
+    let shape = Shape::new(layout).unwrap();
     let id = registry::create(shape, NAMED_FIRST..CACHES_MAX).unwrap();
     let shape = id.shape();
     assert!(shape.granules > 1);

@@ -28,6 +28,8 @@ impl<K, V> Entry<K, V> {
     const HAS_DESTRUCTOR: bool = needs_drop::<Entry<K, V>>();
     const LAYOUT: Layout =
         if Self::HAS_DESTRUCTOR { Layout::new::<Linked<K, V>>() } else { Layout::new::<Self>() };
+    /// Bytes before the entry.
+    const OFFSET: usize = if Self::HAS_DESTRUCTOR { offset_of!(Linked<K, V>, entry) } else { 0 };
 
     /// Allocates an entry.
     ///
@@ -38,11 +40,7 @@ impl<K, V> Entry<K, V> {
         if block.is_null() {
             alloc::alloc::handle_alloc_error(Self::LAYOUT);
         }
-        let entry = if Self::HAS_DESTRUCTOR {
-            block.wrapping_add(offset_of!(Linked<K, V>, entry)).cast()
-        } else {
-            block.cast::<Entry<K, V>>()
-        };
+        let entry = block.wrapping_add(Self::OFFSET).cast::<Entry<K, V>>();
         // SAFETY: by the layout there is room for it, and the memory is ours.
         unsafe { entry.write(Entry { key, value }) };
         entry
@@ -69,12 +67,8 @@ impl<K, V> Entry<K, V> {
     /// From [`Entry::new`].
     #[inline(always)]
     unsafe fn block(entry: *mut Entry<K, V>) -> *mut u8 {
-        if Self::HAS_DESTRUCTOR {
-            // SAFETY: the entry is inside a `Linked`.
-            unsafe { entry.cast::<u8>().sub(offset_of!(Linked<K, V>, entry)) }
-        } else {
-            entry.cast()
-        }
+        // SAFETY: by the contract the block begins that many bytes before it.
+        unsafe { entry.cast::<u8>().sub(Self::OFFSET) }
     }
 }
 
@@ -159,31 +153,25 @@ impl<K, V> Limbo<K, V> {
     /// From [`Entry::new`]; in no table any more, and only readers use it.
     #[inline]
     pub(super) unsafe fn retire(&self, hash: u64, entry: *mut Entry<K, V>) {
-        // SAFETY: from `Entry::new`.
-        let block = unsafe { Entry::block(entry) };
         if Entry::<K, V>::HAS_DESTRUCTOR {
-            // SAFETY: as above: the entry is inside a `Linked`.
-            unsafe { self.add(hash, block.cast()) };
+            // SAFETY: the same contract.
+            unsafe { self.add(hash, entry) };
         } else {
+            // SAFETY: from `Entry::new`.
+            let block = unsafe { Entry::block(entry) };
             // SAFETY: allocated with this layout; only readers use it.
             unsafe { sheaves_heap::free_rcu_layout(block, Entry::<K, V>::LAYOUT) };
         }
     }
 
     /// # Safety
-    /// As [`Limbo::retire`].
-    unsafe fn add(&self, hash: u64, linked: *mut Linked<K, V>) {
-        let shard = &self.shards[(hash >> 32) as usize % SHARDS];
-        let mut lists = shard.lock();
+    /// As [`Limbo::retire`]; with a destructor.
+    unsafe fn add(&self, hash: u64, entry: *mut Entry<K, V>) {
+        let mut lists = self.shards[(hash >> 32) as usize % SHARDS].lock();
         // SAFETY: in no table any more; the list is dropped after a grace period.
-        unsafe { lists.open.push(linked) };
+        unsafe { lists.open.add(entry) };
         lists.count += 1;
-        let (ready, cookie) = lists.turn(BATCH);
-        drop(lists);
-        if let Some(cookie) = cookie {
-            cookie.start();
-        }
-        drop(ready);
+        turn(lists, BATCH);
     }
 
     /// Frees the entries whose cookies have passed; true if none waits any more.
@@ -191,16 +179,21 @@ impl<K, V> Limbo<K, V> {
         let mut is_empty = true;
         for shard in &self.shards {
             for _ in 0..2 {
-                let (ready, cookie) = shard.lock().turn(1);
-                if let Some(cookie) = cookie {
-                    cookie.start();
-                }
-                drop(ready);
+                turn(shard.lock(), 1);
             }
             let lists = shard.lock();
             is_empty &= lists.open.is_empty() && lists.sealed.is_empty();
         }
         is_empty
+    }
+}
+
+/// Unlocks the lists, and does the work of [`Lists::turn`].
+fn turn<K, V>(mut lists: Held<'_, Lists<K, V>>, at_least: usize) {
+    let (_ready, cookie) = lists.turn(at_least);
+    drop(lists);
+    if let Some(cookie) = cookie {
+        cookie.start();
     }
 }
 
@@ -233,7 +226,8 @@ impl<K, V> Unlinked<K, V> {
     /// Adds an entry; one without a destructor is freed at once.
     ///
     /// # Safety
-    /// From [`Entry::new`]; nothing else uses it.
+    /// From [`Entry::new`]. Nothing uses it when the list is dropped; until then readers may, if it
+    /// has a destructor.
     pub(super) unsafe fn add(&mut self, entry: *mut Entry<K, V>) {
         if !Entry::<K, V>::HAS_DESTRUCTOR {
             // SAFETY: the same contract.
@@ -241,17 +235,7 @@ impl<K, V> Unlinked<K, V> {
         }
         // SAFETY: from `Entry::new`: the entry is inside a `Linked`.
         let linked = unsafe { Entry::block(entry) }.cast::<Linked<K, V>>();
-        // SAFETY: the same contract.
-        unsafe { self.push(linked) };
-    }
-
-    /// Adds an entry with a destructor.
-    ///
-    /// # Safety
-    /// Its entry is from [`Entry::new`]. Nothing uses it when the list is dropped; until then
-    /// readers may.
-    unsafe fn push(&mut self, linked: *mut Linked<K, V>) {
-        // SAFETY: the memory is that of a `Linked`.
+        // SAFETY: as above.
         let next = unsafe { &raw mut (*linked).next };
         // SAFETY: ours: readers access the entry only.
         unsafe { next.write(self.0) };

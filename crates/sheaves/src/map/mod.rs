@@ -311,12 +311,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// The lookup, in the map's table or, where the chain has moved, in the next one.
     #[inline(always)]
-    fn find<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g Entry<K, V>>
+    fn find<'g, Q>(&'g self, key: &Q, _: &'g Guard) -> Option<&'g Entry<K, V>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let _ = guard;
         let hash = self.hash(key);
         let mut table = self.table()?;
         let mut first = table.bucket(hash);
@@ -370,7 +369,7 @@ impl<K, V, S> Drop for RcuHashMap<K, V, S> {
             // SAFETY: tables are not freed while they can be found.
             let next = unsafe { current.next() };
             // SAFETY: from `Table::new`, and not used any more.
-            unsafe { Table::free(table) };
+            unsafe { sheaves_heap::free(table.cast()) };
             table = next.map_or(null_mut(), |next| core::ptr::from_ref(next).cast_mut());
         }
     }

@@ -68,7 +68,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
     /// Begins to move entries to a table of another size. Without memory it does nothing, and
     /// chains get longer.
     fn start(&self, table: &Table<Entry<K, V>>, buckets: usize) {
-        // Relaxed, all: the thread that wins makes the table, and `set_next` publishes it.
+        // Relaxed, all: the thread that wins makes the table, and the last store publishes it.
         let is_ending = &table.is_ending;
         if is_ending.load(Ordering::Relaxed) || is_ending.swap(true, Ordering::Relaxed) {
             return;
@@ -77,7 +77,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         if next.is_null() {
             is_ending.store(false, Ordering::Relaxed);
         } else {
-            table.set_next(next);
+            // Release pairs with the Acquire in `Table::next`. [M4]
+            table.next.store(next, Ordering::Release);
         }
     }
 

@@ -30,7 +30,7 @@ pub(super) struct Table<T> {
     /// Number of buckets - 1; they are a power of two.
     mask: usize,
     /// The table that the entries move to.
-    next: AtomicPtr<Table<T>>,
+    pub(super) next: AtomicPtr<Table<T>>,
     /// Units that a thread has claimed to move.
     pub(super) claimed: AtomicUsize,
     /// Units that have moved.
@@ -46,12 +46,9 @@ impl<T> Table<T> {
     /// A table, or null when memory is out.
     pub(super) fn new(buckets: usize) -> *mut Table<T> {
         debug_assert!(buckets.is_power_of_two());
-        let bytes = buckets.checked_add(1).and_then(|count| count.checked_mul(BUCKET_BYTES));
-        let Some(bytes) = bytes.filter(|bytes| isize::try_from(*bytes).is_ok()) else {
-            return null_mut();
-        };
+        let Some(layout) = layout::<T>(buckets) else { return null_mut() };
         // SAFETY: the size is not 0.
-        let table = unsafe { Sheaves.alloc_zeroed(layout(bytes)) }.cast::<Table<T>>();
+        let table = unsafe { Sheaves.alloc_zeroed(layout) }.cast::<Table<T>>();
         // SAFETY: null, or large enough and aligned; all zeros is a table, that no other thread
         // knows.
         if let Some(table) = unsafe { table.as_mut() } {
@@ -88,7 +85,7 @@ impl<T> Table<T> {
     /// It is not freed while the reference is used.
     #[inline(always)]
     pub(super) unsafe fn next<'a>(&self) -> Option<&'a Table<T>> {
-        // Acquire pairs with the Release in `set_next`: the table. [M4]
+        // Acquire pairs with the Release in `start`: the table. [M4]
         let next = self.next.load(Ordering::Acquire);
         // SAFETY: null, or a table that the caller keeps alive.
         unsafe { next.as_ref() }
@@ -100,36 +97,19 @@ impl<T> Table<T> {
         !self.next.load(Ordering::Relaxed).is_null()
     }
 
-    pub(super) fn set_next(&self, next: *mut Table<T>) {
-        // Release pairs with the Acquire in `next`. [M4]
-        self.next.store(next, Ordering::Release);
-    }
-}
-
-/// The layout of that many bytes, which were or will be allocated with it.
-fn layout(bytes: usize) -> Layout {
-    // SAFETY: the alignment is a power of two; `Table::new` has checked the size.
-    unsafe { Layout::from_size_align_unchecked(bytes, BUCKET_BYTES) }
-}
-
-impl<T> Table<T> {
-    /// Frees a table that no thread can find any more.
-    ///
-    /// # Safety
-    /// From [`Table::new`], and not used after.
-    pub(super) unsafe fn free(table: *mut Table<T>) {
-        // SAFETY: from the heap.
-        unsafe { sheaves_heap::free(table.cast()) };
-    }
-
     /// Frees a table after a grace period.
     ///
     /// # Safety
     /// From [`Table::new`], and only readers still use it.
     pub(super) unsafe fn retire(table: *mut Table<T>) {
         // SAFETY: only readers use it.
-        let bytes = (unsafe { (*table).buckets() } + 1) * BUCKET_BYTES;
+        let Some(layout) = layout::<T>(unsafe { (*table).buckets() }) else { return };
         // SAFETY: from the heap; the layout is the one that it was made with.
-        unsafe { sheaves_heap::free_rcu_layout(table.cast(), layout(bytes)) };
+        unsafe { sheaves_heap::free_rcu_layout(table.cast(), layout) };
     }
+}
+
+/// The layout of a head and that many buckets; `None` when it is too large.
+fn layout<T>(buckets: usize) -> Option<Layout> {
+    Layout::array::<Bucket<T>>(buckets.checked_add(1)?).ok()
 }

@@ -173,8 +173,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// Locks the chain of a hash; `None` without a table. Does its part of a resize.
     #[inline]
-    fn lock<'g>(&'g self, hash: u64, guard: &'g Guard) -> Option<Chain<'g, K, V>> {
-        let _ = guard;
+    fn lock<'g>(&'g self, hash: u64, _: &'g Guard) -> Option<Chain<'g, K, V>> {
         let mut table = self.table()?;
         if table.is_moving() {
             self.help(table);
@@ -208,7 +207,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
         let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
         if self.table.compare_exchange(null_mut(), made, release, relaxed).is_err() {
             // SAFETY: made above, and no other thread knows it.
-            unsafe { Table::free(made) };
+            unsafe { sheaves_heap::free(made.cast()) };
         }
     }
 
@@ -266,8 +265,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
 
     /// Ends an entry that can no longer be found, after the guard.
     #[inline]
-    fn retire<'g>(&'g self, hash: u64, entry: *mut Entry<K, V>, guard: &'g Guard) -> &'g V {
-        let _ = guard;
+    fn retire<'g>(&'g self, hash: u64, entry: *mut Entry<K, V>, _: &'g Guard) -> &'g V {
         // SAFETY: removed from its chain by this thread, which releases the lock first; the grace
         // period covers the guard's section.
         unsafe { self.limbo.retire(hash, entry) };
