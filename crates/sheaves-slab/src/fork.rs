@@ -80,7 +80,7 @@ fn unlock_in_child() {
         // It is taken only where this very thread holds it, and then no other thread has changed
         // it.
         if let Some(mut slabs) = id.descriptor().slabs.try_lock() {
-            slabs.set_unsorted();
+            slabs.is_unsorted = true;
         }
     }
     chunk::fork::free_in_progress_of_others();

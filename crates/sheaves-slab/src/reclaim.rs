@@ -78,7 +78,7 @@ fn try_destroy(id: CacheId) -> Result<(), usize> {
     }
     registry::remove_if(id, || {
         // A thread that was about to move a slab is gone, here or in a fork without handlers.
-        id.descriptor().slabs.lock().set_unsorted();
+        id.descriptor().slabs.lock().is_unsorted = true;
         let complete = shrink(id);
         let out = objects_outside_slabs(id);
         if out != 0 || !complete {

@@ -12,7 +12,6 @@ use sheaves_sys::lock::assert_none_held;
 
 use crate::cache_id::CacheId;
 use crate::chunk::Run;
-use crate::granule::Granule;
 use crate::registry::REGISTRY;
 use crate::shape::Shape;
 use crate::slab_lists::SlabLists;
@@ -97,10 +96,16 @@ fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Run) {
 /// meanwhile. False if there is one: then the caller must call [`arm_reclaimer`], without the lock.
 #[must_use]
 pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bool {
+    let shape = id.shape();
     while slabs.counts.empty > keep {
-        let Some(granule) = slabs.releasable(id.shape()) else { return false };
+        let Some(granule) = slabs.releasable(shape) else { return false };
         slabs.unlist(granule);
-        release(id, slabs, granule);
+        slabs.counts.slabs -= 1;
+        slabs.counts.slabs_released += 1;
+        // Relaxed: the cache's lock orders it before any other use of the slab.
+        slab::header(granule).cache.store(0, Ordering::Relaxed);
+        granule.set_owner(shape.granules, 0);
+        chunk::give_run(granule, shape.granules);
     }
     true
 }
@@ -139,14 +144,4 @@ pub(crate) fn release_ready(id: CacheId) -> bool {
     // Slabs that still have readers are left for a later round.
     let _is_done = release_empty(id, &mut slabs, EMPTY_SLABS_KEPT);
     slabs.counts.slabs < before
-}
-
-fn release(id: CacheId, slabs: &mut SlabLists, granule: Granule) {
-    let shape = id.shape();
-    slabs.counts.slabs -= 1;
-    // Relaxed: the cache's lock orders it before any other use of the slab.
-    slab::header(granule).cache.store(0, Ordering::Relaxed);
-    slabs.counts.slabs_released += 1;
-    granule.set_owner(shape.granules, 0);
-    chunk::give_run(granule, shape.granules);
 }

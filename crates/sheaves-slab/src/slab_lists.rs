@@ -7,7 +7,7 @@
 //! Flushes do not move slabs between lists, since they hold no lock. A refill that finds a slab on
 //! the wrong list moves it. A thread that flushes objects into a slab without free objects, or the
 //! last allocated ones into any slab, moves that slab afterwards. In a child of a fork that thread
-//! may be missing: then all slabs are checked once, see [`SlabLists::set_unsorted`].
+//! may be missing: then all slabs are checked once, see [`SlabLists::sort`].
 //!
 //! Everything here happens under the cache's lock.
 
@@ -44,8 +44,8 @@ pub(crate) struct SlabLists {
     /// First slab of each list, as granule number + 1, or 0.
     heads: [u32; FULL + 1],
     pub(crate) counts: Counts,
-    /// A slab may be on a wrong list, and no thread is about to move it.
-    is_unsorted: bool,
+    /// Threads that would have moved slabs may be gone: then [`SlabLists::sort`] moves them.
+    pub(crate) is_unsorted: bool,
 }
 
 impl SlabLists {
@@ -64,12 +64,6 @@ impl SlabLists {
             next = slab.next.load(Ordering::Relaxed);
             Some((granule, slab))
         })
-    }
-
-    /// Notes that threads which would have moved slabs may be gone: then [`SlabLists::sort`] moves
-    /// them.
-    pub(crate) fn set_unsorted(&mut self) {
-        self.is_unsorted = true;
     }
 
     /// Moves every slab that is on a wrong list, if there may be one.

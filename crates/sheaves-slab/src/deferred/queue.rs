@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_rcu::Cookie;
-use sheaves_rcu::defer::{self, Pressure};
+use sheaves_rcu::defer;
 use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 
@@ -42,8 +42,6 @@ pub(super) struct NoSheaf;
 #[derive(Debug)]
 pub(super) struct SealedSheaf {
     pub(super) cookie: Cookie,
-    /// The pressure of the deferred bytes.
-    pub(super) pressure: Pressure,
     /// `sheaves-rcu` was told of it: the caller must call [`defer::after_seal`], without locks.
     pub(super) is_told: bool,
     /// Sheaves of the queue for which no grace period was started, including this one.
@@ -208,8 +206,7 @@ impl Queue {
         let is_told = sealed.tell(objects as isize, shape.stride);
         // Relaxed: changes under the lock.
         let sheaves = self.sheaves.fetch_add(1, Ordering::Relaxed) + 1;
-        let (pressure, is_long) = (defer::pressure(), sheaves > LONG_SHEAVES);
-        SealedSheaf { cookie, pressure, is_told, unstarted, is_long }
+        SealedSheaf { cookie, is_told, unstarted, is_long: sheaves > LONG_SHEAVES }
     }
 
     /// Takes the oldest sheaf if its cookie has passed; returns its cursor.

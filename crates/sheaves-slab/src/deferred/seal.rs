@@ -1,7 +1,7 @@
 //! Sealing a sheaf, and reclaiming those whose cookies have passed.
 
 use sheaves_percpu::internal::Cursor;
-use sheaves_rcu::defer::Pressure;
+use sheaves_rcu::defer::{self, Pressure};
 
 use super::queue::{Queue, SealedSheaf};
 use crate::cache_id::CacheId;
@@ -11,7 +11,7 @@ use crate::{debug, flush, slot};
 const RECLAIM: usize = 2;
 
 /// Seals a sheaf that the caller has taken out of a slot's word. True if the caller must call
-/// [`sheaves_rcu::defer::after_seal`], without locks.
+/// [`defer::after_seal`], without locks.
 #[must_use]
 pub(crate) fn seal(id: CacheId, cursor: Cursor) -> bool {
     let queue = id.descriptor().deferred_here();
@@ -21,7 +21,7 @@ pub(crate) fn seal(id: CacheId, cursor: Cursor) -> bool {
 /// Starts grace periods and takes ready sheaves after `queue` got a sealed sheaf. True as in
 /// [`seal`].
 pub(super) fn after_seal(id: CacheId, queue: &Queue, sealed: &SealedSheaf) -> bool {
-    let pressure = sealed.pressure;
+    let pressure = defer::pressure();
     if pressure >= Pressure::High {
         sealed.cookie.start_expedited();
     } else if queue.is_time(sealed.unstarted, pressure == Pressure::Soft) {

@@ -1,7 +1,5 @@
 //! Sealing the sheaves of all slots, and the [`Sink`] through which `sheaves-rcu` calls this layer.
 
-use core::sync::atomic::{AtomicBool, Ordering};
-
 use sheaves_percpu::internal::{Word, slots};
 use sheaves_rcu::Cookie;
 use sheaves_rcu::defer::{self, Pending, Sink};
@@ -11,9 +9,6 @@ use crate::cache_id::CacheId;
 use crate::descriptor::{DEFERRING_WORDS, deferring};
 use crate::registry::{REGISTRY, if_existing};
 use crate::{chunk, pool, refill};
-
-/// True once the sink is registered.
-static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// Called before something of a cache is deferred.
 #[inline]
@@ -27,12 +22,7 @@ pub(crate) fn start(id: CacheId) {
 fn start_slow(id: CacheId) {
     // Before the cache is known to defer, so that a thread that knows it finds the sink registered.
     // Several threads may run this at a time, and a fork may leave all but one of them behind.
-    // Acquire pairs with the Release below: the sink is there.
-    if !IS_REGISTERED.load(Ordering::Acquire) {
-        defer::register(&SLAB);
-        // Release pairs with the Acquire above.
-        IS_REGISTERED.store(true, Ordering::Release);
-    }
+    defer::register(&SLAB);
     id.set_deferring(true);
 }
 

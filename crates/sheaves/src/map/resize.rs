@@ -162,7 +162,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> RcuHashMap<K, V, S> {
                 return Some(table);
             }
             self.help(table);
-            if self.table().is_some_and(|now| core::ptr::eq(now, table)) {
+            if self.is_current(table) {
                 // Lets the threads run that move the last units.
                 thread::sleep_ns(PAUSE_NS);
             }
