@@ -123,9 +123,9 @@ impl Workload for Load {
             reset_peak()?;
             let time = replacing.time(&allocator, (self.live, REPLACEMENTS), seed)?;
             let grown = |bytes: u64| bytes.saturating_sub(before) as f64;
-            // The peak last: what is resident when it is read counts in it.
-            let left = grown(resident_bytes());
-            Ok(vec![time, grown(peak_bytes()), left])
+            // Linux notes peaks late, by counts that may be some pages behind.
+            let left = resident_bytes();
+            Ok(vec![time, grown(peak_bytes().max(left)), grown(left)])
         }))
     }
 }
