@@ -11,9 +11,9 @@
 //! (Bonwick 1994) spreads them over the sets of the CPU's caches. Alignments of 1 KiB and above
 //! have classes of their own.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
-use sheaves_percpu::internal::Word;
+use sheaves_percpu::internal::{TABLE, Word};
 use sheaves_slab::CacheId;
 use sheaves_slab::shape::stride_for;
 use sheaves_slab::window::GRANULE_BYTES;
@@ -48,18 +48,13 @@ const MIDDLE_KIB: [usize; 15] =
 /// objects are aligned to their size, then those of middle sizes.
 pub const CLASSES: usize = MIDDLE + MIDDLE_KIB.len();
 
-/// Sizes below this are served by the fast path; 0 until the heap has started, so that the fast
-/// path needs no check for the start.
-#[doc(hidden)]
-pub static FAST_BYTES_END: AtomicUsize = AtomicUsize::new(0);
-
 /// Enables the fast path. The engine has started and the words of all classes are prepared.
 pub(crate) fn open_fast_path() {
     // Release: orders the writes of the start before this store. The partners are the Relaxed loads
     // of the limit. They need no fence: all that they lead to (access words, blocks, sheaves) is
     // either constant since the start, or read inside an rseq critical section that fails while it
     // is absent.
-    FAST_BYTES_END.store(SMALL_BYTES_MAX + 1, Ordering::Release);
+    TABLE.fast_bytes_end.store(SMALL_BYTES_MAX + 1, Ordering::Release);
 }
 
 /// Size of each class, in bytes.

@@ -13,7 +13,6 @@ macro_rules! define_malloc {
         #[unsafe(naked)]
         pub extern "C" fn $name(size: usize) -> *mut $block {
             $crate::entry::pop_by_size!(
-                limit = $crate::classes::FAST_BYTES_END,
                 table = $crate::classes::WORDS,
                 slow = $crate::slow::malloc
             )
@@ -30,8 +29,6 @@ macro_rules! define_free {
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name(block: *mut $block) {
             $crate::entry::push_by_owner!(
-                window = $crate::entry::WINDOW,
-                limit = $crate::entry::LIMIT_BYTES,
                 slow = $crate::slow::free
             )
         }
@@ -68,9 +65,6 @@ macro_rules! define_free {
 #[cfg(target_arch = "x86_64")]
 #[doc(hidden)]
 pub use sheaves_percpu::{pop_by_size, push_by_owner};
-#[cfg(target_arch = "x86_64")]
-#[doc(hidden)]
-pub use sheaves_slab::granule::{LIMIT_BYTES, WINDOW};
 
 define_malloc! {
     /// At least `size` bytes at a multiple of 16, uninitialised; null (and `ENOMEM`) when memory is

@@ -17,7 +17,7 @@ use sheaves_percpu::internal::{self as percpu, Word};
 use sheaves_slab::CacheId;
 use sheaves_slab::granule;
 
-use crate::classes::{self, FAST_BYTES_END};
+use crate::classes;
 use crate::slow;
 
 /// True when the fast path is enabled and serves this size, which is then at most
@@ -25,7 +25,7 @@ use crate::slow;
 #[inline(always)]
 fn is_fast(size: usize) -> bool {
     // Relaxed: see `classes::open_fast_path`.
-    size < FAST_BYTES_END.load(Ordering::Relaxed)
+    size < percpu::TABLE.fast_bytes_end.load(Ordering::Relaxed)
 }
 
 /// Pops an object from a word of free objects; `None` when the sheaf is empty.

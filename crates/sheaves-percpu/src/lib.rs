@@ -43,11 +43,11 @@ pub use rows::slot_count;
 #[doc(hidden)]
 pub mod internal {
     pub use crate::engine::{
-        Facts, Mode, PUBLISHED, SlotKind, cmp_store, current_slot, facts, load, mode, pop,
-        pop_slow, push, push_slow, rows,
+        Facts, Mode, SlotKind, cmp_store, current_slot, facts, load, mode, pop, pop_slow, push,
+        push_slow, rows,
     };
     pub use crate::sheaf::{Cursor, Sheaf, Taken};
-    pub use crate::table::TABLE;
+    pub use crate::table::{ENTRY_0, TABLE, Table};
     pub use crate::word::{BLOCK_BYTES, Region, RowWord, Word};
 
     /// The allocator of per-CPU memory.

@@ -19,7 +19,8 @@
 //! | words without a cache yet | the slots lock's holder | before the word's number is published |
 //! | bootstrap block | none | in read-only memory |
 
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering};
 
 use sheaves_sys::topology::CPUS_MAX;
 
@@ -38,13 +39,27 @@ const ENTRIES_BEFORE: usize = 2;
 
 /// The table of bases. It is a static, so that its address is a constant of the fast path. Only the
 /// pages of existing slots are ever touched.
+///
+/// Before it is all else that `malloc` and `free` read of the program's data, on one cache line,
+/// which is next to that of the first slots.
 #[derive(Debug)]
-#[repr(C, align(64))]
-pub struct Table([AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + CPUS_MAX]);
+#[repr(C, align(128))]
+pub struct Table {
+    /// The fields of the only [`Access`](crate::Access), both 0 before the start.
+    pub(crate) rseq_cs: AtomicIsize,
+    pub(crate) slot: AtomicIsize,
+    /// Sizes below this are served by the fast path of `malloc`; 0 until the heap has started.
+    pub fast_bytes_end: AtomicUsize,
+    /// Address of the heap's window. Its value before the start is too far from every user address,
+    /// whichever value of the limit a thread reads with it.
+    pub window: AtomicUsize,
+    /// Bytes of the window, from its address, whose granules may be in use.
+    pub limit_bytes: AtomicUsize,
+    reserved: usize,
+    entries: [AtomicPtr<BootstrapBlock>; ENTRIES_BEFORE + CPUS_MAX],
+}
 
 /// Before the start, only the entries for threads without a slot are read.
-///
-/// Public for the assembly of [`crate::pop_by_size`] and [`crate::push_by_owner`] only.
 pub static TABLE: Table = {
     let mut entries = [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES_BEFORE + CPUS_MAX];
     let mut index = 0;
@@ -52,8 +67,19 @@ pub static TABLE: Table = {
         entries[index] = AtomicPtr::new((&raw const BOOTSTRAP_BLOCK).cast_mut());
         index += 1;
     }
-    Table(entries)
+    Table {
+        rseq_cs: AtomicIsize::new(0),
+        slot: AtomicIsize::new(0),
+        fast_bytes_end: AtomicUsize::new(0),
+        window: AtomicUsize::new(1 << 63),
+        limit_bytes: AtomicUsize::new(0),
+        reserved: 0,
+        entries,
+    }
 };
+
+/// Byte of entry 0.
+pub const ENTRY_0: usize = offset_of!(Table, entries) + 8 * ENTRIES_BEFORE;
 
 pub(crate) fn bootstrap() -> usize {
     (&raw const BOOTSTRAP_BLOCK).addr()
@@ -62,7 +88,7 @@ pub(crate) fn bootstrap() -> usize {
 /// Stores the bootstrap block in the entries of all slots. During the start.
 pub(crate) fn fill(slots: usize) {
     // Relaxed: published by the Release of the number of slots in `rows::reserve`.
-    for entry in &TABLE.0[ENTRIES_BEFORE..ENTRIES_BEFORE + slots] {
+    for entry in &TABLE.entries[ENTRIES_BEFORE..ENTRIES_BEFORE + slots] {
         entry.store((&raw const BOOTSTRAP_BLOCK).cast_mut(), Ordering::Relaxed);
     }
 }
@@ -70,7 +96,7 @@ pub(crate) fn fill(slots: usize) {
 /// Address of the table's entry 0, for rseq critical sections.
 #[inline(always)]
 pub(crate) fn table() -> *const AtomicPtr<BootstrapBlock> {
-    &raw const TABLE.0[ENTRIES_BEFORE]
+    &raw const TABLE.entries[ENTRIES_BEFORE]
 }
 
 /// Stores a block in a slot's table entry. Under the slots lock.
@@ -78,15 +104,18 @@ pub(crate) fn set_block(slot: usize, block: usize) {
     let block = core::ptr::with_exposed_provenance_mut(block);
     // Release pairs with the Acquire in `current_block`: the words were initialised before. Rseq
     // critical sections read the entry by an ordinary load, which x86-64 orders the same.
-    TABLE.0[slot + ENTRIES_BEFORE].store(block, Ordering::Release);
+    TABLE.entries[slot + ENTRIES_BEFORE].store(block, Ordering::Release);
 }
 
 /// The block of a slot, of -1 or of -2 at this moment: the slot's own, or the bootstrap block.
 #[inline]
 pub(crate) fn current_block(slot: i32) -> usize {
-    let entry = &TABLE.0[(slot + ENTRIES_BEFORE as i32) as usize];
+    let entry = &TABLE.entries[(slot + ENTRIES_BEFORE as i32) as usize];
     // Acquire pairs with the Release in `set_block`.
     entry.load(Ordering::Acquire).expose_provenance()
 }
 
-const _: () = assert!(size_of::<BootstrapBlock>() == BLOCK_BYTES);
+const _: () = {
+    assert!(size_of::<BootstrapBlock>() == BLOCK_BYTES);
+    assert!(ENTRY_0 == 64 && offset_of!(Table, slot) == 8);
+};

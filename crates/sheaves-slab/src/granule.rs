@@ -14,18 +14,11 @@
 //! fast path of `free` reads it without ordering: the address itself reached the caller by a path
 //! that is ordered after the write of the entry.
 
-use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU16, Ordering};
+
+use sheaves_percpu::internal::TABLE;
 
 use crate::window::{self, GRANULE_BYTES};
-
-/// Address of the window. Its value before the start is too far from every user address, whichever
-/// value of the limit a thread reads with it.
-#[doc(hidden)]
-pub static WINDOW: AtomicUsize = AtomicUsize::new(1 << 63);
-/// Bytes of the window, from its address, whose granules have an entry and may be in use. Grows
-/// under the chunks lock.
-#[doc(hidden)]
-pub static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Number of a granule, counted from the start of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,9 +30,9 @@ pub struct Granule(pub(crate) u32);
 #[must_use]
 pub fn owner_of(address: usize) -> Option<usize> {
     // Relaxed, both: see the head of this file. The limit only grows.
-    let window = WINDOW.load(Ordering::Relaxed);
+    let window = TABLE.window.load(Ordering::Relaxed);
     let offset = address.wrapping_sub(window);
-    if offset >= LIMIT_BYTES.load(Ordering::Relaxed) {
+    if offset >= TABLE.limit_bytes.load(Ordering::Relaxed) {
         return None;
     }
     // Relaxed: as above.
@@ -61,8 +54,8 @@ impl Granule {
     #[must_use]
     pub fn of(address: usize) -> Option<Granule> {
         // Relaxed, both: see the head of this file. The limit only grows.
-        let offset = address.wrapping_sub(WINDOW.load(Ordering::Relaxed));
-        let is_inside = offset < LIMIT_BYTES.load(Ordering::Relaxed);
+        let offset = address.wrapping_sub(TABLE.window.load(Ordering::Relaxed));
+        let is_inside = offset < TABLE.limit_bytes.load(Ordering::Relaxed);
         is_inside.then_some(Granule((offset / GRANULE_BYTES) as u32))
     }
 
@@ -115,13 +108,13 @@ pub(crate) fn first() -> Granule {
 /// All granules of the heap.
 pub(crate) fn all() -> impl Iterator<Item = Granule> {
     // Relaxed: see the head of this file. Before the start it is 0.
-    let end = LIMIT_BYTES.load(Ordering::Relaxed) / GRANULE_BYTES;
+    let end = TABLE.limit_bytes.load(Ordering::Relaxed) / GRANULE_BYTES;
     (first().0..end as u32).map(Granule)
 }
 
 /// Publishes that the heap has `granules`. Under the chunks lock.
 pub(crate) fn publish(granules: usize) {
     // Release, both: the entries are mapped; partner as in the head of this file.
-    WINDOW.store(window::OWNERS.base(), Ordering::Release);
-    LIMIT_BYTES.store((first().0 as usize + granules) * GRANULE_BYTES, Ordering::Release);
+    TABLE.window.store(window::OWNERS.base(), Ordering::Release);
+    TABLE.limit_bytes.store((first().0 as usize + granules) * GRANULE_BYTES, Ordering::Release);
 }

@@ -87,7 +87,8 @@ crate::cases! {
     null_before_the_first_growth_is_complete NONE, GoesOn(&[]) => {
         // The state in which another thread is making the heap: the limit is set, the window not
         // yet.
-        sheaves_heap::entry::LIMIT_BYTES.store(1 << 39, core::sync::atomic::Ordering::Relaxed);
+        let limit = &sheaves_percpu::internal::TABLE.limit_bytes;
+        limit.store(1 << 39, core::sync::atomic::Ordering::Relaxed);
         // SAFETY: null may be freed at any time.
         unsafe { free(core::ptr::null_mut()) };
     }

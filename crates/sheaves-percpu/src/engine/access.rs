@@ -1,6 +1,8 @@
 //! A proof that the engine has started, with the offsets that the fast path needs.
 
-use core::sync::atomic::{AtomicIsize, Ordering};
+use core::sync::atomic::Ordering;
+
+use crate::table::TABLE;
 
 /// Offsets of a thread's `rseq_cs` and slot number (`cpu_id` or `mm_cid`) from its thread pointer.
 ///
@@ -15,24 +17,12 @@ pub struct Access {
     pub(crate) slot: isize,
 }
 
-/// The fields of the only [`Access`], both 0 before the start; on one cache line.
-#[derive(Debug)]
-#[repr(C, align(16))]
-pub struct Published {
-    rseq_cs: AtomicIsize,
-    slot: AtomicIsize,
-}
-
-/// Public for the assembly of [`crate::pop_by_size`] and [`crate::push_by_owner`] only.
-pub static PUBLISHED: Published =
-    Published { rseq_cs: AtomicIsize::new(0), slot: AtomicIsize::new(0) };
-
 impl Access {
     /// True once the engine has started.
     #[inline]
     pub(crate) fn is_started() -> bool {
         // Acquire pairs with the Release in `publish`: the other field is set, too.
-        PUBLISHED.rseq_cs.load(Ordering::Acquire) != 0
+        TABLE.rseq_cs.load(Ordering::Acquire) != 0
     }
 
     /// The access, without a test whether the engine has started.
@@ -46,8 +36,8 @@ impl Access {
         // INVARIANT: the caller guarantees the start.
         Access {
             // Relaxed, both: constant after the start, which happened before, see the contract.
-            rseq_cs: PUBLISHED.rseq_cs.load(Ordering::Relaxed),
-            slot: PUBLISHED.slot.load(Ordering::Relaxed),
+            rseq_cs: TABLE.rseq_cs.load(Ordering::Relaxed),
+            slot: TABLE.slot.load(Ordering::Relaxed),
         }
     }
 }
@@ -55,7 +45,7 @@ impl Access {
 /// Publishes the offsets, once.
 pub(super) fn publish(access: Access) {
     // Relaxed: published by the Release below.
-    PUBLISHED.slot.store(access.slot, Ordering::Relaxed);
+    TABLE.slot.store(access.slot, Ordering::Relaxed);
     // Release pairs with the Acquire in `is_started`.
-    PUBLISHED.rseq_cs.store(access.rseq_cs, Ordering::Release);
+    TABLE.rseq_cs.store(access.rseq_cs, Ordering::Release);
 }

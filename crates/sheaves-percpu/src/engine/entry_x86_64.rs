@@ -7,31 +7,29 @@
 //! with one difference: the word's address replaces its offset in the register. So an abort starts
 //! over from the first instruction, with the argument.
 //!
-//! Before the engine's start both limits are 0, so nothing else is read. They change only registers
+//! Before the heap's start both limits are 0, so nothing else is read. They change only registers
 //! that the System V ABI lets a function change, and keep the argument for the slow path.
 
 /// The body of a naked `extern "C" fn(usize) -> *mut u8`: pops an object from the word that a table
 /// gives for a size.
 ///
-/// - `limit`: static `AtomicUsize`; the table covers sizes below it; 0 until the engine has
-///   started.
-/// - `table`: static array of `u16`, one per multiple of 16 bytes below the limit, rounded up: the
-///   offset of the word.
+/// - `table`: static array of `u16`, one per multiple of 16 bytes below `fast_bytes_end` of
+///   [`Table`](crate::table::Table), rounded up: the offset of the word.
 /// - `slow`: `extern "C"` function of the same type, for everything else.
 #[macro_export]
 macro_rules! pop_by_size {
-    (limit = $limit:path, table = $table:path, slow = $slow:path) => {
+    (table = $table:path, slow = $slow:path) => {
         ::core::arch::naked_asm!(
             $crate::rseq_descriptor!(),
-            "2: cmp rdi, qword ptr [rip + {limit}]",
+            "2: cmp rdi, qword ptr [rip + {data} + {limit}]",
             "jae {slow}",
             "lea rax, [rdi + 15]",
             "shr rax, 4",
             "lea rcx, [rip + {table}]",
             "movzx ecx, word ptr [rcx + 2*rax]",
-            "mov rdx, qword ptr [rip + {access}]",
-            "mov rsi, qword ptr [rip + {access} + 8]",
-            "lea r8, [rip + {bases} + 16]",
+            "mov rdx, qword ptr [rip + {data}]",
+            "mov rsi, qword ptr [rip + {data} + 8]",
+            "lea r8, [rip + {data} + {bases}]",
             $crate::rseq_arm!("rax", rseq_cs = "rdx", "r10" = "rsi"),
             "add rcx, qword ptr [r8 + 8*r10]",
             "mov r10, qword ptr [rcx]",
@@ -42,11 +40,11 @@ macro_rules! pop_by_size {
             "mov qword ptr [rcx], r10",
             "5: ret",
             ".p2align 6",
-            limit = sym $limit,
             table = sym $table,
             slow = sym $slow,
-            access = sym $crate::internal::PUBLISHED,
-            bases = sym $crate::internal::TABLE,
+            data = sym $crate::internal::TABLE,
+            limit = const ::core::mem::offset_of!($crate::internal::Table, fast_bytes_end),
+            bases = const $crate::internal::ENTRY_0,
         )
     };
 }
@@ -54,29 +52,29 @@ macro_rules! pop_by_size {
 /// The body of a naked `extern "C" fn(*mut u8)`: pushes an object to the word that an owner map
 /// gives for its address.
 ///
-/// - `window`, `limit`: static `AtomicUsize`s; the map covers `limit` bytes from the address
-///   `window` on; both 0 until the engine has started. The map starts at the window and has a `u16`
-///   per 64 KiB: the offset of the word. Where nothing may be pushed, it is the offset of a word
-///   that is always vacant.
-/// - `slow`: `extern "C"` function of the same type, for everything else, including every address
-///   that is not a multiple of 16.
+/// The map covers `limit_bytes` from the address `window` on, which are fields of
+/// [`Table`](crate::table::Table). It starts at the window and has a `u16` per 64 KiB: the offset
+/// of the word. Where nothing may be pushed, it is the offset of a word that is always vacant.
+///
+/// `slow`: `extern "C"` function of the same type, for everything else, including every address
+/// that is not a multiple of 16.
 #[macro_export]
 macro_rules! push_by_owner {
-    (window = $window:path, limit = $limit:path, slow = $slow:path) => {
+    (slow = $slow:path) => {
         ::core::arch::naked_asm!(
             $crate::rseq_descriptor!(),
-            "2: mov rax, qword ptr [rip + {window}]",
+            "2: mov rax, qword ptr [rip + {data} + {window}]",
             "mov rcx, rdi",
             "sub rcx, rax",
-            "cmp rcx, qword ptr [rip + {limit}]",
+            "cmp rcx, qword ptr [rip + {data} + {limit}]",
             "jae {slow}",
             "test dil, 15",
             "jnz {slow}",
             "shr rcx, 16",
             "movzx ecx, word ptr [rax + 2*rcx]",
-            "mov rdx, qword ptr [rip + {access}]",
-            "mov rsi, qword ptr [rip + {access} + 8]",
-            "lea r8, [rip + {bases} + 16]",
+            "mov rdx, qword ptr [rip + {data}]",
+            "mov rsi, qword ptr [rip + {data} + 8]",
+            "lea r8, [rip + {data} + {bases}]",
             $crate::rseq_arm!("rax", rseq_cs = "rdx", "r10" = "rsi"),
             "add rcx, qword ptr [r8 + 8*r10]",
             "mov r10, qword ptr [rcx]",
@@ -87,11 +85,11 @@ macro_rules! push_by_owner {
             "mov qword ptr [rcx], r10",
             "5: ret",
             ".p2align 6",
-            window = sym $window,
-            limit = sym $limit,
             slow = sym $slow,
-            access = sym $crate::internal::PUBLISHED,
-            bases = sym $crate::internal::TABLE,
+            data = sym $crate::internal::TABLE,
+            window = const ::core::mem::offset_of!($crate::internal::Table, window),
+            limit = const ::core::mem::offset_of!($crate::internal::Table, limit_bytes),
+            bases = const $crate::internal::ENTRY_0,
         )
     };
 }

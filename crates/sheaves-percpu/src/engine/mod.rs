@@ -38,7 +38,7 @@ pub(crate) use portable::{
 };
 pub(crate) use rows_slow::current_row;
 
-pub use access::{Access, PUBLISHED};
+pub use access::Access;
 pub use fast::{pop, push};
 pub use mode::{Facts, Mode, SlotKind, facts, mode};
 

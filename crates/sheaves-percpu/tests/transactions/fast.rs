@@ -25,17 +25,14 @@ pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
 mod whole {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
-    use sheaves_percpu::internal::Word;
+    use sheaves_percpu::internal::{TABLE, Word};
 
     /// Sizes from 0 to 16 give the word below.
-    static LIMIT: AtomicUsize = AtomicUsize::new(0);
     static WORDS: [u16; 2] = [WORD.offset() as u16; 2];
     const WORD: Word = Word::new(50);
 
     /// The lowest address that may be mapped: below every number that is used as an object.
     const WINDOW_START: usize = 1 << 16;
-    static WINDOW: AtomicUsize = AtomicUsize::new(0);
-    static WINDOW_BYTES: AtomicUsize = AtomicUsize::new(0);
     /// The last object in the slow path of a push; 0 for none.
     static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
@@ -50,23 +47,23 @@ mod whole {
 
     #[unsafe(naked)]
     extern "C" fn whole_pop(_: usize) -> *mut u8 {
-        sheaves_percpu::pop_by_size!(limit = LIMIT, table = WORDS, slow = no_object)
+        sheaves_percpu::pop_by_size!(table = WORDS, slow = no_object)
     }
 
     #[unsafe(naked)]
     unsafe extern "C" fn whole_push(_: *mut u8) {
-        sheaves_percpu::push_by_owner!(window = WINDOW, limit = WINDOW_BYTES, slow = refuse)
+        sheaves_percpu::push_by_owner!(slow = refuse)
     }
 
     pub(crate) fn pop_by_size() -> usize {
-        LIMIT.store(17, Ordering::Relaxed);
+        TABLE.fast_bytes_end.store(17, Ordering::Relaxed);
         whole_pop(10).addr()
     }
 
     /// # Safety
     /// As [`sheaves_percpu::push`]; the object is a number of at least 65,536.
     pub(crate) unsafe fn push_by_owner(object: usize) -> bool {
-        if WINDOW.load(Ordering::Relaxed) == 0 {
+        if TABLE.limit_bytes.load(Ordering::Relaxed) == 0 {
             let mapped = sheaves_sys::map::exactly(WINDOW_START, 1 << 12);
             assert_eq!(mapped, sheaves_sys::map::Exactly::Mapped);
             let map = core::ptr::with_exposed_provenance_mut::<u16>(WINDOW_START);
@@ -76,8 +73,8 @@ mod whole {
                 // SAFETY: as above.
                 unsafe { entry.write(WORD.offset() as u16) };
             }
-            WINDOW.store(WINDOW_START, Ordering::Relaxed);
-            WINDOW_BYTES.store(16 << 16, Ordering::Relaxed);
+            TABLE.window.store(WINDOW_START, Ordering::Relaxed);
+            TABLE.limit_bytes.store(16 << 16, Ordering::Relaxed);
         }
         REFUSED.store(0, Ordering::Relaxed);
         // SAFETY: the caller gives the object up.
