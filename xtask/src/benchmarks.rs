@@ -3,6 +3,9 @@
 //! `docs/benchmarks/MACHINE/TABLE.json` is a report that was made on that machine. The text between
 //! two marks in each document is made from these files.
 
+mod number;
+mod programs;
+
 use core::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +14,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use crate::repo;
+use number::number;
 
 /// The reports, in a folder for each machine.
 const REPORTS: &str = "docs/benchmarks";
@@ -18,11 +22,13 @@ const BEGIN: &str = "<!-- figures -->\n";
 const END: &str = "<!-- /figures -->\n";
 
 /// What is measured: the name of a report, and the arguments of the bench.
-const TABLES: [(&str, &[&str]); 10] = [
+const TABLES: [(&str, &[&str]); 12] = [
     ("pair", &["pair", "--sizes", "64,4096"]),
     ("batch", &["batch/shuffled", "--sizes", "64,4096"]),
     ("remote", &["remote/1to1", "--sizes", "1024"]),
     ("replace", &["replace"]),
+    ("large", &["large/touched", "--sizes", "256,4096"]),
+    ("mixed", &["mixed/2t-25", "--sizes", "5000"]),
     ("slabtest", &["slabtest/2", "--sizes", "64"]),
     ("readers", &["readers/enter-leave"]),
     ("counter", &["counter"]),
@@ -65,7 +71,7 @@ const fn line(
     Line { words, table, workload, contender, divisor: 1.0, is_in_readme: false }
 }
 
-const LINES: [Line; 22] = [
+const LINES: [Line; 25] = [
     Line {
         is_in_readme: true,
         ..line("alloc + free of a named cache, 64 B", "pair", "pair/64", "cache")
@@ -91,6 +97,14 @@ const LINES: [Line; 22] = [
         "two threads replace blocks of 16 to 1,016 B at random",
         "replace",
         "replace/2t",
+        "malloc",
+    ),
+    line("a block of 256 KiB, each page written", "large", "large/touched/256", "malloc"),
+    line("the same, 4 MiB", "large", "large/touched/4096", "malloc"),
+    line(
+        "two threads replace blocks of 8 to 16,000 B, 25 % freed by the other",
+        "mixed",
+        "mixed/2t-25/5000",
         "malloc",
     ),
     line(
@@ -205,7 +219,8 @@ pub fn run(root: &Path, check: bool, machine: Option<&str>) -> anyhow::Result<()
     let all: String = machines.iter().map(|folder| section(folder)).collect::<Result<_, _>>()?;
     replace(&root.join("BENCHMARKS.md"), &all, check)?;
     let (table, machine) = table(first, |line| line.is_in_readme)?;
-    replace(&root.join("README.md"), &format!("{table}\n{machine}\n"), check)
+    let programs = programs::in_readme(first)?;
+    replace(&root.join("README.md"), &format!("{table}\n{programs}{machine}\n"), check)
 }
 
 fn measure(root: &Path, folder: &Path) -> anyhow::Result<()> {
@@ -239,7 +254,8 @@ fn folders(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
 fn section(folder: &Path) -> anyhow::Result<String> {
     let (table, machine) = table(folder, |_| true)?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    Ok(format!("### {name}\n\n{machine}\n\n{table}\n"))
+    let programs = programs::all(folder)?;
+    Ok(format!("### {name}\n\n{machine}\n\n{table}\n{programs}"))
 }
 
 /// The table of a machine, and a sentence about the machine.
@@ -249,6 +265,10 @@ fn table(folder: &Path, is_wanted: impl Fn(&Line) -> bool) -> anyhow::Result<(St
     let mut about = String::new();
     for line in LINES.iter().filter(|line| is_wanted(line)) {
         let file = folder.join(format!("{}.json", line.table));
+        if !file.exists() {
+            // The machine was measured before the table was made.
+            continue;
+        }
         let report = read(&file)?;
         let cells = cells(line, &report).with_context(|| file.display().to_string())?;
         let _ = writeln!(text, "| {} | {cells} | `{}` |", line.words, line.table);
@@ -292,17 +312,6 @@ fn cells(line: &Line, report: &Report) -> anyhow::Result<String> {
     let ratio = number(own.summary.median / best.summary.median);
     let peer = &best.contender;
     Ok(format!("{} | {peer} {} | {ratio}{spread}", figure(own), figure(best)))
-}
-
-/// Three digits.
-fn number(value: f64) -> String {
-    let digits = match value {
-        0.0..0.0995 => 3,
-        0.0..9.995 => 2,
-        0.0..99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$}")
 }
 
 /// Replaces the text between the marks in a document; with `check` fails if it would change.
