@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use serde::Deserialize;
 
 use super::number::number;
+use crate::median::geometric_mean;
 
 /// The report's file in the folder of a machine.
 pub(super) const FILE: &str = "programs.json";
@@ -29,8 +30,8 @@ struct Report {
 struct Program {
     name: String,
     what: String,
-    /// By allocator.
-    rows: Vec<Row>,
+    /// By allocator; `None` where the program did not run.
+    rows: Vec<Option<Row>>,
 }
 
 #[derive(Deserialize)]
@@ -57,8 +58,9 @@ pub(super) fn all(folder: &Path) -> anyhow::Result<String> {
         let _ = writeln!(text, "| {} | {} |", program.name, cells.collect::<Vec<_>>().join(" | "));
     }
     let cells = shown.iter().map(|index| {
-        let ratio = report.mean(|program| program.rows[*index].ratio);
-        let peak = report.mean(|program| program.peak(*index));
+        let run = || report.programs.iter().filter_map(|program| program.figures(*index));
+        let ratio = geometric_mean(run().map(|(ratio, _)| ratio));
+        let peak = geometric_mean(run().map(|(_, peak)| peak));
         format!("{} ({})", number(ratio), number(peak))
     });
     let _ = writeln!(text, "| geometric mean | {} |\n", cells.collect::<Vec<_>>().join(" | "));
@@ -75,12 +77,14 @@ pub(super) fn in_readme(folder: &Path) -> anyhow::Result<String> {
                     to glibc |\n|---|--:|--:|--:|\n"
             .to_owned();
     for program in report.programs.iter().filter(|it| IN_README.contains(&it.name.as_str())) {
-        let peers = report.allocators.iter().zip(&program.rows);
-        let peers = peers.filter(|(name, _)| !NO_PEERS.contains(&name.as_str()));
-        let best = peers.max_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
+        let peers = report.allocators.iter().enumerate();
+        let peers = peers.filter(|(_, name)| !NO_PEERS.contains(&name.as_str()));
+        let peers = peers.filter_map(|(index, name)| Some((name, program.figures(index)?.0)));
+        let best = peers.max_by(|a, b| a.1.total_cmp(&b.1));
         let (name, best) = best.with_context(|| format!("{FILE} has no peers"))?;
-        let (ratio, peak) = (number(program.rows[ours].ratio), number(program.peak(ours)));
-        let best = number(best.ratio);
+        let figures = program.figures(ours);
+        let (ratio, peak) = figures.with_context(|| format!("{FILE} has no row of {OURS}"))?;
+        let [ratio, best, peak] = [ratio, best, peak].map(number);
         let Program { name: program, what, .. } = program;
         let _ = writeln!(text, "| {program}: {what} | {ratio} | {name} {best} | {peak} |");
     }
@@ -97,19 +101,15 @@ fn read(folder: &Path) -> anyhow::Result<Option<Report>> {
     serde_json::from_str(&json).map(Some).with_context(context)
 }
 
-impl Report {
-    fn mean(&self, of: impl Fn(&Program) -> f64) -> f64 {
-        let logarithms: f64 = self.programs.iter().map(|program| of(program).ln()).sum();
-        (logarithms / self.programs.len() as f64).exp()
-    }
-}
-
 impl Program {
     fn cell(&self, allocator: usize) -> String {
-        format!("{} ({})", number(self.rows[allocator].ratio), number(self.peak(allocator)))
+        let Some((ratio, peak)) = self.figures(allocator) else { return "does not run".into() };
+        format!("{} ({})", number(ratio), number(peak))
     }
 
-    fn peak(&self, allocator: usize) -> f64 {
-        self.rows[allocator].peak_kib / self.rows[0].peak_kib
+    /// Throughput and peak memory, both to glibc's.
+    fn figures(&self, allocator: usize) -> Option<(f64, f64)> {
+        let (row, glibc) = (self.rows[allocator].as_ref()?, self.rows[0].as_ref()?);
+        Some((row.ratio, row.peak_kib / glibc.peak_kib))
     }
 }

@@ -18,6 +18,11 @@ pub(super) const BASE: &str = "glibc";
 /// The run of [`BASE`] a second time in each round, which shows the noise.
 pub(super) const AGAIN: &str = "glibc again";
 
+/// True for what Sheaves and glibc are compared with.
+pub(super) fn is_peer(name: &str) -> bool {
+    ![BASE, AGAIN, "sheaves"].contains(&name)
+}
+
 /// An allocator, as the environment of a program.
 #[derive(Debug, Clone)]
 pub(super) struct Allocator {

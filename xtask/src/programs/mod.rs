@@ -68,7 +68,7 @@ pub fn run(root: &Path, options: &Options) -> anyhow::Result<()> {
     }
     print!("{}", report.summary());
     if let Some(file) = &options.json {
-        let json = serde_json::to_string_pretty(&report)?;
+        let json = serde_json::to_string(&report)?;
         std::fs::write(file, json + "\n").with_context(|| file.display().to_string())?;
     }
     Ok(())
@@ -134,11 +134,19 @@ fn run_program(
     // The first run reads files from the disk.
     (program.run)(&Round { work: &work, preload: base.preload.clone() })?;
     for round in 0..rounds {
-        for step in 0..allocators.len() {
-            let index = (round + step) % allocators.len();
+        let order = (0..allocators.len()).map(|step| (round + step) % allocators.len());
+        for index in order.filter(|index| !outcome.is_left_out(*index)).collect::<Vec<_>>() {
             let preload = allocators[index].preload.clone();
-            let sample = (program.run)(&Round { work: &work, preload });
-            outcome.add(index, sample.with_context(|| allocators[index].name)?);
+            let name = allocators[index].name;
+            match (program.run)(&Round { work: &work, preload }) {
+                Ok(sample) => outcome.add(index, sample),
+                // A program may not run on an allocator: php ends with SIGSEGV on most.
+                Err(error) if allocator::is_peer(name) => {
+                    println!("programs: {} on {name}: {error:#}", program.name);
+                    outcome.leave_out(index);
+                }
+                Err(error) => return Err(error.context(name)),
+            }
         }
     }
     Ok(outcome)

@@ -6,23 +6,32 @@ use serde::Serialize;
 
 use super::allocator::{AGAIN, Allocator};
 use super::program::Sample;
-use crate::median::median;
+use crate::median::{geometric_mean, median};
 
-/// The samples of one program, by allocator.
+/// The samples of one program, by allocator; `None` where the program did not run.
 pub(super) struct Outcome {
-    samples: Vec<Vec<Sample>>,
+    samples: Vec<Option<Vec<Sample>>>,
 }
 
 impl Outcome {
     /// Nothing yet.
     #[must_use]
     pub(super) fn new(allocators: usize) -> Outcome {
-        Outcome { samples: vec![Vec::new(); allocators] }
+        Outcome { samples: vec![Some(Vec::new()); allocators] }
     }
 
     /// Adds a sample of the allocator with that number.
     pub(super) fn add(&mut self, allocator: usize, sample: Sample) {
-        self.samples[allocator].push(sample);
+        self.samples[allocator].get_or_insert_default().push(sample);
+    }
+
+    /// The program does not run on this allocator.
+    pub(super) fn leave_out(&mut self, allocator: usize) {
+        self.samples[allocator] = None;
+    }
+
+    pub(super) fn is_left_out(&self, allocator: usize) -> bool {
+        self.samples[allocator].is_none()
     }
 }
 
@@ -37,7 +46,8 @@ pub(super) struct Report {
 struct ProgramReport {
     name: &'static str,
     what: &'static str,
-    rows: Vec<Row>,
+    /// By allocator; `None` where the program did not run.
+    rows: Vec<Option<Row>>,
 }
 
 /// One program under one allocator: medians.
@@ -69,14 +79,19 @@ impl Report {
         what: &'static str,
         outcome: Outcome,
     ) -> String {
-        let base: Vec<f64> = outcome.samples[0].iter().map(|sample| sample.per_second).collect();
-        let rows: Vec<Row> =
-            outcome.samples.into_iter().map(|samples| Row::new(samples, &base)).collect();
+        let base = outcome.samples[0].iter().flatten();
+        let base: Vec<f64> = base.map(|sample| sample.per_second).collect();
+        let rows = outcome.samples.into_iter().map(|it| it.map(|samples| Row::new(samples, &base)));
+        let rows: Vec<Option<Row>> = rows.collect();
         let mut text = format!("\n{name}: {what} per second\n");
         text.push_str(
             "allocator     per second   to glibc  (least, most)   peak MiB    faults   cpu s\n",
         );
         for (allocator, row) in self.allocators.iter().zip(&rows) {
+            let Some(row) = row else {
+                let _ = writeln!(text, "{allocator:<12}     did not run");
+                continue;
+            };
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
@@ -94,7 +109,7 @@ impl Report {
         text
     }
 
-    /// The geometric means over all programs.
+    /// The geometric means over all programs, for each allocator over those that run on it.
     #[must_use]
     pub(super) fn summary(&self) -> String {
         let mut text = format!("\nall {} programs: geometric means\n", self.programs.len());
@@ -102,18 +117,13 @@ impl Report {
             "allocator    throughput to glibc   peak to glibc   programs below 0.95 of the best\n",
         );
         for (index, allocator) in self.allocators.iter().enumerate() {
-            let mean = |of: &dyn Fn(&ProgramReport) -> f64| {
-                let logarithms: f64 = self.programs.iter().map(|program| of(program).ln()).sum();
-                (logarithms / self.programs.len() as f64).exp()
-            };
-            let ratio = mean(&|program| program.rows[index].ratio);
-            let peak = mean(&|program| program.rows[index].peak_kib / program.rows[0].peak_kib);
-            let behind: Vec<_> = self
-                .programs
-                .iter()
-                .filter(|program| program.rows[index].ratio < 0.95 * self.best(program))
-                .map(|program| program.name)
-                .collect();
+            let run = self.programs.iter();
+            let run: Vec<_> = run.filter_map(|it| it.row(index).map(|row| (it, row))).collect();
+            let ratio = geometric_mean(run.iter().map(|(_, row)| row.ratio));
+            let peaks = run.iter().filter_map(|(it, row)| Some(row.peak_kib / it.row(0)?.peak_kib));
+            let peak = geometric_mean(peaks);
+            let behind = run.iter().filter(|(it, row)| row.ratio < 0.95 * self.best(it));
+            let behind: Vec<_> = behind.map(|(it, _)| it.name).collect();
             let _ =
                 writeln!(text, "{allocator:<12} {ratio:>20.3} {peak:>15.2}   {}", behind.join(" "));
         }
@@ -123,7 +133,13 @@ impl Report {
     /// The highest ratio to glibc of one program.
     fn best(&self, program: &ProgramReport) -> f64 {
         let rows = self.allocators.iter().zip(&program.rows).filter(|(name, _)| **name != AGAIN);
-        rows.map(|(_, row)| row.ratio).fold(0.0, f64::max)
+        rows.filter_map(|(_, row)| Some(row.as_ref()?.ratio)).fold(0.0, f64::max)
+    }
+}
+
+impl ProgramReport {
+    fn row(&self, allocator: usize) -> Option<&Row> {
+        self.rows[allocator].as_ref()
     }
 }
 
