@@ -29,7 +29,7 @@ const SHEAVES_MIN: usize = 4;
 /// Time between two halvings: 1 << this, in ms.
 const DECAY_SHIFT: u32 = 10;
 /// After this many exchanges of main sheaves the size of new sheaves is adjusted.
-const EXCHANGES: u32 = 256;
+const EXCHANGES: u32 = 32;
 /// A shorter time for [`EXCHANGES`] doubles the size (the clock's own step is 1 to 10 ms).
 const EXCHANGES_SHORT_MS: u32 = 8;
 /// A longer time for [`EXCHANGES`] halves the size.
