@@ -15,6 +15,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Sheaf};
+use sheaves_percpu::slot_count;
 use sheaves_sys::clock;
 
 use crate::pool::{self, SHARDS, SheafStack, shard_here};
@@ -80,6 +81,8 @@ pub(crate) struct Depot {
     overflows: Hint,
     /// Capacity of new sheaves in objects.
     sheaf_objects: Hint,
+    /// Objects that are not in slabs: in use, in sheaves, or deferred.
+    outside: Hint,
     /// When the limit was last raised or lowered, in units of 1024 ms.
     decayed: Hint,
     shards: [Shard; SHARDS],
@@ -128,6 +131,7 @@ impl Depot {
             limit: Hint::new(),
             overflows: Hint::new(),
             sheaf_objects: Hint::new(),
+            outside: Hint::new(),
             decayed: Hint::new(),
             shards: [const { Shard::new() }; SHARDS],
         }
@@ -138,6 +142,7 @@ impl Depot {
         self.limit.set(limit_min(shape));
         self.overflows.set(0);
         self.sheaf_objects.set(shape.sheaf_objects_min() as u32);
+        self.outside.set(0);
         for shard in &self.shards {
             // Relaxed, both: statistics.
             shard.hits.store(0, Ordering::Relaxed);
@@ -176,9 +181,15 @@ impl Depot {
     }
 
     /// Counts a flush of objects to slabs.
-    pub(crate) fn count_flush(&self) {
+    pub(crate) fn count_flush(&self, objects: usize) {
+        self.outside.sub(objects as u32);
         // Relaxed: statistics.
         self.shards[shard_here()].flushes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts objects that a refill has taken from slabs.
+    pub(crate) fn count_refill(&self, objects: usize) {
+        self.outside.add(objects as u32);
     }
 
     /// Objects in the depot, full sheaves taken from it, and flushes to slabs.
@@ -227,14 +238,17 @@ impl Depot {
     }
 
     /// Doubles the size of new sheaves if the last [`EXCHANGES`] took a short time, halves it if
-    /// they took a long time.
+    /// they took a long time. What the two sheaves of each slot hold grows to no more than what
+    /// is in use.
     #[cold]
     fn size_sheaves(&self, shape: &Shape, shard: &Shard) {
         let now = clock::coarse_ms() as u32;
         let took_ms = now.wrapping_sub(shard.exchanges_since_ms.swap(now));
         let objects = self.sheaf_objects.get();
+        let in_depot: u32 = self.shards.iter().map(|shard| shard.objects.get()).sum();
+        let share = self.outside.get().saturating_sub(in_depot) / (2 * slot_count() as u32);
         let wanted = match took_ms {
-            0..=EXCHANGES_SHORT_MS => objects * 2 + 1,
+            0..=EXCHANGES_SHORT_MS => objects.max(share.min(objects * 2 + 1)),
             EXCHANGES_LONG_MS.. => objects / 2,
             _ => return,
         };

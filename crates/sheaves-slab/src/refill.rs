@@ -51,7 +51,9 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
             }
         }
     }
-    out.len() - place
+    let count = out.len() - place;
+    id.descriptor().depot.count_refill(count);
+    count
 }
 
 /// Prepares the objects of a new slab that no other thread knows yet. Without a lock: constructors
