@@ -237,18 +237,25 @@ impl Depot {
         }
     }
 
+    /// Objects in use, in slots, or deferred.
+    fn in_use(&self) -> u32 {
+        let in_depot = self.shards.iter().map(|shard| shard.objects.get()).sum();
+        self.outside.get().saturating_sub(in_depot)
+    }
+
     /// Doubles the size of new sheaves if the last [`EXCHANGES`] took a short time, halves it if
-    /// they took a long time. What the two sheaves of each slot hold grows to no more than what
-    /// is in use.
+    /// they took a long time. What the two sheaves of each slot hold grows to no more than what is
+    /// in use.
     #[cold]
     fn size_sheaves(&self, shape: &Shape, shard: &Shard) {
         let now = clock::coarse_ms() as u32;
         let took_ms = now.wrapping_sub(shard.exchanges_since_ms.swap(now));
         let objects = self.sheaf_objects.get();
-        let in_depot: u32 = self.shards.iter().map(|shard| shard.objects.get()).sum();
-        let share = self.outside.get().saturating_sub(in_depot) / (2 * slot_count() as u32);
         let wanted = match took_ms {
-            0..=EXCHANGES_SHORT_MS => objects.max(share.min(objects * 2 + 1)),
+            0..=EXCHANGES_SHORT_MS => {
+                let share = self.in_use() / (2 * slot_count() as u32);
+                objects.max(share.min(objects * 2 + 1))
+            }
             EXCHANGES_LONG_MS.. => objects / 2,
             _ => return,
         };
@@ -281,3 +288,7 @@ fn limit_min(shape: &Shape) -> u32 {
 fn decay_clock() -> u32 {
     (clock::coarse_ms() >> DECAY_SHIFT) as u32
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/depot.rs"]
+mod tests;
