@@ -135,10 +135,14 @@ fn drop_pages(address: usize, bytes: usize) -> bool {
 /// `MADV_DONTNEED` that does not refuse locked memory.
 const MADV_DONTNEED_LOCKED: i32 = 24;
 
-/// Asks the kernel to use huge pages for this range, or to use none.
-pub fn advise_huge_pages(address: usize, bytes: usize, wants: bool) {
-    let advice = if wants { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
-    let _ = advise(address, bytes, advice);
+/// Asks the kernel to use no huge pages for this range.
+pub fn avoid_huge_pages(address: usize, bytes: usize) {
+    let _ = advise(address, bytes, libc::MADV_NOHUGEPAGE);
+}
+
+/// Asks the kernel to use huge pages for this range; it does where `madvise` enables them.
+pub fn prefer_huge_pages(address: usize, bytes: usize) {
+    let _ = advise(address, bytes, libc::MADV_HUGEPAGE);
 }
 
 /// Makes the kernel zero whole pages in every child of a fork. False before Linux 4.14.

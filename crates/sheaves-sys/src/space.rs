@@ -55,7 +55,7 @@ impl Space {
             let base = BASES.start + place * ALIGN;
             match map::exactly(base, taken) {
                 Exactly::Mapped => {
-                    map::advise_huge_pages(base, taken, false);
+                    map::avoid_huge_pages(base, taken);
                     // Relaxed: as in `base`.
                     self.base.store(base, Ordering::Relaxed);
                     return true;
@@ -71,7 +71,7 @@ impl Space {
     #[must_use]
     pub fn reserve(&self, bytes: usize) -> bool {
         let Some(start) = map::reserve(bytes + ALIGN) else { return false };
-        map::advise_huge_pages(start, bytes + ALIGN, false);
+        map::avoid_huge_pages(start, bytes + ALIGN);
         // Relaxed, both: as in `base`.
         self.base.store(start.next_multiple_of(ALIGN), Ordering::Relaxed);
         self.is_reserved.store(true, Ordering::Relaxed);
@@ -92,7 +92,7 @@ impl Space {
         }
         let is_taken = map::exactly(address, bytes) == Exactly::Mapped;
         if is_taken {
-            map::advise_huge_pages(address, bytes, false);
+            map::avoid_huge_pages(address, bytes);
         }
         is_taken
     }

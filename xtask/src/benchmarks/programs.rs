@@ -9,15 +9,19 @@ use serde::Deserialize;
 
 use super::number::number;
 use crate::median::geometric_mean;
+use crate::programs::{OURS, is_peer};
 
 /// The report's file in the folder of a machine.
-pub(super) const FILE: &str = "programs.json";
-/// The allocator whose figures these are.
-const OURS: &str = "sheaves";
-/// Allocators that are no peers: what all are compared with, and the noise of that.
-const NO_PEERS: [&str; 3] = ["glibc", "glibc again", OURS];
+const FILE: &str = "programs.json";
 /// The programs that the README shows.
 const IN_README: [&str; 3] = ["mariadb-rw", "redis-lpush", "node-json"];
+
+const HEAD: &str = "Throughput of programs to that on glibc's malloc, higher is better; in \
+                    brackets peak memory to glibc's, lower is better.";
+const README_HEAD: &str = "\
+| program, under `sheaves run` | throughput to glibc | best other | peak memory to glibc |
+|---|--:|--:|--:|
+";
 
 /// A report: the fields that are used here.
 #[derive(Deserialize)]
@@ -44,10 +48,7 @@ struct Row {
 pub(super) fn all(folder: &Path) -> anyhow::Result<String> {
     let Some(report) = read(folder)? else { return Ok(String::new()) };
     let shown: Vec<usize> = (1..report.allocators.len()).collect();
-    let mut text =
-        "Throughput of programs to that on glibc's malloc, higher is better; in brackets \
-                    peak memory to glibc's, lower is better.\n\n| program |"
-            .to_owned();
+    let mut text = format!("{HEAD}\n\n| program |");
     // Writing to a string cannot fail, here and below.
     for index in &shown {
         let _ = write!(text, " {} |", report.allocators[*index]);
@@ -72,13 +73,10 @@ pub(super) fn in_readme(folder: &Path) -> anyhow::Result<String> {
     let Some(report) = read(folder)? else { return Ok(String::new()) };
     let ours = report.allocators.iter().position(|name| name == OURS);
     let ours = ours.with_context(|| format!("{FILE} has no {OURS}"))?;
-    let mut text =
-        "| program, under `sheaves run` | throughput to glibc | best other | peak memory \
-                    to glibc |\n|---|--:|--:|--:|\n"
-            .to_owned();
+    let mut text = README_HEAD.to_owned();
     for program in report.programs.iter().filter(|it| IN_README.contains(&it.name.as_str())) {
         let peers = report.allocators.iter().enumerate();
-        let peers = peers.filter(|(_, name)| !NO_PEERS.contains(&name.as_str()));
+        let peers = peers.filter(|(_, name)| is_peer(name));
         let peers = peers.filter_map(|(index, name)| Some((name, program.figures(index)?.0)));
         let best = peers.max_by(|a, b| a.1.total_cmp(&b.1));
         let (name, best) = best.with_context(|| format!("{FILE} has no peers"))?;

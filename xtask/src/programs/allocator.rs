@@ -18,9 +18,12 @@ pub(super) const BASE: &str = "glibc";
 /// The run of [`BASE`] a second time in each round, which shows the noise.
 pub(super) const AGAIN: &str = "glibc again";
 
+/// The one that is compared with all others.
+pub(crate) const OURS: &str = "sheaves";
+
 /// True for what Sheaves and glibc are compared with.
-pub(super) fn is_peer(name: &str) -> bool {
-    ![BASE, AGAIN, "sheaves"].contains(&name)
+pub(crate) fn is_peer(name: &str) -> bool {
+    ![BASE, AGAIN, OURS].contains(&name)
 }
 
 /// An allocator, as the environment of a program.

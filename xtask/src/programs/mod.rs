@@ -22,6 +22,7 @@ use allocator::Allocator;
 use program::{Program, Round, Work};
 use report::{Outcome, Report};
 
+pub(crate) use allocator::{OURS, is_peer};
 pub use usage::measured;
 
 /// Options of the command line.
@@ -134,14 +135,17 @@ fn run_program(
     // The first run reads files from the disk.
     (program.run)(&Round { work: &work, preload: base.preload.clone() })?;
     for round in 0..rounds {
-        let order = (0..allocators.len()).map(|step| (round + step) % allocators.len());
-        for index in order.filter(|index| !outcome.is_left_out(*index)).collect::<Vec<_>>() {
+        for step in 0..allocators.len() {
+            let index = (round + step) % allocators.len();
+            if outcome.is_left_out(index) {
+                continue;
+            }
             let preload = allocators[index].preload.clone();
             let name = allocators[index].name;
             match (program.run)(&Round { work: &work, preload }) {
                 Ok(sample) => outcome.add(index, sample),
                 // A program may not run on an allocator: php ends with SIGSEGV on most.
-                Err(error) if allocator::is_peer(name) => {
+                Err(error) if is_peer(name) => {
                     println!("programs: {} on {name}: {error:#}", program.name);
                     outcome.leave_out(index);
                 }

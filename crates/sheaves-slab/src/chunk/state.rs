@@ -110,7 +110,8 @@ pub(super) fn position_of(granule: Granule) -> (usize, u32) {
 
 /// Asks for a huge page for a chunk, or asks for none.
 pub(super) fn ask_for_huge_page(index: usize, wants: bool) {
-    map::advise_huge_pages(granule_of(index, 0).address(), CHUNK_BYTES, wants);
+    let advise = if wants { map::prefer_huge_pages } else { map::avoid_huge_pages };
+    advise(granule_of(index, 0).address(), CHUNK_BYTES);
 }
 
 /// Maps the entries of the first `count` chunks in the maps of owners and of chunks.
