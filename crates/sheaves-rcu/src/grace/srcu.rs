@@ -26,6 +26,7 @@
 //! left. The flip sends later sections to the other index, so that step 3 terminates.
 
 use core::fmt;
+use core::mem::{align_of, offset_of};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence, fence};
 
 use sheaves_percpu::memory::Error;
@@ -44,16 +45,16 @@ struct Pair {
     left: SlotCell<u64>,
 }
 
-/// A slot's counts. An index is the byte offset of its pair, so that readers compute nothing.
+/// A slot's counts. An index is the offset of its pair in each row: readers compute nothing.
 #[repr(C, align(32))]
 struct Counts {
     first: Pair,
     second: Pair,
 }
 
-/// The index of the second pair; the first one's is 0.
-const SECOND: usize = core::mem::offset_of!(Counts, second);
-const _: () = assert!(SECOND.is_power_of_two());
+/// By this bit the two indexes of a domain differ: the second's has it.
+const SECOND: usize = offset_of!(Counts, second);
+const _: () = assert!(SECOND.is_power_of_two() && align_of::<Counts>() > SECOND);
 
 // SAFETY: zero is a valid value of every field.
 unsafe impl Zeroed for Counts {}
@@ -99,12 +100,11 @@ pub struct Srcu {
 /// A read section of a domain. It ends when the guard is dropped, in any thread.
 #[must_use = "the read section ends when the guard is dropped"]
 pub struct SrcuGuard<'domain> {
-    /// Where the end of the section is counted.
-    left: CellRef<'domain, u64>,
+    /// Where the begin of the section was counted.
+    entered: CellRef<'domain, u64>,
     access: Access,
     /// [`DOMAINS`] when the section began.
     state: u32,
-    index: u32,
 }
 
 impl Srcu {
@@ -117,10 +117,11 @@ impl Srcu {
             // Relaxed, here and below: the readers of this domain read it after this.
             DOMAINS.fetch_or(FENCES, Ordering::Relaxed);
         }
+        let counts = PerCpu::zeroed()?;
         Ok(Srcu {
-            counts: PerCpu::zeroed()?,
+            index: AtomicUsize::new(counts.cell(field!(Counts, first.entered)).offset()),
+            counts,
             access: Access::get(),
-            index: AtomicUsize::new(0),
             state: AtomicU32::new(DOMAINS.load(Ordering::Relaxed) & !FENCES),
             generations: Generations::new(),
         })
@@ -135,17 +136,16 @@ impl Srcu {
             let (index, state) = self.read_slow();
             return self.guard(index, state);
         }
-        let index = self.index.load(Ordering::Relaxed);
-        let (left, access) = (self.left(index), self.access);
-        self.entered(index).increment_by(access);
+        let (entered, access) = (self.entered(self.index.load(Ordering::Relaxed)), self.access);
+        entered.increment_by(access);
         // SeqCst, for the compiler only: the section stays after the count. It pairs with the
         // membarrier of the grace period. [R3]
         compiler_fence(Ordering::SeqCst);
-        SrcuGuard { left, access, state, index: index as u32 }
+        SrcuGuard { entered, access, state }
     }
 
     fn guard(&self, index: usize, state: u32) -> SrcuGuard<'_> {
-        SrcuGuard { left: self.left(index), access: self.access, state, index: index as u32 }
+        SrcuGuard { entered: self.entered(index), access: self.access, state }
     }
 
     /// After a fork, or where membarrier is refused. Returns index and state: in registers.
@@ -212,16 +212,17 @@ impl Srcu {
 
     #[inline(always)]
     fn entered(&self, index: usize) -> CellRef<'_, u64> {
-        let first = self.counts.cell(field!(Counts, first.entered));
-        // SAFETY: an index is 0 or `SECOND`.
-        unsafe { first.behind(index) }
+        // SAFETY: an index of this domain, whose counts are borrowed.
+        unsafe { CellRef::at(index) }
     }
 
-    #[inline(always)]
     fn left(&self, index: usize) -> CellRef<'_, u64> {
-        let first = self.counts.cell(field!(Counts, first.left));
-        // SAFETY: as above.
-        unsafe { first.behind(index) }
+        left(self.entered(index))
+    }
+
+    fn indexes(&self) -> [usize; 2] {
+        let first = self.counts.cell(field!(Counts, first.entered)).offset();
+        [first, first | SECOND]
     }
 
     /// In the child of a fork, once: ends the parent's sections; waiters and leaders start again.
@@ -251,7 +252,7 @@ impl Srcu {
         if state.compare_exchange(before, busy, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
-        for index in [0, SECOND] {
+        for index in self.indexes() {
             let open = self.entered(index).sum().wrapping_sub(self.left(index).sum());
             self.left(index).add(open);
         }
@@ -259,6 +260,13 @@ impl Srcu {
         // Release pairs with the Acquire in `write_off_other_processes`: the new counts.
         state.store(wanted, Ordering::Release);
     }
+}
+
+/// The count of ends beside a count of begins.
+#[inline(always)]
+fn left(entered: CellRef<'_, u64>) -> CellRef<'_, u64> {
+    // SAFETY: each `entered` lies in a pair, beside its `left`.
+    unsafe { CellRef::at(entered.offset() + offset_of!(Pair, left)) }
 }
 
 impl<'domain> SrcuGuard<'domain> {
@@ -278,7 +286,7 @@ impl<'domain> SrcuGuard<'domain> {
     #[must_use = "the section does not end without it"]
     pub fn into_raw(self) -> u64 {
         let guard = core::mem::ManuallyDrop::new(self);
-        u64::from(guard.state) << 32 | u64::from(guard.index)
+        u64::from(guard.state) << 32 | (guard.entered.offset() & SECOND) as u64
     }
 
     /// The guard of a section that [`SrcuGuard::into_raw`] turned into a number.
@@ -287,7 +295,8 @@ impl<'domain> SrcuGuard<'domain> {
     /// `section` is from this domain, and no guard was made of it before.
     #[inline]
     pub unsafe fn from_raw(domain: &'domain Srcu, section: u64) -> SrcuGuard<'domain> {
-        domain.guard(section as u32 as usize, (section >> 32) as u32)
+        let [first, _] = domain.indexes();
+        domain.guard(first | section as usize & SECOND, (section >> 32) as u32)
     }
 }
 
@@ -300,7 +309,7 @@ impl Drop for SrcuGuard<'_> {
         fence(Ordering::Release);
         // Relaxed: counts forks. A section of the parent is written off in the child.
         if self.state == DOMAINS.load(Ordering::Relaxed) {
-            self.left.increment_by(self.access);
+            left(self.entered).increment_by(self.access);
         }
     }
 }
