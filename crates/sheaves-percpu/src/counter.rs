@@ -11,7 +11,7 @@ use crate::memory::objects::LazyWord;
 use crate::word::RowWord;
 use crate::{rows, slots};
 
-/// How often `fold` tries to take a share. After that only the total gets the addition.
+/// How often `fold` tries to move a share to the total. After that the share stays in its slot.
 const ATTEMPTS: u32 = 8;
 
 /// A sum to which threads add without an atomic instruction and without sharing cache lines.

@@ -20,7 +20,7 @@ use crate::memory::state::{MEMORY, State};
 use crate::{engine, rows, slots};
 
 /// Held while a counter's share is moved to the total and while a thread sums, so that no sum
-/// misses a share that is being moved. Only a fork takes the memory lock, too, after this one.
+/// misses a share that is being moved. Only a fork holds the memory lock as well.
 pub(crate) static FOLDING: Lock<()> = Lock::new(());
 /// Held while a reference count changes from alive to killed or back. A fork takes it, so that no
 /// child inherits a half-finished change that no thread of it would complete.

@@ -1,22 +1,21 @@
 //! Per-CPU memory and transactions for user-space Linux programs.
 //!
-//! - [`PerCpu`], [`PerCpuStatic`]: a value in every slot; [`SlotCell`]: an integer in it that
-//!   threads change without an atomic instruction.
+//! - [`PerCpu`], [`PerCpuStatic`]: a value in every slot. [`SlotCell`]: an integer in such a value,
+//!   changed by transactions.
 //! - [`Counter`] and [`PerCpuRef`]: counters and reference counts for many threads.
-//! - [`memory`]: objects of any size in every slot, by handle.
+//! - [`memory`]: objects of up to 32 KiB in every slot; a handle names the object in all slots.
 //!
-//! A *slot* is one row of per-CPU state, and a *word* is one column of it: eight bytes in every
-//! slot. A *transaction* changes the word of the slot that the thread runs on, without an atomic
-//! instruction and without a lock. It commits by its last store, or has no effect. Two engines
-//! provide the same transactions:
+//! Per-CPU state is a table. A *slot* is one row of it. A *word* is one column: eight bytes at the
+//! same offset in every slot. A *transaction* changes a word in the slot that the thread runs on,
+//! without a lock. It commits by its last store, or has no effect. There are two engines:
 //!
-//! - **rseq**: Linux restartable sequences, x86-64. Each transaction is one rseq critical section.
-//!   A slot is a CPU (`cpu_id`) or a concurrency id (`mm_cid`, Linux 6.3).
-//! - **portable**: atomic exchange of the word, on any architecture. Slots are *virtual*, in any
-//!   number.
+//! - **rseq**: Linux restartable sequences, x86-64. Each transaction is a critical section without
+//!   atomics. A slot is a CPU (`cpu_id`) or a concurrency id (`mm_cid`, Linux 6.3).
+//! - **portable**: atomic exchange of the word, on any architecture. Slots are *virtual*: any
+//!   number of them, to which threads are assigned.
 //!
-//! The engine is chosen once, when the program is loaded, by the options `SHEAVES_ENGINE`,
-//! `SHEAVES_SLOT` and `SHEAVES_SLOTS`.
+//! The engine is chosen once, when the program is loaded, by the environment variables
+//! `SHEAVES_ENGINE`, `SHEAVES_SLOT` and `SHEAVES_SLOTS`.
 #![cfg_attr(not(test), no_std)]
 
 mod counter;

@@ -15,7 +15,7 @@ use crate::slots;
 const ALIVE: usize = 0;
 /// Killed: references are counted in `count`.
 const KILLED: usize = 1;
-/// Added to `count` until it contains the slots' counts, so that it cannot reach 0 before.
+/// Part of `count` until a kill has added the slots' counts, so that `count` cannot reach 0 before.
 const BIAS: usize = 1 << 62;
 
 /// A reference count for a long-lived object with many users, modelled on the kernel's
@@ -50,7 +50,7 @@ const BIAS: usize = 1 << 62;
 ///
 /// # Invariants
 /// While alive, the number of references is `count` minus the bias, plus the slots' counts. After
-/// `kill` has added the slots' counts it is `count`, and 0 is final until [`PerCpuRef::reinit`].
+/// `kill` has added the slots' counts it is `count`, which, once 0, stays 0 until `reinit`.
 ///
 /// | state | written by | when |
 /// |---|---|---|
@@ -76,15 +76,15 @@ pub enum KillError {
 /// Why a reference count could not be reinitialised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReinitError {
-    /// It was not killed, or another thread is reinitialising it.
+    /// It is not killed.
     Alive,
-    /// References are left.
+    /// References are left, or another thread has reinitialised it meanwhile.
     InUse,
 }
 
 impl fmt::Display for KillError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("other processors cannot be fenced")
+        f.write_str("other CPUs cannot be fenced")
     }
 }
 
@@ -144,8 +144,8 @@ impl<R: Fn()> PerCpuRef<R> {
         }
     }
 
-    /// Switches to counting in one atomic integer, and puts the first reference. False when another
-    /// thread has already begun to; its kill may be unfinished and may still fail.
+    /// Switches to counting in one atomic integer, and puts the first reference. False when it is
+    /// killed already; `release` may not have been called yet.
     ///
     /// Interrupts the CPUs that run this process once, as [`drain`](crate::slots::drain) does. May
     /// sleep.
@@ -153,7 +153,7 @@ impl<R: Fn()> PerCpuRef<R> {
     /// # Errors
     /// See [`KillError`]. Then nothing changed.
     pub fn kill(&self) -> Result<bool, KillError> {
-        // First, so that no thread creates the slots' counts after they were added up.
+        // Before `mode` changes: no thread may create the slots' counts after they were added up.
         let word = self.counts.get().or_else(|| self.counts.make());
         let killing = KILLING.lock();
         // AcqRel: Acquire pairs with the Release in `reinit`; the fence in `close` orders this

@@ -10,11 +10,11 @@
 //! objects follow. The last row is shared by the threads without a slot, which therefore change it
 //! by atomic instructions only. After it come the *single parts*, which exist once.
 //!
-//! A row is inaccessible until it is *opened*, and then only its first [`committed_bytes`] are
-//! accessible, which grow with the objects. So an unused slot costs no memory, no address space and
-//! no system call. The first row is open from the start on. The stride is a power of two plus one
-//! page. Otherwise the copies of an object in all rows would compete for the same sets of every CPU
-//! cache.
+//! A row is inaccessible until it is *opened*. Then its first [`committed_bytes`] are accessible, a
+//! number that grows with the objects. So an unused slot costs no memory, no address space and no
+//! system call. The first row is open from the start on, unless the space is a reservation. The
+//! stride is a power of two plus one page. Otherwise the copies of an object in all rows would
+//! compete for the same sets of every CPU cache.
 //!
 //! | state | written by | when |
 //! |---|---|---|
@@ -31,11 +31,11 @@ use sheaves_sys::topology::CPUS_MAX;
 
 use crate::word::BLOCK_BYTES;
 
-/// Address space for all rows together, where address space is free.
+/// Address space for all rows together, where address space has no limit.
 const TOTAL_BYTES: usize = 128 << 30;
 /// Address space for one row.
 pub(crate) const ROW_BYTES_MAX: usize = 1 << 30;
-/// Smallest size of a row for any number of rows, where address space is free.
+/// Smallest size of a row for any number of rows, where address space has no limit.
 const ROW_BYTES_MIN: usize = 64 << 20;
 /// Divisor of the address-space limit: this fraction may be reserved for rows.
 const LIMIT_SHARE: usize = 16;
@@ -47,8 +47,8 @@ static STRIDE: AtomicUsize = AtomicUsize::new(0);
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
 /// Number of bytes from the start of a row that are accessible in every open row.
 static COMMITTED: AtomicUsize = AtomicUsize::new(0);
-/// Row + 1 that is being opened, and bytes that are being committed; 0 for none. For a fork's
-/// child, in which no thread continues that.
+/// Index + 1 of the row that is being opened, and the bytes that are being committed; 0 for none. A
+/// fork's child undoes what the thread that it lacks had begun.
 static OPENING: AtomicUsize = AtomicUsize::new(0);
 static COMMITTING: AtomicUsize = AtomicUsize::new(0);
 /// One bit per row.
@@ -160,7 +160,7 @@ pub(crate) fn row_bytes() -> usize {
 
 /// Number of bytes from the start of every open row that may be touched.
 pub(crate) fn committed_bytes() -> usize {
-    // Relaxed: grows under the slots lock; a thread with an object learnt its offset afterwards.
+    // Relaxed: grows under the slots lock, before a thread learns the offset of an object there.
     COMMITTED.load(Ordering::Relaxed)
 }
 

@@ -11,8 +11,8 @@
 //!                        (odd)                ^cursor: 3 objects
 //! ```
 //!
-//! The *cursor* is the address of the last used entry. On the sentinel the sheaf is empty; on entry
-//! 127 it is full. So `pop` needs no length and `push` no capacity. Entry 0 never holds an object:
+//! The *cursor* is the address of the last used entry. On the sentinel it means an empty sheaf, on
+//! entry 127 a full one: `pop` needs no length, `push` no capacity. Entry 0 never holds an object:
 //!
 //! | bits | meaning |
 //! |---|---|
@@ -74,8 +74,8 @@ impl Sheaf {
     /// The sheaf at an address.
     ///
     /// # Safety
-    /// It is a multiple of [`Sheaf::BYTES`], of memory that is used as a sheaf only. That is mapped
-    /// and initialised, if only to zero, while this value or a cursor of it is used.
+    /// `address` is a multiple of [`Sheaf::BYTES`]. The memory there is used as a sheaf only. It is
+    /// mapped and initialised (zeros suffice) while this value or a cursor of it is used.
     #[inline]
     pub const unsafe fn at(address: usize) -> Sheaf {
         Sheaf(address)
@@ -129,13 +129,13 @@ impl Sheaf {
         self.set_owner_bits(number << LINK_SHIFT);
     }
 
-    /// The sheaf that the link names by its address.
+    /// The sheaf whose address, divided by [`Sheaf::BYTES`], is the link.
     pub(crate) fn next(self) -> Option<Sheaf> {
         let number = self.link();
         (number != 0).then_some(Sheaf(number * Sheaf::BYTES))
     }
 
-    /// Stores the link to a sheaf by its address.
+    /// Stores a sheaf's address, divided by [`Sheaf::BYTES`], as the link.
     ///
     /// # Safety
     /// The caller owns this sheaf.
@@ -188,7 +188,7 @@ impl Sheaf {
 
 /// Address of the last used entry of a sheaf; names the sheaf and the number of objects in it.
 ///
-/// One of the two constants where a word has no sheaf: these are both empty and full.
+/// A word without a sheaf holds one of the two constants, each of which is both empty and full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Cursor(*const usize);
@@ -213,7 +213,7 @@ impl Cursor {
     /// The cursor of the number that a word holds.
     ///
     /// # Safety
-    /// The number is from [`Cursor::bits`], or no method reads what it points to.
+    /// The number is from [`Cursor::bits`], or no method that reads what it points to is called.
     #[inline]
     pub unsafe fn from_bits(bits: usize) -> Cursor {
         Cursor::of_word(bits)
@@ -327,7 +327,7 @@ pub(crate) fn object_in(entry: usize) -> Option<usize> {
     (entry & 1 == 0).then_some(entry)
 }
 
-/// Sheaves that a drain has taken, as the head file's table says. Their owner is who owns this.
+/// Sheaves that a drain has taken, linked by their entries 0. The owner of this list owns them.
 #[derive(Debug)]
 #[must_use]
 pub struct Taken {

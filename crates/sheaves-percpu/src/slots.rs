@@ -19,8 +19,8 @@ pub(crate) static SLOTS: Lock<()> = Lock::new(());
 
 /// How many words of each region, from its first on, are initialised in every installed block.
 ///
-/// At least 256 and 128 where malloc's fast paths may use the words of its size classes before
-/// these are created. At least 1 where deferred calls are pushed without a check.
+/// At least 256 of `CACHES` and 128 of `DEFERRED`: malloc's fast paths may use a size class's words
+/// before its cache is created. At least 1 of `CALLS`: deferred calls are pushed without a check.
 static READY: [AtomicUsize; Region::ALL.len()] = {
     let mut ready = [const { AtomicUsize::new(0) }; Region::ALL.len()];
     ready[Region::CACHES.index] = AtomicUsize::new(256);
@@ -47,7 +47,7 @@ pub enum Attached {
 /// Ensures that the calling thread has a slot with a block.
 ///
 /// Registers the thread if libc did not, and installs the block. May sleep on the slots lock for
-/// microseconds. Never allocates. Refuses before the engine's start.
+/// microseconds. Never allocates. [`Attached::No`] before the engine's start.
 pub fn attach() -> Attached {
     attach_by(|| Some(SLOTS.lock()))
 }
@@ -235,7 +235,7 @@ fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
     fenced
 }
 
-/// After the next fence no rseq critical section can commit to a block, until [`attach_blocks`].
+/// Detaches all blocks: after the next fence no section can commit to one until [`attach_blocks`].
 fn detach_blocks() {
     for slot in installed_indexes() {
         // The fence orders this before every later rseq critical section.
@@ -284,8 +284,8 @@ fn pass(index: usize, cursor: Cursor, take: &mut dyn FnMut(usize, Cursor)) {
     }
 }
 
-/// Without a fence: binds itself to each slot's CPU in turn, which ends all rseq critical sections
-/// there, and calls `visit`. False where one was not reached or visited. Under the slots lock.
+/// Replaces the fence: runs on each slot's CPU in turn, which ends all critical sections there, and
+/// calls `visit`. False if a CPU was not reached or `visit` failed. Under the slots lock.
 fn on_each_slot(mut visit: impl FnMut(usize) -> bool) -> bool {
     if engine::facts().slot_kind != SlotKind::CpuId {
         return false;

@@ -79,7 +79,7 @@ fn choose() -> (Facts, Access) {
     found.unwrap_or_else(portable)
 }
 
-/// The fast path gets an area of this project, whose slot number is always -1.
+/// The fast path gets an area of this project whose slot number is always -1, so that it fails.
 fn portable() -> (Facts, Access) {
     let (mode, slot_kind) = (Mode::Portable, SlotKind::Virtual);
     let facts = Facts { mode, slot_kind, slots: 0, libc_registered: false, fence: false };

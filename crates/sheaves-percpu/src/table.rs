@@ -8,7 +8,7 @@
 //!
 //! A slot's row begins with its block; its per-CPU objects follow.
 //!
-//! Who writes which memory, and when:
+//! Which thread writes which memory, and when:
 //!
 //! | memory | written by | when |
 //! |---|---|---|
@@ -40,8 +40,8 @@ const ENTRIES_BEFORE: usize = 2;
 /// The table of bases. It is a static, so that its address is a constant of the fast path. Only the
 /// pages of existing slots are ever touched.
 ///
-/// Before it is all else that `malloc` and `free` read of the program's data, on one cache line,
-/// which is next to that of the first slots.
+/// The fields before the entries are all else that `malloc` and `free` read of the program's data.
+/// They are on one cache line, next to that of the first slots.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Table {
@@ -50,8 +50,8 @@ pub struct Table {
     pub(crate) slot: AtomicIsize,
     /// Sizes below this are served by the fast path of `malloc`; 0 until the heap has started.
     pub fast_bytes_end: AtomicUsize,
-    /// Address of the heap's window. Its value before the start is too far from every user address,
-    /// whichever value of the limit a thread reads with it.
+    /// Address of the heap's window. Its value before the start is too far from every user address:
+    /// none is within the limit, whether a thread reads the limit's old or new value.
     pub window: AtomicUsize,
     /// Bytes of the window, from its address, whose granules may be in use.
     pub limit_bytes: AtomicUsize,
@@ -107,7 +107,7 @@ pub(crate) fn set_block(slot: usize, block: usize) {
     TABLE.entries[slot + ENTRIES_BEFORE].store(block, Ordering::Release);
 }
 
-/// The block of a slot, of -1 or of -2 at this moment: the slot's own, or the bootstrap block.
+/// The block of slot number `slot` at this moment; the bootstrap block for -1, -2 and no block.
 #[inline]
 pub(crate) fn current_block(slot: i32) -> usize {
     let entry = &TABLE.entries[(slot + ENTRIES_BEFORE as i32) as usize];

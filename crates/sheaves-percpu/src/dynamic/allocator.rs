@@ -111,7 +111,7 @@ impl<B: Backing> Allocator<B> {
         None
     }
 
-    /// A free area in any chunk; of the hints only the length of the longest run is used.
+    /// A free area in any chunk: reads the bitmap of every chunk whose longest run is long enough.
     #[cold]
     fn find_exhaustively(&mut self, request: Request) -> Option<(u32, Run)> {
         let mut from = 0;

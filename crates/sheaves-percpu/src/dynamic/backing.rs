@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 /// chunk and its index in it.
 ///
 /// The allocator calls everything here inside an operation, so under the lock that its owner holds.
-/// Nothing here may call the allocator. `free` calls nothing here.
+/// Nothing here may call the allocator. `free_many` calls nothing here.
 ///
 /// # Safety
 /// The memory from [`Backing::reserve_metadata`] is aligned to 64 bytes, has no other user, and

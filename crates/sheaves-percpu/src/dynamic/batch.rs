@@ -1,7 +1,7 @@
 //! Allocates and frees objects in batches: neighbours are allocated and freed as one area.
 //!
-//! The places are those of single requests, with less work: the result for the first object is used
-//! for all that fit after it.
+//! Objects get the same places as in single requests, with less work: the others follow the first
+//! object as far as they fit.
 
 use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
@@ -11,8 +11,8 @@ use crate::dynamic::error::{Error, FreeError};
 use crate::dynamic::hints::Run;
 
 impl<B: Backing> Allocator<B> {
-    /// Allocates objects of `size` bytes in every slot, from 1 to
-    /// [`crate::dynamic::OBJECT_BYTES_MAX`], at multiples of `align`, a power of two up to
+    /// Allocates objects of `size` bytes in every slot, at multiples of `align`. The size is from 1
+    /// to [`crate::dynamic::OBJECT_BYTES_MAX`], the alignment a power of two up to
     /// [`crate::dynamic::ALIGN_MAX`]. Fills `offsets` from its start and returns the number of
     /// objects, which is at least one unless `offsets` is empty.
     ///

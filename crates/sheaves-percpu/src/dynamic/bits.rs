@@ -58,9 +58,9 @@ fn next(map: &[u64], from: u32, end: u32, flip: u64) -> u32 {
 /// The longest run that [`zero_run`] can find.
 pub(super) const ZERO_RUN_MAX: u32 = WORD_BITS;
 
-/// The first of `count` consecutive zero bits, from 1 to [`ZERO_RUN_MAX`], at or after `from` and
-/// at a multiple of `align_mask` + 1, which end at `end` or before. Tests all places in a word at
-/// once.
+/// Finds `count` consecutive zero bits between `from` and `end`, and returns the first of them,
+/// which is at a multiple of `align_mask` + 1. `count` is from 1 to [`ZERO_RUN_MAX`]. Tests all
+/// places in a word at once.
 #[inline]
 pub(super) fn zero_run(
     map: &[u64],
@@ -112,7 +112,7 @@ const ALIGNED: [u64; 7] = {
     let mut masks = [1; 7];
     let mut index = 0;
     while index < 6 {
-        // All ones, divided by the number with a one at each multiple.
+        // All ones, divided by n ones (n = 1 << index), has a one at each multiple of n.
         masks[index] = u64::MAX / ((1 << (1 << index)) - 1);
         index += 1;
     }

@@ -68,7 +68,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// Makes a free area an object. Returns how many pages fewer are empty.
+    /// Makes a free area an object. Returns by how much the number of empty pages falls.
     pub(super) fn alloc(&mut self, area: Run) -> u32 {
         bits::set_range(self.allocated, area.start, area.end);
         bits::mark_ends(self.bounds, area.start, area.end);
@@ -79,8 +79,7 @@ impl Chunk<'_> {
         filled
     }
 
-    /// Calls `change` with each page of an area; returns how many of those that it selects are
-    /// populated.
+    /// Calls `change` with each page of an area; returns for how many populated pages it was true.
     #[inline(always)]
     fn count_populated(&mut self, area: Run, change: impl Fn(&mut Self, usize) -> bool) -> u32 {
         let mut selected = 0;
@@ -133,7 +132,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// Makes an object free memory. Returns how many pages more are empty.
+    /// Makes an object free memory. Returns by how much the number of empty pages rises.
     pub(super) fn free(&mut self, area: Run) -> u32 {
         bits::clear_range(self.allocated, area.start, area.end);
         self.header.free_bits += area.bits();

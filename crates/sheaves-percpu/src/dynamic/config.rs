@@ -21,10 +21,11 @@ pub(crate) const UNIT_BYTES_MAX: usize = 64 * PAGE_BYTES;
 pub struct Config {
     /// Bytes of one chunk in one slot: 32, 64, 128 or 256 KiB.
     pub unit_bytes: usize,
-    /// Number of chunks that have offsets, at least 1.
+    /// Largest number of chunks, at least 1.
     pub chunks_max: usize,
-    /// Bytes before the first object, with another use: a multiple of 4, and less than all chunks
-    /// have. Chunks in them are not created. The pages of a part of a chunk count as populated.
+    /// Bytes before the first object, with another use (the *hidden head*): a multiple of 4, and
+    /// less than all chunks have. Chunks entirely in the head are not created. If the head ends
+    /// inside a chunk, the chunk's pages in the head count as populated.
     pub head_bytes: usize,
 }
 
@@ -115,7 +116,7 @@ pub(super) struct Geometry {
     pub(super) bits: u32,
     /// Number of pages of a chunk.
     pub(super) pages: u32,
-    /// The first chunk that is not entirely in the hidden head, and the bits of it that are.
+    /// The first chunk that is not entirely in the hidden head, and how many of its bits are.
     pub(super) first_chunk: u32,
     pub(super) head_bits: u32,
 }

@@ -3,7 +3,7 @@
 //! | field | meaning |
 //! |---|---|
 //! | contig | the longest known free run; empty: none |
-//! | scan | the longest free run before contig, empty: not known; or one as long, after it |
+//! | scan | the longest free run before contig, or one as long as contig after it; empty: unknown |
 //! | first free | the first zero bit |
 //! | left, right | the free runs at the edges; only of a page |
 //!
@@ -50,7 +50,7 @@ impl Run {
         self.start < other.end && other.start < self.end
     }
 
-    /// The run, whose position is relative to a page, in the chunk.
+    /// The run relative to the chunk, from one relative to the page whose first bit is `base`.
     #[inline(always)]
     pub(super) const fn after(self, base: u32) -> Run {
         Run { start: base + self.start, end: base + self.end }
@@ -131,7 +131,7 @@ impl Hints {
     #[inline]
     pub(super) fn offer(&mut self, run: Run) {
         let bits = run.bits();
-        // Before the first free bit changes, because that is the indicator.
+        // Read before `first_free` changes, because the answer depends on it.
         let alone = self.nothing_before_contig();
         self.first_free = self.first_free.min(run.start);
         if run.start == 0 {
@@ -177,7 +177,7 @@ impl Hints {
         }
     }
 
-    /// For a run before contig. `alone`: there was none before this run.
+    /// For a run before contig. `alone`: no other run is before contig.
     #[inline]
     fn offer_shorter(&mut self, run: Run, alone: bool) {
         let (bits, scan_bits) = (run.bits(), self.scan.bits());

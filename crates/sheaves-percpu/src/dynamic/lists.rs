@@ -2,7 +2,7 @@
 //!
 //! | list | chunks in it |
 //! |---|---|
-//! | 0 | without a free bit, or relegated |
+//! | 0 | without a free bit, or relegated: moved here because a request did not fit |
 //! | 1 and up | by the longest free run: 4, 8, ... 28 bytes, then four lists per power of two |
 //! | last but one | sidelined: pages were depopulated |
 //! | last | free: without an object |
@@ -22,7 +22,7 @@ use crate::dynamic::records::Records;
 pub(super) const NONE: u32 = u32::MAX;
 /// Enough for the largest unit.
 const LISTS_MAX: usize = 64;
-/// Runs of fewer bits are small: chunks in their lists are relegated.
+/// Runs of fewer bits are small: a chunk in their lists is relegated when a request does not fit.
 const SMALL_BITS: u32 = 8;
 /// The list of chunks without space.
 pub(super) const FULL: u32 = 0;
@@ -41,7 +41,7 @@ pub(super) struct Lists {
     sidelined: u32,
 }
 
-/// The list of a longest run in bits, from 1 on and shorter than a unit.
+/// The list of chunks whose longest run has `bits` bits: at least 1, and fewer than a unit.
 #[inline(always)]
 pub(super) fn list_of(bits: u32) -> u32 {
     if bits < SMALL_BITS {

@@ -1,7 +1,7 @@
 //! Recomputes hints: of a page from its part of the bitmap, of a chunk from its pages.
 //!
-//! Both begin at the scan hint if it is set: it becomes contig. Nothing before it is longer, so
-//! only later runs can be.
+//! Both begin at the scan hint if it is set: it becomes contig. No run before it is longer, so only
+//! later runs are visited.
 
 use crate::dynamic::bits;
 use crate::dynamic::counters::Work;
@@ -83,8 +83,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Enters the scan hint of a page, so that the chunk's is not shorter than a run before the
-    /// chunk's contig.
+    /// Enters the scan hint of a page, so that the chunk's scan hint is not shorter than a run
+    /// before the chunk's contig.
     #[inline]
     fn enter_scan(&mut self, page: &Hints, base: u32, resume: u32) {
         if !page.scan.is_empty() && page.scan.start >= resume {

@@ -18,8 +18,8 @@ impl Chunk<'_> {
         }
     }
 
-    /// Walks over the pages' hints from a bit on. Returns the position where the search of the
-    /// bitmap has to begin: the space, or smaller holes before it.
+    /// Walks over the pages' hints from a bit on. Returns the bit where the search of the bitmap
+    /// begins: that of the space, or of a smaller hole before it.
     #[inline]
     fn walk(&self, from: u32, request: Request) -> Option<u32> {
         // The free run at the end of the previous page, from its first aligned bit on.

@@ -14,7 +14,7 @@ pub struct Statistics {
     pub chunks: u64,
     /// Populated pages, including those of the hidden head.
     pub populated_pages: u64,
-    /// Populated pages without an object, except those of isolated chunks.
+    /// Populated pages without an object.
     pub empty_pages: u64,
 }
 

@@ -28,8 +28,8 @@ impl Access {
     /// The access, without a test whether the engine has started.
     ///
     /// # Safety
-    /// The engine's start happened before this call. The caller knows it from an object, a cache,
-    /// or a limit that was raised afterwards.
+    /// The engine's start happened before this call. The caller knows it because it has an object
+    /// or a cache, or has read a limit that was raised after the start.
     #[inline(always)]
     #[must_use]
     pub unsafe fn of_started() -> Access {

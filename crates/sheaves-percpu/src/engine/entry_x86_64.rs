@@ -4,17 +4,17 @@
 //! [`super::pop`] and [`super::push`] they would test every outcome twice, because inline assembly
 //! cannot both return a result and jump. As *naked* functions they jump from the rseq critical
 //! section directly to the slow path. The critical sections follow the rules of `rseq_x86_64.rs`,
-//! with one difference: the word's address replaces its offset in the register. So an abort starts
-//! over from the first instruction, with the argument.
+//! with one difference: the word's address replaces its offset in the register. So after an abort
+//! the function starts over from its first instruction; its argument is unchanged.
 //!
-//! Before the heap's start both limits are 0, so nothing else is read. They change only registers
-//! that the System V ABI lets a function change, and keep the argument for the slow path.
+//! Before the heap's start both limits are 0, so nothing else is read. The functions change only
+//! registers that the System V ABI lets a function change, and keep the argument for the slow path.
 
 /// The body of a naked `extern "C" fn(usize) -> *mut u8`: pops an object from the word that a table
 /// gives for a size.
 ///
-/// - `table`: static array of `u16`, one per multiple of 16 bytes below `fast_bytes_end` of
-///   [`Table`](crate::table::Table), rounded up: the offset of the word.
+/// - `table`: static array of `u16`: the word's offset for each size, in units of 16 bytes, rounded
+///   up. It covers the sizes below `fast_bytes_end` of [`Table`](crate::table::Table).
 /// - `slow`: `extern "C"` function of the same type, for everything else.
 #[macro_export]
 macro_rules! pop_by_size {

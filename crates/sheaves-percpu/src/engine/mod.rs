@@ -5,7 +5,7 @@
 //! | [`pop`] | returns the object at the cursor and moves the cursor down | empty: `None` |
 //! | [`push`] | writes the object above the cursor and moves the cursor up | full: false |
 //! | [`load`] | none | never |
-//! | [`cmp_store`] | stores the new value if it holds the expected one | otherwise: false |
+//! | [`cmp_store`] | stores the new value if the word holds the expected one | otherwise: false |
 //!
 //! `pop` and `push` are inlined and work only in the rseq engine; the [`Access`] that they need
 //! proves that the engine has started. In all other cases (the portable engine, an unregistered
@@ -53,7 +53,7 @@ use crate::sheaf::Cursor;
 use crate::table;
 use crate::word::Word;
 
-/// The access in a mode that only a start sets.
+/// The access, for callers that have read a mode other than `NotStarted`.
 fn access() -> Access {
     // SAFETY: the caller has read the mode, so the engine has started.
     unsafe { Access::of_started() }

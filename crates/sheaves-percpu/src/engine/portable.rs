@@ -16,9 +16,9 @@
 //! A checked-out word still contains its cursor, which describes the sheaf as it was before. So a
 //! fork's child can repair the words that other threads had checked out: it clears the bits. An
 //! object that such a thread was about to push is lost with the thread; one that it was about to
-//! pop is still in the sheaf. But an object that was popped just before could be on both sides in
-//! the child, because the kernel copies one page after the other. So a fork first freezes all
-//! words.
+//! pop is still in the sheaf. But an object that was popped just before could be in the child
+//! twice, in the sheaf and in use, because the kernel copies one page after the other. So a fork
+//! first freezes all words.
 
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
@@ -36,7 +36,7 @@ const FROZEN: usize = 1 << 62;
 const THREAD_SHIFT: u32 = 48;
 const TAGS: usize = usize::MAX << THREAD_SHIFT;
 
-/// Longest wait of a fork for words that are checked out. Their threads do not run then.
+/// Longest wait of a fork for checked-out words. A thread that keeps one longer is not running.
 const FREEZE_NS: u64 = 100_000_000;
 
 /// The next thread's slot: slots are assigned round-robin.
@@ -148,7 +148,7 @@ pub(crate) fn cmp_store(word: Word, expected: Cursor, new: Cursor) -> bool {
         .is_ok()
 }
 
-/// When a fork stops to wait for words that are checked out.
+/// The time at which a fork gives up its wait for words that are checked out.
 pub(crate) fn freeze_end_ns() -> u64 {
     clock::fine_ns().saturating_add(FREEZE_NS)
 }

@@ -5,7 +5,7 @@
 //! | [`add`] | wrapping addition | never |
 //! | [`add_bounded`] | addition | the sum is out of bounds |
 //! | [`add_guarded`] | wrapping addition | the guard is not 0; the word is [`CLOSED`] |
-//! | [`cmp_store`] | stores the new value if it holds the expected one | it holds another |
+//! | [`cmp_store`] | stores the new value if the word holds the expected one | it holds another |
 //!
 //! As for words of blocks, the inlined forms work only in the rseq engine, and those in [`slow`] in
 //! both. All of them return [`Outcome::NoBlock`] without a block.

@@ -55,9 +55,9 @@ macro_rules! section {
     };
 }
 
-/// A bounded addition to a [`PackedWord`], whose offset contains the flag. The displacement
-/// subtracts that. If the sum is in -2^BITS .. 2^BITS, the sum plus 2^BITS has no bit above the
-/// lowest BITS + 1.
+/// A bounded addition to a [`PackedWord`], whose offset contains the flag. The displacement in the
+/// address subtracts the flag. If the sum is in -2^BITS .. 2^BITS, the sum plus 2^BITS has no bit
+/// above the lowest BITS + 1.
 macro_rules! section_bounded {
     ($word:ident, $bits:ident, $($amount:tt)*) => {
         section_at!(
@@ -89,8 +89,8 @@ const _: () = assert!(PackedWord::FLAG_BYTES == 0x8000_0000);
 /// Adds to a word of the current slot, wrapping. Never blocks, no atomic.
 #[inline(always)]
 pub fn add(access: Access, word: RowWord, amount: usize) -> Outcome {
-    // SAFETY: the critical section keeps the rules; its only addition is the commit. The word is
-    // one by its invariants, here and below.
+    // SAFETY: the critical section keeps the rules; its only addition is the commit. By its
+    // invariants, `word` is a word in every row, here and below.
     unsafe {
         section!(
             access,

@@ -4,7 +4,7 @@
 //! migration: the thread then continues at the abort handler, which starts over. These are the
 //! kernel's rules (including those of Linux 6.19), and how they are kept here:
 //!
-//! 1. Armed by a store to `rseq_cs`, the only field that is ever written.
+//! 1. A critical section is armed by a store to `rseq_cs`, the only field that is ever written.
 //! 2. Slot number, base and cursor are read inside the critical section, each time: a fence aborts
 //!    critical sections, it does not change a number that was read before.
 //! 3. One store commits, and it is the last instruction.

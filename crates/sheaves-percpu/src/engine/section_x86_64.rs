@@ -5,7 +5,7 @@
 //! the critical section; 6 is the abort handler.
 
 /// The kernel's `struct rseq_cs` (version, flags, start, length, abort handler), and the abort
-/// handler after its signature, which is in an undefined instruction.
+/// handler. The signature before the handler is part of an undefined instruction.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_descriptor {

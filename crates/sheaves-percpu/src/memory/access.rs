@@ -23,7 +23,7 @@ fn shared_row() -> usize {
     rows::row(rows::shared())
 }
 
-/// Repeats an attempt until it finds a block; `None` when there is none for it.
+/// Repeats an attempt until the thread has a slot with a block; `None` when it gets none.
 #[cold]
 fn until_block<R>(attempt: impl Fn() -> Option<R>) -> Option<R> {
     for _ in 0..ATTEMPTS {
@@ -191,8 +191,8 @@ pub unsafe fn sum(handle: Handle, byte: usize) -> usize {
 }
 
 /// The address of an object in a slot's row, even if no thread has used the slot. `None` when there
-/// is no such slot or memory is out. The number of slots is the index of the shared row, which is
-/// for threads without a slot.
+/// is no such slot or memory is out. With the number of slots as `slot`, the result is in the row
+/// that threads without a slot share.
 ///
 /// The memory is valid while the object is allocated. Other threads may run transactions on it, so
 /// use atomics unless the program excludes that.

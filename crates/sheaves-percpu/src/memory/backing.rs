@@ -23,7 +23,7 @@ const METADATA_STEP_BYTES: usize = 64 << 10;
 /// shrink; only pages return to the system. Nothing is populated in advance, so a page of a slot
 /// costs memory only after the slot has written to it.
 ///
-/// [`rows`] holds all positions, so a failed start has nothing to free.
+/// [`rows`] has placed the metadata, so an allocator that could not be created has nothing to free.
 #[derive(Debug)]
 pub(crate) struct Rows;
 
@@ -62,8 +62,8 @@ unsafe impl Backing for Rows {
         let _slots = slots::SLOTS.lock();
         let committed = rows::committed_bytes();
         let wish = if need <= committed {
-            // This happens for the first chunk if a page is as large as a chunk: the head of the
-            // row is committed.
+            // This happens for the first chunk if a page is as large as a chunk: the committed head
+            // of the row then includes that chunk.
             committed
         } else {
             need.max(committed + committed / GROWTH_SHARE).min(rows::row_bytes())

@@ -10,7 +10,7 @@
 //! | cursor | the slot's sheaf, and how many objects are in it | by `pop` and `push`; -> vacant |
 //!
 //! A sheaf belongs to one word, or to the thread that exchanged its cursor out of a word. So a
-//! thread may change slots between any two lines here: what it holds in between is its own.
+//! thread may move to another slot anywhere in this code: the sheaf that it holds stays its own.
 //!
 //! Objects in a cache are zero in every row.
 
@@ -41,7 +41,7 @@ pub(super) fn pop(class: Class) -> Option<usize> {
 /// Pushes an object to the current slot's sheaf; false when the sheaf is full.
 ///
 /// # Safety
-/// An object of this class, zero in every row, that the caller owns. After true, the sheaf owns it.
+/// The caller owns the object, of this class and zero in every row. After true, the sheaf owns it.
 #[inline]
 pub(super) unsafe fn push(class: Class, offset: usize) -> bool {
     // SAFETY: an object exists, so the engine has started.
@@ -91,8 +91,8 @@ fn refill(class: Class) -> Result<usize, Error> {
     Ok(batch[0])
 }
 
-/// Stores the cursor of an owned sheaf in a vacant word of the current slot. False when there is
-/// none: the sheaf is still the caller's.
+/// Stores the cursor of an owned sheaf in a vacant word of the current slot. False when the word is
+/// not vacant; then the sheaf is still the caller's.
 fn install(word: Word, cursor: Cursor) -> bool {
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
     unsafe { cmp_store(word, Cursor::VACANT, cursor) }
@@ -128,8 +128,8 @@ pub(super) fn free_slow(class: Class, offset: usize) {
             }
             put(sheaf);
         } else if cursor == Cursor::BOOTSTRAP {
-            // A drain has detached the block, and `attach` waits for it; or all virtual slots are
-            // busy.
+            // A drain has detached the block, and the next `attach` waits for the drain. Or, in the
+            // portable engine, the word is checked out in all slots.
             if engine::mode() == Mode::Portable {
                 break;
             }

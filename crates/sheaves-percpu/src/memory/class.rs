@@ -41,7 +41,7 @@ const CLASS_OF: [u8; BYTES_MAX / 4 + 1] = {
 const CLASS_ALIGN_MAX: usize = 64;
 /// Number of objects that move from the allocator to a slot at a time, for the smallest classes.
 pub(super) const BATCH_MAX: usize = 32;
-/// Bytes of a batch, above [`BATCH_MIN`].
+/// Bytes of a batch, if these are [`BATCH_MIN`] to [`BATCH_MAX`] objects.
 const BATCH_BYTES: usize = 2048;
 const BATCH_MIN: usize = 8;
 

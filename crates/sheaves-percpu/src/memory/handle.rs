@@ -58,8 +58,8 @@ impl Handle {
     }
 
     /// The handle of a number; `None` when the number cannot be from this process's
-    /// [`Handle::to_bits`]. One foreign number of 65536 passes; [`super::free`] also refuses it,
-    /// unless an object begins there.
+    /// [`Handle::to_bits`]. One foreign number in 65536 passes. [`super::free`] then refuses it,
+    /// unless an object begins at its offset.
     #[must_use]
     pub fn from_bits(bits: u64) -> Option<Handle> {
         let rest = bits & ((1 << SEAL_SHIFT) - 1);

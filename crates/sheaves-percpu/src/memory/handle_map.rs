@@ -1,20 +1,20 @@
 //! Which objects are allocated by handle: a byte for each offset at which one can begin.
 //!
-//! The allocator's own bitmaps cannot tell, because they count two more kinds as allocated: objects
-//! in a slot's cache, and objects of typed owners, which are never freed twice.
+//! The allocator's own bitmaps cannot tell. They also count as allocated the free objects in a
+//! slot's cache, and the objects of types such as [`crate::PerCpu`], which are never freed twice.
 //!
 //! | byte | meaning | transitions |
 //! |---|---|---|
 //! | 0 | no object with a handle begins here | -> 1 by `alloc`, which owns the object |
 //! | 1 | an object is allocated | -> 0 by `free`; of two concurrent frees one finds 0 |
 //!
-//! It is a byte and not a bit because other threads own the neighbours. So an allocation only
-//! stores, and the free needs the only atomic instruction.
+//! A bit would share its byte with the objects of other threads, and setting it would need an
+//! atomic instruction. A byte is set by a plain store, and only `free` needs an atomic instruction.
 //!
-//! One map is for objects below 16 bytes, since no two of them begin in the same 8 bytes. The other
-//! map is for larger objects, since no two of them begin in the same 16 bytes. The maps exist once,
-//! not in each slot. They use memory only where there are objects with handles: an eighth or a
-//! sixteenth of the objects' size in one slot.
+//! One map, with a byte per 8 bytes, is for objects below 16 bytes: no two of them begin in the
+//! same 8 bytes. The other map, with a byte per 16 bytes, is for larger objects. The maps exist
+//! once, not in each slot. They use memory only where there are objects with handles: an eighth or
+//! a sixteenth of the objects' size in one slot.
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
@@ -35,7 +35,7 @@ static STARTS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 /// Sets the starts of the maps. Under the memory lock.
 pub(super) fn set_starts() {
     for (index, start) in STARTS.iter().enumerate() {
-        // Relaxed: `caches::open` publishes them; a thread that frees has passed the Acquire there.
+        // Relaxed: `State::start` publishes them by `IS_OPEN`; a thread that frees has read that.
         start.store(rows::once(index).start(), Ordering::Relaxed);
     }
 }

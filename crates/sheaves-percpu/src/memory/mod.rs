@@ -1,4 +1,4 @@
-//! Dynamic per-CPU memory: an object of any size, with a copy in every slot.
+//! Dynamic per-CPU memory: objects of up to 32 KiB, with a copy in every slot.
 //!
 //! [`alloc`] returns one [`Handle`] for all slots. The object of slot `s` is at
 //! `base + s * stride + offset`, with one stride for all objects, as in the kernel's
@@ -18,10 +18,10 @@
 //! # Ok::<(), memory::Error>(())
 //! ```
 //!
-//! A handle contains its size and is refused when freed twice. This costs [`free`] an atomic
-//! instruction. It also costs memory once for all slots: a sixteenth of the object's size in one
-//! slot, or an eighth below 16 bytes. A [`crate::PerCpu`] needs neither: its type gives the size,
-//! and it has one owner.
+//! A handle contains the object's size and is refused when freed twice. The check costs [`free`] an
+//! atomic instruction. It also costs memory, once and not per slot: a sixteenth of the object's
+//! size, or an eighth for objects below 16 bytes. A [`crate::PerCpu`] needs neither: its type gives
+//! the size, and it has one owner.
 //!
 //! Objects are zero in every slot at first. The memory of a slot that no thread uses costs nothing.
 //! A page of a slot costs memory after the first write to it, and pages without an object are
@@ -63,8 +63,8 @@ pub use crate::dynamic::{ALIGN_MAX, Error, FreeError, OBJECT_BYTES_MAX};
 use crate::dynamic::Shape;
 use state::MEMORY;
 
-/// Allocates `size` bytes in every slot, from 1 to [`OBJECT_BYTES_MAX`], at a multiple of `align`,
-/// a power of two up to [`ALIGN_MAX`]. The bytes are zero.
+/// Allocates `size` zero bytes in every slot, at a multiple of `align`. The size is from 1 to
+/// [`OBJECT_BYTES_MAX`], the alignment a power of two up to [`ALIGN_MAX`].
 ///
 /// Sizes up to 256 bytes mostly need no lock. Otherwise the call may sleep on a lock that is held
 /// for microseconds, and may make system calls. Not async-signal-safe.

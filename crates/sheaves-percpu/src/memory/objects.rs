@@ -63,7 +63,7 @@ fn free_uncached(offset: usize) {
     MEMORY.lock().free(&mut [offset]);
 }
 
-/// A word in every row that is allocated at first use, in eight bytes of its owner.
+/// A word in every row, allocated at first use. Its owner stores this, which is eight bytes.
 ///
 /// | value | meaning | transitions |
 /// |---|---|---|
@@ -79,8 +79,8 @@ impl LazyWord {
         LazyWord(AtomicU64::new(0))
     }
 
-    /// The word, if it is allocated. The owner uses it by transactions and atomics only, and no
-    /// copy after [`LazyWord::free`].
+    /// The word, if it is allocated. The owner changes it by transactions and atomics only, and
+    /// does not use a copy after [`LazyWord::free`].
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<RowWord> {
         // Acquire pairs with the Release in `make`: there is memory at the offset.

@@ -67,7 +67,7 @@ impl State {
 
     /// For a fork's child, when a thread that the child lacks held the lock. The allocator may be
     /// half changed, so a new one starts after everything that the old one may have handed out.
-    /// Objects from before are lost when they are freed, and so are the free sheaves of the pool.
+    /// Objects of the old one are not reused when they are freed. The pool's free sheaves are lost.
     pub(crate) fn recover(&mut self) {
         rows::recover_once();
         self.allocator = None;

@@ -43,8 +43,8 @@ cell_value!(usize, isize, u64, i64);
 
 /// An integer in each slot, changed by the transactions of [`CellRef`] only.
 ///
-/// A `&SlotCell` can only read it. Threads of its slot add to it without atomic instructions, so a
-/// store from another CPU would undo additions.
+/// Through a `&SlotCell` it can only be read: threads of its slot add to it without atomic
+/// instructions, so a store from another CPU would undo additions.
 #[repr(C, align(8))]
 pub struct SlotCell<W> {
     word: AtomicUsize,
@@ -52,7 +52,7 @@ pub struct SlotCell<W> {
 }
 
 impl<W: CellValue> SlotCell<W> {
-    /// Creates a cell, for an initialiser.
+    /// Creates a cell, for the initial value in [`PerCpu::with`](crate::PerCpu::with).
     #[must_use]
     pub fn new(value: W) -> SlotCell<W> {
         SlotCell { word: AtomicUsize::new(value.into_word()), value: PhantomData }
@@ -117,14 +117,14 @@ impl<T, W> fmt::Debug for Field<T, W> {
     }
 }
 
-/// A [`SlotCell`] field of a struct, by its type and name: see [`PerCpu::cell`].
+/// Names a [`SlotCell`] field by the struct's type and the field's name; see [`PerCpu::cell`].
 ///
 /// [`PerCpu::cell`]: crate::PerCpu::cell
 #[macro_export]
 macro_rules! field {
     ($type:ty, $field:ident $(. $inner:ident)*) => {
         const {
-            // Outside of the unsafe block, so that it compiles for fields of structs only.
+            // Outside of the unsafe block, so that a field of a union does not compile.
             let field: fn(&$type) -> &_ = |value| &value.$field $(. $inner)*;
             let byte = ::core::mem::offset_of!($type, $field $(. $inner)*);
             // SAFETY: every value of the struct has this field, and `field` shows its type.
@@ -133,10 +133,10 @@ macro_rules! field {
     };
 }
 
-/// A [`SlotCell`] in all slots at once: the transactions on it.
+/// The [`SlotCell`]s at one offset in all slots, and the transactions on them.
 ///
-/// Each is one rseq critical section, without an atomic instruction or a lock, and never waits. A
-/// thread without a slot uses the shared row, by atomics. Async-signal-safe.
+/// With rseq, each transaction is one critical section, without an atomic instruction or a lock.
+/// None waits. A thread without a slot changes the shared row, by atomics. Async-signal-safe.
 ///
 /// # Invariants
 /// `word` is a [`SlotCell`] in an object that stays allocated for `'a`.
@@ -154,15 +154,22 @@ impl<'a, W: CellValue> CellRef<'a, W> {
         CellRef { word, object: PhantomData }
     }
 
-    /// The cell `bytes` bytes after this one in the same value, for arrays of cells.
+    /// The cell at an offset in each row, see [`CellRef::offset`]; for arrays of cells.
     ///
     /// # Safety
-    /// There is a [`SlotCell<W>`] at that place.
+    /// There is a [`SlotCell<W>`] at that place, in an object that stays allocated for `'a`.
     #[inline(always)]
     #[must_use]
-    pub unsafe fn behind(self, bytes: usize) -> CellRef<'a, W> {
-        // SAFETY: by the contract; the object is the same.
-        CellRef { word: unsafe { RowWord::new(self.word.offset() + bytes) }, ..self }
+    pub unsafe fn at(offset: usize) -> CellRef<'a, W> {
+        // SAFETY: by the contract.
+        CellRef::new(unsafe { RowWord::new(offset) })
+    }
+
+    /// Its offset in each row, in bytes: an offset in the object, and where the object begins.
+    #[inline(always)]
+    #[must_use]
+    pub fn offset(self) -> usize {
+        self.word.offset()
     }
 
     /// Adds to the current slot's value, wrapping.
@@ -178,7 +185,7 @@ impl<'a, W: CellValue> CellRef<'a, W> {
         self.increment_by(self.access());
     }
 
-    /// [`CellRef::increment`] with an access that the caller keeps, for several in a row.
+    /// [`CellRef::increment`] with a kept [`Access`], for several increments in a row.
     #[inline(always)]
     pub fn increment_by(self, access: Access) {
         access::add_const_by::<1>(access, self.word);

@@ -7,7 +7,7 @@ use crate::memory::Error;
 use crate::percpu::{PerCpu, Zeroed};
 
 /// A [`PerCpu`] for a `static`. It is usable from the program's first instruction on and allocates
-/// at the first use. After that, laziness costs one test of a value that is loaded anyway.
+/// at the first use. After that, each use also tests a value that it loads anyway.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicU64, Ordering};
@@ -77,8 +77,8 @@ impl<T: Zeroed + Sync> PerCpuStatic<T> {
         self.made().ok_or(Error::NoMemory)
     }
 
-    /// The value of the current slot, see [`PerCpu::get`]. When memory is out, one value that all
-    /// threads share.
+    /// The value of the current slot, see [`PerCpu::get`]. When memory is out, it is one value that
+    /// all threads share.
     #[inline]
     #[must_use]
     pub fn get(&self) -> &T {
@@ -88,8 +88,8 @@ impl<T: Zeroed + Sync> PerCpuStatic<T> {
         }
     }
 
-    /// The values of all slots that threads have used, see [`PerCpu::iter`], and the one that
-    /// replaces them when memory is out.
+    /// The values of all slots that threads have used, see [`PerCpu::iter`], and the one value that
+    /// all threads share when memory is out.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.made().into_iter().flat_map(PerCpu::iter).chain(core::iter::once(&self.spare))
     }

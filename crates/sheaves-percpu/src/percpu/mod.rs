@@ -58,8 +58,8 @@ use crate::word::RowWord;
 /// separate values.
 ///
 /// # Invariants
-/// `object` stays allocated while this exists, with the shape of `T`, and holds a `T` in every row
-/// where it may not be zero.
+/// `object` stays allocated with the shape of `T` while this exists. It holds a `T` in every row
+/// that `rows::written` returns.
 #[repr(transparent)]
 pub struct PerCpu<T> {
     object: Object,
@@ -111,9 +111,9 @@ impl<T: Zeroed> PerCpu<T> {
 impl<T> PerCpu<T> {
     /// Creates one whose value in each slot is `value(slot)`.
     ///
-    /// All slots get their values now, so slots that no thread has used cost memory, too. The
-    /// shared row of threads without a slot also gets one; its number is the number of slots. Use
-    /// [`PerCpu::zeroed`] where zero is a good initial value.
+    /// All slots get their values now, so slots that no thread has used cost memory, too. The row
+    /// that threads without a slot share also gets a value: `value(n)`, where `n` is the number of
+    /// slots. Use [`PerCpu::zeroed`] where zero is a good initial value.
     ///
     /// # Errors
     /// As [`PerCpu::zeroed`].
@@ -151,7 +151,8 @@ impl<T> PerCpu<T> {
     ///
     /// # Safety
     /// The number is from [`PerCpu::into_raw`] of this type, in this process or in a parent of it.
-    /// It is converted back once; or at most one of the results is dropped, as its last use.
+    /// It is converted back once; or at most one result is dropped, after the last use of all
+    /// results.
     #[inline]
     #[must_use]
     pub unsafe fn from_raw(number: NonZeroU32) -> PerCpu<T> {
@@ -172,8 +173,8 @@ impl<T> PerCpu<T> {
         unsafe { &*core::ptr::with_exposed_provenance::<T>(value) }
     }
 
-    /// The values of at least all slots that threads have used, and the shared row's if a thread
-    /// without a slot has used it; all other values are still zero.
+    /// The values of all slots that threads have used, possibly of more slots, and of the shared
+    /// row if a thread without a slot has used it. All other values are still zero.
     pub fn iter(&self) -> impl Iterator<Item = &T>
     where
         T: Sync,
@@ -283,8 +284,8 @@ impl<T: Sync + fmt::Debug> fmt::Debug for PerCpu<T> {
     }
 }
 
-/// Writes a value into every row; a drop before the end drops what was written and frees the
-/// object.
+/// Writes a value into every row. Dropped before the end, it drops the values written so far and
+/// frees the object.
 struct Filling<T> {
     object: Object,
     shape: Shape,
