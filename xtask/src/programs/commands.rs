@@ -27,7 +27,11 @@ pub(super) const PROGRAMS: [Program; 12] = [
         name: "php",
         what: "USE_ZEND_ALLOC=0, runs",
         folder: "php",
-        needs: &[("php", "php-cli")],
+        needs: &[
+            ("php", "php-cli"),
+            ("/var/lib/dpkg/info/php-mbstring.list", "php-mbstring"),
+            ("/var/lib/dpkg/info/php-sqlite3.list", "php-sqlite3"),
+        ],
         set_up: nothing,
         run: php,
     },

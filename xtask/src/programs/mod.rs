@@ -66,12 +66,13 @@ pub fn run(root: &Path, options: &Options) -> anyhow::Result<()> {
         let outcome = run_program(program, &folder, &allocators, rounds, options.quick);
         let outcome = outcome.with_context(|| format!("program {}", program.name))?;
         print!("{}", report.add(program.name, program.what, outcome));
+        // After each program: all of them take long.
+        if let Some(file) = &options.json {
+            let json = serde_json::to_string(&report)?;
+            std::fs::write(file, json + "\n").with_context(|| file.display().to_string())?;
+        }
     }
     print!("{}", report.summary());
-    if let Some(file) = &options.json {
-        let json = serde_json::to_string(&report)?;
-        std::fs::write(file, json + "\n").with_context(|| file.display().to_string())?;
-    }
     Ok(())
 }
 
@@ -98,8 +99,9 @@ fn chosen(options: &Options) -> anyhow::Result<Vec<Program>> {
 /// Installs what is missing by apt, without starting a server.
 fn install_missing(programs: &[Program]) -> anyhow::Result<()> {
     let needs = programs.iter().flat_map(|program| program.needs);
+    let is_there = |name: &str| has(name) || name.starts_with('/') && Path::new(name).exists();
     let mut packages: Vec<&str> =
-        needs.filter(|(command, _)| !has(command)).map(|(_, package)| *package).collect();
+        needs.filter(|(name, _)| !is_there(name)).map(|(_, package)| *package).collect();
     let libraries = [
         ("libjemalloc.so.2", "libjemalloc2"),
         ("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),

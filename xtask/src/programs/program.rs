@@ -16,7 +16,7 @@ pub(super) struct Program {
     pub(super) name: &'static str,
     /// What is measured.
     pub(super) what: &'static str,
-    /// Commands that it needs, each with Debian's package.
+    /// Commands and files that it needs, each with Debian's package.
     pub(super) needs: &'static [(&'static str, &'static str)],
     /// Prepares its folder, once for all programs that share a folder.
     pub(super) set_up: fn(&Work) -> Result<()>,

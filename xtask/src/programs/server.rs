@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::usage::{self, Usage, last_line, wait_until};
+use super::usage::{self, Usage, last_lines, wait_until};
 use crate::repo;
 
 /// A server that runs; stopped when dropped.
@@ -33,8 +33,8 @@ impl Server {
         let name = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().with_context(|| format!("cannot run {name}"))?;
         let mut server = Server { child, before: Usage::default(), begin: Instant::now() };
-        wait_until(&name, ready).with_context(|| last_line(log))?;
-        ensure!(server.child.try_wait()?.is_none(), "{name} has ended: {}", last_line(log));
+        wait_until(&name, ready).with_context(|| last_lines(log))?;
+        ensure!(server.child.try_wait()?.is_none(), "{name} has ended: {}", last_lines(log));
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", server.child.id()))?;
         let object = std::fs::canonicalize(preload)?;
         ensure!(

@@ -52,7 +52,7 @@ pub(super) fn of_command(
     }
     let output = std::fs::File::create(log)?;
     let status = measured.stdout(output.try_clone()?).stderr(output).status()?;
-    ensure!(status.success(), "{status}: {}", last_line(log));
+    ensure!(status.success(), "{status}: {}", last_lines(log));
     serde_json::from_str(&std::fs::read_to_string(&report)?).context("the usage of a command")
 }
 
@@ -83,10 +83,12 @@ fn processor_seconds(usage: &ResourceUsage) -> f64 {
     seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
-/// The last line of a file.
-pub(super) fn last_line(file: &Path) -> String {
+/// The last two lines of a file.
+pub(super) fn last_lines(file: &Path) -> String {
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no output").to_owned()
+    let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(2)..].join("; ");
+    if last.is_empty() { "no output".to_owned() } else { last }
 }
 
 /// What a server that still runs has used, with its children.
