@@ -1,8 +1,8 @@
 //! Size classes: maps a size to its cache.
 //!
-//! Multiples of 16 bytes up to 128, then eight classes per doubling up to 32 KiB, so a step above
-//! 128 bytes is at most 12.5 %. All sizes are multiples of 16, so one load from a table with an
-//! entry per 16 bytes (4 KiB) gives the result.
+//! There is a class for each multiple of 16 bytes up to 128, then there are eight per doubling up
+//! to 32 KiB. So a step above 128 bytes is at most 12.5 %. All sizes are multiples of 16, so one
+//! load from a table with an entry per 16 bytes (4 KiB) gives the result.
 //!
 //! Middle sizes, up to 1 MiB, have few classes: what a block does not use of its class is never
 //! touched. From 64 KiB on their objects are alone in their slabs, which are multiples of 64 KiB.
@@ -96,7 +96,7 @@ fn is_aligned(class: usize, align: usize) -> bool {
     stride_for(size, align_of_class(class)).is_some_and(|stride| stride.is_multiple_of(align))
 }
 
-/// The per-CPU word of a class's main sheaf, as its offset, by size in quanta, rounded up.
+/// For each size, in quanta rounded up: the offset of the per-CPU word of its class's main sheaf.
 #[doc(hidden)]
 pub static WORDS: [u16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
     let mut words = [0; SMALL_BYTES_MAX / QUANTUM_BYTES + 1];
@@ -169,8 +169,8 @@ fn of_wide_alignment(size: usize, align: usize) -> Option<usize> {
     plain.into_iter().chain([own]).min_by_key(|class| SIZES[*class])
 }
 
-/// The class for a size and an alignment (a power of two) that [`of_layout`] has none for, if both
-/// are at most [`MIDDLE_BYTES_MAX`].
+/// The middle class for a size and an alignment (a power of two) of at most [`MIDDLE_BYTES_MAX`],
+/// where [`of_layout`] has none.
 pub(crate) fn of_middle(size: usize, align: usize) -> Option<usize> {
     (MIDDLE..CLASSES).find(|class| bytes_of_class(*class) >= size && is_aligned(*class, align))
 }

@@ -1,15 +1,15 @@
 //! Mappings that no block uses, kept with their contents for the blocks to come.
 //!
 //! A program that takes a block of some MiB for each request would otherwise pay for two system
-//! calls and a page fault for each page, each time. A range is kept for a second at most, see
-//! [`AGE_MS_MAX`]. All of them together are at most as large as [`Idle::surplus`] permits.
+//! calls and a page fault for each page, each time. When a block is freed or shortened, ranges
+//! older than [`AGE_MS_MAX`] and those above the limit of [`Idle::surplus`] are unmapped.
 //!
-//! Neighbours are joined, and a range that is much larger than a block is split, its first part
-//! first: so the block can grow into the rest.
+//! Neighbours are joined. A range that is much larger than a block is split, and the block gets the
+//! first part: so the block can grow into the rest.
 
-/// The largest block whose mapping is kept, and what may be kept whatever is in use.
+/// The largest block whose mapping is kept. As many bytes may be kept however little is in use.
 pub(crate) const IDLE_BYTES_MAX: usize = 64 << 20;
-/// A range goes back to the kernel after this time.
+/// A range that is older goes back to the kernel.
 const AGE_MS_MAX: u64 = 1000;
 /// The most ranges: one search takes some 50 ns.
 pub(crate) const RANGES_MAX: usize = 64;
@@ -32,7 +32,7 @@ impl Range {
     }
 }
 
-/// All of them; in no order.
+/// All idle ranges, in no order.
 #[derive(Debug)]
 pub(crate) struct Idle {
     ranges: [Range; RANGES_MAX],
@@ -46,7 +46,7 @@ impl Idle {
         Idle { ranges: [NONE; RANGES_MAX], count: 0, bytes: 0 }
     }
 
-    /// Sum of their bytes.
+    /// Sum of the bytes of all ranges.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -75,7 +75,7 @@ impl Idle {
         fitting.min_by_key(|(_, range)| range.bytes).map(|(index, _)| index)
     }
 
-    /// Takes the `more` bytes from `address` on; false when they are not there.
+    /// Takes the `more` bytes from `address` on; false when they do not begin an idle range.
     #[must_use]
     pub(crate) fn extend(&mut self, address: usize, more: usize) -> bool {
         let is_next = |range: &Range| range.address == address && range.bytes >= more;
@@ -95,7 +95,7 @@ impl Idle {
         }
     }
 
-    /// Adds a range. If there are too many, another one comes back, which goes to the kernel.
+    /// Adds a range. If there are too many, returns the oldest, which the caller unmaps.
     #[must_use]
     pub(crate) fn put(&mut self, address: usize, bytes: usize, now_ms: u64) -> Option<Pages> {
         let mut new = Range { address, bytes, since_ms: now_ms };
@@ -116,8 +116,8 @@ impl Idle {
         oldest
     }
 
-    /// Takes the oldest range, if it is too old or there are more bytes than `IDLE_BYTES_MAX` and a
-    /// quarter of what is in use.
+    /// Takes the oldest range, if it is too old or all ranges have more bytes than both
+    /// `IDLE_BYTES_MAX` and a quarter of what is in use.
     pub(crate) fn surplus(&mut self, used_bytes: usize, now_ms: u64) -> Option<Pages> {
         let is_too_much = self.bytes > IDLE_BYTES_MAX.max(used_bytes / 4);
         let is_too_old = |range: &Range| now_ms.saturating_sub(range.since_ms) > AGE_MS_MAX;

@@ -3,7 +3,7 @@
 //! | size | served by |
 //! |---|---|
 //! | up to 32 KiB | one of 72 size classes, or 6 for wide alignments ([`classes`]): object caches |
-//! | up to 1 MiB | one of 15 classes more: object caches, with one object per slab from 64 KiB on |
+//! | up to 1 MiB | one of 15 further classes: object caches, one object per slab from 64 KiB on |
 //! | above | a mapping of its own, kept for the next block (`idle`), resized by `mremap` |
 //!
 //! The modules, from the bottom up; each uses only those before it: [`classes`], `idle` and `huge`

@@ -43,9 +43,9 @@ pub fn aligned_alloc(align: usize, size: usize) -> *mut u8 {
     slow::alloc(size, align)
 }
 
-/// Resizes a block; its contents stay up to the smaller size. With a null `block` it is [`malloc`].
-/// On failure it returns null, sets `ENOMEM` and keeps the old block. Size 0 gives a unique block
-/// of the smallest class.
+/// Resizes a block; its contents up to the smaller of the two sizes stay. With a null `block` it is
+/// [`malloc`]. On failure it returns null, sets `ENOMEM` and keeps the old block. Size 0 gives a
+/// unique block of the smallest class.
 ///
 /// # Safety
 /// `block` is null or came from this heap; after success the old address is not used any more.
@@ -113,7 +113,7 @@ fn usable_size_slow(address: usize) -> usize {
     if address == 0 || !start() { 0 } else { slow::usable(address) }
 }
 
-/// Returns free memory to the kernel; true when there was any. See [`sheaves_slab::trim`].
+/// Returns free memory to the kernel; true when the object caches had any ([`sheaves_slab::trim`]).
 pub fn trim() -> bool {
     if !start() {
         return false;

@@ -2,8 +2,8 @@
 //!
 //! The text form has one line per cache that has ever had a slab: `out` objects are in use;
 //! `slots`, `depot` and `slabs-free` count the free ones by where they are; `refills` and `flushes`
-//! count the sheaves moved from and to the slabs. The JSON form has the same figures under stable
-//! keys: `{"schema":1,"pid","engine","slot","slots","totals":{...},"caches":[{...}]}`.
+//! count the moves of objects from and to the slabs. The JSON form has the same figures under
+//! stable keys: `{"schema":1,"pid","engine","slot","slots","totals":{...},"caches":[{...}]}`.
 
 use core::fmt::{self, Write};
 
@@ -77,7 +77,7 @@ pub fn engine_names() -> (&'static str, &'static str) {
     (engine, slot)
 }
 
-/// Prints to a file descriptor. Text that it does not accept is lost.
+/// Prints to a file descriptor. Text that the descriptor does not accept is lost.
 pub fn print(fd: i32, format: Format) {
     let mut out = Output { fd, line: Line::new() };
     let _ = match format {

@@ -49,14 +49,14 @@ fn alloc_or_zeroed(size: usize, align: usize) -> (*mut u8, bool) {
     (with_exposed_provenance_mut(block), is_zero)
 }
 
-/// Zeroed memory; pages that are fresh from the kernel are not written again.
+/// Zeroed memory; pages that are fresh from the kernel are zero and are not written.
 pub(crate) fn alloc_zeroed(size: usize) -> *mut u8 {
     let (block, is_zero) = alloc_or_zeroed(size, classes::QUANTUM_BYTES);
     if block.is_null() || is_zero {
         return block;
     }
     if size > classes::MIDDLE_BYTES_MAX && !is_debug() {
-        // Without touching what the last block has not touched.
+        // Discards the pages: writing zeros would touch pages that the last block did not touch.
         huge::clear(block.expose_provenance());
     } else {
         // SAFETY: the block has `size` bytes, and no other thread knows it.

@@ -10,9 +10,9 @@ use sheaves_sys::{announce_when_loaded, fork, lock::Lock, report::Line};
 use crate::classes::{self, CLASSES, QUANTUM_BYTES, SIZES};
 use crate::huge;
 
-/// Set when the heap is there.
+/// Set once the heap has started.
 static STARTED: AtomicBool = AtomicBool::new(false);
-/// Set before it if `SHEAVES_DEBUG` asks for checks; see [`crate::redzone`].
+/// Set before [`STARTED`] if `SHEAVES_DEBUG` asks for checks; see [`crate::redzone`].
 static DEBUG: AtomicBool = AtomicBool::new(false);
 /// One bit for each class that exists.
 static MADE: [AtomicU64; CLASSES.div_ceil(64)] =
@@ -20,7 +20,7 @@ static MADE: [AtomicU64; CLASSES.div_ceil(64)] =
 /// Serializes the creation of classes.
 static MAKING: Lock<()> = Lock::new(());
 
-/// Starts the heap unless it is there. False when memory is out; a later call tries again.
+/// Starts the heap unless it has started. False when memory is out; a later call tries again.
 pub(crate) fn start() -> bool {
     // Acquire pairs with the Release below: the heap and the first class are visible.
     STARTED.load(Ordering::Acquire) || start_slow()
@@ -79,10 +79,10 @@ fn lock_all() {
     huge::TABLE.acquire();
 }
 
-/// The same in a child whose fork has not prepared.
+/// Takes the locks in a child whose fork was not prepared.
 fn recover() {
     huge::recover();
-    // A class may exist without its bit, for which `make_slow` provides.
+    // A class may exist without its bit in `MADE`; `make_slow` then sets it.
     MAKING.acquire();
 }
 

@@ -53,7 +53,7 @@ fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     done
 }
 
-/// Straight from the slabs into the caller's array, one sheaf's worth at a time.
+/// Moves objects from the slabs straight into the caller's array, at most a sheaf's worth.
 fn from_slabs(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     id.descriptor().depot.missed(id.shape());
     let mut batch = [0; Sheaf::ENTRIES];
@@ -62,7 +62,7 @@ fn from_slabs(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     copy(&batch[wanted - count..wanted], out)
 }
 
-/// Copies objects, from the last one on; returns how many there was room for.
+/// Copies objects, the last one first; returns how many it copied.
 fn copy(objects: &[usize], out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     for (place, object) in out.iter_mut().zip(objects.iter().rev()) {
         match NonNull::new(core::ptr::with_exposed_provenance_mut(*object)) {

@@ -89,7 +89,7 @@ fn free_checked(id: CacheId, object: usize) {
     flush::flush(id, &mut [object]);
 }
 
-/// Aborts the process unless a freed object holds poison only, or one of a fresh slab zeros only.
+/// Aborts the process unless the object holds only poison (was freed) or zeros (of a fresh slab).
 fn check_poison(id: CacheId, object: usize) {
     // SAFETY: the object was just taken from its slab, and nothing else uses it.
     let bytes = unsafe { bytes_of(object, id.shape().stride) };

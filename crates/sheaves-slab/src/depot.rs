@@ -6,11 +6,12 @@
 //! shard is empty searches the others.
 //!
 //! The limit is a number of bytes. A refill from slabs after a flush to slabs shows that a larger
-//! depot would have saved both, and raises it. Each second without that halves it, down to its
-//! initial value.
+//! depot would have saved both, and raises the limit. A flush halves the limit, down to its initial
+//! value, if it has not changed in this second.
 //!
 //! The depot also sizes the sheaves of its cache: short ones keep the working set small, long ones
-//! make exchanges of a slot's main sheaf rare.
+//! make exchanges of a slot's main sheaf rare. A cache of large objects that is used rarely has no
+//! sheaves: what is freed goes back to its slab, and the empty slab serves other caches.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -31,7 +32,8 @@ const SHEAVES_MIN: usize = 4;
 const DECAY_SHIFT: u32 = 10;
 /// After this many exchanges of main sheaves the size of new sheaves is adjusted.
 const EXCHANGES: u32 = 32;
-/// A shorter time for [`EXCHANGES`] doubles the size (the clock's own step is 1 to 10 ms).
+/// A shorter time for [`EXCHANGES`] doubles the size (the clock's own step is 1 to 10 ms): 4,000
+/// exchanges a second.
 const EXCHANGES_SHORT_MS: u32 = 8;
 /// A longer time for [`EXCHANGES`] halves the size.
 const EXCHANGES_LONG_MS: u32 = 512;
@@ -40,7 +42,7 @@ const EXCHANGES_LONG_MS: u32 = 512;
 #[derive(Debug)]
 struct Hint(AtomicU32);
 
-// It orders nothing: the sheaves themselves come by the stacks.
+// It orders nothing: the stacks order the sheaves.
 impl Hint {
     const fn new() -> Hint {
         Hint(AtomicU32::new(0))
@@ -79,7 +81,7 @@ pub(crate) struct Depot {
     limit: Hint,
     /// Objects of sheaves that were flushed since the limit was last raised.
     overflows: Hint,
-    /// Capacity of new sheaves in objects.
+    /// Capacity of new sheaves in objects; 0 where slots get none.
     sheaf_objects: Hint,
     /// Objects that are not in slabs: in use, in sheaves, or deferred.
     outside: Hint,
@@ -144,6 +146,8 @@ impl Depot {
         self.sheaf_objects.set(shape.sheaf_objects_min() as u32);
         self.outside.set(0);
         for shard in &self.shards {
+            // Exchanges of the cache before do not count: the next adjustment is after a long time.
+            shard.exchanges_since_ms.set(0);
             // Relaxed, both: statistics.
             shard.hits.store(0, Ordering::Relaxed);
             shard.flushes.store(0, Ordering::Relaxed);
@@ -221,9 +225,18 @@ impl Depot {
         }
     }
 
-    /// An empty sheaf for this cache; its cursor, on the sentinel. `None` when memory is out.
+    /// An empty sheaf for this cache; its cursor, on the sentinel. `None` when memory is out, or
+    /// when slots get no sheaves.
     pub(crate) fn empty_sheaf(&self) -> Option<Cursor> {
-        Some(pool::format(pool::take_empty()?, self.sheaf_objects.get() as usize))
+        match self.sheaf_objects.get() as usize {
+            0 => None,
+            objects => Some(pool::format(pool::take_empty()?, objects)),
+        }
+    }
+
+    /// How many slabs without allocated objects the cache keeps.
+    pub(crate) fn empty_slabs_kept(&self) -> u32 {
+        self.sheaf_objects.get().min(1)
     }
 
     /// Counts an exchange of a slot's main sheaf, and sizes new sheaves by the rate of exchanges.
@@ -244,8 +257,8 @@ impl Depot {
     }
 
     /// Doubles the size of new sheaves if the last [`EXCHANGES`] took a short time, halves it if
-    /// they took a long time. What the two sheaves of each slot hold grows to no more than what is
-    /// in use.
+    /// they took a long time. The size grows only until the two sheaves of all slots hold as many
+    /// objects as are in use.
     #[cold]
     fn size_sheaves(&self, shape: &Shape, shard: &Shard) {
         let now = clock::coarse_ms() as u32;
@@ -253,7 +266,7 @@ impl Depot {
         let objects = self.sheaf_objects.get();
         let wanted = match took_ms {
             0..=EXCHANGES_SHORT_MS => {
-                let share = self.in_use() / (2 * slot_count() as u32);
+                let share = (self.in_use() / (2 * slot_count() as u32)).max(1);
                 objects.max(share.min(objects * 2 + 1))
             }
             EXCHANGES_LONG_MS.. => objects / 2,
@@ -263,14 +276,17 @@ impl Depot {
         self.sheaf_objects.set(wanted.clamp(bounds.0, bounds.1));
     }
 
-    /// Gives an empty sheaf, which the caller owns, the size of new ones. Returns the cursor.
+    /// Gives an empty sheaf, which the caller owns, the size of new ones. Returns the cursor, or
+    /// VACANT when slots get no sheaves.
     pub(crate) fn refit(&self, empty: Cursor) -> Cursor {
         debug_assert!(empty.is_empty());
-        let objects = self.sheaf_objects.get() as usize;
-        if objects == empty.sheaf().capacity() {
-            empty
-        } else {
-            pool::format(empty.sheaf(), objects)
+        match self.sheaf_objects.get() as usize {
+            0 => {
+                pool::put_empty(empty.sheaf());
+                Cursor::VACANT
+            }
+            objects if objects == empty.sheaf().capacity() => empty,
+            objects => pool::format(empty.sheaf(), objects),
         }
     }
 }

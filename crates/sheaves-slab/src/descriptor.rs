@@ -25,7 +25,7 @@ pub(crate) struct Descriptor {
     /// The cache's lock.
     pub(crate) slabs: Lock<SlabLists>,
     pub(crate) depot: Depot,
-    /// Objects that are deferred and sealed, by slot like the depot.
+    /// Queues of sealed sheaves of deferred objects, one per shard as in the depot.
     pub(crate) deferred: [Queue; SHARDS],
 }
 

@@ -1,9 +1,10 @@
 //! Flush: from sheaves back into slabs, by runs of objects of one slab.
 //!
-//! The objects are sorted by address, so that each slab's are together. That takes one `fetch_or`
-//! per word of a slab's bitmap and one `fetch_add` per slab. The cache's lock is needed only when a
-//! slab gets its first free object or becomes empty. No object is touched. Every object is checked
-//! here: it must be in a slab of this cache, at the start of an object, and not be free already.
+//! The objects are sorted by address, so that each slab's are together. Then each word of a slab's
+//! bitmap takes one `fetch_or`, and each slab one `fetch_add`. The cache's lock is needed only when
+//! a slab gets its first free object or becomes empty. No object is touched. Every object is
+//! checked here: it must be in a slab of this cache, at the start of an object, and not be free
+//! already.
 
 use core::sync::atomic::Ordering;
 
@@ -17,7 +18,7 @@ use crate::slab::{self, Slab};
 use crate::window::GRANULE_BYTES;
 use crate::{pool, refill, slab_lists};
 
-/// What an address inside an object is not.
+/// For the report of an address that is inside an object.
 const INSIDE: &str = "the start of an object of";
 
 /// Puts a sheaf that the caller owns into the depot if it is full and the depot is below its limit.
@@ -131,7 +132,8 @@ fn relist(id: CacheId, shape: &Shape, granule: Granule) {
         return;
     }
     slabs.move_slab(granule, shape);
-    let is_done = refill::release_empty(id, &mut slabs, refill::EMPTY_SLABS_KEPT);
+    let kept = id.descriptor().depot.empty_slabs_kept();
+    let is_done = refill::release_empty(id, &mut slabs, kept);
     drop(slabs);
     if !is_done {
         refill::arm_reclaimer();

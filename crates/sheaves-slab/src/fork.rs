@@ -29,8 +29,8 @@ fn lock_all() {
     POOL.acquire();
 }
 
-/// The same in a child whose fork was not prepared, from the bottom up: the lists of slabs are
-/// rebuilt from the state of the chunks.
+/// Takes the locks in a child whose fork was not prepared, from the bottom up: the lists of slabs
+/// are rebuilt from the state of the chunks.
 fn recover() {
     pool::recover();
     chunk::fork::recover();
@@ -77,8 +77,8 @@ fn unlock_in_parent() {
 fn unlock_in_child() {
     unlock_all();
     for id in registry::all_ids() {
-        // It is taken only where this very thread holds it, and then no other thread has changed
-        // it.
+        // If this very thread held the lock before the fork, it is still taken. Then no other
+        // thread has changed the lists.
         if let Some(mut slabs) = id.descriptor().slabs.try_lock() {
             slabs.is_unsorted = true;
         }

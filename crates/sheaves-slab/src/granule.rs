@@ -77,8 +77,8 @@ impl Granule {
     /// Writes the owner map's entries for this and the following granules.
     pub(crate) fn set_owner(self, count: usize, owner: u16) {
         for index in 0..count {
-            // Release: the header was written before; its partner is the reader's dependence on an
-            // address that it got after this store.
+            // Release: the header was written before. Readers need no Acquire: they got their
+            // address by a path that is ordered after this store.
             Granule(self.0 + index as u32).entry().store(owner, Ordering::Release);
         }
     }
@@ -114,7 +114,7 @@ pub(crate) fn all() -> impl Iterator<Item = Granule> {
 
 /// Publishes that the heap has `granules`. Under the chunks lock.
 pub(crate) fn publish(granules: usize) {
-    // Release, both: the entries are mapped; partner as in the head of this file.
+    // Release, both: the entries are mapped. Readers need no Acquire, as in `set_owner`.
     TABLE.window.store(window::OWNERS.base(), Ordering::Release);
     TABLE.limit_bytes.store((first().0 as usize + granules) * GRANULE_BYTES, Ordering::Release);
 }

@@ -1,4 +1,4 @@
-//! Object caches built of per-CPU sheaves.
+//! Object caches built of per-CPU sheaves, which are arrays of free objects.
 //!
 //! ```text
 //!   alloc <-- pop -- main sheaf <-- push -- free      one slot, by transactions
@@ -20,14 +20,14 @@
 //!
 //! | modules | what they are |
 //! |---|---|
-//! | `protocol` | the modelled steps: counting of a slab's objects, stack of sheaves |
+//! | `protocol` | steps that a model checker runs: counting of objects, stack of sheaves |
 //! | [`window`], `cache_id`, [`granule`] | address space; numbers of caches; the owner map |
 //! | `pool`, [`slab`], [`chunk`] | memory of sheaves; headers of slabs; memory of slabs |
 //! | [`shape`], `slab_lists`, `depot`, `deferred::queue` | parts of a cache |
-//! | `descriptor`, [`registry`] | the caches, and which exist |
-//! | `slot`, `refill`, `flush`, `debug` | between sheaves and slabs |
+//! | `descriptor`, [`registry`] | the descriptor of each cache; which caches exist |
+//! | `slot`, `refill`, `flush`, `debug` | how objects move between sheaves and slabs |
 //! | `deferred` | objects that are freed after a grace period |
-//! | `slow`, `bulk`, `reclaim`, [`stats`] | what the calls are made of |
+//! | `slow`, `bulk`, `reclaim`, [`stats`] | slow paths, bulk calls, shrinking, statistics |
 //! | `fork` | all locks, in their order |
 //! | [`raw`], [`Cache`] | the calls; start reading here, then at `slow` |
 #![no_std]

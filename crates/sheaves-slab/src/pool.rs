@@ -86,7 +86,7 @@ static EMPTY: [Shard; SHARDS] = [const { Shard(SheafStack::new()) }; SHARDS];
 #[repr(align(128))]
 struct Shard(SheafStack);
 
-/// Guards growth and the returned set.
+/// State under the pool lock, which guards growth and the returned set.
 pub(crate) struct Pool {
     /// Numbers below this have been used; 0 is never used.
     used: usize,
@@ -153,7 +153,7 @@ fn take_returned(pool: &mut Pool) -> Sheaf {
     sheaves_sys::report::die(format_args!("the set of returned sheaves has lost one"))
 }
 
-/// Returns a sheaf that holds no object.
+/// Puts back a sheaf that holds no object.
 pub(crate) fn put_empty(sheaf: Sheaf) {
     EMPTY[shard_here()].0.push(sheaf);
 }
@@ -168,7 +168,7 @@ pub(crate) fn trim() -> usize {
         // Relaxed: under the pool lock.
         RETURNED[number / 64].fetch_or(1 << (number % 64), Ordering::Relaxed);
         pool.returned += 1;
-        // A page is complete with the last of its sheaves, once.
+        // The last sheaf of a page to be returned completes the page, once.
         let first = number / page_sheaves * page_sheaves;
         if is_free_page(&pool, first, page_sheaves) {
             let address = numbered(first as u32).address();
@@ -182,7 +182,7 @@ pub(crate) fn trim() -> usize {
         if is_free_page(&pool, first, page_sheaves) {
             continue;
         }
-        // Others of the page are in use.
+        // Other sheaves of this page are in use.
         for number in (first..first + page_sheaves).filter(|number| is_returned(*number)) {
             // Relaxed: under the pool lock.
             RETURNED[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Relaxed);

@@ -20,10 +20,10 @@ use crate::{bulk, chunk, deferred, fork, reclaim, slow, stats};
 pub struct Options {
     /// Objects are zeroed at allocation.
     pub zero: bool,
-    /// Like `SLAB_TYPESAFE_BY_RCU` in the kernel. A freed object may be allocated again at once,
-    /// but it stays an object of this cache while a reader ([`sheaves_rcu::read`]) may have its
-    /// address: until then its slab goes neither to another cache nor to the system. For readers
-    /// that check, after they have found an object, that it is still the one they looked for.
+    /// Like `SLAB_TYPESAFE_BY_RCU` in the kernel: the cache is *type-stable*. A freed object may be
+    /// allocated again at once. But while a reader ([`sheaves_rcu::read`]) may have its address,
+    /// its slab goes neither to another cache nor to the system. Readers that have found an object
+    /// must check that it is still the one they looked for.
     pub typesafe_by_rcu: bool,
     /// Every call is checked, which is slow. `SHEAVES_DEBUG=1` sets this for every cache.
     pub debug: bool,
@@ -33,7 +33,7 @@ pub struct Options {
 ///
 /// The fast paths of allocation and free are about a dozen instructions on the slot's sheaves,
 /// without a lock or an atomic instruction. Objects are at multiples of the alignment, at least 8
-/// bytes, and consecutive allocations tend to be neighbours. The handle is 56 bytes. A slab has at
+/// bytes, and consecutive allocations tend to be neighbours. The handle is 48 bytes. A slab has at
 /// most 4,096 objects: a slab of 8-byte objects uses half of its 64 KiB, and the other half is
 /// address space that is never touched.
 ///
@@ -79,7 +79,7 @@ impl Cache {
     /// created, not at every allocation. Objects keep their contents from free to next allocation.
     /// No lock is held while it runs: it may allocate from other caches, and fork.
     ///
-    /// The caller that passes the constructor is responsible for it:
+    /// Passing a constructor is `unsafe`, so this does not compile:
     ///
     /// ```compile_fail,E0133
     /// use core::alloc::Layout;
@@ -99,8 +99,8 @@ impl Cache {
     /// As [`Cache::new`].
     ///
     /// # Safety
-    /// The constructor gets an object of `layout` that nothing else uses. It writes to nothing
-    /// else, in any thread. It does not unwind, and does not use the cache.
+    /// The constructor gets an object of `layout` that nothing else uses. It may run in any thread,
+    /// and writes to nothing else. It does not unwind, and does not use the cache.
     pub unsafe fn with_constructor(
         name: &str,
         layout: Layout,
@@ -179,10 +179,10 @@ impl Cache {
     /// Frees an object after a grace period ([`sheaves_rcu::read`]), like the kernel's `kfree_rcu`.
     ///
     /// As cheap as [`Cache::free`]: nothing is written into the object, no thread is woken. A grace
-    /// period starts at the latest after the age that [`mod@sheaves_rcu::defer`] is set to; after
-    /// it, whole sheaves of such objects serve allocations again. Never blocks, with one exception:
-    /// outside of read sections, and without memory for even one sheaf, it waits for a grace
-    /// period. May be called by readers.
+    /// period starts at the latest at the age that [`mod@sheaves_rcu::defer`] is set to. When it is
+    /// over, whole sheaves of such objects serve allocations again. Never blocks, with one
+    /// exception: outside of read sections, and without memory for even one sheaf, it waits for a
+    /// grace period. May be called by readers.
     ///
     /// An object that is deferred twice is reported in a debug cache. In other caches it is
     /// detected as a double free when it returns to its slab, or not at all.
@@ -309,8 +309,8 @@ pub mod by_id {
     use crate::{flush, slab};
 
     /// Creates the cache of a malloc size class, whose objects are at multiples of `align` bytes.
-    /// From 64 KiB on, up to 1 MiB, each object is alone in its slab, and where its size is a power
-    /// of two it is aligned to it.
+    /// An object of 64 KiB to 1 MiB is alone in its slab. If its size is a power of two, it is
+    /// aligned to its size.
     ///
     /// # Errors
     /// As [`CacheError`]; `TooMany` when the class exists or is not below [`CLASSES_MAX`].

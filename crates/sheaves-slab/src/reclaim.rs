@@ -77,7 +77,7 @@ fn try_destroy(id: CacheId) -> Result<(), usize> {
         return Err(objects_outside_slabs(id));
     }
     registry::remove_if(id, || {
-        // A thread that was about to move a slab is gone, here or in a fork without handlers.
+        // A slab may be on a wrong list: its thread has not moved it yet, or is not in this child.
         id.descriptor().slabs.lock().is_unsorted = true;
         let complete = shrink(id);
         let out = objects_outside_slabs(id);

@@ -18,9 +18,6 @@ use crate::slab_lists::SlabLists;
 use crate::window::GRANULE_BYTES;
 use crate::{chunk, slab};
 
-/// Number of slabs without allocated objects that a cache keeps.
-pub(crate) const EMPTY_SLABS_KEPT: u32 = 1;
-
 /// Fills `out` with objects, so that reading it from the back gives ascending addresses within a
 /// slab. Returns how many there are, at the end of `out`; fewer than its length when memory is out.
 pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
@@ -94,8 +91,8 @@ fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Run) {
 /// Releases slabs without allocated objects, until `keep` are left. Under the cache's lock. The
 /// caller calls [`chunk::purge_if_due`] once it holds no lock any more.
 ///
-/// Slabs of a type-stable cache stay until their cookies have passed, and can be refilled from
-/// meanwhile. False if there is one: then the caller must call [`arm_reclaimer`], without the lock.
+/// Slabs of a type-stable cache stay until their cookies have passed; refills may use them
+/// meanwhile. False if one stays: then the caller must call [`arm_reclaimer`], without the lock.
 #[must_use]
 pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bool {
     let shape = id.shape();
@@ -144,6 +141,6 @@ pub(crate) fn release_ready(id: CacheId) -> bool {
     let mut slabs = id.descriptor().slabs.lock();
     let before = slabs.counts.slabs;
     // Slabs that still have readers are left for a later round.
-    let _is_done = release_empty(id, &mut slabs, EMPTY_SLABS_KEPT);
+    let _is_done = release_empty(id, &mut slabs, id.descriptor().depot.empty_slabs_kept());
     slabs.counts.slabs < before
 }

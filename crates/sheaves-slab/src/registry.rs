@@ -53,7 +53,7 @@ impl core::fmt::Display for CacheError {
 
 impl core::error::Error for CacheError {}
 
-/// Creates a cache with the lowest free one of some numbers.
+/// Creates a cache with the lowest free number of a range.
 pub(crate) fn create(mut shape: Shape, mut numbers: Range<usize>) -> Result<CacheId, CacheError> {
     let mut registry = REGISTRY.lock();
     if !registry.start() {

@@ -13,7 +13,8 @@ use crate::window::GRANULE_BYTES;
 pub const OBJECT_BYTES_MAX: usize = 64 << 10;
 /// A sheaf holds at most this many bytes of objects, and at least one object.
 const SHEAF_HOLDS_BYTES: usize = 512 << 10;
-/// A cache's first sheaves hold this many objects, or fewer bytes than this.
+/// A cache's first sheaves hold at most this many objects, and at most this many bytes. There are
+/// none where one object is larger.
 const SHEAF_OBJECTS_START: usize = 31;
 const SHEAF_BYTES_START: usize = 4 << 10;
 /// Longest name that is kept, in bytes.
@@ -145,17 +146,17 @@ impl Shape {
         ((product as u64) < self.reciprocal && index < self.slab_objects).then_some(index)
     }
 
-    /// Number of objects of a cache's first sheaves.
+    /// Number of objects of a cache's first sheaves; 0 when it begins without.
     pub(crate) fn sheaf_objects_min(&self) -> usize {
-        (SHEAF_BYTES_START / self.stride).clamp(1, SHEAF_OBJECTS_START)
+        (SHEAF_BYTES_START / self.stride).min(SHEAF_OBJECTS_START)
     }
 }
 
 /// The distance of objects, or `None` when it would be out of range.
 ///
 /// The low bits of an address select a set of a CPU's cache, so objects at multiples of 1 KiB
-/// compete for few sets. The first lines of 4 KiB objects share one of 64 sets, which is 12 lines
-/// of a 48 KiB cache. One more line between objects spreads them. (Slab colouring, from Bonwick,
+/// compete for few sets. The first lines of 4 KiB objects share one of 64 sets, which has 12 lines
+/// in a 48 KiB cache. One more line between objects spreads them. (Slab colouring, from Bonwick,
 /// "The Slab Allocator", 1994, section 4, moves whole slabs and leaves neighbours in conflict.)
 #[must_use]
 pub const fn stride_for(size: usize, align: usize) -> Option<usize> {

@@ -2,7 +2,7 @@
 //!
 //! The headers of slabs are in an array of their own, 640 bytes per granule. A header has one bit
 //! per object: 1 = free in the slab, 0 = in a sheaf or allocated. Nothing is ever written into the
-//! objects. Who may change what:
+//! objects. Which thread changes which field:
 //!
 //! | field | changed by | under |
 //! |---|---|---|

@@ -81,8 +81,8 @@ impl SlabLists {
     }
 
     /// Rebuilds the lists from the owner map and the slabs' headers, in a child of a fork where a
-    /// thread that the child does not have was changing them. A slab that it was releasing is lost;
-    /// objects that it was taking count as allocated.
+    /// thread that the child does not have was changing them. A slab that the thread was releasing
+    /// is lost; objects that it was taking count as allocated.
     pub(crate) fn recover(&mut self, id: CacheId, shape: &Shape) {
         let counts = Counts { slabs: 0, empty: 0, ..self.counts };
         *self = SlabLists { counts, ..SlabLists::new() };

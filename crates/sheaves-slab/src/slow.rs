@@ -12,9 +12,8 @@ use crate::cache_id::CacheId;
 use crate::slot::take_sheaf;
 use crate::{chunk, debug, deferred, flush, pool, refill};
 
-/// Attempts of a slow path, which fails when other threads change the slot meanwhile. After that it
-/// goes to the slabs: with the portable engine all slots can be busy for as long as a preempted
-/// thread holds one.
+/// How often a slow path starts over because other threads changed the slot. After that it goes to
+/// the slabs: in the portable engine all slots can be busy while a preempted thread holds one.
 const ATTEMPTS: u32 = 64;
 
 /// Allocates an object when the fast path found none; 0 when memory is out.
@@ -81,8 +80,8 @@ fn sheaf_with_objects(id: CacheId) -> Option<Cursor> {
         .or_else(|| id.take_full())
 }
 
-/// An empty sheaf: the spare one, or a new one. In that case a spare sheaf with objects makes room
-/// for the main sheaf, which was used more recently.
+/// An empty sheaf: the spare one, or a new one. Before a new one is taken, a spare sheaf with
+/// objects is put away: its word is for the main sheaf, which was used more recently.
 fn empty_sheaf(id: CacheId) -> Option<Cursor> {
     match take_sheaf(id.spare(), |_| true) {
         Some(spare) if spare.is_empty() => return Some(spare),
@@ -109,7 +108,7 @@ fn refilled_sheaf(id: CacheId) -> Option<Cursor> {
     Some(empty.up(count))
 }
 
-/// Makes a sheaf that the caller owns the main one of the current slot, if `replaceable` accepts
+/// Installs a sheaf that the caller owns as the current slot's main sheaf, if `replaceable` accepts
 /// the present one. Otherwise another thread has changed the word, and the sheaf is retired.
 pub(crate) fn install(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) {
     let word = id.main();
@@ -117,7 +116,7 @@ pub(crate) fn install(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) 
         let current = load(word);
         if current == Cursor::BOOTSTRAP {
             // A drain has the slot's words, or every slot of the portable engine is busy. `attach`
-            // waits for a drain; without a free slot the thread goes on without one.
+            // waits for a drain. If every slot is busy, the thread goes on without one.
             if mode() == Mode::Portable {
                 break;
             }

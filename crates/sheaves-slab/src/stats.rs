@@ -1,8 +1,8 @@
 //! Statistics of a cache.
 //!
 //! The fast paths count nothing. The number of allocated objects is computed: the objects of all
-//! slabs, less those free in slabs, in depots and in the slots' sheaves. While other threads work,
-//! each figure is right for some moment, but not all for the same moment.
+//! slabs, less those in slabs, in the depot, in the slots' sheaves, and deferred. While other
+//! threads work, each figure is right for some moment, but not all for the same moment.
 
 use crate::cache_id::CacheId;
 use crate::window::GRANULE_BYTES;
@@ -31,13 +31,13 @@ pub struct CacheStats {
     pub objects_in_depot: usize,
     /// Objects free in slabs.
     pub objects_in_slabs: usize,
-    /// Number of refills: objects taken from slabs.
+    /// Number of refills so far; each takes objects from slabs.
     pub refills: u64,
-    /// Number of flushes: objects returned to slabs.
+    /// Number of flushes so far; each returns objects to slabs.
     pub flushes: u64,
     /// Full sheaves that came from the depot.
     pub depot_hits: u64,
-    /// Slabs created since the cache was.
+    /// Slabs created since the cache was created.
     pub slabs_made: u64,
     /// Slabs released since the cache was created.
     pub slabs_released: u64,

@@ -64,8 +64,8 @@ impl<T> Cache<T> {
         &self.raw
     }
 
-    /// Destroys the cache. The borrow checker guarantees that no box is alive; leaked boxes count
-    /// in the error.
+    /// Destroys the cache. The borrow checker guarantees that no box is alive; a leaked box counts
+    /// as an allocated object in the error.
     ///
     /// # Errors
     /// As [`raw::Cache::destroy`].

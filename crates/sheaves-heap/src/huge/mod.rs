@@ -66,7 +66,7 @@ pub(crate) fn bytes_of(address: usize) -> Option<usize> {
     Some(table.entry(index).bytes)
 }
 
-/// Has a new block read as zeros, by giving its pages back.
+/// Makes a new block read as zeros, by returning its pages to the kernel.
 pub(crate) fn clear(address: usize) {
     if let Some(bytes) = bytes_of(address) {
         // SAFETY: the caller has just got the block, and no other thread knows it.
@@ -142,8 +142,8 @@ fn give_back(mut range: Entry) {
 /// Resizes a block, if that needs no copy; 0, with the block unchanged, when it does.
 ///
 /// A block grows into the idle range after it, shrinks by what becomes an idle range, or has its
-/// pages moved by the kernel. If a range elsewhere is large enough, a copy costs less than the page
-/// faults of new pages.
+/// pages moved by the kernel. If an idle range elsewhere is large enough, the result is 0: a copy
+/// costs less than the page faults of new pages.
 pub(crate) fn resize(address: usize, size: usize) -> usize {
     let page = map::page_bytes();
     let Some(bytes) = size.checked_next_multiple_of(page) else { return 0 };

@@ -37,8 +37,8 @@ pub(super) const KEPT: usize = 1;
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Address of entry 0, which is page-aligned, plus the binary logarithm of the number of
-    /// entries; 0 before the first block. One word, so that a child of a fork finds one table or
-    /// the other.
+    /// entries; 0 before the first block. One word, so that a child of a fork finds either the old
+    /// or the new table.
     location: usize,
     /// Number of blocks.
     pub(super) count: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Table {
     /// Ranges that may be unmapped or kept, depending on the kernel. Each has a reserved entry,
     /// since the table may be unable to grow when it must keep one.
     pub(super) in_doubt: usize,
-    /// Ranges without a block that are as their blocks left them.
+    /// Ranges without a block, with the contents that their blocks left.
     pub(super) idle: Idle,
 }
 
@@ -198,7 +198,7 @@ impl Table {
         self.bytes = self.bytes - old_bytes + bytes;
     }
 
-    /// Keeps a range as it is, unless it is too large; what comes back is in doubt.
+    /// Makes a range idle unless it is too large. Returns a range to unmap, which is in doubt.
     pub(super) fn let_idle(&mut self, range: Entry) -> Option<Entry> {
         let Entry { address, bytes } = range;
         let surplus = match bytes {

@@ -165,9 +165,20 @@ crate::cases! {
         free_twice(40);
         trim();
     }
-    twice_middle NONE, Dies("double free in cache malloc-") => {
+    twice_middle NONE, Dies("which is in free memory (double free?)") => {
+        free_twice(100_000);
+    }
+    twice_middle_often NONE, Dies("double free in cache malloc-") => {
+        // Until its class has sheaves.
+        for _ in 0..10_000 {
+            // SAFETY: from this heap.
+            unsafe { free(malloc(100_000)) };
+        }
         free_twice(100_000);
         trim();
+    }
+    twice_large NONE, Dies("double free in cache malloc-") => {
+        free_twice(48_000);
     }
     twice_huge NONE, Dies("which is not from this heap") => {
         free_twice(4 << 20);
@@ -191,8 +202,11 @@ crate::cases! {
     twice_debug DEBUG, Dies("was freed before") => {
         free_twice(40);
     }
-    twice_middle_debug DEBUG, Dies("was freed before") => {
+    twice_middle_debug DEBUG, Dies("which is in free memory (double free?)") => {
         free_twice(100_000);
+    }
+    twice_large_debug DEBUG, Dies("was freed before") => {
+        free_twice(48_000);
     }
     twice_huge_debug DEBUG, Dies("which is not from this heap") => {
         free_twice(4 << 20);

@@ -16,11 +16,11 @@ pub(crate) fn note_child() {
     }
 }
 
-/// Called in the child after a fork: frees the granules that threads were working on which the
-/// child does not have. They may hold old contents.
+/// Called in the child after a fork: frees the granules that threads missing in the child were
+/// working on. They may hold old contents.
 pub(crate) fn free_in_progress_of_others() {
-    // It is taken only where this very thread holds it, and then no other thread was working on
-    // any.
+    // If this very thread held the lock before the fork, it is still taken. Then no other thread
+    // was working on granules.
     let Some(mut chunks) = CHUNKS.try_lock() else { return };
     loop {
         let Some(entry) = chunks.in_progress.of_others().next() else { return };
@@ -59,8 +59,8 @@ impl Chunks {
         self.in_progress.of_others().for_each(|is| is.granules &= !chunk(is.index).free);
     }
 
-    /// In such a child: clears owner and header of the granules of other threads, which were not
-    /// published, or only in part.
+    /// In such a child: clears the owner and header of granules that other threads were working on
+    /// and had published in part or not at all.
     fn clear_unpublished(&mut self) {
         for Entry { index, granules, .. } in self.in_progress.of_others() {
             for bit in (0..32).filter(|bit| *granules & (1 << bit) != 0) {

@@ -28,15 +28,15 @@ pub(crate) fn begin_run(count: usize, align: usize) -> Option<Run> {
     Some(Run { first: granule_of(index, bit), is_zero, entry })
 }
 
-/// Marks the run as in use. Called under the lock under which other threads learn of it.
+/// Marks the run as in use. Called under the cache's lock, after the run's slab was listed.
 pub(crate) fn finish_run(run: &Run) {
     if let Some(entry) = run.entry {
         CHUNKS.lock().in_progress.end(entry);
     }
 }
 
-/// Releases a run, also under locks. The caller has cleared its entries in the owner map, and calls
-/// [`purge_if_due`](super::purge_if_due) when it holds no lock.
+/// Releases a run; may be called under locks. The caller has cleared its entries in the owner map,
+/// and calls [`purge_if_due`](super::purge_if_due) when it holds no lock.
 pub(crate) fn give_run(first: Granule, count: usize) {
     let (index, bit) = position_of(first);
     let mut chunks = CHUNKS.lock();

@@ -1,4 +1,4 @@
-//! Deferring without memory for another sheaf.
+//! Deferring without memory for another sheaf: the fallbacks, tried in this order.
 //!
 //! | rung | where the sheaf comes from | cost |
 //! |---|---|---|

@@ -11,19 +11,19 @@
 //! ```
 //!
 //! The common case is the same push as that of `free`, onto another word. Nothing is written into
-//! the object, which readers may still use. A sealed sheaf never gets another object, and its
-//! cookie is younger than each of its objects: one check of the cookie answers for all of them.
-//! After the grace period the full sheaf becomes a main sheaf as it is, without work per object.
+//! the object, which readers may still use. A sealed sheaf never gets another object, and it gets
+//! its cookie only then: one check of the cookie answers for all of its objects. After the grace
+//! period the full sheaf becomes a main sheaf as it is, without work per object.
 //!
 //! | an object is in | may be used by | leaves when |
 //! |---|---|---|
-//! | the rcu sheaf of a slot | readers | the sheaf is full, or `seal_all` |
+//! | the rcu sheaf of a slot | readers | the sheaf is full, or `Sink::seal` seals all |
 //! | the open sheaf of a queue | readers | the same; for threads without a slot, and debug caches |
 //! | a sealed sheaf | readers | its cookie has passed |
 //! | a sheaf that was ready | its next owner | |
 //!
-//! Grace periods are started by three sides. After every `start_after` sealed sheaves the sealing
-//! thread starts one, and leads it as far as it goes without waiting. The byte limits of
+//! Three parts of the code start grace periods. After every `start_after` sealed sheaves the
+//! sealing thread starts one, and leads it as far as it goes without waiting. The byte limits of
 //! [`sheaves_rcu::defer`] start one earlier, and its reclaimer starts one by age.
 
 mod emergency;
@@ -45,7 +45,7 @@ pub(crate) use queue::Queue;
 pub(crate) use seal::{objects, reclaim, take_any_ready, take_ready};
 pub(crate) use sink::{drain, finish, start};
 
-/// Attempts of a push, which fails when other threads change the slot meanwhile.
+/// How often a push starts over because other threads changed the slot.
 const ATTEMPTS: u32 = 16;
 
 /// Defers an object when the fast path found no room.
@@ -80,7 +80,7 @@ fn exchange(id: CacheId, object: usize) -> bool {
         return false;
     }
     let Some(sheaf) = emergency::take_empty(id) else { return false };
-    // Before a thread can push onto it, so that sealing everything does not miss it.
+    // Before a thread can push onto the new sheaf, so that sealing everything does not miss it.
     start(id);
     // SAFETY: the sheaf is ours, and empty.
     let cursor = unsafe { queue::format(id.shape(), sheaf).push(object) };

@@ -20,15 +20,15 @@ const SENTINEL_MIN: usize = defer::STATE_ENTRIES;
 /// The most objects of a sheaf that can be sealed.
 const OBJECTS_MAX: usize = Sheaf::OBJECTS_MAX - SENTINEL_MIN;
 
-/// Bounds of `start_after`. Low, so that the waiting objects stay in a CPU's second-level cache;
-/// high where grace periods are expensive.
+/// Bounds of `start_after`. The lower one keeps the waiting objects in a CPU's second-level cache.
+/// The upper one is for expensive grace periods.
 const START_SHEAVES_MIN: u32 = 8;
 const START_SHEAVES_MAX: u32 = 128;
 /// A queue with more sheaves than this passes ready ones to the depot.
 const LONG_SHEAVES: u32 = 2 * START_SHEAVES_MAX;
 /// A queue reports changes of the deferred bytes in steps of at least this.
 const TOLD_BYTES: usize = 512 << 10;
-/// Grace periods take about one part in `TIME_SHARE` of a thread's time. A grace period without a
+/// A thread spends about 1/`TIME_SHARE` of its time on grace periods. A grace period without a
 /// membarrier costs 0.1 us alone, and several us where two CPUs contend for its words; a membarrier
 /// costs 0.3 us when no other thread runs, and 10 us when one does. With two threads on two CPUs an
 /// allocation and a deferred free take 6.6 ns with a share of 8, and 4.8 ns with 64.
@@ -74,7 +74,7 @@ pub(crate) struct Queue {
     /// Number of unstarted sheaves after which this queue starts a grace period; 0 stands for
     /// [`START_SHEAVES_MIN`].
     start_after: AtomicU32,
-    /// When it last did, in ns of the fine clock.
+    /// When this queue last started one, in ns of the fine clock.
     started_ns: AtomicU64,
     /// Sheaves in the queue; changes under the lock.
     sheaves: AtomicU32,
@@ -195,8 +195,8 @@ impl Queue {
     fn append(&self, shape: &Shape, sealed: &mut Sealed, cursor: Cursor) -> SealedSheaf {
         // SAFETY: the caller owns the sheaf, whose memory is never unmapped.
         let cookie = unsafe { sealed.sheaves.append(cursor.sheaf().sentinel() + 1, cursor) };
-        // Until its next read section no thread has to interrupt this thread, wherever it waits. A
-        // thread that seals is in no signal handler, since it takes a lock.
+        // Until this thread's next read section, no grace period has to interrupt it. A thread that
+        // seals is in no signal handler, since it takes a lock.
         sheaves_rcu::enter_idle();
         if sealed.cookie != cookie.to_bits() {
             (sealed.cookie, sealed.unstarted) = (cookie.to_bits(), 0);
@@ -283,8 +283,8 @@ impl Queue {
         }
     }
 
-    /// Recomputes the state of a queue that a thread was changing which the child does not have.
-    /// The sheaf that it was adding or removing may be lost.
+    /// Recomputes the state of a queue that a thread missing in the child was changing. The sheaf
+    /// that it was adding or removing may be lost.
     fn recover_sheaves(&self, shape: &Shape, sealed: &mut Sealed) {
         sealed.sheaves.recover();
         (sealed.cookie, sealed.unstarted) = (0, 0);

@@ -7,7 +7,7 @@ use super::queue::{Queue, SealedSheaf};
 use crate::cache_id::CacheId;
 use crate::{debug, flush, slot};
 
-/// A sealed sheaf of a long queue takes at most this many ready sheaves out of it.
+/// A thread that seals a sheaf of a long queue takes at most this many ready sheaves out of it.
 const RECLAIM: usize = 2;
 
 /// Seals a sheaf that the caller has taken out of a slot's word. True if the caller must call

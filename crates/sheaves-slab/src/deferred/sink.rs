@@ -26,8 +26,8 @@ fn start_slow(id: CacheId) {
     id.set_deferring(true);
 }
 
-/// Seals the sheaves of the slots and the open sheaves, for the caches of a word of the set of
-/// those that defer. False when a slot was not drained.
+/// Seals the slots' sheaves and the open sheaves of the caches in one word of the set of caches
+/// that defer. False when a slot was not drained.
 fn seal_word(word: usize) -> bool {
     // Keeps caches from being destroyed meanwhile.
     let _registry = REGISTRY.lock();

@@ -28,9 +28,9 @@ pub(crate) fn must_check_list(before: usize, count: usize, capacity: usize) -> b
     before == 0 || before + count == capacity
 }
 
-/// What that check decides by the state under the cache's lock: true when the slab enters the lists
-/// of those with free objects, or moves to that of empty ones. Else another thread was faster, or a
-/// refill has taken everything again.
+/// The result of that check, under the cache's lock: true when the slab enters the lists of slabs
+/// with free objects, or moves to the list of empty ones. Otherwise another thread has moved it, or
+/// a refill has taken all objects again.
 #[inline]
 pub(crate) fn must_move(is_listed: bool, free: usize, capacity: usize) -> bool {
     free != 0 && (!is_listed || free == capacity)

@@ -1,8 +1,8 @@
 //! The protocols that are modelled: the counting of a slab's objects, and the stack of sheaves.
 //!
 //! The models in `tests/protocols/` compile these files with the model checker's atomics and run
-//! them in every order of their steps. So a file here names nothing of this crate but what is
-//! beside it.
+//! them in every order of their steps. So a file here uses nothing of this crate except the other
+//! files in this folder.
 
 pub(crate) mod counting;
 pub(crate) mod stack;

@@ -72,7 +72,7 @@ impl<const TAGGED: bool> Stack<TAGGED> {
     }
 }
 
-/// The head's tag plus one, without a sheaf.
+/// The head's tag plus one, with number 0.
 const fn next_tag<const TAGGED: bool>(head: u64) -> u64 {
     let tag = head & !INDEX_MASK;
     if TAGGED { tag.wrapping_add(1 << INDEX_BITS) } else { tag }

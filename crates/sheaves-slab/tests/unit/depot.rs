@@ -1,9 +1,23 @@
 use core::alloc::Layout;
 
-use sheaves_percpu::{Access, slot_count};
+use sheaves_percpu::internal::Cursor;
+use sheaves_percpu::slot_count;
+use sheaves_sys::thread;
 
-use super::{Depot, EXCHANGES};
+use super::{Depot, EXCHANGES, EXCHANGES_LONG_MS};
+use crate::raw::{self, Options};
 use crate::shape::Shape;
+
+/// The shape and the depot of a cache.
+fn cache_of(size: usize) -> (Shape, Depot) {
+    let layout = Layout::from_size_align(size, 8).unwrap();
+    // The first cache of a process reserves the memory of sheaves.
+    raw::Cache::new("starts", layout, Options::default()).unwrap().destroy().unwrap();
+    let shape = Shape::new(layout).unwrap();
+    let depot = Depot::new();
+    depot.reset(&shape);
+    (shape, depot)
+}
 
 /// The size of sheaves after many exchanges in a short time, but for the first ones.
 fn size_after_exchanges(depot: &Depot, shape: &Shape) -> usize {
@@ -15,10 +29,7 @@ fn size_after_exchanges(depot: &Depot, shape: &Shape) -> usize {
 
 #[test]
 fn sheaves_grow_to_what_is_in_use_and_no_further() {
-    let _started = Access::get();
-    let shape = Shape::new(Layout::new::<[u8; 64]>()).unwrap();
-    let depot = Depot::new();
-    depot.reset(&shape);
+    let (shape, depot) = cache_of(64);
     let least = shape.sheaf_objects_min();
     assert_eq!(size_after_exchanges(&depot, &shape), least);
     let between = (least + shape.sheaf_objects) / 2;
@@ -29,4 +40,32 @@ fn sheaves_grow_to_what_is_in_use_and_no_further() {
     // It shrinks where exchanges are rare, not with every flush.
     depot.count_flush(2 * slot_count() * shape.sheaf_objects);
     assert_eq!(size_after_exchanges(&depot, &shape), shape.sheaf_objects);
+}
+
+#[test]
+fn what_a_cache_before_it_has_exchanged_does_not_count() {
+    let (shape, depot) = cache_of(16384);
+    for _ in 0..2 * EXCHANGES - 1 {
+        depot.count_exchange(&shape);
+    }
+    depot.reset(&shape);
+    depot.count_exchange(&shape);
+    assert_eq!(depot.empty_slabs_kept(), 0);
+}
+
+#[test]
+fn a_cache_of_large_objects_has_sheaves_while_it_is_used_often() {
+    let (shape, depot) = cache_of(16384);
+    assert_eq!(depot.empty_sheaf(), None);
+    assert_eq!(depot.empty_slabs_kept(), 0);
+    assert_eq!(size_after_exchanges(&depot, &shape), 1);
+    let sheaf = depot.empty_sheaf().unwrap();
+    assert_eq!(depot.refit(sheaf), sheaf);
+    assert_eq!(depot.empty_slabs_kept(), 1);
+    thread::sleep_ns((u64::from(EXCHANGES_LONG_MS) + 100) * 1_000_000);
+    for _ in 0..EXCHANGES {
+        depot.count_exchange(&shape);
+    }
+    assert_eq!(depot.refit(sheaf), Cursor::VACANT);
+    assert_eq!(depot.empty_slabs_kept(), 0);
 }
