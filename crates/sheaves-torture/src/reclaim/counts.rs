@@ -151,9 +151,9 @@ impl Counts {
         self.deeds[deed as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Number of sections in handlers so far.
-    pub(super) fn turn(&self) -> usize {
-        self.deeds[Deed::Handler as usize].load(Ordering::Relaxed) as usize
+    /// Number of actions of a kind so far.
+    pub(super) fn number_of(&self, deed: Deed) -> u64 {
+        self.deeds[deed as usize].load(Ordering::Relaxed)
     }
 
     pub(super) fn deeds(&self) -> impl Iterator<Item = (&'static str, u64)> {

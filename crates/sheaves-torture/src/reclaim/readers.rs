@@ -80,7 +80,7 @@ pub(super) fn read_on(broken: Option<Broken>) {
 /// Reads wherever the signal interrupts the thread: while it defers, seals or drains.
 pub(super) extern "C" fn handle(_: libc::c_int) {
     // The number of handlers so far, instead of a random number, which a handler cannot draw.
-    let turn = COUNTS.turn();
+    let turn = COUNTS.number_of(Deed::Handler) as usize;
     let guard = read();
     let seen: [Option<Seen>; 2] = core::array::from_fn(|index| {
         find(ROUTES[(turn + index * 5) % ROUTES.len()].0, turn / 7 % POINTERS_PER_ROUTE, &guard)

@@ -57,11 +57,11 @@ pub(super) fn update_and_duel(broken: Option<Broken>) {
     WORLD.signals.outlast();
 }
 
-/// Replaces a few objects of one route in a row, so that sheaves and blocks are filled; seldom very
-/// many.
+/// Replaces a few objects of one route in a row, so that sheaves and blocks are filled; seldom, but
+/// at least once, very many.
 fn update_some(random: &mut Random, batch: &mut Batch) {
     let route = Route::any(random);
-    if random.one_in(1_000) {
+    if random.one_in(1_000) || COUNTS.number_of(Deed::Burst) == 0 {
         let count = random.below(BURST) as usize;
         routes::burst(route, count, random, batch);
         COUNTS.did(Deed::Burst);
