@@ -22,13 +22,14 @@ const BEGIN: &str = "<!-- figures -->\n";
 const END: &str = "<!-- /figures -->\n";
 
 /// What is measured: the name of a report, and the arguments of the bench.
-const TABLES: [(&str, &[&str]); 12] = [
+const TABLES: [(&str, &[&str]); 13] = [
     ("pair", &["pair", "--sizes", "64,4096"]),
     ("batch", &["batch/shuffled", "--sizes", "64,4096"]),
     ("remote", &["remote/1to1", "--sizes", "1024"]),
     ("replace", &["replace"]),
     ("large", &["large/touched", "--sizes", "256,4096"]),
     ("mixed", &["mixed/2t-25", "--sizes", "5000"]),
+    ("footprint", &["footprint/shift"]),
     ("slabtest", &["slabtest/2", "--sizes", "64"]),
     ("readers", &["readers/enter-leave"]),
     ("counter", &["counter"]),
@@ -71,7 +72,7 @@ const fn line(
     Line { words, table, workload, contender, divisor: 1.0, is_in_readme: false }
 }
 
-const LINES: [Line; 25] = [
+const LINES: [Line; 26] = [
     Line {
         is_in_readme: true,
         ..line("alloc + free of a named cache, 64 B", "pair", "pair/64", "cache")
@@ -107,6 +108,15 @@ const LINES: [Line; 25] = [
         "mixed/2t-25/5000",
         "malloc",
     ),
+    Line {
+        divisor: 1048576.0,
+        ..line(
+            "four threads keep 128 MiB in blocks whose sizes shift, mean resident, MiB",
+            "footprint",
+            "footprint-mean/shift",
+            "malloc",
+        )
+    },
     line(
         "the kernel's `slab_test`, part 2, on a named cache, 64 B",
         "slabtest",
@@ -207,7 +217,7 @@ struct Summary {
 }
 
 /// Writes the figures into the documents; with `check` fails if they are not up to date. With
-/// `machine` measures before that, which takes two minutes on an idle machine, and stores the
+/// `machine` measures before that, which takes four minutes on an idle machine, and stores the
 /// reports under that name.
 pub fn run(root: &Path, check: bool, machine: Option<&str>) -> anyhow::Result<()> {
     if let Some(machine) = machine {

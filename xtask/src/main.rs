@@ -88,7 +88,7 @@ enum Chore {
         /// Write nothing; fail if the documents are stale.
         #[arg(long)]
         check: bool,
-        /// Measure first, and store the reports under this name; on an idle machine two minutes.
+        /// Measure first, and store the reports under this name; on an idle machine four minutes.
         #[arg(long, value_name = "MACHINE")]
         measure: Option<String>,
     },

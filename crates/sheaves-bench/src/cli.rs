@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::contenders::allocators::glibc;
 use crate::demonstration;
 use crate::harness::Failure;
-use crate::harness::child;
+use crate::harness::{child, plot};
 pub use crate::plan::Args;
 
 /// Does what the command line asks for. An error is one line on standard error, with exit status 2
@@ -23,7 +24,10 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn dispatch(args: &Args) -> Result<(), Failure> {
-    let has_choice = args.contenders.is_some() || args.sizes.is_some() || args.threads.is_some();
+    let has_choice = args.contenders.is_some()
+        || args.sizes.is_some()
+        || args.threads.is_some()
+        || args.plot.is_some();
     let demonstrates = args.table.is_none() && args.quick && !has_choice;
     let plan = if demonstrates { None } else { Some(args.plan()?) };
     if let (Some(mode), Some(plan)) = (&args.serve, &plan) {
@@ -31,23 +35,30 @@ fn dispatch(args: &Args) -> Result<(), Failure> {
     }
     glibc::check_origin()?;
     // Opened before the run, so that a long one is not lost to a name that cannot be written.
-    let file = args.json.as_ref().map(|path| create(path)).transpose()?;
+    let json = args.json.as_ref().map(|path| create(path)).transpose()?;
+    let picture = args.plot.as_ref().map(|path| create(path)).transpose()?;
     let report = match plan {
         Some(plan) => plan.run(&mut print_out)?,
         None => demonstration::run(&mut print_out)?,
     };
-    if let (Some(mut file), Some(path)) = (file, &args.json) {
-        let written = file.write_all(report.to_json()?.as_bytes());
-        written.map_err(|error| cannot_write(path, &error))?;
+    if let (Some(file), Some(path)) = (json, &args.json) {
+        write(file, path, &report.to_json()?)?;
+    }
+    if let (Some(file), Some(path)) = (picture, &args.plot) {
+        write(file, path, &plot::draw(&report)?)?;
     }
     Ok(())
 }
 
-fn create(path: &std::path::Path) -> Result<File, Failure> {
+fn write(mut file: File, path: &Path, text: &str) -> Result<(), Failure> {
+    file.write_all(text.as_bytes()).map_err(|error| cannot_write(path, &error))
+}
+
+fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|error| cannot_write(path, &error))
 }
 
-fn cannot_write(path: &std::path::Path, error: &std::io::Error) -> Failure {
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
     Failure::run(format!("cannot write {}: {error}", path.display()))
 }
 

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! sheaves-bench TABLE [--quick] [--threads N] [--json FILE] [--sizes 64,1024] [--contenders a,b]
+//!               [--plot FILE]
 //! ```
 //!
 //! `TABLE` may be a part of one: `batch`, `batch/shuffled` or `batch/shuffled/64`; `--help` lists
@@ -45,9 +46,10 @@
 //! `is_mode`, and one under its common name for the better one. `shown` says where the text has the
 //! row.
 //! `work` and `left_out` are there where there is something to tell; `work` has what the contender
-//! counts. `versus` is another contender, or what a figure is held against: `1 chunk tested`,
-//! `ideal memory` or `1 ns`; `ratio` is then the figure itself. `best peer` is that of each row, in
-//! a mean over rows.
+//! counts, or with `--plot` its resident memory, as pairs of seconds and bytes. `versus` is another
+//! contender, or what a figure is held against: `1 chunk tested`, `ideal memory` or `1 ns`; `ratio`
+//! is then the figure itself. With `glibc + 8 MiB` it is the ratio to that sum. `best peer` is that
+//! of each row, in a mean over rows.
 
 extern crate alloc;
 

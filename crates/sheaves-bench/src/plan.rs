@@ -28,6 +28,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub json: Option<std::path::PathBuf>,
 
+    /// Also draw memory over time to FILE, as SVG (table `footprint`)
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<std::path::PathBuf>,
+
     /// Only these sizes, separated by commas: bytes, or what the table says
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub sizes: Option<Vec<String>>,
@@ -53,11 +57,15 @@ impl Args {
             return Err(Failure::usage(format!("no table given (there are: {tables})")));
         };
         let (table, prefix) = find(part)?;
+        if self.plot.is_some() && !table.has_plot {
+            return Err(Failure::usage(format!("--plot: {} draws nothing", table.name)));
+        }
         let options = Options {
             sizes: self.sizes(table, part)?,
             threads: self.threads(table)?,
             // Where more than a table is named, what is named is meant.
             few: self.quick && !prefix.contains('/'),
+            quick: self.quick,
         };
         let mut cases = (table.cases)(&options);
         cases.retain(|case| case.rows.iter().any(|row| admits(prefix, &row.name)));
@@ -72,6 +80,7 @@ impl Args {
             table,
             cases,
             effort: table.effort[usize::from(self.quick)],
+            is_traced: self.plot.is_some(),
         })
     }
 
@@ -141,7 +150,7 @@ fn admits(prefix: &str, name: &str) -> bool {
 /// The cases of a table, as far as their names do not depend on the command line.
 fn usual_cases(table: &Table) -> Vec<Case> {
     let sizes = table.sizes.as_ref().map_or(Vec::new(), |sizes| sizes.quick.to_vec());
-    (table.cases)(&Options { sizes, threads: table.threads.usual, few: false })
+    (table.cases)(&Options { sizes, threads: table.threads.usual, few: false, quick: false })
 }
 
 /// Keeps the contenders that a list names, with all their modes or in one.

@@ -13,8 +13,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Case, Contender, Failure, Mode, Part, Sampler, become_threaded};
+use super::{Case, Contender, Failure, Mode, Part, Sample, Sampler, Trace, become_threaded};
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
@@ -31,12 +32,17 @@ enum Request {
 /// What the child answers: one number for each row, none if the case is ready; or why it cannot.
 type Answer = Result<Vec<f64>, String>;
 
-#[derive(Default)]
 pub(crate) struct Children {
+    /// Whether their memory is followed over time.
+    are_traced: bool,
     by_mode: HashMap<&'static str, Rc<RefCell<Line>>>,
 }
 
 impl Children {
+    pub(crate) fn new(are_traced: bool) -> Children {
+        Children { are_traced, by_mode: HashMap::new() }
+    }
+
     pub(crate) fn sampler(
         &mut self,
         mode: Mode,
@@ -55,9 +61,29 @@ impl Children {
         let prepare =
             Request::Prepare { case: case.name().to_owned(), contender: contender.clone() };
         line.borrow_mut().ask(&prepare)?;
-        Ok(Box::new(move || {
-            line.borrow_mut().ask(&Request::Sample { contender: contender.clone() })
-        }))
+        Ok(Box::new(Remote { line, contender, is_traced: self.are_traced, trace: None }))
+    }
+}
+
+struct Remote {
+    line: Rc<RefCell<Line>>,
+    contender: String,
+    is_traced: bool,
+    /// Memory of the child during the last sample.
+    trace: Option<Value>,
+}
+
+impl Sample for Remote {
+    fn sample(&mut self) -> Result<Vec<f64>, Failure> {
+        let mut line = self.line.borrow_mut();
+        let trace = self.is_traced.then(|| Trace::start(line.process.id()));
+        let values = line.ask(&Request::Sample { contender: self.contender.clone() });
+        self.trace = trace.map(Trace::end);
+        values
+    }
+
+    fn work(&self) -> Option<Value> {
+        self.trace.clone()
     }
 }
 
@@ -92,8 +118,14 @@ impl Line {
         self.requests.write_all(text.as_bytes()).map_err(|_| lost())?;
         text.clear();
         self.answers.read_line(&mut text).map_err(|_| lost())?;
-        serde_json::from_str::<Answer>(&text).map_err(|_| lost())?.map_err(Failure::run)
+        parse(&text).ok_or_else(lost)?.map_err(Failure::run)
     }
+}
+
+fn parse(text: &str) -> Option<Answer> {
+    let answer: Result<Vec<Option<f64>>, String> = serde_json::from_str(text).ok()?;
+    // JSON has no NaN, and writes null instead.
+    Some(answer.map(|values| values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect()))
 }
 
 impl Drop for Line {
@@ -106,7 +138,6 @@ impl Drop for Line {
 
 /// The child's side: answers until the pipe is closed.
 pub(crate) fn serve(mode: &str, cases: &[Case]) -> Result<(), Failure> {
-    become_threaded();
     let mut ready = HashMap::new();
     let (input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     for line in input.lines() {
@@ -150,6 +181,9 @@ fn make(case: &str, contender: &str, mode: &str, cases: &[Case]) -> Result<Sampl
     let mut contenders = case.into_iter().flat_map(|case| &case.contenders);
     match contenders.find(|known| known.name() == contender) {
         Some(Contender { mode: Some(own), part: Part::Takes(make), .. }) if own.name == mode => {
+            if !own.is_fresh {
+                become_threaded();
+            }
             make()
         }
         _ => Err(Failure::run(format!("{contender} does not run in the mode {mode}"))),

@@ -2,6 +2,7 @@
 //! the machine does meanwhile hits all of them alike.
 
 use core::time::Duration;
+use std::sync::Once;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -13,7 +14,7 @@ pub(crate) trait Sample {
     fn sample(&mut self) -> Result<Vec<f64>, Failure>;
 
     /// What the contender did for the first sample, as a JSON object of numbers that do not depend
-    /// on the machine, where it counts.
+    /// on the machine, where it counts; or its memory over time.
     fn work(&self) -> Option<Value> {
         None
     }
@@ -151,10 +152,13 @@ pub(crate) fn halves<S>(
 /// glibc's malloc leaves out its locks while a process has never had a second thread. Tables that
 /// use threads and tables that do not would then measure two different allocators.
 pub(crate) fn become_threaded() {
-    std::thread::spawn(|| {
-        loop {
-            std::thread::park();
-        }
+    static START: Once = Once::new();
+    START.call_once(|| {
+        std::thread::spawn(|| {
+            loop {
+                std::thread::park();
+            }
+        });
     });
 }
 

@@ -13,6 +13,8 @@ pub(crate) struct Plan {
     pub(crate) table: &'static Table,
     pub(crate) cases: Vec<Case>,
     pub(crate) effort: Effort,
+    /// Whether the report has the memory of children over time.
+    pub(crate) is_traced: bool,
 }
 
 impl Plan {
@@ -22,7 +24,7 @@ impl Plan {
         print: &mut dyn FnMut(&str) -> Result<(), Failure>,
     ) -> Result<Report, Failure> {
         measure::become_threaded();
-        let mut children = Children::default();
+        let mut children = Children::new(self.is_traced);
         let mut report = Report::new(&self.title);
         let mut random = Random::new(2011);
         print(&text::header(&report))?;

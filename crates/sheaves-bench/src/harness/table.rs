@@ -25,6 +25,8 @@ pub(crate) struct Table {
     pub(crate) effort: [Effort; 2],
     /// Adds what is asked of several rows together. Called once, after all cases.
     pub(crate) finish: fn(&mut Report),
+    /// Whether `--plot` can draw the memory of its contenders, which all run in child processes.
+    pub(crate) has_plot: bool,
     /// What the text says behind the figures.
     pub(crate) remarks: fn(&Report) -> String,
 }
@@ -44,6 +46,7 @@ impl Table {
             threads: Threads { usual: 2, range: 1..=1024 },
             effort: Effort::SHORT,
             finish: |_| {},
+            has_plot: false,
             remarks: |_| String::new(),
         }
     }
@@ -56,6 +59,8 @@ pub(crate) struct Options {
     pub(crate) threads: usize,
     /// A first look, which leaves some cases out.
     pub(crate) few: bool,
+    /// A first look, which takes less time for each case.
+    pub(crate) quick: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -186,6 +191,12 @@ impl Contender {
         Contender { mode: Some(mode), ..self }
     }
 
+    /// In a process of its own for each case, with what its mode needs.
+    pub(crate) fn in_fresh_child(self, name: &'static str) -> Contender {
+        let environment = self.mode.map_or(Vec::new as fn() -> _, |mode| mode.environment);
+        self.in_child(Mode { name, environment, is_fresh: true })
+    }
+
     /// A contender that this case has to do without.
     pub(crate) fn left_out(family: &'static str, reason: String) -> Contender {
         Contender { family, mode: None, part: Part::LeftOut(reason) }
@@ -209,6 +220,6 @@ impl Contender {
 pub(crate) struct Mode {
     pub(crate) name: &'static str,
     pub(crate) environment: fn() -> Vec<(&'static str, String)>,
-    /// Whether each case has a process of its own.
+    /// Whether each case has a process of its own, which starts with one thread.
     pub(crate) is_fresh: bool,
 }

@@ -7,6 +7,7 @@ mod batch;
 mod bulk;
 mod counter;
 mod dispose;
+mod footprint;
 mod large;
 mod map;
 mod mixed;
@@ -29,6 +30,7 @@ pub(crate) static ALL: &[&Table] = &[
     &replace::TABLE,
     &large::TABLE,
     &mixed::TABLE,
+    &footprint::TABLE,
     &percpu::TABLE,
     &counter::TABLE,
     &readers::TABLE,

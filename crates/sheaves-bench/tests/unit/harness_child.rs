@@ -26,3 +26,12 @@ fn a_child_takes_samples_of_its_own_contenders() {
         assert!(ask(Request::Prepare { case, contender }).is_err());
     }
 }
+
+#[test]
+fn a_number_that_was_not_measured_comes_through() {
+    let answer: Answer = Ok(vec![1.5, f64::NAN]);
+    let values = parse(&serde_json::to_string(&answer).unwrap()).unwrap().unwrap();
+    assert!(values[0].to_bits() == 1.5_f64.to_bits() && values[1].is_nan(), "{values:?}");
+    assert!(parse("").is_none());
+    assert!(parse(r#"{"Err":"no memory"}"#).unwrap().is_err());
+}

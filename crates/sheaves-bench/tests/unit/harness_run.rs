@@ -21,9 +21,11 @@ fn cases(_options: &super::super::table::Options) -> Vec<Case> {
 }
 
 fn run() -> (Report, Vec<String>) {
-    let options = super::super::table::Options { sizes: Vec::new(), threads: 1, few: true };
+    let options =
+        super::super::table::Options { sizes: Vec::new(), threads: 1, few: true, quick: true };
     let effort = Effort { rounds_min: 3, rounds_max: 3, ..Effort::SHORT[1] };
-    let plan = Plan { title: "fake".to_owned(), table: &FAKE, cases: cases(&options), effort };
+    let cases = cases(&options);
+    let plan = Plan { title: "fake".to_owned(), table: &FAKE, cases, effort, is_traced: false };
     let mut parts = Vec::new();
     let mut print = |text: &str| {
         parts.push(text.to_owned());

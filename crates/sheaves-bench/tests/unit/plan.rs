@@ -37,6 +37,9 @@ fn bad_input_is_refused() {
     assert!(failure.message.contains("4000000 filters"));
     let failure = refusal(&Args { sizes: Some(few.to_vec()), ..asked("counter") });
     assert!(failure.message.contains("no sizes"));
+    let plot = Some("memory.svg".into());
+    let failure = refusal(&Args { plot, ..asked("pair") });
+    assert!(failure.status == 2 && failure.message.contains("--plot"));
     for contender in ["fastmalloc", "", "floor"] {
         let list = [contender.to_owned()];
         let failure = refusal(&Args { contenders: Some(list.to_vec()), ..asked("pair") });
@@ -80,7 +83,8 @@ fn a_sample_has_as_many_numbers_as_there_are_rows() {
         let sizes =
             table.sizes.as_ref().map_or(Vec::new(), |sizes| vec![64.max(*sizes.range.start())]);
         let threads = *table.threads.range.start();
-        let cases = (table.cases)(&Options { sizes, threads: threads.max(2), few: true });
+        let cases =
+            (table.cases)(&Options { sizes, threads: threads.max(2), few: true, quick: true });
         let mut seen = Vec::new();
         for case in &cases {
             for contender in &case.contenders {

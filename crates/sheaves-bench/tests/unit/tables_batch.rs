@@ -26,7 +26,7 @@ fn rows_are_the_whole_and_its_halves() {
 
 #[test]
 fn caches_are_swept_before_batches() {
-    let cases = |few| cases(&Options { sizes: vec![64], threads: 1, few });
+    let cases = |few| cases(&Options { sizes: vec![64], threads: 1, few, quick: few });
     assert_eq!((cases(true).len(), cases(false).len()), (3, 6));
     let cold = &cases(false)[5];
     assert_eq!(cold.name(), "batch/cold/32m/64");

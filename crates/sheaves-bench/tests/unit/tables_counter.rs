@@ -5,7 +5,7 @@ use crate::harness::judge::tests::verdicts;
 
 #[test]
 fn there_is_a_case_for_each_number_of_threads_and_one_for_the_sum() {
-    let cases = (TABLE.cases)(&Options { sizes: Vec::new(), threads: 2, few: false });
+    let cases = (TABLE.cases)(&Options { sizes: Vec::new(), threads: 2, few: false, quick: false });
     let names: Vec<_> = cases.iter().map(Case::name).collect();
     let additions = ["counter/1t", "counter/2t", "counter/amount-1t", "counter/amount-2t"];
     assert_eq!(names[..4], additions);

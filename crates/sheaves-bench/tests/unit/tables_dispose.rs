@@ -9,7 +9,7 @@ use crate::harness::table::Options;
 
 #[test]
 fn cases_are_named_by_threads() {
-    let cases = (TABLE.cases)(&Options { sizes: Vec::new(), threads: 2, few: false });
+    let cases = (TABLE.cases)(&Options { sizes: Vec::new(), threads: 2, few: false, quick: false });
     let names: Vec<_> = cases.iter().map(Case::name).collect();
     assert_eq!(names, ["dispose/1t", "dispose/2t", "dispose/4t", "dispose/request"]);
     let has = |load, name| contenders_of(load).iter().any(|known| known.family == name);

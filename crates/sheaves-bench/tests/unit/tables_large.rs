@@ -6,7 +6,7 @@ use crate::harness::report::Report;
 
 fn names() -> Vec<String> {
     let sizes = TABLE.sizes.as_ref().unwrap().full.to_vec();
-    let cases = cases(&Options { sizes, threads: 2, few: false });
+    let cases = cases(&Options { sizes, threads: 2, few: false, quick: false });
     cases.iter().map(|case| case.name().to_owned()).collect()
 }
 

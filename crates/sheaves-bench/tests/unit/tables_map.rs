@@ -7,7 +7,7 @@ use super::*;
 
 #[test]
 fn rows_are_named_by_mix_threads_and_entries() {
-    let options = Options { sizes: vec![64, 1000], threads: 2, few: false };
+    let options = Options { sizes: vec![64, 1000], threads: 2, few: false, quick: false };
     let cases = (TABLE.cases)(&options);
     assert_eq!(cases.len(), 16);
     for name in ["map/read-99/1t/64", "map/write-50/2t/1000", "map/grow/2t/64"] {

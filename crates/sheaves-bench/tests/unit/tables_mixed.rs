@@ -6,7 +6,7 @@ use crate::harness::judge::tests::verdicts;
 
 #[test]
 fn rows_are_named_by_threads_share_and_blocks() {
-    let cases = cases(&Options { sizes: vec![500, 5000], threads: 2, few: false });
+    let cases = cases(&Options { sizes: vec![500, 5000], threads: 2, few: false, quick: false });
     let names: Vec<_> = cases.iter().flat_map(|case| &case.rows).map(|row| &row.name[..]).collect();
     for name in ["mixed/1t/500", "mixed-peak/2t-25/5000", "mixed-left/4t-50/500"] {
         assert!(names.contains(&name), "{name} is missing in {names:?}");

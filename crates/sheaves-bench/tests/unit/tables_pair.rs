@@ -13,7 +13,7 @@ fn bars_follow_the_size() {
 #[test]
 fn objects_are_touched_up_to_32_kib_and_caches_swept() {
     let names = |sizes: &[usize], few| -> Vec<String> {
-        let cases = cases(&Options { sizes: sizes.to_vec(), threads: 1, few });
+        let cases = cases(&Options { sizes: sizes.to_vec(), threads: 1, few, quick: few });
         cases.iter().map(|case| case.name().to_owned()).collect()
     };
     assert_eq!(names(&[8, 64], true), ["pair/8", "pair/64"]);

@@ -12,7 +12,7 @@ use crate::harness::judge::tests::verdicts;
 fn names(few: bool) -> Vec<String> {
     let sizes = TABLE.sizes.as_ref().unwrap();
     let sizes = if few { sizes.quick } else { sizes.full }.to_vec();
-    let cases = (TABLE.cases)(&Options { sizes, threads: 2, few });
+    let cases = (TABLE.cases)(&Options { sizes, threads: 2, few, quick: few });
     cases.iter().map(|case| case.name().to_owned()).collect()
 }
 

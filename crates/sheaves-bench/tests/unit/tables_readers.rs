@@ -9,7 +9,7 @@ use crate::harness::table::Part;
 
 #[test]
 fn rows_are_named_by_loads_and_threads() {
-    let cases = |few| (TABLE.cases)(&Options { sizes: Vec::new(), threads: 2, few });
+    let cases = |few| (TABLE.cases)(&Options { sizes: Vec::new(), threads: 2, few, quick: few });
     let rows: Vec<_> = cases(true).into_iter().flat_map(|case| case.rows).collect();
     for name in ["enter-leave/1t", "enter-leave/2t", "load-1/1t", "load-5-replace/2t"] {
         assert!(rows.iter().any(|row| row.name == name), "{name} is missing");

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn all_six_parts_are_there_and_concurrent_ones_stop_at_a_page() {
-    let options = Options { sizes: vec![64, 16384], threads: 2, few: false };
+    let options = Options { sizes: vec![64, 16384], threads: 2, few: false, quick: false };
     let cases = (TABLE.cases)(&options);
     let names: Vec<_> = cases.into_iter().flat_map(|case| case.rows).map(|row| row.name).collect();
     for name in ["slabtest/1-alloc/64", "slabtest/1-free/16384", "slabtest/2/16384"] {

@@ -7,7 +7,7 @@ use super::*;
 use crate::harness::judge::tests::verdicts;
 
 fn cases(threads: usize, few: bool) -> Vec<Case> {
-    (TABLE.cases)(&Options { sizes: Vec::new(), threads, few })
+    (TABLE.cases)(&Options { sizes: Vec::new(), threads, few, quick: few })
 }
 
 #[test]

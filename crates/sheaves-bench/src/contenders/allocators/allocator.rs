@@ -28,6 +28,11 @@ pub(crate) trait Allocator: Send + Sync + 'static {
         core::ptr::null_mut()
     }
 
+    /// Gives free memory back to the system; false where there is no call for that.
+    fn trim(&self) -> bool {
+        false
+    }
+
     /// Runs once on each thread before it uses the contender in a sample.
     fn enter_thread(&self) {}
 }

@@ -25,6 +25,12 @@ impl Allocator for Glibc {
         // SAFETY: the object came from malloc.
         unsafe { libc::realloc(object.cast(), size) }.cast()
     }
+
+    fn trim(&self) -> bool {
+        // SAFETY: the function has no precondition.
+        unsafe { libc::malloc_trim(0) };
+        true
+    }
 }
 
 /// Refuses to go on when `malloc` is not glibc's, as under a preloaded allocator or when a linked

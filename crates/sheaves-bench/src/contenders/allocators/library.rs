@@ -85,6 +85,11 @@ impl Allocator for Malloc {
         // SAFETY: the object came from `alloc`.
         unsafe { sheaves_heap::realloc(object, size) }
     }
+
+    fn trim(&self) -> bool {
+        sheaves_heap::trim();
+        true
+    }
 }
 
 /// A contender made for one size, once for every 16 bytes: what a program with named caches does

@@ -66,6 +66,7 @@ macro_rules! peer {
         |$object:ident, $known:ident| $free:expr
         $(, |$old:ident, $new:ident| $realloc:expr)?
         $(, enter $enter:expr)?
+        $(, trim $trim:expr)?
     ) => {
         $(#[$doc])*
         #[derive(Debug, Default)]
@@ -100,6 +101,14 @@ macro_rules! peer {
                     unsafe { $enter };
                 }
             )?
+
+            $(
+                fn trim(&self) -> bool {
+                    // SAFETY: the call may be made at any time.
+                    unsafe { $trim };
+                    true
+                }
+            )?
         }
     };
 }
@@ -108,7 +117,8 @@ peer! {
     Mimalloc,
     |size| libmimalloc_sys::mi_malloc(size),
     |object, _size| libmimalloc_sys::mi_free(object),
-    |object, size| libmimalloc_sys::mi_realloc(object, size)
+    |object, size| libmimalloc_sys::mi_realloc(object, size),
+    trim libmimalloc_sys::mi_collect(true)
 }
 
 peer! {
@@ -122,7 +132,18 @@ peer! {
     Jemalloc,
     |size| tikv_jemalloc_sys::malloc(size),
     |object, _size| tikv_jemalloc_sys::free(object),
-    |object, size| tikv_jemalloc_sys::realloc(object, size)
+    |object, size| tikv_jemalloc_sys::realloc(object, size),
+    trim purge_jemalloc()
+}
+
+/// Gives back what this thread caches, and then the free pages of all arenas.
+unsafe fn purge_jemalloc() {
+    // 4096 is `MALLCTL_ARENAS_ALL`.
+    for name in [c"thread.tcache.flush", c"arena.4096.purge"] {
+        let none = core::ptr::null_mut();
+        // SAFETY: both commands take and return nothing.
+        unsafe { tikv_jemalloc_sys::mallctl(name.as_ptr(), none, none.cast(), none, 0) };
+    }
 }
 
 peer! {
@@ -151,7 +172,8 @@ peer! {
     Tcmalloc,
     |size| TCMallocInternalMalloc(size),
     |object, _size| TCMallocInternalFree(object),
-    |object, size| TCMallocInternalRealloc(object, size)
+    |object, size| TCMallocInternalRealloc(object, size),
+    trim MallocExtension_Internal_ReleaseMemoryToSystem(usize::MAX / 2)
 }
 
 peer! {
@@ -169,6 +191,7 @@ unsafe extern "C" {
     fn TCMallocInternalNew(size: usize) -> *mut c_void;
     fn TCMallocInternalDeleteSized(object: *mut c_void, size: usize);
     fn MallocExtension_Internal_GetPerCpuCachesActive() -> bool;
+    fn MallocExtension_Internal_ReleaseMemoryToSystem(bytes: usize) -> usize;
 }
 
 // Named so that the library is linked.

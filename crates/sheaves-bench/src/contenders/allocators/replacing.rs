@@ -27,6 +27,17 @@ pub(crate) trait SizeOf: Fn(u32) -> usize + Copy + Send + Sync + 'static {}
 
 impl<F: Fn(u32) -> usize + Copy + Send + Sync + 'static> SizeOf for F {}
 
+/// Sizes, of which each is as likely as any other.
+pub(crate) fn log_uniform(min: f64, max: f64) -> Vec<u16> {
+    let size = |step: u32| min * (max / min).powf(f64::from(step) / 4095.0);
+    (0..4096).map(|step| size(step).round() as u16).collect()
+}
+
+#[inline]
+pub(crate) fn one_of(sizes: &[u16], bits: u32) -> usize {
+    usize::from(sizes[scale(bits, sizes.len() as u32) as usize])
+}
+
 impl<F: SizeOf, const LAST: bool> Replacing<F, LAST> {
     /// Nanoseconds that a replacement takes a thread, in the mean of `timed` each. `seed` differs
     /// from sample to sample.

@@ -15,11 +15,11 @@ use alloc::sync::Arc;
 use core::time::Duration;
 use std::sync::LazyLock;
 
-use crate::contenders::allocators::replacing::{Replacing, SHARES};
+use crate::contenders::allocators::replacing::{Replacing, SHARES, log_uniform, one_of};
 use crate::contenders::allocators::{self, Allocator, Workload};
 use crate::harness::{
-    Case, Effort, Failure, Judge, Measure, Mode, Options, Sampler, Sizes, Table, peak_bytes,
-    reset_peak, resident_bytes, scale,
+    Case, Effort, Failure, Judge, Measure, Options, Sampler, Sizes, Table, become_threaded,
+    peak_bytes, reset_peak, resident_bytes,
 };
 
 /// What is measured of a case; each sample lists these in their order.
@@ -35,13 +35,8 @@ const REPLACEMENTS: usize = 50_000;
 const TIME_MAX: f64 = 1.0;
 const MEMORY_MAX: f64 = 1.1;
 
-const SIZE_MIN: f64 = 8.0;
-const SIZE_MAX: f64 = 16_000.0;
 /// The sizes, of which each is as likely as any other.
-static SIZES: LazyLock<Vec<u16>> = LazyLock::new(|| {
-    let size = |step: u32| SIZE_MIN * (SIZE_MAX / SIZE_MIN).powf(f64::from(step) / 4095.0);
-    (0..4096).map(|step| size(step).round() as u16).collect()
-});
+static SIZES: LazyLock<Vec<u16>> = LazyLock::new(|| log_uniform(8.0, 16_000.0));
 
 pub(crate) static TABLE: Table = Table {
     sizes: Some(Sizes {
@@ -84,13 +79,11 @@ fn case(load: Load) -> Case {
     let share = if percent > 0 { format!("-{percent}") } else { String::new() };
     let variant = format!("{threads}t{share}/{live}");
     let rows = Measure::rows(&MEASURES, ("mixed", &variant), &format!("mixed/{variant}"), compare);
-    let mut contenders = allocators::contenders_of_malloc(load);
-    for contender in &mut contenders {
-        let environment = contender.mode.map_or(Vec::new as fn() -> _, |mode| mode.environment);
+    let contenders = allocators::contenders_of_malloc(load).into_iter().map(|contender| {
         let name = contender.mode.map_or(contender.family, |mode| mode.name);
-        contender.mode = Some(Mode { name, environment, is_fresh: true });
-    }
-    Case::new(rows, contenders)
+        contender.in_fresh_child(name)
+    });
+    Case::new(rows, contenders.collect())
 }
 
 fn compare(row: &mut Judge<'_>, measure: &str) {
@@ -110,12 +103,13 @@ impl Workload for Load {
         let replacing = Replacing::<_, true> {
             threads: self.threads,
             live: self.live,
-            size_of: |bits| usize::from(SIZES[scale(bits, 4096) as usize]),
+            size_of: |bits| one_of(&SIZES, bits),
             handed_over: self.percent * SHARES / 100,
         };
         let allocator = Arc::new(allocator);
         // Everything but the blocks is there already.
         LazyLock::force(&SIZES);
+        become_threaded();
         let before = resident_bytes();
         let mut seed = 0;
         Ok(Box::new(move || {
