@@ -122,9 +122,9 @@ fn look<V: Value, S: BuildHasher>(
     stop: &AtomicBool,
     reader: u64,
     floors: &[AtomicU64],
-) -> u64 {
+    found: &AtomicU64,
+) {
     let mut random = Random::new(reader + 100);
-    let mut found = 0;
     while !stop.load(Ordering::Relaxed) {
         let key = random.below(WRITERS * KEYS);
         // Acquire, both, pair with the Release of the writer.
@@ -147,27 +147,30 @@ fn look<V: Value, S: BuildHasher>(
             value.sealed().check(key);
         }
         assert_eq!(value.sealed().serial, serial);
-        found += 1;
+        found.fetch_add(1, Ordering::Relaxed);
     }
-    found
 }
 
 fn storm<V: Value, S: BuildHasher + Default + Sync>() {
     let map = RcuHashMap::<u64, V, S>::new();
     let floors: Vec<_> = (0..WRITERS * KEYS).map(|_| AtomicU64::new(0)).collect();
     let stop = AtomicBool::new(false);
-    let (map, floors, stop) = (&map, &floors[..], &stop);
+    let found = AtomicU64::new(0);
+    let (map, floors, stop, found) = (&map, &floors[..], &stop, &found);
     let known: Vec<Vec<u64>> = std::thread::scope(|scope| {
-        let readers: Vec<_> = (0..READERS)
-            .map(|reader| scope.spawn(move || look(map, stop, reader, floors)))
-            .collect();
+        for reader in 0..READERS {
+            scope.spawn(move || look(map, stop, reader, floors, found));
+        }
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| scope.spawn(move || write(map, stop, writer, floors)))
             .collect();
-        std::thread::sleep(time());
+        let begin = Instant::now();
+        // On a busy machine a reader may wait for a writer all that time.
+        while begin.elapsed() < time() || found.load(Ordering::Relaxed) == 0 {
+            assert!(begin.elapsed() < Duration::from_secs(60), "no reader found anything");
+            std::thread::sleep(Duration::from_millis(10));
+        }
         stop.store(true, Ordering::Relaxed);
-        let found: u64 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
-        assert!(found > 0, "no reader found anything");
         writers.into_iter().map(|writer| writer.join().unwrap()).collect()
     });
     let guard = read();
