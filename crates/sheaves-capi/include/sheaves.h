@@ -15,6 +15,13 @@
  *   SHEAVES_HUGE_PAGES: never, auto, always; default: auto
  *       Which parts of 2 MiB of the heap ask for huge pages: with auto those that have been in
  *       use as a whole for ten seconds, in a process that has not forked; with always all.
+ *   SHEAVES_DECAY_MS: -1 to 3600000; default: 1000
+ *       How long memory lies unused, in milliseconds, before it returns to the system; with 0 as
+ *       soon as possible, with -1 never.
+ *   SHEAVES_LIMIT: auto, bytes, 1% to 100%; default: none
+ *       A limit on the memory of the heap, such as 512M; near it unused memory goes back to the
+ *       system at once. With auto that of the control groups, with a percentage that part of it,
+ *       or of the machine's memory.
  *   SHEAVES_DEBUG: 0, 1; default: 0
  *       With 1 every free is checked, at the price of the fast path.
  *   SHEAVES_RCU: normal, expedited; default: as the program asks
@@ -411,6 +418,19 @@ SHEAVES_API size_t sheaves_usable_size(const void *block);
 // Returns free memory to the kernel: of the heap, of all caches and of per-CPU memory. True if
 // there was any. Interrupts the CPUs that run this process; takes milliseconds.
 SHEAVES_API bool sheaves_trim(void);
+
+// Sets a limit in bytes, at least 1 MiB, on the memory of the heap; 0 removes it. Replaces
+// SHEAVES_LIMIT. No allocation fails because of it: near the limit unused memory goes back to the
+// system at once, and the first time one line on standard error says so.
+SHEAVES_API
+void sheaves_set_limit(size_t bytes);
+
+// Has a function called when unused memory was returned near the limit, with the bytes of the heap
+// and the limit. It may free memory. The library's thread calls it if there is one, as a deferred
+// call; otherwise a thread that allocates or frees does, perhaps inside a read section or under
+// locks of the program. NULL removes it.
+SHEAVES_API
+void sheaves_on_near_limit(void (*callback)(size_t heap_bytes, size_t limit_bytes));
 
 // Allocates size bytes, 1 to 32768, in every slot; they are zero. Their address is a multiple of
 // align, a power of two up to 4096; 0 stands for 8. Slots that no thread uses cost no memory.

@@ -69,3 +69,22 @@ pub extern "C" fn sheaves_trim() -> bool {
     sheaves_percpu::memory::trim();
     any
 }
+
+/// Sets a limit in bytes, at least 1 MiB, on the memory of the heap; 0 removes it. Replaces
+/// SHEAVES_LIMIT. No allocation fails because of it: near the limit unused memory goes back to the
+/// system at once, and the first time one line on standard error says so.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_set_limit(bytes: usize) {
+    heap::set_limit((bytes != 0).then_some(bytes));
+}
+
+/// Has a function called when unused memory was returned near the limit, with the bytes of the heap
+/// and the limit. It may free memory. The library's thread calls it if there is one, as a deferred
+/// call; otherwise a thread that allocates or frees does, perhaps inside a read section or under
+/// locks of the program. NULL removes it.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_on_near_limit(
+    callback: Option<extern "C" fn(heap_bytes: usize, limit_bytes: usize)>,
+) {
+    heap::on_near_limit(callback);
+}

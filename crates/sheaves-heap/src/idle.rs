@@ -1,16 +1,16 @@
 //! Mappings that no block uses, kept with their contents for the blocks to come.
 //!
 //! A program that takes a block of some MiB for each request would otherwise pay for two system
-//! calls and a page fault for each page, each time. When a block is freed or shortened, ranges
-//! older than [`AGE_MS_MAX`] and those above the limit of [`Idle::surplus`] are unmapped.
+//! calls and a page fault for each page, each time. Ranges that no block has used for
+//! `SHEAVES_DECAY_MS` are unmapped: by the keeper, see [`sheaves_rcu::defer::keep`]. While there is
+//! none, they are unmapped when a block is freed or shortened, and so are those above a limit.
 //!
 //! Neighbours are joined. A range that is much larger than a block is split, and the block gets the
 //! first part: so the block can grow into the rest.
 
-/// The largest block whose mapping is kept. As many bytes may be kept however little is in use.
+/// The largest block whose mapping is kept. Without a keeper, as many bytes may be kept however
+/// little is in use.
 pub(crate) const IDLE_BYTES_MAX: usize = 64 << 20;
-/// A range that is older goes back to the kernel.
-const AGE_MS_MAX: u64 = 1000;
 /// The most ranges: one search takes some 50 ns.
 pub(crate) const RANGES_MAX: usize = 64;
 
@@ -58,10 +58,21 @@ impl Idle {
     /// Takes the smallest range that fits. Its length is `bytes`, or up to a quarter more.
     pub(crate) fn take(&mut self, bytes: usize, align: usize) -> Option<Pages> {
         let index = self.best_fit(bytes, align)?;
+        Some(self.take_from(index, bytes))
+    }
+
+    /// Takes the first part of the largest range: for a block that grows, and may do so again.
+    pub(crate) fn take_of_largest(&mut self, bytes: usize) -> Option<Pages> {
+        let ranges = self.ranges().iter().enumerate();
+        let (index, largest) = ranges.max_by_key(|(_, range)| range.bytes)?;
+        (largest.bytes >= bytes).then(|| self.take_from(index, bytes))
+    }
+
+    fn take_from(&mut self, index: usize, bytes: usize) -> Pages {
         let Range { address, bytes: all, .. } = self.ranges[index];
         let taken = if all - bytes <= bytes / 4 { all } else { bytes };
         self.take_front(index, taken);
-        Some((address, taken))
+        (address, taken)
     }
 
     /// True when [`Idle::take`] would find a range.
@@ -116,12 +127,12 @@ impl Idle {
         oldest
     }
 
-    /// Takes the oldest range, if it is too old or all ranges have more bytes than both
-    /// `IDLE_BYTES_MAX` and a quarter of what is in use.
-    pub(crate) fn surplus(&mut self, used_bytes: usize, now_ms: u64) -> Option<Pages> {
-        let is_too_much = self.bytes > IDLE_BYTES_MAX.max(used_bytes / 4);
-        let is_too_old = |range: &Range| now_ms.saturating_sub(range.since_ms) > AGE_MS_MAX;
-        (is_too_much || self.ranges().iter().any(is_too_old)).then(|| self.take_oldest())?
+    /// Takes the oldest range, if it was freed before `before_ms` or all ranges have more than
+    /// `bytes_max`.
+    pub(crate) fn surplus(&mut self, bytes_max: usize, before_ms: u64) -> Option<Pages> {
+        let is_too_old = |range: &Range| range.since_ms < before_ms;
+        let is_surplus = self.bytes > bytes_max || self.ranges().iter().any(is_too_old);
+        is_surplus.then(|| self.take_oldest())?
     }
 
     /// Takes the oldest range.

@@ -17,6 +17,7 @@ pub mod classes;
 pub mod entry;
 mod huge;
 mod idle;
+mod limit;
 pub mod malloc;
 mod realloc;
 mod redzone;
@@ -26,5 +27,6 @@ pub mod slow;
 mod start;
 
 pub use entry::{free, malloc};
+pub use limit::{on_near_limit, set_limit};
 pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
 pub use realloc::{aligned_alloc, calloc, realloc, trim, usable_size};

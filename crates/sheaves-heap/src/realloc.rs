@@ -2,7 +2,7 @@
 
 use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
-use sheaves_slab::{CacheId, granule};
+use sheaves_slab::{CacheId, chunk, granule};
 use sheaves_sys::errno;
 
 use crate::block::{self, Block};
@@ -63,7 +63,7 @@ pub unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
         return with_exposed_provenance_mut(resized);
     }
     let old = slow::usable(address);
-    let new = malloc(size);
+    let new = alloc_to_move(old, size);
     if !new.is_null() {
         // SAFETY: both blocks have at least that many bytes, and they are different blocks.
         unsafe { copy_nonoverlapping(block, new, old.min(size)) };
@@ -71,6 +71,15 @@ pub unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
         unsafe { free(block) };
     }
     new
+}
+
+/// A block for the contents of one of `old` bytes.
+fn alloc_to_move(old: usize, size: usize) -> *mut u8 {
+    let may_grow_again = size > old.max(MIDDLE_BYTES_MAX) && !is_debug();
+    match if may_grow_again { huge::alloc_to_grow(size) } else { 0 } {
+        0 => malloc(size),
+        block => with_exposed_provenance_mut(block),
+    }
 }
 
 /// The block's address after a resize without a copy, `None` when a copy is needed.
@@ -84,6 +93,7 @@ fn resize_in_place(address: usize, size: usize) -> Option<usize> {
         // A mapping that stays above this size stays a mapping.
         Some(Block::Huge { .. }) if size > MIDDLE_BYTES_MAX => {
             let moved = huge::resize(address, size);
+            chunk::after_alloc();
             (moved != 0).then_some(moved)
         }
         Some(Block::Huge { .. }) => None,

@@ -31,6 +31,7 @@ fn start_slow() -> bool {
     if !make(0) {
         return false;
     }
+    huge::register();
     // Relaxed: published by the Release below.
     DEBUG.store(registry::is_debug(), Ordering::Relaxed);
     // Release pairs with the Acquire in `start`.

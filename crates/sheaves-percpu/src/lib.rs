@@ -57,6 +57,6 @@ pub mod internal {
     }
     /// Blocks of slots, and what is in them.
     pub mod slots {
-        pub use crate::slots::{Attached, attach, drain, observe, prepare, take};
+        pub use crate::slots::{Attached, attach, drain, observe, prepare, take, take_where};
     }
 }

@@ -174,20 +174,30 @@ pub(crate) fn installed_indexes() -> impl Iterator<Item = usize> {
 /// under the slots lock, so it must not allocate or use transactions. Interrupts the CPUs that run
 /// this process once.
 pub fn drain(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
+    drain_where(words, &|_, _, _| true, take)
+}
+
+/// Whether a drain wants the cursor of a word: index of the word, slot, cursor.
+type Wanted<'a> = &'a dyn Fn(usize, usize, Cursor) -> bool;
+
+fn drain_where(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let facts = engine::facts();
     match facts.mode {
         Mode::NotStarted => true,
         Mode::Portable => {
             let _slots = SLOTS.lock();
-            each_word(words.iter().copied(), |index, word| {
-                pass(index, engine::take_portable(word, Cursor::VACANT), take);
+            each_word(words.iter().copied(), |index, slot, word| {
+                // Relaxed: a hint; a cursor that has changed meanwhile may be taken, too.
+                if wanted(index, slot, engine::cursor_of(word.load(Ordering::Relaxed))) {
+                    pass(index, engine::take_portable(word, Cursor::VACANT), take);
+                }
             });
             true
         }
-        Mode::Rseq if facts.fence && drain_fenced(words, take) => true,
+        Mode::Rseq if facts.fence && drain_fenced(words, wanted, take) => true,
         Mode::Rseq => {
             let _slots = SLOTS.lock();
-            on_each_slot(|slot| drain_here(slot, words, take))
+            on_each_slot(|slot| drain_here(slot, words, wanted, take))
         }
     }
 }
@@ -197,36 +207,50 @@ pub fn drain(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
 /// # Panics
 /// With more than 64 words.
 pub fn take(words: &[Word]) -> (Taken, bool) {
+    take_where(words, &|_, _, _| true)
+}
+
+/// [`take`] of those sheaves for which `wanted` is true of the word's index in `words`, the slot,
+/// and the cursor. It runs under the slots lock, as the function that [`drain`] takes.
+///
+/// # Panics
+/// As [`take`].
+pub fn take_where(words: &[Word], wanted: Wanted<'_>) -> (Taken, bool) {
     assert!(words.len() <= DRAINED_WORDS_MAX);
     let mut taken = Taken::new();
     // SAFETY: by the drain the sheaf is this call's.
-    let is_complete = drain(words, &mut |index, cursor| unsafe { taken.add(index, cursor) });
+    let add = &mut |index, cursor| unsafe { taken.add(index, cursor) };
+    let is_complete = drain_where(words, wanted, add);
     (taken, is_complete)
 }
 
-/// Calls `visit` with each of `words` in every block, and the word's index. Under the slots lock.
+/// Calls `visit` with each of `words` in every block: with the word's index, the slot, and the word
+/// there. Under the slots lock.
 fn each_word(
     words: impl Iterator<Item = Word> + Clone,
-    mut visit: impl FnMut(usize, &'static AtomicUsize),
+    mut visit: impl FnMut(usize, usize, &'static AtomicUsize),
 ) {
     for slot in installed_indexes() {
         for (index, word) in words.clone().enumerate() {
-            visit(index, word.in_block(rows::row(slot)));
+            visit(index, slot, word.in_block(rows::row(slot)));
         }
     }
 }
 
 /// Detaches every block, fences, and empties the words while no rseq critical section can commit to
 /// them.
-fn drain_fenced(words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
+fn drain_fenced(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let _slots = SLOTS.lock();
     detach_blocks();
     let fenced = membarrier::abort_sections();
-    each_word(words.iter().copied().filter(|_| fenced), |index, word| {
-        // Relaxed: the fence ordered all earlier rseq critical sections before this, and no later
-        // one can reach the block until it is back in the table.
-        let value = word.swap(Cursor::VACANT.bits(), Ordering::Relaxed);
-        pass(index, Cursor::of_word(value), take);
+    each_word(words.iter().copied().filter(|_| fenced), |index, slot, word| {
+        // Relaxed, both: the fence ordered all earlier rseq critical sections before this, and no
+        // later one can reach the block until it is back in the table.
+        let cursor = Cursor::of_word(word.load(Ordering::Relaxed));
+        if wanted(index, slot, cursor) {
+            word.store(Cursor::VACANT.bits(), Ordering::Relaxed);
+            pass(index, cursor, take);
+        }
     });
     // Relaxed: under the slots lock.
     if !IS_FROZEN.load(Ordering::Relaxed) {
@@ -254,7 +278,7 @@ pub(crate) fn freeze() {
         Mode::NotStarted => {}
         Mode::Portable => {
             let end_ns = engine::freeze_end_ns();
-            each_word(ready_words(), |_, word| engine::freeze_word(word, end_ns));
+            each_word(ready_words(), |_, _, word| engine::freeze_word(word, end_ns));
         }
         Mode::Rseq => {
             detach_blocks();
@@ -273,7 +297,7 @@ pub(crate) fn thaw(is_child: bool) {
     IS_FROZEN.store(false, Ordering::Relaxed);
     match engine::mode() {
         Mode::NotStarted => {}
-        Mode::Portable => each_word(ready_words(), |_, word| engine::thaw_word(word, is_child)),
+        Mode::Portable => each_word(ready_words(), |_, _, word| engine::thaw_word(word, is_child)),
         Mode::Rseq => attach_blocks(),
     }
 }
@@ -300,14 +324,19 @@ fn on_each_slot(mut visit: impl FnMut(usize) -> bool) -> bool {
 }
 
 /// Empties the words of a slot by transactions, on its CPU.
-fn drain_here(slot: usize, words: &[Word], take: &mut dyn FnMut(usize, Cursor)) -> bool {
+fn drain_here(
+    slot: usize,
+    words: &[Word],
+    wanted: Wanted<'_>,
+    take: &mut dyn FnMut(usize, Cursor),
+) -> bool {
     for (index, word) in words.iter().enumerate() {
         loop {
             if usize::try_from(engine::current_slot()) != Ok(slot) {
                 return false;
             }
             let cursor = engine::load(*word);
-            if !cursor.is_sheaf() {
+            if !cursor.is_sheaf() || !wanted(index, slot, cursor) {
                 break;
             }
             // SAFETY: `cursor` is not the bootstrap cursor.
@@ -351,14 +380,16 @@ pub(crate) fn reopen(word: RowWord) {
     }
 }
 
-/// Reads the words of all slots without taking them, for statistics. Values may be outdated.
-pub fn observe(words: &[Word], see: &mut dyn FnMut(usize, Cursor)) {
+/// Reads the words of all slots without taking them. Calls `see` with the word's index in `words`,
+/// the slot, and the cursor of each sheaf. Values may be outdated.
+pub fn observe(words: &[Word], see: &mut dyn FnMut(usize, usize, Cursor)) {
     if engine::mode() == Mode::NotStarted {
         return;
     }
     let _slots = SLOTS.lock();
-    each_word(words.iter().copied(), |index, word| {
+    each_word(words.iter().copied(), |index, slot, word| {
         // Relaxed: statistics; the sheaf is not used.
-        pass(index, engine::cursor_of(word.load(Ordering::Relaxed)), see);
+        let cursor = engine::cursor_of(word.load(Ordering::Relaxed));
+        pass(index, cursor, &mut |index, cursor| see(index, slot, cursor));
     });
 }

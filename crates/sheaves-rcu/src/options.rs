@@ -53,6 +53,18 @@ pub(crate) fn age_ms() -> u64 {
     AGE.get(|| env::number("SHEAVES_RCU_AGE_MS", 1, 60_000).unwrap_or(20) as u64)
 }
 
+/// How long memory lies unused before it returns to the kernel, in milliseconds; `None` for ever.
+#[must_use]
+pub fn decay_ms() -> Option<u64> {
+    const NEVER: usize = usize::MAX;
+    static DECAY: Setting = Setting::unread();
+    let read = || match env::number_or_never("SHEAVES_DECAY_MS", 3_600_000).unwrap_or(1000) {
+        NEVER => UNREAD - 1,
+        decay_ms => decay_ms as u64,
+    };
+    Some(DECAY.get(read)).filter(|decay_ms| *decay_ms != UNREAD - 1)
+}
+
 /// The value of [`reclaimers`] for `slots`.
 pub(crate) const SLOTS: u64 = 2;
 

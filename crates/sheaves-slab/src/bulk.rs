@@ -28,6 +28,7 @@ pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> u
         };
         done += 1;
     }
+    chunk::after_alloc();
     done
 }
 
@@ -82,7 +83,7 @@ pub(crate) fn free_bulk(id: CacheId, objects: &[NonNull<u8>]) {
     for object in &objects[done..] {
         slow::free_slow(id, object.as_ptr().expose_provenance());
     }
-    chunk::purge_if_due();
+    chunk::after_free();
 }
 
 fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {

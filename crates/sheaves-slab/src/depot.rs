@@ -21,6 +21,7 @@ use sheaves_sys::clock;
 
 use crate::pool::{self, SHARDS, SheafStack, shard_here};
 use crate::shape::Shape;
+use crate::{chunk, limit};
 
 /// Initial limit of a cache, in bytes of objects.
 const BYTES_MIN: usize = 1 << 20;
@@ -28,6 +29,8 @@ const BYTES_MIN: usize = 1 << 20;
 const BYTES_MAX: usize = 1 << 30;
 /// A shard's limit is at least this many sheaves, unless objects are alone in their slabs.
 const SHEAVES_MIN: usize = 4;
+/// A keeper is to look at a shard with as many bytes of objects.
+const UNUSED_BYTES: usize = 64 << 10;
 /// Time between two halvings: 1 << this, in ms.
 const DECAY_SHIFT: u32 = 10;
 /// After this many exchanges of main sheaves the size of new sheaves is adjusted.
@@ -87,6 +90,8 @@ pub(crate) struct Depot {
     outside: Hint,
     /// When the limit was last raised or lowered, in units of 1024 ms.
     decayed: Hint,
+    /// Counts refills and exchanges, as the keeper saw it at its last look.
+    uses_seen: Hint,
     shards: [Shard; SHARDS],
 }
 
@@ -97,6 +102,8 @@ struct Shard {
     full: SheafStack,
     /// Objects in the full sheaves; raised before the push and lowered after the pop.
     objects: Hint,
+    /// The fewest of them since the last look of the keeper.
+    objects_min: Hint,
     /// Exchanges of main sheaves since `exchanges_since_ms`.
     exchanges: Hint,
     exchanges_since_ms: Hint,
@@ -110,6 +117,7 @@ impl Shard {
         Shard {
             full: SheafStack::new(),
             objects: Hint::new(),
+            objects_min: Hint::new(),
             exchanges: Hint::new(),
             exchanges_since_ms: Hint::new(),
             hits: AtomicU64::new(0),
@@ -120,6 +128,10 @@ impl Shard {
     fn take(&self) -> Option<Sheaf> {
         let sheaf = self.full.pop()?;
         self.objects.sub(sheaf.capacity() as u32);
+        let objects = self.objects.get();
+        if objects < self.objects_min.get() {
+            self.objects_min.set(objects);
+        }
         // Relaxed, both, and without a locked instruction: statistics, where a lost hit does not
         // matter.
         self.hits.store(self.hits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -135,6 +147,7 @@ impl Depot {
             sheaf_objects: Hint::new(),
             outside: Hint::new(),
             decayed: Hint::new(),
+            uses_seen: Hint::new(),
             shards: [const { Shard::new() }; SHARDS],
         }
     }
@@ -146,6 +159,7 @@ impl Depot {
         self.sheaf_objects.set(shape.sheaf_objects_min() as u32);
         self.outside.set(0);
         for shard in &self.shards {
+            shard.objects_min.set(0);
             // Exchanges of the cache before do not count: the next adjustment is after a long time.
             shard.exchanges_since_ms.set(0);
             // Relaxed, both: statistics.
@@ -174,10 +188,15 @@ impl Depot {
         let shard = &self.shards[shard_here()];
         let sheaf = cursor.sheaf();
         let objects = sheaf.capacity() as u32;
-        if shard.objects.add(objects) < self.limit.get() / SHARDS as u32 {
+        let before = shard.objects.add(objects);
+        if before < self.limit.get() / SHARDS as u32 && !limit::is_near() {
             shard.full.push(sheaf);
+            if before as usize * shape.stride >= UNUSED_BYTES {
+                chunk::note_unused();
+            }
             return true;
         }
+        chunk::note_unused();
         shard.objects.sub(objects);
         self.overflows.add(objects);
         self.decay(shape);
@@ -225,6 +244,50 @@ impl Depot {
         }
     }
 
+    /// For the keeper: the objects that were in the depot at all times since the last look. Halves
+    /// the limit if there are any.
+    pub(crate) fn age(&self, shape: &Shape) -> usize {
+        let age = |shard: &Shard| shard.objects_min.swap(shard.objects.get()) as usize;
+        let unused = self.shards.iter().map(age).sum();
+        if unused > 0 {
+            self.limit.set((self.limit.get() / 2).max(limit_min(shape)));
+        }
+        unused
+    }
+
+    /// True if there is no sheaf.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| shard.full.is_empty())
+    }
+
+    /// In the child of a fork: another thread may have counted a sheaf that it did not put.
+    pub(crate) fn recount(&self) {
+        for shard in &self.shards {
+            let kept = SheafStack::new();
+            let mut objects = 0;
+            while let Some(sheaf) = shard.full.pop() {
+                objects += sheaf.capacity() as u32;
+                kept.push(sheaf);
+            }
+            while let Some(sheaf) = kept.pop() {
+                shard.full.push(sheaf);
+            }
+            shard.objects.set(objects);
+        }
+    }
+
+    /// For the keeper: true if sheaves were exchanged or refilled since the last look.
+    pub(crate) fn was_used(&self, refills: u64) -> bool {
+        let exchanges = self.shards.iter().map(|shard| shard.exchanges.get()).sum::<u32>();
+        let uses = exchanges.wrapping_add((refills as u32).wrapping_mul(SHARDS as u32 * EXCHANGES));
+        self.uses_seen.swap(uses) != uses
+    }
+
+    /// New sheaves are as small as those of a new cache.
+    pub(crate) fn shrink_sheaves(&self, shape: &Shape) {
+        self.sheaf_objects.set(shape.sheaf_objects_min() as u32);
+    }
+
     /// An empty sheaf for this cache; its cursor, on the sentinel. `None` when memory is out, or
     /// when slots get no sheaves.
     pub(crate) fn empty_sheaf(&self) -> Option<Cursor> {
@@ -261,7 +324,9 @@ impl Depot {
     /// objects as are in use.
     #[cold]
     fn size_sheaves(&self, shape: &Shape, shard: &Shard) {
-        let now = clock::coarse_ms() as u32;
+        let now_ms = clock::coarse_ms();
+        chunk::note_use(now_ms);
+        let now = now_ms as u32;
         let took_ms = now.wrapping_sub(shard.exchanges_since_ms.swap(now));
         let objects = self.sheaf_objects.get();
         let wanted = match took_ms {

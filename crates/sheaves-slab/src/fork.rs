@@ -6,7 +6,7 @@ use crate::chunk::CHUNKS;
 use crate::pool::POOL;
 use crate::registry::REGISTRY;
 use crate::slab_lists::SlabLists;
-use crate::{chunk, pool, registry};
+use crate::{chunk, limit, pool, registry};
 
 static HANDLERS: fork::Handlers =
     fork::Handlers { prepare: lock_all, parent: unlock_in_parent, child: unlock_in_child, recover };
@@ -82,6 +82,8 @@ fn unlock_in_child() {
         if let Some(mut slabs) = id.descriptor().slabs.try_lock() {
             slabs.is_unsorted = true;
         }
+        id.descriptor().depot.recount();
     }
+    limit::restart_in_child();
     chunk::fork::free_in_progress_of_others();
 }

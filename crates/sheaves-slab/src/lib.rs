@@ -22,12 +22,14 @@
 //! |---|---|
 //! | `protocol` | steps that a model checker runs: counting of objects, stack of sheaves |
 //! | [`window`], `cache_id`, [`granule`] | address space; numbers of caches; the owner map |
-//! | `pool`, [`slab`], [`chunk`] | memory of sheaves; headers of slabs; memory of slabs |
+//! | `pool`, [`slab`] | memory of sheaves; headers of slabs |
+//! | [`limit`], [`chunk`] | the limit on memory; memory of slabs |
 //! | [`shape`], `slab_lists`, `depot`, `deferred::queue` | parts of a cache |
 //! | `descriptor`, [`registry`] | the descriptor of each cache; which caches exist |
 //! | `slot`, `refill`, `flush`, `debug` | how objects move between sheaves and slabs |
 //! | `deferred` | objects that are freed after a grace period |
 //! | `slow`, `bulk`, `reclaim`, [`stats`] | slow paths, bulk calls, shrinking, statistics |
+//! | `keeper`, `sink` | unused memory goes back by itself; what `sheaves-rcu` calls |
 //! | `fork` | all locks, in their order |
 //! | [`raw`], [`Cache`] | the calls; start reading here, then at `slow` |
 #![no_std]
@@ -42,6 +44,8 @@ mod descriptor;
 mod flush;
 mod fork;
 pub mod granule;
+mod keeper;
+pub mod limit;
 mod pool;
 mod protocol;
 pub mod raw;
@@ -49,6 +53,7 @@ mod reclaim;
 mod refill;
 pub mod registry;
 pub mod shape;
+mod sink;
 pub mod slab;
 mod slab_lists;
 mod slot;

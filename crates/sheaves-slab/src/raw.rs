@@ -13,7 +13,7 @@ use crate::registry;
 pub use crate::registry::CacheError;
 use crate::shape::{Constructor, Name, Shape};
 use crate::stats::CacheStats;
-use crate::{bulk, chunk, deferred, fork, reclaim, slow, stats};
+use crate::{bulk, chunk, deferred, fork, reclaim, sink, slow, stats};
 
 /// Behaviour of a cache besides size and alignment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -240,7 +240,7 @@ impl Cache {
     /// process.
     pub fn shrink(&self) -> bool {
         let complete = reclaim::shrink(self.id);
-        chunk::purge_if_due();
+        chunk::after_free();
         complete
     }
 
@@ -257,10 +257,11 @@ impl Cache {
         }
     }
 
-    /// Statistics. Takes the cache's lock; microseconds.
+    /// Statistics. Takes the locks of the registry and of the cache; microseconds.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
-        stats::stats(self.id)
+        // Under the registry lock: otherwise it would miss what the keeper is moving.
+        registry::if_existing(self.id, stats::stats).unwrap_or_default()
     }
 
     /// The name, cut to 31 bytes.
@@ -297,6 +298,7 @@ impl core::error::Error for DestroyError {}
 
 fn create(name: &str, shape: Shape, numbers: Range<usize>) -> Result<CacheId, CacheError> {
     fork::announce();
+    sink::register();
     registry::create(Shape { name: Name::new(name), ..shape }, numbers)
 }
 

@@ -21,9 +21,7 @@ pub(crate) fn shrink(id: CacheId) -> bool {
     let mut slabs = id.descriptor().slabs.lock();
     slabs.sort(shape);
     let is_done = refill::release_empty(id, &mut slabs, 0);
-    // Not where free objects have contents: those of a constructor, the poison of a debug cache, or
-    // what late readers of a type-stable cache still read.
-    if shape.constructor.is_none() && !shape.debug && !shape.typesafe {
+    if shape.may_discard() {
         for (granule, _) in slabs.with_free_objects() {
             slab::discard_free_objects(granule, shape.stride, shape.slab_objects);
         }
@@ -55,7 +53,7 @@ pub(crate) fn destroy(id: CacheId) -> Result<(), usize> {
     loop {
         let result = try_destroy(id);
         refill::arm_reclaimer_if_pending();
-        chunk::purge_if_due();
+        chunk::after_free();
         if result != Err(AGAIN) {
             return result;
         }

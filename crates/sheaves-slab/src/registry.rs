@@ -13,7 +13,7 @@ use sheaves_sys::{env, lock::Lock};
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 use crate::chunk::{self, HugePages};
 use crate::shape::Shape;
-use crate::{slab, window};
+use crate::{limit, slab, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
@@ -97,12 +97,13 @@ impl Registry {
             if let Some(choice) = env::choice("SHEAVES_HUGE_PAGES", HUGE_PAGES) {
                 chunk::CHUNKS.lock().huge_pages = choice;
             }
+            limit::read_options();
         }
         self.started
     }
 
     /// True when a cache with this number exists.
-    fn has(&self, id: CacheId) -> bool {
+    pub(crate) fn has(&self, id: CacheId) -> bool {
         let (word, bit) = id.bit_in_set();
         self.taken[word] & bit != 0
     }
@@ -128,7 +129,7 @@ pub fn is_debug() -> bool {
 /// The results of `look` for each cache that exists, one after the other. A cache may be created or
 /// destroyed between two calls, but not during one, which runs under the registry lock.
 pub(crate) fn map_existing<R>(look: impl Fn(CacheId) -> R) -> impl Iterator<Item = R> {
-    (0..CACHES_MAX).filter_map(move |number| if_existing(CacheId::new(number as u16), &look))
+    (0..numbers_used()).filter_map(move |number| if_existing(CacheId::new(number as u16), &look))
 }
 
 /// The result of `look` for a cache, under the registry lock, if the cache exists.
@@ -162,6 +163,11 @@ pub(crate) fn recover() -> impl Fn(CacheId) -> bool {
 
 /// Every number that has ever been used. Under the registry lock.
 pub(crate) fn all_ids() -> impl Iterator<Item = CacheId> {
+    (0..numbers_used()).map(|number| CacheId::new(number as u16))
+}
+
+/// Numbers from this on have never been used. Without the registry lock it may grow.
+pub(crate) fn numbers_used() -> usize {
     // Relaxed: changes under the registry lock only.
-    (0..NUMBERS_USED.load(Ordering::Relaxed)).map(|number| CacheId::new(number as u16))
+    NUMBERS_USED.load(Ordering::Relaxed)
 }

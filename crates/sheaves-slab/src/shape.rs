@@ -13,6 +13,8 @@ use crate::window::GRANULE_BYTES;
 pub const OBJECT_BYTES_MAX: usize = 64 << 10;
 /// A sheaf holds at most this many bytes of objects, and at least one object.
 const SHEAF_HOLDS_BYTES: usize = 512 << 10;
+/// The same for objects that are alone in their slabs. It can grow to a quarter of what is in use.
+const SHEAF_HOLDS_BYTES_ALONE: usize = 8 << 20;
 /// A cache's first sheaves hold at most this many objects, and at most this many bytes. There are
 /// none where one object is larger.
 const SHEAF_OBJECTS_START: usize = 31;
@@ -108,9 +110,17 @@ impl Shape {
     }
 
     fn of_slab(size: usize, stride: usize, granules: usize, slab_objects: usize) -> Shape {
-        let sheaf_objects = (SHEAF_HOLDS_BYTES / stride).clamp(1, Sheaf::OBJECTS_MAX);
+        let holds_bytes =
+            if slab_objects == 1 { SHEAF_HOLDS_BYTES_ALONE } else { SHEAF_HOLDS_BYTES };
+        let sheaf_objects = (holds_bytes / stride).clamp(1, Sheaf::OBJECTS_MAX);
         let reciprocal = u64::MAX / stride as u64 + 1;
         Shape { size, stride, reciprocal, granules, slab_objects, sheaf_objects, ..Shape::NONE }
+    }
+
+    /// False where free objects have contents: those of a constructor, the poison of a debug cache,
+    /// or what late readers of a type-stable cache still read.
+    pub(crate) fn may_discard(&self) -> bool {
+        self.constructor.is_none() && !self.debug && !self.typesafe
     }
 
     /// True when each object is alone in its slab.

@@ -13,6 +13,7 @@
 //! | `list`, `next`, `previous` | list operations | the cache's lock |
 //! | `cookie` | a thread that lists a type-stable cache's slab as empty | the cache's lock |
 //! | a mark | a thread that defers or reclaims the object | nothing |
+//! | `holes` | the keeper, and a refill, which clears it | nothing |
 //! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
 //!
 //! The steps on bits and `free` are in `protocol/counting.rs`.
@@ -52,6 +53,9 @@ pub(crate) struct Slab {
     pub(crate) previous: AtomicU32,
     /// The slab has one object, which reads as zeros because it has never been used.
     is_zero: AtomicBool,
+    /// Free objects at the last look of the keeper, twice; plus 1 when the holes were discarded
+    /// since then.
+    holes: AtomicU32,
     /// In type-stable caches: the cookie taken when the slab became empty.
     pub(crate) cookie: AtomicU64,
     /// In debug caches: one bit for each object that is deferred.
@@ -60,6 +64,17 @@ pub(crate) struct Slab {
 }
 
 const _: () = assert!(size_of::<Slab>() == SLAB_HEADER_BYTES);
+
+/// The free objects of a slab, for the keeper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holes {
+    /// There are none, or they were discarded.
+    Known,
+    /// Their number has changed since the last look.
+    New,
+    /// Their number has not changed.
+    Old,
+}
 
 /// The header of a granule.
 #[inline]
@@ -123,6 +138,7 @@ impl Slab {
         self.list.store(UNLISTED, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
         self.previous.store(0, Ordering::Relaxed);
+        self.holes.store(0, Ordering::Relaxed);
         self.is_zero.store(is_zero && capacity == 1, Ordering::Relaxed);
         // SeqCst, for the compiler alone: the header is complete once it names a cache, see
         // `SlabLists::recover`.
@@ -136,10 +152,27 @@ impl Slab {
         self.is_zero.load(Ordering::Relaxed) && self.is_zero.swap(false, Ordering::Relaxed)
     }
 
+    /// For the keeper: what it knows of the holes. If they are old, they are known from now on, and
+    /// the caller discards them.
+    pub(crate) fn look_at_holes(&self) -> Holes {
+        // Relaxed, all: hints; only the keeper writes `holes`, or a cache whose slab is new.
+        let free = self.free.load(Ordering::Relaxed);
+        let seen = self.holes.load(Ordering::Relaxed);
+        if seen / 2 != free {
+            self.holes.store(2 * free, Ordering::Relaxed);
+        } else if seen.is_multiple_of(2) && free != 0 {
+            self.holes.store(seen + 1, Ordering::Relaxed);
+            return Holes::Old;
+        }
+        if seen / 2 != free && free != 0 { Holes::New } else { Holes::Known }
+    }
+
     /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Under the
     /// cache's lock.
     #[inline]
     pub(crate) fn take(&self, wanted: usize, take: impl FnMut(usize)) {
+        // Relaxed: a hint of the keeper. Holes that were discarded are in use again.
+        self.holes.store(0, Ordering::Relaxed);
         if counting::take(&self.free, &self.bits, wanted, take).is_none() {
             sheaves_sys::report::die(format_args!("a slab has fewer objects than it counts"))
         }
@@ -171,3 +204,7 @@ fn has_bit(words: &[AtomicU64], index: usize) -> bool {
     // Relaxed: the object's owner changed it last, or a snapshot for checks and statistics.
     words[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/slab.rs"]
+mod tests;

@@ -15,6 +15,6 @@ pub(crate) fn take_sheaf(word: Word, wanted: impl Fn(Cursor) -> bool) -> Option<
 /// Objects in the sheaves of some words, in all slots; approximate while other threads work.
 pub(crate) fn objects_in(words: &[Word]) -> usize {
     let mut objects = 0;
-    slots::observe(words, &mut |_, cursor| objects += cursor.fill());
+    slots::observe(words, &mut |_, _, cursor| objects += cursor.fill());
     objects
 }

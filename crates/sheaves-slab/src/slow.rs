@@ -20,6 +20,13 @@ const ATTEMPTS: u32 = 64;
 #[cold]
 #[inline(never)]
 pub(crate) fn alloc_slow(id: CacheId) -> usize {
+    let object = alloc(id);
+    chunk::after_alloc();
+    object
+}
+
+#[inline]
+fn alloc(id: CacheId) -> usize {
     let shape = id.shape();
     if shape.debug {
         return debug::alloc(id);
@@ -48,7 +55,7 @@ pub(crate) fn alloc_slow(id: CacheId) -> usize {
 #[inline(never)]
 pub(crate) fn free_slow(id: CacheId, object: usize) {
     free(id, object);
-    chunk::purge_if_due();
+    chunk::after_free();
 }
 
 #[inline]

@@ -7,6 +7,7 @@ mod deferred;
 #[expect(dead_code, reason = "shared with the tests of the per-CPU layer, which use all of it")]
 #[path = "../../sheaves-percpu/tests/transactions/configurations.rs"]
 mod engines;
+mod keeper;
 #[path = "../../sheaves-percpu/tests/transactions/seccomp.rs"]
 mod seccomp;
 mod storm;

@@ -70,6 +70,52 @@ pub fn number(name: &str, low: usize, high: usize) -> Option<usize> {
     parsed(name, within, format_args!("expected a number from {low} to {high}"))
 }
 
+/// A decimal number up to `high`, or `usize::MAX` for `-1`; `None` when unset. Any other value is
+/// reported and counts as unset.
+#[must_use]
+pub fn number_or_never(name: &str, high: usize) -> Option<usize> {
+    let parse = |value: &[u8]| match value {
+        b"-1" => Some(usize::MAX),
+        _ => core::str::from_utf8(value).ok()?.parse().ok().filter(|number| *number <= high),
+    };
+    parsed(name, parse, format_args!("expected a number from 0 to {high}, or -1"))
+}
+
+/// A limit on memory, see [`limit`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// `auto`: that of the control groups.
+    Auto,
+    /// Bytes, at least 1 MiB.
+    Bytes(usize),
+    /// 1 to 100.
+    Percent(usize),
+}
+
+/// `auto`, a number of bytes with an optional suffix (`K`, `M`, `G`, `T`: powers of 1024), or a
+/// percentage such as `50%`; `None` when unset. Any other value is reported and counts as unset.
+#[must_use]
+pub fn limit(name: &str) -> Option<Limit> {
+    let expected = format_args!("expected auto, bytes such as 512M (at least 1M), or 1% to 100%");
+    parsed(name, parse_limit, expected)
+}
+
+fn parse_limit(value: &[u8]) -> Option<Limit> {
+    let text = core::str::from_utf8(value).ok()?;
+    if text == "auto" {
+        return Some(Limit::Auto);
+    }
+    if let Some(percent) = text.strip_suffix('%') {
+        let percent = percent.parse().ok().filter(|percent| (1..=100).contains(percent))?;
+        return Some(Limit::Percent(percent));
+    }
+    let suffix = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(suffix);
+    let shift = ["", "K", "M", "G", "T"].iter().position(|known| *known == suffix)? * 10;
+    let bytes = number.parse::<usize>().ok()?.checked_mul(1 << shift)?;
+    (bytes >= 1 << 20).then_some(Limit::Bytes(bytes))
+}
+
 /// The value as `parse` understands it. Another value is reported, with what was expected.
 fn parsed<T>(
     name: &str,

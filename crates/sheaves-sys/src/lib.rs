@@ -15,6 +15,7 @@
 //! a signal handler. Fork: see [`fork`].
 #![no_std]
 
+pub mod cgroup;
 pub mod clock;
 pub mod env;
 pub mod errno;

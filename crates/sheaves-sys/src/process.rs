@@ -26,6 +26,18 @@ pub fn random_seed() -> u64 {
     scramble(halves[0]).wrapping_add(scramble(!halves[1]))
 }
 
+/// Bytes of the machine's memory; `usize::MAX` where the kernel does not tell. One system call.
+#[must_use]
+pub fn physical_bytes() -> usize {
+    // SAFETY: an all-zero value is valid to be filled.
+    let mut info: libc::sysinfo = unsafe { core::mem::zeroed() };
+    // SAFETY: valid for the call to fill.
+    match unsafe { libc::sysinfo(&raw mut info) } {
+        0 => (info.totalram as usize).saturating_mul(info.mem_unit as usize),
+        _ => usize::MAX,
+    }
+}
+
 /// The finaliser of splitmix64 (Steele, Lea, Flood 2014).
 fn scramble(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -10,18 +10,28 @@
 
 mod table;
 
+use sheaves_rcu::defer;
+use sheaves_slab::chunk;
 use sheaves_sys::lock::Held;
 use sheaves_sys::{clock, map};
+
+use crate::idle::{Idle, Pages};
 
 pub(crate) use table::TABLE;
 use table::{Entry, KEPT, Table};
 
 /// A block (0 when memory is out), and whether it reads as zeros.
 pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
+    let block = alloc_unlimited(size, align);
+    chunk::after_alloc();
+    block
+}
+
+fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
     const NONE: (usize, bool) = (0, false);
     let page = map::page_bytes();
     let Some(bytes) = size.max(1).checked_next_multiple_of(page) else { return NONE };
-    if let Some(address) = alloc_idle(bytes, align) {
+    if let Some(address) = alloc_idle(|idle| idle.take(bytes, align)) {
         return (address, false);
     }
     if let Some(address) = alloc_kept(bytes, align) {
@@ -36,10 +46,16 @@ pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
     (address, true)
 }
 
+/// A block that has room to grow in an idle range, if there is one; else 0.
+pub(crate) fn alloc_to_grow(size: usize) -> usize {
+    let bytes = size.next_multiple_of(map::page_bytes());
+    alloc_idle(|idle| idle.take_of_largest(bytes)).unwrap_or(0)
+}
+
 /// A block in an idle range.
-fn alloc_idle(bytes: usize, align: usize) -> Option<usize> {
+fn alloc_idle(take: impl FnOnce(&mut Idle) -> Option<Pages>) -> Option<usize> {
     let mut table = TABLE.lock();
-    let (address, bytes) = table.idle.take(bytes, align)?;
+    let (address, bytes) = take(&mut table.idle)?;
     if !table.insert(Entry { address, bytes }) {
         // There was room for it just now.
         let _none = table.idle.put(address, bytes, clock::coarse_ms());
@@ -89,10 +105,54 @@ pub(crate) fn free(address: usize) -> bool {
     let mut table = TABLE.lock();
     let Some(index) = table.find(address) else { return false };
     let range = table.remove(index);
+    let_idle(table, range);
+    true
+}
+
+/// Makes a range idle, and arms the keeper or unmaps what is too much without one.
+fn let_idle(mut table: Held<'_, Table>, range: Entry) {
     let surplus = table.let_idle(range);
+    let is_much = table.idle.bytes() >= MUCH_BYTES;
     drop(table);
     give_back_all(surplus);
-    true
+    if is_much {
+        chunk::note_unused();
+        chunk::after_free();
+    }
+}
+
+/// Fewer idle bytes are not worth a keeper.
+const MUCH_BYTES: usize = 1 << 20;
+
+/// Idle ranges as `sheaves-rcu` sees them.
+struct Huge;
+
+/// Makes them known, when the heap starts.
+pub(crate) fn register() {
+    defer::register(&Huge);
+}
+
+impl defer::Sink for Huge {
+    fn age(&self) -> bool {
+        let Some(decay_ms) = defer::decay_ms() else { return false };
+        let before_ms = clock::coarse_ms().saturating_sub(decay_ms);
+        loop {
+            let mut table = TABLE.lock();
+            let Some(range) = table.surplus_of(usize::MAX, before_ms) else {
+                return table.idle.bytes() != 0;
+            };
+            drop(table);
+            give_back(range);
+        }
+    }
+
+    fn return_all(&self) {
+        trim();
+    }
+
+    fn name(&self) -> &'static str {
+        "huge"
+    }
 }
 
 /// Unmaps this range, then idle ones for as long as there are too many.
@@ -179,9 +239,7 @@ fn shrink(mut table: Held<'_, Table>, index: usize, bytes: usize) -> usize {
     if old_bytes - bytes > bytes / 4 {
         table.resize(index, bytes);
         let rest = Entry { address: address + bytes, bytes: old_bytes - bytes };
-        let surplus = table.let_idle(rest);
-        drop(table);
-        give_back_all(surplus);
+        let_idle(table, rest);
     }
     address
 }

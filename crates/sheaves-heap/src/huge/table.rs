@@ -4,6 +4,8 @@
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{Ordering, compiler_fence};
 
+use sheaves_rcu::defer;
+use sheaves_slab::{chunk, limit};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::{clock, map};
 
@@ -126,6 +128,7 @@ impl Table {
         self.store(new);
         self.count += 1;
         self.bytes += new.bytes;
+        self.note_bytes();
     }
 
     fn store(&mut self, new: Entry) {
@@ -208,14 +211,32 @@ impl Table {
         surplus.map(|pages| self.doubt(pages)).or_else(|| self.surplus())
     }
 
-    /// Takes an idle range that is too old or one too many; it is in doubt from then on.
+    /// Without a keeper, takes an idle range that is too old or one too many; it is in doubt from
+    /// then on.
     pub(super) fn surplus(&mut self) -> Option<Entry> {
-        let surplus = self.idle.surplus(self.bytes, clock::coarse_ms());
+        let decay_ms = limit::decay_ms()?;
+        let bytes_max = if decay_ms == 0 { 0 } else { IDLE_BYTES_MAX.max(self.bytes / 4) };
+        let is_kept = defer::is_kept() && decay_ms != 0;
+        if is_kept && !(self.idle.bytes() > bytes_max && defer::is_overdue()) {
+            return None;
+        }
+        self.surplus_of(bytes_max, clock::coarse_ms().saturating_sub(decay_ms))
+    }
+
+    /// Takes an idle range that was freed before a time, or one if all have more than `bytes_max`.
+    pub(super) fn surplus_of(&mut self, bytes_max: usize, before_ms: u64) -> Option<Entry> {
+        let surplus = self.idle.surplus(bytes_max, before_ms);
         surplus.map(|pages| self.doubt(pages))
+    }
+
+    /// Tells the limit how many bytes there are. Called when there are more or fewer.
+    pub(super) fn note_bytes(&self) {
+        chunk::note_other_bytes(self.bytes + self.idle.bytes());
     }
 
     pub(super) fn doubt(&mut self, (address, bytes): Pages) -> Entry {
         self.in_doubt += 1;
+        self.note_bytes();
         Entry { address, bytes }
     }
 

@@ -63,6 +63,17 @@ crate::cases! {
     GoesOn(&["SHEAVES_DEBUG=perhaps is ignored: expected one of 1, true, "]) => {
         works();
     }
+    limit_a_word [("SHEAVES_LIMIT", "lots")],
+    GoesOn(&["SHEAVES_LIMIT=lots is ignored: expected auto, bytes such as 512M "]) => {
+        works();
+    }
+    limit_too_small [("SHEAVES_LIMIT", "4096")], GoesOn(&["SHEAVES_LIMIT=4096 is ignored"]) => {
+        works();
+    }
+    decay_negative [("SHEAVES_DECAY_MS", "-2")],
+    GoesOn(&["SHEAVES_DECAY_MS=-2 is ignored: expected a number from 0 to 3600000, or -1"]) => {
+        works();
+    }
     /// A long value is truncated, so that the message stays one line.
     engine_very_long [("SHEAVES_ENGINE", LONG)], GoesOn(&["is ignored"]) => {
         works();

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use sheaves_percpu::internal::slots::{Attached, attach};
+use sheaves_percpu::internal::slots::{self, Attached, attach};
 use sheaves_percpu::internal::{Cursor, Word, push_slow};
 
 use crate::configurations::is_small;
@@ -170,5 +170,35 @@ fn drained_slots_work_on() {
         market.drain(word);
         let objects = core::mem::take(&mut *market.objects.lock().unwrap());
         assert_eq!(objects.len(), pushed, "round {round}");
+    }
+}
+
+#[test]
+fn drains_leave_what_is_not_wanted() {
+    let _alone = alone();
+    let words = [Word::new(42), Word::new(43)];
+    let market = Market::default();
+    for round in 0..if is_small() { 10 } else { 200 } {
+        let mut pushed = [0, 0];
+        for (index, word) in words.into_iter().enumerate() {
+            replace(&market, word);
+            // SAFETY: objects are plain numbers here.
+            let push = |number: &usize| unsafe { push_slow(word, 2 * number) };
+            pushed[index] = (1..=3).filter(push).count();
+        }
+        let (taken, is_complete) = slots::take_where(&words, &|index, slot, cursor| {
+            assert!(slot < sheaves_percpu::slot_count());
+            index == 1 && cursor.is_sheaf()
+        });
+        assert!(is_complete);
+        for (index, cursor) in taken {
+            assert_eq!(index, 1, "round {round}");
+            market.unload(cursor.bits());
+        }
+        let objects = core::mem::take(&mut *market.objects.lock().unwrap());
+        assert_eq!(objects.len(), pushed[1], "round {round}");
+        market.drain(words[0]);
+        let objects = core::mem::take(&mut *market.objects.lock().unwrap());
+        assert_eq!(objects.len(), pushed[0], "round {round}");
     }
 }

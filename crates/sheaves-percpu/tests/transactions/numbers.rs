@@ -36,5 +36,5 @@ pub(crate) fn drain(words: &[Word], take: &mut dyn FnMut(usize, usize)) -> bool 
 }
 
 pub(crate) fn observe(words: &[Word], see: &mut dyn FnMut(usize, usize)) {
-    slots::observe(words, &mut |index, cursor| see(index, cursor.bits()));
+    slots::observe(words, &mut |index, _, cursor| see(index, cursor.bits()));
 }

@@ -148,7 +148,7 @@ pub(super) fn refuse_open_section() {
 /// What is pending, including callbacks without a cookie; and how much of it is linked.
 pub(super) fn pending() -> (Pending, Pending) {
     let mut calls = 0;
-    slots::observe(&[WORD], &mut |_, cursor| {
+    slots::observe(&[WORD], &mut |_, _, cursor| {
         calls += cursor.index() - SENTINEL;
     });
     let (shards, linked) = Pending::of(&ALL);

@@ -29,10 +29,12 @@
 //! The child of a fork inherits what is pending, and reclaims it when it defers something itself,
 //! polls, or waits. A callback that another thread was running during the fork is not called again.
 //!
+//! The reclaimer is also the keeper, which has unused memory returned to the kernel: [`keep`].
+//!
 //! From the bottom up: `pressure` (what is pending), `psi`, `watch` (callbacks that take long);
 //! `head`, `list`, `extents`, `emergency` (memory), `queue` (sealed sheaves) and `shard`; `calls`,
-//! `channel`, `sink`; `driver`, `round` (how everything is reclaimed), `reclaimer` (when);
-//! `call_rcu`, `free_later`, `barrier` and `statistics`, which programs call.
+//! `channel`, `sink`; `keeper`; `driver`, `round` (how everything is reclaimed), `reclaimer`
+//! (when); `call_rcu`, `free_later`, `barrier` and `statistics`, which programs call.
 
 mod barrier;
 mod call_rcu;
@@ -47,6 +49,7 @@ mod extents;
 pub mod faults;
 mod free_later;
 mod head;
+mod keeper;
 mod list;
 mod pressure;
 mod psi;
@@ -63,8 +66,9 @@ pub use call_rcu::{call_hurry, call_rcu, defer};
 pub use channel::Channel;
 pub use emergency::{Emergencies, free_without_memory};
 pub use head::{Call, Head};
+pub use keeper::{decay_ms, is_kept, is_overdue, look_here, period_ms};
 pub use pressure::{Pressure, note_reclaimed, note_sealed, pressure};
 pub use queue::{Open, Queue, STATE_ENTRIES, Sealed};
-pub use reclaimer::{after_seal, arm, reclaimer_thread};
-pub use sink::{Pending, SINKS_MAX, Sink, register};
+pub use reclaimer::{after_seal, arm, keep, keep_if_running, reclaimer_thread};
+pub use sink::{Pending, SINKS_MAX, Sink, register, return_all};
 pub use statistics::{SinkPending, Statistics, statistics};

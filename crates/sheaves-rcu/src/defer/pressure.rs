@@ -88,27 +88,8 @@ pub fn note_sealed(objects: usize, bytes: usize) {
     BYTES.fetch_add(bytes as i64, Ordering::Relaxed);
 }
 
-/// After this many reclaimed bytes free memory is returned to the kernel. Returning a MiB and
-/// getting it again takes a tenth of a millisecond.
-const MUCH_BYTES: u64 = 16 << 20;
-/// Bytes that were reclaimed since then.
-static RECLAIMED: AtomicU64 = AtomicU64::new(0);
-
-pub(super) fn is_much_reclaimed() -> bool {
-    // Relaxed: a hint.
-    RECLAIMED.load(Ordering::Relaxed) >= MUCH_BYTES
-}
-
-/// Memory is being returned to the kernel.
-pub(super) fn note_trimmed() {
-    // Relaxed: a hint.
-    RECLAIMED.store(0, Ordering::Relaxed);
-}
-
 /// Counts batches that were reclaimed.
 pub fn note_reclaimed(objects: usize, bytes: usize) {
-    // Relaxed: a hint.
-    RECLAIMED.fetch_add(bytes as u64, Ordering::Relaxed);
     // Relaxed, both: counts.
     OBJECTS.fetch_sub(objects as i64, Ordering::Relaxed);
     BYTES.fetch_sub(bytes as i64, Ordering::Relaxed);

@@ -1,14 +1,14 @@
 //! The reclaimer: the thread that reclaims what no other thread does.
 //!
-//! It sleeps without a timeout while nothing is deferred, and until the age bound while something
-//! is. If much was reclaimed and nothing is left to do, it first returns memory to the kernel. It
-//! is started by the first thread that defers, and likewise in the child of a fork.
+//! It sleeps without a timeout while nothing is deferred or unused, until the age bound while
+//! something is deferred, and until the next look while memory is unused, see `keeper`. It is
+//! started by the first thread that defers or arms the keeper, and likewise in the child of a fork.
 //!
 //! | `SLEEPING` | meaning |
 //! |---|---|
 //! | [`AWAKE`] | it checks everything before it sleeps again |
-//! | [`UNTIL_AGE`] | requests wake it |
-//! | [`WITHOUT_END`] | requests wake it, and so does the first thing that is deferred |
+//! | [`UNTIL_AGE`] | requests wake it, and so does the arming of the keeper |
+//! | [`WITHOUT_END`] | the same, and so does the first thing that is deferred |
 //!
 //! A thread with a request stores the request, then changes the bell, then reads whether the
 //! reclaimer sleeps. The reclaimer reads the bell, then the requests, then stores that it sleeps,
@@ -23,7 +23,7 @@ use sheaves_sys::{futex, report, thread, tls};
 use super::extents::{SHEAVES, State};
 use super::pressure::{self, Pressure};
 use super::shard::{Batch, Shard};
-use super::{calls, channel, driver, psi, round, sink, watch};
+use super::{calls, channel, driver, keeper, psi, round, sink, watch};
 use crate::options::{self, SLOTS};
 use crate::reader::fences;
 
@@ -47,9 +47,6 @@ static RUNNING: AtomicU32 = AtomicU32::new(0);
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 /// A start has failed, and was reported.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
-
-/// If nothing is deferred for this time after much was reclaimed, memory is returned to the kernel.
-const TRIM_NS: u64 = 50_000_000;
 
 /// How often the reclaimer has gone to sleep.
 pub(super) static SLEEPS: AtomicU32 = AtomicU32::new(0);
@@ -75,6 +72,38 @@ fn arm_slow() {
     if pressure::arm() {
         start();
         wake_from(WITHOUT_END);
+    }
+}
+
+/// Memory lies unused: arms the keeper. One load if it is armed.
+///
+/// Starts the reclaimer if there is none and the process has more than one thread. That takes locks
+/// of libc, under which it may free memory, but not allocate: call this after allocations only, and
+/// [`keep_if_running`] after frees. Not under a lock of the library.
+#[inline]
+pub fn keep() {
+    if !keeper::is_kept() {
+        keep_slow(true);
+    }
+}
+
+/// [`keep`] if there is a reclaimer; false if there is none.
+#[inline]
+pub fn keep_if_running() -> bool {
+    if !keeper::is_kept() && is_running() {
+        keep_slow(false);
+    }
+    is_running()
+}
+
+#[cold]
+fn keep_slow(may_start: bool) {
+    if keeper::arm(is_running()) {
+        if is_running() || (may_start && try_start()) {
+            wake_from(UNTIL_AGE);
+        } else {
+            keeper::disarm();
+        }
     }
 }
 
@@ -146,22 +175,30 @@ pub fn reclaimer_thread() -> Option<usize> {
 
 /// Starts the reclaimer if it does not exist and is permitted. True if it exists.
 pub(super) fn start() -> bool {
+    // Relaxed: reported once.
+    let is_there = try_start();
+    if !is_there && options::reclaimers() != 0 && !HAS_FAILED.swap(true, Ordering::Relaxed) {
+        report::report(format_args!(
+            "rcu: no thread can be started: what is deferred waits for poll() or barrier()"
+        ));
+    }
+    is_there
+}
+
+/// [`start`] without a report.
+pub(super) fn try_start() -> bool {
     fork::run_pending_handlers();
     is_running() || (options::reclaimers() != 0 && start_slow())
 }
 
 #[cold]
 fn start_slow() -> bool {
-    // Relaxed, all: a flag, see `is_running`.
+    // Relaxed, both: a flag, see `is_running`.
     if RUNNING.swap(1, Ordering::Relaxed) != 0 || thread::spawn(run) {
         return true;
     }
     RUNNING.store(0, Ordering::Relaxed);
-    if !HAS_FAILED.swap(true, Ordering::Relaxed) {
-        report::report(format_args!(
-            "rcu: no thread can be started: what is deferred waits for poll() or barrier()"
-        ));
-    }
+    keeper::disarm();
     false
 }
 
@@ -178,6 +215,9 @@ fn run() -> ! {
         let requests = take_requests();
         let age_ms = pressure::age_ms();
         let is_old = age_ms.is_some_and(|age| age >= options::age_ms());
+        if keeper::left_ms() == Some(0) {
+            keeper::look();
+        }
         if requests & FLUSH != 0 {
             round::full(&driver::drive(), true);
         } else if is_old || (age_ms.is_some() && psi::is_short()) {
@@ -205,18 +245,13 @@ fn sleep(bell: u32, age_ms: Option<u64>) {
     let depth = if age_ms.is_some() { UNTIL_AGE } else { WITHOUT_END };
     // SeqCst: see the module documentation. [B1]
     SLEEPING.store(depth, Ordering::SeqCst);
-    match age_ms {
-        None if pressure::is_much_reclaimed() => {
-            futex::wait_for(&BELL, bell, TRIM_NS);
-            if BELL.load(Ordering::SeqCst) == bell {
-                round::trim();
-            }
-        }
+    let age_left_ms = age_ms.map(|age| {
+        let left_ms = options::age_ms().saturating_sub(age).max(1);
+        psi::patience_ms(left_ms)
+    });
+    match age_left_ms.into_iter().chain(keeper::left_ms()).min() {
         None => futex::wait(&BELL, bell),
-        Some(age) => {
-            let left_ms = options::age_ms().saturating_sub(age).max(1);
-            futex::wait_for(&BELL, bell, psi::patience_ms(left_ms) * 1_000_000);
-        }
+        Some(left_ms) => futex::wait_for(&BELL, bell, left_ms.max(1) * 1_000_000),
     }
     // SeqCst: as above.
     SLEEPING.store(AWAKE, Ordering::SeqCst);
@@ -272,6 +307,7 @@ fn restart(was_worker: bool) {
     // A new thread of the child may get the same thread pointer.
     THREAD.store(if is_reclaimer { me } else { 0 }, Ordering::Relaxed);
     SLEEPING.store(AWAKE, Ordering::Relaxed);
+    keeper::restart_in_child();
     if !is_reclaimer && pressure::disarm().is_some() {
         REQUESTS.fetch_or(FLUSH, Ordering::Relaxed);
     }

@@ -192,12 +192,6 @@ fn wait_for_one(cookie: Cookie, is_urgent: bool) {
     debug_assert!(waited.is_ok());
 }
 
-/// Lets the layers above return unused memory to the kernel. For an idle reclaimer.
-pub(super) fn trim() {
-    pressure::note_trimmed();
-    sink::sinks().for_each(|sink| sink.give_back());
-}
-
 /// Reclaims what is ready, in a thread that has deferred too much; runs no callbacks.
 pub(super) fn help() {
     let Some(_driving) = driver::try_drive() else { return };

@@ -33,20 +33,31 @@ impl Pending {
     }
 }
 
-/// A layer above that stores deferred memory itself.
+/// A layer above that stores deferred memory itself, or keeps unused memory.
 ///
 /// No method is called under a lock of this crate. [`Sink::reclaim`] must not wait for readers:
 /// under [`super::Pressure::Hard`] a thread that defers may call it inside a read section.
 pub trait Sink: Sync {
     /// Seals everything that was deferred before the call, in every slot: gives it cookies. False
     /// where a slot was not reached: the caller will try again. May interrupt the CPUs.
-    fn seal(&self) -> bool;
+    fn seal(&self) -> bool {
+        true
+    }
     /// Reclaims every sealed batch whose cookie has passed; true if there was one.
-    fn reclaim(&self) -> bool;
+    fn reclaim(&self) -> bool {
+        false
+    }
     /// What is pending, for statistics.
-    fn pending(&self) -> Pending;
-    /// Returns free memory to the kernel. Called in an idle moment after much was reclaimed.
-    fn give_back(&self) {}
+    fn pending(&self) -> Pending {
+        Pending::default()
+    }
+    /// Returns to the kernel what was unused at the last call and still is. True if something else
+    /// is unused, so that another call is necessary. See [`super::keep`].
+    fn age(&self) -> bool {
+        false
+    }
+    /// Returns all unused memory to the kernel at once.
+    fn return_all(&self) {}
     /// A unique name, for statistics.
     fn name(&self) -> &'static str;
 }
@@ -77,6 +88,11 @@ pub fn register(sink: &'static dyn Sink) -> bool {
     // Release pairs with the Acquire in `sinks`. [S1]
     COUNT.store(count + 1, Ordering::Release);
     true
+}
+
+/// Has every layer return all its unused memory at once: near a limit.
+pub fn return_all() {
+    sinks().for_each(|sink| sink.return_all());
 }
 
 pub(super) fn sinks() -> impl Iterator<Item = &'static dyn Sink> {

@@ -23,6 +23,7 @@ mod drivers;
 #[path = "../../../sheaves-percpu/tests/transactions/configurations.rs"]
 mod engines;
 mod forks;
+mod keeper;
 mod ladder;
 mod options;
 #[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]

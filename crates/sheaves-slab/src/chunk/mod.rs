@@ -10,21 +10,24 @@
 //! | 1 | 0 | 0 | is free, holds old contents, freed before the last tick: discarded at the next |
 //!
 //! Runs are placed at the lowest address where they fit, so that the heap stays dense and chunks at
-//! its end become free. A tick becomes due at most every half second, when a run is freed. It
-//! happens with the next call that ends in `purge_if_due`, and at every [`trim`].
+//! its end become free. The keeper makes a tick at each of its looks. While there is no keeper, the
+//! threads that use caches make the looks; what is free above a limit goes back at once, in pieces.
 //!
 //! All of this is under one lock, except the system calls that return memory, which take 0.1 ms for
 //! each MiB: they are made without any lock. Meanwhile the granules are in a list of their own, see
 //! `in_progress`.
 
+mod due;
 pub(crate) mod fork;
 mod in_progress;
 mod purge;
 mod run;
 mod state;
 
-pub(crate) use purge::purge_if_due;
-pub use purge::trim;
+pub(crate) use due::note_use;
+pub use due::{note_other_bytes, note_unused};
+pub use purge::{after_alloc, after_free, trim};
+pub(crate) use purge::{age, note_holes};
 pub use run::{Footprint, footprint};
 pub(crate) use run::{Run, begin_run, finish_run, give_run};
 pub(crate) use state::{CHUNKS, HugePages};

@@ -1,79 +1,207 @@
 //! Returning free granules to the system.
 
-use core::sync::atomic::{AtomicBool, Ordering};
-
-use sheaves_sys::clock;
+use sheaves_rcu::defer;
 use sheaves_sys::lock::assert_none_held;
 use sheaves_sys::map;
+use sheaves_sys::{clock, errno};
 
-use super::state::{CHUNKS, Chunks, DENSE_TICKS, ask_for_huge_page, chunk, granule_of, mask};
-use crate::slab;
+use super::due::{self, KEEP, LIMIT, START, SURPLUS, TICK};
+use super::state::{
+    ASKED, CHUNKS, Chunks, HOLED, ask_for_huge_page, chunk, granule_of, mask, position_of,
+};
+use crate::granule::Granule;
 use crate::window::{CHUNK_GRANULES, GRANULE_BYTES};
+use crate::{limit, slab};
 
-/// Freed granules keep their memory for one to two of these.
-const TICK_MS: u64 = 500;
+/// Without a keeper, this many bytes may be free and hold old contents, or a quarter of those in
+/// use.
+const DIRTY_BYTES_MAX: usize = 32 << 20;
+/// What is above that goes back in pieces of this many bytes.
+const PIECE_BYTES: usize = 8 << 20;
+/// Less is not worth a keeper.
+const MUCH_BYTES: usize = 1 << 20;
 
-/// A tick is due.
-static IS_DUE: AtomicBool = AtomicBool::new(false);
+/// The granules that a purge discards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// Those freed before the last tick. This makes a tick.
+    Old,
+    /// Those that hold old contents.
+    Dirty,
+    /// All free ones.
+    All,
+}
 
-/// Makes a tick due if the last one was long ago. Called when a run is freed.
-pub(super) fn note_freed(chunks: &mut Chunks) {
-    let now = clock::coarse_ms();
-    if now.wrapping_sub(chunks.ticked_ms) >= TICK_MS {
-        chunks.ticked_ms = now;
-        // Relaxed: only signals that there is work, all of which is under the lock.
-        IS_DUE.store(true, Ordering::Relaxed);
+/// Called when a run of `count` granules was freed.
+pub(super) fn note_freed(chunks: &mut Chunks, count: usize) {
+    let is_surplus = chunks.dirty > dirty_max(chunks);
+    if is_kept_now(is_surplus) {
+        return;
+    }
+    let Some(period_ms) = defer::period_ms().or(limit::is_near().then_some(0)) else { return };
+    due::note_time(clock::coarse_ms(), period_ms);
+    if is_surplus {
+        due::note(SURPLUS);
+    }
+    if chunks.dirty >= MUCH && chunks.dirty - count < MUCH {
+        due::note_work();
     }
 }
 
-/// Returns memory that was freed before the last tick to the system, if a tick is due. Not under a
-/// lock.
+/// True if the keeper does everything. Not near the limit, and not if much has come together while
+/// it was busy.
+fn is_kept_now(is_much: bool) -> bool {
+    defer::is_kept() && limit::decay_ms() != Some(0) && !(is_much && defer::is_overdue())
+}
+
+/// [`MUCH_BYTES`] in granules.
+const MUCH: usize = MUCH_BYTES / GRANULE_BYTES;
+
+/// The most granules that may be dirty without a keeper.
+fn dirty_max(chunks: &Chunks) -> usize {
+    match limit::decay_ms() {
+        Some(0) => 0,
+        Some(_) => (DIRTY_BYTES_MAX / GRANULE_BYTES).max(chunks.used / 4),
+        None => usize::MAX,
+    }
+}
+
+/// Has unused memory returned to the system if it is time: by the keeper, or here where there is
+/// none, or near the limit. Called at the end of slow paths that free, without a lock.
 #[inline]
-pub(crate) fn purge_if_due() {
-    // Relaxed, both: as in `note_freed`; the exchange has one caller do the work.
-    if IS_DUE.load(Ordering::Relaxed) && IS_DUE.swap(false, Ordering::Relaxed) {
-        purge(false);
+pub fn after_free() {
+    if due::among(!START) != 0 {
+        errno::preserve(return_due);
+    }
+}
+
+/// The same for slow paths that allocate. Only these start the keeper's thread: libc frees memory
+/// under a lock that it needs to start one.
+#[inline]
+pub fn after_alloc() {
+    if due::among(!0) != 0 {
+        errno::preserve(|| {
+            if due::among(START) != 0 {
+                start_keeper();
+            }
+            return_due();
+        });
+    }
+}
+
+#[cold]
+fn start_keeper() {
+    defer::keep();
+    if defer::is_kept() {
+        due::take(START);
+    }
+}
+
+#[cold]
+fn return_due() {
+    let due = due::take(!START);
+    if due & LIMIT != 0 && limit::begin() {
+        if defer::reclaimer_thread().is_some() {
+            defer::flush();
+        }
+        defer::return_all();
+        limit::end();
+    }
+    if due & KEEP != 0 {
+        defer::keep_if_running();
+    }
+    if due & TICK != 0 {
+        if CHUNKS.lock().dirty >= MUCH {
+            due::note_work();
+        }
+        defer::look_here();
+    }
+    if due & SURPLUS != 0 {
+        purge_surplus();
+    }
+}
+
+/// Discards a piece of what is dirty, as far as that is too much. Begins with the chunk to which
+/// something was given last.
+fn purge_surplus() {
+    let (last, count) = {
+        let chunks = CHUNKS.lock();
+        (chunks.given_last, chunks.count)
+    };
+    let mut bytes = 0;
+    for index in (0..count.min(last + 1)).rev().chain(last + 1..count) {
+        bytes += purge_chunk(index, Which::Dirty);
+        let chunks = CHUNKS.lock();
+        if bytes >= PIECE_BYTES || chunks.dirty <= dirty_max(&chunks) {
+            return;
+        }
+    }
+}
+
+/// One look of the keeper: makes a tick; true if something is dirty after it.
+pub(crate) fn age() -> bool {
+    purge(Which::Old);
+    due::note_tick(clock::coarse_ms());
+    CHUNKS.lock().dirty != 0
+}
+
+/// Holes of a slab in the chunk of a granule are about to be discarded: the chunk asks for no huge
+/// page, so that the kernel does not fill them again, until it has free granules.
+pub(crate) fn note_holes(granule: Granule) {
+    let (index, _) = position_of(granule);
+    let has_asked = {
+        let _chunks = CHUNKS.lock();
+        core::mem::replace(&mut chunk(index).dense_ms, HOLED) == ASKED
+    };
+    if has_asked {
+        ask_for_huge_page(index, false);
     }
 }
 
 /// Returns all free memory to the system at once, with the headers of wholly free chunks. Returns
 /// the bytes of heap that were returned.
 pub fn trim() -> usize {
-    purge(true)
+    purge(Which::All)
 }
 
-/// Discards granules: all free ones, or those freed before the last tick.
+/// Discards granules; returns the bytes of those that held old contents.
 #[cold]
-pub(super) fn purge(all: bool) -> usize {
+pub(super) fn purge(which: Which) -> usize {
     assert_none_held();
     let count = CHUNKS.lock().count;
-    (0..count).map(|index| purge_chunk(index, all)).sum()
+    (0..count).map(|index| purge_chunk(index, which)).sum()
 }
 
-fn purge_chunk(index: usize, all: bool) -> usize {
+fn purge_chunk(index: usize, which: Which) -> usize {
     let (entry, old, victims, is_empty, dirty, has_asked) = {
         let mut chunks = CHUNKS.lock();
         let state = chunk(index);
-        let mut old = state.free & !state.clean & if all { u32::MAX } else { !state.young };
-        let has_asked = state.dense_ticks == DENSE_TICKS;
+        let all = which == Which::All;
+        let spared = if which == Which::Old { state.young } else { 0 };
+        let mut old = state.free & !state.clean & !spared;
+        let has_asked = state.dense_ms == ASKED;
         if has_asked && (all || old != 0) {
             // Granules that read as zero can be resident all the same: the kernel maps a huge page
             // as a whole.
             old = state.free;
         }
-        let is_empty = all && state.free == u32::MAX;
+        // Not again for a chunk that has been empty and clean before.
+        let is_empty =
+            state.free == u32::MAX && (all || (old != 0 && (old | state.clean) == u32::MAX));
         // A wholly free chunk is held until its headers are discarded.
         let victims = if is_empty { u32::MAX } else { old };
         if victims == 0 {
-            state.young = 0;
-            if !all && !has_asked && chunks.is_dense(index) {
-                drop(chunks);
-                ask_for_huge_page(index, true);
+            if which == Which::Old {
+                state.young = 0;
+                if !has_asked && chunks.is_dense(index) {
+                    drop(chunks);
+                    ask_for_huge_page(index, true);
+                }
             }
             return 0;
         }
         let Some(entry) = chunks.in_progress.begin(index, victims) else { return 0 };
-        (state.young, state.dense_ticks) = (0, 0);
+        (state.young, state.dense_ms) = (0, 0);
         // No thread can take them while they are marked as in use.
         state.free &= !victims;
         let dirty = (old & !state.clean).count_ones() as usize;

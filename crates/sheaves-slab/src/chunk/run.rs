@@ -36,12 +36,12 @@ pub(crate) fn finish_run(run: &Run) {
 }
 
 /// Releases a run; may be called under locks. The caller has cleared its entries in the owner map,
-/// and calls [`purge_if_due`](super::purge_if_due) when it holds no lock.
+/// and calls [`after_free`](super::after_free) when it holds no lock.
 pub(crate) fn give_run(first: Granule, count: usize) {
     let (index, bit) = position_of(first);
     let mut chunks = CHUNKS.lock();
     chunks.give(index, mask(bit, count), false);
-    note_freed(&mut chunks);
+    note_freed(&mut chunks, count);
 }
 
 /// Bytes of the heap by state: mapped, in use, free but not discarded.

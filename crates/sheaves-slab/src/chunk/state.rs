@@ -1,11 +1,13 @@
 //! The bits of the chunks, and the state under their lock.
 
+use sheaves_rcu::defer;
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map::{self, Exactly};
 
+use super::due;
 use super::in_progress::InProgress;
 use crate::granule::{self, Granule};
-use crate::window::{self, CHUNK_BYTES, CHUNK_GRANULES, SLAB_HEADER_BYTES};
+use crate::window::{self, CHUNK_BYTES, CHUNK_GRANULES, GRANULE_BYTES, SLAB_HEADER_BYTES};
 
 /// Which chunks ask the kernel for a huge page: `SHEAVES_HUGE_PAGES`.
 ///
@@ -15,15 +17,22 @@ use crate::window::{self, CHUNK_BYTES, CHUNK_GRANULES, SLAB_HEADER_BYTES};
 pub(crate) enum HugePages {
     /// None.
     Never,
-    /// Those that had no free granule at [`DENSE_TICKS`] ticks in a row. None once the process has
+    /// Those that had no free granule at all ticks for [`DENSE_MS`]. None once the process has
     /// forked, because a child that lives on shares its pages.
     Auto,
     /// Also all others, when they are mapped.
     Always,
 }
 
-/// At least ten seconds.
-pub(super) const DENSE_TICKS: u32 = 20;
+/// Time in which a chunk is dense before it asks for a huge page.
+pub(super) const DENSE_MS: u32 = 10_000;
+/// `dense_ms` of a chunk that has asked for a huge page.
+pub(super) const ASKED: u32 = u32::MAX;
+/// `dense_ms` of a chunk in which holes of slabs were discarded.
+pub(super) const HOLED: u32 = u32::MAX - 1;
+
+/// A process with as many chunks gets a keeper if it has several threads: later it may only free.
+const KEPT_CHUNKS: usize = 8;
 
 const CHUNK_HEADER_BYTES: usize = CHUNK_GRANULES * SLAB_HEADER_BYTES;
 
@@ -34,9 +43,8 @@ pub(super) struct Chunk {
     pub(super) free: u32,
     pub(super) clean: u32,
     pub(super) young: u32,
-    /// Number of ticks in a row at which no granule was free. With [`DENSE_TICKS`] the chunk has
-    /// asked for a huge page.
-    pub(super) dense_ticks: u32,
+    /// For how long no granule was free, as the ticks saw it; [`ASKED`] or [`HOLED`].
+    pub(super) dense_ms: u32,
 }
 
 /// State under the chunks lock.
@@ -48,8 +56,8 @@ pub(crate) struct Chunks {
     pub(super) skipped: usize,
     /// No chunk below this has room for a run of `index + 1` granules.
     pub(super) first_fit: [u32; CHUNK_GRANULES],
-    /// When the last tick happened.
-    pub(super) ticked_ms: u64,
+    /// The chunk to which granules were last given.
+    pub(super) given_last: usize,
     /// Number of granules that are free and hold old contents.
     pub(super) dirty: usize,
     /// Number of granules in use.
@@ -63,7 +71,7 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     count: 0,
     skipped: 0,
     first_fit: [0; CHUNK_GRANULES],
-    ticked_ms: 0,
+    given_last: 0,
     dirty: 0,
     used: 0,
     huge_pages: HugePages::Auto,
@@ -162,9 +170,12 @@ impl Chunks {
         }
         let is_always = self.huge_pages == HugePages::Always;
         ask_for_huge_page(self.count, is_always);
-        let dense_ticks = if is_always { DENSE_TICKS } else { 0 };
-        *chunk(self.count) = Chunk { free: u32::MAX, clean: u32::MAX, young: 0, dense_ticks };
+        let dense_ms = if is_always { ASKED } else { 0 };
+        *chunk(self.count) = Chunk { free: u32::MAX, clean: u32::MAX, young: 0, dense_ms };
         self.publish(self.count + 1);
+        if self.count == KEPT_CHUNKS {
+            due::note_work();
+        }
         true
     }
 
@@ -203,11 +214,22 @@ impl Chunks {
     /// At a tick, for a chunk that has not asked for a huge page: true when it is to ask now.
     pub(super) fn is_dense(&self, index: usize) -> bool {
         let chunk = chunk(index);
-        chunk.dense_ticks = match chunk.free {
-            0 if self.huge_pages != HugePages::Never => chunk.dense_ticks + 1,
+        let period_ms = defer::period_ms().unwrap_or(0) as u32;
+        chunk.dense_ms = match chunk.free {
+            0 if chunk.dense_ms == HOLED => HOLED,
+            0 if self.huge_pages != HugePages::Never => chunk.dense_ms + period_ms,
             _ => 0,
         };
-        chunk.dense_ticks == DENSE_TICKS
+        let is_dense = (DENSE_MS..HOLED).contains(&chunk.dense_ms);
+        if is_dense {
+            chunk.dense_ms = ASKED;
+        }
+        is_dense
+    }
+
+    /// Bytes in use or dirty.
+    fn bytes(&self) -> usize {
+        (self.used + self.dirty) * GRANULE_BYTES
     }
 
     /// Takes granules that are free; returns true when all of them read as zero.
@@ -219,6 +241,7 @@ impl Chunks {
         chunk.young &= !mask;
         self.dirty -= dirty.count_ones() as usize;
         self.used += mask.count_ones() as usize;
+        due::note_bytes(self.bytes());
         dirty == 0
     }
 
@@ -233,8 +256,10 @@ impl Chunks {
         } else {
             chunk.young |= mask;
             self.dirty += mask.count_ones() as usize;
+            self.given_last = index;
         }
         self.used -= mask.count_ones() as usize;
+        due::note_bytes(self.bytes());
         for first in &mut self.first_fit {
             *first = (*first).min(index as u32);
         }

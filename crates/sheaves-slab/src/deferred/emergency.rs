@@ -93,7 +93,7 @@ pub(super) fn free(id: CacheId, object: usize) {
             } else {
                 flush::flush(id, &mut [object]);
             }
-            chunk::purge_if_due();
+            chunk::after_free();
         },
     );
 }

@@ -17,7 +17,7 @@
 //!
 //! | an object is in | may be used by | leaves when |
 //! |---|---|---|
-//! | the rcu sheaf of a slot | readers | the sheaf is full, or `Sink::seal` seals all |
+//! | the rcu sheaf of a slot | readers | the sheaf is full, or all is sealed |
 //! | the open sheaf of a queue | readers | the same; for threads without a slot, and debug caches |
 //! | a sealed sheaf | readers | its cookie has passed |
 //! | a sheaf that was ready | its next owner | |
@@ -26,10 +26,10 @@
 //! sealing thread starts one, and leads it as far as it goes without waiting. The byte limits of
 //! [`sheaves_rcu::defer`] start one earlier, and its reclaimer starts one by age.
 
+mod all;
 mod emergency;
 mod queue;
 mod seal;
-mod sink;
 
 use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_percpu::internal::{Cursor, cmp_store, load, push_slow};
@@ -38,12 +38,12 @@ use sheaves_rcu::defer;
 use crate::cache_id::CacheId;
 use crate::{debug, pool};
 
+pub(crate) use all::{drain, finish, pending, seal_all, start};
 #[cfg(feature = "faults")]
 pub use emergency::FAULTS;
 pub use emergency::{Emergencies, emergencies};
 pub(crate) use queue::Queue;
 pub(crate) use seal::{objects, reclaim, take_any_ready, take_ready};
-pub(crate) use sink::{drain, finish, start};
 
 /// How often a push starts over because other threads changed the slot.
 const ATTEMPTS: u32 = 16;

@@ -1,10 +1,11 @@
 extern crate std;
 use super::in_progress::InProgress;
-use super::purge::purge;
-use super::state::{CHUNKS, DENSE_TICKS, chunk, mask, position_of, runs_of};
+use super::purge::{Which, purge};
+use super::state::{CHUNKS, DENSE_MS, chunk, mask, position_of, runs_of};
 use super::{HugePages, begin_run, finish_run, give_run};
 use crate::raw::{Cache, Options};
 use core::alloc::Layout;
+use sheaves_rcu::defer;
 
 #[test]
 fn runs_are_found_bit_by_bit() {
@@ -98,12 +99,12 @@ fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {
         finish_run(&run);
         let address = run.first.address();
         assert!(!has_asked(address));
-        for _ in 0..DENSE_TICKS {
-            purge(false);
+        for _ in 0..u64::from(DENSE_MS) / defer::period_ms().unwrap() {
+            purge(Which::Old);
         }
         assert_eq!(has_asked(address), asks, "{mode:?}");
         give_run(run.first, 32);
-        purge(true);
+        purge(Which::All);
         assert!(!has_asked(address));
     }
     CHUNKS.lock().huge_pages = HugePages::Always;

@@ -44,14 +44,14 @@ fn a_sheaf_that_is_full_is_sealed() {
     let shape = Shape::new(layout).unwrap();
     let id = registry::create(shape, NAMED_FIRST..CACHES_MAX).unwrap();
     deferred::start(id);
+    let mut open = empty_sheaf_for_tests(id);
+    while !open.is_full() {
+        // SAFETY: this test owns the sheaf, which is not full.
+        open = unsafe { open.push(slow::alloc_slow(id)) };
+    }
     let queue = &id.descriptor().deferred[0];
     let mut sealed = queue.sealed.lock();
-    sealed.open.set(empty_sheaf_for_tests(id));
-    while !sealed.open.cursor().is_full() {
-        // SAFETY: this test owns the sheaf, which is not full.
-        let pushed = unsafe { sealed.open.cursor().push(slow::alloc_slow(id)) };
-        sealed.open.set(pushed);
-    }
+    sealed.open.set(open);
     queue.recover_sheaves(id.shape(), &mut sealed);
     assert_eq!((sealed.open.cursor(), counts(queue).0), (Cursor::VACANT, 1));
     assert_eq!(sealed.sheaves.each().count(), 1);

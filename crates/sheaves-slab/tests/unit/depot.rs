@@ -4,7 +4,7 @@ use sheaves_percpu::internal::Cursor;
 use sheaves_percpu::slot_count;
 use sheaves_sys::thread;
 
-use super::{Depot, EXCHANGES, EXCHANGES_LONG_MS};
+use super::{Depot, EXCHANGES, EXCHANGES_LONG_MS, pool};
 use crate::raw::{self, Options};
 use crate::shape::Shape;
 
@@ -68,4 +68,27 @@ fn a_cache_of_large_objects_has_sheaves_while_it_is_used_often() {
     }
     assert_eq!(depot.refit(sheaf), Cursor::VACANT);
     assert_eq!(depot.empty_slabs_kept(), 0);
+}
+
+#[test]
+fn what_was_there_all_the_time_is_unused() {
+    let (shape, depot) = cache_of(64);
+    let objects = shape.sheaf_objects;
+    let put = || {
+        let cursor = pool::format(pool::take_empty().unwrap(), objects);
+        assert!(depot.put_full(&shape, cursor.sheaf().full()));
+    };
+    let take = || pool::put_empty(depot.take_full().unwrap().sheaf());
+    (0..3).for_each(|_| put());
+    assert_eq!(depot.age(&shape), 0, "they were not there at the look before");
+    take();
+    put();
+    assert_eq!(depot.age(&shape), 2 * objects, "one was needed");
+    assert_eq!(depot.age(&shape), 3 * objects);
+    (0..3).for_each(|_| take());
+    assert_eq!(depot.age(&shape), 0);
+    assert!(!depot.was_used(0));
+    depot.count_exchange(&shape);
+    assert!(depot.was_used(0) && !depot.was_used(0));
+    assert!(depot.was_used(1) && !depot.was_used(1));
 }

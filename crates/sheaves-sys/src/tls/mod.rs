@@ -15,8 +15,8 @@ mod arch;
 mod keys;
 
 pub use arch::{
-    calls, locks, no_reader, online, set_calls, set_locks, set_online, set_shared_sections,
-    set_virtual_slot, shared_sections, thread_pointer, virtual_slot,
+    calls, is_single_threaded, locks, no_reader, online, set_calls, set_locks, set_online,
+    set_shared_sections, set_virtual_slot, shared_sections, thread_pointer, virtual_slot,
 };
 #[cfg(all(target_arch = "x86_64", not(sheaves_keys)))]
 pub use arch::{can_have_reader, exchange_reader, reader};

@@ -37,3 +37,9 @@ pub fn thread_pointer() -> usize {
     // SAFETY: pthread_self has no precondition.
     unsafe { libc::pthread_self() as usize }
 }
+
+/// False: what libc knows is not asked.
+#[must_use]
+pub fn is_single_threaded() -> bool {
+    false
+}

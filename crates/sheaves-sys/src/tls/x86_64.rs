@@ -161,6 +161,24 @@ pub fn thread_pointer() -> usize {
     address
 }
 
+/// True while libc knows that the process has had no second thread. False where libc does not tell,
+/// and for ever after the first start of a thread, also in the child of a fork.
+#[must_use]
+pub fn is_single_threaded() -> bool {
+    let flag: *const u8;
+    // SAFETY: loads an address that the linker leaves null where libc lacks the symbol.
+    unsafe {
+        core::arch::asm!(
+            ".weak __libc_single_threaded",
+            "mov {flag}, qword ptr [rip + __libc_single_threaded@GOTPCREL]",
+            flag = out(reg) flag,
+            options(nostack, preserves_flags, pure, readonly),
+        );
+    }
+    // SAFETY: a flag of libc, valid for ever.
+    !flag.is_null() && unsafe { flag.read_volatile() } != 0
+}
+
 /// libc's rseq area as an offset from the thread pointer, or `None` where libc registered none.
 #[must_use]
 pub fn libc_rseq_offset() -> Option<isize> {

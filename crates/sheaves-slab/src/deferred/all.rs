@@ -1,29 +1,40 @@
-//! Sealing the sheaves of all slots, and the [`Sink`] through which `sheaves-rcu` calls this layer.
+//! Sealing the sheaves of all slots, and reclaiming what is ready, of all caches that defer.
 
 use sheaves_percpu::internal::{Word, slots};
 use sheaves_rcu::Cookie;
-use sheaves_rcu::defer::{self, Pending, Sink};
+use sheaves_rcu::defer::Pending;
 
 use super::seal::{after_seal, objects, reclaim, seal, tell_all};
 use crate::cache_id::CacheId;
 use crate::descriptor::{DEFERRING_WORDS, deferring};
+use crate::refill;
 use crate::registry::{REGISTRY, if_existing};
-use crate::{chunk, pool, refill};
 
 /// Called before something of a cache is deferred.
 #[inline]
 pub(crate) fn start(id: CacheId) {
     if !id.is_deferring() {
-        start_slow(id);
+        id.set_deferring(true);
     }
 }
 
-#[cold]
-fn start_slow(id: CacheId) {
-    // Before the cache is known to defer, so that a thread that knows it finds the sink registered.
-    // Several threads may run this at a time, and a fork may leave all but one of them behind.
-    defer::register(&SLAB);
-    id.set_deferring(true);
+/// Seals everything. False when a slot was not drained.
+pub(crate) fn seal_all() -> bool {
+    (0..DEFERRING_WORDS).fold(true, |is_complete, word| seal_word(word) & is_complete)
+}
+
+/// What is deferred, sealed or not.
+pub(crate) fn pending() -> Pending {
+    let mut pending = Pending::default();
+    for id in (0..DEFERRING_WORDS).flat_map(deferring) {
+        if_existing(id, |id| {
+            tell_all(id);
+            let objects = objects(id);
+            pending.objects += objects as u64;
+            pending.bytes += (objects * id.shape().stride) as u64;
+        });
+    }
+    pending
 }
 
 /// Seals the slots' sheaves and the open sheaves of the caches in one word of the set of caches
@@ -77,44 +88,4 @@ pub(crate) fn drain(id: CacheId) -> bool {
     let waited = Cookie::get().wait_expedited();
     reclaim(id);
     waited.is_ok()
-}
-
-/// This layer as `sheaves-rcu` sees it.
-struct Slab;
-
-static SLAB: Slab = Slab;
-
-impl Sink for Slab {
-    fn seal(&self) -> bool {
-        (0..DEFERRING_WORDS).fold(true, |is_complete, word| seal_word(word) & is_complete)
-    }
-
-    fn reclaim(&self) -> bool {
-        let any = finish();
-        refill::arm_reclaimer_if_pending();
-        chunk::purge_if_due();
-        any
-    }
-
-    fn pending(&self) -> Pending {
-        let mut pending = Pending::default();
-        for id in (0..DEFERRING_WORDS).flat_map(deferring) {
-            if_existing(id, |id| {
-                tell_all(id);
-                let objects = objects(id);
-                pending.objects += objects as u64;
-                pending.bytes += (objects * id.shape().stride) as u64;
-            });
-        }
-        pending
-    }
-
-    fn give_back(&self) {
-        chunk::trim();
-        pool::trim();
-    }
-
-    fn name(&self) -> &'static str {
-        "slab"
-    }
 }

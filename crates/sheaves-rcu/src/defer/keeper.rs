@@ -1,0 +1,123 @@
+//! The keeper: the reclaimer, as the thread that returns unused memory to the kernel.
+//!
+//! A layer above arms it by [`super::keep`] when memory lies unused. From then on it looks twice in
+//! the time of `SHEAVES_DECAY_MS`, see [`Sink::age`](super::Sink::age), until a look finds nothing
+//! unused. Then it sleeps without end.
+//!
+//! It makes no process multi-threaded: while there is one thread, nothing is armed, and the layers
+//! return memory when something is freed. Once started it stays, also if it is the second thread
+//! then.
+//!
+//! | `ARMED` | meaning | transitions |
+//! |---|---|---|
+//! | false | nothing is unused, or the process has one thread | -> true, by [`super::keep`] |
+//! | true | the keeper will look | -> false, by the keeper before it looks |
+//!
+//! After a look that has left something, the keeper arms itself again.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use sheaves_sys::{clock, thread, tls};
+
+use super::sink;
+use crate::options;
+
+static ARMED: AtomicBool = AtomicBool::new(false);
+/// When the keeper looks next, in ms of the clock. Written by the thread that arms it.
+static DUE_MS: AtomicU64 = AtomicU64::new(0);
+/// When the threads were last counted.
+static COUNTED_MS: AtomicU64 = AtomicU64::new(0);
+
+/// The shortest time between two looks.
+const PERIOD_MS_MIN: u64 = 10;
+
+/// How long memory lies unused before it returns to the kernel, in milliseconds; `None` for ever.
+/// `SHEAVES_DECAY_MS`.
+pub use options::decay_ms;
+
+/// The time between two looks; `None` where there are none.
+#[must_use]
+pub fn period_ms() -> Option<u64> {
+    decay_ms().map(|decay| (decay / 2).max(PERIOD_MS_MIN))
+}
+
+/// True while the keeper will look: then the layers need not return memory themselves.
+#[inline]
+#[must_use]
+pub fn is_kept() -> bool {
+    // Relaxed: a hint.
+    ARMED.load(Ordering::Relaxed)
+}
+
+/// True if the keeper should have looked a period ago: it runs a long callback, or waits for
+/// readers. Then the layers return memory themselves. Reads the clock.
+#[must_use]
+pub fn is_overdue() -> bool {
+    // Relaxed: a hint.
+    let due_ms = DUE_MS.load(Ordering::Relaxed);
+    period_ms().is_some_and(|period_ms| due_ms + period_ms < clock::coarse_ms())
+}
+
+/// Arms the keeper if it may have a thread: if `has_thread`, or the process has several. False if
+/// another thread has armed it.
+pub(super) fn arm(has_thread: bool) -> bool {
+    if !has_thread && !may_start() {
+        return false;
+    }
+    let Some(period_ms) = period_ms() else { return false };
+    // Relaxed: published by the exchange below.
+    DUE_MS.store(clock::coarse_ms() + period_ms, Ordering::Relaxed);
+    // SeqCst: before the check whether the reclaimer sleeps, see `reclaimer`. [B1]
+    !ARMED.swap(true, Ordering::SeqCst)
+}
+
+/// There is no thread for it.
+pub(super) fn disarm() {
+    // Relaxed: a hint.
+    ARMED.store(false, Ordering::Relaxed);
+}
+
+/// True if the process has more than one thread. Counts them once in a period at most.
+fn may_start() -> bool {
+    if tls::is_single_threaded() {
+        return false;
+    }
+    let (now, period) = (clock::coarse_ms(), period_ms().unwrap_or(0));
+    // Relaxed, both: a thread too many counts, or none does for a period.
+    if now.wrapping_sub(COUNTED_MS.load(Ordering::Relaxed)) < period {
+        return false;
+    }
+    COUNTED_MS.store(now, Ordering::Relaxed);
+    thread::count() > 1
+}
+
+/// Time until the next look; `None` when nothing is armed. For the reclaimer.
+pub(super) fn left_ms() -> Option<u64> {
+    // SeqCst: after the load of the bell, see `reclaimer`. [B1]
+    let is_armed = ARMED.load(Ordering::SeqCst);
+    // Relaxed: stored before the exchange that was read.
+    is_armed.then(|| DUE_MS.load(Ordering::Relaxed).saturating_sub(clock::coarse_ms()))
+}
+
+/// One look, of the reclaimer.
+pub(super) fn look() {
+    // SeqCst: before the look, so that what it does not find is armed again. [B1]
+    ARMED.store(false, Ordering::SeqCst);
+    if look_here() {
+        arm(true);
+    }
+}
+
+/// One look, of a thread that frees while there is no keeper. True if something is left. Takes
+/// locks of all layers: not under a lock.
+pub fn look_here() -> bool {
+    sink::sinks().fold(false, |is_left, sink| sink.age() | is_left)
+}
+
+/// In the child of a fork, where the reclaimer exists or not.
+pub(super) fn restart_in_child() {
+    // Relaxed, all: the child has one thread.
+    ARMED.store(false, Ordering::Relaxed);
+    DUE_MS.store(0, Ordering::Relaxed);
+    COUNTED_MS.store(0, Ordering::Relaxed);
+}

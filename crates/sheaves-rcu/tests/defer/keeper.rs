@@ -1,0 +1,66 @@
+//! The keeper looks as long as something is left, and not any more.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::thread;
+
+use sheaves_rcu::defer::{Sink, is_kept, keep, period_ms, reclaimer_thread, register};
+
+use crate::{alone, is_own, pass_own, wait_until};
+
+/// Something that takes some looks to be returned.
+struct Unused {
+    looks_left: AtomicUsize,
+    looks: AtomicUsize,
+}
+
+static UNUSED: Unused = Unused { looks_left: AtomicUsize::new(0), looks: AtomicUsize::new(0) };
+
+impl Sink for Unused {
+    fn age(&self) -> bool {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        let less = |left: usize| left.checked_sub(1);
+        self.looks_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
+    }
+
+    fn name(&self) -> &'static str {
+        "unused"
+    }
+}
+
+fn looks() -> usize {
+    UNUSED.looks.load(Ordering::SeqCst)
+}
+
+#[test]
+fn it_looks_until_nothing_is_left() {
+    let _alone = alone();
+    if !is_own() {
+        pass_own("keeper::it_looks_until_nothing_is_left", &[("SHEAVES_DECAY_MS", "100")]);
+        return;
+    }
+    assert_eq!(period_ms(), Some(50));
+    assert!(register(&UNUSED));
+    for round in 1..3 {
+        UNUSED.looks_left.store(3, Ordering::SeqCst);
+        keep();
+        assert!(is_kept(), "there are several threads");
+        wait_until("the last look", || !is_kept());
+        assert_eq!(looks(), 4 * round);
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(looks(), 4 * round, "it looks although nothing is left");
+    }
+}
+
+#[test]
+fn never_is_never() {
+    let _alone = alone();
+    if !is_own() {
+        pass_own("keeper::never_is_never", &[("SHEAVES_DECAY_MS", "-1")]);
+        return;
+    }
+    assert!(register(&UNUSED));
+    keep();
+    assert!(!is_kept());
+    assert_eq!(reclaimer_thread(), None);
+}

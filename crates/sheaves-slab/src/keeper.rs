@@ -1,0 +1,195 @@
+//! What this layer keeps unused, and how it returns to the kernel by itself.
+//!
+//! | where | is unused when | goes to |
+//! |---|---|---|
+//! | the sheaves of a slot | their cursors are the same at two looks | slabs |
+//! | the depot | the objects were not needed between two looks | slabs |
+//! | empty slabs | nothing was refilled or exchanged between two looks | granules |
+//! | holes in slabs | the slab has as many free objects as at the last look | the kernel |
+//! | free granules | they were free at the last look | the kernel |
+//!
+//! The looks are those of the reclaimer of `sheaves-rcu`, see [`sheaves_rcu::defer::keep`]. A cache
+//! that is in use pays one refill for each look; one that is not used has nothing after three.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use sheaves_percpu::internal::{Cursor, Word, slots};
+use sheaves_percpu::slot_count;
+use sheaves_sys::map;
+
+use crate::cache_id::{CACHES_MAX, CacheId};
+use crate::granule::{self, Granule};
+use crate::registry::{self, REGISTRY, if_existing};
+use crate::slab::{self, Holes};
+use crate::{chunk, flush, pool, refill};
+
+/// One look at everything. True if something is left that may be unused at the next.
+pub(crate) fn age() -> bool {
+    let mut is_left = age_slots();
+    for number in 0..registry::numbers_used() {
+        let id = CacheId::new(number as u16);
+        age_depot(id);
+        is_left |= if_existing(id, age_slabs).unwrap_or(false);
+    }
+    refill::arm_reclaimer_if_pending();
+    is_left |= age_holes();
+    is_left |= chunk::age();
+    if !is_left {
+        pool::trim();
+    }
+    is_left
+}
+
+/// Caches whose words are drained together.
+const BATCH: usize = 32;
+
+/// Flushes the sheaves of slots whose cursors have not changed since the last look. Interrupts the
+/// CPUs that run this process once for [`BATCH`] caches, if there are such sheaves.
+fn age_slots() -> bool {
+    let Some(seen) = Seen::get() else { return false };
+    let mut is_left = false;
+    let numbers = registry::numbers_used();
+    for first in (0..numbers).step_by(BATCH) {
+        // Keeps caches from being destroyed meanwhile.
+        let registry = REGISTRY.lock();
+        let mut words = [Word::new(0); 2 * BATCH];
+        let mut count = 0;
+        for number in first..numbers.min(first + BATCH) {
+            let id = CacheId::new(number as u16);
+            if registry.has(id) && !id.shape().debug {
+                words[count..count + 2].copy_from_slice(&[id.main(), id.spare()]);
+                count += 2;
+            }
+        }
+        let words = &words[..count];
+        let mut any_idle = false;
+        slots::observe(words, &mut |index, slot, cursor| {
+            let is_idle = seen.note(words[index], slot, cursor);
+            any_idle |= is_idle;
+            is_left |= !is_idle;
+        });
+        if any_idle {
+            let is_idle = |index: usize, slot, cursor| seen.is_idle(words[index], slot, cursor);
+            let (taken, _is_complete) = slots::take_where(words, &is_idle);
+            for (index, cursor) in taken {
+                flush::flush_sheaf(CacheId::of_main(words[index & !1]), cursor);
+            }
+        }
+    }
+    is_left
+}
+
+/// The cursors of all words in all slots at the last look, and whether they were the same before.
+#[derive(Clone, Copy)]
+struct Seen(usize);
+
+impl Seen {
+    /// `None` when memory is out: then nothing is idle.
+    fn get() -> Option<Seen> {
+        static BASE: AtomicUsize = AtomicUsize::new(0);
+        // Relaxed, both: the keeper's own; its mapping is zeroed.
+        let base = BASE.load(Ordering::Relaxed);
+        if base != 0 {
+            return Some(Seen(base));
+        }
+        let base = map::anywhere(CACHES_MAX * 2 * slot_count() * 8)?;
+        BASE.store(base, Ordering::Relaxed);
+        Some(Seen(base))
+    }
+
+    fn entry(self, word: Word, slot: usize) -> &'static AtomicU64 {
+        let address = self.0 + (word.offset() / 8 * slot_count() + slot) * 8;
+        // SAFETY: the mapping has an entry for each word of a cache in each slot.
+        unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64>(address) }
+    }
+
+    /// Notes a cursor; true if it is the one of the last look. Bit 0 of an entry notes that.
+    fn note(self, word: Word, slot: usize, cursor: Cursor) -> bool {
+        let (entry, bits) = (self.entry(word, slot), cursor.bits() as u64);
+        // Relaxed, both: the keeper's own.
+        let is_idle = entry.load(Ordering::Relaxed) & !1 == bits;
+        entry.store(bits | u64::from(is_idle), Ordering::Relaxed);
+        is_idle
+    }
+
+    fn is_idle(self, word: Word, slot: usize, cursor: Cursor) -> bool {
+        // Relaxed: the keeper's own.
+        self.entry(word, slot).load(Ordering::Relaxed) == cursor.bits() as u64 | 1
+    }
+}
+
+/// Sheaves that are flushed at one hold of the registry lock.
+const SHEAVES: usize = 64;
+
+/// Flushes what the depot did not need since the last look.
+fn age_depot(id: CacheId) {
+    let age = |id: CacheId| id.descriptor().depot.age(id.shape());
+    let mut surplus = if_existing(id, age).unwrap_or(0);
+    while surplus > 0 {
+        let flush = |id: CacheId| {
+            let sheaves = core::iter::from_fn(|| id.take_full()).take(SHEAVES);
+            let objects = sheaves.map(|cursor| {
+                let count = cursor.fill();
+                flush::flush_sheaf(id, cursor);
+                count
+            });
+            objects.sum::<usize>()
+        };
+        match if_existing(id, flush) {
+            None | Some(0) => return,
+            Some(count) => surplus = surplus.saturating_sub(count),
+        }
+    }
+}
+
+/// Releases the empty slabs of a cache that was not used since the last look.
+fn age_slabs(id: CacheId) -> bool {
+    let (depot, shape) = (&id.descriptor().depot, id.shape());
+    let mut slabs = id.descriptor().slabs.lock();
+    let is_used = depot.was_used(slabs.counts.refills);
+    let mut is_done = true;
+    if !is_used {
+        depot.shrink_sheaves(shape);
+        is_done = refill::release_empty(id, &mut slabs, 0);
+    }
+    let is_left = !is_done || !depot.is_empty() || (is_used && slabs.counts.empty != 0);
+    drop(slabs);
+    if !is_done {
+        refill::arm_reclaimer();
+    }
+    is_left
+}
+
+/// Discards the holes of slabs that have as many free objects as at the last look.
+fn age_holes() -> bool {
+    let mut is_left = false;
+    for granule in granule::all() {
+        if granule.owner() == 0 {
+            continue;
+        }
+        let header = slab::header(granule);
+        // Relaxed: a hint; checked under the locks.
+        let Some(number) = header.cache.load(Ordering::Relaxed).checked_sub(1) else { continue };
+        match header.look_at_holes() {
+            Holes::Known => {}
+            Holes::New => is_left = true,
+            Holes::Old => {
+                if_existing(CacheId::new(number), |id| discard_holes(id, granule));
+            }
+        }
+    }
+    is_left
+}
+
+/// Discards the pages that are wholly inside free objects of a slab, if it is of this cache.
+fn discard_holes(id: CacheId, granule: Granule) {
+    let shape = id.shape();
+    let slabs = id.descriptor().slabs.lock();
+    // Relaxed: under the cache's lock; a slab of another cache, or of none, has another value.
+    let is_ours = slab::header(granule).cache.load(Ordering::Relaxed) == id.in_header();
+    if is_ours && shape.may_discard() {
+        chunk::note_holes(granule);
+        slab::discard_free_objects(granule, shape.stride, shape.slab_objects);
+    }
+    drop(slabs);
+}

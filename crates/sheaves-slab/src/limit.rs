@@ -1,0 +1,228 @@
+//! A limit on the memory of the heap, and what is near it.
+//!
+//! No allocation fails because of the limit. From seven eighths of it on, memory that is unused
+//! goes back to the system at once: all of it at first, then all that is freed, and again whenever
+//! the heap has grown by a further thirty-second of the limit.
+//!
+//! | `IS_NEAR` | meaning | transitions |
+//! |---|---|---|
+//! | false | the heap keeps unused memory | -> true, from seven eighths on |
+//! | true | depots take nothing, free slabs and mappings go back | -> false, below three quarters |
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use sheaves_rcu::defer::{self, Head};
+use sheaves_sys::{cgroup, env, process, report};
+
+/// Called with the bytes of the heap and the limit.
+pub type Callback = extern "C" fn(heap_bytes: usize, limit_bytes: usize);
+
+/// A number that guides decisions: nothing is published through it.
+struct Number(AtomicUsize);
+
+impl Number {
+    const fn new(value: usize) -> Number {
+        Number(AtomicUsize::new(value))
+    }
+
+    fn get(&self) -> usize {
+        // Relaxed: as above.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, value: usize) {
+        // Relaxed: as above.
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+/// In bytes; `usize::MAX` for none.
+static LIMIT: Number = Number::new(usize::MAX);
+/// From this many bytes on something has to be done.
+static DUE_BYTES: Number = Number::new(usize::MAX);
+static IS_NEAR: AtomicBool = AtomicBool::new(false);
+/// 1 if the limit is that of the control groups, which may change.
+static IS_AUTO: Number = Number::new(0);
+static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
+/// A [`Callback`] as an address, 0 for none.
+static CALLBACK: Number = Number::new(0);
+/// Bytes in use or dirty: of the chunks, and of the layers above.
+static OWN_BYTES: Number = Number::new(0);
+static OTHER_BYTES: Number = Number::new(0);
+
+/// Sets the limit, at least 1 MiB; `None` removes it. Replaces what `SHEAVES_LIMIT` says.
+pub fn set(bytes: Option<usize>) {
+    IS_AUTO.set(0);
+    change_to(bytes.unwrap_or(usize::MAX));
+}
+
+/// Has a function called when unused memory was returned near the limit. It may free memory. `None`
+/// removes it.
+///
+/// The library's thread calls it if there is one, after a grace period, as a deferred call.
+/// Otherwise a thread that allocates or frees does, perhaps inside a read section or under locks of
+/// the program.
+pub fn on_near(callback: Option<Callback>) {
+    CALLBACK.set(callback.map_or(0, |function| function as usize));
+}
+
+/// The lowest limit, and the smallest step in which the heap grows near it.
+const BYTES_MIN: usize = 1 << 20;
+
+fn change_to(bytes: usize) {
+    let bytes = bytes.max(BYTES_MIN);
+    LIMIT.set(bytes);
+    note_near(false);
+    DUE_BYTES.set(near(bytes));
+}
+
+fn near(limit: usize) -> usize {
+    if limit == usize::MAX { limit } else { limit - limit / 8 }
+}
+
+/// Reads `SHEAVES_LIMIT`, and `SHEAVES_DECAY_MS`, which would be read under a lock otherwise.
+pub(crate) fn read_options() {
+    let _is_read = defer::decay_ms();
+    let Some(limit) = env::limit("SHEAVES_LIMIT") else { return };
+    let system = || cgroup::limit_bytes().map_or(usize::MAX, |bytes| bytes as usize);
+    match limit {
+        env::Limit::Auto => {
+            IS_AUTO.set(1);
+            change_to(system());
+        }
+        env::Limit::Bytes(bytes) => change_to(bytes),
+        env::Limit::Percent(percent) => {
+            change_to(system().min(process::physical_bytes()) / 100 * percent);
+        }
+    }
+}
+
+/// Reads the control groups' limit again, if it is the limit.
+pub(crate) fn read_again() {
+    if IS_AUTO.get() == 1 {
+        let limit = cgroup::limit_bytes().map_or(usize::MAX, |bytes| bytes as usize);
+        if limit != LIMIT.get() {
+            change_to(limit);
+        }
+    }
+}
+
+/// True near the limit: nothing unused is to be kept.
+#[inline]
+#[must_use]
+pub fn is_near() -> bool {
+    // Relaxed, here and below: as for `Number`.
+    IS_NEAR.load(Ordering::Relaxed)
+}
+
+fn note_near(is_near: bool) {
+    // Relaxed: as for `Number`.
+    IS_NEAR.store(is_near, Ordering::Relaxed);
+}
+
+/// How long memory may lie unused: `SHEAVES_DECAY_MS`, and not at all near the limit.
+#[must_use]
+pub fn decay_ms() -> Option<u64> {
+    if is_near() { Some(0) } else { defer::decay_ms() }
+}
+
+/// Notes the bytes of the chunks; true if something has to be done.
+pub(crate) fn note_own(bytes: usize) -> bool {
+    OWN_BYTES.set(bytes);
+    is_due()
+}
+
+/// Notes the bytes of the layers above; true if something has to be done.
+pub(crate) fn note_other(bytes: usize) -> bool {
+    OTHER_BYTES.set(bytes);
+    is_due()
+}
+
+fn bytes() -> usize {
+    OWN_BYTES.get() + OTHER_BYTES.get()
+}
+
+fn is_due() -> bool {
+    let (limit, bytes, due) = (LIMIT.get(), bytes(), DUE_BYTES.get());
+    if is_near() && bytes < limit / 4 * 3 {
+        note_near(false);
+        DUE_BYTES.set(near(limit));
+    } else if is_near() && bytes.saturating_add(2 * step(bytes)) < due {
+        DUE_BYTES.set(near(limit).max(bytes + step(bytes)));
+    }
+    bytes >= due
+}
+
+/// By how much the heap grows near the limit before unused memory is returned again.
+fn step(bytes: usize) -> usize {
+    (LIMIT.get().min(bytes) / 32).max(BYTES_MIN)
+}
+
+/// One thread at a time is between [`begin`] and [`end`].
+static IS_BUSY: AtomicBool = AtomicBool::new(false);
+
+/// Before unused memory is returned near the limit. False if the limit is not near any more, or
+/// another thread returns it.
+pub(crate) fn begin() -> bool {
+    read_again();
+    // Relaxed: as for `Number`.
+    if bytes() < DUE_BYTES.get() || IS_BUSY.swap(true, Ordering::Relaxed) {
+        return false;
+    }
+    note_near(true);
+    // Relaxed: as for `Number`.
+    if !HAS_REPORTED.swap(true, Ordering::Relaxed) {
+        report::report(format_args!(
+            "the heap has {} MiB, its limit is {} MiB: unused memory goes back to the system",
+            bytes() >> 20,
+            LIMIT.get() >> 20
+        ));
+    }
+    true
+}
+
+/// After unused memory was returned near the limit: tells the program.
+pub(crate) fn end() {
+    DUE_BYTES.set(near(LIMIT.get()).max(bytes().saturating_add(step(bytes()))));
+    // Notes it if the limit is far now.
+    is_due();
+    // Relaxed: as for `Number`.
+    IS_BUSY.store(false, Ordering::Relaxed);
+    if CALLBACK.get() == 0 {
+        return;
+    }
+    if defer::reclaimer_thread().is_none() {
+        call();
+    // Relaxed: as for `Number`.
+    } else if !IS_CALLED.swap(true, Ordering::Relaxed) {
+        // SAFETY: the head is static, and not queued: the flag says so.
+        unsafe { defer::call_hurry((&raw const HEAD).cast_mut(), call_later) };
+    }
+}
+
+/// By this head the reclaimer is asked to call the callback.
+static HEAD: Head = Head::new();
+/// The head is queued.
+static IS_CALLED: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" fn call_later(_: *mut Head) {
+    // Relaxed: as for `Number`; the head is not queued any more.
+    IS_CALLED.store(false, Ordering::Relaxed);
+    call();
+}
+
+fn call() {
+    let callback = CALLBACK.get();
+    if callback != 0 {
+        // SAFETY: stored by `on_near`.
+        let callback = unsafe { core::mem::transmute::<usize, Callback>(callback) };
+        callback(bytes(), LIMIT.get());
+    }
+}
+
+/// In the child of a fork: another thread may have been between [`begin`] and [`end`].
+pub(crate) fn restart_in_child() {
+    // Relaxed: the child has one thread.
+    IS_BUSY.store(false, Ordering::Relaxed);
+    DUE_BYTES.set(near(LIMIT.get()));
+}

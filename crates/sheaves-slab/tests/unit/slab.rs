@@ -1,0 +1,28 @@
+use core::sync::atomic::Ordering;
+
+use super::{Holes, header};
+use crate::chunk::{begin_run, finish_run, give_run};
+use crate::raw::{Cache, Options};
+
+#[test]
+fn holes_are_old_once_when_nothing_has_changed() {
+    let layout = core::alloc::Layout::new::<u64>();
+    let _started = Cache::new("holes", layout, Options::default()).unwrap();
+    let run = begin_run(1, 1).unwrap();
+    finish_run(&run);
+    let slab = header(run.first);
+    slab.init(0, 8, false);
+    assert_eq!(slab.look_at_holes(), Holes::New);
+    assert_eq!(slab.look_at_holes(), Holes::Old);
+    assert_eq!(slab.look_at_holes(), Holes::Known);
+    slab.take(3, |_| ());
+    assert_eq!(slab.look_at_holes(), Holes::New);
+    slab.take(1, |_| ());
+    assert_eq!(slab.look_at_holes(), Holes::New);
+    assert_eq!(slab.look_at_holes(), Holes::Old);
+    slab.take(4, |_| ());
+    assert_eq!(slab.look_at_holes(), Holes::Known, "there are none");
+    // Relaxed: this test's own.
+    assert_eq!(slab.free.load(Ordering::Relaxed), 0);
+    give_run(run.first, 1);
+}

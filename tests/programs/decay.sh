@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Memory that is freed goes back to the system without a call: by the keeper in a process with more
+# threads, by the frees themselves in a process with one, which stays without a second one.
+# shellcheck source-path=SCRIPTDIR source=common.sh
+source "$(dirname "$0")/common.sh"
+
+compile decay
+facts=""
+# check THREADS KEPT_PERCENT
+check() {
+    local start peak freed after_2 after_3 trimmed sleeps threads in_child
+    read -r -d '' start peak freed after_2 after_3 trimmed sleeps threads in_child \
+        < <(on_sheaves "$work/decay" "$1" "$2") || true
+    facts+="$1 threads, $2 % kept: start $start, peak $peak, freed $freed, 2 s later $after_2, "
+    facts+="3 s later $after_3, trimmed $trimmed KiB; "
+    ((peak > start + 1000 * 1024)) || die "the burst reached only $peak KiB"
+    if (($1 == 1)); then
+        ((threads == 1)) || die "a process with one thread has $threads: $facts"
+        (($2 > 0 || freed <= start + 48 * 1024)) || die "too much after the last free: $facts"
+    else
+        (($2 > 0 || after_2 <= start + 24 * 1024)) || die "too much after 2 s: $facts"
+        ((sleeps == 0)) || die "the keeper ran $sleeps times with nothing to do: $facts"
+    fi
+    ((after_3 * 100 <= trimmed * 105)) || die "more after 3 s than malloc_trim leaves: $facts"
+    ((in_child == 1)) || die "a child with one thread has $in_child: $facts"
+}
+
+check 1 0
+check 1 10
+check 2 0
+check 2 10
+finish "$facts$(proof_of_sheaves)"
