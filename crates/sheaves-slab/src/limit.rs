@@ -164,9 +164,13 @@ static IS_BUSY: AtomicBool = AtomicBool::new(false);
 /// Before unused memory is returned near the limit. False if the limit is not near any more, or
 /// another thread returns it.
 pub(crate) fn begin() -> bool {
-    read_again();
-    // Relaxed: as for `Number`.
+    // Relaxed, here and below: as for `Number`.
     if bytes() < DUE_BYTES.get() || IS_BUSY.swap(true, Ordering::Relaxed) {
+        return false;
+    }
+    read_again();
+    if bytes() < DUE_BYTES.get() {
+        IS_BUSY.store(false, Ordering::Relaxed);
         return false;
     }
     note_near(true);

@@ -23,6 +23,8 @@ use super::sink;
 use crate::options;
 
 static ARMED: AtomicBool = AtomicBool::new(false);
+/// The keeper looks. Written by it.
+static IS_LOOKING: AtomicBool = AtomicBool::new(false);
 /// When the keeper looks next, in ms of the clock. Written by the thread that arms it.
 static DUE_MS: AtomicU64 = AtomicU64::new(0);
 /// When the threads were last counted.
@@ -41,12 +43,20 @@ pub fn period_ms() -> Option<u64> {
     decay_ms().map(|decay| (decay / 2).max(PERIOD_MS_MIN))
 }
 
-/// True while the keeper will look: then the layers need not return memory themselves.
+/// True if the keeper will look.
+#[inline]
+#[must_use]
+pub fn is_armed() -> bool {
+    // Relaxed: a hint.
+    ARMED.load(Ordering::Relaxed)
+}
+
+/// True while the keeper will look, or looks: then the layers need not return memory themselves.
 #[inline]
 #[must_use]
 pub fn is_kept() -> bool {
     // Relaxed: a hint.
-    ARMED.load(Ordering::Relaxed)
+    is_armed() || IS_LOOKING.load(Ordering::Relaxed)
 }
 
 /// True if the keeper should have looked a period ago: it runs a long callback, or waits for
@@ -101,11 +111,14 @@ pub(super) fn left_ms() -> Option<u64> {
 
 /// One look, of the reclaimer.
 pub(super) fn look() {
+    // Relaxed, here and below: a hint.
+    IS_LOOKING.store(true, Ordering::Relaxed);
     // SeqCst: before the look, so that what it does not find is armed again. [B1]
     ARMED.store(false, Ordering::SeqCst);
     if look_here() {
         arm(true);
     }
+    IS_LOOKING.store(false, Ordering::Relaxed);
 }
 
 /// One look, of a thread that frees while there is no keeper. True if something is left. Takes
@@ -118,6 +131,7 @@ pub fn look_here() -> bool {
 pub(super) fn restart_in_child() {
     // Relaxed, all: the child has one thread.
     ARMED.store(false, Ordering::Relaxed);
+    IS_LOOKING.store(false, Ordering::Relaxed);
     DUE_MS.store(0, Ordering::Relaxed);
     COUNTED_MS.store(0, Ordering::Relaxed);
 }

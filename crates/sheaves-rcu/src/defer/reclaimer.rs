@@ -82,7 +82,7 @@ fn arm_slow() {
 /// [`keep_if_running`] after frees. Not under a lock of the library.
 #[inline]
 pub fn keep() {
-    if !keeper::is_kept() {
+    if !keeper::is_armed() {
         keep_slow(true);
     }
 }
@@ -90,7 +90,7 @@ pub fn keep() {
 /// [`keep`] if there is a reclaimer; false if there is none.
 #[inline]
 pub fn keep_if_running() -> bool {
-    if !keeper::is_kept() && is_running() {
+    if !keeper::is_armed() && is_running() {
         keep_slow(false);
     }
     is_running()

@@ -34,17 +34,18 @@ pub(super) enum Which {
 
 /// Called when a run of `count` granules was freed.
 pub(super) fn note_freed(chunks: &mut Chunks, count: usize) {
+    if chunks.dirty >= MUCH && chunks.dirty - count < MUCH {
+        due::note_work();
+    }
     let is_surplus = chunks.dirty > dirty_max(chunks);
     if is_kept_now(is_surplus) {
         return;
     }
-    let Some(period_ms) = defer::period_ms().or(limit::is_near().then_some(0)) else { return };
-    due::note_time(clock::coarse_ms(), period_ms);
     if is_surplus {
         due::note(SURPLUS);
     }
-    if chunks.dirty >= MUCH && chunks.dirty - count < MUCH {
-        due::note_work();
+    if let Some(period_ms) = defer::period_ms() {
+        due::note_time(clock::coarse_ms(), period_ms);
     }
 }
 
@@ -92,13 +93,16 @@ pub fn after_alloc() {
 #[cold]
 fn start_keeper() {
     defer::keep();
-    if defer::is_kept() {
+    if defer::is_armed() {
         due::take(START);
     }
 }
 
 #[cold]
 fn return_due() {
+    if due::among(!START) == 0 {
+        return;
+    }
     let due = due::take(!START);
     if due & LIMIT != 0 && limit::begin() {
         if defer::reclaimer_thread().is_some() {
