@@ -25,7 +25,7 @@ int main(void)
     sheaves_free(page);
     sheaves_free(NULL);
     free(other);
-    (void)sheaves_trim();
+    (void)sheaves_trim(0);
     puts("ok");
     return 0;
 }

@@ -183,6 +183,17 @@ typedef struct sheaves_statistics {
     uint64_t deferred_objects;
     // Their bytes, as far as they are known.
     uint64_t deferred_bytes;
+    // Bytes of free slabs that were returned to the kernel so far.
+    uint64_t purged_bytes;
+    // All bytes that were returned to the kernel so far: also pages between the objects of used
+    // slabs, and mappings.
+    uint64_t returned_bytes;
+    // Bytes of slabs that were used again after their pages had been returned, so far.
+    uint64_t refilled_bytes;
+    // How often unused memory was looked for.
+    uint64_t keeper_looks;
+    // Processor time that this took, in microseconds.
+    uint64_t keeper_busy_us;
 } sheaves_statistics;
 
 // An open section of a domain.
@@ -415,9 +426,19 @@ SHEAVES_API SHEAVES_MUST_USE void *sheaves_aligned_alloc(size_t align, size_t si
 // block is NULL or came from this family.
 SHEAVES_API size_t sheaves_usable_size(const void *block);
 
-// Returns free memory to the kernel: of the heap, of all caches and of per-CPU memory. True if
-// there was any. Interrupts the CPUs that run this process; takes milliseconds.
-SHEAVES_API bool sheaves_trim(void);
+// Returns unused memory to the kernel: of the heap, of all caches and of per-CPU memory. At most
+// keep_bytes stay free with their old contents, for the next allocations. True if any was
+// returned. Interrupts the CPUs that run this process; takes milliseconds.
+//
+// Without this call what is unused goes back after SHEAVES_DECAY_MS.
+SHEAVES_API
+bool sheaves_trim(size_t keep_bytes);
+
+// Returns unused memory to the kernel until the heap has at most that many bytes, in use or free
+// with old contents; true when that was reached. Begins with what is free, and does what
+// sheaves_trim does only if that does not suffice.
+SHEAVES_API
+bool sheaves_release_to(size_t bytes);
 
 // Sets a limit in bytes, at least 1 MiB, on the memory of the heap; 0 removes it. Replaces
 // SHEAVES_LIMIT. No allocation fails because of it: near the limit unused memory goes back to the

@@ -61,13 +61,22 @@ pub unsafe extern "C" fn sheaves_usable_size(block: *const c_void) -> usize {
     unsafe { heap::usable_size(block.cast()) }
 }
 
-/// Returns free memory to the kernel: of the heap, of all caches and of per-CPU memory. True if
-/// there was any. Interrupts the CPUs that run this process; takes milliseconds.
+/// Returns unused memory to the kernel: of the heap, of all caches and of per-CPU memory. At most
+/// keep_bytes stay free with their old contents, for the next allocations. True if any was
+/// returned. Interrupts the CPUs that run this process; takes milliseconds.
+///
+/// Without this call what is unused goes back after SHEAVES_DECAY_MS.
 #[unsafe(no_mangle)]
-pub extern "C" fn sheaves_trim() -> bool {
-    let any = heap::trim();
-    sheaves_percpu::memory::trim();
-    any
+pub extern "C" fn sheaves_trim(keep_bytes: usize) -> bool {
+    heap::trim(keep_bytes)
+}
+
+/// Returns unused memory to the kernel until the heap has at most that many bytes, in use or free
+/// with old contents; true when that was reached. Begins with what is free, and does what
+/// sheaves_trim does only if that does not suffice.
+#[unsafe(no_mangle)]
+pub extern "C" fn sheaves_release_to(bytes: usize) -> bool {
+    heap::release_to(bytes)
 }
 
 /// Sets a limit in bytes, at least 1 MiB, on the memory of the heap; 0 removes it. Replaces

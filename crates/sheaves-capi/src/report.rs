@@ -3,6 +3,7 @@
 use core::ffi::{c_char, c_int};
 
 use sheaves_heap::report::{self, Format};
+use sheaves_rcu::defer::keeper;
 use sheaves_sys::errno::EINVAL;
 
 /// Version of the loaded library, as MAJOR.MINOR.PATCH. The header's is SHEAVES_VERSION.
@@ -57,6 +58,17 @@ pub struct SheavesStatistics {
     pub deferred_objects: u64,
     /// Their bytes, as far as they are known.
     pub deferred_bytes: u64,
+    /// Bytes of free slabs that were returned to the kernel so far.
+    pub purged_bytes: u64,
+    /// All bytes that were returned to the kernel so far: also pages between the objects of used
+    /// slabs, and mappings.
+    pub returned_bytes: u64,
+    /// Bytes of slabs that were used again after their pages had been returned, so far.
+    pub refilled_bytes: u64,
+    /// How often unused memory was looked for.
+    pub keeper_looks: u64,
+    /// Processor time that this took, in microseconds.
+    pub keeper_busy_us: u64,
 }
 
 /// Writes sums over the whole process to statistics, up to the size of the caller's structure: pass
@@ -87,6 +99,11 @@ pub unsafe extern "C" fn sheaves_get_statistics(
         readers_fence: u64::from(rcu.readers_fence),
         deferred_objects: waiting().map(|pending| pending.objects).sum(),
         deferred_bytes: waiting().map(|pending| pending.bytes).sum(),
+        purged_bytes: heap.purged_bytes,
+        returned_bytes: heap.returned_bytes,
+        refilled_bytes: heap.refilled_bytes,
+        keeper_looks: keeper::looks(),
+        keeper_busy_us: keeper::busy_ns() / 1000,
     };
     let bytes = bytes.min(size_of::<SheavesStatistics>());
     // SAFETY: valid for that many bytes by the contract.

@@ -9,7 +9,7 @@
 //! The modules, from the bottom up; each uses only those before it: [`classes`], `idle` and `huge`
 //! (mappings), `block` (size or address to block), `start` (creates the classes), `redzone` (for
 //! `SHEAVES_DEBUG=1`), `slow`, [`mod@malloc`] (the fast paths: start reading here),
-//! [`entry`] (their C functions), `realloc`, [`report`] (statistics).
+//! [`entry`] (their C functions), `realloc`, `limit`, `trim`, [`report`] (statistics).
 #![no_std]
 
 mod block;
@@ -25,8 +25,10 @@ pub mod report;
 #[doc(hidden)]
 pub mod slow;
 mod start;
+mod trim;
 
 pub use entry::{free, malloc};
 pub use limit::{on_near_limit, set_limit};
 pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
-pub use realloc::{aligned_alloc, calloc, realloc, trim, usable_size};
+pub use realloc::{aligned_alloc, calloc, realloc, usable_size};
+pub use trim::{release_to, trim};

@@ -1,4 +1,4 @@
-//! `calloc`, `aligned_alloc`, `realloc`, `malloc_usable_size` and `malloc_trim`.
+//! `calloc`, `aligned_alloc`, `realloc` and `malloc_usable_size`.
 
 use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
@@ -121,15 +121,6 @@ pub unsafe fn usable_size(block: *const u8) -> usize {
 #[inline(never)]
 fn usable_size_slow(address: usize) -> usize {
     if address == 0 || !start() { 0 } else { slow::usable(address) }
-}
-
-/// Returns free memory to the kernel; true when the object caches had any ([`sheaves_slab::trim`]).
-pub fn trim() -> bool {
-    if !start() {
-        return false;
-    }
-    huge::trim();
-    sheaves_slab::trim() > 0
 }
 
 #[cold]

@@ -3,11 +3,13 @@
 //! The text form has one line per cache that has ever had a slab: `out` objects are in use;
 //! `slots`, `depot` and `slabs-free` count the free ones by where they are; `refills` and `flushes`
 //! count the moves of objects from and to the slabs. The JSON form has the same figures under
-//! stable keys: `{"schema":1,"pid","engine","slot","slots","totals":{...},"caches":[{...}]}`.
+//! stable keys:
+//! `{"schema":1,"pid","engine","slot","slots","totals":{...},"keeper":{...},"caches":[{...}]}`.
 
 use core::fmt::{self, Write};
 
 use sheaves_percpu::internal::{Mode, SlotKind, facts};
+use sheaves_rcu::defer::keeper;
 use sheaves_slab::chunk::{self, Footprint};
 use sheaves_slab::stats::{self, CacheStats, Name};
 use sheaves_sys::report::Line;
@@ -41,22 +43,33 @@ pub struct Totals {
     pub huge_bytes: usize,
     /// Number of those blocks.
     pub huge_blocks: usize,
+    /// Of free slabs, returned to the kernel so far.
+    pub purged_bytes: u64,
+    /// Returned to the kernel so far: of free slabs, of pages between the objects of used slabs,
+    /// and of mappings.
+    pub returned_bytes: u64,
+    /// Of slabs that were used again after their pages had been returned, so far.
+    pub refilled_bytes: u64,
 }
 
 /// Computes the sums; takes the lock of each cache in turn.
 #[must_use]
 pub fn totals() -> Totals {
-    let Footprint { mapped_bytes, used_bytes, dirty_bytes } = chunk::footprint();
-    let (huge_blocks, huge_bytes, idle_bytes) = huge::totals();
+    let footprint = chunk::footprint();
+    let Footprint { mapped_bytes, used_bytes, dirty_bytes, purged_bytes, .. } = footprint;
+    let huge = huge::totals();
     let out_bytes: usize =
         stats::all().map(|(_, stats)| stats.objects_out * stats.stride_bytes).sum();
     Totals {
-        used_bytes: out_bytes + huge_bytes,
+        used_bytes: out_bytes + huge.bytes,
         cached_bytes: used_bytes.saturating_sub(out_bytes),
-        dirty_bytes: dirty_bytes + idle_bytes,
+        dirty_bytes: dirty_bytes + huge.idle_bytes,
         heap_bytes: mapped_bytes,
-        huge_bytes,
-        huge_blocks,
+        huge_bytes: huge.bytes,
+        huge_blocks: huge.blocks,
+        purged_bytes,
+        returned_bytes: purged_bytes + footprint.holes_bytes + huge.returned_bytes,
+        refilled_bytes: footprint.refilled_bytes,
     }
 }
 
@@ -136,6 +149,14 @@ fn print_text(out: &mut Output) -> fmt::Result {
         "total: {used} KiB used, {cached} KiB cached, {dirty} KiB free runs, {heap} KiB heap, \
          {} huge blocks of {huge} KiB",
         t.huge_blocks
+    )?;
+    let [purged, returned, refilled] =
+        [t.purged_bytes, t.returned_bytes, t.refilled_bytes].map(|bytes| bytes / 1024);
+    let (looks, busy_ms) = (keeper::looks(), keeper::busy_ns() / 1_000_000);
+    writeln!(
+        out,
+        "so far: {returned} KiB returned to the kernel, {purged} KiB of it free slabs, of which \
+         {refilled} KiB used again; keeper: {looks} looks in {busy_ms} ms"
     )
 }
 
@@ -158,8 +179,10 @@ fn print_json(out: &mut Output) -> fmt::Result {
     write!(out, "\"slot\":\"{slot}\",\"slots\":{slots},")?;
     let totals = totals();
     write!(out, "\"totals\":{{\"used_bytes\":{}", totals.used_bytes)?;
-    print_members!(out, totals, cached_bytes dirty_bytes heap_bytes huge_bytes huge_blocks);
-    write!(out, "}},\"caches\":[")?;
+    print_members!(out, totals, cached_bytes dirty_bytes heap_bytes huge_bytes huge_blocks
+        purged_bytes returned_bytes refilled_bytes);
+    write!(out, "}},\"keeper\":{{\"looks\":{}", keeper::looks())?;
+    write!(out, ",\"busy_us\":{}}},\"caches\":[", keeper::busy_ns() / 1000)?;
     for (index, (name, stats)) in used_caches().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         // Programs choose the names of caches: quotes and control characters are left out.

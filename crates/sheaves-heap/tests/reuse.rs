@@ -84,6 +84,6 @@ fn large_blocks_are_used_again() {
     assert_eq!(grown, block);
     assert!(faults() - before < 100, "{} page faults", faults() - before);
     release(grown);
-    trim();
+    trim(0);
     assert_eq!(sheaves_heap::report::totals().dirty_bytes, 0);
 }

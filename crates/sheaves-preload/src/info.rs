@@ -21,8 +21,9 @@ pub struct MallInfo([c_int; 10]);
 /// `mallinfo2(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo2() -> MallInfo2 {
-    let Totals { used_bytes, cached_bytes, dirty_bytes, heap_bytes, huge_bytes, huge_blocks } =
-        report::totals();
+    let Totals {
+        used_bytes, cached_bytes, dirty_bytes, heap_bytes, huge_bytes, huge_blocks, ..
+    } = report::totals();
     let (used, free) = (used_bytes.saturating_sub(huge_bytes), cached_bytes + dirty_bytes);
     MallInfo2([heap_bytes, 0, 0, huge_blocks, huge_bytes, 0, cached_bytes, used, free, dirty_bytes])
 }
@@ -33,10 +34,10 @@ pub extern "C" fn mallinfo() -> MallInfo {
     MallInfo(mallinfo2().0.map(|field| c_int::try_from(field).unwrap_or(c_int::MAX)))
 }
 
-/// `malloc_trim(3)`: 1 when memory was returned. `pad` is ignored: no memory is retained.
+/// `malloc_trim(3)`: 1 when memory was returned. `pad` bytes of free memory stay.
 #[unsafe(no_mangle)]
-pub extern "C" fn malloc_trim(_pad: usize) -> c_int {
-    c_int::from(errno::preserve(sheaves_heap::trim))
+pub extern "C" fn malloc_trim(pad: usize) -> c_int {
+    c_int::from(errno::preserve(|| sheaves_heap::trim(pad)))
 }
 
 /// `malloc_stats(3)`: statistics on standard error.
@@ -62,8 +63,9 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut c_void) -> c_i
         errno::set(errno::EINVAL);
         return -1;
     }
-    let Totals { used_bytes, cached_bytes, dirty_bytes, heap_bytes, huge_bytes, huge_blocks } =
-        report::totals();
+    let Totals {
+        used_bytes, cached_bytes, dirty_bytes, heap_bytes, huge_bytes, huge_blocks, ..
+    } = report::totals();
     let mut text = Line::new();
     let _ = writeln!(
         text,

@@ -138,7 +138,9 @@ pub(crate) fn note_other(bytes: usize) -> bool {
     is_due()
 }
 
-fn bytes() -> usize {
+/// Bytes of the heap that count: in use, or free with old contents.
+#[must_use]
+pub fn bytes() -> usize {
     OWN_BYTES.get() + OTHER_BYTES.get()
 }
 

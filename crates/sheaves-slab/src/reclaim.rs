@@ -33,17 +33,17 @@ pub(crate) fn shrink(id: CacheId) -> bool {
     complete
 }
 
-/// Returns all memory that can be returned, of all caches: drains every slot, empties every depot,
-/// and returns free memory to the system, including that of per-CPU objects. Returns the bytes of
-/// heap that were returned.
+/// Returns unused memory of all caches to the system: drains every slot, empties every depot, and
+/// returns free memory, including that of per-CPU objects, until at most `keep_bytes` are free and
+/// hold old contents. Returns the bytes of heap that were returned.
 ///
 /// Interrupts the CPUs that run this process, once per cache. May sleep on locks.
-pub fn trim() -> usize {
+pub fn trim(keep_bytes: usize) -> usize {
     deferred::finish();
     registry::map_existing(shrink).for_each(drop);
     refill::arm_reclaimer_if_pending();
     sheaves_percpu::memory::trim();
-    chunk::trim() + pool::trim()
+    chunk::trim(keep_bytes) + pool::trim()
 }
 
 /// Removes a cache, after a grace period if objects of it are deferred or it is type-stable. `Err`

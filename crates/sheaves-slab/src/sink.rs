@@ -33,7 +33,7 @@ impl Sink for Slab {
     }
 
     fn return_all(&self) {
-        reclaim::trim();
+        reclaim::trim(0);
     }
 
     fn name(&self) -> &'static str {

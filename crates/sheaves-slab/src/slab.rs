@@ -118,9 +118,19 @@ pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize
         if from < to {
             // SAFETY: these pages hold free objects only, and no thread can take them now.
             unsafe { map::discard(from, to - from) };
+            // Relaxed: statistics.
+            HOLES_BYTES.fetch_add((to - from) as u64, Ordering::Relaxed);
         }
         index += run + 1;
     }
+}
+
+/// Bytes that [`discard_free_objects`] has discarded so far.
+static HOLES_BYTES: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn holes_bytes() -> u64 {
+    // Relaxed: statistics.
+    HOLES_BYTES.load(Ordering::Relaxed)
 }
 
 impl Slab {

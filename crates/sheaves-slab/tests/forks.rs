@@ -277,7 +277,7 @@ fn a_child_has_what_another_thread_was_giving_back() {
     };
     let mut result = Ok(());
     let trim = || {
-        chunk::trim();
+        chunk::trim(0);
     };
     beside(trim, || result = (0..40).try_for_each(|_| round()));
     result.unwrap();

@@ -14,7 +14,7 @@ fn trim_and_destroy_do_not_meet() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while Instant::now() < until {
-                sheaves_slab::trim();
+                sheaves_slab::trim(0);
                 assert!(sheaves_slab::stats::all().all(|(_, stats)| stats.object_bytes > 0));
             }
         });

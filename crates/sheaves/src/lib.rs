@@ -11,8 +11,9 @@ mod rcu_box;
 
 pub use global::Sheaves;
 pub use sheaves_heap as heap;
+pub use sheaves_heap::{release_to, trim};
 pub use sheaves_rcu::defer::poll;
-pub use sheaves_slab::{Cache, CacheBox, raw, trim};
+pub use sheaves_slab::{Cache, CacheBox, raw};
 
 /// Per-CPU values, counters, reference counts and memory.
 pub mod percpu {

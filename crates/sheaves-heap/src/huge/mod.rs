@@ -147,7 +147,7 @@ impl defer::Sink for Huge {
     }
 
     fn return_all(&self) {
-        trim();
+        trim(0);
     }
 
     fn name(&self) -> &'static str {
@@ -163,18 +163,21 @@ fn give_back_all(mut surplus: Option<Entry>) {
     }
 }
 
-/// Unmaps all idle ranges, and offers those that are kept to the kernel again.
-pub(crate) fn trim() {
+/// Unmaps idle ranges, the oldest first, until at most `keep_bytes` are left, and offers those that
+/// are kept to the kernel again. Returns how many bytes of idle ranges it unmapped.
+pub(crate) fn trim(keep_bytes: usize) -> usize {
+    let mut bytes = 0;
     loop {
         let mut table = TABLE.lock();
-        let oldest = table.idle.take_oldest().map(|pages| table.doubt(pages));
-        let Some(range) = oldest.or_else(|| table.take_kept(|_| true)) else { return };
-        let is_last = oldest.is_none();
+        let oldest = if table.idle.bytes() > keep_bytes { table.idle.take_oldest() } else { None };
+        let oldest = oldest.map(|pages| table.doubt(pages));
+        let Some(range) = oldest.or_else(|| table.take_kept(|_| true)) else { return bytes };
         drop(table);
         give_back(range);
-        if is_last {
-            return;
+        if oldest.is_none() {
+            return bytes;
         }
+        bytes += range.bytes;
     }
 }
 
@@ -244,10 +247,25 @@ fn shrink(mut table: Held<'_, Table>, index: usize, bytes: usize) -> usize {
     address
 }
 
-/// Number of blocks, the sum of their bytes, and the bytes of idle ranges.
-pub(crate) fn totals() -> (usize, usize, usize) {
+/// What there is above 1 MiB.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Totals {
+    pub(crate) blocks: usize,
+    /// The sum of the blocks.
+    pub(crate) bytes: usize,
+    pub(crate) idle_bytes: usize,
+    /// Bytes of idle ranges that were returned to the kernel so far.
+    pub(crate) returned_bytes: u64,
+}
+
+pub(crate) fn totals() -> Totals {
     let table = TABLE.lock();
-    (table.count, table.bytes, table.idle.bytes())
+    Totals {
+        blocks: table.count,
+        bytes: table.bytes,
+        idle_bytes: table.idle.bytes(),
+        returned_bytes: table.returned_bytes,
+    }
 }
 
 /// Takes the lock in a child whose fork was not prepared.

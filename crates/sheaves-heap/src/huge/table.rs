@@ -53,6 +53,8 @@ pub(crate) struct Table {
     pub(super) in_doubt: usize,
     /// Ranges without a block, with the contents that their blocks left.
     pub(super) idle: Idle,
+    /// Bytes of idle ranges that were returned to the kernel so far.
+    pub(super) returned_bytes: u64,
 }
 
 const CAPACITY_MIN: usize = 256;
@@ -64,7 +66,8 @@ pub(crate) static TABLE: Lock<Table> = Lock::new(Table::at(0));
 
 impl Table {
     const fn at(location: usize) -> Table {
-        Table { location, count: 0, bytes: 0, kept: 0, in_doubt: 0, idle: Idle::new() }
+        let idle = Idle::new();
+        Table { location, count: 0, bytes: 0, kept: 0, in_doubt: 0, idle, returned_bytes: 0 }
     }
 
     /// Number of entries, a power of two.
@@ -236,6 +239,7 @@ impl Table {
 
     pub(super) fn doubt(&mut self, (address, bytes): Pages) -> Entry {
         self.in_doubt += 1;
+        self.returned_bytes += bytes as u64;
         self.note_bytes();
         Entry { address, bytes }
     }

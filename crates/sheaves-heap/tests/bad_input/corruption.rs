@@ -100,7 +100,7 @@ crate::cases! {
         let _ = unsafe { libc::mlock(block.cast(), 4096) };
         // SAFETY: from this heap.
         unsafe { free(block) };
-        trim();
+        trim(0);
         let again = calloc(1, 256 << 10);
         assert_eq!(again, block);
         // SAFETY: the block has that many bytes, and `calloc` has written them all.
@@ -117,7 +117,7 @@ crate::cases! {
     }
     inside_an_object NONE, Dies("which is not the start of an object of cache malloc-112") => {
         free_inside(100, 16);
-        trim();
+        trim(0);
     }
     inside_an_object_odd NONE, Dies("which is not the start of an object of cache malloc-112") => {
         free_inside(100, 1);
@@ -127,11 +127,11 @@ crate::cases! {
     }
     inside_a_middle_block NONE, Dies("which is not the start of an object of cache malloc-") => {
         free_inside(200_000, 64 << 10);
-        trim();
+        trim(0);
     }
     inside_a_middle_block_first_page NONE, Dies("which is not the start of an object") => {
         free_inside(200_000, 16);
-        trim();
+        trim(0);
     }
     inside_a_huge_block NONE, Dies("which is not from this heap") => {
         free_inside(4 << 20, 4096);
@@ -163,7 +163,7 @@ crate::cases! {
     /// The object is not in use, so the error is detected only when the object returns to its slab.
     twice NONE, Dies("double free in cache malloc-48") => {
         free_twice(40);
-        trim();
+        trim(0);
     }
     twice_middle NONE, Dies("which is in free memory (double free?)") => {
         free_twice(100_000);
@@ -175,7 +175,7 @@ crate::cases! {
             unsafe { free(malloc(100_000)) };
         }
         free_twice(100_000);
-        trim();
+        trim(0);
     }
     twice_large NONE, Dies("double free in cache malloc-") => {
         free_twice(48_000);

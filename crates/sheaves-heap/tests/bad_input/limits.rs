@@ -78,7 +78,7 @@ fn fill_and_empty() {
         assert_eq!(unsafe { realloc(blocks[0], 40 << 20) }, null_mut());
         assert_eq!(errno::get(), errno::ENOMEM);
         empty(&mut blocks, 0);
-        trim();
+        trim(0);
         assert_eq!(report::totals().used_bytes, 0, "after blocks of {size} bytes");
     }
     limit_to(libc::RLIM_INFINITY);

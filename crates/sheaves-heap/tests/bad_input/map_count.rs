@@ -32,7 +32,7 @@ fn neighbours() -> [*mut u8; 3] {
         unsafe { free(block) };
     }
     // So that the blocks have used memory on both sides, or none.
-    trim();
+    trim(0);
     for block in &row {
         // SAFETY: within the block, whose size this is.
         unsafe { block.write_bytes(0xa5, BYTES) };
@@ -79,7 +79,7 @@ fn memory_is_returned_to_the_kernel() {
     let (place, bytes) = exhaust();
     // SAFETY: from this heap.
     unsafe { free(middle) };
-    trim();
+    trim(0);
     assert_eq!(resident(middle), Some(0), "the block keeps its memory");
     // The range serves the next block that fits, and reads as zeros.
     let again = calloc(1, BYTES - PAGE);
@@ -91,7 +91,7 @@ fn memory_is_returned_to_the_kernel() {
     assert_eq!(unsafe { sheaves_heap::usable_size(again) }, BYTES);
     // SAFETY: from this heap.
     unsafe { free(again) };
-    trim();
+    trim(0);
     assert_eq!(resident(middle), Some(0));
     assert_eq!(report::totals().huge_blocks, 2, "what is kept counts as a block");
     // SAFETY: mapped by `exhaust`, not used.
@@ -99,11 +99,11 @@ fn memory_is_returned_to_the_kernel() {
     // Unmapping a neighbour unmaps it, too.
     // SAFETY: from this heap.
     unsafe { free(first) };
-    trim();
+    trim(0);
     assert_eq!(resident(middle), None, "the range is never unmapped");
     // SAFETY: from this heap.
     unsafe { free(last) };
-    trim();
+    trim(0);
     assert_eq!((resident(first), resident(last)), (None, None));
     assert_eq!(report::totals().used_bytes, 0);
 }

@@ -74,7 +74,7 @@ fn grows_over(region: usize, mappings: &[(usize, usize)]) {
             // SAFETY: from this heap.
             unsafe { free(block) };
         }
-        sheaves_heap::trim();
+        sheaves_heap::trim(0);
     }
     let (last, bytes) = mappings[mappings.len() - 1];
     let beyond = end + last + bytes;

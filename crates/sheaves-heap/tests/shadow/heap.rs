@@ -139,7 +139,7 @@ impl Heap for Sheaves {
     }
 
     fn trim(&self) {
-        sheaves_heap::trim();
+        sheaves_heap::trim(0);
     }
 
     fn objects_out(&self) -> usize {

@@ -93,7 +93,7 @@ fn one_configuration() {
     heap.destroy().unwrap();
     let totals = sheaves_heap::report::totals();
     assert_eq!(totals.used_bytes, used_before, "{totals:?}");
-    sheaves_heap::trim();
+    sheaves_heap::trim(0);
     let totals = sheaves_heap::report::totals();
     assert_eq!((totals.used_bytes, totals.dirty_bytes), (used_before, 0), "{totals:?}");
 }

@@ -27,6 +27,9 @@ static ARMED: AtomicBool = AtomicBool::new(false);
 static IS_LOOKING: AtomicBool = AtomicBool::new(false);
 /// When the keeper looks next, in ms of the clock. Written by the thread that arms it.
 static DUE_MS: AtomicU64 = AtomicU64::new(0);
+/// How often there was a look, and how long all of them took. Written by the thread that looks.
+static LOOKS: AtomicU64 = AtomicU64::new(0);
+static BUSY_NS: AtomicU64 = AtomicU64::new(0);
 /// When the threads were last counted.
 static COUNTED_MS: AtomicU64 = AtomicU64::new(0);
 
@@ -124,7 +127,26 @@ pub(super) fn look() {
 /// One look, of a thread that frees while there is no keeper. True if something is left. Takes
 /// locks of all layers: not under a lock.
 pub fn look_here() -> bool {
-    sink::sinks().fold(false, |is_left, sink| sink.age() | is_left)
+    let begin_ns = clock::fine_ns();
+    let is_left = sink::sinks().fold(false, |is_left, sink| sink.age() | is_left);
+    // Relaxed, both: statistics.
+    LOOKS.fetch_add(1, Ordering::Relaxed);
+    BUSY_NS.fetch_add(clock::fine_ns().saturating_sub(begin_ns), Ordering::Relaxed);
+    is_left
+}
+
+/// Number of looks so far.
+#[must_use]
+pub fn looks() -> u64 {
+    // Relaxed: statistics.
+    LOOKS.load(Ordering::Relaxed)
+}
+
+/// Time that all looks took so far.
+#[must_use]
+pub fn busy_ns() -> u64 {
+    // Relaxed: statistics.
+    BUSY_NS.load(Ordering::Relaxed)
 }
 
 /// In the child of a fork, where the reclaimer exists or not.

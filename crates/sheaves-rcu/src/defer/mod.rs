@@ -49,7 +49,7 @@ mod extents;
 pub mod faults;
 mod free_later;
 mod head;
-mod keeper;
+pub mod keeper;
 mod list;
 mod pressure;
 mod psi;

@@ -162,10 +162,18 @@ pub(crate) fn note_holes(granule: Granule) {
     }
 }
 
-/// Returns all free memory to the system at once, with the headers of wholly free chunks. Returns
-/// the bytes of heap that were returned.
-pub fn trim() -> usize {
-    purge(Which::All)
+/// Returns free memory to the system at once, with the headers of wholly free chunks, until at most
+/// `keep_bytes` of it hold old contents. Keeps what has the lowest addresses. Returns the bytes of
+/// heap that were returned.
+#[cold]
+pub fn trim(keep_bytes: usize) -> usize {
+    if keep_bytes == 0 {
+        return purge(Which::All);
+    }
+    assert_none_held();
+    let (count, keep) = (CHUNKS.lock().count, keep_bytes / GRANULE_BYTES);
+    let from_the_end = (0..count).rev().take_while(|_| CHUNKS.lock().dirty > keep);
+    from_the_end.map(|index| purge_chunk(index, Which::Dirty)).sum()
 }
 
 /// Discards granules; returns the bytes of those that held old contents.
@@ -210,7 +218,9 @@ fn purge_chunk(index: usize, which: Which) -> usize {
         state.free &= !victims;
         let dirty = (old & !state.clean).count_ones() as usize;
         state.clean &= !old;
+        state.discarded |= old;
         chunks.dirty -= dirty;
+        chunks.purged += dirty as u64;
         chunks.used += victims.count_ones() as usize;
         (entry, old, victims, is_empty, dirty, has_asked)
     };

@@ -3,6 +3,7 @@
 use super::purge::note_freed;
 use super::state::{CHUNKS, granule_of, mask, position_of};
 use crate::granule::Granule;
+use crate::slab;
 use crate::window::{CHUNK_BYTES, GRANULE_BYTES};
 
 /// A run on which the caller is building a slab.
@@ -44,7 +45,7 @@ pub(crate) fn give_run(first: Granule, count: usize) {
     note_freed(&mut chunks, count);
 }
 
-/// Bytes of the heap by state: mapped, in use, free but not discarded.
+/// Bytes of the heap by state, and bytes that changed their state so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footprint {
     /// Address space of the heap.
@@ -53,6 +54,12 @@ pub struct Footprint {
     pub used_bytes: usize,
     /// Bytes that are free, but still backed by memory.
     pub dirty_bytes: usize,
+    /// Free bytes with old contents that were returned to the kernel so far.
+    pub purged_bytes: u64,
+    /// Bytes in pages between allocated objects that were returned to the kernel so far.
+    pub holes_bytes: u64,
+    /// Bytes that were used again after they had been returned, so far; holes are not counted.
+    pub refilled_bytes: u64,
 }
 
 /// Reads the counters.
@@ -63,5 +70,8 @@ pub fn footprint() -> Footprint {
         mapped_bytes: (chunks.count - chunks.skipped) * CHUNK_BYTES,
         used_bytes: chunks.used * GRANULE_BYTES,
         dirty_bytes: chunks.dirty * GRANULE_BYTES,
+        purged_bytes: chunks.purged * GRANULE_BYTES as u64,
+        holes_bytes: slab::holes_bytes(),
+        refilled_bytes: chunks.refilled * GRANULE_BYTES as u64,
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Chunk {
     pub(super) young: u32,
     /// For how long no granule was free, as the ticks saw it; [`ASKED`] or [`HOLED`].
     pub(super) dense_ms: u32,
+    /// Granules that were discarded and not taken since.
+    pub(super) discarded: u32,
 }
 
 /// State under the chunks lock.
@@ -62,6 +64,10 @@ pub(crate) struct Chunks {
     pub(super) dirty: usize,
     /// Number of granules in use.
     pub(super) used: usize,
+    /// Number of granules that were discarded so far.
+    pub(super) purged: u64,
+    /// Number of granules that were taken after they had been discarded, so far.
+    pub(super) refilled: u64,
     pub(crate) huge_pages: HugePages,
     /// Granules that threads are working on without the lock.
     pub(super) in_progress: InProgress,
@@ -74,6 +80,8 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     given_last: 0,
     dirty: 0,
     used: 0,
+    purged: 0,
+    refilled: 0,
     huge_pages: HugePages::Auto,
     in_progress: InProgress::new(),
 });
@@ -171,7 +179,8 @@ impl Chunks {
         let is_always = self.huge_pages == HugePages::Always;
         ask_for_huge_page(self.count, is_always);
         let dense_ms = if is_always { ASKED } else { 0 };
-        *chunk(self.count) = Chunk { free: u32::MAX, clean: u32::MAX, young: 0, dense_ms };
+        *chunk(self.count) =
+            Chunk { free: u32::MAX, clean: u32::MAX, young: 0, dense_ms, discarded: 0 };
         self.publish(self.count + 1);
         if self.count == KEPT_CHUNKS {
             due::note_work();
@@ -239,6 +248,8 @@ impl Chunks {
         chunk.free &= !mask;
         chunk.clean &= !mask;
         chunk.young &= !mask;
+        self.refilled += u64::from((chunk.discarded & mask).count_ones());
+        chunk.discarded &= !mask;
         self.dirty -= dirty.count_ones() as usize;
         self.used += mask.count_ones() as usize;
         due::note_bytes(self.bytes());

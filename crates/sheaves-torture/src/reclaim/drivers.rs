@@ -157,7 +157,7 @@ fn drain_somehow(random: &mut Random) {
             Deed::Poll
         }
         4 => {
-            sheaves_slab::trim();
+            sheaves_slab::trim(0);
             Deed::Drain
         }
         _ => {

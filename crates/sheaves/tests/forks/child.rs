@@ -192,5 +192,5 @@ fn use_threads() {
         work::waits();
         work::percpu(20);
     });
-    heap::trim();
+    heap::trim(0);
 }

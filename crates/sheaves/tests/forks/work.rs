@@ -364,9 +364,9 @@ pub(crate) fn counter(counter: &Counter) {
 }
 
 pub(crate) fn trims() {
-    sheaves::trim();
+    sheaves::trim(0);
     percpu::memory::trim();
-    heap::trim();
+    heap::trim(0);
 }
 
 /// Runs `body` in threads of libc. Those of Rust's standard library take a lock when they start,

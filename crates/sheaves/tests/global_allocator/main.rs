@@ -128,5 +128,5 @@ fn smaller_layout_leads_to_the_right_class() {
     }
     drop(kept);
     // Debug mode checks every object for the slab that it returns to.
-    sheaves::trim();
+    sheaves::trim(0);
 }

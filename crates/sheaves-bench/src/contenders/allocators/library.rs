@@ -87,7 +87,7 @@ impl Allocator for Malloc {
     }
 
     fn trim(&self) -> bool {
-        sheaves_heap::trim();
+        sheaves_heap::trim(0);
         true
     }
 }

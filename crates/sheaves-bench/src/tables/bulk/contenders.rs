@@ -105,7 +105,7 @@ fn allocate(cache: &Cache) -> NonNull<u8> {
 pub(super) fn trim() {
     // How much it was is of no interest. Of all caches: slabs that one cache gives up would be kept
     // for others otherwise.
-    let _ = sheaves::trim();
+    let _ = sheaves::trim(0);
     // SAFETY: the function has no precondition.
     unsafe { libc::malloc_trim(0) };
 }

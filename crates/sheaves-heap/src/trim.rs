@@ -1,0 +1,53 @@
+//! Returning unused memory on request. Without a request the keeper does it, see
+//! [`sheaves_rcu::defer::keep`].
+
+use sheaves_slab::{chunk, limit};
+
+use crate::huge;
+use crate::start::start;
+
+/// Returns unused memory to the kernel: of malloc, of all caches, and of per-CPU objects. At most
+/// `keep_bytes` stay free with their old contents, for the next allocations.
+///
+/// True when any was returned. Interrupts the CPUs that run this process, once per cache, and takes
+/// milliseconds: the sheaves of all slots go back to their slabs. May sleep on locks.
+///
+/// ```
+/// drop(vec![1_u8; 10 << 20]);
+/// sheaves_heap::trim(0);
+/// ```
+pub fn trim(keep_bytes: usize) -> bool {
+    if !start() {
+        return false;
+    }
+    let mappings = huge::trim(keep_bytes);
+    let kept = huge::totals().idle_bytes;
+    sheaves_slab::trim(keep_bytes.saturating_sub(kept)) + mappings > 0
+}
+
+/// Returns unused memory to the kernel until the heap has at most `bytes`; true when that was
+/// reached. What counts is what [`set_limit`](crate::set_limit) counts: memory in use, and free
+/// memory with old contents.
+///
+/// Begins with what is free, and drains slots and depots as [`trim`] does only if that does not
+/// suffice.
+pub fn release_to(bytes: usize) -> bool {
+    if !start() {
+        return true;
+    }
+    let used_bytes = limit::bytes().saturating_sub(dirty_bytes());
+    let keep_bytes = bytes.saturating_sub(used_bytes);
+    if limit::bytes() > bytes {
+        huge::trim(keep_bytes);
+        chunk::trim(keep_bytes.saturating_sub(huge::totals().idle_bytes));
+    }
+    if limit::bytes() > bytes {
+        trim(keep_bytes);
+    }
+    limit::bytes() <= bytes
+}
+
+/// Free memory with old contents.
+fn dirty_bytes() -> usize {
+    chunk::footprint().dirty_bytes + huge::totals().idle_bytes
+}
