@@ -1,5 +1,5 @@
 /*
- * decay THREADS KEPT_PERCENT: frees 1 GiB of small blocks but for some, chosen at random. With one
+ * decay THREADS KEPT_PERCENT: frees 1 GiB of small blocks in random order, but for some. With one
  * thread it goes on with a little work, otherwise it calls nothing more. Prints resident memory in
  * KiB: at the start, at the peak, when the last free has returned, 2 and 3 seconds later, and after
  * malloc_trim; then how often the keeper has run in the 2 seconds after that, and the number of
@@ -45,8 +45,16 @@ static void allocate(void)
 	}
 }
 
+/* In random order: so slabs become empty late. */
 static void release(uint32_t kept_percent)
 {
+	for (long i = BLOCKS - 1; i > 0; i--) {
+		long other = ((long)next_random() << 16 ^ next_random()) % (i + 1);
+		char *block = blocks[i];
+
+		blocks[i] = blocks[other];
+		blocks[other] = block;
+	}
 	for (long i = 0; i < BLOCKS; i++)
 		if (next_random() % 100 >= kept_percent)
 			free(blocks[i]);
@@ -80,7 +88,10 @@ static int count_threads(long *sleeps)
 	return count;
 }
 
-/* For that time, much less than a block in a microsecond. */
+/*
+ * For that time, a tenth of a block in a microsecond. With fewer at once than fit in two sheaves
+ * there would be no slow path, in which a process with one thread looks for unused memory.
+ */
 static void work(int threads, int seconds)
 {
 	if (threads > 1) {
@@ -88,11 +99,11 @@ static void work(int threads, int seconds)
 		return;
 	}
 	for (int round = 0; round < 100 * seconds; round++) {
-		char *few[100];
+		char *few[1000];
 
-		for (int i = 0; i < 100; i++)
+		for (int i = 0; i < 1000; i++)
 			few[i] = malloc(BYTES);
-		for (int i = 0; i < 100; i++)
+		for (int i = 0; i < 1000; i++)
 			free(few[i]);
 		usleep(10 * 1000);
 	}

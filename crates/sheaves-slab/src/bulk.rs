@@ -12,7 +12,7 @@ use sheaves_percpu::internal::slots::{Attached, attach};
 use crate::cache_id::CacheId;
 use crate::slot::take_sheaf;
 use crate::slow::{self, install};
-use crate::{chunk, refill};
+use crate::{chunk, refill, surplus};
 
 /// Fills `out` from the front; returns the number of objects, fewer when memory is out.
 pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
@@ -83,7 +83,7 @@ pub(crate) fn free_bulk(id: CacheId, objects: &[NonNull<u8>]) {
     for object in &objects[done..] {
         slow::free_slow(id, object.as_ptr().expose_provenance());
     }
-    chunk::after_free();
+    surplus::after_free();
 }
 
 fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {

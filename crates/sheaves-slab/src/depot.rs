@@ -204,15 +204,17 @@ impl Depot {
     }
 
     /// Counts a flush of objects to slabs.
-    pub(crate) fn count_flush(&self, objects: usize) {
+    pub(crate) fn count_flush(&self, shape: &Shape, objects: usize) {
         self.outside.sub(objects as u32);
+        DROP_BYTES.set(DROP_BYTES.get().saturating_add((objects * shape.stride) as u32));
         // Relaxed: statistics.
         self.shards[shard_here()].flushes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts objects that a refill has taken from slabs.
-    pub(crate) fn count_refill(&self, objects: usize) {
+    pub(crate) fn count_refill(&self, shape: &Shape, objects: usize) {
         self.outside.add(objects as u32);
+        DROP_BYTES.set(DROP_BYTES.get().saturating_sub((objects * shape.stride) as u32));
     }
 
     /// Objects in the depot, full sheaves taken from it, and flushes to slabs.
@@ -288,6 +290,12 @@ impl Depot {
         self.sheaf_objects.set(shape.sheaf_objects_min() as u32);
     }
 
+    /// Restricts what the depot and new sheaves may hold to a share of what is in use.
+    pub(crate) fn restrict(&self, shape: &Shape) {
+        self.limit.set(self.limit.get().min(self.in_use() / 4));
+        self.shrink_sheaves(shape);
+    }
+
     /// An empty sheaf for this cache; its cursor, on the sentinel. `None` when memory is out, or
     /// when slots get no sheaves.
     pub(crate) fn empty_sheaf(&self) -> Option<Cursor> {
@@ -314,7 +322,7 @@ impl Depot {
     }
 
     /// Objects in use, in slots, or deferred.
-    fn in_use(&self) -> u32 {
+    pub(crate) fn in_use(&self) -> u32 {
         let in_depot = self.shards.iter().map(|shard| shard.objects.get()).sum();
         self.outside.get().saturating_sub(in_depot)
     }
@@ -354,6 +362,21 @@ impl Depot {
             objects => pool::format(empty.sheaf(), objects),
         }
     }
+}
+
+/// By how much all that is outside slabs, in bytes, is below the most that it was since the last
+/// [`begin_drop`]. Without a locked instruction: it may be off by some sheaves.
+static DROP_BYTES: Hint = Hint::new();
+
+/// See [`DROP_BYTES`].
+#[inline]
+pub(crate) fn drop_bytes() -> usize {
+    DROP_BYTES.get() as usize
+}
+
+/// From here on a drop is measured anew.
+pub(crate) fn begin_drop() {
+    DROP_BYTES.set(0);
 }
 
 fn objects_for(shape: &Shape, bytes: usize) -> u32 {

@@ -58,7 +58,7 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
         flush_run(id, shape, granule, run);
         rest = others;
     }
-    id.descriptor().depot.count_flush(objects.len());
+    id.descriptor().depot.count_flush(shape, objects.len());
 }
 
 /// The first granule of an object's slab, after checking that the slab is of this cache.

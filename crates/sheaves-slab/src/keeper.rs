@@ -48,9 +48,40 @@ const BATCH: usize = 32;
 fn age_slots() -> bool {
     let Some(seen) = Seen::get() else { return false };
     let mut is_left = false;
+    each_batch(|words| {
+        let mut any_idle = false;
+        slots::observe(words, &mut |index, slot, cursor| {
+            let is_idle = seen.note(words[index], slot, cursor);
+            any_idle |= is_idle;
+            is_left |= !is_idle;
+        });
+        if any_idle {
+            flush_where(words, &|word, slot, cursor| seen.is_idle(word, slot, cursor));
+        }
+    });
+    is_left
+}
+
+/// Flushes the sheaves of all slots.
+pub(crate) fn flush_slots() {
+    each_batch(|words| flush_where(words, &|_, _, _| true));
+}
+
+/// Flushes the sheaves in these words for which `is_wanted` is true of the word, the slot, and the
+/// cursor. Under the registry lock.
+fn flush_where(words: &[Word], is_wanted: &dyn Fn(Word, usize, Cursor) -> bool) {
+    let is_wanted = |index: usize, slot, cursor| is_wanted(words[index], slot, cursor);
+    let (taken, _is_complete) = slots::take_where(words, &is_wanted);
+    for (index, cursor) in taken {
+        flush::flush_sheaf(CacheId::of_main(words[index & !1]), cursor);
+    }
+}
+
+/// Calls `visit` with the words of the caches that exist, those of [`BATCH`] caches at a time, under
+/// the registry lock: no cache is destroyed meanwhile.
+fn each_batch(mut visit: impl FnMut(&[Word])) {
     let numbers = registry::numbers_used();
     for first in (0..numbers).step_by(BATCH) {
-        // Keeps caches from being destroyed meanwhile.
         let registry = REGISTRY.lock();
         let mut words = [Word::new(0); 2 * BATCH];
         let mut count = 0;
@@ -61,22 +92,8 @@ fn age_slots() -> bool {
                 count += 2;
             }
         }
-        let words = &words[..count];
-        let mut any_idle = false;
-        slots::observe(words, &mut |index, slot, cursor| {
-            let is_idle = seen.note(words[index], slot, cursor);
-            any_idle |= is_idle;
-            is_left |= !is_idle;
-        });
-        if any_idle {
-            let is_idle = |index: usize, slot, cursor| seen.is_idle(words[index], slot, cursor);
-            let (taken, _is_complete) = slots::take_where(words, &is_idle);
-            for (index, cursor) in taken {
-                flush::flush_sheaf(CacheId::of_main(words[index & !1]), cursor);
-            }
-        }
+        visit(&words[..count]);
     }
-    is_left
 }
 
 /// The cursors of all words in all slots at the last look, and whether they were the same before.
@@ -124,7 +141,11 @@ const SHEAVES: usize = 64;
 /// Flushes what the depot did not need since the last look.
 fn age_depot(id: CacheId) {
     let age = |id: CacheId| id.descriptor().depot.age(id.shape());
-    let mut surplus = if_existing(id, age).unwrap_or(0);
+    flush_depot(id, if_existing(id, age).unwrap_or(0));
+}
+
+/// Flushes sheaves of the depot with at least `surplus` objects, as far as there are any.
+pub(crate) fn flush_depot(id: CacheId, mut surplus: usize) {
     while surplus > 0 {
         let flush = |id: CacheId| {
             let sheaves = core::iter::from_fn(|| id.take_full()).take(SHEAVES);
@@ -167,22 +188,26 @@ fn age_holes() -> bool {
         if granule.owner() == 0 {
             continue;
         }
-        let header = slab::header(granule);
-        // Relaxed: a hint; checked under the locks.
-        let Some(number) = header.cache.load(Ordering::Relaxed).checked_sub(1) else { continue };
-        match header.look_at_holes() {
+        match slab::header(granule).look_at_holes() {
             Holes::Known => {}
             Holes::New => is_left = true,
-            Holes::Old => {
-                if_existing(CacheId::new(number), |id| discard_holes(id, granule));
-            }
+            Holes::Old => discard_holes(granule),
         }
     }
     is_left
 }
 
-/// Discards the pages that are wholly inside free objects of a slab, if it is of this cache.
-fn discard_holes(id: CacheId, granule: Granule) {
+/// Discards the pages that are wholly inside free objects of the slab that begins with a granule.
+pub(crate) fn discard_holes(granule: Granule) {
+    // Relaxed: a hint; checked under the locks.
+    let cache = slab::header(granule).cache.load(Ordering::Relaxed);
+    if let Some(number) = cache.checked_sub(1) {
+        if_existing(CacheId::new(number), |id| discard_holes_of(id, granule));
+    }
+}
+
+/// [`discard_holes`], if the slab is of this cache. Under the registry lock.
+fn discard_holes_of(id: CacheId, granule: Granule) {
     let shape = id.shape();
     let slabs = id.descriptor().slabs.lock();
     // Relaxed: under the cache's lock; a slab of another cache, or of none, has another value.

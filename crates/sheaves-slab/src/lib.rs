@@ -28,8 +28,9 @@
 //! | `descriptor`, [`registry`] | the descriptor of each cache; which caches exist |
 //! | `slot`, `refill`, `flush`, `debug` | how objects move between sheaves and slabs |
 //! | `deferred` | objects that are freed after a grace period |
+//! | `keeper`, `surplus` | unused memory goes back by itself: with a keeper, and without one |
 //! | `slow`, `bulk`, `reclaim`, [`stats`] | slow paths, bulk calls, shrinking, statistics |
-//! | `keeper`, `sink` | unused memory goes back by itself; what `sheaves-rcu` calls |
+//! | `sink` | what `sheaves-rcu` calls |
 //! | `fork` | all locks, in their order |
 //! | [`raw`], [`Cache`] | the calls; start reading here, then at `slow` |
 #![no_std]
@@ -59,6 +60,7 @@ mod slab_lists;
 mod slot;
 mod slow;
 pub mod stats;
+mod surplus;
 mod typed;
 pub mod window;
 

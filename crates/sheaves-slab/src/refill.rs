@@ -49,7 +49,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
         }
     }
     let count = out.len() - place;
-    id.descriptor().depot.count_refill(count);
+    id.descriptor().depot.count_refill(shape, count);
     count
 }
 

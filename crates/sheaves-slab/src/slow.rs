@@ -10,7 +10,7 @@ use sheaves_percpu::internal::{Cursor, Mode, cmp_store, load, mode, pop_slow, pu
 
 use crate::cache_id::CacheId;
 use crate::slot::take_sheaf;
-use crate::{chunk, debug, deferred, flush, pool, refill};
+use crate::{chunk, debug, deferred, flush, pool, refill, surplus};
 
 /// How often a slow path starts over because other threads changed the slot. After that it goes to
 /// the slabs: in the portable engine all slots can be busy while a preempted thread holds one.
@@ -55,7 +55,7 @@ fn alloc(id: CacheId) -> usize {
 #[inline(never)]
 pub(crate) fn free_slow(id: CacheId, object: usize) {
     free(id, object);
-    chunk::after_free();
+    surplus::after_free();
 }
 
 #[inline]

@@ -1,0 +1,97 @@
+//! What frees return to the kernel where there is no keeper, in a process with one thread above all:
+//! free objects between others.
+//!
+//! Free slabs go back as soon as there are many, see `chunk`. But objects that are freed in random
+//! order leave slabs with a few objects each, most of them not in use but in sheaves. So each time
+//! what is in use has fallen to a quarter, and much is unused, there is a *pass*: it flushes all
+//! sheaves, then discards the pages of free objects. It is made in pieces, at the end of slow paths
+//! that free. From then on depots and sheaves hold no more than a share of what is in use.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use sheaves_rcu::defer;
+use sheaves_sys::errno;
+
+use crate::slab::Holes;
+use crate::{chunk, depot, granule, keeper, registry, slab};
+
+/// A piece discards about this many bytes at most, and looks at this many granules at most.
+const PIECE_BYTES: u64 = 8 << 20;
+const PIECE_GRANULES: usize = 2048;
+/// With less unused there is no pass. A quarter of what is in use may be unused, too.
+const UNUSED_BYTES_MAX: usize = 32 << 20;
+/// There is no check below this drop.
+const DROP_BYTES_MIN: usize = 64 << 10;
+
+/// The next check is due after a drop of this many bytes.
+static DROP_BYTES_DUE: AtomicUsize = AtomicUsize::new(DROP_BYTES_MIN);
+/// The granule at which the pass goes on, counted from the heap's first; [`NO_PASS`] without one.
+static NEXT: AtomicUsize = AtomicUsize::new(NO_PASS);
+const NO_PASS: usize = usize::MAX;
+
+/// Called at the end of slow paths that free, without a lock: has unused memory returned to the
+/// kernel if it is time.
+#[inline]
+pub(crate) fn after_free() {
+    chunk::after_free();
+    // Relaxed, both: hints, in all of this file; several threads may work on a pass.
+    if depot::drop_bytes() >= DROP_BYTES_DUE.load(Ordering::Relaxed)
+        || NEXT.load(Ordering::Relaxed) != NO_PASS
+    {
+        errno::preserve(return_some);
+    }
+}
+
+#[cold]
+fn return_some() {
+    // Relaxed, here and below: as above.
+    if NEXT.load(Ordering::Relaxed) == NO_PASS && !begin() {
+        return;
+    }
+    let begin = NEXT.load(Ordering::Relaxed);
+    let (before, mut count) = (slab::holes_bytes(), 0);
+    for granule in granule::all().skip(begin).take(PIECE_GRANULES) {
+        count += 1;
+        if granule.owner() != 0 && has_new_holes(granule) {
+            keeper::discard_holes(granule);
+        }
+        if slab::holes_bytes() - before >= PIECE_BYTES {
+            break;
+        }
+    }
+    NEXT.store(if count == 0 { NO_PASS } else { begin + count }, Ordering::Relaxed);
+}
+
+/// Checks whether there is to be a pass, and begins it.
+fn begin() -> bool {
+    depot::begin_drop();
+    let in_use_bytes: usize =
+        registry::map_existing(|id| id.descriptor().depot.in_use() as usize * id.shape().stride)
+            .sum();
+    let due_bytes = (in_use_bytes / 4 * 3).clamp(DROP_BYTES_MIN, u32::MAX as usize);
+    DROP_BYTES_DUE.store(due_bytes, Ordering::Relaxed);
+    let unused_bytes = chunk::footprint().used_bytes.saturating_sub(in_use_bytes);
+    let is_pass = unused_bytes > UNUSED_BYTES_MAX.max(in_use_bytes / 4)
+        && !defer::is_kept()
+        && defer::decay_ms().is_some();
+    if is_pass {
+        keeper::flush_slots();
+        for id in registry::map_existing(|id| id) {
+            registry::if_existing(id, |id| id.descriptor().depot.restrict(id.shape()));
+            keeper::flush_depot(id, usize::MAX);
+        }
+        chunk::after_free();
+        NEXT.store(0, Ordering::Relaxed);
+    }
+    is_pass
+}
+
+/// True if objects of the slab became free since its holes were discarded.
+fn has_new_holes(granule: granule::Granule) -> bool {
+    let slab = slab::header(granule);
+    match slab.look_at_holes() {
+        Holes::Known => false,
+        Holes::New => slab.look_at_holes() == Holes::Old,
+        Holes::Old => true,
+    }
+}
