@@ -21,7 +21,8 @@ check() {
         (($2 > 0 || after_2 <= start + 24 * 1024)) || die "too much after 2 s: $facts"
         ((sleeps == 0)) || die "the keeper ran $sleeps times with nothing to do: $facts"
     fi
-    (($2 == 0 || after_3 * 100 <= trimmed * 105)) || die "more after 3 s than malloc_trim leaves: $facts"
+    (($2 == 0 || after_3 * 100 <= trimmed * 105)) ||
+        die "more after 3 s than malloc_trim leaves: $facts"
     ((in_child == 1)) || die "a child with one thread has $in_child: $facts"
 }
 

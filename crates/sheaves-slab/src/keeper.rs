@@ -77,7 +77,7 @@ fn flush_where(words: &[Word], is_wanted: &dyn Fn(Word, usize, Cursor) -> bool) 
     }
 }
 
-/// Calls `visit` with the words of the caches that exist, those of [`BATCH`] caches at a time, under
+/// Calls `visit` with the words of the caches that exist, [`BATCH`] caches at a time. Under
 /// the registry lock: no cache is destroyed meanwhile.
 fn each_batch(mut visit: impl FnMut(&[Word])) {
     let numbers = registry::numbers_used();

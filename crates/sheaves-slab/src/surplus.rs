@@ -1,5 +1,5 @@
-//! What frees return to the kernel where there is no keeper, in a process with one thread above all:
-//! free objects between others.
+//! What frees return to the kernel where there is no keeper, in a process with one thread above
+//! all: free objects between others.
 //!
 //! Free slabs go back as soon as there are many, see `chunk`. But objects that are freed in random
 //! order leave slabs with a few objects each, most of them not in use but in sheaves. So each time
@@ -59,6 +59,7 @@ fn return_some() {
             break;
         }
     }
+    // Relaxed: as above.
     NEXT.store(if count == 0 { NO_PASS } else { begin + count }, Ordering::Relaxed);
 }
 
@@ -69,6 +70,7 @@ fn begin() -> bool {
         registry::map_existing(|id| id.descriptor().depot.in_use() as usize * id.shape().stride)
             .sum();
     let due_bytes = (in_use_bytes / 4 * 3).clamp(DROP_BYTES_MIN, u32::MAX as usize);
+    // Relaxed: as above.
     DROP_BYTES_DUE.store(due_bytes, Ordering::Relaxed);
     let unused_bytes = chunk::footprint().used_bytes.saturating_sub(in_use_bytes);
     let is_pass = unused_bytes > UNUSED_BYTES_MAX.max(in_use_bytes / 4)
@@ -81,6 +83,7 @@ fn begin() -> bool {
             keeper::flush_depot(id, usize::MAX);
         }
         chunk::after_free();
+        // Relaxed: as above.
         NEXT.store(0, Ordering::Relaxed);
     }
     is_pass

@@ -22,7 +22,7 @@ fn random(state: &mut u64) -> u64 {
 fn resident_mib() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * sheaves_sys::map::page_bytes() >> 20
+    (pages * sheaves_sys::map::page_bytes()) >> 20
 }
 
 fn take(cache: &Cache, number: u64) -> NonNull<u8> {

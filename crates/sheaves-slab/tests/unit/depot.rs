@@ -33,12 +33,12 @@ fn sheaves_grow_to_what_is_in_use_and_no_further() {
     let least = shape.sheaf_objects_min();
     assert_eq!(size_after_exchanges(&depot, &shape), least);
     let between = (least + shape.sheaf_objects) / 2;
-    depot.count_refill(2 * slot_count() * between);
+    depot.count_refill(&shape, 2 * slot_count() * between);
     assert_eq!(size_after_exchanges(&depot, &shape), between);
-    depot.count_refill(2 * slot_count() * shape.sheaf_objects);
+    depot.count_refill(&shape, 2 * slot_count() * shape.sheaf_objects);
     assert_eq!(size_after_exchanges(&depot, &shape), shape.sheaf_objects);
     // It shrinks where exchanges are rare, not with every flush.
-    depot.count_flush(2 * slot_count() * shape.sheaf_objects);
+    depot.count_flush(&shape, 2 * slot_count() * shape.sheaf_objects);
     assert_eq!(size_after_exchanges(&depot, &shape), shape.sheaf_objects);
 }
 
