@@ -1,7 +1,7 @@
 /*
  * single: frees 2 GiB in a process with one thread. That must stay its only one: unshare(2) of the
- * user namespace and setns(2) refuse a process with two. Then a burst in a child, in a daemon of it,
- * and in what the daemon executes. Prints what unshare returned.
+ * user namespace and setns(2) refuse a process with two. Then a burst in a child, in a daemon of
+ * it, and in what the daemon executes. Prints what unshare returned.
  *
  * single forks COUNT: forks COUNT times while a second thread exists and the keeper works.
  */

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A process with one thread keeps one, however much it frees: unshare(2) of the user namespace works,
-# as do fork, daemon and exec after bursts. And forks beside the keeper of a process with two.
+# A process with one thread keeps one, however much it frees: unshare(2) of the user namespace
+# works, as do fork, daemon and exec after bursts. And forks beside the keeper of a process with two
+# threads.
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh"
 

@@ -5,9 +5,9 @@
 //! to this CPU rather than to another one, in whose caches its objects would be cold. A slot whose
 //! shard is empty searches the others.
 //!
-//! The limit is a number of bytes. A refill from slabs after a flush to slabs shows that a larger
-//! depot would have saved both, and raises the limit. A flush halves the limit, down to its initial
-//! value, if it has not changed in this second.
+//! The limit is a number of bytes. A refill from slabs soon after a flush to slabs shows that a
+//! larger depot would have saved both, and raises the limit. A flush halves the limit, down to its
+//! initial value, if it has not changed in this second.
 //!
 //! The depot also sizes the sheaves of its cache: short ones keep the working set small, long ones
 //! make exchanges of a slot's main sheaf rare. A cache of large objects that is used rarely has no
@@ -33,6 +33,9 @@ const SHEAVES_MIN: usize = 4;
 const UNUSED_BYTES: usize = 64 << 10;
 /// Time between two halvings: 1 << this, in ms.
 const DECAY_SHIFT: u32 = 10;
+/// A refill this long after an overflow raises no limit: for such a time other caches can use the
+/// memory.
+const SOON_MS: u32 = 256;
 /// After this many exchanges of main sheaves the size of new sheaves is adjusted.
 const EXCHANGES: u32 = 32;
 /// A shorter time for [`EXCHANGES`] doubles the size (the clock's own step is 1 to 10 ms): 4,000
@@ -84,11 +87,13 @@ pub(crate) struct Depot {
     limit: Hint,
     /// Objects of sheaves that were flushed since the limit was last raised.
     overflows: Hint,
+    /// When the last of them was flushed.
+    overflowed_ms: Hint,
     /// Capacity of new sheaves in objects; 0 where slots get none.
     sheaf_objects: Hint,
     /// Objects that are not in slabs: in use, in sheaves, or deferred.
     outside: Hint,
-    /// When the limit was last raised or lowered, in units of 1024 ms.
+    /// When the limit was last raised or lowered: the ms, shifted by [`DECAY_SHIFT`].
     decayed: Hint,
     /// Counts refills and exchanges, as the keeper saw it at its last look.
     uses_seen: Hint,
@@ -144,6 +149,7 @@ impl Depot {
         Depot {
             limit: Hint::new(),
             overflows: Hint::new(),
+            overflowed_ms: Hint::new(),
             sheaf_objects: Hint::new(),
             outside: Hint::new(),
             decayed: Hint::new(),
@@ -199,7 +205,7 @@ impl Depot {
         chunk::note_unused();
         shard.objects.sub(objects);
         self.overflows.add(objects);
-        self.decay(shape);
+        self.decay(shape, clock::coarse_ms() as u32);
         false
     }
 
@@ -226,24 +232,35 @@ impl Depot {
         })
     }
 
-    /// Raises the limit if the depot has overflowed before. Called at every refill from slabs.
+    /// Raises the limit if the depot has overflowed a short time ago. Called at every refill from
+    /// slabs.
     pub(crate) fn missed(&self, shape: &Shape) {
-        let overflows = self.overflows.swap(0);
-        if overflows == 0 {
+        if self.overflows.get() == 0 {
+            return;
+        }
+        let (overflows, now_ms) = (self.overflows.swap(0), clock::coarse_ms() as u32);
+        if now_ms.wrapping_sub(self.overflowed_ms.get()) > SOON_MS {
             return;
         }
         let limit = self.limit.get();
         let raised = limit.saturating_add(overflows.max(limit));
         self.limit.set(raised.min(objects_for(shape, BYTES_MAX)));
-        self.decayed.set(decay_clock());
+        self.decayed.set(now_ms >> DECAY_SHIFT);
     }
 
-    /// Halves the limit if it was neither raised nor halved in this second.
-    fn decay(&self, shape: &Shape) {
-        let now = decay_clock();
+    /// Notes an overflow, and halves the limit if it was neither raised nor halved in this second.
+    fn decay(&self, shape: &Shape, now_ms: u32) {
+        self.overflowed_ms.set(now_ms);
+        let now = now_ms >> DECAY_SHIFT;
         if self.decayed.swap(now) != now {
-            self.limit.set((self.limit.get() / 2).max(limit_min(shape)));
+            self.halve(shape);
         }
+    }
+
+    fn halve(&self, shape: &Shape) {
+        let limit = self.limit.get();
+        // It may be below the least since `restrict`.
+        self.limit.set(limit.min((limit / 2).max(limit_min(shape))));
     }
 
     /// For the keeper: the objects that were in the depot at all times since the last look. Halves
@@ -252,7 +269,7 @@ impl Depot {
         let age = |shard: &Shard| shard.objects_min.swap(shard.objects.get()) as usize;
         let unused = self.shards.iter().map(age).sum();
         if unused > 0 {
-            self.limit.set((self.limit.get() / 2).max(limit_min(shape)));
+            self.halve(shape);
         }
         unused
     }
@@ -387,10 +404,6 @@ fn objects_for(shape: &Shape, bytes: usize) -> u32 {
 /// Initial limit of a cache, in objects.
 fn limit_min(shape: &Shape) -> u32 {
     objects_for(shape, BYTES_MIN)
-}
-
-fn decay_clock() -> u32 {
-    (clock::coarse_ms() >> DECAY_SHIFT) as u32
 }
 
 #[cfg(test)]

@@ -1,16 +1,19 @@
-//! What frees return to the kernel where there is no keeper, in a process with one thread above
-//! all: free objects between others.
+//! What frees do at once with free objects between others, before the keeper looks, and where there
+//! is none: in a process with one thread above all.
 //!
 //! Free slabs go back as soon as there are many, see `chunk`. But objects that are freed in random
 //! order leave slabs with a few objects each, most of them not in use but in sheaves. So each time
 //! what is in use has fallen to a quarter, and much is unused, there is a *pass*: it flushes all
-//! sheaves, then discards the pages of free objects. It is made in pieces, at the end of slow paths
-//! that free. From then on depots and sheaves hold no more than a share of what is in use.
+//! sheaves, so that slabs become empty and serve other caches, and depots and new sheaves hold no
+//! more than a share of what is in use from then on. Without a keeper it also discards the pages of
+//! free objects, in pieces, at the end of slow paths that free.
+//!
+//! A program that fills and empties its memory again and again has few passes in a second.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_rcu::defer;
-use sheaves_sys::errno;
+use sheaves_sys::{clock, errno};
 
 use crate::slab::Holes;
 use crate::{chunk, depot, granule, keeper, registry, slab};
@@ -23,6 +26,14 @@ const UNUSED_BYTES_MAX: usize = 32 << 20;
 /// There is no check below this drop.
 const DROP_BYTES_MIN: usize = 64 << 10;
 
+/// So long after a pass there is no other one if what was in use has grown again meanwhile: without
+/// a keeper, when a pass costs page faults, and with one.
+const AGAIN_MS: u64 = 1000;
+const AGAIN_KEPT_MS: u64 = 128;
+
+/// The time of the last pass, and what was in use then.
+static PASSED_MS: AtomicU64 = AtomicU64::new(0);
+static PASSED_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// The next check is due after a drop of this many bytes.
 static DROP_BYTES_DUE: AtomicUsize = AtomicUsize::new(DROP_BYTES_MIN);
 /// The granule at which the pass goes on, counted from the heap's first; [`NO_PASS`] without one.
@@ -63,8 +74,9 @@ fn return_some() {
     NEXT.store(if count == 0 { NO_PASS } else { begin + count }, Ordering::Relaxed);
 }
 
-/// Checks whether there is to be a pass, and begins it.
+/// Checks whether there is to be a pass, and begins it. True if pages are to be discarded.
 fn begin() -> bool {
+    let drop_bytes = depot::drop_bytes();
     depot::begin_drop();
     let in_use_bytes: usize =
         registry::map_existing(|id| id.descriptor().depot.in_use() as usize * id.shape().stride)
@@ -73,20 +85,39 @@ fn begin() -> bool {
     // Relaxed: as above.
     DROP_BYTES_DUE.store(due_bytes, Ordering::Relaxed);
     let unused_bytes = chunk::footprint().used_bytes.saturating_sub(in_use_bytes);
-    let is_pass = unused_bytes > UNUSED_BYTES_MAX.max(in_use_bytes / 4)
-        && !defer::is_kept()
-        && defer::decay_ms().is_some();
-    if is_pass {
-        keeper::flush_slots();
-        for id in registry::map_existing(|id| id) {
-            registry::if_existing(id, |id| id.descriptor().depot.restrict(id.shape()));
-            keeper::flush_depot(id, usize::MAX);
-        }
-        chunk::after_free();
-        // Relaxed: as above.
-        NEXT.store(0, Ordering::Relaxed);
+    if unused_bytes <= UNUSED_BYTES_MAX.max(in_use_bytes / 4)
+        || defer::decay_ms().is_none()
+        || is_too_soon(in_use_bytes, in_use_bytes + drop_bytes)
+    {
+        return false;
     }
-    is_pass
+    keeper::flush_slots();
+    for id in registry::map_existing(|id| id) {
+        registry::if_existing(id, |id| id.descriptor().depot.restrict(id.shape()));
+        keeper::flush_depot(id, usize::MAX);
+    }
+    chunk::after_free();
+    if defer::is_kept() {
+        return false;
+    }
+    // Relaxed: as above.
+    NEXT.store(0, Ordering::Relaxed);
+    true
+}
+
+/// True if there was a pass a short time ago and what was in use has grown since then, to
+/// `peak_bytes`. Otherwise notes a pass.
+fn is_too_soon(in_use_bytes: usize, peak_bytes: usize) -> bool {
+    let now_ms = clock::coarse_ms();
+    // Relaxed, here and below: as above.
+    let has_grown = peak_bytes / 2 > PASSED_BYTES.load(Ordering::Relaxed);
+    let again_ms = if defer::is_kept() { AGAIN_KEPT_MS } else { AGAIN_MS };
+    if has_grown && now_ms - PASSED_MS.load(Ordering::Relaxed).min(now_ms) < again_ms {
+        return true;
+    }
+    PASSED_MS.store(now_ms, Ordering::Relaxed);
+    PASSED_BYTES.store(in_use_bytes, Ordering::Relaxed);
+    false
 }
 
 /// True if objects of the slab became free since its holes were discarded.

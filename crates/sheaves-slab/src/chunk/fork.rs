@@ -54,6 +54,7 @@ impl Chunks {
         self.dirty = dirty;
         self.used = ((self.count - self.skipped) * CHUNK_GRANULES).saturating_sub(free);
         self.first_fit.fill(0);
+        self.first_fit_dirty.fill(0);
         // As if every chunk had been published just now.
         self.publish(self.count);
         self.in_progress.of_others().for_each(|is| is.granules &= !chunk(is.index).free);

@@ -10,8 +10,9 @@
 //! | 1 | 0 | 0 | is free, holds old contents, freed before the last tick: discarded at the next |
 //!
 //! Runs are placed at the lowest address where they fit, so that the heap stays dense and chunks at
-//! its end become free. The keeper makes a tick at each of its looks. While there is no keeper, the
-//! threads that use caches make the looks; what is free above a limit goes back at once, in pieces.
+//! its end become free; but in granules with old contents first. The keeper makes a tick at each of
+//! its looks. While there is no keeper, the threads that use caches make the looks; what is free
+//! above a limit goes back at once, in pieces.
 //!
 //! All of this is under one lock, except the system calls that return memory, which take 0.1 ms for
 //! each MiB: they are made without any lock. Meanwhile the granules are in a list of their own, see

@@ -49,6 +49,9 @@ pub(super) struct Chunk {
     pub(super) discarded: u32,
 }
 
+/// The lowest chunk where there may be room, for each length of a run.
+pub(super) type FirstFit = [u32; CHUNK_GRANULES];
+
 /// State under the chunks lock.
 #[derive(Debug)]
 pub(crate) struct Chunks {
@@ -56,8 +59,10 @@ pub(crate) struct Chunks {
     pub(super) count: usize,
     /// Number of chunks that were skipped because other mappings are there.
     pub(super) skipped: usize,
-    /// No chunk below this has room for a run of `index + 1` granules.
-    pub(super) first_fit: [u32; CHUNK_GRANULES],
+    /// No chunk below these has room for a run of `index + 1` free granules.
+    pub(super) first_fit: FirstFit,
+    /// The same for granules that hold old contents.
+    pub(super) first_fit_dirty: FirstFit,
     /// The chunk to which granules were last given.
     pub(super) given_last: usize,
     /// Number of granules that are free and hold old contents.
@@ -77,6 +82,7 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     count: 0,
     skipped: 0,
     first_fit: [0; CHUNK_GRANULES],
+    first_fit_dirty: [0; CHUNK_GRANULES],
     given_last: 0,
     dirty: 0,
     used: 0,
@@ -137,30 +143,52 @@ fn map_entries(count: usize) -> bool {
         && window::CHUNKS.grow_to(count * size_of::<Chunk>()) == Exactly::Mapped
 }
 
+/// Chunk and bit of a run among the granules that `usable` accepts, in the first of `chunks` where
+/// there is one. No chunk below `first` has one; raises `first`.
+fn find(
+    first: &mut u32,
+    chunks: usize,
+    count: usize,
+    align: usize,
+    usable: impl Fn(&Chunk) -> u32,
+) -> Option<(usize, u32)> {
+    let mut has_room = (*first as usize..chunks).filter_map(|index| {
+        let fits = runs_of(usable(chunk(index)), count);
+        (fits != 0).then_some((index, fits))
+    });
+    let mut next = has_room.next();
+    // An unaligned fit is still a fit for the next caller.
+    *first = next.map_or(chunks, |(index, _)| index) as u32;
+    while let Some((index, fits)) = next {
+        let aligned = fits & multiples_of(align);
+        if aligned != 0 {
+            return Some((index, aligned.trailing_zeros()));
+        }
+        next = has_room.next();
+    }
+    None
+}
+
 impl Chunks {
     /// Takes a run of granules; returns chunk and bit of the first, and whether all of it reads as
-    /// zero.
+    /// zero. Granules with old contents come first: the others would cost page faults, and more
+    /// memory until the old contents are discarded.
     pub(super) fn take_run(&mut self, count: usize, align: usize) -> Option<(usize, u32, bool)> {
         debug_assert!((1..=CHUNK_GRANULES).contains(&count) && align.is_power_of_two());
-        let mut index = self.first_fit[count - 1] as usize;
-        let mut has_found_room = false;
-        loop {
-            if index == self.count && !self.grow() {
+        let mut found = None;
+        if self.dirty >= count {
+            let first = &mut self.first_fit_dirty[count - 1];
+            found = find(first, self.count, count, align, |chunk| chunk.free & !chunk.clean);
+        }
+        while found.is_none() {
+            let first = &mut self.first_fit[count - 1];
+            found = find(first, self.count, count, align, |chunk| chunk.free);
+            if found.is_none() && !self.grow() {
                 return None;
             }
-            let fits = runs_of(chunk(index).free, count);
-            if fits != 0 && !has_found_room {
-                // An unaligned fit is still a fit for the next caller.
-                has_found_room = true;
-                self.first_fit[count - 1] = index as u32;
-            }
-            let aligned = fits & multiples_of(align);
-            if aligned != 0 {
-                let bit = aligned.trailing_zeros();
-                return Some((index, bit, self.take(index, mask(bit, count))));
-            }
-            index += 1;
         }
+        let (index, bit) = found?;
+        Some((index, bit, self.take(index, mask(bit, count))))
     }
 
     /// Adds the next chunk for which there is address space, after any range that other mappings
@@ -271,8 +299,10 @@ impl Chunks {
         }
         self.used -= mask.count_ones() as usize;
         due::note_bytes(self.bytes());
-        for first in &mut self.first_fit {
-            *first = (*first).min(index as u32);
+        let lower = |first: &mut u32| *first = (*first).min(index as u32);
+        self.first_fit.iter_mut().for_each(lower);
+        if !clean {
+            self.first_fit_dirty.iter_mut().for_each(lower);
         }
     }
 }

@@ -41,6 +41,7 @@ fn half_made_changes_are_put_in_order() {
     }
     (chunks.used, chunks.dirty) = (7, 7);
     chunks.first_fit.fill(u32::MAX);
+    chunks.first_fit_dirty.fill(u32::MAX);
     chunks.recover();
     assert_eq!((chunks.used, chunks.dirty), before);
     for index in 0..chunks.count {

@@ -2,9 +2,9 @@ use core::alloc::Layout;
 
 use sheaves_percpu::internal::Cursor;
 use sheaves_percpu::slot_count;
-use sheaves_sys::thread;
+use sheaves_sys::{clock, thread};
 
-use super::{Depot, EXCHANGES, EXCHANGES_LONG_MS, pool};
+use super::{Depot, EXCHANGES, EXCHANGES_LONG_MS, SOON_MS, pool};
 use crate::raw::{self, Options};
 use crate::shape::Shape;
 
@@ -91,4 +91,39 @@ fn what_was_there_all_the_time_is_unused() {
     depot.count_exchange(&shape);
     assert!(depot.was_used(0) && !depot.was_used(0));
     assert!(depot.was_used(1) && !depot.was_used(1));
+}
+
+/// Fills the depot until it refuses a sheaf; returns how many it took.
+fn fill(depot: &Depot, shape: &Shape) -> usize {
+    let mut count = 0;
+    loop {
+        let cursor = pool::format(pool::take_empty().unwrap(), shape.sheaf_objects);
+        if !depot.put_full(shape, cursor.sheaf().full()) {
+            pool::put_empty(cursor.sheaf());
+            return count;
+        }
+        count += 1;
+    }
+}
+
+fn empty(depot: &Depot) {
+    while let Some(cursor) = depot.take_full() {
+        pool::put_empty(cursor.sheaf());
+    }
+}
+
+#[test]
+fn the_limit_rises_where_a_refill_comes_soon_after_an_overflow() {
+    let (shape, depot) = cache_of(1024);
+    let start = fill(&depot, &shape);
+    empty(&depot);
+    thread::sleep_ns(u64::from(SOON_MS + 100) * 1_000_000);
+    depot.missed(&shape);
+    let begin_ms = clock::coarse_ms();
+    assert_eq!(fill(&depot, &shape), start, "the overflow was long ago");
+    empty(&depot);
+    depot.missed(&shape);
+    let higher = fill(&depot, &shape);
+    empty(&depot);
+    assert!(higher > start || clock::coarse_ms() - begin_ms > u64::from(SOON_MS));
 }
