@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use sheaves_rcu::defer;
 use sheaves_sys::{clock, errno};
 
+use crate::cache_id::CacheId;
 use crate::slab::Holes;
 use crate::{chunk, depot, granule, keeper, registry, slab};
 
@@ -31,9 +32,10 @@ const DROP_BYTES_MIN: usize = 64 << 10;
 const AGAIN_MS: u64 = 1000;
 const AGAIN_KEPT_MS: u64 = 128;
 
-/// The time of the last pass, and what was in use then.
+/// The time of the last pass, what was in use then, and the most that was in use since then.
 static PASSED_MS: AtomicU64 = AtomicU64::new(0);
 static PASSED_BYTES: AtomicUsize = AtomicUsize::new(0);
+static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// The next check is due after a drop of this many bytes.
 static DROP_BYTES_DUE: AtomicUsize = AtomicUsize::new(DROP_BYTES_MIN);
 /// The granule at which the pass goes on, counted from the heap's first; [`NO_PASS`] without one.
@@ -76,21 +78,28 @@ fn return_some() {
 
 /// Checks whether there is to be a pass, and begins it. True if pages are to be discarded.
 fn begin() -> bool {
-    let drop_bytes = depot::drop_bytes();
+    let in_use = |id: CacheId| id.descriptor().depot.in_use() as usize * id.shape().stride;
+    let in_use_bytes: usize = registry::map_existing(in_use).sum();
+    // Relaxed, here and below: as above.
+    let before_bytes = in_use_bytes + depot::drop_bytes();
+    let peak_bytes = PEAK_BYTES.fetch_max(before_bytes, Ordering::Relaxed).max(before_bytes);
     depot::begin_drop();
-    let in_use_bytes: usize =
-        registry::map_existing(|id| id.descriptor().depot.in_use() as usize * id.shape().stride)
-            .sum();
-    let due_bytes = (in_use_bytes / 4 * 3).clamp(DROP_BYTES_MIN, u32::MAX as usize);
-    // Relaxed: as above.
+    // The drop after which in use is a quarter of the peak, or a quarter of what it is now.
+    let is_quarter = in_use_bytes <= peak_bytes / 4;
+    let due_bytes = in_use_bytes - if is_quarter { in_use_bytes } else { peak_bytes } / 4;
+    let due_bytes = due_bytes.clamp(DROP_BYTES_MIN, u32::MAX as usize);
     DROP_BYTES_DUE.store(due_bytes, Ordering::Relaxed);
     let unused_bytes = chunk::footprint().used_bytes.saturating_sub(in_use_bytes);
-    if unused_bytes <= UNUSED_BYTES_MAX.max(in_use_bytes / 4)
+    if !is_quarter
+        || unused_bytes <= UNUSED_BYTES_MAX.max(in_use_bytes / 4)
         || defer::decay_ms().is_none()
-        || is_too_soon(in_use_bytes, in_use_bytes + drop_bytes)
+        || is_too_soon(peak_bytes)
     {
         return false;
     }
+    PASSED_MS.store(clock::coarse_ms(), Ordering::Relaxed);
+    PASSED_BYTES.store(in_use_bytes, Ordering::Relaxed);
+    PEAK_BYTES.store(in_use_bytes, Ordering::Relaxed);
     keeper::flush_slots();
     for id in registry::map_existing(|id| id) {
         registry::if_existing(id, |id| id.descriptor().depot.restrict(id.shape()));
@@ -100,24 +109,16 @@ fn begin() -> bool {
     if defer::is_kept() {
         return false;
     }
-    // Relaxed: as above.
     NEXT.store(0, Ordering::Relaxed);
     true
 }
 
-/// True if there was a pass a short time ago and what was in use has grown since then, to
-/// `peak_bytes`. Otherwise notes a pass.
-fn is_too_soon(in_use_bytes: usize, peak_bytes: usize) -> bool {
-    let now_ms = clock::coarse_ms();
-    // Relaxed, here and below: as above.
-    let has_grown = peak_bytes / 2 > PASSED_BYTES.load(Ordering::Relaxed);
+/// True if there was a pass a short time ago and what was in use has grown since then.
+fn is_too_soon(peak_bytes: usize) -> bool {
     let again_ms = if defer::is_kept() { AGAIN_KEPT_MS } else { AGAIN_MS };
-    if has_grown && now_ms - PASSED_MS.load(Ordering::Relaxed).min(now_ms) < again_ms {
-        return true;
-    }
-    PASSED_MS.store(now_ms, Ordering::Relaxed);
-    PASSED_BYTES.store(in_use_bytes, Ordering::Relaxed);
-    false
+    // Relaxed, both: as above.
+    let has_grown = peak_bytes / 2 > PASSED_BYTES.load(Ordering::Relaxed);
+    has_grown && clock::coarse_ms().saturating_sub(PASSED_MS.load(Ordering::Relaxed)) < again_ms
 }
 
 /// True if objects of the slab became free since its holes were discarded.
