@@ -20,7 +20,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use sheaves_sys::map;
+use sheaves_sys::{map, probe};
 
 use crate::granule::{self, Granule};
 use crate::protocol::counting;
@@ -118,6 +118,7 @@ pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize
         if from < to {
             // SAFETY: these pages hold free objects only, and no thread can take them now.
             unsafe { map::discard(from, to - from) };
+            probe::purge(from, to - from);
         }
         index += run + 1;
     }

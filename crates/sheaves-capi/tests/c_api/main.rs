@@ -10,6 +10,9 @@ mod checked;
 #[cfg(target_arch = "x86_64")]
 mod handlers;
 mod header;
+#[cfg(target_arch = "x86_64")]
+#[path = "../../../sheaves-preload/tests/preload/notes.rs"]
+mod notes;
 mod programs;
 mod symbols;
 mod urcu;

@@ -17,7 +17,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sheaves_sys::{clock, thread, tls};
+use sheaves_sys::{clock, probe, thread, tls};
 
 use super::sink;
 use crate::options;
@@ -124,7 +124,9 @@ pub(super) fn look() {
 /// One look, of a thread that frees while there is no keeper. True if something is left. Takes
 /// locks of all layers: not under a lock.
 pub fn look_here() -> bool {
-    sink::sinks().fold(false, |is_left, sink| sink.age() | is_left)
+    let is_left = sink::sinks().fold(false, |is_left, sink| sink.age() | is_left);
+    probe::keeper_look(is_left.into());
+    is_left
 }
 
 /// In the child of a fork, where the reclaimer exists or not.

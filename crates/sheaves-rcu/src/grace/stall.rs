@@ -9,7 +9,7 @@ use core::panic::Location;
 use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::thread::{self, NAME_BYTES};
-use sheaves_sys::{env, report};
+use sheaves_sys::{env, probe, report};
 
 use crate::options::Setting;
 use crate::reader::registry;
@@ -111,6 +111,7 @@ pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
             stall.name_bytes = thread::name(stall.thread, &mut stall.name);
         }
     }
+    probe::stall(stall.thread as usize, age_ms as usize);
     write(&stall);
     call(&stall);
 }
@@ -121,6 +122,7 @@ pub(crate) fn look_at_domain(age_ns: u64, is_reported: &mut bool) {
     let (timeout, age_ms) = (timeout_ms(), age_ns / 1_000_000);
     if !*is_reported && timeout != 0 && age_ms >= timeout {
         *is_reported = true;
+        probe::stall(0, age_ms as usize);
         report::report(format_args!(
             "rcu: an SRCU read section has delayed a grace period for {age_ms} ms"
         ));
