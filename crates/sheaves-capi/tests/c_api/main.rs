@@ -14,6 +14,8 @@ mod header;
 #[path = "../../../sheaves-preload/tests/preload/notes.rs"]
 mod notes;
 mod programs;
+#[cfg(target_arch = "x86_64")]
+mod stalls;
 mod symbols;
 mod urcu;
 
