@@ -3,7 +3,7 @@
 use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
 use sheaves_slab::{CacheId, chunk, granule};
-use sheaves_sys::errno;
+use sheaves_sys::{errno, probe};
 
 use crate::block::{self, Block};
 use crate::classes::{MIDDLE_BYTES_MAX, SIZES, SMALL_BYTES_MAX};
@@ -94,7 +94,11 @@ fn resize_in_place(address: usize, size: usize) -> Option<usize> {
         Some(Block::Huge { .. }) if size > MIDDLE_BYTES_MAX => {
             let moved = huge::resize(address, size);
             chunk::after_alloc();
-            (moved != 0).then_some(moved)
+            if moved == 0 {
+                return None;
+            }
+            probe::large_resize(address, moved, size);
+            Some(moved)
         }
         Some(Block::Huge { .. }) => None,
         None => block::foreign(address, "realloc"),

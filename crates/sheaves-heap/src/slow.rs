@@ -6,7 +6,7 @@ use core::ptr::{null_mut, with_exposed_provenance_mut};
 use sheaves_rcu::defer::Channel;
 use sheaves_slab::CacheId;
 use sheaves_slab::raw::by_id;
-use sheaves_sys::errno;
+use sheaves_sys::{errno, probe};
 
 use crate::block::{self, Block};
 use crate::start::{is_debug, start};
@@ -43,6 +43,7 @@ fn alloc_or_zeroed(size: usize, align: usize) -> (*mut u8, bool) {
         block::alloc(size, align)
     };
     if block == 0 {
+        probe::alloc_failed(size, align);
         errno::set(errno::ENOMEM);
         return (null_mut(), false);
     }

@@ -9,6 +9,7 @@
 use core::sync::atomic::Ordering;
 
 use sheaves_percpu::internal::Cursor;
+use sheaves_sys::probe;
 
 use crate::cache_id::CacheId;
 use crate::granule::Granule;
@@ -59,6 +60,7 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
         rest = others;
     }
     id.descriptor().depot.count_flush(shape, objects.len());
+    probe::flush(id.number().into(), objects.len(), shape.size);
 }
 
 /// The first granule of an object's slab, after checking that the slab is of this cache.

@@ -12,7 +12,7 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sheaves_rcu::defer::{self, Head};
-use sheaves_sys::{cgroup, env, process, report};
+use sheaves_sys::{cgroup, env, probe, process, report};
 
 /// Called with the bytes of the heap and the limit.
 pub type Callback = extern "C" fn(heap_bytes: usize, limit_bytes: usize);
@@ -176,6 +176,7 @@ pub(crate) fn begin() -> bool {
         return false;
     }
     note_near(true);
+    probe::limit_near(bytes(), LIMIT.get());
     // Relaxed: as for `Number`.
     if !HAS_REPORTED.swap(true, Ordering::Relaxed) {
         report::report(format_args!(

@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_rcu::defer;
 use sheaves_sys::lock::assert_none_held;
+use sheaves_sys::probe;
 
 use crate::cache_id::CacheId;
 use crate::chunk::Run;
@@ -50,6 +51,7 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
     }
     let count = out.len() - place;
     id.descriptor().depot.count_refill(shape, count);
+    probe::refill(id.number().into(), out.len(), count, shape.size);
     count
 }
 
@@ -86,6 +88,8 @@ fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Run) {
     slabs.counts.slabs_made += 1;
     slabs.list(first, shape);
     chunk::finish_run(made);
+    let bytes = shape.granules * GRANULE_BYTES;
+    probe::slab_made(id.number().into(), first.address(), bytes);
 }
 
 /// Releases slabs without allocated objects, until `keep` are left. Under the cache's lock. The
@@ -105,6 +109,8 @@ pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bo
         slab::header(granule).cache.store(0, Ordering::Relaxed);
         granule.set_owner(shape.granules, 0);
         chunk::give_run(granule, shape.granules);
+        let bytes = shape.granules * GRANULE_BYTES;
+        probe::slab_released(id.number().into(), granule.address(), bytes);
     }
     true
 }

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::{Region, slots};
-use sheaves_sys::{env, lock::Lock};
+use sheaves_sys::{env, lock::Lock, probe};
 
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 use crate::chunk::{self, HugePages};
@@ -73,6 +73,8 @@ pub(crate) fn create(mut shape: Shape, mut numbers: Range<usize>) -> Result<Cach
     unsafe { id.set_shape(shape) };
     registry.set_taken(id, true);
     prepare_words(number + 1);
+    let name = shape.name();
+    probe::cache_made(number, shape.size, name.as_ptr().addr(), name.len());
     Ok(id)
 }
 

@@ -20,7 +20,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use sheaves_sys::map;
+use sheaves_sys::{map, probe};
 
 use crate::granule::{self, Granule};
 use crate::protocol::counting;
@@ -120,6 +120,7 @@ pub(crate) fn discard_free_objects(first: Granule, stride: usize, objects: usize
             unsafe { map::discard(from, to - from) };
             // Relaxed: statistics.
             HOLES_BYTES.fetch_add((to - from) as u64, Ordering::Relaxed);
+            probe::purge(from, to - from);
         }
         index += run + 1;
     }

@@ -4,7 +4,8 @@
 //! address space ([`map`], [`space`]), sleeping locks ([`lock`]), futexes ([`mod@futex`]), threads
 //! ([`thread`]), memory barriers in other threads ([`membarrier`]), registration of restartable
 //! sequences ([`rseq`]), CPUs ([`topology`]), the fork registry ([`fork`]), options ([`mod@env`]),
-//! time ([`clock`]), and messages on standard error ([`mod@report`]).
+//! time ([`clock`]), messages on standard error ([`mod@report`]), where a thread sleeps
+//! ([`stack`]), and probes for tracers ([`probe`]).
 //!
 //! The crate works below `malloc`: it does not allocate, unwind, read `std::env` or keep a
 //! thread-local with a destructor. The one exception is [`thread::spawn`], for which libc
@@ -27,10 +28,14 @@ pub mod lock;
 mod lock_word;
 pub mod map;
 pub mod membarrier;
+mod memory;
+pub mod probe;
 pub mod process;
 pub mod report;
 pub mod rseq;
 pub mod space;
+pub mod stack;
+mod symbol;
 pub mod thread;
 pub mod tls;
 pub mod topology;

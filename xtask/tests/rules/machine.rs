@@ -6,6 +6,7 @@ use crate::{LIBRARY, TOOL, assert_clean, assert_finds, file};
 
 const ENGINE: &str = "crates/sheaves-percpu/src/engine/rseq/x86_64.rs";
 const TLS: &str = "crates/sheaves-sys/src/tls/x86_64.rs";
+const PROBE: &str = "crates/sheaves-sys/src/probe.rs";
 const DLOPEN: &str = "crates/sheaves-preload/src/dl.rs";
 const SYS: &str = "crates/sheaves-sys/src/map.rs";
 
@@ -17,6 +18,7 @@ fn asm_outside_engine() {
         assert_finds(SYS, &text, &[(2, Kind::AsmOutsideEngine { name: name.into() })]);
         assert_clean(ENGINE, &text);
         assert_clean(TLS, &text);
+        assert_clean(PROBE, &text);
         assert_clean(DLOPEN, &text);
         assert_clean(TOOL, &text);
     }

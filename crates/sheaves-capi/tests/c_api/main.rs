@@ -10,7 +10,12 @@ mod checked;
 #[cfg(target_arch = "x86_64")]
 mod handlers;
 mod header;
+#[cfg(target_arch = "x86_64")]
+#[path = "../../../sheaves-preload/tests/preload/notes.rs"]
+mod notes;
 mod programs;
+#[cfg(target_arch = "x86_64")]
+mod stalls;
 mod symbols;
 mod urcu;
 

@@ -35,6 +35,12 @@ fn exports_are_declared_in_the_headers() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn object_has_the_described_probes() {
+    crate::notes::check_described(&libraries().join("libsheaves.so"));
+}
+
+#[test]
 fn object_has_a_soname_and_is_never_unloaded() {
     let dynamic = output_of("readelf", &["-d"]);
     for wanted in ["[libsheaves.so.0]", "NODELETE", "STATIC_TLS"] {

@@ -13,7 +13,7 @@ mod table;
 use sheaves_rcu::defer;
 use sheaves_slab::chunk;
 use sheaves_sys::lock::Held;
-use sheaves_sys::{clock, map};
+use sheaves_sys::{clock, map, probe};
 
 use crate::idle::{Idle, Pages};
 
@@ -23,6 +23,9 @@ use table::{Entry, KEPT, Table};
 /// A block (0 when memory is out), and whether it reads as zeros.
 pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
     let block = alloc_unlimited(size, align);
+    if block.0 != 0 {
+        probe::large_alloc(block.0, size);
+    }
     chunk::after_alloc();
     block
 }
@@ -49,7 +52,9 @@ fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
 /// A block that has room to grow in an idle range, if there is one; else 0.
 pub(crate) fn alloc_to_grow(size: usize) -> usize {
     let bytes = size.next_multiple_of(map::page_bytes());
-    alloc_idle(|idle| idle.take_of_largest(bytes)).unwrap_or(0)
+    let Some(address) = alloc_idle(|idle| idle.take_of_largest(bytes)) else { return 0 };
+    probe::large_alloc(address, size);
+    address
 }
 
 /// A block in an idle range.
@@ -105,6 +110,7 @@ pub(crate) fn free(address: usize) -> bool {
     let mut table = TABLE.lock();
     let Some(index) = table.find(address) else { return false };
     let range = table.remove(index);
+    probe::large_free(range.address, range.bytes);
     let_idle(table, range);
     true
 }
@@ -191,6 +197,7 @@ fn give_back(mut range: Entry) {
             // SAFETY: as above, and still mapped.
             unsafe { map::discard(range.address, range.bytes) };
         }
+        probe::purge(range.address, range.bytes);
         let mut table = TABLE.lock();
         if !is_unmapped {
             table.keep(range);

@@ -6,6 +6,10 @@
 mod atfork;
 mod c_programs;
 mod deepbind;
+#[cfg(target_arch = "x86_64")]
+mod notes;
+#[cfg(target_arch = "x86_64")]
+mod probes;
 mod programs;
 mod symbols;
 

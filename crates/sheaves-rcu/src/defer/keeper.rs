@@ -17,7 +17,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sheaves_sys::{clock, thread, tls};
+use sheaves_sys::{clock, probe, thread, tls};
 
 use super::sink;
 use crate::options;
@@ -132,6 +132,7 @@ pub fn look_here() -> bool {
     // Relaxed, both: statistics.
     LOOKS.fetch_add(1, Ordering::Relaxed);
     BUSY_NS.fetch_add(clock::fine_ns().saturating_sub(begin_ns), Ordering::Relaxed);
+    probe::keeper_look(is_left.into());
     is_left
 }
 

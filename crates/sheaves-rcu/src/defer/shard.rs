@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_sys::lock::Lock;
+use sheaves_sys::probe;
 
 use super::extents::SHEAVES;
 use super::head::Head;
@@ -157,6 +158,7 @@ impl Shard {
         unsafe { cursor.sheaf().entries(SENTINEL..SENTINEL + 1) }.fill(bytes);
         // SAFETY: as above, and the entries up to the cursor are written.
         let cookie = unsafe { waiting.queue.append(SENTINEL + 1, cursor) };
+        probe::seal(0, cursor.fill(), cookie.to_bits() as usize);
         waiting.unstarted += cursor.fill();
         let is_due = waiting.unstarted >= self.start_after || bytes >= SEAL_BYTES;
         if is_due {

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use sheaves_sys::{clock, report};
+use sheaves_sys::{clock, probe, report};
 
 use crate::grace::stall;
 
@@ -84,6 +84,7 @@ impl Runner {
         let age_ms = now.saturating_sub(self.seen_ms.load(Ordering::Relaxed));
         let is_late = timeout != 0 && age_ms >= timeout;
         if is_late && self.reported.swap(calls, Ordering::Relaxed) != calls {
+            probe::callback_stall(function, age_ms as usize);
             report::report(format_args!(
                 "rcu: deferred callback {function:#x} has been running for {age_ms} ms"
             ));

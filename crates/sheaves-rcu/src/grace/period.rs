@@ -39,7 +39,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::fork::{self, Handlers};
-use sheaves_sys::{clock, futex, process, report, thread};
+use sheaves_sys::{clock, futex, probe, process, report, thread};
 
 use super::expedite::{self, Urgency};
 use super::stall::{self, SHARED};
@@ -59,6 +59,8 @@ static BEGAN_NS: AtomicU64 = AtomicU64::new(0);
 /// Number of membarriers so far.
 static FENCES: AtomicU64 = AtomicU64::new(0);
 
+/// This domain, for probes.
+const DEFAULT: usize = 0;
 /// Rounds in which a waiter that does not lead spins before it sleeps.
 const SPINS: u32 = 200;
 /// A sleeper rechecks after this time, see `generation`.
@@ -220,6 +222,7 @@ fn begin() -> u64 {
         let number = GENERATIONS.begin();
         // Relaxed: only leaders write it, and it passes between them with the lead.
         BEGAN_NS.store(clock::fine_ns(), Ordering::Relaxed);
+        probe::grace_period_begin(number as usize, DEFAULT);
         number
     })
 }
@@ -323,6 +326,7 @@ impl Backoff {
 fn finish(number: u64) {
     // Relaxed: only leaders write it.
     SCANNING.store(false, Ordering::Relaxed);
+    probe::grace_period_end(number as usize, DEFAULT);
     GENERATIONS.complete(number, &Futex);
 }
 

@@ -31,7 +31,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence, fence
 
 use sheaves_percpu::memory::Error;
 use sheaves_percpu::{Access, CellRef, PerCpu, SlotCell, Zeroed, field};
-use sheaves_sys::{clock, fork, thread};
+use sheaves_sys::{clock, fork, probe, thread};
 
 use super::period::{self, Backoff, Futex, NAP_NS};
 use super::stall;
@@ -176,7 +176,12 @@ impl Srcu {
     /// False where the heavy fence is refused to this thread. The next leader starts again.
     fn lead_until(&self, number: u64) -> bool {
         while !self.generations.is_complete(number) {
-            let led = self.generations.under_way().unwrap_or_else(|| self.generations.begin());
+            let domain = (&raw const *self).addr();
+            let led = self.generations.under_way().unwrap_or_else(|| {
+                let number = self.generations.begin();
+                probe::grace_period_begin(number as usize, domain);
+                number
+            });
             let mut backoff = Backoff::new(clock::fine_ns());
             // Relaxed, both: only leaders write it, and readers may read an old value.
             let current = self.index.load(Ordering::Relaxed);
@@ -187,6 +192,7 @@ impl Srcu {
             if !self.drain(current, &mut backoff) {
                 return false;
             }
+            probe::grace_period_end(led as usize, domain);
             self.generations.complete(led, &Futex);
         }
         true

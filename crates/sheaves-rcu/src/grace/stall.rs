@@ -3,13 +3,15 @@
 //! When a grace period has been under way for a second ([`set_timeout_ms`],
 //! `SHEAVES_RCU_STALL_MS`), its leader writes one line about the reader that it waits for, and
 //! calls the program's function if one is set ([`set_callback`]). This happens once in a grace
-//! period, for one reader.
+//! period, for one reader. If that reader's thread sleeps, the line names functions on its stack,
+//! as far as they can be found.
 
+use core::fmt::Display;
 use core::panic::Location;
 use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::thread::{self, NAME_BYTES};
-use sheaves_sys::{env, report};
+use sheaves_sys::{env, probe, report, stack};
 
 use crate::options::Setting;
 use crate::reader::registry;
@@ -111,6 +113,7 @@ pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
             stall.name_bytes = thread::name(stall.thread, &mut stall.name);
         }
     }
+    probe::stall(stall.thread as usize, age_ms as usize);
     write(&stall);
     call(&stall);
 }
@@ -121,6 +124,7 @@ pub(crate) fn look_at_domain(age_ns: u64, is_reported: &mut bool) {
     let (timeout, age_ms) = (timeout_ms(), age_ns / 1_000_000);
     if !*is_reported && timeout != 0 && age_ms >= timeout {
         *is_reported = true;
+        probe::stall(0, age_ms as usize);
         report::report(format_args!(
             "rcu: an SRCU read section has delayed a grace period for {age_ms} ms"
         ));
@@ -135,11 +139,14 @@ fn write(stall: &Stall) {
         ),
         false => format_args!("({name}) has been in an RCU read section for {age} ms"),
     };
+    let stack = (!stall.has_ended).then(|| stack::of(thread));
+    let stack: &dyn Display = stack.as_ref().map_or(&"", |stack| stack);
     match stall.entered {
         Some(location) => {
-            report::report(format_args!("rcu: thread {thread} {what}, entered at {location}"));
+            let entered = format_args!("entered at {location}");
+            report::report(format_args!("rcu: thread {thread} {what}, {entered}{stack}"));
         }
-        None => report::report(format_args!("rcu: thread {thread} {what}")),
+        None => report::report(format_args!("rcu: thread {thread} {what}{stack}")),
     }
 }
 

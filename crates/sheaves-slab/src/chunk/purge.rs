@@ -2,8 +2,7 @@
 
 use sheaves_rcu::defer;
 use sheaves_sys::lock::assert_none_held;
-use sheaves_sys::map;
-use sheaves_sys::{clock, errno};
+use sheaves_sys::{clock, errno, map, probe};
 
 use super::due::{self, KEEP, LIMIT, START, SURPLUS, TICK};
 use super::state::{
@@ -244,8 +243,10 @@ fn discard(index: usize, mut bits: u32) {
         let start = bits.trailing_zeros();
         let length = (bits >> start).trailing_ones();
         let address = granule_of(index, start).address();
+        let bytes = length as usize * GRANULE_BYTES;
         // SAFETY: the granules are marked as in use by `purge_chunk`, and nothing else uses them.
-        unsafe { map::discard(address, length as usize * GRANULE_BYTES) };
+        unsafe { map::discard(address, bytes) };
+        probe::purge(address, bytes);
         bits &= !mask(start, length as usize);
     }
 }

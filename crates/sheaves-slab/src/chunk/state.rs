@@ -3,6 +3,7 @@
 use sheaves_rcu::defer;
 use sheaves_sys::lock::Lock;
 use sheaves_sys::map::{self, Exactly};
+use sheaves_sys::probe;
 
 use super::due;
 use super::in_progress::InProgress;
@@ -210,6 +211,7 @@ impl Chunks {
         *chunk(self.count) =
             Chunk { free: u32::MAX, clean: u32::MAX, young: 0, dense_ms, discarded: 0 };
         self.publish(self.count + 1);
+        probe::chunk_made(granule_of(self.count - 1, 0).address(), CHUNK_BYTES);
         if self.count == KEPT_CHUNKS {
             due::note_work();
         }

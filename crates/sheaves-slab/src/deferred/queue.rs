@@ -42,6 +42,7 @@ pub(super) struct NoSheaf;
 #[derive(Debug)]
 pub(super) struct SealedSheaf {
     pub(super) cookie: Cookie,
+    pub(super) objects: usize,
     /// `sheaves-rcu` was told of it: the caller must call [`defer::after_seal`], without locks.
     pub(super) is_told: bool,
     /// Sheaves of the queue for which no grace period was started, including this one.
@@ -206,7 +207,7 @@ impl Queue {
         let is_told = sealed.tell(objects as isize, shape.stride);
         // Relaxed: changes under the lock.
         let sheaves = self.sheaves.fetch_add(1, Ordering::Relaxed) + 1;
-        SealedSheaf { cookie, is_told, unstarted, is_long: sheaves > LONG_SHEAVES }
+        SealedSheaf { cookie, objects, is_told, unstarted, is_long: sheaves > LONG_SHEAVES }
     }
 
     /// Takes the oldest sheaf if its cookie has passed; returns its cursor.

@@ -2,6 +2,7 @@
 
 use sheaves_percpu::internal::Cursor;
 use sheaves_rcu::defer::{self, Pressure};
+use sheaves_sys::probe;
 
 use super::queue::{Queue, SealedSheaf};
 use crate::cache_id::CacheId;
@@ -21,6 +22,8 @@ pub(crate) fn seal(id: CacheId, cursor: Cursor) -> bool {
 /// Starts grace periods and takes ready sheaves after `queue` got a sealed sheaf. True as in
 /// [`seal`].
 pub(super) fn after_seal(id: CacheId, queue: &Queue, sealed: &SealedSheaf) -> bool {
+    let cookie = sealed.cookie.to_bits() as usize;
+    probe::seal(id.number().into(), sealed.objects, cookie);
     let pressure = defer::pressure();
     if pressure >= Pressure::High {
         sealed.cookie.start_expedited();

@@ -14,6 +14,7 @@ mod arch;
 #[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
 mod keys;
 
+pub(crate) use arch::dl_find_object;
 pub use arch::{
     calls, is_single_threaded, locks, no_reader, online, set_calls, set_locks, set_online,
     set_shared_sections, set_virtual_slot, shared_sections, thread_pointer, virtual_slot,

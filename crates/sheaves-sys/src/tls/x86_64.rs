@@ -204,3 +204,19 @@ pub fn libc_rseq_offset() -> Option<isize> {
     let offset = unsafe { offset.read_volatile() };
     registered.then_some(offset)
 }
+
+/// libc's `_dl_find_object`, which finds a loaded object without a lock; `None` where it lacks it.
+#[must_use]
+pub(crate) fn dl_find_object() -> Option<*const core::ffi::c_void> {
+    let function: *const core::ffi::c_void;
+    // SAFETY: loads an address that the linker leaves null where libc lacks the symbol.
+    unsafe {
+        core::arch::asm!(
+            ".weak _dl_find_object",
+            "mov {function}, qword ptr [rip + _dl_find_object@GOTPCREL]",
+            function = out(reg) function,
+            options(nostack, preserves_flags, pure, readonly),
+        );
+    }
+    (!function.is_null()).then_some(function)
+}

@@ -1,0 +1,157 @@
+//! Names of functions for reports: from an address to the exported symbol that covers it.
+//!
+//! Takes no lock, and so does not call `dladdr`: the thread that holds the loader's lock may wait
+//! for the thread that reports. Async-signal-safe except for `errno`.
+
+use core::ffi::c_int;
+use core::fmt::{self, Write as _};
+
+use crate::memory::Memory;
+use crate::tls;
+
+/// `struct dl_find_object` of glibc.
+#[repr(C)]
+struct Found {
+    flags: u64,
+    map_start: usize,
+    map_end: usize,
+    link_map: usize,
+    rest: [u64; 8],
+}
+
+/// An exported function.
+struct Symbol {
+    start: usize,
+    /// The address of its name.
+    name: usize,
+}
+
+/// Tags of the dynamic section.
+const DT_NULL: u64 = 0;
+const DT_STRTAB: u64 = 5;
+const DT_SYMTAB: u64 = 6;
+const DT_GNU_HASH: u64 = 0x6fff_fef5;
+/// Types of symbols.
+const STT_FUNC: u64 = 2;
+const STT_GNU_IFUNC: u64 = 10;
+/// Bytes of a symbol: index of its name, type; value; size.
+const SYMBOL_BYTES: usize = 24;
+/// Most entries of a dynamic section, and of a table of symbols, that are looked at.
+const ENTRIES_MAX: usize = 128;
+const SYMBOLS_MAX: usize = 1 << 18;
+/// Most bytes of a name that are written.
+const NAME_BYTES: usize = 64;
+
+/// The address of the loader's description of the object that is loaded at an address. `None` where
+/// there is no object, or libc lacks a function for that.
+fn link_map_at(address: usize) -> Option<usize> {
+    type Find = unsafe extern "C" fn(usize, *mut Found) -> c_int;
+    let find = tls::dl_find_object()?;
+    // SAFETY: the function has this type in glibc's `dlfcn.h`.
+    let find = unsafe { core::mem::transmute::<*const core::ffi::c_void, Find>(find) };
+    let mut found = Found { flags: 0, map_start: 0, map_end: 0, link_map: 0, rest: [0; 8] };
+    // SAFETY: any address is allowed, and the result is valid for the call to fill.
+    (unsafe { find(address, &raw mut found) } == 0).then_some(found.link_map)
+}
+
+/// True if an object is loaded at an address.
+pub(crate) fn is_in_object(address: usize) -> bool {
+    link_map_at(address).is_some()
+}
+
+/// The exported function that covers an address.
+fn function_at(memory: &mut Memory, address: usize) -> Option<Symbol> {
+    let link_map = link_map_at(address)?;
+    let bias = memory.word(link_map)? as usize;
+    let dynamic = memory.word(link_map + 16)? as usize;
+    let (mut symbols, mut names, mut hash) = (0, 0, 0);
+    for entry in (0..ENTRIES_MAX).map(|index| dynamic + index * 16) {
+        let (tag, value) = (memory.word(entry)?, memory.word(entry + 8)? as usize);
+        match tag {
+            DT_NULL => break,
+            DT_SYMTAB => symbols = value,
+            DT_STRTAB => names = value,
+            DT_GNU_HASH => hash = value,
+            _ => {}
+        }
+    }
+    for index in 0..symbol_count(memory, hash)?.min(SYMBOLS_MAX) {
+        let symbol = symbols + index * SYMBOL_BYTES;
+        let head = memory.word(symbol)?;
+        let start = bias.wrapping_add(memory.word(symbol + 8)? as usize);
+        let bytes = memory.word(symbol + 16)? as usize;
+        let is_function = matches!(head >> 32 & 0xf, STT_FUNC | STT_GNU_IFUNC);
+        if is_function && address.wrapping_sub(start) < bytes {
+            return Some(Symbol { start, name: names + head as u32 as usize });
+        }
+    }
+    None
+}
+
+/// The number of symbols, which only the hash table tells.
+fn symbol_count(memory: &mut Memory, hash: usize) -> Option<usize> {
+    let buckets = memory.half(hash)? as usize;
+    let first = memory.half(hash + 4)? as usize;
+    let table = hash + 16 + memory.half(hash + 8)? as usize * 8;
+    let mut last = 0;
+    for bucket in 0..buckets.min(SYMBOLS_MAX) {
+        last = last.max(memory.half(table + bucket * 4)? as usize);
+    }
+    // Each bucket is a row of symbols, whose last one has an odd hash.
+    let hashes = table + buckets * 4;
+    while last >= first && memory.half(hashes + (last - first) * 4)? & 1 == 0 {
+        last += 1;
+    }
+    Some(last + 1)
+}
+
+/// True if an exported function begins at an address.
+pub(crate) fn is_function(memory: &mut Memory, address: usize) -> bool {
+    function_at(memory, address).is_some_and(|symbol| symbol.start == address)
+}
+
+/// Writes the name of the function at an address; if it is not exported, the file and the address
+/// in it.
+pub(crate) fn write(
+    memory: &mut Memory,
+    address: usize,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    if let Some(symbol) = function_at(memory, address) {
+        return write_last_part(memory, symbol.name, f);
+    }
+    let object = link_map_at(address).and_then(|link_map| {
+        Some((memory.word(link_map)? as usize, memory.word(link_map + 8)? as usize))
+    });
+    let Some((bias, path)) = object else { return write!(f, "{address:#x}") };
+    // The path of the program itself is empty.
+    match memory.byte(path) {
+        None | Some(0) => f.write_str("program")?,
+        Some(_) => write_last_part(memory, path, f)?,
+    }
+    write!(f, "+{:#x}", address.wrapping_sub(bias))
+}
+
+/// Writes a C string, or what is after its last slash.
+fn write_last_part(memory: &mut Memory, start: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut text = [0; NAME_BYTES];
+    let mut used = 0;
+    let mut address = start;
+    while let Some(byte @ 1..) = memory.byte(address) {
+        address += 1;
+        if byte == b'/' {
+            used = 0;
+        } else if used < NAME_BYTES {
+            text[used] = byte;
+            used += 1;
+        }
+    }
+    for byte in &text[..used] {
+        f.write_char(if byte.is_ascii_graphic() { char::from(*byte) } else { '?' })?;
+    }
+    Ok(())
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+#[path = "../tests/unit/symbol.rs"]
+mod tests;
