@@ -97,6 +97,9 @@ const CONTENDERS: [&str; 6] = [
     "p",
 ];
 
+/// Contenders of a picture that has the width of two: all colours.
+const CROWD: usize = 14;
+
 /// A report with a picture of each kind: values at the same place, in decades, at zero, and equal.
 fn report() -> Value {
     let mut rows = Vec::new();
@@ -114,6 +117,12 @@ fn report() -> Value {
         traced["work"] = json!({"resident": [[0.0, 1e6], [5.0, 9e9], [9.0 + value, 1e6 + end]]});
         rows.push(traced);
         rows.push(row("alone", "ns", contender, [value; 3]));
+    }
+    let crowd = (CONTENDERS.len()..CROWD).map(|index| format!("peer-{index}"));
+    for contender in CONTENDERS.into_iter().map(str::to_owned).chain(crowd) {
+        for size in ["8", "64", "1024"] {
+            rows.push(row("crowd", size, &contender, [1.0, 2.0, 3.0]));
+        }
     }
     let machine = json!({"cpu": "<i>", "cpus": 2, "kernel": "6", "glibc": "2", "thp": "never"});
     json!({"schema": "sheaves-bench/1", "table": "all & more", "machine": machine, "rows": rows})
@@ -175,7 +184,7 @@ fn contrast(one: &Value, other: &Value) -> f64 {
 }
 
 /// The pictures in their order: what their names begin with, dots, and lines.
-const PICTURES: [(&str, usize, usize); 8] = [
+const PICTURES: [(&str, usize, usize); 9] = [
     ("sizes: ns/op", 48, 6),
     ("decades: ns/op", 48, 6),
     ("measures, ns: ns/op", 6, 0),
@@ -184,6 +193,7 @@ const PICTURES: [(&str, usize, usize); 8] = [
     ("traced: MiB", 0, 6),
     ("traced, peak, MiB: MiB (lower", 6, 0),
     ("alone, ns: ns/op (lower", 6, 0),
+    ("crowd: ns/op", 3 * CROWD, CROWD),
 ];
 
 #[test]
@@ -236,6 +246,6 @@ fn a_page_names_no_other_place_and_has_the_report() {
     let (report, _) = report.split_once("</pre>").unwrap();
     let report = report.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
     let report: Value = serde_json::from_str(&report.replace("&amp;", "&")).unwrap();
-    assert_eq!(report["rows"].as_array().unwrap().len(), 6 * 21);
+    assert_eq!(report["rows"].as_array().unwrap().len(), 6 * 21 + 3 * CROWD);
     assert_eq!(report["table"], "all & more");
 }

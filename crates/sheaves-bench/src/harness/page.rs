@@ -61,7 +61,8 @@ fn folded(summary: &str, text: &str, attribute: &str) -> String {
 /// A printed table: its pictures, then its figures.
 fn section(report: &Report, heading: &str, index: usize) -> Result<String, Failure> {
     let pictures = plot::pictures(report, heading)?;
-    let class = if pictures.len() > 1 { " class=\"wide\"" } else { "" };
+    let is_wide = pictures.len() > 1 || pictures.iter().any(|it| it.is_wide);
+    let class = if is_wide { " class=\"wide\"" } else { "" };
     let pictures = pictures.iter().enumerate();
     let pictures: String =
         pictures.map(|(picture, it)| inline(it, &format!("p{index}-{picture}"))).collect();

@@ -20,6 +20,7 @@ const DRAWN_MAX: f64 = 1e18;
 /// A picture, and what it shows in words.
 pub(crate) struct Picture {
     pub(crate) svg: String,
+    pub(crate) is_wide: bool,
     pub(crate) title: String,
     pub(crate) description: String,
 }
@@ -41,7 +42,8 @@ pub(crate) fn draw_traces(report: &Report) -> Result<String, Failure> {
 pub(crate) fn pictures(report: &Report, heading: &str) -> Result<Vec<Picture>, Failure> {
     let mut pictures = Vec::new();
     let traces = traces(report, heading, "memory over time");
-    if !traces.curves.is_empty() {
+    let is_traced = !traces.curves.is_empty();
+    if is_traced {
         pictures.push(picture_of(heading, &traces)?);
     }
     let rows: Vec<&Figure> = report.rows_of(heading).filter(|row| can_be_drawn(row)).collect();
@@ -52,10 +54,12 @@ pub(crate) fn pictures(report: &Report, heading: &str) -> Result<Vec<Picture>, F
     }
     for column in &columns {
         let rows = rows.iter().copied().filter(|row| row.shown.column == *column);
-        let dots = dots(if columns.len() > 1 { column } else { "" }, rows.collect());
+        let title = if columns.len() > 1 || is_traced { column } else { "" };
+        let dots = dots(title, rows.collect());
         let figures = dots.marks.iter().map(|mark| (mark.name, mark.spread));
         pictures.push(Picture {
             svg: dots.draw()?,
+            is_wide: false,
             title: format!("{heading}, {column}: {}", dots.about),
             description: in_words(figures),
         });
@@ -109,10 +113,10 @@ fn dots<'r>(title: &'r str, mut rows: Vec<&'r Figure>) -> Dots<'r> {
 }
 
 fn picture_of(heading: &str, curves: &Curves<'_>) -> Result<Picture, Failure> {
-    let svg = chart::picture(curves::SIZE, |area| curves.draw_on(area).map_err(failed))?;
     let ends = curves.curves.iter().filter_map(|curve| Some((curve.name, curve.points.last()?.1)));
     Ok(Picture {
-        svg,
+        svg: curves.draw()?,
+        is_wide: curves.is_wide(),
         title: format!("{heading}: {}", curves.about),
         description: format!("At the right end: {}", in_words(ends)),
     })

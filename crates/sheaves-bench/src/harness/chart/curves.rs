@@ -3,9 +3,15 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{Area, Axis, Drawn, GRID, Spread, TITLE, cut, text, title_height, width};
+use super::{
+    Area, Axis, Drawn, GRID, Spread, TITLE, cut, failed, picture, text, title_height, width,
+};
+use crate::harness::Failure;
 
 pub(crate) const SIZE: (u32, u32) = (580, 380);
+/// With more lines than `CROWD` a picture has the width of two.
+const WIDE: (u32, u32) = (1190, 560);
+const CROWD: usize = 8;
 const LABELS: u32 = 46;
 const LEFT: u32 = 64;
 const MARGIN: u32 = 8;
@@ -20,7 +26,7 @@ const BESIDE_MAX: f64 = 0.05;
 pub(crate) struct Curves<'r> {
     pub(crate) title: &'r str,
     pub(crate) across: Across,
-    /// What the axes say.
+    /// What the axes of points and of values say.
     pub(crate) across_about: String,
     pub(crate) about: String,
     pub(crate) curves: Vec<Curve<'r>>,
@@ -44,15 +50,25 @@ pub(crate) struct Curve<'r> {
 }
 
 impl Curves<'_> {
+    pub(crate) fn is_wide(&self) -> bool {
+        self.curves.len() > CROWD
+    }
+
+    pub(crate) fn draw(&self) -> Result<String, Failure> {
+        let size = if self.is_wide() { WIDE } else { SIZE };
+        picture(size, |area| self.draw_on(area).map_err(failed))
+    }
+
     pub(crate) fn draw_on<'a>(&self, area: &Area<'a>) -> Drawn<'a> {
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
         let spreads = points().map(|(_, spread)| spread);
         let axis = Axis::new(spreads.flat_map(|it| [it.low, it.median, it.high]), false);
         let names = self.curves.iter().map(|curve| width(curve.name)).max().unwrap_or(0);
         let right = names + LEADER as u32 + 2 * MARGIN;
+        let pixels = area.dim_in_pixel().0.saturating_sub(MARGIN + LEFT + right).max(1);
         let places = points().map(|(across, _)| *across);
         let places = match self.across {
-            Across::Sizes => Axis::of_sizes(places, SIZE.0 - MARGIN - LEFT - right),
+            Across::Sizes => Axis::of_sizes(places, pixels),
             Across::Seconds => Axis::of_time(places),
         };
         area.draw_text(

@@ -21,7 +21,7 @@ pub(crate) type Drawn<'a> =
     Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
 /// Each colour on white, and what a page shows in its place on black.
-pub(crate) const COLOURS: [(RGBColor, RGBColor); 15] = [
+pub(crate) const COLOURS: [(RGBColor, RGBColor); 19] = [
     (GROUND, RGBColor(0x12, 0x15, 0x1A)),
     (INK, RGBColor(0xE4, 0xE7, 0xEB)),
     (GRID, RGBColor(0x33, 0x3A, 0x44)),
@@ -37,6 +37,10 @@ pub(crate) const COLOURS: [(RGBColor, RGBColor); 15] = [
     (PEERS[5], RGBColor(0xC9, 0xA0, 0x80)),
     (PEERS[6], RGBColor(0xB8, 0xBF, 0xC8)),
     (PEERS[7], RGBColor(0x9F, 0xC0, 0x6A)),
+    (PEERS[8], RGBColor(0xFF, 0x6F, 0x91)),
+    (PEERS[9], RGBColor(0xC9, 0xA6, 0xE8)),
+    (PEERS[10], RGBColor(0x8F, 0xE3, 0x88)),
+    (PEERS[11], RGBColor(0xF5, 0xF5, 0xF5)),
 ];
 
 pub(crate) const GROUND: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
@@ -47,9 +51,9 @@ const PEER: RGBColor = RGBColor(0x6B, 0x74, 0x80);
 /// Blue and its neighbours are ours alone.
 const OURS: [RGBColor; 3] =
     [RGBColor(0x00, 0x5F, 0xCC), RGBColor(0x00, 0x8C, 0xA3), RGBColor(0x5B, 0x4F, 0xD6)];
-/// In the order of the Okabe-Ito palette, which can be told apart by colour-blind people, darkened
-/// for thin lines on white.
-const PEERS: [RGBColor; 8] = [
+/// First those of the Okabe-Ito palette, which colour-blind people can tell apart, darkened for
+/// thin lines on white.
+const PEERS: [RGBColor; 12] = [
     RGBColor(0xC2, 0x70, 0x00),
     RGBColor(0x00, 0x8A, 0x62),
     RGBColor(0xC4, 0x4A, 0x1A),
@@ -58,6 +62,10 @@ const PEERS: [RGBColor; 8] = [
     RGBColor(0x7A, 0x50, 0x38),
     RGBColor(0x55, 0x5C, 0x66),
     RGBColor(0x5E, 0x7D, 0x1F),
+    RGBColor(0xA3, 0x12, 0x3F),
+    RGBColor(0x9C, 0x6B, 0xB8),
+    RGBColor(0x2F, 0x6B, 0x2A),
+    RGBColor(0x3A, 0x3A, 0x3A),
 ];
 
 /// The colour of the contender with this number among ours, or among the peers.
