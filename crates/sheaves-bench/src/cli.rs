@@ -31,6 +31,8 @@ fn dispatch(args: &Args) -> Result<(), Failure> {
         return child::serve(mode, &plan.cases);
     }
     glibc::check_origin()?;
+    // Read before files are opened, of which one may be the same.
+    let earlier = args.from.as_ref().map(|path| read(path)).transpose()?;
     let outputs: [(&Option<PathBuf>, Render); 3] = [
         (&args.json, Report::to_json),
         (&args.plot, plot::draw_traces),
@@ -48,8 +50,8 @@ fn dispatch(args: &Args) -> Result<(), Failure> {
         text.push_str(part);
         print_out(part)
     };
-    let mut report = match (&args.from, plan) {
-        (Some(path), _) => show(path, &mut print)?,
+    let mut report = match (earlier, plan) {
+        (Some(report), _) => show(report, &mut print)?,
         (None, Some(plan)) => plan.run(&mut print)?,
         (None, None) => demonstration::run(&mut print)?,
     };
@@ -61,16 +63,17 @@ fn dispatch(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+fn read(path: &Path) -> Result<Report, Failure> {
+    let told = |error: String| Failure::run(format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| told(error.to_string()))?;
+    Report::from_json(&text).map_err(told)
+}
+
 /// Prints a report that was written before.
 fn show(
-    path: &Path,
+    report: Report,
     print: &mut dyn FnMut(&str) -> Result<(), Failure>,
 ) -> Result<Report, Failure> {
-    let text = std::fs::read_to_string(path);
-    let text =
-        text.map_err(|error| Failure::run(format!("cannot read {}: {error}", path.display())))?;
-    let report = Report::from_json(&text);
-    let report = report.map_err(|error| Failure::run(format!("{}: {error}", path.display())))?;
     print(&text::header(&report))?;
     for heading in report.headings() {
         print(&text::figures(&report, heading))?;

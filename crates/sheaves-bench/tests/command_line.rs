@@ -59,6 +59,9 @@ fn what_is_no_report_is_refused_and_a_full_disk_is_told() {
         assert!(status == 1 && error.contains(path) && error.contains(part), "{error}");
     }
     std::fs::write(&file, report).unwrap();
+    // A report may replace itself.
+    assert!(bench(&["--from", path, "--json", path]).status.success());
+    assert!(std::fs::read_to_string(&file).unwrap().contains("\"machine\""));
     let output = bench(&["--from", path, "--html", "/dev/full"]);
     std::fs::remove_file(&file).unwrap();
     assert_eq!(output.status.code(), Some(1));
