@@ -74,8 +74,7 @@ pub unsafe extern "C" fn sheaves_get_statistics(
     }
     let (heap, rcu) = (report::totals(), sheaves_rcu::statistics());
     let defer = sheaves_rcu::defer::statistics();
-    let sinks = defer.sinks.iter().map(|sink| sink.pending);
-    let waiting = || sinks.clone().chain([defer.calls, defer.linked_calls, defer.channels]);
+    let deferred = defer.pending();
     let found = SheavesStatistics {
         used_bytes: heap.used_bytes as u64,
         cached_bytes: heap.cached_bytes as u64,
@@ -85,8 +84,8 @@ pub unsafe extern "C" fn sheaves_get_statistics(
         grace_periods: rcu.grace_periods,
         membarriers: rcu.membarriers,
         readers_fence: u64::from(rcu.readers_fence),
-        deferred_objects: waiting().map(|pending| pending.objects).sum(),
-        deferred_bytes: waiting().map(|pending| pending.bytes).sum(),
+        deferred_objects: deferred.objects,
+        deferred_bytes: deferred.bytes,
     };
     let bytes = bytes.min(size_of::<SheavesStatistics>());
     // SAFETY: valid for that many bytes by the contract.

@@ -115,6 +115,12 @@ pub fn is_near() -> bool {
     IS_NEAR.load(Ordering::Relaxed)
 }
 
+/// The limit in bytes; `None` if there is none.
+#[must_use]
+pub fn bytes() -> Option<usize> {
+    Some(LIMIT.get()).filter(|limit| *limit != usize::MAX)
+}
+
 fn note_near(is_near: bool) {
     // Relaxed: as for `Number`.
     IS_NEAR.store(is_near, Ordering::Relaxed);
@@ -138,12 +144,12 @@ pub(crate) fn note_other(bytes: usize) -> bool {
     is_due()
 }
 
-fn bytes() -> usize {
+fn heap_bytes() -> usize {
     OWN_BYTES.get() + OTHER_BYTES.get()
 }
 
 fn is_due() -> bool {
-    let (limit, bytes, due) = (LIMIT.get(), bytes(), DUE_BYTES.get());
+    let (limit, bytes, due) = (LIMIT.get(), heap_bytes(), DUE_BYTES.get());
     if is_near() && bytes < limit / 4 * 3 {
         note_near(false);
         DUE_BYTES.set(near(limit));
@@ -165,11 +171,11 @@ static IS_BUSY: AtomicBool = AtomicBool::new(false);
 /// another thread returns it.
 pub(crate) fn begin() -> bool {
     // Relaxed, here and below: as for `Number`.
-    if bytes() < DUE_BYTES.get() || IS_BUSY.swap(true, Ordering::Relaxed) {
+    if heap_bytes() < DUE_BYTES.get() || IS_BUSY.swap(true, Ordering::Relaxed) {
         return false;
     }
     read_again();
-    if bytes() < DUE_BYTES.get() {
+    if heap_bytes() < DUE_BYTES.get() {
         IS_BUSY.store(false, Ordering::Relaxed);
         return false;
     }
@@ -178,7 +184,7 @@ pub(crate) fn begin() -> bool {
     if !HAS_REPORTED.swap(true, Ordering::Relaxed) {
         report::report(format_args!(
             "the heap has {} MiB, its limit is {} MiB: unused memory goes back to the system",
-            bytes() >> 20,
+            heap_bytes() >> 20,
             LIMIT.get() >> 20
         ));
     }
@@ -187,7 +193,7 @@ pub(crate) fn begin() -> bool {
 
 /// After unused memory was returned near the limit: tells the program.
 pub(crate) fn end() {
-    DUE_BYTES.set(near(LIMIT.get()).max(bytes().saturating_add(step(bytes()))));
+    DUE_BYTES.set(near(LIMIT.get()).max(heap_bytes().saturating_add(step(heap_bytes()))));
     // Notes it if the limit is far now.
     is_due();
     // Relaxed: as for `Number`.
@@ -220,7 +226,7 @@ fn call() {
     if callback != 0 {
         // SAFETY: stored by `on_near`.
         let callback = unsafe { core::mem::transmute::<usize, Callback>(callback) };
-        callback(bytes(), LIMIT.get());
+        callback(heap_bytes(), LIMIT.get());
     }
 }
 

@@ -27,6 +27,9 @@ static ARMED: AtomicBool = AtomicBool::new(false);
 static IS_LOOKING: AtomicBool = AtomicBool::new(false);
 /// When the keeper looks next, in ms of the clock. Written by the thread that arms it.
 static DUE_MS: AtomicU64 = AtomicU64::new(0);
+/// Looks so far, and the time that they took. Written by the keeper.
+static LOOKS: AtomicU64 = AtomicU64::new(0);
+static BUSY_NS: AtomicU64 = AtomicU64::new(0);
 /// When the threads were last counted.
 static COUNTED_MS: AtomicU64 = AtomicU64::new(0);
 
@@ -115,10 +118,20 @@ pub(super) fn look() {
     IS_LOOKING.store(true, Ordering::Relaxed);
     // SeqCst: before the look, so that what it does not find is armed again. [B1]
     ARMED.store(false, Ordering::SeqCst);
+    let begin_ns = clock::fine_ns();
     if look_here() {
         arm(true);
     }
+    // Relaxed, both: statistics.
+    LOOKS.fetch_add(1, Ordering::Relaxed);
+    BUSY_NS.fetch_add(clock::fine_ns().saturating_sub(begin_ns), Ordering::Relaxed);
     IS_LOOKING.store(false, Ordering::Relaxed);
+}
+
+/// Looks of the keeper so far, and the milliseconds that they took.
+pub(super) fn looks() -> (u64, u64) {
+    // Relaxed, both: statistics.
+    (LOOKS.load(Ordering::Relaxed), BUSY_NS.load(Ordering::Relaxed) / 1_000_000)
 }
 
 /// One look, of a thread that frees while there is no keeper. True if something is left. Takes

@@ -69,6 +69,6 @@ pub use head::{Call, Head};
 pub use keeper::{decay_ms, is_armed, is_kept, is_overdue, look_here, period_ms};
 pub use pressure::{Pressure, note_reclaimed, note_sealed, pressure};
 pub use queue::{Open, Queue, STATE_ENTRIES, Sealed};
-pub use reclaimer::{after_seal, arm, keep, keep_if_running, reclaimer_thread};
+pub use reclaimer::{after_seal, arm, keep, keep_if_running, reclaimer_thread, wake_reclaimer};
 pub use sink::{Pending, SINKS_MAX, Sink, register, return_all};
 pub use statistics::{SinkPending, Statistics, statistics};
