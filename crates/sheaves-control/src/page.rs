@@ -13,6 +13,7 @@ use core::ptr::{copy_nonoverlapping, with_exposed_provenance, with_exposed_prove
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_rcu::defer::{self, Sink};
+use sheaves_slab::chunk;
 use sheaves_sys::errno::ENOSPC;
 use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::memfd::Memfd;
@@ -116,11 +117,13 @@ fn answer_request(control: Held<'_, Control>, page: &'static Page) {
     commands::after(command, argument);
 }
 
-/// Makes the page, and has the reclaimer sleep on it.
+/// Makes the page, and has the reclaimer sleep on it. If there is none, the next slow path that
+/// allocates starts it, in a process with several threads: these may all be idle when a tool asks.
 fn make(mut control: Held<'_, Control>) {
     if control.make() {
         drop(control);
         defer::wake_reclaimer();
+        chunk::note_unused();
     }
 }
 

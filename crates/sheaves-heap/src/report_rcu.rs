@@ -31,7 +31,7 @@ fn print(out: &mut Output<'_>) -> fmt::Result {
     for (index, count) in survey.lengths.iter().enumerate() {
         write!(out, "{}{count}", if index == 0 { "" } else { "," })?;
     }
-    write!(out, "]}},\"readers\":[")?;
+    write!(out, "],\"lengths_us\":{}}},\"readers\":[", survey.lengths_ns / 1000)?;
     for (index, reader) in sheaves_rcu::readers().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         write!(out, "{comma}{{\"tid\":{},\"name\":\"", reader.thread)?;

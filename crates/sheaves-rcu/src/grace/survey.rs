@@ -59,6 +59,8 @@ pub struct Survey {
     pub shared_sections: u64,
     /// How many grace periods took less than 2^n microseconds, but not less than 2^(n-1).
     pub lengths: [u64; LENGTHS],
+    /// The time of all of them, in nanoseconds.
+    pub lengths_ns: u64,
 }
 
 /// The state of grace periods. Async-signal-safe.
@@ -74,5 +76,6 @@ pub fn survey() -> Survey {
         sequence: GLOBAL.0.load(Ordering::Relaxed) / STEP,
         shared_sections: OVERFLOW.load(Ordering::Relaxed),
         lengths: lengths::counts(),
+        lengths_ns: lengths::total_ns(),
     }
 }
