@@ -24,6 +24,9 @@
  *       or of the machine's memory.
  *   SHEAVES_DEBUG: 0, 1; default: 0
  *       With 1 every free is checked, at the price of the fast path.
+ *   SHEAVES_CONTROL: 0, 1; default: 1
+ *       With 0 the process has no control page, by which sheaves stat, top, rcu and export ask a
+ *       running process.
  *   SHEAVES_RCU: normal, expedited; default: as the program asks
  *       Makes all grace periods normal, or all expedited.
  *   SHEAVES_RCU_STALL_MS: 0 or more; default: 1000

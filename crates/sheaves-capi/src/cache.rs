@@ -71,6 +71,8 @@ pub unsafe extern "C" fn sheaves_cache_create(
     constructor: Option<unsafe extern "C" fn(object: *mut c_void)>,
 ) -> *mut SheavesCache {
     let known = SHEAVES_CACHE_ZERO | SHEAVES_CACHE_TYPESAFE_BY_RCU | SHEAVES_CACHE_DEBUG;
+    // It has started when the library was loaded: so that a linker takes it from a static library.
+    sheaves_control::start();
     let align = if align == 0 { 16 } else { align };
     let Ok(layout) = Layout::from_size_align(size, align) else { return refuse(EINVAL) };
     if flags & !known != 0 {

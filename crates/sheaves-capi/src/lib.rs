@@ -26,6 +26,9 @@ pub mod urcu;
 
 use core::ptr::null_mut;
 
+// Answers tools: it is there once it is linked.
+use sheaves_control as _;
+
 use sheaves_sys::errno;
 
 /// Sets `errno` and returns null.

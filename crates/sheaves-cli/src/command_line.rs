@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, ValueEnum};
 use clap_complete::Shell;
 
+use crate::top::Sort;
+
 /// Per-CPU memory for Linux programs.
 ///
 /// Without a subcommand: `sheaves bench --quick`.
@@ -22,6 +24,14 @@ pub(crate) struct Arguments {
 pub(crate) enum Subcommand {
     /// Run a program, and every program it starts, on the Sheaves malloc.
     Run(RunOptions),
+    /// Print the statistics of a running process on Sheaves.
+    Stat(StatOptions),
+    /// Show running processes on Sheaves, or the caches of one, again and again.
+    Top(TopOptions),
+    /// Print or serve the statistics of running processes as OpenMetrics, for Prometheus.
+    Export(ExportOptions),
+    /// Print the readers of a running process, its longest read section, and its grace periods.
+    Rcu(RcuOptions),
     /// Report what this machine offers to Sheaves, which engine is in use, and what to improve.
     Doctor(DoctorOptions),
     /// Benchmark Sheaves against other allocators and primitives.
@@ -88,6 +98,81 @@ pub(crate) enum StatsFormat {
     Text,
     /// One JSON object.
     Json,
+}
+
+/// The exit statuses of the commands that ask a running process.
+const ASK_STATUSES: &str = "Exit status: 0; 67 when there is no such process; 69 when it does not \
+                            run on Sheaves or ends; 75 when it does not answer now; 76 when its \
+                            answer cannot be understood; 77 when it is another user's.";
+
+/// Options of `sheaves stat`.
+#[derive(Debug, Args)]
+#[command(after_help = ASK_STATUSES)]
+pub(crate) struct StatOptions {
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The process.
+    #[arg(value_name = "PID")]
+    pub(crate) pid: u32,
+}
+
+/// Options of `sheaves top`.
+#[derive(Debug, Args)]
+#[command(after_help = ASK_STATUSES)]
+pub(crate) struct TopOptions {
+    /// Print text once, without a terminal.
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    /// Print a line of JSON instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The time between two questions.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    pub(crate) interval: f64,
+
+    /// What caches are sorted by, as by the same key of slabtop(1).
+    #[arg(long, value_name = "KEY", value_enum)]
+    pub(crate) sort: Option<Sort>,
+
+    /// The process (default: all that answer this user).
+    #[arg(value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+}
+
+/// Options of `sheaves export`.
+#[derive(Debug, Args)]
+#[command(after_help = ASK_STATUSES)]
+pub(crate) struct ExportOptions {
+    /// Serve them at http://ADDRESS/metrics instead, such as 127.0.0.1:9464.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+
+    /// The processes, by their numbers or names (default: all that answer this user).
+    #[arg(value_name = "PID|NAME")]
+    pub(crate) processes: Vec<String>,
+}
+
+/// Options of `sheaves rcu`.
+#[derive(Debug, Args)]
+#[command(after_help = ASK_STATUSES)]
+pub(crate) struct RcuOptions {
+    /// How long to look for long sections.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
+    pub(crate) seconds: f64,
+
+    /// The process.
+    #[arg(value_name = "PID")]
+    pub(crate) pid: u32,
+}
+
+/// A number of seconds.
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=86_400.0).contains(number));
+    number.ok_or_else(|| "expected a number from 0 to 86400".to_owned())
 }
 
 /// Options of `sheaves doctor`.

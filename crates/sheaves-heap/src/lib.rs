@@ -9,7 +9,8 @@
 //! The modules, from the bottom up; each uses only those before it: [`classes`], `idle` and `huge`
 //! (mappings), `block` (size or address to block), `start` (creates the classes), `redzone` (for
 //! `SHEAVES_DEBUG=1`), `slow`, [`mod@malloc`] (the fast paths: start reading here),
-//! [`entry`] (their C functions), `realloc`, `limit`, `trim`, [`report`] (statistics).
+//! [`entry`] (their C functions), `realloc`, `limit`, `trim`, [`report`] (statistics),
+//! [`report_rcu`] (readers).
 #![no_std]
 
 mod block;
@@ -22,6 +23,7 @@ pub mod malloc;
 mod realloc;
 mod redzone;
 pub mod report;
+pub mod report_rcu;
 #[doc(hidden)]
 pub mod slow;
 mod start;

@@ -10,6 +10,12 @@ pub fn auxiliary(kind: libc::c_ulong) -> usize {
     usize::try_from(value).unwrap_or(0)
 }
 
+/// True in a program that has more rights than its caller (`AT_SECURE`): it must not trust it.
+#[must_use]
+pub fn is_secure() -> bool {
+    auxiliary(libc::AT_SECURE) != 0
+}
+
 /// Sixteen random bytes from the kernel (`AT_RANDOM`), hashed to one word; 0 where absent. Every
 /// call returns the same word.
 ///
@@ -36,6 +42,28 @@ pub fn physical_bytes() -> usize {
         0 => (info.totalram as usize).saturating_mul(info.mem_unit as usize),
         _ => usize::MAX,
     }
+}
+
+/// The number of seccomp filters of the calling thread: more than before if the program has put
+/// itself into a sandbox, in which a system call may end the process. `None` where it is not known.
+///
+/// Costs one system call if there are none, and reading a kernel file otherwise, or if `by_file`:
+/// in a sandbox that is more likely to be permitted.
+#[must_use]
+pub fn seccomp_filters(by_file: bool) -> Option<u32> {
+    // SAFETY: integers only.
+    if !by_file && unsafe { libc::prctl(libc::PR_GET_SECCOMP) } == 0 {
+        return Some(0);
+    }
+    let mut text = [0; 4096];
+    let used = read_file(c"/proc/thread-self/status", &mut text)?;
+    let value = |name: &[u8]| {
+        let line =
+            text[..used].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name))?;
+        core::str::from_utf8(line).ok()?.trim().parse().ok()
+    };
+    // Before Linux 5.9 the mode is all that is known.
+    value(b"Seccomp_filters:").or_else(|| value(b"Seccomp:"))
 }
 
 /// The finaliser of splitmix64 (Steele, Lea, Flood 2014).

@@ -30,8 +30,15 @@ impl Line {
         &self.bytes[..self.used]
     }
 
-    /// Writes the line to `fd` and empties it. Text that `fd` does not accept is lost.
-    pub fn flush_to(&mut self, fd: i32) {
+    /// Empties the line.
+    pub fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    /// Writes the line to `fd` and empties it. Returns 0, or the value of `errno` for which the
+    /// rest of the text is lost.
+    pub fn flush_to(&mut self, fd: i32) -> i32 {
+        let mut status = 0;
         let mut rest = self.as_bytes();
         while !rest.is_empty() {
             // The bare system call, which is not a cancellation point: see `process::read_file`.
@@ -40,10 +47,14 @@ impl Line {
             match usize::try_from(written) {
                 Ok(count) if count > 0 => rest = &rest[count..],
                 Err(_) if crate::errno::get() == libc::EINTR => {}
-                _ => break,
+                _ => {
+                    status = crate::errno::get();
+                    break;
+                }
             }
         }
         self.used = 0;
+        status
     }
 }
 

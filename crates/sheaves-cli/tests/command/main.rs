@@ -4,5 +4,6 @@ mod doctor;
 mod real_object;
 mod refusals;
 mod run;
+mod running;
 mod stand_in;
 mod torture;

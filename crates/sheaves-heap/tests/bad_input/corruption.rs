@@ -32,7 +32,9 @@ fn free_twice(size: usize) {
 fn spoil(block: *mut u8, distance: isize) {
     let byte = block.wrapping_offset(distance);
     // SAFETY: bad input on purpose; pad, red zone or a freed object, all of which stay mapped.
-    unsafe { byte.write(!byte.read()) };
+    let value = unsafe { byte.read() };
+    // SAFETY: as above.
+    unsafe { byte.write(!value) };
 }
 
 /// Writes one byte at a distance from the start of a block, and frees the block.
