@@ -504,6 +504,24 @@ SHEAVES_API size_t sheaves_slot_count(void);
 // The slot of the calling thread, a hint; -1 if it has none.
 SHEAVES_API int sheaves_current_slot(void);
 
+// Records samples of allocations from now on, on average one in rate_bytes, from 1 KiB on; 0
+// stands for 512 KiB. Forgets earlier samples. The option SHEAVES_PROF does the same when the
+// program is loaded.
+//
+// Callers are found by frame pointers: compile with -fno-omit-frame-pointer, or the innermost
+// caller is all that is known. Interrupts the CPUs that run this process. 0; EINVAL for a lower
+// rate; ENOMEM.
+SHEAVES_API int sheaves_prof_start(size_t rate_bytes);
+
+// Records no further samples. Those that there are stay in dumps until they are freed.
+SHEAVES_API void sheaves_prof_stop(void);
+
+// Writes the samples to a file descriptor, for the command `sheaves prof heap`. 0; EINVAL for a
+// negative descriptor. Text that the descriptor does not accept is lost. Interrupts the CPUs that
+// run this process.
+SHEAVES_API
+int sheaves_prof_dump(int fd);
+
 // Begins a read section: what the thread can reach stays valid until the section ends.
 //
 // Two loads and a store for the outermost section, no atomic instruction, no fence; inlined where

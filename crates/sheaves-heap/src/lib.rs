@@ -9,7 +9,8 @@
 //! The modules, from the bottom up; each uses only those before it: [`classes`], `idle` and `huge`
 //! (mappings), `block` (size or address to block), `start` (creates the classes), `redzone` (for
 //! `SHEAVES_DEBUG=1`), `slow`, [`mod@malloc`] (the fast paths: start reading here),
-//! [`entry`] (their C functions), `realloc`, [`report`] (statistics).
+//! [`entry`] (their C functions), `realloc`, [`report`] (statistics), [`profile`] (who has the
+//! memory).
 #![no_std]
 
 mod block;
@@ -19,6 +20,7 @@ mod huge;
 mod idle;
 mod limit;
 pub mod malloc;
+pub mod profile;
 mod realloc;
 mod redzone;
 pub mod report;

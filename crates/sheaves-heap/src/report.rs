@@ -79,18 +79,28 @@ pub fn engine_names() -> (&'static str, &'static str) {
 
 /// Prints to a file descriptor. Text that the descriptor does not accept is lost.
 pub fn print(fd: i32, format: Format) {
-    let mut out = Output { fd, line: Line::new() };
+    let mut out = Output::new(fd);
     let _ = match format {
         Format::Text => print_text(&mut out),
         Format::Json => print_json(&mut out),
     };
-    out.line.flush_to(fd);
+    out.flush();
 }
 
 /// Collects text and writes it out when the next piece may not fit.
-struct Output {
+pub(crate) struct Output {
     fd: i32,
     line: Line,
+}
+
+impl Output {
+    pub(crate) fn new(fd: i32) -> Output {
+        Output { fd, line: Line::new() }
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.line.flush_to(self.fd);
+    }
 }
 
 impl Write for Output {

@@ -21,7 +21,7 @@ use crate::cache_id::{CACHES_MAX, CacheId};
 use crate::granule::{self, Granule};
 use crate::registry::{self, REGISTRY, if_existing};
 use crate::slab::{self, Holes};
-use crate::{chunk, flush, pool, refill};
+use crate::{chunk, flush, pool, refill, slot};
 
 /// One look at everything. True if something is left that may be unused at the next.
 pub(crate) fn age() -> bool {
@@ -72,7 +72,8 @@ fn age_slots() -> bool {
             let is_idle = |index: usize, slot, cursor| seen.is_idle(words[index], slot, cursor);
             let (taken, _is_complete) = slots::take_where(words, &is_idle);
             for (index, cursor) in taken {
-                flush::flush_sheaf(CacheId::of_main(words[index & !1]), cursor);
+                let id = CacheId::of_main(words[index & !1]);
+                flush::flush_sheaf(id, slot::clean(id, cursor));
             }
         }
     }

@@ -14,6 +14,7 @@
 //! | `cookie` | a thread that lists a type-stable cache's slab as empty | the cache's lock |
 //! | a mark | a thread that defers or reclaims the object | nothing |
 //! | `holes` | the keeper, and a refill, which clears it | nothing |
+//! | `watched_of` | the cache, with the owner map's entries | the cache's lock, or nothing |
 //! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
 //!
 //! The steps on bits and `free` are in `protocol/counting.rs`.
@@ -22,6 +23,7 @@ use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, 
 
 use sheaves_sys::map;
 
+use crate::cache_id::{CLASSES_MAX, CacheId, WATCHED};
 use crate::granule::{self, Granule};
 use crate::protocol::counting;
 use crate::window::{self, SLAB_HEADER_BYTES};
@@ -43,6 +45,8 @@ pub(crate) const UNLISTED: u32 = u32::MAX;
 pub(crate) struct Slab {
     /// Number of the cache plus one; 0 when the granule starts no slab.
     pub(crate) cache: AtomicU16,
+    /// Of every granule of a watched slab: the same number; 0 otherwise.
+    watched_of: AtomicU16,
     /// Objects that are free and counted, see the table above.
     pub(crate) free: AtomicU32,
     /// The list that the slab is on, or [`UNLISTED`].
@@ -92,6 +96,40 @@ fn header_address(granule: Granule) -> usize {
     window::SLABS.base() + number as usize * SLAB_HEADER_BYTES
 }
 
+/// Makes a slab a watched one: the frees of its objects take the slow path, which reads here of
+/// which cache it is. No thread has an object of it, except the caller.
+pub(crate) fn watch(first: Granule, granules: usize) {
+    // Relaxed: the caller has the slab.
+    let cache = header(first).cache.load(Ordering::Relaxed);
+    for index in 0..granules {
+        // Relaxed: the owner map's entry is written after, by a Release.
+        header(first.after(index)).watched_of.store(cache, Ordering::Relaxed);
+    }
+    first.set_owner(granules, WATCHED);
+}
+
+/// Undoes [`watch`]. No thread has an object of the slab.
+pub(crate) fn unwatch(first: Granule, granules: usize) {
+    // Relaxed: as in `watch`.
+    let cache = header(first).cache.load(Ordering::Relaxed);
+    first.set_owner(granules, CacheId::new(cache - 1).owner());
+    for index in 0..granules {
+        // Relaxed: as in `watch`.
+        header(first.after(index)).watched_of.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The size class of malloc whose slab has a granule, `None` for anything else.
+#[must_use]
+pub fn class_of(granule: Granule) -> Option<CacheId> {
+    if granule.owner() != WATCHED {
+        return CacheId::from_owner(granule.owner());
+    }
+    // Relaxed: written before the entry; the caller's object reached it by an ordered path.
+    let number = header(granule).watched_of.load(Ordering::Relaxed).checked_sub(1)?;
+    (usize::from(number) <= CLASSES_MAX).then_some(CacheId::new(number))
+}
+
 /// Discards the memory of headers; they read as zero, which means "starts no slab".
 pub(crate) fn discard_headers(first: Granule, count: usize) {
     let page = map::page_bytes();
@@ -134,6 +172,7 @@ impl Slab {
             word.store(bits, Ordering::Relaxed);
         }
         self.marks.iter().for_each(|marks| marks.store(0, Ordering::Relaxed));
+        self.watched_of.store(0, Ordering::Relaxed);
         self.free.store(capacity as u32, Ordering::Relaxed);
         self.list.store(UNLISTED, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
@@ -144,6 +183,12 @@ impl Slab {
         // `SlabLists::recover`.
         compiler_fence(Ordering::SeqCst);
         self.cache.store(cache, Ordering::Relaxed);
+    }
+
+    /// True while the slab is watched.
+    pub(crate) fn is_watched(&self) -> bool {
+        // Relaxed: under the cache's lock, or by the thread that has the only object.
+        self.watched_of.load(Ordering::Relaxed) != 0
     }
 
     /// True once, when the only object reads as zeros because it has never been used.

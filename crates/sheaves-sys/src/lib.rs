@@ -4,7 +4,8 @@
 //! address space ([`map`], [`space`]), sleeping locks ([`lock`]), futexes ([`mod@futex`]), threads
 //! ([`thread`]), memory barriers in other threads ([`membarrier`]), registration of restartable
 //! sequences ([`rseq`]), CPUs ([`topology`]), the fork registry ([`fork`]), options ([`mod@env`]),
-//! time ([`clock`]), and messages on standard error ([`mod@report`]).
+//! time ([`clock`]), the calling thread's stack ([`stack`]), and messages on standard error
+//! ([`mod@report`]).
 //!
 //! The crate works below `malloc`: it does not allocate, unwind, read `std::env` or keep a
 //! thread-local with a destructor. The one exception is [`thread::spawn`], for which libc
@@ -31,6 +32,7 @@ pub mod process;
 pub mod report;
 pub mod rseq;
 pub mod space;
+pub mod stack;
 pub mod thread;
 pub mod tls;
 pub mod topology;

@@ -68,6 +68,24 @@ pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     Some(used)
 }
 
+/// Copies a file to a descriptor. Text that the descriptor does not accept is lost.
+pub fn copy_file(path: &CStr, to: i32) {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: `path` is a C string.
+    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) };
+    let Some(fd) = i32::try_from(fd).ok().filter(|fd| *fd >= 0) else { return };
+    let mut bytes = [0_u8; 1024];
+    loop {
+        // SAFETY: `bytes` is valid for writes of its length.
+        let count = unsafe { libc::syscall(libc::SYS_read, fd, bytes.as_mut_ptr(), bytes.len()) };
+        match usize::try_from(count) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => crate::report::write_all(to, &bytes[..count]),
+        }
+    }
+    close(fd);
+}
+
 /// Closes a file descriptor that the caller owns.
 pub fn close(fd: i32) {
     // SAFETY: closing a descriptor touches no memory; the caller owns it.

@@ -32,18 +32,22 @@ impl Line {
 
     /// Writes the line to `fd` and empties it. Text that `fd` does not accept is lost.
     pub fn flush_to(&mut self, fd: i32) {
-        let mut rest = self.as_bytes();
-        while !rest.is_empty() {
-            // The bare system call, which is not a cancellation point: see `process::read_file`.
-            // SAFETY: `rest` is a valid slice of initialised bytes.
-            let written = unsafe { libc::syscall(libc::SYS_write, fd, rest.as_ptr(), rest.len()) };
-            match usize::try_from(written) {
-                Ok(count) if count > 0 => rest = &rest[count..],
-                Err(_) if crate::errno::get() == libc::EINTR => {}
-                _ => break,
-            }
-        }
+        write_all(fd, self.as_bytes());
         self.used = 0;
+    }
+}
+
+/// Writes bytes to `fd`; what it does not accept is lost.
+pub(crate) fn write_all(fd: i32, mut rest: &[u8]) {
+    while !rest.is_empty() {
+        // The bare system call, which is not a cancellation point: see `process::read_file`.
+        // SAFETY: `rest` is a valid slice of initialised bytes.
+        let written = unsafe { libc::syscall(libc::SYS_write, fd, rest.as_ptr(), rest.len()) };
+        match usize::try_from(written) {
+            Ok(count) if count > 0 => rest = &rest[count..],
+            Err(_) if crate::errno::get() == libc::EINTR => {}
+            _ => break,
+        }
     }
 }
 
