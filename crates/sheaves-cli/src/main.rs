@@ -13,6 +13,7 @@ mod elf;
 mod hello;
 mod pages;
 mod preload;
+mod prof;
 mod refusal;
 mod run;
 
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use command_line::{Arguments, Subcommand};
+use refusal::Refusal;
 use sheaves_bench::cli as bench;
 
 fn main() -> ExitCode {
@@ -29,12 +31,16 @@ fn main() -> ExitCode {
         None => bench::run(&bench::Args { quick: true, ..bench::Args::default() }),
         Some(Subcommand::Bench(options)) => bench::run(&options),
         Some(Subcommand::Torture(options)) => sheaves_torture::cli::run(&options),
-        Some(Subcommand::Run(options)) => run::run(&options).unwrap_or_else(|refusal| {
-            eprintln!("sheaves: {}", refusal.line);
-            ExitCode::from(refusal.status)
-        }),
+        Some(Subcommand::Run(options)) => run::run(&options).unwrap_or_else(refuse),
+        Some(Subcommand::Prof { command }) => prof::run(&command).unwrap_or_else(refuse),
         Some(Subcommand::Doctor(options)) => doctor::doctor(&options),
         Some(Subcommand::Completions { shell }) => pages::completions(shell),
         Some(Subcommand::Man { directory }) => pages::man(directory.as_deref()),
     }
+}
+
+/// One line on stderr, and the exit status.
+fn refuse(refusal: Refusal) -> ExitCode {
+    eprintln!("sheaves: {}", refusal.line);
+    ExitCode::from(refusal.status)
 }

@@ -9,6 +9,12 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// `sheaves run` itself failed before it started the program.
 pub(crate) const OWN_FAILURE: u8 = 125;
 
+/// Statuses of `sysexits.h`, for subcommands that start no program.
+const BAD_DATA: u8 = 65;
+const NO_INPUT: u8 = 66;
+const UNAVAILABLE: u8 = 69;
+const CANNOT_CREATE: u8 = 73;
+
 /// One line for stderr, without the leading `sheaves: `, and an exit status.
 #[derive(Debug)]
 pub(crate) struct Refusal {
@@ -27,6 +33,26 @@ impl Refusal {
     /// The program exists but cannot run, or cannot run on Sheaves: status 126.
     pub(crate) fn not_executable(line: impl Into<String>) -> Self {
         Self { line: line.into(), status: NOT_EXECUTABLE }
+    }
+
+    /// The input has another format: status 65.
+    pub(crate) fn bad_data(line: impl Into<String>) -> Self {
+        Self { line: line.into(), status: BAD_DATA }
+    }
+
+    /// The input cannot be read: status 66.
+    pub(crate) fn no_input(line: impl Into<String>) -> Self {
+        Self { line: line.into(), status: NO_INPUT }
+    }
+
+    /// Something is not to be reached: status 69.
+    pub(crate) fn unavailable(line: impl Into<String>) -> Self {
+        Self { line: line.into(), status: UNAVAILABLE }
+    }
+
+    /// The output cannot be written: status 73.
+    pub(crate) fn cannot_create(line: impl Into<String>) -> Self {
+        Self { line: line.into(), status: CANNOT_CREATE }
     }
 
     /// Sheaves failed, not the program: status 125.

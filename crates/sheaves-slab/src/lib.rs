@@ -41,6 +41,7 @@ mod debug;
 mod deferred;
 mod depot;
 mod descriptor;
+mod earlier;
 mod flush;
 mod fork;
 pub mod granule;

@@ -27,10 +27,10 @@ use core::fmt::{self, Write};
 use sheaves_percpu::internal::{Word, slots};
 use sheaves_sys::clock;
 
-use crate::cache_id::CacheId;
+use crate::cache_id::{CLASSES_MAX, CacheId};
 use crate::profile::{self, FRAMES_MAX, Kind, Site, chance};
 use crate::registry::{self, REGISTRY};
-use crate::{deferred, flush, pool, slot};
+use crate::{deferred, earlier, flush, pool, slot};
 
 pub use crate::profile::{RATE_BYTES_MAX, RATE_BYTES_MIN, Request, large, rate, resize};
 pub use crate::tags::note_frees_by_layout;
@@ -41,11 +41,13 @@ pub const RATE_BYTES: usize = 512 << 10;
 /// Takes samples of allocations from now on, on average one in `rate` bytes, from
 /// [`RATE_BYTES_MIN`] to [`RATE_BYTES_MAX`]. Forgets earlier samples. False when memory is out.
 ///
-/// Costs nothing until then. Interrupts the CPUs that run this process, once for 64 caches.
+/// Costs nothing until then. Blocks of malloc from before are freed by a slow path once, or a few
+/// times. Interrupts the CPUs that run this process, some hundred times.
 pub fn start(rate: usize) -> bool {
     let is_started = profile::begin(rate);
     if is_started {
         empty_slots();
+        watch_earlier();
     }
     is_started
 }
@@ -53,6 +55,7 @@ pub fn start(rate: usize) -> bool {
 /// Takes no new samples. Those that there are stay in dumps, until they are freed.
 pub fn stop() {
     profile::end();
+    forget_earlier();
 }
 
 /// Takes the main sheaves out of all slots: what enters a slot from now on is tagged, and samples
@@ -81,6 +84,46 @@ fn empty_slots() {
                 false => flush::put_away(id, slot::clean(id, cursor)),
             }
         }
+    }
+}
+
+/// Watches the slabs that have allocated objects, of all size classes. Called when profiling is
+/// turned on. Free objects go to their slabs first, so that they are not taken for allocated ones.
+fn watch_earlier() {
+    forget_earlier();
+    each_class(flush_free);
+    let mut words = 1;
+    each_class(|id| words += earlier::words_of(id));
+    if !earlier::reserve(words) {
+        return;
+    }
+    let mut place = 1;
+    each_class(|id| place = earlier::watch_slabs(id, place));
+}
+
+/// No slab is watched any more for objects from before.
+fn forget_earlier() {
+    each_class(earlier::forget_slabs);
+}
+
+/// Calls `visit` with each size class that exists, under the registry lock.
+fn each_class(mut visit: impl FnMut(CacheId)) {
+    for class in 0..CLASSES_MAX {
+        registry::if_existing(CacheId::of_class(class), |id| {
+            if !id.shape().debug {
+                visit(id);
+            }
+        });
+    }
+}
+
+/// Empties the slots and the depot of a cache.
+fn flush_free(id: CacheId) {
+    // A slot that is not reached keeps its objects, which count as allocated.
+    let (taken, _is_complete) = slots::take(&[id.main(), id.spare()]);
+    taken.for_each(|(_, cursor)| flush::flush_sheaf(id, slot::clean(id, cursor)));
+    while let Some(cursor) = id.take_full() {
+        flush::flush_sheaf(id, cursor);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! List 0 holds the fullest slabs that have free objects, list 6 the emptiest that are in use, list
 //! 7 those without allocated objects, and list 8 those without free objects. Refills take from the
-//! lowest list, so that sparse slabs can become empty. List 9 holds the watched slabs, whose
+//! lowest list, so that sparse slabs can become empty. List 9 holds the watched slabs whose
 //! objects are taken for samples only. A watched slab without allocated objects becomes an ordinary
 //! one.
 //!
@@ -213,6 +213,11 @@ impl SlabLists {
         lists.flat_map(|list| self.on_list(list))
     }
 
+    /// Every slab that has allocated objects, and is not watched for samples.
+    pub(crate) fn with_allocated_objects(&self) -> impl Iterator<Item = (Granule, &'static Slab)> {
+        (0..WATCHED).filter(|list| *list != EMPTY).flat_map(|list| self.on_list(list))
+    }
+
     /// Sum of the free objects of all slabs.
     pub(crate) fn free_objects(&self) -> usize {
         // Relaxed: statistics under the cache's lock; flushes may add meanwhile.
@@ -226,7 +231,7 @@ fn right_list(slab: &Slab, shape: &Shape) -> usize {
     let free = slab.free.load(Ordering::Acquire) as usize;
     match free {
         free if free == shape.slab_objects => EMPTY,
-        _ if slab.is_watched() => WATCHED,
+        _ if slab.is_for_samples() => WATCHED,
         0 => FULL,
         free => free * EMPTY / shape.slab_objects,
     }

@@ -95,7 +95,7 @@ fn free(id: CacheId, object: usize) {
         debug::free(id, object);
         return;
     }
-    let Freed::Entry(entry) = tags::freed(object) else {
+    let Freed::Entry(entry) = tags::freed(id, object) else {
         return flush::flush(id, &mut [object]);
     };
     id.descriptor().depot.count_exchange(shape);

@@ -8,6 +8,8 @@
 //! sheaf enters a slot, see [`crate::profile::chance`]. The tag is the object's until its sheaf
 //! leaves the slots: a sample that is freed comes back with a tag, to where any other object would
 //! come. So each allocation is as likely to be a sample, whatever the program frees and allocates.
+//! Objects from before profiling was turned on get a tag with that probability when they are freed:
+//! see [`crate::earlier`].
 //!
 //! | where an object is | its entry |
 //! |---|---|
@@ -24,6 +26,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cache_id::{CacheId, NAMED_FIRST};
+use crate::earlier;
 use crate::granule::is_watched;
 use crate::profile::{self, chance};
 use crate::shape::Shape;
@@ -120,22 +123,23 @@ pub(crate) enum Freed {
 
 /// Ends the record of an object that is freed by the slow path, if it has one.
 #[inline]
-pub(crate) fn freed(object: usize) -> Freed {
+pub(crate) fn freed(id: CacheId, object: usize) -> Freed {
     if profile::is_used() && is_watched(object) {
-        freed_watched(object)
+        freed_watched(id, object)
     } else {
         Freed::Entry(object)
     }
 }
 
 #[cold]
-fn freed_watched(object: usize) -> Freed {
+fn freed_watched(id: CacheId, object: usize) -> Freed {
     let was_sample = profile::close(object);
-    match profile::rate() {
-        0 => Freed::ToSlab,
-        _ if was_sample => Freed::Entry(object | TAG),
-        _ => Freed::Entry(object),
+    let earlier = earlier::note_freed(id, object);
+    if profile::rate() == 0 {
+        return if earlier.is_some() { Freed::Entry(object) } else { Freed::ToSlab };
     }
+    let is_tagged = was_sample || earlier == Some(true);
+    Freed::Entry(if is_tagged { object | TAG } else { object })
 }
 
 #[cfg(test)]

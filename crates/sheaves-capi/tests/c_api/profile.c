@@ -244,7 +244,11 @@ int main(int argc, char **argv)
         total += live[n];
         total_expected += expected;
         double deviation = live[n] > expected ? live[n] - expected : expected - live[n];
-        int is_right = deviation <= 0.05 * expected + 3 * error;
+        double allowed = 0.05 * expected + 3 * error;
+        /* Few samples are not distributed normally: one or two where none is expected are right. */
+        if ((double)places[n].count * p < 10)
+            allowed += 3 * (double)places[n].bytes / p;
+        int is_right = deviation <= allowed;
         failures += !is_right;
         if (argc > 2 || !is_right)
             printf("place %d: %.0f bytes, expected %.0f +- %.0f%s\n", n, live[n], expected, error,

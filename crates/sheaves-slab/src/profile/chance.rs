@@ -12,17 +12,29 @@ use sheaves_sys::process;
 /// Weights are integers, so that what was added can be subtracted: units of 1 / 256 object.
 pub(crate) const WEIGHT_ONE: u64 = 256;
 
+/// A random number above 0, up to 1: 53 random bits.
+fn unit() -> f64 {
+    ((random() >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64)
+}
+
 /// Bytes to the next sample: exponential, with mean `rate`.
 pub(crate) fn skip_bytes(rate: usize) -> f64 {
-    // 53 random bits, as a number above 0, up to 1.
-    let unit = ((random() >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64);
-    -ln(unit) * rate as f64
+    -ln(unit()) * rate as f64
+}
+
+/// True with a probability.
+pub(crate) fn happens(probability: f64) -> bool {
+    unit() <= probability
+}
+
+/// The probability that an object of `bytes` is a sample.
+pub(crate) fn chance(bytes: usize, rate: usize) -> f64 {
+    1.0 - exp(-(bytes as f64) / rate as f64)
 }
 
 /// How many objects a sample of `bytes` stands for, in [`WEIGHT_ONE`]s.
 pub(crate) fn weight(bytes: usize, rate: usize) -> u64 {
-    let chance = 1.0 - exp(-(bytes as f64) / rate as f64);
-    (WEIGHT_ONE as f64 / chance + 0.5) as u64
+    (WEIGHT_ONE as f64 / chance(bytes, rate) + 0.5) as u64
 }
 
 /// The states of the generators, one for each slot and 64.
