@@ -22,6 +22,9 @@
  *       A limit on the memory of the heap, such as 512M; near it unused memory goes back to the
  *       system at once. With auto that of the control groups, with a percentage that part of it,
  *       or of the machine's memory.
+ *   SHEAVES_PROF: 1024 or more; default: off
+ *       Profiles the heap from the start of the program: about one allocation in as many bytes is
+ *       recorded, 524288 for instance.
  *   SHEAVES_DEBUG: 0, 1; default: 0
  *       With 1 every free is checked, at the price of the fast path.
  *   SHEAVES_RCU: normal, expedited; default: as the program asks

@@ -31,4 +31,6 @@ mod start;
 pub use entry::{free, malloc};
 pub use limit::{on_near_limit, set_limit};
 pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
+#[doc(hidden)]
+pub use realloc::aligned_alloc_from;
 pub use realloc::{aligned_alloc, calloc, realloc, trim, usable_size};

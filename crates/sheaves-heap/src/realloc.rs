@@ -51,7 +51,14 @@ extern "C" fn calloc_from(count: usize, size: usize, stack: usize, frame: usize)
     }
 }
 
-extern "C" fn aligned_alloc_from(align: usize, size: usize, stack: usize, frame: usize) -> *mut u8 {
+/// [`aligned_alloc()`] on behalf of the function that the frame is of.
+#[doc(hidden)]
+pub extern "C" fn aligned_alloc_from(
+    align: usize,
+    size: usize,
+    stack: usize,
+    frame: usize,
+) -> *mut u8 {
     let frame = Frame { stack, frame };
     if !align.is_power_of_two() {
         errno::set(errno::EINVAL);

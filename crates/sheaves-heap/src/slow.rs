@@ -33,7 +33,8 @@ sheaves_percpu::with_frame! {
     pub(crate) [unsafe] fn free_rcu(block: *mut u8) -> () = free_rcu_from;
 }
 
-extern "C" fn malloc_from(size: usize, stack: usize, frame: usize) -> *mut u8 {
+/// [`crate::malloc()`] by the slow path, on behalf of the function that the frame is of.
+pub extern "C" fn malloc_from(size: usize, stack: usize, frame: usize) -> *mut u8 {
     alloc(size, classes::QUANTUM_BYTES, Frame { stack, frame })
 }
 

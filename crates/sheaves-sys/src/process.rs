@@ -101,6 +101,15 @@ pub fn open_append(path: &CStr) -> Option<i32> {
     (fd >= 0).then_some(fd)
 }
 
+/// Creates or empties a file that only its owner may read; `None` where that fails.
+#[must_use]
+pub fn create_private(path: &CStr) -> Option<i32> {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+    // SAFETY: `path` is a C string and the mode argument is given because of O_CREAT.
+    let fd = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
+    (fd >= 0).then_some(fd)
+}
+
 /// Duplicates `fd` with close-on-exec; returns `fd` itself where that fails.
 #[must_use]
 pub fn duplicate(fd: i32) -> i32 {

@@ -3,7 +3,7 @@
 //! Only a naked function still finds the registers as its caller left them. On other architectures
 //! the frame is unknown.
 
-/// Defines functions of up to two arguments that call another one with their arguments and their
+/// Defines functions of up to three arguments that call another one with their arguments and their
 /// caller's `Frame`, as the numbers `stack` and `frame`: see `sheaves_sys::stack`. In brackets is
 /// `unsafe`, or nothing.
 #[macro_export]
@@ -48,6 +48,14 @@ macro_rules! jump_with_frame {
         ::core::arch::naked_asm!(
             "mov rdx, rsp",
             "mov rcx, rbp",
+            "jmp {to}",
+            to = sym $with_frame,
+        )
+    };
+    ($with_frame:path, $one:ident, $two:ident, $three:ident) => {
+        ::core::arch::naked_asm!(
+            "mov rcx, rsp",
+            "mov r8, rbp",
             "jmp {to}",
             to = sym $with_frame,
         )
