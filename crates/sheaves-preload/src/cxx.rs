@@ -132,13 +132,14 @@ macro_rules! operators_new {
     )*};
 }
 
-/// The two forms that the others call. They know their callers, for profiles of the heap.
+/// The forms that know their callers, for profiles of the heap: the two that the others call, and
+/// those that do nothing but call them.
 #[cfg(target_arch = "x86_64")]
 mod first {
     use core::ffi::{CStr, c_void};
 
     use sheaves_heap as heap;
-    use sheaves_heap::entry::{jump_with_frame, pop_by_size};
+    use sheaves_heap::entry::{jump_through, jump_with_frame, pop_by_size};
 
     use super::next;
 
@@ -156,6 +157,20 @@ mod first {
 
     extern "C-unwind" fn new_from(size: usize, stack: usize, frame: usize) -> *mut c_void {
         block_or_own!(heap::slow::malloc_from(size, stack, frame), _Znwm(size: usize))
+    }
+
+    /// `operator new[](size_t)`.
+    #[unsafe(no_mangle)]
+    #[unsafe(naked)]
+    pub extern "C-unwind" fn _Znam(size: usize) -> *mut c_void {
+        jump_through!(super::NEW)
+    }
+
+    /// `operator new[](size_t, align_val_t)`.
+    #[unsafe(no_mangle)]
+    #[unsafe(naked)]
+    pub extern "C-unwind" fn _ZnamSt11align_val_t(size: usize, align: usize) -> *mut c_void {
+        jump_through!(super::NEW_ALIGNED)
     }
 
     /// `operator new(size_t, align_val_t)`.
@@ -178,7 +193,7 @@ mod first {
     }
 }
 #[cfg(target_arch = "x86_64")]
-pub use first::{_Znwm, _ZnwmSt11align_val_t};
+pub use first::{_Znam, _ZnamSt11align_val_t, _Znwm, _ZnwmSt11align_val_t};
 
 #[cfg(not(target_arch = "x86_64"))]
 operators_new! {
@@ -203,12 +218,16 @@ operators_new! {
         unless_replaced(|| heap::aligned_alloc(align, size));
 }
 
+#[cfg(not(target_arch = "x86_64"))]
 exports! { "C-unwind"
     /// `operator new[](size_t)`.
     _Znam(size: usize) -> *mut c_void = NEW.operator()(size);
     /// `operator new[](size_t, align_val_t)`.
     _ZnamSt11align_val_t(size: usize, align: usize) -> *mut c_void =
         NEW_ALIGNED.operator()(size, align);
+}
+
+exports! { "C-unwind"
     /// `operator delete(void*)`.
     _ZdlPv(block: *mut c_void) = heap::free(block.cast());
     /// `operator delete(void*, align_val_t)`.

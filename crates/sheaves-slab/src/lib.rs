@@ -25,12 +25,14 @@
 //! | `pool`, [`slab`] | memory of sheaves; headers of slabs |
 //! | [`limit`], [`chunk`] | the limit on memory; memory of slabs |
 //! | [`shape`], `slab_lists`, `depot`, `deferred::queue` | parts of a cache |
-//! | `descriptor`, [`registry`] | the descriptor of each cache; which caches exist |
-//! | `slot`, `refill`, `flush`, `debug` | how objects move between sheaves and slabs |
+//! | `descriptor`, `profile` | the descriptor of each cache; records of samples |
+//! | [`registry`] | which caches exist |
+//! | `earlier`, `tags` | which allocations become samples of a heap profile |
+//! | `slot`, `refill`, `flush`, `samples`, `debug` | how objects move between sheaves and slabs |
 //! | `deferred` | objects that are freed after a grace period |
 //! | `slow`, `bulk`, `reclaim`, [`stats`] | slow paths, bulk calls, shrinking, statistics |
 //! | `keeper`, `sink` | unused memory goes back by itself; what `sheaves-rcu` calls |
-//! | `fork` | all locks, in their order |
+//! | [`sampling`], `fork` | heap profiles; all locks, in their order |
 //! | [`raw`], [`Cache`] | the calls; start reading here, then at `slow` |
 #![no_std]
 

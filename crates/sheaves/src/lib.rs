@@ -9,7 +9,7 @@ pub mod map;
 pub mod rcu;
 mod rcu_box;
 
-pub use global::Sheaves;
+pub use global::{ProfiledSheaves, Sheaves};
 pub use sheaves_heap as heap;
 pub use sheaves_rcu::defer::poll;
 pub use sheaves_slab::{Cache, CacheBox, raw, trim};

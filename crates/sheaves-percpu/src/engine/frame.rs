@@ -32,6 +32,14 @@ macro_rules! with_frame {
     )*};
 }
 
+/// The body of a naked function that is another one, whose address is in a static.
+#[macro_export]
+macro_rules! jump_through {
+    ($address:path) => {
+        ::core::arch::naked_asm!("jmp qword ptr [rip + {address}]", address = sym $address)
+    };
+}
+
 /// The body of such a function.
 #[doc(hidden)]
 #[macro_export]
