@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::{MaybeUninit, transmute};
-use core::ptr::NonNull;
+use core::ptr::{NonNull, null_mut};
 
 use sheaves_slab::raw::{Cache, CacheError, Options};
 use sheaves_sys::errno::{EBUSY, EINVAL, ENOMEM, ENOSPC};
@@ -151,7 +151,8 @@ pub unsafe extern "C" fn sheaves_cache_destroy(cache: *mut SheavesCache) -> c_in
 pub unsafe extern "C" fn sheaves_cache_alloc(cache: *mut SheavesCache) -> *mut c_void {
     // SAFETY: null or valid by the contract.
     let Some(cache) = (unsafe { of(cache) }) else { return refuse(EINVAL) };
-    cache.alloc().map_or_else(|| refuse(ENOMEM), |object| object.as_ptr().cast())
+    // The slow path sets ENOMEM. It is reached by a jump, so that it sees the caller of this.
+    cache.alloc().map_or(null_mut(), |object| object.as_ptr().cast())
 }
 
 /// Frees an object; NULL is ignored. As cheap as sheaves_cache_alloc. errno is kept.

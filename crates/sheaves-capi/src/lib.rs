@@ -19,6 +19,7 @@ pub mod counter;
 pub mod deferred;
 pub mod memory;
 pub mod percpu;
+pub mod prof;
 pub mod rcu;
 pub mod report;
 pub mod srcu;

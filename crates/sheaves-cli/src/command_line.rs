@@ -38,6 +38,12 @@ pub(crate) enum Subcommand {
     Bench(sheaves_bench::cli::Args),
     /// Stress-test a subsystem and report violations.
     Torture(sheaves_torture::cli::Args),
+    /// Show which calls allocated the memory that a program uses.
+    Prof {
+        /// What to do.
+        #[command(subcommand)]
+        command: ProfCommand,
+    },
     /// Print a completion script.
     #[command(hide = true)]
     Completions {
@@ -173,6 +179,75 @@ pub(crate) struct RcuOptions {
 fn seconds(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.0..=86_400.0).contains(number));
     number.ok_or_else(|| "expected a number from 0 to 86400".to_owned())
+}
+
+/// The subcommands of `sheaves prof`.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ProfCommand {
+    /// Show a heap profile, as text, pprof file or flame graph.
+    Heap(ProfHeap),
+    /// Compare two heap profiles.
+    Diff {
+        /// A process id, or a file with a dump.
+        before: String,
+        /// A process id, or a file with a dump.
+        after: String,
+    },
+    /// Show what has grown in some time and was never freed.
+    Leaks(ProfLeaks),
+    /// Turn the profiling of a process on. Earlier samples are forgotten.
+    On {
+        /// The process.
+        pid: u32,
+        /// Mean bytes from one sample to the next.
+        #[arg(long, value_name = "BYTES", default_value_t = 512 << 10,
+              value_parser = clap::value_parser!(u64).range(1024..))]
+        rate: u64,
+    },
+    /// Turn the profiling of a process off. The samples stay until they are freed.
+    Off {
+        /// The process.
+        pid: u32,
+    },
+}
+
+/// Options of `sheaves prof heap`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0; 65 when the source is not a heap profile; 66 when it cannot \
+                        be read; 69 when the process cannot be asked; 73 when a file cannot be \
+                        written."
+)]
+pub(crate) struct ProfHeap {
+    /// A process id, or a file with a dump.
+    pub(crate) source: String,
+
+    /// Write a profile for pprof and its relatives, compressed.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Write a flame graph.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+
+    /// Print the largest sites. The default without --output and --svg.
+    #[arg(long)]
+    pub(crate) text: bool,
+
+    /// Sites to print.
+    #[arg(long, value_name = "COUNT", default_value_t = 30)]
+    pub(crate) count: usize,
+}
+
+/// Options of `sheaves prof leaks`.
+#[derive(Debug, Args)]
+pub(crate) struct ProfLeaks {
+    /// The process.
+    pub(crate) pid: u32,
+
+    /// Time between the two looks.
+    #[arg(long, value_name = "COUNT", default_value_t = 60)]
+    pub(crate) seconds: u64,
 }
 
 /// Options of `sheaves doctor`.

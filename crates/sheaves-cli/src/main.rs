@@ -16,6 +16,7 @@ mod export;
 mod hello;
 mod pages;
 mod preload;
+mod prof;
 mod rcu;
 mod refusal;
 mod run;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Some(Subcommand::Top(options)) => or_refuse(top::top(&options)),
         Some(Subcommand::Export(options)) => or_refuse(export::export(&options)),
         Some(Subcommand::Rcu(options)) => or_refuse(rcu::rcu(&options)),
+        Some(Subcommand::Prof { command }) => or_refuse(prof::run(&command)),
         Some(Subcommand::Doctor(options)) => doctor::doctor(&options),
         Some(Subcommand::Completions { shell }) => pages::completions(shell),
         Some(Subcommand::Man { directory }) => pages::man(directory.as_deref()),

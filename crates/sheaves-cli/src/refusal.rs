@@ -10,10 +10,16 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// `sheaves run` itself failed before it started the program.
 pub(crate) const OWN_FAILURE: u8 = 125;
 
+/// The input has another format (`EX_DATAERR`).
+pub(crate) const BAD_DATA: u8 = 65;
+/// The input cannot be read (`EX_NOINPUT`).
+pub(crate) const NO_INPUT: u8 = 66;
 /// There is no such process (`EX_NOUSER`).
 pub(crate) const NO_PROCESS: u8 = 67;
 /// The process does not run on Sheaves, or has ended (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;
+/// The output cannot be created (`EX_CANTCREAT`).
+pub(crate) const CANNOT_CREATE: u8 = 73;
 /// Output failed (`EX_IOERR`).
 pub(crate) const OUTPUT: u8 = 74;
 /// The process does not answer now (`EX_TEMPFAIL`).
@@ -41,6 +47,16 @@ impl Refusal {
     /// The program exists but cannot run, or cannot run on Sheaves: status 126.
     pub(crate) fn not_executable(line: impl Into<String>) -> Self {
         Self { line: line.into(), status: NOT_EXECUTABLE }
+    }
+
+    /// The input has another format: status 65.
+    pub(crate) fn bad_data(line: impl Into<String>) -> Self {
+        Self { line: line.into(), status: BAD_DATA }
+    }
+
+    /// The input cannot be read: status 66.
+    pub(crate) fn no_input(line: impl Into<String>) -> Self {
+        Self { line: line.into(), status: NO_INPUT }
     }
 
     /// There is no such process: status 67.
@@ -71,6 +87,11 @@ impl Refusal {
     /// The process is another user's: status 77.
     pub(crate) fn not_permitted(line: impl Into<String>) -> Self {
         Self { line: line.into(), status: NOT_PERMITTED }
+    }
+
+    /// The output cannot be written: status 73.
+    pub(crate) fn cannot_create(line: impl Into<String>) -> Self {
+        Self { line: line.into(), status: CANNOT_CREATE }
     }
 
     /// Sheaves failed, not the program: status 125.

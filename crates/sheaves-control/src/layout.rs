@@ -48,6 +48,13 @@ pub const RCU: u32 = 2;
 /// Statistics as text.
 pub const STATISTICS_TEXT: u32 = 3;
 
+/// Turns the heap profile on: a sample in as many bytes as the argument says, in the mean.
+pub const PROFILE_START: u32 = 4;
+/// Turns the heap profile off.
+pub const PROFILE_STOP: u32 = 5;
+/// A heap profile, see `sheaves_heap::profile`.
+pub const PROFILE_DUMP: u32 = 6;
+
 /// In the argument of [`RCU`]: begins a grace period after the answer, so that sections which begin
 /// later have another sequence.
 pub const BEGIN_GRACE_PERIOD: u64 = 1;

@@ -107,7 +107,7 @@ fn answer_request(control: Held<'_, Control>, page: &'static Page) {
         line.clear();
         if fits { 0 } else { ENOSPC }
     };
-    let status = commands::answer(command, &mut flush);
+    let status = commands::answer(command, argument, &mut flush);
     page.status.store(status.cast_unsigned(), Ordering::Relaxed);
     page.answer_bytes.store(used as u64, Ordering::Relaxed);
     // Release pairs with the Acquire by which the tool reads the answer. [Q3]

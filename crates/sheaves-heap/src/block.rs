@@ -3,6 +3,8 @@
 use sheaves_slab::CacheId;
 use sheaves_slab::granule::Granule;
 use sheaves_slab::raw::by_id;
+use sheaves_slab::sampling::Request;
+use sheaves_slab::slab;
 use sheaves_sys::report;
 
 use crate::classes::{self, SIZES};
@@ -18,13 +20,13 @@ pub(crate) enum Block {
 }
 
 /// Address of a new block, 0 when memory is out, and whether it reads as zeros.
-pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
+pub(crate) fn alloc(size: usize, align: usize, request: &Request) -> (usize, bool) {
     let class = classes::of_layout(size, align).or_else(|| classes::of_middle(size, align));
-    let Some(class) = class else { return huge::alloc(size, align) };
+    let Some(class) = class else { return huge::alloc(size, align, request) };
     if !start::make(class) {
         return (0, false);
     }
-    let object = by_id::alloc(CacheId::of_class(class));
+    let object = by_id::alloc(CacheId::of_class(class), request);
     (object, classes::is_alone(class) && object != 0 && by_id::take_zero(object))
 }
 
@@ -35,7 +37,7 @@ pub(crate) fn look_up(address: usize) -> Option<Block> {
     let Some(granule) = Granule::of(address).filter(|granule| granule.owner() != 0) else {
         return huge::bytes_of(address).map(|bytes| Block::Huge { bytes });
     };
-    CacheId::from_owner(granule.owner()).map(|id| Block::Object { class: id.class() })
+    slab::class_of(granule).map(|id| Block::Object { class: id.class() })
 }
 
 /// True when an address is in memory that a block uses, so that it is safe to read.

@@ -10,7 +10,7 @@
 //! (mappings), `block` (size or address to block), `start` (creates the classes), `redzone` (for
 //! `SHEAVES_DEBUG=1`), `slow`, [`mod@malloc`] (the fast paths: start reading here),
 //! [`entry`] (their C functions), `realloc`, `limit`, `trim`, [`report`] (statistics),
-//! [`report_rcu`] (readers).
+//! [`report_rcu`] (readers), [`profile`] (who has the memory).
 #![no_std]
 
 mod block;
@@ -20,6 +20,7 @@ mod huge;
 mod idle;
 mod limit;
 pub mod malloc;
+pub mod profile;
 mod realloc;
 mod redzone;
 pub mod report;
@@ -32,5 +33,7 @@ mod trim;
 pub use entry::{free, malloc};
 pub use limit::{on_near_limit, set_limit};
 pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
+#[doc(hidden)]
+pub use realloc::aligned_alloc_from;
 pub use realloc::{aligned_alloc, calloc, realloc, usable_size};
 pub use trim::{release_to, trim};

@@ -4,7 +4,7 @@
 //! A cache has two words in every slot: number * 2 (the main sheaf) and number * 2 + 1 (the spare
 //! one). The word of deferred objects is in a region of its own.
 //!
-//! Numbers 1 to [`CLASSES_MAX`] are the size classes of malloc. Number 0 and the one after the
+//! Numbers 1 to [`CLASSES_MAX`] are the size classes of malloc. Number 0 and the two after the
 //! classes never name a cache, so their words are always vacant: the owner map's entries for
 //! anything but a size class lead to these words.
 
@@ -15,10 +15,12 @@ pub(crate) const CACHES_MAX: usize = Region::CACHES.words() / 2;
 /// The most size classes of malloc.
 pub const CLASSES_MAX: usize = 96;
 /// First number of a named cache.
-pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 2;
+pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 3;
 
 /// Owner of the slabs of named caches.
 pub(crate) const NAMED: u16 = CacheId::new(CLASSES_MAX as u16 + 1).main().offset() as u16;
+/// Owner of watched slabs, of any cache: the frees of their objects take the slow path.
+pub(crate) const WATCHED: u16 = CacheId::new(CLASSES_MAX as u16 + 2).main().offset() as u16;
 
 /// The number of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +61,8 @@ impl CacheId {
         CacheId((word.offset() / 16) as u16)
     }
 
-    /// The size class of an owner map's entry, `None` for anything else.
+    /// The size class of an owner map's entry, `None` for anything else. For a watched slab see
+    /// [`crate::slab::class_of`].
     #[inline]
     #[must_use]
     pub const fn from_owner(owner: u16) -> Option<CacheId> {
@@ -131,5 +134,6 @@ const _: () = {
     let deferred = CacheId::deferred_of_owner(last.owner() as usize);
     assert!(deferred.offset() == last.deferred().offset());
     assert!(last.owner() < NAMED && last.owner() as usize == last.main().offset());
-    assert!(CacheId::new(NAMED_FIRST as u16 - 1).main().offset() == NAMED as usize);
+    assert!(CacheId::new(NAMED_FIRST as u16 - 2).main().offset() == NAMED as usize);
+    assert!(CacheId::new(NAMED_FIRST as u16 - 1).main().offset() == WATCHED as usize);
 };

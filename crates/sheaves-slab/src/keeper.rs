@@ -21,7 +21,7 @@ use crate::cache_id::{CACHES_MAX, CacheId};
 use crate::granule::{self, Granule};
 use crate::registry::{self, REGISTRY, if_existing};
 use crate::slab::{self, Holes};
-use crate::{chunk, flush, pool, refill};
+use crate::{chunk, flush, pool, refill, slot};
 
 /// One look at everything. True if something is left that may be unused at the next.
 pub(crate) fn age() -> bool {
@@ -73,7 +73,8 @@ fn flush_where(words: &[Word], is_wanted: &dyn Fn(Word, usize, Cursor) -> bool) 
     let is_wanted = |index: usize, slot, cursor| is_wanted(words[index], slot, cursor);
     let (taken, _is_complete) = slots::take_where(words, &is_wanted);
     for (index, cursor) in taken {
-        flush::flush_sheaf(CacheId::of_main(words[index & !1]), cursor);
+        let id = CacheId::of_main(words[index & !1]);
+        flush::flush_sheaf(id, slot::clean(id, cursor));
     }
 }
 

@@ -25,13 +25,15 @@
 //! | `pool`, [`slab`] | memory of sheaves; headers of slabs |
 //! | [`limit`], [`chunk`] | the limit on memory; memory of slabs |
 //! | [`shape`], `slab_lists`, `depot`, `deferred::queue` | parts of a cache |
-//! | `descriptor`, [`registry`] | the descriptor of each cache; which caches exist |
-//! | `slot`, `refill`, `flush`, `debug` | how objects move between sheaves and slabs |
+//! | `descriptor`, `profile` | the descriptor of each cache; records of samples |
+//! | [`registry`] | which caches exist |
+//! | `earlier`, `tags` | which allocations become samples of a heap profile |
+//! | `slot`, `refill`, `flush`, `samples`, `debug` | how objects move between sheaves and slabs |
 //! | `deferred` | objects that are freed after a grace period |
 //! | `keeper`, `surplus` | unused memory goes back by itself: with a keeper, and without one |
 //! | `slow`, `bulk`, `reclaim`, [`stats`] | slow paths, bulk calls, shrinking, statistics |
 //! | `sink` | what `sheaves-rcu` calls |
-//! | `fork` | all locks, in their order |
+//! | [`sampling`], `fork` | heap profiles; all locks, in their order |
 //! | [`raw`], [`Cache`] | the calls; start reading here, then at `slow` |
 #![no_std]
 
@@ -42,17 +44,21 @@ mod debug;
 mod deferred;
 mod depot;
 mod descriptor;
+mod earlier;
 mod flush;
 mod fork;
 pub mod granule;
 mod keeper;
 pub mod limit;
 mod pool;
+mod profile;
 mod protocol;
 pub mod raw;
 mod reclaim;
 mod refill;
 pub mod registry;
+mod samples;
+pub mod sampling;
 pub mod shape;
 mod sink;
 pub mod slab;
@@ -61,6 +67,7 @@ mod slot;
 mod slow;
 pub mod stats;
 mod surplus;
+mod tags;
 mod typed;
 pub mod window;
 

@@ -8,7 +8,11 @@ use core::ptr::NonNull;
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::{self as percpu, Word};
 
+use sheaves_sys::errno;
+use sheaves_sys::stack::Frame;
+
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
+use crate::profile::Request;
 use crate::registry;
 pub use crate::registry::CacheError;
 use crate::shape::{Constructor, Name, Shape};
@@ -138,14 +142,10 @@ impl Cache {
     #[inline]
     #[must_use]
     pub fn alloc(&self) -> Option<NonNull<u8>> {
-        let Some(object) = percpu::pop(self.access, self.main) else { return self.alloc_slow() };
+        let Some(object) = percpu::pop(self.access, self.main) else {
+            return alloc_slow(self);
+        };
         self.zero_if_asked(object)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn alloc_slow(&self) -> Option<NonNull<u8>> {
-        self.zero_if_asked(slow::alloc_slow(self.id))
     }
 
     /// The object at an address, zeroed where the cache does that; `None` for 0.
@@ -215,7 +215,7 @@ impl Cache {
     /// is out. Costs about a nanosecond per object, since it copies ranges of a sheaf.
     #[must_use]
     pub fn alloc_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        let count = bulk::alloc_bulk(self.id, out);
+        let count = bulk::alloc_bulk(self.id, out, &Request::NONE);
         if self.zero {
             for object in &out[..count] {
                 // SAFETY: the first `count` places were filled.
@@ -278,6 +278,22 @@ impl Cache {
     }
 }
 
+sheaves_percpu::with_frame! {
+    /// The slow half of [`Cache::alloc`].
+    #[cold]
+    [] fn alloc_slow(cache: &Cache) -> Option<NonNull<u8>> = alloc_slow_from;
+}
+
+extern "C" fn alloc_slow_from(cache: &Cache, stack: usize, frame: usize) -> Option<NonNull<u8>> {
+    let request = Request { bytes: 0, frame: Frame { stack, frame } };
+    let object = cache.zero_if_asked(slow::alloc_slow(cache.id, &request));
+    if object.is_none() {
+        // For callers in C, which can jump here so.
+        errno::set(errno::ENOMEM);
+    }
+    object
+}
+
 /// A cache that cannot be destroyed yet.
 #[derive(Debug)]
 pub struct DestroyError {
@@ -304,11 +320,13 @@ fn create(name: &str, shape: Shape, numbers: Range<usize>) -> Result<CacheId, Ca
 
 /// Fast and slow paths for callers that know a cache by its number: malloc.
 pub mod by_id {
-    use super::{Access, CacheError, CacheId, Layout, Shape, create, deferred, percpu, slow};
+    use super::{
+        Access, CacheError, CacheId, Frame, Layout, Request, Shape, create, deferred, percpu, slow,
+    };
     use crate::cache_id::CLASSES_MAX;
     use crate::granule::Granule;
     use crate::window::GRANULE_BYTES;
-    use crate::{flush, slab};
+    use crate::{flush, granule, profile, slab};
 
     /// Creates the cache of a malloc size class, whose objects are at multiples of `align` bytes.
     /// An object of 64 KiB to 1 MiB is alone in its slab. If its size is a power of two, it is
@@ -333,8 +351,8 @@ pub mod by_id {
     /// Allocates an object; 0 when memory is out.
     #[inline(always)]
     #[must_use]
-    pub fn alloc(id: CacheId) -> usize {
-        percpu::pop(Access::get(), id.main()).unwrap_or_else(|| slow::alloc_slow(id))
+    pub fn alloc(id: CacheId, request: &Request) -> usize {
+        percpu::pop(Access::get(), id.main()).unwrap_or_else(|| slow::alloc_slow(id, request))
     }
 
     /// True when an object that is alone in its slab reads as zeros because it has never been used.
@@ -354,13 +372,16 @@ pub mod by_id {
         slow::free_slow(id, object);
     }
 
-    /// Defers an object by the slow path; aborts the process if the address starts no object of the
-    /// cache.
+    /// Defers an object by the slow path, on behalf of the caller of a function; aborts the process
+    /// if the address starts no object of the cache.
     ///
     /// # Safety
     /// As [`super::Cache::free_rcu`].
-    pub unsafe fn free_rcu_checked(id: CacheId, object: usize) {
+    pub unsafe fn free_rcu_checked(id: CacheId, object: usize, frame: Frame) {
         flush::find(id, object);
+        if granule::is_watched(object) {
+            profile::defer(object, frame);
+        }
         deferred::free_rcu_slow(id, object);
     }
 }

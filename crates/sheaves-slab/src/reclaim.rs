@@ -4,7 +4,7 @@ use sheaves_percpu::internal::slots;
 use sheaves_rcu::Cookie;
 
 use crate::cache_id::CacheId;
-use crate::{chunk, deferred, flush, pool, refill, registry, slab};
+use crate::{chunk, deferred, flush, pool, refill, registry, slab, slot};
 
 /// Flushes the sheaves of slots and depot to the slabs, releases slabs without allocated objects,
 /// and returns the pages of free objects in the other slabs to the system. False when a slot could
@@ -12,7 +12,7 @@ use crate::{chunk, deferred, flush, pool, refill, registry, slab};
 pub(crate) fn shrink(id: CacheId) -> bool {
     deferred::reclaim(id);
     let (taken, complete) = slots::take(&[id.main(), id.spare()]);
-    taken.for_each(|(_, cursor)| flush::flush_sheaf(id, cursor));
+    taken.for_each(|(_, cursor)| flush::flush_sheaf(id, slot::clean(id, cursor)));
     let shape = id.shape();
     id.descriptor().depot.reset_limit(shape);
     while let Some(cursor) = id.take_full() {

@@ -13,7 +13,7 @@ use sheaves_sys::{env, lock::Lock, probe};
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 use crate::chunk::{self, HugePages};
 use crate::shape::Shape;
-use crate::{limit, slab, window};
+use crate::{limit, profile, slab, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
@@ -100,6 +100,7 @@ impl Registry {
                 chunk::CHUNKS.lock().huge_pages = choice;
             }
             limit::read_options();
+            profile::read_option();
         }
         self.started
     }

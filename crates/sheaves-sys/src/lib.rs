@@ -4,9 +4,9 @@
 //! address space ([`map`], [`space`]), sleeping locks ([`lock`]), futexes ([`mod@futex`]), threads
 //! ([`thread`]), memory barriers in other threads ([`membarrier`]), registration of restartable
 //! sequences ([`rseq`]), CPUs ([`topology`]), the fork registry ([`fork`]), options ([`mod@env`]),
-//! time ([`clock`]), messages on standard error ([`mod@report`]), where a thread sleeps
-//! ([`stack`]), probes for tracers ([`probe`]), memory that is shared with tools ([`memfd`]) and
-//! their requests ([`request`]).
+//! time ([`clock`]), messages on standard error ([`mod@report`]), the calling thread's stack
+//! ([`stack`]), where another thread sleeps ([`sleeper`]), probes for tracers ([`probe`]), memory
+//! that is shared with tools ([`memfd`]) and their requests ([`request`]).
 //!
 //! The crate works below `malloc`: it does not allocate, unwind, read `std::env` or keep a
 //! thread-local with a destructor. The one exception is [`thread::spawn`], for which libc
@@ -37,6 +37,7 @@ pub mod process;
 pub mod report;
 pub mod request;
 pub mod rseq;
+pub mod sleeper;
 pub mod space;
 pub mod stack;
 mod symbol;

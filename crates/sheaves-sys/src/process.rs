@@ -2,6 +2,8 @@
 
 use core::ffi::CStr;
 
+use crate::report::write_all;
+
 /// A value of the auxiliary vector, 0 where the kernel does not provide it.
 #[must_use]
 pub fn auxiliary(kind: libc::c_ulong) -> usize {
@@ -96,6 +98,26 @@ pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     Some(used)
 }
 
+/// Copies a file to a descriptor. Text that the descriptor does not accept is lost.
+pub fn copy_file(path: &CStr, to: i32) {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: `path` is a C string.
+    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) };
+    let Some(fd) = i32::try_from(fd).ok().filter(|fd| *fd >= 0) else { return };
+    let mut bytes = [0_u8; 1024];
+    loop {
+        // SAFETY: `bytes` is valid for writes of its length.
+        let count = unsafe { libc::syscall(libc::SYS_read, fd, bytes.as_mut_ptr(), bytes.len()) };
+        match usize::try_from(count) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => {
+                write_all(to, &bytes[..count]);
+            }
+        }
+    }
+    close(fd);
+}
+
 /// Closes a file descriptor that the caller owns.
 pub fn close(fd: i32) {
     // SAFETY: closing a descriptor touches no memory; the caller owns it.
@@ -108,6 +130,15 @@ pub fn open_append(path: &CStr) -> Option<i32> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
     // SAFETY: `path` is a C string and the mode argument is given because of O_CREAT.
     let fd = unsafe { libc::open(path.as_ptr(), flags, 0o644) };
+    (fd >= 0).then_some(fd)
+}
+
+/// Creates or empties a file that only its owner may read; `None` where that fails.
+#[must_use]
+pub fn create_private(path: &CStr) -> Option<i32> {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+    // SAFETY: `path` is a C string and the mode argument is given because of O_CREAT.
+    let fd = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
     (fd >= 0).then_some(fd)
 }
 

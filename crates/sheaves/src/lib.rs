@@ -12,7 +12,7 @@ mod rcu_box;
 // Answers tools: it is there once it is linked.
 use sheaves_control as _;
 
-pub use global::Sheaves;
+pub use global::{ProfiledSheaves, Sheaves};
 pub use sheaves_heap as heap;
 pub use sheaves_heap::{release_to, trim};
 pub use sheaves_rcu::defer::poll;

@@ -27,7 +27,7 @@ pub(crate) fn object() -> &'static Path {
 }
 
 /// The command without a variable that names the object.
-fn sheaves_as_installed() -> assert_cmd::Command {
+pub(crate) fn sheaves_as_installed() -> assert_cmd::Command {
     assert!(object().is_file());
     let mut command = sheaves();
     command.env_remove("SHEAVES_PRELOAD");
