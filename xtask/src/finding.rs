@@ -169,7 +169,7 @@ impl Kind {
             Self::AsmOutsideEngine { name } => write!(
                 f,
                 "`{name}!` is not allowed here: move it to crates/sheaves-percpu/src/engine/, \
-                 crates/sheaves-sys/src/tls/x86_64.rs or crates/sheaves-preload/src/dl.rs"
+                 crates/sheaves-sys/src/tls/ or crates/sheaves-preload/src/dl.rs"
             ),
             Self::SystemCallOutsideSys { name } => write!(
                 f,
