@@ -82,3 +82,7 @@ impl<W: Write> Archive<W> {
 fn padding(bytes: usize) -> usize {
     bytes.next_multiple_of(4) - bytes
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/vm_cpio.rs"]
+mod tests;

@@ -9,7 +9,6 @@ use core::arch::asm;
 use core::sync::atomic::AtomicUsize;
 
 use sheaves_sys::rseq::RSEQ_CS_OFFSET;
-use sheaves_sys::tls::thread_pointer;
 
 use super::access::Access;
 use super::rows::{BITS_MAX, Outcome, PackedWord};
@@ -26,6 +25,7 @@ macro_rules! section {
     ) => {
         asm!(
             rseq_descriptor!(),
+            "mrs {thread}, tpidr_el0",
             "2:",
             rseq_arm!("{word}", thread = "{thread}", rseq_cs = "{rseq_cs}", "{word}" = "{slot}"),
             "ldr {word}, [{table}, {word}, lsl #3]",
@@ -33,7 +33,7 @@ macro_rules! section {
             "b.eq {no_block}",
             $($body,)+
             "5:",
-            thread = in(reg) thread_pointer(),
+            thread = out(reg) _,
             rseq_cs = in(reg) $rseq_cs,
             slot = in(reg) $slot,
             table = in(reg) table::table(),

@@ -2,7 +2,8 @@
 //!
 //! The kernel's rules are those at the head of `rseq_x86_64.rs`, with the same numbers, and so are
 //! the operands and outcomes. A register holds the thread pointer, because loads and stores have no
-//! segment to be relative to.
+//! segment to be relative to. Each section reads it again: a coroutine may have moved to another
+//! thread since the last one.
 //!
 //! Ordering on this weakly ordered architecture. `a -> b`: b's address is computed from a.
 //!
@@ -24,7 +25,6 @@ use crate::sheaf::{Cursor, Sheaf, object_in};
 use crate::table;
 use crate::word::Word;
 use crate::{rseq_arm, rseq_descriptor};
-use sheaves_sys::tls::thread_pointer;
 
 const _: () = assert!(Sheaf::BYTES == 1024);
 
@@ -34,6 +34,7 @@ macro_rules! section {
     ($access:ident, [$($body:literal),+ $(,)?], $($operands:tt)*) => {
         asm!(
             rseq_descriptor!(),
+            "mrs {thread}, tpidr_el0",
             "2:",
             rseq_arm!(
                 "{scratch}",
@@ -45,7 +46,7 @@ macro_rules! section {
             "add {word}, {word}, {offset}",
             $($body,)+
             "5:",
-            thread = in(reg) thread_pointer(),
+            thread = out(reg) _,
             rseq_cs = in(reg) $access.rseq_cs,
             slot = in(reg) $access.slot,
             table = in(reg) table::table(),
@@ -144,8 +145,8 @@ pub(super) fn slot(access: Access) -> i32 {
     // SAFETY: reads the thread's own area; the value is a hint.
     unsafe {
         asm!(
-            "ldrsw {slot}, [{thread}, {offset}]",
-            thread = in(reg) thread_pointer(),
+            "mrs {slot}, tpidr_el0",
+            "ldrsw {slot}, [{slot}, {offset}]",
             offset = in(reg) access.slot,
             slot = out(reg) slot,
             options(nostack, preserves_flags, readonly),

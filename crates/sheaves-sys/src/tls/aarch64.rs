@@ -38,12 +38,12 @@ pub fn thread_area() -> *mut ThreadArea {
 #[must_use]
 pub fn thread_pointer() -> usize {
     let address: usize;
-    // SAFETY: reads a register that holds the same value for the life of the thread.
+    // SAFETY: reads a register. Readonly: a call may end in another thread.
     unsafe {
         core::arch::asm!(
             "mrs {address}, tpidr_el0",
             address = out(reg) address,
-            options(nostack, preserves_flags, pure, nomem),
+            options(nostack, preserves_flags, pure, readonly),
         );
     }
     address
