@@ -17,9 +17,11 @@ fn init() -> String {
     format!(
         "#!/bin/busybox sh
 b=/bin/busybox
-$b mkdir -p /proc /sys /dev /tmp /run /root /etc
-$b --install -s /bin
-export PATH=/{PLACE}:/bin:/usr/bin:/usr/sbin:/sbin HOME=/root TERM=dumb RUST_BACKTRACE=1
+$b mkdir -p /proc /sys /dev /tmp /run /root /etc /bin /busybox
+$b --install -s /busybox
+$b test -e /bin/sh || $b ln -s /busybox/sh /bin/sh
+export PATH=/{PLACE}:/usr/bin:/usr/sbin:/bin:/sbin:/busybox
+export HOME=/root TERM=dumb RUST_BACKTRACE=1
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
@@ -29,7 +31,7 @@ mount -t tmpfs shm /dev/shm
 mount -t devpts pts /dev/pts
 mount -t cgroup2 cgroup /sys/fs/cgroup
 ln -sf /proc/self/fd /dev/fd
-test -e /etc/passwd || echo root:x:0:0:root:/root:/bin/sh > /etc/passwd
+$b test -e /etc/passwd || echo root:x:0:0:root:/root:/bin/sh > /etc/passwd
 ifconfig lo 127.0.0.1 up
 cd /{PLACE}
 sh /command < /dev/null

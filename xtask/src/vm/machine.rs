@@ -1,7 +1,6 @@
 //! The machine: qemu, its console, and the time limit.
 
 use core::time::Duration;
-use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -60,10 +59,7 @@ impl Machine<'_> {
     fn qemu(&self) -> Command {
         let arch = self.options.arch;
         let mut qemu = Command::new(format!("qemu-system-{}", arch.name()));
-        let has_hardware = arch.is_here()
-            && !self.options.emulate
-            && OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
-        let (accelerator, cpu) = match (has_hardware, arch) {
+        let (accelerator, cpu) = match (self.options.hardware, arch) {
             (true, _) => ("kvm", "host"),
             (false, Arch::aarch64) => ("tcg,thread=multi", "neoverse-n1"),
             (false, Arch::x86_64) => ("tcg,thread=multi", "max"),

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 #[expect(non_camel_case_types, reason = "the names of targets")]
 pub enum Arch {
     /// 64-bit ARM.
+    #[value(name = "aarch64")]
     aarch64,
     /// 64-bit x86.
+    #[value(name = "x86_64")]
     x86_64,
 }
 
@@ -44,9 +46,9 @@ pub struct Options {
     /// Memory in MiB.
     #[arg(long, default_value_t = 3072)]
     pub memory_mib: u32,
-    /// Emulate even where the hardware could run the machine.
+    /// Run on this machine's processor, by KVM, instead of emulating one.
     #[arg(long)]
-    pub emulate: bool,
+    pub hardware: bool,
     /// Minutes after which the machine is stopped.
     #[arg(long, default_value_t = 30)]
     pub minutes: u64,

@@ -11,7 +11,7 @@ use super::options::{Arch, Pages};
 use crate::repo;
 
 /// The releases that kernels may come from. Programs come from [`PROGRAMS_FROM`].
-const RELEASES: [&str; 4] = ["bullseye", "bookworm", "bookworm-backports", "trixie"];
+const RELEASES: [&str; 5] = ["bullseye", "bookworm", "bookworm-backports", "trixie", "forky"];
 /// The release whose C library is not newer than that of the machine that builds.
 const PROGRAMS_FROM: &str = "bookworm";
 const MIRROR: &str = "http://deb.debian.org/debian";
@@ -71,10 +71,10 @@ impl Apt {
     /// The package of the newest kernel with this beginning of a version.
     pub(super) fn kernel(&self, version: &str, pages: Pages) -> anyhow::Result<PathBuf> {
         let flavor = match (self.arch, pages) {
-            (Arch::x86_64, _) => "-cloud-amd64-unsigned",
-            (Arch::aarch64, Pages::Of4KiB) => "-cloud-arm64-unsigned",
-            (Arch::aarch64, Pages::Of16KiB) => "-arm64-16k-unsigned",
-            (Arch::aarch64, Pages::Of64KiB) => "-arm64-64k-unsigned",
+            (Arch::x86_64, _) => "-cloud-amd64",
+            (Arch::aarch64, Pages::Of4KiB) => "-cloud-arm64",
+            (Arch::aarch64, Pages::Of16KiB) => "-arm64-16k",
+            (Arch::aarch64, Pages::Of64KiB) => "-arm64-64k",
         };
         let begin = format!("linux-image-{version}");
         let names = repo::output_of(self.command("apt-cache").args(["pkgnames", &begin]))?;
