@@ -50,10 +50,8 @@ pub const CLASSES: usize = MIDDLE + MIDDLE_KIB.len();
 
 /// Enables the fast path. The engine has started and the words of all classes are prepared.
 pub(crate) fn open_fast_path() {
-    // Release: orders the writes of the start before this store. The partners are the Relaxed loads
-    // of the limit. They need no fence: all that they lead to (access words, blocks, sheaves) is
-    // either constant since the start, or read inside an rseq critical section that fails while it
-    // is absent.
+    // Release pairs with the Acquire loads of the limit, here and in the bodies of the C functions:
+    // a thread that finds it raised finds the access and the table, too.
     TABLE.fast_bytes_end.store(SMALL_BYTES_MAX + 1, Ordering::Release);
 }
 

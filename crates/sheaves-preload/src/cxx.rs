@@ -134,7 +134,7 @@ macro_rules! operators_new {
 
 /// The forms that know their callers, for profiles of the heap: the two that the others call, and
 /// those that do nothing but call them.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod first {
     use core::ffi::{CStr, c_void};
 
@@ -192,10 +192,10 @@ mod first {
         )
     }
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 pub use first::{_Znam, _ZnamSt11align_val_t, _Znwm, _ZnwmSt11align_val_t};
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 operators_new! {
     /// `operator new(size_t)`.
     _Znwm(size: usize) = heap::malloc(size);
@@ -218,7 +218,7 @@ operators_new! {
         unless_replaced(|| heap::aligned_alloc(align, size));
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 exports! { "C-unwind"
     /// `operator new[](size_t)`.
     _Znam(size: usize) -> *mut c_void = NEW.operator()(size);

@@ -13,6 +13,9 @@ mod accounts;
 mod child;
 mod control;
 mod in_rows;
+#[cfg_attr(target_arch = "aarch64", path = "machine_aarch64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "machine_x86_64.rs")]
+mod machine;
 mod sections;
 mod tracee;
 
