@@ -22,8 +22,11 @@
  *       A limit on the memory of the heap, such as 512M; near it unused memory goes back to the
  *       system at once. With auto that of the control groups, with a percentage that part of it,
  *       or of the machine's memory.
+ *   SHEAVES_HARDEN: 0, 1; default: 0
+ *       With 1 frees wait in a quarantine and are checked, and blocks have canaries: see
+ *       SECURITY.md.
  *   SHEAVES_DEBUG: 0, 1; default: 0
- *       With 1 every free is checked, at the price of the fast path.
+ *       With 1 all of that, and every free is checked at once, at the price of the fast path.
  *   SHEAVES_RCU: normal, expedited; default: as the program asks
  *       Makes all grace periods normal, or all expedited.
  *   SHEAVES_RCU_STALL_MS: 0 or more; default: 1000

@@ -1,12 +1,11 @@
 //! Blocks without red zones: from a size to a block, and from an address to its block.
 
-use sheaves_slab::CacheId;
 use sheaves_slab::granule::Granule;
 use sheaves_slab::raw::by_id;
+use sheaves_slab::{CacheId, mode};
 use sheaves_sys::report;
 
-use crate::classes::{self, SIZES};
-use crate::{huge, start};
+use crate::{classes, huge, start};
 
 /// The kind of block at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,12 +18,14 @@ pub(crate) enum Block {
 
 /// Address of a new block, 0 when memory is out, and whether it reads as zeros.
 pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
-    let class = classes::of_layout(size, align).or_else(|| classes::of_middle(size, align));
-    let Some(class) = class else { return huge::alloc(size, align) };
+    let Some(class) = classes::of_request(size, align) else { return huge::alloc(size, align) };
     if !start::make(class) {
         return (0, false);
     }
     let object = by_id::alloc(CacheId::of_class(class));
+    if mode::is_hardened() {
+        return (object, !mode::is_debug());
+    }
     (object, classes::is_alone(class) && object != 0 && by_id::take_zero(object))
 }
 
@@ -43,6 +44,11 @@ pub(crate) fn is_in_use(address: usize) -> bool {
     Granule::of(address).is_some_and(|granule| granule.owner() != 0) || huge::contains(address)
 }
 
+/// True in a hardened process when an address is in an object that was freed.
+pub(crate) fn is_freed(address: usize) -> bool {
+    mode::is_hardened() && by_id::is_freed(address)
+}
+
 /// Frees a block.
 pub(crate) fn free(address: usize) {
     match look_up(address) {
@@ -58,7 +64,7 @@ pub(crate) fn free(address: usize) {
 /// Bytes of a block that its user may use.
 pub(crate) fn usable(address: usize) -> usize {
     match look_up(address) {
-        Some(Block::Object { class }) => SIZES[class] as usize,
+        Some(Block::Object { class }) => classes::usable_bytes(class),
         Some(Block::Huge { bytes }) => bytes,
         None => foreign(address, "malloc_usable_size or realloc"),
     }
@@ -69,6 +75,7 @@ pub(crate) fn usable(address: usize) -> usize {
 pub(crate) fn foreign(address: usize, call: &str) -> ! {
     let what = match Granule::of(address).map(Granule::owner) {
         Some(0) => "which is in free memory (double free?)",
+        Some(_) if is_freed(address) => "which is in free memory (double free?)",
         Some(_) => "which belongs to a named cache",
         None => "which is not from this heap",
     };

@@ -2,13 +2,15 @@
 
 use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
+use sheaves_slab::mode::{is_debug, is_hardened};
+use sheaves_slab::raw::by_id;
 use sheaves_slab::{CacheId, chunk, granule};
 use sheaves_sys::{errno, probe};
 
 use crate::block::{self, Block};
-use crate::classes::{MIDDLE_BYTES_MAX, SIZES, SMALL_BYTES_MAX};
+use crate::classes::{self, MIDDLE_BYTES_MAX, SIZES, SMALL_BYTES_MAX};
 use crate::entry::{free, malloc};
-use crate::start::{is_debug, start};
+use crate::start::start;
 use crate::{huge, slow};
 
 /// Zeroed memory for `count` elements of `size` bytes; null and `ENOMEM` when the product overflows
@@ -75,7 +77,7 @@ pub unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
 
 /// A block for the contents of one of `old` bytes.
 fn alloc_to_move(old: usize, size: usize) -> *mut u8 {
-    let may_grow_again = size > old.max(MIDDLE_BYTES_MAX) && !is_debug();
+    let may_grow_again = size > old.max(MIDDLE_BYTES_MAX) && !is_hardened();
     match if may_grow_again { huge::alloc_to_grow(size) } else { 0 } {
         0 => malloc(size),
         block => with_exposed_provenance_mut(block),
@@ -86,7 +88,10 @@ fn alloc_to_move(old: usize, size: usize) -> *mut u8 {
 fn resize_in_place(address: usize, size: usize) -> Option<usize> {
     match block::look_up(address) {
         Some(Block::Object { class }) => {
-            let usable = SIZES[class] as usize;
+            if is_hardened() {
+                by_id::check_allocated(CacheId::of_class(class), address);
+            }
+            let usable = classes::usable_bytes(class);
             // Shrinking to less than half is worth a copy, which frees the memory for other blocks.
             (size <= usable && (size > usable / 2 || class == 0)).then_some(address)
         }
@@ -113,7 +118,7 @@ fn resize_in_place(address: usize, size: usize) -> Option<usize> {
 #[must_use]
 pub unsafe fn usable_size(block: *const u8) -> usize {
     let address = block.expose_provenance();
-    if let (Some(owner), false) = (granule::owner_of(address), is_debug())
+    if let (Some(owner), false) = (granule::owner_of(address), is_hardened())
         && let Some(id) = CacheId::from_owner(owner as u16)
     {
         return SIZES[id.class()] as usize;

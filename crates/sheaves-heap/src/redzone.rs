@@ -66,7 +66,8 @@ pub(crate) fn usable(user: usize) -> usize {
 
 fn measures(user: usize) -> (usize, usize) {
     // The pad is read only where memory is in use by a block: a wild address is not followed.
-    if !block::is_in_use(user) || !block::is_in_use(user - PAD_BYTES) {
+    let is_in_use = |address| block::is_in_use(address) && !block::is_freed(address);
+    if !is_in_use(user) || !is_in_use(user - PAD_BYTES) {
         block::foreign(user, "free");
     }
     let (size, found) = (read(user - 16), read(user - 8));

@@ -5,11 +5,12 @@ use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 use sheaves_rcu::defer::Channel;
 use sheaves_slab::CacheId;
+use sheaves_slab::mode::is_debug;
 use sheaves_slab::raw::by_id;
 use sheaves_sys::{errno, probe};
 
 use crate::block::{self, Block};
-use crate::start::{is_debug, start};
+use crate::start::start;
 use crate::{classes, huge, redzone};
 
 /// The largest size of a block: pointer differences must fit `isize`.

@@ -17,11 +17,11 @@ use crate::{chunk, refill, surplus};
 /// Fills `out` from the front; returns the number of objects, fewer when memory is out.
 pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
     let mut done = 0;
-    if !id.shape().debug {
+    if id.shape().is_plain() {
         done = from_sheaves(id, out);
     }
     while done < out.len() {
-        // The rest one by one: debug caches, threads without a slot, memory out.
+        // The rest one by one: debug and hardened caches, threads without a slot, memory out.
         match NonNull::new(core::ptr::with_exposed_provenance_mut(slow::alloc_slow(id))) {
             Some(object) => out[done].write(object),
             None => break,
@@ -77,7 +77,7 @@ fn copy(objects: &[usize], out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
 /// Frees all objects of a slice.
 pub(crate) fn free_bulk(id: CacheId, objects: &[NonNull<u8>]) {
     let mut done = 0;
-    if !id.shape().debug {
+    if id.shape().is_plain() {
         done = into_sheaves(id, objects);
     }
     for object in &objects[done..] {

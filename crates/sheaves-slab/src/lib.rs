@@ -20,13 +20,16 @@
 //!
 //! | modules | what they are |
 //! |---|---|
+//! | `mode` | plain, hardened or debug |
 //! | `protocol` | steps that a model checker runs: counting of objects, stack of sheaves |
 //! | [`window`], `cache_id`, [`granule`] | address space; numbers of caches; the owner map |
 //! | `pool`, [`slab`] | memory of sheaves; headers of slabs |
 //! | [`limit`], [`chunk`] | the limit on memory; memory of slabs |
 //! | [`shape`], `slab_lists`, `depot`, `deferred::queue` | parts of a cache |
 //! | `descriptor`, [`registry`] | the descriptor of each cache; which caches exist |
+//! | `contents` | what hardened caches know of the bytes of their objects |
 //! | `slot`, `refill`, `flush`, `debug` | how objects move between sheaves and slabs |
+//! | `quarantine`, `hardened` | what is freed in a hardened process; its slow paths |
 //! | `deferred` | objects that are freed after a grace period |
 //! | `keeper`, `surplus` | unused memory goes back by itself: with a keeper, and without one |
 //! | `slow`, `bulk`, `reclaim`, [`stats`] | slow paths, bulk calls, shrinking, statistics |
@@ -38,6 +41,7 @@
 mod bulk;
 mod cache_id;
 pub mod chunk;
+mod contents;
 mod debug;
 mod deferred;
 mod depot;
@@ -45,10 +49,13 @@ mod descriptor;
 mod flush;
 mod fork;
 pub mod granule;
+mod hardened;
 mod keeper;
 pub mod limit;
+pub mod mode;
 mod pool;
 mod protocol;
+mod quarantine;
 pub mod raw;
 mod reclaim;
 mod refill;
@@ -65,6 +72,8 @@ mod typed;
 pub mod window;
 
 pub use cache_id::{CLASSES_MAX, CacheId};
+#[cfg(feature = "faults")]
+pub use contents::FINDINGS;
 #[cfg(feature = "faults")]
 pub use deferred::FAULTS;
 pub use deferred::{Emergencies, emergencies};

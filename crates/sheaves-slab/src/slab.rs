@@ -13,6 +13,8 @@
 //! | `list`, `next`, `previous` | list operations | the cache's lock |
 //! | `cookie` | a thread that lists a type-stable cache's slab as empty | the cache's lock |
 //! | a mark | a thread that defers or reclaims the object | nothing |
+//! | a hold 0 -> 1 | a thread that puts the object into quarantine | nothing |
+//! | a hold 1 -> 0 | a refill | the cache's lock |
 //! | `holes` | the keeper, and a refill, which clears it | nothing |
 //! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
 //!
@@ -23,12 +25,18 @@ use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, 
 use sheaves_sys::{map, probe};
 
 use crate::granule::{self, Granule};
+use crate::mode;
 use crate::protocol::counting;
 use crate::window::{self, SLAB_HEADER_BYTES};
 
 const BITMAP_WORDS: usize = 64;
 /// The most objects of a slab.
 pub(crate) const OBJECTS_MAX: usize = BITMAP_WORDS * 64;
+
+/// In a hardened process the second half of a bitmap is that of holds, so it is also the most
+/// objects of a slab.
+const HOLDS: usize = BITMAP_WORDS / 2;
+pub(crate) const HARDENED_OBJECTS_MAX: usize = HOLDS * 64;
 
 /// Words of marks, and so the most objects of a slab of a debug cache.
 const MARK_WORDS: usize = 10;
@@ -137,6 +145,10 @@ pub(crate) fn holes_bytes() -> u64 {
 impl Slab {
     /// Writes the header of a slab of `capacity` objects, all free, on no list.
     pub(crate) fn init(&self, cache: u16, capacity: usize, is_zero: bool) {
+        if mode::is_hardened() {
+            // Relaxed: as below.
+            self.bits[HOLDS..].iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+        }
         for (index, word) in self.bits[..capacity.div_ceil(64)].iter().enumerate() {
             let count = (capacity - index * 64).min(64);
             let bits = if count == 64 { u64::MAX } else { (1 << count) - 1 };
@@ -184,7 +196,8 @@ impl Slab {
     pub(crate) fn take(&self, wanted: usize, take: impl FnMut(usize)) {
         // Relaxed: a hint of the keeper. Holes that were discarded are in use again.
         self.holes.store(0, Ordering::Relaxed);
-        if counting::take(&self.free, &self.bits, wanted, take).is_none() {
+        let words = if mode::is_hardened() { HOLDS } else { BITMAP_WORDS };
+        if counting::take(&self.free, &self.bits[..words], wanted, take).is_none() {
             sheaves_sys::report::die(format_args!("a slab has fewer objects than it counts"))
         }
     }
@@ -203,6 +216,25 @@ impl Slab {
     /// True when the object is deferred. For debug caches.
     pub(crate) fn is_marked(&self, index: usize) -> bool {
         has_bit(&self.marks, index)
+    }
+
+    /// Notes, in a hardened process, that an object is not allocated: it is in quarantine or free.
+    /// False when that was known.
+    pub(crate) fn hold(&self, index: usize) -> bool {
+        let bit = 1 << (index % 64);
+        // AcqRel: of two threads that free an object, the second one sees what the first one did.
+        self.bits[HOLDS + index / 64].fetch_or(bit, Ordering::AcqRel) & bit == 0
+    }
+
+    /// Notes that an object may be allocated. Under the cache's lock.
+    pub(crate) fn let_go(&self, index: usize) {
+        // Relaxed: the object is free in the slab, and the taker's; see `take`.
+        self.bits[HOLDS + index / 64].fetch_and(!(1 << (index % 64)), Ordering::Relaxed);
+    }
+
+    /// True when an object is known not to be allocated, see [`Slab::hold`].
+    pub(crate) fn is_held(&self, index: usize) -> bool {
+        has_bit(&self.bits[HOLDS..], index)
     }
 
     /// True when the object is free in the slab: neither in a sheaf nor allocated.

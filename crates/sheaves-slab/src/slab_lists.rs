@@ -17,6 +17,7 @@ use sheaves_rcu::Cookie;
 
 use crate::cache_id::CacheId;
 use crate::granule::{self, Granule};
+use crate::mode;
 use crate::shape::Shape;
 use crate::slab::{self, Slab, UNLISTED};
 
@@ -85,13 +86,14 @@ impl SlabLists {
     /// is lost; objects that it was taking count as allocated.
     pub(crate) fn recover(&mut self, id: CacheId, shape: &Shape) {
         let counts = Counts { slabs: 0, empty: 0, ..self.counts };
+        let owner = id.owner(mode::is_hardened());
         *self = SlabLists { counts, ..SlabLists::new() };
-        for granule in granule::all().filter(|granule| granule.owner() == id.owner()) {
+        for granule in granule::all().filter(|granule| granule.owner() == owner) {
             let slab = slab::header(granule);
             let is_first = shape.first_granule(granule) == granule;
             // Relaxed: the child has one thread.
             if is_first && slab.cache.load(Ordering::Relaxed) == id.in_header() {
-                granule.set_owner(shape.granules, id.owner());
+                granule.set_owner(shape.granules, owner);
                 self.counts.slabs += 1;
                 self.list(granule, shape);
             }

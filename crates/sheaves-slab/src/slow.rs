@@ -10,7 +10,7 @@ use sheaves_percpu::internal::{Cursor, Mode, cmp_store, load, mode, pop_slow, pu
 
 use crate::cache_id::CacheId;
 use crate::slot::take_sheaf;
-use crate::{chunk, debug, deferred, flush, pool, refill, surplus};
+use crate::{chunk, debug, deferred, flush, hardened, refill, surplus};
 
 /// How often a slow path starts over because other threads changed the slot. After that it goes to
 /// the slabs: in the portable engine all slots can be busy while a preempted thread holds one.
@@ -31,6 +31,9 @@ fn alloc(id: CacheId) -> usize {
     if shape.debug {
         return debug::alloc(id);
     }
+    if shape.hardened {
+        return hardened::alloc(id);
+    }
     id.descriptor().depot.count_exchange(shape);
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
@@ -40,7 +43,7 @@ fn alloc(id: CacheId) -> usize {
             return object;
         }
         let Some(cursor) = sheaf_with_objects(id)
-            .or_else(|| refilled_sheaf(id))
+            .or_else(|| refill::refilled_sheaf(id))
             .or_else(|| deferred::take_any_ready(id))
         else {
             break;
@@ -63,6 +66,10 @@ fn free(id: CacheId, object: usize) {
     let shape = id.shape();
     if shape.debug {
         debug::free(id, object);
+        return;
+    }
+    if shape.hardened {
+        hardened::free(id, object);
         return;
     }
     id.descriptor().depot.count_exchange(shape);
@@ -96,23 +103,6 @@ fn empty_sheaf(id: CacheId) -> Option<Cursor> {
         None => {}
     }
     id.descriptor().depot.empty_sheaf()
-}
-
-/// A sheaf filled from slabs, perhaps in part; `None` when memory is out.
-fn refilled_sheaf(id: CacheId) -> Option<Cursor> {
-    let depot = &id.descriptor().depot;
-    depot.missed(id.shape());
-    let empty = depot.empty_sheaf()?;
-    // SAFETY: taken from the pool, owned by us, no other reference.
-    let room = unsafe { empty.room() };
-    let count = refill::refill(id, room);
-    if count == 0 {
-        pool::put_empty(empty.sheaf());
-        return None;
-    }
-    // A short refill leaves its objects at the end.
-    room.copy_within(room.len() - count.., 0);
-    Some(empty.up(count))
 }
 
 /// Installs a sheaf that the caller owns as the current slot's main sheaf, if `replaceable` accepts

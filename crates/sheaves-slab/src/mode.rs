@@ -1,0 +1,43 @@
+//! How much is checked: plain, hardened or debug. Determined once, when the window is started.
+//!
+//! Used by all of this crate and by the heap. Only slow paths ask: the fast paths of a hardened
+//! process are the same instructions on other words.
+
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use sheaves_sys::env;
+
+const PLAIN: u8 = 0;
+const HARDENED: u8 = 1;
+const DEBUG: u8 = 2;
+
+static MODE: AtomicU8 = AtomicU8::new(PLAIN);
+
+/// Reads the options. Under the registry lock, before the first cache exists.
+pub(crate) fn start() {
+    let is_hardened = env::flag_or("SHEAVES_HARDEN", cfg!(feature = "harden"));
+    let mode = match (env::flag("SHEAVES_DEBUG"), is_hardened) {
+        (true, _) => DEBUG,
+        (false, true) => HARDENED,
+        (false, false) => PLAIN,
+    };
+    // Relaxed: read by threads that know a cache, which is published later.
+    MODE.store(mode, Ordering::Relaxed);
+}
+
+/// True when frees wait in a quarantine and are checked: `SHEAVES_HARDEN`, `SHEAVES_DEBUG`, or the
+/// feature `harden`. Valid once a cache was created.
+#[inline]
+#[must_use]
+pub fn is_hardened() -> bool {
+    // Relaxed: constant once a cache exists.
+    MODE.load(Ordering::Relaxed) != PLAIN
+}
+
+/// True when `SHEAVES_DEBUG` makes every cache a debug cache. Valid once a cache was created.
+#[inline]
+#[must_use]
+pub fn is_debug() -> bool {
+    // Relaxed: constant once a cache exists.
+    MODE.load(Ordering::Relaxed) == DEBUG
+}
