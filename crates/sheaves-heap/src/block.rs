@@ -3,7 +3,7 @@
 use sheaves_slab::granule::Granule;
 use sheaves_slab::raw::by_id;
 use sheaves_slab::{CacheId, mode};
-use sheaves_sys::report;
+use sheaves_sys::{map, report};
 
 use crate::{classes, huge, start};
 
@@ -44,6 +44,11 @@ pub(crate) fn is_in_use(address: usize) -> bool {
     Granule::of(address).is_some_and(|granule| granule.owner() != 0) || huge::contains(address)
 }
 
+/// True when an address is in a block of size 0 of a hardened process.
+pub(crate) fn is_zero_sized(address: usize) -> bool {
+    look_up(address) == Some(Block::Object { class: classes::ZERO })
+}
+
 /// True in a hardened process when an address is in an object that was freed.
 pub(crate) fn is_freed(address: usize) -> bool {
     mode::is_hardened() && by_id::is_freed(address)
@@ -67,6 +72,23 @@ pub(crate) fn usable(address: usize) -> usize {
         Some(Block::Object { class }) => classes::usable_bytes(class),
         Some(Block::Huge { bytes }) => bytes,
         None => foreign(address, "malloc_usable_size or realloc"),
+    }
+}
+
+/// Aborts the process unless a block of this size may be at the address: one that was allocated with
+/// this size and alignment, or if it `may_differ`, one that is large enough.
+pub(crate) fn check_size(address: usize, size: usize, align: usize, may_differ: bool) {
+    let usable = usable(address);
+    let is_right = match (look_up(address), classes::of_request(size, align)) {
+        _ if may_differ => size <= usable,
+        (Some(Block::Object { class }), wanted) => wanted == Some(class),
+        (_, wanted) => wanted.is_none() && size <= usable && size > usable - map::page_bytes(),
+    };
+    if !is_right {
+        report::die(format_args!(
+            "free of {address:#x} with size {size}: the block has {usable} usable bytes and was \
+             allocated with another size"
+        ));
     }
 }
 

@@ -31,5 +31,6 @@ pub use entry::{free, malloc};
 pub use limit::{on_near_limit, set_limit};
 pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
 pub use realloc::{aligned_alloc, calloc, realloc, usable_size};
+pub use sheaves_slab::mode;
 pub use sheaves_slab::raw::check_freed;
 pub use trim::{release_to, trim};

@@ -64,6 +64,16 @@ pub(crate) fn usable(user: usize) -> usize {
     measures(user).0
 }
 
+/// Aborts the process unless the user has requested this size.
+pub(crate) fn check_size(user: usize, size: usize) {
+    let requested = usable(user);
+    if requested != size {
+        report::die(format_args!(
+            "free of {user:#x} with size {size}: the block has {requested} bytes"
+        ));
+    }
+}
+
 fn measures(user: usize) -> (usize, usize) {
     // The pad is read only where memory is in use by a block: a wild address is not followed.
     let is_in_use = |address| block::is_in_use(address) && !block::is_freed(address);

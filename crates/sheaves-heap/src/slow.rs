@@ -5,7 +5,7 @@ use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 use sheaves_rcu::defer::Channel;
 use sheaves_slab::CacheId;
-use sheaves_slab::mode::is_debug;
+use sheaves_slab::mode::{is_debug, is_hardened};
 use sheaves_slab::raw::by_id;
 use sheaves_sys::{errno, probe};
 
@@ -38,7 +38,7 @@ pub(crate) fn alloc(size: usize, align: usize) -> *mut u8 {
 fn alloc_or_zeroed(size: usize, align: usize) -> (*mut u8, bool) {
     let (block, is_zero) = if size > BYTES_MAX || !start() {
         (0, false)
-    } else if is_debug() {
+    } else if is_debug() && size != 0 {
         (redzone::alloc(size, align), false)
     } else {
         block::alloc(size, align)
@@ -70,7 +70,7 @@ pub(crate) fn alloc_zeroed(size: usize) -> *mut u8 {
 /// The start of a block, below any red zone.
 fn start_of(block: *mut u8) -> usize {
     let address = block.expose_provenance();
-    if is_debug() { redzone::check(address) } else { address }
+    if has_zones(address) { redzone::check(address) } else { address }
 }
 
 /// # Safety
@@ -80,6 +80,21 @@ fn start_of(block: *mut u8) -> usize {
 pub unsafe extern "C" fn free(block: *mut u8) {
     if !block.is_null() {
         errno::preserve(|| block::free(start_of(block)));
+    }
+}
+
+/// Checks the size and the alignment with which a block is about to be freed, in a hardened process:
+/// aborts the process if it was allocated with others. A block that may have been resized is only
+/// checked to be large enough.
+pub fn check_size(block: *const u8, size: usize, align: usize, may_be_resized: bool) {
+    if block.is_null() {
+        return;
+    }
+    let (address, align) = (block.expose_provenance(), align.max(classes::QUANTUM_BYTES));
+    if has_zones(address) {
+        redzone::check_size(address, size);
+    } else if is_hardened() {
+        block::check_size(address, size, align, may_be_resized);
     }
 }
 
@@ -113,5 +128,10 @@ pub(crate) unsafe extern "C" fn free_rcu(block: *mut u8) {
 
 /// Bytes that the caller may use in a block.
 pub(crate) fn usable(address: usize) -> usize {
-    if is_debug() { redzone::usable(address) } else { block::usable(address) }
+    if has_zones(address) { redzone::usable(address) } else { block::usable(address) }
+}
+
+/// True in debug mode, except for blocks of size 0.
+fn has_zones(address: usize) -> bool {
+    is_debug() && !block::is_zero_sized(address)
 }

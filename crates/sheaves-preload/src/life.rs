@@ -4,6 +4,7 @@ use core::ffi::CStr;
 use core::fmt::Write;
 
 use sheaves_heap::report::{self, Format};
+use sheaves_heap::{check_freed, mode};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::report::Line;
 use sheaves_sys::{env, process};
@@ -34,6 +35,10 @@ fn load() {
         ("0", None),
         ("", None),
     ];
+    mode::start();
+    if mode::is_hardened() {
+        crate::cxx::check_sizes();
+    }
     let mut at_exit = AT_EXIT.lock();
     at_exit.format = env::choice("SHEAVES_STATS", WORDS).flatten();
     if at_exit.format.is_some() {
@@ -65,8 +70,11 @@ fn say_hello(fd: i32) {
     process::close(fd);
 }
 
-/// Prints statistics if an option asks for them.
+/// Checks what was freed, in a hardened process. Prints statistics if an option asks for them.
 extern "C" fn unload() {
+    if mode::is_hardened() {
+        check_freed();
+    }
     let at_exit = AT_EXIT.lock();
     let Some(format) = at_exit.format else { return };
     if at_exit.process != process::id() {

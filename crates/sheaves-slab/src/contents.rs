@@ -115,7 +115,9 @@ pub(crate) fn prepare(shape: &Shape, object: usize) {
     check_free(shape, object);
     if shape.has_canary() {
         // SAFETY: the canary is inside the object, which is the caller's.
-        unsafe { canary_of(shape, object).write(canary(object)) };
+        let place = unsafe { AtomicUsize::from_ptr(canary_of(shape, object)) };
+        // Relaxed: the object behind it may be freed at the same time, see `check_canaries`.
+        place.store(canary(object), Ordering::Relaxed);
     }
 }
 
@@ -147,17 +149,31 @@ fn report_write(shape: &Shape, object: usize, place: usize) {
     ));
 }
 
-/// Checks the canary of an object that is freed.
-pub(crate) fn check_canary(shape: &Shape, object: usize) {
-    // SAFETY: the canary is inside the object, which is the caller's.
-    if shape.has_canary() && unsafe { canary_of(shape, object).read() } != canary(object) {
-        let (name, size) = (shape.name(), shape.size);
+/// Checks the canary of an object that is freed, and that of its neighbour before it.
+pub(crate) fn check_canaries(shape: &Shape, object: usize, has_neighbour: bool) {
+    if !shape.has_canary() {
+        return;
+    }
+    let (name, size) = (shape.name(), shape.size);
+    let load = |object| {
+        // SAFETY: the canary is in a slab of the cache, and its last word is only a canary.
+        let canary = unsafe { AtomicUsize::from_ptr(canary_of(shape, object)) };
+        // Relaxed: it changes from 0 to the canary, and back when its page is discarded.
+        canary.load(Ordering::Relaxed)
+    };
+    if load(object) != canary(object) {
         found(format_args!(
-            "object {object:#x} of cache {name} (size {size}): something was written past its end, \
-             or before the object behind it"
+            "object {object:#x} of cache {name} (size {size}): something was written past its end"
         ));
-        // SAFETY: as above.
+        // SAFETY: the canary is inside the object, which is the caller's.
         unsafe { canary_of(shape, object).write(canary(object)) };
+    }
+    let neighbour = object - shape.stride;
+    if has_neighbour && ![0, canary(neighbour)].contains(&load(neighbour)) {
+        found(format_args!(
+            "object {object:#x} of cache {name} (size {size}): something was written before its \
+             start, or past the end of {neighbour:#x}"
+        ));
     }
 }
 

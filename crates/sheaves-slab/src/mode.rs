@@ -7,14 +7,19 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use sheaves_sys::env;
 
-const PLAIN: u8 = 0;
-const HARDENED: u8 = 1;
-const DEBUG: u8 = 2;
+const UNKNOWN: u8 = 0;
+const PLAIN: u8 = 1;
+const HARDENED: u8 = 2;
+const DEBUG: u8 = 3;
 
-static MODE: AtomicU8 = AtomicU8::new(PLAIN);
+static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// Reads the options. Under the registry lock, before the first cache exists.
-pub(crate) fn start() {
+/// Reads the options, the first time. Under the registry lock, or before there are threads.
+pub fn start() {
+    // Relaxed: changes under the registry lock.
+    if MODE.load(Ordering::Relaxed) != UNKNOWN {
+        return;
+    }
     let is_hardened = env::flag_or("SHEAVES_HARDEN", cfg!(feature = "harden"));
     let mode = match (env::flag("SHEAVES_DEBUG"), is_hardened) {
         (true, _) => DEBUG,
@@ -26,12 +31,12 @@ pub(crate) fn start() {
 }
 
 /// True when frees wait in a quarantine and are checked: `SHEAVES_HARDEN`, `SHEAVES_DEBUG`, or the
-/// feature `harden`. Valid once a cache was created.
+/// feature `harden`. Valid after [`start`], which creating a cache calls.
 #[inline]
 #[must_use]
 pub fn is_hardened() -> bool {
     // Relaxed: constant once a cache exists.
-    MODE.load(Ordering::Relaxed) != PLAIN
+    MODE.load(Ordering::Relaxed) >= HARDENED
 }
 
 /// True when `SHEAVES_DEBUG` makes every cache a debug cache. Valid once a cache was created.

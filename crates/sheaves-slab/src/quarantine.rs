@@ -34,6 +34,8 @@ use crate::{chunk, contents, flush, limit, pool, refill, registry};
 
 /// A quarantine holds at least this many bytes, where the cache frees as many.
 const BYTES_MIN: usize = 256 << 10;
+/// The same for objects that take no memory while they wait.
+const BYTES_MIN_ALONE: usize = 32 << 20;
 /// More is allowed up to this share of what is outside of slabs.
 const SHARE: usize = 8;
 /// An object stays twice as long at most.
@@ -139,20 +141,18 @@ fn keep(objects: &mut [usize], mut wanted: impl FnMut(usize) -> bool) -> usize {
 
 /// Checks an object that is freed, holds and clears it. False, with a report, if it is held.
 fn admit(id: CacheId, shape: &Shape, object: usize) -> bool {
-    if hold(id, shape, object).is_none() {
-        return false;
-    }
-    contents::check_canary(shape, object);
+    let Some(index) = hold(id, shape, object) else { return false };
+    contents::check_canaries(shape, object, index > 0);
     contents::clear(shape, object);
     true
 }
 
-/// Holds an object; aborts the process if no object of the cache starts there. `None`, with a
-/// report, if it is held already.
-fn hold(id: CacheId, shape: &Shape, object: usize) -> Option<()> {
+/// Holds an object; aborts the process if no object of the cache starts there. Its index in the
+/// slab; `None`, with a report, if it is held already.
+fn hold(id: CacheId, shape: &Shape, object: usize) -> Option<usize> {
     let (slab, index) = flush::find(id, object);
     if slab.hold(index) {
-        return Some(());
+        return Some(index);
     }
     let (name, size) = (shape.name(), shape.size);
     contents::found(format_args!(
@@ -335,7 +335,8 @@ impl Quarantine {
         let shape = id.shape();
         let bytes = self.objects() * shape.stride;
         let in_use_bytes = id.descriptor().depot.in_use() as usize * shape.stride;
-        let bytes_max = if limit::is_near() { 0 } else { BYTES_MIN.max(in_use_bytes / SHARE) };
+        let bytes_min = if shape.is_alone() { BYTES_MIN_ALONE } else { BYTES_MIN };
+        let bytes_max = if limit::is_near() { 0 } else { bytes_min.max(in_use_bytes / SHARE) };
         let mut fifo = self.fifo.lock();
         let is_wanted = fifo.is_too_old(now_ms) || bytes > bytes_max;
         if is_wanted { self.take_oldest(&mut fifo) } else { None }

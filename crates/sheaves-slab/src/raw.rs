@@ -118,7 +118,7 @@ impl Cache {
     ) -> Result<Cache, CacheError> {
         let Options { zero, typesafe_by_rcu: typesafe, debug } = options;
         start()?;
-        let shape = Shape::new(layout).ok_or(CacheError::Layout)?;
+        let shape = Shape::named(layout).ok_or(CacheError::Layout)?;
         let shape = Shape { constructor, debug, typesafe, ..shape };
         let id = create(name, shape, NAMED_FIRST..CACHES_MAX)?;
         if typesafe {

@@ -26,6 +26,9 @@ const NAME_BYTES: usize = 31;
 /// Bytes of the canary behind the size of an object, in a hardened process.
 pub const CANARY_BYTES: usize = 8;
 
+/// Unused bytes before the canary of objects of named caches, in debug mode.
+const DEBUG_ZONE_BYTES: usize = 32;
+
 /// Room for the canary behind an object.
 fn canary_bytes() -> usize {
     if mode::is_hardened() { CANARY_BYTES } else { 0 }
@@ -103,12 +106,22 @@ impl Shape {
 
     /// The shape for objects of a layout, without a name; `None` when out of range.
     pub(crate) fn new(layout: Layout) -> Option<Shape> {
+        Shape::with_room(layout, canary_bytes())
+    }
+
+    /// [`Shape::new`] for a named cache: in debug mode its objects are further apart, since blocks of
+    /// malloc have red zones of their own.
+    pub(crate) fn named(layout: Layout) -> Option<Shape> {
+        let zone_bytes = if mode::is_debug() { DEBUG_ZONE_BYTES } else { 0 };
+        Shape::with_room(layout, canary_bytes() + zone_bytes)
+    }
+
+    fn with_room(layout: Layout, room: usize) -> Option<Shape> {
         let (size, align) = (layout.size(), layout.align());
         if size == 0 || size > OBJECT_BYTES_MAX || align > GRANULE_BYTES {
             return None;
         }
-        let stride =
-            stride_for(size + canary_bytes(), align).or_else(|| stride_for(size, align))?;
+        let stride = stride_for(size + room, align).or_else(|| stride_for(size, align))?;
         let granules = match stride {
             0..=1088 => 1,
             1089..=2112 => 2,

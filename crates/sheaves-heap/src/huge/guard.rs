@@ -4,7 +4,7 @@
 //!   | page, inaccessible | block | page, inaccessible |
 //! ```
 //!
-//! A block that is freed becomes inaccessible as a whole. It is unmapped when 64 others
+//! A block that is freed becomes inaccessible as a whole. It is unmapped when 256 others
 //! were freed after it, so a late access does not find another mapping there at once.
 
 use sheaves_sys::map;

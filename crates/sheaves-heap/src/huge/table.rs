@@ -61,7 +61,7 @@ pub(crate) struct Table {
 }
 
 /// See `guard`.
-pub(super) const RETIRED: usize = 64;
+pub(super) const RETIRED: usize = 256;
 const CAPACITY_MIN: usize = 256;
 const _: () = assert!(CAPACITY_MIN / 2 > RANGES_MAX);
 /// The bits of [`Table::location`] that hold the logarithm.

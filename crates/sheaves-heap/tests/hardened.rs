@@ -1,0 +1,112 @@
+//! A million blocks are freed twice beside four threads that allocate: each second free is found,
+//! and no block has two owners at a time. Findings are counted here in place of ending the process.
+//!
+//! A second free that comes after the block is in use again cannot be told from a first one. So the
+//! other threads free at most [`BUDGET`] blocks between a first and a second free: fewer than what
+//! the quarantine of a size class holds.
+
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::thread;
+
+use sheaves_heap::{check_freed, free, malloc};
+use sheaves_slab::{FINDINGS, mode};
+
+const DOUBLE_FREES: usize = 1_000_000;
+const THREADS: u64 = 4;
+/// Blocks that are freed twice in one batch.
+const BATCH: usize = 250;
+/// A quarantine has 256 KiB: 4096 blocks of 64 bytes.
+const BUDGET: i64 = 2500;
+/// The most blocks that a thread has.
+const HAND_MAX: usize = 300;
+/// The sizes of one class.
+const SIZES: [usize; 3] = [33, 40, 48];
+
+/// A generator of random numbers (xorshift64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 32) as usize % end
+    }
+}
+
+/// A block with its owner's mark in its first word.
+struct Own(*mut u8, u64);
+
+impl Own {
+    fn new(random: &mut Random, mark: u64) -> Own {
+        let own = Own(malloc(SIZES[random.below(SIZES.len())]), mark);
+        assert_eq!(own.swap(mark), 0, "allocated twice, or not cleared");
+        own
+    }
+
+    fn swap(&self, mark: u64) -> u64 {
+        // SAFETY: blocks are aligned and larger, and all access to their first words is atomic.
+        unsafe { AtomicU64::from_ptr(self.0.cast()) }.swap(mark, Ordering::Relaxed)
+    }
+
+    /// Frees the block and returns its address.
+    fn free(self) -> *mut u8 {
+        assert_eq!(self.swap(self.1), self.1, "another owner has written to it");
+        // SAFETY: from this heap.
+        unsafe { free(self.0) };
+        self.0
+    }
+}
+
+/// Allocates and frees until the end, as far as the budget goes.
+fn churn(number: u64, budget: &AtomicI64, is_over: &AtomicBool) {
+    let mut random = Random(number << 32 | 1);
+    let mut hand = Vec::new();
+    while !is_over.load(Ordering::Relaxed) {
+        if budget.fetch_sub(1, Ordering::Relaxed) <= 0 {
+            thread::yield_now();
+        } else if hand.len() < HAND_MAX && random.below(2) == 0 {
+            hand.push(Own::new(&mut random, number));
+        } else if !hand.is_empty() {
+            hand.swap_remove(random.below(hand.len())).free();
+        }
+    }
+    hand.into_iter().for_each(|own| {
+        own.free();
+    });
+}
+
+/// Frees a batch of blocks, and then once more in another order.
+fn free_twice(random: &mut Random, mark: u64) {
+    let blocks: Vec<_> = (0..BATCH).map(|_| Own::new(random, mark)).collect();
+    let mut freed: Vec<_> = blocks.into_iter().map(Own::free).collect();
+    while !freed.is_empty() {
+        let block = freed.swap_remove(random.below(freed.len()));
+        // SAFETY: bad input on purpose: it was freed before.
+        unsafe { free(block) };
+    }
+}
+
+#[test]
+fn a_million_double_frees_are_found() {
+    // SAFETY: this program has one test, and no other thread that reads the environment.
+    unsafe { std::env::set_var("SHEAVES_HARDEN", "1") };
+    // SAFETY: from this heap.
+    unsafe { free(malloc(1)) };
+    assert!(mode::is_hardened());
+    FINDINGS.count();
+    let (budget, is_over) = (&AtomicI64::new(0), &AtomicBool::new(false));
+    thread::scope(|scope| {
+        for number in 1..=THREADS {
+            scope.spawn(move || churn(number, budget, is_over));
+        }
+        let mut random = Random(1);
+        for _ in 0..DOUBLE_FREES / BATCH {
+            budget.store(BUDGET, Ordering::Relaxed);
+            free_twice(&mut random, THREADS + 1);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    check_freed();
+    assert_eq!(FINDINGS.counted(), DOUBLE_FREES);
+}
