@@ -89,12 +89,19 @@ fn canary_bytes() -> usize {
     if mode::is_hardened() { CANARY_BYTES } else { 0 }
 }
 
+/// True when a request gets a block of the class [`ZERO`].
+pub(crate) fn is_zero(size: usize, align: usize) -> bool {
+    size == 0 && align <= QUANTUM_BYTES && mode::is_hardened()
+}
+
 /// The class for a request of any size and alignment; `None` for a mapping of its own.
 pub(crate) fn of_request(size: usize, align: usize) -> Option<usize> {
-    if size == 0 && align <= QUANTUM_BYTES && mode::is_hardened() {
+    if is_zero(size, align) {
         return Some(ZERO);
     }
-    let size = size + canary_bytes();
+    // As in `harden`: the same request has the same class, whichever path serves it.
+    let size = size
+        + if mode::is_hardened() { size.wrapping_neg() % QUANTUM_BYTES + QUANTUM_BYTES } else { 0 };
     of_layout(size, align).or_else(|| of_middle(size, align))
 }
 

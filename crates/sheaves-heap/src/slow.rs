@@ -38,7 +38,7 @@ pub(crate) fn alloc(size: usize, align: usize) -> *mut u8 {
 fn alloc_or_zeroed(size: usize, align: usize) -> (*mut u8, bool) {
     let (block, is_zero) = if size > BYTES_MAX || !start() {
         (0, false)
-    } else if is_debug() && size != 0 {
+    } else if is_debug() && !classes::is_zero(size, align) {
         (redzone::alloc(size, align), false)
     } else {
         block::alloc(size, align)

@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread;
 
-use sheaves_heap::{check_freed, free, malloc};
+use sheaves_heap::{check_freed, free, malloc, slow, usable_size};
 use sheaves_slab::{FINDINGS, mode};
 
 const DOUBLE_FREES: usize = 1_000_000;
@@ -87,6 +87,21 @@ fn free_twice(random: &mut Random, mark: u64) {
     }
 }
 
+/// The fast path and the slow one take blocks of the same class: a `delete` checks its size by it.
+fn both_paths_serve_a_size_alike() {
+    for size in 0..40_000 {
+        let [fast, slow] = [malloc(size), slow::malloc(size)];
+        // SAFETY: from this heap.
+        let usable = [fast, slow].map(|block| unsafe { usable_size(block) });
+        assert!(usable[0] == usable[1] && usable[0] >= size, "{size}: {usable:?}");
+        for block in [fast, slow] {
+            slow::check_size(block, size, 0, false);
+            // SAFETY: from this heap.
+            unsafe { free(block) };
+        }
+    }
+}
+
 #[test]
 fn a_million_double_frees_are_found() {
     // SAFETY: this program has one test, and no other thread that reads the environment.
@@ -94,6 +109,7 @@ fn a_million_double_frees_are_found() {
     // SAFETY: from this heap.
     unsafe { free(malloc(1)) };
     assert!(mode::is_hardened());
+    both_paths_serve_a_size_alike();
     FINDINGS.count();
     let (budget, is_over) = (&AtomicI64::new(0), &AtomicBool::new(false));
     thread::scope(|scope| {

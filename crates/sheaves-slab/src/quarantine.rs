@@ -293,7 +293,7 @@ impl Fifo {
 
     /// True if the oldest sheaf is older than [`AGE_MS`]. Notes what there is from time to time.
     fn is_too_old(&mut self, now_ms: u64) -> bool {
-        if now_ms - self.noted_ms < AGE_MS {
+        if now_ms.saturating_sub(self.noted_ms) < AGE_MS {
             return false;
         }
         if self.removed < self.noted {
