@@ -5,10 +5,15 @@
 //! other threads free at most [`BUDGET`] blocks between a first and a second free: fewer than what
 //! the quarantine of a size class holds.
 
+use core::alloc::Layout;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread;
 
-use sheaves_heap::{check_freed, free, malloc, slow, usable_size};
+use sheaves_heap::{
+    alloc_layout, check_freed, dealloc_layout, free, free_rcu_layout, malloc, slow, trim,
+    usable_size,
+};
+use sheaves_rcu::defer;
 use sheaves_slab::{FINDINGS, mode};
 
 const DOUBLE_FREES: usize = 1_000_000;
@@ -102,6 +107,30 @@ fn both_paths_serve_a_size_alike() {
     }
 }
 
+/// Callers with a layout know the classes of the default mode only.
+fn layouts_are_freed_by_their_owners() {
+    for align in [1, 16, 64, 512, 4096] {
+        for size in (1..3000).step_by(7).chain([32 << 10, 100_000, 2 << 20]) {
+            let layout = Layout::from_size_align(size, align).unwrap();
+            for is_deferred in [false, true] {
+                let block = alloc_layout(layout);
+                assert!(block.addr().is_multiple_of(align));
+                // SAFETY: the block has that size.
+                unsafe { block.write_bytes(0xa5, size) };
+                if is_deferred {
+                    // SAFETY: from this heap, and without readers.
+                    unsafe { free_rcu_layout(block, layout) };
+                } else {
+                    // SAFETY: from this heap.
+                    unsafe { dealloc_layout(block, layout) };
+                }
+            }
+        }
+    }
+    defer::barrier().unwrap();
+    trim(0);
+}
+
 #[test]
 fn a_million_double_frees_are_found() {
     // SAFETY: this program has one test, and no other thread that reads the environment.
@@ -110,6 +139,8 @@ fn a_million_double_frees_are_found() {
     unsafe { free(malloc(1)) };
     assert!(mode::is_hardened());
     both_paths_serve_a_size_alike();
+    layouts_are_freed_by_their_owners();
+    check_freed();
     FINDINGS.count();
     let (budget, is_over) = (&AtomicI64::new(0), &AtomicBool::new(false));
     thread::scope(|scope| {

@@ -18,7 +18,7 @@
 //! | an object is in | may be used by | leaves when |
 //! |---|---|---|
 //! | the rcu sheaf of a slot | readers | the sheaf is full, or all is sealed |
-//! | the open sheaf of a queue | readers | the same; for threads without a slot, and debug caches |
+//! | the open sheaf of a queue | readers | the same; for threads without a slot, debug and hardened caches |
 //! | a sealed sheaf | readers | its cookie has passed |
 //! | a sheaf that was ready | its next owner | |
 //!
@@ -59,6 +59,11 @@ pub(crate) fn free_rcu_slow(id: CacheId, object: usize) {
         }
         return;
     }
+    if id.shape().hardened {
+        // The word stays vacant: a caller with a layout would find that of the default mode's class.
+        push_open(id, object);
+        return;
+    }
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
             break;
@@ -96,7 +101,8 @@ fn exchange(id: CacheId, object: usize) -> bool {
     true
 }
 
-/// Defers an object of a thread without a slot, or of a cache without rcu sheaves (debug).
+/// Defers an object of a thread without a slot, or of a cache without rcu sheaves (debug or
+/// hardened).
 fn push_open(id: CacheId, object: usize) {
     start(id);
     let queue = id.descriptor().deferred_here();
