@@ -77,6 +77,9 @@ enum Chore {
         /// Write all samples to this file.
         #[arg(long, value_name = "FILE")]
         json: Option<std::path::PathBuf>,
+        /// Write a page with plots to this file.
+        #[arg(long, value_name = "FILE")]
+        html: Option<std::path::PathBuf>,
         /// Allocators beside glibc, with commas between them; all without this.
         #[arg(long, value_delimiter = ',')]
         allocators: Vec<String>,
@@ -128,8 +131,9 @@ fn main() -> ExitCode {
         }
         Chore::Consumers => consumers::run(repo::root()),
         Chore::Dist { check } => dist::run(repo::root(), check),
-        Chore::Programs { quick, json, allocators, programs } => {
-            programs::run(repo::root(), &programs::Options { quick, json, allocators, programs })
+        Chore::Programs { quick, json, html, allocators, programs } => {
+            let options = programs::Options { quick, json, html, allocators, programs };
+            programs::run(repo::root(), &options)
         }
         Chore::Benchmarks { check, measure } => {
             benchmarks::run(repo::root(), check, measure.as_deref())

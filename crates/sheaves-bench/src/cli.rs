@@ -2,13 +2,12 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::contenders::allocators::glibc;
 use crate::demonstration;
-use crate::harness::Failure;
-use crate::harness::{child, plot};
+use crate::harness::{Failure, Report, child, page, plot, text};
 pub use crate::plan::Args;
 
 /// Does what the command line asks for. An error is one line on standard error, with exit status 2
@@ -23,35 +22,64 @@ pub fn run(args: &Args) -> ExitCode {
     }
 }
 
+/// Makes the text of a file of a report.
+type Render = fn(&Report) -> Result<String, Failure>;
+
 fn dispatch(args: &Args) -> Result<(), Failure> {
-    let has_choice = args.contenders.is_some()
-        || args.sizes.is_some()
-        || args.threads.is_some()
-        || args.plot.is_some();
-    let demonstrates = args.table.is_none() && args.quick && !has_choice;
-    let plan = if demonstrates { None } else { Some(args.plan()?) };
+    let plan = if args.measures_a_table()? { Some(args.plan()?) } else { None };
     if let (Some(mode), Some(plan)) = (&args.serve, &plan) {
         return child::serve(mode, &plan.cases);
     }
     glibc::check_origin()?;
+    // Read before files are opened, of which one may be the same.
+    let earlier = args.from.as_ref().map(|path| read(path)).transpose()?;
+    let outputs: [(&Option<PathBuf>, Render); 3] = [
+        (&args.json, Report::to_json),
+        (&args.plot, plot::draw_traces),
+        (&args.html, page::render),
+    ];
     // Opened before the run, so that a long one is not lost to a name that cannot be written.
-    let json = args.json.as_ref().map(|path| create(path)).transpose()?;
-    let picture = args.plot.as_ref().map(|path| create(path)).transpose()?;
-    let report = match plan {
-        Some(plan) => plan.run(&mut print_out)?,
-        None => demonstration::run(&mut print_out)?,
-    };
-    if let (Some(file), Some(path)) = (json, &args.json) {
-        write(file, path, &report.to_json()?)?;
+    let mut files = Vec::new();
+    for (path, render) in outputs {
+        if let Some(path) = path {
+            files.push((create(path)?, path, render));
+        }
     }
-    if let (Some(file), Some(path)) = (picture, &args.plot) {
-        write(file, path, &plot::draw(&report)?)?;
+    let mut text = String::new();
+    let mut print = |part: &str| {
+        text.push_str(part);
+        print_out(part)
+    };
+    let mut report = match (earlier, plan) {
+        (Some(report), _) => show(report, &mut print)?,
+        (None, Some(plan)) => plan.run(&mut print)?,
+        (None, None) => demonstration::run(&mut print)?,
+    };
+    report.text = text;
+    for (mut file, path, render) in files {
+        let text = render(&report)?;
+        file.write_all(text.as_bytes()).map_err(|error| cannot_write(path, &error))?;
     }
     Ok(())
 }
 
-fn write(mut file: File, path: &Path, text: &str) -> Result<(), Failure> {
-    file.write_all(text.as_bytes()).map_err(|error| cannot_write(path, &error))
+fn read(path: &Path) -> Result<Report, Failure> {
+    let told = |error: String| Failure::run(format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| told(error.to_string()))?;
+    Report::from_json(&text).map_err(told)
+}
+
+/// Prints a report that was written before.
+fn show(
+    report: Report,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<Report, Failure> {
+    print(&text::header(&report))?;
+    for heading in report.headings() {
+        print(&text::figures(&report, heading))?;
+    }
+    print(&text::ending(&report, ""))?;
+    Ok(report)
 }
 
 fn create(path: &Path) -> Result<File, Failure> {

@@ -3,12 +3,14 @@
 //!
 //! ```text
 //! sheaves-bench TABLE [--quick] [--threads N] [--json FILE] [--sizes 64,1024] [--contenders a,b]
-//!               [--plot FILE]
+//!               [--html FILE] [--plot FILE]
+//! sheaves-bench --from FILE [--html FILE]
 //! ```
 //!
 //! `TABLE` may be a part of one: `batch`, `batch/shuffled` or `batch/shuffled/64`; `--help` lists
 //! the tables. With `--quick` and no table the program shows Sheaves beside glibc's malloc, and the
-//! result of 2011 before and after, in about a minute.
+//! result of 2011 before and after, in about a minute. `--html` writes one page with plots, figures
+//! and the report, which needs no network; `--from` shows a report that `--json` wrote before.
 //!
 //! # How it measures
 //!
@@ -35,21 +37,21 @@
 //! ```text
 //! {schema, table, machine: {cpu, cpus, kernel, glibc, thp, commit},
 //!  rows: [{workload, contender, unit, samples, median, low, high,
-//!          shown: {heading, column, size, divisor}, work, is_mode}],
+//!          shown: {heading, column, size, size_unit, divisor}, work, is_mode, is_ours}],
 //!  ratios: [{workload, of, to, median, low, high}],
 //!  bars: [{workload, contender, versus, ratio, at_most, verdict}],
 //!  left_out: [{contender, reason, workloads}]}
 //! ```
 //!
 //! `workload` is the name of a row. `unit` is `ns/op` for nanoseconds per operation, or another
-//! one. A contender that runs in two modes has a row for each, with the mode behind `@` and
-//! `is_mode`, and one under its common name for the better one. `shown` says where the text has the
-//! row.
+//! one; a figure in `bytes to glibc` is a ratio. A contender that runs in two modes has a row for
+//! each, with the mode behind `@` and `is_mode`, and one under its common name for the better one.
+//! `is_ours` marks Sheaves. `shown` says where the text has the row.
 //! `work` and `left_out` are there where there is something to tell; `work` has what the contender
-//! counts, or with `--plot` its resident memory, as pairs of seconds and bytes. `versus` is another
-//! contender, or what a figure is held against: `1 chunk tested`, `ideal memory` or `1 ns`; `ratio`
-//! is then the figure itself. With `glibc + 8 MiB` it is the ratio to that sum. `best peer` is that
-//! of each row, in a mean over rows.
+//! counts, or with `--plot` or `--html` its resident memory, as pairs of seconds and bytes.
+//! `versus` is another contender, or what a figure is held against: `1 chunk tested`,
+//! `ideal memory` or `1 ns`; `ratio` is then the figure itself. With `glibc + 8 MiB` it is the
+//! ratio to that sum. `best peer` is that of each row, in a mean over rows.
 
 extern crate alloc;
 

@@ -32,6 +32,14 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub plot: Option<std::path::PathBuf>,
 
+    /// Also write a page with plots, figures and the report to FILE, as HTML
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<std::path::PathBuf>,
+
+    /// Measure nothing, show the report FILE that --json has written
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<std::path::PathBuf>,
+
     /// Only these sizes, separated by commas: bytes, or what the table says
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub sizes: Option<Vec<String>>,
@@ -51,6 +59,20 @@ fn list_of_tables() -> String {
 }
 
 impl Args {
+    /// Whether a table is measured: not with `--from`, and not for what `--quick` shows without a
+    /// table.
+    pub(crate) fn measures_a_table(&self) -> Result<bool, Failure> {
+        let has_choice =
+            self.contenders.is_some() || self.sizes.is_some() || self.threads.is_some();
+        if self.from.is_none() {
+            return Ok(self.table.is_some() || !self.quick || has_choice || self.plot.is_some());
+        }
+        if self.table.is_some() || self.quick || has_choice {
+            return Err(Failure::usage("--from shows a whole report: nothing else can be chosen"));
+        }
+        Ok(false)
+    }
+
     pub(crate) fn plan(&self) -> Result<Plan, Failure> {
         let Some(part) = &self.table else {
             let tables = tables::names();
@@ -80,7 +102,7 @@ impl Args {
             table,
             cases,
             effort: table.effort[usize::from(self.quick)],
-            is_traced: self.plot.is_some(),
+            is_traced: table.has_plot && (self.plot.is_some() || self.html.is_some()),
         })
     }
 

@@ -34,26 +34,62 @@ fn bad_input_is_one_line_and_a_status() {
         &["dispose/3t"],
         &["dispose", "--contenders", "cache"],
         &["bulk", "--contenders", "floor"],
+        &["pair", "--from", "report.json"],
+        &["--quick", "--from", "report.json"],
     ] {
         assert_eq!(refusal(args).0, 2, "{args:?}");
     }
-    let (status, error) = refusal(&["pair", "--quick", "--json", "/proc/nonsense/report.json"]);
-    assert_eq!(status, 1);
-    assert!(error.contains("/proc/nonsense/report.json"), "{error}");
+    for option in ["--json", "--html", "--from"] {
+        let table: &[&str] = if option == "--from" { &[] } else { &["pair", "--quick"] };
+        let (status, error) = refusal(&[table, &[option, "/proc/nonsense/report"]].concat());
+        assert_eq!(status, 1);
+        assert!(error.contains("/proc/nonsense/report"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_report_is_refused_and_a_full_disk_is_told() {
+    let file = std::env::temp_dir().join(format!("sheaves-bench-from-{}", std::process::id()));
+    let path = file.to_str().unwrap();
+    let report = r#"{"schema": "sheaves-bench/1", "table": "pair", "rows": []}"#;
+    let older = report.replace("/1", "/0");
+    for (text, part) in [("", "no report"), ("{}", "no report"), (&older, "sheaves-bench/0")] {
+        std::fs::write(&file, text).unwrap();
+        let (status, error) = refusal(&["--from", path]);
+        assert!(status == 1 && error.contains(path) && error.contains(part), "{error}");
+    }
+    std::fs::write(&file, report).unwrap();
+    // A report may replace itself.
+    assert!(bench(&["--from", path, "--json", path]).status.success());
+    assert!(std::fs::read_to_string(&file).unwrap().contains("\"machine\""));
+    let output = bench(&["--from", path, "--html", "/dev/full"]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        error,
+        "sheaves-bench: cannot write /dev/full: No space left on device (os error 28)\n"
+    );
 }
 
 #[test]
 fn a_run_prints_a_table_and_writes_the_file() {
     let file = std::env::temp_dir().join(format!("sheaves-bench-{}.json", std::process::id()));
     let path = file.to_str().unwrap();
+    let page = file.with_extension("html");
     let args = ["pair/64", "--quick", "--contenders", "cache,locked,glibc", "--json", path];
-    let output = bench(&args);
+    let output = bench(&[&args[..], &["--html", page.to_str().unwrap()]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("cache") && text.contains("glibc"), "{text}");
 
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert_eq!(html.matches("<circle").count(), 3);
+    // What was printed is there, too: bars and contenders that were left out.
+    assert!(html.contains(text.lines().last().unwrap()), "{html}");
+
     let report = std::fs::read_to_string(&file).unwrap();
-    std::fs::remove_file(&file).unwrap();
+    [file, page].iter().for_each(|file| std::fs::remove_file(file).unwrap());
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["schema"], "sheaves-bench/1");
     assert_eq!(report["table"], "pair/64");
@@ -61,6 +97,8 @@ fn a_run_prints_a_table_and_writes_the_file() {
     assert_eq!(rows.len(), 3);
     for row in rows {
         assert_eq!(row["workload"], "pair/64");
+        assert_eq!(row["is_ours"] == true, row["contender"] == "cache");
+        assert_eq!(row["shown"]["size_unit"], "bytes");
         let [low, median, high] = ["low", "median", "high"].map(|key| row[key].as_f64().unwrap());
         assert!(0.0 < low && low <= median && median <= high);
         assert!(row["samples"].as_u64().unwrap() >= 5);

@@ -22,11 +22,17 @@
  *       A limit on the memory of the heap, such as 512M; near it unused memory goes back to the
  *       system at once. With auto that of the control groups, with a percentage that part of it,
  *       or of the machine's memory.
+ *   SHEAVES_PROF: 1024 or more; default: off
+ *       Profiles the heap from the start of the program: about one allocation in as many bytes is
+ *       recorded, 524288 for instance.
  *   SHEAVES_HARDEN: 0, 1; default: 0
  *       With 1 frees wait in a quarantine and are checked, and blocks have canaries: see
  *       SECURITY.md.
  *   SHEAVES_DEBUG: 0, 1; default: 0
  *       With 1 all of that, and every free is checked at once, at the price of the fast path.
+ *   SHEAVES_CONTROL: 0, 1; default: 1
+ *       With 0 the process has no control page, by which sheaves stat, top, rcu and export ask a
+ *       running process.
  *   SHEAVES_RCU: normal, expedited; default: as the program asks
  *       Makes all grace periods normal, or all expedited.
  *   SHEAVES_RCU_STALL_MS: 0 or more; default: 1000
@@ -527,6 +533,24 @@ SHEAVES_API size_t sheaves_slot_count(void);
 
 // The slot of the calling thread, a hint; -1 if it has none.
 SHEAVES_API int sheaves_current_slot(void);
+
+// Records samples of allocations from now on, on average one in rate_bytes, from 1 KiB on; 0
+// stands for 512 KiB. Forgets earlier samples. The option SHEAVES_PROF does the same when the
+// program is loaded.
+//
+// Callers are found by frame pointers: compile with -fno-omit-frame-pointer, or the innermost
+// caller is all that is known. Interrupts the CPUs that run this process. 0; EINVAL for a lower
+// rate; ENOMEM.
+SHEAVES_API int sheaves_prof_start(size_t rate_bytes);
+
+// Records no further samples. Those that there are stay in dumps until they are freed.
+SHEAVES_API void sheaves_prof_stop(void);
+
+// Writes the samples to a file descriptor, for the command `sheaves prof heap`. 0; EINVAL for a
+// negative descriptor. Text that the descriptor does not accept is lost. Interrupts the CPUs that
+// run this process.
+SHEAVES_API
+int sheaves_prof_dump(int fd);
 
 // Begins a read section: what the thread can reach stays valid until the section ends.
 //

@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::{MaybeUninit, transmute};
-use core::ptr::NonNull;
+use core::ptr::{NonNull, null_mut};
 
 use sheaves_slab::raw::{Cache, CacheError, Options};
 use sheaves_sys::errno::{EBUSY, EINVAL, ENOMEM, ENOSPC};
@@ -71,6 +71,8 @@ pub unsafe extern "C" fn sheaves_cache_create(
     constructor: Option<unsafe extern "C" fn(object: *mut c_void)>,
 ) -> *mut SheavesCache {
     let known = SHEAVES_CACHE_ZERO | SHEAVES_CACHE_TYPESAFE_BY_RCU | SHEAVES_CACHE_DEBUG;
+    // It has started when the library was loaded: so that a linker takes it from a static library.
+    sheaves_control::start();
     let align = if align == 0 { 16 } else { align };
     let Ok(layout) = Layout::from_size_align(size, align) else { return refuse(EINVAL) };
     if flags & !known != 0 {
@@ -149,7 +151,8 @@ pub unsafe extern "C" fn sheaves_cache_destroy(cache: *mut SheavesCache) -> c_in
 pub unsafe extern "C" fn sheaves_cache_alloc(cache: *mut SheavesCache) -> *mut c_void {
     // SAFETY: null or valid by the contract.
     let Some(cache) = (unsafe { of(cache) }) else { return refuse(EINVAL) };
-    cache.alloc().map_or_else(|| refuse(ENOMEM), |object| object.as_ptr().cast())
+    // The slow path sets ENOMEM. It is reached by a jump, so that it sees the caller of this.
+    cache.alloc().map_or(null_mut(), |object| object.as_ptr().cast())
 }
 
 /// Frees an object; NULL is ignored. As cheap as sheaves_cache_alloc. errno is kept.

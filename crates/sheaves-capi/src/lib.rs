@@ -19,12 +19,16 @@ pub mod counter;
 pub mod deferred;
 pub mod memory;
 pub mod percpu;
+pub mod prof;
 pub mod rcu;
 pub mod report;
 pub mod srcu;
 pub mod urcu;
 
 use core::ptr::null_mut;
+
+// Answers tools: it is there once it is linked.
+use sheaves_control as _;
 
 use sheaves_sys::errno;
 

@@ -3,7 +3,6 @@
 use core::ffi::{c_char, c_int};
 
 use sheaves_heap::report::{self, Format};
-use sheaves_rcu::defer::keeper;
 use sheaves_sys::errno::EINVAL;
 
 /// Version of the loaded library, as MAJOR.MINOR.PATCH. The header's is SHEAVES_VERSION.
@@ -86,8 +85,7 @@ pub unsafe extern "C" fn sheaves_get_statistics(
     }
     let (heap, rcu) = (report::totals(), sheaves_rcu::statistics());
     let defer = sheaves_rcu::defer::statistics();
-    let sinks = defer.sinks.iter().map(|sink| sink.pending);
-    let waiting = || sinks.clone().chain([defer.calls, defer.linked_calls, defer.channels]);
+    let deferred = defer.pending();
     let found = SheavesStatistics {
         used_bytes: heap.used_bytes as u64,
         cached_bytes: heap.cached_bytes as u64,
@@ -97,13 +95,13 @@ pub unsafe extern "C" fn sheaves_get_statistics(
         grace_periods: rcu.grace_periods,
         membarriers: rcu.membarriers,
         readers_fence: u64::from(rcu.readers_fence),
-        deferred_objects: waiting().map(|pending| pending.objects).sum(),
-        deferred_bytes: waiting().map(|pending| pending.bytes).sum(),
+        deferred_objects: deferred.objects,
+        deferred_bytes: deferred.bytes,
         purged_bytes: heap.purged_bytes,
         returned_bytes: heap.returned_bytes,
         refilled_bytes: heap.refilled_bytes,
-        keeper_looks: keeper::looks(),
-        keeper_busy_us: keeper::busy_ns() / 1000,
+        keeper_looks: defer.keeper_looks,
+        keeper_busy_us: defer.keeper_busy_us,
     };
     let bytes = bytes.min(size_of::<SheavesStatistics>());
     // SAFETY: valid for that many bytes by the contract.

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, ValueEnum};
 use clap_complete::Shell;
 
+use crate::top::Sort;
+
 /// Per-CPU memory for Linux programs.
 ///
 /// Without a subcommand: `sheaves bench --quick`.
@@ -22,12 +24,26 @@ pub(crate) struct Arguments {
 pub(crate) enum Subcommand {
     /// Run a program, and every program it starts, on the Sheaves malloc.
     Run(RunOptions),
+    /// Print the statistics of a running process on Sheaves.
+    Stat(StatOptions),
+    /// Show running processes on Sheaves, or the caches of one, again and again.
+    Top(TopOptions),
+    /// Print or serve the statistics of running processes as OpenMetrics, for Prometheus.
+    Export(ExportOptions),
+    /// Print the readers of a running process, its longest read section, and its grace periods.
+    Rcu(RcuOptions),
     /// Report what this machine offers to Sheaves, which engine is in use, and what to improve.
     Doctor(DoctorOptions),
     /// Benchmark Sheaves against other allocators and primitives.
     Bench(sheaves_bench::cli::Args),
     /// Stress-test a subsystem and report violations.
     Torture(sheaves_torture::cli::Args),
+    /// Show which calls allocated the memory that a program uses.
+    Prof {
+        /// What to do.
+        #[command(subcommand)]
+        command: ProfCommand,
+    },
     /// Print a completion script.
     #[command(hide = true)]
     Completions {
@@ -92,6 +108,150 @@ pub(crate) enum StatsFormat {
     Text,
     /// One JSON object.
     Json,
+}
+
+/// The exit statuses of the commands that ask a running process.
+const ASK_STATUSES: &str = "Exit status: 0; 67 when there is no such process; 69 when it does not \
+                            run on Sheaves or ends; 75 when it does not answer now; 76 when its \
+                            answer cannot be understood; 77 when it is another user's.";
+
+/// Options of `sheaves stat`.
+#[derive(Debug, Args)]
+#[command(after_help = ASK_STATUSES)]
+pub(crate) struct StatOptions {
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The process.
+    #[arg(value_name = "PID")]
+    pub(crate) pid: u32,
+}
+
+/// Options of `sheaves top`.
+#[derive(Debug, Args)]
+#[command(after_help = ASK_STATUSES)]
+pub(crate) struct TopOptions {
+    /// Print text once, without a terminal.
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    /// Print a line of JSON instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The time between two questions.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    pub(crate) interval: f64,
+
+    /// What caches are sorted by, as by the same key of slabtop(1).
+    #[arg(long, value_name = "KEY", value_enum)]
+    pub(crate) sort: Option<Sort>,
+
+    /// The process (default: all that answer this user).
+    #[arg(value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+}
+
+/// Options of `sheaves export`.
+#[derive(Debug, Args)]
+#[command(after_help = ASK_STATUSES)]
+pub(crate) struct ExportOptions {
+    /// Serve them at http://ADDRESS/metrics instead, such as 127.0.0.1:9464.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+
+    /// The processes, by their numbers or names (default: all that answer this user).
+    #[arg(value_name = "PID|NAME")]
+    pub(crate) processes: Vec<String>,
+}
+
+/// Options of `sheaves rcu`.
+#[derive(Debug, Args)]
+#[command(after_help = ASK_STATUSES)]
+pub(crate) struct RcuOptions {
+    /// How long to look for long sections.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
+    pub(crate) seconds: f64,
+
+    /// The process.
+    #[arg(value_name = "PID")]
+    pub(crate) pid: u32,
+}
+
+/// A number of seconds.
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=86_400.0).contains(number));
+    number.ok_or_else(|| "expected a number from 0 to 86400".to_owned())
+}
+
+/// The subcommands of `sheaves prof`.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ProfCommand {
+    /// Show a heap profile, as text, pprof file or flame graph.
+    Heap(ProfHeap),
+    /// Compare two heap profiles.
+    Diff {
+        /// A process id, or a file with a dump.
+        before: String,
+        /// A process id, or a file with a dump.
+        after: String,
+    },
+    /// Show what has grown in some time and was never freed.
+    Leaks(ProfLeaks),
+    /// Turn the profiling of a process on. Earlier samples are forgotten.
+    On {
+        /// The process.
+        pid: u32,
+        /// Mean bytes from one sample to the next.
+        #[arg(long, value_name = "BYTES", default_value_t = 512 << 10,
+              value_parser = clap::value_parser!(u64).range(1024..))]
+        rate: u64,
+    },
+    /// Turn the profiling of a process off. The samples stay until they are freed.
+    Off {
+        /// The process.
+        pid: u32,
+    },
+}
+
+/// Options of `sheaves prof heap`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0; 65 when the source is not a heap profile; 66 when it cannot \
+                        be read; 69 when the process cannot be asked; 73 when a file cannot be \
+                        written."
+)]
+pub(crate) struct ProfHeap {
+    /// A process id, or a file with a dump.
+    pub(crate) source: String,
+
+    /// Write a profile for pprof and its relatives, compressed.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Write a flame graph.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+
+    /// Print the largest sites. The default without --output and --svg.
+    #[arg(long)]
+    pub(crate) text: bool,
+
+    /// Sites to print.
+    #[arg(long, value_name = "COUNT", default_value_t = 30)]
+    pub(crate) count: usize,
+}
+
+/// Options of `sheaves prof leaks`.
+#[derive(Debug, Args)]
+pub(crate) struct ProfLeaks {
+    /// The process.
+    pub(crate) pid: u32,
+
+    /// Time between the two looks.
+    #[arg(long, value_name = "COUNT", default_value_t = 60)]
+    pub(crate) seconds: u64,
 }
 
 /// Options of `sheaves doctor`.

@@ -1,20 +1,27 @@
 //! The command `sheaves`: runs programs on Sheaves, examines the machine, runs the benchmarks.
 //!
 //! Start reading at [`command_line`], which defines every option; each subcommand is one module.
-//! Nothing here needs unsafe code: facts about the system come from `/proc`, from ELF files and
-//! from the greeting that the preload object sends (module [`hello`]).
+//! Nothing here needs unsafe code: facts about the system come from `/proc`, from ELF files, from
+//! the greeting that the preload object sends (module [`hello`]), and from the answers of running
+//! processes (module [`ask`]).
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod ask;
 mod command_line;
 mod doctor;
 mod elf;
+mod export;
 mod hello;
 mod pages;
 mod preload;
+mod prof;
+mod rcu;
 mod refusal;
 mod run;
+mod stat;
+mod top;
 
 use std::process::ExitCode;
 
@@ -29,12 +36,22 @@ fn main() -> ExitCode {
         None => bench::run(&bench::Args { quick: true, ..bench::Args::default() }),
         Some(Subcommand::Bench(options)) => bench::run(&options),
         Some(Subcommand::Torture(options)) => sheaves_torture::cli::run(&options),
-        Some(Subcommand::Run(options)) => run::run(&options).unwrap_or_else(|refusal| {
-            eprintln!("sheaves: {}", refusal.line);
-            ExitCode::from(refusal.status)
-        }),
+        Some(Subcommand::Run(options)) => or_refuse(run::run(&options)),
+        Some(Subcommand::Stat(options)) => or_refuse(stat::stat(&options)),
+        Some(Subcommand::Top(options)) => or_refuse(top::top(&options)),
+        Some(Subcommand::Export(options)) => or_refuse(export::export(&options)),
+        Some(Subcommand::Rcu(options)) => or_refuse(rcu::rcu(&options)),
+        Some(Subcommand::Prof { command }) => or_refuse(prof::run(&command)),
         Some(Subcommand::Doctor(options)) => doctor::doctor(&options),
         Some(Subcommand::Completions { shell }) => pages::completions(shell),
         Some(Subcommand::Man { directory }) => pages::man(directory.as_deref()),
     }
+}
+
+/// The exit status of a command, or of its refusal, whose line goes to stderr.
+fn or_refuse(done: Result<ExitCode, refusal::Refusal>) -> ExitCode {
+    done.unwrap_or_else(|refusal| {
+        eprintln!("sheaves: {}", refusal.line);
+        ExitCode::from(refusal.status)
+    })
 }

@@ -2,7 +2,8 @@
 
 use sheaves_slab::granule::Granule;
 use sheaves_slab::raw::by_id;
-use sheaves_slab::{CacheId, mode};
+use sheaves_slab::sampling::Request;
+use sheaves_slab::{CacheId, mode, slab};
 use sheaves_sys::{map, report};
 
 use crate::{classes, huge, start};
@@ -17,12 +18,14 @@ pub(crate) enum Block {
 }
 
 /// Address of a new block, 0 when memory is out, and whether it reads as zeros.
-pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
-    let Some(class) = classes::of_request(size, align) else { return huge::alloc(size, align) };
+pub(crate) fn alloc(size: usize, align: usize, request: &Request) -> (usize, bool) {
+    let Some(class) = classes::of_request(size, align) else {
+        return huge::alloc(size, align, request);
+    };
     if !start::make(class) {
         return (0, false);
     }
-    let object = by_id::alloc(CacheId::of_class(class));
+    let object = by_id::alloc(CacheId::of_class(class), request);
     if mode::is_hardened() {
         return (object, !mode::is_debug());
     }
@@ -36,7 +39,7 @@ pub(crate) fn look_up(address: usize) -> Option<Block> {
     let Some(granule) = Granule::of(address).filter(|granule| granule.owner() != 0) else {
         return huge::bytes_of(address).map(|bytes| Block::Huge { bytes });
     };
-    CacheId::from_owner(granule.owner()).map(|id| Block::Object { class: id.class() })
+    slab::class_of(granule).map(|id| Block::Object { class: id.class() })
 }
 
 /// True when an address is in memory that a block uses, so that it is safe to read.
@@ -75,8 +78,8 @@ pub(crate) fn usable(address: usize) -> usize {
     }
 }
 
-/// Aborts the process unless a block of this size may be at the address: one that was allocated with
-/// this size and alignment, or if it `may_differ`, one that is large enough.
+/// Aborts the process unless a block of this size may be at the address: one that was allocated
+/// with this size and alignment, or if it `may_differ`, one that is large enough.
 pub(crate) fn check_size(address: usize, size: usize, align: usize, may_differ: bool) {
     let usable = usable(address);
     let is_right = match (look_up(address), classes::of_request(size, align)) {

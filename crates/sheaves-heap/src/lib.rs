@@ -9,7 +9,8 @@
 //! The modules, from the bottom up; each uses only those before it: [`classes`], `idle` and `huge`
 //! (mappings), `block` (size or address to block), `start` (creates the classes), `redzone` (for
 //! `SHEAVES_DEBUG=1`), `slow`, [`mod@malloc`] (the fast paths: start reading here),
-//! [`entry`] (their C functions), `realloc`, `limit`, `trim`, [`report`] (statistics).
+//! [`entry`] (their C functions), `realloc`, `limit`, `trim`, [`report`] (statistics),
+//! [`report_rcu`] (readers), [`profile`] (who has the memory).
 #![no_std]
 
 mod block;
@@ -19,9 +20,11 @@ mod huge;
 mod idle;
 mod limit;
 pub mod malloc;
+pub mod profile;
 mod realloc;
 mod redzone;
 pub mod report;
+pub mod report_rcu;
 #[doc(hidden)]
 pub mod slow;
 mod start;
@@ -30,6 +33,8 @@ mod trim;
 pub use entry::{free, malloc};
 pub use limit::{on_near_limit, set_limit};
 pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
+#[doc(hidden)]
+pub use realloc::aligned_alloc_from;
 pub use realloc::{aligned_alloc, calloc, realloc, usable_size};
 pub use sheaves_slab::mode;
 pub use sheaves_slab::raw::check_freed;

@@ -16,6 +16,7 @@ use sheaves_percpu::Access;
 use sheaves_percpu::internal::{self as percpu, Word};
 use sheaves_slab::CacheId;
 use sheaves_slab::granule;
+use sheaves_sys::stack::Frame;
 
 use crate::classes;
 use crate::slow;
@@ -86,15 +87,24 @@ unsafe fn push_by_layout(
 #[inline(always)]
 #[must_use]
 pub fn malloc_inline(size: usize) -> *mut u8 {
-    if is_fast(size) {
-        // SAFETY: the fast path serves this size.
-        let word = unsafe { classes::word_of_size_unchecked(size) };
-        // SAFETY: the fast path is enabled.
-        if let Some(object) = unsafe { pop(word) } {
-            return with_exposed_provenance_mut(object);
-        }
+    pop_by_size(size).unwrap_or_else(|| slow::malloc(size))
+}
+
+/// [`crate::malloc()`] for a caller that knows its own caller.
+#[inline(always)]
+pub(crate) fn malloc_from(size: usize, frame: Frame) -> *mut u8 {
+    pop_by_size(size).unwrap_or_else(|| slow::alloc(size, classes::QUANTUM_BYTES, frame))
+}
+
+#[inline(always)]
+fn pop_by_size(size: usize) -> Option<*mut u8> {
+    if !is_fast(size) {
+        return None;
     }
-    slow::malloc(size)
+    // SAFETY: the fast path serves this size.
+    let word = unsafe { classes::word_of_size_unchecked(size) };
+    // SAFETY: the fast path is enabled.
+    unsafe { pop(word) }.map(with_exposed_provenance_mut)
 }
 
 /// [`crate::free`], inlined.
@@ -153,7 +163,7 @@ pub fn alloc_layout(layout: Layout) -> *mut u8 {
             return with_exposed_provenance_mut(object);
         }
     }
-    slow::alloc_layout(layout)
+    slow::alloc_layout(layout.size(), layout.align())
 }
 
 /// [`crate::free`] for a caller that knows the layout: saves the checks of the address.

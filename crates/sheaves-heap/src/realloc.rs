@@ -4,68 +4,96 @@ use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
 use sheaves_slab::mode::{is_debug, is_hardened};
 use sheaves_slab::raw::by_id;
+use sheaves_slab::sampling::{self, Request};
 use sheaves_slab::{CacheId, chunk, granule};
+use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe};
 
 use crate::block::{self, Block};
 use crate::classes::{self, MIDDLE_BYTES_MAX, SIZES, SMALL_BYTES_MAX};
-use crate::entry::{free, malloc};
+use crate::entry::free;
+use crate::malloc::malloc_from;
 use crate::start::start;
 use crate::{huge, slow};
 
-/// Zeroed memory for `count` elements of `size` bytes; null and `ENOMEM` when the product overflows
-/// or memory is out.
-#[must_use]
-pub fn calloc(count: usize, size: usize) -> *mut u8 {
+sheaves_percpu::with_frame! {
+    /// Zeroed memory for `count` elements of `size` bytes; null and `ENOMEM` when the product
+    /// overflows or memory is out.
+    #[must_use]
+    pub [] fn calloc(count: usize, size: usize) -> *mut u8 = calloc_from;
+
+    /// A block of `size` bytes at a multiple of `align`; null and `EINVAL` when `align` is not a
+    /// power of two, null and `ENOMEM` when memory is out. Alignments up to 1 GiB are tested.
+    #[must_use]
+    pub [] fn aligned_alloc(align: usize, size: usize) -> *mut u8 = aligned_alloc_from;
+
+    /// Resizes a block; its contents up to the smaller of the two sizes stay. With a null `block`
+    /// it is [`crate::malloc()`]. On failure it returns null, sets `ENOMEM` and keeps the old
+    /// block. Size 0 gives a unique block of the smallest class.
+    ///
+    /// # Safety
+    /// `block` is null or came from this heap; after success the old address is not used any more.
+    #[must_use]
+    pub [unsafe] fn realloc(block: *mut u8, size: usize) -> *mut u8 = realloc_from;
+}
+
+extern "C" fn calloc_from(count: usize, size: usize, stack: usize, frame: usize) -> *mut u8 {
+    let frame = Frame { stack, frame };
     match count.checked_mul(size) {
         Some(bytes) if bytes <= SMALL_BYTES_MAX => {
-            let block = malloc(bytes);
+            let block = malloc_from(bytes, frame);
             if !block.is_null() {
                 // SAFETY: the block has at least `bytes` bytes, and no other thread knows it.
                 unsafe { block.write_bytes(0, bytes) };
             }
             block
         }
-        Some(bytes) => slow::alloc_zeroed(bytes),
+        Some(bytes) => slow::alloc_zeroed(bytes, frame),
         None => out_of_memory(),
     }
 }
 
-/// A block of `size` bytes at a multiple of `align`; null and `EINVAL` when `align` is not a power
-/// of two, null and `ENOMEM` when memory is out. Alignments up to 1 GiB are tested.
-#[must_use]
-pub fn aligned_alloc(align: usize, size: usize) -> *mut u8 {
+/// [`aligned_alloc()`] on behalf of the function that the frame is of.
+#[doc(hidden)]
+pub extern "C" fn aligned_alloc_from(
+    align: usize,
+    size: usize,
+    stack: usize,
+    frame: usize,
+) -> *mut u8 {
+    let frame = Frame { stack, frame };
     if !align.is_power_of_two() {
         errno::set(errno::EINVAL);
         return null_mut();
     }
     if align <= crate::classes::QUANTUM_BYTES {
-        return malloc(size);
+        return malloc_from(size, frame);
     }
-    slow::alloc(size, align)
+    slow::alloc(size, align, frame)
 }
 
-/// Resizes a block; its contents up to the smaller of the two sizes stay. With a null `block` it is
-/// [`malloc`]. On failure it returns null, sets `ENOMEM` and keeps the old block. Size 0 gives a
-/// unique block of the smallest class.
-///
 /// # Safety
-/// `block` is null or came from this heap; after success the old address is not used any more.
-#[must_use]
-pub unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
+/// As [`realloc`].
+unsafe extern "C" fn realloc_from(
+    block: *mut u8,
+    size: usize,
+    stack: usize,
+    frame: usize,
+) -> *mut u8 {
+    let frame = Frame { stack, frame };
     if block.is_null() {
-        return malloc(size);
+        return malloc_from(size, frame);
     }
     if size > slow::BYTES_MAX || !start() {
         return out_of_memory();
     }
     let address = block.expose_provenance();
-    let in_place = if is_debug() { None } else { resize_in_place(address, size) };
+    let in_place = if is_debug() { None } else { resize_in_place(address, size, frame) };
     if let Some(resized) = in_place {
         return with_exposed_provenance_mut(resized);
     }
     let old = slow::usable(address);
-    let new = alloc_to_move(old, size);
+    let new = alloc_to_move(old, size, frame);
     if !new.is_null() {
         // SAFETY: both blocks have at least that many bytes, and they are different blocks.
         unsafe { copy_nonoverlapping(block, new, old.min(size)) };
@@ -76,16 +104,17 @@ pub unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
 }
 
 /// A block for the contents of one of `old` bytes.
-fn alloc_to_move(old: usize, size: usize) -> *mut u8 {
+fn alloc_to_move(old: usize, size: usize, frame: Frame) -> *mut u8 {
     let may_grow_again = size > old.max(MIDDLE_BYTES_MAX) && !is_hardened();
-    match if may_grow_again { huge::alloc_to_grow(size) } else { 0 } {
-        0 => malloc(size),
+    let request = Request { bytes: size, frame };
+    match if may_grow_again { huge::alloc_to_grow(size, &request) } else { 0 } {
+        0 => malloc_from(size, frame),
         block => with_exposed_provenance_mut(block),
     }
 }
 
 /// The block's address after a resize without a copy, `None` when a copy is needed.
-fn resize_in_place(address: usize, size: usize) -> Option<usize> {
+fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
     match block::look_up(address) {
         Some(Block::Object { class }) => {
             if is_hardened() {
@@ -93,11 +122,17 @@ fn resize_in_place(address: usize, size: usize) -> Option<usize> {
             }
             let usable = classes::usable_bytes(class);
             // Shrinking to less than half is worth a copy, which frees the memory for other blocks.
-            (size <= usable && (size > usable / 2 || class == 0)).then_some(address)
+            if size > usable || (size <= usable / 2 && class != 0) {
+                return None;
+            }
+            if granule::is_watched(address) {
+                sampling::resize(address, size);
+            }
+            Some(address)
         }
         // A mapping that stays above this size stays a mapping.
         Some(Block::Huge { .. }) if size > MIDDLE_BYTES_MAX => {
-            let moved = huge::resize(address, size);
+            let moved = huge::resize(address, size, &Request { bytes: size, frame });
             chunk::after_alloc();
             if moved == 0 {
                 return None;

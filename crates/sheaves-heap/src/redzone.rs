@@ -13,6 +13,7 @@
 
 use core::ptr::with_exposed_provenance_mut;
 
+use sheaves_slab::sampling::Request;
 use sheaves_sys::report;
 
 use crate::block;
@@ -33,7 +34,7 @@ pub(crate) fn alloc(size: usize, align: usize) -> usize {
     else {
         return 0;
     };
-    let start = block::alloc(total, align.max(PAD_BYTES)).0;
+    let start = block::alloc(total, align.max(PAD_BYTES), &Request::NONE).0;
     if start == 0 {
         return 0;
     }

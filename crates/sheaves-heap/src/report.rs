@@ -3,21 +3,24 @@
 //! The text form has one line per cache that has ever had a slab: `out` objects are in use;
 //! `slots`, `depot` and `slabs-free` count the free ones by where they are; `refills` and `flushes`
 //! count the moves of objects from and to the slabs. The JSON form has the same figures under
-//! stable keys:
-//! `{"schema":1,"pid","engine","slot","slots","totals":{...},"keeper":{...},"caches":[{...}]}`.
+//! stable keys: `{"schema":2,"pid","engine","slot","slots","uptime_ms","totals":{...},
+//! "keeper":{...},"limit":{...},"rcu":{...},"percpu":{...},"caches":[{...}]}`.
 
 use core::fmt::{self, Write};
 
 use sheaves_percpu::internal::{Mode, SlotKind, facts};
-use sheaves_rcu::defer::keeper;
+use sheaves_percpu::memory;
+use sheaves_rcu::defer;
 use sheaves_slab::chunk::{self, Footprint};
+use sheaves_slab::limit;
 use sheaves_slab::stats::{self, CacheStats, Name};
+use sheaves_sys::fork;
 use sheaves_sys::report::Line;
 
 use crate::huge;
 
 /// Version of the JSON form.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,25 +95,58 @@ pub fn engine_names() -> (&'static str, &'static str) {
 
 /// Prints to a file descriptor. Text that the descriptor does not accept is lost.
 pub fn print(fd: i32, format: Format) {
-    let mut out = Output { fd, line: Line::new() };
-    let _ = match format {
-        Format::Text => print_text(&mut out),
-        Format::Json => print_json(&mut out),
-    };
-    out.line.flush_to(fd);
+    write(format, &mut |line| line.flush_to(fd));
 }
+
+/// Prints by a function that takes what a line holds, and returns 0 or a value of `errno`. Returns
+/// the first that is not 0: then text is lost.
+pub fn write(format: Format, flush: &mut Flush<'_>) -> i32 {
+    let print = match format {
+        Format::Text => print_text,
+        Format::Json => print_json,
+    };
+    Output::print(flush, print)
+}
+
+/// Where text goes.
+pub type Flush<'a> = dyn FnMut(&mut Line) -> i32 + 'a;
 
 /// Collects text and writes it out when the next piece may not fit.
-struct Output {
-    fd: i32,
+pub(crate) struct Output<'a> {
     line: Line,
+    flush: &'a mut Flush<'a>,
+    status: i32,
 }
 
-impl Write for Output {
+impl<'a> Output<'a> {
+    /// The status of what `text` prints.
+    pub(crate) fn print(flush: &'a mut Flush<'a>, text: fn(&mut Output<'a>) -> fmt::Result) -> i32 {
+        let mut out = Output { line: Line::new(), flush, status: 0 };
+        let _ = text(&mut out);
+        out.flush();
+        out.status
+    }
+
+    fn flush(&mut self) {
+        let status = (self.flush)(&mut self.line);
+        if self.status == 0 {
+            self.status = status;
+        }
+    }
+
+    /// A name that the program has chosen, in a JSON string: quotes and control characters are left
+    /// out.
+    pub(crate) fn write_name(&mut self, name: &str) -> fmt::Result {
+        let is_plain = |c: &char| !c.is_control() && *c != '"' && *c != '\\';
+        name.chars().filter(is_plain).try_for_each(|plain| self.write_char(plain))
+    }
+}
+
+impl Write for Output<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for piece in text.as_bytes().chunks(64) {
             if self.line.as_bytes().len() + piece.len() > 448 {
-                self.line.flush_to(self.fd);
+                self.flush();
             }
             let piece = core::str::from_utf8(piece).unwrap_or("?");
             self.line.write_str(piece)?;
@@ -124,7 +160,7 @@ fn used_caches() -> impl Iterator<Item = (Name, CacheStats)> {
     stats::all().filter(|(_, stats)| stats.slabs_made > 0)
 }
 
-fn print_text(out: &mut Output) -> fmt::Result {
+fn print_text(out: &mut Output<'_>) -> fmt::Result {
     let (engine, slot) = engine_names();
     let (pid, slots) = (sheaves_sys::process::id(), facts().slots);
     writeln!(out, "sheaves statistics: pid {pid}, engine {engine}, {slots} slots by {slot}")?;
@@ -152,7 +188,8 @@ fn print_text(out: &mut Output) -> fmt::Result {
     )?;
     let [purged, returned, refilled] =
         [t.purged_bytes, t.returned_bytes, t.refilled_bytes].map(|bytes| bytes / 1024);
-    let (looks, busy_ms) = (keeper::looks(), keeper::busy_ns() / 1_000_000);
+    let deferred = defer::statistics();
+    let (looks, busy_ms) = (deferred.keeper_looks, deferred.keeper_busy_us / 1000);
     writeln!(
         out,
         "so far: {returned} KiB returned to the kernel, {purged} KiB of it free slabs, of which \
@@ -172,29 +209,58 @@ macro_rules! print_members {
     };
 }
 
-fn print_json(out: &mut Output) -> fmt::Result {
+fn print_json(out: &mut Output<'_>) -> fmt::Result {
     let (engine, slot) = engine_names();
     let (pid, slots) = (sheaves_sys::process::id(), facts().slots);
     write!(out, "{{\"schema\":{SCHEMA},\"pid\":{pid},\"engine\":\"{engine}\",")?;
-    write!(out, "\"slot\":\"{slot}\",\"slots\":{slots},")?;
+    write!(out, "\"slot\":\"{slot}\",\"slots\":{slots},\"uptime_ms\":{},", fork::age_ms())?;
     let totals = totals();
     write!(out, "\"totals\":{{\"used_bytes\":{}", totals.used_bytes)?;
     print_members!(out, totals, cached_bytes dirty_bytes heap_bytes huge_bytes huge_blocks
         purged_bytes returned_bytes refilled_bytes);
-    write!(out, "}},\"keeper\":{{\"looks\":{}", keeper::looks())?;
-    write!(out, ",\"busy_us\":{}}},\"caches\":[", keeper::busy_ns() / 1000)?;
+    write!(out, "}}")?;
+    print_keeper_and_rcu(out)?;
+    print_percpu(out)?;
+    write!(out, ",\"caches\":[")?;
     for (index, (name, stats)) in used_caches().enumerate() {
         let comma = if index == 0 { "" } else { "," };
-        // Programs choose the names of caches: quotes and control characters are left out.
         write!(out, "{comma}{{\"name\":\"")?;
-        for plain in name.as_str().chars().filter(|c| !c.is_control() && *c != '"' && *c != '\\') {
-            write!(out, "{plain}")?;
-        }
+        out.write_name(name.as_str())?;
         write!(out, "\"")?;
         print_members!(out, stats, object_bytes stride_bytes objects_out objects_in_slots
-            objects_in_depot objects_in_slabs slabs slab_bytes slabs_made slabs_released refills
-            flushes depot_hits);
+            objects_in_depot objects_in_slabs objects_deferred slabs slab_bytes slabs_made
+            slabs_released refills flushes depot_hits);
         write!(out, "}}")?;
     }
     writeln!(out, "]}}")
+}
+
+fn print_keeper_and_rcu(out: &mut Output<'_>) -> fmt::Result {
+    let (rcu, deferred) = (sheaves_rcu::statistics(), defer::statistics());
+    let (looks, busy_us) = (deferred.keeper_looks, deferred.keeper_busy_us);
+    let is_armed = defer::is_armed();
+    write!(out, ",\"keeper\":{{\"looks\":{looks},\"busy_us\":{busy_us}")?;
+    write!(out, ",\"is_armed\":{is_armed}}}")?;
+    write!(out, ",\"limit\":{{\"bytes\":")?;
+    match limit::bytes() {
+        None => write!(out, "null")?,
+        Some(bytes) => write!(out, "{bytes}")?,
+    }
+    write!(out, ",\"is_near\":{}}}", limit::is_near())?;
+    let pending = deferred.pending();
+    write!(out, ",\"rcu\":{{\"deferred_objects\":{}", pending.objects)?;
+    write!(out, ",\"deferred_bytes\":{}", pending.bytes)?;
+    print_members!(out, rcu, grace_periods membarriers records readers_fence);
+    print_members!(out, deferred, oldest_age_ms grace_periods_asked calls_run);
+    write!(out, "}}")
+}
+
+/// Per-CPU memory: objects that exist, and bytes for the objects of each slot.
+fn print_percpu(out: &mut Output<'_>) -> fmt::Result {
+    let Some(memory) = memory::statistics() else { return write!(out, ",\"percpu\":null") };
+    let objects = memory.allocator.objects();
+    write!(out, ",\"percpu\":{{\"objects\":{objects}")?;
+    print_members!(out, memory.allocator, populated_pages empty_pages);
+    print_members!(out, memory, slots_used committed_bytes row_bytes);
+    write!(out, "}}")
 }

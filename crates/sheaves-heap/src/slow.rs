@@ -1,12 +1,13 @@
 //! The slow paths: first use, empty and full sheaves, large sizes, bad input.
 
-use core::alloc::Layout;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 use sheaves_rcu::defer::Channel;
 use sheaves_slab::CacheId;
 use sheaves_slab::mode::{is_debug, is_hardened};
 use sheaves_slab::raw::by_id;
+use sheaves_slab::sampling::{self, Request, large};
+use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe};
 
 use crate::block::{self, Block};
@@ -16,32 +17,47 @@ use crate::{classes, huge, redzone};
 /// The largest size of a block: pointer differences must fit `isize`.
 pub(crate) const BYTES_MAX: usize = isize::MAX as usize;
 
-#[cold]
-#[inline(never)]
-pub extern "C" fn malloc(size: usize) -> *mut u8 {
-    alloc(size, classes::QUANTUM_BYTES)
+sheaves_percpu::with_frame! {
+    /// The slow half of `malloc`.
+    #[cold]
+    pub [] fn malloc(size: usize) -> *mut u8 = malloc_from;
+
+    /// The slow half of `alloc_layout`.
+    #[cold]
+    pub(crate) [] fn alloc_layout(size: usize, align: usize) -> *mut u8 = alloc_layout_from;
+
+    /// The slow half of `free_rcu`.
+    ///
+    /// # Safety
+    /// As [`crate::free_rcu`].
+    #[cold]
+    pub(crate) [unsafe] fn free_rcu(block: *mut u8) -> () = free_rcu_from;
 }
 
-#[cold]
-#[inline(never)]
-pub(crate) fn alloc_layout(layout: Layout) -> *mut u8 {
-    alloc(layout.size(), layout.align())
+/// [`crate::malloc()`] by the slow path, on behalf of the function that the frame is of.
+pub extern "C" fn malloc_from(size: usize, stack: usize, frame: usize) -> *mut u8 {
+    alloc(size, classes::QUANTUM_BYTES, Frame { stack, frame })
+}
+
+extern "C" fn alloc_layout_from(size: usize, align: usize, stack: usize, frame: usize) -> *mut u8 {
+    sampling::note_frees_by_layout();
+    alloc(size, align, Frame { stack, frame })
 }
 
 /// A block of `size` bytes at a multiple of `align`, a power of two; null and `ENOMEM` when memory
 /// is out.
-pub(crate) fn alloc(size: usize, align: usize) -> *mut u8 {
-    alloc_or_zeroed(size, align).0
+pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> *mut u8 {
+    alloc_or_zeroed(size, align, frame).0
 }
 
 /// [`alloc`], and whether the block reads as zeros.
-fn alloc_or_zeroed(size: usize, align: usize) -> (*mut u8, bool) {
+fn alloc_or_zeroed(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
     let (block, is_zero) = if size > BYTES_MAX || !start() {
         (0, false)
     } else if is_debug() && !classes::is_zero(size, align) {
         (redzone::alloc(size, align), false)
     } else {
-        block::alloc(size, align)
+        block::alloc(size, align, &Request { bytes: size, frame })
     };
     if block == 0 {
         probe::alloc_failed(size, align);
@@ -52,8 +68,8 @@ fn alloc_or_zeroed(size: usize, align: usize) -> (*mut u8, bool) {
 }
 
 /// Zeroed memory; pages that are fresh from the kernel are zero and are not written.
-pub(crate) fn alloc_zeroed(size: usize) -> *mut u8 {
-    let (block, is_zero) = alloc_or_zeroed(size, classes::QUANTUM_BYTES);
+pub(crate) fn alloc_zeroed(size: usize, frame: Frame) -> *mut u8 {
+    let (block, is_zero) = alloc_or_zeroed(size, classes::QUANTUM_BYTES, frame);
     if block.is_null() || is_zero {
         return block;
     }
@@ -83,9 +99,9 @@ pub unsafe extern "C" fn free(block: *mut u8) {
     }
 }
 
-/// Checks the size and the alignment with which a block is about to be freed, in a hardened process:
-/// aborts the process if it was allocated with others. A block that may have been resized is only
-/// checked to be large enough.
+/// Checks the size and the alignment with which a block is about to be freed, in a hardened
+/// process: aborts the process if it was allocated with others. A block that may have been resized
+/// is only checked to be large enough.
 pub fn check_size(block: *const u8, size: usize, align: usize, may_be_resized: bool) {
     if block.is_null() {
         return;
@@ -104,9 +120,8 @@ static LARGE: Channel =
 
 /// # Safety
 /// As [`crate::free_rcu`].
-#[cold]
-#[inline(never)]
-pub(crate) unsafe extern "C" fn free_rcu(block: *mut u8) {
+unsafe extern "C" fn free_rcu_from(block: *mut u8, stack: usize, frame: usize) {
+    let frame = Frame { stack, frame };
     if block.is_null() {
         return;
     }
@@ -115,12 +130,13 @@ pub(crate) unsafe extern "C" fn free_rcu(block: *mut u8) {
         match block::look_up(address) {
             // SAFETY: the caller no longer uses the block; `free_rcu_checked` checks the rest.
             Some(Block::Object { class }) => unsafe {
-                by_id::free_rcu_checked(CacheId::of_class(class), address);
+                by_id::free_rcu_checked(CacheId::of_class(class), address, frame);
             },
-            // SAFETY: as above.
-            Some(Block::Huge { bytes }) => unsafe {
-                LARGE.free_later(with_exposed_provenance_mut(address), bytes);
-            },
+            Some(Block::Huge { bytes }) => {
+                large::note_deferral(address, frame);
+                // SAFETY: as above.
+                unsafe { LARGE.free_later(with_exposed_provenance_mut(address), bytes) };
+            }
             None => block::foreign(address, "free_rcu"),
         }
     });

@@ -35,16 +35,16 @@ pub fn release_to(bytes: usize) -> bool {
     if !start() {
         return true;
     }
-    let used_bytes = limit::bytes().saturating_sub(dirty_bytes());
+    let used_bytes = limit::heap_bytes().saturating_sub(dirty_bytes());
     let keep_bytes = bytes.saturating_sub(used_bytes);
-    if limit::bytes() > bytes {
+    if limit::heap_bytes() > bytes {
         huge::trim(keep_bytes);
         chunk::trim(keep_bytes.saturating_sub(huge::totals().idle_bytes));
     }
-    if limit::bytes() > bytes {
+    if limit::heap_bytes() > bytes {
         trim(keep_bytes);
     }
-    limit::bytes() <= bytes
+    limit::heap_bytes() <= bytes
 }
 
 /// Free memory with old contents.

@@ -80,20 +80,29 @@ exports! { "C"
         posix_memalign(place, align, size);
 }
 
-/// `posix_memalign(3)`: 0, `EINVAL` or `ENOMEM`; does not write `*place` on failure.
-///
+heap::entry::with_frame! {
+    /// `posix_memalign(3)`: 0, `EINVAL` or `ENOMEM`; does not write `*place` on failure.
+    ///
+    /// # Safety
+    /// `place` is valid for a write.
+    #[unsafe(no_mangle)]
+    pub [unsafe] fn posix_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int =
+        posix_memalign_from;
+}
+
 /// # Safety
-/// `place` is valid for a write.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_memalign(
+/// As [`posix_memalign`].
+unsafe extern "C" fn posix_memalign_from(
     place: *mut *mut c_void,
     align: usize,
     size: usize,
+    stack: usize,
+    frame: usize,
 ) -> c_int {
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<*mut c_void>()) {
         return EINVAL;
     }
-    let block = errno::preserve(|| heap::aligned_alloc(align, size));
+    let block = errno::preserve(|| heap::aligned_alloc_from(align, size, stack, frame));
     if block.is_null() {
         return ENOMEM;
     }

@@ -68,7 +68,8 @@ fn delete_sized() -> DeleteSized {
     unsafe { core::mem::transmute::<*mut c_void, DeleteSized>(operator) }
 }
 
-/// Has `delete` check sizes, unless the program has a `delete` of its own. When the object is loaded.
+/// Has `delete` check sizes, unless the program has a `delete` of its own. Called when the object
+/// is loaded.
 pub(crate) fn check_sizes() {
     let here = (&raw const ANSWER).cast();
     if process::is_same_object(DELETE.operator() as *const c_void, here) {
@@ -132,6 +133,22 @@ fn next(name: &CStr) -> *mut c_void {
     operator
 }
 
+/// The block, if it is not null, or what the C++ runtime's operator returns or throws.
+macro_rules! block_or_own {
+    ($block:expr, $symbol:ident($($arg:ident: $type:ty),*)) => {{
+        let block: *mut u8 = $block;
+        if !block.is_null() {
+            return block.cast();
+        }
+        let name = concat!(stringify!($symbol), "\0").as_bytes();
+        let own = next(CStr::from_bytes_with_nul(name).unwrap_or_default());
+        type Operator = extern "C-unwind" fn($($type),*) -> *mut c_void;
+        // SAFETY: a symbol of this name is an operator of this type.
+        let own = unsafe { core::mem::transmute::<*mut c_void, Operator>(own) };
+        own($($arg),*)
+    }};
+}
+
 /// Defines forms of `operator new`: name, parameters, and the block. If the block is null, the C++
 /// runtime's operator is called.
 macro_rules! operators_new {
@@ -140,25 +157,83 @@ macro_rules! operators_new {
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "mangled by the C++ compiler")]
         pub extern "C-unwind" fn $symbol($($arg: $type),*) -> *mut c_void {
-            let block: *mut u8 = $alloc;
-            if !block.is_null() {
-                return block.cast();
-            }
-            let name = concat!(stringify!($symbol), "\0").as_bytes();
-            let own = next(CStr::from_bytes_with_nul(name).unwrap_or_default());
-            type Operator = extern "C-unwind" fn($($type),*) -> *mut c_void;
-            // SAFETY: a symbol of this name is an operator of this type.
-            let own = unsafe { core::mem::transmute::<*mut c_void, Operator>(own) };
-            own($($arg),*)
+            block_or_own!($alloc, $symbol($($arg: $type),*))
         }
     )*};
 }
 
+/// The forms that know their callers, for profiles of the heap: the two that the others call, and
+/// those that do nothing but call them.
+#[cfg(target_arch = "x86_64")]
+mod first {
+    use core::ffi::{CStr, c_void};
+
+    use sheaves_heap as heap;
+    use sheaves_heap::entry::{jump_through, jump_with_frame, pop_by_size};
+
+    use super::next;
+
+    /// `operator new(size_t)`: the body of `malloc`, with a slow path that may throw.
+    #[unsafe(no_mangle)]
+    #[unsafe(naked)]
+    pub extern "C-unwind" fn _Znwm(size: usize) -> *mut c_void {
+        pop_by_size!(table = heap::classes::WORDS, slow = new_slow)
+    }
+
+    #[unsafe(naked)]
+    extern "C-unwind" fn new_slow(size: usize) -> *mut c_void {
+        jump_with_frame!(new_from, size)
+    }
+
+    extern "C-unwind" fn new_from(size: usize, stack: usize, frame: usize) -> *mut c_void {
+        block_or_own!(heap::slow::malloc_from(size, stack, frame), _Znwm(size: usize))
+    }
+
+    /// `operator new[](size_t)`.
+    #[unsafe(no_mangle)]
+    #[unsafe(naked)]
+    pub extern "C-unwind" fn _Znam(size: usize) -> *mut c_void {
+        jump_through!(super::NEW)
+    }
+
+    /// `operator new[](size_t, align_val_t)`.
+    #[unsafe(no_mangle)]
+    #[unsafe(naked)]
+    pub extern "C-unwind" fn _ZnamSt11align_val_t(size: usize, align: usize) -> *mut c_void {
+        jump_through!(super::NEW_ALIGNED)
+    }
+
+    /// `operator new(size_t, align_val_t)`.
+    #[unsafe(no_mangle)]
+    #[unsafe(naked)]
+    pub extern "C-unwind" fn _ZnwmSt11align_val_t(size: usize, align: usize) -> *mut c_void {
+        jump_with_frame!(new_aligned_from, size, align)
+    }
+
+    extern "C-unwind" fn new_aligned_from(
+        size: usize,
+        align: usize,
+        stack: usize,
+        frame: usize,
+    ) -> *mut c_void {
+        block_or_own!(
+            heap::aligned_alloc_from(align, size, stack, frame),
+            _ZnwmSt11align_val_t(size: usize, align: usize)
+        )
+    }
+}
+#[cfg(target_arch = "x86_64")]
+pub use first::{_Znam, _ZnamSt11align_val_t, _Znwm, _ZnwmSt11align_val_t};
+
+#[cfg(not(target_arch = "x86_64"))]
 operators_new! {
     /// `operator new(size_t)`.
     _Znwm(size: usize) = heap::malloc(size);
     /// `operator new(size_t, align_val_t)`.
     _ZnwmSt11align_val_t(size: usize, align: usize) = heap::aligned_alloc(align, size);
+}
+
+operators_new! {
     /// `operator new(size_t, nothrow)`.
     _ZnwmRKSt9nothrow_t(size: usize, _tag: *const c_void) =
         unless_replaced(|| heap::malloc(size));
@@ -173,12 +248,16 @@ operators_new! {
         unless_replaced(|| heap::aligned_alloc(align, size));
 }
 
+#[cfg(not(target_arch = "x86_64"))]
 exports! { "C-unwind"
     /// `operator new[](size_t)`.
     _Znam(size: usize) -> *mut c_void = NEW.operator()(size);
     /// `operator new[](size_t, align_val_t)`.
     _ZnamSt11align_val_t(size: usize, align: usize) -> *mut c_void =
         NEW_ALIGNED.operator()(size, align);
+}
+
+exports! { "C-unwind"
     /// `operator delete(void*)`.
     _ZdlPv(block: *mut c_void) = heap::free(block.cast());
     /// `operator delete(void*, align_val_t)`.

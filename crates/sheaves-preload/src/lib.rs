@@ -28,6 +28,9 @@ macro_rules! exports {
     )*};
 }
 
+// Answers tools: it is there once it is linked.
+use sheaves_control as _;
+
 pub mod atfork;
 pub mod c;
 pub mod cxx;

@@ -1,8 +1,10 @@
-//! Constructor and destructor of the object: reads the options, greets, prints statistics at exit.
+//! Constructor and destructor of the object: reads the options, greets, prints statistics and
+//! writes a heap profile at exit.
 
 use core::ffi::CStr;
 use core::fmt::Write;
 
+use sheaves_heap::profile;
 use sheaves_heap::report::{self, Format};
 use sheaves_heap::{check_freed, mode};
 use sheaves_sys::lock::Lock;
@@ -21,10 +23,17 @@ struct AtExit {
     stderr: i32,
     /// The path for the statistics, as a C string; empty for standard error.
     path: [u8; PATH_BYTES],
+    /// The path for a heap profile, likewise; empty for none.
+    profile_path: [u8; PATH_BYTES],
 }
 
-static AT_EXIT: Lock<AtExit> =
-    Lock::new(AtExit { format: None, process: 0, stderr: 2, path: [0; PATH_BYTES] });
+static AT_EXIT: Lock<AtExit> = Lock::new(AtExit {
+    format: None,
+    process: 0,
+    stderr: 2,
+    path: [0; PATH_BYTES],
+    profile_path: [0; PATH_BYTES],
+});
 
 /// Reads the options and greets `sheaves run`. Runs before `main`, in one thread.
 fn load() {
@@ -45,11 +54,15 @@ fn load() {
         at_exit.stderr = process::duplicate(2);
     }
     at_exit.process = process::id();
-    env::lookup("SHEAVES_STATS_FILE", |path| {
-        if path.len() < PATH_BYTES {
-            at_exit.path[..path.len()].copy_from_slice(path);
-        }
-    });
+    let read = |name, place: &mut [u8; PATH_BYTES]| {
+        env::lookup(name, |path| {
+            if path.len() < PATH_BYTES {
+                place[..path.len()].copy_from_slice(path);
+            }
+        });
+    };
+    read("SHEAVES_STATS_FILE", &mut at_exit.path);
+    read("SHEAVES_PROF_FILE", &mut at_exit.profile_path);
     drop(at_exit);
     if let Some(fd) = env::number("SHEAVES_HELLO_FD", 0, i32::MAX as usize) {
         env::remove(c"SHEAVES_HELLO_FD");
@@ -70,16 +83,18 @@ fn say_hello(fd: i32) {
     process::close(fd);
 }
 
-/// Checks what was freed, in a hardened process. Prints statistics if an option asks for them.
+/// Checks what was freed, in a hardened process. Prints statistics and writes a heap profile if
+/// options ask for them.
 extern "C" fn unload() {
     if mode::is_hardened() {
         check_freed();
     }
     let at_exit = AT_EXIT.lock();
-    let Some(format) = at_exit.format else { return };
     if at_exit.process != process::id() {
         return;
     }
+    write_profile(&at_exit);
+    let Some(format) = at_exit.format else { return };
     let path = CStr::from_bytes_until_nul(&at_exit.path).unwrap_or_default();
     if path.is_empty() {
         report::print(at_exit.stderr, format);
@@ -93,6 +108,23 @@ extern "C" fn unload() {
         None => sheaves_sys::report::report(format_args!(
             "cannot write statistics to {}: check that the folder exists and is writable",
             path.to_str().unwrap_or("the file named by SHEAVES_STATS_FILE")
+        )),
+    }
+}
+
+fn write_profile(at_exit: &AtExit) {
+    let path = CStr::from_bytes_until_nul(&at_exit.profile_path).unwrap_or_default();
+    if path.is_empty() {
+        return;
+    }
+    match process::create_private(path) {
+        Some(fd) => {
+            profile::dump_to(fd);
+            process::close(fd);
+        }
+        None => sheaves_sys::report::report(format_args!(
+            "cannot write the heap profile to {}: check that the folder exists and is writable",
+            path.to_str().unwrap_or("the file named by SHEAVES_PROF_FILE")
         )),
     }
 }

@@ -2,10 +2,11 @@
 //! (`tests/planted/planted.c`), in hardened and in debug mode.
 //!
 //! An error is *stopped* if the process ends by a signal before the error had a consequence, and
-//! *harmless* if it never has one. `tests/planted/results.txt` has what is expected of each program;
-//! `SHEAVES_TEST_WRITE=1` writes it anew. Programs on size classes run with the preload object,
-//! those on object caches are linked to the C library.
+//! *harmless* if it never has one. `tests/planted/results.txt` has what is expected of each
+//! program; `SHEAVES_TEST_WRITE=1` writes it anew. Programs on size classes run with the preload
+//! object, those on object caches are linked to the C library.
 
+#[expect(dead_code, reason = "shared with the tests of the preload object, which use all of it")]
 #[path = "preload/c_programs.rs"]
 mod c_programs;
 

@@ -1,7 +1,8 @@
 //! Bulk operations: copy ranges between a sheaf and the caller's array.
 //!
 //! One exchange takes a sheaf out of its word, another puts it back; in between it is emptied or
-//! filled as plain memory.
+//! filled as plain memory. Objects that are copied to the caller get tags as in a slot, and those
+//! with a tag become samples.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -10,19 +11,26 @@ use sheaves_percpu::internal::Sheaf;
 use sheaves_percpu::internal::slots::{Attached, attach};
 
 use crate::cache_id::CacheId;
-use crate::slot::take_sheaf;
+use crate::profile::Request;
+use crate::samples::sample_if_tagged;
+use crate::slot::{take_main, take_sheaf};
 use crate::slow::{self, install};
+use crate::tags;
 use crate::{chunk, refill, surplus};
 
 /// Fills `out` from the front; returns the number of objects, fewer when memory is out.
-pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+pub(crate) fn alloc_bulk(
+    id: CacheId,
+    out: &mut [MaybeUninit<NonNull<u8>>],
+    request: &Request,
+) -> usize {
     let mut done = 0;
     if id.shape().is_plain() {
-        done = from_sheaves(id, out);
+        done = from_sheaves(id, out, request);
     }
     while done < out.len() {
         // The rest one by one: debug and hardened caches, threads without a slot, memory out.
-        match NonNull::new(core::ptr::with_exposed_provenance_mut(slow::alloc_slow(id))) {
+        match NonNull::new(core::ptr::with_exposed_provenance_mut(slow::alloc_slow(id, request))) {
             Some(object) => out[done].write(object),
             None => break,
         };
@@ -32,22 +40,22 @@ pub(crate) fn alloc_bulk(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> u
     done
 }
 
-fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>], request: &Request) -> usize {
     let mut done = 0;
     while done < out.len() && attach() == Attached::Yes {
         let rest = &mut out[done..];
-        let Some(cursor) = take_sheaf(id.main(), |cursor| !cursor.is_empty())
+        let Some(cursor) = take_main(id, |cursor| !cursor.is_empty())
             .or_else(|| take_sheaf(id.spare(), |cursor| !cursor.is_empty()))
             .or_else(|| id.take_full())
         else {
-            match from_slabs(id, rest) {
+            match from_slabs(id, rest, request) {
                 0 => break,
                 count => done += count,
             }
             continue;
         };
         // SAFETY: the sheaf is ours, and this is the only reference to its entries.
-        let count = copy(unsafe { cursor.objects() }, rest);
+        let count = copy(id, unsafe { cursor.objects() }, rest, request);
         done += count;
         install(id, cursor.down(count), |other| !other.is_sheaf());
     }
@@ -55,23 +63,33 @@ fn from_sheaves(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
 }
 
 /// Moves objects from the slabs straight into the caller's array, at most a sheaf's worth.
-fn from_slabs(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
+fn from_slabs(id: CacheId, out: &mut [MaybeUninit<NonNull<u8>>], request: &Request) -> usize {
     id.descriptor().depot.missed(id.shape());
     let mut batch = [0; Sheaf::ENTRIES];
     let wanted = out.len().min(id.shape().sheaf_objects);
     let count = refill::refill(id, &mut batch[..wanted]);
-    copy(&batch[wanted - count..wanted], out)
+    copy(id, &mut batch[wanted - count..wanted], out, request)
 }
 
 /// Copies objects, the last one first; returns how many it copied.
-fn copy(objects: &[usize], out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-    for (place, object) in out.iter_mut().zip(objects.iter().rev()) {
-        match NonNull::new(core::ptr::with_exposed_provenance_mut(*object)) {
+fn copy(
+    id: CacheId,
+    objects: &mut [usize],
+    out: &mut [MaybeUninit<NonNull<u8>>],
+    request: &Request,
+) -> usize {
+    let count = objects.len().min(out.len());
+    let first = objects.len() - count;
+    let objects = &mut objects[first..];
+    tags::tag(id.shape(), objects);
+    for (place, entry) in out.iter_mut().zip(objects.iter().rev()) {
+        let object = sample_if_tagged(id, *entry, request);
+        match NonNull::new(core::ptr::with_exposed_provenance_mut(object)) {
             Some(object) => place.write(object),
             None => sheaves_sys::report::die(format_args!("a sheaf holds a null object")),
         };
     }
-    objects.len().min(out.len())
+    count
 }
 
 /// Frees all objects of a slice.
@@ -89,7 +107,7 @@ pub(crate) fn free_bulk(id: CacheId, objects: &[NonNull<u8>]) {
 fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
     let mut done = 0;
     while done < objects.len() && attach() == Attached::Yes {
-        let Some(cursor) = take_sheaf(id.main(), |cursor| !cursor.is_full())
+        let Some(cursor) = take_main(id, |cursor| !cursor.is_full())
             .or_else(|| id.descriptor().depot.empty_sheaf())
         else {
             break;
@@ -100,6 +118,7 @@ fn into_sheaves(id: CacheId, objects: &[NonNull<u8>]) -> usize {
         for (place, object) in room.iter_mut().zip(&objects[done..]) {
             *place = object.as_ptr().expose_provenance();
         }
+        tags::clean(id, &mut room[..count]);
         done += count;
         install(id, cursor.up(count), |other| !other.is_sheaf());
     }

@@ -6,7 +6,7 @@
 //!
 //! The words of a hardened cache have other uses, see [`CacheId::hardened_words`].
 //!
-//! Numbers 1 to [`CLASSES_MAX`] are the size classes of malloc. Number 0 and the one after the
+//! Numbers 1 to [`CLASSES_MAX`] are the size classes of malloc. Number 0 and the two after the
 //! classes never name a cache, so their words are always vacant: the owner map's entries for
 //! anything but a size class lead to these words.
 
@@ -17,13 +17,15 @@ pub(crate) const CACHES_MAX: usize = Region::CACHES.words() / 2;
 /// The most size classes of malloc.
 pub const CLASSES_MAX: usize = 96;
 /// First number of a named cache.
-pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 2;
+pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 3;
 /// The same in a hardened process: the words of the numbers before it are those of the sheaves from
 /// which size classes are allocated.
 pub(crate) const NAMED_FIRST_HARDENED: usize = NAMED_FIRST + CLASSES_MAX / 2;
 
 /// Owner of the slabs of named caches.
 pub(crate) const NAMED: u16 = CacheId::new(CLASSES_MAX as u16 + 1).main().offset() as u16;
+/// Owner of watched slabs, of any cache: the frees of their objects take the slow path.
+pub(crate) const WATCHED: u16 = CacheId::new(CLASSES_MAX as u16 + 2).main().offset() as u16;
 
 /// The number of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,7 +70,8 @@ impl CacheId {
         CacheId((word.offset() / 16) as u16)
     }
 
-    /// The size class of an owner map's entry, `None` for anything else.
+    /// The size class of an owner map's entry, `None` for anything else. For a watched slab see
+    /// [`crate::slab::class_of`].
     #[inline]
     #[must_use]
     pub const fn from_owner(owner: u16) -> Option<CacheId> {
@@ -164,5 +167,6 @@ const _: () = {
     assert!(CacheId::deferred_of_owner(owner).offset() == last.deferred().offset());
     assert!(owner < NAMED as usize && CacheId::of_main(Word::at_offset(owner)).0 == last.0);
     assert!(last.stock().offset() < Word::new(2 * NAMED_FIRST_HARDENED).offset());
-    assert!(CacheId::new(NAMED_FIRST as u16 - 1).main().offset() == NAMED as usize);
+    assert!(CacheId::new(NAMED_FIRST as u16 - 2).main().offset() == NAMED as usize);
+    assert!(CacheId::new(NAMED_FIRST as u16 - 1).main().offset() == WATCHED as usize);
 };

@@ -104,6 +104,11 @@ impl CacheId {
         if self.shape().hardened { self.hardened_words() } else { [self.main(), self.spare()] }
     }
 
+    /// The word from which objects are allocated.
+    pub(crate) fn word_to_allocate_from(self) -> Word {
+        if self.shape().hardened { self.hardened_words()[1] } else { self.main() }
+    }
+
     /// True when the cache has a shape. Under the registry lock.
     pub(crate) fn has_shape(self) -> bool {
         // SAFETY: written under the lock only.

@@ -17,7 +17,7 @@ use crate::protocol::counting;
 use crate::shape::Shape;
 use crate::slab::{self, Slab};
 use crate::window::GRANULE_BYTES;
-use crate::{pool, refill, slab_lists};
+use crate::{earlier, pool, refill, slab_lists};
 
 /// For the report of an address that is inside an object.
 const INSIDE: &str = "the start of an object of";
@@ -113,6 +113,9 @@ fn flush_run(id: CacheId, shape: &Shape, granule: Granule, run: &[usize]) {
 }
 
 fn put(id: CacheId, slab: &Slab, word: usize, bits: u64, start: usize) {
+    if slab.is_earlier() {
+        earlier::note_flushed(id, start, word, bits);
+    }
     if !counting::put_bits(&slab.bits[word], bits) {
         die_of_double_free(id, start + word * 64 * id.shape().stride);
     }

@@ -4,9 +4,10 @@ use sheaves_sys::{announce_when_loaded, fork};
 
 use crate::chunk::CHUNKS;
 use crate::pool::POOL;
+use crate::profile::PROFILE;
 use crate::registry::REGISTRY;
 use crate::slab_lists::SlabLists;
-use crate::{chunk, limit, pool, quarantine, registry};
+use crate::{chunk, limit, pool, profile, quarantine, registry};
 
 static HANDLERS: fork::Handlers =
     fork::Handlers { prepare: lock_all, parent: unlock_in_parent, child: unlock_in_child, recover };
@@ -18,8 +19,8 @@ pub(crate) fn announce() {
     fork::announce(fork::Layer::Slab, &HANDLERS);
 }
 
-/// Before a fork: registry, every cache (slabs, deferred, quarantine), chunks, pool, in this order
-/// everywhere.
+/// Before a fork: registry, every cache (slabs, deferred, quarantine), chunks, pool, profile, in
+/// this order everywhere.
 fn lock_all() {
     REGISTRY.acquire();
     for id in registry::all_ids() {
@@ -29,11 +30,13 @@ fn lock_all() {
     }
     CHUNKS.acquire();
     POOL.acquire();
+    PROFILE.acquire();
 }
 
 /// Takes the locks in a child whose fork was not prepared, from the bottom up: the lists of slabs
 /// are rebuilt from the state of the chunks.
 fn recover() {
+    profile::recover();
     pool::recover();
     chunk::fork::recover();
     let exists = registry::recover();
@@ -56,6 +59,8 @@ fn recover() {
 
 fn unlock_all() {
     // SAFETY: taken in `lock_all` by the thread that forked, without guards.
+    unsafe { PROFILE.release() };
+    // SAFETY: as above.
     unsafe { POOL.release() };
     // SAFETY: as above.
     unsafe { CHUNKS.release() };

@@ -10,6 +10,7 @@
 //! | 16 n + 16 | slab of size class n of malloc | the class |
 //! | 16 n + 24 | the same in a hardened process | the class |
 //! | `cache_id::NAMED` | slab of a named cache, whose number is in the slab's header | the cache |
+//! | `cache_id::WATCHED` | watched slab of any cache: frees take the slow path | the cache |
 //!
 //! An entry changes only while no thread may pass an address inside its granule to `free`. So the
 //! fast path of `free` reads it without ordering: the address itself reached the caller by a path
@@ -19,6 +20,7 @@ use core::sync::atomic::{AtomicU16, Ordering};
 
 use sheaves_percpu::internal::TABLE;
 
+use crate::cache_id::WATCHED;
 use crate::window::{self, GRANULE_BYTES};
 
 /// Number of a granule, counted from the start of the window.
@@ -47,6 +49,13 @@ fn entry_at(window: usize, number: usize) -> &'static AtomicU16 {
     // SAFETY: the number is that of a granule of the heap; the map covers it and stays mapped; all
     // access is atomic.
     unsafe { &*entry }
+}
+
+/// True when an object is in a watched slab.
+#[inline]
+#[must_use]
+pub fn is_watched(object: usize) -> bool {
+    owner_of(object) == Some(usize::from(WATCHED))
 }
 
 impl Granule {

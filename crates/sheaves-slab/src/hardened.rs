@@ -11,42 +11,67 @@ use sheaves_percpu::internal::{Cursor, Mode, Word, cmp_store, load, mode, pop_sl
 
 use crate::cache_id::{CLASSES_MAX, CacheId};
 use crate::granule::Granule;
-use crate::slot::take_sheaf;
-use crate::{contents, deferred, flush, pool, quarantine, refill, registry, slab};
+use crate::profile::{self, Request};
+use crate::samples::sample_if_tagged;
+use crate::slot::{self, take_sheaf};
+use crate::{contents, deferred, flush, pool, quarantine, refill, registry, slab, tags};
 
 /// How often a slow path starts over because other threads changed the slot.
 const ATTEMPTS: u32 = 64;
 
 /// Allocates an object; 0 when memory is out.
-pub(crate) fn alloc(id: CacheId) -> usize {
+pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
     let [_, stock] = id.hardened_words();
+    if let Some(object) = pop_tagged(id, stock, request) {
+        return object;
+    }
     id.descriptor().depot.count_exchange(id.shape());
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
             break;
         }
-        if let Some(object) = pop_slow(stock) {
+        if let Some(object) = pop_slow(stock).or_else(|| pop_tagged(id, stock, request)) {
             return object;
         }
         if let Some(ready) = deferred::take_ready(id) {
             quarantine::seal(id, ready);
         }
         let Some(cursor) = refill::refilled_sheaf(id) else { break };
+        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+        tags::tag(id.shape(), unsafe { cursor.objects() });
         if let Some(cursor) = replace(stock, cursor, Cursor::is_empty) {
             quarantine::put_back(id, cursor);
         }
     }
-    take_one(id)
+    take_one(id, request)
+}
+
+/// Pops the last object of the current slot's sheaf to allocate from, if `pop` has left it alone
+/// because it is tagged. Then the allocation becomes a sample.
+fn pop_tagged(id: CacheId, stock: Word, request: &Request) -> Option<usize> {
+    if !profile::is_used() {
+        return None;
+    }
+    let cursor = take_sheaf(stock, |cursor| !cursor.is_empty())?;
+    // Now that the sheaf is ours, this is certain.
+    // SAFETY: the sheaf is ours, and not empty.
+    let entry = (!cursor.is_empty()).then(|| unsafe { cursor.last() });
+    let rest = if entry.is_some() { cursor.down(1) } else { cursor };
+    if let Some(rest) = replace(stock, rest, |current| !current.is_sheaf()) {
+        quarantine::put_back(id, rest);
+    }
+    entry.map(|entry| sample_if_tagged(id, entry, request))
 }
 
 /// An object straight from the slabs, for a thread without a slot or without memory for a sheaf.
-fn take_one(id: CacheId) -> usize {
+fn take_one(id: CacheId, request: &Request) -> usize {
     let mut one = [0];
     let is_out = refill::refill(id, &mut one) == 0;
-    if is_out && quarantine::release_everything() {
-        refill::refill(id, &mut one);
+    if is_out && !(quarantine::release_everything() && refill::refill(id, &mut one) == 1) {
+        return 0;
     }
-    one[0]
+    tags::tag(id.shape(), &mut one);
+    sample_if_tagged(id, one[0], request)
 }
 
 /// Frees an object.
@@ -104,7 +129,7 @@ fn replace(word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> 
 /// cache goes into quarantine, or back.
 pub(crate) fn put_away(id: CacheId, word: Word, cursor: Cursor) {
     match id.shape().hardened.then(|| id.hardened_words()) {
-        None => flush::flush_sheaf(id, cursor),
+        None => flush::flush_sheaf(id, slot::clean(id, cursor)),
         Some([freed, _]) if word == freed => quarantine::seal(id, cursor),
         Some(_) => quarantine::put_back(id, cursor),
     }
@@ -134,7 +159,7 @@ pub(crate) fn check_allocated(id: CacheId, object: usize) {
 /// True when an address is in an object of a size class that is in quarantine or free.
 pub(crate) fn is_freed(address: usize) -> bool {
     let Some(granule) = Granule::of(address) else { return false };
-    let Some(id) = CacheId::from_owner(granule.owner()) else { return false };
+    let Some(id) = slab::class_of(granule) else { return false };
     let (shape, first) = (id.shape(), id.shape().first_granule(granule));
     let (slab, index) = (slab::header(first), (address - first.address()) / shape.stride);
     // Relaxed: a slab that has an allocated object does not change its cache.

@@ -26,15 +26,18 @@
 //! | `pool`, [`slab`] | memory of sheaves; headers of slabs |
 //! | [`limit`], [`chunk`] | the limit on memory; memory of slabs |
 //! | [`shape`], `slab_lists`, `depot`, `deferred::queue` | parts of a cache |
-//! | `descriptor`, [`registry`] | the descriptor of each cache; which caches exist |
+//! | `descriptor`, `profile` | the descriptor of each cache; records of samples |
+//! | [`registry`] | which caches exist |
+//! | `earlier`, `tags` | which allocations become samples of a heap profile |
 //! | `contents` | what hardened caches know of the bytes of their objects |
-//! | `slot`, `refill`, `flush`, `debug` | how objects move between sheaves and slabs |
-//! | `quarantine`, `hardened` | what is freed in a hardened process; its slow paths |
+//! | `slot`, `refill`, `flush` | how objects move between sheaves and slabs |
+//! | `quarantine` | what is freed in a hardened process |
+//! | `samples`, `debug`, `hardened` | slow paths of samples, of debug caches and of hardened ones |
 //! | `deferred` | objects that are freed after a grace period |
 //! | `keeper`, `surplus` | unused memory goes back by itself: with a keeper, and without one |
 //! | `slow`, `bulk`, `reclaim`, [`stats`] | slow paths, bulk calls, shrinking, statistics |
 //! | `sink` | what `sheaves-rcu` calls |
-//! | `fork` | all locks, in their order |
+//! | [`sampling`], `fork` | heap profiles; all locks, in their order |
 //! | [`raw`], [`Cache`] | the calls; start reading here, then at `slow` |
 #![no_std]
 
@@ -46,6 +49,7 @@ mod debug;
 mod deferred;
 mod depot;
 mod descriptor;
+mod earlier;
 mod flush;
 mod fork;
 pub mod granule;
@@ -54,12 +58,15 @@ mod keeper;
 pub mod limit;
 pub mod mode;
 mod pool;
+mod profile;
 mod protocol;
 mod quarantine;
 pub mod raw;
 mod reclaim;
 mod refill;
 pub mod registry;
+mod samples;
+pub mod sampling;
 pub mod shape;
 mod sink;
 pub mod slab;
@@ -68,6 +75,7 @@ mod slot;
 mod slow;
 pub mod stats;
 mod surplus;
+mod tags;
 mod typed;
 pub mod window;
 

@@ -115,6 +115,12 @@ pub fn is_near() -> bool {
     IS_NEAR.load(Ordering::Relaxed)
 }
 
+/// The limit in bytes; `None` if there is none.
+#[must_use]
+pub fn bytes() -> Option<usize> {
+    Some(LIMIT.get()).filter(|limit| *limit != usize::MAX)
+}
+
 fn note_near(is_near: bool) {
     // Relaxed: as for `Number`.
     IS_NEAR.store(is_near, Ordering::Relaxed);
@@ -140,12 +146,12 @@ pub(crate) fn note_other(bytes: usize) -> bool {
 
 /// Bytes of the heap that count: in use, or free with old contents.
 #[must_use]
-pub fn bytes() -> usize {
+pub fn heap_bytes() -> usize {
     OWN_BYTES.get() + OTHER_BYTES.get()
 }
 
 fn is_due() -> bool {
-    let (limit, bytes, due) = (LIMIT.get(), bytes(), DUE_BYTES.get());
+    let (limit, bytes, due) = (LIMIT.get(), heap_bytes(), DUE_BYTES.get());
     if is_near() && bytes < limit / 4 * 3 {
         note_near(false);
         DUE_BYTES.set(near(limit));
@@ -167,21 +173,21 @@ static IS_BUSY: AtomicBool = AtomicBool::new(false);
 /// another thread returns it.
 pub(crate) fn begin() -> bool {
     // Relaxed, here and below: as for `Number`.
-    if bytes() < DUE_BYTES.get() || IS_BUSY.swap(true, Ordering::Relaxed) {
+    if heap_bytes() < DUE_BYTES.get() || IS_BUSY.swap(true, Ordering::Relaxed) {
         return false;
     }
     read_again();
-    if bytes() < DUE_BYTES.get() {
+    if heap_bytes() < DUE_BYTES.get() {
         IS_BUSY.store(false, Ordering::Relaxed);
         return false;
     }
     note_near(true);
-    probe::limit_near(bytes(), LIMIT.get());
+    probe::limit_near(heap_bytes(), LIMIT.get());
     // Relaxed: as for `Number`.
     if !HAS_REPORTED.swap(true, Ordering::Relaxed) {
         report::report(format_args!(
             "the heap has {} MiB, its limit is {} MiB: unused memory goes back to the system",
-            bytes() >> 20,
+            heap_bytes() >> 20,
             LIMIT.get() >> 20
         ));
     }
@@ -190,7 +196,7 @@ pub(crate) fn begin() -> bool {
 
 /// After unused memory was returned near the limit: tells the program.
 pub(crate) fn end() {
-    DUE_BYTES.set(near(LIMIT.get()).max(bytes().saturating_add(step(bytes()))));
+    DUE_BYTES.set(near(LIMIT.get()).max(heap_bytes().saturating_add(step(heap_bytes()))));
     // Notes it if the limit is far now.
     is_due();
     // Relaxed: as for `Number`.
@@ -223,7 +229,7 @@ fn call() {
     if callback != 0 {
         // SAFETY: stored by `on_near`.
         let callback = unsafe { core::mem::transmute::<usize, Callback>(callback) };
-        callback(bytes(), LIMIT.get());
+        callback(heap_bytes(), LIMIT.get());
     }
 }
 

@@ -30,7 +30,7 @@ use sheaves_sys::lock::Lock;
 
 use crate::cache_id::{CACHES_MAX, CacheId};
 use crate::shape::Shape;
-use crate::{chunk, contents, flush, limit, pool, refill, registry};
+use crate::{chunk, contents, flush, limit, pool, refill, registry, slot};
 
 /// A quarantine holds at least this many bytes, where the cache frees as many.
 const BYTES_MIN: usize = 256 << 10;
@@ -161,14 +161,22 @@ fn hold(id: CacheId, shape: &Shape, object: usize) -> Option<usize> {
     None
 }
 
-/// Returns the objects of a sheaf to allocate from to their slabs: they were not allocated since
-/// they were let go.
+/// Returns the objects of a sheaf to allocate from to their slabs.
 pub(crate) fn put_back(id: CacheId, cursor: Cursor) {
+    slot::clean(id, cursor);
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-    let objects = unsafe { cursor.objects() };
-    let count = keep(objects, |object| hold(id, id.shape(), object).is_some());
-    flush::flush(id, &mut objects[..count]);
+    return_unused(id, unsafe { cursor.objects() });
     pool::put_empty(cursor.sheaf());
+}
+
+/// Returns objects of any cache to their slabs that were taken and not allocated.
+pub(crate) fn return_unused(id: CacheId, objects: &mut [usize]) {
+    let shape = id.shape();
+    let count = match shape.hardened {
+        true => keep(objects, |object| hold(id, shape, object).is_some()),
+        false => objects.len(),
+    };
+    flush::flush(id, &mut objects[..count]);
 }
 
 /// Releases the oldest sheaves while there is too much, or they are too old.
@@ -193,14 +201,15 @@ pub(crate) fn age(id: CacheId) -> bool {
 
 /// Releases everything.
 pub(crate) fn release_all(id: CacheId) {
-    let take = || {
-        let mut fifo = of(id).fifo.lock();
-        fifo.append_open();
-        of(id).take_oldest(&mut fifo)
-    };
-    while let Some(cursor) = take() {
+    while let Some(cursor) = take_any(id) {
         release_sheaf(id, cursor);
     }
+}
+
+fn take_any(id: CacheId) -> Option<Cursor> {
+    let mut fifo = of(id).fifo.lock();
+    fifo.append_open();
+    of(id).take_oldest(&mut fifo)
 }
 
 /// Releases everything of all caches, when memory is out. True if there was something.
@@ -228,20 +237,17 @@ fn release(id: CacheId, objects: &mut [usize]) {
     flush::flush(id, &mut objects[..count]);
 }
 
-/// Checks that nothing was written to what is in quarantine, when the process ends.
+/// Checks that nothing was written to what is in quarantine, and releases it, when the process
+/// ends.
 pub(crate) fn check(id: CacheId) {
     let shape = id.shape();
-    if shape.is_alone() {
-        return;
-    }
-    let mut fifo = of(id).fifo.lock();
-    fifo.append_open();
-    let mut next = fifo.oldest;
-    while let Some(sheaf) = pool::of_number(next) {
-        // SAFETY: the lock's holder owns the sheaves, and this is the only reference.
-        let objects = unsafe { sheaf.full().objects() };
+    while !shape.is_alone()
+        && let Some(cursor) = take_any(id)
+    {
+        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+        let objects = unsafe { cursor.objects() };
         objects.iter().for_each(|object| contents::check_free(shape, *object));
-        next = sheaf.link() as u32;
+        release_sheaf(id, cursor);
     }
 }
 

@@ -8,7 +8,11 @@ use core::ptr::NonNull;
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::{self as percpu, Word};
 
+use sheaves_sys::errno;
+use sheaves_sys::stack::Frame;
+
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
+use crate::profile::Request;
 use crate::registry;
 pub use crate::registry::CacheError;
 use crate::shape::{Constructor, Name, Shape};
@@ -139,14 +143,10 @@ impl Cache {
     #[inline]
     #[must_use]
     pub fn alloc(&self) -> Option<NonNull<u8>> {
-        let Some(object) = percpu::pop(self.access, self.main) else { return self.alloc_slow() };
+        let Some(object) = percpu::pop(self.access, self.main) else {
+            return alloc_slow(self);
+        };
         self.zero_if_asked(object)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn alloc_slow(&self) -> Option<NonNull<u8>> {
-        self.zero_if_asked(slow::alloc_slow(self.id))
     }
 
     /// The object at an address, zeroed where the cache does that; `None` for 0.
@@ -216,7 +216,7 @@ impl Cache {
     /// is out. Costs about a nanosecond per object, since it copies ranges of a sheaf.
     #[must_use]
     pub fn alloc_bulk(&self, out: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
-        let count = bulk::alloc_bulk(self.id, out);
+        let count = bulk::alloc_bulk(self.id, out, &Request::NONE);
         if self.zero {
             for object in &out[..count] {
                 // SAFETY: the first `count` places were filled.
@@ -279,6 +279,22 @@ impl Cache {
     }
 }
 
+sheaves_percpu::with_frame! {
+    /// The slow half of [`Cache::alloc`].
+    #[cold]
+    [] fn alloc_slow(cache: &Cache) -> Option<NonNull<u8>> = alloc_slow_from;
+}
+
+extern "C" fn alloc_slow_from(cache: &Cache, stack: usize, frame: usize) -> Option<NonNull<u8>> {
+    let request = Request { bytes: 0, frame: Frame { stack, frame } };
+    let object = cache.zero_if_asked(slow::alloc_slow(cache.id, &request));
+    if object.is_none() {
+        // For callers in C, which can jump here so.
+        errno::set(errno::ENOMEM);
+    }
+    object
+}
+
 /// A cache that cannot be destroyed yet.
 #[derive(Debug)]
 pub struct DestroyError {
@@ -316,13 +332,14 @@ pub fn check_freed() {
 /// Fast and slow paths for callers that know a cache by its number: malloc.
 pub mod by_id {
     use super::{
-        Access, CacheError, CacheId, Layout, Shape, create, deferred, percpu, slow, start,
+        Access, CacheError, CacheId, Frame, Layout, Request, Shape, create, deferred, percpu, slow,
+        start,
     };
     use crate::cache_id::CLASSES_MAX;
     use crate::granule::Granule;
     use crate::shape::CANARY_BYTES;
     use crate::window::GRANULE_BYTES;
-    use crate::{flush, hardened, mode, slab};
+    use crate::{flush, granule, hardened, mode, profile, slab};
 
     /// Creates the cache of a malloc size class, whose objects are at multiples of `align` bytes.
     /// An object of 64 KiB to 1 MiB is alone in its slab. If its size is a power of two, it is
@@ -362,8 +379,8 @@ pub mod by_id {
     /// Allocates an object; 0 when memory is out.
     #[inline(always)]
     #[must_use]
-    pub fn alloc(id: CacheId) -> usize {
-        percpu::pop(Access::get(), id.main()).unwrap_or_else(|| slow::alloc_slow(id))
+    pub fn alloc(id: CacheId, request: &Request) -> usize {
+        percpu::pop(Access::get(), id.main()).unwrap_or_else(|| slow::alloc_slow(id, request))
     }
 
     /// True when an object that is alone in its slab reads as zeros because it has never been used.
@@ -396,13 +413,16 @@ pub mod by_id {
         hardened::is_freed(address)
     }
 
-    /// Defers an object by the slow path; aborts the process if the address starts no object of the
-    /// cache.
+    /// Defers an object by the slow path, on behalf of the caller of a function; aborts the process
+    /// if the address starts no object of the cache.
     ///
     /// # Safety
     /// As [`super::Cache::free_rcu`].
-    pub unsafe fn free_rcu_checked(id: CacheId, object: usize) {
+    pub unsafe fn free_rcu_checked(id: CacheId, object: usize, frame: Frame) {
         flush::find(id, object);
+        if granule::is_watched(object) {
+            profile::defer(object, frame);
+        }
         deferred::free_rcu_slow(id, object);
     }
 }

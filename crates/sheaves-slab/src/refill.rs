@@ -80,6 +80,36 @@ pub(crate) fn refilled_sheaf(id: CacheId) -> Option<Cursor> {
     Some(empty.up(count))
 }
 
+/// Takes one object from a watched slab; `None` when memory is out.
+pub(crate) fn take_watched(id: CacheId) -> Option<usize> {
+    let shape = id.shape();
+    let mut made = None;
+    loop {
+        let mut slabs = id.descriptor().slabs.lock();
+        if let Some(made) = made.take() {
+            add_slab(id, shape, &mut slabs, &made);
+        }
+        if let Some(granule) = slabs.watched(shape) {
+            let (slab, mut object) = (slab::header(granule), 0);
+            slab.take(1, |index| {
+                if shape.hardened {
+                    slab.let_go(index);
+                }
+                object = granule.address() + index * shape.stride;
+            });
+            slabs.move_slab(granule, shape);
+            drop(slabs);
+            if shape.hardened {
+                contents::prepare(shape, object);
+            }
+            id.descriptor().depot.count_refill(id.shape(), 1);
+            return Some(object);
+        }
+        drop(slabs);
+        made = Some(make_slab(shape)?);
+    }
+}
+
 /// Prepares the objects of a new slab that no other thread knows yet. Without a lock: constructors
 /// are the program's code, and may allocate, wait, or fork. `None` when memory is out.
 fn make_slab(shape: &Shape) -> Option<Run> {

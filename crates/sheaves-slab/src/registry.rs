@@ -13,7 +13,7 @@ use sheaves_sys::{env, lock::Lock, probe};
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
 use crate::chunk::{self, HugePages};
 use crate::shape::Shape;
-use crate::{limit, mode, slab, window};
+use crate::{limit, mode, profile, slab, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
@@ -101,6 +101,7 @@ impl Registry {
                 chunk::CHUNKS.lock().huge_pages = choice;
             }
             limit::read_options();
+            profile::read_option();
         }
         self.started
     }

@@ -109,8 +109,8 @@ impl Shape {
         Shape::with_room(layout, canary_bytes())
     }
 
-    /// [`Shape::new`] for a named cache: in debug mode its objects are further apart, since blocks of
-    /// malloc have red zones of their own.
+    /// [`Shape::new`] for a named cache: in debug mode its objects are further apart, since blocks
+    /// of malloc have red zones of their own.
     pub(crate) fn named(layout: Layout) -> Option<Shape> {
         let zone_bytes = if mode::is_debug() { DEBUG_ZONE_BYTES } else { 0 };
         Shape::with_room(layout, canary_bytes() + zone_bytes)

@@ -16,14 +16,19 @@
 //! | a hold 0 -> 1 | a thread that puts the object into quarantine | nothing |
 //! | a hold 1 -> 0 | a refill | the cache's lock |
 //! | `holes` | the keeper, and a refill, which clears it | nothing |
+//! | `watched_of` | the cache, with the owner map's entries | the cache's lock, or nothing |
+//! | `earlier` | profiling that is turned on or off | the cache's lock |
 //! | other fields | the cache, while no object of the slab is allocated | the cache's lock |
 //!
 //! The steps on bits and `free` are in `protocol/counting.rs`.
 
-use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{
+    AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence, fence,
+};
 
 use sheaves_sys::{map, probe};
 
+use crate::cache_id::{CLASSES_MAX, CacheId, WATCHED};
 use crate::granule::{self, Granule};
 use crate::mode;
 use crate::protocol::counting;
@@ -51,6 +56,8 @@ pub(crate) const UNLISTED: u32 = u32::MAX;
 pub(crate) struct Slab {
     /// Number of the cache plus one; 0 when the granule starts no slab.
     pub(crate) cache: AtomicU16,
+    /// Of every granule of a watched slab: the same number; 0 otherwise.
+    watched_of: AtomicU16,
     /// Objects that are free and counted, see the table above.
     pub(crate) free: AtomicU32,
     /// The list that the slab is on, or [`UNLISTED`].
@@ -64,6 +71,9 @@ pub(crate) struct Slab {
     /// Free objects at the last look of the keeper, twice; plus 1 when the holes were discarded
     /// since then.
     holes: AtomicU32,
+    /// Of a watched slab from before profiling was turned on: place of its bits, see
+    /// [`crate::earlier`]. 0 otherwise.
+    pub(crate) earlier: AtomicU32,
     /// In type-stable caches: the cookie taken when the slab became empty.
     pub(crate) cookie: AtomicU64,
     /// In debug caches: one bit for each object that is deferred.
@@ -98,6 +108,53 @@ pub(crate) fn header(granule: Granule) -> &'static Slab {
 fn header_address(granule: Granule) -> usize {
     let number = granule.0 - granule::first().0;
     window::SLABS.base() + number as usize * SLAB_HEADER_BYTES
+}
+
+/// Makes a slab a watched one: the frees of its objects take the slow path, which reads here of
+/// which cache it is. Under the cache's lock, or by the thread that has the slab's only object.
+///
+/// Other threads may free objects of the slab meanwhile: either way they find the right cache.
+pub(crate) fn watch(first: Granule, granules: usize) {
+    // Relaxed: the caller has the slab.
+    let cache = header(first).cache.load(Ordering::Relaxed);
+    for index in 0..granules {
+        // Relaxed: the owner map's entry is written after, by a Release. [W1]
+        header(first.after(index)).watched_of.store(cache, Ordering::Relaxed);
+    }
+    first.set_owner(granules, WATCHED);
+}
+
+/// Undoes [`watch`].
+pub(crate) fn unwatch(first: Granule, granules: usize) {
+    // Relaxed, both: as in `watch`; `earlier` is a hint for those without the lock.
+    let cache = header(first).cache.load(Ordering::Relaxed);
+    header(first).earlier.store(0, Ordering::Relaxed);
+    first.set_owner(granules, CacheId::new(cache - 1).owner(mode::is_hardened()));
+    for index in 0..granules {
+        // Release pairs with the Acquire in `class_of`: the entry is not WATCHED any more. [W2]
+        header(first.after(index)).watched_of.store(0, Ordering::Release);
+    }
+}
+
+/// The size class of malloc whose slab has a granule, `None` for anything else.
+#[must_use]
+pub fn class_of(granule: Granule) -> Option<CacheId> {
+    loop {
+        let owner = granule.owner();
+        if owner != WATCHED {
+            return CacheId::from_owner(owner);
+        }
+        // Acquire pairs with the Release of the entry, after the number was written. [W1]
+        fence(Ordering::Acquire);
+        // Acquire pairs with the Release in `unwatch`: a new look finds the entry changed. [W2]
+        match header(granule).watched_of.load(Ordering::Acquire).checked_sub(1) {
+            Some(number) if usize::from(number) <= CLASSES_MAX => {
+                return Some(CacheId::new(number));
+            }
+            Some(_) => return None,
+            None => {}
+        }
+    }
 }
 
 /// Discards the memory of headers; they read as zero, which means "starts no slab".
@@ -157,6 +214,8 @@ impl Slab {
             word.store(bits, Ordering::Relaxed);
         }
         self.marks.iter().for_each(|marks| marks.store(0, Ordering::Relaxed));
+        self.watched_of.store(0, Ordering::Relaxed);
+        self.earlier.store(0, Ordering::Relaxed);
         self.free.store(capacity as u32, Ordering::Relaxed);
         self.list.store(UNLISTED, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
@@ -167,6 +226,23 @@ impl Slab {
         // `SlabLists::recover`.
         compiler_fence(Ordering::SeqCst);
         self.cache.store(cache, Ordering::Relaxed);
+    }
+
+    /// True while the slab is watched.
+    pub(crate) fn is_watched(&self) -> bool {
+        // Relaxed: under the cache's lock, or by the thread that has the only object.
+        self.watched_of.load(Ordering::Relaxed) != 0
+    }
+
+    /// True while the slab is watched for its objects from before profiling was turned on.
+    pub(crate) fn is_earlier(&self) -> bool {
+        // Relaxed: as above; or a hint.
+        self.earlier.load(Ordering::Relaxed) != 0
+    }
+
+    /// True while the slab's objects are for samples only.
+    pub(crate) fn is_for_samples(&self) -> bool {
+        self.is_watched() && !self.is_earlier()
     }
 
     /// True once, when the only object reads as zeros because it has never been used.

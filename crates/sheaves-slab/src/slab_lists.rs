@@ -2,7 +2,9 @@
 //!
 //! List 0 holds the fullest slabs that have free objects, list 6 the emptiest that are in use, list
 //! 7 those without allocated objects, and list 8 those without free objects. Refills take from the
-//! lowest list, so that sparse slabs can become empty.
+//! lowest list, so that sparse slabs can become empty. List 9 holds the watched slabs whose
+//! objects are taken for samples only. A watched slab without allocated objects becomes an ordinary
+//! one.
 //!
 //! Flushes do not move slabs between lists, since they hold no lock. A refill that finds a slab on
 //! the wrong list moves it. A thread that flushes objects into a slab without free objects, or the
@@ -15,7 +17,7 @@ use core::sync::atomic::Ordering;
 
 use sheaves_rcu::Cookie;
 
-use crate::cache_id::CacheId;
+use crate::cache_id::{self, CacheId};
 use crate::granule::{self, Granule};
 use crate::mode;
 use crate::shape::Shape;
@@ -25,6 +27,10 @@ use crate::slab::{self, Slab, UNLISTED};
 const EMPTY: usize = 7;
 /// The list of slabs without free objects.
 const FULL: usize = EMPTY + 1;
+/// The list of watched slabs.
+const WATCHED: usize = FULL + 1;
+/// A search for a free object among the watched slabs looks at this many.
+const WATCHED_LOOKED_AT: usize = 8;
 
 /// Counts of a cache's slabs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,7 +49,7 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 pub(crate) struct SlabLists {
     /// First slab of each list, as granule number + 1, or 0.
-    heads: [u32; FULL + 1],
+    heads: [u32; WATCHED + 1],
     pub(crate) counts: Counts,
     /// Threads that would have moved slabs may be gone: then [`SlabLists::sort`] moves them.
     pub(crate) is_unsorted: bool,
@@ -52,7 +58,7 @@ pub(crate) struct SlabLists {
 impl SlabLists {
     pub(crate) const fn new() -> SlabLists {
         let counts = Counts { slabs: 0, empty: 0, refills: 0, slabs_made: 0, slabs_released: 0 };
-        SlabLists { heads: [0; FULL + 1], counts, is_unsorted: false }
+        SlabLists { heads: [0; WATCHED + 1], counts, is_unsorted: false }
     }
 
     /// The slabs of a list. A slab may be moved once the iterator has returned it.
@@ -87,13 +93,17 @@ impl SlabLists {
     pub(crate) fn recover(&mut self, id: CacheId, shape: &Shape) {
         let counts = Counts { slabs: 0, empty: 0, ..self.counts };
         let owner = id.owner(mode::is_hardened());
+        let owners = [owner, cache_id::WATCHED];
         *self = SlabLists { counts, ..SlabLists::new() };
-        for granule in granule::all().filter(|granule| granule.owner() == owner) {
+        for granule in granule::all().filter(|granule| owners.contains(&granule.owner())) {
             let slab = slab::header(granule);
             let is_first = shape.first_granule(granule) == granule;
             // Relaxed: the child has one thread.
             if is_first && slab.cache.load(Ordering::Relaxed) == id.in_header() {
-                granule.set_owner(shape.granules, owner);
+                match slab.is_watched() {
+                    true => slab::watch(granule, shape.granules),
+                    false => granule.set_owner(shape.granules, owner),
+                }
                 self.counts.slabs += 1;
                 self.list(granule, shape);
             }
@@ -123,6 +133,21 @@ impl SlabLists {
         None
     }
 
+    /// A watched slab that has a free object; made of one without allocated objects, if necessary
+    /// and possible.
+    pub(crate) fn watched(&mut self, shape: &Shape) -> Option<Granule> {
+        // Relaxed: a hint; the slab's count only grows while the lock is held.
+        let has_free = |slab: &Slab| slab.free.load(Ordering::Relaxed) != 0;
+        let mut known = self.on_list(WATCHED).take(WATCHED_LOOKED_AT);
+        if let Some((granule, _)) = known.find(|(_, slab)| has_free(slab)) {
+            return Some(granule);
+        }
+        let (granule, _) = self.on_list(EMPTY).next()?;
+        self.unlist(granule);
+        slab::watch(granule, shape.granules);
+        Some(granule)
+    }
+
     /// Moves a slab to its right list.
     pub(crate) fn move_slab(&mut self, granule: Granule, shape: &Shape) {
         self.unlist(granule);
@@ -133,6 +158,9 @@ impl SlabLists {
     pub(crate) fn list(&mut self, granule: Granule, shape: &Shape) {
         let slab = slab::header(granule);
         let list = right_list(slab, shape);
+        if list == EMPTY && slab.is_watched() {
+            slab::unwatch(granule, shape.granules);
+        }
         let head = self.heads[list];
         // Relaxed, all of this file: under the cache's lock.
         slab.next.store(head, Ordering::Relaxed);
@@ -155,6 +183,9 @@ impl SlabLists {
         let slab = slab::header(granule);
         // Relaxed, all: under the cache's lock.
         let list = slab.list.swap(UNLISTED, Ordering::Relaxed) as usize;
+        if list == UNLISTED as usize {
+            return;
+        }
         let next = slab.next.load(Ordering::Relaxed);
         let previous = slab.previous.load(Ordering::Relaxed);
         if let Some(number) = next.checked_sub(1) {
@@ -180,8 +211,13 @@ impl SlabLists {
 
     /// Every slab that may have free objects.
     pub(crate) fn with_free_objects(&self) -> impl Iterator<Item = (Granule, &'static Slab)> {
-        let lists = 0..FULL + usize::from(self.is_unsorted);
+        let lists = (0..FULL + usize::from(self.is_unsorted)).chain([WATCHED]);
         lists.flat_map(|list| self.on_list(list))
+    }
+
+    /// Every slab that has allocated objects, and is not watched for samples.
+    pub(crate) fn with_allocated_objects(&self) -> impl Iterator<Item = (Granule, &'static Slab)> {
+        (0..WATCHED).filter(|list| *list != EMPTY).flat_map(|list| self.on_list(list))
     }
 
     /// Sum of the free objects of all slabs.
@@ -196,8 +232,9 @@ fn right_list(slab: &Slab, shape: &Shape) -> usize {
     // Acquire pairs with the Release in `count_put`: a slab that counts as empty is empty.
     let free = slab.free.load(Ordering::Acquire) as usize;
     match free {
-        0 => FULL,
         free if free == shape.slab_objects => EMPTY,
+        _ if slab.is_for_samples() => WATCHED,
+        0 => FULL,
         free => free * EMPTY / shape.slab_objects,
     }
 }

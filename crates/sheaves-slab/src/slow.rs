@@ -9,7 +9,10 @@ use sheaves_percpu::internal::slots::{Attached, attach};
 use sheaves_percpu::internal::{Cursor, Mode, cmp_store, load, mode, pop_slow, push_slow};
 
 use crate::cache_id::CacheId;
-use crate::slot::take_sheaf;
+use crate::profile::{self, Request};
+use crate::samples::sample_if_tagged;
+use crate::slot::{self, take_sheaf};
+use crate::tags::{self, Freed};
 use crate::{chunk, debug, deferred, flush, hardened, refill, surplus};
 
 /// How often a slow path starts over because other threads changed the slot. After that it goes to
@@ -19,27 +22,30 @@ const ATTEMPTS: u32 = 64;
 /// Allocates an object when the fast path found none; 0 when memory is out.
 #[cold]
 #[inline(never)]
-pub(crate) fn alloc_slow(id: CacheId) -> usize {
-    let object = alloc(id);
+pub(crate) fn alloc_slow(id: CacheId, request: &Request) -> usize {
+    let object = alloc(id, request);
     chunk::after_alloc();
     object
 }
 
 #[inline]
-fn alloc(id: CacheId) -> usize {
+fn alloc(id: CacheId, request: &Request) -> usize {
     let shape = id.shape();
     if shape.debug {
         return debug::alloc(id);
     }
     if shape.hardened {
-        return hardened::alloc(id);
+        return hardened::alloc(id, request);
+    }
+    if let Some(object) = pop_tagged(id, request) {
+        return object;
     }
     id.descriptor().depot.count_exchange(shape);
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
             break;
         }
-        if let Some(object) = pop_slow(id.main()) {
+        if let Some(object) = pop_slow(id.main()).or_else(|| pop_tagged(id, request)) {
             return object;
         }
         let Some(cursor) = sheaf_with_objects(id)
@@ -50,7 +56,26 @@ fn alloc(id: CacheId) -> usize {
         };
         install(id, cursor, Cursor::is_empty);
     }
-    take_one(id)
+    take_one(id, request)
+}
+
+/// Pops the last object of the current slot's main sheaf, which `pop` has left alone, perhaps
+/// because it is tagged. Then the allocation becomes a sample.
+fn pop_tagged(id: CacheId, request: &Request) -> Option<usize> {
+    if !profile::is_used() {
+        return None;
+    }
+    let cursor = take_sheaf(id.main(), |cursor| !cursor.is_empty())?;
+    // Now that the sheaf is ours, this is certain.
+    if cursor.is_empty() {
+        place(id, cursor, |other| !other.is_sheaf());
+        return None;
+    }
+    // SAFETY: the sheaf is ours, and not empty.
+    let entry = unsafe { cursor.last() };
+    // The other entries keep their tags.
+    place(id, cursor.down(1), |other| !other.is_sheaf());
+    Some(sample_if_tagged(id, entry, request))
 }
 
 /// Frees an object when the fast path found no room.
@@ -68,17 +93,21 @@ fn free(id: CacheId, object: usize) {
         debug::free(id, object);
         return;
     }
+    let freed = tags::freed(id, object);
     if shape.hardened {
-        hardened::free(id, object);
-        return;
+        return hardened::free(id, object);
     }
+    let Freed::Entry(entry) = freed else {
+        return flush::flush(id, &mut [object]);
+    };
     id.descriptor().depot.count_exchange(shape);
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
             break;
         }
-        // SAFETY: the caller of `free` owns the object; what is pushed is not used again.
-        if unsafe { push_slow(id.main(), object) } {
+        // SAFETY: the caller of `free` owns the object; what is pushed is not used again. A tagged
+        // entry is pushed onto a main sheaf only.
+        if unsafe { push_slow(id.main(), entry) } {
             return;
         }
         let Some(cursor) = empty_sheaf(id) else { break };
@@ -107,7 +136,16 @@ fn empty_sheaf(id: CacheId) -> Option<Cursor> {
 
 /// Installs a sheaf that the caller owns as the current slot's main sheaf, if `replaceable` accepts
 /// the present one. Otherwise another thread has changed the word, and the sheaf is retired.
+///
+/// None of its entries is tagged; some are when it is in the slot.
 pub(crate) fn install(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) {
+    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+    tags::tag(id.shape(), unsafe { cursor.objects() });
+    place(id, cursor, replaceable);
+}
+
+/// [`install`] for a sheaf whose entries have their tags.
+fn place(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) {
     let word = id.main();
     while attach() == Attached::Yes {
         let current = load(word);
@@ -132,20 +170,25 @@ pub(crate) fn install(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) 
     retire(id, cursor);
 }
 
-/// Finds a place for a sheaf that the caller owns: the spare word of the current slot if it is
+/// Finds a place for a main sheaf that the caller owns: the spare word of the current slot if it is
 /// vacant, the depot, the pool, or its objects' slabs.
-pub(crate) fn retire(id: CacheId, cursor: Cursor) {
+fn retire(id: CacheId, cursor: Cursor) {
+    if !cursor.is_sheaf() {
+        return;
+    }
+    slot::clean(id, cursor);
     // SAFETY: VACANT is not the bootstrap cursor; the caller owns the sheaf.
-    if cursor.is_sheaf() && !unsafe { cmp_store(id.spare(), Cursor::VACANT, cursor) } {
+    if !unsafe { cmp_store(id.spare(), Cursor::VACANT, cursor) } {
         flush::put_away(id, cursor);
     }
 }
 
 /// An object straight from the slabs, for a thread without a slot or without memory for a sheaf.
-fn take_one(id: CacheId) -> usize {
+fn take_one(id: CacheId, request: &Request) -> usize {
     let mut one = [0];
     if refill::refill(id, &mut one) == 1 {
-        return one[0];
+        tags::tag(id.shape(), &mut one);
+        return sample_if_tagged(id, one[0], request);
     }
     // Memory is out, but the depot may have objects.
     let Some(cursor) = id.take_full() else { return 0 };

@@ -18,7 +18,8 @@
 //! not honour exact addresses, the window is a reservation, if necessary with a smaller heap.
 //!
 //! Between two regions, and after what a region has mapped, there is unmapped address space. So a
-//! write that runs past the end of objects, or before the first one, does not reach the bookkeeping.
+//! write that runs past the end of objects, or before the first one, does not reach the
+//! bookkeeping.
 //!
 //! Another mapping may be where a region needs to grow. Heap, headers and sheaves skip it. The maps
 //! of owners and chunks must be contiguous: the heap ends where one of them cannot grow.

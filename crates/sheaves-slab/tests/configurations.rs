@@ -8,6 +8,7 @@ mod deferred;
 #[path = "../../sheaves-percpu/tests/transactions/configurations.rs"]
 mod engines;
 mod keeper;
+mod samples;
 #[path = "../../sheaves-percpu/tests/transactions/seccomp.rs"]
 mod seccomp;
 mod storm;

@@ -14,6 +14,12 @@ pub fn fine_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
+/// Milliseconds since 1970, of the wall clock.
+#[must_use]
+pub fn wall_ms() -> u64 {
+    read(libc::CLOCK_REALTIME) / 1_000_000
+}
+
 /// Nanoseconds of `clock`, 0 when the system call fails.
 fn read(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };

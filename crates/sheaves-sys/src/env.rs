@@ -16,7 +16,7 @@ unsafe extern "C" {
 /// Reads `environ` or, inside the dynamic linker, before libc has set that, `/proc/self/environ`.
 /// Never allocates. Like `getenv`, not safe against a concurrent `setenv`.
 pub fn lookup<R>(name: &str, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
-    if crate::process::auxiliary(libc::AT_SECURE) != 0 {
+    if crate::process::is_secure() {
         return None;
     }
     // SAFETY: reading the pointer; libc owns it.

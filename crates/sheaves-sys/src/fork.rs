@@ -27,6 +27,8 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsiz
 use crate::lock_word::Word;
 use crate::{futex, generation, map, process};
 
+pub use crate::generation::age_ms;
+
 /// What one layer does around a fork. The functions must neither allocate nor fail.
 #[derive(Debug, Clone, Copy)]
 pub struct Handlers {
@@ -59,9 +61,11 @@ pub enum Layer {
     Slab = 5,
     /// `sheaves-heap`.
     Heap = 6,
+    /// `sheaves-control`.
+    Control = 7,
 }
 
-const LAYERS: usize = 7;
+const LAYERS: usize = 8;
 
 /// The layers' handlers, null while absent. Written by [`announce`].
 static ANNOUNCED: [AtomicPtr<Handlers>; LAYERS] = [const { AtomicPtr::new(null_mut()) }; LAYERS];

@@ -1,8 +1,9 @@
 //! Futexes: words on which threads sleep until another thread changes and wakes them.
 //!
-//! All calls keep `errno`. Words are private to the process.
+//! All calls keep `errno`. Words are private to the process, except where a name says `shared`:
+//! those are in memory that several processes map.
 
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::{clock, errno};
 
@@ -41,6 +42,78 @@ pub fn wake(word: &AtomicU32, count: i32) -> usize {
 /// Wakes all threads that sleep on the word, by one system call. Async-signal-safe.
 pub fn wake_all(word: &AtomicU32) -> usize {
     wake(word, i32::MAX)
+}
+
+/// Wakes all threads of all processes that sleep on a shared word.
+pub fn wake_all_shared(word: &AtomicU32) {
+    // SAFETY: as in `wake`.
+    let wake = || unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, MANY) };
+    errno::preserve(wake);
+}
+
+const MANY: i32 = i32::MAX;
+
+/// [`wait_for`] on a shared word.
+pub fn wait_shared_for(word: &AtomicU32, expected: u32, nanoseconds: u64) {
+    let limit = clock::duration(nanoseconds);
+    let (address, limit) = (word.as_ptr(), &raw const limit);
+    errno::preserve(|| {
+        // SAFETY: the word is valid for the call, and the limit is a valid duration.
+        unsafe { libc::syscall(libc::SYS_futex, address, libc::FUTEX_WAIT, expected, limit) };
+    });
+}
+
+/// One of the words of `futex_waitv(2)`: `struct futex_waitv`.
+#[repr(C)]
+struct Waiter {
+    expected: u64,
+    address: u64,
+    flags: u32,
+    reserved: u32,
+}
+
+impl Waiter {
+    /// `FUTEX2_SIZE_U32`.
+    const U32: u32 = 2;
+
+    fn new((word, expected): (&AtomicU32, u32), flags: i32) -> Waiter {
+        let address = word.as_ptr().expose_provenance() as u64;
+        let flags = Waiter::U32 | flags.cast_unsigned();
+        Waiter { expected: u64::from(expected), address, flags, reserved: 0 }
+    }
+}
+
+/// The kernel has refused `futex_waitv(2)`, or does not have it.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Sleeps until one of two words is woken, the second of which is shared; returns at once if one
+/// does not hold what is expected. False if the kernel cannot wait for two words: then it did not
+/// sleep.
+#[must_use]
+pub fn wait_either(
+    private: (&AtomicU32, u32),
+    shared: (&AtomicU32, u32),
+    nanoseconds: Option<u64>,
+) -> bool {
+    // Relaxed, here and below: a flag that is set for good.
+    if IS_REFUSED.load(Ordering::Relaxed) {
+        return false;
+    }
+    let words = [Waiter::new(private, libc::FUTEX_PRIVATE_FLAG), Waiter::new(shared, 0)];
+    // This call has an absolute limit.
+    let limit = nanoseconds.map(|left| clock::duration(clock::fine_ns().saturating_add(left)));
+    let limit: *const libc::timespec = limit.as_ref().map_or(core::ptr::null(), |limit| limit);
+    errno::preserve(|| {
+        let (first, count, no_flags) = (words.as_ptr(), words.len(), 0);
+        let (call, clock) = (libc::SYS_futex_waitv, libc::CLOCK_MONOTONIC);
+        // SAFETY: the words are valid for the call; the limit is null or a valid time.
+        let status = unsafe { libc::syscall(call, first, count, no_flags, limit, clock) };
+        let is_refused = status < 0 && [libc::ENOSYS, libc::EPERM].contains(&errno::get());
+        if is_refused {
+            IS_REFUSED.store(true, Ordering::Relaxed);
+        }
+        !is_refused
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! The generation of this process, by which a lock knows whether its owner is in the process.
+//! The generation of this process, by which a lock knows whether its owner is in the process, and
+//! its age.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::tls;
+use crate::{clock, tls};
 
 /// Number of forks between the first process that has loaded this object and this one. Written,
 /// like the next two, in the child of a fork.
@@ -12,6 +13,19 @@ static FORKER: AtomicUsize = AtomicUsize::new(0);
 /// The generation in which that thread forked first.
 static FORKER_SINCE: AtomicUsize = AtomicUsize::new(0);
 
+/// When this process has forked from its parent, or has loaded this object, in ms of the clock.
+static BEGAN_MS: AtomicU64 = AtomicU64::new(0);
+
+// Relaxed: there is one thread.
+crate::run_when_loaded!(BEGAN_MS.store(clock::coarse_ms(), Ordering::Relaxed));
+
+/// Milliseconds since this process has forked from its parent, or since it has loaded this object.
+#[must_use]
+pub fn age_ms() -> u64 {
+    // Relaxed: written while there is one thread.
+    clock::coarse_ms().saturating_sub(BEGAN_MS.load(Ordering::Relaxed))
+}
+
 /// Begins the next generation, in the child of a fork.
 pub(crate) fn begin() {
     // Relaxed, all: the child has one thread.
@@ -20,6 +34,7 @@ pub(crate) fn begin() {
         FORKER_SINCE.store(generation, Ordering::Relaxed);
     }
     GENERATION.store(generation + 1, Ordering::Relaxed);
+    BEGAN_MS.store(clock::coarse_ms(), Ordering::Relaxed);
 }
 
 #[inline]

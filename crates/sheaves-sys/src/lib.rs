@@ -4,14 +4,16 @@
 //! address space ([`map`], [`space`]), sleeping locks ([`lock`]), futexes ([`mod@futex`]), threads
 //! ([`thread`]), memory barriers in other threads ([`membarrier`]), registration of restartable
 //! sequences ([`rseq`]), CPUs ([`topology`]), the fork registry ([`fork`]), options ([`mod@env`]),
-//! time ([`clock`]), messages on standard error ([`mod@report`]), where a thread sleeps
-//! ([`stack`]), and probes for tracers ([`probe`]).
+//! time ([`clock`]), messages on standard error ([`mod@report`]), the calling thread's stack
+//! ([`stack`]), where another thread sleeps ([`sleeper`]), probes for tracers ([`probe`]), memory
+//! that is shared with tools ([`memfd`]) and their requests ([`request`]).
 //!
 //! The crate works below `malloc`: it does not allocate, unwind, read `std::env` or keep a
 //! thread-local with a destructor. The one exception is [`thread::spawn`], for which libc
 //! allocates.
 //!
-//! Blocking: only [`lock::Lock::lock`], [`mod@futex`] and [`thread::sleep_ns`] may sleep. Signals:
+//! Blocking: only [`lock::Lock::lock`], [`mod@futex`], [`request::sleep`] and
+//! [`thread::sleep_ns`] may sleep. Signals:
 //! only [`mod@report`], [`errno`] and functions documented as async-signal-safe may be called from
 //! a signal handler. Fork: see [`fork`].
 #![no_std]
@@ -28,11 +30,14 @@ pub mod lock;
 mod lock_word;
 pub mod map;
 pub mod membarrier;
+pub mod memfd;
 mod memory;
 pub mod probe;
 pub mod process;
 pub mod report;
+pub mod request;
 pub mod rseq;
+pub mod sleeper;
 pub mod space;
 pub mod stack;
 mod symbol;

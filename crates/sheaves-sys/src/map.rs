@@ -36,6 +36,22 @@ pub fn anywhere(bytes: usize) -> Option<usize> {
     map(0, bytes, READ_WRITE, 0).ok()
 }
 
+/// Maps the beginning of a file, shared with other processes: at an address that the kernel chooses
+/// if `address` is 0, and otherwise in place of what is mapped there.
+///
+/// # Safety
+/// Memory at an address other than 0 is the caller's, and may change its contents.
+#[must_use]
+pub unsafe fn shared(address: usize, bytes: usize, descriptor: i32) -> Option<usize> {
+    let place = with_exposed_provenance_mut(address);
+    let flags = if address == 0 { libc::MAP_SHARED } else { libc::MAP_SHARED | libc::MAP_FIXED };
+    preserve(|| {
+        // SAFETY: what is replaced is the caller's.
+        let mapped = unsafe { libc::mmap(place, bytes, READ_WRITE, flags, descriptor, 0) };
+        (mapped != libc::MAP_FAILED).then(|| mapped.expose_provenance())
+    })
+}
+
 /// Zeroed read-write memory at a multiple of `align` (a power of two, at least a page).
 #[must_use]
 pub fn aligned(bytes: usize, align: usize) -> Option<usize> {

@@ -2,12 +2,20 @@
 
 use core::ffi::CStr;
 
+use crate::report::write_all;
+
 /// A value of the auxiliary vector, 0 where the kernel does not provide it.
 #[must_use]
 pub fn auxiliary(kind: libc::c_ulong) -> usize {
     // SAFETY: getauxval has no precondition.
     let value = unsafe { libc::getauxval(kind) };
     usize::try_from(value).unwrap_or(0)
+}
+
+/// True in a program that has more rights than its caller (`AT_SECURE`): it must not trust it.
+#[must_use]
+pub fn is_secure() -> bool {
+    auxiliary(libc::AT_SECURE) != 0
 }
 
 /// Sixteen random bytes from the kernel (`AT_RANDOM`), hashed to one word; 0 where absent. Every
@@ -51,6 +59,28 @@ pub fn physical_bytes() -> usize {
     }
 }
 
+/// The number of seccomp filters of the calling thread: more than before if the program has put
+/// itself into a sandbox, in which a system call may end the process. `None` where it is not known.
+///
+/// Costs one system call if there are none, and reading a kernel file otherwise, or if `by_file`:
+/// in a sandbox that is more likely to be permitted.
+#[must_use]
+pub fn seccomp_filters(by_file: bool) -> Option<u32> {
+    // SAFETY: integers only.
+    if !by_file && unsafe { libc::prctl(libc::PR_GET_SECCOMP) } == 0 {
+        return Some(0);
+    }
+    let mut text = [0; 4096];
+    let used = read_file(c"/proc/thread-self/status", &mut text)?;
+    let value = |name: &[u8]| {
+        let line =
+            text[..used].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name))?;
+        core::str::from_utf8(line).ok()?.trim().parse().ok()
+    };
+    // Before Linux 5.9 the mode is all that is known.
+    value(b"Seccomp_filters:").or_else(|| value(b"Seccomp:"))
+}
+
 /// The finaliser of splitmix64 (Steele, Lea, Flood 2014).
 fn scramble(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -81,6 +111,26 @@ pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     Some(used)
 }
 
+/// Copies a file to a descriptor. Text that the descriptor does not accept is lost.
+pub fn copy_file(path: &CStr, to: i32) {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: `path` is a C string.
+    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) };
+    let Some(fd) = i32::try_from(fd).ok().filter(|fd| *fd >= 0) else { return };
+    let mut bytes = [0_u8; 1024];
+    loop {
+        // SAFETY: `bytes` is valid for writes of its length.
+        let count = unsafe { libc::syscall(libc::SYS_read, fd, bytes.as_mut_ptr(), bytes.len()) };
+        match usize::try_from(count) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => {
+                write_all(to, &bytes[..count]);
+            }
+        }
+    }
+    close(fd);
+}
+
 /// Closes a file descriptor that the caller owns.
 pub fn close(fd: i32) {
     // SAFETY: closing a descriptor touches no memory; the caller owns it.
@@ -93,6 +143,15 @@ pub fn open_append(path: &CStr) -> Option<i32> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
     // SAFETY: `path` is a C string and the mode argument is given because of O_CREAT.
     let fd = unsafe { libc::open(path.as_ptr(), flags, 0o644) };
+    (fd >= 0).then_some(fd)
+}
+
+/// Creates or empties a file that only its owner may read; `None` where that fails.
+#[must_use]
+pub fn create_private(path: &CStr) -> Option<i32> {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+    // SAFETY: `path` is a C string and the mode argument is given because of O_CREAT.
+    let fd = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
     (fd >= 0).then_some(fd)
 }
 

@@ -30,21 +30,33 @@ impl Line {
         &self.bytes[..self.used]
     }
 
-    /// Writes the line to `fd` and empties it. Text that `fd` does not accept is lost.
-    pub fn flush_to(&mut self, fd: i32) {
-        let mut rest = self.as_bytes();
-        while !rest.is_empty() {
-            // The bare system call, which is not a cancellation point: see `process::read_file`.
-            // SAFETY: `rest` is a valid slice of initialised bytes.
-            let written = unsafe { libc::syscall(libc::SYS_write, fd, rest.as_ptr(), rest.len()) };
-            match usize::try_from(written) {
-                Ok(count) if count > 0 => rest = &rest[count..],
-                Err(_) if crate::errno::get() == libc::EINTR => {}
-                _ => break,
-            }
-        }
+    /// Empties the line.
+    pub fn clear(&mut self) {
         self.used = 0;
     }
+
+    /// Writes the line to `fd` and empties it. Returns 0, or the value of `errno` for which the
+    /// rest of the text is lost.
+    pub fn flush_to(&mut self, fd: i32) -> i32 {
+        let status = write_all(fd, self.as_bytes());
+        self.used = 0;
+        status
+    }
+}
+
+/// Writes bytes to `fd`. Returns 0, or the value of `errno` for which the rest is lost.
+pub(crate) fn write_all(fd: i32, mut rest: &[u8]) -> i32 {
+    while !rest.is_empty() {
+        // The bare system call, which is not a cancellation point: see `process::read_file`.
+        // SAFETY: `rest` is a valid slice of initialised bytes.
+        let written = unsafe { libc::syscall(libc::SYS_write, fd, rest.as_ptr(), rest.len()) };
+        match usize::try_from(written) {
+            Ok(count) if count > 0 => rest = &rest[count..],
+            Err(_) if crate::errno::get() == libc::EINTR => {}
+            _ => return crate::errno::get(),
+        }
+    }
+    0
 }
 
 impl Write for Line {

@@ -1,166 +1,175 @@
-//! Where another thread of this process sleeps: functions on its stack, for reports.
+//! The calling thread's stack, walked by frame pointers: for samples of allocations.
 //!
-//! The kernel tells at which instruction a sleeping thread entered it, and its stack pointer. From
-//! there this searches for frame pointers: a word that points to a higher word of the stack, with a
-//! return address beside each of the two. That leads through functions that keep frame pointers, as
-//! with `-fno-omit-frame-pointer`. Where nothing is found, nothing is said: a thread that runs has
-//! no stack here, and functions without frame pointers are left out.
+//! A program that is compiled with `-fno-omit-frame-pointer` links its frames: at the frame pointer
+//! are the caller's frame pointer and the return address. Without them a walk yields the first
+//! address only.
 //!
-//! The thread may wake up meanwhile. Then what was read is dropped; no read can fault.
-//! Async-signal-safe.
+//! A walk never faults, takes no lock, and calls no unwinder: those allocate or lock. It reads two
+//! kinds of memory:
+//!
+//! - The thread's own stack, between the stack pointer and its top: glibc puts a thread's control
+//!   block at the top of its stack, and notes the top of the first thread's. That every page
+//!   between is readable is checked once, by `process_vm_readv` on this process, and noted in the
+//!   thread's area.
+//! - A copy of what is above the stack pointer, where that is not so: on the stack of a coroutine
+//!   or of a signal handler. The kernel makes the copy, and refuses what is not readable.
 
-use core::ffi::CStr;
-use core::fmt::{self, Write as _};
+use crate::{errno, map, process, tls};
 
-use crate::memory::Memory;
-use crate::{errno, process, report, symbol, thread};
-
-/// The most functions that are named.
-const FRAMES_MAX: usize = 5;
-/// How far up the stack is searched.
-const SEARCHED_BYTES: usize = 32 << 10;
-
-/// Addresses in functions on a stack, the innermost one first.
-#[derive(Debug)]
-pub struct Stack {
-    addresses: [usize; FRAMES_MAX],
-    used: usize,
+/// Stack pointer and frame pointer where a function of the library is entered: at the stack pointer
+/// is the return address into its caller.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame {
+    /// The stack pointer; 0 where it is not known.
+    pub stack: usize,
+    /// The frame pointer of the caller, if it keeps one.
+    pub frame: usize,
 }
 
-/// The stack of a thread of this process; empty if the thread does not sleep, or is the caller.
-#[must_use]
-pub fn of(id: i32) -> Stack {
-    let mut stack = Stack { addresses: [0; FRAMES_MAX], used: 0 };
-    if id == thread::id() {
-        return stack;
+impl Frame {
+    /// An unknown caller.
+    pub const NONE: Frame = Frame { stack: 0, frame: 0 };
+}
+
+/// Words that are copied from a stack whose bounds are not known.
+pub const COPY_WORDS: usize = 512;
+/// A stack pointer that is further below a top is not on the stack of that top.
+const STACK_BYTES_MAX: usize = 64 << 20;
+/// No program has code below this.
+const ADDRESS_MIN: usize = 4096;
+/// Pages that one system call checks.
+const PAGES_AT_ONCE: usize = 64;
+
+/// Stores the return addresses of the callers, the innermost first, and returns their number.
+///
+/// `copy` is room for a copy of the stack.
+///
+/// # Safety
+/// `frame` is [`Frame::NONE`], or of a function that has not returned.
+pub unsafe fn walk(frame: Frame, copy: &mut [usize; COPY_WORDS], out: &mut [usize]) -> usize {
+    if frame.stack == 0 || out.is_empty() {
+        return 0;
     }
-    errno::preserve(|| {
-        let Some((pointer, counter)) = sleeps_at(id) else { return };
-        if !symbol::is_in_object(counter) {
-            return;
-        }
-        stack.push(counter);
-        stack.walk(&mut Memory::new(), pointer);
-        if sleeps_at(id) != Some((pointer, counter)) {
-            stack.used = 0;
-        }
-    });
-    stack
-}
-
-/// Stack pointer and program counter of a thread that sleeps in the kernel.
-fn sleeps_at(id: i32) -> Option<(usize, usize)> {
-    let mut path = report::Line::new();
-    let _ = write!(path, "/proc/self/task/{id}/syscall\0");
-    let mut text = [0; 256];
-    let used = process::read_file(CStr::from_bytes_with_nul(path.as_bytes()).ok()?, &mut text)?;
-    // "running", or numbers of which these are the last two.
-    let mut words = core::str::from_utf8(&text[..used]).ok()?.split_ascii_whitespace().rev();
-    let mut number = || usize::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    let counter = number()?;
-    Some((number()?, counter))
-}
-
-/// Two words that a function with a frame pointer has on the stack.
-struct Link {
-    /// The frame pointer of its caller.
-    frame: usize,
-    /// Where it returns to.
-    address: usize,
-}
-
-impl Stack {
-    fn push(&mut self, address: usize) {
-        if self.used < FRAMES_MAX {
-            self.addresses[self.used] = address;
-            self.used += 1;
-        }
-    }
-
-    fn walk(&mut self, memory: &mut Memory, pointer: usize) {
-        let Some(mut link) = first_link(memory, pointer) else { return };
-        // The function whose frame this is: the one that its caller has called.
-        if let Some(target) = called_before(memory, link.address)
-            && symbol::is_function(memory, target)
-        {
-            self.push(target);
-        }
-        while self.used < FRAMES_MAX {
-            // Inside the call: the address after it may be in the next function.
-            self.push(link.address - 1);
-            let frame = link.frame;
-            match link_at(memory, frame) {
-                Some(next) if next.frame > frame => link = next,
-                Some(next) => return self.push(next.address - 1),
-                None => return,
-            }
-        }
-    }
-}
-
-/// The first link above the stack pointer that leads to another one.
-fn first_link(memory: &mut Memory, pointer: usize) -> Option<Link> {
-    let end = pointer + SEARCHED_BYTES;
-    for place in (pointer.next_multiple_of(16)..end).step_by(16) {
-        let frame = memory.word(place)? as usize;
-        if frame.is_multiple_of(16)
-            && (place + 1..end).contains(&frame)
-            && let Some(link) = link_at(memory, place)
-            && link_at(memory, frame).is_some()
-        {
-            return Some(link);
-        }
-    }
-    None
-}
-
-/// The two words at an aligned address, if the second one is a return address.
-fn link_at(memory: &mut Memory, place: usize) -> Option<Link> {
-    let frame = memory.word(place)? as usize;
-    let address = memory.word(place + 8)? as usize;
-    let is_return = symbol::is_in_object(address) && is_after_call(memory, address);
-    is_return.then_some(Link { frame, address })
-}
-
-/// True if the instruction before an address may be a call.
-fn is_after_call(memory: &mut Memory, address: usize) -> bool {
-    // FF /2, with a form of the operand that takes as many bytes.
-    let mut is_indirect = |bytes: usize| {
-        memory.byte(address - bytes) == Some(0xff)
-            && memory.byte(address - bytes + 1).is_some_and(|form| form >> 3 & 7 == 2)
+    // SAFETY: the frame's function has not returned, so its return address is there.
+    out[0] = unsafe { read(frame.stack) };
+    let top = top_of(frame.stack);
+    let rest = &mut out[1..];
+    let count = if top != 0 {
+        // SAFETY: `follow` asks for words between the stack pointer and the top, all readable.
+        follow(frame, top, rest, |address| unsafe { read(address) })
+    } else {
+        let bytes = copy_stack(frame.stack, copy);
+        follow(frame, frame.stack + bytes, rest, |address| copy[(address - frame.stack) / 8])
     };
-    [2, 3, 4, 6, 7].into_iter().any(&mut is_indirect)
-        || called_before(memory, address).is_some_and(symbol::is_in_object)
+    1 + count
 }
 
-/// The function that is called right before an address, if it is named in the instruction.
-fn called_before(memory: &mut Memory, address: usize) -> Option<usize> {
-    if memory.byte(address - 5)? != 0xe8 {
-        return None;
-    }
-    let mut distance = [0; 4];
-    for (index, byte) in distance.iter_mut().enumerate() {
-        *byte = memory.byte(address - 4 + index)?;
-    }
-    Some(address.wrapping_add_signed(i32::from_le_bytes(distance) as isize))
+/// # Safety
+/// An aligned word that is readable.
+unsafe fn read(address: usize) -> usize {
+    // SAFETY: the same contract. Volatile, since the word may belong to any object on the stack.
+    unsafe { core::ptr::with_exposed_provenance::<usize>(address).read_volatile() }
 }
 
-impl fmt::Display for Stack {
-    /// The end of a sentence about the thread; nothing for an empty stack.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut memory = Memory::new();
-        for (index, address) in self.addresses[..self.used].iter().enumerate() {
-            f.write_str(match index {
-                0 => "; it sleeps in ",
-                1 => ", called by ",
-                _ => ", ",
-            })?;
-            symbol::write(&mut memory, *address, f)?;
+/// Follows frame pointers while they go up, and are aligned and below `top`.
+fn follow(from: Frame, top: usize, out: &mut [usize], read: impl Fn(usize) -> usize) -> usize {
+    let (mut frame, mut lowest) = (from.frame, from.stack);
+    for (index, place) in out.iter_mut().enumerate() {
+        let is_frame = frame > lowest && frame.is_multiple_of(8) && top.saturating_sub(16) >= frame;
+        let caller = if is_frame { read(frame + 8) } else { 0 };
+        // The outermost function of a thread returns to address 0, or has no frame pointer.
+        if caller < ADDRESS_MIN {
+            return index;
         }
-        Ok(())
+        *place = caller;
+        (lowest, frame) = (frame, read(frame));
     }
+    out.len()
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+/// The top of the thread's stack if the stack pointer is on it and all between is readable; else 0.
+fn top_of(stack: usize) -> usize {
+    let top = tls::stack_top();
+    if (tls::stack_low()..top).contains(&stack) { top } else { find_top(stack) }
+}
+
+#[cold]
+fn find_top(stack: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    let tops = [tls::thread_pointer(), tls::libc_stack_end()];
+    #[cfg(not(target_arch = "x86_64"))]
+    let tops = [0; 0];
+    let low = stack / map::page_bytes() * map::page_bytes();
+    for top in tops {
+        let is_near = top > stack && top - stack <= STACK_BYTES_MAX;
+        // What was checked before is not checked again.
+        let known = tls::stack_low();
+        let end = if tls::stack_top() == top && known > low { known } else { top };
+        if is_near && is_readable(low, end) {
+            tls::set_stack_low(low);
+            tls::set_stack_top(top);
+            return top & !7;
+        }
+    }
+    0
+}
+
+/// True when every page of a range is readable.
+fn is_readable(start: usize, end: usize) -> bool {
+    let page = map::page_bytes();
+    let mut bytes = [0_u8; PAGES_AT_ONCE];
+    let mut address = start;
+    while address < end {
+        let mut parts = [EMPTY; PAGES_AT_ONCE];
+        let count = (end - address).div_ceil(page).min(PAGES_AT_ONCE);
+        for (index, part) in parts[..count].iter_mut().enumerate() {
+            *part = part_of(address + index * page, 1);
+        }
+        if copy_from_self(&mut bytes, &parts[..count]) != count {
+            return false;
+        }
+        address += count * page;
+    }
+    true
+}
+
+/// Copies the stack from a stack pointer up, as far as it is readable; returns the bytes.
+fn copy_stack(stack: usize, copy: &mut [usize; COPY_WORDS]) -> usize {
+    let page = map::page_bytes();
+    let mut parts = [EMPTY; 3];
+    let (mut address, mut count) = (stack, 0);
+    let end = stack + size_of_val(copy);
+    // By pages: the kernel copies whole parts.
+    while address < end && count < parts.len() {
+        let next = ((address / page + 1) * page).min(end);
+        parts[count] = part_of(address, next - address);
+        (address, count) = (next, count + 1);
+    }
+    // SAFETY: any bytes are words.
+    let bytes = unsafe {
+        core::slice::from_raw_parts_mut(copy.as_mut_ptr().cast::<u8>(), size_of_val(copy))
+    };
+    copy_from_self(bytes, &parts[..count]) & !7
+}
+
+const EMPTY: libc::iovec = part_of(0, 0);
+
+const fn part_of(address: usize, bytes: usize) -> libc::iovec {
+    libc::iovec { iov_base: core::ptr::with_exposed_provenance_mut(address), iov_len: bytes }
+}
+
+/// Copies memory of this process by the kernel, which stops at the first part that is not readable.
+/// Returns the bytes, 0 where the kernel refuses.
+fn copy_from_self(to: &mut [u8], from: &[libc::iovec]) -> usize {
+    let to = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let (process, parts) = (process::id(), from.len() as libc::c_ulong);
+    let copied = errno::preserve(|| {
+        // SAFETY: the kernel writes to `to` only, and checks every address of `from`.
+        unsafe { libc::process_vm_readv(process, &raw const to, 1, from.as_ptr(), parts, 0) }
+    });
+    usize::try_from(copied).unwrap_or(0)
+}
+
+#[cfg(test)]
 #[path = "../tests/unit/stack.rs"]
 mod tests;

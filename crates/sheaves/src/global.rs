@@ -21,6 +21,52 @@ impl Sheaves {
     }
 }
 
+/// [`Sheaves`] for programs whose heap is profiled: a sample of [`crate::heap::profile`] ends when
+/// its block is freed.
+///
+/// With [`Sheaves`] a block that is freed may be allocated again before the profile knows; then the
+/// profile still names the first caller, though the sums are right. Here a free finds its cache by
+/// the address, as C's does: five instructions more.
+///
+/// ```
+/// #[global_allocator]
+/// static HEAP: sheaves::ProfiledSheaves = sheaves::ProfiledSheaves;
+///
+/// assert!(sheaves::heap::profile::start(sheaves::heap::profile::RATE_BYTES));
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProfiledSheaves;
+
+// SAFETY: as for `Sheaves`, whose blocks these are.
+unsafe impl GlobalAlloc for ProfiledSheaves {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        sheaves_heap::alloc_layout(layout)
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
+        // SAFETY: the caller's contract: from this allocator.
+        unsafe { sheaves_heap::malloc::free_inline(block) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the same contract.
+        unsafe { Sheaves.alloc_zeroed(layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if layout.align() <= ALIGN_MIN {
+            // SAFETY: the caller's contract; a free does not depend on the class of the layout.
+            return unsafe { sheaves_heap::realloc(block, size) };
+        }
+        // SAFETY: the caller's contract. Where this frees the block, it does so by the layout.
+        unsafe { Sheaves.realloc(block, layout, size) }
+    }
+}
+
 // SAFETY: 1. blocks have the layout's size and alignment (`alloc_layout`); 2. they stay valid
 // until `dealloc`; 3. nothing unwinds; 4. `realloc` keeps the contents.
 unsafe impl GlobalAlloc for Sheaves {

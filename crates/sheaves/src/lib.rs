@@ -9,7 +9,10 @@ pub mod map;
 pub mod rcu;
 mod rcu_box;
 
-pub use global::Sheaves;
+// Answers tools: it is there once it is linked.
+use sheaves_control as _;
+
+pub use global::{ProfiledSheaves, Sheaves};
 pub use sheaves_heap as heap;
 pub use sheaves_heap::{release_to, trim};
 pub use sheaves_rcu::defer::poll;

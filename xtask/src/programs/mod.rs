@@ -6,6 +6,7 @@
 
 mod allocator;
 mod commands;
+mod page;
 mod program;
 mod report;
 mod server;
@@ -32,6 +33,8 @@ pub struct Options {
     pub quick: bool,
     /// Where to write the samples.
     pub json: Option<PathBuf>,
+    /// Where to write the page with plots.
+    pub html: Option<PathBuf>,
     /// Names of allocators; all if empty.
     pub allocators: Vec<String>,
     /// Names of programs; all if empty.
@@ -49,6 +52,10 @@ fn programs() -> Vec<Program> {
 /// Runs the programs and prints the report.
 pub fn run(root: &Path, options: &Options) -> anyhow::Result<()> {
     let programs = chosen(options)?;
+    // Before the run, which takes long.
+    for file in [&options.json, &options.html].into_iter().flatten() {
+        std::fs::File::create(file).with_context(|| file.display().to_string())?;
+    }
     install_missing(&programs)?;
     let folder = root.join(FOLDER);
     if folder.exists() {
@@ -70,6 +77,9 @@ pub fn run(root: &Path, options: &Options) -> anyhow::Result<()> {
         if let Some(file) = &options.json {
             let json = serde_json::to_string(&report)?;
             std::fs::write(file, json + "\n").with_context(|| file.display().to_string())?;
+        }
+        if let Some(file) = &options.html {
+            page::write(root, &folder, &report, file).context("the page")?;
         }
     }
     print!("{}", report.summary());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::usage::Usage;
 
@@ -55,7 +55,7 @@ pub(super) struct Round<'a> {
 }
 
 /// The result of a run.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 pub(super) struct Sample {
     /// Work done in a second: transactions, requests, or runs of the whole program.
     pub(super) per_second: f64,

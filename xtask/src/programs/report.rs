@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::allocator::{AGAIN, Allocator};
 use super::program::Sample;
@@ -36,49 +36,44 @@ impl Outcome {
 }
 
 /// All results, also as JSON.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Report {
-    allocators: Vec<&'static str>,
-    programs: Vec<ProgramReport>,
+    pub(super) allocators: Vec<String>,
+    pub(super) programs: Vec<ProgramReport>,
 }
 
-#[derive(Debug, Serialize)]
-struct ProgramReport {
-    name: &'static str,
-    what: &'static str,
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct ProgramReport {
+    pub(super) name: String,
+    pub(super) what: String,
     /// By allocator; `None` where the program did not run.
     rows: Vec<Option<Row>>,
 }
 
 /// One program under one allocator: medians.
-#[derive(Debug, Serialize)]
-struct Row {
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Row {
     per_second: f64,
     /// Throughput over that of glibc in the same round.
-    ratio: f64,
+    pub(super) ratio: f64,
     ratio_min: f64,
     ratio_max: f64,
     peak_kib: f64,
     faults: f64,
     processor_seconds: f64,
-    samples: Vec<Sample>,
+    pub(super) samples: Vec<Sample>,
 }
 
 impl Report {
     /// An empty report.
     #[must_use]
     pub(super) fn new(allocators: &[Allocator]) -> Report {
-        let allocators = allocators.iter().map(|allocator| allocator.name).collect();
+        let allocators = allocators.iter().map(|allocator| allocator.name.to_owned()).collect();
         Report { allocators, programs: Vec::new() }
     }
 
     /// Adds a program and returns its table.
-    pub(super) fn add(
-        &mut self,
-        name: &'static str,
-        what: &'static str,
-        outcome: Outcome,
-    ) -> String {
+    pub(super) fn add(&mut self, name: &str, what: &str, outcome: Outcome) -> String {
         let base = outcome.samples[0].iter().flatten();
         let base: Vec<f64> = base.map(|sample| sample.per_second).collect();
         let rows = outcome.samples.into_iter().map(|it| it.map(|samples| Row::new(samples, &base)));
@@ -105,7 +100,7 @@ impl Report {
                 row.processor_seconds,
             );
         }
-        self.programs.push(ProgramReport { name, what, rows });
+        self.programs.push(ProgramReport { name: name.to_owned(), what: what.to_owned(), rows });
         text
     }
 
@@ -123,7 +118,7 @@ impl Report {
             let peaks = run.iter().filter_map(|(it, row)| Some(row.peak_kib / it.row(0)?.peak_kib));
             let peak = geometric_mean(peaks);
             let behind = run.iter().filter(|(it, row)| row.ratio < 0.95 * self.best(it));
-            let behind: Vec<_> = behind.map(|(it, _)| it.name).collect();
+            let behind: Vec<_> = behind.map(|(it, _)| it.name.as_str()).collect();
             let _ =
                 writeln!(text, "{allocator:<12} {ratio:>20.3} {peak:>15.2}   {}", behind.join(" "));
         }
@@ -138,7 +133,7 @@ impl Report {
 }
 
 impl ProgramReport {
-    fn row(&self, allocator: usize) -> Option<&Row> {
+    pub(super) fn row(&self, allocator: usize) -> Option<&Row> {
         self.rows[allocator].as_ref()
     }
 }

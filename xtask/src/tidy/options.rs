@@ -9,7 +9,7 @@ use crate::repo::TextFile;
 /// How options begin; other constants that do so are no variables of the environment.
 const BEGIN: &str = "\"SHEAVES_";
 /// Crates whose options are a user's: not those of benchmarks and tests.
-const CRATES: [&str; 7] = ["sys", "percpu", "rcu", "slab", "heap", "preload", "cli"];
+const CRATES: [&str; 8] = ["sys", "percpu", "rcu", "slab", "heap", "control", "preload", "cli"];
 
 pub(crate) fn check(files: &[TextFile], findings: &mut Vec<Finding>) {
     let Some(table) = files.iter().find(|file| file.path == TABLE) else { return };

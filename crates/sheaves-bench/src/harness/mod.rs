@@ -3,12 +3,14 @@
 //! Nothing here knows a table. [`table`] says what the harness asks of one, [`run`] is the course
 //! of a run.
 
+pub(crate) mod chart;
 pub(crate) mod child;
 pub(crate) mod failure;
 pub(crate) mod judge;
 pub(crate) mod machine;
 pub(crate) mod measure;
 pub(crate) mod memory;
+pub(crate) mod page;
 pub(crate) mod plot;
 pub(crate) mod random;
 pub(crate) mod report;
@@ -28,7 +30,7 @@ pub(crate) use machine::Machine;
 pub(crate) use measure::{Effort, Sample, Sampler, become_threaded, halves, per_operation};
 pub(crate) use memory::{bytes_of, peak_bytes, reset_peak, resident_bytes, resident_in};
 pub(crate) use random::{Random, scale};
-pub(crate) use report::{Figure, Judgement, LeftOut, Ratio, Report, Shown};
+pub(crate) use report::{Figure, Judgement, LeftOut, Ratio, Report, Shown, distinct};
 pub(crate) use ring::{Consumer, Producer, Ring};
 pub(crate) use run::Plan;
 pub(crate) use statistics::{

@@ -13,15 +13,22 @@ const SCHEMA: &str = "sheaves-bench/1";
 pub(crate) struct Report {
     pub(crate) schema: String,
     pub(crate) table: String,
+    /// Where another program has measured and does not say, it was here.
+    #[serde(default = "Machine::this")]
     pub(crate) machine: Machine,
     pub(crate) rows: Vec<Figure>,
+    #[serde(default)]
     pub(crate) ratios: Vec<Ratio>,
+    #[serde(default)]
     pub(crate) bars: Vec<Judgement>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) left_out: Vec<LeftOut>,
     /// Whether a bar was not judged because not all peers took part.
     #[serde(skip)]
     pub(crate) bars_withheld: bool,
+    /// What the run has printed.
+    #[serde(skip)]
+    pub(crate) text: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +53,9 @@ pub(crate) struct Figure {
     /// Whether this is one of two modes of a contender, of which the better one has another row.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub(crate) is_mode: bool,
+    /// Whether the contender is Sheaves.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub(crate) is_ours: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +64,8 @@ pub(crate) struct Shown {
     pub(crate) column: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) size: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) size_unit: Option<String>,
     pub(crate) divisor: f64,
 }
 
@@ -107,6 +119,7 @@ impl Report {
             bars: Vec::new(),
             left_out: Vec::new(),
             bars_withheld: false,
+            text: String::new(),
         }
     }
 
@@ -135,21 +148,41 @@ impl Report {
         self.rows.iter().find(|row| row.workload == workload && row.contender == contender)
     }
 
+    /// The rows of a printed table: of a contender in two modes the better one only.
+    pub(crate) fn rows_of<'r>(&'r self, heading: &'r str) -> impl Iterator<Item = &'r Figure> {
+        self.rows.iter().filter(move |row| row.shown.heading == heading && !row.is_mode)
+    }
+
     /// The printed tables, in the order in which they were begun.
     pub(crate) fn headings(&self) -> Vec<&str> {
-        let mut headings: Vec<&str> = Vec::new();
-        for row in &self.rows {
-            if !headings.contains(&row.shown.heading.as_str()) {
-                headings.push(&row.shown.heading);
-            }
+        distinct(self.rows.iter().map(|row| row.shown.heading.as_str()))
+    }
+
+    /// Reads what [`Report::to_json`] has written.
+    pub(crate) fn from_json(text: &str) -> Result<Report, String> {
+        let report: Report =
+            serde_json::from_str(text).map_err(|error| format!("no report: {error}"))?;
+        match report.schema.as_str() {
+            SCHEMA => Ok(report),
+            other => Err(format!("a report of {other} instead of {SCHEMA}")),
         }
-        headings
     }
 
     pub(crate) fn to_json(&self) -> Result<String, Failure> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Failure::run(format!("no JSON: {error}")))
     }
+}
+
+/// The names in the order in which they come first.
+pub(crate) fn distinct<'r>(names: impl Iterator<Item = &'r str>) -> Vec<&'r str> {
+    let mut distinct = Vec::new();
+    for name in names {
+        if !distinct.contains(&name) {
+            distinct.push(name);
+        }
+    }
+    distinct
 }
 
 #[cfg(test)]

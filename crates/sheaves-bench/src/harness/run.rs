@@ -3,8 +3,8 @@
 use super::measure::{self, Effort, Sampler, Series};
 use super::text;
 use super::{
-    Case, Children, Contender, Entrant, Failure, Figure, Judge, Part, Random, Report, Row, Summary,
-    Table, summarize,
+    Case, Children, Contender, Entrant, Failure, Figure, Judge, Part, Random, Report, Row, Shown,
+    Summary, Table, summarize,
 };
 
 pub(crate) struct Plan {
@@ -60,7 +60,7 @@ impl Plan {
             contenders.push(contender);
         }
         let series = measure::rounds(&mut samplers, self.effort, random)?;
-        add(report, case, &contenders, &series, &samplers);
+        add(report, (self.table, case), &contenders, &series, &samplers);
         Ok(())
     }
 }
@@ -79,7 +79,7 @@ fn complete<'a>(case: &'a Case, to_come: &[Case]) -> Vec<&'a str> {
 /// row.
 fn add(
     report: &mut Report,
-    case: &Case,
+    (table, case): (&Table, &Case),
     contenders: &[&Contender],
     series: &Series,
     samplers: &[Sampler],
@@ -90,31 +90,36 @@ fn add(
             // A contender that does not measure what the row is about has no figure.
             if rows[index].iter().all(|value| value.is_finite()) {
                 lanes.push((contender, &rows[index]));
-                let mut figure = figure(row, &contender.name(), summarize(&rows[index]));
+                let mut figure = figure(table, row, contender, summarize(&rows[index]));
+                figure.contender = contender.name();
                 figure.is_mode = contender.is_mode();
                 // What was done is told once for all rows.
                 figure.work = if index == 0 { sampler.work() } else { None };
                 report.rows.push(figure);
             }
         }
-        compare(report, row, &lanes);
+        compare(report, table, row, &lanes);
     }
 }
 
-fn figure(row: &Row, contender: &str, summary: Summary) -> Figure {
+/// A figure of a contender under its common name.
+fn figure(table: &Table, row: &Row, contender: &Contender, summary: Summary) -> Figure {
+    let size_unit = table.sizes.as_ref().filter(|_| row.shown.size.is_some());
+    let size_unit = size_unit.map(|sizes| sizes.unit.to_owned());
     Figure {
         workload: row.name.clone(),
-        contender: contender.to_owned(),
+        contender: contender.family.to_owned(),
         unit: row.unit.to_owned(),
         summary,
-        shown: row.shown.clone(),
+        shown: Shown { size_unit, ..row.shown.clone() },
         work: None,
         is_mode: false,
+        is_ours: table.ours.contains(&contender.family),
     }
 }
 
 /// Compares the contenders of a row under their common names: of two modes the better one counts.
-fn compare(report: &mut Report, row: &Row, lanes: &[(&Contender, &[f64])]) {
+fn compare(report: &mut Report, table: &Table, row: &Row, lanes: &[(&Contender, &[f64])]) {
     let mut field: Vec<Entrant<'_>> = Vec::new();
     for (contender, series) in lanes {
         let summary = summarize(series);
@@ -126,7 +131,7 @@ fn compare(report: &mut Report, row: &Row, lanes: &[(&Contender, &[f64])]) {
         if better && !field.iter().any(|entrant| entrant.name == name) {
             field.push(Entrant { name, series, median: summary.median });
             if contender.is_mode() {
-                report.rows.push(figure(row, name, summary));
+                report.rows.push(figure(table, row, contender, summary));
             }
         }
     }

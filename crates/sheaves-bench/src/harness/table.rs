@@ -21,6 +21,8 @@ pub(crate) struct Table {
     pub(crate) sizes: Option<Sizes>,
     /// What `--threads` can be.
     pub(crate) threads: Threads,
+    /// The contenders that are Sheaves, which pictures highlight.
+    pub(crate) ours: &'static [&'static str],
     /// How many rounds each case gets, for figures that are kept and for a first look.
     pub(crate) effort: [Effort; 2],
     /// Adds what is asked of several rows together. Called once, after all cases.
@@ -44,6 +46,7 @@ impl Table {
             cases,
             sizes: None,
             threads: Threads { usual: 2, range: 1..=1024 },
+            ours: &[],
             effort: Effort::SHORT,
             finish: |_| {},
             has_plot: false,
@@ -111,14 +114,20 @@ pub(crate) struct Row {
 impl Row {
     /// Nanoseconds per operation, in a printed table of its own.
     pub(crate) fn new(name: String) -> Row {
-        let shown = Shown { heading: name.clone(), column: "ns".into(), size: None, divisor: 1.0 };
+        let shown = Shown {
+            heading: name.clone(),
+            column: "ns".into(),
+            size: None,
+            size_unit: None,
+            divisor: 1.0,
+        };
         Row { name, unit: "ns/op", shown, compare: Box::new(|_| {}) }
     }
 
     /// Nanoseconds per operation, in a printed table that has a column for each size.
     pub(crate) fn sized(heading: &str, size: usize) -> Row {
         let (column, heading) = (size.to_string(), heading.to_owned());
-        let shown = Shown { heading, column, size: Some(size), divisor: 1.0 };
+        let shown = Shown { heading, column, size: Some(size), size_unit: None, divisor: 1.0 };
         Row { name: format!("{}/{size}", shown.heading), shown, ..Row::new(String::new()) }
     }
 
@@ -153,7 +162,7 @@ impl Measure {
         let row = |measure: &Measure| {
             let Measure(suffix, unit, column, divisor) = *measure;
             let (column, heading) = (column.to_owned(), heading.to_owned());
-            let shown = Shown { heading, column, size: None, divisor };
+            let shown = Shown { heading, column, size: None, size_unit: None, divisor };
             let separator = if rest.is_empty() { "" } else { "/" };
             let row = Row::new(format!("{part}{suffix}{separator}{rest}"));
             Row { unit, shown, ..row }.compared(move |row| compare(row, suffix))

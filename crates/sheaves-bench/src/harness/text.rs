@@ -3,7 +3,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{Figure, LeftOut, Report, Summary};
+use super::{Figure, LeftOut, Report, Summary, distinct};
 
 pub(crate) fn header(report: &Report) -> String {
     format!(
@@ -13,16 +13,9 @@ pub(crate) fn header(report: &Report) -> String {
 }
 
 pub(crate) fn figures(report: &Report, heading: &str) -> String {
-    let rows: Vec<_> = report.rows.iter().filter(|row| row.shown.heading == heading).collect();
-    let (mut columns, mut contenders) = (Vec::new(), Vec::new());
-    for row in rows.iter().filter(|row| !row.is_mode) {
-        if !columns.contains(&row.shown.column.as_str()) {
-            columns.push(&row.shown.column);
-        }
-        if !contenders.contains(&row.contender.as_str()) {
-            contenders.push(&row.contender);
-        }
-    }
+    let rows: Vec<_> = report.rows_of(heading).collect();
+    let columns = distinct(rows.iter().map(|row| row.shown.column.as_str()));
+    let contenders = distinct(rows.iter().map(|row| row.contender.as_str()));
     let mut table = new_table();
     table.set_header(core::iter::once("").chain(columns.iter().copied()));
     for contender in contenders {

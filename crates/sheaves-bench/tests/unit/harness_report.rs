@@ -15,11 +15,13 @@ pub(crate) fn figure(workload: &str, contender: &str, median: f64, shown: Shown)
         shown,
         work: None,
         is_mode: false,
+        is_ours: false,
     }
 }
 
 pub(crate) fn shown(heading: &str, size: usize) -> Shown {
-    Shown { heading: heading.to_owned(), column: size.to_string(), size: Some(size), divisor: 1.0 }
+    let heading = heading.to_owned();
+    Shown { heading, column: size.to_string(), size: Some(size), size_unit: None, divisor: 1.0 }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::*;
 
 static FAKE: Table = Table {
+    ours: &["a"],
     remarks: |_| "\nA remark.\n".to_owned(),
     ..Table::new("fake", "what a run does with a table", cases)
 };
@@ -41,6 +42,7 @@ fn figures_are_printed_when_their_table_is_complete() {
     let medians: Vec<_> =
         report.rows.iter().map(|row| (&row.workload[..], row.summary.median)).collect();
     assert_eq!(medians, [("fake/8", 2.0), ("fake/8", 5.0), ("fake/64", 2.0), ("fake/64", 5.0)]);
+    assert!(report.rows.iter().all(|row| row.is_ours == (row.contender == "a")));
     assert_eq!(report.left_out[0].workloads, ["fake/8", "fake/64"]);
     let figures: Vec<_> = parts.iter().filter(|part| part.starts_with("\nfake\n")).collect();
     assert_eq!(figures.len(), 1, "{parts:?}");
@@ -64,7 +66,9 @@ fn of_two_modes_the_better_one_counts() {
     let ours = Contender::new("ours", || Err(Failure::run("not made")));
     let modes = modes.map(contender);
     let mut report = Report::new("pair");
-    compare(&mut report, &row, &[(&ours, &[2.0]), (&modes[0], &[8.0]), (&modes[1], &[4.0])]);
+    let lanes: [(&Contender, &[f64]); 3] =
+        [(&ours, &[2.0]), (&modes[0], &[8.0]), (&modes[1], &[4.0])];
+    compare(&mut report, &FAKE, &row, &lanes);
     assert_eq!(report.rows.len(), 1);
     assert!((report.row("pair/64", "peer").unwrap().summary.median - 4.0).abs() < 1e-9);
     assert!((report.bars[0].ratio - 0.5).abs() < 1e-9);

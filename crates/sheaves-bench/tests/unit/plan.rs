@@ -48,6 +48,23 @@ fn bad_input_is_refused() {
 }
 
 #[test]
+fn a_report_is_shown_as_it_is() {
+    let from = Args { from: Some("report.json".into()), ..Args::default() };
+    assert_eq!(from.measures_a_table(), Ok(false));
+    let table = Args { table: Some("pair".to_owned()), ..from.clone() };
+    let quick = Args { quick: true, ..from.clone() };
+    let threads = Args { threads: Some("2".to_owned()), ..from };
+    for args in [table, quick, threads] {
+        assert_eq!(args.measures_a_table().unwrap_err().status, 2, "{args:?}");
+    }
+    // With or without a page.
+    for html in [None, Some("page.html".into())] {
+        let quick = Args { quick: true, html, ..Args::default() };
+        assert_eq!(quick.measures_a_table(), Ok(false));
+    }
+}
+
+#[test]
 fn a_part_of_a_table_can_be_asked_for() {
     assert_eq!(names("batch/shuffled/100"), ["batch/shuffled/100"]);
     assert_eq!(names("pair/8"), ["pair/8"]);

@@ -54,6 +54,19 @@ fn usable_size_may_be_used_by_fortified_programs() {
 }
 
 #[test]
+fn heap_profile_finds_known_amounts() {
+    let flags = ["-std=gnu99", "-fno-omit-frame-pointer"];
+    for link in [Link::Shared, Link::Archive] {
+        let program = compile("gcc", "tests/c_api/profile.c", &flags, link);
+        for (engine, when) in
+            ENGINES.into_iter().flat_map(|engine| [(engine, "now"), (engine, "late")])
+        {
+            run_ok(&program, &[when], engine, LIMIT);
+        }
+    }
+}
+
+#[test]
 fn library_is_loaded_and_unloaded() {
     // Linked to the archive for its flags only: it is not used.
     let program = compile("gcc", "tests/c_api/reload.c", &[], Link::Archive);

@@ -1,8 +1,10 @@
 //! The command from outside: every test starts `sheaves` as its users do.
 
 mod doctor;
+mod prof;
 mod real_object;
 mod refusals;
 mod run;
+mod running;
 mod stand_in;
 mod torture;

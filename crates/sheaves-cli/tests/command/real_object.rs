@@ -10,7 +10,7 @@ use predicates::str::{contains, is_match};
 use crate::stand_in::sheaves;
 
 /// Builds the object beside the command, where `sheaves run` looks for it.
-fn object() -> &'static Path {
+pub(crate) fn object() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         let command = assert_cmd::cargo::cargo_bin("sheaves");
@@ -27,7 +27,7 @@ fn object() -> &'static Path {
 }
 
 /// The command without a variable that names the object.
-fn sheaves_as_installed() -> assert_cmd::Command {
+pub(crate) fn sheaves_as_installed() -> assert_cmd::Command {
     assert!(object().is_file());
     let mut command = sheaves();
     command.env_remove("SHEAVES_PRELOAD");

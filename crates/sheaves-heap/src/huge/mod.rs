@@ -16,6 +16,7 @@ mod table;
 use sheaves_rcu::defer;
 use sheaves_slab::chunk;
 use sheaves_slab::mode::is_hardened;
+use sheaves_slab::sampling::{Request, large};
 use sheaves_sys::lock::Held;
 use sheaves_sys::{clock, map, probe};
 
@@ -25,10 +26,11 @@ pub(crate) use table::TABLE;
 use table::{Entry, KEPT, Table};
 
 /// A block (0 when memory is out), and whether it reads as zeros.
-pub(crate) fn alloc(size: usize, align: usize) -> (usize, bool) {
+pub(crate) fn alloc(size: usize, align: usize, request: &Request) -> (usize, bool) {
     let block = alloc_unlimited(size, align);
     if block.0 != 0 {
         probe::large_alloc(block.0, size);
+        large::note_alloc(block.0, request);
     }
     chunk::after_alloc();
     block
@@ -57,10 +59,11 @@ fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
 }
 
 /// A block that has room to grow in an idle range, if there is one; else 0.
-pub(crate) fn alloc_to_grow(size: usize) -> usize {
+pub(crate) fn alloc_to_grow(size: usize, request: &Request) -> usize {
     let bytes = size.next_multiple_of(map::page_bytes());
     let Some(address) = alloc_idle(|idle| idle.take_of_largest(bytes)) else { return 0 };
     probe::large_alloc(address, size);
+    large::note_alloc(address, request);
     address
 }
 
@@ -116,6 +119,7 @@ pub(crate) fn contains(address: usize) -> bool {
 pub(crate) fn free(address: usize) -> bool {
     let mut table = TABLE.lock();
     let Some(index) = table.find(address) else { return false };
+    large::note_free(address);
     let range = table.remove(index);
     probe::large_free(range.address, range.bytes);
     if is_hardened() {
@@ -228,7 +232,7 @@ fn give_back(mut range: Entry) {
 /// A block grows into the idle range after it, shrinks by what becomes an idle range, or has its
 /// pages moved by the kernel. If an idle range elsewhere is large enough, the result is 0: a copy
 /// costs less than the page faults of new pages.
-pub(crate) fn resize(address: usize, size: usize) -> usize {
+pub(crate) fn resize(address: usize, size: usize, request: &Request) -> usize {
     let page = map::page_bytes();
     let Some(bytes) = size.checked_next_multiple_of(page) else { return 0 };
     // Held over the system call: otherwise another thread could get the old address from the kernel
@@ -237,14 +241,19 @@ pub(crate) fn resize(address: usize, size: usize) -> usize {
     let Some(index) = table.find(address) else { return 0 };
     let old_bytes = table.entry(index).bytes;
     if is_hardened() {
-        let is_near = bytes <= old_bytes && bytes >= old_bytes / 2;
-        return if is_near { address } else { 0 };
+        if bytes > old_bytes || bytes < old_bytes / 2 {
+            return 0;
+        }
+        large::note_resize(address, address, old_bytes, request);
+        return address;
     }
     if bytes <= old_bytes {
+        large::note_resize(address, address, old_bytes, request);
         return shrink(table, index, bytes);
     }
     if table.idle.extend(address + old_bytes, bytes - old_bytes) {
         table.resize(index, bytes);
+        large::note_resize(address, address, old_bytes, request);
         return address;
     }
     if table.idle.has(bytes, page) {
@@ -257,6 +266,7 @@ pub(crate) fn resize(address: usize, size: usize) -> usize {
     // There is room: an entry was removed just now.
     let inserted = table.insert(Entry { address: moved, bytes });
     debug_assert!(inserted);
+    large::note_resize(address, moved, old_bytes, request);
     moved
 }
 

@@ -28,11 +28,13 @@ fn free_twice(size: usize) {
     unsafe { free(block) };
 }
 
-/// Writes one byte where the caller may not write, but in memory that the heap has mapped.
+/// Changes one byte where the caller may not write, but in memory that the heap has mapped.
 fn spoil(block: *mut u8, distance: isize) {
     let byte = block.wrapping_offset(distance);
     // SAFETY: bad input on purpose; pad, red zone or a freed object, all of which stay mapped.
-    unsafe { byte.write(1) };
+    let value = unsafe { byte.read() };
+    // SAFETY: as above.
+    unsafe { byte.write(!value) };
 }
 
 /// Writes one byte at a distance from the start of a block, and frees the block.

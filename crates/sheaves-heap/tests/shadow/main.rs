@@ -42,13 +42,15 @@ const THREADS: usize = 4;
 const OPERATIONS_DEFAULT: u64 = 300_000;
 
 /// Environments to run in. The first is the default.
-const CONFIGURATIONS: [&[(&str, &str)]; 6] = [
+const CONFIGURATIONS: [&[(&str, &str)]; 8] = [
     &[],
     &[("SHEAVES_SLOT", "cid")],
     &[("SHEAVES_SLOT", "cpu")],
     &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "2")],
     &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
     &[("SHEAVES_DEBUG", "1")],
+    &[("SHEAVES_PROF", "4096")],
+    &[("SHEAVES_PROF", "4096"), ("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")],
 ];
 
 fn number(name: &str) -> Option<u64> {

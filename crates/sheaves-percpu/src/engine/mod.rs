@@ -19,6 +19,7 @@
 mod access;
 #[cfg(target_arch = "x86_64")]
 mod entry_x86_64;
+mod frame;
 mod mode;
 #[cfg(not(target_arch = "x86_64"))]
 mod no_rseq;

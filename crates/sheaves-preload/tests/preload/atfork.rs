@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::{compile, compile_as, run_silent};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 const CONFIGURATIONS: [&[(&str, &str)]; 4] = [
     &[],
@@ -35,6 +35,6 @@ fn signal_handlers_fork_in_the_middle_of_an_allocation() {
 fn children_without_fork_handlers_allocate() {
     let program = compile("gcc", "bare_fork.c");
     for variables in CONFIGURATIONS {
-        run_silent(&program, &["60"], variables, LIMIT);
+        run_silent(&program, &["40"], variables, LIMIT);
     }
 }

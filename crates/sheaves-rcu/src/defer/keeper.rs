@@ -124,6 +124,12 @@ pub(super) fn look() {
     IS_LOOKING.store(false, Ordering::Relaxed);
 }
 
+/// Looks so far, and the microseconds that they took.
+pub(super) fn looks() -> (u64, u64) {
+    // Relaxed, both: statistics.
+    (LOOKS.load(Ordering::Relaxed), BUSY_NS.load(Ordering::Relaxed) / 1000)
+}
+
 /// One look, of a thread that frees while there is no keeper. True if something is left. Takes
 /// locks of all layers: not under a lock.
 pub fn look_here() -> bool {
@@ -134,20 +140,6 @@ pub fn look_here() -> bool {
     BUSY_NS.fetch_add(clock::fine_ns().saturating_sub(begin_ns), Ordering::Relaxed);
     probe::keeper_look(is_left.into());
     is_left
-}
-
-/// Number of looks so far.
-#[must_use]
-pub fn looks() -> u64 {
-    // Relaxed: statistics.
-    LOOKS.load(Ordering::Relaxed)
-}
-
-/// Time that all looks took so far.
-#[must_use]
-pub fn busy_ns() -> u64 {
-    // Relaxed: statistics.
-    BUSY_NS.load(Ordering::Relaxed)
 }
 
 /// In the child of a fork, where the reclaimer exists or not.

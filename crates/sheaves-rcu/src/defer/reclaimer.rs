@@ -1,8 +1,9 @@
 //! The reclaimer: the thread that reclaims what no other thread does.
 //!
-//! It sleeps without a timeout while nothing is deferred or unused, until the age bound while
-//! something is deferred, and until the next look while memory is unused, see `keeper`. It is
-//! started by the first thread that defers or arms the keeper, and likewise in the child of a fork.
+//! It sleeps without a timeout while nothing is deferred, unused or requested by a tool, until the
+//! age bound while something is deferred, and until the next look while memory is unused, see
+//! `keeper`. It is started by the first thread that defers or arms the keeper, and likewise in the
+//! child of a fork.
 //!
 //! | `SLEEPING` | meaning |
 //! |---|---|
@@ -18,7 +19,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_sys::fork::{self, Handlers};
-use sheaves_sys::{futex, report, thread, tls};
+use sheaves_sys::{futex, report, request, thread, tls};
 
 use super::extents::{SHEAVES, State};
 use super::pressure::{self, Pressure};
@@ -165,6 +166,13 @@ pub(super) fn has_requests() -> bool {
     REQUESTS.load(Ordering::Relaxed) != 0
 }
 
+/// Wakes the reclaimer from its sleep, if there is one: the word of requests is another one now.
+pub fn wake_reclaimer() {
+    if is_running() {
+        wake_from(UNTIL_AGE);
+    }
+}
+
 /// The reclaimer's `pthread_t`; `None` if there is none.
 #[must_use]
 pub fn reclaimer_thread() -> Option<usize> {
@@ -212,6 +220,7 @@ fn run() -> ! {
     loop {
         // SeqCst, here and below: see the module documentation. [B1]
         let bell = BELL.load(Ordering::SeqCst);
+        request::look_as_keeper();
         let requests = take_requests();
         let age_ms = pressure::age_ms();
         let is_old = age_ms.is_some_and(|age| age >= options::age_ms());
@@ -249,10 +258,8 @@ fn sleep(bell: u32, age_ms: Option<u64>) {
         let left_ms = options::age_ms().saturating_sub(age).max(1);
         psi::patience_ms(left_ms)
     });
-    match age_left_ms.into_iter().chain(keeper::left_ms()).min() {
-        None => futex::wait(&BELL, bell),
-        Some(left_ms) => futex::wait_for(&BELL, bell, left_ms.max(1) * 1_000_000),
-    }
+    let left_ms = age_left_ms.into_iter().chain(keeper::left_ms()).min();
+    request::sleep(&BELL, bell, left_ms.map(|left_ms| left_ms.max(1) * 1_000_000));
     // SeqCst: as above.
     SLEEPING.store(AWAKE, Ordering::SeqCst);
 }

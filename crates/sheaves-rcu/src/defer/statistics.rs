@@ -7,7 +7,7 @@ use sheaves_sys::clock;
 use super::emergency::{self, Emergencies};
 use super::extents::SHEAVES;
 use super::sink::{self, Pending, SINKS_MAX};
-use super::{calls, channel, pressure, reclaimer, round, watch};
+use super::{calls, channel, keeper, pressure, reclaimer, round, watch};
 
 /// What one [`super::Sink`] has pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,8 +45,25 @@ pub struct Statistics {
     pub calls_run: u64,
     /// How often the reclaimer has gone to sleep.
     pub reclaimer_sleeps: u32,
+    /// Looks of the keeper at unused memory, and the time that they took, in microseconds.
+    pub keeper_looks: u64,
+    /// See above.
+    pub keeper_busy_us: u64,
     /// Bytes of address space for sheaves.
     pub mapped_bytes: usize,
+}
+
+impl Statistics {
+    /// Everything that is deferred.
+    #[must_use]
+    pub fn pending(&self) -> Pending {
+        let sinks = self.sinks.iter().map(|sink| sink.pending);
+        let all = sinks.chain([self.calls, self.linked_calls, self.channels]);
+        all.fold(Pending::default(), |sum, one| Pending {
+            objects: sum.objects + one.objects,
+            bytes: sum.bytes + one.bytes,
+        })
+    }
 }
 
 /// Counts what is deferred now. Takes short locks; allocates nothing. Not for signal handlers.
@@ -60,6 +77,7 @@ pub fn statistics() -> Statistics {
     }
     let [objects, bytes] = pressure::sealed();
     let oldest = round::oldest_ms();
+    let (keeper_looks, keeper_busy_us) = keeper::looks();
     // Relaxed, all: statistics.
     Statistics {
         calls,
@@ -73,6 +91,8 @@ pub fn statistics() -> Statistics {
         grace_periods_asked: round::ASKED.load(Ordering::Relaxed),
         calls_run: watch::calls(),
         reclaimer_sleeps: reclaimer::SLEEPS.load(Ordering::Relaxed),
+        keeper_looks,
+        keeper_busy_us,
         mapped_bytes: SHEAVES.mapped_bytes(),
     }
 }

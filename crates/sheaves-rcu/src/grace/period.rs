@@ -39,9 +39,10 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::fork::{self, Handlers};
-use sheaves_sys::{clock, futex, probe, process, report, thread};
+use sheaves_sys::{clock, futex, probe, process, report, request, thread};
 
 use super::expedite::{self, Urgency};
+use super::lengths;
 use super::stall::{self, SHARED};
 use crate::protocol::generation::{Generations, Sleep};
 use crate::protocol::reader::{Readers, STEP};
@@ -307,7 +308,8 @@ impl Backoff {
         Backoff { began_ns, rounds: 0, is_reported: false }
     }
 
-    /// One round. Before it sleeps it calls `look` with the age, and a flag that is false at first.
+    /// One round. Before it sleeps it calls `look` with the age, and a flag that is false at first;
+    /// and it answers tools, which may ask just because no grace period ends.
     pub(super) fn once(&mut self, spins: u32, look: impl FnOnce(u64, &mut bool)) {
         self.rounds = self.rounds.saturating_add(1);
         if self.rounds < spins {
@@ -317,6 +319,7 @@ impl Backoff {
         } else {
             let age_ns = clock::fine_ns().saturating_sub(self.began_ns);
             look(age_ns, &mut self.is_reported);
+            request::look();
             thread::sleep_ns((age_ns / 8).clamp(NAP_NS, NAP_NS_MAX));
         }
     }
@@ -324,13 +327,15 @@ impl Backoff {
 
 /// Step 4.
 fn finish(number: u64) {
+    lengths::count(clock::fine_ns().saturating_sub(began_ns()));
     // Relaxed: only leaders write it.
     SCANNING.store(false, Ordering::Relaxed);
     probe::grace_period_end(number as usize, DEFAULT);
     GENERATIONS.complete(number, &Futex);
 }
 
-fn began_ns() -> u64 {
+/// When the last grace period began.
+pub(super) fn began_ns() -> u64 {
     // Relaxed: as in `begin`.
     BEGAN_NS.load(Ordering::Relaxed)
 }

@@ -11,7 +11,7 @@ use core::panic::Location;
 use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::thread::{self, NAME_BYTES};
-use sheaves_sys::{env, probe, report, stack};
+use sheaves_sys::{env, probe, report, sleeper};
 
 use crate::options::Setting;
 use crate::reader::registry;
@@ -139,7 +139,7 @@ fn write(stall: &Stall) {
         ),
         false => format_args!("({name}) has been in an RCU read section for {age} ms"),
     };
-    let stack = (!stall.has_ended).then(|| stack::of(thread));
+    let stack = (!stall.has_ended).then(|| sleeper::of(thread));
     let stack: &dyn Display = stack.as_ref().map_or(&"", |stack| stack);
     match stall.entered {
         Some(location) => {

@@ -2,7 +2,7 @@
 
 use sheaves_rcu::defer;
 use sheaves_sys::lock::assert_none_held;
-use sheaves_sys::{clock, errno, map, probe};
+use sheaves_sys::{clock, errno, map, probe, request};
 
 use super::due::{self, KEEP, LIMIT, START, SURPLUS, TICK};
 use super::state::{
@@ -67,12 +67,14 @@ fn dirty_max(chunks: &Chunks) -> usize {
 }
 
 /// Has unused memory returned to the system if it is time: by the keeper, or here where there is
-/// none, or near the limit. Called at the end of slow paths that free, without a lock.
+/// none, or near the limit. Answers requests of tools. Called at the end of slow paths that free,
+/// without a lock.
 #[inline]
 pub fn after_free() {
     if due::among(!START) != 0 {
         errno::preserve(return_due);
     }
+    request::look();
 }
 
 /// The same for slow paths that allocate. Only these start the keeper's thread: libc frees memory
@@ -87,6 +89,7 @@ pub fn after_alloc() {
             return_due();
         });
     }
+    request::look();
 }
 
 #[cold]

@@ -18,8 +18,8 @@ use sheaves_rcu::defer::faults::Faults;
 use sheaves_sys::lock;
 
 use crate::cache_id::CacheId;
-use crate::slot::take_sheaf;
-use crate::{chunk, debug, flush, pool, quarantine};
+use crate::slot::{take_main, take_sheaf};
+use crate::{chunk, debug, flush, pool, quarantine, tags};
 
 /// Requests for an empty sheaf that fail, for tests.
 #[cfg(feature = "faults")]
@@ -73,7 +73,7 @@ fn of_the_cache(id: CacheId) -> Option<Sheaf> {
         return None;
     }
     let cursor = take_sheaf(id.spare(), |_| true)
-        .or_else(|| take_sheaf(id.main(), |_| true))
+        .or_else(|| take_main(id, |_| true))
         .or_else(|| id.take_full())?;
     flush::flush_objects(id, cursor);
     // Relaxed: statistics.
@@ -93,6 +93,7 @@ pub(super) fn free(id: CacheId, object: usize) {
             } else if id.shape().hardened {
                 quarantine::add(id, object);
             } else {
+                tags::clean_deferred(id, &[object]);
                 flush::flush(id, &mut [object]);
             }
             chunk::after_free();

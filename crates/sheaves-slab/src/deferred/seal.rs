@@ -6,7 +6,7 @@ use sheaves_sys::probe;
 
 use super::queue::{Queue, SealedSheaf};
 use crate::cache_id::CacheId;
-use crate::{debug, flush, quarantine, slot};
+use crate::{debug, flush, quarantine, slot, tags};
 
 /// A thread that seals a sheaf of a long queue takes at most this many ready sheaves out of it.
 const RECLAIM: usize = 2;
@@ -15,6 +15,8 @@ const RECLAIM: usize = 2;
 /// [`defer::after_seal`], without locks.
 #[must_use]
 pub(crate) fn seal(id: CacheId, cursor: Cursor) -> bool {
+    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+    tags::note_deferred(id, unsafe { cursor.objects() });
     let queue = id.descriptor().deferred_here();
     queue.seal(id.shape(), cursor).is_some_and(|sealed| after_seal(id, queue, &sealed))
 }
@@ -35,7 +37,8 @@ pub(super) fn after_seal(id: CacheId, queue: &Queue, sealed: &SealedSheaf) -> bo
         Pressure::None if !sealed.is_long => 0,
         _ => RECLAIM,
     };
-    (0..most).map_while(|_| queue.take_ready(id.shape())).for_each(|cursor| put_away(id, cursor));
+    let ready = (0..most).map_while(|_| queue.take_ready(id.shape()));
+    ready.for_each(|cursor| put_away(id, clean(id, cursor)));
     sealed.is_told
 }
 
@@ -49,12 +52,20 @@ pub(crate) fn take_ready(id: CacheId) -> Option<Cursor> {
     if !id.is_deferring() {
         return None;
     }
-    id.descriptor().deferred_here().take_ready(id.shape())
+    id.descriptor().deferred_here().take_ready(id.shape()).map(|cursor| clean(id, cursor))
 }
 
 /// As [`take_ready`], from any queue: for a thread that finds nothing elsewhere.
 pub(crate) fn take_any_ready(id: CacheId) -> Option<Cursor> {
-    id.descriptor().deferred.iter().find_map(|queue| queue.take_ready(id.shape()))
+    let mut queues = id.descriptor().deferred.iter();
+    queues.find_map(|queue| queue.take_ready(id.shape())).map(|cursor| clean(id, cursor))
+}
+
+/// Ends the records of samples in a sheaf whose grace period is over, which the caller owns.
+fn clean(id: CacheId, cursor: Cursor) -> Cursor {
+    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+    tags::clean_deferred(id, unsafe { cursor.objects() });
+    cursor
 }
 
 /// Reclaims everything whose cookie has passed; true if there was something.

@@ -3,6 +3,7 @@ use super::*;
 use crate::CacheId;
 use crate::cache_id::{CACHES_MAX, NAMED_FIRST};
 use crate::deferred;
+use crate::profile::Request;
 use crate::registry;
 use crate::{reclaim, slow};
 use core::alloc::Layout;
@@ -20,7 +21,7 @@ fn a_queue_that_was_being_changed_is_counted_again() {
     // No cookie passes meanwhile.
     let guard = sheaves_rcu::read();
     for _ in 0..1000 {
-        deferred::free_rcu_slow(id, slow::alloc_slow(id));
+        deferred::free_rcu_slow(id, slow::alloc_slow(id, &Request::NONE));
     }
     let find = |queue: &&Queue| counts(queue).0 > 1;
     let queue = id.descriptor().deferred.iter().find(find).unwrap();
@@ -47,7 +48,7 @@ fn a_sheaf_that_is_full_is_sealed() {
     let mut open = empty_sheaf_for_tests(id);
     while !open.is_full() {
         // SAFETY: this test owns the sheaf, which is not full.
-        open = unsafe { open.push(slow::alloc_slow(id)) };
+        open = unsafe { open.push(slow::alloc_slow(id, &Request::NONE)) };
     }
     let queue = &id.descriptor().deferred[0];
     let mut sealed = queue.sealed.lock();

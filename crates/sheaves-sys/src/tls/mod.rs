@@ -15,9 +15,12 @@ mod arch;
 mod keys;
 
 pub(crate) use arch::dl_find_object;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use arch::libc_stack_end;
 pub use arch::{
     calls, is_single_threaded, locks, no_reader, online, set_calls, set_locks, set_online,
-    set_shared_sections, set_virtual_slot, shared_sections, thread_pointer, virtual_slot,
+    set_shared_sections, set_stack_low, set_stack_top, set_virtual_slot, shared_sections,
+    stack_low, stack_top, thread_pointer, virtual_slot,
 };
 #[cfg(all(target_arch = "x86_64", not(sheaves_keys)))]
 pub use arch::{can_have_reader, exchange_reader, reader};
@@ -28,7 +31,7 @@ pub use {crate::key::can_have_reader, keys::exchange_reader, keys::reader};
 
 use crate::rseq::RseqArea;
 
-/// The thread-local words: 64 bytes, aligned to 64.
+/// The thread-local words: 128 bytes, aligned to 64. The fast paths use the first 64.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct ThreadArea {
@@ -48,9 +51,14 @@ pub struct ThreadArea {
     pub online: u32,
     /// See [`calls()`].
     pub calls: *mut core::ffi::c_void,
+    /// See [`stack_low()`].
+    pub stack_low: usize,
+    /// See [`stack_low()`].
+    pub stack_top: usize,
 }
 
-const _: () = assert!(size_of::<ThreadArea>() == 64);
+const _: () = assert!(size_of::<ThreadArea>() == 128);
+const _: () = assert!(core::mem::offset_of!(ThreadArea, stack_low) == 64);
 
 /// Offset of [`ThreadArea::no_slot`] in the area, in bytes.
 pub const NO_SLOT_OFFSET: usize = core::mem::offset_of!(ThreadArea, no_slot);

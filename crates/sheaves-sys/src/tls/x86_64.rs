@@ -20,7 +20,8 @@ core::arch::global_asm!(
     ".long -1",   // no_slot
     ".quad sheaves_no_reader",
     ".zero 16", // shared_sections, online, calls
-    ".size sheaves_thread, 64",
+    ".zero 64", // stack_low, stack_top, padding
+    ".size sheaves_thread, 128",
     ".popsection",
     ".pushsection .rodata.sheaves_no_reader,\"a\",@progbits",
     ".p2align 6",
@@ -143,6 +144,11 @@ fields! {
     online, set_online: u32;
     /// The calling thread's `call_rcu_data`.
     calls, set_calls: *mut core::ffi::c_void;
+    /// The part of the calling thread's stack that is known to be readable, from here to
+    /// [`stack_top`]; both are 0 before the first look.
+    stack_low, set_stack_low: usize;
+    /// See [`stack_low`].
+    stack_top, set_stack_top: usize;
 }
 
 /// The thread pointer, the base of all thread-local offsets.
@@ -177,6 +183,22 @@ pub fn is_single_threaded() -> bool {
     }
     // SAFETY: a flag of libc, valid for ever.
     !flag.is_null() && unsafe { flag.read_volatile() } != 0
+}
+
+/// The top of the main thread's stack, 0 where libc does not tell.
+pub(crate) fn libc_stack_end() -> usize {
+    let end: *const usize;
+    // SAFETY: loads an address that the linker leaves null where libc lacks the symbol.
+    unsafe {
+        core::arch::asm!(
+            ".weak __libc_stack_end",
+            "mov {end}, qword ptr [rip + __libc_stack_end@GOTPCREL]",
+            end = out(reg) end,
+            options(nostack, preserves_flags, pure, readonly),
+        );
+    }
+    // SAFETY: a variable of libc or of the dynamic linker, valid for ever.
+    if end.is_null() { 0 } else { unsafe { end.read_volatile() } }
 }
 
 /// libc's rseq area as an offset from the thread pointer, or `None` where libc registered none.

@@ -27,3 +27,32 @@ fn all_sleepers_are_woken_by_one_call() {
         wake_all(&WORD);
     });
 }
+
+#[test]
+fn either_word_ends_the_sleep() {
+    static BELL: AtomicU32 = AtomicU32::new(0);
+    static SHARED: AtomicU32 = AtomicU32::new(0);
+    if !wait_either((&BELL, 1), (&SHARED, 0), None) {
+        std::println!("skipped: the kernel has no futex_waitv");
+        return;
+    }
+    assert!(wait_either((&BELL, 0), (&SHARED, 1), None));
+    assert!(wait_either((&BELL, 0), (&SHARED, 0), Some(1_000_000)));
+    for word in [&BELL, &SHARED] {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while word.load(Ordering::Acquire) == 0 {
+                    assert!(wait_either((&BELL, 0), (&SHARED, 0), None));
+                }
+            });
+            word.store(1, Ordering::Release);
+            if core::ptr::eq(word, &raw const SHARED) {
+                wake_all_shared(word);
+            } else {
+                wake_all(word);
+            }
+        });
+        word.store(0, Ordering::Release);
+    }
+    wait_shared_for(&SHARED, 1, 1_000_000_000);
+}

@@ -1,45 +1,110 @@
-//! Tests of stacks; programs with frame pointers are tested through the C API.
-
 extern crate std;
-use std::format;
-use std::sync::mpsc;
-use std::thread::spawn;
+
+use std::vec::Vec;
 
 use super::*;
-use crate::thread;
 
-#[test]
-fn a_thread_that_sleeps_has_a_stack() {
-    let (tell, told) = mpsc::channel();
-    let (wake, woken) = mpsc::channel::<()>();
-    let sleeper = spawn(move || {
-        tell.send(thread::id()).unwrap();
-        let _ = woken.recv();
-    });
-    let id = told.recv().unwrap();
-    // Until it sleeps.
-    let text = (0..10_000).find_map(|_| {
-        thread::sleep_ns(1_000_000);
-        Some(format!("{}", of(id))).filter(|text| !text.is_empty())
-    });
-    drop(wake);
-    sleeper.join().unwrap();
-    let text = text.unwrap();
-    assert!(text.starts_with("; it sleeps in syscall"), "{text}");
+/// Two readable pages with an unreadable one after them, as a stack whose bounds are not known.
+struct Stack {
+    start: usize,
+    bytes: usize,
+}
+
+impl Stack {
+    fn new() -> Stack {
+        let page = map::page_bytes();
+        let start = map::reserve(3 * page).unwrap();
+        // SAFETY: the reservation is the test's own.
+        assert!(unsafe { map::commit(start, 2 * page) });
+        Stack { start, bytes: 2 * page }
+    }
+
+    fn end(&self) -> usize {
+        self.start + self.bytes
+    }
+
+    fn put(&self, address: usize, value: usize) {
+        // SAFETY: in the two pages, which nothing else uses.
+        unsafe { core::ptr::with_exposed_provenance_mut::<usize>(address).write(value) };
+    }
+
+    /// A frame pointer and a return address.
+    fn link(&self, frame: usize, next: usize, caller: usize) {
+        self.put(frame, next);
+        self.put(frame + 8, caller);
+    }
+
+    fn walk(&self, stack: usize, frame: usize) -> Vec<usize> {
+        let (mut copy, mut out) = ([0; COPY_WORDS], [0; 8]);
+        // SAFETY: the stack stays while the walk runs.
+        let count = unsafe { walk(Frame { stack, frame }, &mut copy, &mut out) };
+        out[..count].to_vec()
+    }
 }
 
 #[test]
-fn a_thread_that_runs_or_is_absent_has_none() {
-    assert_eq!(format!("{}", of(thread::id())), "");
-    assert_eq!(format!("{}", of(i32::MAX)), "");
+fn follows_a_chain_up_to_its_end() {
+    let stack = Stack::new();
+    let top = stack.end();
+    stack.put(top - 256, 0x1111_0000);
+    stack.link(top - 200, top - 104, 0x2222_0000);
+    stack.link(top - 104, 0, 0x3333_0000);
+    let all = stack.walk(top - 256, top - 200);
+    assert_eq!(all, [0x1111_0000, 0x2222_0000, 0x3333_0000]);
 }
 
 #[test]
-fn memory_that_is_not_mapped_is_not_read() {
-    let mut memory = Memory::new();
-    assert_eq!(memory.word(8), None);
-    assert_eq!(memory.word(usize::MAX), None);
-    let words = [1_u64, 2, 3];
-    let address = words.as_ptr().expose_provenance();
-    assert_eq!((memory.word(address + 8), memory.byte(address + 16)), (Some(2), Some(3)));
+fn garbage_in_the_frame_pointer_ends_the_walk() {
+    let stack = Stack::new();
+    let low = stack.start + 64;
+    stack.put(low, 0x1111_0000);
+    for garbage in [0, 1, low, low - 8, low + 12, stack.end(), stack.end() - 8, usize::MAX, 1 << 63]
+    {
+        assert_eq!(stack.walk(low, garbage), [0x1111_0000], "frame pointer {garbage:#x}");
+    }
+    // A chain that goes down, or in a circle.
+    stack.link(low + 64, low + 64, 0x2222_0000);
+    assert_eq!(stack.walk(low, low + 64), [0x1111_0000, 0x2222_0000]);
+    stack.link(low + 64, low + 16, 0x2222_0000);
+    assert_eq!(stack.walk(low, low + 64), [0x1111_0000, 0x2222_0000]);
+}
+
+#[test]
+fn an_unreadable_page_is_not_touched() {
+    let stack = Stack::new();
+    let low = stack.end() - 64;
+    stack.put(low, 0x1111_0000);
+    // The frame is readable, its return address is not.
+    stack.link(low + 16, stack.end() - 8, 0x2222_0000);
+    assert_eq!(stack.walk(low, low + 16), [0x1111_0000, 0x2222_0000]);
+    stack.link(low + 16, stack.end() + 8, 0x2222_0000);
+    assert_eq!(stack.walk(low, low + 16), [0x1111_0000, 0x2222_0000]);
+}
+
+#[test]
+fn the_own_stack_is_known_once_it_was_looked_at() {
+    let here = 0_usize;
+    let address = (&raw const here).addr();
+    let top = top_of(address);
+    if cfg!(target_arch = "x86_64") {
+        assert!(top > address, "the top of this thread's stack is not known");
+        assert_eq!((tls::stack_top() & !7, tls::stack_low() % map::page_bytes()), (top, 0));
+        // From here to the top every word can be read.
+        for word in (address..top).step_by(map::page_bytes()) {
+            // SAFETY: what the test claims.
+            let _ = unsafe { read(word & !7) };
+        }
+    }
+}
+
+#[test]
+fn a_chain_of_the_room_given_is_cut() {
+    let stack = Stack::new();
+    let low = stack.start;
+    stack.put(low, 1 << 20);
+    for index in 0..20 {
+        let frame = low + 16 + index * 16;
+        stack.link(frame, frame + 16, (2 + index) << 20);
+    }
+    assert_eq!(stack.walk(low, low + 16).len(), 8);
 }

@@ -98,6 +98,9 @@ pub(crate) struct Bars {
     pub(crate) cache_to_locked: Option<f64>,
 }
 
+/// Sheaves, in each form.
+pub(crate) const OURS: &[&str] = &["cache", "sized", "malloc"];
+
 /// Peers that have to find the size from the address when they free.
 pub(crate) const UNSIZED: &[&str] = if cfg!(feature = "peers") {
     &["glibc", "mimalloc", "jemalloc", "snmalloc", "rpmalloc", "tcmalloc"]

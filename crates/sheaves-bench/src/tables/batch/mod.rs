@@ -22,6 +22,7 @@ const CYCLES: usize = 3;
 const COLD_MAX: f64 = 1.0;
 
 pub(crate) static TABLE: Table = Table {
+    ours: allocators::OURS,
     sizes: Some(SIZES),
     ..Table::new(
         "batch",

@@ -58,6 +58,7 @@ const SPEEDUP: f64 = 2.23;
 const FOOTPRINT: f64 = 0.66;
 
 pub(crate) static TABLE: Table = Table {
+    ours: &["sheaves", "bulk"],
     effort: Effort::LONG,
     remarks: |_| {
         "\nNanoseconds for each object; microseconds from the end of that until all is free; what\n\

@@ -51,8 +51,10 @@ const SLOTS: Mode = Mode {
     is_fresh: false,
 };
 
-pub(crate) static TABLE: Table =
-    Table::new("counter", "add to one number from 1 to --threads threads; sum it up", cases);
+pub(crate) static TABLE: Table = Table {
+    ours: &["counter"],
+    ..Table::new("counter", "add to one number from 1 to --threads threads; sum it up", cases)
+};
 
 fn cases(options: &Options) -> Vec<Case> {
     let of = |is_one| (1..=options.threads).map(move |threads| Additions { threads, is_one });

@@ -98,6 +98,7 @@ const LIBURCU: [&str; 4] = [
 ];
 
 pub(crate) static TABLE: Table = Table {
+    ours: &["sheaves"],
     effort: Effort::WAITS,
     remarks: |_| {
         "\nNanoseconds for each object (`request`: for each round of the loop); microseconds\n\

@@ -73,6 +73,7 @@ const COURSES: [(&str, Kind); 7] = [
 const FEW: [&str; 2] = ["all/1t", "tenth"];
 
 pub(crate) static TABLE: Table = Table {
+    ours: allocators::OURS,
     effort: [Effort { rounds_min: 1, rounds_max: 1, ..Effort::LONG[0] }; 2],
     has_plot: true,
     remarks: |_| {

@@ -18,7 +18,7 @@ use core::hint::black_box;
 use core::ops::Range;
 use core::time::Duration;
 
-use crate::contenders::allocators::{Allocator, Workload, case_of_malloc};
+use crate::contenders::allocators::{self, Allocator, Workload, case_of_malloc};
 use crate::harness::{
     Case, Effort, Failure, Judgement, Options, Random, Report, Row, Sampler, Sizes, Table, Workers,
     geometric_mean, out_of_memory,
@@ -37,6 +37,7 @@ const ROW_MAX: f64 = 1.1;
 const MEAN_MAX: f64 = 0.8;
 
 pub(crate) static TABLE: Table = Table {
+    ours: allocators::OURS,
     sizes: Some(Sizes {
         full: &[32, 64, 128, 256, 512, 1024, 4096, 16_384, 65_536],
         quick: &[32, 256, 4096],

@@ -38,6 +38,7 @@ const ENTRIES: [usize; 2] = [10_000, 1_000_000];
 const HELD: usize = 64;
 
 pub(crate) static TABLE: Table = Table {
+    ours: &["rcu-map", "rcu-map-held"],
     sizes: Some(Sizes {
         full: &ENTRIES,
         quick: &ENTRIES,

@@ -39,6 +39,7 @@ const MEMORY_MAX: f64 = 1.1;
 static SIZES: LazyLock<Vec<u16>> = LazyLock::new(|| log_uniform(8.0, 16_000.0));
 
 pub(crate) static TABLE: Table = Table {
+    ours: allocators::OURS,
     sizes: Some(Sizes {
         full: &[500, 5000, 50_000],
         quick: &[5000],

@@ -29,6 +29,7 @@ const COLD_MAX: usize = 64;
 const MALLOC_MAX: f64 = 1.0;
 
 pub(crate) static TABLE: Table = Table {
+    ours: allocators::OURS,
     sizes: Some(SIZES),
     ..Table::new("pair", "allocate an object, write a byte, free it at once", cases)
 };

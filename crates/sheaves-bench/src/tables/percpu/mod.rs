@@ -84,6 +84,7 @@ const FILTERS_JUDGED_MIN: usize = 100_000;
 const FILTERS: [usize; 4] = [1000, 10_000, 100_000, 1_000_000];
 
 pub(crate) static TABLE: Table = Table {
+    ours: &["FIXED", "FIXED+caches", "FIXED+handles"],
     sizes: Some(Sizes {
         full: &FILTERS,
         quick: FILTERS.split_at(3).0,

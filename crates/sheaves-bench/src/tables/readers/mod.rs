@@ -51,11 +51,14 @@ const SECTION_TO_CROSSBEAM: f64 = 0.35;
 const SRCU_NS_MAX: f64 = 1.6;
 const SRCU_TO_INCREMENTS: f64 = 1.3;
 
-pub(crate) static TABLE: Table = Table::new(
-    "readers",
-    "enter and leave read sections in 1 to --threads threads; read a pointer in them",
-    cases,
-);
+pub(crate) static TABLE: Table = Table {
+    ours: &["rcu", "srcu"],
+    ..Table::new(
+        "readers",
+        "enter and leave read sections in 1 to --threads threads; read a pointer in them",
+        cases,
+    )
+};
 
 fn cases(options: &Options) -> Vec<Case> {
     let few = |depth: &usize| [0, 1, DEPTH_MAX].contains(depth);

@@ -26,6 +26,7 @@ use crate::harness::{
 const OBJECTS: usize = 40_000;
 
 pub(crate) static TABLE: Table = Table {
+    ours: allocators::OURS,
     sizes: Some(SIZES),
     ..Table::new(
         "remote",

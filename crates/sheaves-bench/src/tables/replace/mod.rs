@@ -23,11 +23,14 @@ const SIZE_MIN: usize = 16;
 const SIZE_STEP: usize = 8;
 const SIZES: u32 = ((MIXED_MAX - SIZE_MIN) / SIZE_STEP + 1) as u32;
 
-pub(crate) static TABLE: Table = Table::new(
-    "replace",
-    "replace random objects of 16 to 1016 bytes, with 1 to --threads threads",
-    |options| (1..=options.threads).map(case).collect(),
-);
+pub(crate) static TABLE: Table = Table {
+    ours: allocators::OURS,
+    ..Table::new(
+        "replace",
+        "replace random objects of 16 to 1016 bytes, with 1 to --threads threads",
+        |options| (1..=options.threads).map(case).collect(),
+    )
+};
 
 fn case(threads: usize) -> Case {
     let bar = (threads == 2).then_some(0.90);

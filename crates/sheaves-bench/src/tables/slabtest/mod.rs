@@ -43,6 +43,7 @@ const CYCLES: usize = 5;
 const SPEEDUPS: [(&str, f64); 2] = [("slabtest/2", 1.7), ("slabtest/1-free", 1.0)];
 
 pub(crate) static TABLE: Table = Table {
+    ours: allocators::OURS,
     sizes: Some(SIZES),
     finish,
     remarks: |report| {

@@ -92,6 +92,7 @@ const LONGEST_MS_MAX: f64 = 100.0;
 const REGISTERED_US_MAX: f64 = 50.0;
 
 pub(crate) static TABLE: Table = Table {
+    ours: &["direct"],
     threads: Threads { usual: REGISTERED_MAX, range: 2..=REGISTERED_MAX },
     effort: Effort::WAITS,
     remarks: |_| {

@@ -1,0 +1,85 @@
+//! What `/proc` says of a process.
+
+use core::fmt;
+use std::fs;
+use std::path::PathBuf;
+
+use sheaves_control::layout::LINK;
+
+/// A process, as it was when it was looked at.
+#[derive(Debug, Clone)]
+pub(crate) struct Process {
+    /// Its number here.
+    pub(crate) pid: u32,
+    /// Its number in its own namespace.
+    pub(crate) own_number: u32,
+    /// The name of its main thread.
+    pub(crate) name: String,
+    /// Its users: real, effective, saved, of the file system.
+    pub(crate) users: Vec<u32>,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "process {} ({})", self.pid, self.name)
+    }
+}
+
+impl Process {
+    /// `None` if there is no such process, or it is a thread.
+    pub(crate) fn read(pid: u32) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let value = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let numbers = |name: &str| -> Vec<u32> {
+            let words = value(name).unwrap_or_default().split_ascii_whitespace();
+            words.filter_map(|word| word.parse().ok()).collect()
+        };
+        if numbers("Tgid:") != [pid] {
+            return None;
+        }
+        Some(Self {
+            pid,
+            own_number: numbers("NSpid:").last().copied().unwrap_or(pid),
+            name: value("Name:").unwrap_or_default().trim().to_owned(),
+            users: numbers("Uid:"),
+        })
+    }
+
+    /// All processes that have a control page which this user may look for.
+    pub(crate) fn all() -> Vec<Self> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut all: Vec<_> = numbers.filter(|pid| has_page(*pid)).filter_map(Self::read).collect();
+        all.sort_by_key(|process| process.pid);
+        all
+    }
+
+    /// A file of it in `/proc`.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/{name}", self.pid))
+    }
+
+    /// It has ended, and perhaps its parent has not noticed.
+    pub(crate) fn has_ended(&self) -> bool {
+        let stat = fs::read_to_string(self.path("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        matches!(state, None | Some('Z' | 'X'))
+    }
+
+    /// It has a library of Sheaves, or the page of its parent.
+    pub(crate) fn is_on_sheaves(&self) -> bool {
+        let maps = fs::read_to_string(self.path("maps")).unwrap_or_default();
+        maps.contains("/libsheaves") || maps.contains(LINK)
+    }
+
+    /// It was started with the option that leaves the page out.
+    pub(crate) fn refuses(&self) -> bool {
+        let environment = fs::read(self.path("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == b"SHEAVES_CONTROL=0")
+    }
+}
+
+fn has_page(pid: u32) -> bool {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| fs::read_link(path).is_ok_and(|to| to == *LINK))
+}

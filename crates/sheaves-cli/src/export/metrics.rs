@@ -1,0 +1,272 @@
+//! The metrics: their names, and where their values come from.
+
+use core::fmt;
+
+use alloc::collections::BTreeSet;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode as encode_text;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::ask::answer::Cache;
+use crate::ask::sample::Sample;
+
+/// The text for Prometheus.
+pub(crate) fn encode(samples: Vec<Sample>) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Samples(samples)));
+    let mut text = String::new();
+    // A string takes everything.
+    let _ = encode_text(&mut text, &registry);
+    text
+}
+
+#[derive(Debug)]
+struct Samples(Vec<Sample>);
+
+type Labels = Vec<(&'static str, String)>;
+
+/// A value of a process; `None` where it has none.
+struct OfProcess {
+    name: &'static str,
+    help: &'static str,
+    unit: Option<Unit>,
+    kind: MetricType,
+    value: fn(&Sample) -> Option<f64>,
+}
+
+const fn gauge(
+    name: &'static str,
+    unit: Option<Unit>,
+    help: &'static str,
+    value: fn(&Sample) -> Option<f64>,
+) -> OfProcess {
+    OfProcess { name, help, unit, kind: MetricType::Gauge, value }
+}
+
+const fn counter(
+    name: &'static str,
+    unit: Option<Unit>,
+    help: &'static str,
+    value: fn(&Sample) -> Option<f64>,
+) -> OfProcess {
+    OfProcess { name, help, unit, kind: MetricType::Counter, value }
+}
+
+const OF_PROCESS: [OfProcess; 17] = [
+    gauge(
+        "sheaves_uptime",
+        Some(Unit::Seconds),
+        "Age of the process, or since its fork",
+        |sample| Some(sample.statistics.uptime_ms as f64 / 1000.0),
+    ),
+    gauge(
+        "sheaves_heap_limit",
+        Some(Unit::Bytes),
+        "Limit on the heap, if there is one",
+        |sample| sample.statistics.limit.bytes.map(|bytes| bytes as f64),
+    ),
+    gauge("sheaves_heap_is_near_limit", None, "1 near the limit", |sample| {
+        Some(f64::from(sample.statistics.limit.is_near))
+    }),
+    counter("sheaves_keeper_looks", None, "Looks of the keeper at unused memory", |sample| {
+        Some(sample.statistics.keeper.looks as f64)
+    }),
+    counter("sheaves_keeper_busy", Some(Unit::Seconds), "Time that these took", |sample| {
+        Some(sample.statistics.keeper.busy_us as f64 / 1e6)
+    }),
+    gauge("sheaves_keeper_is_armed", None, "1 while memory lies unused", |sample| {
+        Some(f64::from(sample.statistics.keeper.is_armed))
+    }),
+    gauge("sheaves_rcu_deferred_objects", None, "Objects and calls that wait", |sample| {
+        Some(sample.statistics.rcu.deferred_objects as f64)
+    }),
+    gauge("sheaves_rcu_deferred", Some(Unit::Bytes), "Their bytes, as far as known", |sample| {
+        Some(sample.statistics.rcu.deferred_bytes as f64)
+    }),
+    gauge("sheaves_rcu_deferred_age", Some(Unit::Seconds), "Age of the oldest", |sample| {
+        Some(sample.statistics.rcu.oldest_age_ms as f64 / 1000.0)
+    }),
+    counter("sheaves_rcu_membarriers", None, "Membarriers of grace periods", |sample| {
+        Some(sample.statistics.rcu.membarriers as f64)
+    }),
+    counter("sheaves_rcu_calls", None, "Deferred calls that have run", |sample| {
+        Some(sample.statistics.rcu.calls_run as f64)
+    }),
+    gauge("sheaves_rcu_readers", None, "Threads in a read section at this moment", |sample| {
+        Some(sample.rcu.readers.len() as f64)
+    }),
+    gauge(
+        "sheaves_rcu_grace_period_age",
+        Some(Unit::Seconds),
+        "Age of the grace period that is under way, else 0",
+        |sample| {
+            let under_way = sample.rcu.rcu.under_way.as_ref();
+            Some(under_way.map_or(0.0, |period| period.age_us as f64 / 1e6))
+        },
+    ),
+    gauge("sheaves_rcu_records", None, "Records of threads that read", |sample| {
+        Some(sample.statistics.rcu.records as f64)
+    }),
+    gauge("sheaves_percpu_objects", None, "Per-CPU objects", |sample| {
+        sample.statistics.percpu.as_ref().map(|percpu| percpu.objects as f64)
+    }),
+    gauge("sheaves_percpu_committed", Some(Unit::Bytes), "Bytes of all rows", |sample| {
+        let bytes = sample.statistics.percpu.as_ref();
+        bytes.map(|percpu| (percpu.committed_bytes * percpu.slots_used) as f64)
+    }),
+    gauge("sheaves_slots", None, "Slots of the engine", |sample| {
+        Some(sample.statistics.slots as f64)
+    }),
+];
+
+type Count = fn(&Cache) -> u64;
+
+/// A value of a cache.
+type OfCache = (&'static str, Option<Unit>, MetricType, &'static str, Count);
+
+const OF_CACHE: [OfCache; 8] = [
+    ("sheaves_cache_object", Some(Unit::Bytes), MetricType::Gauge, "Size of an object", |cache| {
+        cache.object_bytes
+    }),
+    ("sheaves_cache_slabs", None, MetricType::Gauge, "Slabs", |cache| cache.slabs),
+    ("sheaves_cache_slab", Some(Unit::Bytes), MetricType::Gauge, "Their bytes", |cache| {
+        cache.slab_bytes
+    }),
+    ("sheaves_cache_refills", None, MetricType::Counter, "Sheaves filled from slabs", |cache| {
+        cache.refills
+    }),
+    ("sheaves_cache_flushes", None, MetricType::Counter, "Sheaves returned to slabs", |cache| {
+        cache.flushes
+    }),
+    ("sheaves_cache_depot_hits", None, MetricType::Counter, "Sheaves of the depot", |cache| {
+        cache.depot_hits
+    }),
+    ("sheaves_cache_slabs_made", None, MetricType::Counter, "Slabs made", |cache| cache.slabs_made),
+    ("sheaves_cache_slabs_released", None, MetricType::Counter, "Slabs released", |cache| {
+        cache.slabs_released
+    }),
+];
+
+/// Where objects of a cache are.
+const STATES: [(&str, Count); 5] = [
+    ("allocated", |cache| cache.objects_out),
+    ("slots", |cache| cache.objects_in_slots),
+    ("depot", |cache| cache.objects_in_depot),
+    ("slabs", |cache| cache.objects_in_slabs),
+    ("deferred", |cache| cache.objects_deferred),
+];
+
+/// Sums over the heap that only grow.
+const TOTALS_THAT_GROW: [&str; 3] = ["purged_bytes", "returned_bytes", "refilled_bytes"];
+
+impl Collector for Samples {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.encode_totals(&mut encoder)?;
+        for OfProcess { name, help, unit, kind, value } in &OF_PROCESS {
+            let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), *kind)?;
+            for sample in &self.0 {
+                if let Some(value) = value(sample) {
+                    encode_value(&mut family, &labels(sample), *kind, value)?;
+                }
+            }
+        }
+        self.encode_lengths(&mut encoder)?;
+        self.encode_caches(&mut encoder)
+    }
+}
+
+impl Samples {
+    /// The sums over the heap, under the names that the processes give them.
+    fn encode_totals(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let keys = self.0.iter().flat_map(|sample| sample.statistics.totals.keys());
+        for key in keys.collect::<BTreeSet<_>>() {
+            // They come from another process.
+            if !key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
+                continue;
+            }
+            let (stem, unit) = match key.strip_suffix("_bytes") {
+                Some(stem) => (stem, Some(Unit::Bytes)),
+                None => (key.as_str(), None),
+            };
+            let grows = TOTALS_THAT_GROW.contains(&key.as_str());
+            let kind = if grows { MetricType::Counter } else { MetricType::Gauge };
+            let (name, help) = (format!("sheaves_heap_{stem}"), format!("Heap: {key}"));
+            let mut family = encoder.encode_descriptor(&name, &help, unit.as_ref(), kind)?;
+            for sample in &self.0 {
+                let value = sample.statistics.total(key) as f64;
+                encode_value(&mut family, &labels(sample), kind, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_lengths(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (name, help) = ("sheaves_rcu_grace_period", "How long grace periods were under way");
+        let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
+        let mut family = encoder.encode_descriptor(name, help, unit, kind)?;
+        for sample in &self.0 {
+            let lengths = &sample.rcu.rcu.lengths;
+            let bound = |class: usize| match class + 1 == lengths.len() {
+                true => f64::INFINITY,
+                false => (1_u64 << class.min(62)) as f64 / 1e6,
+            };
+            let buckets = lengths.iter().enumerate().map(|(class, count)| (bound(class), *count));
+            let buckets: Vec<_> = buckets.collect();
+            let (sum, count) = (sample.rcu.rcu.lengths_us as f64 / 1e6, lengths.iter().sum());
+            let labels = labels(sample);
+            let mut one = family.encode_family(&labels)?;
+            one.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+        }
+        Ok(())
+    }
+
+    fn encode_caches(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let caches = || {
+            let of = |sample| move |cache| (labels_of_cache(sample, cache), cache);
+            self.0.iter().flat_map(move |sample| sample.statistics.caches.iter().map(of(sample)))
+        };
+        let (name, help) = ("sheaves_cache_objects", "Objects of a cache, by where they are");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (labels, cache) in caches() {
+            for (state, count) in STATES {
+                let mut labels = labels.clone();
+                labels.push(("state", state.to_owned()));
+                encode_value(&mut family, &labels, MetricType::Gauge, count(cache) as f64)?;
+            }
+        }
+        for (name, unit, kind, help, value) in OF_CACHE {
+            let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
+            for (labels, cache) in caches() {
+                encode_value(&mut family, &labels, kind, value(cache) as f64)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn labels(sample: &Sample) -> Labels {
+    vec![("pid", sample.process.pid.to_string()), ("name", sample.process.name.clone())]
+}
+
+fn labels_of_cache(sample: &Sample, cache: &Cache) -> Labels {
+    let mut labels = labels(sample);
+    labels.push(("cache", cache.name.clone()));
+    labels
+}
+
+fn encode_value(
+    family: &mut MetricEncoder<'_>,
+    labels: &Labels,
+    kind: MetricType,
+    value: f64,
+) -> fmt::Result {
+    let mut one = family.encode_family(labels)?;
+    match kind {
+        MetricType::Counter => one.encode_counter(&value, None::<&Exemplar<NoLabelSet, f64>>),
+        _ => one.encode_gauge(&value),
+    }
+}

@@ -1,0 +1,100 @@
+//! What has changed from one profile to another.
+//!
+//! Sites are the same if they have the same functions and cache: addresses differ from run to run.
+
+use core::fmt::Write as _;
+use std::collections::BTreeMap;
+
+use super::named::{Profile, what};
+use super::text::{bytes, write_stack};
+
+/// Lines that are shown.
+const COUNT: usize = 30;
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Sums {
+    objects: i64,
+    bytes: i64,
+    /// Objects that were freed since profiling began.
+    freed: i64,
+}
+
+/// The changes, by what is there and on which stack.
+#[derive(Debug)]
+pub(crate) struct Changes(Vec<(String, Vec<String>, Sums)>);
+
+impl Changes {
+    pub(crate) fn between(before: &Profile, after: &Profile) -> Changes {
+        let mut changes = BTreeMap::<_, Sums>::new();
+        for (profile, sign) in [(before, -1), (after, 1)] {
+            for site in &profile.dump.sites {
+                let stack: Vec<_> =
+                    profile.stack(site).map(|frame| frame.function.clone()).collect();
+                let sums = changes.entry((what(site), stack)).or_default();
+                let (objects, all) = (site.objects.cast_signed(), site.all_objects.cast_signed());
+                sums.objects += sign * objects;
+                sums.bytes += sign * site.bytes.cast_signed();
+                sums.freed += sign * (all - objects);
+            }
+        }
+        let all = changes.into_iter().map(|((what, stack), sums)| (what, stack, sums));
+        let mut all: Vec<_> = all.filter(|(.., sums)| sums.bytes != 0).collect();
+        all.sort_by_key(|(.., sums)| core::cmp::Reverse(sums.bytes.abs()));
+        Changes(all)
+    }
+
+    /// Only sites that have grown, and at which nothing was freed in between.
+    pub(crate) fn grown_and_never_freed(self) -> Changes {
+        let is_leak = |sums: &Sums| sums.bytes > 0 && sums.freed <= 0;
+        Changes(self.0.into_iter().filter(|(.., sums)| is_leak(sums)).collect())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let total: i64 = self.0.iter().map(|(.., sums)| sums.bytes).sum();
+        let mut text = format!("{} in all\n", signed(total));
+        for (what, stack, sums) in self.0.iter().take(COUNT) {
+            let _ = writeln!(
+                text,
+                "\n{:>11} {:>+10} objects of {what}",
+                signed(sums.bytes),
+                sums.objects
+            );
+            write_stack(&mut text, stack.iter().cloned());
+        }
+        text
+    }
+}
+
+fn signed(count: i64) -> String {
+    format!("{}{}", if count < 0 { '-' } else { '+' }, bytes(count.unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prof::dump::Dump;
+
+    fn profile(sites: &str) -> Profile {
+        let text = format!("sheaves heap profile 1\n{sites}end\n");
+        Profile::of(Dump::parse(&text).unwrap())
+    }
+
+    #[test]
+    fn leaks_have_grown_and_nothing_was_freed() {
+        let before = profile(
+            "site live malloc a 1 10 100 10 100 1\nsite live malloc b 1 10 100 10 100 2\n\
+             site live malloc c 1 10 100 10 100 3\n",
+        );
+        let after = profile(
+            "site live malloc a 1 15 150 15 150 1\nsite live malloc b 1 15 150 20 200 2\n\
+             site live malloc c 1 5 50 10 100 3\nsite live large large 1 1 4000 1 4000 4\n",
+        );
+        let changes = Changes::between(&before, &after);
+        let text = changes.text();
+        assert!(text.starts_with("+4.0 KiB in all"), "{text}");
+        assert!(text.contains("-50 B") && text.contains("-5 objects of c"), "{text}");
+        let leaks = changes.grown_and_never_freed();
+        let found: Vec<_> = leaks.0.iter().map(|(what, ..)| what.as_str()).collect();
+        assert_eq!(found, ["large", "a"]);
+    }
+}

@@ -1,0 +1,160 @@
+//! The text of a dump, which `sheaves_slab::sampling` describes, and the mappings after it.
+
+/// What a dump says.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Dump {
+    pub(crate) rate_bytes: u64,
+    pub(crate) since_ms: u64,
+    pub(crate) until_ms: u64,
+    pub(crate) dropped: u64,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) mappings: Vec<Mapping>,
+}
+
+/// A place in the program, with estimates of what was allocated there.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Site {
+    pub(crate) is_deferred: bool,
+    pub(crate) kind: String,
+    pub(crate) cache: String,
+    pub(crate) samples: u64,
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
+    pub(crate) all_objects: u64,
+    pub(crate) all_bytes: u64,
+    /// Return addresses, the innermost first.
+    pub(crate) addresses: Vec<u64>,
+}
+
+/// A line of `/proc/PID/maps`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mapping {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) offset: u64,
+    pub(crate) path: String,
+}
+
+const FIRST: &str = "sheaves heap profile ";
+
+impl Dump {
+    /// Reads a dump, or says what is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Dump, String> {
+        let mut lines = text.lines();
+        match lines.next().and_then(|line| line.strip_prefix(FIRST)) {
+            Some("1") => {}
+            Some(other) => return Err(format!("its version is {other:.20}, not 1")),
+            None => return Err("its first line is another one".to_owned()),
+        }
+        let mut dump = Dump {
+            rate_bytes: 0,
+            since_ms: 0,
+            until_ms: 0,
+            dropped: 0,
+            sites: Vec::new(),
+            mappings: Vec::new(),
+        };
+        for line in lines.by_ref().take_while(|line| *line != "end") {
+            dump.read(line).ok_or_else(|| format!("it has the line {line:.60?}"))?;
+        }
+        if !text.lines().any(|line| line == "end") {
+            return Err("its end is missing".to_owned());
+        }
+        if lines.next() == Some("maps") {
+            dump.mappings = lines.filter_map(mapping).collect();
+        }
+        Ok(dump)
+    }
+
+    fn read(&mut self, line: &str) -> Option<()> {
+        let (word, rest) = line.split_once(' ')?;
+        match word {
+            "rate_bytes" => self.rate_bytes = rest.parse().ok()?,
+            "since_ms" => self.since_ms = rest.parse().ok()?,
+            "until_ms" => self.until_ms = rest.parse().ok()?,
+            "dropped" => self.dropped = rest.parse().ok()?,
+            "site" => self.sites.push(site(rest)?),
+            // Lines of later versions that change nothing.
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+fn site(line: &str) -> Option<Site> {
+    let mut words = line.split(' ');
+    let is_deferred = match words.next()? {
+        "live" => false,
+        "deferred" => true,
+        _ => return None,
+    };
+    let (kind, cache) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let [samples, objects, bytes, all_objects, all_bytes] =
+        [number()?, number()?, number()?, number()?, number()?];
+    let addresses = words.map(|word| u64::from_str_radix(word, 16).ok()).collect::<Option<_>>()?;
+    Some(Site {
+        is_deferred,
+        kind,
+        cache,
+        samples,
+        objects,
+        bytes,
+        all_objects,
+        all_bytes,
+        addresses,
+    })
+}
+
+/// A mapping of a file; `None` for any other line.
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut words = line.split_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let hexadecimal = |word: &str| u64::from_str_radix(word, 16).ok();
+    let (_rights, offset) = (words.next()?, hexadecimal(words.next()?)?);
+    let (_device, _inode) = (words.next()?, words.next()?);
+    let path = line.find(" /").map(|place| line[place + 1..].to_owned())?;
+    Some(Mapping { start: hexadecimal(start)?, end: hexadecimal(end)?, offset, path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "sheaves heap profile 1\nrate_bytes 524288\nis_on 1\nsince_ms 10\n\
+                        until_ms 20\ndropped 0\n\
+                        site live malloc malloc-64 2 30 1900 40 2500 55aa 7f00\n\
+                        site deferred cache my_cache 1 1 72 1 72\nend\nmaps\n\
+                        1000-3000 r-xp 00002000 08:01 77    /usr/lib/with a space.so\n\
+                        7000-8000 rw-p 00000000 00:00 0     [heap]\n";
+
+    #[test]
+    fn a_dump_is_read() {
+        let dump = Dump::parse(TEXT).unwrap();
+        assert_eq!((dump.rate_bytes, dump.since_ms, dump.until_ms), (524_288, 10, 20));
+        assert_eq!(dump.sites.len(), 2);
+        assert_eq!(
+            (dump.sites[0].bytes, &dump.sites[0].addresses[..]),
+            (1900, &[0x55aa, 0x7f00][..])
+        );
+        assert!(dump.sites[1].is_deferred && dump.sites[1].addresses.is_empty());
+        let path = "/usr/lib/with a space.so".to_owned();
+        assert_eq!(dump.mappings, [Mapping { start: 0x1000, end: 0x3000, offset: 0x2000, path }]);
+    }
+
+    #[test]
+    fn what_is_no_dump_is_refused() {
+        for (text, wrong) in [
+            ("", "first line"),
+            ("MALLOC", "first line"),
+            ("sheaves heap profile 2\nend\n", "version is 2"),
+            ("sheaves heap profile 1\nrate_bytes 1\n", "end is missing"),
+            ("sheaves heap profile 1\nrate_bytes many\nend\n", "rate_bytes many"),
+            ("sheaves heap profile 1\nsite live malloc x 1 2 3\nend\n", "site live"),
+            ("sheaves heap profile 1\nsite live malloc x 1 2 3 4 5 xyz\nend\n", "site live"),
+        ] {
+            let error = Dump::parse(text).unwrap_err();
+            assert!(error.contains(wrong), "{error} lacks {wrong}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! `sheaves rcu`: the readers of a running process, its longest read section, its grace periods.
+//!
+//! The process is asked again and again, and begins a grace period each time. So a thread that is
+//! still in a section of an older sequence has been in that very section since it was seen first.
+
+mod stack;
+mod watch;
+
+use core::fmt::{self, Write as _};
+use core::time::Duration;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
+
+use hdrhistogram::Histogram;
+use sheaves_control::layout::{BEGIN_GRACE_PERIOD, RCU};
+
+use crate::ask::Asked;
+use crate::ask::answer::{GracePeriods, Rcu};
+use crate::ask::process::Process;
+use crate::command_line::RcuOptions;
+use crate::refusal::Refusal;
+use crate::stat::print;
+use watch::Watch;
+
+/// The time between two questions.
+const PERIOD: Duration = Duration::from_millis(10);
+/// A section of this age is worth stopping its thread, for some microseconds, to see its stack.
+const STACK_AGE: Duration = Duration::from_millis(20);
+
+pub(crate) fn rcu(options: &RcuOptions) -> Result<ExitCode, Refusal> {
+    let mut asked = Asked::attach(options.pid)?;
+    let first: Rcu = asked.ask_json(RCU, BEGIN_GRACE_PERIOD)?;
+    let (mut watch, begin) = (Watch::new(), Instant::now());
+    let mut last = first.clone();
+    let mut stack = None;
+    watch.note(&last, begin);
+    while begin.elapsed().as_secs_f64() < options.seconds {
+        thread::sleep(PERIOD);
+        last = asked.ask_json(RCU, BEGIN_GRACE_PERIOD)?;
+        if let Some(section) = watch.note(&last, Instant::now())
+            && section.age >= STACK_AGE.max(watch.stack_age * 2)
+        {
+            watch.stack_age = section.age;
+            stack = Some((section.clone(), stack::of(asked.process.pid, section.tid)));
+        }
+    }
+    let mut text = String::new();
+    let report = Report { process: &asked.process, first: &first, last: &last, watch: &watch };
+    let stack = stack.as_ref().filter(|(section, _)| watch.is_longest(section));
+    report.write(&mut text, stack.map(|(_, stack)| stack)).map_err(|_| {
+        // A string takes everything.
+        Refusal::output("cannot format the report")
+    })?;
+    print(&text)
+}
+
+struct Report<'a> {
+    process: &'a Process,
+    first: &'a Rcu,
+    last: &'a Rcu,
+    watch: &'a Watch,
+}
+
+impl Report<'_> {
+    fn write(&self, out: &mut String, stack: Option<&stack::Stack>) -> fmt::Result {
+        let seconds = (self.last.age_ms - self.first.age_ms.min(self.last.age_ms)) as f64 / 1000.0;
+        let periods = &self.last.rcu;
+        let begun = periods.completed - self.first.rcu.completed.min(periods.completed);
+        writeln!(out, "{}: {} grace periods", self.process, periods.completed)?;
+        match &periods.under_way {
+            Some(period) => writeln!(
+                out,
+                "grace period {} has been under way for {}",
+                period.number,
+                time(period.age_us)
+            )?,
+            None => writeln!(out, "no grace period is under way")?,
+        }
+        self.write_readers(out)?;
+        self.write_longest(out, seconds, stack)?;
+        writeln!(
+            out,
+            "{begun} grace periods in {seconds:.1} s, of which this command asked for some"
+        )?;
+        write_lengths(out, periods)
+    }
+
+    fn write_readers(&self, out: &mut String) -> fmt::Result {
+        let shared = self.last.rcu.shared_sections;
+        writeln!(out, "threads in a read section: {}", self.last.readers.len())?;
+        for reader in &self.last.readers {
+            let ended = if reader.has_ended { ", has ended in it" } else { "" };
+            let (tid, name, nesting) = (reader.tid, &reader.name, reader.nesting);
+            writeln!(out, "  thread {tid} ({name}), nesting {nesting}{ended}")?;
+        }
+        if shared > 0 {
+            writeln!(out, "  {shared} sections of threads that have no record")?;
+        }
+        Ok(())
+    }
+
+    fn write_longest(
+        &self,
+        out: &mut String,
+        seconds: f64,
+        stack: Option<&stack::Stack>,
+    ) -> fmt::Result {
+        let Some(longest) = self.watch.longest() else {
+            return writeln!(out, "no section of 20 ms or more was seen in {seconds:.1} s");
+        };
+        let age_us = longest.age.as_micros() as u64;
+        let (age, tid, name) = (time(age_us), longest.tid, &longest.name);
+        writeln!(out, "longest section in {seconds:.1} s: {age} or more, thread {tid} ({name})")?;
+        match stack {
+            None => Ok(()),
+            Some(Err(reason)) => writeln!(out, "  its stack cannot be read: {reason}"),
+            Some(Ok(frames)) => frames
+                .iter()
+                .enumerate()
+                .try_for_each(|(number, frame)| writeln!(out, "  #{number} {frame}")),
+        }
+    }
+}
+
+/// Percentiles and a histogram.
+fn write_lengths(out: &mut String, periods: &GracePeriods) -> fmt::Result {
+    let total: u64 = periods.lengths.iter().sum();
+    let Ok(mut histogram) = Histogram::<u64>::new_with_bounds(1, 1 << 40, 2) else { return Ok(()) };
+    for (class, count) in periods.lengths.iter().enumerate() {
+        // Within the bounds, where it always succeeds.
+        let _ = histogram.record_n(1 << class.min(39), *count);
+    }
+    if total == 0 {
+        return Ok(());
+    }
+    let below = |quantile| time(histogram.value_at_quantile(quantile));
+    let mean = time(periods.lengths_us / total);
+    write!(out, "length of grace periods: mean {mean}; half below {}, ", below(0.5))?;
+    writeln!(
+        out,
+        "90 % below {}, 99 % below {}, all below {}",
+        below(0.9),
+        below(0.99),
+        below(1.0)
+    )?;
+    let most = periods.lengths.iter().max().copied().unwrap_or(1).max(1);
+    for (class, count) in periods.lengths.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let bar = "#".repeat((count * 40).div_ceil(most) as usize);
+        writeln!(out, "  below {:>8} {count:>10} {bar}", time(1 << class))?;
+    }
+    Ok(())
+}
+
+/// A time with its unit.
+fn time(microseconds: u64) -> String {
+    match microseconds {
+        0..10_000 => format!("{microseconds} us"),
+        10_000..10_000_000 => format!("{} ms", microseconds / 1000),
+        _ => format!("{} s", microseconds / 1_000_000),
+    }
+}

@@ -1,0 +1,60 @@
+//! `sheaves top`: running processes on Sheaves, or the caches of one, again and again.
+//!
+//! `table` makes the tables, `samples` keeps what they are made of, `screen` shows them on a
+//! terminal.
+
+mod samples;
+mod screen;
+mod table;
+
+use core::fmt::Write as _;
+use core::time::Duration;
+use std::process::ExitCode;
+
+use crate::ask::sample::Sample;
+use crate::command_line::TopOptions;
+use crate::refusal::Refusal;
+use crate::stat::print;
+pub(crate) use table::Sort;
+use table::Table;
+
+pub(crate) fn top(options: &TopOptions) -> Result<ExitCode, Refusal> {
+    let sort = options.sort.unwrap_or(Sort::Objects);
+    if !options.once {
+        let period = Duration::from_secs_f64(options.interval.max(0.1));
+        return if options.json {
+            print_lines(options.pid, period)
+        } else {
+            screen::show(options.pid, period, sort)
+        };
+    }
+    if options.json {
+        return print(&json(options.pid)?);
+    }
+    let table = match options.pid {
+        None => Table::of_processes(&Sample::all(), &[]),
+        Some(pid) => Table::of_caches(&Sample::take(pid)?, None, sort),
+    };
+    let mut text = String::new();
+    // A string takes everything.
+    let _ = write!(text, "{table}");
+    print(&text)
+}
+
+/// One JSON object for a process, or an array of those of all.
+fn json(pid: Option<u32>) -> Result<String, Refusal> {
+    let text = match pid {
+        None => serde_json::to_string(&Sample::all()),
+        Some(pid) => serde_json::to_string(&Sample::take(pid)?),
+    };
+    let text = text.map_err(|error| Refusal::output(format!("cannot write JSON: {error}")))?;
+    Ok(text + "\n")
+}
+
+/// A line of JSON in each period, until the process ends.
+fn print_lines(pid: Option<u32>, period: Duration) -> Result<ExitCode, Refusal> {
+    loop {
+        print(&json(pid)?)?;
+        std::thread::sleep(period);
+    }
+}

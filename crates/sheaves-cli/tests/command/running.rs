@@ -1,0 +1,362 @@
+//! `stat`, `top`, `export` and `rcu` of running programs, and what they say of processes that do
+//! not answer.
+
+use core::num::NonZeroU16;
+use core::time::Duration;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Instant;
+
+use predicates::prelude::PredicateBooleanExt as _;
+use predicates::str::contains;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::real_object::object;
+use crate::stand_in::{gcc, sheaves};
+
+/// Far above what a loaded machine takes.
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[track_caller]
+fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_there() {
+        assert!(begin.elapsed() < LIMIT, "waited in vain for {what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// A program on Sheaves whose thread allocates until it is killed.
+struct Program(Child);
+
+impl Program {
+    fn start() -> Program {
+        static SOURCE: &str = "#include <stdlib.h>\nint main(void) { for (;;) { void *p[4000]; \
+             for (int i = 0; i < 4000; i++) p[i] = malloc(100); \
+             for (int i = 0; i < 4000; i++) free(p[i]); } }\n";
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
+        std::fs::write(path("busy.c"), SOURCE).expect("written");
+        assert!(gcc(["-O0", "-o", &path("busy"), &path("busy.c")]));
+        let mut command = Command::new(path("busy"));
+        let program = Program(command.env("LD_PRELOAD", object()).spawn().expect("runs"));
+        program.wait_for_page();
+        program
+    }
+
+    fn page(&self) -> Option<PathBuf> {
+        let entries = std::fs::read_dir(format!("/proc/{}/fd", self.0.id())).expect("alive");
+        let is_page = |path: &PathBuf| {
+            let link = std::fs::read_link(path).unwrap_or_default();
+            link.to_string_lossy().starts_with("/memfd:sheaves-control")
+        };
+        entries.flatten().map(|entry| entry.path()).find(is_page)
+    }
+
+    fn wait_for_page(&self) {
+        wait_for("a page", || self.page().is_some());
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the command and returns the one line of its refusal, with PID for the number.
+#[track_caller]
+fn refusal(command: &str, pid: &str, status: i32) -> String {
+    let output =
+        sheaves().args([command, pid]).assert().code(status).stdout("").get_output().clone();
+    let text = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(text.lines().count(), 1, "{text:?}");
+    text.trim_end().replace(pid, "PID")
+}
+
+#[test]
+fn statistics_are_text_or_json() {
+    let program = Program::start();
+    let text = contains("malloc-112").and(contains(format!("pid {}", program.pid())));
+    sheaves().args(["stat", &program.pid()]).assert().success().stdout(text).stderr("");
+    let json = sheaves().args(["stat", "--json", &program.pid()]).assert().success();
+    let json: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).expect("JSON");
+    assert_eq!(json["pid"].to_string(), program.pid());
+    assert!(json["rcu"]["grace_periods"].is_u64() && json["limit"]["bytes"].is_null(), "{json}");
+}
+
+#[test]
+fn processes_that_do_not_answer_are_refused() {
+    for command in ["stat", "rcu"] {
+        let line = refusal(command, "4194304", 67);
+        assert_eq!(line, "sheaves: no process has the number PID");
+    }
+    let mut other = Command::new("sleep").arg("600").spawn().expect("runs");
+    let name = format!("/proc/{}/comm", other.id());
+    wait_for("exec", || std::fs::read_to_string(&name).expect("alive") == "sleep\n");
+    let line = refusal("stat", &other.id().to_string(), 69);
+    assert_eq!(
+        line,
+        "sheaves: process PID (sleep) has no control page: it does not run on Sheaves \
+         (start it by sheaves run)"
+    );
+    other.kill().expect("killed");
+    // It is not reaped.
+    let mut line = String::new();
+    wait_for("its end", || {
+        line = refusal("stat", &other.id().to_string(), 69);
+        line.ends_with("has ended")
+    });
+    assert_eq!(line, "sheaves: process PID (sleep) has ended");
+    other.wait().expect("reaped");
+}
+
+#[test]
+fn program_that_has_done_nothing_yet_is_named() {
+    let mut command = Command::new("sleep");
+    let mut sleeps = command.arg("600").env("LD_PRELOAD", object()).spawn().expect("runs");
+    let maps = format!("/proc/{}/maps", sleeps.id());
+    wait_for("exec", || {
+        std::fs::read_to_string(&maps).expect("alive").contains("libsheaves_preload")
+    });
+    let line = refusal("stat", &sleeps.id().to_string(), 75);
+    assert_eq!(
+        line,
+        "sheaves: process PID (sleep) runs on Sheaves, but has not been through a slow \
+         path since it began: it answers as soon as it allocates more"
+    );
+    sleeps.kill().expect("killed");
+    sleeps.wait().expect("reaped");
+}
+
+#[test]
+fn other_users_are_refused() {
+    let program = Program::start();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
+    let Ok(output) = command.args(["stat", &program.pid()]).uid(65534).gid(65534).output() else {
+        eprintln!("skipped: only root can become another user, and have it run the command");
+        return;
+    };
+    let line = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(77), "{line}");
+    assert!(line.contains("cannot be looked into: ask as its user, or as root"), "{line}");
+}
+
+#[test]
+fn damaged_pages_are_refused() {
+    let program = Program::start();
+    let page = program.page().expect("a page");
+    let page = File::options().read(true).write(true).open(page).expect("ours");
+    // The version, then the magic.
+    page.write_all_at(&9_u32.to_ne_bytes(), 8).expect("written");
+    let line = refusal("stat", &program.pid(), 76);
+    assert_eq!(
+        line,
+        "sheaves: process PID (busy) has a control page of version 9, which this \
+         command does not know: use the command of the same release"
+    );
+    page.write_all_at(&[7; 4096], 0).expect("written");
+    let line = refusal("top", &program.pid(), 69);
+    assert!(line.contains("top needs a terminal"), "{line}");
+    let line = refusal("stat", &program.pid(), 76);
+    assert_eq!(
+        line,
+        "sheaves: the control page of process PID (busy) is damaged: something has \
+         written over it"
+    );
+    assert!(std::fs::exists(format!("/proc/{}", program.pid())).expect("readable"));
+}
+
+#[test]
+fn process_that_stops_or_ends_is_not_waited_for_without_end() {
+    let program = Program::start();
+    let signal = |name: &str| {
+        let status = Command::new("kill").args([name, &program.pid()]).status();
+        assert!(status.expect("runs").success());
+    };
+    signal("-STOP");
+    let line = refusal("stat", &program.pid(), 75);
+    assert!(line.contains("(busy) has not answered for 5 s"), "{line}");
+    // It is asked while it is stopped, and then killed.
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
+    let command = command.args(["stat", &program.pid()]).stderr(Stdio::piped());
+    let asks = command.spawn().expect("runs");
+    sleep(Duration::from_millis(200));
+    signal("-KILL");
+    let output = asks.wait_with_output().expect("ended");
+    let line = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(69), "{line}");
+    assert!(line.contains("has ended") || line.contains("no process"), "{line}");
+}
+
+#[test]
+fn top_prints_once() {
+    let program = Program::start();
+    let columns = contains("REFILL/s").and(contains("malloc-112")).and(contains("per-CPU:"));
+    sheaves()
+        .args(["top", "--once", "--sort", "c", &program.pid()])
+        .assert()
+        .success()
+        .stdout(columns);
+    let all = contains("ENGINE").and(contains(program.pid())).and(contains("busy"));
+    sheaves().args(["top", "--once"]).assert().success().stdout(all);
+    let json = sheaves().args(["top", "--once", "--json", &program.pid()]).assert().success();
+    let json: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).expect("JSON");
+    assert_eq!(json["name"], "busy");
+    assert!(json["rcu"]["readers"].is_array(), "{json}");
+}
+
+const ROWS: NonZeroU16 = NonZeroU16::new(40).expect("not 0");
+const COLUMNS: NonZeroU16 = NonZeroU16::new(120).expect("not 0");
+
+/// `sheaves top` on a terminal of 120 columns.
+struct Terminal {
+    child: Child,
+    controller: File,
+    terminal: OwnedFd,
+    screen: vt100::Parser,
+}
+
+impl Terminal {
+    fn start(arguments: &[&str]) -> Terminal {
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&controller).expect("granted");
+        unlockpt(&controller).expect("unlocked");
+        let name = ptsname(&controller, Vec::new()).expect("a name");
+        let path = name.to_str().expect("UTF-8");
+        let terminal = File::options().read(true).write(true).open(path).expect("opened");
+        let size =
+            Winsize { ws_row: ROWS.get(), ws_col: COLUMNS.get(), ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&controller, size).expect("sized");
+        let end = || Stdio::from(terminal.try_clone().expect("a descriptor"));
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
+        command.arg("top").args(["--interval", "0.1"]).args(arguments);
+        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("runs");
+        let screen = vt100::Parser::new(ROWS, COLUMNS, 0);
+        Terminal { child, controller: controller.into(), terminal: terminal.into(), screen }
+    }
+
+    /// Reads until the screen has a text.
+    #[track_caller]
+    fn wait_for(&mut self, text: &str) -> String {
+        let (begin, mut bytes) = (Instant::now(), [0; 4096]);
+        while !self.screen.screen().contents().contains(text) {
+            assert!(begin.elapsed() < LIMIT, "{}", self.screen.screen().contents());
+            let count = self.controller.read(&mut bytes).expect("the screen");
+            self.screen.process(&bytes[..count]);
+        }
+        self.screen.screen().contents()
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.controller.write_all(keys.as_bytes()).expect("written");
+    }
+
+    /// Waits for the end; the terminal must be as it was. Returns the exit status.
+    #[track_caller]
+    fn end(mut self) -> Option<i32> {
+        // Its output has to be read for it to end.
+        let mut reader = self.controller.try_clone().expect("a descriptor");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count) = reader.read(&mut bytes) {
+                if sender.send(bytes[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let status = self.child.wait().expect("ended").code();
+        let modes = tcgetattr(&self.terminal).expect("a terminal").local_modes;
+        assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO), "raw mode is left");
+        // The end of the terminal's output, once it is closed everywhere.
+        drop(self.terminal);
+        for bytes in receiver {
+            self.screen.process(&bytes);
+        }
+        assert!(!self.screen.screen().alternate_screen(), "the alternate screen is left");
+        status
+    }
+}
+
+#[test]
+fn top_on_a_terminal_shows_caches_and_sorts_them() {
+    let program = Program::start();
+    let mut terminal = Terminal::start(&[&program.pid()]);
+    let text = terminal.wait_for("malloc-112");
+    assert!(text.contains("REFILL/s") && text.contains("grace periods"), "{text}");
+    terminal.press("n");
+    terminal.wait_for("q quit");
+    terminal.press("q");
+    assert_eq!(terminal.end(), Some(0));
+}
+
+#[test]
+fn top_chooses_a_process_and_restores_the_terminal_at_a_signal() {
+    let program = Program::start();
+    let mut terminal = Terminal::start(&[]);
+    terminal.wait_for(&program.pid());
+    terminal.press("\r");
+    terminal.wait_for("REFILL/s");
+    terminal.press("\x1b");
+    terminal.wait_for("ENGINE");
+    let pid = terminal.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("runs").success());
+    assert_eq!(terminal.end(), Some(128 + 15));
+}
+
+#[test]
+fn metrics_are_printed_and_served() {
+    let program = Program::start();
+    let pid = program.pid();
+    let metrics = contains("# TYPE sheaves_heap_used_bytes gauge")
+        .and(contains(format!("sheaves_cache_refills_total{{pid=\"{pid}\",name=\"busy\"")))
+        .and(contains("sheaves_rcu_grace_period_seconds_bucket{le=\"+Inf\""))
+        .and(predicates::str::ends_with("# EOF\n"));
+    sheaves().args(["export", &pid]).assert().success().stdout(metrics);
+    sheaves().args(["export", "busy"]).assert().success().stdout(contains("name=\"busy\""));
+    sheaves().args(["export"]).assert().success().stdout(contains(format!("pid=\"{pid}\"")));
+    sheaves().args(["export", "no-such-name"]).assert().code(67).stdout("");
+    sheaves().args(["export", "--listen", "nowhere:1"]).assert().code(69).stdout("");
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
+    command.args(["export", "--listen", "127.0.0.1:0", &pid]).stderr(Stdio::piped());
+    let mut server = command.spawn().expect("runs");
+    let mut line = String::new();
+    let stderr = server.stderr.as_mut().expect("piped");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stderr), &mut line).expect("a line");
+    let address = line.trim().trim_start_matches("sheaves: http://").trim_end_matches("/metrics");
+    let get = |path: &str| {
+        let mut stream = std::net::TcpStream::connect(address).expect("connected");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .expect("sent");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("a response");
+        text
+    };
+    let text = get("/metrics");
+    assert!(text.starts_with("HTTP/1.1 200") && text.contains("application/openmetrics-text"));
+    assert!(text.contains(&format!("sheaves_heap_used_bytes{{pid=\"{pid}\",name=\"busy\"}}")));
+    assert!(get("/").starts_with("HTTP/1.1 404"));
+    server.kill().expect("killed");
+    server.wait().expect("reaped");
+}
+
+#[test]
+fn readers_and_grace_periods_are_printed() {
+    let program = Program::start();
+    let text = contains("threads in a read section: 0").and(contains("length of grace periods"));
+    sheaves().args(["rcu", "--seconds", "0.3", &program.pid()]).assert().success().stdout(text);
+    sheaves().args(["rcu", "--seconds", "-1", &program.pid()]).assert().code(2);
+}

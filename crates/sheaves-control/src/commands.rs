@@ -1,0 +1,42 @@
+//! What a process answers.
+
+use sheaves_heap::report::{self, Flush, Format};
+use sheaves_heap::{profile, report_rcu};
+use sheaves_rcu::Cookie;
+use sheaves_sys::errno::{EINVAL, ENOMEM};
+
+use crate::layout::{
+    BEGIN_GRACE_PERIOD, PROFILE_DUMP, PROFILE_START, PROFILE_STOP, RCU, STATISTICS, STATISTICS_TEXT,
+};
+
+/// Writes the answer to a command. Returns its status.
+pub(crate) fn answer(command: u32, argument: u64, flush: &mut Flush<'_>) -> i32 {
+    match command {
+        STATISTICS => report::write(Format::Json, flush),
+        STATISTICS_TEXT => report::write(Format::Text, flush),
+        RCU => report_rcu::write_rcu(flush),
+        PROFILE_START => start_profile(argument),
+        PROFILE_STOP => {
+            profile::stop();
+            0
+        }
+        PROFILE_DUMP => profile::write(flush),
+        _ => EINVAL,
+    }
+}
+
+fn start_profile(rate: u64) -> i32 {
+    let rates = profile::RATE_BYTES_MIN as u64..=profile::RATE_BYTES_MAX as u64;
+    match rate {
+        _ if !rates.contains(&rate) => EINVAL,
+        _ if profile::start(rate as usize) => 0,
+        _ => ENOMEM,
+    }
+}
+
+/// What follows an answer, without a lock.
+pub(crate) fn after(command: u32, argument: u64) {
+    if command == RCU && argument & BEGIN_GRACE_PERIOD != 0 {
+        let _cookie = Cookie::start_poll();
+    }
+}

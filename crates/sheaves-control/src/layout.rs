@@ -1,0 +1,87 @@
+//! The control page, as both sides see it, and its states.
+//!
+//! | state | who may change the page | transitions |
+//! |---|---|---|
+//! | [`IDLE`] | the tool that has locked the file | -> [`REQUESTED`], by the tool, with a wake |
+//! | [`REQUESTED`] | none | -> [`ANSWERING`], by a thread of the process; -> [`IDLE`], by a tool |
+//! | [`ANSWERING`] | that thread | -> [`ANSWERED`], with a wake |
+//! | [`ANSWERED`] | the tool | -> [`IDLE`] |
+//!
+//! The lock is that of `flock(2)` on the tool's own open file description, so the kernel releases
+//! it when the tool ends. A tool that finds what an earlier one has left behind makes it [`IDLE`],
+//! and waits while a thread is answering. A process that finds any other state does nothing.
+//!
+//! The answer begins at [`ANSWER_AT`] of the file. The tool punches a hole there when it has read
+//! it. Numbers are in the machine's byte order.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+pub use sheaves_sys::request::REQUESTED;
+
+/// Nothing is requested.
+pub const IDLE: u32 = 0;
+/// A thread of the process writes the answer.
+pub const ANSWERING: u32 = 2;
+/// The answer is there.
+pub const ANSWERED: u32 = 3;
+
+/// The name of the file, as `memfd_create(2)` gets it.
+pub const NAME: &core::ffi::CStr = c"sheaves-control";
+/// What `readlink` of its descriptor in `/proc` shows.
+pub const LINK: &str = "/memfd:sheaves-control (deleted)";
+
+/// `SHEAVES!`.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"SHEAVES!");
+/// Changes when an older tool or process would misread the page.
+pub const VERSION: u32 = 1;
+/// Where the answer begins.
+pub const ANSWER_AT: usize = 4096;
+/// The longest answer.
+pub const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// Bytes of the file. All of it is mapped in the process; only what is written to has memory.
+pub const FILE_BYTES: usize = ANSWER_AT + ANSWER_BYTES_MAX;
+
+/// Statistics as JSON, see `sheaves_heap::report`.
+pub const STATISTICS: u32 = 1;
+/// Readers and grace periods as JSON, see `sheaves_heap::report_rcu`.
+pub const RCU: u32 = 2;
+/// Statistics as text.
+pub const STATISTICS_TEXT: u32 = 3;
+
+/// Turns the heap profile on: a sample in as many bytes as the argument says, in the mean.
+pub const PROFILE_START: u32 = 4;
+/// Turns the heap profile off.
+pub const PROFILE_STOP: u32 = 5;
+/// A heap profile, see `sheaves_heap::profile`.
+pub const PROFILE_DUMP: u32 = 6;
+
+/// In the argument of [`RCU`]: begins a grace period after the answer, so that sections which begin
+/// later have another sequence.
+pub const BEGIN_GRACE_PERIOD: u64 = 1;
+
+/// The page.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Page {
+    /// [`MAGIC`], stored last when the page is made.
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// The process that answers, by its own number in its own namespace. A child of a fork has the
+    /// page of its parent until it makes one.
+    pub pid: AtomicU32,
+    /// See the table above. A futex.
+    pub state: AtomicU32,
+    /// What is requested.
+    pub command: AtomicU32,
+    /// Its argument.
+    pub argument: AtomicU64,
+    /// A value of `errno` for which the answer is missing or not complete; else 0.
+    pub status: AtomicU32,
+    /// 0.
+    pub reserved: AtomicU32,
+    /// Bytes of the answer.
+    pub answer_bytes: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Page>() == 48);

@@ -1,0 +1,25 @@
+//! Tools can ask a running process on Sheaves, which was not started for it.
+//!
+//! Each process has a *control page*, a file in memory that only its owner can open, by
+//! `/proc/PID/fd`. A tool writes a request into it, and the process appends the answer, a text:
+//!
+//! | who answers | when |
+//! |---|---|
+//! | the reclaimer of `sheaves-rcu` | at once: it sleeps on the page as well |
+//! | any thread | at the end of its next slow path, where it holds no lock |
+//!
+//! It costs nothing until a tool asks: the fast paths do not change, and slow paths read one word.
+//!
+//! The modules, from the bottom up: [`layout`] (the page, and the table of its states), [`client`]
+//! (the side of a tool), `commands` (what is answered), `page` (the side of the process).
+//!
+//! The library is there once it is linked: a program calls nothing of it but, where a linker would
+//! leave it out of a static library, [`start`].
+#![no_std]
+
+pub mod client;
+mod commands;
+pub mod layout;
+mod page;
+
+pub use page::start;

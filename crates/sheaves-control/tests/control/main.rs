@@ -1,0 +1,245 @@
+//! Tools ask programs that run on Sheaves. This file is the tests; `program.rs` the programs, which
+//! are this very executable; `tool.rs` a tool.
+//!
+//! `cargo test -p sheaves-control --test control [WORD]` runs the tests whose names have the word.
+
+mod program;
+mod tool;
+
+use core::time::Duration;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::time::Instant;
+
+use sheaves_control::client::Failure;
+use sheaves_control::layout::{
+    ANSWERED, BEGIN_GRACE_PERIOD, RCU, REQUESTED, STATISTICS, STATISTICS_TEXT,
+};
+
+use tool::{Program, wait_for};
+
+#[global_allocator]
+static HEAP: sheaves::Sheaves = sheaves::Sheaves::new();
+
+type Test = (&'static str, fn());
+
+const TESTS: [Test; 14] = [
+    ("program_with_one_thread_answers", program_with_one_thread_answers),
+    ("sleeping_program_answers", sleeping_program_answers),
+    ("keeper_sleeps_without_end", keeper_sleeps_without_end),
+    ("short_program_has_no_page", short_program_has_no_page),
+    ("option_leaves_it_out", option_leaves_it_out),
+    ("child_has_its_own_page", child_has_its_own_page),
+    ("exec_leaves_no_page", exec_leaves_no_page),
+    ("closed_descriptor_is_replaced", closed_descriptor_is_replaced),
+    ("few_descriptors_suffice", few_descriptors_suffice),
+    ("sandboxed_program_makes_no_page", sandboxed_program_makes_no_page),
+    ("another_user_cannot_open_it", another_user_cannot_open_it),
+    ("what_a_dead_tool_left_is_cleared", what_a_dead_tool_left_is_cleared),
+    ("garbage_harms_nobody", garbage_harms_nobody),
+    ("ten_thousand_times", ten_thousand_times),
+];
+
+fn main() {
+    if let Some(role) = std::env::var_os(program::ROLE) {
+        return program::run(role.to_str().expect("UTF-8"));
+    }
+    let words: Vec<_> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let is_wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
+    for (name, test) in TESTS.iter().filter(|(name, _)| is_wanted(name)) {
+        let begin = Instant::now();
+        test();
+        println!("{name} ... ok, {} ms", begin.elapsed().as_millis());
+    }
+}
+
+#[track_caller]
+fn assert_is_answer_of(text: &str, pid: u32) {
+    assert!(text.contains(&format!("\"pid\":{pid},")), "{text}");
+    assert!(text.starts_with('{') && text.ends_with("}\n"), "{text}");
+}
+
+fn program_with_one_thread_answers() {
+    let program = Program::start("allocates");
+    let mut tool = program.tool();
+    let text = tool.ask(STATISTICS, 0).expect("an answer");
+    assert_is_answer_of(&text, program.pid());
+    for key in ["schema\":2", "uptime_ms", "keeper\":{", "limit\":{", "rcu\":{", "percpu", "caches"]
+    {
+        assert!(text.contains(key), "{key} is missing in {text}");
+    }
+    assert!(tool.ask(STATISTICS_TEXT, 0).expect("an answer").starts_with("sheaves statistics"));
+    assert_is_answer_of(&tool.ask(RCU, 0).expect("an answer"), program.pid());
+    assert_eq!(tool.ask(77, 0), Err(Failure::Refused(libc::EINVAL)));
+    assert_eq!(program.threads(), 1, "asking starts no thread");
+    assert_eq!(tool.blocks(), 8, "the answer leaves no memory");
+}
+
+fn sleeping_program_answers() {
+    let program = Program::start("reads");
+    let mut tool = program.tool();
+    let text = tool.ask(RCU, BEGIN_GRACE_PERIOD).expect("an answer");
+    assert_is_answer_of(&text, program.pid());
+    assert!(text.contains("\"name\":\"reader\",\"nesting\":2"), "{text}");
+    assert!(text.contains(&format!("\"tid\":{}", program.said())), "{text}");
+    // The grace period that was begun waits for that section.
+    wait_for("a grace period", || {
+        let text = tool.ask(RCU, BEGIN_GRACE_PERIOD).expect("an answer");
+        text.contains("\"under_way\":{\"number\"")
+    });
+}
+
+fn keeper_sleeps_without_end() {
+    let program = Program::start("sleeps");
+    let mut tool = program.tool();
+    tool.ask(STATISTICS, 0).expect("an answer");
+    // Everything that was deferred or unused is taken care of.
+    let mut before = program.switches();
+    wait_for("two quiet seconds", || {
+        std::thread::sleep(Duration::from_secs(2));
+        let now = program.switches();
+        core::mem::replace(&mut before, now) == now
+    });
+    tool.ask(STATISTICS, 0).expect("an answer");
+    wait_for("the keeper, which answers, to sleep again", || program.switches() > before);
+}
+
+fn short_program_has_no_page() {
+    // On a loaded machine a process is old before it has done anything.
+    for _ in 0..100 {
+        let program = Program::start("counts");
+        let (age_ms, pages) = program.said().split_once(' ').expect("two numbers");
+        if age_ms.parse::<u64>().expect("a number") < 40 {
+            assert_eq!(pages, "0");
+            return;
+        }
+    }
+    eprintln!("skipped: no process began within 40 ms");
+}
+
+fn option_leaves_it_out() {
+    let program = Program::start_with("allocates", &[("SHEAVES_CONTROL", "0")]);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(program.page().is_none());
+}
+
+fn child_has_its_own_page() {
+    let program = Program::start("forks_once");
+    let mut tool = program.tool();
+    let child = Program::running(program.said().parse().expect("a number"));
+    let mut of_child = child.tool();
+    assert_is_answer_of(&of_child.ask(STATISTICS, 0).expect("an answer"), child.pid());
+    assert_is_answer_of(&tool.ask(STATISTICS, 0).expect("an answer"), program.pid());
+    assert_eq!((child.pages(), program.pages()), (1, 1), "the child closes that of its parent");
+}
+
+fn exec_leaves_no_page() {
+    let program = Program::start("execs");
+    let mut tool = program.tool();
+    tool.ask(STATISTICS, 0).expect("an answer");
+    program.say("exec");
+    wait_for("exec", || program.name() == "cat");
+    assert_eq!(program.pages(), 0);
+    assert_eq!(tool.ask_for(STATISTICS, 0, 200), Err(Failure::Silent));
+}
+
+fn closed_descriptor_is_replaced() {
+    for role in ["closes", "closes_with_threads"] {
+        let program = Program::start(role);
+        let mut old = program.tool();
+        let inode = old.inode();
+        program.say("close");
+        wait_for("a new page", || program.page().is_some_and(|page| page.inode() != inode));
+        let text = program.tool().ask(STATISTICS, 0).expect("an answer");
+        assert_is_answer_of(&text, program.pid());
+        assert_eq!(old.ask_for(STATISTICS, 0, 200), Err(Failure::Silent));
+        assert_eq!(program.pages(), 1);
+    }
+}
+
+fn few_descriptors_suffice() {
+    let program = Program::start("limits_descriptors");
+    let text = program.tool().ask(STATISTICS, 0).expect("an answer");
+    assert_is_answer_of(&text, program.pid());
+    assert!(program.page_number().expect("open") < 32);
+}
+
+fn sandboxed_program_makes_no_page() {
+    let mut program = Program::start("sandboxes");
+    assert_eq!(program.said(), "alive");
+    assert_eq!(program.pages(), 0);
+    program.say("end");
+    assert!(program.child.wait().expect("ended").success());
+}
+
+fn another_user_cannot_open_it() {
+    let program = Program::start("allocates");
+    let number = {
+        program.tool();
+        program.page_number().expect("open")
+    };
+    let path = format!("/proc/{}/fd/{number}", program.pid());
+    let mut cat = Command::new("cat");
+    if cat.arg(&path).uid(65534).gid(65534).output().is_ok_and(|output| output.status.success()) {
+        panic!("nobody could read {path}");
+    }
+    // SAFETY: integers only.
+    if unsafe { libc::getuid() } != 0 {
+        eprintln!("skipped: only root can become another user");
+    }
+    assert!(Command::new("cat").arg(&path).output().expect("runs").status.success());
+}
+
+fn what_a_dead_tool_left_is_cleared() {
+    let program = Program::start("sleeps");
+    let mut tool = program.tool();
+    for state in [REQUESTED, ANSWERED, 99] {
+        tool.write_state(state);
+        let text = tool.ask(STATISTICS, 0).expect("an answer");
+        assert_is_answer_of(&text, program.pid());
+    }
+}
+
+fn garbage_harms_nobody() {
+    let program = Program::start("storm");
+    let mut tool = program.tool();
+    let mut word: u32 = 1;
+    for _ in 0..100_000 {
+        word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        tool.write_word(word >> 20, word);
+    }
+    tool.write_state(77);
+    assert!(matches!(
+        tool.ask_for(STATISTICS, 0, 300),
+        Err(Failure::Silent | Failure::Refused(_)) | Ok(_)
+    ));
+    tool.write_word(0, 0);
+    assert!(matches!(program.attach(), Some(Err(Failure::Damaged))));
+    assert!(program.is_alive());
+}
+
+/// Attaches and detaches while threads allocate and fork: nothing hangs, nothing is left.
+fn ten_thousand_times() {
+    let program = Program::start("storm");
+    program.tool();
+    let (descriptors, begin) = (tool::descriptors(std::process::id()), Instant::now());
+    let in_target = tool::descriptors(program.pid());
+    for round in 0..10_000 {
+        let mut tool = program.tool();
+        let command = if round % 10 == 0 { STATISTICS } else { RCU };
+        let text = tool.ask(command, 0).expect("an answer");
+        assert_is_answer_of(&text, program.pid());
+    }
+    println!("10,000 answers in {} ms", begin.elapsed().as_millis());
+    assert_eq!(tool::descriptors(std::process::id()), descriptors);
+    // The program's pipes to its children come and go.
+    assert!(tool::descriptors(program.pid()) <= in_target + 2);
+    assert_eq!(program.tool().blocks(), 8, "answers leave no memory");
+    let shared = std::fs::read_dir("/dev/shm").map_or(0, |files| {
+        files
+            .flatten()
+            .filter(|file| file.file_name().to_string_lossy().contains("sheaves"))
+            .count()
+    });
+    assert_eq!(shared, 0);
+}

@@ -1,0 +1,81 @@
+//! What readers and grace periods do at this moment, for tools.
+//!
+//! Everything is read without stopping a thread: each number is right for some moment.
+
+use core::sync::atomic::Ordering;
+
+use sheaves_sys::clock;
+
+use super::lengths::{self, LENGTHS};
+use super::period::{self, GENERATIONS};
+use crate::protocol::reader::{self, NESTED, STEP};
+use crate::reader::registry::{self, OVERFLOW};
+use crate::reader::section::GLOBAL;
+
+/// A thread that is in a read section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reading {
+    /// The thread's identifier (`gettid`).
+    pub thread: i32,
+    /// The thread has ended inside the section.
+    pub has_ended: bool,
+    /// Sections that are open, one within the other.
+    pub nesting: u32,
+    /// The process's sequence at the begin of the outermost one. A section that begins after a
+    /// grace period has read the fences of all threads has a higher number. So a thread that is
+    /// seen twice with a number below that of the process is in the same section.
+    pub sequence: u64,
+}
+
+/// The threads that are in a read section. Allocates nothing.
+pub fn readers() -> impl Iterator<Item = Reading> {
+    (0..registry::count()).filter_map(|number| {
+        let record = registry::record(number);
+        let owner = record.owner.look();
+        // Relaxed, both: for a report.
+        let state = record.reader.state.load(Ordering::Relaxed);
+        let nesting = record.reader.nesting.load(Ordering::Relaxed) & NESTED;
+        reader::is_reading(state).then(|| Reading {
+            thread: owner.thread(),
+            has_ended: owner.is_held(),
+            nesting: nesting as u32 + 1,
+            sequence: state / STEP,
+        })
+    })
+}
+
+/// The grace periods of the default domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Survey {
+    /// The last one that is over.
+    pub completed: u64,
+    /// The number of the one that is under way, and its age in nanoseconds.
+    pub under_way: Option<(u64, u64)>,
+    /// The process's sequence, see [`Reading::sequence`].
+    pub sequence: u64,
+    /// Open sections of threads without a record, which [`readers`] does not show.
+    pub shared_sections: u64,
+    /// How many grace periods took less than 2^n microseconds, but not less than 2^(n-1).
+    pub lengths: [u64; LENGTHS],
+    /// The time of all of them, in nanoseconds.
+    pub lengths_ns: u64,
+}
+
+/// The state of grace periods. Async-signal-safe.
+#[must_use]
+pub fn survey() -> Survey {
+    let completed = GENERATIONS.completed();
+    let begun = GENERATIONS.begun();
+    let age_ns = clock::fine_ns().saturating_sub(period::began_ns());
+    // Relaxed, both: for a report.
+    Survey {
+        completed,
+        under_way: (begun > completed).then_some((begun, age_ns)),
+        sequence: GLOBAL.0.load(Ordering::Relaxed) / STEP,
+        shared_sections: OVERFLOW.load(Ordering::Relaxed),
+        lengths: lengths::counts(),
+        lengths_ns: lengths::total_ns(),
+    }
+}

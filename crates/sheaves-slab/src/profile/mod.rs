@@ -1,0 +1,336 @@
+//! Samples of allocations: which are alive, how many objects and bytes they stand for, and where
+//! they were allocated.
+//!
+//! This part knows addresses only. Which allocation becomes a sample is decided in `tags`; large
+//! blocks are sampled by `sheaves-heap`.
+//!
+//! | state | changes |
+//! |---|---|
+//! | off, never used | -> on, by [`begin`] |
+//! | on | -> off, by [`end`]; -> on with nothing known, by [`begin`] |
+//! | off | as on, but there are no new samples; frees are noted still |
+//!
+//! One lock covers everything. It is the last in the order of locks: nothing but address space is
+//! asked for under it.
+
+pub(crate) mod chance;
+pub mod large;
+mod records;
+mod sites;
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use sheaves_sys::lock::Lock;
+use sheaves_sys::stack::{self, COPY_WORDS, Frame};
+use sheaves_sys::{clock, env, probe};
+
+use crate::cache_id::{CLASSES_MAX, CacheId};
+use records::{Record, Records};
+pub(crate) use sites::{FRAMES_MAX, Kind, Site};
+use sites::{Key, Sites};
+
+/// The lowest and the highest mean distance of samples, in bytes.
+pub const RATE_BYTES_MIN: usize = 1 << 10;
+/// See [`RATE_BYTES_MIN`].
+pub const RATE_BYTES_MAX: usize = 1 << 40;
+
+/// Mean bytes from one sample to the next; 0 while profiling is off.
+static RATE: AtomicUsize = AtomicUsize::new(0);
+/// Profiling was on at some time: there may be tagged entries and watched slabs.
+static IS_USED: AtomicBool = AtomicBool::new(false);
+/// Number of records; of those of deferred objects; of those of large blocks.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+static DEFERRED: AtomicUsize = AtomicUsize::new(0);
+static LARGE: AtomicUsize = AtomicUsize::new(0);
+
+/// What is known of an allocation where it can become a sample.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    /// The bytes that were requested; 0 for those of an object.
+    pub bytes: usize,
+    /// The caller.
+    pub frame: Frame,
+}
+
+impl Request {
+    /// Nothing is known.
+    pub const NONE: Request = Request { bytes: 0, frame: Frame::NONE };
+}
+
+/// State under the lock.
+#[derive(Debug)]
+pub(crate) struct Profile {
+    records: Records,
+    sites: Sites,
+    /// The rate of the samples, on or off.
+    rate: usize,
+    /// Number of [`begin`]s.
+    session: u64,
+    since_ms: u64,
+    /// Samples that were not recorded, because memory or the room for sites was out.
+    dropped: u64,
+    copy: [usize; COPY_WORDS],
+}
+
+pub(crate) static PROFILE: Lock<Profile> = Lock::new(Profile {
+    records: Records::new(),
+    sites: Sites::new(),
+    rate: 0,
+    session: 0,
+    since_ms: 0,
+    dropped: 0,
+    copy: [0; COPY_WORDS],
+});
+
+/// Mean bytes from one sample to the next; 0 while profiling is off.
+#[inline]
+#[must_use]
+pub fn rate() -> usize {
+    // Relaxed: a thread that reads an old value takes or leaves a sample that it would not have.
+    RATE.load(Ordering::Relaxed)
+}
+
+/// True once profiling has been on.
+#[inline]
+pub(crate) fn is_used() -> bool {
+    // Relaxed: set before the first entry is tagged, and a thread that takes a tagged entry out of
+    // a slot has got it by an ordered path.
+    IS_USED.load(Ordering::Relaxed)
+}
+
+/// Number of records; exact for the caller's own objects.
+pub(crate) fn open_records() -> usize {
+    // Relaxed, here and below: the record of an object was made by the thread that allocated it,
+    // and the object reached the caller by an ordered path.
+    OPEN.load(Ordering::Relaxed)
+}
+
+/// Number of records of deferred objects, likewise.
+pub(crate) fn deferred_records() -> usize {
+    // Relaxed: as above.
+    DEFERRED.load(Ordering::Relaxed)
+}
+
+/// Number of records of large blocks, likewise.
+#[must_use]
+pub(crate) fn large_records() -> usize {
+    // Relaxed: as above.
+    LARGE.load(Ordering::Relaxed)
+}
+
+/// Forgets all samples, and takes new ones at a rate. False when memory is out.
+pub(crate) fn begin(rate: usize) -> bool {
+    let mut profile = PROFILE.lock();
+    if !profile.sites.map() {
+        return false;
+    }
+    profile.forget();
+    profile.rate = rate.clamp(RATE_BYTES_MIN, RATE_BYTES_MAX);
+    profile.session += 1;
+    profile.since_ms = clock::wall_ms();
+    // Relaxed, both: see `is_used` and `rate`.
+    IS_USED.store(true, Ordering::Relaxed);
+    RATE.store(profile.rate, Ordering::Relaxed);
+    true
+}
+
+/// Takes no new samples.
+pub(crate) fn end() {
+    let _profile = PROFILE.lock();
+    // Relaxed: see `rate`.
+    RATE.store(0, Ordering::Relaxed);
+}
+
+/// Reads `SHEAVES_PROF`: a rate, or the usual one.
+pub(crate) fn read_option() {
+    let range = (RATE_BYTES_MIN, RATE_BYTES_MAX);
+    if let Some(rate) = env::number("SHEAVES_PROF", range.0, range.1) {
+        begin(rate);
+    }
+}
+
+/// Notes a sample: an object of a cache that was just allocated. False when there is no room.
+pub(crate) fn open(id: CacheId, object: usize, request: &Request) -> bool {
+    let shape = id.shape();
+    let bytes = if request.bytes == 0 { shape.size } else { request.bytes };
+    let is_class = usize::from(id.number()) <= CLASSES_MAX;
+    let kind = if is_class { Kind::Malloc } else { Kind::Cache };
+    let key = Key { kind, cache: id.number(), is_deferral: false };
+    let record =
+        Record { address: object, bytes, weight: 0, point: 0, site: 0, is_deferred: false };
+    PROFILE.lock().open(key, shape.name, shape.stride, record, request.frame)
+}
+
+/// Notes that an object is freed. True if it was a sample.
+pub(crate) fn close(object: usize) -> bool {
+    open_records() != 0 && PROFILE.lock().close(object).is_some()
+}
+
+/// Notes that an object is deferred by the caller of a function, if it is a sample.
+pub(crate) fn defer(object: usize, frame: Frame) {
+    if open_records() != 0 {
+        PROFILE.lock().defer(object, frame);
+    }
+}
+
+/// Notes that a sample has another size now, in its place.
+pub fn resize(object: usize, bytes: usize) {
+    if open_records() != 0 {
+        let mut profile = PROFILE.lock();
+        if let Some(record) = profile.records.find(object) {
+            let old = *record;
+            record.bytes = bytes;
+            profile.count(&old, false);
+            profile.count(&Record { bytes, ..old }, true);
+        }
+    }
+}
+
+impl Profile {
+    /// Forgets all samples.
+    fn forget(&mut self) {
+        self.records.clear();
+        self.sites.clear();
+        self.dropped = 0;
+        // Relaxed, all: see `open_records`. A record that another thread makes now is counted
+        // under the lock.
+        OPEN.store(0, Ordering::Relaxed);
+        DEFERRED.store(0, Ordering::Relaxed);
+        LARGE.store(0, Ordering::Relaxed);
+    }
+
+    /// Adds a record, whose site is that of `frame`. Its weight is that of an object with `stride`
+    /// bytes.
+    fn open(
+        &mut self,
+        key: Key,
+        name: crate::shape::Name,
+        stride: usize,
+        record: Record,
+        frame: Frame,
+    ) -> bool {
+        // A record of an earlier allocation at this address: the free was not noted.
+        self.close(record.address);
+        let weight = chance::weight(stride, self.rate);
+        let site = self.site(key, name, frame);
+        let is_open = site.is_some_and(|site| self.insert(Record { weight, site, ..record }));
+        if let (true, Some(site)) = (is_open, site) {
+            self.sites.site(site as usize).all.add(weight, record.bytes);
+            let weight_bytes = weight as usize * record.bytes / chance::WEIGHT_ONE as usize;
+            probe::sample_alloc(record.address, record.bytes, weight_bytes);
+        } else {
+            self.dropped += 1;
+        }
+        is_open
+    }
+
+    fn site(&mut self, key: Key, name: crate::shape::Name, frame: Frame) -> Option<u32> {
+        let mut addresses = [0; FRAMES_MAX];
+        // SAFETY: the function that the frame is of is in the call chain of this one.
+        let count = unsafe { stack::walk(frame, &mut self.copy, &mut addresses) };
+        self.sites.find(key, name, &addresses[..count]).map(|site| site as u32)
+    }
+
+    fn insert(&mut self, record: Record) -> bool {
+        let is_inserted = self.records.insert(record);
+        if is_inserted {
+            self.count(&record, true);
+        }
+        is_inserted
+    }
+
+    /// Adds a record to the sums of its site, or subtracts it.
+    fn count(&mut self, record: &Record, is_added: bool) {
+        let site = self.sites.site(record.site as usize);
+        match is_added {
+            true => site.live.add(record.weight, record.bytes),
+            false => site.live.subtract(record.weight, record.bytes),
+        }
+        let step = if is_added { 1 } else { usize::MAX };
+        // Relaxed, all: see `open_records`; they change under the lock.
+        OPEN.fetch_add(step, Ordering::Relaxed);
+        if record.is_deferred {
+            DEFERRED.fetch_add(step, Ordering::Relaxed);
+        }
+        if site.kind == Kind::Large {
+            LARGE.fetch_add(step, Ordering::Relaxed);
+        }
+    }
+
+    fn close(&mut self, address: usize) -> Option<Record> {
+        let record = self.take(address)?;
+        probe::sample_free(address);
+        Some(record)
+    }
+
+    fn take(&mut self, address: usize) -> Option<Record> {
+        let record = self.records.remove(address)?;
+        self.count(&record, false);
+        Some(record)
+    }
+
+    fn defer(&mut self, address: usize, frame: Frame) {
+        let Some(record) = self.records.find(address).copied() else { return };
+        if record.is_deferred {
+            return;
+        }
+        let from = *self.sites.site(record.site as usize);
+        let key = Key { is_deferral: true, ..from.key() };
+        let Some(site) = self.site(key, from.name, frame) else { return };
+        self.take(address);
+        self.sites.site(site as usize).all.add(record.weight, record.bytes);
+        let is_inserted = self.insert(Record { site, is_deferred: true, ..record });
+        debug_assert!(is_inserted, "an entry was just removed");
+    }
+}
+
+/// What a dump begins with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Head {
+    pub(crate) rate: usize,
+    pub(crate) is_on: bool,
+    pub(crate) session: u64,
+    pub(crate) since_ms: u64,
+    pub(crate) dropped: u64,
+}
+
+pub(crate) fn head() -> Head {
+    let profile = PROFILE.lock();
+    let Profile { rate, session, since_ms, dropped, .. } = *profile;
+    Head { rate, is_on: self::rate() != 0, session, since_ms, dropped }
+}
+
+/// The next site of a session from an index on, and its addresses.
+pub(crate) fn next_site(
+    session: u64,
+    index: usize,
+    addresses: &mut [usize; FRAMES_MAX],
+) -> Option<(usize, Site)> {
+    let mut profile = PROFILE.lock();
+    if profile.session != session {
+        return None;
+    }
+    profile.sites.next(index, addresses)
+}
+
+/// Takes the lock in a child whose fork was not prepared. Another thread may have been changing the
+/// records: the child begins without any.
+pub(crate) fn recover() {
+    PROFILE.acquire_to_recover(|profile| {
+        (profile.records, profile.sites) = (Records::new(), Sites::new());
+        let is_mapped = profile.sites.map();
+        profile.forget();
+        if !is_mapped {
+            // Relaxed: the child has one thread.
+            RATE.store(0, Ordering::Relaxed);
+        }
+    });
+}
+
+/// Held by the unit tests that turn profiling on.
+#[cfg(test)]
+pub(crate) static TESTING: Lock<()> = Lock::new(());
+
+#[cfg(test)]
+#[path = "../../tests/unit/profile.rs"]
+mod tests;

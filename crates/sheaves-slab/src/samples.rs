@@ -1,0 +1,43 @@
+//! Makes an allocation a sample: exchanges the object for one of a watched slab, and records it.
+
+use crate::cache_id::CacheId;
+use crate::granule::Granule;
+use crate::profile::{self, Request};
+use crate::tags::TAG;
+use crate::{earlier, quarantine, refill, slab};
+
+/// The object that is allocated for an entry.
+#[inline]
+pub(crate) fn sample_if_tagged(id: CacheId, entry: usize, request: &Request) -> usize {
+    if entry & TAG == 0 { entry } else { sample(id, entry & !TAG, request) }
+}
+
+/// Makes the allocation of an object, which the caller owns, a sample if profiling is on. Returns
+/// the object that is allocated: this one, or one of a watched slab in its place.
+#[cold]
+fn sample(id: CacheId, object: usize, request: &Request) -> usize {
+    if profile::rate() == 0 {
+        return object;
+    }
+    let Some(watched) = watched_in_place_of(id, object) else { return object };
+    profile::open(id, watched, request);
+    watched
+}
+
+/// An object of a watched slab in place of another; `None`, with nothing changed, when memory is
+/// out.
+fn watched_in_place_of(id: CacheId, object: usize) -> Option<usize> {
+    let shape = id.shape();
+    let granule = Granule::of(object)?;
+    if slab::header(shape.first_granule(granule)).is_for_samples() {
+        return Some(object);
+    }
+    if shape.is_alone() {
+        earlier::forget(id, granule);
+        slab::watch(granule, shape.granules);
+        return Some(object);
+    }
+    let watched = refill::take_watched(id)?;
+    quarantine::return_unused(id, &mut [object]);
+    Some(watched)
+}

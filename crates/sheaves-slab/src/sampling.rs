@@ -1,0 +1,175 @@
+//! Profiling of the heap, as programs use it: on, off, and the text of a dump.
+//!
+//! A dump is lines of text. The words of a line are separated by one space each:
+//!
+//! ```text
+//! sheaves heap profile 1
+//! rate_bytes RATE          mean bytes from one sample to the next
+//! is_on 0|1                1 while new samples are taken
+//! since_ms TIME            when profiling was turned on, in ms since 1970
+//! until_ms TIME            now
+//! dropped COUNT            samples without a record, because memory or the room for sites was out
+//! site STATE KIND NAME SAMPLES OBJECTS BYTES ALL_OBJECTS ALL_BYTES ADDRESS...
+//! end
+//! ```
+//!
+//! A `site` is a place in the program. `STATE` is `live`, or `deferred`: then the objects wait for
+//! a grace period, and the place is that of `free_rcu`. `KIND` is `malloc`, `cache` or `large`, and
+//! `NAME` the cache's, with `_` for what is not a printable ASCII character. `SAMPLES` are the
+//! samples that are live or deferred, `OBJECTS` and `BYTES` the estimate of all such objects, and
+//! the last two numbers the estimate of all that ever were since profiling was turned on. The
+//! addresses are return addresses in hexadecimal digits, the innermost first.
+//!
+//! Not known are objects that were allocated before profiling was turned on.
+
+use core::fmt::{self, Write};
+
+use sheaves_percpu::internal::{Word, slots};
+use sheaves_sys::clock;
+
+use crate::cache_id::{CLASSES_MAX, CacheId};
+use crate::profile::{self, FRAMES_MAX, Kind, Site, chance};
+use crate::registry::{self, REGISTRY};
+use crate::{deferred, earlier, flush, pool, quarantine, slot};
+
+pub use crate::profile::{RATE_BYTES_MAX, RATE_BYTES_MIN, Request, large, rate, resize};
+pub use crate::tags::note_frees_by_layout;
+
+/// Usual mean bytes from one sample to the next.
+pub const RATE_BYTES: usize = 512 << 10;
+
+/// Takes samples of allocations from now on, on average one in `rate` bytes, from
+/// [`RATE_BYTES_MIN`] to [`RATE_BYTES_MAX`]. Forgets earlier samples. False when memory is out.
+///
+/// Costs nothing until then. Blocks of malloc from before are freed by a slow path once, or a few
+/// times. Interrupts the CPUs that run this process, some hundred times.
+pub fn start(rate: usize) -> bool {
+    let is_started = profile::begin(rate);
+    if is_started {
+        empty_slots();
+        watch_earlier();
+    }
+    is_started
+}
+
+/// Takes no new samples. Those that there are stay in dumps, until they are freed.
+pub fn stop() {
+    profile::end();
+    forget_earlier();
+}
+
+/// Takes the main sheaves out of all slots: what enters a slot from now on is tagged, and samples
+/// that were freed without a note have no record any more.
+fn empty_slots() {
+    const BATCH: usize = 64;
+    let numbers = registry::numbers_used();
+    for first in (0..numbers).step_by(BATCH) {
+        // Keeps caches from being destroyed meanwhile.
+        let registry = REGISTRY.lock();
+        let (mut ids, mut words) = ([CacheId::new(0); BATCH], [Word::new(0); BATCH]);
+        let mut count = 0;
+        for number in first..numbers.min(first + BATCH) {
+            let id = CacheId::new(number as u16);
+            if registry.has(id) && !id.shape().debug {
+                (ids[count], words[count]) = (id, id.word_to_allocate_from());
+                count += 1;
+            }
+        }
+        // A slot that is not reached keeps its untagged objects until they are used up.
+        let (taken, _is_complete) = slots::take(&words[..count]);
+        for (index, cursor) in taken {
+            let id = ids[index];
+            match cursor.is_empty() {
+                true => pool::put_empty(cursor.sheaf()),
+                false if id.shape().hardened => quarantine::put_back(id, cursor),
+                false => flush::put_away(id, slot::clean(id, cursor)),
+            }
+        }
+    }
+}
+
+/// Watches the slabs that have allocated objects, of all size classes. Called when profiling is
+/// turned on. Free objects go to their slabs first, so that they are not taken for allocated ones.
+fn watch_earlier() {
+    forget_earlier();
+    each_class(flush_free);
+    let mut words = 1;
+    each_class(|id| words += earlier::words_of(id));
+    if !earlier::reserve(words) {
+        return;
+    }
+    let mut place = 1;
+    each_class(|id| place = earlier::watch_slabs(id, place));
+}
+
+/// No slab is watched any more for objects from before.
+fn forget_earlier() {
+    each_class(earlier::forget_slabs);
+}
+
+/// Calls `visit` with each size class that exists, under the registry lock. Not with hardened ones:
+/// what is freed there enters a slot again by a sheaf whose entries get their tags then.
+fn each_class(mut visit: impl FnMut(CacheId)) {
+    for class in 0..CLASSES_MAX {
+        registry::if_existing(CacheId::of_class(class), |id| {
+            if id.shape().is_plain() {
+                visit(id);
+            }
+        });
+    }
+}
+
+/// Empties the slots and the depot of a cache.
+fn flush_free(id: CacheId) {
+    // A slot that is not reached keeps its objects, which count as allocated.
+    let (taken, _is_complete) = slots::take(&[id.main(), id.spare()]);
+    taken.for_each(|(_, cursor)| flush::flush_sheaf(id, slot::clean(id, cursor)));
+    while let Some(cursor) = id.take_full() {
+        flush::flush_sheaf(id, cursor);
+    }
+}
+
+/// Writes a dump. May sleep on locks for microseconds; `out` is called without one. Interrupts the
+/// CPUs that run this process, as [`start`].
+///
+/// # Errors
+/// Those of `out`.
+pub fn dump(out: &mut impl Write) -> fmt::Result {
+    if profile::open_records() != 0 {
+        empty_slots();
+        deferred::seal_all();
+    }
+    let head = profile::head();
+    writeln!(out, "sheaves heap profile 1\nrate_bytes {}", head.rate)?;
+    writeln!(out, "is_on {}\nsince_ms {}", u8::from(head.is_on), head.since_ms)?;
+    writeln!(out, "until_ms {}\ndropped {}", clock::wall_ms(), head.dropped)?;
+    let mut addresses = [0; FRAMES_MAX];
+    let mut index = 0;
+    while let Some((found, site)) = profile::next_site(head.session, index, &mut addresses) {
+        write_site(out, &site, &addresses)?;
+        index = found + 1;
+    }
+    writeln!(out, "end")
+}
+
+fn write_site(out: &mut impl Write, site: &Site, addresses: &[usize]) -> fmt::Result {
+    let state = if site.is_deferral { "deferred" } else { "live" };
+    let kind = match site.kind {
+        Kind::Malloc => "malloc",
+        Kind::Cache => "cache",
+        Kind::Large => "large",
+    };
+    write!(out, "site {state} {kind} ")?;
+    let name = if site.name.as_str().is_empty() { "_" } else { site.name.as_str() };
+    for letter in name.chars() {
+        out.write_char(if letter.is_ascii_graphic() { letter } else { '_' })?;
+    }
+    let whole = |weights: u64| (weights + chance::WEIGHT_ONE / 2) / chance::WEIGHT_ONE;
+    write!(out, " {} {}", site.live.samples, whole(site.live.objects))?;
+    write!(out, " {} {}", whole(site.live.bytes), whole(site.all.objects))?;
+    write!(out, " {}", whole(site.all.bytes))?;
+    for address in &addresses[..site.addresses()] {
+        write!(out, " {address:x}")?;
+    }
+    writeln!(out)
+}

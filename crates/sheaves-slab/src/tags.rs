@@ -1,0 +1,147 @@
+//! Tagged entries: how an allocation becomes a sample without an instruction on a fast path.
+//!
+//! An entry of a main sheaf can be *tagged*: bit 0 of the object's address is set. `pop` tests this
+//! bit anyway, since it is how it knows the sentinel. So it leaves a tagged entry alone, and the
+//! slow path takes the object out and makes it a sample.
+//!
+//! While profiling is on, each object of a sheaf gets a tag with the same probability when the
+//! sheaf enters a slot, see [`crate::profile::chance`]. The tag is the object's until its sheaf
+//! leaves the slots: a sample that is freed comes back with a tag, to where any other object would
+//! come. So each allocation is as likely to be a sample, whatever the program frees and allocates.
+//! Objects from before profiling was turned on get a tag with that probability when they are freed:
+//! see [`crate::earlier`].
+//!
+//! | where an object is | its entry |
+//! |---|---|
+//! | in a main sheaf of a slot | perhaps tagged |
+//! | in any other sheaf | not tagged |
+//!
+//! Everything that takes a sheaf out of a slot calls [`clean`], or looks at each entry itself.
+//!
+//! Samples are objects of *watched* slabs, whose entries in the owner map lead `free` to the slow
+//! path. That ends the record of the sample. Frees that do not read the owner map (of named
+//! caches, and with a layout) leave the record as it is until the object's sheaf is cleaned. If the
+//! object is allocated again before, its record still tells the caller of the earlier allocation.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::cache_id::{CacheId, NAMED_FIRST};
+use crate::earlier;
+use crate::granule::is_watched;
+use crate::profile::{self, chance};
+use crate::shape::Shape;
+
+/// The bit of a tagged entry.
+pub(crate) const TAG: usize = 1;
+
+/// Blocks of malloc are freed by their layout in this process.
+static FREES_BY_LAYOUT: AtomicBool = AtomicBool::new(false);
+
+/// Notes that blocks of malloc are freed without a look into the owner map. Called before the first
+/// is allocated so.
+#[inline]
+pub fn note_frees_by_layout() {
+    // Relaxed, both: a thread that frees such a block has got it by an ordered path.
+    if !FREES_BY_LAYOUT.load(Ordering::Relaxed) {
+        FREES_BY_LAYOUT.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Tags objects that are about to enter a slot, or to be allocated. None of them is tagged.
+pub(crate) fn tag(shape: &Shape, objects: &mut [usize]) {
+    let rate = profile::rate();
+    if rate == 0 {
+        return;
+    }
+    let stride = shape.stride as f64;
+    let mut rest = objects;
+    loop {
+        let skip = chance::skip_bytes(rate) / stride;
+        if skip >= rest.len() as f64 {
+            return;
+        }
+        let (before, after) = rest.split_at_mut(skip as usize + 1);
+        before[skip as usize] |= TAG;
+        rest = after;
+    }
+}
+
+/// Removes the tags of objects that have left a slot's main sheaf, and ends the records of samples
+/// that were freed without a note.
+#[inline]
+pub(crate) fn clean(id: CacheId, objects: &mut [usize]) {
+    if profile::is_used() {
+        for object in &mut *objects {
+            *object &= !TAG;
+        }
+        if may_have_unnoted(id) {
+            close_all(objects);
+        }
+    }
+}
+
+/// Ends the records of deferred objects that are free now.
+#[inline]
+pub(crate) fn clean_deferred(id: CacheId, objects: &[usize]) {
+    if profile::is_used() && (profile::deferred_records() != 0 || may_have_unnoted(id)) {
+        close_all(objects);
+    }
+}
+
+/// Notes that objects are deferred whose deferral was not noted yet.
+#[inline]
+pub(crate) fn note_deferred(id: CacheId, objects: &[usize]) {
+    if profile::is_used() && may_have_unnoted(id) {
+        for object in objects.iter().filter(|object| is_watched(**object)) {
+            profile::defer(*object, sheaves_sys::stack::Frame::NONE);
+        }
+    }
+}
+
+fn may_have_unnoted(id: CacheId) -> bool {
+    // Relaxed: see `note_frees_by_layout`.
+    let is_by_layout =
+        usize::from(id.number()) >= NAMED_FIRST || FREES_BY_LAYOUT.load(Ordering::Relaxed);
+    is_by_layout && profile::open_records() != 0
+}
+
+#[cold]
+fn close_all(objects: &[usize]) {
+    for object in objects.iter().filter(|object| is_watched(**object)) {
+        profile::close(*object);
+    }
+}
+
+/// What becomes of an object that is freed by the slow path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Freed {
+    /// It is pushed, perhaps with a tag.
+    Entry(usize),
+    /// It returns to its slab, so that the slab can become an ordinary one.
+    ToSlab,
+}
+
+/// Ends the record of an object that is freed by the slow path, if it has one.
+#[inline]
+pub(crate) fn freed(id: CacheId, object: usize) -> Freed {
+    if profile::is_used() && is_watched(object) {
+        freed_watched(id, object)
+    } else {
+        Freed::Entry(object)
+    }
+}
+
+#[cold]
+fn freed_watched(id: CacheId, object: usize) -> Freed {
+    let was_sample = profile::close(object);
+    let earlier = earlier::note_freed(id, object);
+    if profile::rate() == 0 {
+        return if earlier.is_some() { Freed::Entry(object) } else { Freed::ToSlab };
+    }
+    let is_tagged = was_sample || earlier == Some(true);
+    Freed::Entry(if is_tagged { object | TAG } else { object })
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/tags.rs"]
+mod tests;

@@ -1,0 +1,101 @@
+extern crate std;
+
+use super::*;
+use crate::shape::Name;
+
+fn live(kind: Kind) -> (u64, u64, u64) {
+    let (mut index, mut sums, mut addresses) = (0, (0, 0, 0), [0; FRAMES_MAX]);
+    let session = head().session;
+    while let Some((found, site)) = next_site(session, index, &mut addresses) {
+        if site.kind == kind {
+            sums.0 += site.live.samples;
+            sums.1 += site.live.objects / chance::WEIGHT_ONE;
+            sums.2 += site.live.bytes / chance::WEIGHT_ONE;
+        }
+        index = found + 1;
+    }
+    sums
+}
+
+const fn request(bytes: usize) -> Request {
+    Request { bytes, frame: Frame::NONE }
+}
+
+#[test]
+fn large_blocks_keep_their_weight_when_they_are_resized() {
+    let _one = TESTING.lock();
+    assert!(begin(1 << 20));
+    const BLOCKS: usize = 4000;
+    let address = |index: usize| (index + 1) << 20;
+    let check = |bytes: usize, what: &str| {
+        let (samples, objects, sum) = live(Kind::Large);
+        assert_eq!(samples as usize, large_records());
+        // Three standard errors of the estimate.
+        let error = BLOCKS as f64 * 3.0 / (samples as f64).sqrt();
+        assert!((objects as f64 - BLOCKS as f64).abs() < error, "{what}: {objects} of {BLOCKS}");
+        let (sum, true_sum) = (sum as f64, (BLOCKS * bytes) as f64);
+        assert!((sum - true_sum).abs() < error * bytes as f64, "{what}: {sum} of {true_sum}");
+    };
+    for index in 0..BLOCKS {
+        large::note_alloc(address(index), &request(1 << 20));
+    }
+    check(1 << 20, "new");
+    for index in 0..BLOCKS {
+        large::note_resize(address(index), address(index) + 4096, 1 << 20, &request(3 << 20));
+    }
+    check(3 << 20, "longer");
+    for index in 0..BLOCKS {
+        large::note_resize(address(index) + 4096, address(index), 3 << 20, &request(1 << 19));
+    }
+    check(1 << 19, "shorter");
+    for index in 0..BLOCKS {
+        large::note_free(address(index));
+    }
+    assert_eq!((live(Kind::Large), large_records()), ((0, 0, 0), 0));
+    end();
+}
+
+#[test]
+fn a_deferred_sample_moves_to_the_place_of_its_deferral() {
+    let _one = TESTING.lock();
+    // Other tests have no samples at this rate.
+    assert!(begin(RATE_BYTES_MAX));
+    let key = Key { kind: Kind::Cache, cache: 9, is_deferral: false };
+    let record =
+        Record { address: 64, bytes: 32, weight: 0, point: 0, site: 0, is_deferred: false };
+    let word = 0x4444_usize;
+    let here = Frame { stack: (&raw const word).addr(), frame: 0 };
+    assert!(PROFILE.lock().open(key, Name::new("cache"), 32, record, Frame::NONE));
+    defer(64, here);
+    defer(64, Frame::NONE);
+    assert_eq!((open_records(), deferred_records()), (1, 1));
+    let mut addresses = [0; FRAMES_MAX];
+    let (mut index, mut found) = (0, 0);
+    while let Some((at, site)) = next_site(head().session, index, &mut addresses) {
+        let is_there = u64::from(site.is_deferral);
+        assert_eq!((site.live.samples, site.addresses() as u64), (is_there, is_there));
+        (index, found) = (at + 1, found + 1);
+    }
+    assert_eq!(found, 2);
+    assert!(close(64) && !close(64));
+    assert_eq!((open_records(), deferred_records()), (0, 0));
+    end();
+}
+
+#[test]
+fn a_new_session_knows_nothing_of_the_one_before() {
+    let _one = TESTING.lock();
+    assert!(begin(1 << 20));
+    large::note_alloc(1 << 30, &request(1 << 30));
+    assert_eq!(large_records(), 1);
+    let before = head().session;
+    assert!(begin(1 << 20));
+    assert_eq!((large_records(), live(Kind::Large)), (0, (0, 0, 0)));
+    assert!(next_site(before, 0, &mut [0; FRAMES_MAX]).is_none());
+    large::note_free(1 << 30);
+    large::note_resize(1 << 30, 1 << 31, 1 << 30, &request(1 << 29));
+    assert_eq!(large_records(), 0);
+    end();
+    large::note_alloc(1 << 30, &request(1 << 30));
+    assert_eq!(large_records(), 0);
+}

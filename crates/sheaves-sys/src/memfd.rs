@@ -1,0 +1,118 @@
+//! A file in memory that this process shares with tools: `memfd_create(2)`.
+//!
+//! Users: `sheaves-control`, which maps its control page from one, and the tools that open it by
+//! `/proc/PID/fd`. It has no name in a file system, so nothing is left behind when the process
+//! ends, calls `exec` or is killed. Only its owner may open it. Its size cannot change, so that
+//! memory which is mapped from it is there. All calls keep `errno`.
+
+use core::ffi::CStr;
+use core::mem::MaybeUninit;
+
+use crate::errno::preserve;
+use crate::process;
+
+/// The lowest descriptor that is used, where the limit on descriptors allows it: above those that
+/// programs use by number, also those of `select(2)` in most programs.
+const LOWEST: i32 = 512;
+/// Since Linux 6.3: the file can never be executed. Implies `MFD_ALLOW_SEALING`.
+const MFD_NOEXEC_SEAL: u32 = 8;
+
+/// A sealed file in memory that this process has made.
+#[derive(Debug)]
+pub struct Memfd {
+    descriptor: i32,
+    device: u64,
+    inode: u64,
+}
+
+impl Memfd {
+    /// Makes a file of `bytes` zeros; `None` where the system refuses or no descriptor is free.
+    #[must_use]
+    pub fn make(name: &CStr, bytes: usize) -> Option<Memfd> {
+        preserve(|| {
+            let made = create(name)?;
+            let descriptor = prepare(made, bytes).then(|| move_up(made)).flatten();
+            process::close(made);
+            let descriptor = descriptor?;
+            let file = status(descriptor)?;
+            Some(Memfd { descriptor, device: file.st_dev, inode: file.st_ino })
+        })
+    }
+
+    /// True if the descriptor is still this file: programs close descriptors that they do not know.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        let file = preserve(|| status(self.descriptor));
+        file.is_some_and(|file| (file.st_dev, file.st_ino) == (self.device, self.inode))
+    }
+
+    /// Closes the descriptor if it is still this file. In a process with one thread, or just after
+    /// the file was made: another thread could open another file at its number meanwhile.
+    pub fn close(self) {
+        if self.is_there() {
+            preserve(|| process::close(self.descriptor));
+        }
+    }
+
+    /// The descriptor.
+    #[must_use]
+    pub fn descriptor(&self) -> i32 {
+        self.descriptor
+    }
+}
+
+fn create(name: &CStr) -> Option<i32> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // Kernels that do not know the second flag refuse it; some refuse a file without it.
+    [flags | MFD_NOEXEC_SEAL, flags].into_iter().find_map(|flags| {
+        // SAFETY: `name` is a C string.
+        let made = unsafe { libc::syscall(libc::SYS_memfd_create, name.as_ptr(), flags) };
+        i32::try_from(made).ok().filter(|made| *made >= 0)
+    })
+}
+
+/// Size, owner's permissions and seals. False where something is refused.
+fn prepare(descriptor: i32, bytes: usize) -> bool {
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: integers only.
+    let is_private = unsafe { libc::fchmod(descriptor, 0o600) } == 0;
+    // SAFETY: integers only.
+    let is_sized = unsafe { libc::ftruncate(descriptor, bytes as i64) } == 0;
+    // SAFETY: integers only.
+    is_private && is_sized && unsafe { libc::fcntl(descriptor, libc::F_ADD_SEALS, seals) } == 0
+}
+
+/// A duplicate at a high number.
+fn move_up(descriptor: i32) -> Option<i32> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for the call to fill.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let limit = i32::try_from(limit.rlim_cur).unwrap_or(i32::MAX);
+    let lowest = LOWEST.min(limit / 4 * 3);
+    // SAFETY: integers only.
+    let copy = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, lowest) };
+    (copy >= 0).then_some(copy)
+}
+
+fn status(descriptor: i32) -> Option<libc::stat> {
+    let mut file = MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: `file` is valid for the call to fill.
+    let found = unsafe { libc::fstat(descriptor, file.as_mut_ptr()) };
+    // SAFETY: zeroed or filled; any bytes are valid.
+    (found == 0).then(|| unsafe { file.assume_init() })
+}
+
+/// Bytes of an open file whose size is sealed; `None` if it is not one. For tools.
+#[must_use]
+pub fn sealed_bytes(descriptor: i32) -> Option<usize> {
+    preserve(|| {
+        // SAFETY: integers only.
+        let seals = unsafe { libc::fcntl(descriptor, libc::F_GET_SEALS) };
+        let is_sealed = seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
+        usize::try_from(status(descriptor).filter(|_| is_sealed)?.st_size).ok()
+    })
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/memfd.rs"]
+mod tests;

@@ -1,0 +1,42 @@
+//! Tests of `memfd`.
+
+extern crate std;
+use super::*;
+use crate::map;
+use std::string::ToString as _;
+use std::{format, fs};
+
+#[test]
+fn is_sealed_private_and_found_by_its_name() {
+    let made = Memfd::make(c"sheaves-test", 4096).expect("a file");
+    assert_eq!(sealed_bytes(made.descriptor()), Some(4096));
+    let path = format!("/proc/self/fd/{}", made.descriptor());
+    let name = fs::read_link(&path).expect("open").display().to_string();
+    assert_eq!(name, "/memfd:sheaves-test (deleted)");
+    let file = fs::File::options().write(true).open(&path).expect("ours");
+    file.set_len(100).expect_err("nobody makes it smaller");
+    assert_eq!(status(made.descriptor()).expect("open").st_mode & 0o777, 0o600);
+    // SAFETY: the address is the kernel's choice.
+    let page = unsafe { map::shared(0, 4096, made.descriptor()) }.expect("mapped");
+    // SAFETY: mapped above.
+    assert!(unsafe { map::unmap(page, 4096) });
+    made.close();
+}
+
+#[test]
+fn another_file_at_its_number_is_left_alone() {
+    let made = Memfd::make(c"sheaves-test", 4096).expect("a file");
+    assert!(made.is_there());
+    let number = made.descriptor();
+    process::close(number);
+    assert!(!made.is_there());
+    let other = create(c"other").expect("a file");
+    // SAFETY: integers only.
+    assert_eq!(unsafe { libc::dup2(other, number) }, number);
+    assert!(!made.is_there());
+    made.close();
+    assert!(status(number).is_some(), "it is not ours to close");
+    process::close(number);
+    process::close(other);
+    assert_eq!(sealed_bytes(0), None);
+}
