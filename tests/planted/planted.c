@@ -346,6 +346,42 @@ static void of_malloc(const char *kind)
 }
 #endif
 
+/* The address in the text of a function is what a report has of it. */
+__attribute__((noinline)) void planted_leak(void)
+{
+	for (int i = 0; i < 3; i++)
+		*(void *volatile *)&churned[i] = take(size);
+}
+
+__attribute__((noinline)) void planted_free(void *block)
+{
+	give(block);
+	hide(NULL);
+}
+
+/* For reports of debug mode, which name these functions. */
+static void reported(const char *kind)
+{
+	unsigned char *block;
+
+	if (is(kind, "leak"))
+		planted_leak();
+	else {
+		block = fresh(1);
+		planted_free(block);
+		if (is(kind, "free-again"))
+			give(hide(block));
+		else if (is(kind, "realloc-again"))
+			block = hide(realloc(block, size * 2));
+		else {
+			block[size / 2] = 2;
+			for (int i = 0; i < LATE; i++)
+				give(fresh(3));
+		}
+	}
+	exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	struct rlimit none = {0, 0};
@@ -362,6 +398,9 @@ int main(int argc, char **argv)
 #endif
 	if (size == 0)
 		return 2;
+	if (is(kind, "leak") || is(kind, "free-again") || is(kind, "realloc-again") ||
+	    is(kind, "write-again"))
+		reported(kind);
 	if (is(kind, "over-1"))
 		outside(end, 1, 0);
 	if (is(kind, "over-32"))

@@ -97,8 +97,13 @@ unsafe extern "C" fn realloc_from(
     if !new.is_null() {
         // SAFETY: both blocks have at least that many bytes, and they are different blocks.
         unsafe { copy_nonoverlapping(block, new, old.min(size)) };
-        // SAFETY: the caller no longer uses the old block.
-        unsafe { free(block) };
+        if is_debug() {
+            // SAFETY: the caller no longer uses the old block.
+            unsafe { slow::free_from(block, stack, frame.frame) };
+        } else {
+            // SAFETY: as above.
+            unsafe { free(block) };
+        }
     }
     new
 }

@@ -7,6 +7,7 @@ use sheaves_slab::CacheId;
 use sheaves_slab::mode::{is_debug, is_hardened};
 use sheaves_slab::raw::by_id;
 use sheaves_slab::sampling::{self, Request, large};
+use sheaves_slab::trail;
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe};
 
@@ -25,6 +26,13 @@ sheaves_percpu::with_frame! {
     /// The slow half of `alloc_layout`.
     #[cold]
     pub(crate) [] fn alloc_layout(size: usize, align: usize) -> *mut u8 = alloc_layout_from;
+
+    /// The slow half of `free`.
+    ///
+    /// # Safety
+    /// As [`crate::free`].
+    #[cold]
+    pub [unsafe] fn free(block: *mut u8) -> () = free_from;
 
     /// The slow half of `free_rcu`.
     ///
@@ -55,7 +63,7 @@ fn alloc_or_zeroed(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
     let (block, is_zero) = if size > BYTES_MAX || !start() {
         (0, false)
     } else if is_debug() && !classes::is_zero(size, align) {
-        (redzone::alloc(size, align), false)
+        (redzone::alloc(size, align, frame), false)
     } else {
         block::alloc(size, align, &Request { bytes: size, frame })
     };
@@ -89,14 +97,22 @@ fn start_of(block: *mut u8) -> usize {
     if has_zones(address) { redzone::check(address) } else { address }
 }
 
+/// [`crate::free()`] by the slow path, on behalf of the function that the frame is of.
+///
 /// # Safety
 /// As [`crate::free`].
-#[cold]
-#[inline(never)]
-pub unsafe extern "C" fn free(block: *mut u8) {
-    if !block.is_null() {
-        errno::preserve(|| block::free(start_of(block)));
+pub(crate) unsafe extern "C" fn free_from(block: *mut u8, stack: usize, frame: usize) {
+    if block.is_null() {
+        return;
     }
+    errno::preserve(|| {
+        let start = start_of(block);
+        if is_debug() {
+            // SAFETY: the function has not returned.
+            unsafe { trail::note_free(block.expose_provenance(), Frame { stack, frame }) };
+        }
+        block::free(start);
+    });
 }
 
 /// Checks the size and the alignment with which a block is about to be freed, in a hardened

@@ -6,7 +6,7 @@ use core::fmt::Write;
 
 use sheaves_heap::profile;
 use sheaves_heap::report::{self, Format};
-use sheaves_heap::{check_freed, mode};
+use sheaves_heap::{check_freed, leaks, mode};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::report::Line;
 use sheaves_sys::{env, process};
@@ -50,7 +50,7 @@ fn load() {
     }
     let mut at_exit = AT_EXIT.lock();
     at_exit.format = env::choice("SHEAVES_STATS", WORDS).flatten();
-    if at_exit.format.is_some() {
+    if at_exit.format.is_some() || mode::is_debug() {
         at_exit.stderr = process::duplicate(2);
     }
     at_exit.process = process::id();
@@ -83,8 +83,8 @@ fn say_hello(fd: i32) {
     process::close(fd);
 }
 
-/// Checks what was freed, in a hardened process. Prints statistics and writes a heap profile if
-/// options ask for them.
+/// Checks what was freed, in a hardened process, and reports leaks, in debug mode. Prints statistics
+/// and writes a heap profile if options ask for them.
 extern "C" fn unload() {
     if mode::is_hardened() {
         check_freed();
@@ -94,6 +94,9 @@ extern "C" fn unload() {
         return;
     }
     write_profile(&at_exit);
+    if mode::is_debug() {
+        leaks::report_to(at_exit.stderr);
+    }
     let Some(format) = at_exit.format else { return };
     let path = CStr::from_bytes_until_nul(&at_exit.path).unwrap_or_default();
     if path.is_empty() {

@@ -154,6 +154,31 @@ fn run_all(programs: &[Program], object: &Path, variable: &str) -> BTreeMap<Stri
 }
 
 #[test]
+fn debug_mode_tells_who_freed_and_who_leaked() {
+    let object = build("sheaves-preload").join("libsheaves_preload.so");
+    // The program exports its functions, so that reports name them.
+    let path = compile("reported", "gcc", &["-rdynamic", "-fno-omit-frame-pointer"]);
+    let errors = |kind: &str, variable: &str| {
+        let mut command = Command::new(&path);
+        command.args([kind, "1000"]).env(variable, "1").env("LD_PRELOAD", &object);
+        String::from_utf8(run_within(LIMIT, &mut command).stderr).unwrap()
+    };
+    for kind in ["free-again", "realloc-again", "write-again"] {
+        let text = errors(kind, "SHEAVES_DEBUG");
+        let is_named = text.contains(" was freed last by planted_free, called by main, ");
+        assert!(is_named, "{kind}: {text}");
+        assert_eq!(text.lines().count(), 2, "{text}");
+    }
+    let text = errors("leak", "SHEAVES_DEBUG");
+    assert!(
+        text.contains("not freed at the end: 3000 bytes in 3 blocks, call sites: 1\n"),
+        "{text}"
+    );
+    assert!(text.contains("malloc, allocated by planted_leak, called by "), "{text}");
+    assert_eq!(errors("leak", "SHEAVES_HARDEN"), "");
+}
+
+#[test]
 fn errors_are_stopped_or_harmless() {
     let object = build("sheaves-preload").join("libsheaves_preload.so");
     let programs = programs();

@@ -5,16 +5,18 @@
 //! a double free. Freed objects are poisoned, and the poison is checked when the object is
 //! allocated again. Objects of caches with a constructor keep their contents and are not poisoned.
 //!
-//! With `SHEAVES_DEBUG` the cache is a hardened one, too: freed objects wait in the quarantine.
+//! With `SHEAVES_DEBUG` the cache is a hardened one, too: freed objects wait in the quarantine. Each
+//! allocation then has a record in the profile of the heap, by which leaks are reported.
 
 use sheaves_percpu::internal::Cursor;
 use sheaves_sys::report;
 
 use crate::cache_id::CacheId;
+use crate::profile::{self, Request};
 use crate::slab::Slab;
-use crate::{contents, flush, pool, quarantine, refill};
+use crate::{contents, flush, mode, pool, quarantine, refill};
 
-pub(crate) fn alloc(id: CacheId) -> usize {
+pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
     let mut one = [0];
     if refill::refill(id, &mut one) == 0
         && !(quarantine::release_everything() && refill::refill(id, &mut one) == 1)
@@ -23,6 +25,9 @@ pub(crate) fn alloc(id: CacheId) -> usize {
     }
     if !id.shape().hardened {
         contents::check_free(id.shape(), one[0]);
+    }
+    if mode::is_debug() {
+        profile::open(id, one[0], request);
     }
     one[0]
 }
@@ -81,6 +86,9 @@ fn report_deferred(id: CacheId, object: usize, what: &str) {
 
 fn free_checked(id: CacheId, object: usize) {
     let shape = id.shape();
+    if mode::is_debug() {
+        profile::close(object);
+    }
     if shape.hardened {
         quarantine::add(id, object);
     } else {

@@ -29,7 +29,7 @@
 //! | `descriptor`, `profile` | the descriptor of each cache; records of samples |
 //! | [`registry`] | which caches exist |
 //! | `earlier`, `tags` | which allocations become samples of a heap profile |
-//! | `contents` | what hardened caches know of the bytes of their objects |
+//! | [`trail`], `contents` | who freed what, in debug mode; the bytes of objects of hardened caches |
 //! | `slot`, `refill`, `flush` | how objects move between sheaves and slabs |
 //! | `quarantine` | what is freed in a hardened process |
 //! | `samples`, `debug`, `hardened` | slow paths of samples, of debug caches and of hardened ones |
@@ -37,7 +37,8 @@
 //! | `keeper`, `surplus` | unused memory goes back by itself: with a keeper, and without one |
 //! | `slow`, `bulk`, `reclaim`, [`stats`] | slow paths, bulk calls, shrinking, statistics |
 //! | `sink` | what `sheaves-rcu` calls |
-//! | [`sampling`], `fork` | heap profiles; all locks, in their order |
+//! | [`sampling`], [`leaks`] | heap profiles; what debug mode reports at the end |
+//! | `fork` | all locks, in their order |
 //! | [`raw`], [`Cache`] | the calls; start reading here, then at `slow` |
 #![no_std]
 
@@ -55,6 +56,7 @@ mod fork;
 pub mod granule;
 mod hardened;
 mod keeper;
+pub mod leaks;
 pub mod limit;
 pub mod mode;
 mod pool;
@@ -76,6 +78,7 @@ mod slow;
 pub mod stats;
 mod surplus;
 mod tags;
+pub mod trail;
 mod typed;
 pub mod window;
 

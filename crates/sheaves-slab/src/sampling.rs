@@ -30,7 +30,7 @@ use sheaves_sys::clock;
 use crate::cache_id::{CLASSES_MAX, CacheId};
 use crate::profile::{self, FRAMES_MAX, Kind, Site, chance};
 use crate::registry::{self, REGISTRY};
-use crate::{deferred, earlier, flush, pool, quarantine, slot};
+use crate::{deferred, earlier, flush, mode, pool, quarantine, slot};
 
 pub use crate::profile::{RATE_BYTES_MAX, RATE_BYTES_MIN, Request, large, rate, resize};
 pub use crate::tags::note_frees_by_layout;
@@ -43,7 +43,12 @@ pub const RATE_BYTES: usize = 512 << 10;
 ///
 /// Costs nothing until then. Blocks of malloc from before are freed by a slow path once, or a few
 /// times. Interrupts the CPUs that run this process, some hundred times.
+///
+/// In debug mode each allocation is a sample already, and stays one.
 pub fn start(rate: usize) -> bool {
+    if mode::is_debug() {
+        return true;
+    }
     let is_started = profile::begin(rate);
     if is_started {
         empty_slots();
@@ -54,6 +59,9 @@ pub fn start(rate: usize) -> bool {
 
 /// Takes no new samples. Those that there are stay in dumps, until they are freed.
 pub fn stop() {
+    if mode::is_debug() {
+        return;
+    }
     profile::end();
     forget_earlier();
 }

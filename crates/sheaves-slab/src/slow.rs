@@ -32,7 +32,7 @@ pub(crate) fn alloc_slow(id: CacheId, request: &Request) -> usize {
 fn alloc(id: CacheId, request: &Request) -> usize {
     let shape = id.shape();
     if shape.debug {
-        return debug::alloc(id);
+        return debug::alloc(id, request);
     }
     if shape.hardened {
         return hardened::alloc(id, request);
