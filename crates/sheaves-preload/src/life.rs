@@ -83,8 +83,8 @@ fn say_hello(fd: i32) {
     process::close(fd);
 }
 
-/// Checks what was freed, in a hardened process, and reports leaks, in debug mode. Prints statistics
-/// and writes a heap profile if options ask for them.
+/// Checks what was freed, in a hardened process, and reports leaks, in debug mode. Prints
+/// statistics and writes a heap profile if options ask for them.
 extern "C" fn unload() {
     if mode::is_hardened() {
         check_freed();

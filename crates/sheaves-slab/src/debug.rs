@@ -5,8 +5,8 @@
 //! a double free. Freed objects are poisoned, and the poison is checked when the object is
 //! allocated again. Objects of caches with a constructor keep their contents and are not poisoned.
 //!
-//! With `SHEAVES_DEBUG` the cache is a hardened one, too: freed objects wait in the quarantine. Each
-//! allocation then has a record in the profile of the heap, by which leaks are reported.
+//! With `SHEAVES_DEBUG` the cache is a hardened one, too: freed objects wait in the quarantine, and
+//! each allocation has a record in the profile of the heap, by which leaks are reported.
 
 use sheaves_percpu::internal::Cursor;
 use sheaves_sys::report;

@@ -29,7 +29,8 @@
 //! | `descriptor`, `profile` | the descriptor of each cache; records of samples |
 //! | [`registry`] | which caches exist |
 //! | `earlier`, `tags` | which allocations become samples of a heap profile |
-//! | [`trail`], `contents` | who freed what, in debug mode; the bytes of objects of hardened caches |
+//! | [`trail`] | who freed what, in debug mode |
+//! | `contents` | what hardened caches know of the bytes of their objects |
 //! | `slot`, `refill`, `flush` | how objects move between sheaves and slabs |
 //! | `quarantine` | what is freed in a hardened process |
 //! | `samples`, `debug`, `hardened` | slow paths of samples, of debug caches and of hardened ones |

@@ -80,7 +80,7 @@ pub(crate) fn seal(id: CacheId, cursor: Cursor) {
     let shape = id.shape();
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
     let objects = unsafe { cursor.objects() };
-    let count = keep(objects, |object| admit(id, shape, object));
+    let count = admit(id, shape, objects);
     let cursor = cursor.down(objects.len() - count);
     if count == 0 {
         pool::put_empty(cursor.sheaf());
@@ -97,7 +97,7 @@ pub(crate) fn seal(id: CacheId, cursor: Cursor) {
 /// Puts one object into quarantine, checked at once.
 pub(crate) fn add(id: CacheId, object: usize) {
     let shape = id.shape();
-    if !admit(id, shape, object) {
+    if admit(id, shape, &mut [object]) == 0 {
         return;
     }
     let quarantine = of(id);
@@ -139,26 +139,61 @@ fn keep(objects: &mut [usize], mut wanted: impl FnMut(usize) -> bool) -> usize {
     count
 }
 
-/// Checks an object that is freed, holds and clears it. False, with a report, if it is held.
-fn admit(id: CacheId, shape: &Shape, object: usize) -> bool {
-    let Some(index) = hold(id, shape, object) else { return false };
-    contents::check_canaries(shape, object, index > 0);
-    contents::clear(shape, object);
-    true
+/// Checks objects that are freed, holds and clears them: sorted at the front; returns their number.
+/// Those that are held already are reported.
+fn admit(id: CacheId, shape: &Shape, objects: &mut [usize]) -> usize {
+    hold(id, shape, objects, |object, index| {
+        contents::check_canaries(shape, object, index > 0);
+        contents::clear(shape, object);
+    })
 }
 
-/// Holds an object; aborts the process if no object of the cache starts there. Its index in the
-/// slab; `None`, with a report, if it is held already.
-fn hold(id: CacheId, shape: &Shape, object: usize) -> Option<usize> {
-    let (slab, index) = flush::find(id, object);
-    if slab.hold(index) {
-        return Some(index);
+/// Holds objects, and calls `visit` with each and its index: sorted at the front; returns their
+/// number. Those that are held already are reported. Aborts the process if no object of the cache
+/// starts at an address.
+fn hold(
+    id: CacheId,
+    shape: &Shape,
+    objects: &mut [usize],
+    mut visit: impl FnMut(usize, usize),
+) -> usize {
+    objects.sort_unstable();
+    let (mut next, mut count) = (0, 0);
+    while next < objects.len() {
+        let (slab, first) = flush::find(id, objects[next]);
+        let (start, word) = (objects[next] - first * shape.stride, first / 64);
+        // As many as are different and in the same word.
+        let (begin, mut bits) = (next, 0);
+        while next < objects.len()
+            && let Some(index) = shape.index_of(objects[next] - start)
+            && index / 64 == word
+            && bits >> (index % 64) & 1 == 0
+        {
+            bits |= 1 << (index % 64);
+            next += 1;
+        }
+        let before = slab.hold(word, bits);
+        for place in begin..next {
+            let object = objects[place];
+            let index = (object - start) / shape.stride;
+            if before >> (index % 64) & 1 == 0 {
+                visit(object, index);
+                objects[count] = object;
+                count += 1;
+            } else {
+                report_double_free(shape, object);
+            }
+        }
     }
+    count
+}
+
+#[cold]
+fn report_double_free(shape: &Shape, object: usize) {
     let (name, size) = (shape.name(), shape.size);
     contents::found(format_args!(
         "double free of {object:#x}, an object of cache {name} (size {size})"
     ));
-    None
 }
 
 /// Returns the objects of a sheaf to allocate from to their slabs.
@@ -173,7 +208,7 @@ pub(crate) fn put_back(id: CacheId, cursor: Cursor) {
 pub(crate) fn return_unused(id: CacheId, objects: &mut [usize]) {
     let shape = id.shape();
     let count = match shape.hardened {
-        true => keep(objects, |object| hold(id, shape, object).is_some()),
+        true => hold(id, shape, objects, |_, _| {}),
         false => objects.len(),
     };
     flush::flush(id, &mut objects[..count]);

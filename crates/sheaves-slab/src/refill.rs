@@ -37,9 +37,6 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
         {
             let (slab, address) = (slab::header(granule), granule.address());
             slab.take(place, |index| {
-                if shape.hardened {
-                    slab.let_go(index);
-                }
                 place -= 1;
                 out[place] = address + index * shape.stride;
             });
@@ -92,9 +89,6 @@ pub(crate) fn take_watched(id: CacheId) -> Option<usize> {
         if let Some(granule) = slabs.watched(shape) {
             let (slab, mut object) = (slab::header(granule), 0);
             slab.take(1, |index| {
-                if shape.hardened {
-                    slab.let_go(index);
-                }
                 object = granule.address() + index * shape.stride;
             });
             slabs.move_slab(granule, shape);

@@ -269,11 +269,24 @@ impl Slab {
     /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Under the
     /// cache's lock.
     #[inline]
-    pub(crate) fn take(&self, wanted: usize, take: impl FnMut(usize)) {
+    pub(crate) fn take(&self, wanted: usize, mut take: impl FnMut(usize)) {
         // Relaxed: a hint of the keeper. Holes that were discarded are in use again.
         self.holes.store(0, Ordering::Relaxed);
-        let words = if mode::is_hardened() { HOLDS } else { BITMAP_WORDS };
-        if counting::take(&self.free, &self.bits[..words], wanted, take).is_none() {
+        let is_hardened = mode::is_hardened();
+        let bits = &self.bits[..if is_hardened { HOLDS } else { BITMAP_WORDS }];
+        let (mut word, mut taken) = (0, 0);
+        let taken_all = counting::take(&self.free, bits, wanted, |index| {
+            if is_hardened && index / 64 != word {
+                self.let_go(word, taken);
+                (word, taken) = (index / 64, 0);
+            }
+            taken |= 1 << (index % 64);
+            take(index);
+        });
+        if is_hardened {
+            self.let_go(word, taken);
+        }
+        if taken_all.is_none() {
             sheaves_sys::report::die(format_args!("a slab has fewer objects than it counts"))
         }
     }
@@ -294,18 +307,17 @@ impl Slab {
         has_bit(&self.marks, index)
     }
 
-    /// Notes, in a hardened process, that an object is not allocated: it is in quarantine or free.
-    /// False when that was known.
-    pub(crate) fn hold(&self, index: usize) -> bool {
-        let bit = 1 << (index % 64);
+    /// Notes, in a hardened process, that objects are not allocated: they are in quarantine or free.
+    /// They are bits of one word; returns those for which that was known.
+    pub(crate) fn hold(&self, word: usize, bits: u64) -> u64 {
         // AcqRel: of two threads that free an object, the second one sees what the first one did.
-        self.bits[HOLDS + index / 64].fetch_or(bit, Ordering::AcqRel) & bit == 0
+        self.bits[HOLDS + word].fetch_or(bits, Ordering::AcqRel) & bits
     }
 
-    /// Notes that an object may be allocated. Under the cache's lock.
-    pub(crate) fn let_go(&self, index: usize) {
-        // Relaxed: the object is free in the slab, and the taker's; see `take`.
-        self.bits[HOLDS + index / 64].fetch_and(!(1 << (index % 64)), Ordering::Relaxed);
+    /// Notes that objects may be allocated. Under the cache's lock.
+    fn let_go(&self, word: usize, bits: u64) {
+        // Relaxed: the objects are free in the slab, and the taker's; see `take`.
+        self.bits[HOLDS + word].fetch_and(!bits, Ordering::Relaxed);
     }
 
     /// True when an object is known not to be allocated, see [`Slab::hold`].
