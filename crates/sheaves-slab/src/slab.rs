@@ -307,8 +307,8 @@ impl Slab {
         has_bit(&self.marks, index)
     }
 
-    /// Notes, in a hardened process, that objects are not allocated: they are in quarantine or free.
-    /// They are bits of one word; returns those for which that was known.
+    /// Notes, in a hardened process, that objects are not allocated: they are in quarantine or
+    /// free. They are bits of one word; returns those for which that was known.
     pub(crate) fn hold(&self, word: usize, bits: u64) -> u64 {
         // AcqRel: of two threads that free an object, the second one sees what the first one did.
         self.bits[HOLDS + word].fetch_or(bits, Ordering::AcqRel) & bits
