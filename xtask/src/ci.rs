@@ -138,10 +138,20 @@ fn check_aarch64(root: &Path) -> anyhow::Result<Outcome> {
     cargo(root, &arguments.concat(), &[])
 }
 
-/// The models of the protocols, which need a build of their own.
+/// The models of the protocols, which need a build of their own. Each uses one CPU.
 fn run_models(root: &Path) -> anyhow::Result<Outcome> {
-    let arguments = ["test", "-p", "sheaves-rcu", "-p", "sheaves-slab", "--test", "models"];
-    cargo(root, &arguments, &[("SHEAVES_MODELS", "1")])
+    let run = |options: &[&str]| {
+        let arguments = [&["test", "--test", "models"], options].concat();
+        cargo(root, &arguments, &[("SHEAVES_MODELS", "1")])
+    };
+    let [rcu, slab] = [["-p", "sheaves-rcu"], ["-p", "sheaves-slab"]];
+    run(&[&["--no-run"], &rcu[..]].concat())?;
+    run(&[&["--no-run"], &slab[..]].concat())?;
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| run(&slab));
+        run(&rcu)?;
+        other.join().expect("it returns errors")
+    })
 }
 
 /// The fallback in which threads find their records through libc's keys; a build of its own, too.

@@ -11,7 +11,7 @@ use sheaves_sys::{errno, probe};
 
 use crate::block::{self, Block};
 use crate::start::{is_debug, start};
-use crate::{classes, huge, redzone};
+use crate::{classes, huge, profile, redzone};
 
 /// The largest size of a block: pointer differences must fit `isize`.
 pub(crate) const BYTES_MAX: usize = isize::MAX as usize;
@@ -60,6 +60,7 @@ fn alloc_or_zeroed(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
     };
     if block == 0 {
         probe::alloc_failed(size, align);
+        profile::note_failure();
         errno::set(errno::ENOMEM);
         return (null_mut(), false);
     }

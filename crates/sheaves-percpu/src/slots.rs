@@ -310,6 +310,10 @@ fn on_each_slot(mut visit: impl FnMut(usize) -> bool) -> bool {
         return false;
     }
     let Some(before) = Affinity::current() else { return false };
+    if engine::current_slot() < 0 {
+        // This may be the thread's first step.
+        let _ = register_own_area();
+    }
     let mut complete = true;
     for slot in installed_indexes() {
         let bound = Affinity::only(slot).is_some_and(|only| only.bind());

@@ -101,6 +101,9 @@ impl Registry {
             }
             limit::read_options();
             profile::read_option();
+            if profile::rate() != 0 {
+                profile::percpu::begin();
+            }
         }
         self.started
     }

@@ -14,11 +14,11 @@
 //! ```
 //!
 //! A `site` is a place in the program. `STATE` is `live`, or `deferred`: then the objects wait for
-//! a grace period, and the place is that of `free_rcu`. `KIND` is `malloc`, `cache` or `large`, and
-//! `NAME` the cache's, with `_` for what is not a printable ASCII character. `SAMPLES` are the
-//! samples that are live or deferred, `OBJECTS` and `BYTES` the estimate of all such objects, and
-//! the last two numbers the estimate of all that ever were since profiling was turned on. The
-//! addresses are return addresses in hexadecimal digits, the innermost first.
+//! a grace period, and the place is that of `free_rcu`. `KIND` is `malloc`, `cache`, `large` or
+//! `percpu`, and `NAME` the cache's, with `_` for what is not a printable ASCII character.
+//! `SAMPLES` are the samples that are live or deferred, `OBJECTS` and `BYTES` the estimate of all
+//! such objects, and the last two numbers the estimate of all that ever were since profiling was
+//! turned on. The addresses are return addresses in hexadecimal digits, the innermost first.
 //!
 //! Not known are objects that were allocated before profiling was turned on.
 
@@ -46,6 +46,7 @@ pub const RATE_BYTES: usize = 512 << 10;
 pub fn start(rate: usize) -> bool {
     let is_started = profile::begin(rate);
     if is_started {
+        profile::percpu::begin();
         empty_slots();
         watch_earlier();
     }
@@ -156,6 +157,7 @@ fn write_site(out: &mut impl Write, site: &Site, addresses: &[usize]) -> fmt::Re
         Kind::Malloc => "malloc",
         Kind::Cache => "cache",
         Kind::Large => "large",
+        Kind::PerCpu => "percpu",
     };
     write!(out, "site {state} {kind} ")?;
     let name = if site.name.as_str().is_empty() { "_" } else { site.name.as_str() };

@@ -15,6 +15,7 @@
 
 pub(crate) mod chance;
 pub mod large;
+pub(crate) mod percpu;
 mod records;
 mod sites;
 
@@ -222,6 +223,23 @@ impl Profile {
             self.dropped += 1;
         }
         is_open
+    }
+
+    /// Makes something with its own address a sample if one of its bytes from `start` on is one.
+    fn open_by_bytes(
+        &mut self,
+        key: Key,
+        name: crate::shape::Name,
+        address: usize,
+        start: usize,
+        request: &Request,
+    ) {
+        let (bytes, point) = (request.bytes, start as f64 + chance::skip_bytes(self.rate));
+        if point < bytes as f64 {
+            let point = point as usize;
+            let record = Record { address, bytes, weight: 0, point, site: 0, is_deferred: false };
+            self.open(key, name, bytes, record, request.frame);
+        }
     }
 
     fn site(&mut self, key: Key, name: crate::shape::Name, frame: Frame) -> Option<u32> {
