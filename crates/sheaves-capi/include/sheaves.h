@@ -25,8 +25,11 @@
  *   SHEAVES_PROF: 1024 or more; default: off
  *       Profiles the heap from the start of the program: about one allocation in as many bytes is
  *       recorded, 524288 for instance.
+ *   SHEAVES_HARDEN: 0, 1; default: 0
+ *       With 1 frees wait in a quarantine and are checked, and blocks have canaries: see
+ *       SECURITY.md.
  *   SHEAVES_DEBUG: 0, 1; default: 0
- *       With 1 every free is checked, at the price of the fast path.
+ *       With 1 all of that, and every free is checked at once, at the price of the fast path.
  *   SHEAVES_CONTROL: 0, 1; default: 1
  *       With 0 the process has no control page, by which sheaves stat, top, rcu and export ask a
  *       running process.

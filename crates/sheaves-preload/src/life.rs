@@ -7,6 +7,7 @@ use core::fmt::Write;
 
 use sheaves_heap::profile;
 use sheaves_heap::report::{self, Format};
+use sheaves_heap::{check_freed, leaks, mode};
 use sheaves_sys::lock::Lock;
 use sheaves_sys::report::Line;
 use sheaves_sys::{env, process};
@@ -37,9 +38,13 @@ fn load() {
         ("0", None),
         ("", None),
     ];
+    mode::start();
+    if mode::is_hardened() {
+        crate::cxx::check_sizes();
+    }
     let mut at_exit = AT_EXIT.lock();
     at_exit.format = env::choice("SHEAVES_STATS", WORDS).flatten();
-    if at_exit.format.is_some() {
+    if at_exit.format.is_some() || mode::is_debug() {
         at_exit.stderr = process::duplicate(2);
     }
     at_exit.process = process::id();
@@ -89,14 +94,21 @@ fn say_hello(fd: i32) {
     process::close(fd);
 }
 
-/// Prints statistics and writes a heap profile if options ask for them.
+/// Checks what was freed, in a hardened process, and reports leaks, in debug mode. Prints
+/// statistics and writes a heap profile if options ask for them.
 extern "C" fn unload() {
+    if mode::is_hardened() {
+        check_freed();
+    }
     let at_exit = AT_EXIT.lock();
     if at_exit.process != process::id() {
         return;
     }
     if let Some(path) = profile_path() {
         profile::dump_to_file(path);
+    }
+    if mode::is_debug() {
+        leaks::report_to(at_exit.stderr);
     }
     let Some(format) = at_exit.format else { return };
     let path = CStr::from_bytes_until_nul(&at_exit.path).unwrap_or_default();

@@ -3,12 +3,19 @@
 use crate::cache_id::CacheId;
 use crate::granule::Granule;
 use crate::profile::{self, Request};
-use crate::{earlier, flush, refill, slab};
+use crate::tags::TAG;
+use crate::{earlier, quarantine, refill, slab};
+
+/// The object that is allocated for an entry.
+#[inline]
+pub(crate) fn sample_if_tagged(id: CacheId, entry: usize, request: &Request) -> usize {
+    if entry & TAG == 0 { entry } else { sample(id, entry & !TAG, request) }
+}
 
 /// Makes the allocation of an object, which the caller owns, a sample if profiling is on. Returns
 /// the object that is allocated: this one, or one of a watched slab in its place.
 #[cold]
-pub(crate) fn sample(id: CacheId, object: usize, request: &Request) -> usize {
+fn sample(id: CacheId, object: usize, request: &Request) -> usize {
     if profile::rate() == 0 {
         return object;
     }
@@ -31,6 +38,6 @@ fn watched_in_place_of(id: CacheId, object: usize) -> Option<usize> {
         return Some(object);
     }
     let watched = refill::take_watched(id)?;
-    flush::flush(id, &mut [object]);
+    quarantine::return_unused(id, &mut [object]);
     Some(watched)
 }

@@ -91,6 +91,18 @@ fn assert_different(objects: &[NonNull<u8>]) {
     assert!(sorted.iter().all(|address| address.is_multiple_of(8)), "a tag was given out");
 }
 
+/// All of these tests again: frees take other ways there.
+#[test]
+fn in_a_hardened_process() {
+    if std::env::var_os("SHEAVES_HARDEN").is_some() {
+        return;
+    }
+    let module = module_path!().split_once("::").map_or("", |(_, module)| module);
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = command.arg(module).env("SHEAVES_HARDEN", "1").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
 #[test]
 fn estimates_follow_allocations_and_frees() {
     let _alone = alone();

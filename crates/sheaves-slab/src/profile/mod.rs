@@ -26,6 +26,7 @@ use sheaves_sys::stack::{self, COPY_WORDS, Frame};
 use sheaves_sys::{clock, env, probe};
 
 use crate::cache_id::{CLASSES_MAX, CacheId};
+use crate::mode;
 use records::{Record, Records};
 pub(crate) use sites::{FRAMES_MAX, Kind, Site};
 use sites::{Key, Sites};
@@ -121,12 +122,16 @@ pub(crate) fn large_records() -> usize {
 
 /// Forgets all samples, and takes new ones at a rate. False when memory is out.
 pub(crate) fn begin(rate: usize) -> bool {
+    begin_at(rate.clamp(RATE_BYTES_MIN, RATE_BYTES_MAX))
+}
+
+fn begin_at(rate: usize) -> bool {
     let mut profile = PROFILE.lock();
     if !profile.sites.map() {
         return false;
     }
     profile.forget();
-    profile.rate = rate.clamp(RATE_BYTES_MIN, RATE_BYTES_MAX);
+    profile.rate = rate;
     profile.session += 1;
     profile.since_ms = clock::wall_ms();
     // Relaxed, both: see `is_used` and `rate`.
@@ -142,8 +147,12 @@ pub(crate) fn end() {
     RATE.store(0, Ordering::Relaxed);
 }
 
-/// Reads `SHEAVES_PROF`: a rate, or the usual one.
+/// Reads `SHEAVES_PROF`: a rate. In debug mode each allocation is a sample from the start.
 pub(crate) fn read_option() {
+    if mode::is_debug() {
+        begin_at(1);
+        return;
+    }
     let range = (RATE_BYTES_MIN, RATE_BYTES_MAX);
     if let Some(rate) = env::number("SHEAVES_PROF", range.0, range.1) {
         begin(rate);

@@ -169,6 +169,10 @@ fn one_run(
         Ok(aborted) => aborted,
         Err(wrong) => return Run::Reached(vec![wrong]),
     };
+    if aborted && boundary < section.start {
+        // The child was not in the section yet. It was preempted later, when it was.
+        return Run::Again("preempted");
+    }
     let mut found = Vec::new();
     if aborted != (section.start..section.end).contains(&boundary) {
         found.push(if aborted { Wrong::AbortedAfterCommit } else { Wrong::NotAborted });
