@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 
-use crate::{consumers, dist, install, publish, repo, tidy, urcu_examples};
+use crate::{consumers, dist, install, musl, publish, repo, tidy, urcu_examples};
 
 /// Script that runs real programs on Sheaves; it installs what it needs.
 const PROGRAMS_SCRIPT: &str = "tests/programs/run";
@@ -68,7 +68,7 @@ enum Outcome {
 }
 
 /// Cheap steps first, so that small errors cost seconds.
-fn steps() -> [Step; 13] {
+fn steps() -> [Step; 14] {
     [
         Step { name: "fmt", action: |root| cargo(root, &["fmt", "--all", "--check"], &[]) },
         Step { name: "tidy", action: run_tidy },
@@ -94,6 +94,7 @@ fn steps() -> [Step; 13] {
         Step { name: "models", action: run_models },
         Step { name: "package", action: |root| publish::package(root).map(|()| Outcome::Passed) },
         Step { name: "keys", action: run_keys },
+        Step { name: "musl", action: run_musl },
         Step { name: "urcu-examples", action: run_urcu_examples },
         Step { name: "consumers", action: run_consumers },
         Step { name: "dist", action: run_dist },
@@ -127,15 +128,21 @@ fn run_consumers(root: &Path) -> anyhow::Result<Outcome> {
 /// The code for aarch64, where the toolchain has the target; nothing is linked or run.
 fn check_aarch64(root: &Path) -> anyhow::Result<Outcome> {
     const TARGET: &str = "aarch64-unknown-linux-gnu";
-    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let mut sysroot = Command::new(compiler);
-    let folder = repo::output_of(sysroot.current_dir(root).args(["--print", "sysroot"]))?;
-    if !Path::new(folder.trim()).join("lib/rustlib").join(TARGET).exists() {
+    if !repo::has_target(root, TARGET)? {
         return Ok(Outcome::Skipped(format!("no target: run `rustup target add {TARGET}`")));
     }
     let libraries = ["-p", "sheaves", "-p", "sheaves-capi", "-p", "sheaves-preload"];
     let arguments = [&["clippy", "--target", TARGET], &libraries[..], &["--", "-D", "warnings"]];
     cargo(root, &arguments.concat(), &[])
+}
+
+/// Static programs, where the toolchain has the target.
+fn run_musl(root: &Path) -> anyhow::Result<Outcome> {
+    let target = musl::TARGET;
+    if !repo::has_target(root, target)? {
+        return Ok(Outcome::Skipped(format!("no target: run `rustup target add {target}`")));
+    }
+    musl::run(root).map(|()| Outcome::Passed)
 }
 
 /// The models of the protocols, which need a build of their own. Each uses one CPU.

@@ -2,8 +2,8 @@
 //!
 //! The command line is in `main.rs`. The project's rules are in [`tidy`]; [`disasm`] makes the page
 //! about the fast paths, [`header`] the C headers and manual pages; [`install`] and [`dist`]
-//! install and package; [`vm`] runs tests in a machine of their own; [`ci`] lists the steps that
-//! every change must pass.
+//! install and package; [`musl`] builds static programs, [`vm`] runs tests in a machine of their
+//! own; [`ci`] lists the steps that every change must pass.
 
 #![forbid(unsafe_code)]
 #![expect(
@@ -21,6 +21,7 @@ pub mod header;
 pub mod install;
 mod median;
 pub mod miri;
+pub mod musl;
 pub mod options;
 pub mod programs;
 pub mod publish;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    benchmarks, ci, consumers, disasm, dist, header, install, miri, programs, publish, read_cost,
-    repo, tidy, urcu_examples, vm,
+    benchmarks, ci, consumers, disasm, dist, header, install, miri, musl, programs, publish,
+    read_cost, repo, tidy, urcu_examples, vm,
 };
 
 /// Checks and commands of the Sheaves repository.
@@ -47,6 +47,8 @@ enum Chore {
     ReadCost,
     /// Run the tests of maps, guards, cells, futures and boxes that Miri supports.
     Miri,
+    /// Build static programs of musl, in Rust and in C, and run them.
+    Musl,
     /// Install cargo-c into target/tools for the commands below: two minutes.
     Tools,
     /// Install the library, its headers, the command, manual pages and completion scripts.
@@ -127,6 +129,7 @@ fn main() -> ExitCode {
         Chore::UrcuExamples { table_ms } => urcu_examples::run(repo::root(), table_ms),
         Chore::ReadCost => read_cost::run(repo::root()),
         Chore::Miri => miri::run(repo::root()),
+        Chore::Musl => musl::run(repo::root()),
         Chore::Tools => install::tools(repo::root()),
         Chore::Install { prefix, libdir, destdir } => {
             install::run(repo::root(), &install::Place { prefix, libdir, destdir })

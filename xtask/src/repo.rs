@@ -87,6 +87,19 @@ pub fn output_of(command: &mut Command) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{name} printed no UTF-8"))
 }
 
+/// The compiler's folder.
+pub fn sysroot(root: &Path) -> anyhow::Result<PathBuf> {
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut sysroot = Command::new(compiler);
+    let folder = output_of(sysroot.current_dir(root).args(["--print", "sysroot"]))?;
+    Ok(folder.trim().into())
+}
+
+/// True when the compiler can build for a target.
+pub fn has_target(root: &Path, target: &str) -> anyhow::Result<bool> {
+    Ok(sysroot(root)?.join("lib/rustlib").join(target).exists())
+}
+
 /// The crates of the workspace. Reads no dependencies, so it works without a network.
 pub fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
     Ok(metadata(root, &["--no-deps", "--offline"])?.packages)

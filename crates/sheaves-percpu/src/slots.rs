@@ -108,12 +108,7 @@ pub(crate) fn register_own_area() -> bool {
         if tls::libc_rseq_offset().is_some() || engine::mode() == Mode::Portable {
             return false;
         }
-        let area = tls::thread_area();
-        // SAFETY: the area is a field of the thread's own storage.
-        let area = unsafe { &raw mut (*area).rseq };
-        // SAFETY: thread-local storage lives as long as the thread, and the area is written only by
-        // the kernel and by the rseq critical sections (`rseq_cs` only).
-        unsafe { rseq::register(area) }
+        rseq::register_own()
     }
     #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
     false
@@ -315,6 +310,10 @@ fn on_each_slot(mut visit: impl FnMut(usize) -> bool) -> bool {
         return false;
     }
     let Some(before) = Affinity::current() else { return false };
+    if engine::current_slot() < 0 {
+        // This may be the thread's first step.
+        let _ = register_own_area();
+    }
     let mut complete = true;
     for slot in installed_indexes() {
         let bound = Affinity::only(slot).is_some_and(|only| only.bind());

@@ -2,19 +2,20 @@
 //!
 //! It uses no thread-local destructor of the language. A thread registers one address by
 //! [`set_at_exit`], the value of a `pthread_key`; the key's function runs after those destructors.
+//! Another key ends the thread's registration of rseq where that is needed: see `rseq.rs`.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Keys below this one keep their value in `struct pthread`: setting it never allocates
-/// (`PTHREAD_KEY_2NDLEVEL_SIZE` of glibc).
+/// (`PTHREAD_KEY_2NDLEVEL_SIZE` of glibc; in musl all keys do).
 const FIRST_LEVEL_KEYS: u32 = 32;
-/// Values of [`KEY`] that are not a key.
+/// Values of a [`Key`] that is not one of libc's.
 const NO_KEY: u32 = u32::MAX;
 const KEY_REFUSED: u32 = u32::MAX - 1;
 
-/// The key. Written once, by the first call of [`prepare_at_exit`].
-static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
+/// The key of readers.
+static READERS: Key = Key::new();
 
 /// Makes libc call `function` at the end of every thread whose value is not null, with that value.
 ///
@@ -22,49 +23,69 @@ static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 /// values. Call this early, so that the key is one of the first 32: a later key is not used,
 /// because setting its value would allocate. The function of the first call stays.
 pub fn prepare_at_exit(function: unsafe extern "C" fn(*mut c_void)) {
-    // Relaxed, here and below: the number publishes nothing.
-    if KEY.load(Ordering::Relaxed) != NO_KEY {
-        return;
-    }
-    let mut key: libc::pthread_key_t = 0;
-    // SAFETY: the key is valid for the call to fill; functions of this library are never unloaded.
-    let status = unsafe { libc::pthread_key_create(&raw mut key, Some(function)) };
-    let usable = status == 0 && key < FIRST_LEVEL_KEYS;
-    let made = if usable { key } else { KEY_REFUSED };
-    let won = KEY.compare_exchange(NO_KEY, made, Ordering::Relaxed, Ordering::Relaxed);
-    if status == 0 && (won.is_err() || !usable) {
-        // SAFETY: made above, and no other thread knows it.
-        let _ = unsafe { libc::pthread_key_delete(key) };
-    }
-}
-
-/// True when threads can have a reader's word of their own: [`prepare_at_exit`] has made a key.
-#[cfg(any(not(any(target_arch = "aarch64", target_arch = "x86_64")), sheaves_keys))]
-#[must_use]
-pub fn can_have_reader() -> bool {
-    // Relaxed: the number publishes nothing.
-    KEY.load(Ordering::Relaxed) < FIRST_LEVEL_KEYS
+    READERS.prepare(function);
 }
 
 /// Sets the value with which libc calls the function of [`prepare_at_exit`] for this thread; 0 for
 /// no call. False where there is no key. Async-signal-safe in practice: it stores to the thread's
 /// own memory.
 pub fn set_at_exit(value: usize) -> bool {
-    // Relaxed: the number publishes nothing.
-    let key = KEY.load(Ordering::Relaxed);
-    let value = core::ptr::with_exposed_provenance(value);
-    // SAFETY: the key was made by `prepare_at_exit` and is never deleted once it is in `KEY`.
-    key < FIRST_LEVEL_KEYS && unsafe { libc::pthread_setspecific(key, value) } == 0
+    READERS.set(value)
+}
+
+/// True when threads can have a reader's word of their own: [`prepare_at_exit`] has made a key.
+#[cfg(any(not(any(target_arch = "aarch64", target_arch = "x86_64")), sheaves_keys))]
+#[must_use]
+pub fn can_have_reader() -> bool {
+    READERS.usable().is_some()
 }
 
 /// The value that this thread set by [`set_at_exit`]; null where it set none.
 #[cfg(any(not(any(target_arch = "aarch64", target_arch = "x86_64")), sheaves_keys))]
 pub(crate) fn at_exit() -> *mut c_void {
-    // Relaxed: the number publishes nothing.
-    let key = KEY.load(Ordering::Relaxed);
-    if key >= FIRST_LEVEL_KEYS {
-        return core::ptr::null_mut();
-    }
-    // SAFETY: as in `set_at_exit`.
+    let Some(key) = READERS.usable() else { return core::ptr::null_mut() };
+    // SAFETY: as in `Key::set`.
     unsafe { libc::pthread_getspecific(key) }
+}
+
+/// A `pthread_key` for one function at the end of threads.
+#[derive(Debug)]
+pub(crate) struct Key(AtomicU32);
+
+impl Key {
+    pub(crate) const fn new() -> Key {
+        Key(AtomicU32::new(NO_KEY))
+    }
+
+    /// See [`prepare_at_exit`].
+    pub(crate) fn prepare(&self, function: unsafe extern "C" fn(*mut c_void)) {
+        // Relaxed, here and below: the number publishes nothing.
+        if self.0.load(Ordering::Relaxed) != NO_KEY {
+            return;
+        }
+        let mut key: libc::pthread_key_t = 0;
+        // SAFETY: the key is valid for the call to fill; functions of this library are never
+        // unloaded.
+        let status = unsafe { libc::pthread_key_create(&raw mut key, Some(function)) };
+        let usable = status == 0 && key < FIRST_LEVEL_KEYS;
+        let made = if usable { key } else { KEY_REFUSED };
+        let won = self.0.compare_exchange(NO_KEY, made, Ordering::Relaxed, Ordering::Relaxed);
+        if status == 0 && (won.is_err() || !usable) {
+            // SAFETY: made above, and no other thread knows it.
+            let _ = unsafe { libc::pthread_key_delete(key) };
+        }
+    }
+
+    fn usable(&self) -> Option<libc::pthread_key_t> {
+        // Relaxed: the number publishes nothing.
+        Some(self.0.load(Ordering::Relaxed)).filter(|key| *key < FIRST_LEVEL_KEYS)
+    }
+
+    /// See [`set_at_exit`].
+    pub(crate) fn set(&self, value: usize) -> bool {
+        let Some(key) = self.usable() else { return false };
+        let value = core::ptr::with_exposed_provenance(value);
+        // SAFETY: the key was made by `prepare` and is never deleted once it is in a `Key`.
+        unsafe { libc::pthread_setspecific(key, value) == 0 }
+    }
 }

@@ -3,7 +3,12 @@
 //! glibc 2.35 and later registers one for every thread. This call is for programs where it did not
 //! (older glibc, other libc, `GLIBC_TUNABLES=glibc.pthread.rseq=0`).
 
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+use core::ffi::c_void;
 use core::mem::offset_of;
+
+use crate::key::Key;
+use crate::tls;
 
 /// The kernel's `struct rseq`, shared by kernel and user space: 32 bytes, aligned to 32 bytes.
 ///
@@ -40,6 +45,9 @@ const _: () = assert!(size_of::<RseqArea>() == 32 && MM_CID_OFFSET == 24);
 /// aarch64 it is the instruction `brk #0x45e0`.
 pub const SIGNATURE: u32 = if cfg!(target_arch = "aarch64") { 0xD428_BC00 } else { 0x5305_3053 };
 
+/// `RSEQ_FLAG_UNREGISTER`.
+const FLAG_UNREGISTER: libc::c_int = 1;
+
 /// Auxiliary vector entry: how many bytes of `struct rseq` this kernel maintains.
 const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
 
@@ -50,16 +58,53 @@ pub fn feature_bytes() -> usize {
     crate::process::auxiliary(AT_RSEQ_FEATURE_SIZE).max(20)
 }
 
-/// Registers `area` for the calling thread. False where the kernel or seccomp refuses, or where the
-/// thread has an area already.
-///
-/// # Safety
-/// `area` stays valid and is not moved for the rest of the calling thread's life, and nothing but
-/// the kernel writes any field but `rseq_cs`.
+/// True where a thread that ends may unmap its own stack before it makes its last system call. The
+/// kernel must not find the registered area in that memory, or it kills the process.
+const UNMAPS_OWN_STACK: bool = cfg!(target_env = "musl");
+/// The round of destructors at the end of a thread, of four, that ends the registration. Those of
+/// Rust's standard library run in the first one, and may use the library.
+const LAST_ROUND: usize = 2;
+/// Ends the registrations of threads; the value is the number of the round.
+static ENDING: Key = Key::new();
+
+/// Registers the calling thread's own area. False where the kernel or seccomp refuses, where the
+/// thread has an area already, and at the thread's end.
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[must_use]
-pub unsafe fn register(area: *mut RseqArea) -> bool {
+pub fn register_own() -> bool {
+    if tls::has_ended() != 0 {
+        return false;
+    }
+    if UNMAPS_OWN_STACK {
+        ENDING.prepare(unregister_own);
+        // Where there is no key left, threads do without rseq.
+        if !ENDING.set(1) {
+            return false;
+        }
+    }
+    call(0)
+}
+
+/// Ends the registration in the second round of destructors. Those that run after this one work
+/// without a slot.
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+unsafe extern "C" fn unregister_own(round: *mut c_void) {
+    if round.addr() < LAST_ROUND {
+        let _ = ENDING.set(round.addr() + 1);
+        return;
+    }
+    // Signal handlers do not register the area again.
+    tls::set_has_ended(1);
+    let _ = call(FLAG_UNREGISTER);
+}
+
+/// `rseq(2)` for the calling thread's own area.
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+fn call(flags: libc::c_int) -> bool {
     let bytes = size_of::<RseqArea>();
-    // SAFETY: the caller guarantees the lifetime of `area`; the kernel checks its size and
-    // alignment.
-    unsafe { libc::syscall(libc::SYS_rseq, area, bytes, 0, SIGNATURE) == 0 }
+    // SAFETY: the area belongs to this thread, which has it as long as it lives.
+    let area = unsafe { &raw mut (*tls::thread_area()).rseq };
+    // SAFETY: the kernel checks the area's size and alignment. It writes every field but `rseq_cs`,
+    // and nothing else does.
+    unsafe { libc::syscall(libc::SYS_rseq, area, bytes, flags, SIGNATURE) == 0 }
 }

@@ -2,6 +2,7 @@
 
 use core::ffi::{CStr, c_void};
 use core::fmt::Write as _;
+use core::mem::zeroed;
 use core::ptr::{null, null_mut};
 
 use crate::lock::Lock;
@@ -120,7 +121,8 @@ pub type Body = fn() -> !;
 pub fn spawn(body: Body) -> bool {
     crate::lock::assert_none_held();
     crate::fork::run_pending_handlers();
-    let mut thread: libc::pthread_t = 0;
+    // SAFETY: a number in glibc, an address in musl.
+    let mut thread: libc::pthread_t = unsafe { zeroed() };
     with_signals_blocked(|| {
         crate::errno::preserve(|| {
             let argument = body as *mut c_void;
@@ -140,9 +142,11 @@ pub fn spawn(body: Body) -> bool {
 /// done by the thread itself: its creator may keep it from running. No call where nothing differs:
 /// a sandbox may forbid it.
 fn schedule_like_process(thread: libc::pthread_t) {
-    // SAFETY: integers only.
-    if unsafe { libc::sched_getscheduler(0) } != libc::SCHED_OTHER {
-        let priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: integers only. musl's own function always fails.
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+    if policy != libc::SCHED_OTHER.into() {
+        // SAFETY: integers only; more of them in musl, which the kernel does not see.
+        let priority: libc::sched_param = unsafe { zeroed() };
         // SAFETY: the thread is not detached yet; the parameter is valid.
         unsafe { libc::pthread_setschedparam(thread, libc::SCHED_OTHER, &raw const priority) };
     }

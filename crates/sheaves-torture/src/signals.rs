@@ -11,8 +11,8 @@ use crate::rounds::{Round, Rounds};
 pub(crate) struct Signals {
     /// Number of threads that send.
     disturbers: AtomicU64,
-    /// Targets; they stay until no thread sends any more.
-    targets: Mutex<Vec<libc::pthread_t>>,
+    /// Targets, by libc's `pthread_t`; they stay until no thread sends any more.
+    targets: Mutex<Vec<usize>>,
 }
 
 impl Signals {
@@ -34,9 +34,7 @@ impl Signals {
 
     /// Adds the calling thread to the targets, until the run ends.
     pub(crate) fn be_target(&self) {
-        // SAFETY: no precondition.
-        let thread = unsafe { libc::pthread_self() };
-        self.targets.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner).push(own_thread());
     }
 
     /// Makes the calling thread a target while it runs `body`, so that signals interrupt the first
@@ -44,8 +42,7 @@ impl Signals {
     pub(crate) fn be_target_during(&self, body: impl FnOnce()) {
         self.be_target();
         body();
-        // SAFETY: no precondition.
-        let own = unsafe { libc::pthread_self() };
+        let own = own_thread();
         let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         targets.retain(|target| *target != own);
     }
@@ -67,7 +64,7 @@ impl Signals {
         let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         for target in targets.iter().filter(|_| random.one_in(2)) {
             // SAFETY: targets stay until no thread sends any more.
-            unsafe { libc::pthread_kill(*target, libc::SIGUSR2) };
+            unsafe { libc::pthread_kill(*target as libc::pthread_t, libc::SIGUSR2) };
         }
     }
 
@@ -77,4 +74,10 @@ impl Signals {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// The calling thread: `pthread_t` is a number in glibc, an address in musl.
+fn own_thread() -> usize {
+    // SAFETY: no precondition.
+    unsafe { libc::pthread_self() as usize }
 }

@@ -88,7 +88,8 @@ fn inspect_elf(path: &Path, start: &[u8], ours: Target) -> Result<Option<&'stati
     })?;
     let Some(interpreter) = facts.interpreter.filter(|_| facts.dynamic) else {
         return Err(Refusal::not_executable(format!(
-            "{name} is statically linked; link it dynamically to run it on Sheaves"
+            "{name} is statically linked, and ignores preloaded objects: link it to glibc \
+             dynamically, or build it with the crate sheaves as its global allocator"
         )));
     };
     if Path::new(&interpreter)

@@ -186,6 +186,7 @@ fn references_are_killed_and_revived_beside_forks() {
 
 /// Memory is out before a fork.
 #[test]
+#[cfg_attr(target_env = "musl", ignore = "the test's own allocations map memory in musl")]
 fn children_of_parents_without_memory() {
     const NAME: &str = "forks::children_of_parents_without_memory";
     if !is_process_for(NAME) {

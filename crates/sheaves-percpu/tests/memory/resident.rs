@@ -75,6 +75,9 @@ impl Drop for Handled {
 
 /// Allocates a million objects, writes to them on two slots, and frees them.
 fn come_and_go<O: Own>() {
+    // A huge page elsewhere, as behind the stack of a thread, may come at any time and would count.
+    // SAFETY: integers only.
+    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
     // Memory other than per-CPU memory is allocated before the measurement.
     let mut objects: Vec<O> = Vec::with_capacity(OBJECTS);
     objects.resize_with(OBJECTS, O::make);

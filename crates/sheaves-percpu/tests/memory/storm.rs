@@ -89,16 +89,16 @@ struct Storm {
     passed: Mutex<Vec<Used>>,
     shared: PerCpu<SlotCell<u64>>,
     count: PerCpuRef,
-    /// Threads that work, and so may be sent signals.
-    workers: Mutex<Vec<libc::pthread_t>>,
+    /// Threads that work, and so may be sent signals, by libc's `pthread_t`.
+    workers: Mutex<Vec<usize>>,
     running: AtomicBool,
 }
 
 impl Storm {
     /// Runs one thread; returns what it added to the shared counters.
     fn work(&self, seed: u64) -> u64 {
-        // SAFETY: no precondition.
-        let this = unsafe { libc::pthread_self() };
+        // SAFETY: no precondition. A number in glibc, an address in musl.
+        let this = unsafe { libc::pthread_self() as usize };
         self.workers.lock().unwrap().push(this);
         let (mut dice, mut own, mut added) = (Dice(seed), Vec::new(), 0);
         while Instant::now() < self.until {
@@ -145,10 +145,9 @@ impl Storm {
         while self.running.load(Ordering::Relaxed) {
             let workers = self.workers.lock().unwrap();
             if !workers.is_empty() {
+                let worker = workers[dice.throw(workers.len())] as libc::pthread_t;
                 // SAFETY: the thread is alive: it takes itself off the list first.
-                let _ = unsafe {
-                    libc::pthread_kill(workers[dice.throw(workers.len())], libc::SIGUSR2)
-                };
+                let _ = unsafe { libc::pthread_kill(worker, libc::SIGUSR2) };
             }
             drop(workers);
             std::thread::sleep(core::time::Duration::from_micros(50));

@@ -232,6 +232,10 @@ fn run(configuration: &Configuration) -> bool {
 
 /// Runs under valgrind, which has no rseq, so the portable engine is chosen without an option.
 fn run_under_valgrind() -> bool {
+    if cfg!(target_env = "musl") {
+        println!("skipped: valgrind reports musl's own malloc in static programs");
+        return true;
+    }
     if Command::new("valgrind").arg("--version").output().is_err() {
         println!("skipped: valgrind is not installed");
         return true;

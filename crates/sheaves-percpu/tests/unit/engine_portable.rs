@@ -12,9 +12,11 @@ use sheaves_sys::topology::{Affinity, current_cpu};
 /// not permitted.
 fn become_real_time(processor: usize, priority: i32) -> bool {
     let only = Affinity::only(processor).unwrap();
-    let priority = libc::sched_param { sched_priority: priority };
+    // SAFETY: integers only. musl has more of them than the kernel, which reads the first one.
+    let mut parameters: libc::sched_param = unsafe { core::mem::zeroed() };
+    parameters.sched_priority = priority;
     // SAFETY: the structure is valid for the call.
-    let status = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) };
+    let status = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
     status == 0 && only.bind()
 }
 

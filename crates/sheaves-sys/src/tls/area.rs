@@ -30,7 +30,7 @@ core::arch::global_asm!(
     ".long -1",   // no_slot
     ".quad sheaves_no_reader",
     ".zero 16", // shared_sections, online, calls
-    ".zero 64", // stack_low, stack_top, padding
+    ".zero 64", // stack_low, stack_top, has_ended, padding
     ".size sheaves_thread, 128",
     ".popsection",
     ".pushsection .rodata.sheaves_no_reader,\"a\",%progbits",
@@ -122,6 +122,8 @@ fields! {
     stack_low, set_stack_low: usize;
     /// See [`stack_low`].
     stack_top, set_stack_top: usize;
+    /// Not 0 once the calling thread's own registration of rseq has ended, because it ends.
+    has_ended, set_has_ended: u32;
 }
 
 /// True while libc knows that the process has had no second thread. False where libc does not tell,

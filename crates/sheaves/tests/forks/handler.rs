@@ -33,7 +33,7 @@ extern "C" fn fork_here(_: libc::c_int) {
 /// Has the signal sent once, after `microseconds` of CPU time.
 fn set_timer(microseconds: usize) {
     let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    let once = libc::timeval { tv_sec: 0, tv_usec: microseconds as libc::suseconds_t };
+    let once = libc::timeval { tv_sec: 0, tv_usec: microseconds as _ };
     let value = libc::itimerval { it_interval: never, it_value: once };
     // SAFETY: a valid time, and the old one is not requested.
     let status =

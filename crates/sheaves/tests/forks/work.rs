@@ -378,7 +378,8 @@ pub(crate) fn in_threads(count: usize, body: fn(u64)) {
         body(sheaves_sys::thread::id() as u64);
         null_mut()
     }
-    let mut threads: [libc::pthread_t; 8] = [0; 8];
+    // SAFETY: numbers in glibc, addresses in musl.
+    let mut threads: [libc::pthread_t; 8] = unsafe { core::mem::zeroed() };
     for thread in &mut threads[..count] {
         // SAFETY: the function is of this type; the thread is joined below.
         let status =

@@ -7,6 +7,13 @@ use core::ffi::c_void;
 use super::child::{self, Board, Operation};
 use super::machine::{self, BREAKPOINT, PAST_BREAKPOINT};
 
+/// The type of libc's names of requests.
+#[cfg(target_env = "musl")]
+pub(crate) type Request = libc::c_int;
+/// The type of libc's names of requests.
+#[cfg(not(target_env = "musl"))]
+pub(crate) type Request = libc::c_uint;
+
 /// Why the child is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -130,12 +137,7 @@ impl Tracee {
         }
     }
 
-    pub(crate) fn request(
-        &self,
-        request: libc::c_uint,
-        address: usize,
-        data: usize,
-    ) -> libc::c_long {
+    pub(crate) fn request(&self, request: Request, address: usize, data: usize) -> libc::c_long {
         let address = core::ptr::without_provenance_mut::<c_void>(address);
         let data = core::ptr::without_provenance_mut::<c_void>(data);
         // SAFETY: libc's own variable of this thread.
