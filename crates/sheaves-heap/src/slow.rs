@@ -25,6 +25,13 @@ sheaves_percpu::with_frame! {
     #[cold]
     pub(crate) [] fn alloc_layout(size: usize, align: usize) -> *mut u8 = alloc_layout_from;
 
+    /// The slow half of `free`.
+    ///
+    /// # Safety
+    /// As [`crate::free`].
+    #[cold]
+    pub [unsafe] fn free(block: *mut u8) -> () = free_from;
+
     /// The slow half of `free_rcu`.
     ///
     /// # Safety
@@ -56,7 +63,7 @@ fn alloc_or_zeroed(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
     } else if is_debug() {
         (redzone::alloc(size, align), false)
     } else {
-        block::alloc(size, align, &Request { bytes: size, frame })
+        block::alloc(size, align, &Request { bytes: size, align, frame })
     };
     if block == 0 {
         probe::alloc_failed(size, align);
@@ -90,17 +97,16 @@ fn start_of(block: *mut u8) -> usize {
 
 /// # Safety
 /// As [`crate::free`].
-#[cold]
-#[inline(never)]
-pub unsafe extern "C" fn free(block: *mut u8) {
+unsafe extern "C" fn free_from(block: *mut u8, stack: usize, frame: usize) {
     if !block.is_null() {
-        errno::preserve(|| block::free(start_of(block)));
+        errno::preserve(|| block::free(start_of(block), Frame { stack, frame }));
     }
 }
 
 /// Large blocks that are freed after a grace period.
-static LARGE: Channel =
-    Channel::new("large blocks", |block| block::free(block.expose_provenance()));
+static LARGE: Channel = Channel::new("large blocks", |block| {
+    block::free(block.expose_provenance(), Frame::NONE);
+});
 
 /// # Safety
 /// As [`crate::free_rcu`].
@@ -121,6 +127,8 @@ unsafe extern "C" fn free_rcu_from(block: *mut u8, stack: usize, frame: usize) {
                 // SAFETY: as above.
                 unsafe { LARGE.free_later(with_exposed_provenance_mut(address), bytes) };
             }
+            // SAFETY: as above.
+            Some(Block::Guarded { .. }) => unsafe { by_id::free_rcu_guarded(address, frame) },
             None => block::foreign(address, "free_rcu"),
         }
     });

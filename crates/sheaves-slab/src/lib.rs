@@ -26,6 +26,7 @@
 //! | [`limit`], [`chunk`] | the limit on memory; memory of slabs |
 //! | [`shape`], `slab_lists`, `depot`, `deferred::queue` | parts of a cache |
 //! | `descriptor`, `profile` | the descriptor of each cache; records of samples |
+//! | [`guard`] | samples beside inaccessible pages |
 //! | [`registry`] | which caches exist |
 //! | `earlier`, `tags` | which allocations become samples of a heap profile |
 //! | `slot`, `refill`, `flush`, `samples`, `debug` | how objects move between sheaves and slabs |
@@ -48,6 +49,7 @@ mod earlier;
 mod flush;
 mod fork;
 pub mod granule;
+pub mod guard;
 mod keeper;
 pub mod limit;
 mod pool;

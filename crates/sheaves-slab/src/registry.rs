@@ -13,7 +13,7 @@ use sheaves_sys::{env, lock::Lock, probe};
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 use crate::chunk::{self, HugePages};
 use crate::shape::Shape;
-use crate::{limit, profile, slab, window};
+use crate::{guard, limit, profile, slab, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
@@ -101,6 +101,9 @@ impl Registry {
             }
             limit::read_options();
             profile::read_option();
+            if let Some(one_in) = guard::start_option() {
+                profile::set_guard_rate(profile::RATE_BYTES.saturating_mul(one_in));
+            }
         }
         self.started
     }

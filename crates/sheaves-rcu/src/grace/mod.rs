@@ -1,7 +1,7 @@
 //! Grace periods: when they begin and end, and what waits for them.
 //!
 //! From the bottom up: `expedite` (how urgent they are), `stall` (reports of readers that delay
-//! them), `lengths` (how long they took), `period` (the steps and their proof), `survey` (what they
+//! them), `lengths` (how long they took), `sequences` (when they began), `period` (the steps and their proof), `survey` (what they
 //! do at this moment), `cookie` and `futures` (polling and waiting), `srcu` (domains of their own).
 
 pub(crate) mod cookie;
@@ -9,6 +9,7 @@ pub(crate) mod expedite;
 pub(crate) mod futures;
 pub(crate) mod lengths;
 pub(crate) mod period;
+mod sequences;
 pub(crate) mod srcu;
 pub mod stall;
 pub(crate) mod survey;
