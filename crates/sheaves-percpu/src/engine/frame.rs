@@ -42,6 +42,7 @@ macro_rules! jump_through {
 
 /// The body of such a function.
 #[doc(hidden)]
+#[cfg(target_arch = "x86_64")]
 #[macro_export]
 macro_rules! jump_with_frame {
     ($with_frame:path, $one:ident) => {
@@ -67,5 +68,16 @@ macro_rules! jump_with_frame {
             "jmp {to}",
             to = sym $with_frame,
         )
+    };
+}
+
+/// The body of such a function, which is not naked here.
+#[doc(hidden)]
+#[cfg(not(target_arch = "x86_64"))]
+#[macro_export]
+macro_rules! jump_with_frame {
+    ($with_frame:path, $($arg:ident),+) => {
+        // SAFETY: the same contract.
+        unsafe { $with_frame($($arg),+, 0, 0) }
     };
 }

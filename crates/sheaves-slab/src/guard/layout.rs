@@ -126,6 +126,12 @@ impl Geometry {
         self.base + index * (self.page + self.body) + self.page
     }
 
+    /// True for addresses of the pool.
+    #[must_use]
+    pub const fn contains(self, address: usize) -> bool {
+        address.wrapping_sub(self.base) < self.bytes()
+    }
+
     /// The slot that has an address; `None` for addresses in pages between slots, and others.
     #[must_use]
     pub fn slot_of(self, address: usize) -> Option<usize> {
@@ -238,6 +244,13 @@ const _: () = {
         index += 1;
     }
 };
+
+/// The last error that a head tells of, and its address.
+#[must_use]
+pub fn error_of(head: &[u64]) -> Option<(What, usize)> {
+    let what = What::of(head.get(ERROR)?.checked_sub(1)?)?;
+    Some((what, *head.get(ERROR + 1)? as usize))
+}
 
 /// When, in which thread and where something was done to a block.
 #[derive(Debug, Clone, Copy)]

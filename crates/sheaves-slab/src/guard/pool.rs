@@ -15,8 +15,8 @@ use crate::shape::Shape;
 
 /// One in this many samples is guarded; 0 while guard samples are off.
 static ONE_IN: AtomicUsize = AtomicUsize::new(0);
-/// The most.
-pub(crate) const ONE_IN_MAX: usize = 1 << 20;
+/// The most of them.
+pub const ONE_IN_MAX: usize = 1 << 20;
 
 /// Blocks that are allocated or deferred.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -234,7 +234,15 @@ pub(crate) fn note_deferred(objects: &[usize]) {
 
 /// Notes who defers the free of a block of the heap, if the block is guarded: for calls that free
 /// it themselves after a grace period.
+#[inline]
 pub fn note_deferral(address: usize, frame: Frame) {
+    if contains(address) {
+        note_deferral_slow(address, frame);
+    }
+}
+
+#[cold]
+fn note_deferral_slow(address: usize, frame: Frame) {
     if let Some(slot) = geometry().and_then(|geometry| geometry.slot_of(address))
         && State::of(table::state(slot)) == State::Allocated
     {
