@@ -6,7 +6,7 @@
 
 mod core_file;
 
-use std::fmt::Write as _;
+use core::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -34,7 +34,7 @@ pub(crate) fn inspect(options: &InspectOptions) -> Result<ExitCode, Refusal> {
     })?;
     let mut text = String::new();
     let _ = writeln!(text, "thread {} ended by signal {}", core.thread, core.signal);
-    let mut symbols = Symbols::new(std::mem::take(&mut core.mappings));
+    let mut symbols = Symbols::new(core::mem::take(&mut core.mappings));
     let mut records = [Record::NONE; 2];
     let read = |slot: usize, record: &mut Record| read_record(&words, slot, record);
     let is_access = core.address.is_some_and(|address| geometry.contains(address));

@@ -21,8 +21,8 @@ use crate::start::start;
 
 pub use sheaves_slab::guard::{ONE_IN_MAX, note_deferral, one_in};
 
-/// Guards one in `one_in` samples from now on, at most [`ONE_IN_MAX`]. While the heap is not profiled, there is a sample in
-/// 512 KiB. Installs a handler of SIGSEGV, which stays.
+/// Guards one in `one_in` samples from now on, at most [`ONE_IN_MAX`]. While the heap is not
+/// profiled, there is a sample in 512 KiB. Installs a handler of SIGSEGV, which stays.
 ///
 /// False when memory is out, or where the kernel refuses the handler. Interrupts the CPUs that run
 /// this process.

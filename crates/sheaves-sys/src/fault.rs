@@ -75,8 +75,12 @@ pub fn install(explain: Explain) -> bool {
 /// Puts the handler before one that the program has installed since the last look. Costs a system
 /// call. False where the kernel refuses. Nothing before [`install`].
 pub fn look_at_handler() -> bool {
-    // Relaxed: nothing is published through it. One thread looks at a time.
-    if EXPLAIN.load(Ordering::Relaxed) == 0 || IS_LOOKING.swap(true, Ordering::Acquire) {
+    // Relaxed: nothing is published through it.
+    if EXPLAIN.load(Ordering::Relaxed) == 0 {
+        return true;
+    }
+    // Acquire pairs with the Release below. One thread looks at a time.
+    if IS_LOOKING.swap(true, Ordering::Acquire) {
         return true;
     }
     let is_installed = errno::preserve(|| {
@@ -143,6 +147,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
         let found = FOUND.load(Ordering::Acquire);
         let action = &ACTIONS[if is_nested { 0 } else { index_of(found.max(1) - 1) }];
         if !is_nested {
+            // Relaxed, both: as above.
             PASSED_FROM.store(frame, Ordering::Relaxed);
             PASSED_ON.store(info.addr(), Ordering::Relaxed);
         }
@@ -198,8 +203,10 @@ unsafe fn pass_on(
 /// # Safety
 /// The arguments are those of a signal handler that is running.
 unsafe fn access_of(info: *mut libc::siginfo_t, context: *mut c_void) -> Access {
+    // SAFETY: the kernel's.
+    let info = unsafe { &*info };
     // SAFETY: SIGSEGV with a positive code has an address.
-    let address = unsafe { (*info).si_addr() }.addr();
+    let address = unsafe { info.si_addr() }.addr();
     // SAFETY: the kernel's.
     let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
     #[cfg(target_arch = "x86_64")]

@@ -6,7 +6,7 @@ use core::fmt;
 use crate::fault::Access;
 use crate::memory::Memory;
 use crate::report::report;
-use crate::{errno, symbol};
+use crate::{errno, sleeper, symbol};
 
 /// Reads stacks and names. About 1 KiB, so that a signal handler keeps it in a static.
 pub struct Tracer(Memory);
@@ -34,8 +34,15 @@ impl Tracer {
         }
         out[0] = access.counter;
         errno::preserve(|| {
+            let mut first = 1;
+            if let Some(caller) = self.caller_of_leaf(access)
+                && let Some(place) = out.get_mut(first)
+            {
+                *place = caller;
+                first += 1;
+            }
             let (mut lowest, mut frame) = (access.stack, access.frame);
-            for (index, place) in out.iter_mut().enumerate().skip(1) {
+            for (index, place) in out.iter_mut().enumerate().skip(first) {
                 let is_frame = frame >= lowest && frame.is_multiple_of(8);
                 let caller = if is_frame { self.word(frame + 8) } else { 0 };
                 if caller == 0 {
@@ -46,6 +53,15 @@ impl Tracer {
             }
             out.len()
         })
+    }
+
+    /// Where a function without a frame returns to: its stack pointer leads to an address after a
+    /// call of a function that begins shortly before the instruction.
+    fn caller_of_leaf(&mut self, access: &Access) -> Option<usize> {
+        const FUNCTION_BYTES: usize = 4096;
+        let caller = Some(self.word(access.stack)).filter(|address| *address > FUNCTION_BYTES)?;
+        let function = sleeper::called_before(&mut self.0, caller)?;
+        access.counter.checked_sub(function).filter(|at| *at < FUNCTION_BYTES).map(|_| caller)
     }
 
     fn word(&mut self, address: usize) -> usize {

@@ -1,12 +1,14 @@
 //! The pool of guarded blocks: its mappings, the order of its slots, forks.
 
+use core::alloc::Layout;
 use std::collections::{HashSet, VecDeque};
 
-use sheaves_heap::{free, free_rcu, malloc};
+use sheaves_heap::malloc::free_rcu_layout;
+use sheaves_heap::{alloc_layout, dealloc_layout, free, free_rcu, malloc};
 use sheaves_slab::guard::contains;
 use sheaves_slab::guard::layout::SLOTS;
 
-use crate::{cases, guard_all, guarded, passed, write};
+use crate::{cases, guard_all, guarded, passed, read, write};
 
 /// The addresses and the number of the mappings that are in the pool, of which `inside` is an
 /// address.
@@ -159,10 +161,78 @@ fn threads() {
     assert!(fill().iter().all(|block| contains(block.addr())));
 }
 
+/// Blocks that are freed by their layout, which is a push of their address.
+fn layouts() {
+    guard_all();
+    std::thread::scope(|scope| {
+        for thread in 0..4_usize {
+            scope.spawn(move || {
+                let mut blocks = VecDeque::new();
+                for round in 0..40_000_usize {
+                    let bytes = 1 + (round * 97 + thread * 13) % 9000;
+                    let layout = Layout::from_size_align(bytes, 16).unwrap();
+                    let block = alloc_layout(layout);
+                    let mark = (round % 251) as u8;
+                    // SAFETY: the block has as many bytes, here and below.
+                    unsafe { block.write_bytes(mark, bytes) };
+                    blocks.push_back((block, layout, mark));
+                    if blocks.len() > 50 {
+                        let (block, layout, mark) = blocks.pop_front().unwrap();
+                        let (first, last) = (block, block.wrapping_add(layout.size() - 1));
+                        assert_eq!((read(first), read(last)), (mark, mark));
+                        // SAFETY: from this heap, with this layout, and not used after.
+                        match round % 7 {
+                            0 => unsafe { free_rcu_layout(block, layout) },
+                            _ => unsafe { dealloc_layout(block, layout) },
+                        }
+                    }
+                }
+            });
+        }
+    });
+    sheaves_rcu::defer::barrier().unwrap();
+}
+
+/// Where the kernel has no room for another mapping, blocks are not guarded.
+fn without_mappings() {
+    guard_all();
+    let few: Vec<_> = (0..20).map(|_| guarded(5000)).collect();
+    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
+    if limit.trim().parse::<usize>().unwrap() > 300_000 {
+        println!("skipped: a process may have {limit} mappings, too many to try");
+        return;
+    }
+    let bytes = 1 << 34;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping, which replaces nothing.
+    let place = unsafe { libc::mmap(core::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    assert_ne!(place, libc::MAP_FAILED);
+    for offset in (4096..bytes).step_by(2 * 4096) {
+        let page = place.wrapping_byte_add(offset);
+        // SAFETY: a page of the mapping, which is not used.
+        if unsafe { libc::mprotect(page, 4096, libc::PROT_READ) } != 0 {
+            break;
+        }
+    }
+    let others: Vec<_> = (0..50).map(|_| malloc(5000)).collect();
+    for block in few.iter().chain(&others) {
+        (0..5000).for_each(|byte| write(block.wrapping_add(byte)));
+        // SAFETY: from this heap, and not used after.
+        unsafe { free(*block) };
+    }
+    // SAFETY: mapped above.
+    assert_eq!(unsafe { libc::munmap(place, bytes) }, 0);
+    wait_until_slots_are_rested();
+    write(guarded(5000));
+}
+
 cases! {
     the_pool_has_few_mappings [], |output| assert_eq!(passed(output), "") => few_mappings();
     the_slot_that_was_freed_first_is_taken_first [], |output| assert_eq!(passed(output), "") =>
         oldest_first();
     children_have_the_pool [], |output| assert_eq!(passed(output), "") => forks();
+    blocks_with_layouts_have_one_owner [], |output| assert_eq!(passed(output), "") => layouts();
+    blocks_are_not_guarded_without_mappings [], |output| assert_eq!(passed(output), "") =>
+        without_mappings();
     threads_share_the_pool [], |output| assert_eq!(passed(output), "") => threads();
 }

@@ -124,7 +124,7 @@ fn late_readers() -> usize {
     })
 }
 
-/// Within 20 % of one in so many.
+/// Within 20 % of one in `one_in`.
 #[track_caller]
 fn assert_near(found: usize, one_in: usize) {
     let expected = TRIALS / one_in;

@@ -43,7 +43,8 @@ cases! {
 
     in_a_later_section [], |output| dies(output, &[
         "guard: use after the grace period: read of 0x", "#0 0x",
-        "guard: the thread is in an RCU read section that began ", "ms ago, after the block was deferred",
+        "guard: the thread is in an RCU read section that began ",
+        "ms ago, after the block was deferred",
         "guard: allocated", "#0 0x", "guard: deferred", "#0 0x",
     ]) => {
         guard_all();

@@ -1,5 +1,5 @@
-//! The handler of SIGSEGV among others: of the program, before and after it; on alternate stacks; in
-//! children; while threads allocate.
+//! The handler of SIGSEGV among others: of the program, before and after it; on alternate stacks;
+//! in children; while threads allocate.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;

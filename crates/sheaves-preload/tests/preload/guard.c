@@ -91,7 +91,7 @@ int main(int count, char **arguments)
     if (!strcmp(arguments[1], "over"))
         spoil(block, 32768);
     if (!strcmp(arguments[1], "under"))
-        spoil(block, -2768);
+        spoil(block, -2769);
     if (!strcmp(arguments[1], "after")) {
         drop_block(block);
         spoil(block, 5);

@@ -52,9 +52,9 @@ pub fn readers() -> impl Iterator<Item = Reading> {
 pub struct Section {
     /// Sections that are open, one within the other.
     pub nesting: u32,
-    /// The outermost one began at most so many nanoseconds ago, if that is known.
+    /// The most nanoseconds since the outermost one began, if that is known.
     pub age_ns_max: Option<u64>,
-    /// It began at least so many nanoseconds ago.
+    /// The least nanoseconds since then.
     pub age_ns_min: u64,
 }
 

@@ -13,7 +13,7 @@
 //!
 //! | a free by | is noticed |
 //! |---|---|
-//! | address (C's `free`, `free_rcu`) | at once: the pool is outside the heap, so it is a slow path |
+//! | address (C's `free`, `free_rcu`) | at once: outside the heap it takes the slow path |
 //! | layout, or of a named cache | when the sheaf that has the address leaves the slot |
 //! | `free_rcu` of either | after the grace period |
 //!
