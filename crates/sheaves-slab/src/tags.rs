@@ -75,7 +75,8 @@ pub(crate) fn clean(id: CacheId, objects: &mut [usize]) {
         for object in &mut *objects {
             *object &= !TAG;
         }
-        if guard::is_live() {
+        // Only frees without a look into the owner map push the address of a guarded block.
+        if guard::is_live() && has_unnoted_frees(id) {
             guard::clean(objects);
         }
         if may_have_unnoted(id) {
@@ -98,7 +99,7 @@ pub(crate) fn clean_deferred(id: CacheId, objects: &mut [usize]) {
 /// Notes that objects are deferred whose deferral was not noted yet.
 #[inline]
 pub(crate) fn note_deferred(id: CacheId, objects: &[usize]) {
-    if guard::is_live() {
+    if guard::is_live() && has_unnoted_frees(id) {
         guard::note_deferred(objects);
     }
     if profile::is_used() && may_have_unnoted(id) {

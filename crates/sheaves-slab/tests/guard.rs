@@ -36,7 +36,7 @@ impl Owned {
     fn take(object: NonNull<u8>, number: usize, words: usize) -> Owned {
         for word in 0..words {
             // SAFETY: an object of as many words.
-            unsafe { object.cast::<usize>().add(word).write(number) };
+            unsafe { object.as_ptr().cast::<usize>().wrapping_add(word).write(number) };
         }
         Owned(object, number)
     }
@@ -44,7 +44,7 @@ impl Owned {
     fn give(self, words: usize) -> NonNull<u8> {
         for word in 0..words {
             // SAFETY: as above.
-            let found = unsafe { self.0.cast::<usize>().add(word).read() };
+            let found = unsafe { self.0.as_ptr().cast::<usize>().wrapping_add(word).read() };
             assert_eq!(found, self.1, "two owners");
         }
         self.0
@@ -66,9 +66,11 @@ fn churn(cache: &Cache, words: usize, first: usize) -> usize {
         let rest = owned.len() / 2;
         let given: Vec<_> = owned.drain(rest..).map(|object| object.give(words)).collect();
         match round % 4 {
-            // SAFETY: from this cache, here and below, and not used after.
+            // SAFETY: from this cache, and not used after.
             0 => unsafe { cache.free_bulk(&given) },
+            // SAFETY: as above; there are no readers.
             1 => given.into_iter().for_each(|object| unsafe { cache.free_rcu(object) }),
+            // SAFETY: as above.
             _ => given.into_iter().for_each(|object| unsafe { cache.free(object) }),
         }
         if round % 500 == 0 {
@@ -158,8 +160,10 @@ fn the_profile_counts_guarded_objects() {
         sites.next().map_or(0, |line| line.split(' ').nth(4).unwrap().parse::<usize>().unwrap())
     };
     assert_eq!(samples(), guarded);
-    // SAFETY: from this cache, and not used after.
-    objects.into_iter().for_each(|object| unsafe { cache.free(object) });
+    for object in objects {
+        // SAFETY: from this cache, and not used after.
+        unsafe { cache.free(object) };
+    }
     cache.shrink();
     assert_eq!(samples(), 0);
     cache.destroy().expect("every object is back");

@@ -14,9 +14,10 @@
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::null;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::errno;
+use crate::lock::Lock;
 
 /// An access that has failed.
 #[derive(Debug, Clone, Copy)]
@@ -45,8 +46,8 @@ static ACTIONS: [Action; KEPT] = [const { Action::new() }; KEPT];
 const KEPT: usize = 8;
 /// Number of actions that were found.
 static FOUND: AtomicUsize = AtomicUsize::new(0);
-/// A thread looks at the handler.
-static IS_LOOKING: AtomicBool = AtomicBool::new(false);
+/// One thread looks at a time. Not for forks: a child takes it over.
+static LOOKING: Lock<()> = Lock::new(());
 
 /// The call of an action that the handler makes, while it lasts: the signal's information and the
 /// handler's frame. 0 otherwise.
@@ -79,11 +80,9 @@ pub fn look_at_handler() -> bool {
     if EXPLAIN.load(Ordering::Relaxed) == 0 {
         return true;
     }
-    // Acquire pairs with the Release below. One thread looks at a time.
-    if IS_LOOKING.swap(true, Ordering::Acquire) {
-        return true;
-    }
-    let is_installed = errno::preserve(|| {
+    // Otherwise another thread looks.
+    let Some(_looking) = LOOKING.try_lock() else { return true };
+    errno::preserve(|| {
         let mut current = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: valid for the call to fill; no action is changed.
         if unsafe { libc::sigaction(libc::SIGSEGV, null(), current.as_mut_ptr()) } != 0 {
@@ -92,15 +91,12 @@ pub fn look_at_handler() -> bool {
         // SAFETY: filled.
         let current = unsafe { current.assume_init() };
         current.sa_sigaction == handler_address() || put_before(current)
-    });
-    // Release pairs with the Acquire of the exchange.
-    IS_LOOKING.store(false, Ordering::Release);
-    is_installed
+    })
 }
 
 /// Installs the handler in place of an action.
 fn put_before(current: libc::sigaction) -> bool {
-    // Relaxed, all: under `IS_LOOKING`; published below.
+    // Relaxed, all: under the lock; published below.
     let found = FOUND.load(Ordering::Relaxed);
     // The first one stays.
     let action = &ACTIONS[index_of(found)];

@@ -146,10 +146,12 @@ fn threads() {
                 for round in 0..20_000_usize {
                     let block = malloc(1 + (round * 97 + thread * 13) % 9000);
                     write(block);
-                    // SAFETY: from this heap, and not used after.
-                    match round % 7 {
-                        0 => unsafe { free_rcu(block) },
-                        _ => unsafe { free(block) },
+                    if round % 7 == 0 {
+                        // SAFETY: from this heap, and not used after.
+                        unsafe { free_rcu(block) };
+                    } else {
+                        // SAFETY: as above.
+                        unsafe { free(block) };
                     }
                 }
             });
@@ -180,10 +182,12 @@ fn layouts() {
                         let (block, layout, mark) = blocks.pop_front().unwrap();
                         let (first, last) = (block, block.wrapping_add(layout.size() - 1));
                         assert_eq!((read(first), read(last)), (mark, mark));
-                        // SAFETY: from this heap, with this layout, and not used after.
-                        match round % 7 {
-                            0 => unsafe { free_rcu_layout(block, layout) },
-                            _ => unsafe { dealloc_layout(block, layout) },
+                        if round % 7 == 0 {
+                            // SAFETY: from this heap, with this layout, and not used after.
+                            unsafe { free_rcu_layout(block, layout) };
+                        } else {
+                            // SAFETY: as above.
+                            unsafe { dealloc_layout(block, layout) };
                         }
                     }
                 }

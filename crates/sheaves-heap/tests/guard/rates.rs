@@ -32,7 +32,9 @@ fn protect(page: usize, protection: c_int) {
 /// The program's handler: the access is made again and succeeds.
 extern "C" fn handler(_signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
     // SAFETY: the kernel's.
-    let address = unsafe { (*info).si_addr() }.addr();
+    let info = unsafe { &*info };
+    // SAFETY: SIGSEGV has an address.
+    let address = unsafe { info.si_addr() }.addr();
     // Relaxed, both: one thread.
     FAULTS.fetch_add(1, Ordering::Relaxed);
     OPENED.store(address / PAGE * PAGE, Ordering::Relaxed);

@@ -46,7 +46,9 @@ extern "C" fn leaves(_signal: c_int, _info: *mut libc::siginfo_t, _context: *mut
 /// Has the access succeed when it is made again.
 extern "C" fn opens(_signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
     // SAFETY: the kernel's.
-    let address = unsafe { (*info).si_addr() };
+    let info = unsafe { &*info };
+    // SAFETY: SIGSEGV has an address.
+    let address = unsafe { info.si_addr() };
     let page = address.wrapping_byte_sub(address.addr() % 4096);
     // Relaxed: counted.
     CALLS.fetch_add(1, Ordering::Relaxed);
@@ -101,9 +103,11 @@ fn storm() {
         }
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
+                // SAFETY: the child uses the heap, and ends without returning.
                 let child = unsafe { libc::fork() };
                 if child == 0 {
                     read(freed());
+                    // SAFETY: async-signal-safe.
                     unsafe { libc::_exit(0) };
                 }
                 let mut status = 0;

@@ -37,9 +37,14 @@ pub fn one_in() -> usize {
     ONE_IN.load(Ordering::Relaxed)
 }
 
-/// Turns guard samples on or off. False when memory is out. One thread at a time.
+/// Turns guard samples on or off. False when memory is out.
 pub(crate) fn set(one_in: usize) -> bool {
-    if one_in != 0 && !(table::make() && fault::install(report::explain)) {
+    let make = || {
+        // One thread at a time makes the pool.
+        let _profile = profile::PROFILE.lock();
+        table::make()
+    };
+    if one_in != 0 && !(make() && fault::install(report::explain)) {
         return false;
     }
     // Relaxed: see `one_in`.
