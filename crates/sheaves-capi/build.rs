@@ -2,6 +2,7 @@
 //! filled in.
 
 use std::path::Path;
+use std::process::Command;
 use std::{env, fs};
 
 /// The name that programs are linked to, where cargo-c does not set one: cargo-c derives the same
@@ -25,10 +26,26 @@ fn main() {
     if env::var_os("CARGO_FEATURE_CAPI").is_none() {
         arguments.push(format!("-Wl,-soname,{SHARED_OBJECT}"));
     }
+    arguments.extend(linker());
     for argument in arguments {
         println!("cargo::rustc-cdylib-link-arg={argument}");
     }
     write_installed();
+}
+
+/// Chooses lld where the compiler does not: GNU ld takes no second version script beside the
+/// compiler's.
+fn linker() -> Vec<String> {
+    if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
+        return Vec::new();
+    }
+    let compiler = env::var("RUSTC").expect("cargo sets it");
+    let output = Command::new(compiler).args(["--print", "sysroot"]).output().expect("a compiler");
+    let sysroot = String::from_utf8(output.stdout).expect("a path");
+    let host = env::var("HOST").expect("cargo sets it");
+    // The compiler's own lld; another one where this folder does not exist.
+    let folder = format!("-B{}/lib/rustlib/{host}/bin/gcc-ld", sysroot.trim());
+    vec![folder, "-fuse-ld=lld".to_owned()]
 }
 
 /// Writes `install/NAME.in` to `OUT_DIR/install/NAME`.

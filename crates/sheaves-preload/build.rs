@@ -14,4 +14,9 @@ fn main() {
     // The precompiled `core` names this function in its tables for unwinding. No panic unwinds
     // here, and where panics abort nothing defines it: `src/standalone.rs`.
     println!("cargo::rustc-cdylib-link-arg=-Wl,--defsym=rust_eh_personality=0");
+    // On other architectures than x86-64 glibc has `pthread_atfork` in a static part of its own,
+    // from which every object that calls it takes a copy.
+    if std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch != "x86_64") {
+        println!("cargo::rustc-cdylib-link-arg=-lc");
+    }
 }

@@ -42,6 +42,21 @@ grep -q '^malloc-\|[0-9] malloc-' top || die "top printed no cache"
 grep -q '^threads in a read section: 0' rcu || die "rcu printed no readers"
 "$SHEAVES" top --once | grep -q "^ *$server .* redis-server" || die "top does not show the server"
 
+# A profile of what is allocated from now on.
+status=0
+"$SHEAVES" prof heap "$server" >profile 2>&1 || status=$?
+((status == 69)) || die "status $status of a profile that was not turned on: $(cat profile)"
+"$SHEAVES" prof on --rate 16384 "$server" || die "prof on failed"
+benchmark 100000 >load.log 2>&1
+"$SHEAVES" prof heap --output heap.pb.gz --svg heap.svg --text "$server" >profile \
+    || die "prof heap failed"
+grep -q 'in use that [0-9]* s of profiling know' profile || die "prof printed no total"
+grep -q 'objects of malloc-' profile || die "prof printed no site"
+gzip -t heap.pb.gz || die "the pprof file is damaged"
+grep -q '<svg' heap.svg || die "there is no flame graph"
+"$SHEAVES" prof leaks --seconds 1 "$server" >leaks || die "prof leaks failed"
+"$SHEAVES" prof off "$server" || die "prof off failed"
+
 "$SHEAVES" export redis-server >metrics || die "export failed"
 grep -q "^sheaves_heap_used_bytes{pid=\"$server\",name=\"redis-server\"} " metrics \
     || die "export printed no heap"

@@ -17,6 +17,11 @@ wait_until 60 query "SELECT 1"
 server=$(cat data/*.pid)
 servers+=("$server")
 
+profile() {
+    "$SHEAVES" prof heap "$1" >"prof-$2" || die "prof of $2 failed"
+    grep -q 'in use that [0-9]* s of profiling know' "prof-$2" || die "prof of $2 printed no total"
+}
+
 # ask PID NAME: every tool, and what it prints.
 ask() {
     "$SHEAVES" stat --json "$1" >"stat-$2" || die "stat of $2 failed"
@@ -37,13 +42,17 @@ done
 (for _ in {1..20}; do query "SELECT COUNT(*), MAX(t) FROM d.t GROUP BY i % 100;"; done) \
     >load.log 2>&1 &
 load=$!
+"$SHEAVES" prof on --rate 65536 "$server" || die "prof on failed"
 answers=0
 while kill -0 "$load" 2>/dev/null; do
     ask "$server" mariadbd
+    profile "$server" mariadbd
     answers=$((answers + 1))
 done
 wait "$load" || die "a query failed: $(tail -n 1 load.log)"
 ((answers > 0)) || die "the load was over before the first answer"
+grep -q 'objects of malloc-\|objects of large' prof-mariadbd || die "prof printed no site"
+"$SHEAVES" prof off "$server" || die "prof off failed"
 readers="$(grep '^threads in a read section' rcu-mariadbd)"
 
 # hash_map has Sheaves as its global allocator, without a preload object.

@@ -169,7 +169,7 @@ impl Kind {
             Self::AsmOutsideEngine { name } => write!(
                 f,
                 "`{name}!` is not allowed here: move it to crates/sheaves-percpu/src/engine/, \
-                 crates/sheaves-sys/src/tls/x86_64.rs, crates/sheaves-sys/src/probe.rs or \
+                 crates/sheaves-sys/src/tls/, crates/sheaves-sys/src/probe.rs or \
                  crates/sheaves-preload/src/dl.rs"
             ),
             Self::SystemCallOutsideSys { name } => write!(

@@ -2,7 +2,8 @@
 //!
 //! The command line is in `main.rs`. The project's rules are in [`tidy`]; [`disasm`] makes the page
 //! about the fast paths, [`header`] the C headers and manual pages; [`install`] and [`dist`]
-//! install and package; [`ci`] lists the steps that every change must pass.
+//! install and package; [`vm`] runs tests in a machine of their own; [`ci`] lists the steps that
+//! every change must pass.
 
 #![forbid(unsafe_code)]
 #![expect(
@@ -27,3 +28,4 @@ pub mod read_cost;
 pub mod repo;
 pub mod tidy;
 pub mod urcu_examples;
+pub mod vm;

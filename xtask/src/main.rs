@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::{
     benchmarks, ci, consumers, disasm, dist, header, install, miri, programs, publish, read_cost,
-    repo, tidy, urcu_examples,
+    repo, tidy, urcu_examples, vm,
 };
 
 /// Checks and commands of the Sheaves repository.
@@ -112,6 +112,8 @@ enum Chore {
         #[arg(long, value_name = "REVISION")]
         baseline: Option<String>,
     },
+    /// Run tests and programs on a kernel of Debian's in qemu.
+    Vm(vm::Options),
     /// Run every check that a change must pass, in order; stop at the first failure.
     Ci,
 }
@@ -143,10 +145,15 @@ fn main() -> ExitCode {
         }
         Chore::Package => publish::package(repo::root()),
         Chore::Semver { baseline } => publish::semver(repo::root(), baseline),
+        Chore::Vm(options) => return exit(vm::run(repo::root(), &options)),
         Chore::Ci => ci::run(repo::root()),
     };
+    exit(done.map(|()| ExitCode::SUCCESS))
+}
+
+fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             eprintln!("xtask: {error:#}");
             ExitCode::FAILURE

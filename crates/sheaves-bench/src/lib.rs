@@ -30,7 +30,8 @@
 //! `harness` measures, compares and reports, and knows no table. `tables` has a folder for each
 //! table, whose head says what its rows and contenders are. `contenders` has what several tables
 //! share: the allocators, liburcu. The feature `peers` adds the other allocators and liburcu; it
-//! needs a C++ compiler, cmake and `liburcu-dev`.
+//! needs a C++ compiler, cmake and `liburcu-dev`. The feature `peers-hardened` adds hardened builds
+//! of two allocators to the table `hardened`.
 //!
 //! # The JSON file
 //!

@@ -15,7 +15,8 @@ struct sheaves_thread {
 
 /* The fast paths of readers are inlined here. Other machines and compilers call the functions; with
  * SHEAVES_NO_INLINE all do. */
-#if defined(__GNUC__) && defined(__x86_64__) && !defined(SHEAVES_NO_INLINE)
+#if defined(__GNUC__) && !defined(SHEAVES_NO_INLINE) \
+    && (defined(__x86_64__) || defined(__aarch64__))
 #define SHEAVES_INLINED 1
 
 #if defined(__cplusplus)

@@ -29,8 +29,11 @@
  *       With 1/N one in N samples of the heap lies beside an inaccessible page, so that its
  *       misuse is reported: see docs/guard.md. There is a sample in 512 KiB, or as SHEAVES_PROF
  *       says.
+ *   SHEAVES_HARDEN: 0, 1; default: 0
+ *       With 1 frees wait in a quarantine and are checked, and blocks have canaries: see
+ *       SECURITY.md.
  *   SHEAVES_DEBUG: 0, 1; default: 0
- *       With 1 every free is checked, at the price of the fast path.
+ *       With 1 all of that, and every free is checked at once, at the price of the fast path.
  *   SHEAVES_CONTROL: 0, 1; default: 1
  *       With 0 the process has no control page, by which sheaves stat, top, rcu and export ask a
  *       running process.
@@ -705,7 +708,8 @@ struct sheaves_thread {
 
 /* The fast paths of readers are inlined here. Other machines and compilers call the functions; with
  * SHEAVES_NO_INLINE all do. */
-#if defined(__GNUC__) && defined(__x86_64__) && !defined(SHEAVES_NO_INLINE)
+#if defined(__GNUC__) && !defined(SHEAVES_NO_INLINE) \
+    && (defined(__x86_64__) || defined(__aarch64__))
 #define SHEAVES_INLINED 1
 
 #if defined(__cplusplus)

@@ -51,7 +51,7 @@ fn call_of(call: SheavesCall) -> Option<Call> {
 ///
 /// # Safety
 /// head is valid, and zero or idle; until the callback only readers use its object.
-#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
+#[cfg_attr(any(target_arch = "aarch64", target_arch = "x86_64"), unsafe(naked))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_call_rcu(head: *mut SheavesHead, call: SheavesCall) -> c_int {
     jump_with_frame!(call_rcu_from, head, call)
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn sheaves_free_rcu(block: *mut c_void) {
 ///
 /// # Safety
 /// As there; head is zero or idle.
-#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
+#[cfg_attr(any(target_arch = "aarch64", target_arch = "x86_64"), unsafe(naked))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_free_rcu_head(
     block: *mut c_void,

@@ -88,6 +88,10 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) stats_file: Option<PathBuf>,
 
+    /// Check frees and blocks: sets SHEAVES_HARDEN=1.
+    #[arg(long)]
+    pub(crate) harden: bool,
+
     /// The preload object (default: $SHEAVES_PRELOAD, else the one installed with this command).
     #[arg(long, value_name = "PATH")]
     pub(crate) preload: Option<PathBuf>,

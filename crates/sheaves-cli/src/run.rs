@@ -41,6 +41,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Refusal> {
         arguments,
         stats: options.stats.or(stats_file.as_ref().map(|_| StatsFormat::Text)),
         stats_file: stats_file.as_deref(),
+        harden: options.harden,
         verbose: options.verbose,
     };
     launch.run()

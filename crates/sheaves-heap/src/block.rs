@@ -1,16 +1,14 @@
 //! Blocks without red zones: from a size to a block, and from an address to its block.
 
-use sheaves_slab::CacheId;
 use sheaves_slab::granule::Granule;
 use sheaves_slab::guard;
 use sheaves_slab::raw::by_id;
 use sheaves_slab::sampling::Request;
-use sheaves_slab::slab;
-use sheaves_sys::report;
+use sheaves_slab::{CacheId, mode, slab};
 use sheaves_sys::stack::Frame;
+use sheaves_sys::{map, report};
 
-use crate::classes::{self, SIZES};
-use crate::{huge, start};
+use crate::{classes, huge, start};
 
 /// The kind of block at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,12 +23,16 @@ pub(crate) enum Block {
 
 /// Address of a new block, 0 when memory is out, and whether it reads as zeros.
 pub(crate) fn alloc(size: usize, align: usize, request: &Request) -> (usize, bool) {
-    let class = classes::of_layout(size, align).or_else(|| classes::of_middle(size, align));
-    let Some(class) = class else { return huge::alloc(size, align, request) };
+    let Some(class) = classes::of_request(size, align) else {
+        return huge::alloc(size, align, request);
+    };
     if !start::make(class) {
         return (0, false);
     }
     let object = by_id::alloc(CacheId::of_class(class), request);
+    if mode::is_hardened() {
+        return (object, !mode::is_debug());
+    }
     (object, classes::is_alone(class) && object != 0 && by_id::take_zero(object))
 }
 
@@ -52,6 +54,16 @@ pub(crate) fn is_in_use(address: usize) -> bool {
     Granule::of(address).is_some_and(|granule| granule.owner() != 0) || huge::contains(address)
 }
 
+/// True when an address is in a block of size 0 of a hardened process.
+pub(crate) fn is_zero_sized(address: usize) -> bool {
+    look_up(address) == Some(Block::Object { class: classes::ZERO })
+}
+
+/// True in a hardened process when an address is in an object that was freed.
+pub(crate) fn is_freed(address: usize) -> bool {
+    mode::is_hardened() && by_id::is_freed(address)
+}
+
 /// Frees a block.
 pub(crate) fn free(address: usize, frame: Frame) {
     if guard::contains(address) {
@@ -71,9 +83,26 @@ pub(crate) fn free(address: usize, frame: Frame) {
 /// Bytes of a block that its user may use.
 pub(crate) fn usable(address: usize) -> usize {
     match look_up(address) {
-        Some(Block::Object { class }) => SIZES[class] as usize,
+        Some(Block::Object { class }) => classes::usable_bytes(class),
         Some(Block::Huge { bytes } | Block::Guarded { bytes }) => bytes,
         None => foreign(address, "malloc_usable_size or realloc"),
+    }
+}
+
+/// Aborts the process unless a block of this size may be at the address: one that was allocated
+/// with this size and alignment, or if it `may_differ`, one that is large enough.
+pub(crate) fn check_size(address: usize, size: usize, align: usize, may_differ: bool) {
+    let usable = usable(address);
+    let is_right = match (look_up(address), classes::of_request(size, align)) {
+        _ if may_differ => size <= usable,
+        (Some(Block::Object { class }), wanted) => wanted == Some(class),
+        (_, wanted) => wanted.is_none() && size <= usable && size > usable - map::page_bytes(),
+    };
+    if !is_right {
+        report::die(format_args!(
+            "free of {address:#x} with size {size}: the block has {usable} usable bytes and was \
+             allocated with another size"
+        ));
     }
 }
 
@@ -82,6 +111,7 @@ pub(crate) fn usable(address: usize) -> usize {
 pub(crate) fn foreign(address: usize, call: &str) -> ! {
     let what = match Granule::of(address).map(Granule::owner) {
         Some(0) => "which is in free memory (double free?)",
+        Some(_) if is_freed(address) => "which is in free memory (double free?)",
         Some(_) => "which belongs to a named cache",
         None => "which is not from this heap",
     };

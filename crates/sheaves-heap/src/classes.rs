@@ -10,13 +10,16 @@
 //! Objects of 1 KiB and its multiples have a stride that is not a multiple of 1 KiB: this colouring
 //! (Bonwick 1994) spreads them over the sets of the CPU's caches. Alignments of 1 KiB and above
 //! have classes of their own.
+//!
+//! In a hardened process the last 8 bytes of each object are a canary. So a request takes the class
+//! of a size that is 16 bytes larger, and blocks of size 0 have a class of their own.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU16, Ordering};
 
 use sheaves_percpu::internal::{TABLE, Word};
-use sheaves_slab::CacheId;
-use sheaves_slab::shape::stride_for;
+use sheaves_slab::shape::{CANARY_BYTES, stride_for};
 use sheaves_slab::window::GRANULE_BYTES;
+use sheaves_slab::{CacheId, mode};
 
 /// The largest size that a class of the fast path serves, in bytes.
 pub const SMALL_BYTES_MAX: usize = 32 << 10;
@@ -47,14 +50,57 @@ const MIDDLE_KIB: [usize; 15] =
 /// Number of classes: the ordinary ones, then one for each power of two from 1 KiB to 32 KiB whose
 /// objects are aligned to their size, then those of middle sizes.
 pub const CLASSES: usize = MIDDLE + MIDDLE_KIB.len();
+/// The class for blocks of size 0 in a hardened process: they can be neither read nor written.
+pub(crate) const ZERO: usize = CLASSES;
 
 /// Enables the fast path. The engine has started and the words of all classes are prepared.
 pub(crate) fn open_fast_path() {
-    // Release: orders the writes of the start before this store. The partners are the Relaxed loads
-    // of the limit. They need no fence: all that they lead to (access words, blocks, sheaves) is
-    // either constant since the start, or read inside an rseq critical section that fails while it
-    // is absent.
-    TABLE.fast_bytes_end.store(SMALL_BYTES_MAX + 1, Ordering::Release);
+    let bytes_max = SMALL_BYTES_MAX - if mode::is_hardened() { QUANTUM_BYTES } else { 0 };
+    // Release pairs with the Acquire loads of the limit, here and in the bodies of the C functions:
+    // a thread that finds it raised finds the access and the table, too.
+    TABLE.fast_bytes_end.store(bytes_max + 1, Ordering::Release);
+}
+
+/// Has `malloc` use the words and the classes of a hardened process. Before the fast path is open.
+pub(crate) fn harden() {
+    for (quanta, word) in WORDS.iter().enumerate() {
+        let class = match quanta {
+            0 => ZERO,
+            _ => of_size((quanta * QUANTUM_BYTES + QUANTUM_BYTES).min(SMALL_BYTES_MAX)),
+        };
+        let stock = CacheId::of_class(class).stock();
+        // Relaxed: published by the Release in `open_fast_path`.
+        word.store(stock.offset() as u16, Ordering::Relaxed);
+    }
+}
+
+/// Bytes that the user of an object of a class may use.
+pub(crate) fn usable_bytes(class: usize) -> usize {
+    match SIZES.get(class) {
+        Some(size) => *size as usize - canary_bytes(),
+        None => 0,
+    }
+}
+
+/// Bytes at the end of each object that are not the user's.
+fn canary_bytes() -> usize {
+    if mode::is_hardened() { CANARY_BYTES } else { 0 }
+}
+
+/// True when a request gets a block of the class [`ZERO`].
+pub(crate) fn is_zero(size: usize, align: usize) -> bool {
+    size == 0 && align <= QUANTUM_BYTES && mode::is_hardened()
+}
+
+/// The class for a request of any size and alignment; `None` for a mapping of its own.
+pub(crate) fn of_request(size: usize, align: usize) -> Option<usize> {
+    if is_zero(size, align) {
+        return Some(ZERO);
+    }
+    // As in `harden`: the same request has the same class, whichever path serves it.
+    let size = size
+        + if mode::is_hardened() { size.wrapping_neg() % QUANTUM_BYTES + QUANTUM_BYTES } else { 0 };
+    of_layout(size, align).or_else(|| of_middle(size, align))
 }
 
 /// Size of each class, in bytes.
@@ -96,9 +142,22 @@ fn is_aligned(class: usize, align: usize) -> bool {
     stride_for(size, align_of_class(class)).is_some_and(|stride| stride.is_multiple_of(align))
 }
 
-/// For each size, in quanta rounded up: the offset of the per-CPU word of its class's main sheaf.
+/// For each size, in quanta rounded up: the offset of the word from which `malloc` allocates. That
+/// of the class's main sheaf, unless [`harden`] replaces it.
 #[doc(hidden)]
-pub static WORDS: [u16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
+pub static WORDS: [AtomicU16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
+    let mut words = [const { AtomicU16::new(0) }; SMALL_BYTES_MAX / QUANTUM_BYTES + 1];
+    let mut quanta = 0;
+    while quanta < words.len() {
+        words[quanta] = AtomicU16::new(MAIN_WORDS[quanta]);
+        quanta += 1;
+    }
+    words
+};
+
+/// For each size, in quanta rounded up: the offset of the word of its class's main sheaf. For
+/// callers that know a layout, often at compile time.
+static MAIN_WORDS: [u16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
     let mut words = [0; SMALL_BYTES_MAX / QUANTUM_BYTES + 1];
     let (mut quanta, mut class) = (0, 0);
     while quanta < words.len() {
@@ -120,20 +179,28 @@ pub static WORDS: [u16; SMALL_BYTES_MAX / QUANTUM_BYTES + 1] = {
 pub fn of_size(size: usize) -> usize {
     assert!(size <= SMALL_BYTES_MAX);
     // SAFETY: just tested.
-    CacheId::of_main(unsafe { word_of_size_unchecked(size) }).class()
+    let offset = *unsafe { MAIN_WORDS.get_unchecked(quanta(size)) };
+    CacheId::of_main(Word::at_offset(usize::from(offset))).class()
 }
 
-/// The per-CPU word of the main sheaf for a size.
+/// The per-CPU word from which a size is allocated.
 ///
 /// # Safety
 /// `size` is at most [`SMALL_BYTES_MAX`].
 #[inline(always)]
 pub(crate) unsafe fn word_of_size_unchecked(size: usize) -> Word {
     debug_assert!(size <= SMALL_BYTES_MAX);
-    // Not `div_ceil`: it does not know that the sum cannot overflow, and costs five instructions.
-    let quanta = (size + (QUANTUM_BYTES - 1)) >> QUANTUM_BYTES.trailing_zeros();
     // SAFETY: the table covers every size up to the limit.
-    Word::at_offset(usize::from(*unsafe { WORDS.get_unchecked(quanta) }))
+    let word = unsafe { WORDS.get_unchecked(quanta(size)) };
+    // Relaxed: see `open_fast_path`.
+    Word::at_offset(usize::from(word.load(Ordering::Relaxed)))
+}
+
+/// A size in quanta, rounded up.
+#[inline(always)]
+fn quanta(size: usize) -> usize {
+    // Not `div_ceil`: it does not know that the sum cannot overflow, and costs five instructions.
+    (size + (QUANTUM_BYTES - 1)) >> QUANTUM_BYTES.trailing_zeros()
 }
 
 /// The smallest class whose objects hold `size` bytes and are at multiples of `align` (a power of
@@ -184,7 +251,7 @@ const _: () = {
     assert!(bytes_of_class(PLAIN - 1) == SMALL_BYTES_MAX);
     assert!(bytes_of_class(MIDDLE - 1) == SMALL_BYTES_MAX);
     assert!(bytes_of_class(CLASSES - 1) == MIDDLE_BYTES_MAX);
-    assert!(CLASSES <= sheaves_slab::CLASSES_MAX);
+    assert!(ZERO < sheaves_slab::CLASSES_MAX);
     let mut class = 1;
     while class < PLAIN {
         let (below, size) = (bytes_of_class(class - 1), bytes_of_class(class));
@@ -193,7 +260,8 @@ const _: () = {
         assert!(size <= 128 || (size - below) * 8 <= below);
         // The table sends every size up to here to this class, and no larger one.
         let word = CacheId::of_class(class).main().offset() as u16;
-        assert!(WORDS[size / QUANTUM_BYTES] == word && WORDS[below / QUANTUM_BYTES + 1] == word);
+        assert!(MAIN_WORDS[size / QUANTUM_BYTES] == word);
+        assert!(MAIN_WORDS[below / QUANTUM_BYTES + 1] == word);
         // A step between classes is a multiple of 64 bytes, or no multiple of 64 is skipped.
         let step = size - below;
         assert!(step.is_multiple_of(LINE_BYTES) || LINE_BYTES.is_multiple_of(step));

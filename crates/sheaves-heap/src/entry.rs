@@ -1,11 +1,11 @@
 //! The bodies of `malloc` and `free` as functions, also under their C names.
 //!
-//! On x86-64 they are naked functions of about twenty instructions; elsewhere they are the inlined
-//! forms of [`mod@crate::malloc`]. They are macros, so that the function with the C name is the
-//! body itself, without a jump.
+//! On x86-64 and aarch64 they are naked functions of about twenty instructions; elsewhere they are
+//! the inlined forms of [`mod@crate::malloc`]. They are macros, so that the function with the C
+//! name is the body itself, without a jump.
 
 /// Defines a function `malloc`: see [`crate::malloc()`].
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[macro_export]
 macro_rules! define_malloc {
     ($(#[$attribute:meta])* $name:ident -> $block:ty) => {
@@ -21,7 +21,7 @@ macro_rules! define_malloc {
 }
 
 /// Defines a function `free`: see [`crate::free`].
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[macro_export]
 macro_rules! define_free {
     ($(#[$attribute:meta])* $name:ident($block:ty)) => {
@@ -36,7 +36,7 @@ macro_rules! define_free {
 }
 
 /// Defines a function `malloc`: see [`crate::malloc()`].
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 #[macro_export]
 macro_rules! define_malloc {
     ($(#[$attribute:meta])* $name:ident -> $block:ty) => {
@@ -49,7 +49,7 @@ macro_rules! define_malloc {
 }
 
 /// Defines a function `free`: see [`crate::free`].
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 #[macro_export]
 macro_rules! define_free {
     ($(#[$attribute:meta])* $name:ident($block:ty)) => {
@@ -62,7 +62,7 @@ macro_rules! define_free {
     };
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[doc(hidden)]
 pub use sheaves_percpu::{jump_through, pop_by_size, push_by_owner};
 #[doc(hidden)]

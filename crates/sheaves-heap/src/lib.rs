@@ -37,4 +37,6 @@ pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
 #[doc(hidden)]
 pub use realloc::aligned_alloc_from;
 pub use realloc::{aligned_alloc, calloc, realloc, usable_size};
+pub use sheaves_slab::raw::check_freed;
+pub use sheaves_slab::{leaks, mode};
 pub use trim::{release_to, trim};

@@ -25,8 +25,8 @@ use crate::slow;
 /// [`classes::SMALL_BYTES_MAX`].
 #[inline(always)]
 fn is_fast(size: usize) -> bool {
-    // Relaxed: see `classes::open_fast_path`.
-    size < percpu::TABLE.fast_bytes_end.load(Ordering::Relaxed)
+    // Acquire pairs with the Release in `classes::open_fast_path`.
+    size < percpu::TABLE.fast_bytes_end.load(Ordering::Acquire)
 }
 
 /// Pops an object from a word of free objects; `None` when the sheaf is empty.

@@ -26,9 +26,11 @@
 //! # Ok::<(), core::fmt::Error>(())
 //! ```
 
+use core::ffi::CStr;
 use core::fmt::Write as _;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 
-use sheaves_sys::{errno, process};
+use sheaves_sys::{errno, process, report};
 
 use crate::report::{Flush, Output};
 
@@ -57,4 +59,53 @@ pub fn write(flush: &mut Flush<'_>) -> i32 {
         dump(out)?;
         writeln!(out, "maps")
     })
+}
+
+/// Writes a dump to a file, which only the user may read. If that fails, a line says so.
+pub fn dump_to_file(path: &CStr) {
+    match errno::preserve(|| process::create_private(path)) {
+        Some(fd) => {
+            dump_to(fd);
+            process::close(fd);
+        }
+        None => report::report(format_args!(
+            "cannot write the heap profile to {}: check that the folder exists and is writable",
+            path.to_str().unwrap_or("the file named by SHEAVES_PROF_FILE")
+        )),
+    }
+}
+
+/// Where a dump is written when memory is short, a C string; null for nowhere.
+static PATH: AtomicPtr<core::ffi::c_char> = AtomicPtr::new(core::ptr::null_mut());
+/// The process that writes it: not its children by `fork`.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// While profiling is on: writes a dump to a file the first time that the limit is near, and again,
+/// over it, the first time that an allocation fails.
+pub fn dump_when_short(path: &'static CStr) {
+    // Relaxed: published by the Release below.
+    PROCESS.store(process::id(), Ordering::Relaxed);
+    // Release pairs with the Acquire in `dump_short`.
+    PATH.store(path.as_ptr().cast_mut(), Ordering::Release);
+    sheaves_slab::limit::once_near(dump_short);
+}
+
+/// An allocation has failed.
+pub(crate) fn note_failure() {
+    // Relaxed: one thread finds false, and nothing is published.
+    if sheaves_slab::sampling::rate() != 0 && !HAS_FAILED.swap(true, Ordering::Relaxed) {
+        dump_short();
+    }
+}
+
+fn dump_short() {
+    // Acquire pairs with the Release in `dump_when_short`.
+    let path = PATH.load(Ordering::Acquire);
+    // Relaxed: written before the path.
+    let is_ours = !path.is_null() && PROCESS.load(Ordering::Relaxed) == process::id();
+    if is_ours && sheaves_slab::sampling::rate() != 0 {
+        // SAFETY: from a static C string.
+        dump_to_file(unsafe { CStr::from_ptr(path) });
+    }
 }

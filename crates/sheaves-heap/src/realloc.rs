@@ -2,16 +2,18 @@
 
 use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
+use sheaves_slab::mode::{is_debug, is_hardened};
+use sheaves_slab::raw::by_id;
 use sheaves_slab::sampling::{self, Request};
 use sheaves_slab::{CacheId, chunk, granule};
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe};
 
 use crate::block::{self, Block};
-use crate::classes::{MIDDLE_BYTES_MAX, QUANTUM_BYTES, SIZES, SMALL_BYTES_MAX};
+use crate::classes::{self, MIDDLE_BYTES_MAX, QUANTUM_BYTES, SIZES, SMALL_BYTES_MAX};
 use crate::entry::free;
 use crate::malloc::malloc_from;
-use crate::start::{is_debug, start};
+use crate::start::start;
 use crate::{huge, slow};
 
 sheaves_percpu::with_frame! {
@@ -95,15 +97,20 @@ unsafe extern "C" fn realloc_from(
     if !new.is_null() {
         // SAFETY: both blocks have at least that many bytes, and they are different blocks.
         unsafe { copy_nonoverlapping(block, new, old.min(size)) };
-        // SAFETY: the caller no longer uses the old block.
-        unsafe { free(block) };
+        if is_debug() {
+            // SAFETY: the caller no longer uses the old block.
+            unsafe { slow::free_from(block, stack, frame.frame) };
+        } else {
+            // SAFETY: as above.
+            unsafe { free(block) };
+        }
     }
     new
 }
 
 /// A block for the contents of one of `old` bytes.
 fn alloc_to_move(old: usize, size: usize, frame: Frame) -> *mut u8 {
-    let may_grow_again = size > old.max(MIDDLE_BYTES_MAX) && !is_debug();
+    let may_grow_again = size > old.max(MIDDLE_BYTES_MAX) && !is_hardened();
     let request = Request { bytes: size, align: QUANTUM_BYTES, frame };
     match if may_grow_again { huge::alloc_to_grow(size, &request) } else { 0 } {
         0 => malloc_from(size, frame),
@@ -115,7 +122,10 @@ fn alloc_to_move(old: usize, size: usize, frame: Frame) -> *mut u8 {
 fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
     match block::look_up(address) {
         Some(Block::Object { class }) => {
-            let usable = SIZES[class] as usize;
+            if is_hardened() {
+                by_id::check_allocated(CacheId::of_class(class), address);
+            }
+            let usable = classes::usable_bytes(class);
             // Shrinking to less than half is worth a copy, which frees the memory for other blocks.
             if size > usable || (size <= usable / 2 && class != 0) {
                 return None;
@@ -151,7 +161,7 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
 #[must_use]
 pub unsafe fn usable_size(block: *const u8) -> usize {
     let address = block.expose_provenance();
-    if let (Some(owner), false) = (granule::owner_of(address), is_debug())
+    if let (Some(owner), false) = (granule::owner_of(address), is_hardened())
         && let Some(id) = CacheId::from_owner(owner as u16)
     {
         return SIZES[id.class()] as usize;

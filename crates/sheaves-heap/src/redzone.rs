@@ -14,7 +14,9 @@
 use core::ptr::with_exposed_provenance_mut;
 
 use sheaves_slab::sampling::Request;
+use sheaves_slab::trail;
 use sheaves_sys::report;
+use sheaves_sys::stack::Frame;
 
 use crate::block;
 
@@ -28,13 +30,13 @@ const MIX: usize = 0x9E37_79B9_7F4A_7C15;
 const SHIFT_MASK: usize = 63;
 
 /// A block with pad and red zone; 0 when memory is out.
-pub(crate) fn alloc(size: usize, align: usize) -> usize {
+pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> usize {
     let front = align.max(PAD_BYTES);
     let Some(total) = front.checked_add(size).and_then(|bytes| bytes.checked_add(ZONE_BYTES))
     else {
         return 0;
     };
-    let start = block::alloc(total, align.max(PAD_BYTES), &Request::NONE).0;
+    let start = block::alloc(total, align.max(PAD_BYTES), &Request { bytes: size, frame }).0;
     if start == 0 {
         return 0;
     }
@@ -65,14 +67,27 @@ pub(crate) fn usable(user: usize) -> usize {
     measures(user).0
 }
 
+/// Aborts the process unless the user has requested this size.
+pub(crate) fn check_size(user: usize, size: usize) {
+    let requested = usable(user);
+    if requested != size {
+        report::die(format_args!(
+            "free of {user:#x} with size {size}: the block has {requested} bytes"
+        ));
+    }
+}
+
 fn measures(user: usize) -> (usize, usize) {
     // The pad is read only where memory is in use by a block: a wild address is not followed.
-    if !block::is_in_use(user) || !block::is_in_use(user - PAD_BYTES) {
+    let is_in_use = |address| block::is_in_use(address) && !block::is_freed(address);
+    if !is_in_use(user) || !is_in_use(user - PAD_BYTES) {
+        trail::report_last_free(user, user + 1);
         block::foreign(user, "free");
     }
     let (size, found) = (read(user - 16), read(user - 8));
     let shift = found & SHIFT_MASK;
     if found != seal(user, size, shift) || 1 << shift < PAD_BYTES {
+        trail::report_last_free(user, user + 1);
         report::die(format_args!(
             "block {user:#x} was freed before, is not the start of a block, or was written to \
              before its start"

@@ -4,14 +4,16 @@ use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 use sheaves_rcu::defer::Channel;
 use sheaves_slab::CacheId;
+use sheaves_slab::mode::{is_debug, is_hardened};
 use sheaves_slab::raw::by_id;
 use sheaves_slab::sampling::{self, Request, large};
+use sheaves_slab::trail;
 use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe};
 
 use crate::block::{self, Block};
-use crate::start::{is_debug, start};
-use crate::{classes, huge, redzone};
+use crate::start::start;
+use crate::{classes, huge, profile, redzone};
 
 /// The largest size of a block: pointer differences must fit `isize`.
 pub(crate) const BYTES_MAX: usize = isize::MAX as usize;
@@ -60,13 +62,14 @@ pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> *mut u8 {
 fn alloc_or_zeroed(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
     let (block, is_zero) = if size > BYTES_MAX || !start() {
         (0, false)
-    } else if is_debug() {
-        (redzone::alloc(size, align), false)
+    } else if is_debug() && !classes::is_zero(size, align) {
+        (redzone::alloc(size, align, frame), false)
     } else {
         block::alloc(size, align, &Request { bytes: size, align, frame })
     };
     if block == 0 {
         probe::alloc_failed(size, align);
+        profile::note_failure();
         errno::set(errno::ENOMEM);
         return (null_mut(), false);
     }
@@ -92,14 +95,39 @@ pub(crate) fn alloc_zeroed(size: usize, frame: Frame) -> *mut u8 {
 /// The start of a block, below any red zone.
 fn start_of(block: *mut u8) -> usize {
     let address = block.expose_provenance();
-    if is_debug() { redzone::check(address) } else { address }
+    if has_zones(address) { redzone::check(address) } else { address }
 }
 
+/// [`crate::free()`] by the slow path, on behalf of the function that the frame is of.
+///
 /// # Safety
 /// As [`crate::free`].
-unsafe extern "C" fn free_from(block: *mut u8, stack: usize, frame: usize) {
-    if !block.is_null() {
-        errno::preserve(|| block::free(start_of(block), Frame { stack, frame }));
+pub(crate) unsafe extern "C" fn free_from(block: *mut u8, stack: usize, frame: usize) {
+    if block.is_null() {
+        return;
+    }
+    errno::preserve(|| {
+        let start = start_of(block);
+        if is_debug() {
+            // SAFETY: the function has not returned.
+            unsafe { trail::note_free(block.expose_provenance(), Frame { stack, frame }) };
+        }
+        block::free(start, Frame { stack, frame });
+    });
+}
+
+/// Checks the size and the alignment with which a block is about to be freed, in a hardened
+/// process: aborts the process if it was allocated with others. A block that may have been resized
+/// is only checked to be large enough.
+pub fn check_size(block: *const u8, size: usize, align: usize, may_be_resized: bool) {
+    if block.is_null() {
+        return;
+    }
+    let (address, align) = (block.expose_provenance(), align.max(classes::QUANTUM_BYTES));
+    if has_zones(address) {
+        redzone::check_size(address, size);
+    } else if is_hardened() {
+        block::check_size(address, size, align, may_be_resized);
     }
 }
 
@@ -136,5 +164,10 @@ unsafe extern "C" fn free_rcu_from(block: *mut u8, stack: usize, frame: usize) {
 
 /// Bytes that the caller may use in a block.
 pub(crate) fn usable(address: usize) -> usize {
-    if is_debug() { redzone::usable(address) } else { block::usable(address) }
+    if has_zones(address) { redzone::usable(address) } else { block::usable(address) }
+}
+
+/// True in debug mode, except for blocks of size 0.
+fn has_zones(address: usize) -> bool {
+    is_debug() && !block::is_zero_sized(address)
 }

@@ -4,19 +4,17 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sheaves_slab::raw::{CacheError, by_id};
-use sheaves_slab::registry;
+use sheaves_slab::{CacheId, mode};
 use sheaves_sys::{announce_when_loaded, fork, lock::Lock, report::Line};
 
-use crate::classes::{self, CLASSES, QUANTUM_BYTES, SIZES};
+use crate::classes::{self, QUANTUM_BYTES, SIZES, ZERO};
 use crate::huge;
 
 /// Set once the heap has started.
 static STARTED: AtomicBool = AtomicBool::new(false);
-/// Set before [`STARTED`] if `SHEAVES_DEBUG` asks for checks; see [`crate::redzone`].
-static DEBUG: AtomicBool = AtomicBool::new(false);
 /// One bit for each class that exists.
-static MADE: [AtomicU64; CLASSES.div_ceil(64)] =
-    [const { AtomicU64::new(0) }; CLASSES.div_ceil(64)];
+static MADE: [AtomicU64; (ZERO + 1).div_ceil(64)] =
+    [const { AtomicU64::new(0) }; (ZERO + 1).div_ceil(64)];
 /// Serializes the creation of classes.
 static MAKING: Lock<()> = Lock::new(());
 
@@ -32,8 +30,9 @@ fn start_slow() -> bool {
         return false;
     }
     huge::register();
-    // Relaxed: published by the Release below.
-    DEBUG.store(registry::is_debug(), Ordering::Relaxed);
+    if mode::is_hardened() {
+        classes::harden();
+    }
     // Release pairs with the Acquire in `start`.
     STARTED.store(true, Ordering::Release);
     classes::open_fast_path();
@@ -49,12 +48,12 @@ pub(crate) fn make(class: usize) -> bool {
 #[cold]
 fn make_slow(class: usize) -> bool {
     let _making = MAKING.lock();
-    let (size, align) = (SIZES[class] as usize, classes::align_of_class(class));
-    let mut name = Line::new();
-    let aligned = if align > QUANTUM_BYTES { "-aligned" } else { "" };
-    let _ = write!(name, "malloc-{size}{aligned}");
-    let name = core::str::from_utf8(name.as_bytes()).unwrap_or("malloc");
-    match by_id::create_class(class, name, size, align) {
+    let result = if class == ZERO {
+        by_id::create_unreadable_class(class, "malloc-0")
+    } else {
+        create(class)
+    };
+    match result {
         // Another thread made it, perhaps one that is not in this child of a fork.
         Ok(_) | Err(CacheError::TooMany) => {}
         Err(_) => return false,
@@ -64,11 +63,13 @@ fn make_slow(class: usize) -> bool {
     true
 }
 
-/// True when every block has a red zone and every free is checked.
-#[inline]
-pub(crate) fn is_debug() -> bool {
-    // Relaxed: callers have called `start`.
-    DEBUG.load(Ordering::Relaxed)
+fn create(class: usize) -> Result<CacheId, CacheError> {
+    let (size, align) = (SIZES[class] as usize, classes::align_of_class(class));
+    let mut name = Line::new();
+    let aligned = if align > QUANTUM_BYTES { "-aligned" } else { "" };
+    let _ = write!(name, "malloc-{size}{aligned}");
+    let name = core::str::from_utf8(name.as_bytes()).unwrap_or("malloc");
+    by_id::create_class(class, name, size, align)
 }
 
 static HANDLERS: fork::Handlers =

@@ -55,6 +55,10 @@ pub mod internal {
         pub use crate::dynamic::Counters;
         pub use crate::dynamic::{Allocator, Backing, Config, PAGE_BYTES};
     }
+    /// Who is told of per-CPU objects.
+    pub mod observer {
+        pub use crate::memory::observer::{Observer, observe, slots_used};
+    }
     /// Blocks of slots, and what is in them.
     pub mod slots {
         pub use crate::slots::{Attached, attach, drain, observe, prepare, take, take_where};

@@ -103,7 +103,7 @@ fn install(slot: i32, index: usize) -> bool {
 
 /// Registers this project's own rseq area for the calling thread, if the engine needs it.
 pub(crate) fn register_own_area() -> bool {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     {
         if tls::libc_rseq_offset().is_some() || engine::mode() == Mode::Portable {
             return false;
@@ -115,7 +115,7 @@ pub(crate) fn register_own_area() -> bool {
         // the kernel and by the rseq critical sections (`rseq_cs` only).
         unsafe { rseq::register(area) }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
     false
 }
 

@@ -8,7 +8,7 @@
 
 use sheaves_sys::lock::Lock;
 use sheaves_sys::{env, rseq, tls, topology};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 use sheaves_sys::{membarrier, report::report};
 
 use crate::engine::{Access, Facts, Mode, SlotKind, mode, publish};
@@ -93,12 +93,12 @@ fn access_at(area: isize, slot_offset: usize) -> Access {
     Access { rseq_cs, slot: area + slot_offset.cast_signed() }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 fn with_rseq() -> Option<(Facts, Access)> {
     None
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn with_rseq() -> Option<(Facts, Access)> {
     let libc_area = tls::libc_rseq_offset();
     let area = match libc_area {
@@ -118,7 +118,7 @@ fn with_rseq() -> Option<(Facts, Access)> {
 
 /// Concurrency ids need a kernel that sets `mm_cid`, and a fence. Without a fence, a thread drains
 /// a slot by binding itself to it, which is possible only for CPUs.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn slot_kind(fence: bool) -> SlotKind {
     const WORDS: &[(&str, SlotKind)] = &[("cid", SlotKind::MmCid), ("cpu", SlotKind::CpuId)];
     let has_mm_cid = fence && rseq::feature_bytes() >= rseq::MM_CID_OFFSET + 4;
@@ -135,13 +135,13 @@ fn slot_kind(fence: bool) -> SlotKind {
 }
 
 /// Offset of this project's own area from the thread pointer: the same in every thread.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn own_area_offset() -> isize {
     tls::thread_area().addr().wrapping_sub(tls::thread_pointer()).cast_signed()
 }
 
 /// Other architectures have no area and no fast path.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 fn own_area_offset() -> isize {
     0
 }

@@ -103,7 +103,8 @@ pub(crate) fn table() -> *const AtomicPtr<BootstrapBlock> {
 pub(crate) fn set_block(slot: usize, block: usize) {
     let block = core::ptr::with_exposed_provenance_mut(block);
     // Release pairs with the Acquire in `current_block`: the words were initialised before. Rseq
-    // critical sections read the entry by an ordinary load, which x86-64 orders the same.
+    // critical sections read the entry by an ordinary load, on which the addresses of all further
+    // loads and stores in the block depend.
     TABLE.entries[slot + ENTRIES_BEFORE].store(block, Ordering::Release);
 }
 

@@ -49,10 +49,16 @@ exports! { "C"
         valloc(size.max(1).checked_next_multiple_of(map::page_bytes()).unwrap_or(usize::MAX));
     /// `malloc_usable_size(3)`.
     malloc_usable_size(block: *const c_void) -> usize = heap::usable_size(block.cast());
-    /// `free_sized` of C23; ignores the size.
-    free_sized(block: *mut c_void, _size: usize) = free(block);
-    /// `free_aligned_sized` of C23; ignores alignment and size.
-    free_aligned_sized(block: *mut c_void, _align: usize, _size: usize) = free(block);
+    /// `free_sized` of C23. The size is checked in a hardened process.
+    free_sized(block: *mut c_void, size: usize) = {
+        heap::slow::check_size(block.cast(), size, 0, true);
+        free(block);
+    };
+    /// `free_aligned_sized` of C23. Alignment and size are checked in a hardened process.
+    free_aligned_sized(block: *mut c_void, align: usize, size: usize) = {
+        heap::slow::check_size(block.cast(), size, align, true);
+        free(block);
+    };
     /// `cfree`, removed in glibc 2.26, for old programs.
     cfree(block: *mut c_void) = free(block);
     /// glibc's second name of [`malloc`].

@@ -17,11 +17,11 @@
 //!
 //! When memory is out, the throwing forms call the C++ runtime's own operator, which calls the
 //! program's new-handler and throws `std::bad_alloc`. The `nothrow` forms call the runtime's
-//! `nothrow` operator, which catches and returns null. The sizes that `delete` receives are not
-//! used: a program that passes a wrong one would corrupt the heap.
+//! `nothrow` operator, which catches and returns null. The sizes that `delete` receives are checked
+//! in a hardened process, and not used: a program that passes a wrong one would corrupt the heap.
 
 use core::ffi::{CStr, c_void};
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use sheaves_heap as heap;
 use sheaves_sys::{process, report};
@@ -53,6 +53,36 @@ static DELETE: Bound<Delete> = Bound(_ZdlPv);
 static DELETE_ARRAY: Bound<Delete> = Bound(_ZdaPv);
 static DELETE_ALIGNED: Bound<DeleteAligned> = Bound(_ZdlPvSt11align_val_t);
 static DELETE_ARRAY_ALIGNED: Bound<DeleteAligned> = Bound(_ZdaPvSt11align_val_t);
+
+/// What `delete` with a size calls: `delete` without, or one that checks the size.
+static DELETE_SIZED: AtomicPtr<c_void> = AtomicPtr::new(_ZdlPv as *mut c_void);
+
+type DeleteSized = unsafe extern "C-unwind" fn(*mut c_void, usize);
+
+/// The operator that `delete` with a size calls. One without a size ignores the second argument.
+#[inline(always)]
+fn delete_sized() -> DeleteSized {
+    // Relaxed: changes when the object is loaded only.
+    let operator = DELETE_SIZED.load(Ordering::Relaxed);
+    // SAFETY: an operator of this type, or one that takes the first argument.
+    unsafe { core::mem::transmute::<*mut c_void, DeleteSized>(operator) }
+}
+
+/// Has `delete` check sizes, unless the program has a `delete` of its own. Called when the object
+/// is loaded.
+pub(crate) fn check_sizes() {
+    let here = (&raw const ANSWER).cast();
+    if process::is_same_object(DELETE.operator() as *const c_void, here) {
+        // Relaxed: as above.
+        DELETE_SIZED.store(delete_checked as *mut c_void, Ordering::Relaxed);
+    }
+}
+
+unsafe extern "C-unwind" fn delete_checked(block: *mut c_void, size: usize) {
+    heap::slow::check_size(block.cast(), size, 0, false);
+    // SAFETY: the caller's contract.
+    unsafe { heap::free(block.cast()) };
+}
 
 /// True when the program has replaced a `new` that the `nothrow` forms call.
 #[inline]
@@ -134,7 +164,7 @@ macro_rules! operators_new {
 
 /// The forms that know their callers, for profiles of the heap: the two that the others call, and
 /// those that do nothing but call them.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod first {
     use core::ffi::{CStr, c_void};
 
@@ -192,10 +222,10 @@ mod first {
         )
     }
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 pub use first::{_Znam, _ZnamSt11align_val_t, _Znwm, _ZnwmSt11align_val_t};
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 operators_new! {
     /// `operator new(size_t)`.
     _Znwm(size: usize) = heap::malloc(size);
@@ -218,7 +248,7 @@ operators_new! {
         unless_replaced(|| heap::aligned_alloc(align, size));
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 exports! { "C-unwind"
     /// `operator new[](size_t)`.
     _Znam(size: usize) -> *mut c_void = NEW.operator()(size);
@@ -235,7 +265,7 @@ exports! { "C-unwind"
     /// `operator delete[](void*)`.
     _ZdaPv(block: *mut c_void) = DELETE.operator()(block);
     /// `operator delete(void*, size_t)`.
-    _ZdlPvm(block: *mut c_void, _size: usize) = DELETE.operator()(block);
+    _ZdlPvm(block: *mut c_void, size: usize) = delete_sized()(block, size);
     /// `operator delete[](void*, size_t)`.
     _ZdaPvm(block: *mut c_void, _size: usize) = DELETE_ARRAY.operator()(block);
     /// `operator delete(void*, nothrow)`.

@@ -12,8 +12,9 @@ use sheaves_percpu::internal::slots::{Attached, attach};
 
 use crate::cache_id::CacheId;
 use crate::profile::Request;
+use crate::samples::sample_if_tagged;
 use crate::slot::{take_main, take_sheaf};
-use crate::slow::{self, install, sample_if_tagged};
+use crate::slow::{self, install};
 use crate::tags;
 use crate::{chunk, refill, surplus};
 
@@ -24,11 +25,11 @@ pub(crate) fn alloc_bulk(
     request: &Request,
 ) -> usize {
     let mut done = 0;
-    if !id.shape().debug {
+    if id.shape().is_plain() {
         done = from_sheaves(id, out, request);
     }
     while done < out.len() {
-        // The rest one by one: debug caches, threads without a slot, memory out.
+        // The rest one by one: debug and hardened caches, threads without a slot, memory out.
         match NonNull::new(core::ptr::with_exposed_provenance_mut(slow::alloc_slow(id, request))) {
             Some(object) => out[done].write(object),
             None => break,
@@ -94,7 +95,7 @@ fn copy(
 /// Frees all objects of a slice.
 pub(crate) fn free_bulk(id: CacheId, objects: &[NonNull<u8>]) {
     let mut done = 0;
-    if !id.shape().debug {
+    if id.shape().is_plain() {
         done = into_sheaves(id, objects);
     }
     for object in &objects[done..] {

@@ -4,6 +4,8 @@
 //! A cache has two words in every slot: number * 2 (the main sheaf) and number * 2 + 1 (the spare
 //! one). The word of deferred objects is in a region of its own.
 //!
+//! The words of a hardened cache have other uses, see [`CacheId::hardened_words`].
+//!
 //! Numbers 1 to [`CLASSES_MAX`] are the size classes of malloc. Number 0 and the two after the
 //! classes never name a cache, so their words are always vacant: the owner map's entries for
 //! anything but a size class lead to these words.
@@ -16,6 +18,9 @@ pub(crate) const CACHES_MAX: usize = Region::CACHES.words() / 2;
 pub const CLASSES_MAX: usize = 96;
 /// First number of a named cache.
 pub(crate) const NAMED_FIRST: usize = CLASSES_MAX + 3;
+/// The same in a hardened process: the words of the numbers before it are those of the sheaves from
+/// which size classes are allocated.
+pub(crate) const NAMED_FIRST_HARDENED: usize = NAMED_FIRST + CLASSES_MAX / 2;
 
 /// Owner of the slabs of named caches.
 pub(crate) const NAMED: u16 = CacheId::new(CLASSES_MAX as u16 + 1).main().offset() as u16;
@@ -47,11 +52,15 @@ impl CacheId {
         (self.0 as usize / 64, 1 << (self.0 % 64))
     }
 
-    /// The entry of the owner map for this cache's granules.
+    /// The entry of the owner map for this cache's granules. `is_hardened` is that of the process.
     #[inline]
     #[must_use]
-    pub const fn owner(self) -> u16 {
-        if self.0 <= CLASSES_MAX as u16 { self.main().offset() as u16 } else { NAMED }
+    pub(crate) const fn owner(self, is_hardened: bool) -> u16 {
+        match (self.0 <= CLASSES_MAX as u16, is_hardened) {
+            (true, false) => self.main().offset() as u16,
+            (true, true) => self.spare().offset() as u16,
+            (false, _) => NAMED,
+        }
     }
 
     /// The cache with this word for its main sheaf.
@@ -103,6 +112,26 @@ impl CacheId {
         Word::new(2 * (self.0 as usize % CACHES_MAX) + 1)
     }
 
+    /// The words of a hardened cache: that onto which objects are freed, and that from which they
+    /// are allocated.
+    ///
+    /// Its main word is always vacant, so whatever uses it takes the slow path: named caches, and
+    /// calls with a layout. `free` of a size class finds the spare word in the owner map, and
+    /// `malloc` a word of its own in the heap's table of sizes.
+    pub(crate) const fn hardened_words(self) -> [Word; 2] {
+        if self.0 as usize <= CLASSES_MAX {
+            [self.spare(), self.stock()]
+        } else {
+            [self.main(), self.spare()]
+        }
+    }
+
+    /// The word of a size class from which `malloc` allocates in a hardened process.
+    #[must_use]
+    pub const fn stock(self) -> Word {
+        Word::new(2 * NAMED_FIRST + (self.0 as usize - 1) % CLASSES_MAX)
+    }
+
     /// The word of the sheaf onto which objects are deferred.
     #[inline(always)]
     #[must_use]
@@ -131,9 +160,13 @@ const _: () = {
     // A header has 0 for none, see `CacheId::in_header`.
     assert!(CACHES_MAX <= u16::MAX as usize);
     let last = CacheId::of_class(CLASSES_MAX - 1);
-    let deferred = CacheId::deferred_of_owner(last.owner() as usize);
-    assert!(deferred.offset() == last.deferred().offset());
-    assert!(last.owner() < NAMED && last.owner() as usize == last.main().offset());
+    let owner = last.owner(false) as usize;
+    assert!(CacheId::deferred_of_owner(owner).offset() == last.deferred().offset());
+    assert!(owner < NAMED as usize && owner == last.main().offset());
+    let owner = last.owner(true) as usize;
+    assert!(CacheId::deferred_of_owner(owner).offset() == last.deferred().offset());
+    assert!(owner < NAMED as usize && CacheId::of_main(Word::at_offset(owner)).0 == last.0);
+    assert!(last.stock().offset() < Word::new(2 * NAMED_FIRST_HARDENED).offset());
     assert!(CacheId::new(NAMED_FIRST as u16 - 2).main().offset() == NAMED as usize);
     assert!(CacheId::new(NAMED_FIRST as u16 - 1).main().offset() == WATCHED as usize);
 };

@@ -4,25 +4,30 @@
 //! mode. Objects go straight from and to their slabs, where a bit that is set already always shows
 //! a double free. Freed objects are poisoned, and the poison is checked when the object is
 //! allocated again. Objects of caches with a constructor keep their contents and are not poisoned.
+//!
+//! With `SHEAVES_DEBUG` the cache is a hardened one, too: freed objects wait in the quarantine, and
+//! each allocation has a record in the profile of the heap, by which leaks are reported.
 
 use sheaves_percpu::internal::Cursor;
 use sheaves_sys::report;
 
 use crate::cache_id::CacheId;
-use crate::pool;
+use crate::profile::{self, Request};
 use crate::slab::Slab;
-use crate::{flush, refill};
+use crate::{contents, flush, mode, pool, quarantine, refill};
 
-/// Contents of freed objects (the byte of the kernel's `POISON_FREE`).
-const POISON: u8 = 0x6b;
-
-pub(crate) fn alloc(id: CacheId) -> usize {
+pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
     let mut one = [0];
-    if refill::refill(id, &mut one) == 0 {
+    if refill::refill(id, &mut one) == 0
+        && !(quarantine::release_everything() && refill::refill(id, &mut one) == 1)
+    {
         return 0;
     }
-    if id.shape().constructor.is_none() {
-        check_poison(id, one[0]);
+    if !id.shape().hardened {
+        contents::check_free(id.shape(), one[0]);
+    }
+    if mode::is_debug() {
+        profile::open(id, one[0], request);
     }
     one[0]
 }
@@ -66,7 +71,7 @@ pub(crate) fn free_deferred(id: CacheId, object: usize) {
 /// Slab and index of an object that is allocated; aborts the process for anything else.
 fn find(id: CacheId, object: usize) -> (&'static Slab, usize) {
     let (slab, index) = flush::find(id, object);
-    if slab.is_free(index) {
+    if slab.is_free(index) || id.shape().hardened && slab.is_held(index) {
         flush::die_of_double_free(id, object);
     }
     (slab, index)
@@ -81,31 +86,13 @@ fn report_deferred(id: CacheId, object: usize, what: &str) {
 
 fn free_checked(id: CacheId, object: usize) {
     let shape = id.shape();
-    if shape.constructor.is_none() {
-        // SAFETY: the object is of this cache and no longer used.
-        let bytes = unsafe { bytes_of(object, shape.stride) };
-        bytes.fill(POISON);
+    if mode::is_debug() {
+        profile::close(object);
     }
-    flush::flush(id, &mut [object]);
-}
-
-/// Aborts the process unless the object holds only poison (was freed) or zeros (of a fresh slab).
-fn check_poison(id: CacheId, object: usize) {
-    // SAFETY: the object was just taken from its slab, and nothing else uses it.
-    let bytes = unsafe { bytes_of(object, id.shape().stride) };
-    let expected = if bytes[0] == POISON { POISON } else { 0 };
-    if let Some(place) = bytes.iter().position(|byte| *byte != expected) {
-        let name = id.shape().name();
-        sheaves_sys::report::die(format_args!(
-            "object {object:#x} of cache {name} was written to while it was free, at byte {place}"
-        ));
+    if shape.hardened {
+        quarantine::add(id, object);
+    } else {
+        contents::clear(shape, object);
+        flush::flush(id, &mut [object]);
     }
-}
-
-/// # Safety
-/// `object` starts `count` bytes that the caller owns.
-unsafe fn bytes_of<'a>(object: usize, count: usize) -> &'a mut [u8] {
-    let start = core::ptr::with_exposed_provenance_mut(object);
-    // SAFETY: the same contract.
-    unsafe { core::slice::from_raw_parts_mut(start, count) }
 }

@@ -6,7 +6,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use sheaves_percpu::internal::Cursor;
+use sheaves_percpu::internal::{Cursor, Word};
 use sheaves_sys::lock::Lock;
 
 use crate::cache_id::{CACHES_MAX, CacheId};
@@ -97,6 +97,16 @@ impl CacheId {
             no_such_cache(self);
         }
         shape
+    }
+
+    /// The two words of the cache that have sheaves.
+    pub(crate) fn words(self) -> [Word; 2] {
+        if self.shape().hardened { self.hardened_words() } else { [self.main(), self.spare()] }
+    }
+
+    /// The word from which objects are allocated.
+    pub(crate) fn word_to_allocate_from(self) -> Word {
+        if self.shape().hardened { self.hardened_words()[1] } else { self.main() }
     }
 
     /// True when the cache has a shape. Under the registry lock.

@@ -7,7 +7,7 @@ use crate::pool::POOL;
 use crate::profile::PROFILE;
 use crate::registry::REGISTRY;
 use crate::slab_lists::SlabLists;
-use crate::{chunk, limit, pool, profile, registry};
+use crate::{chunk, limit, pool, profile, quarantine, registry};
 
 static HANDLERS: fork::Handlers =
     fork::Handlers { prepare: lock_all, parent: unlock_in_parent, child: unlock_in_child, recover };
@@ -19,12 +19,14 @@ pub(crate) fn announce() {
     fork::announce(fork::Layer::Slab, &HANDLERS);
 }
 
-/// Before a fork: registry, every cache, chunks, pool, profile, in this order everywhere.
+/// Before a fork: registry, every cache (slabs, deferred, quarantine), chunks, pool, profile, in
+/// this order everywhere.
 fn lock_all() {
     REGISTRY.acquire();
     for id in registry::all_ids() {
         id.descriptor().slabs.acquire();
         id.descriptor().deferred.iter().for_each(|queue| queue.sealed.acquire());
+        quarantine::of(id).fifo.acquire();
     }
     CHUNKS.acquire();
     POOL.acquire();
@@ -44,6 +46,7 @@ fn recover() {
             true => slabs.recover(id, id.shape()),
             false => *slabs = SlabLists::new(),
         });
+        quarantine::of(id).recover();
         for queue in &id.descriptor().deferred {
             if is_there {
                 queue.recover(id.shape());
@@ -62,6 +65,8 @@ fn unlock_all() {
     // SAFETY: as above.
     unsafe { CHUNKS.release() };
     for id in registry::all_ids() {
+        // SAFETY: as above.
+        unsafe { quarantine::of(id).fifo.release() };
         for queue in &id.descriptor().deferred {
             // SAFETY: as above.
             unsafe { queue.sealed.release() };

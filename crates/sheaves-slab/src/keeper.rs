@@ -21,7 +21,7 @@ use crate::cache_id::{CACHES_MAX, CacheId};
 use crate::granule::{self, Granule};
 use crate::registry::{self, REGISTRY, if_existing};
 use crate::slab::{self, Holes};
-use crate::{chunk, flush, pool, refill, slot};
+use crate::{chunk, flush, hardened, pool, quarantine, refill};
 
 /// One look at everything. True if something is left that may be unused at the next.
 pub(crate) fn age() -> bool {
@@ -29,6 +29,7 @@ pub(crate) fn age() -> bool {
     for number in 0..registry::numbers_used() {
         let id = CacheId::new(number as u16);
         age_depot(id);
+        is_left |= if_existing(id, quarantine::age).unwrap_or(false);
         is_left |= if_existing(id, age_slabs).unwrap_or(false);
     }
     refill::arm_reclaimer_if_pending();
@@ -48,7 +49,7 @@ const BATCH: usize = 32;
 fn age_slots() -> bool {
     let Some(seen) = Seen::get() else { return false };
     let mut is_left = false;
-    each_batch(|words| {
+    each_batch(|ids, words| {
         let mut any_idle = false;
         slots::observe(words, &mut |index, slot, cursor| {
             let is_idle = seen.note(words[index], slot, cursor);
@@ -56,7 +57,7 @@ fn age_slots() -> bool {
             is_left |= !is_idle;
         });
         if any_idle {
-            flush_where(words, &|word, slot, cursor| seen.is_idle(word, slot, cursor));
+            flush_where(ids, words, &|word, slot, cursor| seen.is_idle(word, slot, cursor));
         }
     });
     is_left
@@ -64,36 +65,37 @@ fn age_slots() -> bool {
 
 /// Flushes the sheaves of all slots.
 pub(crate) fn flush_slots() {
-    each_batch(|words| flush_where(words, &|_, _, _| true));
+    each_batch(|ids, words| flush_where(ids, words, &|_, _, _| true));
 }
 
 /// Flushes the sheaves in these words for which `is_wanted` is true of the word, the slot, and the
 /// cursor. Under the registry lock.
-fn flush_where(words: &[Word], is_wanted: &dyn Fn(Word, usize, Cursor) -> bool) {
+fn flush_where(ids: &[CacheId], words: &[Word], is_wanted: &dyn Fn(Word, usize, Cursor) -> bool) {
     let is_wanted = |index: usize, slot, cursor| is_wanted(words[index], slot, cursor);
     let (taken, _is_complete) = slots::take_where(words, &is_wanted);
     for (index, cursor) in taken {
-        let id = CacheId::of_main(words[index & !1]);
-        flush::flush_sheaf(id, slot::clean(id, cursor));
+        hardened::put_away(ids[index / 2], words[index], cursor);
     }
 }
 
-/// Calls `visit` with the words of the caches that exist, [`BATCH`] caches at a time. Under
-/// the registry lock: no cache is destroyed meanwhile.
-fn each_batch(mut visit: impl FnMut(&[Word])) {
+/// Calls `visit` with the caches that exist and two words of each, [`BATCH`] caches at a time.
+/// Under the registry lock: no cache is destroyed meanwhile.
+fn each_batch(mut visit: impl FnMut(&[CacheId], &[Word])) {
     let numbers = registry::numbers_used();
     for first in (0..numbers).step_by(BATCH) {
         let registry = REGISTRY.lock();
+        let mut ids = [CacheId::new(0); BATCH];
         let mut words = [Word::new(0); 2 * BATCH];
         let mut count = 0;
         for number in first..numbers.min(first + BATCH) {
             let id = CacheId::new(number as u16);
             if registry.has(id) && !id.shape().debug {
-                words[count..count + 2].copy_from_slice(&[id.main(), id.spare()]);
-                count += 2;
+                ids[count] = id;
+                words[2 * count..2 * count + 2].copy_from_slice(&id.words());
+                count += 1;
             }
         }
-        visit(&words[..count]);
+        visit(&ids[..count], &words[..2 * count]);
     }
 }
 

@@ -20,6 +20,7 @@
 //!
 //! | modules | what they are |
 //! |---|---|
+//! | `mode` | plain, hardened or debug |
 //! | `protocol` | steps that a model checker runs: counting of objects, stack of sheaves |
 //! | [`window`], `cache_id`, [`granule`] | address space; numbers of caches; the owner map |
 //! | `pool`, [`slab`] | memory of sheaves; headers of slabs |
@@ -29,18 +30,24 @@
 //! | [`guard`] | samples beside inaccessible pages |
 //! | [`registry`] | which caches exist |
 //! | `earlier`, `tags` | which allocations become samples of a heap profile |
-//! | `slot`, `refill`, `flush`, `samples`, `debug` | how objects move between sheaves and slabs |
+//! | [`trail`] | who freed what, in debug mode |
+//! | `contents` | what hardened caches know of the bytes of their objects |
+//! | `slot`, `refill`, `flush` | how objects move between sheaves and slabs |
+//! | `quarantine` | what is freed in a hardened process |
+//! | `samples`, `debug`, `hardened` | slow paths of samples, of debug caches and of hardened ones |
 //! | `deferred` | objects that are freed after a grace period |
 //! | `keeper`, `surplus` | unused memory goes back by itself: with a keeper, and without one |
 //! | `slow`, `bulk`, `reclaim`, [`stats`] | slow paths, bulk calls, shrinking, statistics |
 //! | `sink` | what `sheaves-rcu` calls |
-//! | [`sampling`], `fork` | heap profiles; all locks, in their order |
+//! | [`sampling`], [`leaks`] | heap profiles; what debug mode reports at the end |
+//! | `fork` | all locks, in their order |
 //! | [`raw`], [`Cache`] | the calls; start reading here, then at `slow` |
 #![no_std]
 
 mod bulk;
 mod cache_id;
 pub mod chunk;
+mod contents;
 mod debug;
 mod deferred;
 mod depot;
@@ -50,11 +57,15 @@ mod flush;
 mod fork;
 pub mod granule;
 pub mod guard;
+mod hardened;
 mod keeper;
+pub mod leaks;
 pub mod limit;
+pub mod mode;
 mod pool;
 mod profile;
 mod protocol;
+mod quarantine;
 pub mod raw;
 mod reclaim;
 mod refill;
@@ -70,10 +81,13 @@ mod slow;
 pub mod stats;
 mod surplus;
 mod tags;
+pub mod trail;
 mod typed;
 pub mod window;
 
 pub use cache_id::{CLASSES_MAX, CacheId};
+#[cfg(feature = "faults")]
+pub use contents::FINDINGS;
 #[cfg(feature = "faults")]
 pub use deferred::FAULTS;
 pub use deferred::{Emergencies, emergencies};

@@ -46,6 +46,8 @@ static IS_AUTO: Number = Number::new(0);
 static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
 /// A [`Callback`] as an address, 0 for none.
 static CALLBACK: Number = Number::new(0);
+/// A `fn()` that is called once, as an address; 0 for none.
+static ONCE: Number = Number::new(0);
 /// Bytes in use or dirty: of the chunks, and of the layers above.
 static OWN_BYTES: Number = Number::new(0);
 static OTHER_BYTES: Number = Number::new(0);
@@ -64,6 +66,11 @@ pub fn set(bytes: Option<usize>) {
 /// the program.
 pub fn on_near(callback: Option<Callback>) {
     CALLBACK.set(callback.map_or(0, |function| function as usize));
+}
+
+/// Has a function called the first time that the limit is near, where [`on_near`]'s would be.
+pub fn once_near(function: fn()) {
+    ONCE.set(function as usize);
 }
 
 /// The lowest limit, and the smallest step in which the heap grows near it.
@@ -201,7 +208,7 @@ pub(crate) fn end() {
     is_due();
     // Relaxed: as for `Number`.
     IS_BUSY.store(false, Ordering::Relaxed);
-    if CALLBACK.get() == 0 {
+    if CALLBACK.get() == 0 && ONCE.get() == 0 {
         return;
     }
     if defer::reclaimer_thread().is_none() {
@@ -225,6 +232,13 @@ unsafe extern "C" fn call_later(_: *mut Head) {
 }
 
 fn call() {
+    // Relaxed: as for `Number`; one thread gets the function.
+    let once = ONCE.0.swap(0, Ordering::Relaxed);
+    if once != 0 {
+        // SAFETY: stored by `once_near`.
+        let once = unsafe { core::mem::transmute::<usize, fn()>(once) };
+        once();
+    }
     let callback = CALLBACK.get();
     if callback != 0 {
         // SAFETY: stored by `on_near`.

@@ -26,6 +26,11 @@ fn numbered(number: u32) -> Sheaf {
     unsafe { Sheaf::at(SHEAVES.base() + number as usize * Sheaf::BYTES) }
 }
 
+/// The sheaf with a number that a link had; `None` for 0.
+pub(crate) fn of_number(number: u32) -> Option<Sheaf> {
+    (number != 0).then(|| numbered(number))
+}
+
 /// A sheaf's number, from 1 on.
 #[inline]
 pub(crate) fn number_of(sheaf: Sheaf) -> u32 {

@@ -17,7 +17,7 @@ use crate::registry;
 pub use crate::registry::CacheError;
 use crate::shape::{Constructor, Name, Shape};
 use crate::stats::CacheStats;
-use crate::{bulk, chunk, deferred, fork, reclaim, sink, slow, stats};
+use crate::{bulk, chunk, deferred, fork, hardened, reclaim, sink, slow, stats};
 
 /// Behaviour of a cache besides size and alignment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -121,7 +121,8 @@ impl Cache {
         constructor: Option<Constructor>,
     ) -> Result<Cache, CacheError> {
         let Options { zero, typesafe_by_rcu: typesafe, debug } = options;
-        let shape = Shape::new(layout).ok_or(CacheError::Layout)?;
+        start()?;
+        let shape = Shape::named(layout).ok_or(CacheError::Layout)?;
         let shape = Shape { constructor, debug, typesafe, ..shape };
         let id = create(name, shape, NAMED_FIRST..CACHES_MAX)?;
         if typesafe {
@@ -312,21 +313,33 @@ impl core::fmt::Display for DestroyError {
 
 impl core::error::Error for DestroyError {}
 
-fn create(name: &str, shape: Shape, numbers: Range<usize>) -> Result<CacheId, CacheError> {
+/// Before a shape is computed, which depends on the mode of the process.
+fn start() -> Result<(), CacheError> {
     fork::announce();
     sink::register();
+    if registry::start() { Ok(()) } else { Err(CacheError::OutOfMemory) }
+}
+
+fn create(name: &str, shape: Shape, numbers: Range<usize>) -> Result<CacheId, CacheError> {
     registry::create(Shape { name: Name::new(name), ..shape }, numbers)
+}
+
+/// Checks, in a hardened process, what was freed and not used since then. When the process ends.
+pub fn check_freed() {
+    hardened::check_all();
 }
 
 /// Fast and slow paths for callers that know a cache by its number: malloc.
 pub mod by_id {
     use super::{
         Access, CacheError, CacheId, Frame, Layout, Request, Shape, create, deferred, percpu, slow,
+        start,
     };
     use crate::cache_id::CLASSES_MAX;
     use crate::granule::Granule;
+    use crate::shape::CANARY_BYTES;
     use crate::window::GRANULE_BYTES;
-    use crate::{flush, granule, guard, profile, slab, surplus, tags};
+    use crate::{flush, granule, guard, hardened, mode, profile, slab, surplus, tags};
 
     /// Creates the cache of a malloc size class, whose objects are at multiples of `align` bytes.
     /// An object of 64 KiB to 1 MiB is alone in its slab. If its size is a power of two, it is
@@ -340,11 +353,26 @@ pub mod by_id {
         size: usize,
         align: usize,
     ) -> Result<CacheId, CacheError> {
-        let layout = Layout::from_size_align(size, align).map_err(|_| CacheError::Layout)?;
+        start()?;
+        // In a hardened process the size of a class includes the canary.
+        let usable = size - if mode::is_hardened() { CANARY_BYTES } else { 0 };
+        let layout = Layout::from_size_align(usable, align).map_err(|_| CacheError::Layout)?;
         let shape = match size {
-            GRANULE_BYTES.. => Shape::alone(size),
+            GRANULE_BYTES.. => Shape::alone(usable),
             _ => Shape::new(layout).ok_or(CacheError::Layout)?,
         };
+        create(name, shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
+    }
+
+    /// Creates the cache of a class whose objects are 16 bytes apart and can be neither read nor
+    /// written: for blocks of size 0 in a hardened process.
+    ///
+    /// # Errors
+    /// As [`create_class`].
+    pub fn create_unreadable_class(class: usize, name: &str) -> Result<CacheId, CacheError> {
+        start()?;
+        let shape = Shape::new(Layout::new::<u64>()).ok_or(CacheError::Layout)?;
+        let shape = Shape { unreadable: true, ..shape };
         create(name, shape, class + 1..CLASSES_MAX.min(class + 1) + 1)
     }
 
@@ -389,6 +417,19 @@ pub mod by_id {
     /// As [`super::Cache::free_rcu`].
     pub unsafe fn free_rcu_guarded(block: usize, frame: Frame) {
         deferred::free_rcu_slow(guard::defer(block, frame), block);
+    }
+
+    /// Aborts the process unless the address starts an object of a hardened cache that is
+    /// allocated, as far as the quarantine and the current slot know.
+    pub fn check_allocated(id: CacheId, object: usize) {
+        hardened::check_allocated(id, object);
+    }
+
+    /// True when an address of the heap is in an object of a hardened size class that is in
+    /// quarantine or free.
+    #[must_use]
+    pub fn is_freed(address: usize) -> bool {
+        hardened::is_freed(address)
     }
 
     /// Defers an object by the slow path, on behalf of the caller of a function; aborts the process

@@ -4,15 +4,19 @@ use sheaves_percpu::internal::slots;
 use sheaves_rcu::Cookie;
 
 use crate::cache_id::CacheId;
-use crate::{chunk, deferred, flush, pool, refill, registry, slab, slot};
+use crate::{chunk, deferred, flush, hardened, pool, quarantine, refill, registry, slab};
 
 /// Flushes the sheaves of slots and depot to the slabs, releases slabs without allocated objects,
 /// and returns the pages of free objects in the other slabs to the system. False when a slot could
 /// not be drained: its objects stay there.
 pub(crate) fn shrink(id: CacheId) -> bool {
     deferred::reclaim(id);
-    let (taken, complete) = slots::take(&[id.main(), id.spare()]);
-    taken.for_each(|(_, cursor)| flush::flush_sheaf(id, slot::clean(id, cursor)));
+    let words = id.words();
+    let (taken, complete) = slots::take(&words);
+    taken.for_each(|(index, cursor)| hardened::put_away(id, words[index], cursor));
+    if id.shape().hardened {
+        quarantine::release_all(id);
+    }
     let shape = id.shape();
     id.descriptor().depot.reset_limit(shape);
     while let Some(cursor) = id.take_full() {

@@ -7,6 +7,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use sheaves_percpu::internal::Cursor;
 use sheaves_rcu::defer;
 use sheaves_sys::lock::assert_none_held;
 use sheaves_sys::probe;
@@ -17,7 +18,7 @@ use crate::registry::REGISTRY;
 use crate::shape::Shape;
 use crate::slab_lists::SlabLists;
 use crate::window::GRANULE_BYTES;
-use crate::{chunk, slab};
+use crate::{chunk, contents, pool, slab};
 
 /// Fills `out` with objects, so that reading it from the back gives ascending addresses within a
 /// slab. Returns how many there are, at the end of `out`; fewer than its length when memory is out.
@@ -34,8 +35,8 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
         while place > 0
             && let Some(granule) = slabs.fullest(shape)
         {
-            let address = granule.address();
-            slab::header(granule).take(place, |index| {
+            let (slab, address) = (slab::header(granule), granule.address());
+            slab.take(place, |index| {
                 place -= 1;
                 out[place] = address + index * shape.stride;
             });
@@ -50,9 +51,30 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
         }
     }
     let count = out.len() - place;
+    if shape.hardened {
+        contents::shuffle(&mut out[place..]);
+        out[place..].iter().for_each(|object| contents::prepare(shape, *object));
+    }
     id.descriptor().depot.count_refill(shape, count);
     probe::refill(id.number().into(), out.len(), count, shape.size);
     count
+}
+
+/// A sheaf filled from slabs, perhaps in part; `None` when memory is out.
+pub(crate) fn refilled_sheaf(id: CacheId) -> Option<Cursor> {
+    let depot = &id.descriptor().depot;
+    depot.missed(id.shape());
+    let empty = depot.empty_sheaf()?;
+    // SAFETY: taken from the pool, owned by us, no other reference.
+    let room = unsafe { empty.room() };
+    let count = refill(id, room);
+    if count == 0 {
+        pool::put_empty(empty.sheaf());
+        return None;
+    }
+    // A short refill leaves its objects at the end.
+    room.copy_within(room.len() - count.., 0);
+    Some(empty.up(count))
 }
 
 /// Takes one object from a watched slab; `None` when memory is out.
@@ -65,12 +87,15 @@ pub(crate) fn take_watched(id: CacheId) -> Option<usize> {
             add_slab(id, shape, &mut slabs, &made);
         }
         if let Some(granule) = slabs.watched(shape) {
-            let mut object = 0;
-            slab::header(granule).take(1, |index| {
+            let (slab, mut object) = (slab::header(granule), 0);
+            slab.take(1, |index| {
                 object = granule.address() + index * shape.stride;
             });
             slabs.move_slab(granule, shape);
             drop(slabs);
+            if shape.hardened {
+                contents::prepare(shape, object);
+            }
             id.descriptor().depot.count_refill(id.shape(), 1);
             return Some(object);
         }
@@ -84,10 +109,11 @@ pub(crate) fn take_watched(id: CacheId) -> Option<usize> {
 fn make_slab(shape: &Shape) -> Option<Run> {
     let made = chunk::begin_run(shape.granules, shape.slab_align())?;
     let address = made.first.address();
-    if shape.debug && !made.is_zero {
-        let start = core::ptr::with_exposed_provenance_mut::<u8>(address);
-        // SAFETY: the run was just taken and nothing else uses it.
-        unsafe { start.write_bytes(0, shape.granules * GRANULE_BYTES) };
+    if (shape.debug || shape.hardened) && !made.is_zero {
+        contents::zero(address, shape.granules * GRANULE_BYTES);
+    }
+    if shape.unreadable {
+        contents::make_inaccessible(address, shape.granules * GRANULE_BYTES);
     }
     if let Some(constructor) = shape.constructor {
         assert_none_held();
@@ -107,7 +133,7 @@ fn make_slab(shape: &Shape) -> Option<Run> {
 fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Run) {
     let first = made.first;
     slab::header(first).init(id.in_header(), shape.slab_objects, made.is_zero);
-    first.set_owner(shape.granules, id.owner());
+    first.set_owner(shape.granules, id.owner(shape.hardened));
     slabs.counts.slabs += 1;
     slabs.counts.slabs_made += 1;
     slabs.list(first, shape);
@@ -124,7 +150,7 @@ fn add_slab(id: CacheId, shape: &Shape, slabs: &mut SlabLists, made: &Run) {
 #[must_use]
 pub(crate) fn release_empty(id: CacheId, slabs: &mut SlabLists, keep: u32) -> bool {
     let shape = id.shape();
-    while slabs.counts.empty > keep {
+    while slabs.counts.empty > keep && !shape.unreadable {
         let Some(granule) = slabs.releasable(shape) else { return false };
         slabs.unlist(granule);
         slabs.counts.slabs -= 1;

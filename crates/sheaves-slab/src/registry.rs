@@ -10,22 +10,20 @@ use sheaves_percpu::Access;
 use sheaves_percpu::internal::{Region, slots};
 use sheaves_sys::{env, lock::Lock, probe};
 
-use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
+use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
 use crate::chunk::{self, HugePages};
 use crate::shape::Shape;
-use crate::{guard, limit, profile, slab, window};
+use crate::{guard, limit, mode, profile, slab, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
 pub(crate) struct Registry {
     started: bool,
-    /// Every cache is a debug cache: `SHEAVES_DEBUG`.
-    debug: bool,
     taken: [u64; CACHES_MAX / 64],
 }
 
 pub(crate) static REGISTRY: Lock<Registry> =
-    Lock::new(Registry { started: false, debug: false, taken: [0; CACHES_MAX / 64] });
+    Lock::new(Registry { started: false, taken: [0; CACHES_MAX / 64] });
 
 /// Numbers from this on have never been used; changes under the registry lock.
 static NUMBERS_USED: AtomicUsize = AtomicUsize::new(0);
@@ -59,7 +57,10 @@ pub(crate) fn create(mut shape: Shape, mut numbers: Range<usize>) -> Result<Cach
     if !registry.start() {
         return Err(CacheError::OutOfMemory);
     }
-    shape.debug |= registry.debug;
+    shape.debug |= mode::is_debug();
+    if mode::is_hardened() && numbers.start == NAMED_FIRST {
+        numbers.start = NAMED_FIRST_HARDENED;
+    }
     if shape.debug {
         shape.slab_objects = shape.slab_objects.min(slab::DEBUG_OBJECTS_MAX);
     }
@@ -82,7 +83,7 @@ pub(crate) fn create(mut shape: Shape, mut numbers: Range<usize>) -> Result<Cach
 /// malloc do not test whether a class exists.
 fn prepare_words(numbers: usize) {
     let _started = Access::get();
-    let numbers = numbers.max(NAMED_FIRST);
+    let numbers = numbers.max(NAMED_FIRST_HARDENED);
     slots::prepare(Region::CACHES, 2 * numbers);
     slots::prepare(Region::DEFERRED, numbers);
 }
@@ -94,13 +95,16 @@ impl Registry {
     /// Starts the window, once. False when address space is out; may be tried again.
     fn start(&mut self) -> bool {
         if !self.started && window::start() {
+            mode::start();
             self.started = true;
-            self.debug = env::flag("SHEAVES_DEBUG");
             if let Some(choice) = env::choice("SHEAVES_HUGE_PAGES", HUGE_PAGES) {
                 chunk::CHUNKS.lock().huge_pages = choice;
             }
             limit::read_options();
             profile::read_option();
+            if profile::rate() != 0 {
+                profile::percpu::begin();
+            }
             if let Some(one_in) = guard::start_option() {
                 profile::set_guard_rate(profile::RATE_BYTES.saturating_mul(one_in));
             }
@@ -126,10 +130,9 @@ impl Registry {
     }
 }
 
-/// True when `SHEAVES_DEBUG` makes every cache a debug cache. Valid once a cache was created.
-#[must_use]
-pub fn is_debug() -> bool {
-    REGISTRY.lock().debug
+/// Starts the window, and determines the mode of the process. False when address space is out.
+pub(crate) fn start() -> bool {
+    REGISTRY.lock().start()
 }
 
 /// The results of `look` for each cache that exists, one after the other. A cache may be created or

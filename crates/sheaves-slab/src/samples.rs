@@ -3,13 +3,20 @@
 use crate::cache_id::CacheId;
 use crate::granule::Granule;
 use crate::profile::{self, Request};
-use crate::{earlier, flush, guard, refill, slab, tags};
+use crate::tags::TAG;
+use crate::{earlier, guard, quarantine, refill, slab, tags};
+
+/// The object that is allocated for an entry.
+#[inline]
+pub(crate) fn sample_if_tagged(id: CacheId, entry: usize, request: &Request) -> usize {
+    if entry & TAG == 0 { entry } else { sample(id, entry & !TAG, request) }
+}
 
 /// Makes the allocation of an object, which the caller owns, a sample if profiling is on, and
 /// perhaps a guarded one. Returns the object that is allocated: this one, one of a watched slab in
 /// its place, or a guarded block.
 #[cold]
-pub(crate) fn sample(id: CacheId, object: usize, request: &Request) -> usize {
+fn sample(id: CacheId, object: usize, request: &Request) -> usize {
     let has_size = request.bytes != 0 && !tags::has_unnoted_frees(id);
     let bytes = if has_size { request.bytes } else { id.shape().size };
     if let Some(guarded) = guard::alloc(id, object, bytes, request) {
@@ -40,6 +47,6 @@ fn watched_in_place_of(id: CacheId, object: usize) -> Option<usize> {
         return Some(object);
     }
     let watched = refill::take_watched(id)?;
-    flush::flush(id, &mut [object]);
+    quarantine::return_unused(id, &mut [object]);
     Some(watched)
 }

@@ -14,11 +14,11 @@
 //! ```
 //!
 //! A `site` is a place in the program. `STATE` is `live`, or `deferred`: then the objects wait for
-//! a grace period, and the place is that of `free_rcu`. `KIND` is `malloc`, `cache` or `large`, and
-//! `NAME` the cache's, with `_` for what is not a printable ASCII character. `SAMPLES` are the
-//! samples that are live or deferred, `OBJECTS` and `BYTES` the estimate of all such objects, and
-//! the last two numbers the estimate of all that ever were since profiling was turned on. The
-//! addresses are return addresses in hexadecimal digits, the innermost first.
+//! a grace period, and the place is that of `free_rcu`. `KIND` is `malloc`, `cache`, `large` or
+//! `percpu`, and `NAME` the cache's, with `_` for what is not a printable ASCII character.
+//! `SAMPLES` are the samples that are live or deferred, `OBJECTS` and `BYTES` the estimate of all
+//! such objects, and the last two numbers the estimate of all that ever were since profiling was
+//! turned on. The addresses are return addresses in hexadecimal digits, the innermost first.
 //!
 //! Not known are objects that were allocated before profiling was turned on.
 
@@ -30,7 +30,7 @@ use sheaves_sys::clock;
 use crate::cache_id::{CLASSES_MAX, CacheId};
 use crate::profile::{self, FRAMES_MAX, Kind, Site, chance};
 use crate::registry::{self, REGISTRY};
-use crate::{deferred, earlier, flush, guard, pool, slot};
+use crate::{deferred, earlier, flush, guard, mode, pool, quarantine, slot};
 
 pub use crate::profile::{
     RATE_BYTES, RATE_BYTES_MAX, RATE_BYTES_MIN, Request, large, rate, resize,
@@ -42,9 +42,15 @@ pub use crate::tags::note_frees_by_layout;
 ///
 /// Costs nothing until then. Blocks of malloc from before are freed by a slow path once, or a few
 /// times. Interrupts the CPUs that run this process, some hundred times.
+///
+/// In debug mode each allocation is a sample already, and stays one.
 pub fn start(rate: usize) -> bool {
+    if mode::is_debug() {
+        return true;
+    }
     let is_started = profile::begin(rate);
     if is_started {
+        profile::percpu::begin();
         empty_slots();
         watch_earlier();
     }
@@ -53,6 +59,9 @@ pub fn start(rate: usize) -> bool {
 
 /// Takes no new samples. Those that there are stay in dumps, until they are freed.
 pub fn stop() {
+    if mode::is_debug() {
+        return;
+    }
     profile::end();
     forget_earlier();
     if profile::tag_rate() != 0 {
@@ -94,21 +103,22 @@ fn empty_slots() {
     for first in (0..numbers).step_by(BATCH) {
         // Keeps caches from being destroyed meanwhile.
         let registry = REGISTRY.lock();
-        let mut words = [Word::new(0); BATCH];
+        let (mut ids, mut words) = ([CacheId::new(0); BATCH], [Word::new(0); BATCH]);
         let mut count = 0;
         for number in first..numbers.min(first + BATCH) {
             let id = CacheId::new(number as u16);
             if registry.has(id) && !id.shape().debug {
-                words[count] = id.main();
+                (ids[count], words[count]) = (id, id.word_to_allocate_from());
                 count += 1;
             }
         }
         // A slot that is not reached keeps its untagged objects until they are used up.
         let (taken, _is_complete) = slots::take(&words[..count]);
         for (index, cursor) in taken {
-            let id = CacheId::of_main(words[index]);
+            let id = ids[index];
             match cursor.is_empty() {
                 true => pool::put_empty(cursor.sheaf()),
+                false if id.shape().hardened => quarantine::put_back(id, cursor),
                 false => flush::put_away(id, slot::clean(id, cursor)),
             }
         }
@@ -134,11 +144,12 @@ fn forget_earlier() {
     each_class(earlier::forget_slabs);
 }
 
-/// Calls `visit` with each size class that exists, under the registry lock.
+/// Calls `visit` with each size class that exists, under the registry lock. Not with hardened ones:
+/// what is freed there enters a slot again by a sheaf whose entries get their tags then.
 fn each_class(mut visit: impl FnMut(CacheId)) {
     for class in 0..CLASSES_MAX {
         registry::if_existing(CacheId::of_class(class), |id| {
-            if !id.shape().debug {
+            if id.shape().is_plain() {
                 visit(id);
             }
         });
@@ -184,6 +195,7 @@ fn write_site(out: &mut impl Write, site: &Site, addresses: &[usize]) -> fmt::Re
         Kind::Malloc => "malloc",
         Kind::Cache => "cache",
         Kind::Large => "large",
+        Kind::PerCpu => "percpu",
     };
     write!(out, "site {state} {kind} ")?;
     let name = if site.name.as_str().is_empty() { "_" } else { site.name.as_str() };

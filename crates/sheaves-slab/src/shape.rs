@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 use sheaves_percpu::internal::Sheaf;
 
 use crate::granule::Granule;
+use crate::mode;
 use crate::slab;
 use crate::window::GRANULE_BYTES;
 
@@ -21,6 +22,17 @@ const SHEAF_OBJECTS_START: usize = 31;
 const SHEAF_BYTES_START: usize = 4 << 10;
 /// Longest name that is kept, in bytes.
 const NAME_BYTES: usize = 31;
+
+/// Bytes of the canary behind the size of an object, in a hardened process.
+pub const CANARY_BYTES: usize = 8;
+
+/// Unused bytes before the canary of objects of named caches, in debug mode.
+const DEBUG_ZONE_BYTES: usize = 32;
+
+/// Room for the canary behind an object.
+fn canary_bytes() -> usize {
+    if mode::is_hardened() { CANARY_BYTES } else { 0 }
+}
 
 /// Runs once for every object when its slab is created. A C function, so that C programs can pass
 /// one.
@@ -65,6 +77,10 @@ pub(crate) struct Shape {
     pub(crate) constructor: Option<Constructor>,
     /// A debug cache: every call takes the slow path and is checked.
     pub(crate) debug: bool,
+    /// Frees wait in the quarantine, and objects are checked: that of a hardened process.
+    pub(crate) hardened: bool,
+    /// Objects can be neither read nor written: blocks of size 0.
+    pub(crate) unreadable: bool,
     /// Empty slabs are kept for one grace period.
     pub(crate) typesafe: bool,
     pub(crate) name: Name,
@@ -82,17 +98,30 @@ impl Shape {
         sheaf_objects: 0,
         constructor: None,
         debug: false,
+        hardened: false,
+        unreadable: false,
         typesafe: false,
         name: Name { bytes: [0; NAME_BYTES], count: 0 },
     };
 
     /// The shape for objects of a layout, without a name; `None` when out of range.
     pub(crate) fn new(layout: Layout) -> Option<Shape> {
+        Shape::with_room(layout, canary_bytes())
+    }
+
+    /// [`Shape::new`] for a named cache: in debug mode its objects are further apart, since blocks
+    /// of malloc have red zones of their own.
+    pub(crate) fn named(layout: Layout) -> Option<Shape> {
+        let zone_bytes = if mode::is_debug() { DEBUG_ZONE_BYTES } else { 0 };
+        Shape::with_room(layout, canary_bytes() + zone_bytes)
+    }
+
+    fn with_room(layout: Layout, room: usize) -> Option<Shape> {
         let (size, align) = (layout.size(), layout.align());
         if size == 0 || size > OBJECT_BYTES_MAX || align > GRANULE_BYTES {
             return None;
         }
-        let stride = stride_for(size, align)?;
+        let stride = stride_for(size + room, align).or_else(|| stride_for(size, align))?;
         let granules = match stride {
             0..=1088 => 1,
             1089..=2112 => 2,
@@ -105,7 +134,7 @@ impl Shape {
 
     /// The shape for objects that are alone in their slabs, from 64 KiB to 1 MiB.
     pub(crate) fn alone(size: usize) -> Shape {
-        let stride = size.next_multiple_of(GRANULE_BYTES);
+        let stride = (size + canary_bytes()).next_multiple_of(GRANULE_BYTES);
         Shape::of_slab(size, stride, stride / GRANULE_BYTES, 1)
     }
 
@@ -114,13 +143,40 @@ impl Shape {
             if slab_objects == 1 { SHEAF_HOLDS_BYTES_ALONE } else { SHEAF_HOLDS_BYTES };
         let sheaf_objects = (holds_bytes / stride).clamp(1, Sheaf::OBJECTS_MAX);
         let reciprocal = u64::MAX / stride as u64 + 1;
-        Shape { size, stride, reciprocal, granules, slab_objects, sheaf_objects, ..Shape::NONE }
+        let hardened = mode::is_hardened();
+        let objects_max = if hardened { slab::HARDENED_OBJECTS_MAX } else { slab::OBJECTS_MAX };
+        let slab_objects = slab_objects.min(objects_max);
+        Shape {
+            size,
+            stride,
+            reciprocal,
+            granules,
+            slab_objects,
+            sheaf_objects,
+            hardened,
+            ..Shape::NONE
+        }
+    }
+
+    /// True where an object ends in a canary, see `contents`.
+    pub(crate) fn has_canary(&self) -> bool {
+        self.hardened && !self.unreadable && self.stride - self.size >= CANARY_BYTES
+    }
+
+    /// True where the contents of free objects are the allocator's to clear and to check.
+    pub(crate) fn may_clear(&self) -> bool {
+        self.constructor.is_none() && !self.typesafe && !self.unreadable
+    }
+
+    /// False where every call takes a slow path of its own.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.debug && !self.hardened
     }
 
     /// False where free objects have contents: those of a constructor, the poison of a debug cache,
     /// or what late readers of a type-stable cache still read.
     pub(crate) fn may_discard(&self) -> bool {
-        self.constructor.is_none() && !self.debug && !self.typesafe
+        self.may_clear() && !self.debug
     }
 
     /// True when each object is alone in its slab.

@@ -13,6 +13,8 @@
 //! | `list`, `next`, `previous` | list operations | the cache's lock |
 //! | `cookie` | a thread that lists a type-stable cache's slab as empty | the cache's lock |
 //! | a mark | a thread that defers or reclaims the object | nothing |
+//! | a hold 0 -> 1 | a thread that puts the object into quarantine | nothing |
+//! | a hold 1 -> 0 | a refill | the cache's lock |
 //! | `holes` | the keeper, and a refill, which clears it | nothing |
 //! | `watched_of` | the cache, with the owner map's entries | the cache's lock, or nothing |
 //! | `earlier` | profiling that is turned on or off | the cache's lock |
@@ -28,12 +30,18 @@ use sheaves_sys::{map, probe};
 
 use crate::cache_id::{CLASSES_MAX, CacheId, WATCHED};
 use crate::granule::{self, Granule};
+use crate::mode;
 use crate::protocol::counting;
 use crate::window::{self, SLAB_HEADER_BYTES};
 
 const BITMAP_WORDS: usize = 64;
 /// The most objects of a slab.
 pub(crate) const OBJECTS_MAX: usize = BITMAP_WORDS * 64;
+
+/// In a hardened process the second half of a bitmap is that of holds, so it is also the most
+/// objects of a slab.
+const HOLDS: usize = BITMAP_WORDS / 2;
+pub(crate) const HARDENED_OBJECTS_MAX: usize = HOLDS * 64;
 
 /// Words of marks, and so the most objects of a slab of a debug cache.
 const MARK_WORDS: usize = 10;
@@ -121,7 +129,7 @@ pub(crate) fn unwatch(first: Granule, granules: usize) {
     // Relaxed, both: as in `watch`; `earlier` is a hint for those without the lock.
     let cache = header(first).cache.load(Ordering::Relaxed);
     header(first).earlier.store(0, Ordering::Relaxed);
-    first.set_owner(granules, CacheId::new(cache - 1).owner());
+    first.set_owner(granules, CacheId::new(cache - 1).owner(mode::is_hardened()));
     for index in 0..granules {
         // Release pairs with the Acquire in `class_of`: the entry is not WATCHED any more. [W2]
         header(first.after(index)).watched_of.store(0, Ordering::Release);
@@ -194,6 +202,10 @@ pub(crate) fn holes_bytes() -> u64 {
 impl Slab {
     /// Writes the header of a slab of `capacity` objects, all free, on no list.
     pub(crate) fn init(&self, cache: u16, capacity: usize, is_zero: bool) {
+        if mode::is_hardened() {
+            // Relaxed: as below.
+            self.bits[HOLDS..].iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+        }
         for (index, word) in self.bits[..capacity.div_ceil(64)].iter().enumerate() {
             let count = (capacity - index * 64).min(64);
             let bits = if count == 64 { u64::MAX } else { (1 << count) - 1 };
@@ -257,10 +269,24 @@ impl Slab {
     /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Under the
     /// cache's lock.
     #[inline]
-    pub(crate) fn take(&self, wanted: usize, take: impl FnMut(usize)) {
+    pub(crate) fn take(&self, wanted: usize, mut take: impl FnMut(usize)) {
         // Relaxed: a hint of the keeper. Holes that were discarded are in use again.
         self.holes.store(0, Ordering::Relaxed);
-        if counting::take(&self.free, &self.bits, wanted, take).is_none() {
+        let is_hardened = mode::is_hardened();
+        let bits = &self.bits[..if is_hardened { HOLDS } else { BITMAP_WORDS }];
+        let (mut word, mut taken) = (0, 0);
+        let taken_all = counting::take(&self.free, bits, wanted, |index| {
+            if is_hardened && index / 64 != word {
+                self.let_go(word, taken);
+                (word, taken) = (index / 64, 0);
+            }
+            taken |= 1 << (index % 64);
+            take(index);
+        });
+        if is_hardened {
+            self.let_go(word, taken);
+        }
+        if taken_all.is_none() {
             sheaves_sys::report::die(format_args!("a slab has fewer objects than it counts"))
         }
     }
@@ -279,6 +305,24 @@ impl Slab {
     /// True when the object is deferred. For debug caches.
     pub(crate) fn is_marked(&self, index: usize) -> bool {
         has_bit(&self.marks, index)
+    }
+
+    /// Notes, in a hardened process, that objects are not allocated: they are in quarantine or
+    /// free. They are bits of one word; returns those for which that was known.
+    pub(crate) fn hold(&self, word: usize, bits: u64) -> u64 {
+        // AcqRel: of two threads that free an object, the second one sees what the first one did.
+        self.bits[HOLDS + word].fetch_or(bits, Ordering::AcqRel) & bits
+    }
+
+    /// Notes that objects may be allocated. Under the cache's lock.
+    fn let_go(&self, word: usize, bits: u64) {
+        // Relaxed: the objects are free in the slab, and the taker's; see `take`.
+        self.bits[HOLDS + word].fetch_and(!bits, Ordering::Relaxed);
+    }
+
+    /// True when an object is known not to be allocated, see [`Slab::hold`].
+    pub(crate) fn is_held(&self, index: usize) -> bool {
+        has_bit(&self.bits[HOLDS..], index)
     }
 
     /// True when the object is free in the slab: neither in a sheaf nor allocated.

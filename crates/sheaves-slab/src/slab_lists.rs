@@ -19,6 +19,7 @@ use sheaves_rcu::Cookie;
 
 use crate::cache_id::{self, CacheId};
 use crate::granule::{self, Granule};
+use crate::mode;
 use crate::shape::Shape;
 use crate::slab::{self, Slab, UNLISTED};
 
@@ -91,8 +92,9 @@ impl SlabLists {
     /// is lost; objects that it was taking count as allocated.
     pub(crate) fn recover(&mut self, id: CacheId, shape: &Shape) {
         let counts = Counts { slabs: 0, empty: 0, ..self.counts };
+        let owner = id.owner(mode::is_hardened());
+        let owners = [owner, cache_id::WATCHED];
         *self = SlabLists { counts, ..SlabLists::new() };
-        let owners = [id.owner(), cache_id::WATCHED];
         for granule in granule::all().filter(|granule| owners.contains(&granule.owner())) {
             let slab = slab::header(granule);
             let is_first = shape.first_granule(granule) == granule;
@@ -100,7 +102,7 @@ impl SlabLists {
             if is_first && slab.cache.load(Ordering::Relaxed) == id.in_header() {
                 match slab.is_watched() {
                     true => slab::watch(granule, shape.granules),
-                    false => granule.set_owner(shape.granules, id.owner()),
+                    false => granule.set_owner(shape.granules, owner),
                 }
                 self.counts.slabs += 1;
                 self.list(granule, shape);

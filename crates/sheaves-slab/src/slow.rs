@@ -10,10 +10,10 @@ use sheaves_percpu::internal::{Cursor, Mode, cmp_store, load, mode, pop_slow, pu
 
 use crate::cache_id::CacheId;
 use crate::profile::{self, Request};
-use crate::samples::sample;
+use crate::samples::sample_if_tagged;
 use crate::slot::{self, take_sheaf};
-use crate::tags::{self, Freed, TAG};
-use crate::{chunk, debug, deferred, flush, pool, refill, surplus};
+use crate::tags::{self, Freed};
+use crate::{chunk, debug, deferred, flush, hardened, refill, surplus};
 
 /// How often a slow path starts over because other threads changed the slot. After that it goes to
 /// the slabs: in the portable engine all slots can be busy while a preempted thread holds one.
@@ -32,7 +32,10 @@ pub(crate) fn alloc_slow(id: CacheId, request: &Request) -> usize {
 fn alloc(id: CacheId, request: &Request) -> usize {
     let shape = id.shape();
     if shape.debug {
-        return debug::alloc(id);
+        return debug::alloc(id, request);
+    }
+    if shape.hardened {
+        return hardened::alloc(id, request);
     }
     if let Some(object) = pop_tagged(id, request) {
         return object;
@@ -46,7 +49,7 @@ fn alloc(id: CacheId, request: &Request) -> usize {
             return object;
         }
         let Some(cursor) = sheaf_with_objects(id)
-            .or_else(|| refilled_sheaf(id))
+            .or_else(|| refill::refilled_sheaf(id))
             .or_else(|| deferred::take_any_ready(id))
         else {
             break;
@@ -75,11 +78,6 @@ fn pop_tagged(id: CacheId, request: &Request) -> Option<usize> {
     Some(sample_if_tagged(id, entry, request))
 }
 
-/// The object that is allocated for an entry.
-pub(crate) fn sample_if_tagged(id: CacheId, entry: usize, request: &Request) -> usize {
-    if entry & TAG == 0 { entry } else { sample(id, entry & !TAG, request) }
-}
-
 /// Frees an object when the fast path found no room.
 #[cold]
 #[inline(never)]
@@ -95,7 +93,11 @@ fn free(id: CacheId, object: usize) {
         debug::free(id, object);
         return;
     }
-    match tags::freed(id, object) {
+    let freed = tags::freed(id, object);
+    if shape.hardened {
+        return hardened::free(id, object);
+    }
+    match freed {
         Freed::Entry(entry) => push(id, entry),
         Freed::ToSlab => flush::flush(id, &mut [object]),
     }
@@ -136,23 +138,6 @@ fn empty_sheaf(id: CacheId) -> Option<Cursor> {
         None => {}
     }
     id.descriptor().depot.empty_sheaf()
-}
-
-/// A sheaf filled from slabs, perhaps in part; `None` when memory is out.
-fn refilled_sheaf(id: CacheId) -> Option<Cursor> {
-    let depot = &id.descriptor().depot;
-    depot.missed(id.shape());
-    let empty = depot.empty_sheaf()?;
-    // SAFETY: taken from the pool, owned by us, no other reference.
-    let room = unsafe { empty.room() };
-    let count = refill::refill(id, room);
-    if count == 0 {
-        pool::put_empty(empty.sheaf());
-        return None;
-    }
-    // A short refill leaves its objects at the end.
-    room.copy_within(room.len() - count.., 0);
-    Some(empty.up(count))
 }
 
 /// Installs a sheaf that the caller owns as the current slot's main sheaf, if `replaceable` accepts

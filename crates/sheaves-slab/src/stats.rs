@@ -6,7 +6,7 @@
 
 use crate::cache_id::CacheId;
 use crate::window::GRANULE_BYTES;
-use crate::{deferred, slot};
+use crate::{deferred, quarantine, slot};
 
 pub use crate::shape::Name;
 
@@ -27,7 +27,7 @@ pub struct CacheStats {
     pub objects_in_slots: usize,
     /// Objects that are deferred until a grace period has passed.
     pub objects_deferred: usize,
-    /// Objects in the depot.
+    /// Objects in the depot; of a hardened cache, in quarantine.
     pub objects_in_depot: usize,
     /// Objects free in slabs.
     pub objects_in_slabs: usize,
@@ -48,7 +48,8 @@ pub struct CacheStats {
 pub fn stats(id: CacheId) -> CacheStats {
     let (descriptor, shape) = (id.descriptor(), id.shape());
     let (objects_in_depot, depot_hits, flushes) = descriptor.depot.statistics();
-    let objects_in_slots = slot::objects_in(&[id.main(), id.spare()]);
+    let objects_in_depot = objects_in_depot + quarantine::of(id).objects();
+    let objects_in_slots = slot::objects_in(&id.words());
     let (counts, objects_in_slabs) = {
         let slabs = descriptor.slabs.lock();
         (slabs.counts, slabs.free_objects())

@@ -17,6 +17,10 @@
 //! mapping exactly where it ends (`MAP_FIXED_NOREPLACE`). Where an emulator or an old kernel does
 //! not honour exact addresses, the window is a reservation, if necessary with a smaller heap.
 //!
+//! Between two regions, and after what a region has mapped, there is unmapped address space. So a
+//! write that runs past the end of objects, or before the first one, does not reach the
+//! bookkeeping.
+//!
 //! Another mapping may be where a region needs to grow. Heap, headers and sheaves skip it. The maps
 //! of owners and chunks must be contiguous: the heap ends where one of them cannot grow.
 
@@ -142,6 +146,14 @@ fn extend(address: usize, bytes: usize) -> Exactly {
 /// All regions, in the order of their addresses.
 static REGIONS: [&Region; 5] = [&OWNERS, &CHUNKS, &SLABS, &SHEAVES, &HEAP];
 
+/// Unmapped bytes after each region at least.
+const GUARD_BYTES: usize = CHUNK_BYTES;
+
+/// Bytes of all regions and of what is between them.
+fn total(sizes: [usize; 5]) -> usize {
+    sizes.iter().map(|bytes| bytes + GUARD_BYTES).sum()
+}
+
 /// Bytes of each of [`REGIONS`] for a heap of `heap` bytes.
 fn sizes(heap: usize) -> [usize; 5] {
     let owners = WINDOW_BYTES / GRANULE_BYTES * 2;
@@ -151,8 +163,8 @@ fn sizes(heap: usize) -> [usize; 5] {
     [owners, chunks, slabs, sheaves, heap]
 }
 
-/// Places the regions from `base` on, a multiple of the chunk size, with `gap` bytes before the
-/// heap.
+/// Places the regions from `base` on, a multiple of the chunk size, with [`GUARD_BYTES`] between
+/// them, and `gap` bytes more before the heap.
 fn place(sizes: [usize; 5], mut base: usize, gap: usize) {
     for (region, bytes) in REGIONS.into_iter().zip(sizes) {
         base += if core::ptr::eq(region, &raw const HEAP) { gap } else { 0 };
@@ -160,7 +172,7 @@ fn place(sizes: [usize; 5], mut base: usize, gap: usize) {
         region.base.store(base, Ordering::Relaxed);
         region.limit.store(bytes, Ordering::Relaxed);
         region.mapped.store(0, Ordering::Relaxed);
-        base += bytes;
+        base += bytes + GUARD_BYTES;
     }
 }
 
@@ -176,7 +188,7 @@ pub(crate) fn start() -> bool {
     };
     for _ in 0..ATTEMPTS {
         let base = WINDOWS_START + random_chunks(WINDOWS_BYTES - WINDOW_BYTES);
-        let gap = random_chunks(WINDOW_BYTES - sizes.iter().sum::<usize>());
+        let gap = random_chunks(WINDOW_BYTES - total(sizes));
         place(sizes, base, gap);
         if map_beginnings() {
             return true;
@@ -190,7 +202,7 @@ fn start_reserved() -> bool {
     let mut heap = HEAP_BYTES_MAX;
     while heap >= HEAP_BYTES_MIN {
         let sizes = sizes(heap);
-        if let Some(address) = map::reserve(sizes.iter().sum::<usize>() + CHUNK_BYTES) {
+        if let Some(address) = map::reserve(total(sizes) + CHUNK_BYTES) {
             // Relaxed: single-threaded, under the lock of the caches' registry.
             RESERVED.store(true, Ordering::Relaxed);
             place(sizes, address.next_multiple_of(CHUNK_BYTES), 0);
@@ -217,3 +229,7 @@ fn unmap_all() {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/window.rs"]
+mod tests;

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use sheaves_percpu::memory::{self, Handle};
 use sheaves_slab::raw::{Cache, Options};
 use sheaves_slab::sampling;
 
@@ -88,6 +89,18 @@ fn assert_different(objects: &[NonNull<u8>]) {
     sorted.sort_unstable();
     assert!(sorted.windows(2).all(|pair| pair[0] != pair[1]), "an object was given out twice");
     assert!(sorted.iter().all(|address| address.is_multiple_of(8)), "a tag was given out");
+}
+
+/// All of these tests again: frees take other ways there.
+#[test]
+fn in_a_hardened_process() {
+    if std::env::var_os("SHEAVES_HARDEN").is_some() {
+        return;
+    }
+    let module = module_path!().split_once("::").map_or("", |(_, module)| module);
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = command.arg(module).env("SHEAVES_HARDEN", "1").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 #[test]
@@ -212,6 +225,28 @@ fn constructed_objects_stay_constructed() {
     }
     sampling::stop();
     cache.destroy().expect("every object is back");
+}
+
+#[test]
+fn percpu_objects_are_samples() {
+    const COUNT: usize = 20_000;
+    let _alone = alone();
+    assert!(sampling::start(RATE));
+    let mut handles: Vec<_> = (0..COUNT).map(|_| memory::alloc(96, 8).unwrap()).collect();
+    let [live, _] = dumped("percpu");
+    assert_near(&live, COUNT, "allocated");
+    assert!(live.bytes >= live.objects * 95, "less than one slot: {live:?}");
+    let free = |handles: Vec<Handle>| {
+        for handle in handles {
+            // SAFETY: allocated above, and not used.
+            unsafe { memory::free(handle) }.unwrap();
+        }
+    };
+    free(handles.split_off(COUNT / 4));
+    assert_near(&dumped("percpu")[0], COUNT / 4, "freed in part");
+    sampling::stop();
+    free(handles);
+    assert_eq!(dumped("percpu")[0].samples, 0);
 }
 
 #[test]

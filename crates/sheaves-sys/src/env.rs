@@ -152,6 +152,12 @@ fn parsed<T>(
 /// unset; any other value is reported and counts as unset.
 #[must_use]
 pub fn flag(name: &str) -> bool {
+    flag_or(name, false)
+}
+
+/// [`flag`], and what it is when unset.
+#[must_use]
+pub fn flag_or(name: &str, default: bool) -> bool {
     const WORDS: &[(&str, bool)] = &[
         ("1", true),
         ("true", true),
@@ -163,7 +169,7 @@ pub fn flag(name: &str) -> bool {
         ("no", false),
         ("off", false),
     ];
-    choice(name, WORDS).unwrap_or(false)
+    choice(name, WORDS).unwrap_or(default)
 }
 
 /// Removes a variable, so that programs started from here do not inherit it.

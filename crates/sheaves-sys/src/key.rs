@@ -39,7 +39,7 @@ pub fn prepare_at_exit(function: unsafe extern "C" fn(*mut c_void)) {
 }
 
 /// True when threads can have a reader's word of their own: [`prepare_at_exit`] has made a key.
-#[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
+#[cfg(any(not(any(target_arch = "aarch64", target_arch = "x86_64")), sheaves_keys))]
 #[must_use]
 pub fn can_have_reader() -> bool {
     // Relaxed: the number publishes nothing.
@@ -58,7 +58,7 @@ pub fn set_at_exit(value: usize) -> bool {
 }
 
 /// The value that this thread set by [`set_at_exit`]; null where it set none.
-#[cfg(any(not(target_arch = "x86_64"), sheaves_keys))]
+#[cfg(any(not(any(target_arch = "aarch64", target_arch = "x86_64")), sheaves_keys))]
 pub(crate) fn at_exit() -> *mut c_void {
     // Relaxed: the number publishes nothing.
     let key = KEY.load(Ordering::Relaxed);

@@ -42,7 +42,7 @@ pub mod rseq;
 pub mod sleeper;
 pub mod space;
 pub mod stack;
-mod symbol;
+pub mod symbol;
 pub mod thread;
 pub mod tls;
 pub mod topology;

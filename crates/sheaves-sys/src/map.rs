@@ -106,10 +106,11 @@ pub fn reserve(bytes: usize) -> Option<usize> {
     map(0, bytes, libc::PROT_NONE, libc::MAP_NORESERVE).ok()
 }
 
-/// Makes part of a reservation readable and writable; false when the kernel refuses.
+/// Makes part of a reservation, or what [`uncommit`] made inaccessible, readable and writable.
+/// False when the kernel refuses.
 ///
 /// # Safety
-/// The range lies in a reservation that the caller owns.
+/// The caller owns the range.
 #[must_use]
 pub unsafe fn commit(address: usize, bytes: usize) -> bool {
     let start = with_exposed_provenance_mut(address);
@@ -128,11 +129,12 @@ pub unsafe fn hide(address: usize, bytes: usize) {
     let _ = drop_pages(address, bytes);
 }
 
-/// Undoes [`commit`], as far as the kernel permits.
+/// Undoes [`commit`]: returns the pages to the kernel, and as far as the kernel permits, makes them
+/// inaccessible.
 ///
 /// # Safety
-/// As [`discard`], for a range of a reservation.
-pub(crate) unsafe fn uncommit(address: usize, bytes: usize) {
+/// As [`discard`].
+pub unsafe fn uncommit(address: usize, bytes: usize) {
     // SAFETY: the same contract.
     unsafe { discard(address, bytes) };
     let start = with_exposed_provenance_mut(address);

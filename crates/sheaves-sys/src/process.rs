@@ -34,6 +34,19 @@ pub fn random_seed() -> u64 {
     scramble(halves[0]).wrapping_add(scramble(!halves[1]))
 }
 
+/// A random word from the kernel (`getrandom`), another one at each call; derived from
+/// [`random_seed`] and the time where the kernel has none yet.
+#[must_use]
+pub fn random() -> u64 {
+    let mut word = 0_u64;
+    let (place, bytes) = ((&raw mut word).cast::<libc::c_void>(), size_of::<u64>());
+    // SAFETY: `word` is valid for the call to fill.
+    let filled = crate::errno::preserve(|| unsafe {
+        libc::syscall(libc::SYS_getrandom, place, bytes, libc::GRND_NONBLOCK)
+    });
+    if filled == 8 { word } else { random_seed() ^ scramble(crate::clock::fine_ns()) }
+}
+
 /// Bytes of the machine's memory; `usize::MAX` where the kernel does not tell. One system call.
 #[must_use]
 pub fn physical_bytes() -> usize {

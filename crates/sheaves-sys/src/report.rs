@@ -73,6 +73,11 @@ impl Write for Line {
 ///
 /// Never allocates and keeps `errno`. Async-signal-safe.
 pub fn report(text: fmt::Arguments<'_>) {
+    report_to(libc::STDERR_FILENO, text);
+}
+
+/// [`report`] to another file descriptor.
+pub fn report_to(fd: i32, text: fmt::Arguments<'_>) {
     crate::errno::preserve(|| {
         let mut line = Line::new();
         let _ = writeln!(line, "sheaves: {text}");
@@ -80,7 +85,7 @@ pub fn report(text: fmt::Arguments<'_>) {
         if line.used == LINE_BYTES {
             line.bytes[LINE_BYTES - 1] = b'\n';
         }
-        line.flush_to(libc::STDERR_FILENO);
+        line.flush_to(fd);
     });
 }
 

@@ -36,8 +36,9 @@ pub const MM_CID_OFFSET: usize = offset_of!(RseqArea, mm_cid);
 
 const _: () = assert!(size_of::<RseqArea>() == 32 && MM_CID_OFFSET == 24);
 
-/// The signature that precedes every abort handler (`RSEQ_SIG`); glibc registers the same one.
-pub const SIGNATURE: u32 = 0x5305_3053;
+/// The signature that precedes every abort handler (`RSEQ_SIG`); glibc registers the same one. On
+/// aarch64 it is the instruction `brk #0x45e0`.
+pub const SIGNATURE: u32 = if cfg!(target_arch = "aarch64") { 0xD428_BC00 } else { 0x5305_3053 };
 
 /// Auxiliary vector entry: how many bytes of `struct rseq` this kernel maintains.
 const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;

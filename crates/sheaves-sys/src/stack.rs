@@ -17,7 +17,7 @@
 use crate::{errno, map, process, tls};
 
 /// Stack pointer and frame pointer where a function of the library is entered: at the stack pointer
-/// is the return address into its caller.
+/// is the return address into its caller, or there it has been stored.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
     /// The stack pointer; 0 where it is not known.
@@ -95,9 +95,9 @@ fn top_of(stack: usize) -> usize {
 
 #[cold]
 fn find_top(stack: usize) -> usize {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     let tops = [tls::thread_pointer(), tls::libc_stack_end()];
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
     let tops = [0; 0];
     let low = stack / map::page_bytes() * map::page_bytes();
     for top in tops {

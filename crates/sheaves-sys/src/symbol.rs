@@ -4,9 +4,10 @@
 //! for the thread that reports. Async-signal-safe except for `errno`.
 
 use core::ffi::c_int;
-use core::fmt::{self, Write as _};
+use core::fmt;
 
 use crate::memory::Memory;
+use crate::report::Line;
 use crate::tls;
 
 /// `struct dl_find_object` of glibc.
@@ -57,6 +58,42 @@ fn link_map_at(address: usize) -> Option<usize> {
 /// True if an object is loaded at an address.
 pub(crate) fn is_in_object(address: usize) -> bool {
     link_map_at(address).is_some()
+}
+
+/// Files of libc, of the loader and of the C++ runtime, as far as their names are fixed.
+const RUNTIME: [&str; 4] = ["libc.so", "libc-2", "ld-linux", "libstdc++.so"];
+
+/// True if an address is in libc, in the loader, or in the C++ runtime.
+#[must_use]
+pub fn is_in_runtime(address: usize) -> bool {
+    let mut memory = Memory::new();
+    let path = link_map_at(address).and_then(|link_map| memory.word(link_map + 8));
+    let mut name = Line::new();
+    let _ = path.map(|path| write_last_part(&mut memory, path as usize, &mut name));
+    RUNTIME.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()))
+}
+
+/// Return addresses for a report: the innermost function first, then its callers.
+#[derive(Debug)]
+pub struct Addresses<'a>(pub &'a [usize]);
+
+impl fmt::Display for Addresses<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("an unknown function");
+        }
+        let mut memory = Memory::new();
+        for (index, address) in self.0.iter().enumerate() {
+            f.write_str(match index {
+                0 => "",
+                1 => ", called by ",
+                _ => ", ",
+            })?;
+            // The call is before the address to which it returns.
+            write(&mut memory, address.wrapping_sub(1), f)?;
+        }
+        Ok(())
+    }
 }
 
 /// The exported function that covers an address.
@@ -133,7 +170,7 @@ pub(crate) fn write(
 }
 
 /// Writes a C string, or what is after its last slash.
-fn write_last_part(memory: &mut Memory, start: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_last_part(memory: &mut Memory, start: usize, f: &mut dyn fmt::Write) -> fmt::Result {
     let mut text = [0; NAME_BYTES];
     let mut used = 0;
     let mut address = start;

@@ -13,7 +13,8 @@ use crate::{rcu, reclaim};
 #[derive(Clone, Debug, ClapArgs)]
 #[command(
     after_help = "Exit status: 0 when there was no violation; 1 when there was, with a line on \
-                        stderr for each; 2 when the run could not begin."
+                  stderr for each; 2 when the run could not begin; 3 when it found no violation, \
+                  but did not reach every event that it is for, with a line on stderr for each."
 )]
 pub struct Args {
     /// The subsystem to test.
@@ -86,7 +87,11 @@ pub fn run(args: &Args) -> ExitCode {
                 leak: args.leak,
             };
             let report = rcu::run(&options);
-            print("rcu", args.run.json, report.map(|report| (report.failures.clone(), report)))
+            print(
+                "rcu",
+                args.run.json,
+                report.map(|report| ([report.failures.clone(), report.missed.clone()], report)),
+            )
         }
         Subject::Reclaim(args) => {
             let options = reclaim::Options {
@@ -95,18 +100,22 @@ pub fn run(args: &Args) -> ExitCode {
                 fail_one_in: args.fail_one_in,
             };
             let report = reclaim::run(&options);
-            print("reclaim", args.run.json, report.map(|report| (report.failures.clone(), report)))
+            print(
+                "reclaim",
+                args.run.json,
+                report.map(|report| ([report.failures.clone(), report.missed.clone()], report)),
+            )
         }
     }
 }
 
-/// Prints a report, with its failures.
+/// Prints a report, with its failures and with what it missed.
 fn print<R: Display + Serialize>(
     subject: &str,
     is_json: bool,
-    found: Result<(Vec<String>, R), String>,
+    found: Result<([Vec<String>; 2], R), String>,
 ) -> ExitCode {
-    let (failures, report) = match found {
+    let ([failures, missed], report) = match found {
         Ok(found) => found,
         Err(line) => {
             eprintln!("sheaves: torture {subject}: {line}");
@@ -121,5 +130,21 @@ fn print<R: Display + Serialize>(
     for failure in &failures {
         eprintln!("sheaves: torture {subject}: FAILED: {failure}");
     }
-    ExitCode::from(u8::from(!failures.is_empty()))
+    for event in &missed {
+        eprintln!("sheaves: torture {subject}: INCOMPLETE: {event}");
+    }
+    ExitCode::from(status(&failures, &missed))
 }
+
+/// The exit status of a run that came to its end.
+fn status(failures: &[String], missed: &[String]) -> u8 {
+    match (failures, missed) {
+        ([], []) => 0,
+        ([], _) => 3,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/cli.rs"]
+mod tests;

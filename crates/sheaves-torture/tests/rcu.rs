@@ -31,6 +31,7 @@ fn torture(seconds: u64, broken: Option<Broken>, leak: bool) -> Report {
     let report = run(&Options { duration: Duration::from_secs(seconds), broken, leak }).unwrap();
     println!("{report}");
     report.failures.iter().for_each(|failure| println!("FAILED: {failure}"));
+    report.missed.iter().for_each(|event| println!("INCOMPLETE: {event}"));
     report
 }
 

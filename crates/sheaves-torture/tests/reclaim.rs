@@ -38,6 +38,7 @@ fn torture(seconds: u64, broken: Option<Broken>) -> Report {
     let report = run(&Options { duration, broken, fail_one_in }).unwrap();
     println!("{report}");
     report.failures.iter().for_each(|failure| println!("FAILED: {failure}"));
+    report.missed.iter().for_each(|event| println!("INCOMPLETE: {event}"));
     report
 }
 

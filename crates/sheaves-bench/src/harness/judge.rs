@@ -43,10 +43,11 @@ impl<'a> Judge<'a> {
         figures.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name)
     }
 
-    /// Whether the feature `peers` is there and all of these peers took part. Against some of them
+    /// Whether the feature of peers is there and all of these peers took part. Against some of them
     /// a bar would say little: the report then tells that bars were withheld.
     pub(crate) fn has_all_peers(&mut self, names: &[&str]) -> bool {
-        let has = cfg!(feature = "peers") && names.iter().all(|name| self.find(name).is_some());
+        let has = cfg!(any(feature = "peers", feature = "peers-hardened"))
+            && names.iter().all(|name| self.find(name).is_some());
         self.report.bars_withheld |= !has;
         has
     }

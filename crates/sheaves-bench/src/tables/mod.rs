@@ -8,6 +8,7 @@ mod bulk;
 mod counter;
 mod dispose;
 mod footprint;
+mod hardened;
 mod large;
 mod map;
 mod mixed;
@@ -38,6 +39,7 @@ pub(crate) static ALL: &[&Table] = &[
     &map::TABLE,
     &dispose::TABLE,
     &bulk::TABLE,
+    &hardened::TABLE,
 ];
 
 pub(crate) fn names() -> String {

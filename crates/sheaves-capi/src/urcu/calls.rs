@@ -49,7 +49,7 @@ static ATFORK: AtomicPtr<Atfork> = AtomicPtr::new(null_mut());
 ///
 /// # Safety
 /// The head is valid, and only readers use its object until the call.
-#[cfg_attr(target_arch = "x86_64", unsafe(naked))]
+#[cfg_attr(any(target_arch = "aarch64", target_arch = "x86_64"), unsafe(naked))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_urcu_call_rcu(head: *mut Head, call: CallFunction) {
     jump_with_frame!(call_rcu_from, head, call)

@@ -1,10 +1,13 @@
 /* Allocates known amounts at 20 places, with other allocations in between, and compares the profile
- * with them. With the argument "late" profiling begins after the program has worked for a while. */
+ * with them. With the argument "late" profiling begins after the program has worked for a while. A
+ * number after it is for how many seconds other blocks come and go before the comparison, which is
+ * printed then. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <sys/mman.h>
 #include <pthread.h>
@@ -199,6 +202,11 @@ int main(int argc, char **argv)
                 defer(n, p);
             churn(0, places[n].bytes);
         }
+    }
+    time_t end = time(NULL) + (argc > 2 ? atoi(argv[2]) : 0);
+    while (time(NULL) < end) {
+        for (int step = 0; step < 10000; step++)
+            churn(0, places[1 + step % 8].bytes);
     }
     __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);

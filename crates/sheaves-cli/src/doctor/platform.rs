@@ -60,10 +60,14 @@ fn system() -> Check {
     let text = |part: &core::ffi::CStr| part.to_string_lossy().into_owned();
     let machine = text(name.machine());
     let found = format!("{} {} on {machine}", text(name.sysname()), text(name.release()));
-    if machine == "x86_64" {
+    if ["x86_64", "aarch64"].contains(&machine.as_str()) {
         Check::ok("kernel", found)
     } else {
-        Check::warn("kernel", found, "only x86_64 has the rseq engine; the portable one is used")
+        Check::warn(
+            "kernel",
+            found,
+            "x86_64 and aarch64 have the rseq engine; the portable one is used",
+        )
     }
 }
 

@@ -4,6 +4,7 @@
 #[derive(Debug, PartialEq)]
 pub(crate) struct Dump {
     pub(crate) rate_bytes: u64,
+    /// When profiling was turned on; 0 if it never was.
     pub(crate) since_ms: u64,
     pub(crate) until_ms: u64,
     pub(crate) dropped: u64,

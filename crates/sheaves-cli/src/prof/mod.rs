@@ -64,25 +64,40 @@ fn leaks(options: &ProfLeaks) -> Result<(), Refusal> {
 
 /// The profile of a process, if `source` is a number, or in a file.
 fn profile(source: &str) -> Result<Profile, Refusal> {
-    let text = match source.parse::<u32>() {
+    let dump = match source.parse::<u32>() {
         Ok(pid) => of_process(pid)?,
-        Err(_) => std::fs::read_to_string(source).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Refusal::no_input(format!("{source} is not there")),
-            std::io::ErrorKind::InvalidData => not_a_dump(source, "it is not text"),
-            _ => Refusal::no_input(format!("cannot read {source}: {error}")),
-        })?,
+        Err(_) => read(source, &of_file(source)?)?,
     };
-    let dump = Dump::parse(&text).map_err(|wrong| not_a_dump(source, &wrong))?;
     Ok(Profile::of(dump))
 }
 
+fn of_file(path: &str) -> Result<String, Refusal> {
+    std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Refusal::no_input(format!("{path} is not there")),
+        std::io::ErrorKind::InvalidData => not_a_dump(path, "it is not text"),
+        _ => Refusal::no_input(format!("cannot read {path}: {error}")),
+    })
+}
+
 /// The dump of a running process, and its maps.
-fn of_process(pid: u32) -> Result<String, Refusal> {
+fn of_process(pid: u32) -> Result<Dump, Refusal> {
     let mut asked = Asked::attach(pid)?;
     let dump = asked.ask(PROFILE_DUMP, 0)?;
     let maps = std::fs::read_to_string(asked.process.path("maps"));
     // Without them, of a process that has ended just now, there are no names.
-    Ok(dump + &maps.unwrap_or_default())
+    let text = dump + &maps.unwrap_or_default();
+    let dump = read(&asked.process.to_string(), &text)?;
+    if dump.since_ms == 0 {
+        return Err(Refusal::unavailable(format!(
+            "{} takes no samples: turn profiling on by `sheaves prof on {pid}`",
+            asked.process
+        )));
+    }
+    Ok(dump)
+}
+
+fn read(source: &str, text: &str) -> Result<Dump, Refusal> {
+    Dump::parse(text).map_err(|wrong| not_a_dump(source, &wrong))
 }
 
 fn not_a_dump(source: &str, wrong: &str) -> Refusal {

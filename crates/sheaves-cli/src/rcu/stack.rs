@@ -75,11 +75,9 @@ impl Stopped {
         Err("the thread does not leave the kernel".to_owned())
     }
 
-    #[cfg(target_arch = "x86_64")]
     fn addresses(&self) -> Result<Vec<u64>, String> {
-        let registers = ptrace::getregs(self.0).map_err(|error| format!("registers: {error}"))?;
-        let mut addresses = vec![registers.rip];
-        let (mut frame, mut above) = (registers.rbp, registers.rsp);
+        let [instruction, mut frame, mut above] = self.registers()?;
+        let mut addresses = vec![instruction];
         while addresses.len() < FRAMES_MAX
             && frame.is_multiple_of(8)
             && (above..above.saturating_add(FRAME_BYTES_MAX)).contains(&frame)
@@ -94,13 +92,22 @@ impl Stopped {
         Ok(addresses)
     }
 
-    #[cfg(not(target_arch = "x86_64"))]
-    fn addresses(&self) -> Result<Vec<u64>, String> {
+    /// The program counter, the frame pointer and the stack pointer.
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+    fn registers(&self) -> Result<[u64; 3], String> {
+        let registers = ptrace::getregs(self.0).map_err(|error| format!("registers: {error}"))?;
+        #[cfg(target_arch = "aarch64")]
+        return Ok([registers.pc, registers.regs[29], registers.sp]);
+        #[cfg(target_arch = "x86_64")]
+        return Ok([registers.rip, registers.rbp, registers.rsp]);
+    }
+
+    #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+    fn registers(&self) -> Result<[u64; 3], String> {
         Err("not on this architecture".to_owned())
     }
 
     /// Two words of the thread's memory.
-    #[cfg(target_arch = "x86_64")]
     fn read(&self, address: u64) -> Option<[u64; 2]> {
         let mut bytes = [0; 16];
         let remote = RemoteIoVec { base: usize::try_from(address).ok()?, len: bytes.len() };

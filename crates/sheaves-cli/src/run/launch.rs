@@ -43,6 +43,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) stats: Option<StatsFormat>,
     /// The file for them; stderr if there is none.
     pub(crate) stats_file: Option<&'a Path>,
+    /// Whether the program runs in hardened mode.
+    pub(crate) harden: bool,
     /// Whether to report success, too.
     pub(crate) verbose: bool,
 }
@@ -80,6 +82,9 @@ impl Launch<'_> {
                 StatsFormat::Json => "json",
             };
             variables.push(("SHEAVES_STATS", value.into()));
+        }
+        if self.harden {
+            variables.push(("SHEAVES_HARDEN", "1".into()));
         }
         if let Some(path) = self.stats_file {
             variables.push(("SHEAVES_STATS_FILE", path.into()));

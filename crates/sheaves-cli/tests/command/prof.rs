@@ -20,8 +20,9 @@ const SITES: [&str; 7] = [
     "site_posix",
 ];
 
-/// Compiles `sites.cpp`, runs it with profiling, and returns the folder and the file of the dump.
-fn dump(flags: &[&str]) -> (TempDir, PathBuf) {
+/// Compiles `sites.cpp`, runs it with profiling and another option, and returns the folder and the
+/// dump in it.
+fn dump(flags: &[&str], option: &str) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let (program, dump) = (directory.path().join("sites"), directory.path().join("dump"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/sites.cpp");
@@ -34,6 +35,7 @@ fn dump(flags: &[&str]) -> (TempDir, PathBuf) {
         .arg("run")
         .arg(&program)
         .env("SHEAVES_PROF", "4096")
+        .env(option, "1")
         .env("SHEAVES_PROF_FILE", &dump)
         .assert()
         .success()
@@ -43,7 +45,16 @@ fn dump(flags: &[&str]) -> (TempDir, PathBuf) {
 
 #[test]
 fn sites_have_what_they_allocated_and_their_callers() {
-    let (directory, dump) = dump(&["-g", "-fno-omit-frame-pointer"]);
+    check_sites("UNUSED");
+}
+
+#[test]
+fn a_hardened_process_has_the_same_sites() {
+    check_sites("SHEAVES_HARDEN");
+}
+
+fn check_sites(option: &str) {
+    let (directory, dump) = dump(&["-g", "-fno-omit-frame-pointer"], option);
     let output = sheaves().args(["prof", "heap"]).arg(&dump).args(["--count", "99"]).output();
     let text = String::from_utf8(output.expect("runs").stdout).expect("UTF-8");
     for site in SITES {
@@ -103,7 +114,7 @@ fn is_read_by_pprof(file: &Path) {
 
 #[test]
 fn without_symbols_there_are_offsets() {
-    let (_directory, dump) = dump(&["-s", "-fomit-frame-pointer"]);
+    let (_directory, dump) = dump(&["-s", "-fomit-frame-pointer"], "UNUSED");
     sheaves().args(["prof", "heap"]).arg(&dump).assert().success().stdout(contains("sites+0x"));
 }
 

@@ -57,6 +57,13 @@ fn verbose_names_the_engine() {
 }
 
 #[test]
+fn harden_sets_the_option_for_the_program() {
+    let shown = ["--", "sh", "-c", "echo $SHEAVES_HARDEN"];
+    sheaves().args(["run", "--harden"]).args(shown).assert().success().stdout("1\n");
+    sheaves().arg("run").args(shown).assert().success().stdout("\n");
+}
+
+#[test]
 fn statistics_go_where_they_are_asked_to() {
     let run = |options: &[&str]| {
         let mut command = sheaves();

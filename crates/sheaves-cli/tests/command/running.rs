@@ -17,6 +17,7 @@ use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use tempfile::TempDir;
 
 use crate::real_object::object;
 use crate::stand_in::{gcc, sheaves};
@@ -34,7 +35,7 @@ fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
 }
 
 /// A program on Sheaves whose thread allocates until it is killed.
-struct Program(Child);
+struct Program(Child, #[expect(dead_code, reason = "holds its file")] TempDir);
 
 impl Program {
     fn start() -> Program {
@@ -46,7 +47,8 @@ impl Program {
         std::fs::write(path("busy.c"), SOURCE).expect("written");
         assert!(gcc(["-O0", "-o", &path("busy"), &path("busy.c")]));
         let mut command = Command::new(path("busy"));
-        let program = Program(command.env("LD_PRELOAD", object()).spawn().expect("runs"));
+        let child = command.env("LD_PRELOAD", object()).spawn().expect("runs");
+        let program = Program(child, directory);
         program.wait_for_page();
         program
     }
@@ -359,4 +361,39 @@ fn readers_and_grace_periods_are_printed() {
     let text = contains("threads in a read section: 0").and(contains("length of grace periods"));
     sheaves().args(["rcu", "--seconds", "0.3", &program.pid()]).assert().success().stdout(text);
     sheaves().args(["rcu", "--seconds", "-1", &program.pid()]).assert().code(2);
+}
+
+/// Profiling is turned on in a program that was not started for it.
+#[test]
+fn profile_of_a_running_program() {
+    let program = Program::start();
+    let pid = program.pid();
+    sheaves().args(["prof", "leaks", "--seconds", "1", &pid]).assert().code(69).stdout("");
+    let asked = sheaves().args(["prof", "heap", &pid]).assert().code(69).stdout("");
+    let line = String::from_utf8(asked.get_output().stderr.clone()).expect("UTF-8");
+    let line = line.replace(&pid, "PID");
+    assert_eq!(
+        line,
+        "sheaves: process PID (busy) takes no samples: turn profiling on by \
+         `sheaves prof on PID`\n"
+    );
+    sheaves().args(["prof", "on", "--rate", "4096", &pid]).assert().success().stdout("");
+    wait_for("samples of main", || {
+        let output = sheaves().args(["prof", "heap", &pid]).output().expect("runs");
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(output.status.success() && text.contains(" s of profiling know"), "{text}");
+        text.contains("objects of malloc-112") && text.contains(" main\n")
+    });
+    sheaves().args(["prof", "leaks", "--seconds", "1", &pid]).assert().success();
+    sheaves().args(["prof", "off", &pid]).assert().success().stdout("");
+    sheaves().args(["prof", "heap", &pid]).assert().success();
+    refusal_of_prof("4194304", 67);
+}
+
+#[track_caller]
+fn refusal_of_prof(pid: &str, status: i32) {
+    for command in ["on", "off", "heap"] {
+        let asked = sheaves().args(["prof", command, pid]).assert().code(status).stdout("");
+        assert_eq!(asked.get_output().stderr.split(|byte| *byte == b'\n').count(), 2);
+    }
 }

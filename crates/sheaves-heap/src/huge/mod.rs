@@ -7,11 +7,15 @@
 //! it may have (`vm.max_map_count`). The table keeps such a range; its pages are discarded and read
 //! as zeros. The range serves the next block that fits. It is offered to the kernel again once the
 //! kernel unmaps another range.
+//!
+//! In a hardened process none is kept: see `guard`.
 
+mod guard;
 mod table;
 
 use sheaves_rcu::defer;
 use sheaves_slab::chunk;
+use sheaves_slab::mode::is_hardened;
 use sheaves_slab::sampling::{Request, large};
 use sheaves_sys::lock::Held;
 use sheaves_sys::{clock, map, probe};
@@ -36,6 +40,9 @@ fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
     const NONE: (usize, bool) = (0, false);
     let page = map::page_bytes();
     let Some(bytes) = size.max(1).checked_next_multiple_of(page) else { return NONE };
+    if is_hardened() {
+        return (guard::alloc(bytes, align), true);
+    }
     if let Some(address) = alloc_idle(|idle| idle.take(bytes, align)) {
         return (address, false);
     }
@@ -115,7 +122,13 @@ pub(crate) fn free(address: usize) -> bool {
     large::note_free(address);
     let range = table.remove(index);
     probe::large_free(range.address, range.bytes);
-    let_idle(table, range);
+    if is_hardened() {
+        table.note_bytes();
+        drop(table);
+        guard::retire(range);
+    } else {
+        let_idle(table, range);
+    }
     true
 }
 
@@ -176,6 +189,7 @@ fn give_back_all(mut surplus: Option<Entry>) {
 /// Unmaps idle ranges, the oldest first, until at most `keep_bytes` are left, and offers those that
 /// are kept to the kernel again. Returns how many bytes of idle ranges it unmapped.
 pub(crate) fn trim(keep_bytes: usize) -> usize {
+    guard::unmap_all();
     let mut bytes = 0;
     loop {
         let mut table = TABLE.lock();
@@ -226,6 +240,13 @@ pub(crate) fn resize(address: usize, size: usize, request: &Request) -> usize {
     let mut table = TABLE.lock();
     let Some(index) = table.find(address) else { return 0 };
     let old_bytes = table.entry(index).bytes;
+    if is_hardened() {
+        if bytes > old_bytes || bytes < old_bytes / 2 {
+            return 0;
+        }
+        large::note_resize(address, address, old_bytes, request);
+        return address;
+    }
     if bytes <= old_bytes {
         large::note_resize(address, address, old_bytes, request);
         return shrink(table, index, bytes);

@@ -55,8 +55,13 @@ pub(crate) struct Table {
     pub(super) idle: Idle,
     /// Bytes of idle ranges that were returned to the kernel so far.
     pub(super) returned_bytes: u64,
+    /// Freed blocks of a hardened process that are still mapped, see `guard`; the next place.
+    pub(super) retired: [Entry; RETIRED],
+    pub(super) next_retired: usize,
 }
 
+/// See `guard`.
+pub(super) const RETIRED: usize = 256;
 const CAPACITY_MIN: usize = 256;
 const _: () = assert!(CAPACITY_MIN / 2 > RANGES_MAX);
 /// The bits of [`Table::location`] that hold the logarithm.
@@ -66,8 +71,18 @@ pub(crate) static TABLE: Lock<Table> = Lock::new(Table::at(0));
 
 impl Table {
     const fn at(location: usize) -> Table {
-        let idle = Idle::new();
-        Table { location, count: 0, bytes: 0, kept: 0, in_doubt: 0, idle, returned_bytes: 0 }
+        const NONE: Entry = Entry { address: 0, bytes: 0 };
+        Table {
+            location,
+            count: 0,
+            bytes: 0,
+            kept: 0,
+            in_doubt: 0,
+            idle: Idle::new(),
+            returned_bytes: 0,
+            retired: [NONE; RETIRED],
+            next_retired: 0,
+        }
     }
 
     /// Number of entries, a power of two.

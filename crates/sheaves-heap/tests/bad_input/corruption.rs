@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 
-use sheaves_heap::{calloc, free, malloc, realloc, trim, usable_size};
+use sheaves_heap::{calloc, check_freed, free, malloc, realloc, trim, usable_size};
 use sheaves_slab::raw::{Cache, Options};
 
 use crate::End::{Dies, GoesOn};
@@ -201,13 +201,13 @@ crate::cases! {
         unsafe { cache.free_bulk(&[object; 2]) };
         cache.shrink();
     }
-    twice_debug DEBUG, Dies("was freed before") => {
+    twice_debug DEBUG, Dies("which is in free memory (double free?)") => {
         free_twice(40);
     }
     twice_middle_debug DEBUG, Dies("which is in free memory (double free?)") => {
         free_twice(100_000);
     }
-    twice_large_debug DEBUG, Dies("was freed before") => {
+    twice_large_debug DEBUG, Dies("which is in free memory (double free?)") => {
         free_twice(48_000);
     }
     twice_huge_debug DEBUG, Dies("which is not from this heap") => {
@@ -253,7 +253,7 @@ crate::cases! {
         // SAFETY: from this heap.
         unsafe { free(block) };
         spoil(block, 20);
-        let _ = malloc(40);
+        check_freed();
     }
     after_free_in_a_debug_cache NONE, Dies("was written to while it was free, at byte 47") => {
         let cache = cache("late", true);

@@ -1,7 +1,8 @@
 //! Entries of slow paths that take their caller's frame along, for samples of allocations.
 //!
-//! Only a naked function still finds the registers as its caller left them. On other architectures
-//! the frame is unknown.
+//! Only a naked function still finds the registers as its caller left them. On x86-64 it jumps on,
+//! and its return address is where the stack pointer is. On aarch64 the return address is in a
+//! register: the function stores it, and calls. On other architectures the frame is unknown.
 
 /// Defines functions of up to three arguments that call another one with their arguments and their
 /// caller's `Frame`, as the numbers `stack` and `frame`: see `sheaves_sys::stack`. In brackets is
@@ -14,14 +15,14 @@ macro_rules! with_frame {
             $with_frame:path;
     )*) => {$(
         $(#[$attribute])*
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
         #[unsafe(naked)]
         $vis $($qualifier)* extern "C" fn $name($($arg: $type),+) -> $result {
             $crate::jump_with_frame!($with_frame, $($arg),+)
         }
 
         $(#[$attribute])*
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
         $vis $($qualifier)* extern "C" fn $name($($arg: $type),+) -> $result {
             #[allow(unused_unsafe, reason = "some of these functions are safe")]
             // SAFETY: the same contract.
@@ -33,6 +34,7 @@ macro_rules! with_frame {
 }
 
 /// The body of a naked function that is another one, whose address is in a static.
+#[cfg(target_arch = "x86_64")]
 #[macro_export]
 macro_rules! jump_through {
     ($address:path) => {
@@ -40,9 +42,23 @@ macro_rules! jump_through {
     };
 }
 
+/// The body of a naked function that is another one, whose address is in a static.
+#[cfg(target_arch = "aarch64")]
+#[macro_export]
+macro_rules! jump_through {
+    ($address:path) => {
+        ::core::arch::naked_asm!(
+            "adrp x16, {address}",
+            "ldr x16, [x16, :lo12:{address}]",
+            "br x16",
+            address = sym $address,
+        )
+    };
+}
+
 /// The body of such a function.
-#[doc(hidden)]
 #[cfg(target_arch = "x86_64")]
+#[doc(hidden)]
 #[macro_export]
 macro_rules! jump_with_frame {
     ($with_frame:path, $one:ident) => {
@@ -71,9 +87,45 @@ macro_rules! jump_with_frame {
     };
 }
 
-/// The body of such a function, which is not naked here.
+/// The body of such a function.
+#[cfg(target_arch = "aarch64")]
 #[doc(hidden)]
-#[cfg(not(target_arch = "x86_64"))]
+#[macro_export]
+macro_rules! jump_with_frame {
+    ($with_frame:path, $one:ident) => {
+        $crate::jump_with_frame!(@ $with_frame, "x1", "x2")
+    };
+    ($with_frame:path, $one:ident, $two:ident) => {
+        $crate::jump_with_frame!(@ $with_frame, "x2", "x3")
+    };
+    ($with_frame:path, $one:ident, $two:ident, $three:ident) => {
+        $crate::jump_with_frame!(@ $with_frame, "x3", "x4")
+    };
+    (@ $with_frame:path, $stack:literal, $frame:literal) => {
+        ::core::arch::naked_asm!(
+            ".cfi_startproc",
+            concat!("mov ", $frame, ", x29"),
+            "stp x29, x30, [sp, #-16]!",
+            ".cfi_def_cfa_offset 16",
+            ".cfi_offset x29, -16",
+            ".cfi_offset x30, -8",
+            "mov x29, sp",
+            concat!("add ", $stack, ", sp, #8"),
+            "bl {to}",
+            "ldp x29, x30, [sp], #16",
+            ".cfi_def_cfa_offset 0",
+            ".cfi_restore x29",
+            ".cfi_restore x30",
+            "ret",
+            ".cfi_endproc",
+            to = sym $with_frame,
+        )
+    };
+}
+
+/// The body of such a function, which is not naked here.
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+#[doc(hidden)]
 #[macro_export]
 macro_rules! jump_with_frame {
     ($with_frame:path, $($arg:ident),+) => {

@@ -17,21 +17,27 @@
 //! word does.
 
 mod access;
-#[cfg(target_arch = "x86_64")]
-mod entry_x86_64;
+#[cfg_attr(target_arch = "aarch64", path = "entry_aarch64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "entry_x86_64.rs")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+mod entry;
 mod frame;
 mod mode;
-#[cfg(not(target_arch = "x86_64"))]
-mod no_rseq;
 mod portable;
 pub mod rows;
 pub mod rows_slow;
-#[cfg(target_arch = "x86_64")]
-mod rows_x86_64;
-#[cfg(target_arch = "x86_64")]
-mod rseq_x86_64;
-#[cfg(target_arch = "x86_64")]
-mod section_x86_64;
+#[cfg_attr(target_arch = "aarch64", path = "rseq_aarch64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "rseq_x86_64.rs")]
+#[cfg_attr(not(any(target_arch = "aarch64", target_arch = "x86_64")), path = "no_rseq.rs")]
+mod rseq;
+#[cfg_attr(target_arch = "aarch64", path = "rows_aarch64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "rows_x86_64.rs")]
+#[cfg_attr(not(any(target_arch = "aarch64", target_arch = "x86_64")), path = "no_rseq_rows.rs")]
+mod rseq_rows;
+#[cfg_attr(target_arch = "aarch64", path = "section_aarch64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "section_x86_64.rs")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+mod section;
 
 pub(crate) use mode::publish;
 pub(crate) use portable::{
@@ -40,13 +46,8 @@ pub(crate) use portable::{
 pub(crate) use rows_slow::current_row;
 
 pub use access::Access;
-pub use fast::{pop, push};
 pub use mode::{Facts, Mode, SlotKind, facts, mode};
-
-#[cfg(not(target_arch = "x86_64"))]
-use no_rseq::words as fast;
-#[cfg(target_arch = "x86_64")]
-use rseq_x86_64 as fast;
+pub use rseq::{pop, push};
 
 use core::sync::atomic::Ordering;
 
@@ -78,7 +79,7 @@ pub fn pop_slow(word: Word) -> Option<usize> {
 pub unsafe fn push_slow(word: Word, object: usize) -> bool {
     match mode() {
         // SAFETY: the same contract.
-        Mode::Rseq => unsafe { fast::push(access(), word, object) },
+        Mode::Rseq => unsafe { rseq::push(access(), word, object) },
         // SAFETY: the same contract.
         Mode::Portable => unsafe { portable::push(word, object) },
         Mode::NotStarted => false,
@@ -92,7 +93,7 @@ pub unsafe fn push_slow(word: Word, object: usize) -> bool {
 pub fn load(word: Word) -> Cursor {
     match mode() {
         Mode::Rseq => {
-            let block = table::current_block(fast::slot(access()));
+            let block = table::current_block(rseq::slot(access()));
             // Relaxed: a hint; the transaction that uses it compares again.
             Cursor::of_word(word.in_block(block).load(Ordering::Relaxed))
         }
@@ -114,7 +115,7 @@ pub fn load(word: Word) -> Cursor {
 pub unsafe fn cmp_store(word: Word, expected: Cursor, new: Cursor) -> bool {
     match mode() {
         // SAFETY: the same contract.
-        Mode::Rseq => unsafe { fast::cmp_store(access(), word, expected, new) },
+        Mode::Rseq => unsafe { rseq::cmp_store(access(), word, expected, new) },
         Mode::Portable => portable::cmp_store(word, expected, new),
         Mode::NotStarted => false,
     }
@@ -124,7 +125,7 @@ pub unsafe fn cmp_store(word: Word, expected: Cursor, new: Cursor) -> bool {
 #[must_use]
 pub fn current_slot() -> i32 {
     match mode() {
-        Mode::Rseq => fast::slot(access()),
+        Mode::Rseq => rseq::slot(access()),
         Mode::Portable => portable::slot(),
         Mode::NotStarted => -1,
     }

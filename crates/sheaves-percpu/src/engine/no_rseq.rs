@@ -1,58 +1,29 @@
-//! Without an rseq engine every inlined transaction fails. A port to another architecture replaces
-//! this file, see `docs/porting.md`.
+//! Without an rseq engine every inlined transaction on a word of a block fails. A port to another
+//! architecture replaces this file, see `docs/porting.md`.
 
-/// Transactions on words of blocks.
-pub(super) mod words {
-    use crate::engine::access::Access;
-    use crate::sheaf::Cursor;
-    use crate::word::Word;
+use super::access::Access;
+use crate::sheaf::Cursor;
+use crate::word::Word;
 
-    /// Always `None`: this architecture has no inlined form.
-    #[must_use]
-    pub fn pop(_: Access, _: Word) -> Option<usize> {
-        None
-    }
-    /// Always false: this architecture has no inlined form.
-    ///
-    /// # Safety
-    /// None.
-    #[must_use]
-    pub unsafe fn push(_: Access, _: Word, _: usize) -> bool {
-        false
-    }
-    pub(in crate::engine) fn slot(_: Access) -> i32 {
-        -1
-    }
-    pub(in crate::engine) unsafe fn cmp_store(_: Access, _: Word, _: Cursor, _: Cursor) -> bool {
-        false
-    }
+/// Always `None`: this architecture has no inlined form.
+#[must_use]
+pub fn pop(_: Access, _: Word) -> Option<usize> {
+    None
 }
 
-/// Transactions on words of rows.
-pub(super) mod rows {
-    use core::sync::atomic::AtomicUsize;
+/// Always false: this architecture has no inlined form.
+///
+/// # Safety
+/// None.
+#[must_use]
+pub unsafe fn push(_: Access, _: Word, _: usize) -> bool {
+    false
+}
 
-    use crate::engine::access::Access;
-    use crate::engine::rows::{Outcome, PackedWord};
-    use crate::word::RowWord;
+pub(super) fn slot(_: Access) -> i32 {
+    -1
+}
 
-    macro_rules! no_block {
-        ($($name:ident [$($generic:tt)*] ($($argument:ty),*);)+) => {
-            $(
-                /// Always [`Outcome::NoBlock`]: this architecture has no inlined form.
-                pub fn $name<$($generic)*>($(_: $argument),*) -> Outcome {
-                    Outcome::NoBlock
-                }
-            )+
-        };
-    }
-
-    no_block! {
-        add [] (Access, RowWord, usize);
-        add_const [const AMOUNT: i32] (Access, RowWord);
-        add_bounded [const BITS: u32] (PackedWord, usize);
-        add_bounded_const [const BITS: u32, const AMOUNT: i32] (PackedWord);
-        add_guarded [const AMOUNT: i32] (Access, &AtomicUsize, RowWord);
-        cmp_store [] (Access, RowWord, usize, usize);
-    }
+pub(super) unsafe fn cmp_store(_: Access, _: Word, _: Cursor, _: Cursor) -> bool {
+    false
 }

@@ -18,13 +18,8 @@ use super::mode::{Mode, mode};
 use crate::rows::ROW_BYTES_MAX;
 use crate::word::RowWord;
 
-#[cfg(not(target_arch = "x86_64"))]
-pub use super::no_rseq::rows::{
-    add, add_bounded, add_bounded_const, add_const, add_guarded, cmp_store,
-};
 pub use super::rows_slow as slow;
-#[cfg(target_arch = "x86_64")]
-pub use super::rows_x86_64::{
+pub use super::rseq_rows::{
     add, add_bounded, add_bounded_const, add_const, add_guarded, cmp_store,
 };
 
@@ -69,7 +64,7 @@ impl PackedWord {
     /// `None` where the engine has no such form.
     #[must_use]
     pub fn new(word: RowWord) -> Option<PackedWord> {
-        if !cfg!(target_arch = "x86_64") || mode() != Mode::Rseq {
+        if mode() != Mode::Rseq {
             return None;
         }
         // SAFETY: the engine has started.
@@ -95,8 +90,9 @@ impl PackedWord {
     }
 
     /// The offset in the row.
+    #[inline(always)]
     pub(crate) fn offset(self) -> usize {
-        self.flagged_offset() - PackedWord::FLAG_BYTES
+        self.flagged_offset() & (PackedWord::FLAG_BYTES - 1)
     }
 
     #[inline(always)]

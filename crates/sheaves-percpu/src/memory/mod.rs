@@ -48,6 +48,7 @@ pub(crate) mod class;
 mod handle;
 mod handle_map;
 pub(crate) mod objects;
+pub(crate) mod observer;
 mod pool;
 pub(crate) mod state;
 mod statistics;

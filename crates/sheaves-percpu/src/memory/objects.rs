@@ -8,6 +8,7 @@ use crate::engine::{Access, Mode, mode};
 use crate::memory::Error;
 use crate::memory::caches::{self, alloc_uncached};
 use crate::memory::class::Class;
+use crate::memory::observer;
 use crate::memory::state::{MEMORY, is_open};
 use crate::memory::zero::zero;
 use crate::rows;
@@ -16,13 +17,15 @@ use crate::word::{BLOCK_BYTES, RowWord};
 /// Allocates an object that is zero in every row; returns its offset.
 #[inline]
 pub(crate) fn alloc(shape: Shape) -> Result<usize, Error> {
-    match Class::of(shape) {
+    let offset = match Class::of(shape) {
         Some(class) => match caches::pop(class) {
-            Some(offset) => Ok(offset),
-            None => alloc_slow(class),
+            Some(offset) => offset,
+            None => alloc_slow(class)?,
         },
-        None => alloc_without_class(shape),
-    }
+        None => alloc_without_class(shape)?,
+    };
+    observer::allocated(offset, shape.size());
+    Ok(offset)
 }
 
 #[cold]
@@ -44,6 +47,7 @@ fn alloc_without_class(shape: Shape) -> Result<usize, Error> {
 /// The object is from [`alloc`] with this shape and not used any more in any row.
 #[inline]
 pub(crate) unsafe fn free(offset: usize, shape: Shape) {
+    observer::will_free(offset);
     // SAFETY: the caller owns the object.
     unsafe { zero(offset, shape.size()) };
     match Class::of(shape) {

@@ -9,6 +9,7 @@
 use std::env;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::Mutex;
 
 use sheaves_percpu::internal::{Facts, Mode, SlotKind, facts, mode};
 use sheaves_sys::{membarrier, rseq};
@@ -176,22 +177,42 @@ fn alarm_seconds() -> u32 {
     ALARM_SECONDS + 4 * storm
 }
 
+/// Configurations at a time: their tests wait more than they compute.
+const AT_A_TIME: usize = 2;
+
 /// Runs all other tests of this executable in every configuration; panics when one fails.
 pub(crate) fn run_all() {
-    let mut failed = Vec::new();
-    for configuration in CONFIGURATIONS {
-        if let Some(why) = obstacle(configuration) {
-            println!("skipped: {}: {why}", configuration.name);
-            continue;
+    // Valgrind takes longest: it begins first.
+    let first = [None].into_iter();
+    let rest = Mutex::new(first.chain(CONFIGURATIONS.iter().map(Some)));
+    let failed = Mutex::new(Vec::new());
+    let take_and_run = || {
+        loop {
+            let Some(next) = rest.lock().unwrap().next() else { return };
+            let (name, passed) = match next {
+                None => ("valgrind", run_under_valgrind()),
+                Some(configuration) => (configuration.name, run_if_supported(configuration)),
+            };
+            if !passed {
+                failed.lock().unwrap().push(name);
+            }
         }
-        if !run(configuration) {
-            failed.push(configuration.name);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(take_and_run);
         }
-    }
-    if !run_under_valgrind() {
-        failed.push("valgrind");
-    }
+    });
+    let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "failed: {failed:?}");
+}
+
+fn run_if_supported(configuration: &Configuration) -> bool {
+    if let Some(why) = obstacle(configuration) {
+        println!("skipped: {}: {why}", configuration.name);
+        return true;
+    }
+    run(configuration)
 }
 
 fn run(configuration: &Configuration) -> bool {

@@ -5,7 +5,7 @@
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::Word;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 pub(crate) use whole::{pop_by_size, push_by_owner};
 
 #[inline(never)]
@@ -21,7 +21,7 @@ pub(crate) unsafe fn push(word: Word, object: usize) -> bool {
     unsafe { sheaves_percpu::internal::push(Access::get(), word, object) }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod whole {
     use core::sync::atomic::{AtomicUsize, Ordering};
 

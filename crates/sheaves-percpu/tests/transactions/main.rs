@@ -4,7 +4,7 @@
 //! test here may assume one. `boundaries` interrupts every rseq critical section at every
 //! instruction.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod boundaries;
 mod configurations;
 mod drain;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::c_programs::run_within;
-use crate::{compile, compile_as, on_object, run_silent};
+use crate::{check, compile, compile_as, on_object, run_silent};
 
 type Variables = &'static [(&'static str, &'static str)];
 
@@ -67,6 +67,33 @@ fn limits_on_the_address_space_may_be_set_later() {
     let text = "import resource as r; r.setrlimit(r.RLIMIT_AS, (1 << 30, 1 << 30)); \
                 len(bytearray(100 << 20))";
     run_silent(Path::new("python3"), &["-c", text], &[("PYTHONMALLOC", "malloc")], MINUTE);
+}
+
+/// Before the program can be killed for it.
+#[test]
+fn profile_is_written_when_memory_is_short() {
+    let program = compile("gcc", "short.c");
+    for (why, limit) in [("limit", "64M"), ("failure", "1T")] {
+        for variables in &CONFIGURATIONS[..4] {
+            let file = tempfile(why);
+            let _ = std::fs::remove_file(&file);
+            let own = [
+                ("SHEAVES_PROF", "65536"),
+                ("SHEAVES_PROF_FILE", file.to_str().unwrap()),
+                ("SHEAVES_LIMIT", limit),
+            ];
+            let mut command = on_object(&program, &[why], &[*variables, &own].concat());
+            let output = run_within(MINUTE, &mut command);
+            check(&command, &output, |text, errors| {
+                text.is_empty() && (why == "failure" || errors.lines().count() == 1)
+            });
+            std::fs::remove_file(&file).unwrap();
+        }
+    }
+}
+
+fn tempfile(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("profile-{name}"))
 }
 
 #[test]

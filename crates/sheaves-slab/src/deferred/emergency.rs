@@ -19,7 +19,7 @@ use sheaves_sys::lock;
 
 use crate::cache_id::CacheId;
 use crate::slot::{take_main, take_sheaf};
-use crate::{chunk, debug, flush, pool, tags};
+use crate::{chunk, debug, flush, pool, quarantine, tags};
 
 /// Requests for an empty sheaf that fail, for tests.
 #[cfg(feature = "faults")]
@@ -69,7 +69,7 @@ pub(super) fn take_empty(id: CacheId) -> Option<Sheaf> {
 #[cold]
 fn of_the_cache(id: CacheId) -> Option<Sheaf> {
     lock::assert_none_held();
-    if fails() {
+    if fails() || !id.shape().is_plain() {
         return None;
     }
     let cursor = take_sheaf(id.spare(), |_| true)
@@ -90,6 +90,8 @@ pub(super) fn free(id: CacheId, object: usize) {
         || {
             if id.shape().debug {
                 debug::free_deferred(id, object);
+            } else if id.shape().hardened {
+                quarantine::add(id, object);
             } else {
                 let mut one = [object];
                 tags::clean_deferred(id, &mut one);

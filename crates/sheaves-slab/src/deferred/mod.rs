@@ -18,7 +18,7 @@
 //! | an object is in | may be used by | leaves when |
 //! |---|---|---|
 //! | the rcu sheaf of a slot | readers | the sheaf is full, or all is sealed |
-//! | the open sheaf of a queue | readers | the same; for threads without a slot, and debug caches |
+//! | the open sheaf of a queue | readers | the same; for those that use no rcu sheaf |
 //! | a sealed sheaf | readers | its cookie has passed |
 //! | a sheaf that was ready | its next owner | |
 //!
@@ -36,7 +36,7 @@ use sheaves_percpu::internal::{Cursor, cmp_store, load, push_slow};
 use sheaves_rcu::defer;
 
 use crate::cache_id::CacheId;
-use crate::{debug, pool};
+use crate::{debug, pool, tags};
 
 pub(crate) use all::{drain, finish, pending, seal_all, start};
 #[cfg(feature = "faults")]
@@ -57,6 +57,11 @@ pub(crate) fn free_rcu_slow(id: CacheId, object: usize) {
         if debug::defer(id, object) {
             push_open(id, object);
         }
+        return;
+    }
+    if id.shape().hardened {
+        // The word stays vacant: a caller with a layout would find that of another class.
+        push_open(id, object);
         return;
     }
     for _ in 0..ATTEMPTS {
@@ -96,9 +101,11 @@ fn exchange(id: CacheId, object: usize) -> bool {
     true
 }
 
-/// Defers an object of a thread without a slot, or of a cache without rcu sheaves (debug).
+/// Defers an object of a thread without a slot, or of a cache without rcu sheaves (debug or
+/// hardened).
 fn push_open(id: CacheId, object: usize) {
     start(id);
+    tags::note_deferred(id, &[object]);
     let queue = id.descriptor().deferred_here();
     match queue.push_open(id.shape(), object, || emergency::take_empty(id)) {
         Ok(None) => defer::arm(),

@@ -6,7 +6,7 @@ use sheaves_sys::probe;
 
 use super::queue::{Queue, SealedSheaf};
 use crate::cache_id::CacheId;
-use crate::{debug, flush, slot, tags};
+use crate::{debug, flush, quarantine, slot, tags};
 
 /// A thread that seals a sheaf of a long queue takes at most this many ready sheaves out of it.
 const RECLAIM: usize = 2;
@@ -88,6 +88,8 @@ pub(super) fn tell_all(id: CacheId) {
 fn put_away(id: CacheId, cursor: Cursor) {
     if id.shape().debug {
         debug::reclaim(id, cursor);
+    } else if id.shape().hardened {
+        quarantine::seal(id, cursor);
     } else {
         flush::put_away(id, cursor);
     }

@@ -72,7 +72,8 @@ pub(crate) fn alloc(id: CacheId, object: usize, bytes: usize, request: &Request)
         || one_in != 0 && (profile::rate() == 0 || chance::happens(1.0 / one_in as f64));
     let geometry = geometry().filter(|_| is_chosen)?;
     let align = if request.align == 0 { natural_align(shape) } else { request.align };
-    let has_contents = shape.constructor.is_some() || shape.typesafe;
+    // Hardened caches check their objects by other means.
+    let has_contents = shape.constructor.is_some() || shape.typesafe || shape.hardened;
     if bytes > geometry.body || align > geometry.page || has_contents {
         return None;
     }

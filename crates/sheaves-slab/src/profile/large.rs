@@ -14,17 +14,10 @@ pub fn note_alloc(address: usize, request: &Request) {
     }
 }
 
-/// Makes a block a sample if one of its bytes from `start` on is one.
 #[cold]
 fn open(profile: &mut Profile, address: usize, start: usize, request: &Request) {
-    let point = start as f64 + chance::skip_bytes(profile.rate);
-    if point >= request.bytes as f64 {
-        return;
-    }
-    let (bytes, point) = (request.bytes, point as usize);
     let key = Key { kind: Kind::Large, cache: 0, is_deferral: false };
-    let record = Record { address, bytes, weight: 0, point, site: 0, is_deferred: false };
-    profile.open(key, Name::new("large"), bytes, record, request.frame);
+    profile.open_by_bytes(key, Name::new("large"), address, start, request);
 }
 
 /// A block is freed. Called before another thread can get its address.

@@ -15,6 +15,7 @@
 
 pub(crate) mod chance;
 pub mod large;
+pub(crate) mod percpu;
 mod records;
 mod sites;
 
@@ -25,6 +26,7 @@ use sheaves_sys::stack::{self, COPY_WORDS, Frame};
 use sheaves_sys::{clock, env, probe};
 
 use crate::cache_id::{CLASSES_MAX, CacheId};
+use crate::mode;
 use records::{Record, Records};
 pub(crate) use sites::{FRAMES_MAX, Kind, Site};
 use sites::{Key, Sites};
@@ -138,12 +140,16 @@ pub(crate) fn large_records() -> usize {
 
 /// Forgets all samples, and takes new ones at a rate. False when memory is out.
 pub(crate) fn begin(rate: usize) -> bool {
+    begin_at(rate.clamp(RATE_BYTES_MIN, RATE_BYTES_MAX))
+}
+
+fn begin_at(rate: usize) -> bool {
     let mut profile = PROFILE.lock();
     if !profile.sites.map() {
         return false;
     }
     profile.forget();
-    profile.rate = rate.clamp(RATE_BYTES_MIN, RATE_BYTES_MAX);
+    profile.rate = rate;
     profile.session += 1;
     profile.since_ms = clock::wall_ms();
     let rate = profile.rate;
@@ -170,8 +176,12 @@ pub(crate) fn walk(frame: Frame, out: &mut [usize]) -> usize {
     unsafe { stack::walk(frame, &mut PROFILE.lock().copy, out) }
 }
 
-/// Reads `SHEAVES_PROF`: a rate, or the usual one.
+/// Reads `SHEAVES_PROF`: a rate. In debug mode each allocation is a sample from the start.
 pub(crate) fn read_option() {
+    if mode::is_debug() {
+        begin_at(1);
+        return;
+    }
     let range = (RATE_BYTES_MIN, RATE_BYTES_MAX);
     if let Some(rate) = env::number("SHEAVES_PROF", range.0, range.1) {
         begin(rate);
@@ -262,6 +272,23 @@ impl Profile {
             self.dropped += 1;
         }
         is_open
+    }
+
+    /// Makes something with its own address a sample if one of its bytes from `start` on is one.
+    fn open_by_bytes(
+        &mut self,
+        key: Key,
+        name: crate::shape::Name,
+        address: usize,
+        start: usize,
+        request: &Request,
+    ) {
+        let (bytes, point) = (request.bytes, start as f64 + chance::skip_bytes(self.rate));
+        if point < bytes as f64 {
+            let point = point as usize;
+            let record = Record { address, bytes, weight: 0, point, site: 0, is_deferred: false };
+            self.open(key, name, bytes, record, request.frame);
+        }
     }
 
     fn site(&mut self, key: Key, name: crate::shape::Name, frame: Frame) -> Option<u32> {

@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     Cache = 1,
     /// Blocks with a mapping of their own.
     Large = 2,
+    /// Per-CPU objects, in all slots together.
+    PerCpu = 3,
 }
 
 /// Objects and bytes that samples stand for, in weights: see [`super::chance`].
@@ -59,7 +61,7 @@ pub(crate) struct Site {
     /// Index of its first address.
     first: u32,
     count: u32,
-    /// Number of the cache; those of [`Kind::Large`] have none.
+    /// Number of the cache; other kinds have none.
     cache: u16,
     pub(crate) kind: Kind,
     /// The addresses are those of the call that deferred the samples.

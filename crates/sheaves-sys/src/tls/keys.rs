@@ -1,6 +1,6 @@
 //! The reader's word as the value of a `pthread_key`.
 
-use super::arch::no_reader;
+use super::area::no_reader;
 use crate::key;
 
 /// The reader's word of the calling thread, the value of [`key::at_exit`]; [`no_reader`] while it

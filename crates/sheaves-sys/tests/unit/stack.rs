@@ -86,7 +86,7 @@ fn the_own_stack_is_known_once_it_was_looked_at() {
     let here = 0_usize;
     let address = (&raw const here).addr();
     let top = top_of(address);
-    if cfg!(target_arch = "x86_64") {
+    if cfg!(any(target_arch = "aarch64", target_arch = "x86_64")) {
         assert!(top > address, "the top of this thread's stack is not known");
         assert_eq!((tls::stack_top() & !7, tls::stack_low() % map::page_bytes()), (top, 0));
         // From here to the top every word can be read.

@@ -11,6 +11,9 @@ use super::world::{PIPELINES, SECTIONS, UPDATES, WORLD};
 use crate::engine;
 use crate::pipeline::AGE_ALLOWED;
 
+/// From this duration on a run has time for everything.
+const SECONDS_MIN: f64 = 1.0;
+
 /// The report of a run.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
@@ -47,6 +50,8 @@ pub struct Report {
     pub leak: Option<Leak>,
     /// Each violation in one line.
     pub failures: Vec<String>,
+    /// Each event that a run is for and that this one did not reach, in one line.
+    pub missed: Vec<String>,
 }
 
 /// A reader that stayed until it was reported.
@@ -99,8 +104,10 @@ impl Report {
             oldest_allowed: AGE_ALLOWED,
             leak,
             failures: Vec::new(),
+            missed: Vec::new(),
         };
         report.failures = report.judge(stuck);
+        report.missed = report.look_for_missed();
         report
     }
 
@@ -123,22 +130,28 @@ impl Report {
             let reported = leak.reported_ms.map_or("not".into(), |ms| format!("after {ms} ms"));
             failures.push(format!("a reader that stayed was reported {reported}"));
         }
-        // A run that an error has ended, or a very short one, had no time for everything.
-        if errors == 0 && self.seconds >= 1.0 {
-            if self.order == "membarrier" && self.membarriers == self.grace_periods {
-                failures.push("no grace period went without a membarrier".into());
-            }
-            for (kind, _) in self.updates.iter().chain(&self.sections).filter(|kind| *kind.1 == 0) {
-                failures.push(format!("nothing of the kind {kind} came to its end"));
-            }
-        }
         failures
     }
 
-    /// True when there is no failure.
+    /// A run that an error has ended, or a very short one, had no time for everything.
+    fn look_for_missed(&self) -> Vec<String> {
+        let mut missed = Vec::new();
+        if !self.failures.is_empty() || self.seconds < SECONDS_MIN {
+            return missed;
+        }
+        if self.order == "membarrier" && self.membarriers == self.grace_periods {
+            missed.push("no grace period went without a membarrier".into());
+        }
+        for (kind, _) in self.updates.iter().chain(&self.sections).filter(|kind| *kind.1 == 0) {
+            missed.push(format!("nothing of the kind {kind} came to its end"));
+        }
+        missed
+    }
+
+    /// True when there is no failure and nothing was missed.
     #[must_use]
     pub fn passed(&self) -> bool {
-        self.failures.is_empty()
+        self.failures.is_empty() && self.missed.is_empty()
     }
 }
 
@@ -172,3 +185,7 @@ impl fmt::Display for Report {
         writeln!(f, "oldest generation that a reader saw: {oldest} ({allowed} is allowed)")
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/rcu_report.rs"]
+mod tests;

@@ -79,6 +79,8 @@ pub struct Report {
     pub grace_periods: u64,
     /// Each violation in one line.
     pub failures: Vec<String>,
+    /// Each event that a run is for and that this one did not reach, in one line.
+    pub missed: Vec<String>,
 }
 
 impl Report {
@@ -98,45 +100,49 @@ impl Report {
             emergencies,
             grace_periods: sheaves_rcu::statistics().grace_periods - before.grace_periods,
             failures: Vec::new(),
+            missed: Vec::new(),
         };
-        report.failures = report.judge(stuck, leaks);
+        report.failures = judge(stuck, leaks);
+        report.missed = report.look_for_missed();
         report
     }
 
-    fn judge(&self, stuck: &[String], leaks: u64) -> Vec<String> {
-        let mut failures = Vec::new();
-        for (number, what) in FAULTS.into_iter().enumerate() {
-            let those: Vec<_> = COUNTS
-                .faults_of(number)
-                .map(|(name, count)| format!("{count} of {name}"))
-                .collect();
-            if !those.is_empty() {
-                failures.push(format!("objects {what}: {}", those.join(", ")));
-            }
+    /// A run that an error has ended, or a very short one, had no time for everything.
+    fn look_for_missed(&self) -> Vec<String> {
+        if !self.failures.is_empty() || self.seconds < SECONDS_MIN {
+            return Vec::new();
         }
-        failures.extend(COUNTS.notes());
-        if leaks != 0 {
-            failures.push(format!("{leaks} objects were given up"));
-        }
-        if !stuck.is_empty() {
-            failures.push(format!("threads that wait for ever: {}", stuck.join(", ")));
-        }
-        // A run that an error has ended, or a very short one, had no time for everything.
-        if failures.is_empty() && self.seconds >= SECONDS_MIN {
-            let deferred = self.paths.iter().map(|(name, path)| (name, path.deferred));
-            let deeds = self.deeds.iter().map(|(name, count)| (name, *count));
-            for (name, _) in deferred.chain(deeds).filter(|(_, count)| *count == 0) {
-                failures.push(format!("nothing of the kind {name} was done"));
-            }
-        }
-        failures
+        let deferred = self.paths.iter().map(|(name, path)| (name, path.deferred));
+        let deeds = self.deeds.iter().map(|(name, count)| (name, *count));
+        let missed = deferred.chain(deeds).filter(|(_, count)| *count == 0);
+        missed.map(|(name, _)| format!("nothing of the kind {name} was done")).collect()
     }
 
-    /// True when there is no failure.
+    /// True when there is no failure and nothing was missed.
     #[must_use]
     pub fn passed(&self) -> bool {
-        self.failures.is_empty()
+        self.failures.is_empty() && self.missed.is_empty()
     }
+}
+
+/// Each violation in one line.
+fn judge(stuck: &[String], leaks: u64) -> Vec<String> {
+    let mut failures = Vec::new();
+    for (number, what) in FAULTS.into_iter().enumerate() {
+        let those: Vec<_> =
+            COUNTS.faults_of(number).map(|(name, count)| format!("{count} of {name}")).collect();
+        if !those.is_empty() {
+            failures.push(format!("objects {what}: {}", those.join(", ")));
+        }
+    }
+    failures.extend(COUNTS.notes());
+    if leaks != 0 {
+        failures.push(format!("{leaks} objects were given up"));
+    }
+    if !stuck.is_empty() {
+        failures.push(format!("threads that wait for ever: {}", stuck.join(", ")));
+    }
+    failures
 }
 
 impl fmt::Display for Report {

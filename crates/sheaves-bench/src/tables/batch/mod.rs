@@ -76,6 +76,11 @@ fn case(cycles: Cycles) -> Case {
     case
 }
 
+/// Batches that are freed in a random order.
+pub(super) fn shuffled(size: usize) -> impl Workload {
+    Cycles { order: ORDERS[2], swept: 0, size }
+}
+
 #[derive(Clone, Copy)]
 struct Cycles {
     order: Order,

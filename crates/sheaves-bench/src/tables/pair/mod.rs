@@ -66,6 +66,11 @@ fn bars(size: usize) -> Bars {
     Bars { cache: Some(0.75), sized: Some(0.95), malloc, cache_to_locked: None }
 }
 
+/// Pairs of objects of which one byte is written.
+pub(super) fn plain(size: usize) -> impl Workload {
+    Pairs { size, work: Work::Plain }
+}
+
 #[derive(Clone, Copy)]
 struct Pairs {
     size: usize,

@@ -4,9 +4,9 @@
 //! They pop from one word of the board, so that their code differs from the real ones. For the same
 //! reason their descriptors are in an ELF section of another name.
 
-use core::arch::asm;
 use core::sync::atomic::AtomicUsize;
 
+use super::machine::control_pop;
 use super::sections::Section;
 
 /// The fault of a critical section.
@@ -34,56 +34,10 @@ struct Truth {
     abort: usize,
 }
 
-macro_rules! control_pop {
-    ($name:ident, $arm:literal, $length:literal) => {
-        #[inline(never)]
-        fn $name(word: usize, area: usize) -> (usize, usize) {
-            let object: usize;
-            let truth: usize;
-            // SAFETY: `word` holds a cursor of a sheaf that only this process's one thread uses,
-            // and `area` is the thread's registered area. The faults damage only the sheaf's
-            // contents, which are not used as addresses.
-            unsafe {
-                asm!(
-                    ".pushsection control_cs, \"aw\"",
-                    ".balign 32",
-                    "3: .long 0, 0",
-                    concat!(".quad 4f, ", $length, ", 6f"),
-                    "8: .quad 4f, 5f, 6f",
-                    ".popsection",
-                    ".pushsection .text.control_abort, \"ax\"",
-                    ".byte 0x0f, 0xb9, 0x3d",
-                    ".long 0x53053053",
-                    "6: jmp 2f",
-                    ".popsection",
-                    "lea {truth}, [rip + 8b]",
-                    "2: lea {scratch}, [rip + 3b]",
-                    $arm,
-                    "4: mov {cursor}, qword ptr [{word}]",
-                    "mov {scratch}, qword ptr [{cursor}]",
-                    "test {scratch:l}, 1",
-                    "jnz 5f",
-                    "sub {cursor}, 8",
-                    "9: mov qword ptr [{word}], {cursor}",
-                    "5: nop",
-                    "7:",
-                    word = in(reg) word,
-                    area = in(reg) area,
-                    truth = out(reg) truth,
-                    cursor = out(reg) _,
-                    scratch = out(reg) object,
-                    options(nostack),
-                );
-            }
-            (object, truth)
-        }
-    };
-}
-
-control_pop!(without_fault, "mov qword ptr [{area} + 8], {scratch}", "5f - 4f");
-control_pop!(unarmed, "nop dword ptr [{area} + 8]", "5f - 4f");
-control_pop!(ends_early, "mov qword ptr [{area} + 8], {scratch}", "9f - 4f");
-control_pop!(ends_late, "mov qword ptr [{area} + 8], {scratch}", "7f - 4f");
+control_pop!(without_fault, true, "5f - 4f");
+control_pop!(unarmed, false, "5f - 4f");
+control_pop!(ends_early, true, "9f - 4f");
+control_pop!(ends_late, true, "7f - 4f");
 
 fn call(fault: Fault, word: usize) -> (usize, usize) {
     let area = area();

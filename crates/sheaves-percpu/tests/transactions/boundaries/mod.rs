@@ -13,6 +13,9 @@ mod accounts;
 mod child;
 mod control;
 mod in_rows;
+#[cfg_attr(target_arch = "aarch64", path = "machine_aarch64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "machine_x86_64.rs")]
+mod machine;
 mod sections;
 mod tracee;
 
@@ -166,6 +169,10 @@ fn one_run(
         Ok(aborted) => aborted,
         Err(wrong) => return Run::Reached(vec![wrong]),
     };
+    if aborted && boundary < section.start {
+        // The child was not in the section yet. It was preempted later, when it was.
+        return Run::Again("preempted");
+    }
     let mut found = Vec::new();
     if aborted != (section.start..section.end).contains(&boundary) {
         found.push(if aborted { Wrong::AbortedAfterCommit } else { Wrong::NotAborted });

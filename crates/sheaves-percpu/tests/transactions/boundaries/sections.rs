@@ -1,6 +1,6 @@
 //! The rseq critical sections of this program, and their instruction boundaries.
 
-use iced_x86::{Decoder, DecoderOptions};
+use super::machine;
 
 /// The kernel's `struct rseq_cs`.
 #[repr(C, align(32))]
@@ -48,30 +48,17 @@ pub(crate) fn of_program() -> Vec<Section> {
 impl Section {
     /// The entry is the target of the abort handler, which is one jump.
     pub(crate) fn new(start: usize, end: usize, abort: usize) -> Section {
-        const JUMP_BYTES_MAX: usize = 5;
-        let jump = decoder(abort, abort + JUMP_BYTES_MAX).decode();
-        // 0 if it is not a near jump.
-        let entry = jump.near_branch_target() as usize;
-        assert!(entry != 0 && entry < start, "{jump:?} at {abort:#x}");
+        let entry = machine::jump_target(abort);
+        assert!(entry < start, "{abort:#x} jumps to {entry:#x}");
         Section { entry, start, end, abort }
     }
 
     /// Start of each instruction, from the entry to the one after the commit.
     pub(crate) fn boundaries(&self) -> Vec<usize> {
         let mut boundaries = vec![self.entry];
-        for instruction in decoder(self.entry, self.end) {
-            assert!(!instruction.is_invalid(), "at {:#x}", instruction.ip());
-            boundaries.push(instruction.next_ip() as usize);
-        }
+        boundaries.extend(machine::instruction_ends(self.entry, self.end));
         assert!(boundaries.contains(&self.start));
         assert_eq!(boundaries.last(), Some(&self.end));
         boundaries
     }
-}
-
-fn decoder(first: usize, end: usize) -> Decoder<'static> {
-    let start = core::ptr::with_exposed_provenance::<u8>(first);
-    // SAFETY: instructions of this program, which are never written (breakpoints are the child's).
-    let code = unsafe { core::slice::from_raw_parts(start, end - first) };
-    Decoder::with_ip(64, code, first as u64, DecoderOptions::NONE)
 }

@@ -5,6 +5,7 @@
 use core::ffi::c_void;
 
 use super::child::{self, Board, Operation};
+use super::machine::{self, BREAKPOINT, PAST_BREAKPOINT};
 
 /// Why the child is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,6 @@ pub(crate) struct Tracee {
 
 /// Exit status of a child that may not be traced.
 const NOT_PERMITTED: i32 = 77;
-const BREAKPOINT: u8 = 0xCC;
 
 impl Tracee {
     /// Starts a child and waits until it stops; `None` where it may not be traced.
@@ -86,7 +86,7 @@ impl Tracee {
     pub(crate) fn plant(&self, address: usize) -> Planted {
         let before = self.request(libc::PTRACE_PEEKTEXT, address, 0);
         let mut bytes = before.to_ne_bytes();
-        bytes[0] = BREAKPOINT;
+        bytes[..BREAKPOINT.len()].copy_from_slice(&BREAKPOINT);
         let with = libc::c_long::from_ne_bytes(bytes);
         self.request(libc::PTRACE_POKETEXT, address, with.cast_unsigned() as usize);
         Planted { address, before }
@@ -100,7 +100,7 @@ impl Tracee {
     }
 
     pub(crate) fn set_ip(&self, address: usize) {
-        self.request(libc::PTRACE_POKEUSER, ip_offset(), address);
+        machine::set_ip(self, address);
     }
 
     /// Restricts the child to its other CPU; it will be there when it continues.
@@ -125,16 +125,17 @@ impl Tracee {
         }
         match libc::WSTOPSIG(status) {
             libc::SIGSTOP => Stop::Rendezvous,
-            libc::SIGTRAP => {
-                let ip = self.request(libc::PTRACE_PEEKUSER, ip_offset(), 0);
-                // The breakpoint is an instruction of one byte.
-                Stop::Trap(ip.cast_unsigned() as usize - 1)
-            }
+            libc::SIGTRAP => Stop::Trap(machine::ip(self) - PAST_BREAKPOINT),
             other => Stop::Signal(other),
         }
     }
 
-    fn request(&self, request: libc::c_uint, address: usize, data: usize) -> libc::c_long {
+    pub(crate) fn request(
+        &self,
+        request: libc::c_uint,
+        address: usize,
+        data: usize,
+    ) -> libc::c_long {
         let address = core::ptr::without_provenance_mut::<c_void>(address);
         let data = core::ptr::without_provenance_mut::<c_void>(data);
         // SAFETY: libc's own variable of this thread.
@@ -176,10 +177,6 @@ fn submit(tracer: u32) {
         // SAFETY: ends the process without running any code of the test harness.
         unsafe { libc::_exit(NOT_PERMITTED) };
     }
-}
-
-fn ip_offset() -> usize {
-    core::mem::offset_of!(libc::user, regs) + core::mem::offset_of!(libc::user_regs_struct, rip)
 }
 
 /// A zeroed board that parent and child share.

@@ -1,0 +1,159 @@
+//! A million blocks are freed twice beside four threads that allocate: each second free is found,
+//! and no block has two owners at a time. Findings are counted here in place of ending the process.
+//!
+//! A second free that comes after the block is in use again cannot be told from a first one. So the
+//! other threads free at most [`BUDGET`] blocks between a first and a second free: fewer than what
+//! the quarantine of a size class holds.
+
+use core::alloc::Layout;
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::thread;
+
+use sheaves_heap::{
+    alloc_layout, check_freed, dealloc_layout, free, free_rcu_layout, malloc, slow, trim,
+    usable_size,
+};
+use sheaves_rcu::defer;
+use sheaves_slab::{FINDINGS, mode};
+
+const DOUBLE_FREES: usize = 1_000_000;
+const THREADS: u64 = 4;
+/// Blocks that are freed twice in one batch.
+const BATCH: usize = 250;
+/// A quarantine has 256 KiB: 4096 blocks of 64 bytes.
+const BUDGET: i64 = 2500;
+/// The most blocks that a thread has.
+const HAND_MAX: usize = 300;
+/// The sizes of one class.
+const SIZES: [usize; 3] = [33, 40, 48];
+
+/// A generator of random numbers (xorshift64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 32) as usize % end
+    }
+}
+
+/// A block with its owner's mark in its first word.
+struct Own(*mut u8, u64);
+
+impl Own {
+    fn new(random: &mut Random, mark: u64) -> Own {
+        let own = Own(malloc(SIZES[random.below(SIZES.len())]), mark);
+        assert_eq!(own.swap(mark), 0, "allocated twice, or not cleared");
+        own
+    }
+
+    fn swap(&self, mark: u64) -> u64 {
+        // SAFETY: blocks are aligned and larger, and all access to their first words is atomic.
+        unsafe { AtomicU64::from_ptr(self.0.cast()) }.swap(mark, Ordering::Relaxed)
+    }
+
+    /// Frees the block and returns its address.
+    fn free(self) -> *mut u8 {
+        assert_eq!(self.swap(self.1), self.1, "another owner has written to it");
+        // SAFETY: from this heap.
+        unsafe { free(self.0) };
+        self.0
+    }
+}
+
+/// Allocates and frees until the end, as far as the budget goes.
+fn churn(number: u64, budget: &AtomicI64, is_over: &AtomicBool) {
+    let mut random = Random(number << 32 | 1);
+    let mut hand = Vec::new();
+    while !is_over.load(Ordering::Relaxed) {
+        if budget.fetch_sub(1, Ordering::Relaxed) <= 0 {
+            thread::yield_now();
+        } else if hand.len() < HAND_MAX && random.below(2) == 0 {
+            hand.push(Own::new(&mut random, number));
+        } else if !hand.is_empty() {
+            hand.swap_remove(random.below(hand.len())).free();
+        }
+    }
+    hand.into_iter().for_each(|own| {
+        own.free();
+    });
+}
+
+/// Frees a batch of blocks, and then once more in another order.
+fn free_twice(random: &mut Random, mark: u64) {
+    let blocks: Vec<_> = (0..BATCH).map(|_| Own::new(random, mark)).collect();
+    let mut freed: Vec<_> = blocks.into_iter().map(Own::free).collect();
+    while !freed.is_empty() {
+        let block = freed.swap_remove(random.below(freed.len()));
+        // SAFETY: bad input on purpose: it was freed before.
+        unsafe { free(block) };
+    }
+}
+
+/// The fast path and the slow one take blocks of the same class: a `delete` checks its size by it.
+fn both_paths_serve_a_size_alike() {
+    for size in 0..40_000 {
+        let [fast, slow] = [malloc(size), slow::malloc(size)];
+        // SAFETY: from this heap.
+        let usable = [fast, slow].map(|block| unsafe { usable_size(block) });
+        assert!(usable[0] == usable[1] && usable[0] >= size, "{size}: {usable:?}");
+        for block in [fast, slow] {
+            slow::check_size(block, size, 0, false);
+            // SAFETY: from this heap.
+            unsafe { free(block) };
+        }
+    }
+}
+
+/// Callers with a layout know the classes of the default mode only.
+fn layouts_are_freed_by_their_owners() {
+    for align in [1, 16, 64, 512, 4096] {
+        for size in (1..3000).step_by(7).chain([32 << 10, 100_000, 2 << 20]) {
+            let layout = Layout::from_size_align(size, align).unwrap();
+            for is_deferred in [false, true] {
+                let block = alloc_layout(layout);
+                assert!(block.addr().is_multiple_of(align));
+                // SAFETY: the block has that size.
+                unsafe { block.write_bytes(0xa5, size) };
+                if is_deferred {
+                    // SAFETY: from this heap, and without readers.
+                    unsafe { free_rcu_layout(block, layout) };
+                } else {
+                    // SAFETY: from this heap.
+                    unsafe { dealloc_layout(block, layout) };
+                }
+            }
+        }
+    }
+    defer::barrier().unwrap();
+    trim(0);
+}
+
+#[test]
+fn a_million_double_frees_are_found() {
+    // SAFETY: this program has one test, and no other thread that reads the environment.
+    unsafe { std::env::set_var("SHEAVES_HARDEN", "1") };
+    // SAFETY: from this heap.
+    unsafe { free(malloc(1)) };
+    assert!(mode::is_hardened());
+    both_paths_serve_a_size_alike();
+    layouts_are_freed_by_their_owners();
+    check_freed();
+    FINDINGS.count();
+    let (budget, is_over) = (&AtomicI64::new(0), &AtomicBool::new(false));
+    thread::scope(|scope| {
+        for number in 1..=THREADS {
+            scope.spawn(move || churn(number, budget, is_over));
+        }
+        let mut random = Random(1);
+        for _ in 0..DOUBLE_FREES / BATCH {
+            budget.store(BUDGET, Ordering::Relaxed);
+            free_twice(&mut random, THREADS + 1);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    check_freed();
+    assert_eq!(FINDINGS.counted(), DOUBLE_FREES);
+}

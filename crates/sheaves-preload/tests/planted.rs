@@ -1,0 +1,207 @@
+//! The planted set: small programs that each commit one error of memory on purpose
+//! (`tests/planted/planted.c`), in hardened and in debug mode.
+//!
+//! An error is *stopped* if the process ends by a signal before the error had a consequence, and
+//! *harmless* if it never has one. `tests/planted/results.txt` has what is expected of each
+//! program; `SHEAVES_TEST_WRITE=1` writes it anew. Programs on size classes run with the preload
+//! object, those on object caches are linked to the C library.
+
+#[expect(dead_code, reason = "shared with the tests of the preload object, which use all of it")]
+#[path = "preload/c_programs.rs"]
+mod c_programs;
+
+use core::fmt::Write as _;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use c_programs::{build, compile_with, run_within};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// The least share of programs whose error is stopped or harmless, in percent.
+const LEAST: [(&str, &str, usize); 2] =
+    [("hardened", "SHEAVES_HARDEN", 90), ("debug", "SHEAVES_DEBUG", 97)];
+
+const OUTSIDE: &[&str] =
+    &["over-1", "over-32", "over-memcpy", "over-stride", "under-1", "under-32", "under-stride"];
+const LIFETIMES: &[&str] = &[
+    "write-after-free",
+    "read-after-free",
+    "write-after-reuse",
+    "read-after-reuse",
+    "double-free",
+    "double-free-interleaved",
+    "double-free-delayed",
+    "double-free-after-reuse",
+    "uninitialised",
+];
+const INVALID: &[&str] = &["free-interior", "free-middle", "free-unaligned"];
+/// Late reuse: what is in use again cannot be told from what is free.
+const LATE: &[&str] = &["write-after-late-reuse", "double-free-after-late-reuse"];
+const ELSEWHERE: &[&str] = &["free-stack", "free-static", "free-foreign", "free-wild"];
+const REALLOC: &[&str] = &["realloc-freed", "realloc-freed-larger"];
+const ZERO: &[&str] = &["zero-read", "zero-write"];
+const DELETE: &[&str] = &["delete-smaller-size", "delete-larger-size", "delete-of-array"];
+
+const SMALL: &[usize] = &[16, 64, 200, 1024];
+const ALL: &[usize] = &[16, 64, 200, 1024, 100_000, 3 << 20];
+const SOME: &[usize] = &[64, 1024];
+
+/// Which kinds of errors with which sizes.
+const MALLOC: &[(&[&str], &[usize])] = &[
+    (OUTSIDE, ALL),
+    (LIFETIMES, ALL),
+    (INVALID, ALL),
+    (REALLOC, ALL),
+    (LATE, SOME),
+    (ELSEWHERE, &[64]),
+    (ZERO, &[64]),
+];
+const CXX: &[(&[&str], &[usize])] = &[
+    (OUTSIDE, SOME),
+    (LIFETIMES, SOME),
+    (INVALID, SOME),
+    (ELSEWHERE, &[64]),
+    (DELETE, &[64, 1024, 100_000, 3 << 20]),
+];
+const CACHES: &[(&[&str], &[usize])] =
+    &[(OUTSIDE, SMALL), (LIFETIMES, SMALL), (INVALID, SMALL), (ELSEWHERE, &[64])];
+
+/// A program: its name in the table, and how it is started.
+struct Program {
+    name: String,
+    path: PathBuf,
+    preload: bool,
+    kind: &'static str,
+    size: usize,
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn compile(name: &str, compiler: &str, flags: &[&str]) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("planted-{name}"));
+    let mut command = Command::new(compiler);
+    command.args(["-O1", "-g", "-w", "-fno-builtin", "-pthread", "-o"]).arg(&program);
+    command.arg("-I").arg(repository().join("crates/sheaves-capi/include"));
+    command.args(["-x", if compiler == "g++" { "c++" } else { "c" }]);
+    command.arg(repository().join("tests/planted/planted.c")).args(["-x", "none"]).args(flags);
+    compile_with(&mut command);
+    program
+}
+
+fn programs() -> Vec<Program> {
+    let object = build("sheaves-capi").join("libsheaves.a");
+    let object = object.to_str().expect("a path in UTF-8");
+    let sets = [
+        ("malloc", compile("malloc", "gcc", &[]), MALLOC),
+        ("new", compile("new", "g++", &["-fsized-deallocation"]), CXX),
+        ("cache", compile("cache", "gcc", &["-DCACHES", object, "-ldl", "-lm"]), CACHES),
+    ];
+    let mut programs = Vec::new();
+    for (set, path, combinations) in sets {
+        for (kinds, sizes) in combinations {
+            for (kind, size) in kinds.iter().flat_map(|kind| sizes.iter().map(move |it| (kind, it)))
+            {
+                let name = format!("{set} {kind} {size}");
+                let (path, preload) = (path.clone(), set != "cache");
+                programs.push(Program { name, path, preload, kind, size: *size });
+            }
+        }
+    }
+    programs
+}
+
+/// What becomes of the error.
+fn run(program: &Program, object: &Path, variable: &str) -> &'static str {
+    let mut command = Command::new(&program.path);
+    command.args([program.kind, &program.size.to_string()]).env(variable, "1");
+    if program.preload {
+        command.env("LD_PRELOAD", object);
+    }
+    let output = run_within(LIMIT, &mut command);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let is_reported = errors.lines().any(|line| line.starts_with("sheaves: "));
+    match (output.status.code(), output.status.signal()) {
+        (Some(0), _) => "harmless",
+        (Some(1), _) => "harm",
+        (_, Some(libc::SIGABRT)) if is_reported => "stopped",
+        (_, Some(libc::SIGSEGV)) => "stopped",
+        _ => panic!("{}: {}\n{errors}", program.name, output.status),
+    }
+}
+
+/// Runs all programs on all CPUs; the results by name.
+fn run_all(programs: &[Program], object: &Path, variable: &str) -> BTreeMap<String, &'static str> {
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                // Relaxed: each thread gets a number of its own.
+                while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = run(program, object, variable);
+                    results.lock().unwrap().insert(program.name.clone(), result);
+                }
+            });
+        }
+    });
+    results.into_inner().unwrap()
+}
+
+#[test]
+fn debug_mode_tells_who_freed_and_who_leaked() {
+    let object = build("sheaves-preload").join("libsheaves_preload.so");
+    // The program exports its functions, so that reports name them.
+    let path = compile("reported", "gcc", &["-rdynamic", "-fno-omit-frame-pointer"]);
+    let errors = |kind: &str, variable: &str| {
+        let mut command = Command::new(&path);
+        command.args([kind, "1000"]).env(variable, "1").env("LD_PRELOAD", &object);
+        String::from_utf8(run_within(LIMIT, &mut command).stderr).unwrap()
+    };
+    for kind in ["free-again", "realloc-again", "write-again"] {
+        let text = errors(kind, "SHEAVES_DEBUG");
+        let is_named = text.contains(" was freed last by planted_free, called by main, ");
+        assert!(is_named, "{kind}: {text}");
+        assert_eq!(text.lines().count(), 2, "{text}");
+    }
+    let text = errors("leak", "SHEAVES_DEBUG");
+    assert!(
+        text.contains("not freed at the end: 3000 bytes in 3 blocks, call sites: 1\n"),
+        "{text}"
+    );
+    assert!(text.contains("malloc, allocated by planted_leak, called by "), "{text}");
+    assert_eq!(errors("leak", "SHEAVES_HARDEN"), "");
+}
+
+#[test]
+fn errors_are_stopped_or_harmless() {
+    let object = build("sheaves-preload").join("libsheaves_preload.so");
+    let programs = programs();
+    let results = LEAST.map(|(_, variable, _)| run_all(&programs, &object, variable));
+    let mut table = String::from("allocator kind size: hardened, debug\n");
+    for Program { name, .. } in &programs {
+        let _ = writeln!(table, "{name}: {}, {}", results[0][name], results[1][name]);
+    }
+    let path = repository().join("tests/planted/results.txt");
+    for (results, (mode, _, least)) in results.iter().zip(LEAST) {
+        let good = results.values().filter(|result| **result != "harm").count();
+        println!("{mode}: {good} of {} are stopped or harmless", results.len());
+        assert!(good * 100 >= results.len() * least, "{mode}\n{table}");
+    }
+    if std::env::var_os("SHEAVES_TEST_WRITE").is_some() {
+        std::fs::write(&path, &table).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    let changed: Vec<_> = table
+        .lines()
+        .zip(expected.lines())
+        .filter(|(is, was)| is != was && (is.contains("harm,") || is.ends_with("harm")))
+        .collect();
+    assert_eq!(table.lines().count(), expected.lines().count());
+    assert!(changed.is_empty(), "is, was: {changed:#?}");
+}

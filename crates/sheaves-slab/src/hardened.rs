@@ -1,0 +1,181 @@
+//! The slow paths of hardened caches. They try less than those of other caches: what is freed goes
+//! into quarantine, and what is allocated comes from slabs, in random order.
+//!
+//! Size classes have two sheaves in each slot, which never change places: one onto which `free`
+//! pushes, and one from which `malloc` pops. Named caches have the second one only.
+
+use core::sync::atomic::Ordering;
+
+use sheaves_percpu::internal::slots::{self, Attached, attach};
+use sheaves_percpu::internal::{Cursor, Mode, Word, cmp_store, load, mode, pop_slow, push_slow};
+
+use crate::cache_id::{CLASSES_MAX, CacheId};
+use crate::granule::Granule;
+use crate::profile::{self, Request};
+use crate::samples::sample_if_tagged;
+use crate::slot::{self, take_sheaf};
+use crate::{contents, deferred, flush, pool, quarantine, refill, registry, slab, tags};
+
+/// How often a slow path starts over because other threads changed the slot.
+const ATTEMPTS: u32 = 64;
+
+/// Allocates an object; 0 when memory is out.
+pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
+    let [_, stock] = id.hardened_words();
+    if let Some(object) = pop_tagged(id, stock, request) {
+        return object;
+    }
+    id.descriptor().depot.count_exchange(id.shape());
+    for _ in 0..ATTEMPTS {
+        if attach() == Attached::No {
+            break;
+        }
+        if let Some(object) = pop_slow(stock).or_else(|| pop_tagged(id, stock, request)) {
+            return object;
+        }
+        if let Some(ready) = deferred::take_ready(id) {
+            quarantine::seal(id, ready);
+        }
+        let Some(cursor) = refill::refilled_sheaf(id) else { break };
+        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+        tags::tag(id.shape(), unsafe { cursor.objects() });
+        if let Some(cursor) = replace(stock, cursor, Cursor::is_empty) {
+            quarantine::put_back(id, cursor);
+        }
+    }
+    take_one(id, request)
+}
+
+/// Pops the last object of the current slot's sheaf to allocate from, if `pop` has left it alone
+/// because it is tagged. Then the allocation becomes a sample.
+fn pop_tagged(id: CacheId, stock: Word, request: &Request) -> Option<usize> {
+    if !profile::is_used() {
+        return None;
+    }
+    let cursor = take_sheaf(stock, |cursor| !cursor.is_empty())?;
+    // Now that the sheaf is ours, this is certain.
+    // SAFETY: the sheaf is ours, and not empty.
+    let entry = (!cursor.is_empty()).then(|| unsafe { cursor.last() });
+    let rest = if entry.is_some() { cursor.down(1) } else { cursor };
+    if let Some(rest) = replace(stock, rest, |current| !current.is_sheaf()) {
+        quarantine::put_back(id, rest);
+    }
+    entry.map(|entry| sample_if_tagged(id, entry, request))
+}
+
+/// An object straight from the slabs, for a thread without a slot or without memory for a sheaf.
+fn take_one(id: CacheId, request: &Request) -> usize {
+    let mut one = [0];
+    let is_out = refill::refill(id, &mut one) == 0;
+    if is_out && !(quarantine::release_everything() && refill::refill(id, &mut one) == 1) {
+        return 0;
+    }
+    tags::tag(id.shape(), &mut one);
+    sample_if_tagged(id, one[0], request)
+}
+
+/// Frees an object.
+pub(crate) fn free(id: CacheId, object: usize) {
+    let [freed, _] = id.hardened_words();
+    let is_class = usize::from(id.number()) <= CLASSES_MAX;
+    id.descriptor().depot.count_exchange(id.shape());
+    for _ in 0..if is_class { ATTEMPTS } else { 0 } {
+        if attach() == Attached::No {
+            break;
+        }
+        // SAFETY: the caller of `free` owns the object; what is pushed is not used again.
+        if unsafe { push_slow(freed, object) } {
+            return;
+        }
+        let Some(full) = take_sheaf(freed, Cursor::is_full) else {
+            let Some(empty) = id.descriptor().depot.empty_sheaf() else { break };
+            if let Some(empty) = replace(freed, empty, |current| !current.is_sheaf()) {
+                pool::put_empty(empty.sheaf());
+            }
+            continue;
+        };
+        quarantine::seal(id, full);
+    }
+    quarantine::add(id, object);
+}
+
+/// Stores a sheaf that the caller owns in a word of the current slot, if `replaceable` accepts what
+/// is there, which has no objects. Returns the sheaf where it does not.
+fn replace(word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> Option<Cursor> {
+    while attach() == Attached::Yes {
+        let current = load(word);
+        if current == Cursor::BOOTSTRAP {
+            // As in the slow paths of other caches.
+            if mode() == Mode::Portable {
+                break;
+            }
+            continue;
+        }
+        if !replaceable(current) {
+            break;
+        }
+        // SAFETY: `current` is not the bootstrap cursor; the caller owns the sheaf of `cursor`.
+        if unsafe { cmp_store(word, current, cursor) } {
+            if current.is_sheaf() {
+                pool::put_empty(current.sheaf());
+            }
+            return None;
+        }
+    }
+    Some(cursor)
+}
+
+/// Flushes a sheaf that a drain has taken out of one of [`CacheId::words`]. That of a hardened
+/// cache goes into quarantine, or back.
+pub(crate) fn put_away(id: CacheId, word: Word, cursor: Cursor) {
+    match id.shape().hardened.then(|| id.hardened_words()) {
+        None => flush::flush_sheaf(id, slot::clean(id, cursor)),
+        Some([freed, _]) if word == freed => quarantine::seal(id, cursor),
+        Some(_) => quarantine::put_back(id, cursor),
+    }
+}
+
+/// Aborts the process unless the address starts an object that is allocated, as far as the
+/// quarantine and the current slot know.
+pub(crate) fn check_allocated(id: CacheId, object: usize) {
+    let (slab, index) = flush::find(id, object);
+    let [freed, _] = id.hardened_words();
+    let mut is_freed = slab.is_held(index);
+    if let Some(cursor) = take_sheaf(freed, |cursor| !cursor.is_empty()) {
+        // SAFETY: the sheaf is ours, and this is the only reference to its entries.
+        is_freed |= unsafe { cursor.objects() }.contains(&object);
+        if let Some(cursor) = replace(freed, cursor, |current| !current.is_sheaf()) {
+            quarantine::seal(id, cursor);
+        }
+    }
+    if is_freed {
+        let (name, size) = (id.shape().name(), id.shape().size);
+        contents::found(format_args!(
+            "use of {object:#x}, an object of cache {name} (size {size}), after it was freed"
+        ));
+    }
+}
+
+/// True when an address is in an object of a size class that is in quarantine or free.
+pub(crate) fn is_freed(address: usize) -> bool {
+    let Some(granule) = Granule::of(address) else { return false };
+    let Some(id) = slab::class_of(granule) else { return false };
+    let (shape, first) = (id.shape(), id.shape().first_granule(granule));
+    let (slab, index) = (slab::header(first), (address - first.address()) / shape.stride);
+    // Relaxed: a slab that has an allocated object does not change its cache.
+    let is_of_cache = slab.cache.load(Ordering::Relaxed) == id.in_header();
+    is_of_cache && index < shape.slab_objects && slab.is_held(index)
+}
+
+/// Seals what the slots have, and checks everything in quarantine. When the process ends.
+pub(crate) fn check_all() {
+    let check = |id: CacheId| {
+        if id.shape().hardened {
+            let words = id.words();
+            let (taken, _is_complete) = slots::take(&words);
+            taken.for_each(|(index, cursor)| put_away(id, words[index], cursor));
+            quarantine::check(id);
+        }
+    };
+    registry::map_existing(check).for_each(drop);
+}

@@ -1,0 +1,163 @@
+//! The thread's area, at the same offset from the thread pointer in every thread, on architectures
+//! whose file `x86_64.rs` or `aarch64.rs` reaches it.
+
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+mod arch;
+
+#[cfg(not(sheaves_keys))]
+pub use arch::reader;
+pub use arch::{thread_area, thread_pointer};
+
+use super::layout::ThreadArea;
+use arch::weak_address;
+
+core::arch::global_asm!(
+    ".pushsection .tdata.sheaves_thread,\"awT\",%progbits",
+    ".p2align 6",
+    ".globl sheaves_thread",
+    ".protected sheaves_thread",
+    ".type sheaves_thread,%object",
+    "sheaves_thread:",
+    ".long 0",    // cpu_id_start
+    ".long -1",   // cpu_id: not registered
+    ".quad 0",    // rseq_cs
+    ".long 0, 0", // flags, node_id
+    ".long -1",   // mm_cid: not registered
+    ".long 0",    // padding
+    ".short -1",  // virtual_slot
+    ".short 0",   // locks
+    ".long -1",   // no_slot
+    ".quad sheaves_no_reader",
+    ".zero 16", // shared_sections, online, calls
+    ".zero 64", // stack_low, stack_top, padding
+    ".size sheaves_thread, 128",
+    ".popsection",
+    ".pushsection .rodata.sheaves_no_reader,\"a\",%progbits",
+    ".p2align 6",
+    ".globl sheaves_no_reader",
+    ".hidden sheaves_no_reader",
+    ".type sheaves_no_reader,%object",
+    "sheaves_no_reader:",
+    ".quad -1, -1",
+    ".zero 48",
+    ".size sheaves_no_reader, 64",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    #[link_name = "sheaves_no_reader"]
+    static NO_READER: u64;
+}
+
+/// The reader's word of all threads that have none of their own: all ones, never written.
+#[inline]
+#[must_use]
+pub fn no_reader() -> *const u64 {
+    &raw const NO_READER
+}
+
+/// Replaces the word that [`reader`] returns if it is `expected`; true if it was.
+///
+/// One atomic step, also with respect to signal handlers.
+#[cfg(not(sheaves_keys))]
+#[must_use]
+pub fn exchange_reader(expected: *const u64, new: *const u64) -> bool {
+    use core::sync::atomic::{AtomicPtr, Ordering};
+    let area = thread_area();
+    // SAFETY: the area belongs to this thread and lives as long as it.
+    let place = unsafe { &raw mut (*area).reader };
+    // SAFETY: the field is an aligned pointer, which is read by `reader` and written here.
+    let place = unsafe { AtomicPtr::from_ptr(place.cast::<*mut u64>()) };
+    let (expected, new) = (expected.cast_mut(), new.cast_mut());
+    // Relaxed, both: only this thread and its signal handlers use the field.
+    place.compare_exchange(expected, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+}
+
+/// True when threads can have a word of their own; here they always can.
+#[cfg(not(sheaves_keys))]
+#[must_use]
+pub fn can_have_reader() -> bool {
+    true
+}
+
+/// Defines functions that read and write a field of the thread's area.
+macro_rules! fields {
+    ($($(#[$doc:meta])* $field:ident, $set:ident: $type:ty;)*) => {$(
+        $(#[$doc])*
+        #[inline]
+        #[must_use]
+        pub fn $field() -> $type {
+            let area = thread_area();
+            // SAFETY: the area belongs to this thread, lives as long as it, and has no other
+            // reference.
+            unsafe { (*area).$field }
+        }
+
+        #[doc = concat!("Sets [`", stringify!($field), "`]. Async-signal-safe.")]
+        #[inline]
+        pub fn $set(value: $type) {
+            let area: *mut ThreadArea = thread_area();
+            // SAFETY: as above.
+            unsafe { (*area).$field = value }
+        }
+    )*};
+}
+
+fields! {
+    /// The portable engine's slot of the calling thread, negative before its first use.
+    virtual_slot, set_virtual_slot: i16;
+    /// Locks that the calling thread holds, in builds with debug assertions.
+    locks, set_locks: u16;
+    /// Open read sections of this thread that are counted in a word shared with other threads,
+    /// because there was no memory for a word of its own. Async-signal-safe; a signal handler
+    /// restores what it changes.
+    shared_sections, set_shared_sections: u32;
+    /// Not 0 while the calling thread is online in the sense of liburcu's QSBR flavour.
+    online, set_online: u32;
+    /// The calling thread's `call_rcu_data`.
+    calls, set_calls: *mut core::ffi::c_void;
+    /// The part of the calling thread's stack that is known to be readable, from here to
+    /// [`stack_top`]; both are 0 before the first look.
+    stack_low, set_stack_low: usize;
+    /// See [`stack_low`].
+    stack_top, set_stack_top: usize;
+}
+
+/// True while libc knows that the process has had no second thread. False where libc does not tell,
+/// and for ever after the first start of a thread, also in the child of a fork.
+#[must_use]
+pub fn is_single_threaded() -> bool {
+    let flag: *const u8 = weak_address!("__libc_single_threaded");
+    // SAFETY: a flag of libc, valid for ever.
+    !flag.is_null() && unsafe { flag.read_volatile() } != 0
+}
+
+/// The top of the main thread's stack, 0 where libc does not tell.
+pub(crate) fn libc_stack_end() -> usize {
+    let end: *const usize = weak_address!("__libc_stack_end");
+    // SAFETY: a variable of libc or of the dynamic linker, valid for ever.
+    if end.is_null() { 0 } else { unsafe { end.read_volatile() } }
+}
+
+/// libc's `_dl_find_object`, which finds a loaded object without a lock; `None` where it lacks it.
+#[must_use]
+pub(crate) fn dl_find_object() -> Option<*const core::ffi::c_void> {
+    let function: *const core::ffi::c_void = weak_address!("_dl_find_object");
+    (!function.is_null()).then_some(function)
+}
+
+/// libc's rseq area as an offset from the thread pointer, or `None` where libc registered none.
+#[must_use]
+pub fn libc_rseq_offset() -> Option<isize> {
+    let offset: *const isize = weak_address!("__rseq_offset");
+    let size: *const u32 = weak_address!("__rseq_size");
+    if offset.is_null() || size.is_null() {
+        return None;
+    }
+    // SAFETY: libc's constant, set before any program code runs.
+    let registered = unsafe { size.read_volatile() } > 0;
+    // SAFETY: as above.
+    let offset = unsafe { offset.read_volatile() };
+    registered.then_some(offset)
+}

@@ -1,0 +1,424 @@
+/*
+ * One error of memory for each kind, committed on purpose: planted KIND SIZE.
+ *
+ * The error is made beside a crowd of live blocks with known contents. Then the program goes on as
+ * programs do: it frees the block and some hundred others, looks at its data, and frees everything.
+ *
+ *   ends by a signal   the error was stopped before it had a consequence
+ *   exit status 0      the error was harmless
+ *   exit status 1      data of another block were changed or seen, or a block had two owners
+ *   exit status 2      the program could not do what it should
+ *
+ * Compiled three times: as C, as C++ (new and delete), and with -DCACHES for object caches.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#if defined(CACHES)
+#include <sheaves.h>
+static sheaves_cache *cache;
+static void *take(size_t size) { (void)size; return sheaves_cache_alloc(cache); }
+static void give(void *block) { sheaves_cache_free(cache, block); }
+#elif defined(__cplusplus)
+#include <new>
+static void *take(size_t size) { return ::operator new(size); }
+static void give(void *block) { ::operator delete(block); }
+#else
+static void *take(size_t size) { return malloc(size); }
+static void give(void *block) { free(block); }
+#endif
+
+enum { CROWD_MAX = 2000, CHURN = 400, LATE = 300000 };
+
+static size_t size;
+static unsigned char *crowd[CROWD_MAX];
+static int count;
+static void *churned[CHURN];
+
+/* Keeps the compiler from knowing anything of a pointer. */
+static unsigned char *hide(void *block)
+{
+	void *volatile hidden = block;
+	return (unsigned char *)hidden;
+}
+
+static void harmed(const char *what)
+{
+	fprintf(stderr, "planted: %s\n", what);
+	_exit(1);
+}
+
+static unsigned char *fresh(unsigned char value)
+{
+	unsigned char *block = hide(take(size));
+	if (!block)
+		_exit(2);
+	memset(block, value, size);
+	return block;
+}
+
+static int holds(const unsigned char *block, unsigned char value)
+{
+	return size == 0 || (block[0] == value && !memcmp(block, block + 1, size - 1));
+}
+
+/* Other blocks of the size come and go. */
+static void churn(void)
+{
+	int n = size > 100 << 10 ? 8 : size > 1 << 15 ? 100 : CHURN;
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < n; i++)
+			churned[i] = fresh(0xc0);
+		for (int i = 0; i < n; i++)
+			give(churned[i]);
+	}
+}
+
+static unsigned char value_of(int index) { return (unsigned char)(index % 200 + 1); }
+
+/* Blocks on all sides. */
+static void gather(void)
+{
+	count = size > 100 << 10 ? 8 : size > 1 << 15 ? 40 : CROWD_MAX;
+	for (int i = 0; i < count; i++)
+		crowd[i] = fresh(value_of(i));
+}
+
+/* A block of the crowd that has another one right before it and one right after it. */
+static int surrounded(void)
+{
+	uintptr_t reach = size + 160 + size / 4;
+
+	for (int i = count / 2; i < count; i++) {
+		int below = 0, above = 0;
+		for (int j = 0; j < count; j++) {
+			uintptr_t a = (uintptr_t)crowd[i], b = (uintptr_t)crowd[j];
+			above |= b > a && b - a <= reach;
+			below |= b < a && a - b <= reach;
+		}
+		if (below && above)
+			return i;
+	}
+	return count / 2;
+}
+
+/* The crowd is as it was; it ends. */
+static void look_and_end(int without)
+{
+	for (int i = 0; i < count; i++)
+		if (i != without && !holds(crowd[i], value_of(i)))
+			harmed("the data of another block have changed");
+	for (int i = 0; i < count; i++)
+		if (i != without)
+			give(crowd[i]);
+	churn();
+	exit(0);
+}
+
+/* Writes outside of a block, which is freed then. */
+static void outside(long from, size_t bytes, int by_memcpy)
+{
+	static unsigned char source[64];
+	int index;
+	unsigned char *place;
+
+	gather();
+	index = surrounded();
+	place = hide(crowd[index] + from);
+	memset(source, 0xee, sizeof source);
+	if (by_memcpy)
+		memcpy(place, source, bytes);
+	else
+		for (size_t i = 0; i < bytes; i++)
+			place[i] = 0xee;
+	give(crowd[index]);
+	churn();
+	look_and_end(index);
+}
+
+/* No two of many new blocks are the same, or the same as a live one. */
+static void look_for_twins(void)
+{
+	int n = size > 100 << 10 ? 8 : size > 1 << 15 ? 60 : CHURN;
+	void *blocks[CHURN];
+
+	for (int i = 0; i < n; i++)
+		blocks[i] = fresh(0xd0);
+	for (int i = 0; i < n; i++)
+		for (int j = 0; j < i; j++)
+			if (blocks[i] == blocks[j])
+				harmed("a block was allocated twice");
+	for (int i = 0; i < n; i++)
+		give(blocks[i]);
+	look_and_end(-1);
+}
+
+/* Allocates until a block comes back: 0 if it does not. */
+static unsigned char *again(unsigned char *block, int most)
+{
+	for (int i = 0; i < most; i++) {
+		unsigned char *other = fresh(0x5e);
+		if (other == block)
+			return other;
+		give(other);
+	}
+	return NULL;
+}
+
+static int is(const char *kind, const char *name) { return !strcmp(kind, name); }
+
+static void lifetimes(const char *kind)
+{
+	unsigned char *block, *other;
+
+	gather();
+	block = fresh(0x77);
+	other = fresh(0x78);
+	if (is(kind, "write-after-free")) {
+		give(block);
+		block[size / 2] = 0xee;
+		churn();
+		look_for_twins();
+	} else if (is(kind, "read-after-free")) {
+		give(block);
+		churn();
+		if (block[size / 2] != 0 && block[size / 2] != 0x6b)
+			harmed("a freed block was read");
+	} else if (is(kind, "write-after-reuse") || is(kind, "read-after-reuse")) {
+		unsigned char *owner;
+		give(block);
+		owner = again(block, 200);
+		if (is(kind, "read-after-reuse")) {
+			if (owner && block[0] == 0x5e)
+				harmed("data of the next owner were read");
+		} else {
+			block[size / 2] = 0xee;
+			if (owner && !holds(owner, 0x5e))
+				harmed("data of the next owner were changed");
+		}
+		if (owner)
+			give(owner);
+		churn();
+	} else if (is(kind, "write-after-late-reuse")) {
+		unsigned char *owner;
+		give(block);
+		owner = again(block, LATE);
+		block[size / 2] = 0xee;
+		if (owner && !holds(owner, 0x5e))
+			harmed("data of the next owner were changed");
+	} else if (is(kind, "double-free")) {
+		give(block);
+		give(block);
+		look_for_twins();
+	} else if (is(kind, "double-free-interleaved")) {
+		give(block);
+		give(other);
+		give(block);
+		look_for_twins();
+	} else if (is(kind, "double-free-delayed")) {
+		give(block);
+		churn();
+		give(block);
+		look_for_twins();
+	} else if (is(kind, "double-free-after-reuse")) {
+		unsigned char *owner;
+		give(block);
+		owner = again(block, 200);
+		give(block);
+		churn();
+		if (owner && !holds(owner, 0x5e))
+			harmed("data of the next owner were changed");
+		look_for_twins();
+	} else if (is(kind, "double-free-after-late-reuse")) {
+		unsigned char *owner;
+		give(block);
+		owner = again(block, LATE);
+		give(block);
+		churn();
+		if (owner && !holds(owner, 0x5e))
+			harmed("data of the next owner were changed");
+	} else if (is(kind, "uninitialised")) {
+		give(block);
+		give(other);
+		for (int i = 0; i < (size > 1 << 15 ? 8 : LATE / 10); i++) {
+			unsigned char *next = hide(take(size));
+			for (size_t j = 0; j < size; j++)
+				if (next[j] == 0x77 || next[j] == 0x78 || next[j] == 0xee)
+					harmed("a new block has the contents of a freed one");
+			memset(next, 0xee, size);
+			give(next);
+		}
+	} else {
+		_exit(2);
+	}
+	look_and_end(-1);
+}
+
+static void bad_addresses(const char *kind)
+{
+	static unsigned char data[256] __attribute__((aligned(64)));
+	unsigned char local[256] __attribute__((aligned(64)));
+	unsigned char *block;
+
+	gather();
+	block = fresh(0x77);
+	if (is(kind, "free-interior"))
+		give(hide(block + (size < 32 ? 8 : 16)));
+	else if (is(kind, "free-middle"))
+		give(hide(block + size / 2 / 16 * 16 + (size < 32 ? 1 : 0)));
+	else if (is(kind, "free-unaligned"))
+		give(hide(block + 1));
+	else if (is(kind, "free-stack"))
+		give(hide(local + 64));
+	else if (is(kind, "free-static"))
+		give(hide(data + 64));
+	else if (is(kind, "free-foreign"))
+		give(hide(mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
+	else if (is(kind, "free-wild"))
+		give((void *)0x123456780);
+	else
+		_exit(2);
+	churn();
+	look_for_twins();
+}
+
+#if !defined(CACHES) && !defined(__cplusplus)
+static void of_malloc(const char *kind)
+{
+	unsigned char *block;
+
+	gather();
+	block = fresh(0x77);
+	if (is(kind, "realloc-freed")) {
+		free(block);
+		block = hide(realloc(block, size - size / 4));
+		churn();
+		if (!holds(block, 0x77))
+			harmed("the block has lost its contents");
+	} else if (is(kind, "realloc-freed-larger")) {
+		free(block);
+		block = hide(realloc(block, 3 * size));
+		churn();
+	} else if (is(kind, "zero-read")) {
+		volatile unsigned char *empty = hide(malloc(0));
+		(void)empty[0];
+		harmed("a block of size 0 was read");
+	} else if (is(kind, "zero-write")) {
+		volatile unsigned char *empty = hide(malloc(0));
+		empty[0] = 1;
+		harmed("a block of size 0 was written to");
+	} else {
+		_exit(2);
+	}
+	look_for_twins();
+}
+#elif !defined(CACHES)
+struct Element {
+	~Element() { word = 0; }
+	volatile long word = 1;
+};
+
+static void of_malloc(const char *kind)
+{
+	gather();
+	if (is(kind, "delete-smaller-size"))
+		::operator delete(hide(::operator new(size)), size / 4);
+	else if (is(kind, "delete-larger-size"))
+		::operator delete(hide(::operator new(size)), size * 4);
+	else if (is(kind, "delete-of-array"))
+		delete (Element *)hide(new Element[size / sizeof(Element)]);
+	else
+		_exit(2);
+	churn();
+	look_for_twins();
+}
+#else
+static void of_malloc(const char *kind)
+{
+	(void)kind;
+	_exit(2);
+}
+#endif
+
+/* The address in the text of a function is what a report has of it. */
+__attribute__((noinline)) void planted_leak(void)
+{
+	for (int i = 0; i < 3; i++)
+		*(void *volatile *)&churned[i] = take(size);
+}
+
+__attribute__((noinline)) void planted_free(void *block)
+{
+	give(block);
+	hide(NULL);
+}
+
+/* For reports of debug mode, which name these functions. */
+static void reported(const char *kind)
+{
+	unsigned char *block;
+
+	if (is(kind, "leak"))
+		planted_leak();
+	else {
+		block = fresh(1);
+		planted_free(block);
+		if (is(kind, "free-again"))
+			give(hide(block));
+		else if (is(kind, "realloc-again"))
+			block = hide(realloc(block, size * 2));
+		else {
+			block[size / 2] = 2;
+			for (int i = 0; i < LATE; i++)
+				give(fresh(3));
+		}
+	}
+	exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	struct rlimit none = {0, 0};
+	const char *kind = argc == 3 ? argv[1] : "";
+	long end;
+
+	setrlimit(RLIMIT_CORE, &none);
+	size = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
+	end = (long)size;
+#if defined(CACHES)
+	cache = sheaves_cache_create("planted", size, 16, 0, NULL);
+	if (!cache)
+		return 2;
+#endif
+	if (size == 0)
+		return 2;
+	if (is(kind, "leak") || is(kind, "free-again") || is(kind, "realloc-again") ||
+	    is(kind, "write-again"))
+		reported(kind);
+	if (is(kind, "over-1"))
+		outside(end, 1, 0);
+	if (is(kind, "over-32"))
+		outside(end, 32, 0);
+	if (is(kind, "over-memcpy"))
+		outside(end, 48, 1);
+	if (is(kind, "over-stride"))
+		outside(end + 31, 1, 0);
+	if (is(kind, "under-1"))
+		outside(-1, 1, 0);
+	if (is(kind, "under-32"))
+		outside(-32, 32, 0);
+	if (is(kind, "under-stride"))
+		outside(-32, 1, 0);
+	if (!strncmp(kind, "free-", 5))
+		bad_addresses(kind);
+	if (!strncmp(kind, "realloc", 7) || !strncmp(kind, "zero", 4) || !strncmp(kind, "delete", 6))
+		of_malloc(kind);
+	lifetimes(kind);
+	return 2;
+}
