@@ -25,6 +25,10 @@
  *   SHEAVES_PROF: 1024 or more; default: off
  *       Profiles the heap from the start of the program: about one allocation in as many bytes is
  *       recorded, 524288 for instance.
+ *   SHEAVES_GUARD: 0, 1/1 to 1/1048576; default: 0
+ *       With 1/N one in N samples of the heap lies beside an inaccessible page, so that its
+ *       misuse is reported: see docs/guard.md. There is a sample in 512 KiB, or as SHEAVES_PROF
+ *       says.
  *   SHEAVES_HARDEN: 0, 1; default: 0
  *       With 1 frees wait in a quarantine and are checked, and blocks have canaries: see
  *       SECURITY.md.

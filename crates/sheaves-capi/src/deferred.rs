@@ -3,8 +3,11 @@
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 
+use sheaves_heap::entry::jump_with_frame;
+use sheaves_heap::guard;
 use sheaves_rcu::defer::{self, BarrierError, Call, Channel, Head};
 use sheaves_sys::errno::{EAGAIN, EDEADLK, EINVAL};
+use sheaves_sys::stack::Frame;
 
 /// A member of an object, 16 bytes, by which the object is deferred. Zero bytes are an idle head.
 #[repr(C)]
@@ -48,8 +51,21 @@ fn call_of(call: SheavesCall) -> Option<Call> {
 ///
 /// # Safety
 /// head is valid, and zero or idle; until the callback only readers use its object.
+#[cfg_attr(any(target_arch = "aarch64", target_arch = "x86_64"), unsafe(naked))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_call_rcu(head: *mut SheavesHead, call: SheavesCall) -> c_int {
+    jump_with_frame!(call_rcu_from, head, call)
+}
+
+/// # Safety
+/// As [`sheaves_call_rcu`].
+unsafe extern "C" fn call_rcu_from(
+    head: *mut SheavesHead,
+    call: SheavesCall,
+    stack: usize,
+    frame: usize,
+) -> c_int {
+    guard::note_deferral(head.addr(), Frame { stack, frame });
     let (Some(call), false) = (call_of(call), head.is_null()) else { return EINVAL };
     // SAFETY: the same contract.
     unsafe { defer::call_rcu(head.cast(), call) };
@@ -92,10 +108,22 @@ pub unsafe extern "C" fn sheaves_free_rcu(block: *mut c_void) {
 ///
 /// # Safety
 /// As there; head is zero or idle.
+#[cfg_attr(any(target_arch = "aarch64", target_arch = "x86_64"), unsafe(naked))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_free_rcu_head(
     block: *mut c_void,
     head: *mut SheavesHead,
+) -> c_int {
+    jump_with_frame!(free_rcu_head_from, block, head)
+}
+
+/// # Safety
+/// As [`sheaves_free_rcu_head`].
+unsafe extern "C" fn free_rcu_head_from(
+    block: *mut c_void,
+    head: *mut SheavesHead,
+    stack: usize,
+    frame: usize,
 ) -> c_int {
     if block.is_null() {
         return EINVAL;
@@ -108,6 +136,7 @@ pub unsafe extern "C" fn sheaves_free_rcu_head(
     if head.is_null() || !is_inside {
         return EINVAL;
     }
+    guard::note_deferral(block.addr(), Frame { stack, frame });
     // SAFETY: the same contract; the head is inside the block.
     unsafe { BLOCKS.free_later_with(head.cast(), block.cast(), bytes) };
     0

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
 use clap_complete::Shell;
+use sheaves_slab::guard::ONE_IN_MAX;
 
 use crate::top::Sort;
 
@@ -44,6 +45,14 @@ pub(crate) enum Subcommand {
         #[command(subcommand)]
         command: ProfCommand,
     },
+    /// Find errors in the use of memory by a few guarded blocks of a process.
+    Guard {
+        /// What to do.
+        #[command(subcommand)]
+        command: GuardCommand,
+    },
+    /// Explain a core dump of a process with guarded blocks.
+    Inspect(InspectOptions),
     /// Print a completion script.
     #[command(hide = true)]
     Completions {
@@ -213,6 +222,45 @@ pub(crate) enum ProfCommand {
         /// The process.
         pid: u32,
     },
+}
+
+/// The subcommands of `sheaves guard`.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum GuardCommand {
+    /// Guard some of the blocks that a process allocates from now on.
+    #[command(after_help = ASK_STATUSES)]
+    On {
+        /// The process.
+        pid: u32,
+        /// One in how many samples of the heap is guarded. There is a sample in 512 KiB.
+        #[arg(long, value_name = "1/N", default_value = "1/16", value_parser = one_in)]
+        rate: u64,
+    },
+    /// Guard no further blocks. Those that there are stay guarded until they are freed.
+    #[command(after_help = ASK_STATUSES)]
+    Off {
+        /// The process.
+        pid: u32,
+    },
+}
+
+/// The N of `1/N`.
+fn one_in(text: &str) -> Result<u64, String> {
+    let number = text.strip_prefix("1/").and_then(|number| number.parse().ok());
+    let most = ONE_IN_MAX as u64;
+    let number = number.filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("expected 1/N with N up to {most}"))
+}
+
+/// Options of `sheaves inspect`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 0; 1 when the process had no guarded block there; 65 when \
+                        the file is no core dump of a process with guarded blocks; 66 when it \
+                        cannot be read.")]
+pub(crate) struct InspectOptions {
+    /// The core dump.
+    #[arg(value_name = "CORE")]
+    pub(crate) core: PathBuf,
 }
 
 /// Options of `sheaves prof heap`.

@@ -13,7 +13,9 @@ mod command_line;
 mod doctor;
 mod elf;
 mod export;
+mod guard;
 mod hello;
+mod inspect;
 mod pages;
 mod preload;
 mod prof;
@@ -42,6 +44,8 @@ fn main() -> ExitCode {
         Some(Subcommand::Export(options)) => or_refuse(export::export(&options)),
         Some(Subcommand::Rcu(options)) => or_refuse(rcu::rcu(&options)),
         Some(Subcommand::Prof { command }) => or_refuse(prof::run(&command)),
+        Some(Subcommand::Guard { command }) => or_refuse(guard::run(&command)),
+        Some(Subcommand::Inspect(options)) => or_refuse(inspect::inspect(&options)),
         Some(Subcommand::Doctor(options)) => doctor::doctor(&options),
         Some(Subcommand::Completions { shell }) => pages::completions(shell),
         Some(Subcommand::Man { directory }) => pages::man(directory.as_deref()),

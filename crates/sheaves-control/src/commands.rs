@@ -1,12 +1,13 @@
 //! What a process answers.
 
 use sheaves_heap::report::{self, Flush, Format};
-use sheaves_heap::{profile, report_rcu};
+use sheaves_heap::{guard, profile, report_rcu};
 use sheaves_rcu::Cookie;
 use sheaves_sys::errno::{EINVAL, ENOMEM};
 
 use crate::layout::{
-    BEGIN_GRACE_PERIOD, PROFILE_DUMP, PROFILE_START, PROFILE_STOP, RCU, STATISTICS, STATISTICS_TEXT,
+    BEGIN_GRACE_PERIOD, GUARD_OFF, GUARD_ON, PROFILE_DUMP, PROFILE_START, PROFILE_STOP, RCU,
+    STATISTICS, STATISTICS_TEXT,
 };
 
 /// Writes the answer to a command. Returns its status.
@@ -21,6 +22,11 @@ pub(crate) fn answer(command: u32, argument: u64, flush: &mut Flush<'_>) -> i32 
             0
         }
         PROFILE_DUMP => profile::write(flush),
+        GUARD_ON => start_guard(argument),
+        GUARD_OFF => {
+            guard::off();
+            0
+        }
         _ => EINVAL,
     }
 }
@@ -30,6 +36,15 @@ fn start_profile(rate: u64) -> i32 {
     match rate {
         _ if !rates.contains(&rate) => EINVAL,
         _ if profile::start(rate as usize) => 0,
+        _ => ENOMEM,
+    }
+}
+
+fn start_guard(one_in: u64) -> i32 {
+    match one_in {
+        0 => EINVAL,
+        _ if one_in > guard::ONE_IN_MAX as u64 => EINVAL,
+        _ if guard::on(one_in as usize) => 0,
         _ => ENOMEM,
     }
 }

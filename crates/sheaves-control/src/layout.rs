@@ -55,6 +55,11 @@ pub const PROFILE_STOP: u32 = 5;
 /// A heap profile, see `sheaves_heap::profile`.
 pub const PROFILE_DUMP: u32 = 6;
 
+/// Guards one in as many samples as the argument says, see `sheaves_heap::guard`.
+pub const GUARD_ON: u32 = 7;
+/// Guards no further samples.
+pub const GUARD_OFF: u32 = 8;
+
 /// In the argument of [`RCU`]: begins a grace period after the answer, so that sections which begin
 /// later have another sequence.
 pub const BEGIN_GRACE_PERIOD: u64 = 1;

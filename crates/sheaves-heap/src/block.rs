@@ -1,9 +1,11 @@
 //! Blocks without red zones: from a size to a block, and from an address to its block.
 
 use sheaves_slab::granule::Granule;
+use sheaves_slab::guard;
 use sheaves_slab::raw::by_id;
 use sheaves_slab::sampling::Request;
 use sheaves_slab::{CacheId, mode, slab};
+use sheaves_sys::stack::Frame;
 use sheaves_sys::{map, report};
 
 use crate::{classes, huge, start};
@@ -15,6 +17,8 @@ pub(crate) enum Block {
     Object { class: usize },
     /// A mapping of its own.
     Huge { bytes: usize },
+    /// A guarded one, of a size class.
+    Guarded { bytes: usize },
 }
 
 /// Address of a new block, 0 when memory is out, and whether it reads as zeros.
@@ -34,6 +38,9 @@ pub(crate) fn alloc(size: usize, align: usize, request: &Request) -> (usize, boo
 
 /// The block at an address; `None` when no block of this heap starts or can start there.
 pub(crate) fn look_up(address: usize) -> Option<Block> {
+    if guard::contains(address) {
+        return Some(Block::Guarded { bytes: guard::look_up(address).1 });
+    }
     // The window may have skipped a range that another mapping occupied; a huge block may be there
     // now.
     let Some(granule) = Granule::of(address).filter(|granule| granule.owner() != 0) else {
@@ -58,14 +65,18 @@ pub(crate) fn is_freed(address: usize) -> bool {
 }
 
 /// Frees a block.
-pub(crate) fn free(address: usize) {
+pub(crate) fn free(address: usize, frame: Frame) {
+    if guard::contains(address) {
+        // SAFETY: the caller no longer uses the block; `free_guarded` checks the rest.
+        return unsafe { by_id::free_guarded(address, frame) };
+    }
     match look_up(address) {
         // SAFETY: the caller no longer uses the block; `free_checked` checks the rest.
         Some(Block::Object { class }) => unsafe {
             by_id::free_checked(CacheId::of_class(class), address);
         },
         Some(Block::Huge { .. }) if huge::free(address) => {}
-        Some(Block::Huge { .. }) | None => foreign(address, "free"),
+        Some(Block::Huge { .. } | Block::Guarded { .. }) | None => foreign(address, "free"),
     }
 }
 
@@ -73,7 +84,7 @@ pub(crate) fn free(address: usize) {
 pub(crate) fn usable(address: usize) -> usize {
     match look_up(address) {
         Some(Block::Object { class }) => classes::usable_bytes(class),
-        Some(Block::Huge { bytes }) => bytes,
+        Some(Block::Huge { bytes } | Block::Guarded { bytes }) => bytes,
         None => foreign(address, "malloc_usable_size or realloc"),
     }
 }

@@ -62,11 +62,11 @@ macro_rules! define_free {
     };
 }
 
-#[doc(hidden)]
-pub use sheaves_percpu::with_frame;
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[doc(hidden)]
-pub use sheaves_percpu::{jump_through, jump_with_frame, pop_by_size, push_by_owner};
+pub use sheaves_percpu::{jump_through, pop_by_size, push_by_owner};
+#[doc(hidden)]
+pub use sheaves_percpu::{jump_with_frame, with_frame};
 
 define_malloc! {
     /// At least `size` bytes at a multiple of 16, uninitialised; null (and `ENOMEM`) when memory is

@@ -10,12 +10,13 @@
 //! (mappings), `block` (size or address to block), `start` (creates the classes), `redzone` (for
 //! `SHEAVES_DEBUG=1`), `slow`, [`mod@malloc`] (the fast paths: start reading here),
 //! [`entry`] (their C functions), `realloc`, `limit`, `trim`, [`report`] (statistics),
-//! [`report_rcu`] (readers), [`profile`] (who has the memory).
+//! [`report_rcu`] (readers), [`profile`] (who has the memory), [`guard`] (samples that trap).
 #![no_std]
 
 mod block;
 pub mod classes;
 pub mod entry;
+pub mod guard;
 mod huge;
 mod idle;
 mod limit;

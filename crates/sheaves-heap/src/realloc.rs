@@ -10,7 +10,7 @@ use sheaves_sys::stack::Frame;
 use sheaves_sys::{errno, probe};
 
 use crate::block::{self, Block};
-use crate::classes::{self, MIDDLE_BYTES_MAX, SIZES, SMALL_BYTES_MAX};
+use crate::classes::{self, MIDDLE_BYTES_MAX, QUANTUM_BYTES, SIZES, SMALL_BYTES_MAX};
 use crate::entry::free;
 use crate::malloc::malloc_from;
 use crate::start::start;
@@ -66,7 +66,7 @@ pub extern "C" fn aligned_alloc_from(
         errno::set(errno::EINVAL);
         return null_mut();
     }
-    if align <= crate::classes::QUANTUM_BYTES {
+    if align <= QUANTUM_BYTES {
         return malloc_from(size, frame);
     }
     slow::alloc(size, align, frame)
@@ -111,7 +111,7 @@ unsafe extern "C" fn realloc_from(
 /// A block for the contents of one of `old` bytes.
 fn alloc_to_move(old: usize, size: usize, frame: Frame) -> *mut u8 {
     let may_grow_again = size > old.max(MIDDLE_BYTES_MAX) && !is_hardened();
-    let request = Request { bytes: size, frame };
+    let request = Request { bytes: size, align: QUANTUM_BYTES, frame };
     match if may_grow_again { huge::alloc_to_grow(size, &request) } else { 0 } {
         0 => malloc_from(size, frame),
         block => with_exposed_provenance_mut(block),
@@ -137,7 +137,8 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
         }
         // A mapping that stays above this size stays a mapping.
         Some(Block::Huge { .. }) if size > MIDDLE_BYTES_MAX => {
-            let moved = huge::resize(address, size, &Request { bytes: size, frame });
+            let request = Request { bytes: size, align: QUANTUM_BYTES, frame };
+            let moved = huge::resize(address, size, &request);
             chunk::after_alloc();
             if moved == 0 {
                 return None;
@@ -146,6 +147,8 @@ fn resize_in_place(address: usize, size: usize, frame: Frame) -> Option<usize> {
             Some(moved)
         }
         Some(Block::Huge { .. }) => None,
+        // Its end is to stay beside an inaccessible page.
+        Some(Block::Guarded { bytes }) => (size == bytes).then_some(address),
         None => block::foreign(address, "realloc"),
     }
 }

@@ -65,7 +65,7 @@ fn alloc_or_zeroed(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
     } else if is_debug() && !classes::is_zero(size, align) {
         (redzone::alloc(size, align, frame), false)
     } else {
-        block::alloc(size, align, &Request { bytes: size, frame })
+        block::alloc(size, align, &Request { bytes: size, align, frame })
     };
     if block == 0 {
         probe::alloc_failed(size, align);
@@ -112,7 +112,7 @@ pub(crate) unsafe extern "C" fn free_from(block: *mut u8, stack: usize, frame: u
             // SAFETY: the function has not returned.
             unsafe { trail::note_free(block.expose_provenance(), Frame { stack, frame }) };
         }
-        block::free(start);
+        block::free(start, Frame { stack, frame });
     });
 }
 
@@ -132,8 +132,9 @@ pub fn check_size(block: *const u8, size: usize, align: usize, may_be_resized: b
 }
 
 /// Large blocks that are freed after a grace period.
-static LARGE: Channel =
-    Channel::new("large blocks", |block| block::free(block.expose_provenance()));
+static LARGE: Channel = Channel::new("large blocks", |block| {
+    block::free(block.expose_provenance(), Frame::NONE);
+});
 
 /// # Safety
 /// As [`crate::free_rcu`].
@@ -154,6 +155,8 @@ unsafe extern "C" fn free_rcu_from(block: *mut u8, stack: usize, frame: usize) {
                 // SAFETY: as above.
                 unsafe { LARGE.free_later(with_exposed_provenance_mut(address), bytes) };
             }
+            // SAFETY: as above.
+            Some(Block::Guarded { .. }) => unsafe { by_id::free_rcu_guarded(address, frame) },
             None => block::foreign(address, "free_rcu"),
         }
     });

@@ -57,7 +57,7 @@ pub use grace::lengths::LENGTHS;
 pub use grace::period::{InsideReader, Statistics, statistics};
 pub use grace::srcu::{Srcu, SrcuGuard};
 pub use grace::stall;
-pub use grace::survey::{Reading, Survey, readers, survey};
+pub use grace::survey::{Reading, Section, Survey, readers, section, survey};
 pub use reader::fences::enter_idle;
 pub use reader::guard::{Guard, raw, read};
 pub use reader::section::is_reading;

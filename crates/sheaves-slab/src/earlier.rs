@@ -59,7 +59,7 @@ fn slabs_of(id: CacheId) -> f64 {
 /// The share of a cache's slabs that is watched.
 fn share_of(id: CacheId) -> f64 {
     let slabs = slabs_of(id);
-    let tagged = chance::chance(id.shape().stride, profile::rate());
+    let tagged = chance::chance(id.shape().stride, profile::tag_rate());
     SHARE_MIN.max(tagged).max(SLABS_MIN / slabs.max(1.0)).min(1.0)
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn note_freed(id: CacheId, object: usize) -> Option<bool> {
     if word(place + FREES_LEFT).fetch_sub(1, Ordering::Relaxed) == 1 || is_last {
         forget(id, first);
     }
-    let rate = profile::rate();
+    let rate = profile::tag_rate();
     Some(is_first && rate != 0 && chance::happens(chance::chance(shape.stride, rate) / share))
 }
 

@@ -27,6 +27,7 @@
 //! | [`limit`], [`chunk`] | the limit on memory; memory of slabs |
 //! | [`shape`], `slab_lists`, `depot`, `deferred::queue` | parts of a cache |
 //! | `descriptor`, `profile` | the descriptor of each cache; records of samples |
+//! | [`guard`] | samples beside inaccessible pages |
 //! | [`registry`] | which caches exist |
 //! | `earlier`, `tags` | which allocations become samples of a heap profile |
 //! | [`trail`] | who freed what, in debug mode |
@@ -55,6 +56,7 @@ mod earlier;
 mod flush;
 mod fork;
 pub mod granule;
+pub mod guard;
 mod hardened;
 mod keeper;
 pub mod leaks;

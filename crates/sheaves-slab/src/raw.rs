@@ -286,7 +286,7 @@ sheaves_percpu::with_frame! {
 }
 
 extern "C" fn alloc_slow_from(cache: &Cache, stack: usize, frame: usize) -> Option<NonNull<u8>> {
-    let request = Request { bytes: 0, frame: Frame { stack, frame } };
+    let request = Request { bytes: 0, align: 0, frame: Frame { stack, frame } };
     let object = cache.zero_if_asked(slow::alloc_slow(cache.id, &request));
     if object.is_none() {
         // For callers in C, which can jump here so.
@@ -339,7 +339,7 @@ pub mod by_id {
     use crate::granule::Granule;
     use crate::shape::CANARY_BYTES;
     use crate::window::GRANULE_BYTES;
-    use crate::{flush, granule, hardened, mode, profile, slab};
+    use crate::{flush, granule, guard, hardened, mode, profile, slab, surplus, tags};
 
     /// Creates the cache of a malloc size class, whose objects are at multiples of `align` bytes.
     /// An object of 64 KiB to 1 MiB is alone in its slab. If its size is a power of two, it is
@@ -398,6 +398,25 @@ pub mod by_id {
     pub unsafe fn free_checked(id: CacheId, object: usize) {
         flush::find(id, object);
         slow::free_slow(id, object);
+    }
+
+    /// Frees a guarded block of malloc, on behalf of the caller of a function; aborts the process,
+    /// with a report, if it is none.
+    ///
+    /// # Safety
+    /// As [`super::Cache::free`].
+    pub unsafe fn free_guarded(block: usize, frame: Frame) {
+        let (id, object) = guard::free(block, frame);
+        slow::push(id, tags::entry_of_guarded(object));
+        surplus::after_free();
+    }
+
+    /// Defers a guarded block of malloc, likewise.
+    ///
+    /// # Safety
+    /// As [`super::Cache::free_rcu`].
+    pub unsafe fn free_rcu_guarded(block: usize, frame: Frame) {
+        deferred::free_rcu_slow(guard::defer(block, frame), block);
     }
 
     /// Aborts the process unless the address starts an object of a hardened cache that is

@@ -13,7 +13,7 @@ use sheaves_sys::{env, lock::Lock, probe};
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
 use crate::chunk::{self, HugePages};
 use crate::shape::Shape;
-use crate::{limit, mode, profile, slab, window};
+use crate::{guard, limit, mode, profile, slab, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
@@ -104,6 +104,9 @@ impl Registry {
             profile::read_option();
             if profile::rate() != 0 {
                 profile::percpu::begin();
+            }
+            if let Some(one_in) = guard::start_option() {
+                profile::set_guard_rate(profile::RATE_BYTES.saturating_mul(one_in));
             }
         }
         self.started

@@ -4,7 +4,7 @@ use crate::cache_id::CacheId;
 use crate::granule::Granule;
 use crate::profile::{self, Request};
 use crate::tags::TAG;
-use crate::{earlier, quarantine, refill, slab};
+use crate::{earlier, guard, quarantine, refill, slab, tags};
 
 /// The object that is allocated for an entry.
 #[inline]
@@ -12,10 +12,19 @@ pub(crate) fn sample_if_tagged(id: CacheId, entry: usize, request: &Request) -> 
     if entry & TAG == 0 { entry } else { sample(id, entry & !TAG, request) }
 }
 
-/// Makes the allocation of an object, which the caller owns, a sample if profiling is on. Returns
-/// the object that is allocated: this one, or one of a watched slab in its place.
+/// Makes the allocation of an object, which the caller owns, a sample if profiling is on, and
+/// perhaps a guarded one. Returns the object that is allocated: this one, one of a watched slab in
+/// its place, or a guarded block.
 #[cold]
 fn sample(id: CacheId, object: usize, request: &Request) -> usize {
+    let has_size = request.bytes != 0 && !tags::has_unnoted_frees(id);
+    let bytes = if has_size { request.bytes } else { id.shape().size };
+    if let Some(guarded) = guard::alloc(id, object, bytes, request) {
+        if profile::rate() != 0 {
+            profile::open(id, guarded, request);
+        }
+        return guarded;
+    }
     if profile::rate() == 0 {
         return object;
     }

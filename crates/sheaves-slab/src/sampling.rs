@@ -30,13 +30,12 @@ use sheaves_sys::clock;
 use crate::cache_id::{CLASSES_MAX, CacheId};
 use crate::profile::{self, FRAMES_MAX, Kind, Site, chance};
 use crate::registry::{self, REGISTRY};
-use crate::{deferred, earlier, flush, mode, pool, quarantine, slot};
+use crate::{deferred, earlier, flush, guard, mode, pool, quarantine, slot};
 
-pub use crate::profile::{RATE_BYTES_MAX, RATE_BYTES_MIN, Request, large, rate, resize};
+pub use crate::profile::{
+    RATE_BYTES, RATE_BYTES_MAX, RATE_BYTES_MIN, Request, large, rate, resize,
+};
 pub use crate::tags::note_frees_by_layout;
-
-/// Usual mean bytes from one sample to the next.
-pub const RATE_BYTES: usize = 512 << 10;
 
 /// Takes samples of allocations from now on, on average one in `rate` bytes, from
 /// [`RATE_BYTES_MIN`] to [`RATE_BYTES_MAX`]. Forgets earlier samples. False when memory is out.
@@ -65,6 +64,35 @@ pub fn stop() {
     }
     profile::end();
     forget_earlier();
+    if profile::tag_rate() != 0 {
+        empty_slots();
+    }
+}
+
+/// Guards one in `one_in` samples from now on: see [`crate::guard`]. While the profile is off,
+/// there are samples as if it were on at [`RATE_BYTES`]. False when memory is out, or where the
+/// kernel refuses the handler of SIGSEGV. Costs what [`start`] does.
+pub fn guard(one_in: usize) -> bool {
+    let one_in = one_in.max(1);
+    if !guard::set(one_in) {
+        return false;
+    }
+    profile::set_guard_rate(RATE_BYTES.saturating_mul(one_in));
+    if profile::rate() == 0 {
+        empty_slots();
+        watch_earlier();
+    }
+    true
+}
+
+/// Guards no further samples. Those that there are stay guarded.
+pub fn unguard() {
+    let is_off = guard::set(0);
+    debug_assert!(is_off, "turning off asks for nothing");
+    profile::set_guard_rate(0);
+    if profile::rate() == 0 {
+        forget_earlier();
+    }
 }
 
 /// Takes the main sheaves out of all slots: what enters a slot from now on is tagged, and samples

@@ -97,9 +97,15 @@ fn free(id: CacheId, object: usize) {
     if shape.hardened {
         return hardened::free(id, object);
     }
-    let Freed::Entry(entry) = freed else {
-        return flush::flush(id, &mut [object]);
-    };
+    match freed {
+        Freed::Entry(entry) => push(id, entry),
+        Freed::ToSlab => flush::flush(id, &mut [object]),
+    }
+}
+
+/// Pushes an entry, perhaps with a tag, of an object that the caller owns.
+pub(crate) fn push(id: CacheId, entry: usize) {
+    let shape = id.shape();
     id.descriptor().depot.count_exchange(shape);
     for _ in 0..ATTEMPTS {
         if attach() == Attached::No {
@@ -113,7 +119,7 @@ fn free(id: CacheId, object: usize) {
         let Some(cursor) = empty_sheaf(id) else { break };
         install(id, cursor, Cursor::is_full);
     }
-    flush::flush(id, &mut [object]);
+    flush::flush(id, &mut [entry & !TAG]);
 }
 
 /// The spare sheaf if it has objects, or one whose objects were deferred, or one from the depot.

@@ -28,6 +28,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::cache_id::{CacheId, NAMED_FIRST};
 use crate::earlier;
 use crate::granule::is_watched;
+use crate::guard;
 use crate::profile::{self, chance};
 use crate::shape::Shape;
 
@@ -49,7 +50,7 @@ pub fn note_frees_by_layout() {
 
 /// Tags objects that are about to enter a slot, or to be allocated. None of them is tagged.
 pub(crate) fn tag(shape: &Shape, objects: &mut [usize]) {
-    let rate = profile::rate();
+    let rate = profile::tag_rate();
     if rate == 0 {
         return;
     }
@@ -74,6 +75,10 @@ pub(crate) fn clean(id: CacheId, objects: &mut [usize]) {
         for object in &mut *objects {
             *object &= !TAG;
         }
+        // Only frees without a look into the owner map push the address of a guarded block.
+        if guard::is_live() && has_unnoted_frees(id) {
+            guard::clean(objects);
+        }
         if may_have_unnoted(id) {
             close_all(objects);
         }
@@ -82,7 +87,10 @@ pub(crate) fn clean(id: CacheId, objects: &mut [usize]) {
 
 /// Ends the records of deferred objects that are free now.
 #[inline]
-pub(crate) fn clean_deferred(id: CacheId, objects: &[usize]) {
+pub(crate) fn clean_deferred(id: CacheId, objects: &mut [usize]) {
+    if guard::is_live() {
+        guard::clean(objects);
+    }
     if profile::is_used() && (profile::deferred_records() != 0 || may_have_unnoted(id)) {
         close_all(objects);
     }
@@ -91,6 +99,9 @@ pub(crate) fn clean_deferred(id: CacheId, objects: &[usize]) {
 /// Notes that objects are deferred whose deferral was not noted yet.
 #[inline]
 pub(crate) fn note_deferred(id: CacheId, objects: &[usize]) {
+    if guard::is_live() && has_unnoted_frees(id) {
+        guard::note_deferred(objects);
+    }
     if profile::is_used() && may_have_unnoted(id) {
         for object in objects.iter().filter(|object| is_watched(**object)) {
             profile::defer(*object, sheaves_sys::stack::Frame::NONE);
@@ -99,10 +110,13 @@ pub(crate) fn note_deferred(id: CacheId, objects: &[usize]) {
 }
 
 fn may_have_unnoted(id: CacheId) -> bool {
+    has_unnoted_frees(id) && profile::open_records() != 0
+}
+
+/// Objects of the cache may be freed without a look into the owner map.
+pub(crate) fn has_unnoted_frees(id: CacheId) -> bool {
     // Relaxed: see `note_frees_by_layout`.
-    let is_by_layout =
-        usize::from(id.number()) >= NAMED_FIRST || FREES_BY_LAYOUT.load(Ordering::Relaxed);
-    is_by_layout && profile::open_records() != 0
+    usize::from(id.number()) >= NAMED_FIRST || FREES_BY_LAYOUT.load(Ordering::Relaxed)
 }
 
 #[cold]
@@ -124,7 +138,7 @@ pub(crate) enum Freed {
 /// Ends the record of an object that is freed by the slow path, if it has one.
 #[inline]
 pub(crate) fn freed(id: CacheId, object: usize) -> Freed {
-    if profile::is_used() && is_watched(object) {
+    if profile::is_used() && (is_watched(object) || guard::contains(object)) {
         freed_watched(id, object)
     } else {
         Freed::Entry(object)
@@ -133,13 +147,24 @@ pub(crate) fn freed(id: CacheId, object: usize) -> Freed {
 
 #[cold]
 fn freed_watched(id: CacheId, object: usize) -> Freed {
+    if guard::contains(object) {
+        let mut one = [object];
+        guard::clean(&mut one);
+        return Freed::Entry(entry_of_guarded(one[0]));
+    }
     let was_sample = profile::close(object);
     let earlier = earlier::note_freed(id, object);
-    if profile::rate() == 0 {
+    if profile::tag_rate() == 0 {
         return if earlier.is_some() { Freed::Entry(object) } else { Freed::ToSlab };
     }
     let is_tagged = was_sample || earlier == Some(true);
     Freed::Entry(if is_tagged { object | TAG } else { object })
+}
+
+/// The entry of an object in whose place a guarded block was, which is free now: it has its tag
+/// back.
+pub(crate) fn entry_of_guarded(object: usize) -> usize {
+    if profile::tag_rate() == 0 { object } else { object | TAG }
 }
 
 #[cfg(test)]

@@ -70,6 +70,21 @@ pub fn number(name: &str, low: usize, high: usize) -> Option<usize> {
     parsed(name, within, format_args!("expected a number from {low} to {high}"))
 }
 
+/// The N of a fraction `1/N`, up to `high`; `None` when unset or `0`. Any other value is reported
+/// and counts as unset.
+#[must_use]
+pub fn fraction(name: &str, high: usize) -> Option<usize> {
+    let parse = |value: &[u8]| match value {
+        b"0" => Some(0),
+        _ => {
+            let number = core::str::from_utf8(value).ok()?.strip_prefix("1/")?.parse().ok()?;
+            (1..=high).contains(&number).then_some(number)
+        }
+    };
+    parsed(name, parse, format_args!("expected 0, or 1/N with N up to {high}"))
+        .filter(|number| *number != 0)
+}
+
 /// A decimal number up to `high`, or `usize::MAX` for `-1`; `None` when unset. Any other value is
 /// reported and counts as unset.
 #[must_use]

@@ -5,8 +5,9 @@
 //! ([`thread`]), memory barriers in other threads ([`membarrier`]), registration of restartable
 //! sequences ([`rseq`]), CPUs ([`topology`]), the fork registry ([`fork`]), options ([`mod@env`]),
 //! time ([`clock`]), messages on standard error ([`mod@report`]), the calling thread's stack
-//! ([`stack`]), where another thread sleeps ([`sleeper`]), probes for tracers ([`probe`]), memory
-//! that is shared with tools ([`memfd`]) and their requests ([`request`]).
+//! ([`stack`]), where another thread sleeps ([`sleeper`]), accesses that fail ([`fault`]), stacks
+//! in reports ([`trace`]), probes for tracers ([`probe`]), memory that is shared with tools
+//! ([`memfd`]) and their requests ([`request`]).
 //!
 //! The crate works below `malloc`: it does not allocate, unwind, read `std::env` or keep a
 //! thread-local with a destructor. The one exception is [`thread::spawn`], for which libc
@@ -22,6 +23,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod env;
 pub mod errno;
+pub mod fault;
 pub mod fork;
 pub mod futex;
 mod generation;
@@ -44,3 +46,4 @@ pub mod symbol;
 pub mod thread;
 pub mod tls;
 pub mod topology;
+pub mod trace;

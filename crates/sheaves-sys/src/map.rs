@@ -118,6 +118,17 @@ pub unsafe fn commit(address: usize, bytes: usize) -> bool {
     preserve(|| unsafe { libc::mprotect(start, bytes, READ_WRITE) == 0 })
 }
 
+/// Makes memory inaccessible and returns its pages, as far as the kernel permits.
+///
+/// # Safety
+/// As [`discard`].
+pub unsafe fn hide(address: usize, bytes: usize) {
+    let start = with_exposed_provenance_mut(address);
+    // SAFETY: the caller owns the range, and nothing in it is live.
+    let _ = preserve(|| unsafe { libc::mprotect(start, bytes, libc::PROT_NONE) });
+    let _ = drop_pages(address, bytes);
+}
+
 /// Undoes [`commit`]: returns the pages to the kernel, and as far as the kernel permits, makes them
 /// inaccessible.
 ///

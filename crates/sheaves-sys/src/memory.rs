@@ -16,6 +16,11 @@ impl Memory {
         Memory { block: usize::MAX, words: [0; BLOCK_WORDS] }
     }
 
+    /// Forgets what was read.
+    pub(crate) fn forget(&mut self) {
+        self.block = usize::MAX;
+    }
+
     /// The word that contains an address. `None` if it cannot be read.
     pub(crate) fn word(&mut self, address: usize) -> Option<u64> {
         let block = address / BLOCK_BYTES * BLOCK_BYTES;

@@ -106,6 +106,12 @@ pub unsafe fn write_to_stream(stream: *mut core::ffi::c_void, text: &core::ffi::
 #[inline(never)]
 pub fn die(text: fmt::Arguments<'_>) -> ! {
     report(text);
+    abort()
+}
+
+/// Aborts the process, after a report of several lines.
+#[cold]
+pub fn abort() -> ! {
     // SAFETY: abort has no precondition.
     unsafe { libc::abort() }
 }

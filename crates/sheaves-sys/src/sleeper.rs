@@ -134,7 +134,7 @@ fn is_after_call(memory: &mut Memory, address: usize) -> bool {
 }
 
 /// The function that is called right before an address, if it is named in the instruction.
-fn called_before(memory: &mut Memory, address: usize) -> Option<usize> {
+pub(crate) fn called_before(memory: &mut Memory, address: usize) -> Option<usize> {
     if memory.byte(address - 5)? != 0xe8 {
         return None;
     }

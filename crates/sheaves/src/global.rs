@@ -3,6 +3,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 
 use sheaves_heap::classes::{QUANTUM_BYTES as ALIGN_MIN, SMALL_BYTES_MAX, of_layout};
+use sheaves_slab::sampling::note_frees_by_layout;
 
 /// The general heap as a Rust global allocator.
 ///
@@ -83,6 +84,7 @@ unsafe impl GlobalAlloc for Sheaves {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note_frees_by_layout();
         if layout.align() <= ALIGN_MIN || layout.size() > SMALL_BYTES_MAX {
             // Pages that are fresh from the kernel are not written again, and are aligned to pages.
             let block = sheaves_heap::calloc(1, layout.size());
@@ -106,6 +108,7 @@ unsafe impl GlobalAlloc for Sheaves {
         // the layout. So it may stay only if the new layout has the same class, or both have none.
         let class = |size| of_layout(size, layout.align());
         if layout.align() <= ALIGN_MIN && class(layout.size()) == class(size) {
+            note_frees_by_layout();
             // SAFETY: the caller's contract.
             return unsafe { sheaves_heap::realloc(block, size) };
         }

@@ -7,8 +7,11 @@ use core::ffi::{c_int, c_ulong, c_void};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use sheaves_heap::entry::jump_with_frame;
+use sheaves_heap::guard;
 use sheaves_rcu::defer::{self, Call, Head};
 use sheaves_sys::errno::{self, EEXIST, EINVAL, ENOMEM};
+use sheaves_sys::stack::Frame;
 use sheaves_sys::{report, tls, topology};
 
 use super::qsbr;
@@ -46,8 +49,21 @@ static ATFORK: AtomicPtr<Atfork> = AtomicPtr::new(null_mut());
 ///
 /// # Safety
 /// The head is valid, and only readers use its object until the call.
+#[cfg_attr(any(target_arch = "aarch64", target_arch = "x86_64"), unsafe(naked))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sheaves_urcu_call_rcu(head: *mut Head, call: CallFunction) {
+    jump_with_frame!(call_rcu_from, head, call)
+}
+
+/// # Safety
+/// As [`sheaves_urcu_call_rcu`].
+unsafe extern "C" fn call_rcu_from(
+    head: *mut Head,
+    call: CallFunction,
+    stack: usize,
+    frame: usize,
+) {
+    guard::note_deferral(head.addr(), Frame { stack, frame });
     let (Some(call), false) = (call, head.is_null()) else {
         report::die(format_args!("urcu: call_rcu was called with a null head or a null function"));
     };

@@ -4,11 +4,11 @@
 //! symbols are looked up here, in the object files that the dump names: never in the process.
 
 mod changes;
-mod dump;
+pub(crate) mod dump;
 mod flame;
 mod named;
 mod pprof;
-mod symbols;
+pub(crate) mod symbols;
 mod text;
 
 use core::time::Duration;

@@ -1,6 +1,7 @@
 //! The command from outside: every test starts `sheaves` as its users do.
 
 mod doctor;
+mod guard;
 mod prof;
 mod real_object;
 mod refusals;

@@ -122,3 +122,14 @@ macro_rules! jump_with_frame {
         )
     };
 }
+
+/// The body of such a function, which is not naked here.
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! jump_with_frame {
+    ($with_frame:path, $($arg:ident),+) => {
+        // SAFETY: the same contract.
+        unsafe { $with_frame($($arg),+, 0, 0) }
+    };
+}

@@ -43,6 +43,7 @@ use sheaves_sys::{clock, futex, probe, process, report, request, thread};
 
 use super::expedite::{self, Urgency};
 use super::lengths;
+use super::sequences;
 use super::stall::{self, SHARED};
 use crate::protocol::generation::{Generations, Sleep};
 use crate::protocol::reader::{Readers, STEP};
@@ -256,6 +257,7 @@ fn fence_unfenced(number: u64, hurries: bool) -> bool {
     let is_over = readers == Readers::Gone;
     if !is_over {
         let global = GLOBAL.0.load(Ordering::Relaxed).wrapping_add(STEP);
+        sequences::note(global / STEP);
         // Relaxed: no reader may rely on the order of this store, see the proof above.
         GLOBAL.0.store(global, Ordering::Relaxed);
     }

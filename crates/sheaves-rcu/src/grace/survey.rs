@@ -8,9 +8,10 @@ use sheaves_sys::clock;
 
 use super::lengths::{self, LENGTHS};
 use super::period::{self, GENERATIONS};
+use super::sequences;
 use crate::protocol::reader::{self, NESTED, STEP};
 use crate::reader::registry::{self, OVERFLOW};
-use crate::reader::section::GLOBAL;
+use crate::reader::section::{self, GLOBAL};
 
 /// A thread that is in a read section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,38 @@ pub fn readers() -> impl Iterator<Item = Reading> {
             nesting: nesting as u32 + 1,
             sequence: state / STEP,
         })
+    })
+}
+
+/// The read section that the calling thread is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Section {
+    /// Sections that are open, one within the other.
+    pub nesting: u32,
+    /// The most nanoseconds since the outermost one began, if that is known.
+    pub age_ns_max: Option<u64>,
+    /// The least nanoseconds since then.
+    pub age_ns_min: u64,
+}
+
+/// The read section that the calling thread is in. Async-signal-safe.
+#[must_use]
+pub fn section() -> Option<Section> {
+    if !section::is_reading() {
+        return None;
+    }
+    let now = clock::fine_ns();
+    let unknown = Section { nesting: 1, age_ns_max: None, age_ns_min: 0 };
+    let Some(record) = registry::own() else { return Some(unknown) };
+    // Relaxed, both: the thread's own.
+    let sequence = record.reader.state.load(Ordering::Relaxed) / STEP;
+    let nesting = record.reader.nesting.load(Ordering::Relaxed) & NESTED;
+    let age = |sequence| sequences::began_ns(sequence).map(|began| now.saturating_sub(began));
+    Some(Section {
+        nesting: nesting as u32 + 1,
+        age_ns_max: age(sequence),
+        age_ns_min: age(sequence + 1).unwrap_or(0),
     })
 }
 

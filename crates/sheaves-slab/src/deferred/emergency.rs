@@ -93,8 +93,9 @@ pub(super) fn free(id: CacheId, object: usize) {
             } else if id.shape().hardened {
                 quarantine::add(id, object);
             } else {
-                tags::clean_deferred(id, &[object]);
-                flush::flush(id, &mut [object]);
+                let mut one = [object];
+                tags::clean_deferred(id, &mut one);
+                flush::flush(id, &mut one);
             }
             chunk::after_free();
         },

@@ -36,8 +36,13 @@ pub const RATE_BYTES_MIN: usize = 1 << 10;
 /// See [`RATE_BYTES_MIN`].
 pub const RATE_BYTES_MAX: usize = 1 << 40;
 
+/// Usual mean bytes from one sample to the next.
+pub const RATE_BYTES: usize = 512 << 10;
+
 /// Mean bytes from one sample to the next; 0 while profiling is off.
 static RATE: AtomicUsize = AtomicUsize::new(0);
+/// Mean bytes from one tag to the next: [`RATE`], or that of guard samples where it is 0.
+static TAG_RATE: AtomicUsize = AtomicUsize::new(0);
 /// Profiling was on at some time: there may be tagged entries and watched slabs.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 /// Number of records; of those of deferred objects; of those of large blocks.
@@ -50,13 +55,15 @@ static LARGE: AtomicUsize = AtomicUsize::new(0);
 pub struct Request {
     /// The bytes that were requested; 0 for those of an object.
     pub bytes: usize,
+    /// The alignment that was requested; 0 for that of an object.
+    pub align: usize,
     /// The caller.
     pub frame: Frame,
 }
 
 impl Request {
     /// Nothing is known.
-    pub const NONE: Request = Request { bytes: 0, frame: Frame::NONE };
+    pub const NONE: Request = Request { bytes: 0, align: 0, frame: Frame::NONE };
 }
 
 /// State under the lock.
@@ -66,6 +73,8 @@ pub(crate) struct Profile {
     sites: Sites,
     /// The rate of the samples, on or off.
     rate: usize,
+    /// That of tags while the profile is off, for guard samples.
+    guard_rate: usize,
     /// Number of [`begin`]s.
     session: u64,
     since_ms: u64,
@@ -78,6 +87,7 @@ pub(crate) static PROFILE: Lock<Profile> = Lock::new(Profile {
     records: Records::new(),
     sites: Sites::new(),
     rate: 0,
+    guard_rate: 0,
     session: 0,
     since_ms: 0,
     dropped: 0,
@@ -92,7 +102,15 @@ pub fn rate() -> usize {
     RATE.load(Ordering::Relaxed)
 }
 
-/// True once profiling has been on.
+/// Mean bytes from one tag to the next; 0 while there are none.
+#[inline]
+#[must_use]
+pub(crate) fn tag_rate() -> usize {
+    // Relaxed: see `rate`.
+    TAG_RATE.load(Ordering::Relaxed)
+}
+
+/// True once profiling has been on, or guard samples.
 #[inline]
 pub(crate) fn is_used() -> bool {
     // Relaxed: set before the first entry is tagged, and a thread that takes a tagged entry out of
@@ -134,17 +152,28 @@ fn begin_at(rate: usize) -> bool {
     profile.rate = rate;
     profile.session += 1;
     profile.since_ms = clock::wall_ms();
-    // Relaxed, both: see `is_used` and `rate`.
-    IS_USED.store(true, Ordering::Relaxed);
-    RATE.store(profile.rate, Ordering::Relaxed);
+    let rate = profile.rate;
+    profile.set_rate(rate);
     true
 }
 
 /// Takes no new samples.
 pub(crate) fn end() {
-    let _profile = PROFILE.lock();
-    // Relaxed: see `rate`.
-    RATE.store(0, Ordering::Relaxed);
+    PROFILE.lock().set_rate(0);
+}
+
+/// Sets the mean bytes from one tag to the next while the profile is off.
+pub(crate) fn set_guard_rate(rate: usize) {
+    let mut profile = PROFILE.lock();
+    profile.guard_rate = rate.min(RATE_BYTES_MAX);
+    profile.set_rate(self::rate());
+}
+
+/// Stores the return addresses of the callers, as [`stack::walk`] does. The frame's function is in
+/// the call chain.
+pub(crate) fn walk(frame: Frame, out: &mut [usize]) -> usize {
+    // SAFETY: the caller says so.
+    unsafe { stack::walk(frame, &mut PROFILE.lock().copy, out) }
 }
 
 /// Reads `SHEAVES_PROF`: a rate. In debug mode each allocation is a sample from the start.
@@ -197,6 +226,17 @@ pub fn resize(object: usize, bytes: usize) {
 }
 
 impl Profile {
+    /// Sets the rate of samples, 0 for none.
+    fn set_rate(&mut self, rate: usize) {
+        let tag_rate = if rate == 0 { self.guard_rate } else { rate };
+        // Relaxed, all: see `is_used` and `rate`.
+        if tag_rate != 0 {
+            IS_USED.store(true, Ordering::Relaxed);
+        }
+        RATE.store(rate, Ordering::Relaxed);
+        TAG_RATE.store(tag_rate, Ordering::Relaxed);
+    }
+
     /// Forgets all samples.
     fn forget(&mut self) {
         self.records.clear();
@@ -348,8 +388,7 @@ pub(crate) fn recover() {
         let is_mapped = profile.sites.map();
         profile.forget();
         if !is_mapped {
-            // Relaxed: the child has one thread.
-            RATE.store(0, Ordering::Relaxed);
+            profile.set_rate(0);
         }
     });
 }

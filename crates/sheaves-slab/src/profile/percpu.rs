@@ -17,7 +17,7 @@ pub(crate) fn begin() {
 extern "C" fn note_alloc(address: usize, bytes: usize, stack: usize, frame: usize) {
     if rate() != 0 {
         let bytes = bytes * observer::slots_used().max(1);
-        let request = Request { bytes, frame: Frame { stack, frame } };
+        let request = Request { bytes, align: 0, frame: Frame { stack, frame } };
         let key = Key { kind: Kind::PerCpu, cache: 0, is_deferral: false };
         PROFILE.lock().open_by_bytes(key, Name::new("percpu"), address, 0, &request);
     }

@@ -18,7 +18,7 @@ fn live(kind: Kind) -> (u64, u64, u64) {
 }
 
 const fn request(bytes: usize) -> Request {
-    Request { bytes, frame: Frame::NONE }
+    Request { bytes, align: 0, frame: Frame::NONE }
 }
 
 #[test]

@@ -1,0 +1,195 @@
+//! A core dump: what the kernel notes in it, and the memory of the process.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use object::Endianness;
+use object::elf::{self, FileHeader64};
+use object::read::ReadCache;
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use sheaves_slab::guard::layout::MAGIC;
+
+use crate::prof::dump::Mapping;
+use crate::refusal::Refusal;
+
+/// Notes of the kernel, `linux/elf.h`.
+const NT_PRSTATUS: u32 = 1;
+const NT_SIGINFO: u32 = 0x5349_4749;
+const NT_FILE: u32 = 0x4649_4c45;
+/// Where `elf_prstatus` has the thread and the registers.
+const THREAD_AT: usize = 32;
+const REGISTERS_AT: usize = 112;
+/// Indexes of program counter, stack pointer and frame pointer in the registers.
+const REGISTERS_X86_64: [usize; 3] = [16, 19, 4];
+const REGISTERS_AARCH64: [usize; 3] = [32, 31, 29];
+/// The most functions of a stack.
+const FRAMES_MAX: usize = 64;
+const PAGE_BYTES: usize = 4096;
+const BUFFER_BYTES: usize = 4 << 20;
+
+/// A part of the process's memory.
+struct Segment {
+    address: u64,
+    offset: u64,
+    bytes: u64,
+}
+
+/// A core dump.
+pub(crate) struct Core {
+    file: File,
+    segments: Vec<Segment>,
+    /// The signal that ended the process.
+    pub(crate) signal: i32,
+    /// The address that was accessed, if the signal is about one.
+    pub(crate) address: Option<usize>,
+    /// The thread that got the signal.
+    pub(crate) thread: i32,
+    registers: [u64; 3],
+    /// The mapped files.
+    pub(crate) mappings: Vec<Mapping>,
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..at + 8)?.as_array()?))
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<i32> {
+    Some(i32::from_le_bytes(*bytes.get(at..at + 4)?.as_array()?))
+}
+
+impl Core {
+    /// Opens a core dump of a 64-bit process in this machine's byte order.
+    pub(crate) fn open(path: &Path) -> Result<Core, Refusal> {
+        let unreadable =
+            |error| Refusal::no_input(format!("cannot read {}: {error}", path.display()));
+        let file = File::open(path).map_err(unreadable)?;
+        let cache = ReadCache::new(file.try_clone().map_err(unreadable)?);
+        let mut core = Core {
+            file,
+            segments: Vec::new(),
+            signal: 0,
+            address: None,
+            thread: 0,
+            registers: [0; 3],
+            mappings: Vec::new(),
+        };
+        core.parse(&cache).ok_or_else(|| {
+            Refusal::bad_data(format!("{} is no core dump of a 64-bit process", path.display()))
+        })?;
+        Ok(core)
+    }
+
+    fn parse(&mut self, cache: &ReadCache<File>) -> Option<()> {
+        let header = FileHeader64::<Endianness>::parse(cache).ok()?;
+        let endian = header.endian().ok()?;
+        if header.e_type(endian) != elf::ET_CORE || endian != Endianness::Little {
+            return None;
+        }
+        let indexes = match header.e_machine(endian) {
+            elf::EM_X86_64 => REGISTERS_X86_64,
+            elf::EM_AARCH64 => REGISTERS_AARCH64,
+            _ => return None,
+        };
+        for segment in header.program_headers(endian, cache).ok()? {
+            if segment.p_type(endian) == elf::PT_LOAD {
+                self.segments.push(Segment {
+                    address: segment.p_vaddr(endian),
+                    offset: segment.p_offset(endian),
+                    bytes: segment.p_filesz(endian),
+                });
+            }
+            let Some(mut notes) = segment.notes(endian, cache).ok()? else { continue };
+            while let Ok(Some(note)) = notes.next() {
+                self.note(note.n_type(endian).0, note.desc(), indexes);
+            }
+        }
+        Some(())
+    }
+
+    /// Reads a note. Those of a damaged file are left out.
+    fn note(&mut self, kind: u32, bytes: &[u8], indexes: [usize; 3]) -> Option<()> {
+        match kind {
+            // The first thread is the one that got the signal.
+            NT_PRSTATUS if self.thread == 0 => {
+                for (place, index) in self.registers.iter_mut().zip(indexes) {
+                    *place = number(bytes, REGISTERS_AT + index * 8)?;
+                }
+                self.thread = half(bytes, THREAD_AT)?;
+            }
+            NT_SIGINFO => {
+                self.signal = half(bytes, 0)?;
+                // Positive codes are of faults, which have an address.
+                let is_fault = half(bytes, 8)? > 0 && self.signal == 11;
+                self.address = is_fault.then_some(number(bytes, 16)? as usize);
+            }
+            NT_FILE => self.files(bytes)?,
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn files(&mut self, bytes: &[u8]) -> Option<()> {
+        let (count, page) = (number(bytes, 0)? as usize, number(bytes, 8)?);
+        let names = bytes.get(16 + count.checked_mul(24)?..)?.split(|byte| *byte == 0);
+        for (index, name) in (0..count).zip(names) {
+            let word = |place: usize| number(bytes, 16 + index * 24 + place * 8);
+            let path = String::from_utf8_lossy(name).into_owned();
+            let (start, end, offset) = (word(0)?, word(1)?, word(2)?.checked_mul(page)?);
+            self.mappings.push(Mapping { start, end, offset, path });
+        }
+        Some(())
+    }
+
+    /// The words of the table of guarded blocks, which begins at a page: `count` of them.
+    pub(crate) fn find_words(&self, count: usize) -> Result<Option<Vec<u64>>, Refusal> {
+        let failed = |error| Refusal::no_input(format!("cannot read the dump: {error}"));
+        let magic: Vec<u8> = MAGIC.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut buffer = vec![0; BUFFER_BYTES];
+        for segment in &self.segments {
+            for start in (0..segment.bytes).step_by(BUFFER_BYTES) {
+                let used = (segment.bytes - start).min(BUFFER_BYTES as u64) as usize;
+                let part = &mut buffer[..used];
+                if self.file.read_exact_at(part, segment.offset + start).is_err() {
+                    // The dump was cut short (RLIMIT_CORE, a full disk).
+                    break;
+                }
+                let mut pages = part.chunks(PAGE_BYTES);
+                let Some(page) = pages.position(|page| page.starts_with(&magic)) else { continue };
+                let mut words = vec![0; count * 8];
+                let offset = segment.offset + start + (page * PAGE_BYTES) as u64;
+                self.file.read_exact_at(&mut words, offset).map_err(failed)?;
+                return Ok(Some(
+                    words.chunks_exact(8).filter_map(|word| number(word, 0)).collect(),
+                ));
+            }
+        }
+        Ok(None)
+    }
+
+    fn word(&self, address: u64) -> Option<u64> {
+        let is_there = |segment: &&Segment| {
+            address.checked_sub(segment.address).is_some_and(|at| at + 8 <= segment.bytes)
+        };
+        let segment = self.segments.iter().find(is_there)?;
+        let mut bytes = [0; 8];
+        self.file.read_exact_at(&mut bytes, segment.offset + address - segment.address).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    /// The instruction at which the thread got the signal, and the return addresses of its callers,
+    /// by frame pointers.
+    pub(crate) fn frames(&self) -> Vec<usize> {
+        let [counter, mut lowest, mut frame] = self.registers;
+        let mut found = vec![counter as usize];
+        while found.len() < FRAMES_MAX
+            && frame >= lowest
+            && let (Some(next), Some(caller)) = (self.word(frame), self.word(frame + 8))
+            && caller != 0
+        {
+            found.push(caller as usize);
+            (lowest, frame) = (frame + 1, next);
+        }
+        found
+    }
+}

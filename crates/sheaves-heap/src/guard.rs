@@ -1,0 +1,36 @@
+//! Guard samples: a few allocations beside inaccessible pages, in programs in production.
+//!
+//! One in N samples of the heap (see [`crate::profile`]) lies at the end or the beginning of its
+//! pages, beside an inaccessible one, and its pages become inaccessible when it is freed; also when
+//! it was deferred, once its grace period is over. So an overflow, an underflow or a use after free
+//! of such a block ends in a report on standard error: what happened, to which block, its age, and
+//! the stacks of the access, the allocation, the deferral and the free. Then the action of SIGSEGV
+//! follows that was there before. A double free, or a free of an address inside the block, is
+//! reported, too, and aborts the process.
+//!
+//! Blocks of up to 32 KiB take part. `docs/guard.md` has examples.
+//!
+//! ```
+//! use sheaves_heap::guard;
+//!
+//! assert!(guard::on(16));
+//! guard::off();
+//! ```
+
+use crate::start::start;
+
+pub use sheaves_slab::guard::{ONE_IN_MAX, note_deferral, one_in};
+
+/// Guards one in `one_in` samples from now on, at most [`ONE_IN_MAX`]. While the heap is not
+/// profiled, there is a sample in 512 KiB. Installs a handler of SIGSEGV, which stays.
+///
+/// False when memory is out, or where the kernel refuses the handler. Interrupts the CPUs that run
+/// this process.
+pub fn on(one_in: usize) -> bool {
+    start() && sheaves_slab::sampling::guard(one_in)
+}
+
+/// Guards no further samples. Those that there are stay guarded until they are freed.
+pub fn off() {
+    sheaves_slab::sampling::unguard();
+}

@@ -1,0 +1,377 @@
+//! The pool and the records of guarded blocks, as they are in memory and in a core dump.
+//!
+//! The pool is one mapping, in which each slot's pages are between two inaccessible ones:
+//!
+//! ```text
+//!   | page | slot 0 | page | slot 1 | page | ... | slot 255 | page |
+//! ```
+//!
+//! So the kernel never has more than 2 * 256 + 1 mappings for it. The records are in another
+//! mapping: a head of [`RECORDS_AT`] words, with the state of each slot, and a record for each.
+//! Everything is a number of 64 bits. Where the pool is, and what happened, is in the head:
+//!
+//! | word | what |
+//! |---|---|
+//! | 0, 1 | [`MAGIC`] |
+//! | 2, 3, 4 | the pool's address, bytes of a page, bytes of a slot without the page |
+//! | 5, 6, 7 | the last error: a [`What`] plus one, the address, the time in ms |
+//! | [`STATES_AT`] on | the state of each slot |
+
+/// Slots of the pool.
+pub const SLOTS: usize = 256;
+/// The first two words of the head.
+pub const MAGIC: [u64; 2] = [u64::from_le_bytes(*b"SHEAVES:"), u64::from_le_bytes(*b"GUARDED1")];
+/// Index of the first state.
+pub const STATES_AT: usize = 16;
+/// Index of the first record.
+pub const RECORDS_AT: usize = 512;
+/// Words of a record.
+pub const RECORD_WORDS: usize = 88;
+/// Words of the head and all records.
+pub const WORDS: usize = RECORDS_AT + SLOTS * RECORD_WORDS;
+/// The most addresses of a stack.
+pub const FRAMES_MAX: usize = 24;
+
+pub(super) const POOL: usize = 2;
+pub(super) const ERROR: usize = 5;
+
+/// Indexes in a record.
+pub(super) const ADDRESS: usize = 0;
+pub(super) const BYTES: usize = 1;
+pub(super) const OBJECT: usize = 2;
+pub(super) const CACHE: usize = 3;
+pub(super) const NAME: usize = 4;
+const NAME_WORDS: usize = 4;
+pub(super) const EVENTS: usize = NAME + NAME_WORDS;
+pub(super) const EVENT_WORDS: usize = 2 + FRAMES_MAX;
+
+const _: () = assert!(EVENTS + 3 * EVENT_WORDS <= RECORD_WORDS && STATES_AT + SLOTS <= RECORDS_AT);
+
+/// What a slot's state says of its block. The state is the word's low 8 bits; the rest is a number
+/// that grows with each change of any slot.
+///
+/// | state | the slot's pages | transitions |
+/// |---|---|---|
+/// | `Unused` | inaccessible | -> `Changing`, by an allocation |
+/// | `Changing` | owned by one thread | -> `Allocated`, `Freed`, or what it was before |
+/// | `Allocated` | accessible | -> `Deferred`; -> `Changing`, by a free |
+/// | `Deferred` | accessible | -> `Changing`, after the grace period |
+/// | `Freed` | inaccessible | -> `Changing`, by an allocation, which takes the oldest |
+///
+/// All are made by atomic exchanges. In the child of a fork a slot that another thread was changing
+/// stays as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// There was no block yet.
+    Unused = 0,
+    /// A thread allocates or frees the block.
+    Changing = 1,
+    /// The block is allocated.
+    Allocated = 2,
+    /// The block is freed when a grace period is over.
+    Deferred = 3,
+    /// The block was freed.
+    Freed = 4,
+}
+
+impl State {
+    /// The state in a word.
+    #[must_use]
+    pub const fn of(word: u64) -> State {
+        match word & 0xff {
+            1 => State::Changing,
+            2 => State::Allocated,
+            3 => State::Deferred,
+            4 => State::Freed,
+            _ => State::Unused,
+        }
+    }
+}
+
+/// Where the pool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// The address of the pool.
+    pub base: usize,
+    /// Bytes of an inaccessible page.
+    pub page: usize,
+    /// Bytes of a slot, without the pages around it.
+    pub body: usize,
+}
+
+impl Geometry {
+    /// What a head says. `None` if it is none.
+    #[must_use]
+    pub fn of_head(head: &[u64]) -> Option<Geometry> {
+        let [base, page, body] = *head.get(POOL..POOL + 3)?.as_array::<3>()?;
+        let is_right =
+            head[..2] == MAGIC && page.is_power_of_two() && (page..1 << 20).contains(&body);
+        is_right.then_some(Geometry {
+            base: base as usize,
+            page: page as usize,
+            body: body as usize,
+        })
+    }
+
+    /// Bytes of the pool.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        SLOTS * (self.page + self.body) + self.page
+    }
+
+    /// First address of a slot.
+    #[must_use]
+    pub const fn slot(self, index: usize) -> usize {
+        self.base + index * (self.page + self.body) + self.page
+    }
+
+    /// True for addresses of the pool.
+    #[must_use]
+    pub const fn contains(self, address: usize) -> bool {
+        address.wrapping_sub(self.base) < self.bytes()
+    }
+
+    /// The slot that has an address; `None` for addresses in pages between slots, and others.
+    #[must_use]
+    pub fn slot_of(self, address: usize) -> Option<usize> {
+        let offset = address.wrapping_sub(self.base);
+        let is_in_slot = offset < self.bytes() && offset % (self.page + self.body) >= self.page;
+        is_in_slot.then(|| offset / (self.page + self.body))
+    }
+
+    /// The slots on both sides of the page that has an address, or the slot that has it.
+    fn neighbours(self, address: usize) -> [Option<usize>; 2] {
+        let after = address.wrapping_sub(self.base) / (self.page + self.body);
+        match self.slot_of(address) {
+            Some(slot) => [Some(slot), None],
+            None => [after.checked_sub(1), Some(after).filter(|slot| *slot < SLOTS)],
+        }
+    }
+
+    /// Explains an access that has failed at an address of the pool, by the record of a slot: the
+    /// first of `records`, which `read` fills. It returns false where there is none.
+    pub fn explain(
+        self,
+        address: usize,
+        records: &mut [Record; 2],
+        read: impl Fn(usize, &mut Record) -> bool,
+    ) -> Option<What> {
+        let [one, other] = self.neighbours(address);
+        let has_one = one.is_some_and(|slot| read(slot, &mut records[0]));
+        let has_other = other.is_some_and(|slot| read(slot, &mut records[1]));
+        let key = |record: &Record| (!record.is_live(), record.distance(address).unsigned_abs());
+        if has_other && (!has_one || key(&records[1]) < key(&records[0])) {
+            records.swap(0, 1);
+        } else if !has_one {
+            return None;
+        }
+        let record = &records[0];
+        Some(match (record.is_live(), record.deferral().is_there()) {
+            (true, _) if record.distance(address) < 0 => What::Underflow,
+            (true, _) if self.slot_of(address).is_none() => What::Overflow,
+            // The slot was given to another block since then.
+            (true, _) => What::Unclear,
+            (false, true) => What::LateReader,
+            (false, false) => What::UseAfterFree,
+        })
+    }
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum What {
+    /// An access past the end.
+    Overflow,
+    /// An access before the start.
+    Underflow,
+    /// An access after the free.
+    UseAfterFree,
+    /// An access after the grace period.
+    LateReader,
+    /// An access that cannot be explained any more.
+    Unclear,
+    /// A second free.
+    DoubleFree,
+    /// A free, or something like it, of an address that is not the start of a block.
+    NotStart,
+    /// A block that waits for a grace period is freed.
+    FreeOfDeferred,
+    /// Bytes before or after the block were found changed when it was freed.
+    Damaged,
+    /// The block of a named cache is freed as one of malloc.
+    OtherCache,
+}
+
+impl What {
+    const ALL: [(What, &'static str); 10] = [
+        (What::Overflow, "buffer overflow"),
+        (What::Underflow, "buffer underflow"),
+        (What::UseAfterFree, "use after free"),
+        (What::LateReader, "use after the grace period"),
+        (What::Unclear, "use of freed memory"),
+        (What::DoubleFree, "double free"),
+        (What::NotStart, "free of an address that is not the start of a block"),
+        (What::FreeOfDeferred, "free of a block that waits for a grace period"),
+        (What::Damaged, "writes outside of the block, found when it is freed"),
+        (What::OtherCache, "free by malloc's free of an object of another cache"),
+    ];
+
+    /// The name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        What::ALL[self as usize].1
+    }
+
+    /// The error with a number, which is one of the head, less one.
+    #[must_use]
+    pub fn of(number: u64) -> Option<What> {
+        What::ALL.get(usize::try_from(number).ok()?).map(|(what, _)| *what)
+    }
+
+    /// True where memory was accessed that is inaccessible.
+    #[must_use]
+    pub fn is_access(self) -> bool {
+        self as u8 <= What::Unclear as u8
+    }
+}
+
+const _: () = {
+    let mut index = 0;
+    while index < What::ALL.len() {
+        assert!(What::ALL[index].0 as usize == index);
+        index += 1;
+    }
+};
+
+/// The last error that a head tells of, and its address.
+#[must_use]
+pub fn error_of(head: &[u64]) -> Option<(What, usize)> {
+    let what = What::of(head.get(ERROR)?.checked_sub(1)?)?;
+    Some((what, *head.get(ERROR + 1)? as usize))
+}
+
+/// When, in which thread and where something was done to a block.
+#[derive(Debug, Clone, Copy)]
+pub struct Event<'a> {
+    words: &'a [u64],
+}
+
+impl<'a> Event<'a> {
+    /// True if it was done.
+    #[must_use]
+    pub fn is_there(self) -> bool {
+        self.thread() != 0
+    }
+
+    /// On the coarse monotonic clock, in ms.
+    #[must_use]
+    pub fn ms(self) -> u64 {
+        self.words[0]
+    }
+
+    /// The thread; 0 if it was not done.
+    #[must_use]
+    pub fn thread(self) -> i32 {
+        (self.words[1] >> 32) as i32
+    }
+
+    /// The return addresses, the innermost first; none where the caller is not known.
+    pub fn frames(self) -> impl ExactSizeIterator<Item = usize> + Clone + 'a {
+        let count = (self.words[1] as usize & 0xff).min(FRAMES_MAX);
+        self.words[2..2 + count].iter().map(|frame| *frame as usize)
+    }
+}
+
+/// What is known of the block of a slot. A copy of its words: 720 bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Record {
+    /// The word with the state of the slot.
+    pub state: u64,
+    /// The words of the slot's record.
+    pub words: [u64; RECORD_WORDS],
+}
+
+impl Record {
+    /// A record of a slot that has never had a block.
+    pub const NONE: Record = Record { state: 0, words: [0; RECORD_WORDS] };
+
+    /// The block.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.words[ADDRESS] as usize
+    }
+
+    /// Bytes of the block.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.words[BYTES] as usize
+    }
+
+    /// The allocation.
+    #[must_use]
+    pub fn alloc(&self) -> Event<'_> {
+        Event { words: &self.words[EVENTS..EVENTS + EVENT_WORDS] }
+    }
+
+    /// The deferral, for blocks that are freed after a grace period.
+    #[must_use]
+    pub fn deferral(&self) -> Event<'_> {
+        Event { words: &self.words[EVENTS + EVENT_WORDS..EVENTS + 2 * EVENT_WORDS] }
+    }
+
+    /// The free, or the end of the grace period.
+    #[must_use]
+    pub fn free(&self) -> Event<'_> {
+        Event { words: &self.words[EVENTS + 2 * EVENT_WORDS..EVENTS + 3 * EVENT_WORDS] }
+    }
+
+    /// True while the block may be used.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        matches!(State::of(self.state), State::Allocated | State::Deferred)
+    }
+
+    /// How far an address is from the block: 0 inside, negative before the start.
+    #[must_use]
+    pub fn distance(&self, address: usize) -> isize {
+        match address.checked_sub(self.address()) {
+            None => address.wrapping_sub(self.address()) as isize,
+            Some(offset) => (offset + 1).saturating_sub(self.bytes().max(1)) as isize,
+        }
+    }
+
+    /// Where an address is, as in "8 bytes after".
+    #[must_use]
+    pub fn place(&self, address: usize) -> Place {
+        Place { offset: address.wrapping_sub(self.address()) as isize, bytes: self.bytes() }
+    }
+
+    /// The name of the cache, written to `room`.
+    pub fn name<'a>(&self, room: &'a mut [u8; 8 * NAME_WORDS]) -> &'a str {
+        for (bytes, word) in room.chunks_exact_mut(8).zip(&self.words[NAME..]) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        let used = room.iter().position(|byte| *byte == 0).unwrap_or(room.len());
+        core::str::from_utf8(&room[..used]).unwrap_or("?")
+    }
+}
+
+/// A place relative to a block. Prints as "12 bytes past the end of", for example.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    offset: isize,
+    bytes: usize,
+}
+
+impl core::fmt::Display for Place {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let past = self.offset - self.bytes.cast_signed();
+        match self.offset {
+            ..0 => write!(f, "{} bytes before the start of", self.offset.unsigned_abs()),
+            _ if past >= 0 => write!(f, "{past} bytes past the end of"),
+            inside => write!(f, "at byte {inside} of"),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What is reported of an error at a guarded block: some lines on standard error.
+//!
+//! Async-signal-safe. A thread that faults while another one reports waits for it, for a second at
+//! most; then it writes its first line only.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use sheaves_sys::fault::Access;
+use sheaves_sys::report::{abort, report};
+use sheaves_sys::trace::Tracer;
+use sheaves_sys::{clock, process, thread};
+
+use super::layout::{Event, FRAMES_MAX, Place, Record, State, What};
+use super::table;
+
+/// What a report needs, in a static: a signal handler may have a stack of 8 KiB.
+struct Room {
+    is_taken: AtomicBool,
+    parts: UnsafeCell<Parts>,
+}
+
+struct Parts {
+    records: [Record; 2],
+    frames: [usize; FRAMES_MAX],
+    tracer: Tracer,
+}
+
+// SAFETY: the parts are used by the thread that has set `is_taken`.
+unsafe impl Sync for Room {}
+
+static ROOM: Room = Room {
+    is_taken: AtomicBool::new(false),
+    parts: UnsafeCell::new(Parts {
+        records: [Record::NONE; 2],
+        frames: [0; FRAMES_MAX],
+        tracer: Tracer::new(),
+    }),
+};
+
+/// How long a thread waits for the room.
+const PATIENCE_MS: u64 = 1000;
+
+/// The access that was explained last: its address and the state of its slot. The program's own
+/// handler may return to an instruction that fails again.
+static EXPLAINED: AtomicU64 = AtomicU64::new(0);
+
+/// Explains an access that has failed, if it is one to the pool. In a signal handler.
+pub(super) fn explain(access: &Access) {
+    let Some(geometry) = table::geometry().filter(|_| table::contains(access.address)) else {
+        return;
+    };
+    let state = geometry.slot_of(access.address).map_or(0, table::state);
+    let key = state ^ (access.address as u64) << 8 ^ (access.counter as u64).rotate_left(32);
+    // Relaxed: if two threads fail at once, there may be a report more.
+    if EXPLAINED.swap(key, Ordering::Relaxed) == key {
+        return;
+    }
+    let found =
+        |records: &mut [Record; 2]| geometry.explain(access.address, records, table::read_record);
+    write(access.address, found, Some(access));
+}
+
+/// Reports an error in a free or the like of an address, and aborts the process.
+#[cold]
+pub(super) fn die(what: What, address: usize) -> ! {
+    let slot = table::geometry().and_then(|geometry| geometry.slot_of(address));
+    let found = |records: &mut [Record; 2]| {
+        if !slot.is_some_and(|slot| table::read_record(slot, &mut records[0])) {
+            records[0].clone_from(&Record::NONE);
+        }
+        Some(what)
+    };
+    write(address, found, None);
+    abort()
+}
+
+/// Writes the report about an address, once `find` has found out what is wrong.
+fn write(
+    address: usize,
+    find: impl FnOnce(&mut [Record; 2]) -> Option<What>,
+    access: Option<&Access>,
+) {
+    if !take_room() {
+        return report(format_args!("guard: an error at {address:#x}, while another is reported"));
+    }
+    // SAFETY: this thread has the room, and no other reference is alive.
+    let Parts { records, frames, tracer } = unsafe { &mut *ROOM.parts.get() };
+    match find(records) {
+        None => report(format_args!(
+            "guard: access to {address:#x}, in the pool of guarded blocks, where no block has been"
+        )),
+        Some(what) => {
+            table::note_error(what, address);
+            let count = access.map_or(0, |access| tracer.follow(access, frames));
+            write_parts(what, address, &records[0], access, &frames[..count], tracer);
+        }
+    }
+    // Release pairs with the Acquire in `take_room`.
+    ROOM.is_taken.store(false, Ordering::Release);
+}
+
+fn take_room() -> bool {
+    let end = clock::coarse_ms() + PATIENCE_MS;
+    // Acquire pairs with the Release in `write`.
+    while ROOM.is_taken.swap(true, Ordering::Acquire) {
+        if clock::coarse_ms() > end {
+            return false;
+        }
+        process::sched_yield();
+    }
+    true
+}
+
+fn write_parts(
+    what: What,
+    address: usize,
+    record: &Record,
+    access: Option<&Access>,
+    frames: &[usize],
+    tracer: &mut Tracer,
+) {
+    let (now, id) = (clock::coarse_ms(), thread::id());
+    let mut room = [0; 32];
+    let name = record.name(&mut room);
+    let (place, block, bytes) = (record.place(address), record.address(), record.bytes());
+    let call = fmt::from_fn(|f| match access.map(|access| access.is_write) {
+        Some(Some(true)) => write!(f, "write to {address:#x}, "),
+        Some(Some(false)) => write!(f, "read of {address:#x}, "),
+        Some(None) => write!(f, "access to {address:#x}, "),
+        None => write!(f, "{address:#x}, "),
+    });
+    report(format_args!(
+        "guard: {}: {call}{} a block of {bytes} bytes at {block:#x} ({name}), by thread {id}",
+        what.name(),
+        where_in(what, place),
+    ));
+    if access.is_some() {
+        tracer.report("guard:   ", frames.iter().copied(), true);
+    }
+    write_section(what, now.saturating_sub(record.deferral().ms()));
+    write_event("allocated", record.alloc(), now, tracer);
+    write_event("deferred", record.deferral(), now, tracer);
+    if State::of(record.state) == State::Freed || what == What::Damaged {
+        let how = if record.deferral().is_there() && record.free().frames().len() == 0 {
+            "its grace period was over"
+        } else {
+            "freed"
+        };
+        write_event(how, record.free(), now, tracer);
+    }
+}
+
+fn where_in(what: What, place: Place) -> impl fmt::Display {
+    fmt::from_fn(move |f| match what {
+        What::DoubleFree | What::FreeOfDeferred | What::Damaged | What::OtherCache => {
+            f.write_str("the start of")
+        }
+        _ => write!(f, "{place}"),
+    })
+}
+
+/// Writes whether the thread is in a read section: where it is, or where that is the error.
+/// The block was deferred `deferred_ms` ago.
+fn write_section(what: What, deferred_ms: u64) {
+    let is_late = what == What::LateReader;
+    match sheaves_rcu::section() {
+        Some(section) => {
+            let least = section.age_ns_min / 1_000_000;
+            let most = section.age_ns_max.map(|ns| ns / 1_000_000);
+            // A section that was open at the deferral would have delayed the grace period.
+            let most = if is_late { Some(deferred_ms.min(most.unwrap_or(u64::MAX))) } else { most };
+            let since = fmt::from_fn(|f| match most {
+                Some(most) => write!(f, "{} to {most} ms ago", least.min(most)),
+                None => f.write_str("at a time that is not known"),
+            });
+            let after = if is_late { ", after the block was deferred" } else { "" };
+            report(format_args!(
+                "guard: the thread is in an RCU read section that began {since}{after}"
+            ));
+        }
+        None if is_late => {
+            report(format_args!("guard: the thread is in no RCU read section"));
+        }
+        None => {}
+    }
+}
+
+fn write_event(how: &str, event: Event<'_>, now: u64, tracer: &mut Tracer) {
+    if !event.is_there() {
+        return;
+    }
+    let (thread, age) = (event.thread(), now.saturating_sub(event.ms()));
+    let at = if event.frames().len() == 0 { "; the caller is not known" } else { " at" };
+    report(format_args!("guard: {how} {age} ms ago by thread {thread}{at}"));
+    tracer.report("guard:   ", event.frames(), false);
+}

@@ -1,0 +1,203 @@
+//! The states and records of the slots, in their mapping. [`super::layout`] says what they mean.
+//!
+//! A thread that has made a slot's state `Changing` owns the record. Others may read at any time,
+//! also in a signal handler: they compare the state before and after.
+
+use core::ptr::with_exposed_provenance;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+
+use sheaves_sys::{clock, map, thread};
+
+use super::layout::{
+    ERROR, EVENT_WORDS, EVENTS, FRAMES_MAX, Geometry, MAGIC, POOL, RECORD_WORDS, RECORDS_AT,
+    Record, SLOTS, STATES_AT, State, WORDS, What,
+};
+
+/// Bytes of a slot, on machines with smaller pages; no block of more is guarded.
+const BODY_BYTES: usize = 32 << 10;
+
+/// The pool and its size, 0 while there is none.
+static BASE: AtomicUsize = AtomicUsize::new(0);
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+/// The words, 0 while there are none.
+static TABLE: AtomicUsize = AtomicUsize::new(0);
+/// Number of the last change of a state.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+
+/// An event of a block: the index of its words.
+#[derive(Debug, Clone, Copy)]
+#[repr(usize)]
+pub(super) enum Kind {
+    Alloc = EVENTS,
+    Deferral = EVENTS + EVENT_WORDS,
+    Free = EVENTS + 2 * EVENT_WORDS,
+}
+
+/// True for addresses of the pool. False in a process without one, at the price of two loads.
+#[inline]
+#[must_use]
+pub fn contains(address: usize) -> bool {
+    // Relaxed, both: a thread that has an address of the pool got it by an ordered path.
+    address.wrapping_sub(BASE.load(Ordering::Relaxed)) < BYTES.load(Ordering::Relaxed)
+}
+
+/// Maps the pool and the table. False when memory is out. One thread at a time.
+pub(super) fn make() -> bool {
+    // Relaxed, here and below: the caller serialises this; see `contains` for others.
+    if TABLE.load(Ordering::Relaxed) != 0 {
+        return true;
+    }
+    let page = map::page_bytes();
+    let mut geometry = Geometry { base: 0, page, body: BODY_BYTES.next_multiple_of(page) };
+    let Some(base) = map::reserve(geometry.bytes()) else { return false };
+    geometry.base = base;
+    let Some(table) = map::anywhere(WORDS * 8) else {
+        // SAFETY: mapped above, and not known to any other code.
+        unsafe { map::unmap(base, geometry.bytes()) };
+        return false;
+    };
+    TABLE.store(table, Ordering::Relaxed);
+    for (index, number) in [base, geometry.page, geometry.body].into_iter().enumerate() {
+        word(POOL + index).store(number as u64, Ordering::Relaxed);
+    }
+    for (index, number) in MAGIC.into_iter().enumerate() {
+        word(index).store(number, Ordering::Relaxed);
+    }
+    BASE.store(base, Ordering::Relaxed);
+    // Release pairs with the Acquire in `geometry`. [G1]
+    BYTES.store(geometry.bytes(), Ordering::Release);
+    true
+}
+
+/// A word of the table, which exists.
+fn word(index: usize) -> &'static AtomicU64 {
+    debug_assert!(index < WORDS);
+    // Relaxed: written before there are addresses of the pool.
+    let address = TABLE.load(Ordering::Relaxed) + index * 8;
+    // SAFETY: inside the mapping, which stays; all access is atomic.
+    unsafe { &*with_exposed_provenance::<AtomicU64>(address) }
+}
+
+/// Where the pool is; `None` while there is none. Async-signal-safe.
+pub(super) fn geometry() -> Option<Geometry> {
+    // Acquire pairs with the Release in `make`. [G1]
+    if BYTES.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    // Relaxed, all: they do not change.
+    let number = |index: usize| word(POOL + index).load(Ordering::Relaxed) as usize;
+    Some(Geometry { base: number(0), page: number(1), body: number(2) })
+}
+
+fn state_word(slot: usize) -> &'static AtomicU64 {
+    word(STATES_AT + slot)
+}
+
+/// The state of a slot, and the number of its last change.
+pub(super) fn state(slot: usize) -> u64 {
+    // Acquire pairs with the Release in `change`: the record is written. [G2]
+    state_word(slot).load(Ordering::Acquire)
+}
+
+/// Changes the state of a slot from `before`. `None` if another thread has changed it.
+pub(super) fn change(slot: usize, before: u64, state: State) -> Option<u64> {
+    // Relaxed: a number that no other change has; the state is published below.
+    let number = CHANGES.fetch_add(1, Ordering::Relaxed) + 1;
+    let after = number << 8 | state as u64;
+    // AcqRel pairs with itself and with the Acquire in `state`: what the thread before has written
+    // to the record and the pages, and what this one has. Relaxed on failure: nothing is read. [G2]
+    let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+    let is_changed = state_word(slot).compare_exchange(before, after, success, failure).is_ok();
+    // SeqCst, so that the record is written after a reader can see that it changes. It pairs with
+    // the fence in `record`. [G3]
+    fence(Ordering::SeqCst);
+    is_changed.then_some(after)
+}
+
+/// Gives a slot back that the caller is changing, as it was.
+pub(super) fn undo(slot: usize, before: u64) {
+    // Release pairs with the Acquire in `state`. [G2]
+    state_word(slot).store(before, Ordering::Release);
+}
+
+/// The slot that has been free for the longest time, for the caller to change, and its state
+/// before. `None` when all slots are in use, or were freed less than `rest_ms` ago.
+pub(super) fn take_oldest(rest_ms: u64) -> Option<(usize, u64)> {
+    for _ in 0..SLOTS {
+        let states = (0..SLOTS).map(|slot| (state(slot), slot));
+        let is_free = |word: u64| matches!(State::of(word), State::Unused | State::Freed);
+        // The number in the upper bits decides. Slots without a block have 0.
+        let (before, slot) = states.filter(|(word, _)| is_free(*word)).min()?;
+        let freed_ms = field(slot, Kind::Free as usize);
+        if before != 0 && clock::coarse_ms().saturating_sub(freed_ms) < rest_ms {
+            return None;
+        }
+        if change(slot, before, State::Changing).is_some() {
+            return Some((slot, before));
+        }
+    }
+    None
+}
+
+/// A word of a slot's record.
+pub(super) fn field(slot: usize, index: usize) -> u64 {
+    // Relaxed, here and below: ordered by the state.
+    word(RECORDS_AT + slot * RECORD_WORDS + index).load(Ordering::Relaxed)
+}
+
+pub(super) fn set_field(slot: usize, index: usize, value: u64) {
+    // Relaxed: see `field`.
+    word(RECORDS_AT + slot * RECORD_WORDS + index).store(value, Ordering::Relaxed);
+}
+
+/// Writes an event that happens now, in the calling thread.
+pub(super) fn set_event(slot: usize, kind: Kind, frames: &[usize]) {
+    let first = kind as usize;
+    set_field(slot, first, clock::coarse_ms());
+    let thread = u64::from(thread::id().cast_unsigned());
+    let count = frames.len().min(FRAMES_MAX);
+    set_field(slot, first + 1, thread << 32 | count as u64);
+    for (index, frame) in frames[..count].iter().enumerate() {
+        set_field(slot, first + 2 + index, *frame as u64);
+    }
+}
+
+/// Notes that an event has not happened to the block.
+pub(super) fn clear_event(slot: usize, kind: Kind) {
+    set_field(slot, kind as usize + 1, 0);
+}
+
+/// Copies a slot's record. False if the slot has never had a block, or is being changed.
+/// Async-signal-safe.
+pub(super) fn read_record(slot: usize, record: &mut Record) -> bool {
+    const ATTEMPTS: usize = 64;
+    for _ in 0..ATTEMPTS {
+        record.state = state(slot);
+        match State::of(record.state) {
+            State::Unused => return false,
+            State::Changing => {
+                core::hint::spin_loop();
+                continue;
+            }
+            _ => {}
+        }
+        for (index, word) in record.words.iter_mut().enumerate() {
+            *word = field(slot, index);
+        }
+        // SeqCst pairs with the fence in `change`: if a word is of a later block, the state that is
+        // read below is a later one. [G3]
+        fence(Ordering::SeqCst);
+        if state(slot) == record.state {
+            return true;
+        }
+    }
+    false
+}
+
+/// Notes the last error, for a core dump.
+pub(super) fn note_error(what: What, address: usize) {
+    for (index, value) in [what as u64 + 1, address as u64, clock::coarse_ms()].iter().enumerate() {
+        // Relaxed: read in a core dump.
+        word(ERROR + index).store(*value, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,229 @@
+//! Accesses to inaccessible memory: a handler of SIGSEGV that explains some of them.
+//!
+//! Installed on request only. It asks a function of the layers above whether it knows the address,
+//! and then passes the signal on to the action that was there before; if that is the default one,
+//! the process ends as it would have without the handler.
+//!
+//! A program may install its own handler later, by libc or by the system call: Go, the JVM and node
+//! do. [`look_at_handler`], which slow paths call, then puts this one before it. Such a handler may
+//! itself pass signals on to the action that it has replaced, which is this handler; then they
+//! go on to what was there before both.
+//!
+//! The handler uses the alternate stack of the thread, if it has one, and less than 4 KiB of it.
+
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::ptr::null;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::errno;
+use crate::lock::Lock;
+
+/// An access that has failed.
+#[derive(Debug, Clone, Copy)]
+pub struct Access {
+    /// The address.
+    pub address: usize,
+    /// True for a write; `None` where the processor does not tell.
+    pub is_write: Option<bool>,
+    /// The instruction.
+    pub counter: usize,
+    /// The stack pointer of the interrupted code.
+    pub stack: usize,
+    /// Its frame pointer, if it keeps one.
+    pub frame: usize,
+}
+
+/// Explains an access, in a signal handler.
+pub type Explain = fn(&Access);
+
+/// An [`Explain`] as an address, 0 before [`install`].
+static EXPLAIN: AtomicUsize = AtomicUsize::new(0);
+
+/// The actions that were found, of which the last one counts. A handler may read one while it is
+/// replaced by the one [`KEPT`] changes later.
+static ACTIONS: [Action; KEPT] = [const { Action::new() }; KEPT];
+const KEPT: usize = 8;
+/// Number of actions that were found.
+static FOUND: AtomicUsize = AtomicUsize::new(0);
+/// One thread looks at a time. Not for forks: a child takes it over.
+static LOOKING: Lock<()> = Lock::new(());
+
+/// The call of an action that the handler makes, while it lasts: the signal's information and the
+/// handler's frame. 0 otherwise.
+static PASSED_ON: AtomicUsize = AtomicUsize::new(0);
+static PASSED_FROM: AtomicUsize = AtomicUsize::new(0);
+
+/// Flags and handler of a signal's action.
+struct Action {
+    handler: AtomicUsize,
+    flags: AtomicUsize,
+}
+
+impl Action {
+    const fn new() -> Action {
+        Action { handler: AtomicUsize::new(libc::SIG_DFL), flags: AtomicUsize::new(0) }
+    }
+}
+
+/// Installs the handler, or another function. False where the kernel refuses.
+pub fn install(explain: Explain) -> bool {
+    // Release pairs with the Acquire in `handle`. [F1]
+    EXPLAIN.store(explain as usize, Ordering::Release);
+    look_at_handler()
+}
+
+/// Puts the handler before one that the program has installed since the last look. Costs a system
+/// call. False where the kernel refuses. Nothing before [`install`].
+pub fn look_at_handler() -> bool {
+    // Relaxed: nothing is published through it.
+    if EXPLAIN.load(Ordering::Relaxed) == 0 {
+        return true;
+    }
+    // Otherwise another thread looks.
+    let Some(_looking) = LOOKING.try_lock() else { return true };
+    errno::preserve(|| {
+        let mut current = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: valid for the call to fill; no action is changed.
+        if unsafe { libc::sigaction(libc::SIGSEGV, null(), current.as_mut_ptr()) } != 0 {
+            return false;
+        }
+        // SAFETY: filled.
+        let current = unsafe { current.assume_init() };
+        current.sa_sigaction == handler_address() || put_before(current)
+    })
+}
+
+/// Installs the handler in place of an action.
+fn put_before(current: libc::sigaction) -> bool {
+    // Relaxed, all: under the lock; published below.
+    let found = FOUND.load(Ordering::Relaxed);
+    // The first one stays.
+    let action = &ACTIONS[index_of(found)];
+    action.handler.store(current.sa_sigaction, Ordering::Relaxed);
+    action.flags.store(current.sa_flags as usize, Ordering::Relaxed);
+    // Release pairs with the Acquire in `pass_on`. [F2]
+    FOUND.store(found + 1, Ordering::Release);
+    let mut ours = current;
+    ours.sa_sigaction = handler_address();
+    ours.sa_flags &= libc::SA_NODEFER | libc::SA_RESTART;
+    ours.sa_flags |= libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: the handler is a function of this object, which is never unloaded.
+    unsafe { libc::sigaction(libc::SIGSEGV, &raw const ours, core::ptr::null_mut()) == 0 }
+}
+
+/// Where the action is that was found as the `found`-th: the first one stays in its place.
+fn index_of(found: usize) -> usize {
+    if found == 0 { 0 } else { 1 + (found - 1) % (KEPT - 1) }
+}
+
+fn handler_address() -> usize {
+    handle as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize
+}
+
+extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let here = 0_usize;
+    let frame = (&raw const here).addr();
+    errno::preserve(|| {
+        // Relaxed, both: see `pass_on`. A handler that has jumped out of its call leaves these; a
+        // later signal has other information, or is handled no deeper in the stack.
+        let is_nested = PASSED_ON.load(Ordering::Relaxed) == info.addr()
+            && frame < PASSED_FROM.load(Ordering::Relaxed);
+        // SAFETY: the kernel's, valid until the handler returns.
+        let is_fault = unsafe { (*info).si_code } > 0;
+        // Acquire pairs with the Release in `install`. [F1]
+        let explain = EXPLAIN.load(Ordering::Acquire);
+        if is_fault && !is_nested && explain != 0 {
+            // SAFETY: stored by `install`.
+            let explain = unsafe { core::mem::transmute::<usize, Explain>(explain) };
+            // SAFETY: the kernel's arguments of this handler.
+            explain(&unsafe { access_of(info, context) });
+        }
+        // Acquire pairs with the Release in `put_before`. [F2]
+        let found = FOUND.load(Ordering::Acquire);
+        let action = &ACTIONS[if is_nested { 0 } else { index_of(found.max(1) - 1) }];
+        if !is_nested {
+            // Relaxed, both: as above.
+            PASSED_FROM.store(frame, Ordering::Relaxed);
+            PASSED_ON.store(info.addr(), Ordering::Relaxed);
+        }
+        // SAFETY: the kernel's arguments of this handler.
+        unsafe { pass_on(action, signal, info, context) };
+        if !is_nested {
+            // Relaxed: as above.
+            PASSED_ON.store(0, Ordering::Relaxed);
+        }
+    });
+}
+
+/// Does what an action says.
+///
+/// # Safety
+/// The arguments are those of a signal handler that is running.
+unsafe fn pass_on(
+    action: &Action,
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    type WithInfo = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+    // Relaxed, both: see the Acquire of the caller.
+    let handler = action.handler.load(Ordering::Relaxed);
+    let flags = action.flags.load(Ordering::Relaxed) as c_int;
+    // SAFETY: the kernel's.
+    let is_fault = unsafe { (*info).si_code } > 0;
+    match handler {
+        libc::SIG_IGN if !is_fault => {}
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // SAFETY: the default action; no function is installed.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+            if !is_fault {
+                // Delivered when this handler returns. A fault happens again by itself.
+                // SAFETY: raise has no precondition.
+                unsafe { libc::raise(signal) };
+            }
+        }
+        _ => {
+            if flags & libc::SA_RESETHAND != 0 {
+                // Relaxed: for the next signal.
+                action.handler.store(libc::SIG_DFL, Ordering::Relaxed);
+            }
+            // SAFETY: the program has installed it as a handler; with `SA_SIGINFO` it has three
+            // parameters, and otherwise it ignores the second and the third one.
+            let handler = unsafe { core::mem::transmute::<usize, WithInfo>(handler) };
+            handler(signal, info, context);
+        }
+    }
+}
+
+/// # Safety
+/// The arguments are those of a signal handler that is running.
+unsafe fn access_of(info: *mut libc::siginfo_t, context: *mut c_void) -> Access {
+    // SAFETY: the kernel's.
+    let info = unsafe { &*info };
+    // SAFETY: SIGSEGV with a positive code has an address.
+    let address = unsafe { info.si_addr() }.addr();
+    // SAFETY: the kernel's.
+    let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    {
+        let register = |index: c_int| machine.gregs[index as usize] as usize;
+        Access {
+            address,
+            is_write: Some(register(libc::REG_ERR) & 2 != 0),
+            counter: register(libc::REG_RIP),
+            stack: register(libc::REG_RSP),
+            frame: register(libc::REG_RBP),
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let (counter, stack) = (machine.pc as usize, machine.sp as usize);
+        Access { address, is_write: None, counter, stack, frame: machine.regs[29] as usize }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let _ = machine;
+        Access { address, is_write: None, counter: 0, stack: 0, frame: 0 }
+    }
+}
