@@ -50,7 +50,10 @@ pub fn report_to(fd: i32) {
         if let Some((_, site)) = profile::next_site(session, leak.index, &mut addresses) {
             let callers = Addresses(&addresses[..site.addresses().min(CALLERS)]);
             let (bytes, blocks) = (bytes_of(&site), site.live.samples);
-            let of = if site.kind == Kind::Cache { site.name.as_str() } else { "malloc" };
+            let of = match site.kind {
+                Kind::Malloc | Kind::Large => "malloc",
+                Kind::Cache | Kind::PerCpu => site.name.as_str(),
+            };
             report::report_to(
                 fd,
                 format_args!("{bytes} bytes in {blocks} blocks of {of}, allocated by {callers}"),
