@@ -36,7 +36,7 @@ pub(crate) fn alloc(size: usize, align: usize, frame: Frame) -> usize {
     else {
         return 0;
     };
-    let start = block::alloc(total, align.max(PAD_BYTES), &Request { bytes: size, frame }).0;
+    let start = block::alloc(total, align.max(PAD_BYTES), &Request { bytes: size, align, frame }).0;
     if start == 0 {
         return 0;
     }

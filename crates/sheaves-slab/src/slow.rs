@@ -12,7 +12,7 @@ use crate::cache_id::CacheId;
 use crate::profile::{self, Request};
 use crate::samples::sample_if_tagged;
 use crate::slot::{self, take_sheaf};
-use crate::tags::{self, Freed};
+use crate::tags::{self, Freed, TAG};
 use crate::{chunk, debug, deferred, flush, hardened, refill, surplus};
 
 /// How often a slow path starts over because other threads changed the slot. After that it goes to

@@ -52,6 +52,14 @@ fn free(cache: &Cache, objects: &[NonNull<u8>]) {
     objects.iter().for_each(|object| unsafe { cache.free(*object) });
 }
 
+/// Changes a byte of the allocator.
+fn invert(byte: *mut u8) {
+    // SAFETY: mapped, and read before it is written, by this thread alone.
+    let value = unsafe { byte.read() };
+    // SAFETY: as above.
+    unsafe { byte.write(!value) };
+}
+
 fn fill(object: NonNull<u8>, size: usize, value: u8) {
     // SAFETY: the object has that size; where it is free, or smaller, the write is on purpose.
     unsafe { object.write_bytes(value, size) };
@@ -135,8 +143,8 @@ fn writes_to_free_objects_and_past_ends_are_found() {
     fill(objects[7], 1, 0);
     // Past the end of one object and in the middle of another.
     let objects = alloc(&cache, 100);
-    // SAFETY: the byte past the end is the object's, too; it is changed on purpose.
-    unsafe { objects[3].add(SIZE).write(!objects[3].add(SIZE).read()) };
+    // The byte past the end is the object's, too.
+    invert(objects[3].as_ptr().wrapping_add(SIZE));
     // First: the object behind it would find the same.
     free(&cache, &objects[3..4]);
     assert_eq!(FINDINGS.counted(), 2);
