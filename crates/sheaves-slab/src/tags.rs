@@ -131,7 +131,8 @@ fn close_all(objects: &[usize]) {
 pub(crate) enum Freed {
     /// It is pushed, perhaps with a tag.
     Entry(usize),
-    /// It returns to its slab, so that the slab can become an ordinary one.
+    /// It returns to its slab: objects of a slab for samples are taken for samples only, and an
+    /// empty one becomes an ordinary one.
     ToSlab,
 }
 
@@ -154,11 +155,11 @@ fn freed_watched(id: CacheId, object: usize) -> Freed {
     }
     let was_sample = profile::close(object);
     let earlier = earlier::note_freed(id, object);
-    if profile::tag_rate() == 0 {
-        return if earlier.is_some() { Freed::Entry(object) } else { Freed::ToSlab };
+    if profile::tag_rate() != 0 && (was_sample || earlier == Some(true)) {
+        return Freed::Entry(object | TAG);
     }
-    let is_tagged = was_sample || earlier == Some(true);
-    Freed::Entry(if is_tagged { object | TAG } else { object })
+    // Without a tag the object would go on to be allocated, and freed by this slow path each time.
+    if earlier.is_some() { Freed::Entry(object) } else { Freed::ToSlab }
 }
 
 /// The entry of an object in whose place a guarded block was, which is free now: it has its tag

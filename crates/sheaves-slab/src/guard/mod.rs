@@ -9,7 +9,7 @@
 //!
 //! The cache's own object, in place of which the block is allocated, stays taken meanwhile and
 //! becomes free when the block does. So numbers of objects are right, and the tag that made the
-//! sample stays in its slot (see [`crate::tags`]).
+//! sample stays in its slot (see `tags`).
 //!
 //! | a free by | is noticed |
 //! |---|---|
