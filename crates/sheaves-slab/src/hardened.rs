@@ -7,12 +7,12 @@
 use core::sync::atomic::Ordering;
 
 use sheaves_percpu::internal::slots::{self, Attached, attach};
-use sheaves_percpu::internal::{Cursor, Mode, Word, cmp_store, load, mode, pop_slow, push_slow};
+use sheaves_percpu::internal::{Cursor, Word, pop_slow, push_slow};
 
 use crate::cache_id::{CLASSES_MAX, CacheId};
 use crate::granule::Granule;
-use crate::profile::{self, Request};
-use crate::samples::sample_if_tagged;
+use crate::profile::Request;
+use crate::samples::{self, sample_if_tagged};
 use crate::slot::{self, take_sheaf};
 use crate::{contents, deferred, flush, pool, quarantine, refill, registry, slab, tags};
 
@@ -46,21 +46,14 @@ pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
     take_one(id, request)
 }
 
-/// Pops the last object of the current slot's sheaf to allocate from, if `pop` has left it alone
-/// because it is tagged. Then the allocation becomes a sample.
+/// Makes the allocation a sample if `pop` has left the last object of the current slot's sheaf to
+/// allocate from alone, because it is tagged.
 fn pop_tagged(id: CacheId, stock: Word, request: &Request) -> Option<usize> {
-    if !profile::is_used() {
-        return None;
-    }
-    let cursor = take_sheaf(stock, |cursor| !cursor.is_empty())?;
-    // Now that the sheaf is ours, this is certain.
-    // SAFETY: the sheaf is ours, and not empty.
-    let entry = (!cursor.is_empty()).then(|| unsafe { cursor.last() });
-    let rest = if entry.is_some() { cursor.down(1) } else { cursor };
-    if let Some(rest) = replace(stock, rest, |current| !current.is_sheaf()) {
-        quarantine::put_back(id, rest);
-    }
-    entry.map(|entry| sample_if_tagged(id, entry, request))
+    samples::pop_tagged(id, stock, request, |cursor| {
+        if let Some(cursor) = replace(stock, cursor, |current| !current.is_sheaf()) {
+            quarantine::put_back(id, cursor);
+        }
+    })
 }
 
 /// An object straight from the slabs, for a thread without a slot or without memory for a sheaf.
@@ -102,27 +95,14 @@ pub(crate) fn free(id: CacheId, object: usize) {
 /// Stores a sheaf that the caller owns in a word of the current slot, if `replaceable` accepts what
 /// is there, which has no objects. Returns the sheaf where it does not.
 fn replace(word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> Option<Cursor> {
-    while attach() == Attached::Yes {
-        let current = load(word);
-        if current == Cursor::BOOTSTRAP {
-            // As in the slow paths of other caches.
-            if mode() == Mode::Portable {
-                break;
-            }
-            continue;
-        }
-        if !replaceable(current) {
-            break;
-        }
-        // SAFETY: `current` is not the bootstrap cursor; the caller owns the sheaf of `cursor`.
-        if unsafe { cmp_store(word, current, cursor) } {
-            if current.is_sheaf() {
-                pool::put_empty(current.sheaf());
-            }
-            return None;
-        }
+    let before = match slot::exchange(word, cursor, replaceable) {
+        Ok(before) => before,
+        Err(cursor) => return Some(cursor),
+    };
+    if before.is_sheaf() {
+        pool::put_empty(before.sheaf());
     }
-    Some(cursor)
+    None
 }
 
 /// Flushes a sheaf that a drain has taken out of one of [`CacheId::words`]. That of a hardened

@@ -1,8 +1,11 @@
 //! Makes an allocation a sample: exchanges the object for one of a watched slab, and records it.
 
+use sheaves_percpu::internal::{Cursor, Word};
+
 use crate::cache_id::CacheId;
 use crate::granule::Granule;
 use crate::profile::{self, Request};
+use crate::slot::take_sheaf;
 use crate::tags::TAG;
 use crate::{earlier, guard, quarantine, refill, slab, tags};
 
@@ -10,6 +13,30 @@ use crate::{earlier, guard, quarantine, refill, slab, tags};
 #[inline]
 pub(crate) fn sample_if_tagged(id: CacheId, entry: usize, request: &Request) -> usize {
     if entry & TAG == 0 { entry } else { sample(id, entry & !TAG, request) }
+}
+
+/// Takes the last object of the sheaf in a word of the current slot, which `pop` has left alone,
+/// perhaps because it is tagged. Then the allocation becomes a sample. `put_back` gets the rest of
+/// the sheaf, whose entries keep their tags.
+pub(crate) fn pop_tagged(
+    id: CacheId,
+    word: Word,
+    request: &Request,
+    put_back: impl Fn(Cursor),
+) -> Option<usize> {
+    if !profile::is_used() {
+        return None;
+    }
+    let cursor = take_sheaf(word, |cursor| !cursor.is_empty())?;
+    // Now that the sheaf is ours, this is certain.
+    if cursor.is_empty() {
+        put_back(cursor);
+        return None;
+    }
+    // SAFETY: the sheaf is ours, and not empty.
+    let entry = unsafe { cursor.last() };
+    put_back(cursor.down(1));
+    Some(sample_if_tagged(id, entry, request))
 }
 
 /// Makes the allocation of an object, which the caller owns, a sample if profiling is on, and

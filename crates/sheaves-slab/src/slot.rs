@@ -1,6 +1,7 @@
 //! The sheaves in the words of the slots.
 
-use sheaves_percpu::internal::{Cursor, Word, cmp_store, load, slots};
+use sheaves_percpu::internal::slots::{self, Attached, attach};
+use sheaves_percpu::internal::{Cursor, Mode, Word, cmp_store, load, mode};
 
 use crate::cache_id::CacheId;
 use crate::tags;
@@ -27,6 +28,34 @@ pub(crate) fn take_sheaf(word: Word, wanted: impl Fn(Cursor) -> bool) -> Option<
     }
     // SAFETY: not the bootstrap cursor.
     unsafe { cmp_store(word, cursor, Cursor::VACANT) }.then_some(cursor)
+}
+
+/// Stores a sheaf that the caller owns in a word of the current slot, if `replaceable` accepts what
+/// is there. Returns what was there, which is the caller's now; otherwise the sheaf as an error.
+pub(crate) fn exchange(
+    word: Word,
+    cursor: Cursor,
+    replaceable: impl Fn(Cursor) -> bool,
+) -> Result<Cursor, Cursor> {
+    while attach() == Attached::Yes {
+        let current = load(word);
+        if current == Cursor::BOOTSTRAP {
+            // A drain has the slot's words, or every slot of the portable engine is busy. `attach`
+            // waits for a drain. If every slot is busy, the thread goes on without one.
+            if mode() == Mode::Portable {
+                break;
+            }
+            continue;
+        }
+        if !replaceable(current) {
+            break;
+        }
+        // SAFETY: `current` is not the bootstrap cursor; the caller owns the sheaf of `cursor`.
+        if unsafe { cmp_store(word, current, cursor) } {
+            return Ok(current);
+        }
+    }
+    Err(cursor)
 }
 
 /// Objects in the sheaves of some words, in all slots; approximate while other threads work.

@@ -6,11 +6,11 @@
 //! that a thread has taken out is the thread's own.
 
 use sheaves_percpu::internal::slots::{Attached, attach};
-use sheaves_percpu::internal::{Cursor, Mode, cmp_store, load, mode, pop_slow, push_slow};
+use sheaves_percpu::internal::{Cursor, cmp_store, pop_slow, push_slow};
 
 use crate::cache_id::CacheId;
-use crate::profile::{self, Request};
-use crate::samples::sample_if_tagged;
+use crate::profile::Request;
+use crate::samples::{self, sample_if_tagged};
 use crate::slot::{self, take_sheaf};
 use crate::tags::{self, Freed, TAG};
 use crate::{chunk, debug, deferred, flush, hardened, refill, surplus};
@@ -59,23 +59,11 @@ fn alloc(id: CacheId, request: &Request) -> usize {
     take_one(id, request)
 }
 
-/// Pops the last object of the current slot's main sheaf, which `pop` has left alone, perhaps
-/// because it is tagged. Then the allocation becomes a sample.
+/// Makes the allocation a sample if `pop` has left the last object of the current slot's main sheaf
+/// alone, perhaps because it is tagged.
 fn pop_tagged(id: CacheId, request: &Request) -> Option<usize> {
-    if !profile::is_used() {
-        return None;
-    }
-    let cursor = take_sheaf(id.main(), |cursor| !cursor.is_empty())?;
-    // Now that the sheaf is ours, this is certain.
-    if cursor.is_empty() {
-        place(id, cursor, |other| !other.is_sheaf());
-        return None;
-    }
-    // SAFETY: the sheaf is ours, and not empty.
-    let entry = unsafe { cursor.last() };
-    // The other entries keep their tags.
-    place(id, cursor.down(1), |other| !other.is_sheaf());
-    Some(sample_if_tagged(id, entry, request))
+    let put_back = |cursor| place(id, cursor, |other| !other.is_sheaf());
+    samples::pop_tagged(id, id.main(), request, put_back)
 }
 
 /// Frees an object when the fast path found no room.
@@ -152,28 +140,11 @@ pub(crate) fn install(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) 
 
 /// [`install`] for a sheaf whose entries have their tags.
 fn place(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) {
-    let word = id.main();
-    while attach() == Attached::Yes {
-        let current = load(word);
-        if current == Cursor::BOOTSTRAP {
-            // A drain has the slot's words, or every slot of the portable engine is busy. `attach`
-            // waits for a drain. If every slot is busy, the thread goes on without one.
-            if mode() == Mode::Portable {
-                break;
-            }
-            continue;
-        }
-        if !replaceable(current) {
-            break;
-        }
-        // SAFETY: `current` is not the bootstrap cursor; the caller owns the sheaf of `cursor`.
-        if unsafe { cmp_store(word, current, cursor) } {
-            let is_empty = current.is_sheaf() && current.is_empty();
-            retire(id, if is_empty { id.descriptor().depot.refit(current) } else { current });
-            return;
-        }
-    }
-    retire(id, cursor);
+    let rest = match slot::exchange(id.main(), cursor, replaceable) {
+        Ok(before) if before.is_sheaf() && before.is_empty() => id.descriptor().depot.refit(before),
+        Ok(rest) | Err(rest) => rest,
+    };
+    retire(id, rest);
 }
 
 /// Finds a place for a main sheaf that the caller owns: the spare word of the current slot if it is
