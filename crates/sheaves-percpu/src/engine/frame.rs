@@ -15,20 +15,9 @@ macro_rules! with_frame {
             $with_frame:path;
     )*) => {$(
         $(#[$attribute])*
-        #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
-        #[unsafe(naked)]
+        #[cfg_attr(any(target_arch = "aarch64", target_arch = "x86_64"), unsafe(naked))]
         $vis $($qualifier)* extern "C" fn $name($($arg: $type),+) -> $result {
             $crate::jump_with_frame!($with_frame, $($arg),+)
-        }
-
-        $(#[$attribute])*
-        #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
-        $vis $($qualifier)* extern "C" fn $name($($arg: $type),+) -> $result {
-            #[allow(unused_unsafe, reason = "some of these functions are safe")]
-            // SAFETY: the same contract.
-            unsafe {
-                $with_frame($($arg),+, 0, 0)
-            }
         }
     )*};
 }
@@ -62,25 +51,18 @@ macro_rules! jump_through {
 #[macro_export]
 macro_rules! jump_with_frame {
     ($with_frame:path, $one:ident) => {
-        ::core::arch::naked_asm!(
-            "mov rsi, rsp",
-            "mov rdx, rbp",
-            "jmp {to}",
-            to = sym $with_frame,
-        )
+        $crate::jump_with_frame!(@ $with_frame, "rsi", "rdx")
     };
     ($with_frame:path, $one:ident, $two:ident) => {
-        ::core::arch::naked_asm!(
-            "mov rdx, rsp",
-            "mov rcx, rbp",
-            "jmp {to}",
-            to = sym $with_frame,
-        )
+        $crate::jump_with_frame!(@ $with_frame, "rdx", "rcx")
     };
     ($with_frame:path, $one:ident, $two:ident, $three:ident) => {
+        $crate::jump_with_frame!(@ $with_frame, "rcx", "r8")
+    };
+    (@ $with_frame:path, $stack:literal, $frame:literal) => {
         ::core::arch::naked_asm!(
-            "mov rcx, rsp",
-            "mov r8, rbp",
+            concat!("mov ", $stack, ", rsp"),
+            concat!("mov ", $frame, ", rbp"),
             "jmp {to}",
             to = sym $with_frame,
         )
@@ -128,8 +110,11 @@ macro_rules! jump_with_frame {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! jump_with_frame {
-    ($with_frame:path, $($arg:ident),+) => {
+    ($with_frame:path, $($arg:ident),+) => {{
+        #[allow(unused_unsafe, reason = "some of these functions are safe")]
         // SAFETY: the same contract.
-        unsafe { $with_frame($($arg),+, 0, 0) }
-    };
+        unsafe {
+            $with_frame($($arg),+, 0, 0)
+        }
+    }};
 }
