@@ -3,7 +3,7 @@
 //! `malloc` and `free` are called out of line millions of times a second. As Rust functions around
 //! [`super::pop`] and [`super::push`] they would test every outcome twice, because inline assembly
 //! cannot both return a result and jump. As *naked* functions they jump from the rseq critical
-//! section directly to the slow path. The critical sections follow the rules of `rseq_x86_64.rs`,
+//! section directly to the slow path. The critical sections follow the rules of `rseq.rs`,
 //! with one difference: the word's address replaces its offset in the register. So after an abort
 //! the function starts over from its first instruction; its argument is unchanged.
 //!

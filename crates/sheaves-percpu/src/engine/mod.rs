@@ -26,8 +26,6 @@ mod mode;
 mod portable;
 pub mod rows;
 pub mod rows_slow;
-#[cfg_attr(target_arch = "aarch64", path = "rseq_aarch64.rs")]
-#[cfg_attr(target_arch = "x86_64", path = "rseq_x86_64.rs")]
 #[cfg_attr(not(any(target_arch = "aarch64", target_arch = "x86_64")), path = "no_rseq.rs")]
 mod rseq;
 #[cfg_attr(target_arch = "aarch64", path = "rows_aarch64.rs")]

@@ -1,6 +1,6 @@
 //! Transactions on words anywhere in a row, as rseq critical sections on x86-64.
 //!
-//! The rules are those of `rseq_x86_64.rs`, with the same numbers. There are two differences. The
+//! The rules are those of `rseq.rs`, with the same numbers. There are two differences. The
 //! bootstrap block has only the size of a block, so every critical section here leaves when it
 //! finds that block (rule 4). And critical sections have no result: one that fails jumps to the
 //! place where the caller continues, so that no outcome is tested twice.
