@@ -9,12 +9,14 @@
 use std::env;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
-use std::sync::Mutex;
 
 use sheaves_percpu::internal::{Facts, Mode, SlotKind, facts, mode};
 use sheaves_sys::{membarrier, rseq};
 
 use crate::seccomp;
+
+#[path = "two_at_a_time.rs"]
+mod two_at_a_time;
 
 /// The expected configuration of the child: words of [`describe`].
 pub(crate) const EXPECT: &str = "SHEAVES_EXPECT";
@@ -177,33 +179,17 @@ fn alarm_seconds() -> u32 {
     ALARM_SECONDS + 4 * storm
 }
 
-/// Configurations at a time: their tests wait more than they compute.
-const AT_A_TIME: usize = 2;
-
 /// Runs all other tests of this executable in every configuration; panics when one fails.
 pub(crate) fn run_all() {
     // Valgrind takes longest: it begins first.
-    let first = [None].into_iter();
-    let rest = Mutex::new(first.chain(CONFIGURATIONS.iter().map(Some)));
-    let failed = Mutex::new(Vec::new());
-    let take_and_run = || {
-        loop {
-            let Some(next) = rest.lock().unwrap().next() else { return };
-            let (name, passed) = match next {
-                None => ("valgrind", run_under_valgrind()),
-                Some(configuration) => (configuration.name, run_if_supported(configuration)),
-            };
-            if !passed {
-                failed.lock().unwrap().push(name);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..AT_A_TIME {
-            scope.spawn(take_and_run);
-        }
+    let jobs = [None].into_iter().chain(CONFIGURATIONS.iter().map(Some));
+    let failed = two_at_a_time::failed(jobs, |job| {
+        let (name, passed) = match job {
+            None => ("valgrind", run_under_valgrind()),
+            Some(configuration) => (configuration.name, run_if_supported(configuration)),
+        };
+        if passed { Ok(()) } else { Err(name.to_owned()) }
     });
-    let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "failed: {failed:?}");
 }
 

@@ -7,12 +7,13 @@
 use std::env;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output};
-use std::sync::Mutex;
 
 use sheaves_percpu::internal::{Mode, SlotKind, facts};
 
 #[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
 pub(crate) mod seccomp;
+#[path = "../../../sheaves-percpu/tests/transactions/two_at_a_time.rs"]
+mod two_at_a_time;
 
 /// What must be in effect in the child: engine and readers.
 const EXPECT: &str = "SHEAVES_EXPECT";
@@ -137,26 +138,17 @@ pub(crate) fn finish(name: &str, output: std::io::Result<Output>) -> Option<bool
     Some(output.status.success())
 }
 
-/// Runs all other tests of this executable in every configuration, two at a time, since they wait
-/// more than they compute; panics if one fails.
+/// Runs all other tests of this executable in every configuration; panics if one fails.
 pub(crate) fn run_all() {
-    let (rest, failed) = (Mutex::new(all().into_iter()), Mutex::new(Vec::new()));
-    let take_and_run = || {
-        loop {
-            let Some(configuration) = rest.lock().unwrap().next() else { return };
-            let mut command = Command::new(env::current_exe().unwrap());
-            command.args(["--skip", "in_every_configuration"]);
-            configure(&mut command, &configuration);
-            if finish(&configuration.name, command.output()) == Some(false) {
-                failed.lock().unwrap().push(configuration.name);
-            }
+    let failed = two_at_a_time::failed(all(), |configuration| {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--skip", "in_every_configuration"]);
+        configure(&mut command, &configuration);
+        match finish(&configuration.name, command.output()) {
+            Some(false) => Err(configuration.name),
+            _ => Ok(()),
         }
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(take_and_run);
-        take_and_run();
     });
-    let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "failed: {failed:?}");
 }
 
