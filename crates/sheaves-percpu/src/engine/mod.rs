@@ -32,8 +32,6 @@ mod rseq;
 #[cfg_attr(target_arch = "x86_64", path = "rows_x86_64.rs")]
 #[cfg_attr(not(any(target_arch = "aarch64", target_arch = "x86_64")), path = "no_rseq_rows.rs")]
 mod rseq_rows;
-#[cfg_attr(target_arch = "aarch64", path = "section_aarch64.rs")]
-#[cfg_attr(target_arch = "x86_64", path = "section_x86_64.rs")]
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 mod section;
 

@@ -1,25 +1,13 @@
-//! What every rseq critical section on aarch64 has: its descriptor, its abort handler, and the
-//! instructions that arm it.
-//!
-//! The labels are those of `section_x86_64.rs`: 2 restarts, after an abort; 3 is the descriptor;
-//! from 4 up to, but not including, 5 is the critical section; 6 is the abort handler.
+//! The abort handler of rseq critical sections on aarch64, and the instructions that arm one.
 
-/// The kernel's `struct rseq_cs` (version, flags, start, length, abort handler), and the abort
-/// handler. The signature before the handler is an instruction that traps.
+/// The abort handler, behind the signature: an instruction that traps.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! rseq_descriptor {
+macro_rules! rseq_abort {
     () => {
         "
-        .pushsection __rseq_cs, \"aw\"
-        .balign 32
-        3: .long 0, 0
-        .quad 4f, 5f - 4f, 6f
-        .popsection
-        .pushsection .text.sheaves_abort, \"ax\"
         .inst 0xd428bc00
-        6: b 2f
-        .popsection"
+        6: b 2f"
     };
 }
 
@@ -61,7 +49,4 @@ macro_rules! rseq_arm {
     };
 }
 
-const _: () = {
-    assert!(sheaves_sys::rseq::RSEQ_CS_OFFSET == 8);
-    assert!(sheaves_sys::rseq::SIGNATURE == 0xD428_BC00);
-};
+const _: () = assert!(sheaves_sys::rseq::SIGNATURE == 0xD428_BC00);
