@@ -14,22 +14,20 @@ use sheaves_sys::report;
 use crate::cache_id::CacheId;
 use crate::profile::{self, Request};
 use crate::slab::Slab;
-use crate::{contents, flush, mode, pool, quarantine, refill};
+use crate::{contents, flush, mode, pool, quarantine};
 
 pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
-    let mut one = [0];
-    if refill::refill(id, &mut one) == 0
-        && !(quarantine::release_everything() && refill::refill(id, &mut one) == 1)
-    {
+    let object = quarantine::refill_one(id);
+    if object == 0 {
         return 0;
     }
     if !id.shape().hardened {
-        contents::check_free(id.shape(), one[0]);
+        contents::check_free(id.shape(), object);
     }
     if mode::is_debug() {
-        profile::open(id, one[0], request);
+        profile::open(id, object, request);
     }
-    one[0]
+    object
 }
 
 pub(crate) fn free(id: CacheId, object: usize) {

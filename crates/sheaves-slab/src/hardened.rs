@@ -58,9 +58,8 @@ fn pop_tagged(id: CacheId, stock: Word, request: &Request) -> Option<usize> {
 
 /// An object straight from the slabs, for a thread without a slot or without memory for a sheaf.
 fn take_one(id: CacheId, request: &Request) -> usize {
-    let mut one = [0];
-    let is_out = refill::refill(id, &mut one) == 0;
-    if is_out && !(quarantine::release_everything() && refill::refill(id, &mut one) == 1) {
+    let mut one = [quarantine::refill_one(id)];
+    if one[0] == 0 {
         return 0;
     }
     tags::tag(id.shape(), &mut one);

@@ -259,6 +259,15 @@ pub(crate) fn release_everything() -> bool {
     any
 }
 
+/// Takes one object from the slabs, or what is in quarantine if memory is out. Otherwise 0.
+pub(crate) fn refill_one(id: CacheId) -> usize {
+    let mut one = [0];
+    if refill::refill(id, &mut one) == 0 && release_everything() {
+        refill::refill(id, &mut one);
+    }
+    one[0]
+}
+
 fn release_sheaf(id: CacheId, cursor: Cursor) {
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
     release(id, unsafe { cursor.objects() });
