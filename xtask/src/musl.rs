@@ -3,11 +3,10 @@
 //! The tests of threads and of the global allocator are built for musl and run here. So are the
 //! examples in C, linked to `libsheaves.a`, where musl's compiler is installed.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 
 use crate::consumers::has;
 use crate::repo;
@@ -29,27 +28,19 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
     let library = ["build", "--release", "-p", "sheaves-capi", "--target", TARGET];
     let status = repo::cargo(root).args(library).status()?;
     ensure!(status.success(), "the library was not built");
-    let release = repo::metadata(root, &["--no-deps", "--offline"])?
-        .target_directory
-        .join(TARGET)
-        .join("release");
+    let release = repo::release_folder(root, TARGET)?;
     let sysroot = repo::sysroot(root)?;
     // The C compiler's own unwinder is that of glibc.
     let unwinder = sysroot.join("lib/rustlib").join(TARGET).join("lib/self-contained/libunwind.a");
-    let capi = root.join("crates/sheaves-capi");
-    for entry in fs::read_dir(capi.join("examples"))? {
-        let source = entry?.path();
-        if source.extension().is_none_or(|end| end != "c") {
-            continue;
-        }
-        let name = source.file_stem().context("a file has a name")?;
-        let program = release.join(format!("example-{}", name.display()));
+    let include = root.join(repo::CAPI).join("include");
+    for (name, source) in repo::c_examples(root)? {
+        let program = release.join(format!("example-{name}"));
         let mut compiler = Command::new(COMPILER);
-        compiler.args(["-static", "-O2", "-pthread", "-I"]).arg(capi.join("include")).arg(&source);
+        compiler.args(["-static", "-O2", "-pthread", "-I"]).arg(&include).arg(&source);
         compiler.arg(release.join("libsheaves.a")).arg(&unwinder).arg("-o").arg(&program);
         repo::output_of(&mut compiler)?;
         repo::output_of(&mut Command::new(&program))?;
-        println!("musl: {}: passed", name.display());
+        println!("musl: {name}: passed");
     }
     Ok(())
 }

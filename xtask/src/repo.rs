@@ -105,6 +105,28 @@ pub fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
     Ok(metadata(root, &["--no-deps", "--offline"])?.packages)
 }
 
+/// Where cargo puts what it builds in release mode for a target.
+pub fn release_folder(root: &Path, target: &str) -> anyhow::Result<PathBuf> {
+    let folder = metadata(root, &["--no-deps", "--offline"])?.target_directory;
+    Ok(folder.join(target).join("release"))
+}
+
+/// The C API's crate.
+pub const CAPI: &str = "crates/sheaves-capi";
+
+/// The examples in C of the C API: their names, and the source files.
+pub fn c_examples(root: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root.join(CAPI).join("examples"))? {
+        let source = entry?.path();
+        if source.extension().is_some_and(|end| end == "c") {
+            let name = source.file_stem().context("a file has a name")?;
+            found.push((name.to_string_lossy().into_owned(), source));
+        }
+    }
+    Ok(found)
+}
+
 /// Runs `cargo metadata`.
 pub fn metadata(root: &Path, options: &[&str]) -> anyhow::Result<Metadata> {
     let json = output_of(cargo(root).args(["metadata", "--format-version=1"]).args(options))?;

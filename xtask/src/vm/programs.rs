@@ -52,10 +52,7 @@ pub(super) fn put(root: &Path, options: &Options, to: &Path) -> anyhow::Result<V
         for (name, file) in build(root, options, &arguments)? {
             put_stripped(options, &file, &to.join(name))?;
         }
-        let release = repo::metadata(root, &["--no-deps", "--offline"])?
-            .target_directory
-            .join(triple(options))
-            .join("release");
+        let release = repo::release_folder(root, &triple(options))?;
         put_stripped(
             options,
             &release.join("libsheaves_preload.so"),
@@ -117,19 +114,13 @@ fn put_stripped(options: &Options, file: &Path, to: &Path) -> anyhow::Result<()>
 
 /// The examples in C, linked to the library.
 fn put_examples(root: &Path, options: &Options, release: &Path, to: &Path) -> anyhow::Result<()> {
-    let capi = root.join("crates/sheaves-capi");
-    for entry in fs::read_dir(capi.join("examples"))? {
-        let source = entry?.path();
-        let Some(name) =
-            source.file_stem().filter(|_| source.extension().is_some_and(|end| end == "c"))
-        else {
-            continue;
-        };
+    let include = root.join(repo::CAPI).join("include");
+    for (name, source) in repo::c_examples(root)? {
         let mut compiler = Command::new(options.arch.compiler());
-        compiler.arg("-O2").arg("-pthread").arg("-I").arg(capi.join("include")).arg(&source);
+        compiler.arg("-O2").arg("-pthread").arg("-I").arg(&include).arg(&source);
         compiler
             .arg("-o")
-            .arg(to.join(format!("example-{}", name.display())))
+            .arg(to.join(format!("example-{name}")))
             .arg("-L")
             .arg(release)
             .arg("-lsheaves")
