@@ -81,8 +81,10 @@ pub fn seccomp_filters(by_file: bool) -> Option<u32> {
     value(b"Seccomp_filters:").or_else(|| value(b"Seccomp:"))
 }
 
-/// The finaliser of splitmix64 (Steele, Lea, Flood 2014).
-fn scramble(number: u64) -> u64 {
+/// The finaliser of splitmix64 (Steele, Lea, Flood 2014): of numbers that differ by an odd constant
+/// it makes random ones.
+#[must_use]
+pub fn scramble(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     number ^ (number >> 31)

@@ -56,9 +56,7 @@ fn random() -> u64 {
     }
     number = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     state.store(number, Ordering::Relaxed);
-    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    number ^ (number >> 31)
+    process::scramble(number)
 }
 
 /// Natural logarithm of a positive, normal number.

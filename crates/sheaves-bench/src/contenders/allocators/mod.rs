@@ -21,6 +21,8 @@ mod allocator;
 pub(crate) mod glibc;
 mod history;
 pub(crate) mod library;
+#[cfg(any(feature = "peers", feature = "peers-hardened"))]
+pub(crate) mod peer;
 #[cfg(feature = "peers")]
 pub(crate) mod peers;
 pub(crate) mod replacing;

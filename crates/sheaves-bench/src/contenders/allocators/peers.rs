@@ -15,8 +15,9 @@
 use core::ffi::c_void;
 use std::sync::Once;
 
-use super::allocator::{Allocator, Workload};
+use super::allocator::Workload;
 use super::library::layout_of;
+use super::peer::peer;
 use crate::harness::{Contender, Failure, Mode};
 
 /// The mode in which glibc leaves restartable sequences to tcmalloc.
@@ -57,60 +58,6 @@ pub(super) fn contenders<W: Workload>(workload: W) -> Vec<Contender> {
         contenders.push(Contender::new("tcmalloc-sized", make).in_child(mode));
     }
     contenders
-}
-
-macro_rules! peer {
-    (
-        $(#[$doc:meta])* $peer:ident,
-        |$size:ident| $alloc:expr,
-        |$object:ident, $known:ident| $free:expr
-        $(, |$old:ident, $new:ident| $realloc:expr)?
-        $(, enter $enter:expr)?
-        $(, trim $trim:expr)?
-    ) => {
-        $(#[$doc])*
-        #[derive(Debug, Default)]
-        pub(crate) struct $peer;
-
-        impl Allocator for $peer {
-            #[inline]
-            fn alloc(&self, $size: usize) -> *mut u8 {
-                // SAFETY: the size is above 0, and the peer asks for nothing else.
-                let object: *mut c_void = unsafe { $alloc };
-                object.cast()
-            }
-
-            #[inline]
-            unsafe fn free(&self, object: *mut u8, $known: usize) {
-                let $object = object.cast::<c_void>();
-                // SAFETY: the object came from `alloc` of that size and is given up here.
-                unsafe { $free };
-            }
-
-            $(
-                unsafe fn realloc(&self, object: *mut u8, $new: usize) -> *mut u8 {
-                    let $old = object.cast::<c_void>();
-                    // SAFETY: the object came from `alloc` and is given up here.
-                    unsafe { $realloc }.cast()
-                }
-            )?
-
-            $(
-                fn enter_thread(&self) {
-                    // SAFETY: the peer was made ready when the contender was made.
-                    unsafe { $enter };
-                }
-            )?
-
-            $(
-                fn trim(&self) -> bool {
-                    // SAFETY: the call may be made at any time.
-                    unsafe { $trim };
-                    true
-                }
-            )?
-        }
-    };
 }
 
 peer! {
