@@ -66,17 +66,15 @@ pub(crate) fn is_freed(address: usize) -> bool {
 
 /// Frees a block.
 pub(crate) fn free(address: usize, frame: Frame) {
-    if guard::contains(address) {
-        // SAFETY: the caller no longer uses the block; `free_guarded` checks the rest.
-        return unsafe { by_id::free_guarded(address, frame) };
-    }
     match look_up(address) {
         // SAFETY: the caller no longer uses the block; `free_checked` checks the rest.
         Some(Block::Object { class }) => unsafe {
             by_id::free_checked(CacheId::of_class(class), address);
         },
         Some(Block::Huge { .. }) if huge::free(address) => {}
-        Some(Block::Huge { .. } | Block::Guarded { .. }) | None => foreign(address, "free"),
+        // SAFETY: as above.
+        Some(Block::Guarded { .. }) => unsafe { by_id::free_guarded(address, frame) },
+        Some(Block::Huge { .. }) | None => foreign(address, "free"),
     }
 }
 

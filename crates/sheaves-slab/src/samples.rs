@@ -18,15 +18,23 @@ pub(crate) fn sample_if_tagged(id: CacheId, entry: usize, request: &Request) -> 
 /// Takes the last object of the sheaf in a word of the current slot, which `pop` has left alone,
 /// perhaps because it is tagged. Then the allocation becomes a sample. `put_back` gets the rest of
 /// the sheaf, whose entries keep their tags.
+#[inline]
 pub(crate) fn pop_tagged(
     id: CacheId,
     word: Word,
     request: &Request,
     put_back: impl Fn(Cursor),
 ) -> Option<usize> {
-    if !profile::is_used() {
-        return None;
-    }
+    if profile::is_used() { pop_tagged_slow(id, word, request, put_back) } else { None }
+}
+
+#[cold]
+fn pop_tagged_slow(
+    id: CacheId,
+    word: Word,
+    request: &Request,
+    put_back: impl Fn(Cursor),
+) -> Option<usize> {
     let cursor = take_sheaf(word, |cursor| !cursor.is_empty())?;
     // Now that the sheaf is ours, this is certain.
     if cursor.is_empty() {

@@ -37,12 +37,14 @@ pub(crate) fn exchange(
     cursor: Cursor,
     replaceable: impl Fn(Cursor) -> bool,
 ) -> Result<Cursor, Cursor> {
-    while attach() == Attached::Yes {
+    loop {
         let current = load(word);
         if current == Cursor::BOOTSTRAP {
-            // A drain has the slot's words, or every slot of the portable engine is busy. `attach`
-            // waits for a drain. If every slot is busy, the thread goes on without one.
-            if mode() == Mode::Portable {
+            // A drain has the slot's words, for which `attach` waits. Or every slot of the portable
+            // engine is busy; then the thread goes on without one.
+            if attach() == Attached::No
+                || (mode() == Mode::Portable && load(word) == Cursor::BOOTSTRAP)
+            {
                 break;
             }
             continue;

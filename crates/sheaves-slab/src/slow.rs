@@ -61,6 +61,7 @@ fn alloc(id: CacheId, request: &Request) -> usize {
 
 /// Makes the allocation a sample if `pop` has left the last object of the current slot's main sheaf
 /// alone, perhaps because it is tagged.
+#[inline]
 fn pop_tagged(id: CacheId, request: &Request) -> Option<usize> {
     let put_back = |cursor| place(id, cursor, |other| !other.is_sheaf());
     samples::pop_tagged(id, id.main(), request, put_back)
@@ -92,6 +93,7 @@ fn free(id: CacheId, object: usize) {
 }
 
 /// Pushes an entry, perhaps with a tag, of an object that the caller owns.
+#[inline]
 pub(crate) fn push(id: CacheId, entry: usize) {
     let shape = id.shape();
     id.descriptor().depot.count_exchange(shape);
@@ -149,6 +151,7 @@ fn place(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) {
 
 /// Finds a place for a main sheaf that the caller owns: the spare word of the current slot if it is
 /// vacant, the depot, the pool, or its objects' slabs.
+#[inline]
 fn retire(id: CacheId, cursor: Cursor) {
     if !cursor.is_sheaf() {
         return;

@@ -49,11 +49,16 @@ pub fn note_frees_by_layout() {
 }
 
 /// Tags objects that are about to enter a slot, or to be allocated. None of them is tagged.
+#[inline]
 pub(crate) fn tag(shape: &Shape, objects: &mut [usize]) {
     let rate = profile::tag_rate();
-    if rate == 0 {
-        return;
+    if rate != 0 {
+        tag_slow(shape, objects, rate);
     }
+}
+
+#[cold]
+fn tag_slow(shape: &Shape, objects: &mut [usize], rate: usize) {
     let stride = shape.stride as f64;
     let mut rest = objects;
     loop {

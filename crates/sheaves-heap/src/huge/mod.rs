@@ -26,6 +26,8 @@ pub(crate) use table::TABLE;
 use table::{Entry, KEPT, Table};
 
 /// A block (0 when memory is out), and whether it reads as zeros.
+// Otherwise its caller would save registers for it where the block is of a class.
+#[inline(never)]
 pub(crate) fn alloc(size: usize, align: usize, request: &Request) -> (usize, bool) {
     let block = alloc_unlimited(size, align);
     if block.0 != 0 {

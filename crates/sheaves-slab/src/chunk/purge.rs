@@ -2,7 +2,7 @@
 
 use sheaves_rcu::defer;
 use sheaves_sys::lock::assert_none_held;
-use sheaves_sys::{clock, errno, map, probe, request};
+use sheaves_sys::{clock, errno, map, probe, request, tls};
 
 use super::due::{self, KEEP, LIMIT, START, SURPLUS, TICK};
 use super::state::{
@@ -81,9 +81,11 @@ pub fn after_free() {
 /// under a lock that it needs to start one.
 #[inline]
 pub fn after_alloc() {
-    if due::among(!0) != 0 {
+    let due = due::among(!0);
+    // In a process with one thread the keeper stays without a thread, whatever there is for it.
+    if due != 0 && !(due == START && tls::is_single_threaded()) {
         errno::preserve(|| {
-            if due::among(START) != 0 {
+            if due & START != 0 {
                 start_keeper();
             }
             return_due();
