@@ -15,7 +15,7 @@
 use core::ffi::c_void;
 use std::sync::Once;
 
-use super::allocator::Workload;
+use super::allocator::{Allocator, Workload};
 use super::library::layout_of;
 use super::peer::peer;
 use crate::harness::{Contender, Failure, Mode};
