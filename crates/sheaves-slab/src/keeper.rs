@@ -8,6 +8,9 @@
 //! | holes in slabs | the slab has as many free objects as at the last look | the kernel |
 //! | free granules | they were free at the last look | the kernel |
 //!
+//! Objects in use do not move, but refills are from the fullest slabs: [`compact`] has a program
+//! that goes on to allocate and free end up with full slabs instead of many sparse ones.
+//!
 //! The looks are those of the reclaimer of `sheaves-rcu`, see [`sheaves_rcu::defer::keep`]. A cache
 //! that is in use pays one refill for each look; one that is not used has nothing after three.
 
@@ -57,7 +60,9 @@ fn age_slots() -> bool {
             is_left |= !is_idle;
         });
         if any_idle {
-            flush_where(ids, words, &|word, slot, cursor| seen.is_idle(word, slot, cursor));
+            flush_where(ids, words, &|index, slot, cursor| {
+                seen.is_idle(words[index], slot, cursor)
+            });
         }
     });
     is_left
@@ -68,11 +73,55 @@ pub(crate) fn flush_slots() {
     each_batch(|ids, words| flush_where(ids, words, &|_, _, _| true));
 }
 
-/// Flushes the sheaves in these words for which `is_wanted` is true of the word, the slot, and the
-/// cursor. Under the registry lock.
-fn flush_where(ids: &[CacheId], words: &[Word], is_wanted: &dyn Fn(Word, usize, Cursor) -> bool) {
-    let is_wanted = |index: usize, slot, cursor| is_wanted(words[index], slot, cursor);
-    let (taken, _is_complete) = slots::take_where(words, &is_wanted);
+/// A cache with less free memory in its slabs is not sparse.
+const SPARSE_BYTES_MIN: usize = 1 << 20;
+
+/// So often caches are compacted, until the free memory in their slabs has changed. Not for ever:
+/// what a program keeps may be everywhere.
+const ROUNDS: usize = 100;
+
+/// Flushes the sheaves of sparse caches: those in whose slabs most objects are free. While a
+/// program replaces objects, those in sheaves go round and keep sparse slabs in use. After a flush,
+/// refills are from the fullest slabs, and others become empty as their objects are freed. True if
+/// it is to be called again soon.
+pub(crate) fn compact() -> bool {
+    static FREE_BYTES: AtomicUsize = AtomicUsize::new(0);
+    static ROUND: AtomicUsize = AtomicUsize::new(0);
+    let mut free_bytes = 0;
+    each_batch(|ids, words| {
+        let mut is_sparse = [false; BATCH];
+        for (id, is_sparse) in ids.iter().zip(&mut is_sparse) {
+            let bytes = free_bytes_if_sparse(*id);
+            *is_sparse = bytes != 0;
+            free_bytes += bytes;
+        }
+        if is_sparse.contains(&true) {
+            flush_where(ids, words, &|index, _, _| is_sparse[index / 2]);
+        }
+    });
+    // Relaxed, all: the keeper's own.
+    let before = FREE_BYTES.load(Ordering::Relaxed);
+    if free_bytes.abs_diff(before) > before / 8 {
+        FREE_BYTES.store(free_bytes, Ordering::Relaxed);
+        ROUND.store(0, Ordering::Relaxed);
+    }
+    free_bytes != 0 && ROUND.fetch_add(1, Ordering::Relaxed) < ROUNDS
+}
+
+/// Bytes of free objects in the slabs of a cache, 0 if it is not sparse.
+fn free_bytes_if_sparse(id: CacheId) -> usize {
+    let shape = id.shape();
+    let counts = id.descriptor().slabs.lock().counts;
+    let objects = (counts.slabs - counts.empty) as usize * shape.slab_objects;
+    let free = objects.saturating_sub(id.descriptor().depot.in_use() as usize);
+    let is_sparse = free > objects / 2 && free * shape.stride >= SPARSE_BYTES_MIN;
+    if is_sparse && !shape.hardened { free * shape.stride } else { 0 }
+}
+
+/// Flushes the sheaves in these words for which `is_wanted` is true of the word's index, the slot,
+/// and the cursor. Under the registry lock.
+fn flush_where(ids: &[CacheId], words: &[Word], is_wanted: &dyn Fn(usize, usize, Cursor) -> bool) {
+    let (taken, _is_complete) = slots::take_where(words, is_wanted);
     for (index, cursor) in taken {
         hardened::put_away(ids[index / 2], words[index], cursor);
     }

@@ -32,6 +32,10 @@ impl Sink for Slab {
         keeper::age()
     }
 
+    fn compact(&self) -> bool {
+        keeper::compact()
+    }
+
     fn return_all(&self) {
         reclaim::trim(0);
     }

@@ -49,6 +49,41 @@ fn slots_depots_and_slabs_become_empty() {
     cache.destroy().unwrap();
 }
 
+#[test]
+fn replaced_objects_move_together() {
+    const COUNT: usize = 10_000;
+    const IN_USE: usize = COUNT / 5;
+    let cache = cache("sparse", 1000);
+    let mut objects: Vec<_> = (0..COUNT).map(|_| cache.alloc().unwrap()).collect();
+    let slabs = cache.stats().slabs;
+    let mut random = 1_u64;
+    let mut below = |count: usize| {
+        random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        (random >> 33) as usize % count
+    };
+    while objects.len() > IN_USE {
+        let object = objects.swap_remove(below(objects.len()));
+        // SAFETY: from this cache, not used after.
+        unsafe { cache.free(object) };
+    }
+    assert!(cache.stats().slabs > slabs / 2, "they are sparse now: {:?}", cache.stats());
+    wait_until("slabs with few objects", || {
+        // As many as slots and depot hold go round.
+        objects.extend((objects.len()..IN_USE).map(|_| cache.alloc().unwrap()));
+        for _ in 0..200 + below(100) {
+            let object = objects.swap_remove(below(objects.len()));
+            // SAFETY: as above.
+            unsafe { cache.free(object) };
+        }
+        cache.stats().slabs < slabs / 2
+    });
+    for object in objects {
+        // SAFETY: as above.
+        unsafe { cache.free(object) };
+    }
+    cache.destroy().unwrap();
+}
+
 /// Pages of the kernel that have memory, of those wholly inside an object.
 fn resident_pages(object: NonNull<u8>, size: usize) -> usize {
     let page = sheaves_sys::map::page_bytes();

@@ -2,7 +2,8 @@
 //!
 //! A layer above arms it by [`super::keep`] when memory lies unused. From then on it looks twice in
 //! the time of `SHEAVES_DECAY_MS`, see [`Sink::age`](super::Sink::age), until a look finds nothing
-//! unused. Then it sleeps without end.
+//! unused. Then it sleeps without end. Between two looks it has the layers above compact what is
+//! in use, as long as that has an effect, see [`Sink::compact`](super::Sink::compact).
 //!
 //! It makes no process multi-threaded: while there is one thread, nothing is armed, and the layers
 //! return memory when something is freed. Once started it stays, also if it is the second thread
@@ -27,6 +28,8 @@ static ARMED: AtomicBool = AtomicBool::new(false);
 static IS_LOOKING: AtomicBool = AtomicBool::new(false);
 /// When the keeper looks next, in ms of the clock. Written by the thread that arms it.
 static DUE_MS: AtomicU64 = AtomicU64::new(0);
+/// When it compacts next, in ms of the clock; [`NEVER`] if that is not necessary. Written by it.
+static COMPACTS_MS: AtomicU64 = AtomicU64::new(NEVER);
 /// How often there was a look, and how long all of them took. Written by the thread that looks.
 static LOOKS: AtomicU64 = AtomicU64::new(0);
 static BUSY_NS: AtomicU64 = AtomicU64::new(0);
@@ -35,6 +38,9 @@ static COUNTED_MS: AtomicU64 = AtomicU64::new(0);
 
 /// The shortest time between two looks.
 const PERIOD_MS_MIN: u64 = 10;
+/// The time between two calls of [`Sink::compact`](super::Sink::compact) while they have an effect.
+const COMPACT_EVERY_MS: u64 = 20;
+const NEVER: u64 = u64::MAX;
 
 /// How long memory lies unused before it returns to the kernel, in milliseconds; `None` for ever.
 /// `SHEAVES_DECAY_MS`.
@@ -104,23 +110,29 @@ fn may_start() -> bool {
     thread::count() > 1
 }
 
-/// Time until the next look; `None` when nothing is armed. For the reclaimer.
+/// Time until [`look`] has something to do; `None` when nothing is armed. For the reclaimer.
 pub(super) fn left_ms() -> Option<u64> {
     // SeqCst: after the load of the bell, see `reclaimer`. [B1]
     let is_armed = ARMED.load(Ordering::SeqCst);
-    // Relaxed: stored before the exchange that was read.
-    is_armed.then(|| DUE_MS.load(Ordering::Relaxed).saturating_sub(clock::coarse_ms()))
+    // Relaxed, both: the first was stored before the exchange that was read, the second is our own.
+    let due_ms = DUE_MS.load(Ordering::Relaxed).min(COMPACTS_MS.load(Ordering::Relaxed));
+    is_armed.then(|| due_ms.saturating_sub(clock::coarse_ms()))
 }
 
-/// One look, of the reclaimer.
+/// One look, of the reclaimer, if it is time; and compacts.
 pub(super) fn look() {
-    // Relaxed, here and below: a hint.
+    // Relaxed, here and below: a hint, or the reclaimer's own.
     IS_LOOKING.store(true, Ordering::Relaxed);
-    // SeqCst: before the look, so that what it does not find is armed again. [B1]
-    ARMED.store(false, Ordering::SeqCst);
-    if look_here() {
-        arm(true);
+    if DUE_MS.load(Ordering::Relaxed) <= clock::coarse_ms() {
+        // SeqCst: before the look, so that what it does not find is armed again. [B1]
+        ARMED.store(false, Ordering::SeqCst);
+        if look_here() {
+            arm(true);
+        }
     }
+    let has_effect = sink::sinks().fold(false, |has_effect, sink| sink.compact() | has_effect);
+    let next_ms = if has_effect { clock::coarse_ms() + COMPACT_EVERY_MS } else { NEVER };
+    COMPACTS_MS.store(next_ms, Ordering::Relaxed);
     IS_LOOKING.store(false, Ordering::Relaxed);
 }
 
@@ -148,5 +160,6 @@ pub(super) fn restart_in_child() {
     ARMED.store(false, Ordering::Relaxed);
     IS_LOOKING.store(false, Ordering::Relaxed);
     DUE_MS.store(0, Ordering::Relaxed);
+    COMPACTS_MS.store(NEVER, Ordering::Relaxed);
     COUNTED_MS.store(0, Ordering::Relaxed);
 }

@@ -56,6 +56,12 @@ pub trait Sink: Sync {
     fn age(&self) -> bool {
         false
     }
+    /// Has what is in use move together, as far as that is possible without waiting. True if it has
+    /// moved since the last call, or begins to: then another call is worth while, some time later.
+    /// Called by the reclaimer after [`Sink::age`].
+    fn compact(&self) -> bool {
+        false
+    }
     /// Returns all unused memory to the kernel at once.
     fn return_all(&self) {}
     /// A unique name, for statistics.

@@ -94,8 +94,7 @@ fn cases(options: &Options) -> Vec<Case> {
         }
         case(part, &measures, compare, Course::new(kind, options.quick))
     };
-    // With 8 seconds a whole table takes less than 20 minutes.
-    let phase = Duration::from_secs(if options.quick { 2 } else { 8 });
+    let phase = Duration::from_secs(if options.quick { 1 } else { 10 });
     let shift = case("shift", &SHIFT_MEASURES, compare_shift, Shift::new(phase));
     courses.map(course).chain([shift]).collect()
 }

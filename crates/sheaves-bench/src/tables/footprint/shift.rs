@@ -12,7 +12,7 @@ use crate::harness::{Failure, Sampler, Workers, mean, resident_bytes};
 
 pub(super) const IN_USE_BYTES: usize = 128 * MIB;
 const THREADS: usize = 4;
-const PHASES: u32 = 6;
+const PHASES: u32 = 12;
 /// The sizes of the phases, in turn.
 const RANGES: [(f64, f64); 3] = [(16.0, 512.0), (512.0, 4096.0), (16.0, 16_384.0)];
 /// Well below the mean of the smallest sizes, 143 bytes.
