@@ -35,6 +35,9 @@ pub fn lookup<R>(name: &str, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
 /// Bytes of `/proc/self/environ` that are read.
 const PROC_BYTES: usize = 16 * 1024;
 
+// Its buffer is no part of the frames of callers: the first touch of each page is a page fault.
+#[cold]
+#[inline(never)]
 fn lookup_in_proc<R>(name: &str, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
     let mut buffer = [0_u8; PROC_BYTES];
     let used = crate::process::read_file(c"/proc/self/environ", &mut buffer)?;
