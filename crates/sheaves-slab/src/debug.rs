@@ -88,7 +88,12 @@ fn free_checked(id: CacheId, object: usize) {
         profile::close(object);
     }
     if shape.hardened {
-        quarantine::add(id, object);
+        {
+            // See `quarantine`.
+            let _section = sheaves_rcu::read();
+            quarantine::add(id, object);
+        }
+        quarantine::release_surplus(id);
     } else {
         contents::clear(shape, object);
         flush::flush(id, &mut [object]);

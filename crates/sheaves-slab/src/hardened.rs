@@ -35,6 +35,7 @@ pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
         }
         if let Some(ready) = deferred::take_ready(id) {
             quarantine::seal(id, ready);
+            quarantine::release_surplus(id);
         }
         let Some(cursor) = refill::refilled_sheaf(id) else { break };
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
@@ -68,6 +69,15 @@ fn take_one(id: CacheId, request: &Request) -> usize {
 
 /// Frees an object.
 pub(crate) fn free(id: CacheId, object: usize) {
+    {
+        // The object is in a slot or held when the section ends, see `quarantine`.
+        let _section = sheaves_rcu::read();
+        free_in_section(id, object);
+    }
+    quarantine::release_surplus(id);
+}
+
+fn free_in_section(id: CacheId, object: usize) {
     let [freed, _] = id.hardened_words();
     let is_class = usize::from(id.number()) <= CLASSES_MAX;
     id.descriptor().depot.count_exchange(id.shape());
@@ -104,8 +114,8 @@ fn replace(word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> 
     None
 }
 
-/// Flushes a sheaf that a drain has taken out of one of [`CacheId::words`]. That of a hardened
-/// cache goes into quarantine, or back.
+/// Flushes a sheaf that a drain has taken out of one of [`CacheId::words`], in the caller's read
+/// section. That of a hardened cache goes into quarantine, or back.
 pub(crate) fn put_away(id: CacheId, word: Word, cursor: Cursor) {
     match id.shape().hardened.then(|| id.hardened_words()) {
         None => flush::flush_sheaf(id, slot::clean(id, cursor)),
@@ -119,6 +129,8 @@ pub(crate) fn put_away(id: CacheId, word: Word, cursor: Cursor) {
 pub(crate) fn check_allocated(id: CacheId, object: usize) {
     let (slab, index) = flush::find(id, object);
     let [freed, _] = id.hardened_words();
+    // See `quarantine`: a sheaf is taken and put back, or sealed.
+    let _section = sheaves_rcu::read();
     let mut is_freed = slab.is_held(index);
     if let Some(cursor) = take_sheaf(freed, |cursor| !cursor.is_empty()) {
         // SAFETY: the sheaf is ours, and this is the only reference to its entries.
@@ -151,6 +163,7 @@ pub(crate) fn check_all() {
     let check = |id: CacheId| {
         if id.shape().hardened {
             let words = id.words();
+            let _section = sheaves_rcu::read();
             let (taken, _is_complete) = slots::take(&words);
             taken.for_each(|(index, cursor)| put_away(id, words[index], cursor));
             quarantine::check(id);

@@ -121,6 +121,8 @@ fn free_bytes_if_sparse(id: CacheId) -> usize {
 /// Flushes the sheaves in these words for which `is_wanted` is true of the word's index, the slot,
 /// and the cursor. Under the registry lock.
 fn flush_where(ids: &[CacheId], words: &[Word], is_wanted: &dyn Fn(usize, usize, Cursor) -> bool) {
+    // See `quarantine`.
+    let _section = sheaves_rcu::read();
     let (taken, _is_complete) = slots::take_where(words, is_wanted);
     for (index, cursor) in taken {
         hardened::put_away(ids[index / 2], words[index], cursor);

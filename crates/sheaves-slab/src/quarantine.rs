@@ -14,68 +14,38 @@
 //!
 //! An object is *held* (`Slab::hold`) from the moment it is sealed until a refill takes it. So an
 //! object that is freed twice is found when the second free is sealed, however far the first one
-//! has come. Until then both wait, and it cannot be allocated.
+//! has come.
+//!
+//! That second free may be in the sheaf of another slot, or with a thread that was preempted before
+//! it has sealed such a sheaf. So what is in the queue is *confirmed* before it is released: the
+//! sheaves of all slots are sealed, then all threads that have taken one before have sealed it, too
+//! (they do both in one read section, and a grace period passes). One confirmation serves the whole
+//! queue.
 //!
 //! A second free of an object that has been let go frees what is in use, or about to be: it cannot
 //! be told from a first one. The quarantine makes the time until then long.
 //!
 //! A fork whose handlers do not run may lose what a thread that is not in the child was moving.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+mod queue;
 
+use sheaves_percpu::internal::slots::{self, Attached, attach};
 use sheaves_percpu::internal::{Cursor, Sheaf};
-use sheaves_rcu::defer::Open;
+use sheaves_rcu::Cookie;
 use sheaves_sys::clock;
-use sheaves_sys::lock::Lock;
 
-use crate::cache_id::{CACHES_MAX, CacheId};
+use crate::cache_id::{CLASSES_MAX, CacheId};
 use crate::shape::Shape;
-use crate::{chunk, contents, flush, limit, pool, refill, registry, slot};
+use crate::{chunk, contents, flush, pool, refill, registry, slot};
 
-/// A quarantine holds at least this many bytes, where the cache frees as many.
-const BYTES_MIN: usize = 256 << 10;
-/// The same for objects that take no memory while they wait.
-const BYTES_MIN_ALONE: usize = 32 << 20;
-/// More is allowed up to this share of what is outside of slabs.
-const SHARE: usize = 8;
-/// An object stays twice as long at most.
-const AGE_MS: u64 = 10_000;
+use queue::Surplus;
+pub(crate) use queue::of;
+
 /// As much is worth a keeper.
 const MUCH_BYTES: usize = 64 << 10;
 
-/// What the lock guards. Sheaves are linked by their numbers, 0 is none.
-#[derive(Debug)]
-pub(crate) struct Fifo {
-    oldest: u32,
-    youngest: u32,
-    /// A sheaf for single objects.
-    open: Open,
-    /// Sheaves that were ever appended and removed.
-    appended: u64,
-    removed: u64,
-    /// How many had been appended at some time that is at most [`AGE_MS`] ago.
-    noted: u64,
-    noted_ms: u64,
-}
-
-/// The quarantine of a cache, on cache lines of its own.
-#[repr(align(128))]
-#[derive(Debug)]
-pub(crate) struct Quarantine {
-    pub(crate) fifo: Lock<Fifo>,
-    /// Objects in it; changes under the lock.
-    objects: AtomicU32,
-}
-
-static TABLE: [Quarantine; CACHES_MAX] =
-    [const { Quarantine { fifo: Lock::new(Fifo::new()), objects: AtomicU32::new(0) } }; CACHES_MAX];
-
-/// The quarantine of a cache.
-pub(crate) fn of(id: CacheId) -> &'static Quarantine {
-    &TABLE[usize::from(id.number())]
-}
-
-/// Seals a sheaf of freed objects that the caller owns.
+/// Seals a sheaf of freed objects that the caller owns. If it was taken out of a slot, that was in
+/// the read section that the caller is in.
 pub(crate) fn seal(id: CacheId, cursor: Cursor) {
     let shape = id.shape();
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
@@ -90,11 +60,9 @@ pub(crate) fn seal(id: CacheId, cursor: Cursor) {
     let mut fifo = quarantine.fifo.lock();
     quarantine.count(count as i32);
     fifo.append(cursor);
-    drop(fifo);
-    release_surplus(id);
 }
 
-/// Puts one object into quarantine, checked at once.
+/// Puts one object into quarantine, checked at once. The caller calls [`release_surplus`].
 pub(crate) fn add(id: CacheId, object: usize) {
     let shape = id.shape();
     if admit(id, shape, &mut [object]) == 0 {
@@ -123,8 +91,6 @@ pub(crate) fn add(id: CacheId, object: usize) {
     if pushed.is_full() {
         fifo.append_open();
     }
-    drop(fifo);
-    release_surplus(id);
 }
 
 /// Moves the objects that are `wanted` to the front, in their order; returns how many there are.
@@ -214,15 +180,51 @@ pub(crate) fn return_unused(id: CacheId, objects: &mut [usize]) {
     flush::flush(id, &mut objects[..count]);
 }
 
-/// Releases the oldest sheaves while there is too much, or they are too old.
-fn release_surplus(id: CacheId) {
+/// Releases the oldest sheaves while there is too much, or they are too old, as far as they are
+/// confirmed. Not in a read section, which would delay that.
+pub(crate) fn release_surplus(id: CacheId) {
     let now_ms = clock::coarse_ms();
-    while let Some(cursor) = of(id).take_surplus(id, now_ms) {
-        release_sheaf(id, cursor);
+    loop {
+        match of(id).take_surplus(id, now_ms) {
+            Surplus::None => break,
+            Surplus::Oldest(cursor) => release_sheaf(id, cursor),
+            Surplus::Unconfirmed(awaited) => {
+                if !confirm(id, awaited) {
+                    break;
+                }
+            }
+        }
     }
     if of(id).objects() * id.shape().stride >= MUCH_BYTES {
         chunk::note_unused();
     }
+}
+
+/// Begins to confirm what is in the queue, or ends it. False if that takes some time yet.
+fn confirm(id: CacheId, awaited: Option<(u64, Cookie)>) -> bool {
+    if let Some((count, cookie)) = awaited {
+        return cookie.poll() && of(id).note_confirmed(count);
+    }
+    // Not in a thread that forks: it has frozen the slots.
+    if attach() == Attached::No {
+        return false;
+    }
+    let count = of(id).fifo.lock().appended;
+    seal_slots(id);
+    let awaited = (count, Cookie::start_poll());
+    of(id).fifo.lock().awaited.get_or_insert(awaited);
+    true
+}
+
+/// Seals the freed objects of a cache in all slots. Named caches have none there.
+fn seal_slots(id: CacheId) {
+    if usize::from(id.number()) > CLASSES_MAX {
+        return;
+    }
+    let [freed, _] = id.hardened_words();
+    let _section = sheaves_rcu::read();
+    let (taken, _is_complete) = slots::take(&[freed]);
+    taken.for_each(|(_, cursor)| seal(id, cursor));
 }
 
 /// For the keeper: releases what is too old. True if something is left.
@@ -292,119 +294,5 @@ pub(crate) fn check(id: CacheId) {
         let objects = unsafe { cursor.objects() };
         objects.iter().for_each(|object| contents::check_free(shape, *object));
         release_sheaf(id, cursor);
-    }
-}
-
-impl Fifo {
-    const fn new() -> Fifo {
-        Fifo {
-            oldest: 0,
-            youngest: 0,
-            open: Open::NONE,
-            appended: 0,
-            removed: 0,
-            noted: 0,
-            noted_ms: 0,
-        }
-    }
-
-    /// Appends a sheaf that the caller owns and gives up.
-    fn append(&mut self, cursor: Cursor) {
-        let full = make_full(cursor);
-        // SAFETY: the caller owns the sheaf.
-        unsafe { full.set_link(0) };
-        let number = pool::number_of(full);
-        match pool::of_number(self.youngest) {
-            // SAFETY: the lock's holder owns the sheaves of the queue.
-            Some(youngest) => unsafe { youngest.set_link(number as usize) },
-            None => self.oldest = number,
-        }
-        self.youngest = number;
-        self.appended += 1;
-    }
-
-    fn append_open(&mut self) {
-        let open = self.open.take();
-        if open.is_sheaf() {
-            self.append(open);
-        }
-    }
-
-    /// Removes the oldest sheaf; the caller owns it.
-    fn remove_oldest(&mut self) -> Option<Cursor> {
-        let sheaf = pool::of_number(self.oldest)?;
-        self.oldest = sheaf.link() as u32;
-        if self.oldest == 0 {
-            self.youngest = 0;
-        }
-        self.removed += 1;
-        Some(sheaf.full())
-    }
-
-    /// True if the oldest sheaf is older than [`AGE_MS`]. Notes what there is from time to time.
-    fn is_too_old(&mut self, now_ms: u64) -> bool {
-        if now_ms.saturating_sub(self.noted_ms) < AGE_MS {
-            return false;
-        }
-        if self.removed < self.noted {
-            return true;
-        }
-        (self.noted, self.noted_ms) = (self.appended, now_ms);
-        false
-    }
-}
-
-/// A sheaf made smaller, so that its objects fill it: a queue keeps no cursors.
-fn make_full(cursor: Cursor) -> Sheaf {
-    let sheaf = cursor.sheaf();
-    if !cursor.is_full() {
-        let (first, count) = (sheaf.sentinel() + 1, cursor.fill());
-        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-        let entries = unsafe { sheaf.entries(0..Sheaf::ENTRIES) };
-        entries.copy_within(first..first + count, Sheaf::ENTRIES - count);
-        pool::format(sheaf, count);
-    }
-    sheaf
-}
-
-impl Quarantine {
-    /// Objects in quarantine. For statistics.
-    pub(crate) fn objects(&self) -> usize {
-        // Relaxed: statistics.
-        self.objects.load(Ordering::Relaxed) as usize
-    }
-
-    /// Counts objects that came, or went if negative. Under the lock.
-    fn count(&self, objects: i32) {
-        // Relaxed: changes under the lock.
-        self.objects.fetch_add(objects.cast_unsigned(), Ordering::Relaxed);
-    }
-
-    /// Takes the oldest sheaf if there is too much, or if it is too old.
-    fn take_surplus(&self, id: CacheId, now_ms: u64) -> Option<Cursor> {
-        let shape = id.shape();
-        let bytes = self.objects() * shape.stride;
-        let in_use_bytes = id.descriptor().depot.in_use() as usize * shape.stride;
-        let bytes_min = if shape.is_alone() { BYTES_MIN_ALONE } else { BYTES_MIN };
-        let bytes_max = if limit::is_near() { 0 } else { bytes_min.max(in_use_bytes / SHARE) };
-        let mut fifo = self.fifo.lock();
-        let is_wanted = fifo.is_too_old(now_ms) || bytes > bytes_max;
-        if is_wanted { self.take_oldest(&mut fifo) } else { None }
-    }
-
-    fn take_oldest(&self, fifo: &mut Fifo) -> Option<Cursor> {
-        let cursor = fifo.remove_oldest()?;
-        self.count(-(cursor.fill() as i32));
-        Some(cursor)
-    }
-
-    /// Takes the lock in a child whose fork was not prepared. What is in a queue that a missing
-    /// thread was changing is lost.
-    pub(crate) fn recover(&self) {
-        self.fifo.acquire_to_recover(|fifo| {
-            *fifo = Fifo::new();
-            // Relaxed: changes under the lock.
-            self.objects.store(0, Ordering::Relaxed);
-        });
     }
 }

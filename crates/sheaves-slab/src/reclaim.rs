@@ -12,8 +12,13 @@ use crate::{chunk, deferred, flush, hardened, pool, quarantine, refill, registry
 pub(crate) fn shrink(id: CacheId) -> bool {
     deferred::reclaim(id);
     let words = id.words();
-    let (taken, complete) = slots::take(&words);
-    taken.for_each(|(index, cursor)| hardened::put_away(id, words[index], cursor));
+    let complete = {
+        // See `quarantine`.
+        let _section = sheaves_rcu::read();
+        let (taken, complete) = slots::take(&words);
+        taken.for_each(|(index, cursor)| hardened::put_away(id, words[index], cursor));
+        complete
+    };
     if id.shape().hardened {
         quarantine::release_all(id);
     }

@@ -92,6 +92,7 @@ pub(super) fn free(id: CacheId, object: usize) {
                 debug::free_deferred(id, object);
             } else if id.shape().hardened {
                 quarantine::add(id, object);
+                quarantine::release_surplus(id);
             } else {
                 let mut one = [object];
                 tags::clean_deferred(id, &mut one);

@@ -90,6 +90,7 @@ fn put_away(id: CacheId, cursor: Cursor) {
         debug::reclaim(id, cursor);
     } else if id.shape().hardened {
         quarantine::seal(id, cursor);
+        quarantine::release_surplus(id);
     } else {
         flush::put_away(id, cursor);
     }

@@ -1,0 +1,194 @@
+//! The queue of a quarantine: sealed sheaves, oldest first.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use sheaves_percpu::internal::{Cursor, Sheaf};
+use sheaves_rcu::Cookie;
+use sheaves_rcu::defer::Open;
+use sheaves_sys::lock::Lock;
+
+use crate::cache_id::{CACHES_MAX, CacheId};
+use crate::{limit, pool};
+
+/// A quarantine holds at least this many bytes, where the cache frees as many.
+const BYTES_MIN: usize = 256 << 10;
+/// The same for objects that take no memory while they wait.
+const BYTES_MIN_ALONE: usize = 32 << 20;
+/// More is allowed up to this share of what is outside of slabs.
+const SHARE: usize = 8;
+/// An object stays twice as long at most.
+const AGE_MS: u64 = 10_000;
+
+/// What the lock guards. Sheaves are linked by their numbers, 0 is none.
+#[derive(Debug)]
+pub(crate) struct Fifo {
+    oldest: u32,
+    youngest: u32,
+    /// A sheaf for single objects.
+    pub(super) open: Open,
+    /// Sheaves that were ever appended and removed.
+    pub(super) appended: u64,
+    removed: u64,
+    /// How many of those that were appended are confirmed.
+    confirmed: u64,
+    /// How many will be once the cookie has passed.
+    pub(super) awaited: Option<(u64, Cookie)>,
+    /// How many had been appended at some time that is at most [`AGE_MS`] ago.
+    noted: u64,
+    noted_ms: u64,
+}
+
+/// The quarantine of a cache, on cache lines of its own.
+#[repr(align(128))]
+#[derive(Debug)]
+pub(crate) struct Quarantine {
+    pub(crate) fifo: Lock<Fifo>,
+    /// Objects in it; changes under the lock.
+    objects: AtomicU32,
+}
+
+static TABLE: [Quarantine; CACHES_MAX] =
+    [const { Quarantine { fifo: Lock::new(Fifo::new()), objects: AtomicU32::new(0) } }; CACHES_MAX];
+
+/// The quarantine of a cache.
+pub(crate) fn of(id: CacheId) -> &'static Quarantine {
+    &TABLE[usize::from(id.number())]
+}
+
+/// What there is too much of in a quarantine.
+pub(super) enum Surplus {
+    None,
+    /// A sheaf that the caller owns now.
+    Oldest(Cursor),
+    /// See [`Fifo::awaited`].
+    Unconfirmed(Option<(u64, Cookie)>),
+}
+
+impl Fifo {
+    const fn new() -> Fifo {
+        Fifo {
+            oldest: 0,
+            youngest: 0,
+            open: Open::NONE,
+            appended: 0,
+            removed: 0,
+            confirmed: 0,
+            awaited: None,
+            noted: 0,
+            noted_ms: 0,
+        }
+    }
+
+    /// Appends a sheaf that the caller owns and gives up.
+    pub(super) fn append(&mut self, cursor: Cursor) {
+        let full = make_full(cursor);
+        // SAFETY: the caller owns the sheaf.
+        unsafe { full.set_link(0) };
+        let number = pool::number_of(full);
+        match pool::of_number(self.youngest) {
+            // SAFETY: the lock's holder owns the sheaves of the queue.
+            Some(youngest) => unsafe { youngest.set_link(number as usize) },
+            None => self.oldest = number,
+        }
+        self.youngest = number;
+        self.appended += 1;
+    }
+
+    pub(super) fn append_open(&mut self) {
+        let open = self.open.take();
+        if open.is_sheaf() {
+            self.append(open);
+        }
+    }
+
+    /// Removes the oldest sheaf; the caller owns it.
+    fn remove_oldest(&mut self) -> Option<Cursor> {
+        let sheaf = pool::of_number(self.oldest)?;
+        self.oldest = sheaf.link() as u32;
+        if self.oldest == 0 {
+            self.youngest = 0;
+        }
+        self.removed += 1;
+        Some(sheaf.full())
+    }
+
+    /// True if the oldest sheaf is older than [`AGE_MS`]. Notes what there is from time to time.
+    fn is_too_old(&mut self, now_ms: u64) -> bool {
+        if now_ms.saturating_sub(self.noted_ms) < AGE_MS {
+            return false;
+        }
+        if self.removed < self.noted {
+            return true;
+        }
+        (self.noted, self.noted_ms) = (self.appended, now_ms);
+        false
+    }
+}
+
+/// A sheaf made smaller, so that its objects fill it: a queue keeps no cursors.
+fn make_full(cursor: Cursor) -> Sheaf {
+    let sheaf = cursor.sheaf();
+    if !cursor.is_full() {
+        let (first, count) = (sheaf.sentinel() + 1, cursor.fill());
+        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+        let entries = unsafe { sheaf.entries(0..Sheaf::ENTRIES) };
+        entries.copy_within(first..first + count, Sheaf::ENTRIES - count);
+        pool::format(sheaf, count);
+    }
+    sheaf
+}
+
+impl Quarantine {
+    /// Objects in quarantine. For statistics.
+    pub(crate) fn objects(&self) -> usize {
+        // Relaxed: statistics.
+        self.objects.load(Ordering::Relaxed) as usize
+    }
+
+    /// Counts objects that came, or went if negative. Under the lock.
+    pub(super) fn count(&self, objects: i32) {
+        // Relaxed: changes under the lock.
+        self.objects.fetch_add(objects.cast_unsigned(), Ordering::Relaxed);
+    }
+
+    /// Takes the oldest sheaf if there is too much, or if it is too old.
+    pub(super) fn take_surplus(&self, id: CacheId, now_ms: u64) -> Surplus {
+        let shape = id.shape();
+        let bytes = self.objects() * shape.stride;
+        let in_use_bytes = id.descriptor().depot.in_use() as usize * shape.stride;
+        let bytes_min = if shape.is_alone() { BYTES_MIN_ALONE } else { BYTES_MIN };
+        let bytes_max = if limit::is_near() { 0 } else { bytes_min.max(in_use_bytes / SHARE) };
+        let mut fifo = self.fifo.lock();
+        if !fifo.is_too_old(now_ms) && bytes <= bytes_max {
+            return Surplus::None;
+        }
+        if fifo.removed >= fifo.confirmed && fifo.oldest != 0 {
+            return Surplus::Unconfirmed(fifo.awaited);
+        }
+        self.take_oldest(&mut fifo).map_or(Surplus::None, Surplus::Oldest)
+    }
+
+    pub(super) fn note_confirmed(&self, count: u64) -> bool {
+        let mut fifo = self.fifo.lock();
+        // Another thread may have noted it, and awaits more.
+        fifo.confirmed = fifo.confirmed.max(count);
+        fifo.awaited = fifo.awaited.filter(|(awaited, _)| *awaited > count);
+        true
+    }
+
+    pub(super) fn take_oldest(&self, fifo: &mut Fifo) -> Option<Cursor> {
+        let cursor = fifo.remove_oldest()?;
+        self.count(-(cursor.fill() as i32));
+        Some(cursor)
+    }
+
+    /// Takes the lock in a child whose fork was not prepared. What is in a queue that a missing
+    /// thread was changing is lost.
+    pub(crate) fn recover(&self) {
+        self.fifo.acquire_to_recover(|fifo| {
+            *fifo = Fifo::new();
+            // Relaxed: changes under the lock.
+            self.objects.store(0, Ordering::Relaxed);
+        });
+    }
+}
