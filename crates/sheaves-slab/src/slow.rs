@@ -42,9 +42,6 @@ fn alloc(id: CacheId, request: &Request) -> usize {
     }
     id.descriptor().depot.count_exchange(shape);
     for _ in 0..ATTEMPTS {
-        if attach() == Attached::No {
-            break;
-        }
         if let Some(object) = pop_slow(id.main()).or_else(|| pop_tagged(id, request)) {
             return object;
         }
@@ -54,7 +51,9 @@ fn alloc(id: CacheId, request: &Request) -> usize {
         else {
             break;
         };
-        install(id, cursor, Cursor::is_empty);
+        if !install(id, cursor, Cursor::is_empty) && attach() == Attached::No {
+            break;
+        }
     }
     take_one(id, request)
 }
@@ -63,7 +62,9 @@ fn alloc(id: CacheId, request: &Request) -> usize {
 /// alone, perhaps because it is tagged.
 #[inline]
 fn pop_tagged(id: CacheId, request: &Request) -> Option<usize> {
-    let put_back = |cursor| place(id, cursor, |other| !other.is_sheaf());
+    let put_back = |cursor| {
+        place(id, cursor, |other| !other.is_sheaf());
+    };
     samples::pop_tagged(id, id.main(), request, put_back)
 }
 
@@ -98,16 +99,15 @@ pub(crate) fn push(id: CacheId, entry: usize) {
     let shape = id.shape();
     id.descriptor().depot.count_exchange(shape);
     for _ in 0..ATTEMPTS {
-        if attach() == Attached::No {
-            break;
-        }
         // SAFETY: the caller of `free` owns the object; what is pushed is not used again. A tagged
         // entry is pushed onto a main sheaf only.
         if unsafe { push_slow(id.main(), entry) } {
             return;
         }
         let Some(cursor) = empty_sheaf(id) else { break };
-        install(id, cursor, Cursor::is_full);
+        if !install(id, cursor, Cursor::is_full) && attach() == Attached::No {
+            break;
+        }
     }
     flush::flush(id, &mut [entry & !TAG]);
 }
@@ -131,22 +131,25 @@ fn empty_sheaf(id: CacheId) -> Option<Cursor> {
 }
 
 /// Installs a sheaf that the caller owns as the current slot's main sheaf, if `replaceable` accepts
-/// the present one. Otherwise another thread has changed the word, and the sheaf is retired.
+/// the present one. Otherwise another thread has changed the word, or the calling one has no slot;
+/// then the sheaf is retired, and the result is false.
 ///
 /// None of its entries is tagged; some are when it is in the slot.
-pub(crate) fn install(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) {
+pub(crate) fn install(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> bool {
     // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
     tags::tag(id.shape(), unsafe { cursor.objects() });
-    place(id, cursor, replaceable);
+    place(id, cursor, replaceable)
 }
 
 /// [`install`] for a sheaf whose entries have their tags.
-fn place(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) {
-    let rest = match slot::exchange(id.main(), cursor, replaceable) {
+fn place(id: CacheId, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> bool {
+    let result = slot::exchange(id.main(), cursor, replaceable);
+    let rest = match result {
         Ok(before) if before.is_sheaf() && before.is_empty() => id.descriptor().depot.refit(before),
         Ok(rest) | Err(rest) => rest,
     };
     retire(id, rest);
+    result.is_ok()
 }
 
 /// Finds a place for a main sheaf that the caller owns: the spare word of the current slot if it is

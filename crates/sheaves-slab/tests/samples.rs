@@ -55,11 +55,12 @@ fn dumped(name: &str) -> [Sums; 2] {
     sums
 }
 
-/// The estimate of a number of objects is within five per cent and three standard errors.
+/// The estimate of a number of objects is within five per cent and five standard errors: of two
+/// million right ones about one is further off.
 #[track_caller]
 fn assert_near(sums: &Sums, objects: usize, what: &str) {
     let expected = objects as f64;
-    let error = 3.0 * expected / (sums.samples.max(1) as f64).sqrt();
+    let error = 5.0 * expected / (sums.samples.max(1) as f64).sqrt();
     let deviation = (sums.objects as f64 - expected).abs();
     assert!(deviation <= 0.05 * expected + error, "{what}: {sums:?} for {objects} objects");
 }

@@ -26,9 +26,12 @@ fn location() -> *mut i32 {
 
 /// Runs `body` and restores `errno` afterwards.
 pub fn preserve<R>(body: impl FnOnce() -> R) -> R {
-    let saved = get();
+    let location = location();
+    // SAFETY: `location` is the calling thread's own errno, valid for its lifetime.
+    let saved = unsafe { *location };
     let result = body();
-    set(saved);
+    // SAFETY: as above, and no reference to it is alive.
+    unsafe { *location = saved };
     result
 }
 
