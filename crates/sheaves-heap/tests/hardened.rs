@@ -15,6 +15,7 @@ use sheaves_heap::{
 };
 use sheaves_rcu::defer;
 use sheaves_slab::{FINDINGS, mode};
+use sheaves_sys::topology::Affinity;
 
 const DOUBLE_FREES: usize = 1_000_000;
 const THREADS: u64 = 4;
@@ -92,23 +93,13 @@ fn free_twice(random: &mut Random, mark: u64) {
     }
 }
 
-/// Has the calling thread run on a CPU, if there is one of that number.
-fn run_on(cpu: usize) {
-    // SAFETY: all zeros is a set without CPUs.
-    let mut cpus: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-    // SAFETY: below the number of CPUs of a set.
-    unsafe { libc::CPU_SET(cpu, &mut cpus) };
-    // Fails where there is no such CPU.
-    // SAFETY: a valid set.
-    unsafe { libc::sched_setaffinity(0, size_of_val(&cpus), &raw const cpus) };
-}
-
 /// A first free that waits in the sheaf of a slot that is not used any more, while the second one
 /// goes through the quarantine.
 fn frees_on_two_cpus_meet() {
     let block = malloc(40).expose_provenance();
     let free_on = move |cpu| {
-        run_on(cpu);
+        // Where there is no such CPU, both frees are on the same one.
+        let _is_bound = Affinity::only(cpu).is_some_and(|one| one.bind());
         // SAFETY: from this heap, the first time; the second is bad input on purpose.
         unsafe { free(core::ptr::with_exposed_provenance_mut(block)) };
     };

@@ -114,6 +114,16 @@ fn replace(word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> 
     None
 }
 
+/// Flushes the sheaves of any cache in all slots. False if a slot could not be drained.
+pub(crate) fn flush_slots(id: CacheId) -> bool {
+    let words = id.words();
+    // See `quarantine`.
+    let _section = sheaves_rcu::read();
+    let (taken, is_complete) = slots::take(&words);
+    taken.for_each(|(index, cursor)| put_away(id, words[index], cursor));
+    is_complete
+}
+
 /// Flushes a sheaf that a drain has taken out of one of [`CacheId::words`], in the caller's read
 /// section. That of a hardened cache goes into quarantine, or back.
 pub(crate) fn put_away(id: CacheId, word: Word, cursor: Cursor) {
@@ -162,10 +172,7 @@ pub(crate) fn is_freed(address: usize) -> bool {
 pub(crate) fn check_all() {
     let check = |id: CacheId| {
         if id.shape().hardened {
-            let words = id.words();
-            let _section = sheaves_rcu::read();
-            let (taken, _is_complete) = slots::take(&words);
-            taken.for_each(|(index, cursor)| put_away(id, words[index], cursor));
+            let _is_complete = flush_slots(id);
             quarantine::check(id);
         }
     };

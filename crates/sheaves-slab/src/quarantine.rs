@@ -203,7 +203,11 @@ pub(crate) fn release_surplus(id: CacheId) {
 /// Begins to confirm what is in the queue, or ends it. False if that takes some time yet.
 fn confirm(id: CacheId, awaited: Option<(u64, Cookie)>) -> bool {
     if let Some((count, cookie)) = awaited {
-        return cookie.poll() && of(id).note_confirmed(count);
+        let has_passed = cookie.poll();
+        if has_passed {
+            of(id).note_confirmed(count);
+        }
+        return has_passed;
     }
     // Not in a thread that forks: it has frozen the slots.
     if attach() == Attached::No {

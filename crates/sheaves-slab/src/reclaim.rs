@@ -1,6 +1,5 @@
 //! Emptying and destroying caches: from slots and depot to slabs, from slabs to the system.
 
-use sheaves_percpu::internal::slots;
 use sheaves_rcu::Cookie;
 
 use crate::cache_id::CacheId;
@@ -11,14 +10,7 @@ use crate::{chunk, deferred, flush, hardened, pool, quarantine, refill, registry
 /// not be drained: its objects stay there.
 pub(crate) fn shrink(id: CacheId) -> bool {
     deferred::reclaim(id);
-    let words = id.words();
-    let complete = {
-        // See `quarantine`.
-        let _section = sheaves_rcu::read();
-        let (taken, complete) = slots::take(&words);
-        taken.for_each(|(index, cursor)| hardened::put_away(id, words[index], cursor));
-        complete
-    };
+    let complete = hardened::flush_slots(id);
     if id.shape().hardened {
         quarantine::release_all(id);
     }

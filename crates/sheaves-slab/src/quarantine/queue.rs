@@ -168,12 +168,12 @@ impl Quarantine {
         self.take_oldest(&mut fifo).map_or(Surplus::None, Surplus::Oldest)
     }
 
-    pub(super) fn note_confirmed(&self, count: u64) -> bool {
+    /// The first `count` sheaves that were appended are confirmed.
+    pub(super) fn note_confirmed(&self, count: u64) {
         let mut fifo = self.fifo.lock();
         // Another thread may have noted it, and awaits more.
         fifo.confirmed = fifo.confirmed.max(count);
         fifo.awaited = fifo.awaited.filter(|(awaited, _)| *awaited > count);
-        true
     }
 
     pub(super) fn take_oldest(&self, fifo: &mut Fifo) -> Option<Cursor> {
