@@ -6,11 +6,12 @@
 //! the quarantine of a size class holds.
 
 use core::alloc::Layout;
+use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread;
 
 use sheaves_heap::{
-    alloc_layout, check_freed, dealloc_layout, free, free_rcu_layout, malloc, slow, trim,
+    alloc_layout, check_freed, dealloc_layout, free, free_rcu_layout, malloc, realloc, slow, trim,
     usable_size,
 };
 use sheaves_rcu::defer;
@@ -64,6 +65,15 @@ impl Own {
     }
 }
 
+/// Ends the other threads, also when a test fails.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Allocates and frees until the end, as far as the budget goes.
 fn churn(number: u64, budget: &AtomicI64, is_over: &AtomicBool) {
     let mut random = Random(number << 32 | 1);
@@ -101,7 +111,7 @@ fn frees_on_two_cpus_meet() {
         // Where there is no such CPU, both frees are on the same one.
         let _is_bound = Affinity::only(cpu).is_some_and(|one| one.bind());
         // SAFETY: from this heap, the first time; the second is bad input on purpose.
-        unsafe { free(core::ptr::with_exposed_provenance_mut(block)) };
+        unsafe { free(with_exposed_provenance_mut(block)) };
     };
     thread::spawn(move || free_on(0)).join().unwrap();
     let many = move || {
@@ -160,6 +170,46 @@ fn layouts_are_freed_by_their_owners() {
     trim(0);
 }
 
+/// True where the kernel can read a byte.
+fn is_readable(address: usize) -> bool {
+    let mut pipe = [0; 2];
+    // SAFETY: two descriptors are written.
+    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+    // SAFETY: the kernel checks the address.
+    let written = unsafe { libc::write(pipe[1], with_exposed_provenance(address), 1) };
+    for descriptor in pipe {
+        // SAFETY: opened here.
+        unsafe { libc::close(descriptor) };
+    }
+    written == 1
+}
+
+/// A large block that grows has its contents, and its old addresses are inaccessible.
+fn large_blocks_grow() {
+    let page = sheaves_sys::map::page_bytes();
+    let mut size = 2 << 20;
+    let mut block = malloc(size);
+    let place = |block: *mut u8, step: u8| block.wrapping_add(usize::from(step) * 5000);
+    for step in 0..200 {
+        // SAFETY: the block is larger.
+        unsafe { place(block, step).write(step + 1) };
+        let before = block.expose_provenance();
+        size += 5000;
+        // SAFETY: from this heap; the old address is used as a number only.
+        block = unsafe { realloc(block, size) };
+        let after = block.expose_provenance();
+        assert!(is_readable(after + size - 1) && !is_readable(after - 1));
+        assert!(!is_readable(after + size.next_multiple_of(page)));
+        assert!(after == before || !is_readable(before));
+    }
+    for step in 0..200 {
+        // SAFETY: as above.
+        assert_eq!(unsafe { place(block, step).read() }, step + 1);
+    }
+    // SAFETY: from this heap.
+    unsafe { free(block) };
+}
+
 /// Makes this process a hardened one.
 fn harden() {
     // SAFETY: one test of this program runs, and no other thread reads the environment.
@@ -174,6 +224,7 @@ fn both_paths_and_layouts() {
     harden();
     both_paths_serve_a_size_alike();
     layouts_are_freed_by_their_owners();
+    large_blocks_grow();
     check_freed();
 }
 
@@ -187,12 +238,12 @@ fn a_million_double_frees_are_found() {
         for number in 1..=THREADS {
             scope.spawn(move || churn(number, budget, is_over));
         }
+        let _end = End(is_over);
         let mut random = Random(1);
         for _ in 0..DOUBLE_FREES / BATCH {
             budget.store(BUDGET, Ordering::Relaxed);
             free_twice(&mut random, THREADS + 1);
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     check_freed();
     assert_eq!(FINDINGS.counted(), DOUBLE_FREES);

@@ -14,8 +14,9 @@
 //!
 //! So the fast path of `malloc` has nothing to do: the canary is there when a sheaf is filled.
 //! Freed objects of debug caches hold [`POISON`] in place of zeros. The bytes of caches with a
-//! constructor, and of type-stable ones, are not touched. An object that is alone in its slab is
-//! inaccessible while it is in quarantine, and its pages go back to the kernel.
+//! constructor, and of type-stable ones, are not touched. An object above 256 KiB (in debug mode,
+//! each that is alone in its slab) is inaccessible while it is in quarantine, and its pages go back
+//! to the kernel.
 
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -108,13 +109,16 @@ pub(crate) fn shuffle(objects: &mut [usize]) {
     }
 }
 
-/// Checks that nothing was written to an object while it was free, and writes its canary. The
-/// caller has just taken it from its slab.
-pub(crate) fn prepare(shape: &Shape, object: usize) {
+/// Checks that nothing was written to an object since it was freed, and writes its canary. The
+/// caller has just taken it from its slab or the quarantine. A new object, which was never freed,
+/// is not read: that would be a page fault.
+pub(crate) fn prepare(shape: &Shape, object: usize, is_new: bool) {
     if shape.unreadable {
         return;
     }
-    check_free(shape, object);
+    if !is_new {
+        check_free(shape, object);
+    }
     if shape.has_canary() {
         // SAFETY: the canary is inside the object, which is the caller's.
         let place = unsafe { AtomicUsize::from_ptr(canary_of(shape, object)) };
@@ -125,7 +129,7 @@ pub(crate) fn prepare(shape: &Shape, object: usize) {
 
 /// Checks that nothing was written to an object since it was freed. The caller owns it.
 pub(crate) fn check_free(shape: &Shape, object: usize) {
-    if shape.may_clear() && !shape.is_alone() {
+    if shape.may_clear() && !shape.is_hidden() {
         // SAFETY: the object is of this shape and the caller's.
         let bytes = unsafe { bytes_of(object, cleared_bytes(shape)) };
         let expected = if shape.debug && bytes[0] == POISON { POISON } else { 0 };
@@ -159,7 +163,6 @@ pub(crate) fn check_canaries(shape: &Shape, object: usize, has_neighbour: bool) 
     if !shape.has_canary() {
         return;
     }
-    let (name, size) = (shape.name(), shape.size);
     let load = |object| {
         // SAFETY: the canary is in a slab of the cache, and its last word is only a canary.
         let canary = unsafe { AtomicUsize::from_ptr(canary_of(shape, object)) };
@@ -167,24 +170,28 @@ pub(crate) fn check_canaries(shape: &Shape, object: usize, has_neighbour: bool) 
         canary.load(Ordering::Relaxed)
     };
     if load(object) != canary(object) {
-        found(format_args!(
-            "object {object:#x} of cache {name} (size {size}): something was written past its end"
-        ));
+        report_overflow(shape, object, format_args!("something was written past its end"));
         // SAFETY: the canary is inside the object, which is the caller's.
         unsafe { canary_of(shape, object).write(canary(object)) };
     }
     let neighbour = object - shape.stride;
     if has_neighbour && ![0, canary(neighbour)].contains(&load(neighbour)) {
-        found(format_args!(
-            "object {object:#x} of cache {name} (size {size}): something was written before its \
-             start, or past the end of {neighbour:#x}"
-        ));
+        let text = format_args!(
+            "something was written before its start, or past the end of {neighbour:#x}"
+        );
+        report_overflow(shape, object, text);
     }
+}
+
+#[cold]
+fn report_overflow(shape: &Shape, object: usize, text: core::fmt::Arguments<'_>) {
+    let (name, size) = (shape.name(), shape.size);
+    found(format_args!("object {object:#x} of cache {name} (size {size}): {text}"));
 }
 
 /// Clears an object that is freed, or makes it inaccessible.
 pub(crate) fn clear(shape: &Shape, object: usize) {
-    if shape.is_alone() {
+    if shape.is_hidden() {
         make_inaccessible(object, shape.stride);
     } else if shape.may_clear() {
         // SAFETY: the object is of this shape and was freed.
@@ -194,8 +201,7 @@ pub(crate) fn clear(shape: &Shape, object: usize) {
         } else if bytes.len() < PIECE_BYTES {
             bytes.fill(0);
         } else {
-            let pieces = bytes.chunks_mut(PIECE_BYTES);
-            pieces.filter(|piece| !are_all(piece, 0)).for_each(|piece| piece.fill(0));
+            fill_with_zeros(bytes);
         }
     }
 }
@@ -213,7 +219,7 @@ fn are_all(bytes: &[u8], value: u8) -> bool {
 #[must_use]
 pub(crate) fn make_accessible(shape: &Shape, object: usize) -> bool {
     // SAFETY: the object is free, and the caller's.
-    !shape.is_alone() || unsafe { map::commit(object, shape.stride) }
+    !shape.is_hidden() || unsafe { map::commit(object, shape.stride) }
 }
 
 /// Returns the pages of a range to the kernel and makes them inaccessible. The caller owns it.
@@ -222,10 +228,21 @@ pub(crate) fn make_inaccessible(address: usize, bytes: usize) {
     unsafe { map::uncommit(address, bytes) };
 }
 
-/// Writes zeros into a range of memory that nothing else uses.
-pub(crate) fn zero(address: usize, bytes: usize) {
-    // SAFETY: nothing in the range is live.
-    unsafe { map::discard(address, bytes) };
+/// Writes zeros into the memory of a new slab. Most of it was cleared already.
+pub(crate) fn zero(shape: &Shape, address: usize, count: usize) {
+    if shape.is_hidden() {
+        // SAFETY: nothing in the range is live.
+        unsafe { map::discard(address, count) };
+    } else {
+        // SAFETY: as above.
+        fill_with_zeros(unsafe { bytes_of(address, count) });
+    }
+}
+
+/// Reads before it writes, so that pages without memory stay so.
+fn fill_with_zeros(bytes: &mut [u8]) {
+    let pieces = bytes.chunks_mut(PIECE_BYTES);
+    pieces.filter(|piece| !are_all(piece, 0)).for_each(|piece| piece.fill(0));
 }
 
 /// The bytes that are cleared: all but the canary.

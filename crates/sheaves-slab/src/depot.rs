@@ -322,6 +322,11 @@ impl Depot {
         }
     }
 
+    /// Objects of a new sheaf.
+    pub(crate) fn sheaf_objects(&self) -> usize {
+        self.sheaf_objects.get() as usize
+    }
+
     /// How many slabs without allocated objects the cache keeps.
     pub(crate) fn empty_slabs_kept(&self) -> u32 {
         self.sheaf_objects.get().min(1)

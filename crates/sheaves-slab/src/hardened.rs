@@ -1,5 +1,5 @@
 //! The slow paths of hardened caches. They try less than those of other caches: what is freed goes
-//! into quarantine, and what is allocated comes from slabs, in random order.
+//! into quarantine, and what is allocated comes from there or from slabs, in random order.
 //!
 //! Size classes have two sheaves in each slot, which never change places: one onto which `free`
 //! pushes, and one from which `malloc` pops. Named caches have the second one only.
@@ -37,7 +37,8 @@ pub(crate) fn alloc(id: CacheId, request: &Request) -> usize {
             quarantine::seal(id, ready);
             quarantine::release_surplus(id);
         }
-        let Some(cursor) = refill::refilled_sheaf(id) else { break };
+        let ready = quarantine::take_ready(id).or_else(|| refill::refilled_sheaf(id));
+        let Some(cursor) = ready else { break };
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
         tags::tag(id.shape(), unsafe { cursor.objects() });
         if let Some(cursor) = replace(stock, cursor, Cursor::is_empty) {

@@ -6,15 +6,18 @@
 //!                     v
 //!                  queue of the cache, oldest first, bounded by bytes and age
 //!                     |
-//!                   slabs                   still held
+//!                     | too much
+//!                     |------------.
+//!                     |          slabs          still held
+//!                     |------------'
 //!                     | refill, in random order: checked again, let go
 //!                     v
 //!                  sheaf of the slot --pop--> alloc
 //! ```
 //!
-//! An object is *held* (`Slab::hold`) from the moment it is sealed until a refill takes it. So an
-//! object that is freed twice is found when the second free is sealed, however far the first one
-//! has come.
+//! An object is *held* (`Slab::hold`) from the moment it is sealed until it is about to be
+//! allocated. So an object that is freed twice is found when the second free is sealed, however far
+//! the first one has come.
 //!
 //! That second free may be in the sheaf of another slot, or with a thread that was preempted before
 //! it has sealed such a sheaf. So what is in the queue is *confirmed* before it is released: the
@@ -35,12 +38,16 @@ use sheaves_rcu::Cookie;
 use sheaves_sys::clock;
 
 use crate::cache_id::{CLASSES_MAX, CacheId};
+use crate::granule::is_watched;
 use crate::shape::Shape;
-use crate::{chunk, contents, flush, pool, refill, registry, slot};
+use crate::slab::Slab;
+use crate::{chunk, contents, flush, pool, profile, refill, registry, slot};
 
 use queue::Surplus;
 pub(crate) use queue::of;
 
+/// As many objects may be too many, so that the next allocations take them.
+const SPARE_MIN: usize = 16;
 /// As much is worth a keeper.
 const MUCH_BYTES: usize = 64 << 10;
 
@@ -126,22 +133,11 @@ fn hold(
     objects.sort_unstable();
     let (mut next, mut count) = (0, 0);
     while next < objects.len() {
-        let (slab, first) = flush::find(id, objects[next]);
-        let (start, word) = (objects[next] - first * shape.stride, first / 64);
-        // As many as are different and in the same word.
-        let (begin, mut bits) = (next, 0);
-        while next < objects.len()
-            && let Some(index) = shape.index_of(objects[next] - start)
-            && index / 64 == word
-            && bits >> (index % 64) & 1 == 0
-        {
-            bits |= 1 << (index % 64);
-            next += 1;
-        }
-        let before = slab.hold(word, bits);
-        for place in begin..next {
+        let run = Run::first_of(id, shape, &objects[next..]);
+        let before = run.slab.hold(run.word, run.bits);
+        for place in next..next + run.count {
             let object = objects[place];
-            let index = (object - start) / shape.stride;
+            let Some(index) = shape.index_of(object - run.start) else { continue };
             if before >> (index % 64) & 1 == 0 {
                 visit(object, index);
                 objects[count] = object;
@@ -150,8 +146,39 @@ fn hold(
                 report_double_free(shape, object);
             }
         }
+        next += run.count;
     }
     count
+}
+
+/// Objects that have their bits in one word of a slab.
+struct Run {
+    slab: &'static Slab,
+    /// The address of the slab's first object.
+    start: usize,
+    word: usize,
+    bits: u64,
+    count: usize,
+}
+
+impl Run {
+    /// The run that objects begin with: as many as are different and in the same word. Aborts the
+    /// process if no object of the cache starts at the first address.
+    fn first_of(id: CacheId, shape: &Shape, objects: &[usize]) -> Run {
+        let (slab, first) = flush::find(id, objects[0]);
+        let (start, word) = (objects[0] - first * shape.stride, first / 64);
+        let mut run = Run { slab, start, word, bits: 0, count: 0 };
+        for object in objects {
+            match shape.index_of(object.wrapping_sub(start)) {
+                Some(index) if index / 64 == word && run.bits >> (index % 64) & 1 == 0 => {
+                    run.bits |= 1 << (index % 64);
+                    run.count += 1;
+                }
+                _ => break,
+            }
+        }
+        run
+    }
 }
 
 #[cold]
@@ -180,23 +207,64 @@ pub(crate) fn return_unused(id: CacheId, objects: &mut [usize]) {
     flush::flush(id, &mut objects[..count]);
 }
 
-/// Releases the oldest sheaves while there is too much, or they are too old, as far as they are
-/// confirmed. Not in a read section, which would delay that.
+/// Releases what there is too much of. Not in a read section, which would delay that.
 pub(crate) fn release_surplus(id: CacheId) {
-    let now_ms = clock::coarse_ms();
-    loop {
-        match of(id).take_surplus(id, now_ms) {
-            Surplus::None => break,
-            Surplus::Oldest(cursor) => release_sheaf(id, cursor),
-            Surplus::Unconfirmed(awaited) => {
-                if !confirm(id, awaited) {
-                    break;
-                }
-            }
-        }
+    let spare = id.descriptor().depot.sheaf_objects().max(SPARE_MIN);
+    while let Some(cursor) = take_surplus(id, spare) {
+        release_sheaf(id, cursor);
     }
     if of(id).objects() * id.shape().stride >= MUCH_BYTES {
         chunk::note_unused();
+    }
+}
+
+/// Takes objects to allocate of which there are too many. They go through no slab.
+pub(crate) fn take_ready(id: CacheId) -> Option<Cursor> {
+    loop {
+        let ready = make_ready(id, take_surplus(id, 0)?);
+        if ready.is_some() {
+            return ready;
+        }
+    }
+}
+
+/// Has the objects of a sheaf ready to be allocated, which the caller owns. `None` where some are
+/// in their slabs again.
+fn make_ready(id: CacheId, cursor: Cursor) -> Option<Cursor> {
+    let shape = id.shape();
+    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+    let objects = unsafe { cursor.objects() };
+    // Those of watched slabs are for samples.
+    let is_for_samples = profile::is_used() && objects.iter().any(|object| is_watched(*object));
+    if is_for_samples || shape.is_hidden() {
+        release_sheaf(id, cursor);
+        return None;
+    }
+    let mut rest = &*objects;
+    while !rest.is_empty() {
+        let run = Run::first_of(id, shape, rest);
+        run.slab.let_go(run.word, run.bits);
+        rest = &rest[run.count..];
+    }
+    contents::shuffle(objects);
+    objects.iter().for_each(|object| contents::prepare(shape, *object, false));
+    Some(cursor)
+}
+
+/// Takes the oldest sheaf if there are more than `spare` objects too many, or if it is too old. It
+/// is confirmed, and the caller's.
+fn take_surplus(id: CacheId, spare: usize) -> Option<Cursor> {
+    let now_ms = clock::coarse_ms();
+    loop {
+        match of(id).take_surplus(id, now_ms, spare) {
+            Surplus::None => return None,
+            Surplus::Oldest(cursor) => return Some(cursor),
+            Surplus::Unconfirmed(awaited) => {
+                if !confirm(id, awaited) {
+                    return None;
+                }
+            }
+        }
     }
 }
 
@@ -291,7 +359,7 @@ fn release(id: CacheId, objects: &mut [usize]) {
 /// ends.
 pub(crate) fn check(id: CacheId) {
     let shape = id.shape();
-    while !shape.is_alone()
+    while !shape.is_hidden()
         && let Some(cursor) = take_any(id)
     {
         // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.

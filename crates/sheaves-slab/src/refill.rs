@@ -20,6 +20,9 @@ use crate::slab_lists::SlabLists;
 use crate::window::GRANULE_BYTES;
 use crate::{chunk, contents, pool, slab};
 
+/// The bit of an object that was never allocated, while a hardened cache refills.
+const NEW: usize = 1;
+
 /// Fills `out` with objects, so that reading it from the back gives ascending addresses within a
 /// slab. Returns how many there are, at the end of `out`; fewer than its length when memory is out.
 pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
@@ -36,9 +39,9 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
             && let Some(granule) = slabs.fullest(shape)
         {
             let (slab, address) = (slab::header(granule), granule.address());
-            slab.take(place, |index| {
+            slab.take(place, |index, is_new| {
                 place -= 1;
-                out[place] = address + index * shape.stride;
+                out[place] = address + index * shape.stride + if is_new { NEW } else { 0 };
             });
             slabs.move_slab(granule, shape);
         }
@@ -53,7 +56,11 @@ pub(crate) fn refill(id: CacheId, out: &mut [usize]) -> usize {
     let count = out.len() - place;
     if shape.hardened {
         contents::shuffle(&mut out[place..]);
-        out[place..].iter().for_each(|object| contents::prepare(shape, *object));
+        for object in &mut out[place..] {
+            let is_new = *object & NEW != 0;
+            *object &= !NEW;
+            contents::prepare(shape, *object, is_new);
+        }
     }
     id.descriptor().depot.count_refill(shape, count);
     probe::refill(id.number().into(), out.len(), count, shape.size);
@@ -87,14 +94,16 @@ pub(crate) fn take_watched(id: CacheId) -> Option<usize> {
             add_slab(id, shape, &mut slabs, &made);
         }
         if let Some(granule) = slabs.watched(shape) {
-            let (slab, mut object) = (slab::header(granule), 0);
-            slab.take(1, |index| {
-                object = granule.address() + index * shape.stride;
+            let slab = slab::header(granule);
+            let mut taken = (0, false);
+            slab.take(1, |index, is_new| {
+                taken = (granule.address() + index * shape.stride, is_new);
             });
             slabs.move_slab(granule, shape);
             drop(slabs);
+            let (object, is_new) = taken;
             if shape.hardened {
-                contents::prepare(shape, object);
+                contents::prepare(shape, object, is_new);
             }
             id.descriptor().depot.count_refill(id.shape(), 1);
             return Some(object);
@@ -110,7 +119,7 @@ fn make_slab(shape: &Shape) -> Option<Run> {
     let made = chunk::begin_run(shape.granules, shape.slab_align())?;
     let address = made.first.address();
     if (shape.debug || shape.hardened) && !made.is_zero {
-        contents::zero(address, shape.granules * GRANULE_BYTES);
+        contents::zero(shape, address, shape.granules * GRANULE_BYTES);
     }
     if shape.unreadable {
         contents::make_inaccessible(address, shape.granules * GRANULE_BYTES);

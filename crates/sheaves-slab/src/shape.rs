@@ -16,6 +16,9 @@ pub const OBJECT_BYTES_MAX: usize = 64 << 10;
 const SHEAF_HOLDS_BYTES: usize = 512 << 10;
 /// The same for objects that are alone in their slabs. It can grow to a quarter of what is in use.
 const SHEAF_HOLDS_BYTES_ALONE: usize = 8 << 20;
+/// The same in a hardened process, which clears all objects of a sheaf at once: while they are
+/// still in the CPU's caches.
+const SHEAF_HOLDS_BYTES_HARDENED: usize = 64 << 10;
 /// A cache's first sheaves hold at most this many objects, and at most this many bytes. There are
 /// none where one object is larger.
 const SHEAF_OBJECTS_START: usize = 31;
@@ -25,6 +28,11 @@ const NAME_BYTES: usize = 31;
 
 /// Bytes of the canary behind the size of an object, in a hardened process.
 pub const CANARY_BYTES: usize = 8;
+
+/// Above this size a freed object is made inaccessible, except in debug mode, where all that are
+/// alone are. That and the page faults of the next use take longer than to clear it: 40 us and 5 us
+/// for 128 KiB.
+const CLEARED_BYTES_MAX: usize = 256 << 10;
 
 /// Unused bytes before the canary of objects of named caches, in debug mode.
 const DEBUG_ZONE_BYTES: usize = 32;
@@ -139,11 +147,14 @@ impl Shape {
     }
 
     fn of_slab(size: usize, stride: usize, granules: usize, slab_objects: usize) -> Shape {
-        let holds_bytes =
-            if slab_objects == 1 { SHEAF_HOLDS_BYTES_ALONE } else { SHEAF_HOLDS_BYTES };
+        let hardened = mode::is_hardened();
+        let holds_bytes = match slab_objects {
+            _ if hardened => SHEAF_HOLDS_BYTES_HARDENED,
+            1 => SHEAF_HOLDS_BYTES_ALONE,
+            _ => SHEAF_HOLDS_BYTES,
+        };
         let sheaf_objects = (holds_bytes / stride).clamp(1, Sheaf::OBJECTS_MAX);
         let reciprocal = u64::MAX / stride as u64 + 1;
-        let hardened = mode::is_hardened();
         let objects_max = if hardened { slab::HARDENED_OBJECTS_MAX } else { slab::OBJECTS_MAX };
         let slab_objects = slab_objects.min(objects_max);
         Shape {
@@ -182,6 +193,11 @@ impl Shape {
     /// True when each object is alone in its slab.
     pub(crate) fn is_alone(&self) -> bool {
         self.slab_objects == 1
+    }
+
+    /// True when a freed object of a hardened cache becomes inaccessible.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.is_alone() && (self.stride > CLEARED_BYTES_MAX || mode::is_debug())
     }
 
     /// The first granule of the slab that contains a granule where an object starts. Slabs of

@@ -14,7 +14,7 @@
 //! | `cookie` | a thread that lists a type-stable cache's slab as empty | the cache's lock |
 //! | a mark | a thread that defers or reclaims the object | nothing |
 //! | a hold 0 -> 1 | a thread that puts the object into quarantine | nothing |
-//! | a hold 1 -> 0 | a refill | the cache's lock |
+//! | a hold 1 -> 0 | a refill from slabs, or from the quarantine | the cache's lock, or nothing |
 //! | `holes` | the keeper, and a refill, which clears it | nothing |
 //! | `watched_of` | the cache, with the owner map's entries | the cache's lock, or nothing |
 //! | `earlier` | profiling that is turned on or off | the cache's lock |
@@ -204,7 +204,7 @@ impl Slab {
     pub(crate) fn init(&self, cache: u16, capacity: usize, is_zero: bool) {
         if mode::is_hardened() {
             // Relaxed: as below.
-            self.bits[HOLDS..].iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+            self.bits[HOLDS..].iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
         for (index, word) in self.bits[..capacity.div_ceil(64)].iter().enumerate() {
             let count = (capacity - index * 64).min(64);
@@ -266,10 +266,10 @@ impl Slab {
         if seen / 2 != free && free != 0 { Holes::New } else { Holes::Known }
     }
 
-    /// Takes up to `wanted` objects, lowest first; `take` gets the object's index. Under the
-    /// cache's lock.
+    /// Takes up to `wanted` objects, lowest first; `take` gets the object's index and, in
+    /// a hardened process, whether this is the first time. Under the cache's lock.
     #[inline]
-    pub(crate) fn take(&self, wanted: usize, mut take: impl FnMut(usize)) {
+    pub(crate) fn take(&self, wanted: usize, mut take: impl FnMut(usize, bool)) {
         // Relaxed: a hint of the keeper. Holes that were discarded are in use again.
         self.holes.store(0, Ordering::Relaxed);
         let is_hardened = mode::is_hardened();
@@ -281,7 +281,7 @@ impl Slab {
                 (word, taken) = (index / 64, 0);
             }
             taken |= 1 << (index % 64);
-            take(index);
+            take(index, is_hardened && !has_bit(&self.bits[HOLDS..], index));
         });
         if is_hardened {
             self.let_go(word, taken);
@@ -311,18 +311,21 @@ impl Slab {
     /// free. They are bits of one word; returns those for which that was known.
     pub(crate) fn hold(&self, word: usize, bits: u64) -> u64 {
         // AcqRel: of two threads that free an object, the second one sees what the first one did.
-        self.bits[HOLDS + word].fetch_or(bits, Ordering::AcqRel) & bits
+        let held = self.bits[HOLDS + word].fetch_or(bits, Ordering::AcqRel);
+        // Objects that were never allocated are free without a hold. Relaxed: the bit of one that
+        // is allocated was cleared before its user got it.
+        (held | self.bits[word].load(Ordering::Relaxed)) & bits
     }
 
-    /// Notes that objects may be allocated. Under the cache's lock.
-    fn let_go(&self, word: usize, bits: u64) {
-        // Relaxed: the objects are free in the slab, and the taker's; see `take`.
+    /// Notes that objects may be allocated, which the caller owns.
+    pub(crate) fn let_go(&self, word: usize, bits: u64) {
+        // Relaxed: the next thread that holds them got them from the caller.
         self.bits[HOLDS + word].fetch_and(!bits, Ordering::Relaxed);
     }
 
     /// True when an object is known not to be allocated, see [`Slab::hold`].
     pub(crate) fn is_held(&self, index: usize) -> bool {
-        has_bit(&self.bits[HOLDS..], index)
+        has_bit(&self.bits[HOLDS..], index) || self.is_free(index)
     }
 
     /// True when the object is free in the slab: neither in a sheaf nor allocated.

@@ -90,7 +90,8 @@ fn what_is_freed_waits_and_comes_back_as_zeros() {
         let stats = cache.stats();
         assert_eq!(stats.objects_out, 0);
         let waiting_bytes = stats.objects_in_depot * stats.stride_bytes;
-        assert!(stats.objects_in_depot > 0 && waiting_bytes <= 600 << 10, "{stats:?}");
+        let bytes_max = (600 << 10).max(24 * stats.stride_bytes);
+        assert!(stats.objects_in_depot > 0 && waiting_bytes <= bytes_max, "{stats:?}");
         let recent = *first.last().unwrap();
         let next = alloc(&cache, count / 2);
         assert!(!next.contains(&recent), "reused at once");
@@ -128,6 +129,22 @@ fn second_frees_are_found_wherever_the_first_one_is() {
     assert_eq!(again.iter().collect::<HashSet<_>>().len(), 2 * MANY);
     free(&cache, &again);
     free(&cache, &kept);
+    cache.destroy().unwrap();
+}
+
+#[test]
+fn frees_of_what_was_never_allocated_are_found() {
+    let _alone = alone();
+    let cache = cache("new", SIZE);
+    let first = alloc(&cache, 1);
+    let slab = first[0].addr().get() & !0xffff;
+    let last = core::ptr::with_exposed_provenance_mut(slab + 1023 * cache.stats().stride_bytes);
+    free(&cache, &[NonNull::new(last).unwrap()]);
+    assert_eq!(FINDINGS.counted(), 1);
+    let all = alloc(&cache, MANY);
+    assert_eq!(all.iter().collect::<HashSet<_>>().len(), MANY);
+    free(&cache, &all);
+    free(&cache, &first);
     cache.destroy().unwrap();
 }
 

@@ -4,7 +4,7 @@
 //! fails changes nothing, and every call keeps `errno`: the layers above decide what an exhausted
 //! address space means.
 
-use core::ptr::{null_mut, with_exposed_provenance_mut};
+use core::ptr::with_exposed_provenance_mut;
 
 use crate::errno::{self, preserve};
 
@@ -88,7 +88,17 @@ pub enum Exactly {
 /// Zeroed read-write memory exactly at `address`; nothing is replaced.
 #[must_use]
 pub fn exactly(address: usize, bytes: usize) -> Exactly {
-    match map(address, bytes, READ_WRITE, libc::MAP_FIXED_NOREPLACE) {
+    map_exactly(address, bytes, READ_WRITE, 0)
+}
+
+/// [`reserve`] exactly at `address`; nothing is replaced.
+#[must_use]
+pub fn reserve_exactly(address: usize, bytes: usize) -> bool {
+    map_exactly(address, bytes, libc::PROT_NONE, libc::MAP_NORESERVE) == Exactly::Mapped
+}
+
+fn map_exactly(address: usize, bytes: usize, protection: i32, flags: i32) -> Exactly {
+    match map(address, bytes, protection, flags | libc::MAP_FIXED_NOREPLACE) {
         Ok(found) if found == address => Exactly::Mapped,
         Ok(elsewhere) => {
             // SAFETY: the mapping was made above and is not handed out.
@@ -222,10 +232,37 @@ pub unsafe fn resize(
     may_move: bool,
 ) -> Option<usize> {
     let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
-    let old = with_exposed_provenance_mut(address);
+    // SAFETY: the same contract.
+    unsafe { remap(address, old_bytes, new_bytes, flags, 0) }
+}
+
+/// Moves a mapping to `to`, in place of what is mapped there, with a new size; contents stay, and
+/// nothing is mapped at the old address then. False, with all unchanged or `to` unmapped, when the
+/// kernel refuses.
+///
+/// # Safety
+/// As [`resize`]; and the caller owns the new range, in which nothing is live.
+#[must_use]
+pub unsafe fn move_to(address: usize, old_bytes: usize, new_bytes: usize, to: usize) -> bool {
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: the same contract.
+    unsafe { remap(address, old_bytes, new_bytes, flags, to) }.is_some()
+}
+
+/// # Safety
+/// As [`move_to`].
+unsafe fn remap(
+    address: usize,
+    old_bytes: usize,
+    new_bytes: usize,
+    flags: i32,
+    to: usize,
+) -> Option<usize> {
+    let [old, new] = [address, to].map(with_exposed_provenance_mut::<libc::c_void>);
     let moved = preserve(|| {
-        // SAFETY: the caller owns the mapping; on success it uses the new address only.
-        unsafe { libc::mremap(old, old_bytes, new_bytes, flags, null_mut::<u8>()) }
+        // SAFETY: the caller owns the mapping, and what is at `to` if the flags say so; on success
+        // it uses the new address only.
+        unsafe { libc::mremap(old, old_bytes, new_bytes, flags, new) }
     });
     (moved != libc::MAP_FAILED).then(|| moved.expose_provenance())
 }

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A block that is freed becomes inaccessible as a whole. It is unmapped when 256 others
-//! were freed after it, so a late access does not find another mapping there at once.
+//! were freed after it, so a late access does not find another mapping there at once. A block that
+//! grows moves, and its old addresses become inaccessible, too.
 
 use sheaves_sys::map;
 
@@ -21,18 +22,8 @@ pub(super) fn alloc(bytes: usize, align: usize) -> usize {
 }
 
 fn try_alloc(bytes: usize, align: usize) -> usize {
-    let page = map::page_bytes();
-    let Some(all) = bytes.checked_add(align.max(page) + page) else { return 0 };
-    let Some(start) = map::reserve(all) else { return 0 };
-    let address = (start + page).next_multiple_of(align.max(page));
-    let (from, to, end) = (address - page, address + bytes + page, start + all);
-    for (begin, bytes) in [(start, from - start), (to, end - to)] {
-        if bytes != 0 {
-            // SAFETY: the head or the tail of a mapping made above.
-            unsafe { map::unmap(begin, bytes) };
-        }
-    }
-    // SAFETY: inside of the mapping made above.
+    let Some(address) = reserve(bytes, align) else { return 0 };
+    // SAFETY: reserved just now.
     let is_mapped = unsafe { map::commit(address, bytes) };
     if !is_mapped || !TABLE.lock().insert(Entry { address, bytes }) {
         unmap(Entry { address, bytes });
@@ -41,11 +32,61 @@ fn try_alloc(bytes: usize, align: usize) -> usize {
     address
 }
 
+/// Reserves room for a block, and the pages beside it.
+fn reserve(bytes: usize, align: usize) -> Option<usize> {
+    let page = map::page_bytes();
+    let all = bytes.checked_add(align.max(page) + page)?;
+    let start = map::reserve(all)?;
+    let address = (start + page).next_multiple_of(align.max(page));
+    let (from, to, end) = (address - page, address + bytes + page, start + all);
+    for (begin, bytes) in [(start, from - start), (to, end - to)] {
+        if bytes != 0 {
+            // SAFETY: the head or the tail of a mapping made above.
+            unsafe { map::unmap(begin, bytes) };
+        }
+    }
+    Some(address)
+}
+
+/// Moves the pages of a block to where there is room for more; `None`, with the block unchanged,
+/// when the kernel refuses. The caller holds the table's lock, changes the block's entry, and calls
+/// [`retire_moved`].
+pub(super) fn grow(block: Entry, bytes: usize) -> Option<usize> {
+    let page = map::page_bytes();
+    let address = reserve(bytes, page)?;
+    // SAFETY: the block is the caller's, which uses the new address only; the room is ours.
+    if unsafe { map::move_to(block.address, block.bytes, bytes, address) } {
+        return Some(address);
+    }
+    // Perhaps the kernel has unmapped what is between the pages, and another thread's mapping is
+    // there. If not, it stays reserved.
+    unmap_pages_beside(Entry { address, bytes });
+    None
+}
+
 /// Takes a block that was removed from the table.
 pub(super) fn retire(block: Entry) {
     // SAFETY: removed from the table, so ours alone; it is not used any more.
     unsafe { map::uncommit(block.address, block.bytes) };
     replace_oldest(block);
+}
+
+/// Takes what [`grow`] has left: two inaccessible pages with nothing between them.
+pub(super) fn retire_moved(block: Entry) {
+    // Another thread's mapping may have got there since.
+    if map::reserve_exactly(block.address, block.bytes) {
+        replace_oldest(block);
+        return;
+    }
+    unmap_pages_beside(block);
+}
+
+fn unmap_pages_beside(block: Entry) {
+    let page = map::page_bytes();
+    for address in [block.address - page, block.address + block.bytes] {
+        // SAFETY: the page is ours, and not used any more.
+        unsafe { map::unmap(address, page) };
+    }
 }
 
 /// Puts a block in the place of the one that was freed first, which is unmapped. True if there was

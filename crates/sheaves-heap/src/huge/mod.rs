@@ -243,11 +243,7 @@ pub(crate) fn resize(address: usize, size: usize, request: &Request) -> usize {
     let Some(index) = table.find(address) else { return 0 };
     let old_bytes = table.entry(index).bytes;
     if is_hardened() {
-        if bytes > old_bytes || bytes < old_bytes / 2 {
-            return 0;
-        }
-        large::note_resize(address, address, old_bytes, request);
-        return address;
+        return resize_guarded(table, index, bytes, request);
     }
     if bytes <= old_bytes {
         large::note_resize(address, address, old_bytes, request);
@@ -270,6 +266,32 @@ pub(crate) fn resize(address: usize, size: usize, request: &Request) -> usize {
     debug_assert!(inserted);
     large::note_resize(address, moved, old_bytes, request);
     moved
+}
+
+/// [`resize`] in a hardened process. A block that shrinks a little stays as it is.
+fn resize_guarded(
+    mut table: Held<'_, Table>,
+    index: usize,
+    bytes: usize,
+    request: &Request,
+) -> usize {
+    let old = *table.entry(index);
+    if bytes < old.bytes / 2 {
+        return 0;
+    }
+    if bytes <= old.bytes {
+        large::note_resize(old.address, old.address, old.bytes, request);
+        return old.address;
+    }
+    let Some(address) = guard::grow(old, bytes) else { return 0 };
+    table.remove(index);
+    // There is room: an entry was removed just now.
+    let inserted = table.insert(Entry { address, bytes });
+    debug_assert!(inserted);
+    large::note_resize(old.address, address, old.bytes, request);
+    drop(table);
+    guard::retire_moved(old);
+    address
 }
 
 /// Shortens a block by whole pages, if that is worth it; returns its address.

@@ -10,12 +10,16 @@ use sheaves_sys::lock::Lock;
 use crate::cache_id::{CACHES_MAX, CacheId};
 use crate::{limit, pool};
 
-/// A quarantine holds at least this many bytes, where the cache frees as many.
-const BYTES_MIN: usize = 256 << 10;
-/// The same for objects that take no memory while they wait.
-const BYTES_MIN_ALONE: usize = 32 << 20;
-/// More is allowed up to this share of what is outside of slabs.
-const SHARE: usize = 8;
+/// A quarantine holds at least this many objects, where the cache frees as many.
+const OBJECTS_MIN: usize = 8;
+/// Small objects have more, until they have as many bytes or as many objects.
+const BYTES_SMALL: usize = 256 << 10;
+const OBJECTS_SMALL: usize = 4096;
+/// It holds at least this many bytes of objects that take no memory while they wait.
+const BYTES_MIN_HIDDEN: usize = 32 << 20;
+/// More is allowed up to this share of what is outside of slabs. That keeps what waits in the
+/// caches of a CPU.
+const SHARE: usize = 64;
 /// An object stays twice as long at most.
 const AGE_MS: u64 = 10_000;
 
@@ -125,6 +129,15 @@ impl Fifo {
     }
 }
 
+fn objects_max(id: CacheId) -> usize {
+    let shape = id.shape();
+    let objects_min = match shape.is_hidden() {
+        true => BYTES_MIN_HIDDEN / shape.stride,
+        false => (BYTES_SMALL / shape.stride).clamp(OBJECTS_MIN, OBJECTS_SMALL),
+    };
+    objects_min.max(id.descriptor().depot.in_use() as usize / SHARE)
+}
+
 /// A sheaf made smaller, so that its objects fill it: a queue keeps no cursors.
 fn make_full(cursor: Cursor) -> Sheaf {
     let sheaf = cursor.sheaf();
@@ -151,15 +164,11 @@ impl Quarantine {
         self.objects.fetch_add(objects.cast_unsigned(), Ordering::Relaxed);
     }
 
-    /// Takes the oldest sheaf if there is too much, or if it is too old.
-    pub(super) fn take_surplus(&self, id: CacheId, now_ms: u64) -> Surplus {
-        let shape = id.shape();
-        let bytes = self.objects() * shape.stride;
-        let in_use_bytes = id.descriptor().depot.in_use() as usize * shape.stride;
-        let bytes_min = if shape.is_alone() { BYTES_MIN_ALONE } else { BYTES_MIN };
-        let bytes_max = if limit::is_near() { 0 } else { bytes_min.max(in_use_bytes / SHARE) };
+    /// Takes the oldest sheaf if there are more than `spare` objects too many, or if it is too old.
+    pub(super) fn take_surplus(&self, id: CacheId, now_ms: u64, spare: usize) -> Surplus {
+        let objects_max = if limit::is_near() { 0 } else { objects_max(id) + spare };
         let mut fifo = self.fifo.lock();
-        if !fifo.is_too_old(now_ms) && bytes <= bytes_max {
+        if !fifo.is_too_old(now_ms) && self.objects() <= objects_max {
             return Surplus::None;
         }
         if fifo.removed >= fifo.confirmed && fifo.oldest != 0 {

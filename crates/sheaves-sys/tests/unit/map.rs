@@ -41,3 +41,22 @@ fn reserved_space_is_committed_in_pieces() {
     // SAFETY: mapped by this test.
     unsafe { unmap(start, 1 << 30) };
 }
+
+#[test]
+fn mappings_move_with_their_contents() {
+    let page = page_bytes();
+    let (old, new) = (anywhere(page).unwrap(), reserve(3 * page).unwrap());
+    // SAFETY: mapped by this test.
+    unsafe { with_exposed_provenance_mut::<u64>(old).write(7) };
+    // SAFETY: both ranges are mapped by this test.
+    assert!(unsafe { move_to(old, page, 2 * page, new) });
+    // SAFETY: two pages are readable there now.
+    let words =
+        unsafe { [0, page].map(|offset| with_exposed_provenance_mut::<u64>(new + offset).read()) };
+    assert_eq!(words, [7, 0]);
+    assert!(!reserve_exactly(new, page));
+    // SAFETY: nothing is mapped at the old address, so nothing moves.
+    assert!(!unsafe { move_to(old, page, page, new + 2 * page) });
+    // SAFETY: mapped by this test.
+    unsafe { unmap(new, 3 * page) };
+}
