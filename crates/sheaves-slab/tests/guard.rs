@@ -88,7 +88,7 @@ fn churn(cache: &Cache, words: usize, first: usize) -> usize {
 fn objects_have_one_owner() {
     let _one = alone();
     assert!(sampling::start(4096));
-    assert!(sampling::guard(2));
+    assert!(sampling::guard(1));
     for words in [3, 40, 300] {
         let cache = cache("churned", 8 * words, Options::default());
         let guarded = AtomicUsize::new(0);

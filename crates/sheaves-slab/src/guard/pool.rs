@@ -22,8 +22,11 @@ pub const ONE_IN_MAX: usize = 1 << 20;
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// A slot rests for this long after a free. It bounds what a loop costs whose every allocation is a
-/// sample, because its object has the tag: 256 blocks in this time, then the tag is dropped.
-const REST_MS: u64 = 10;
+/// sample, because its object has the tag, and what a program costs that allocates much: 256 blocks
+/// in this time, then tags are dropped.
+const REST_MS: u64 = 640;
+/// The same where all samples are to be guarded.
+const REST_MS_ALL: u64 = 10;
 
 /// Bytes around a block that are checked when it is freed: as many before it and behind it, where
 /// these are of the slot.
@@ -78,7 +81,7 @@ pub(crate) fn alloc(id: CacheId, object: usize, bytes: usize, request: &Request)
         return None;
     }
     fault::look_at_handler();
-    let (slot, before) = table::take_oldest(REST_MS)?;
+    let (slot, before) = table::take_oldest(if one_in == 1 { REST_MS_ALL } else { REST_MS })?;
     let start = geometry.slot(slot);
     // SAFETY: the pages of a slot that this thread owns.
     if !unsafe { map::commit(start, geometry.body) } {
