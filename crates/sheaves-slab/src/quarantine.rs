@@ -22,8 +22,9 @@
 //! That second free may be in the sheaf of another slot, or with a thread that was preempted before
 //! it has sealed such a sheaf. So what is in the queue is *confirmed* before it is released: the
 //! sheaves of all slots are sealed, then all threads that have taken one before have sealed it, too
-//! (they do both in one read section, and a grace period passes). One confirmation serves the whole
-//! queue.
+//! (they do both in one read section, and a grace period passes). One confirmation serves the older
+//! half of the queue: a second free may also come after it, and wait in a slot while the object
+//! leaves the queue. So as many other frees as the younger half has come before that.
 //!
 //! A second free of an object that has been let go frees what is in use, or about to be: it cannot
 //! be told from a first one. The quarantine makes the time until then long.
@@ -281,22 +282,26 @@ fn confirm(id: CacheId, awaited: Option<(u64, Cookie)>) -> bool {
     if attach() == Attached::No {
         return false;
     }
-    let count = of(id).fifo.lock().appended;
-    seal_slots(id);
+    let count = of(id).fifo.lock().older_half();
+    if !seal_slots(id) {
+        return false;
+    }
     let awaited = (count, Cookie::start_poll());
     of(id).fifo.lock().awaited.get_or_insert(awaited);
     true
 }
 
-/// Seals the freed objects of a cache in all slots. Named caches have none there.
-fn seal_slots(id: CacheId) {
+/// Seals the freed objects of a cache in all slots. Named caches have none there. False if a slot
+/// could not be drained.
+fn seal_slots(id: CacheId) -> bool {
     if usize::from(id.number()) > CLASSES_MAX {
-        return;
+        return true;
     }
     let [freed, _] = id.hardened_words();
     let _section = sheaves_rcu::read();
-    let (taken, _is_complete) = slots::take(&[freed]);
+    let (taken, is_complete) = slots::take(&[freed]);
     taken.for_each(|(_, cursor)| seal(id, cursor));
+    is_complete
 }
 
 /// For the keeper: releases what is too old. True if something is left.

@@ -18,7 +18,7 @@ const SHEAF_HOLDS_BYTES: usize = 512 << 10;
 const SHEAF_HOLDS_BYTES_ALONE: usize = 8 << 20;
 /// The same in a hardened process, which clears all objects of a sheaf at once: while they are
 /// still in the CPU's caches.
-const SHEAF_HOLDS_BYTES_HARDENED: usize = 64 << 10;
+const SHEAF_HOLDS_BYTES_HARDENED: usize = 16 << 10;
 /// A cache's first sheaves hold at most this many objects, and at most this many bytes. There are
 /// none where one object is larger.
 const SHEAF_OBJECTS_START: usize = 31;

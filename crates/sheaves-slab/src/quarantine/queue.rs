@@ -116,6 +116,12 @@ impl Fifo {
         Some(sheaf.full())
     }
 
+    /// How many sheaves have been appended when the younger half of those that are here do not
+    /// count.
+    pub(super) fn older_half(&self) -> u64 {
+        self.removed + (self.appended - self.removed).div_ceil(2)
+    }
+
     /// True if the oldest sheaf is older than [`AGE_MS`]. Notes what there is from time to time.
     fn is_too_old(&mut self, now_ms: u64) -> bool {
         if now_ms.saturating_sub(self.noted_ms) < AGE_MS {
