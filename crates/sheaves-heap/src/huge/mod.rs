@@ -260,10 +260,7 @@ pub(crate) fn resize(address: usize, size: usize, request: &Request) -> usize {
     // SAFETY: the entry proves that the mapping is ours and how large it is; the caller uses only
     // the returned address.
     let Some(moved) = (unsafe { map::resize(address, old_bytes, bytes, true) }) else { return 0 };
-    table.remove(index);
-    // There is room: an entry was removed just now.
-    let inserted = table.insert(Entry { address: moved, bytes });
-    debug_assert!(inserted);
+    table.move_block(index, Entry { address: moved, bytes });
     large::note_resize(address, moved, old_bytes, request);
     moved
 }
@@ -284,10 +281,7 @@ fn resize_guarded(
         return old.address;
     }
     let Some(address) = guard::grow(old, bytes) else { return 0 };
-    table.remove(index);
-    // There is room: an entry was removed just now.
-    let inserted = table.insert(Entry { address, bytes });
-    debug_assert!(inserted);
+    table.move_block(index, Entry { address, bytes });
     large::note_resize(old.address, address, old.bytes, request);
     drop(table);
     guard::retire_moved(old);

@@ -219,6 +219,14 @@ impl Table {
         self.bytes = self.bytes - old_bytes + bytes;
     }
 
+    /// The block at `index` has another address, and perhaps another length.
+    pub(super) fn move_block(&mut self, index: usize, to: Entry) {
+        self.remove(index);
+        // There is room: an entry was removed just now.
+        let inserted = self.insert(to);
+        debug_assert!(inserted);
+    }
+
     /// Makes a range idle unless it is too large. Returns a range to unmap, which is in doubt.
     pub(super) fn let_idle(&mut self, range: Entry) -> Option<Entry> {
         let Entry { address, bytes } = range;
