@@ -173,10 +173,10 @@ fn run_keys(root: &Path) -> anyhow::Result<Outcome> {
 /// Makes the packages. Testing them on a clean system takes minutes and a mirror: `cargo xtask dist
 /// --check` does that for releases.
 fn run_dist(root: &Path) -> anyhow::Result<Outcome> {
-    if let Some(missing) = dist::missing(root) {
-        return Ok(Outcome::Skipped(format!("{missing} is not installed")));
+    if let Some(missing) = dist::missing(root, None) {
+        return Ok(Outcome::Skipped(missing));
     }
-    dist::run(root, false).map(|()| Outcome::Passed)
+    dist::run(root, None, false).map(|()| Outcome::Passed)
 }
 
 fn run_programs(root: &Path) -> anyhow::Result<Outcome> {

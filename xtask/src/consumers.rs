@@ -29,7 +29,7 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
         std::fs::remove_dir_all(&target).context(TARGET)?;
     }
     let prefix = target.join("prefix");
-    let place = Place { prefix: prefix.clone(), libdir: "lib".into(), destdir: None };
+    let place = Place { prefix: prefix.clone(), libdir: "lib".into(), destdir: None, other: None };
     install::library(root, &place)?;
     check_object(root, &prefix)?;
     let project = root.join(PROJECT);

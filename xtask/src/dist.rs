@@ -3,6 +3,10 @@
 //! The files of `cargo xtask install`, divided among `libsheaves0` (for programs), `libsheaves-dev`
 //! (for compilers) and `sheaves` (the command and its preload object). They are for the Debian
 //! release on which they are made, or a later one. `--check` is in [`clean`].
+//!
+//! Packages for another architecture go to a folder of its own, `target/dist-arm64`. Debian's
+//! compiler for it links them; manual pages and completion scripts come from a command for this
+//! machine.
 
 pub mod clean;
 mod control;
@@ -13,46 +17,58 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
 
+use crate::arch::{Arch, Libc};
 use crate::consumers::has;
 use crate::install::{self, Place};
 use crate::{header, repo};
-use package::{PACKAGES, Package, Release, TARGET};
+use package::{PACKAGES, Package, Release};
 
-/// The programs that it needs, from Debian's `dpkg-dev` and `binutils`.
-const TOOLS: [&str; 4] = ["dpkg-deb", "dpkg-shlibdeps", "dpkg-architecture", "strip"];
+/// The programs that it needs, each with its package.
+const TOOLS: [(&str, &str); 4] = [
+    ("dpkg-deb", "dpkg"),
+    ("dpkg-shlibdeps", "dpkg-dev"),
+    ("dpkg-architecture", "dpkg-dev"),
+    ("strip", "binutils"),
+];
 
-/// A required tool that this machine does not have.
+/// What this machine lacks, and the remedy. `other` is an architecture that is not its own.
 #[must_use]
-pub fn missing(root: &Path) -> Option<&'static str> {
+pub fn missing(root: &Path, other: Option<Arch>) -> Option<String> {
     if !install::has_cargo_c(root) {
-        return Some("cargo-c");
+        return Some("cargo-c is missing: run `cargo xtask tools`".into());
     }
-    TOOLS.into_iter().find(|tool| !has(tool))
+    let own = TOOLS.map(|(tool, package)| (tool.to_owned(), package.to_owned()));
+    let tools = own.into_iter().chain(other.iter().flat_map(|arch| arch.tools()));
+    for (tool, package) in tools {
+        if !has(&tool) {
+            return Some(format!("{tool} is missing: install {package}"));
+        }
+    }
+    let arch = other?;
+    let target = repo::require_target(root, &arch.target(Libc::Gnu));
+    let failure = target.and_then(|()| control::libraries_for(arch)).err()?;
+    Some(failure.to_string())
 }
 
-/// Makes the packages; with `check` tests them on a clean system.
-pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
-    if let Some(missing) = missing(root) {
-        bail!("{missing} is missing: run `cargo xtask tools`, install dpkg-dev and binutils");
+/// Makes the packages, for this machine's architecture unless another is given; with `check` tests
+/// them on a clean system.
+pub fn run(root: &Path, arch: Option<Arch>, check: bool) -> anyhow::Result<()> {
+    let other = arch.filter(|arch| !arch.is_here());
+    if let Some(missing) = missing(root, other) {
+        bail!("{missing}");
     }
-    let target = root.join(TARGET);
+    ensure!(!check || other.is_none(), "--check runs the packages: it is for this architecture");
+    let release = release(root, other)?;
+    let target = &release.target;
     if target.exists() {
-        std::fs::remove_dir_all(&target).context(TARGET)?;
+        std::fs::remove_dir_all(target).with_context(|| target.display().to_string())?;
     }
-    let triplet = repo::output_of(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
-    let release = Release {
-        version: format!("{}-1", header::version(root)?),
-        architecture: repo::output_of(Command::new("dpkg").arg("--print-architecture"))?
-            .trim()
-            .to_owned(),
-        libdir: Path::new("lib").join(triplet.trim()),
-        time: time_of(root),
-    };
     let stage = target.join("stage");
     let place = Place {
         prefix: "/usr".into(),
         libdir: release.libdir.clone(),
         destdir: Some(stage.clone()),
+        other,
     };
     install::run(root, &place)?;
     let mut files = Vec::new();
@@ -64,9 +80,28 @@ pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
     ensure!(files.is_empty(), "no package takes {files:?}");
     lint(&packages)?;
     if check {
-        clean::check(root, &target, &packages)?;
+        clean::check(root, target, &packages)?;
     }
     Ok(())
+}
+
+fn release(root: &Path, other: Option<Arch>) -> anyhow::Result<Release> {
+    let (folder, architecture, triplet) = match other {
+        Some(arch) => (format!("dist-{}", arch.debian()), arch.debian().into(), arch.triplet()),
+        None => (
+            "dist".into(),
+            repo::output_of(Command::new("dpkg").arg("--print-architecture"))?,
+            repo::output_of(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?,
+        ),
+    };
+    Ok(Release {
+        target: root.join("target").join(folder),
+        version: format!("{}-1", header::version(root)?),
+        architecture: architecture.trim().to_owned(),
+        other,
+        libdir: Path::new("lib").join(triplet.trim()),
+        time: time_of(root),
+    })
 }
 
 /// The time of the last change of the source.
@@ -100,7 +135,7 @@ fn make(
     package: &Package,
     files: &mut Vec<PathBuf>,
 ) -> anyhow::Result<PathBuf> {
-    let target = root.join(TARGET);
+    let target = &release.target;
     let (stage, tree) = (target.join("stage/usr"), target.join(package.name));
     let libdir = release.libdir.to_string_lossy();
     let begins: Vec<_> = package.takes.iter().map(|begin| begin.replace("LIB", &libdir)).collect();
@@ -118,7 +153,7 @@ fn make(
         std::fs::rename(&file, &to).with_context(|| to.display().to_string())?;
         if text.contains("/man/") {
             repo::output_of(Command::new("gzip").arg("-9n").arg(&to))?;
-        } else if strip(&to, &text)? {
+        } else if strip(release, &to, &text)? {
             objects.push(to);
         }
     }
@@ -134,7 +169,7 @@ fn make(
 }
 
 /// Strips an object of what running programs do not need; true for an object that the loader loads.
-fn strip(file: &Path, name: &str) -> anyhow::Result<bool> {
+fn strip(release: &Release, file: &Path, name: &str) -> anyhow::Result<bool> {
     let is_link = std::fs::symlink_metadata(file)?.is_symlink();
     let is_loaded = !is_link && (name.starts_with("bin/") || name.contains(".so"));
     let what = match (is_loaded, name.ends_with(".a")) {
@@ -142,7 +177,8 @@ fn strip(file: &Path, name: &str) -> anyhow::Result<bool> {
         (false, true) => "--strip-debug",
         (false, false) => return Ok(false),
     };
-    repo::output_of(Command::new("strip").arg(what).arg(file))?;
+    let program = release.other.map_or("strip".into(), Arch::strip);
+    repo::output_of(Command::new(program).arg(what).arg(file))?;
     Ok(is_loaded)
 }
 

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
+use crate::arch::{Arch, Libc};
 use crate::repo;
 
 /// The newest version that the toolchain of this repository builds.
@@ -32,6 +33,8 @@ pub struct Place {
     pub libdir: PathBuf,
     /// Prepended to the prefix while installing: for packages.
     pub destdir: Option<PathBuf>,
+    /// The architecture to build for, if it is not this machine's.
+    pub other: Option<Arch>,
 }
 
 impl Place {
@@ -48,25 +51,37 @@ impl Place {
 pub fn run(root: &Path, place: &Place) -> anyhow::Result<()> {
     ensure!(place.prefix.is_absolute(), "the prefix begins with /");
     library(root, place)?;
-    let mut cargo = repo::cargo(root);
-    cargo.args(["build", "--quiet", "--release", "-p", "sheaves-cli", "-p", "sheaves-preload"]);
-    repo::output_of(&mut cargo)?;
-    let (built, folder) = (root.join("target/release"), place.folder());
+    let (built, folder) = (build(root, place.other)?, place.folder());
     let command = folder.join("bin/sheaves");
     copy(&built.join("sheaves"), &command)?;
     // In a folder where the command looks for it; not for linking.
     let object = "libsheaves_preload.so";
     copy(&built.join(object), &folder.join("lib/sheaves").join(object))?;
+    // One for another machine does not run here.
+    let runs = if place.other.is_none() { command } else { build(root, None)?.join("sheaves") };
     let pages = folder.join("share/man/man1");
-    repo::output_of(Command::new(&command).args(["man", "--directory"]).arg(pages))?;
+    repo::output_of(Command::new(&runs).args(["man", "--directory"]).arg(pages))?;
     for (shell, path) in COMPLETIONS {
-        let script = repo::output_of(Command::new(&command).args(["completions", shell]))?;
+        let script = repo::output_of(Command::new(&runs).args(["completions", shell]))?;
         let path = folder.join(path);
         make_folder_of(&path)?;
         std::fs::write(&path, script).with_context(|| path.display().to_string())?;
     }
     println!("install: everything is in {}", folder.display());
     Ok(())
+}
+
+/// Builds the command and its preload object; their folder.
+fn build(root: &Path, other: Option<Arch>) -> anyhow::Result<PathBuf> {
+    let mut cargo = repo::cargo(root);
+    cargo.args(["build", "--quiet", "--release", "-p", "sheaves-cli", "-p", "sheaves-preload"]);
+    let Some(arch) = other else {
+        repo::output_of(&mut cargo)?;
+        return Ok(root.join("target/release"));
+    };
+    arch.build_for(&mut cargo, Libc::Gnu);
+    repo::output_of(&mut cargo)?;
+    repo::release_folder(root, &arch.target(Libc::Gnu))
 }
 
 /// Installs the library, its headers, and the files for pkg-config and CMake.
@@ -78,6 +93,9 @@ pub fn library(root: &Path, place: &Place) -> anyhow::Result<()> {
     if let Some(destdir) = &place.destdir {
         // Relative to the current directory; cargo is started at the root of the repository.
         cargo.arg("--destdir").arg(std::path::absolute(destdir)?);
+    }
+    if let Some(arch) = place.other {
+        arch.build_for(&mut cargo, Libc::Gnu);
     }
     repo::output_of(&mut cargo).map(|_| ())
 }

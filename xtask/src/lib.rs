@@ -11,6 +11,7 @@
     reason = "a program with std; the lint is for no_std crates"
 )]
 
+pub mod arch;
 pub mod benchmarks;
 pub mod ci;
 pub mod consumers;

@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use xtask::arch::Arch;
 use xtask::{
     benchmarks, ci, consumers, disasm, dist, header, install, miri, musl, programs, publish,
     read_cost, repo, tidy, urcu_examples, vm,
@@ -70,6 +71,9 @@ enum Chore {
         /// Install them on a clean system and use them there; needs root and debootstrap.
         #[arg(long)]
         check: bool,
+        /// Make them for this architecture, arm64 or amd64, in a folder of its own.
+        #[arg(long, value_enum)]
+        arch: Option<Arch>,
     },
     /// Run real programs on Sheaves and on other allocators, in turns; needs root for apt.
     Programs {
@@ -132,10 +136,10 @@ fn main() -> ExitCode {
         Chore::Musl => musl::run(repo::root()),
         Chore::Tools => install::tools(repo::root()),
         Chore::Install { prefix, libdir, destdir } => {
-            install::run(repo::root(), &install::Place { prefix, libdir, destdir })
+            install::run(repo::root(), &install::Place { prefix, libdir, destdir, other: None })
         }
         Chore::Consumers => consumers::run(repo::root()),
-        Chore::Dist { check } => dist::run(repo::root(), check),
+        Chore::Dist { check, arch } => dist::run(repo::root(), arch, check),
         Chore::Programs { quick, json, html, allocators, programs } => {
             let options = programs::Options { quick, json, html, allocators, programs };
             programs::run(repo::root(), &options)

@@ -1,7 +1,8 @@
 //! `cargo xtask musl`: static programs of musl, in Rust and in C.
 //!
 //! The tests of threads and of the global allocator are built for musl and run here. So are the
-//! examples in C, linked to `libsheaves.a`, where musl's compiler is installed.
+//! examples in C, linked to `libsheaves.a`, where musl's compiler is installed. Programs for
+//! aarch64 need a kernel of that architecture: `cargo xtask vm --musl` has one.
 
 use std::path::Path;
 use std::process::Command;

@@ -100,6 +100,13 @@ pub fn has_target(root: &Path, target: &str) -> anyhow::Result<bool> {
     Ok(sysroot(root)?.join("lib/rustlib").join(target).exists())
 }
 
+/// Fails with one line when the compiler cannot build for a target.
+pub fn require_target(root: &Path, target: &str) -> anyhow::Result<()> {
+    let is_there = has_target(root, target)?;
+    ensure!(is_there, "the target is missing: run `rustup target add {target}`");
+    Ok(())
+}
+
 /// The crates of the workspace. Reads no dependencies, so it works without a network.
 pub fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
     Ok(metadata(root, &["--no-deps", "--offline"])?.packages)

@@ -20,16 +20,18 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, ensure};
 
 use crate::consumers::has;
+use crate::repo;
 use machine::Machine;
 use options::PLACE;
-pub use options::{Arch, Options, Pages};
+pub use options::{Options, Pages};
 use packages::Apt;
 
 /// Runs the machine; the status is that of its command.
 pub fn run(root: &Path, options: &Options) -> anyhow::Result<ExitCode> {
-    for (tool, package) in options.arch.tools() {
-        ensure!(has(tool), "{tool} is missing: install {package}");
+    for (tool, package) in options.required() {
+        ensure!(has(&tool), "{tool} is missing: install {package}");
     }
+    repo::require_target(root, &options.arch.target(options.libc()))?;
     let cache = cache_folder()?;
     let apt = Apt::new(&cache, options.arch)?;
     let kernel = kernel(&apt, options)?;

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use super::package::{Package, Release, TARGET};
+use super::package::{Package, Release};
+use crate::arch::Arch;
 use crate::install::{copy, make_folder_of};
 use crate::repo;
 
@@ -48,14 +49,13 @@ pub(super) fn write(
     set_modes(tree)?;
     let sums = "find usr -type f -print0 | sort -z | xargs -0 md5sum > DEBIAN/md5sums";
     repo::output_of(Command::new("sh").args(["-ec", sums]).current_dir(tree))?;
-    let control = control(root, release, package, tree, objects)?;
+    let control = control(release, package, tree, objects)?;
     std::fs::write(debian.join("control"), control)?;
     repo::output_of(Command::new("chmod").arg("-R").arg("u=rwX,go=rX").arg(&debian))?;
     Ok(())
 }
 
 fn control(
-    root: &Path,
     release: &Release,
     package: &Package,
     tree: &Path,
@@ -63,7 +63,7 @@ fn control(
 ) -> anyhow::Result<String> {
     let mut depends = vec![package.depends.replace("VERSION", &release.version)];
     if !objects.is_empty() {
-        depends.push(libraries_of(root, objects)?);
+        depends.push(libraries_of(release, objects)?);
     }
     depends.retain(|one| !one.is_empty());
     let kib = repo::output_of(Command::new("du").arg("-sk").arg(tree.join("usr")))?;
@@ -106,17 +106,39 @@ fn maintainer() -> String {
 }
 
 /// The packages of the libraries that these objects are linked to, with the versions that they
-/// need.
-fn libraries_of(root: &Path, objects: &[PathBuf]) -> anyhow::Result<String> {
-    let folder = root.join(TARGET).join("shlibdeps");
+/// need. For another architecture, the version of the C library is that of the cross compiler:
+/// its package has no table of symbols.
+fn libraries_of(release: &Release, objects: &[PathBuf]) -> anyhow::Result<String> {
+    let folder = release.target.join("shlibdeps");
     let control = folder.join("debian/control");
     make_folder_of(&control)?;
     std::fs::write(&control, "Source: sheaves\n\nPackage: any\nArchitecture: any\n")?;
     let mut command = Command::new("dpkg-shlibdeps");
     command.arg("-O").args(objects).current_dir(&folder);
+    if let Some(arch) = release.other {
+        let folder = libraries_for(arch)?;
+        command.env("DEB_HOST_ARCH", arch.debian()).arg(format!("-l{}", folder.display()));
+    }
     let printed = repo::output_of(&mut command)?;
     let depends = printed.trim().strip_prefix("shlibs:Depends=").context("dpkg-shlibdeps")?;
-    Ok(depends.to_owned())
+    Ok(release.other.map_or(depends.to_owned(), |arch| without_marks(depends, arch)))
+}
+
+/// The cross compiler's packages stand for others: `libgcc-s1-arm64-cross` for `libgcc-s1`. Its C
+/// library names that other package itself, `libc6:arm64`.
+fn without_marks(depends: &str, arch: Arch) -> String {
+    let name = arch.debian();
+    depends.replace(&format!("-{name}-cross"), "").replace(&format!(":{name}"), "")
+}
+
+/// The folder of another architecture's C library, which the compiler for it uses.
+pub(super) fn libraries_for(arch: Arch) -> anyhow::Result<PathBuf> {
+    let mut compiler = Command::new(arch.compiler());
+    let path = repo::output_of(compiler.arg("-print-file-name=libc.so.6"))?;
+    let path = Path::new(path.trim()).canonicalize().ok().filter(|path| path.is_absolute());
+    let folder = path.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let name = arch.debian();
+    folder.with_context(|| format!("{name}'s libc is missing: install libc6-dev-{name}-cross"))
 }
 
 /// Writes copyright and changelogs; for the development package also the examples.
@@ -165,3 +187,7 @@ fn set_modes(tree: &Path) -> anyhow::Result<()> {
         "chmod -R u=rwX,go=rX . && find usr -type f ! -path 'usr/bin/*' -exec chmod 644 {} +";
     repo::output_of(Command::new("sh").args(["-ec", chmod]).current_dir(tree)).map(|_| ())
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/dist_control.rs"]
+mod tests;

@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Folder of the results.
-pub(super) const TARGET: &str = "target/dist";
+use crate::arch::Arch;
 
 /// A package and its files: those whose path below `/usr` begins with one of `takes`.
 pub(super) struct Package {
@@ -50,8 +49,13 @@ pub(super) const PACKAGES: [Package; 3] = [
 
 /// Properties of all packages.
 pub(super) struct Release {
+    /// Folder of the results.
+    pub(super) target: PathBuf,
     pub(super) version: String,
+    /// Debian's name of the architecture.
     pub(super) architecture: String,
+    /// The architecture, if it is not this machine's.
+    pub(super) other: Option<Arch>,
     /// Folder of libraries below `/usr`.
     pub(super) libdir: PathBuf,
     /// Seconds since 1970, so that the same source gives the same packages.

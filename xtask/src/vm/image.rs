@@ -9,7 +9,8 @@ use anyhow::Context as _;
 
 use super::cpio::Archive;
 use super::machine::STATUS;
-use super::options::{Arch, PLACE};
+use super::options::PLACE;
+use crate::arch::Arch;
 use crate::repo;
 
 /// What the kernel starts: prepares the system, runs the command, and turns the machine off.
@@ -59,7 +60,7 @@ pub(super) fn add_libraries(arch: Arch, tree: &Path) -> anyhow::Result<()> {
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<Result<_, _>>()?;
     let folders = ["lib", "usr/lib"].map(|folder| tree.join(folder));
-    let triplet = format!("{}-linux-gnu", arch.name());
+    let triplet = arch.triplet();
     while let Some(file) = files.pop() {
         for name in needed(&file)? {
             let base = Path::new(&name).file_name().context("a library without a name")?;

@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 
-use super::options::{Arch, Options};
+use super::options::Options;
+use crate::arch::Arch;
 
 /// The line before the exit status of the machine's command.
 pub(super) const STATUS: &str = "sheaves-vm: exit status";

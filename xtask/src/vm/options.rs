@@ -2,17 +2,7 @@
 
 use std::path::PathBuf;
 
-/// An architecture, by Rust's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(non_camel_case_types, reason = "the names of targets")]
-pub enum Arch {
-    /// 64-bit ARM.
-    #[value(name = "aarch64")]
-    aarch64,
-    /// 64-bit x86.
-    #[value(name = "x86_64")]
-    x86_64,
-}
+use crate::arch::{Arch, Libc};
 
 /// Bytes of a page of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -55,6 +45,9 @@ pub struct Options {
     /// Build the tests of a crate, or one of them: CRATE or CRATE:TEST.
     #[arg(long, value_name = "CRATE")]
     pub tests: Vec<String>,
+    /// Build the tests for musl, as static programs.
+    #[arg(long, conflicts_with = "tools")]
+    pub musl: bool,
     /// Build the command, the preload object and the examples in C.
     #[arg(long)]
     pub tools: bool,
@@ -72,48 +65,20 @@ pub struct Options {
 /// The folder of the machine in which its programs are.
 pub(super) const PLACE: &str = "sheaves";
 
-impl Arch {
-    /// Rust's and qemu's name.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Arch::aarch64 => "aarch64",
-            Arch::x86_64 => "x86_64",
-        }
-    }
-
-    /// Debian's name.
-    pub(super) fn debian(self) -> &'static str {
-        match self {
-            Arch::aarch64 => "arm64",
-            Arch::x86_64 => "amd64",
-        }
-    }
-
-    pub(super) fn is_here(self) -> bool {
-        std::env::consts::ARCH == self.name()
-    }
-
-    /// The C compiler for it, which also is the linker.
-    pub(super) fn compiler(self) -> String {
-        if self.is_here() { "cc".into() } else { format!("{}-linux-gnu-gcc", self.name()) }
+impl Options {
+    /// The C library of what is built.
+    pub(super) fn libc(&self) -> Libc {
+        if self.musl { Libc::Musl } else { Libc::Gnu }
     }
 
     /// Programs that have to be here, each with its package.
-    pub(super) fn tools(self) -> Vec<(&'static str, &'static str)> {
-        let mut tools = vec![("apt-get", "apt"), ("dpkg-deb", "dpkg"), ("readelf", "binutils")];
-        tools.push(match self {
+    pub(super) fn required(&self) -> Vec<(String, String)> {
+        let qemu = match self.arch {
             Arch::aarch64 => ("qemu-system-aarch64", "qemu-system-arm"),
             Arch::x86_64 => ("qemu-system-x86_64", "qemu-system-x86"),
-        });
-        match self {
-            Arch::aarch64 if !self.is_here() => {
-                tools.push(("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"));
-            }
-            Arch::x86_64 if !self.is_here() => {
-                tools.push(("x86_64-linux-gnu-gcc", "gcc-x86-64-linux-gnu"));
-            }
-            _ => {}
-        }
-        tools
+        };
+        let tools = [("apt-get", "apt"), ("dpkg-deb", "dpkg"), ("readelf", "binutils"), qemu];
+        let owned = tools.map(|(tool, package)| (tool.to_owned(), package.to_owned()));
+        owned.into_iter().chain(self.arch.tools()).collect()
     }
 }

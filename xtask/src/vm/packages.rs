@@ -7,7 +7,8 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use super::options::{Arch, Pages};
+use super::options::Pages;
+use crate::arch::Arch;
 use crate::repo;
 
 /// The releases that kernels may come from. Programs come from [`PROGRAMS_FROM`].

@@ -52,7 +52,7 @@ pub(super) fn put(root: &Path, options: &Options, to: &Path) -> anyhow::Result<V
         for (name, file) in build(root, options, &arguments)? {
             put_stripped(options, &file, &to.join(name))?;
         }
-        let release = repo::release_folder(root, &triple(options))?;
+        let release = repo::release_folder(root, &options.arch.target(options.libc()))?;
         put_stripped(
             options,
             &release.join("libsheaves_preload.so"),
@@ -67,10 +67,6 @@ pub(super) fn put(root: &Path, options: &Options, to: &Path) -> anyhow::Result<V
     Ok(names)
 }
 
-fn triple(options: &Options) -> String {
-    format!("{}-unknown-linux-gnu", options.arch.name())
-}
-
 /// The executables that cargo builds, with the names of their targets.
 fn build(
     root: &Path,
@@ -78,15 +74,8 @@ fn build(
     arguments: &[&str],
 ) -> anyhow::Result<Vec<(String, PathBuf)>> {
     let mut cargo = repo::cargo(root);
-    cargo.args(arguments).args([
-        "--target",
-        &triple(options),
-        "--message-format=json-render-diagnostics",
-    ]);
-    let linker =
-        format!("CARGO_TARGET_{}_LINKER", triple(options).replace('-', "_").to_uppercase());
-    cargo.env(linker, options.arch.compiler());
-    cargo.env(format!("CC_{}", triple(options).replace('-', "_")), options.arch.compiler());
+    cargo.args(arguments).arg("--message-format=json-render-diagnostics");
+    options.arch.build_for(&mut cargo, options.libc());
     cargo.stderr(std::process::Stdio::inherit());
     let printed = repo::output_of(&mut cargo)?;
     let mut built = Vec::new();
@@ -103,12 +92,8 @@ fn build(
 
 /// Copies a program without what only debuggers need.
 fn put_stripped(options: &Options, file: &Path, to: &Path) -> anyhow::Result<()> {
-    let strip = if options.arch.is_here() {
-        "strip".into()
-    } else {
-        format!("{}-linux-gnu-strip", options.arch.name())
-    };
-    repo::output_of(Command::new(strip).arg("--strip-debug").arg(file).arg("-o").arg(to))?;
+    let mut strip = Command::new(options.arch.strip());
+    repo::output_of(strip.arg("--strip-debug").arg(file).arg("-o").arg(to))?;
     Ok(())
 }
 

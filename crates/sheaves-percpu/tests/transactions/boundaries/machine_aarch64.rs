@@ -1,6 +1,6 @@
 //! What the boundary tests know of aarch64: the same as in `machine_x86_64.rs`.
 
-use super::tracee::Tracee;
+use super::tracee::{Request, Tracee};
 
 /// The instruction `brk #0`.
 pub(crate) const BREAKPOINT: [u8; 4] = 0xD420_0000_u32.to_le_bytes();
@@ -25,7 +25,7 @@ fn registers(tracee: &Tracee) -> libc::user_regs_struct {
 }
 
 /// Copies the general registers from or to the child.
-fn transfer(tracee: &Tracee, request: libc::c_uint, registers: &mut libc::user_regs_struct) {
+fn transfer(tracee: &Tracee, request: Request, registers: &mut libc::user_regs_struct) {
     let bytes = size_of_val(registers);
     let mut range = libc::iovec { iov_base: (&raw mut *registers).cast(), iov_len: bytes };
     let general = libc::NT_PRSTATUS as usize;
