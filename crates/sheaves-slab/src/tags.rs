@@ -59,16 +59,10 @@ pub(crate) fn tag(shape: &Shape, objects: &mut [usize]) {
 
 #[cold]
 fn tag_slow(shape: &Shape, objects: &mut [usize], rate: usize) {
-    let stride = shape.stride as f64;
     let mut rest = objects;
-    loop {
-        let skip = chance::skip_bytes(rate) / stride;
-        if skip >= rest.len() as f64 {
-            return;
-        }
-        let (before, after) = rest.split_at_mut(skip as usize + 1);
-        before[skip as usize] |= TAG;
-        rest = after;
+    while let Some(first) = chance::first_sample(rest.len(), shape.stride, rate) {
+        rest[first] |= TAG;
+        rest = &mut rest[first + 1..];
     }
 }
 

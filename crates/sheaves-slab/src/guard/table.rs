@@ -41,6 +41,13 @@ pub fn contains(address: usize) -> bool {
     address.wrapping_sub(BASE.load(Ordering::Relaxed)) < BYTES.load(Ordering::Relaxed)
 }
 
+/// The addresses of the pool, none in a process without one.
+pub(super) fn range() -> core::ops::Range<usize> {
+    // Relaxed, both: as in `contains`.
+    let base = BASE.load(Ordering::Relaxed);
+    base..base + BYTES.load(Ordering::Relaxed)
+}
+
 /// Maps the pool and the table. False when memory is out. One thread at a time.
 pub(super) fn make() -> bool {
     // Relaxed, here and below: the caller serialises this; see `contains` for others.

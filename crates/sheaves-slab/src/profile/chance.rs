@@ -37,25 +37,61 @@ pub(crate) fn weight(bytes: usize, rate: usize) -> u64 {
     (WEIGHT_ONE as f64 / chance(bytes, rate) + 0.5) as u64
 }
 
-/// The states of the generators, one for each slot and 64.
-static STATES: [State; 64] = [const { State(AtomicU64::new(0)) }; 64];
+/// The first of `count` objects of `bytes` each that is a sample.
+///
+/// A slot's objects follow each other on one line, of which each call takes the next part: so most
+/// calls only subtract, and a random number is drawn for each sample.
+pub(crate) fn first_sample(count: usize, bytes: usize, rate: usize) -> Option<usize> {
+    let state = State::current();
+    // Relaxed: see `State`.
+    let mut left = f64::from_bits(state.distance.load(Ordering::Relaxed));
+    if left == 0.0 {
+        left = -ln(unit());
+    }
+    let each = bytes as f64 / rate as f64;
+    let all = count as f64 * each;
+    let is_one = left < all;
+    // What lies behind a sample starts with the next object.
+    let rest = if is_one { -ln(unit()) } else { left - all };
+    // Relaxed: as above.
+    state.distance.store(rest.to_bits(), Ordering::Relaxed);
+    is_one.then(|| ((left / each) as usize).min(count - 1))
+}
 
-/// On a cache line of its own.
+/// The states, one for each slot and 64.
+static STATES: [State; 64] = [const { State::new() }; 64];
+
+/// On a cache line of its own. No locked instructions: if two threads get one number, or take one
+/// part of the line, each sample is still as likely as it should be.
 #[repr(align(64))]
-struct State(AtomicU64);
+struct State {
+    /// Of the generator; 0 before the first number.
+    number: AtomicU64,
+    /// From the end of what [`first_sample`] has looked at to the next sample, an `f64` in units of
+    /// the mean; 0 if it is not drawn yet.
+    distance: AtomicU64,
+}
+
+impl State {
+    const fn new() -> Self {
+        State { number: AtomicU64::new(0), distance: AtomicU64::new(0) }
+    }
+
+    fn current() -> &'static State {
+        &STATES[current_slot() as usize % STATES.len()]
+    }
+}
 
 /// Splitmix64 (Steele, Lea, Flood 2014).
 fn random() -> u64 {
-    let slot = current_slot() as usize % STATES.len();
-    let state = &STATES[slot].0;
-    // Relaxed, both, and no locked instruction: if two threads get one number, each sample is still
-    // as likely as it should be.
-    let mut number = state.load(Ordering::Relaxed);
+    let state = State::current();
+    // Relaxed, both: see `State`.
+    let mut number = state.number.load(Ordering::Relaxed);
     if number == 0 {
-        number = (process::random_seed() ^ (slot as u64) << 56) | 1;
+        number = (process::random_seed() ^ core::ptr::from_ref(state).addr() as u64) | 1;
     }
     number = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    state.store(number, Ordering::Relaxed);
+    state.number.store(number, Ordering::Relaxed);
     process::scramble(number)
 }
 

@@ -38,3 +38,26 @@ fn weights_are_the_reciprocal_of_the_chance() {
     let weight = weight(16, 512 << 10) as f64 / WEIGHT_ONE as f64;
     assert!((weight - 32768.5).abs() < 0.1, "{weight}");
 }
+
+/// In parts of 1 to 31 objects, as a slot takes them, and with a rate near the size of an object,
+/// so that many objects hold more than one point.
+#[test]
+fn objects_are_samples_as_often_as_they_should_be() {
+    const PARTS: usize = 100_000;
+    for (bytes, rate) in [(64, 4096), (1024, 2048)] {
+        let (mut objects, mut samples) = (0, 0);
+        for part in 0..PARTS {
+            let mut count = 1 + part % 31;
+            objects += count;
+            while let Some(first) = first_sample(count, bytes, rate) {
+                assert!(first < count);
+                samples += 1;
+                count -= first + 1;
+            }
+        }
+        let expected = objects as f64 * chance(bytes, rate);
+        // Six standard errors.
+        let deviation = (f64::from(samples) - expected).abs();
+        assert!(deviation < 6.0 * expected.sqrt(), "{samples} of {expected}");
+    }
+}

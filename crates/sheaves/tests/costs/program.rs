@@ -51,7 +51,7 @@ impl Operation {
     }
 }
 
-/// A process with so many slots.
+/// The number of slots of a process, and its engine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) is_rseq: bool,
