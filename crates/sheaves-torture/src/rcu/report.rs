@@ -62,7 +62,7 @@ pub struct Leak {
     pub thread: i32,
     /// Milliseconds until it was reported; none if never.
     pub reported_ms: Option<u64>,
-    /// The time limit for that, in milliseconds: longer on a machine that wakes threads late.
+    /// The time limit for that, in milliseconds.
     pub allowed_ms: u64,
 }
 
