@@ -4,7 +4,7 @@
 //! as one instruction: a step in it would end it, and it is the same for each number of slots.
 
 use core::ffi::c_void;
-
+use core::ops::Range;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 
@@ -31,7 +31,7 @@ const SYSTEM_CALL: [u8; 2] = [0x0F, 0x05];
 
 /// A critical section, and where it can be left.
 struct Detour {
-    section: Section,
+    section: Range<usize>,
     exits: Vec<usize>,
 }
 
@@ -58,9 +58,8 @@ impl Tracee {
             let address = machine::ip(self);
             costs.instructions += 1;
             costs.system_calls += usize::from(self.is_system_call(address));
-            let is_in =
-                |detour: &&Detour| (detour.section.start..detour.section.end).contains(&address);
-            let signal = match self.detours.iter().find(is_in) {
+            let detour = self.detours.iter().find(|detour| detour.section.contains(&address));
+            let signal = match detour {
                 Some(detour) => self.leave(&detour.exits),
                 None => self.go(libc::PTRACE_SINGLESTEP),
             };
@@ -176,7 +175,7 @@ fn base_of(process: &str) -> usize {
 
 /// A section of this program, in another process where it is moved by some bytes.
 fn detour(section: Section, moved: usize) -> Detour {
-    let Section { entry, start, end, abort } = section;
+    let Section { entry, start, end, .. } = section;
     // SAFETY: code of this program, which is never written.
     let code = unsafe {
         core::slice::from_raw_parts(core::ptr::with_exposed_provenance(start), end - start)
@@ -186,11 +185,9 @@ fn detour(section: Section, moved: usize) -> Detour {
         .map(|instruction| instruction.near_branch_target() as usize)
         // A jump back to the entry begins again, as an abort does.
         .filter(|target| *target != 0 && !(entry..end).contains(target));
-    let mut exits: Vec<_> = exits.chain([end]).map(|exit| exit.wrapping_add(moved)).collect();
+    let there = |address: usize| address.wrapping_add(moved);
+    let mut exits: Vec<_> = exits.chain([end]).map(there).collect();
     exits.sort_unstable();
     exits.dedup();
-    let there = |address: usize| address.wrapping_add(moved);
-    let section =
-        Section { entry: there(entry), start: there(start), end: there(end), abort: there(abort) };
-    Detour { section, exits }
+    Detour { section: there(start)..there(end), exits }
 }
