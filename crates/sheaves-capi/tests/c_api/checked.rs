@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
+use crate::several_at_a_time;
 use crate::urcu::{FLAVORS, compile_for, compile_lfht, include, torture_ms};
 use crate::{Link, compile, has, here, libraries, run, run_ok};
 
@@ -72,14 +73,15 @@ fn valgrind_finds_no_error_and_no_leak() {
     // The definition gives these programs names of their own, which no other test writes. Threads
     // run one at a time: within 2 s each kind of updater runs.
     let flags = ["-DVALGRIND"];
-    for (program, argument) in
-        every_program(&flags, "2000").into_iter().chain(forking_programs(&flags))
-    {
+    let programs = every_program(&flags, "2000").into_iter().chain(forking_programs(&flags));
+    let failed = several_at_a_time::failed(2, programs, |(program, argument)| {
         let mut args = VALGRIND.to_vec();
         args.push(program.to_str().unwrap());
         args.extend(argument.as_deref());
         run_ok(Path::new("valgrind"), &args, &[("SHEAVES_ENGINE", "portable")], LIMIT);
-    }
+        Ok(())
+    });
+    assert!(failed.is_empty());
 }
 
 #[test]

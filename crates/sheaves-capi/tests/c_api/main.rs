@@ -15,6 +15,8 @@ mod header;
 #[path = "../../../sheaves-preload/tests/preload/notes.rs"]
 mod notes;
 mod programs;
+#[path = "../../../sheaves-percpu/tests/transactions/several_at_a_time.rs"]
+mod several_at_a_time;
 #[cfg(target_arch = "x86_64")]
 mod stalls;
 mod symbols;

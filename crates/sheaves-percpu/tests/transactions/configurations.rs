@@ -15,8 +15,8 @@ use sheaves_sys::{membarrier, rseq};
 
 use crate::seccomp;
 
-#[path = "two_at_a_time.rs"]
-mod two_at_a_time;
+#[path = "several_at_a_time.rs"]
+mod several_at_a_time;
 
 /// The expected configuration of the child: words of [`describe`].
 pub(crate) const EXPECT: &str = "SHEAVES_EXPECT";
@@ -36,17 +36,20 @@ pub(crate) fn is_small() -> bool {
     env::var_os(SMALL).is_some()
 }
 
-struct Configuration {
+pub(crate) struct Configuration {
     name: &'static str,
     variables: &'static [(&'static str, &'static str)],
     /// System calls that a filter refuses, and its error.
     refused: &'static [libc::c_long],
     errno: i32,
     expect: &'static str,
+    /// True when only the start of the engine differs from another configuration: the tests of the
+    /// layers above run in that one alone.
+    pub(crate) of_start: bool,
 }
 
 const PLAIN: Configuration =
-    Configuration { name: "", variables: &[], refused: &[], errno: 0, expect: "" };
+    Configuration { name: "", variables: &[], refused: &[], errno: 0, expect: "", of_start: false };
 const BOTH: &[libc::c_long] = &[libc::SYS_rseq, libc::SYS_membarrier];
 
 const CONFIGURATIONS: &[Configuration] = &[
@@ -84,6 +87,7 @@ const CONFIGURATIONS: &[Configuration] = &[
         name: "own registration, processors",
         variables: &[NO_LIBC, ("SHEAVES_SLOT", "cpu")],
         expect: "rseq cpu fence own",
+        of_start: true,
         ..PLAIN
     },
     Configuration {
@@ -91,6 +95,7 @@ const CONFIGURATIONS: &[Configuration] = &[
         refused: BOTH,
         errno: libc::ENOSYS,
         expect: "portable virtual",
+        of_start: true,
         ..PLAIN
     },
     Configuration {
@@ -99,6 +104,7 @@ const CONFIGURATIONS: &[Configuration] = &[
         refused: BOTH,
         errno: libc::EPERM,
         expect: "portable virtual",
+        of_start: true,
     },
     Configuration {
         name: "a filter that forbids membarrier",
@@ -179,11 +185,13 @@ fn alarm_seconds() -> u32 {
     ALARM_SECONDS + 4 * storm
 }
 
-/// Runs all other tests of this executable in every configuration; panics when one fails.
-pub(crate) fn run_all() {
+/// Runs all other tests of this executable under valgrind and in every configuration that
+/// `is_wanted`, `at_once` at a time; panics when one fails.
+pub(crate) fn run_all(at_once: usize, is_wanted: impl Fn(&Configuration) -> bool + Sync) {
     // Valgrind takes longest: it begins first.
-    let jobs = [None].into_iter().chain(CONFIGURATIONS.iter().map(Some));
-    let failed = two_at_a_time::failed(jobs, |job| {
+    let jobs =
+        [None].into_iter().chain(CONFIGURATIONS.iter().filter(|one| is_wanted(one)).map(Some));
+    let failed = several_at_a_time::failed(at_once, jobs, |job| {
         let (name, passed) = match job {
             None => ("valgrind", run_under_valgrind()),
             Some(configuration) => (configuration.name, run_if_supported(configuration)),

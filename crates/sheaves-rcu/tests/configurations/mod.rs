@@ -12,8 +12,8 @@ use sheaves_percpu::internal::{Mode, SlotKind, facts};
 
 #[path = "../../../sheaves-percpu/tests/transactions/seccomp.rs"]
 pub(crate) mod seccomp;
-#[path = "../../../sheaves-percpu/tests/transactions/two_at_a_time.rs"]
-mod two_at_a_time;
+#[path = "../../../sheaves-percpu/tests/transactions/several_at_a_time.rs"]
+mod several_at_a_time;
 
 /// What must be in effect in the child: engine and readers.
 const EXPECT: &str = "SHEAVES_EXPECT";
@@ -140,7 +140,7 @@ pub(crate) fn finish(name: &str, output: std::io::Result<Output>) -> Option<bool
 
 /// Runs all other tests of this executable in every configuration; panics if one fails.
 pub(crate) fn run_all() {
-    let failed = two_at_a_time::failed(all(), |configuration| {
+    let failed = several_at_a_time::failed(2, all(), |configuration| {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--skip", "in_every_configuration"]);
         configure(&mut command, &configuration);

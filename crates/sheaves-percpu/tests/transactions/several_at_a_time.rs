@@ -1,9 +1,11 @@
-//! Runs the jobs of a test two at a time: they wait more than they compute.
+//! Runs the jobs of a test several at a time: they wait more than they compute.
 
 use std::sync::Mutex;
 
-/// Runs each job, in order; returns the names of those that failed, as `run` tells by an error.
+/// Runs each job, in order, `at_once` at a time; returns the names of those that failed, as `run`
+/// tells by an error.
 pub(crate) fn failed<J: Send>(
+    at_once: usize,
     jobs: impl IntoIterator<Item = J, IntoIter: Send>,
     run: impl Fn(J) -> Result<(), String> + Sync,
 ) -> Vec<String> {
@@ -17,8 +19,9 @@ pub(crate) fn failed<J: Send>(
         }
     };
     std::thread::scope(|scope| {
-        scope.spawn(take_and_run);
-        take_and_run();
+        for _ in 0..at_once {
+            scope.spawn(take_and_run);
+        }
     });
     failed.into_inner().unwrap()
 }
