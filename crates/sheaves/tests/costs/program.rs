@@ -156,7 +156,7 @@ fn use_slot(shape: Shape, slot: usize, cache: &Cache) {
 }
 
 /// Binds the calling thread to a CPU.
-fn bind(cpu: usize) {
+pub(crate) fn bind(cpu: usize) {
     // SAFETY: an all-zero set is valid and empty.
     let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
     // SAFETY: the caller's number is that of a CPU.
