@@ -101,7 +101,7 @@ pub fn library(root: &Path, place: &Place) -> anyhow::Result<()> {
 }
 
 /// Installs cargo-c for this repository, if it is missing: about two minutes. It is built without
-/// optimisation, since it mostly starts other programs.
+/// optimisation and checks of its own, since it mostly starts other programs.
 pub fn tools(root: &Path) -> anyhow::Result<()> {
     if has_cargo_c(root) {
         println!("tools: cargo-c is installed");
@@ -112,7 +112,10 @@ pub fn tools(root: &Path) -> anyhow::Result<()> {
     let mut cargo = repo::cargo(root);
     cargo.args(["install", "cargo-c", "--quiet", "--locked", "--debug", "--version", CARGO_C]);
     cargo.args(["--bin", "cargo-cinstall", "--root"]).arg(&tools);
-    cargo.arg("--target-dir").arg(&build).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    cargo.arg("--target-dir").arg(&build);
+    for option in ["DEBUG", "DEBUG_ASSERTIONS", "OVERFLOW_CHECKS"] {
+        cargo.env(format!("CARGO_PROFILE_DEV_{option}"), "false");
+    }
     repo::output_of(&mut cargo)?;
     std::fs::remove_dir_all(&build).with_context(|| build.display().to_string())?;
     println!("tools: installed cargo-c in {TOOLS}");

@@ -27,7 +27,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The other engines and kinds of slots; each runs all other tests of this program.
 #[test]
 fn in_every_configuration() {
-    engines::run_all(2, |_| true);
+    engines::run_all(2, true);
 }
 
 /// One test at a time, for tests that measure the memory of the whole process.

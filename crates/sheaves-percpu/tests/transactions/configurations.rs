@@ -36,16 +36,16 @@ pub(crate) fn is_small() -> bool {
     env::var_os(SMALL).is_some()
 }
 
-pub(crate) struct Configuration {
+struct Configuration {
     name: &'static str,
     variables: &'static [(&'static str, &'static str)],
     /// System calls that a filter refuses, and its error.
     refused: &'static [libc::c_long],
     errno: i32,
     expect: &'static str,
-    /// True when only the start of the engine differs from another configuration: the tests of the
-    /// layers above run in that one alone.
-    pub(crate) of_start: bool,
+    /// True when only the start of the engine differs from another configuration, which is nothing
+    /// to the layers above.
+    of_start: bool,
 }
 
 const PLAIN: Configuration =
@@ -185,12 +185,12 @@ fn alarm_seconds() -> u32 {
     ALARM_SECONDS + 4 * storm
 }
 
-/// Runs all other tests of this executable under valgrind and in every configuration that
-/// `is_wanted`, `at_once` at a time; panics when one fails.
-pub(crate) fn run_all(at_once: usize, is_wanted: impl Fn(&Configuration) -> bool + Sync) {
+/// Runs all other tests of this executable under valgrind and in every configuration, `at_once` at
+/// a time; panics when one fails. `every_start`: also where only the start of the engine differs.
+pub(crate) fn run_all(at_once: usize, every_start: bool) {
+    let wanted = CONFIGURATIONS.iter().filter(|one| every_start || !one.of_start);
     // Valgrind takes longest: it begins first.
-    let jobs =
-        [None].into_iter().chain(CONFIGURATIONS.iter().filter(|one| is_wanted(one)).map(Some));
+    let jobs = [None].into_iter().chain(wanted.map(Some));
     let failed = several_at_a_time::failed(at_once, jobs, |job| {
         let (name, passed) = match job {
             None => ("valgrind", run_under_valgrind()),

@@ -20,5 +20,5 @@ mod vocabulary;
 /// The other engines and kinds of slots; each runs all other tests of this program.
 #[test]
 fn in_every_configuration() {
-    configurations::run_all(2, |_| true);
+    configurations::run_all(2, true);
 }
