@@ -34,7 +34,8 @@ pub(super) fn of_command(
     times: u32,
 ) -> anyhow::Result<Usage> {
     let report = log.with_extension("usage");
-    let mut measured = Command::new(std::env::current_exe()?);
+    // This program, even if it was built anew meanwhile.
+    let mut measured = Command::new("/proc/self/exe");
     measured
         .arg("measured")
         .arg(times.to_string())

@@ -13,7 +13,7 @@ pub enum Pages {
     /// 16 KiB, on aarch64.
     #[value(name = "16k")]
     Of16KiB,
-    /// 64 KiB, on aarch64.
+    /// 64 KiB, on aarch64, with a kernel of your own: Debian has none.
     #[value(name = "64k")]
     Of64KiB,
 }

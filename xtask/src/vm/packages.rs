@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use super::options::Pages;
 use crate::arch::Arch;
@@ -75,7 +75,10 @@ impl Apt {
             (Arch::x86_64, _) => "-cloud-amd64",
             (Arch::aarch64, Pages::Of4KiB) => "-cloud-arm64",
             (Arch::aarch64, Pages::Of16KiB) => "-arm64-16k",
-            (Arch::aarch64, Pages::Of64KiB) => "-arm64-64k",
+            (Arch::aarch64, Pages::Of64KiB) => bail!(
+                "Debian has no kernel with 64 KiB pages: build one (see CONTRIBUTING.md), and \
+                 name it by --kernel FILE"
+            ),
         };
         let begin = format!("linux-image-{version}");
         let names = repo::output_of(self.command("apt-cache").args(["pkgnames", &begin]))?;

@@ -40,6 +40,7 @@ pub unsafe trait Backing {
     /// Undoes [`Backing::create_chunk`]; no page of the chunk is populated.
     fn destroy_chunk(&mut self, _chunk: usize) {}
 
-    /// Returns pages of a chunk to the system in every slot; no object is on them.
-    fn depopulate(&mut self, _chunk: usize, _pages: Range<usize>) {}
+    /// Returns pages of a chunk to the system in every slot; no object is on them. `around`: these
+    /// and the unpopulated pages beside them, for a system whose pages are larger.
+    fn depopulate(&mut self, _chunk: usize, _pages: Range<usize>, _around: Range<usize>) {}
 }

@@ -1,8 +1,10 @@
 //! Deferred work of the allocator: chunks are destroyed and pages depopulated.
 
+use core::ops::Range;
+
 use crate::dynamic::allocator::Allocator;
 use crate::dynamic::backing::Backing;
-use crate::dynamic::chunk::ranges;
+use crate::dynamic::chunk::{mask, ranges, run_around};
 use crate::dynamic::lists::NONE;
 
 /// A chunk's empty pages are kept unless the other chunks have more than this many.
@@ -77,9 +79,11 @@ impl<B: Backing> Allocator<B> {
         let count = core::mem::take(&mut view.header.empty);
         self.statistics.empty_pages -= u64::from(count);
         self.statistics.populated_pages -= u64::from(count);
+        let unpopulated = !view.header.populated & mask(0..self.geometry.pages);
+        let sizes = |range: Range<u32>| range.start as usize..range.end as usize;
         for range in ranges(pages) {
-            let range = range.start as usize..range.end as usize;
-            self.backing.depopulate(chunk as usize, range);
+            let around = run_around(unpopulated, range.start);
+            self.backing.depopulate(chunk as usize, sizes(range), sizes(around));
         }
     }
 }

@@ -236,4 +236,10 @@ pub(super) fn ranges(mut pages: u64) -> impl Iterator<Item = Range<u32>> {
     })
 }
 
+/// The maximal range of consecutive pages in a bit set that has a page of it.
+pub(super) fn run_around(pages: u64, page: u32) -> Range<u32> {
+    let before = (pages << (u64::BITS - 1 - page)).leading_ones();
+    page + 1 - before..page + (pages >> page).trailing_ones()
+}
+
 const _: () = assert!(size_of::<Header>() == 64);

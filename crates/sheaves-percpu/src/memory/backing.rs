@@ -77,10 +77,15 @@ unsafe impl Backing for Rows {
         handle_map::discard(chunk * UNIT_BYTES, (chunk + 1) * UNIT_BYTES);
     }
 
-    fn depopulate(&mut self, chunk: usize, pages: Range<usize>) {
-        let start = chunk * UNIT_BYTES + pages.start * PAGE_BYTES;
-        // SAFETY: the allocator guarantees that no object is on these pages.
-        unsafe { rows::discard(start, pages.len() * PAGE_BYTES) };
+    fn depopulate(&mut self, chunk: usize, pages: Range<usize>, around: Range<usize>) {
+        // A larger page of the system goes back with the last of its parts.
+        let parts = map::page_bytes().div_ceil(PAGE_BYTES);
+        let start = (pages.start / parts * parts).max(around.start);
+        let end = pages.end.next_multiple_of(parts).min(around.end);
+        // SAFETY: the allocator guarantees that no object is on the pages around.
+        unsafe {
+            rows::discard(chunk * UNIT_BYTES + start * PAGE_BYTES, (end - start) * PAGE_BYTES);
+        }
     }
 }
 

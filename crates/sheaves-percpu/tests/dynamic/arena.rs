@@ -75,9 +75,10 @@ unsafe impl Backing for Arena {
         assert!(self.chunks.remove(&chunk));
     }
 
-    fn depopulate(&mut self, chunk: usize, pages: Range<usize>) {
+    fn depopulate(&mut self, chunk: usize, pages: Range<usize>, around: Range<usize>) {
         self.calls += 1;
         self.pages_given_back += pages.len();
         assert!(!pages.is_empty() && self.chunks.contains(&chunk));
+        assert!(around.start <= pages.start && pages.end <= around.end);
     }
 }

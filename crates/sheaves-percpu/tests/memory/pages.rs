@@ -32,15 +32,18 @@ extern "C" fn getauxval(kind: libc::c_ulong) -> libc::c_ulong {
 /// Includes the first handle of a process, whose object is in a row of the initial length.
 #[test]
 fn everything_with_larger_pages() {
-    const PARTS: [&str; 5] = ["objects::", "values::", "bad_input::", "limits::", "storm::"];
+    const PARTS: [&str; 6] =
+        ["objects::", "values::", "bad_input::", "limits::", "resident::", "storm::"];
     // Once is enough, so not in every configuration.
     if [PAGE_BYTES, crate::engines::EXPECT].iter().any(|name| std::env::var_os(name).is_some()) {
         return;
     }
-    for bytes in ["16384", "65536"] {
+    // SAFETY: no precondition. glibc does not ask `getauxval`.
+    let real_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    for bytes in [16_384, 65_536].into_iter().filter(|bytes| *bytes > real_bytes) {
         let output = this_program()
             .args(PARTS)
-            .env(PAGE_BYTES, bytes)
+            .env(PAGE_BYTES, bytes.to_string())
             .env("SHEAVES_STORM_SECONDS", "0.2")
             .output()
             .unwrap();

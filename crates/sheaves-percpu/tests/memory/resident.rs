@@ -19,7 +19,8 @@ type Object = PerCpu<[AtomicU64; 2]>;
 fn resident_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * map::page_bytes()
+    // SAFETY: no precondition. These are the kernel's pages, whatever the library takes for one.
+    pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize
 }
 
 /// How a program keeps an object.
@@ -160,7 +161,7 @@ fn nothing_is_paid_before_the_first_object() {
 }
 
 /// Bytes of a mapping among the rows that can be touched; `None` for other mappings.
-fn bytes_in_rows(line: &str) -> Option<usize> {
+pub(crate) fn bytes_in_rows(line: &str) -> Option<usize> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
     let number = |text| usize::from_str_radix(text, 16).unwrap();

@@ -6,7 +6,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::alloc::System;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use sheaves::heap;
 use sheaves::raw::{Cache, Options};
@@ -43,19 +43,20 @@ const OWN: &str = "SHEAVES_TEST_OWN";
 const ENGINES: [&[(&str, &str)]; 2] =
     [&[], &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")]];
 
-/// Runs a test of this program in a process of its own for each engine, with additional options.
-/// False in that process, where the test has to continue.
+/// Runs a test of this program in a process of its own for each engine, with additional options,
+/// both at the same time. False in that process, where the test has to continue.
 fn in_own_processes(test: &str, options: &[(&str, &str)]) -> bool {
     if std::env::var_os(OWN).is_some() {
         return false;
     }
-    for engine in ENGINES {
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "--nocapture", "--include-ignored", test])
-            .env(OWN, "1")
-            .envs(engine.iter().chain(options).copied())
-            .output()
-            .unwrap();
+    let children = ENGINES.map(|engine| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "--nocapture", "--include-ignored", test]);
+        command.env(OWN, "1").envs(engine.iter().chain(options).copied());
+        (engine, command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    });
+    for (engine, child) in children {
+        let output = child.wait_with_output().unwrap();
         let [text, errors] = [&output.stdout, &output.stderr].map(|o| String::from_utf8_lossy(o));
         println!("{engine:?}\n{text}\n{errors}");
         assert!(output.status.success() && text.contains("1 passed"), "{test}, {engine:?}");

@@ -50,7 +50,7 @@ unsafe impl Backing for Reserved {
         NonNull::new(start)
     }
 
-    fn depopulate(&mut self, chunk: usize, pages: Range<usize>) {
+    fn depopulate(&mut self, chunk: usize, pages: Range<usize>, _around: Range<usize>) {
         let offset = chunk * self.unit_bytes + pages.start * PAGE_BYTES;
         for place in self.rows.places(offset) {
             // SAFETY: no object of this contender lies on these pages, and others that take turns
@@ -62,7 +62,7 @@ unsafe impl Backing for Reserved {
 
 impl Memory for Reserved {
     fn depopulate(&mut self, chunk: usize, pages: Range<usize>) {
-        Backing::depopulate(self, chunk, pages);
+        Backing::depopulate(self, chunk, pages.clone(), pages);
     }
 }
 
