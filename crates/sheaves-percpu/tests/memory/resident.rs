@@ -114,7 +114,9 @@ fn come_and_go<O: Own>() {
         peak * 100 <= slot_bytes * O::COST_MAX,
         "{peak} bytes for {slot_bytes} in each of two slots"
     );
-    assert!(freed * 100 <= peak, "{freed} bytes are left of {peak}");
+    // Where a page is large, the last chunk of each row is some of the rest.
+    let rest = peak / 100 + 8 * map::page_bytes();
+    assert!(freed <= rest, "{freed} bytes are left of {peak}");
     assert!(trimmed <= freed);
     let statistics = memory::statistics().unwrap();
     assert_eq!(statistics.allocator.objects(), 0);
