@@ -23,6 +23,7 @@
 //! | committed bytes of the single parts | the holder of the memory lock | only grows |
 //! | shared row touched | any thread | before a thread without a slot changes an object |
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sheaves_sys::map;
@@ -268,17 +269,24 @@ pub(crate) fn written() -> impl Iterator<Item = usize> {
     open_rows().filter(|row| *row != shared() || SHARED_TOUCHED.load(Ordering::Relaxed))
 }
 
-/// Returns the whole pages of a range to the system in every open row; they read as zeros
+/// The system's pages that have a byte of `range` and lie within `around`, in bytes from the start
+/// of a page. Empty where there is none.
+pub(crate) fn whole_pages(range: Range<usize>, around: Range<usize>) -> Range<usize> {
+    let page = map::page_bytes();
+    let start = (range.start / page * page).max(around.start.next_multiple_of(page));
+    let end = range.end.next_multiple_of(page).min(around.end / page * page);
+    start..end
+}
+
+/// Returns whole pages of the system, as bytes of a row, in every open row; they read as zeros
 /// afterwards.
 ///
 /// # Safety
 /// The range is not used in any row.
-pub(crate) unsafe fn discard(start: usize, bytes: usize) {
-    let page = map::page_bytes();
-    let (first, end) = (start.next_multiple_of(page), (start + bytes) / page * page);
-    for index in open_rows().filter(|_| first < end) {
+pub(crate) unsafe fn discard(pages: Range<usize>) {
+    for index in open_rows().filter(|_| !pages.is_empty()) {
         // SAFETY: committed memory of an open row; the caller guarantees that it is not used.
-        unsafe { map::discard(row(index) + first, end - first) };
+        unsafe { map::discard(row(index) + pages.start, pages.len()) };
     }
 }
 

@@ -185,7 +185,8 @@ impl<B: Backing> Allocator<B> {
             return Err(Error::NoMemory);
         }
         if !self.records.open(chunk, &mut self.backing) {
-            self.backing.destroy_chunk(chunk as usize);
+            let chunk = chunk as usize;
+            self.backing.destroy_chunk(chunk, chunk..chunk + 1);
             return Err(Error::NoMemory);
         }
         let mut view = self.records.chunk(chunk);

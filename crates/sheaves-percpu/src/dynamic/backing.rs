@@ -13,6 +13,9 @@ use core::ptr::NonNull;
 /// The allocator calls everything here inside an operation, so under the lock that its owner holds.
 /// Nothing here may call the allocator. `free_many` calls nothing here.
 ///
+/// What is given back comes with `around`: it, and what is vacant beside it. Where the system's
+/// pages are larger, one of them goes back with the last of its parts.
+///
 /// # Safety
 /// The memory from [`Backing::reserve_metadata`] is aligned to 64 bytes, has no other user, and
 /// stays valid while the allocator exists. Each range of it that was committed and not released
@@ -30,17 +33,16 @@ pub unsafe trait Backing {
 
     /// A range of bytes of the metadata is no longer needed; its whole pages may be returned to the
     /// system until it is committed again.
-    fn release_metadata(&mut self, _range: Range<usize>) {}
+    fn release_metadata(&mut self, _range: Range<usize>, _around: Range<usize>) {}
 
     /// Reserves a chunk, by its number, in every slot. False: the request fails.
     fn create_chunk(&mut self, _chunk: usize) -> bool {
         true
     }
 
-    /// Undoes [`Backing::create_chunk`]; no page of the chunk is populated.
-    fn destroy_chunk(&mut self, _chunk: usize) {}
+    /// Undoes [`Backing::create_chunk`]; no page of the chunk is populated. `around`: chunks.
+    fn destroy_chunk(&mut self, _chunk: usize, _around: Range<usize>) {}
 
-    /// Returns pages of a chunk to the system in every slot; no object is on them. `around`: these
-    /// and the unpopulated pages beside them, for a system whose pages are larger.
+    /// Returns pages of a chunk to the system in every slot; no object is on them.
     fn depopulate(&mut self, _chunk: usize, _pages: Range<usize>, _around: Range<usize>) {}
 }

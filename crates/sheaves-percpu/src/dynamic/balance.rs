@@ -66,8 +66,8 @@ impl<B: Backing> Allocator<B> {
     fn destroy(&mut self, chunk: u32) {
         self.depopulate_empty(chunk);
         self.lists.remove(&mut self.records, chunk);
-        self.records.close(chunk, &mut self.backing);
-        self.backing.destroy_chunk(chunk as usize);
+        let vacant = self.records.close(chunk, self.geometry.first_chunk, &mut self.backing);
+        self.backing.destroy_chunk(chunk as usize, wide(vacant));
         self.statistics.chunks -= 1;
     }
 
@@ -80,10 +80,13 @@ impl<B: Backing> Allocator<B> {
         self.statistics.empty_pages -= u64::from(count);
         self.statistics.populated_pages -= u64::from(count);
         let unpopulated = !view.header.populated & mask(0..self.geometry.pages);
-        let sizes = |range: Range<u32>| range.start as usize..range.end as usize;
         for range in ranges(pages) {
             let around = run_around(unpopulated, range.start);
-            self.backing.depopulate(chunk as usize, sizes(range), sizes(around));
+            self.backing.depopulate(chunk as usize, wide(range), wide(around));
         }
     }
+}
+
+fn wide(range: Range<u32>) -> Range<usize> {
+    range.start as usize..range.end as usize
 }

@@ -18,7 +18,7 @@ use core::slice;
 use crate::dynamic::backing::Backing;
 use crate::dynamic::bits;
 use crate::dynamic::chunk::{Chunk, Header};
-use crate::dynamic::config::{Geometry, PAGE_BYTES};
+use crate::dynamic::config::Geometry;
 use crate::dynamic::counters::Work;
 use crate::dynamic::hints::{Hints, PAGE_WORDS};
 
@@ -158,17 +158,21 @@ impl Records {
         true
     }
 
-    /// Removes a chunk and releases the pages on which no live record is left.
-    pub(super) fn close(&mut self, chunk: u32, backing: &mut impl Backing) {
+    /// Removes a chunk and releases its record. Returns the vacant chunks around it, from `floor`
+    /// on.
+    pub(super) fn close(
+        &mut self,
+        chunk: u32,
+        floor: u32,
+        backing: &mut impl Backing,
+    ) -> Range<u32> {
         // INVARIANT: no longer live, and so never read again.
         bits::clear_range(self.live_mut(), chunk, chunk + 1);
-        let record = self.record(chunk);
-        // From the first to the last of the vacant records around this one.
-        let first = self.record(bits::run_start(self.live(), chunk, 0)).start;
-        let last = self.record(bits::next_one(self.live(), chunk, self.chunks_max)).start;
-        let first = first.max(record.start & !(PAGE_BYTES - 1));
-        let last = last.min(record.end.next_multiple_of(PAGE_BYTES));
-        backing.release_metadata(first..last);
+        let first = bits::run_start(self.live(), chunk, floor);
+        let end = bits::next_one(self.live(), chunk, self.chunks_max);
+        let around = self.record(first).start..self.record(end).start;
+        backing.release_metadata(self.record(chunk), around);
+        first..end
     }
 }
 

@@ -48,12 +48,11 @@ unsafe impl Backing for Rows {
         rows::commit_once(METADATA, wish) || rows::commit_once(METADATA, range.end)
     }
 
-    fn release_metadata(&mut self, range: Range<usize>) {
-        let (page, metadata) = (map::page_bytes(), rows::once(METADATA).start());
-        let (start, end) = (range.start.next_multiple_of(page), range.end / page * page);
-        if start < end {
+    fn release_metadata(&mut self, range: Range<usize>, around: Range<usize>) {
+        let (metadata, pages) = (rows::once(METADATA).start(), rows::whole_pages(range, around));
+        if !pages.is_empty() {
             // SAFETY: whole pages whose content the allocator no longer needs.
-            unsafe { map::discard(metadata + start, end - start) };
+            unsafe { map::discard(metadata + pages.start, pages.len()) };
         }
     }
 
@@ -73,19 +72,16 @@ unsafe impl Backing for Rows {
         grow(wish) || grow(need)
     }
 
-    fn destroy_chunk(&mut self, chunk: usize) {
-        handle_map::discard(chunk * UNIT_BYTES, (chunk + 1) * UNIT_BYTES);
+    fn destroy_chunk(&mut self, chunk: usize, around: Range<usize>) {
+        let bytes = |chunks: Range<usize>| chunks.start * UNIT_BYTES..chunks.end * UNIT_BYTES;
+        handle_map::discard(bytes(chunk..chunk + 1), bytes(around));
     }
 
     fn depopulate(&mut self, chunk: usize, pages: Range<usize>, around: Range<usize>) {
-        // A larger page of the system goes back with the last of its parts.
-        let parts = map::page_bytes().div_ceil(PAGE_BYTES);
-        let start = (pages.start / parts * parts).max(around.start);
-        let end = pages.end.next_multiple_of(parts).min(around.end);
+        let byte = |page: usize| chunk * UNIT_BYTES + page * PAGE_BYTES;
+        let bytes = |pages: Range<usize>| byte(pages.start)..byte(pages.end);
         // SAFETY: the allocator guarantees that no object is on the pages around.
-        unsafe {
-            rows::discard(chunk * UNIT_BYTES + start * PAGE_BYTES, (end - start) * PAGE_BYTES);
-        }
+        unsafe { rows::discard(rows::whole_pages(bytes(pages), bytes(around))) };
     }
 }
 

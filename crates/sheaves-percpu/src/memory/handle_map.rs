@@ -16,6 +16,7 @@
 //! once, not in each slot. They use memory only where there are objects with handles: an eighth or
 //! a sixteenth of the objects' size in one slot.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use sheaves_sys::map;
@@ -48,18 +49,17 @@ pub(super) fn commit(row_bytes: usize) -> bool {
     (0..SHIFTS.len()).all(|index| rows::commit_once(index, row_bytes >> SHIFTS[index]))
 }
 
-/// Discards the whole pages among the bytes for `from..to` of a row, where no object is. They stay
-/// 0.
-pub(super) fn discard(from: usize, to: usize) {
-    let page = map::page_bytes();
-    for index in 0..SHIFTS.len() {
-        // Relaxed: under the memory lock.
-        let first = STARTS[index].load(Ordering::Relaxed);
-        let (start, end) = (first + (from >> SHIFTS[index]), first + (to >> SHIFTS[index]));
-        let (start, end) = (start.next_multiple_of(page), end / page * page);
-        if start < end {
+/// Discards the bytes for a range of a row, and what completes their pages among those for
+/// `around`, where no object is. They stay 0.
+pub(super) fn discard(range: Range<usize>, around: Range<usize>) {
+    for (start, shift) in STARTS.iter().zip(SHIFTS) {
+        let bytes = |range: &Range<usize>| range.start >> shift..range.end >> shift;
+        let pages = rows::whole_pages(bytes(&range), bytes(&around));
+        if !pages.is_empty() {
+            // Relaxed: under the memory lock.
+            let start = start.load(Ordering::Relaxed) + pages.start;
             // SAFETY: committed with the rows; discarding does not change bytes that are 0.
-            unsafe { map::discard(start, end - start) };
+            unsafe { map::discard(start, pages.len()) };
         }
     }
 }

@@ -55,9 +55,11 @@ unsafe impl Backing for Arena {
         self.allows()
     }
 
-    fn release_metadata(&mut self, range: Range<usize>) {
+    fn release_metadata(&mut self, range: Range<usize>, around: Range<usize>) {
         self.calls += 1;
-        let pages = range.start.div_ceil(PAGE_BYTES)..range.end / PAGE_BYTES;
+        assert!(around.start <= range.start && range.end <= around.end);
+        // More than a system with larger pages would take.
+        let pages = around.start.div_ceil(PAGE_BYTES)..around.end / PAGE_BYTES;
         for page in pages {
             self.metadata[page * PAGE_BYTES / 64..(page + 1) * PAGE_BYTES / 64]
                 .fill(Line([GARBAGE; 64]));
@@ -70,9 +72,12 @@ unsafe impl Backing for Arena {
         allows
     }
 
-    fn destroy_chunk(&mut self, chunk: usize) {
+    fn destroy_chunk(&mut self, chunk: usize, around: Range<usize>) {
         self.calls += 1;
         assert!(self.chunks.remove(&chunk));
+        assert!(
+            around.contains(&chunk) && around.into_iter().all(|one| !self.chunks.contains(&one))
+        );
     }
 
     fn depopulate(&mut self, chunk: usize, pages: Range<usize>, around: Range<usize>) {

@@ -39,7 +39,7 @@ fn in_every_configuration() {
     let children = options.map(|(name, value)| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--skip", "in_every_configuration"]).env(name, value);
-        (name, command.stdout(Stdio::piped()).spawn().unwrap())
+        (name, command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     });
     engines::run_all(4, false);
     for (name, child) in children {
