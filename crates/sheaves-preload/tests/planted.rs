@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-use c_programs::{build, compile_with, run_within};
+use c_programs::{build, compile_to, run_within};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// The least share of programs whose error is stopped or harmless, in percent.
@@ -87,11 +87,11 @@ fn repository() -> PathBuf {
 fn compile(name: &str, compiler: &str, flags: &[&str]) -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("planted-{name}"));
     let mut command = Command::new(compiler);
-    command.args(["-O1", "-g", "-w", "-fno-builtin", "-pthread", "-o"]).arg(&program);
+    command.args(["-O1", "-g", "-w", "-fno-builtin", "-pthread"]);
     command.arg("-I").arg(repository().join("crates/sheaves-capi/include"));
     command.args(["-x", if compiler == "g++" { "c++" } else { "c" }]);
     command.arg(repository().join("tests/planted/planted.c")).args(["-x", "none"]).args(flags);
-    compile_with(&mut command);
+    compile_to(&program, &mut command);
     program
 }
 

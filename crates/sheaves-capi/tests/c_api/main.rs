@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use c_programs::{build, check, compile_with, run_within};
+use c_programs::{build, check, compile_to, compile_with, run_within};
 
 /// The folder with `libsheaves.so` and `libsheaves.a`, built with the profile of this test.
 fn libraries() -> &'static Path {
@@ -59,7 +59,7 @@ fn compile(compiler: &str, source: &str, flags: &[&str], link: Link) -> PathBuf 
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut command = Command::new(compiler);
     command.args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
-    command.arg(here("include")).args(flags).arg(here(source)).arg("-o").arg(&program);
+    command.arg(here("include")).args(flags).arg(here(source));
     match link {
         Link::Shared => {
             command.arg("-L").arg(libraries()).arg("-lsheaves");
@@ -72,7 +72,7 @@ fn compile(compiler: &str, source: &str, flags: &[&str], link: Link) -> PathBuf 
     if source.ends_with("lfht.c") {
         command.arg("-lurcu-cds");
     }
-    compile_with(&mut command);
+    compile_to(&program, &mut command);
     program
 }
 

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -28,6 +28,13 @@ pub(crate) fn compile_with(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}\n{errors}");
+}
+
+/// Compiles and links to `output`, which is replaced in one step: another test may be starting it.
+pub(crate) fn compile_to(output: &Path, command: &mut Command) {
+    let unfinished = output.with_extension(format!("{:?}", std::thread::current().id()));
+    compile_with(command.arg("-o").arg(&unfinished));
+    std::fs::rename(unfinished, output).unwrap();
 }
 
 /// Runs a program, and reads what it prints meanwhile: more than a pipe holds would stop it. Panics

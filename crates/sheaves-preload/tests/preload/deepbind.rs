@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::c_programs::compile_with;
+use crate::c_programs::compile_to;
 use crate::run_silent;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -22,8 +22,8 @@ fn program() -> &'static Path {
             let mut command = Command::new("gcc");
             command.args(["-O1", "-g", "-Wall", "-Werror", "-fno-builtin"]);
             command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload").join(source));
-            command.arg("-o").arg(&output).args(flags);
-            compile_with(&mut command);
+            command.args(flags);
+            compile_to(&output, &mut command);
             output
         };
         compile("deep_inner.c", inner.join("libdeep_inner.so"), &["-fPIC", "-shared"]);

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use c_programs::{build, check, compile_with, run_within};
+use c_programs::{build, check, compile_to, run_within};
 
 /// The preload object of this workspace, built with the profile of this test.
 fn object() -> &'static Path {
@@ -37,10 +37,10 @@ fn compile_as(compiler: &str, source: &str, flags: &[&str]) -> PathBuf {
     let name = format!("{source}{}", flags.concat()).replace(['.', '/'], "-");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut command = Command::new(compiler);
-    command.args(["-O1", "-g", "-Wall", "-Werror", "-fno-builtin", "-pthread", "-o"]);
-    command.arg(&program).args(flags);
+    command.args(["-O1", "-g", "-Wall", "-Werror", "-fno-builtin", "-pthread"]);
+    command.args(flags);
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload").join(source));
-    compile_with(&mut command);
+    compile_to(&program, &mut command);
     program
 }
 
