@@ -25,6 +25,9 @@ mod sections;
 #[cfg(target_arch = "x86_64")]
 mod table;
 #[cfg(target_arch = "x86_64")]
+#[path = "../../../sheaves-percpu/tests/transactions/boundaries/traced.rs"]
+mod traced;
+#[cfg(target_arch = "x86_64")]
 mod tracee;
 
 /// Single steps end the exclusive accesses of other architectures, which would never succeed.

@@ -1,35 +1,35 @@
 //! What the boundary tests know of aarch64: the same as in `machine_x86_64.rs`.
 
-use super::tracee::{Request, Tracee};
+use super::traced::{Request, Traced};
 
 /// The instruction `brk #0`.
 pub(crate) const BREAKPOINT: [u8; 4] = 0xD420_0000_u32.to_le_bytes();
 /// A child that a breakpoint has stopped is at it.
 pub(crate) const PAST_BREAKPOINT: usize = 0;
 
-pub(crate) fn ip(tracee: &Tracee) -> usize {
-    registers(tracee).pc as usize
+pub(crate) fn ip(thread: Traced) -> usize {
+    registers(thread).pc as usize
 }
 
-pub(crate) fn set_ip(tracee: &Tracee, address: usize) {
-    let mut registers = registers(tracee);
+pub(crate) fn set_ip(thread: Traced, address: usize) {
+    let mut registers = registers(thread);
     registers.pc = address as u64;
-    transfer(tracee, libc::PTRACE_SETREGSET, &mut registers);
+    transfer(thread, libc::PTRACE_SETREGSET, &mut registers);
 }
 
-fn registers(tracee: &Tracee) -> libc::user_regs_struct {
+fn registers(thread: Traced) -> libc::user_regs_struct {
     // SAFETY: all-zero registers are valid.
     let mut registers = unsafe { core::mem::zeroed() };
-    transfer(tracee, libc::PTRACE_GETREGSET, &mut registers);
+    transfer(thread, libc::PTRACE_GETREGSET, &mut registers);
     registers
 }
 
 /// Copies the general registers from or to the child.
-fn transfer(tracee: &Tracee, request: Request, registers: &mut libc::user_regs_struct) {
+fn transfer(thread: Traced, request: Request, registers: &mut libc::user_regs_struct) {
     let bytes = size_of_val(registers);
     let mut range = libc::iovec { iov_base: (&raw mut *registers).cast(), iov_len: bytes };
     let general = libc::NT_PRSTATUS as usize;
-    tracee.request(request, general, (&raw mut range).expose_provenance());
+    thread.request(request, general, (&raw mut range).expose_provenance());
     assert_eq!(range.iov_len, bytes);
 }
 

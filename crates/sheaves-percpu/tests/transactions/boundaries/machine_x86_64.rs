@@ -3,19 +3,19 @@
 
 use iced_x86::{Decoder, DecoderOptions};
 
-use super::tracee::Tracee;
+use super::traced::Traced;
 
 /// The instruction of a breakpoint.
 pub(crate) const BREAKPOINT: [u8; 1] = [0xCC];
 /// Bytes from a breakpoint to the instruction pointer of a child that it has stopped.
 pub(crate) const PAST_BREAKPOINT: usize = BREAKPOINT.len();
 
-pub(crate) fn ip(tracee: &Tracee) -> usize {
-    tracee.request(libc::PTRACE_PEEKUSER, ip_offset(), 0).cast_unsigned() as usize
+pub(crate) fn ip(thread: Traced) -> usize {
+    thread.request(libc::PTRACE_PEEKUSER, ip_offset(), 0).cast_unsigned() as usize
 }
 
-pub(crate) fn set_ip(tracee: &Tracee, address: usize) {
-    tracee.request(libc::PTRACE_POKEUSER, ip_offset(), address);
+pub(crate) fn set_ip(thread: Traced, address: usize) {
+    thread.request(libc::PTRACE_POKEUSER, ip_offset(), address);
 }
 
 fn ip_offset() -> usize {

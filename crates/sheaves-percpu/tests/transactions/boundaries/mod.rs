@@ -17,6 +17,7 @@ mod in_rows;
 #[cfg_attr(target_arch = "x86_64", path = "machine_x86_64.rs")]
 mod machine;
 mod sections;
+mod traced;
 mod tracee;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,17 +2,9 @@
 //!
 //! The child is a fork, so code and board have the same addresses in both.
 
-use core::ffi::c_void;
-
 use super::child::{self, Board, Operation};
-use super::machine::{self, BREAKPOINT, PAST_BREAKPOINT};
-
-/// The type of libc's names of requests.
-#[cfg(target_env = "musl")]
-pub(crate) type Request = libc::c_int;
-/// The type of libc's names of requests.
-#[cfg(not(target_env = "musl"))]
-pub(crate) type Request = libc::c_uint;
+use super::machine::{self, PAST_BREAKPOINT};
+use super::traced::{self, Planted, Traced};
 
 /// Why the child is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,15 +19,8 @@ pub(crate) enum Stop {
     Ended(i32),
 }
 
-/// A breakpoint, with the original code.
-#[derive(Debug)]
-pub(crate) struct Planted {
-    address: usize,
-    before: libc::c_long,
-}
-
 pub(crate) struct Tracee {
-    pid: libc::pid_t,
+    thread: Traced,
     board: &'static Board,
     operation: Operation,
     away: usize,
@@ -56,8 +41,8 @@ impl Tracee {
             submit(tracer);
             child::run(board, operation, places);
         }
-        let tracee = Tracee { pid, board, operation, away: places[1] };
-        match tracee.wait() {
+        let tracee = Tracee { thread: Traced(pid), board, operation, away: places[1] };
+        match tracee.stop(tracee.thread.wait()) {
             Stop::Rendezvous => Some(tracee),
             Stop::Ended(status) if libc::WEXITSTATUS(status) == NOT_PERMITTED => None,
             other => panic!("the child came to {other:?}"),
@@ -80,34 +65,24 @@ impl Tracee {
 
     /// Lets the child run, with a signal if that is not 0, until it stops again.
     pub(crate) fn resume(&self, signal: i32) -> Stop {
-        self.request(libc::PTRACE_CONT, 0, signal as usize);
-        self.wait()
+        self.stop(self.thread.resume(libc::PTRACE_CONT, signal))
     }
 
     /// Lets the child execute one instruction.
     pub(crate) fn step(&self) -> Stop {
-        self.request(libc::PTRACE_SINGLESTEP, 0, 0);
-        self.wait()
+        self.stop(self.thread.resume(libc::PTRACE_SINGLESTEP, 0))
     }
 
     pub(crate) fn plant(&self, address: usize) -> Planted {
-        let before = self.request(libc::PTRACE_PEEKTEXT, address, 0);
-        let mut bytes = before.to_ne_bytes();
-        bytes[..BREAKPOINT.len()].copy_from_slice(&BREAKPOINT);
-        let with = libc::c_long::from_ne_bytes(bytes);
-        self.request(libc::PTRACE_POKETEXT, address, with.cast_unsigned() as usize);
-        Planted { address, before }
+        self.thread.plant(address)
     }
 
-    /// Removes a breakpoint. If breakpoints are closer than a word, the last one has to be removed
-    /// first.
     pub(crate) fn lift(&self, planted: Planted) {
-        let before = planted.before.cast_unsigned() as usize;
-        self.request(libc::PTRACE_POKETEXT, planted.address, before);
+        self.thread.lift(planted);
     }
 
     pub(crate) fn set_ip(&self, address: usize) {
-        machine::set_ip(self, address);
+        machine::set_ip(self.thread, address);
     }
 
     /// Restricts the child to its other CPU; it will be there when it continues.
@@ -118,47 +93,29 @@ impl Tracee {
         unsafe { libc::CPU_SET(self.away, &mut mask) };
         let size = size_of::<libc::cpu_set_t>();
         // SAFETY: the mask is valid for reads of its size.
-        let status = unsafe { libc::sched_setaffinity(self.pid, size, &raw const mask) };
+        let status = unsafe { libc::sched_setaffinity(self.thread.0, size, &raw const mask) };
         assert_eq!(status, 0);
     }
 
-    fn wait(&self) -> Stop {
-        let mut status = 0;
-        // SAFETY: `status` is valid for writes.
-        let pid = unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
-        assert_eq!(pid, self.pid);
+    fn stop(&self, status: i32) -> Stop {
         if !libc::WIFSTOPPED(status) {
             return Stop::Ended(status);
         }
         match libc::WSTOPSIG(status) {
             libc::SIGSTOP => Stop::Rendezvous,
-            libc::SIGTRAP => Stop::Trap(machine::ip(self) - PAST_BREAKPOINT),
+            libc::SIGTRAP => Stop::Trap(machine::ip(self.thread) - PAST_BREAKPOINT),
             other => Stop::Signal(other),
         }
-    }
-
-    pub(crate) fn request(&self, request: Request, address: usize, data: usize) -> libc::c_long {
-        let address = core::ptr::without_provenance_mut::<c_void>(address);
-        let data = core::ptr::without_provenance_mut::<c_void>(data);
-        // SAFETY: libc's own variable of this thread.
-        let errno = unsafe { libc::__errno_location() };
-        // SAFETY: as above. A value that was read may be -1, so errno distinguishes errors.
-        unsafe { errno.write(0) };
-        // SAFETY: the child's memory and registers are changed, not those of this process.
-        let result = unsafe { libc::ptrace(request, self.pid, address, data) };
-        let error = std::io::Error::last_os_error();
-        assert!(result != -1 || error.raw_os_error() == Some(0), "{request}: {error}");
-        result
     }
 }
 
 impl Drop for Tracee {
     fn drop(&mut self) {
         // SAFETY: this process's own child, which has not been reaped yet.
-        let _ = unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        let _ = unsafe { libc::kill(self.thread.0, libc::SIGKILL) };
         let mut status = 0;
         // SAFETY: `status` is valid for writes.
-        let _ = unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+        let _ = unsafe { libc::waitpid(self.thread.0, &raw mut status, 0) };
         let size = size_of::<Board>();
         // SAFETY: mapped by `map_board` with this size; the child has ended, and this is the last
         // use.
@@ -166,16 +123,12 @@ impl Drop for Tracee {
     }
 }
 
-/// In the child: requests to be traced, and to end with the tracer.
+/// In the child: requests to be traced; ends it if that is not permitted, or if the tracer has ended.
 fn submit(tracer: u32) {
-    // SAFETY: integers only.
-    let _ = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    let submitted = traced::submit();
     // SAFETY: no precondition.
     let parent = unsafe { libc::getppid() };
-    let none = core::ptr::null_mut::<c_void>();
-    // SAFETY: no memory is touched.
-    let status = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, none, none) };
-    if status != 0 || parent.cast_unsigned() != tracer {
+    if submitted.is_err() || parent.cast_unsigned() != tracer {
         // SAFETY: ends the process without running any code of the test harness.
         unsafe { libc::_exit(NOT_PERMITTED) };
     }
