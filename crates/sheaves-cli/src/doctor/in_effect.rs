@@ -1,4 +1,4 @@
-//! Runs a real program under the preload object and reads from its greeting which engine it uses.
+//! Starts this program under the preload object and reads from its greeting which engine it uses.
 
 use std::env;
 use std::ffi::OsStr;
@@ -11,8 +11,10 @@ use crate::hello::{HELLO_VARIABLE, Hello, Outcome, Pipe};
 use crate::preload::{LIST_VARIABLE, Preload};
 use crate::run::{inspect, resolve};
 
-/// How long the greeting of `true` may take.
+/// How long the greeting may take.
 const GREETING_SECONDS: u32 = 10;
+/// What is started to greet.
+const STARTED: &str = "sheaves --version";
 
 /// Checks of the preload object and of the engine that it chooses.
 pub(crate) fn checks(option: Option<&Path>, kernel: &KernelRseq) -> Vec<Check> {
@@ -38,26 +40,29 @@ pub(crate) fn checks(option: Option<&Path>, kernel: &KernelRseq) -> Vec<Check> {
         Err(problem) => vec![Check::fail(
             "preload",
             format!("{object}: {problem}"),
-            "run the dynamic linker with messages: LD_DEBUG=libs LD_PRELOAD=... true",
+            "run the dynamic linker with messages: LD_DEBUG=libs LD_PRELOAD=... sheaves --version",
         )],
     }
 }
 
-/// Starts `true` with the object and waits for the greeting.
+/// Starts this program with the object and waits for the greeting. Other programs may be static.
 fn greeting(preload: &Preload) -> Result<Hello, String> {
-    let mut command = Command::new("true");
+    let own = env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new(own);
+    command.arg("--version");
     command.env(LIST_VARIABLE, preload.list(env::var_os(LIST_VARIABLE).as_deref()));
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let pipe = Pipe::open().map_err(|error| error.to_string())?;
     command.env(HELLO_VARIABLE, pipe.number());
-    let mut child = command.spawn().map_err(|error| format!("cannot start `true`: {error}"))?;
+    let mut child =
+        command.spawn().map_err(|error| format!("cannot start `{STARTED}`: {error}"))?;
     let outcome = pipe.listen().wait(GREETING_SECONDS);
     let _ = child.kill();
     let status = child.wait().map_err(|error| error.to_string())?;
     match outcome {
         Outcome::Greeted(hello) => Ok(hello),
-        Outcome::Closed => Err(format!("`true` ended without loading it ({status})")),
-        Outcome::Silent => Err(format!("`true` did not load it within {GREETING_SECONDS} s")),
+        Outcome::Closed => Err(format!("`{STARTED}` ended without loading it ({status})")),
+        Outcome::Silent => Err(format!("`{STARTED}` did not load it within {GREETING_SECONDS} s")),
     }
 }
 
