@@ -32,6 +32,7 @@ mount -t tmpfs shm /dev/shm
 mount -t devpts pts /dev/pts
 mount -t cgroup2 cgroup /sys/fs/cgroup
 ln -sf /proc/self/fd /dev/fd
+ln -sf /proc/self/fd/0 /dev/stdin
 $b test -e /etc/passwd || echo root:x:0:0:root:/root:/bin/sh > /etc/passwd
 ifconfig lo 127.0.0.1 up
 cd /{PLACE}
