@@ -8,11 +8,12 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 
 use crate::key::Key;
-use crate::tls;
+use crate::{thread, tls};
 
 /// The kernel's `struct rseq`, shared by kernel and user space: 32 bytes, aligned to 32 bytes.
 ///
-/// Fields have the kernel's names. User space may write [`RseqArea::rseq_cs`] only.
+/// Fields have the kernel's names. User space may write [`RseqArea::rseq_cs`] only, as long as the
+/// area is registered.
 #[repr(C, align(32))]
 #[derive(Debug)]
 pub struct RseqArea {
@@ -69,6 +70,9 @@ static ENDING: Key = Key::new();
 
 /// Registers the calling thread's own area. False where the kernel or seccomp refuses, where the
 /// thread has an area already, and at the thread's end.
+///
+/// With musl, destructors of a thread may use the library for the first time in their first and
+/// second round; in a later one nothing ends the registration before the thread unmaps its stack.
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[must_use]
 pub fn register_own() -> bool {
@@ -95,7 +99,15 @@ unsafe extern "C" fn unregister_own(round: *mut c_void) {
     }
     // Signal handlers do not register the area again.
     tls::set_has_ended(1);
-    let _ = call(FLAG_UNREGISTER);
+    // A handler must not find the 0 that the kernel leaves: it is the number of a slot.
+    thread::with_signals_blocked(|| {
+        if call(FLAG_UNREGISTER) {
+            // SAFETY: the thread's own words, valid as long as it lives.
+            let mm_cid = unsafe { &raw mut (*tls::thread_area()).rseq.mm_cid };
+            // SAFETY: as above; the kernel does not write it any more.
+            unsafe { mm_cid.write_volatile(-1) };
+        }
+    });
 }
 
 /// `rseq(2)` for the calling thread's own area.

@@ -15,6 +15,7 @@ mod numbers;
 mod one_slot;
 mod seccomp;
 mod sheaves;
+mod thread_end;
 mod vocabulary;
 
 /// The other engines and kinds of slots; each runs all other tests of this program.
