@@ -89,12 +89,19 @@ fn exchange(id: CacheId, object: usize) -> bool {
     start(id);
     // SAFETY: the sheaf is ours, and empty.
     let cursor = unsafe { queue::format(id.shape(), sheaf).push(object) };
+    let queue = id.descriptor().deferred_here();
+    // Held from before the exchange on: who takes the sheaves of all slots, and then this lock, has
+    // either taken the full sheaf or finds it sealed.
+    let mut sealed = queue.sealed.lock();
     // SAFETY: `before` is not the bootstrap cursor; the sheaf and the object in it are ours.
     if !unsafe { cmp_store(word, before, cursor) } {
+        drop(sealed);
         pool::put_empty(sheaf);
         return false;
     }
-    if before.is_sheaf() && seal::seal(id, before) {
+    let added = before.is_sheaf().then(|| queue.seal_taken(id, &mut sealed, before));
+    drop(sealed);
+    if added.is_some_and(|added| seal::after_seal(id, queue, &added)) {
         defer::after_seal();
     }
     defer::arm();

@@ -12,8 +12,10 @@ use sheaves_rcu::defer;
 use sheaves_sys::clock;
 use sheaves_sys::lock::Lock;
 
+use crate::cache_id::CacheId;
 use crate::pool::{self, put_empty};
 use crate::shape::Shape;
+use crate::tags;
 
 /// The lowest index of a sentinel.
 const SENTINEL_MIN: usize = defer::STATE_ENTRIES;
@@ -133,16 +135,27 @@ impl Queue {
     }
 
     /// Seals a sheaf that the caller owns. `None` when it is empty; then it is in the pool.
-    pub(super) fn seal(&self, shape: &Shape, cursor: Cursor) -> Option<SealedSheaf> {
+    pub(super) fn seal(&self, id: CacheId, cursor: Cursor) -> Option<SealedSheaf> {
         if cursor.is_empty() {
             put_empty(cursor.sheaf());
             return None;
         }
+        Some(self.seal_taken(id, &mut self.sealed.lock(), cursor))
+    }
+
+    /// [`Queue::seal`] of a sheaf that is not empty, under the lock.
+    pub(super) fn seal_taken(
+        &self,
+        id: CacheId,
+        sealed: &mut Sealed,
+        cursor: Cursor,
+    ) -> SealedSheaf {
         debug_assert!(cursor.sheaf().sentinel() >= SENTINEL_MIN);
-        let mut sealed = self.sealed.lock();
+        // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
+        tags::note_deferred(id, unsafe { cursor.objects() });
         // Relaxed: changes under the lock.
         self.objects.fetch_add(cursor.fill() as u32, Ordering::Relaxed);
-        Some(self.append(shape, &mut sealed, cursor))
+        self.append(id.shape(), sealed, cursor)
     }
 
     /// Puts an object into the open sheaf, and seals the sheaf when it is full. `empty` provides a

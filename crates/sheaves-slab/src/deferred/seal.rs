@@ -15,10 +15,8 @@ const RECLAIM: usize = 2;
 /// [`defer::after_seal`], without locks.
 #[must_use]
 pub(crate) fn seal(id: CacheId, cursor: Cursor) -> bool {
-    // SAFETY: the caller owns the sheaf, and this is the only reference to its entries.
-    tags::note_deferred(id, unsafe { cursor.objects() });
     let queue = id.descriptor().deferred_here();
-    queue.seal(id.shape(), cursor).is_some_and(|sealed| after_seal(id, queue, &sealed))
+    queue.seal(id, cursor).is_some_and(|sealed| after_seal(id, queue, &sealed))
 }
 
 /// Starts grace periods and takes ready sheaves after `queue` got a sealed sheaf. True as in
