@@ -16,7 +16,7 @@
 //!
 //! After a look that has left something, the keeper arms itself again.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use sheaves_sys::{clock, probe, thread, tls};
 
@@ -52,12 +52,21 @@ pub fn period_ms() -> Option<u64> {
     decay_ms().map(|decay| (decay / 2).max(PERIOD_MS_MIN))
 }
 
-/// True if the keeper will look.
+/// True if the keeper will look. As a hint.
 #[inline]
 #[must_use]
 pub fn is_armed() -> bool {
     // Relaxed: a hint.
     ARMED.load(Ordering::Relaxed)
+}
+
+/// True if the keeper will look, and will find what the caller has just left unused.
+#[inline]
+#[must_use]
+pub fn will_find() -> bool {
+    // SeqCst pairs with the fence in `look`. [B3]
+    fence(Ordering::SeqCst);
+    is_armed()
 }
 
 /// True while the keeper will look, or looks: then the layers need not return memory themselves.
@@ -126,6 +135,9 @@ pub(super) fn look() {
     if DUE_MS.load(Ordering::Relaxed) <= clock::coarse_ms() {
         // SeqCst: before the look, so that what it does not find is armed again. [B1]
         ARMED.store(false, Ordering::SeqCst);
+        // SeqCst pairs with the fence in `will_find`: a thread that has left memory unused finds
+        // the keeper disarmed, or the look below finds that memory. [B3]
+        fence(Ordering::SeqCst);
         if look_here() {
             arm(true);
         }

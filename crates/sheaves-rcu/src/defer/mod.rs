@@ -66,7 +66,7 @@ pub use call_rcu::{call_hurry, call_rcu, defer};
 pub use channel::Channel;
 pub use emergency::{Emergencies, free_without_memory};
 pub use head::{Call, Head};
-pub use keeper::{decay_ms, is_armed, is_kept, is_overdue, look_here, period_ms};
+pub use keeper::{decay_ms, is_armed, is_kept, is_overdue, look_here, period_ms, will_find};
 pub use pressure::{Pressure, note_reclaimed, note_sealed, pressure};
 pub use queue::{Open, Queue, STATE_ENTRIES, Sealed};
 pub use reclaimer::{after_seal, arm, keep, keep_if_running, reclaimer_thread, wake_reclaimer};

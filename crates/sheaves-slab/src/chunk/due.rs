@@ -44,7 +44,7 @@ pub(super) fn take(bits: u32) -> u32 {
 
 /// There is work for the keeper.
 pub(super) fn note_work() {
-    if !defer::is_armed() && defer::decay_ms().is_some() {
+    if !defer::will_find() && defer::decay_ms().is_some() {
         note(if defer::reclaimer_thread().is_some() { KEEP } else { START });
     }
 }
@@ -73,12 +73,9 @@ pub(crate) fn note_use(now_ms: u64) {
     }
 }
 
-/// Called when a layer above keeps much, in a depot for example.
-#[inline]
+/// Called when a layer above keeps much, in a depot for example. On slow paths: it has a fence.
 pub fn note_unused() {
-    if !defer::is_armed() {
-        note_work();
-    }
+    note_work();
 }
 
 /// Called when the bytes of the chunks in use or dirty have changed.
