@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
 use sheaves_control::client::{Client, Failure};
@@ -185,6 +186,12 @@ fn refuse(process: &Process, failure: Failure) -> Refusal {
             "{process} has a control page of version {found}, which this command does not know: \
              use the command of the same release"
         )),
+        Failure::Refused(errno) if errno == Errno::OPNOTSUPP.raw_os_error() => {
+            Refusal::protocol(format!(
+                "{process} is hardened or in debug mode, where no block is guarded: its frees \
+                 are checked by other means"
+            ))
+        }
         Failure::Refused(errno) => {
             let error = io::Error::from_raw_os_error(errno);
             Refusal::protocol(format!("{process} cannot answer: {error}"))

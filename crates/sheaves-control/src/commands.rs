@@ -1,9 +1,9 @@
 //! What a process answers.
 
 use sheaves_heap::report::{self, Flush, Format};
-use sheaves_heap::{guard, profile, report_rcu};
+use sheaves_heap::{guard, mode, profile, report_rcu};
 use sheaves_rcu::Cookie;
-use sheaves_sys::errno::{EINVAL, ENOMEM};
+use sheaves_sys::errno::{EINVAL, ENOMEM, EOPNOTSUPP};
 
 use crate::layout::{
     BEGIN_GRACE_PERIOD, GUARD_OFF, GUARD_ON, PROFILE_DUMP, PROFILE_START, PROFILE_STOP, RCU,
@@ -44,6 +44,7 @@ fn start_guard(one_in: u64) -> i32 {
     match one_in {
         0 => EINVAL,
         _ if one_in > guard::ONE_IN_MAX as u64 => EINVAL,
+        _ if mode::is_hardened() => EOPNOTSUPP,
         _ if guard::on(one_in as usize) => 0,
         _ => ENOMEM,
     }

@@ -8,7 +8,8 @@
 //! follows that was there before. A double free, or a free of an address inside the block, is
 //! reported, too, and aborts the process.
 //!
-//! Blocks of up to 32 KiB take part. `docs/guard.md` has examples.
+//! Blocks of up to 32 KiB take part; in a hardened process and in debug mode none does.
+//! `docs/guard.md` has examples.
 //!
 //! ```
 //! use sheaves_heap::guard;
@@ -24,8 +25,8 @@ pub use sheaves_slab::guard::{ONE_IN_MAX, note_deferral, one_in};
 /// Guards one in `one_in` samples from now on, at most [`ONE_IN_MAX`]. While the heap is not
 /// profiled, there is a sample in 512 KiB. Installs a handler of SIGSEGV, which stays.
 ///
-/// False when memory is out, or where the kernel refuses the handler. Interrupts the CPUs that run
-/// this process.
+/// False in a hardened process, where frees are checked by other means; when memory has run out, or
+/// where the kernel refuses the handler. Interrupts the CPUs that run this process.
 pub fn on(one_in: usize) -> bool {
     start() && sheaves_slab::sampling::guard(one_in)
 }

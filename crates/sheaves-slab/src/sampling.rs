@@ -70,8 +70,8 @@ pub fn stop() {
 }
 
 /// Guards one in `one_in` samples from now on: see [`crate::guard`]. While the profile is off,
-/// there are samples as if it were on at [`RATE_BYTES`]. False when memory is out, or where the
-/// kernel refuses the handler of SIGSEGV. Costs what [`start`] does.
+/// there are samples as if it were on at [`RATE_BYTES`]. False in a hardened process, when memory
+/// has run out, or where the kernel refuses the handler of SIGSEGV. Costs what [`start`] does.
 pub fn guard(one_in: usize) -> bool {
     let one_in = one_in.max(1);
     if !guard::set(one_in) {

@@ -77,6 +77,21 @@ fn a_running_process_is_guarded() {
 }
 
 #[test]
+fn a_hardened_process_is_not_guarded() {
+    let mut command = Command::new("sleep");
+    command.arg("600").env("LD_PRELOAD", object()).env("SHEAVES_HARDEN", "1");
+    let mut child = command.spawn().expect("runs");
+    let pid = child.id().to_string();
+    wait_for("its refusal", || {
+        let output = sheaves().args(["guard", "on", &pid]).output().expect("runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        (output.status.code() == Some(76) && errors.contains("is hardened")).then_some(())
+    });
+    child.kill().expect("killed");
+    child.wait().expect("waits");
+}
+
+#[test]
 fn rates_are_fractions() {
     for rate in ["16", "1/0", "1/1048577", "2/3", "0.5"] {
         let wrong = contains("expected 1/N with N up to 1048576");

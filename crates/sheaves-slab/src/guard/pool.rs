@@ -10,6 +10,7 @@ use super::layout::{ADDRESS, BYTES, CACHE, FRAMES_MAX, Geometry, NAME, OBJECT, S
 use super::table::{self, Kind, change, field, geometry, set_field};
 use super::{report, table::contains};
 use crate::cache_id::{CLASSES_MAX, CacheId};
+use crate::mode;
 use crate::profile::{self, Request, chance};
 use crate::shape::Shape;
 
@@ -40,14 +41,15 @@ pub fn one_in() -> usize {
     ONE_IN.load(Ordering::Relaxed)
 }
 
-/// Turns guard samples on or off. False when memory is out.
+/// Turns guard samples on or off. False in a hardened process, whose objects are checked by other
+/// means, and when memory has run out.
 pub(crate) fn set(one_in: usize) -> bool {
     let make = || {
         // One thread at a time makes the pool.
         let _profile = profile::PROFILE.lock();
         table::make()
     };
-    if one_in != 0 && !(make() && fault::install(report::explain)) {
+    if one_in != 0 && (mode::is_hardened() || !make() || !fault::install(report::explain)) {
         return false;
     }
     // Relaxed: see `one_in`.
@@ -75,7 +77,7 @@ pub(crate) fn alloc(id: CacheId, object: usize, bytes: usize, request: &Request)
         || one_in != 0 && (profile::rate() == 0 || chance::happens(1.0 / one_in as f64));
     let geometry = geometry().filter(|_| is_chosen)?;
     let align = if request.align == 0 { natural_align(shape) } else { request.align };
-    // Hardened caches check their objects by other means.
+    // Debug caches check their objects by other means.
     let has_contents = shape.constructor.is_some() || shape.typesafe || shape.hardened;
     if bytes > geometry.body || align > geometry.page || has_contents {
         return None;
