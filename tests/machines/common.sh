@@ -9,7 +9,8 @@ run() {
     "$@" >/tmp/out 2>&1
     result=$?
     if [ $result = 0 ]; then
-        echo "ok $name: $(grep -E '^test result|operations|grace periods|^ok ' /tmp/out | head -n 2 | tr '\n' ' ')"
+        facts=$(grep -E '^test result|operations|grace periods|^ok ' /tmp/out | tr '\n' ' ')
+        echo "ok $name: $facts"
     else
         echo "not ok $name: status $result"
         tail -n 30 /tmp/out

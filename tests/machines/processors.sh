@@ -51,7 +51,7 @@ while ! [ -e /tmp/status ]; do
 done
 wait
 run storm sh -c 'cat /tmp/storm; exit $(cat /tmp/status)'
-echo "meanwhile CPUs went offline and came back $switched times, and the cpuset changed $allowed times"
+echo "meanwhile $switched CPUs went offline or came back, and the cpuset changed $allowed times"
 [ $switched -gt 0 ] && [ $allowed -gt 0 ] || failed=1
 
 run_torture reclaim

@@ -16,37 +16,38 @@
  *       Which parts of 2 MiB of the heap ask for huge pages: with auto those that have been in
  *       use as a whole for ten seconds, in a process that has not forked; with always all.
  *   SHEAVES_DECAY_MS: -1 to 3600000; default: 1000
- *       How long memory lies unused, in milliseconds, before it returns to the system; with 0 as
- *       soon as possible, with -1 never.
+ *       Milliseconds for which unused memory is kept before it returns to the system; with 0 it
+ *       is not kept, with -1 for ever.
  *   SHEAVES_LIMIT: auto, bytes, 1% to 100%; default: none
- *       A limit on the memory of the heap, such as 512M; near it unused memory goes back to the
- *       system at once. With auto that of the control groups, with a percentage that part of it,
- *       or of the machine's memory.
+ *       A soft limit on the memory of the heap, 1M or more (suffixes K, M, G, T): from 7/8 of it
+ *       on unused memory returns to the system at once. No allocation fails because of it. With
+ *       auto the limit of the control groups, with a percentage that part of it, or of the
+ *       machine's memory.
  *   SHEAVES_PROF: 1024 or more; default: off
  *       Profiles the heap from the start of the program: about one allocation in as many bytes is
  *       recorded, 524288 for instance.
  *   SHEAVES_GUARD: 0, 1/1 to 1/1048576; default: 0
  *       With 1/N one in N samples of the heap lies beside an inaccessible page, so that its
  *       misuse is reported: see docs/guard.md. There is a sample in 512 KiB, or as SHEAVES_PROF
- *       says.
+ *       says. Without effect in hardened and debug mode.
  *   SHEAVES_HARDEN: 0, 1; default: 0
  *       With 1 frees wait in a quarantine and are checked, and blocks have canaries: see
  *       SECURITY.md.
  *   SHEAVES_DEBUG: 0, 1; default: 0
  *       With 1 all of that, and every free is checked at once, at the price of the fast path.
  *   SHEAVES_CONTROL: 0, 1; default: 1
- *       With 0 the process has no control page, by which sheaves stat, top, rcu and export ask a
- *       running process.
+ *       With 0 the process has no control page, by which sheaves stat, top, rcu, export, prof and
+ *       guard ask a running process.
  *   SHEAVES_RCU: normal, expedited; default: as the program asks
  *       Makes all grace periods normal, or all expedited.
- *   SHEAVES_RCU_STALL_MS: 0 or more; default: 1000
+ *   SHEAVES_RCU_STALL_MS: 0 to 86400000; default: 1000
  *       Age in milliseconds at which a grace period that does not end is reported; 0 for never.
  *   SHEAVES_RCU_FENCES: 0, 1; default: 0
  *       With 1 readers use fences, as if membarrier(2) were refused.
  *   SHEAVES_RCU_RECLAIMERS: 0, 1, slots; default: 1
- *       Threads of the library that run deferred calls. With 0 the program calls
- *       sheaves_rcu_drive or rcu::defer::poll; with slots there is one for each CPU, pinned to
- *       it.
+ *       Threads of the library that run deferred calls. With 0 it starts none: the program calls
+ *       sheaves_rcu_drive or rcu::defer::poll, and unused memory returns only when something is
+ *       freed. With slots there is one for each CPU, 16 at most, each bound to its CPU.
  *   SHEAVES_RCU_AGE_MS: 1 to 60000; default: 20
  *       How long something deferred waits, in milliseconds, before a grace period is started for
  *       it.
@@ -223,9 +224,9 @@ extern "C" {
 // allocation: objects keep their contents from a free to the next allocation. It may allocate,
 // also from other caches, but must not use this cache. flags are SHEAVES_CACHE_* or 0.
 //
-// NULL and EINVAL for a wrong argument, ENOSPC when 860 caches exist, ENOMEM. May sleep on a lock
-// briefly. After fork() a child may continue to use all caches; that holds for every function
-// below.
+// NULL and EINVAL for a wrong argument, ENOSPC when 860 caches exist (812 in a hardened process),
+// ENOMEM. May sleep on a lock briefly. After fork() a child may continue to use all caches; that
+// holds for every function below.
 // What the caller promises:
 // name is NULL or a string; constructor may be called in any thread, and writes to the object
 // only.

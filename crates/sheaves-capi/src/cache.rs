@@ -55,9 +55,9 @@ pub struct SheavesCacheStatistics {
 /// allocation: objects keep their contents from a free to the next allocation. It may allocate,
 /// also from other caches, but must not use this cache. flags are SHEAVES_CACHE_* or 0.
 ///
-/// NULL and EINVAL for a wrong argument, ENOSPC when 860 caches exist, ENOMEM. May sleep on a lock
-/// briefly. After fork() a child may continue to use all caches; that holds for every function
-/// below.
+/// NULL and EINVAL for a wrong argument, ENOSPC when 860 caches exist (812 in a hardened process),
+/// ENOMEM. May sleep on a lock briefly. After fork() a child may continue to use all caches; that
+/// holds for every function below.
 /// # Safety
 /// name is NULL or a string; constructor may be called in any thread, and writes to the object
 /// only.

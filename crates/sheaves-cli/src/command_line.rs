@@ -74,7 +74,7 @@ pub(crate) enum Subcommand {
                         PROGRAM is not found; 126 when it cannot run, or cannot run on Sheaves; \
                         125 when Sheaves itself failed.")]
 pub(crate) struct RunOptions {
-    /// Print statistics per size class to stderr when each process exits.
+    /// Print statistics per size class to stderr when each program exits.
     #[arg(
         long,
         value_name = "FORMAT",
@@ -84,7 +84,7 @@ pub(crate) struct RunOptions {
     )]
     pub(crate) stats: Option<StatsFormat>,
 
-    /// Write the statistics to this file instead of stderr (implies --stats).
+    /// Write the statistics to this file, emptied before, instead of stderr (implies --stats).
     #[arg(long, value_name = "PATH")]
     pub(crate) stats_file: Option<PathBuf>,
 
@@ -121,8 +121,9 @@ pub(crate) enum StatsFormat {
 
 /// The exit statuses of the commands that ask a running process.
 const ASK_STATUSES: &str = "Exit status: 0; 67 when there is no such process; 69 when it does not \
-                            run on Sheaves or ends; 75 when it does not answer now; 76 when its \
-                            answer cannot be understood; 77 when it is another user's.";
+                            run on Sheaves or ends; 74 when stdout cannot be written; 75 when it \
+                            does not answer now; 76 when its answer cannot be understood; 77 when \
+                            it is another user's.";
 
 /// Options of `sheaves stat`.
 #[derive(Debug, Args)]
@@ -145,7 +146,7 @@ pub(crate) struct TopOptions {
     #[arg(long)]
     pub(crate) once: bool,
 
-    /// Print a line of JSON instead.
+    /// Print a line of JSON each time instead.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -267,8 +268,9 @@ pub(crate) struct InspectOptions {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status: 0; 65 when the source is not a heap profile; 66 when it cannot \
-                        be read; 69 when the process cannot be asked; 73 when a file cannot be \
-                        written."
+                        be read; 67, 69, 75, 76 or 77 when the process cannot be asked, see \
+                        `sheaves stat --help`; 73 when a file cannot be written, 74 when \
+                        stdout cannot be."
 )]
 pub(crate) struct ProfHeap {
     /// A process id, or a file with a dump.
@@ -293,12 +295,13 @@ pub(crate) struct ProfHeap {
 
 /// Options of `sheaves prof leaks`.
 #[derive(Debug, Args)]
+#[command(after_help = ASK_STATUSES)]
 pub(crate) struct ProfLeaks {
     /// The process.
     pub(crate) pid: u32,
 
     /// Time between the two looks.
-    #[arg(long, value_name = "COUNT", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) seconds: u64,
 }
 

@@ -55,7 +55,8 @@ pub(crate) fn check(user: usize) -> usize {
     let zone = zone_of(user, size, start);
     if let Some(place) = zone.iter().position(|byte| *byte != ZONE) {
         report::die(format_args!(
-            "block {user:#x} of {size} bytes was written to {place} bytes past its end"
+            "block {user:#x} of {size} bytes was written to past its end, at byte {}",
+            size + place
         ));
     }
     start

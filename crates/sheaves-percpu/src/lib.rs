@@ -9,8 +9,8 @@
 //! same offset in every slot. A *transaction* changes a word in the slot that the thread runs on,
 //! without a lock. It commits by its last store, or has no effect. There are two engines:
 //!
-//! - **rseq**: Linux restartable sequences, x86-64. Each transaction is a critical section without
-//!   atomics. A slot is a CPU (`cpu_id`) or a concurrency id (`mm_cid`, Linux 6.3).
+//! - **rseq**: Linux restartable sequences, x86-64 and aarch64. Each transaction is a critical
+//!   section without atomics. A slot is a CPU (`cpu_id`) or a concurrency id (`mm_cid`, Linux 6.3).
 //! - **portable**: atomic exchange of the word, on any architecture. Slots are *virtual*: any
 //!   number of them, to which threads are assigned.
 //!

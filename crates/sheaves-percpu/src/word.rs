@@ -14,7 +14,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// Two words for each object cache: allocations and frees.
+    /// Two words for each object cache: the cursors of its main and of its spare sheaf.
     pub const CACHES: Region = Region { index: 0, first: 0, words: 1920 };
     /// This crate's own words: the caches of per-CPU objects.
     pub(crate) const OWN: Region = Region { index: 1, first: 1920, words: 128 };

@@ -13,8 +13,8 @@
 //! Sheaves are those of SLUB (Linux 6.18); the depot of full ones is that of Bonwick's magazines
 //! (2001).
 //!
-//! Free memory is never written, except in debug caches: the state of an object is in its slab's
-//! header, in another part of the address space.
+//! Free memory is never written, except in hardened and debug caches: the state of an object is in
+//! its slab's header, in another part of the address space.
 //!
 //! The modules, from the bottom up; each uses only those before it:
 //!

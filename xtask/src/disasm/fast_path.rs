@@ -13,8 +13,8 @@ pub struct FastPath {
 
 /// The fast paths on the page, in this order.
 pub const FAST_PATHS: [FastPath; 6] = [
-    FastPath { symbol: "fast_cache_alloc", what: "`Cache::alloc`: pop from one sheaf" },
-    FastPath { symbol: "fast_cache_free", what: "`Cache::free`: push onto another" },
+    FastPath { symbol: "fast_cache_alloc", what: "`Cache::alloc`: pop from the main sheaf" },
+    FastPath { symbol: "fast_cache_free", what: "`Cache::free`: push onto the main sheaf" },
     FastPath { symbol: "fast_sized_alloc", what: "`GlobalAlloc::alloc`: class from the layout" },
     FastPath { symbol: "fast_sized_free", what: "`GlobalAlloc::dealloc`: class from the layout" },
     FastPath { symbol: "fast_malloc", what: "`malloc`: class from the size" },

@@ -65,8 +65,8 @@ impl Machine<'_> {
             (false, Arch::aarch64) => ("tcg,thread=multi", "neoverse-n1"),
             (false, Arch::x86_64) => ("tcg,thread=multi", "max"),
         };
-        // An emulated CPU can trap while the kernel patches itself, which ends a kernel 6.12 of many
-        // CPUs when it finds its clock unstable: the clock is declared to be stable.
+        // An emulated CPU can trap while the kernel patches itself. That ends Linux 6.12 with many
+        // CPUs when it finds its clock unstable, so the clock is declared to be stable.
         let (machine, console, clock) = match arch {
             Arch::aarch64 => ("virt,gic-version=3", "ttyAMA0", ""),
             Arch::x86_64 => ("q35", "ttyS0", "tsc=reliable"),

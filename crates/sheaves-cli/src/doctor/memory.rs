@@ -62,7 +62,7 @@ fn overcommit() -> Check {
         Some(2) => Check::warn(
             "overcommit",
             "2 (never)",
-            "reserved address space counts as used; raise vm.overcommit_ratio if malloc fails",
+            "memory counts before it is touched; raise vm.overcommit_ratio if malloc fails",
         ),
         Some(0) => Check::ok("overcommit", "0 (heuristic)"),
         Some(1) => Check::ok("overcommit", "1 (always)"),

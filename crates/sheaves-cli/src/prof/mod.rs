@@ -114,7 +114,7 @@ fn print(text: &str) -> Result<(), Refusal> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         // The reader closed the pipe (`sheaves prof heap FILE | head`): no failure.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Refusal::cannot_create(format!("cannot write to stdout: {error}")))
+            Err(Refusal::output(format!("cannot write to stdout: {error}")))
         }
         _ => Ok(()),
     }

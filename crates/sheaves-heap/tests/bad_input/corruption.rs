@@ -221,19 +221,19 @@ crate::cases! {
             unsafe { cache.free(object) };
         }
     }
-    past_the_end DEBUG, Dies("of 40 bytes was written to 0 bytes past its end") => {
+    past_the_end DEBUG, Dies("of 40 bytes was written to past its end, at byte 40") => {
         write_and_free(40, 40);
     }
-    far_past_the_end DEBUG, Dies("of 40 bytes was written to 15 bytes past its end") => {
+    far_past_the_end DEBUG, Dies("of 40 bytes was written to past its end, at byte 55") => {
         write_and_free(40, 55);
     }
-    past_the_end_large DEBUG, Dies("was written to 0 bytes past its end") => {
+    past_the_end_large DEBUG, Dies("was written to past its end, at byte ") => {
         write_and_free(100_001, 100_001);
     }
-    past_the_end_huge DEBUG, Dies("was written to 2 bytes past its end") => {
+    past_the_end_huge DEBUG, Dies("was written to past its end, at byte ") => {
         write_and_free(3 << 20, (3 << 20) + 2);
     }
-    past_the_end_seen_by_realloc DEBUG, Dies("was written to 0 bytes past its end") => {
+    past_the_end_seen_by_realloc DEBUG, Dies("was written to past its end, at byte ") => {
         let block = calloc(5, 5);
         spoil(block, 25);
         // SAFETY: from this heap.

@@ -1,8 +1,8 @@
 //! The protocols that are modelled: the state of readers, the owner of a record, and the
 //! generations of waiters.
 //!
-//! `tests/models/` compiles these files with loom's atomics and runs them in every order of their
-//! steps. So a file here names nothing of this crate but what is beside it.
+//! `tests/protocols/` compiles these files with loom's atomics and runs them in every order of
+//! their steps. So a file here names nothing of this crate but what is beside it.
 
 pub(crate) mod generation;
 mod machine;

@@ -123,7 +123,8 @@ impl Drop for Tracee {
     }
 }
 
-/// In the child: requests to be traced; ends it if that is not permitted, or if the tracer has ended.
+/// In the child: requests to be traced, and ends it if that is not permitted or if the tracer has
+/// ended.
 fn submit(tracer: u32) {
     let submitted = traced::submit();
     // SAFETY: no precondition.
