@@ -15,11 +15,23 @@ const SLOTS: &[(&str, &str)] = &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS
 
 type Object = PerCpu<[AtomicU64; 2]>;
 
-/// Resident bytes of this process, exactly: threads keep parts of the counts in `statm`.
+/// Resident bytes of this process, exactly: threads keep parts of the counts in `statm`. Linux 6.1
+/// may leave a mapping out when another thread waits to change mappings, so this reads until two
+/// readings are the same.
 fn resident_bytes() -> usize {
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
-    1024 * line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
+    let read = || {
+        let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+        1024 * line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
+    };
+    let mut before = read();
+    loop {
+        let now = read();
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
 }
 
 /// How a program keeps an object.
