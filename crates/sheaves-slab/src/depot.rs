@@ -78,6 +78,13 @@ impl Hint {
         // Relaxed: a hint.
         self.0.fetch_sub(value, Ordering::Relaxed);
     }
+
+    /// [`Hint::sub`], down to 0.
+    fn sub_to_zero(&self, value: u32) {
+        let less = |before: u32| Some(before.saturating_sub(value));
+        // Relaxed, both: a hint.
+        let _before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
 }
 
 /// The depot of a cache.
@@ -132,7 +139,8 @@ impl Shard {
 
     fn take(&self) -> Option<Sheaf> {
         let sheaf = self.full.pop()?;
-        self.objects.sub(sheaf.capacity() as u32);
+        // To 0: in the child of a fork in a signal handler, `recount` has not counted this sheaf.
+        self.objects.sub_to_zero(sheaf.capacity() as u32);
         let objects = self.objects.get();
         if objects < self.objects_min.get() {
             self.objects_min.set(objects);
@@ -203,7 +211,7 @@ impl Depot {
             return true;
         }
         chunk::note_unused();
-        shard.objects.sub(objects);
+        shard.objects.sub_to_zero(objects);
         self.overflows.add(objects);
         self.decay(shape, clock::coarse_ms() as u32);
         false
