@@ -166,10 +166,15 @@ pub fn assert_none_held() {
     }
 }
 
-/// Adds to the number of guards of the thread, for [`assert_none_held`].
+/// True while the calling thread holds a lock that it has taken by [`Lock::lock`] or
+/// [`Lock::try_lock`]: then it must not call code of the program.
+#[must_use]
+pub fn is_any_held_here() -> bool {
+    tls::locks() != 0
+}
+
+/// Adds to the number of guards of the thread.
 #[inline]
 fn count(change: i16) {
-    if cfg!(debug_assertions) {
-        tls::set_locks(tls::locks().wrapping_add_signed(change));
-    }
+    tls::set_locks(tls::locks().wrapping_add_signed(change));
 }

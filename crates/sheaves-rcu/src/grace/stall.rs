@@ -10,6 +10,7 @@ use core::fmt::Display;
 use core::panic::Location;
 use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
+use sheaves_sys::lock;
 use sheaves_sys::thread::{self, NAME_BYTES};
 use sheaves_sys::{env, probe, report, sleeper};
 
@@ -66,8 +67,9 @@ pub fn set_timeout_ms(milliseconds: u64) {
 
 /// Sets a function to be called for each report, after the line is written; `None` for none.
 ///
-/// It runs in a thread that waits for readers or polls a cookie: under the locks that this thread
-/// holds, and in a signal handler if cookies are polled there. The grace period does not advance
+/// It runs in a thread that waits for readers or polls a cookie: under the program's locks that
+/// this thread holds, but none of this library's, and in a signal handler if cookies are polled
+/// there. The grace period does not advance
 /// while it runs. It may read; if it waits for readers, that is refused as inside a read section.
 /// It may panic where unwinding out of its caller is sound.
 pub fn set_callback(callback: Option<fn(&Stall)>) {
@@ -91,9 +93,12 @@ pub(crate) fn look(number: u32, age_ns: u64, global: u64) {
         return;
     }
     let timeout = timeout_ms();
+    // The function may take any lock: a thread that holds one leaves the report to a later look.
+    if timeout == 0 || age_ns / 1_000_000 < timeout || lock::is_any_held_here() {
+        return;
+    }
     // Relaxed, both: only leaders write it, and pass it on with the lead.
-    let is_due = timeout != 0 && age_ns / 1_000_000 >= timeout;
-    if !is_due || REPORTED.load(Ordering::Relaxed) == global {
+    if REPORTED.load(Ordering::Relaxed) == global {
         return;
     }
     REPORTED.store(global, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! A reader that stalls while other threads defer as fast as they can.
 
+use core::alloc::Layout;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -7,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use sheaves::heap;
-use sheaves::raw::Cache;
+use sheaves::raw::{Cache, Options};
 use sheaves::rcu::{self, stall};
 
 use crate::{BYTES, cache, in_own_processes, pending, resident_bytes};
@@ -119,4 +120,47 @@ fn stalled_reader_is_named_and_costs_nothing_afterwards() {
     assert!(IS_NAMED.load(Ordering::SeqCst), "the reader was not named");
     assert!(end_bytes <= begin_bytes + begin_bytes / 100, "{begin_bytes} {end_bytes}");
     black_box(base);
+}
+
+/// A callback of stalls may call everything, so no lock of the library is held around it.
+#[test]
+fn callback_of_a_stall_allocates() {
+    let options = [("SHEAVES_RCU_STALL_MS", "50"), ("SHEAVES_RCU_RECLAIMERS", "0")];
+    if in_own_processes("stalls::callback_of_a_stall_allocates", &options) {
+        return;
+    }
+    stall::set_callback(Some(|_| {
+        // The first cache of this name, and the first block of this size class.
+        let cache = Cache::new("in a callback", Layout::new::<[u64; 9]>(), Options::default());
+        cache.unwrap().destroy().unwrap();
+        let block = heap::malloc(29_000);
+        // SAFETY: from `malloc`, not used after.
+        unsafe { heap::free(block) };
+        IS_NAMED.store(true, Ordering::SeqCst);
+    }));
+    let cache = cache();
+    let reader = thread::spawn(|| {
+        let _guard = rcu::read();
+        thread::sleep(Duration::from_millis(600));
+    });
+    thread::sleep(Duration::from_millis(20));
+    for _ in 0..10_000 {
+        // SAFETY: from this cache, not used after.
+        unsafe { cache.free_rcu(cache.alloc().unwrap()) };
+    }
+    // Each takes what is ready of every cache, under the lock of the list of caches.
+    while !reader.is_finished() {
+        heap::trim(0);
+        thread::sleep(Duration::from_millis(10));
+    }
+    reader.join().unwrap();
+    // Where no lock is held the stall is reported.
+    let reader = thread::spawn(|| {
+        let _guard = rcu::read();
+        thread::sleep(Duration::from_millis(300));
+    });
+    thread::sleep(Duration::from_millis(20));
+    sheaves_rcu::synchronize().unwrap();
+    reader.join().unwrap();
+    assert!(IS_NAMED.load(Ordering::SeqCst));
 }
