@@ -65,7 +65,12 @@ fn alloc_or_zeroed(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
     } else if is_debug() && !classes::is_zero(size, align) {
         (redzone::alloc(size, align, frame), false)
     } else {
-        block::alloc(size, align, &Request { bytes: size, align, frame })
+        let request = Request { bytes: size, align, frame };
+        match block::alloc(size, align, &request) {
+            // What large blocks have left idle may be the memory that is missing.
+            (0, _) if huge::trim(0) != 0 => block::alloc(size, align, &request),
+            other => other,
+        }
     };
     if block == 0 {
         probe::alloc_failed(size, align);

@@ -223,8 +223,7 @@ impl Table {
     pub(super) fn move_block(&mut self, index: usize, to: Entry) {
         self.remove(index);
         // There is room: an entry was removed just now.
-        let inserted = self.insert(to);
-        debug_assert!(inserted);
+        self.store_block(to);
     }
 
     /// Makes a range idle unless it is too large. Returns a range to unmap, which is in doubt.
@@ -267,11 +266,15 @@ impl Table {
         Entry { address, bytes }
     }
 
-    /// Keeps a range that is in doubt.
+    /// Keeps a range that is in doubt. Forgets it if there is no room: its pages are discarded.
     pub(super) fn keep(&mut self, range: Entry) {
+        self.in_doubt -= 1;
+        // A search ends at an empty entry, so there always is one.
+        if self.count + self.kept + 2 > self.capacity() && !self.grow() {
+            return;
+        }
         self.store(Entry { address: range.address + KEPT, bytes: range.bytes });
         self.kept += 1;
-        self.in_doubt -= 1;
     }
 
     /// Takes a range that fits from those that are kept; it is in doubt from then on.

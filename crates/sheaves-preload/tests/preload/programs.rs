@@ -53,6 +53,18 @@ fn threads_may_allocate_while_they_end() {
     }
 }
 
+/// A small file size, address space that large blocks have left idle, no mapping left.
+#[test]
+fn programs_run_at_the_limits_of_the_system() {
+    let program = compile("gcc", "limits.c");
+    for which in ["file-size", "idle", "mappings"] {
+        // Not in debug mode, where freed blocks stay inaccessible.
+        for variables in &CONFIGURATIONS[..4] {
+            run_silent(&program, &[which], variables, MINUTE);
+        }
+    }
+}
+
 /// It reserves no address space that it does not use, so a limit that is set later leaves the rest.
 #[test]
 fn limits_on_the_address_space_may_be_set_later() {

@@ -1,0 +1,100 @@
+/* Programs at the limits of the system. One argument: which. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define MIB (1ul << 20)
+
+static int limit(int resource, rlim_t bytes) {
+	struct rlimit limit = {bytes, bytes};
+	return setrlimit(resource, &limit);
+}
+
+/* Allocates long enough for the library to do what it does once a process is not short-lived. */
+static int file_size(void) {
+	if (limit(RLIMIT_FSIZE, MIB))
+		return 2;
+	for (int round = 0; round < 200; round++) {
+		void *blocks[300];
+		for (int i = 0; i < 300; i++)
+			blocks[i] = malloc(3000);
+		for (int i = 0; i < 300; i++)
+			free(blocks[i]);
+		usleep(1000);
+	}
+	return 0;
+}
+
+static void *wait(void *unused) {
+	(void)unused;
+	pause();
+	return NULL;
+}
+
+/* What large blocks have left idle is not missing when the address space is used up. */
+static int idle(void) {
+	void *blocks[40];
+	pthread_t other;
+	/* With two threads, the one that returns memory is awake while memory is unused. */
+	if (pthread_create(&other, NULL, wait, NULL))
+		return 5;
+	for (int i = 0; i < 20; i++) {
+		char *block = malloc(4 * MIB);
+		memset(block, 1, 4 * MIB);
+		free(block);
+		usleep(20000);
+	}
+	if (limit(RLIMIT_AS, 1024 * MIB))
+		return 2;
+	for (int i = 0; i < 40; i++)
+		blocks[i] = malloc(20 * MIB);
+	for (int i = 0; i < 40; i += 2)
+		free(blocks[i]);
+	void *large = malloc(300 * MIB);
+	if (!large)
+		return 3;
+	free(large);
+	for (int i = 0; i < 400; i++)
+		if (!malloc(900 << 10))
+			return 4;
+	return 0;
+}
+
+/* With all mappings used up, the ends of blocks cannot be unmapped. */
+static int mappings(void) {
+	enum { BLOCKS = 40, BYTES = 250 << 20, SPLITS = 66000 };
+	char *blocks[BLOCKS];
+	size_t page = sysconf(_SC_PAGESIZE);
+	for (int i = 0; i < BLOCKS; i++)
+		if (!(blocks[i] = malloc(BYTES)))
+			return 2;
+	char *split = mmap(NULL, SPLITS * page * 2, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (split == MAP_FAILED)
+		return 3;
+	for (long i = 0; i < SPLITS; i++)
+		if (mprotect(split + i * page * 2, page, PROT_READ))
+			break;
+	for (size_t bytes = BYTES; bytes > 4 * MIB; bytes = bytes / 4 * 3)
+		for (int i = 0; i < BLOCKS; i++)
+			if (!(blocks[i] = realloc(blocks[i], bytes)))
+				return 4;
+	for (int i = 0; i < BLOCKS; i++)
+		free(blocks[i]);
+	return 0;
+}
+
+int main(int count, char **arguments) {
+	const char *which = count > 1 ? arguments[1] : "";
+	if (!strcmp(which, "file-size"))
+		return file_size();
+	if (!strcmp(which, "idle"))
+		return idle();
+	if (!strcmp(which, "mappings"))
+		return mappings();
+	return 1;
+}
