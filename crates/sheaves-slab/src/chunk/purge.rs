@@ -221,7 +221,8 @@ fn purge_chunk(index: usize, which: Which) -> usize {
         // No thread can take them while they are marked as in use.
         state.free &= !victims;
         let dirty = (old & !state.clean).count_ones() as usize;
-        state.clean &= !old;
+        // Neither in the child of a fork, which gives them back as dirty.
+        state.clean &= !victims;
         state.discarded |= old;
         chunks.dirty -= dirty;
         chunks.purged += dirty as u64;
