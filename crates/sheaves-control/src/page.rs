@@ -133,8 +133,10 @@ impl Control {
         let page = with_exposed_provenance::<Page>(self.address);
         // SAFETY: null, or mapped by `make_page` and never unmapped; all of it is atomic.
         let page = unsafe { page.as_ref()? };
+        // A child in a PID namespace of its own may have its parent's number, but not its file.
         // Relaxed: written under the lock.
-        (page.pid.load(Ordering::Relaxed) == self.process.cast_unsigned()).then_some(page)
+        let is_ours = page.pid.load(Ordering::Relaxed) == self.process.cast_unsigned();
+        (self.file.is_some() && is_ours).then_some(page)
     }
 
     /// True if this process answers, and this thread is not between the handlers of a fork.
