@@ -78,8 +78,9 @@ fn a_running_process_is_guarded() {
 
 #[test]
 fn a_hardened_process_is_not_guarded() {
-    let mut command = Command::new("sleep");
-    command.arg("600").env("LD_PRELOAD", object()).env("SHEAVES_HARDEN", "1");
+    let directory = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(misuse(&directory));
+    command.arg("for-ever").env("LD_PRELOAD", object()).env("SHEAVES_HARDEN", "1");
     let mut child = command.spawn().expect("runs");
     let pid = child.id().to_string();
     wait_for("its refusal", || {
