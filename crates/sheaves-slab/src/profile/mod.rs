@@ -106,15 +106,16 @@ pub fn rate() -> usize {
 #[inline]
 #[must_use]
 pub(crate) fn tag_rate() -> usize {
-    // Relaxed: see `rate`.
-    TAG_RATE.load(Ordering::Relaxed)
+    // Acquire pairs with the Release in `set_rate`: who tags an entry knows that tags are used, and
+    // so does who gets the entry from it. An old value is harmless, see `rate`. [T1]
+    TAG_RATE.load(Ordering::Acquire)
 }
 
 /// True once profiling has been on, or guard samples.
 #[inline]
 pub(crate) fn is_used() -> bool {
-    // Relaxed: set before the first entry is tagged, and a thread that takes a tagged entry out of
-    // a slot has got it by an ordered path.
+    // Relaxed: set before the first entry is tagged, see `tag_rate`, and a thread that takes a
+    // tagged entry out of a slot has got it by an ordered path. [T1]
     IS_USED.load(Ordering::Relaxed)
 }
 
@@ -229,12 +230,13 @@ impl Profile {
     /// Sets the rate of samples, 0 for none.
     fn set_rate(&mut self, rate: usize) {
         let tag_rate = if rate == 0 { self.guard_rate } else { rate };
-        // Relaxed, all: see `is_used` and `rate`.
+        // Relaxed, both: see `is_used` and `rate`.
         if tag_rate != 0 {
             IS_USED.store(true, Ordering::Relaxed);
         }
         RATE.store(rate, Ordering::Relaxed);
-        TAG_RATE.store(tag_rate, Ordering::Relaxed);
+        // Release pairs with the Acquire in `tag_rate`: tags are used from here on. [T1]
+        TAG_RATE.store(tag_rate, Ordering::Release);
     }
 
     /// Forgets all samples.
