@@ -5,6 +5,7 @@
 
 use core::ffi::CStr;
 use core::fmt::Write as _;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::process;
 use crate::report::Line;
@@ -16,12 +17,19 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// where there is none. Some ten system calls; never allocates.
 #[must_use]
 pub fn limit_bytes() -> Option<u64> {
+    // Only if it was there at the start: later the program may be changing its environment.
+    static IS_AT_ROOT: AtomicBool = AtomicBool::new(false);
     let mut buffer = [0; 4096];
     let groups = read(c"/proc/self/cgroup", &mut buffer)?;
-    crate::env::lookup("SHEAVES_CGROUP", |root| {
-        limit_under(core::str::from_utf8(root).ok()?, groups)
-    })
-    .unwrap_or_else(|| limit_under(ROOT, groups))
+    let under = |root: &[u8]| limit_under(core::str::from_utf8(root).ok()?, groups);
+    // Relaxed, both: a flag that only becomes true.
+    if !IS_AT_ROOT.load(Ordering::Relaxed) {
+        if let Some(limit) = crate::env::lookup("SHEAVES_CGROUP", under) {
+            return limit;
+        }
+        IS_AT_ROOT.store(true, Ordering::Relaxed);
+    }
+    limit_under(ROOT, groups)
 }
 
 fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a str> {

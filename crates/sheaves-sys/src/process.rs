@@ -143,18 +143,21 @@ pub fn close(fd: i32) {
 #[must_use]
 pub fn open_append(path: &CStr) -> Option<i32> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
-    // SAFETY: `path` is a C string and the mode argument is given because of O_CREAT.
-    let fd = unsafe { libc::open(path.as_ptr(), flags, 0o644) };
-    (fd >= 0).then_some(fd)
+    open(path, flags, 0o644)
 }
 
 /// Creates or empties a file that only its owner may read; `None` where that fails.
 #[must_use]
 pub fn create_private(path: &CStr) -> Option<i32> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
-    // SAFETY: `path` is a C string and the mode argument is given because of O_CREAT.
-    let fd = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
-    (fd >= 0).then_some(fd)
+    open(path, flags, 0o600)
+}
+
+/// Opens a file. Not by libc's function, in which a thread could be cancelled: inside of `malloc`.
+fn open(path: &CStr, flags: libc::c_int, mode: libc::c_uint) -> Option<i32> {
+    // SAFETY: `path` is a C string.
+    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, mode) };
+    i32::try_from(fd).ok().filter(|fd| *fd >= 0)
 }
 
 /// Duplicates `fd` with close-on-exec; returns `fd` itself where that fails.

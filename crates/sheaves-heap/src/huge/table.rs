@@ -184,6 +184,8 @@ impl Table {
     /// being taken may have the bytes of another.
     pub(super) fn recover(&mut self) {
         self.idle = Idle::new();
+        // So is what was retired.
+        self.retired = [Entry { address: 0, bytes: 0 }; RETIRED];
         (self.count, self.bytes, self.kept, self.in_doubt) = (0, 0, 0, 0);
         let mut index = 0;
         while index < self.capacity() {
