@@ -55,7 +55,7 @@ pub(crate) fn check(user: usize) -> usize {
     let zone = zone_of(user, size, start);
     if let Some(place) = zone.iter().position(|byte| *byte != ZONE) {
         report::die(format_args!(
-            "block {user:#x} of {size} bytes was written to past its end, at byte {}",
+            "block {user:#x} of {size} bytes was written to at byte {}, past its end",
             size + place
         ));
     }

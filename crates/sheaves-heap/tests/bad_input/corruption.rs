@@ -221,19 +221,19 @@ crate::cases! {
             unsafe { cache.free(object) };
         }
     }
-    past_the_end DEBUG, Dies("of 40 bytes was written to past its end, at byte 40") => {
+    past_the_end DEBUG, Dies("of 40 bytes was written to at byte 40, past its end") => {
         write_and_free(40, 40);
     }
-    far_past_the_end DEBUG, Dies("of 40 bytes was written to past its end, at byte 55") => {
+    far_past_the_end DEBUG, Dies("of 40 bytes was written to at byte 55, past its end") => {
         write_and_free(40, 55);
     }
-    past_the_end_large DEBUG, Dies("was written to past its end, at byte ") => {
+    past_the_end_large DEBUG, Dies("was written to at byte 100001, past its end") => {
         write_and_free(100_001, 100_001);
     }
-    past_the_end_huge DEBUG, Dies("was written to past its end, at byte ") => {
+    past_the_end_huge DEBUG, Dies("was written to at byte 3145730, past its end") => {
         write_and_free(3 << 20, (3 << 20) + 2);
     }
-    past_the_end_seen_by_realloc DEBUG, Dies("was written to past its end, at byte ") => {
+    past_the_end_seen_by_realloc DEBUG, Dies("was written to at byte 25, past its end") => {
         let block = calloc(5, 5);
         spoil(block, 25);
         // SAFETY: from this heap.
