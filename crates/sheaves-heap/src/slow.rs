@@ -67,7 +67,7 @@ fn alloc_or_zeroed(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
     } else {
         let request = Request { bytes: size, align, frame };
         match block::alloc(size, align, &request) {
-            // What large blocks have left idle may be the memory that is missing.
+            // What large blocks have left idle counts for limits of the process.
             (0, _) if huge::trim(0) != 0 => block::alloc(size, align, &request),
             other => other,
         }

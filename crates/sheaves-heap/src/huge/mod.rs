@@ -51,10 +51,7 @@ fn alloc_unlimited(size: usize, align: usize) -> (usize, bool) {
     if let Some(address) = alloc_kept(bytes, align) {
         return (address, true);
     }
-    // Idle ranges count for limits of the process, and may be at hand for another size only.
-    let mapped = map::aligned(bytes, align);
-    let mapped = mapped.or_else(|| if trim(0) == 0 { None } else { map::aligned(bytes, align) });
-    let Some(address) = mapped else { return NONE };
+    let Some(address) = map::aligned(bytes, align) else { return NONE };
     if !TABLE.lock().insert(Entry { address, bytes }) {
         // SAFETY: mapped just now, and not returned yet.
         unsafe { map::unmap(address, bytes) };
