@@ -160,7 +160,7 @@ impl<T> Drop for Held<'_, T> {
 #[inline]
 #[track_caller]
 pub fn assert_none_held() {
-    if cfg!(debug_assertions) && tls::locks() != 0 {
+    if cfg!(debug_assertions) && is_any_held_here() {
         let place = core::panic::Location::caller();
         crate::report::die(format_args!("{place}: a lock is held, and none may be"));
     }

@@ -7,6 +7,7 @@
 use core::ptr::with_exposed_provenance_mut;
 
 use crate::errno::{self, preserve};
+use crate::process;
 
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -270,11 +271,8 @@ unsafe fn remap(
 /// The soft limit on the address space in bytes (`RLIMIT_AS`), `None` where there is none.
 #[must_use]
 pub fn limit_bytes() -> Option<usize> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for the call to fill.
-    let status = preserve(|| unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) });
-    let is_limited = status == 0 && limit.rlim_cur != libc::RLIM_INFINITY;
-    is_limited.then(|| usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX))
+    let limit = process::limit(libc::RLIMIT_AS);
+    (limit != libc::RLIM_INFINITY).then(|| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]

@@ -78,30 +78,15 @@ fn prepare(descriptor: i32, bytes: usize) -> bool {
     let is_private = unsafe { libc::fchmod(descriptor, 0o600) } == 0;
     // Above the limit the kernel would send SIGXFSZ.
     // SAFETY: integers only.
-    let is_sized = bytes as libc::rlim_t <= limit(libc::RLIMIT_FSIZE)
+    let is_sized = bytes as libc::rlim_t <= process::limit(libc::RLIMIT_FSIZE)
         && unsafe { libc::ftruncate(descriptor, bytes as i64) } == 0;
     // SAFETY: integers only.
     is_private && is_sized && unsafe { libc::fcntl(descriptor, libc::F_ADD_SEALS, seals) } == 0
 }
 
-/// The type of libc's names of resources.
-#[cfg(target_env = "musl")]
-type Resource = libc::c_int;
-/// The type of libc's names of resources.
-#[cfg(not(target_env = "musl"))]
-type Resource = libc::__rlimit_resource_t;
-
-/// The process's soft limit of a resource.
-fn limit(resource: Resource) -> libc::rlim_t {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for the call to fill.
-    unsafe { libc::getrlimit(resource, &raw mut limit) };
-    limit.rlim_cur
-}
-
 /// A duplicate at a high number.
 fn move_up(descriptor: i32) -> Option<i32> {
-    let limit = i32::try_from(limit(libc::RLIMIT_NOFILE)).unwrap_or(i32::MAX);
+    let limit = i32::try_from(process::limit(libc::RLIMIT_NOFILE)).unwrap_or(i32::MAX);
     let lowest = LOWEST.min(limit / 4 * 3);
     // SAFETY: integers only.
     let copy = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, lowest) };

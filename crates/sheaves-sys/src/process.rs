@@ -2,6 +2,7 @@
 
 use core::ffi::CStr;
 
+use crate::errno::preserve;
 use crate::report::write_all;
 
 /// A value of the auxiliary vector, 0 where the kernel does not provide it.
@@ -95,10 +96,7 @@ pub fn scramble(number: u64) -> u64 {
 /// Uses bare system calls: libc's wrappers are cancellation points, where `pthread_cancel` may end
 /// a thread that holds a lock. Async-signal-safe except for `errno`.
 pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: `path` is a C string.
-    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) };
-    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+    let fd = open(path, libc::O_RDONLY, 0)?;
     let mut used = 0;
     while used < buffer.len() {
         let room = &mut buffer[used..];
@@ -115,10 +113,7 @@ pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
 
 /// Copies a file to a descriptor. Text that the descriptor does not accept is lost.
 pub fn copy_file(path: &CStr, to: i32) {
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: `path` is a C string.
-    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) };
-    let Some(fd) = i32::try_from(fd).ok().filter(|fd| *fd >= 0) else { return };
+    let Some(fd) = open(path, libc::O_RDONLY, 0) else { return };
     let mut bytes = [0_u8; 1024];
     loop {
         // SAFETY: `bytes` is valid for writes of its length.
@@ -142,22 +137,37 @@ pub fn close(fd: i32) {
 /// Opens `path` for appending, with mode 0644 if it is created; `None` where that fails.
 #[must_use]
 pub fn open_append(path: &CStr) -> Option<i32> {
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
-    open(path, flags, 0o644)
+    open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND, 0o644)
 }
 
 /// Creates or empties a file that only its owner may read; `None` where that fails.
 #[must_use]
 pub fn create_private(path: &CStr) -> Option<i32> {
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
-    open(path, flags, 0o600)
+    open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, 0o600)
 }
 
-/// Opens a file. Not by libc's function, in which a thread could be cancelled: inside of `malloc`.
+/// Opens a file with close-on-exec. Not by libc's function, in which a thread that holds a lock
+/// could be cancelled.
 fn open(path: &CStr, flags: libc::c_int, mode: libc::c_uint) -> Option<i32> {
+    let (here, flags) = (libc::AT_FDCWD, flags | libc::O_CLOEXEC);
     // SAFETY: `path` is a C string.
-    let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, mode) };
+    let fd = unsafe { libc::syscall(libc::SYS_openat, here, path.as_ptr(), flags, mode) };
     i32::try_from(fd).ok().filter(|fd| *fd >= 0)
+}
+
+/// The type of libc's names of resources.
+#[cfg(target_env = "musl")]
+type Resource = libc::c_int;
+/// The type of libc's names of resources.
+#[cfg(not(target_env = "musl"))]
+type Resource = libc::__rlimit_resource_t;
+
+/// The soft limit of a resource; [`libc::RLIM_INFINITY`] where there is none.
+pub(crate) fn limit(resource: Resource) -> libc::rlim_t {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
+    // SAFETY: `limit` is valid for the call to fill.
+    preserve(|| unsafe { libc::getrlimit(resource, &raw mut limit) });
+    limit.rlim_cur
 }
 
 /// Duplicates `fd` with close-on-exec; returns `fd` itself where that fails.
