@@ -1,5 +1,5 @@
 #!/bin/sh
-# Many processors: the storm runs while CPUs go offline and come back, and while the set of CPUs
+# Many CPUs: the storm runs while CPUs go offline and come back, and while the set of CPUs
 # that it may use changes; then torture, per-CPU memory, and transactions. See CONTRIBUTING.md.
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"

@@ -210,6 +210,7 @@ pub(crate) enum ProfCommand {
     /// Show what has grown in some time and was never freed.
     Leaks(ProfLeaks),
     /// Turn the profiling of a process on. Earlier samples are forgotten.
+    #[command(after_help = ASK_STATUSES)]
     On {
         /// The process.
         pid: u32,
@@ -219,6 +220,7 @@ pub(crate) enum ProfCommand {
         rate: u64,
     },
     /// Turn the profiling of a process off. The samples stay until they are freed.
+    #[command(after_help = ASK_STATUSES)]
     Off {
         /// The process.
         pid: u32,

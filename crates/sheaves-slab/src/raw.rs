@@ -73,9 +73,8 @@ impl Cache {
     ///
     /// # Errors
     /// [`CacheError::Layout`] for size 0 or above 64 KiB and for alignment above 64 KiB,
-    /// [`CacheError::TooMany`] when 860 named caches exist (812 in a
-    /// hardened process), [`CacheError::OutOfMemory`] when
-    /// address space is out.
+    /// [`CacheError::TooMany`] when 860 named caches exist (812 in a hardened process),
+    /// [`CacheError::OutOfMemory`] when address space is out.
     pub fn new(name: &str, layout: Layout, options: Options) -> Result<Cache, CacheError> {
         Cache::make(name, layout, options, None)
     }

@@ -69,9 +69,9 @@ pub fn set_timeout_ms(milliseconds: u64) {
 ///
 /// It runs in a thread that waits for readers or polls a cookie: under the program's locks that
 /// this thread holds, but none of this library's, and in a signal handler if cookies are polled
-/// there. The grace period does not advance
-/// while it runs. It may read; if it waits for readers, that is refused as inside a read section.
-/// It may panic where unwinding out of its caller is sound.
+/// there. The grace period does not advance while it runs. It may read; if it waits for readers,
+/// that is refused as inside a read section. It may panic where unwinding out of its caller is
+/// sound.
 pub fn set_callback(callback: Option<fn(&Stall)>) {
     let address = callback.map_or(0, |function| function as *const () as usize);
     // Release pairs with the Acquire in `call`: what the function needs was set up before.

@@ -42,8 +42,9 @@ pub(super) fn take(bits: u32) -> u32 {
     DUE.fetch_and(!bits, Ordering::Relaxed) & bits
 }
 
-/// There is work for the keeper.
-pub(super) fn note_work() {
+/// There is work for the keeper: much is unused, here or in a layer above. On slow paths: it has a
+/// fence.
+pub fn note_unused() {
     if !defer::will_find() && defer::decay_ms().is_some() {
         note(if defer::reclaimer_thread().is_some() { KEEP } else { START });
     }
@@ -71,11 +72,6 @@ pub(crate) fn note_use(now_ms: u64) {
     {
         note_time(now_ms, period_ms);
     }
-}
-
-/// Called when a layer above keeps much, in a depot for example. On slow paths: it has a fence.
-pub fn note_unused() {
-    note_work();
 }
 
 /// Called when the bytes of the chunks in use or dirty have changed.

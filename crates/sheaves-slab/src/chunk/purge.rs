@@ -34,7 +34,7 @@ pub(super) enum Which {
 /// Called when a run of `count` granules was freed.
 pub(super) fn note_freed(chunks: &mut Chunks, count: usize) {
     if chunks.dirty >= MUCH && chunks.dirty - count < MUCH {
-        due::note_work();
+        due::note_unused();
     }
     let is_surplus = chunks.dirty > dirty_max(chunks);
     if is_kept_now(is_surplus) {
@@ -120,7 +120,7 @@ fn return_due() {
     }
     if due & TICK != 0 {
         if CHUNKS.lock().dirty >= MUCH {
-            due::note_work();
+            due::note_unused();
         }
         defer::look_here();
     }

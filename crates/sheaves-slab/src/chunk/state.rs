@@ -213,7 +213,7 @@ impl Chunks {
         self.publish(self.count + 1);
         probe::chunk_made(granule_of(self.count - 1, 0).address(), CHUNK_BYTES);
         if self.count == KEPT_CHUNKS {
-            due::note_work();
+            due::note_unused();
         }
         true
     }

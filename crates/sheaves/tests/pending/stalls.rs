@@ -139,11 +139,15 @@ fn callback_of_a_stall_allocates() {
         IS_NAMED.store(true, Ordering::SeqCst);
     }));
     let cache = cache();
-    let reader = thread::spawn(|| {
-        let _guard = rcu::read();
-        thread::sleep(Duration::from_millis(600));
-    });
-    thread::sleep(Duration::from_millis(20));
+    let start_reader = |reads_ms| {
+        let reader = thread::spawn(move || {
+            let _guard = rcu::read();
+            thread::sleep(Duration::from_millis(reads_ms));
+        });
+        thread::sleep(Duration::from_millis(20));
+        reader
+    };
+    let reader = start_reader(600);
     for _ in 0..10_000 {
         // SAFETY: from this cache, not used after.
         unsafe { cache.free_rcu(cache.alloc().unwrap()) };
@@ -155,11 +159,7 @@ fn callback_of_a_stall_allocates() {
     }
     reader.join().unwrap();
     // Where no lock is held the stall is reported.
-    let reader = thread::spawn(|| {
-        let _guard = rcu::read();
-        thread::sleep(Duration::from_millis(300));
-    });
-    thread::sleep(Duration::from_millis(20));
+    let reader = start_reader(300);
     sheaves_rcu::synchronize().unwrap();
     reader.join().unwrap();
     assert!(IS_NAMED.load(Ordering::SeqCst));
