@@ -74,7 +74,8 @@ impl Asked {
     fn ask_locked(&mut self, command: u32, argument: u64) -> Result<String, Refusal> {
         let (pidfd, limit_ms) = (&self.pidfd, self.limit.as_millis() as u64);
         let mut is_alive = || is_alive(pidfd);
-        let asked = self.client.ask(command, argument, limit_ms, &mut is_alive);
+        let number = self.process.own_number;
+        let asked = self.client.ask(number, command, argument, limit_ms, &mut is_alive);
         let bytes = asked.map_err(|failure| refuse(&self.process, failure))?;
         let mut text = vec![0; bytes];
         let read = self.file.read_exact_at(&mut text, ANSWER_AT as u64);
@@ -109,7 +110,7 @@ fn is_alive(pidfd: &OwnedFd) -> bool {
     poll(&mut ends, Some(&Timespec::default())).is_ok_and(|count| count == 0)
 }
 
-/// The control pages that a process has open: its own, or that of its parent.
+/// The control pages that a process has open.
 fn pages(process: &Process) -> Result<Vec<PathBuf>, Refusal> {
     let refused = |error: io::Error| match error.kind() {
         ErrorKind::NotFound => refuse(process, Failure::Gone),
@@ -123,7 +124,7 @@ fn pages(process: &Process) -> Result<Vec<PathBuf>, Refusal> {
     Ok(paths.filter(|path| fs::read_link(path).is_ok_and(|link| link == *LINK)).collect())
 }
 
-/// Opens a control page; `None` if it is that of the parent.
+/// Opens a control page; `None` if it is closed meanwhile.
 fn open(process: &Process, path: &PathBuf) -> Result<Option<(File, Client)>, Refusal> {
     let damaged = || refuse(process, Failure::Damaged);
     let file = match File::options().read(true).write(true).open(path) {
@@ -140,7 +141,7 @@ fn open(process: &Process, path: &PathBuf) -> Result<Option<(File, Client)>, Ref
         return Err(damaged());
     }
     let client = Client::attach(file.as_raw_fd()).map_err(|failure| refuse(process, failure))?;
-    Ok((client.process() == process.own_number).then_some((file, client)))
+    Ok(Some((file, client)))
 }
 
 /// Waits for other tools. The lock ends with this command, if not before.

@@ -44,7 +44,7 @@ impl Client {
         // SAFETY: nothing is replaced.
         let page = unsafe { map::shared(0, size_of::<Page>(), descriptor) };
         let client = Client(page.ok_or(Failure::Damaged)?);
-        // Acquire pairs with the Release in `Control::make_page`. [Q4]
+        // Acquire pairs with the Release in `Control::make`. [Q4]
         if client.page().magic.load(Ordering::Acquire) != MAGIC {
             return Err(Failure::Damaged);
         }
@@ -55,45 +55,41 @@ impl Client {
         }
     }
 
-    /// The process that answers, by its own number in its own namespace.
-    #[must_use]
-    pub fn process(&self) -> u32 {
-        // Relaxed: written before the magic.
-        self.page().pid.load(Ordering::Relaxed)
-    }
-
-    /// Asks, and waits for the answer. Returns the number of its bytes, which the file has from
-    /// [`crate::layout::ANSWER_AT`] on. Meanwhile, ten times a second, `is_alive` says whether to
-    /// go on.
+    /// Asks a process, by its own number in its own namespace, and waits for the answer. Returns the
+    /// number of its bytes, which the file has from [`crate::layout::ANSWER_AT`] on. Meanwhile, ten
+    /// times a second, `is_alive` says whether to go on.
     ///
     /// # Errors
     /// There is no answer.
     pub fn ask(
         &mut self,
+        process: u32,
         command: u32,
         argument: u64,
         milliseconds: u64,
         is_alive: &mut dyn FnMut() -> bool,
     ) -> Result<usize, Failure> {
         let page = self.page();
+        let state = &page.request.state;
         let end_ms = clock::coarse_ms() + milliseconds;
         // Relaxed, both: what a tool that has ended left behind, unless the process takes it now.
         let (done, failed) = (Ordering::Relaxed, Ordering::Relaxed);
         let mut left = ANSWERING;
-        while left == ANSWERING || page.state.compare_exchange(left, IDLE, done, failed).is_err() {
+        while left == ANSWERING || state.compare_exchange(left, IDLE, done, failed).is_err() {
             left = self.wait(end_ms, is_alive, &mut |state| state != ANSWERING)?;
         }
-        // Relaxed, both: the Release below.
+        // Relaxed, all: the Release below.
+        page.request.process.store(process, Ordering::Relaxed);
         page.command.store(command, Ordering::Relaxed);
         page.argument.store(argument, Ordering::Relaxed);
         // Release pairs with the Acquire by which the process takes the request. [Q1]
-        page.state.store(REQUESTED, Ordering::Release);
-        futex::wake_all_shared(&page.state);
+        state.store(REQUESTED, Ordering::Release);
+        futex::wake_all_shared(state);
         let mut is_over = |state| state != REQUESTED && state != ANSWERING;
         let waited = self.wait(end_ms, is_alive, &mut is_over);
         if waited == Err(Failure::Silent) {
             // Relaxed, both: the process finds nothing to do, unless it answers at this moment.
-            let _ = page.state.compare_exchange(REQUESTED, IDLE, done, failed);
+            let _ = state.compare_exchange(REQUESTED, IDLE, done, failed);
         }
         if waited? != ANSWERED {
             return Err(Failure::Damaged);
@@ -101,7 +97,7 @@ impl Client {
         // Relaxed, here and below: the Acquire in `wait`.
         let status = page.status.load(Ordering::Relaxed).cast_signed();
         let bytes = page.answer_bytes.load(Ordering::Relaxed);
-        page.state.store(IDLE, Ordering::Relaxed);
+        state.store(IDLE, Ordering::Relaxed);
         match usize::try_from(bytes) {
             _ if status != 0 => Err(Failure::Refused(status)),
             Ok(bytes) if bytes <= ANSWER_BYTES_MAX => Ok(bytes),
@@ -117,7 +113,7 @@ impl Client {
         is_over: &mut dyn FnMut(u32) -> bool,
     ) -> Result<u32, Failure> {
         const SLICE_NS: u64 = 100_000_000;
-        let word = &self.page().state;
+        let word = &self.page().request.state;
         loop {
             // Acquire pairs with the Release by which the process stores that it has answered. [Q3]
             let state = word.load(Ordering::Acquire);

@@ -3,7 +3,7 @@
 //! | state | who may change the page | transitions |
 //! |---|---|---|
 //! | [`IDLE`] | the tool that has locked the file | -> [`REQUESTED`], by the tool, with a wake |
-//! | [`REQUESTED`] | none | -> [`ANSWERING`], by a thread of the process; -> [`IDLE`], by a tool |
+//! | [`REQUESTED`] | none | -> [`ANSWERING`], by a thread of the process that is named; -> [`IDLE`], by a tool |
 //! | [`ANSWERING`] | that thread | -> [`ANSWERED`], with a wake |
 //! | [`ANSWERED`] | the tool | -> [`IDLE`] |
 //!
@@ -16,7 +16,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-pub use sheaves_sys::request::REQUESTED;
+pub use sheaves_sys::request::{REQUESTED, Request};
 
 /// Nothing is requested.
 pub const IDLE: u32 = 0;
@@ -33,7 +33,7 @@ pub const LINK: &str = "/memfd:sheaves-control (deleted)";
 /// `SHEAVES!`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SHEAVES!");
 /// Changes when an older tool or process would misread the page.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Where the answer begins.
 pub const ANSWER_AT: usize = 4096;
 /// The longest answer.
@@ -72,13 +72,11 @@ pub struct Page {
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: AtomicU32,
-    /// The process that answers, by its own number in its own namespace. A child of a fork has the
-    /// page of its parent until it makes one.
-    pub pid: AtomicU32,
-    /// See the table above. A futex.
-    pub state: AtomicU32,
     /// What is requested.
     pub command: AtomicU32,
+    /// Its state, see the table above, and of which process: the page is that of a program and of
+    /// its children by `fork`.
+    pub request: Request,
     /// Its argument.
     pub argument: AtomicU64,
     /// A value of `errno` for which the answer is missing or not complete; else 0.

@@ -10,7 +10,8 @@
 //! (mappings), `block` (size or address to block), `start` (creates the classes), `redzone` (for
 //! `SHEAVES_DEBUG=1`), `slow`, [`mod@malloc`] (the fast paths: start reading here),
 //! [`entry`] (their C functions), `realloc`, `limit`, `trim`, [`report`] (statistics),
-//! [`report_rcu`] (readers), [`profile`] (who has the memory), [`guard`] (samples that trap).
+//! [`report_rcu`] (readers), [`profile`] (who has the memory), [`guard`] (samples that trap),
+//! `sandbox`.
 #![no_std]
 
 mod block;
@@ -26,6 +27,7 @@ mod realloc;
 mod redzone;
 pub mod report;
 pub mod report_rcu;
+mod sandbox;
 #[doc(hidden)]
 pub mod slow;
 mod start;
@@ -37,6 +39,7 @@ pub use malloc::{alloc_layout, dealloc_layout, free_rcu, free_rcu_layout};
 #[doc(hidden)]
 pub use realloc::aligned_alloc_from;
 pub use realloc::{aligned_alloc, calloc, realloc, usable_size};
+pub use sandbox::before_sandbox;
 pub use sheaves_slab::raw::check_freed;
 pub use sheaves_slab::{leaks, mode};
 pub use trim::{release_to, trim};

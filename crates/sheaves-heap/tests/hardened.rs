@@ -8,7 +8,9 @@
 use core::alloc::Layout;
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use core::time::Duration;
 use std::thread;
+use std::time::Instant;
 
 use sheaves_heap::{
     alloc_layout, check_freed, dealloc_layout, free, free_rcu_layout, malloc, realloc, slow, trim,
@@ -27,6 +29,8 @@ const BATCH: usize = 250;
 const BUDGET: i64 = 2500;
 /// The most blocks that a thread has.
 const HAND_MAX: usize = 300;
+/// Far more than it takes to find an error.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The sizes of one class.
 const SIZES: [usize; 3] = [33, 40, 48];
 
@@ -117,7 +121,8 @@ fn frees_on_two_cpus_meet() {
     thread::spawn(move || free_on(0)).join().unwrap();
     let many = move || {
         free_on(1);
-        for _ in 0..20_000 {
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
             let other = malloc(40);
             // Outside of tests the process would have ended by now.
             if FINDINGS.counted() != 0 {

@@ -99,7 +99,7 @@ static RUNNING: AtomicU32 = AtomicU32::new(0);
 #[must_use]
 pub unsafe fn call(head: *mut Head) -> bool {
     // Relaxed, both: a flag; `push` publishes.
-    if RUNNING.swap(1, Ordering::Relaxed) == 0 && !thread::spawn(run_callbacks) {
+    if RUNNING.swap(1, Ordering::Relaxed) == 0 && !thread::spawn(|| run_callbacks()) {
         RUNNING.store(0, Ordering::Relaxed);
         return false;
     }

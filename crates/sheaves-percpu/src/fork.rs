@@ -4,7 +4,7 @@
 //! threads run. So an object that moves from one word to another during the copy could be in the
 //! child twice, and a reference could be put there without having been taken. A fork therefore
 //! first freezes all slots: other threads continue without a slot, or wait for the slots lock. The
-//! child keeps the forking thread's rseq registration, but has to register the fence again.
+//! child keeps the registrations of the forking thread for rseq, and of the process for membarrier.
 //!
 //! A fork in a signal handler may find that its thread already holds the slots lock. Then the slots
 //! are in the middle of a change, which this thread completes in both processes.
@@ -17,7 +17,7 @@ use sheaves_sys::fork::{Handlers, Layer};
 use sheaves_sys::lock::Lock;
 
 use crate::memory::state::{MEMORY, State};
-use crate::{engine, rows, slots};
+use crate::{rows, slots};
 
 /// Held while a counter's share is moved to the total and while a thread sums, so that no sum
 /// misses a share that is being moved. Only a fork holds the memory lock as well.
@@ -47,10 +47,6 @@ fn parent() {
 }
 
 fn child() {
-    if engine::facts().fence {
-        // A refusal shows at the next drain, which then reports failure.
-        let _ = sheaves_sys::membarrier::register_abort_sections();
-    }
     release(true);
 }
 

@@ -4,8 +4,9 @@
 //! microseconds, and nothing is allocated under it.
 
 use sheaves_sys::lock::{Held, Lock};
+use sheaves_sys::membarrier::{self, Reach};
 use sheaves_sys::topology::{Affinity, CPUS_MAX};
-use sheaves_sys::{membarrier, rseq, tls};
+use sheaves_sys::{rseq, sandbox, tls};
 
 use crate::engine::{self, Mode, SlotKind};
 use crate::sheaf::{Cursor, DRAINED_WORDS_MAX, Taken};
@@ -197,26 +198,50 @@ fn drain_where(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, C
     }
 }
 
-/// [`drain`] into a list; with it, whether every slot was reached.
+/// [`drain`] into a list, as far as the caller may reach; with it, whether every slot was reached.
 ///
 /// # Panics
 /// With more than 64 words.
-pub fn take(words: &[Word]) -> (Taken, bool) {
-    take_where(words, &|_, _, _| true)
+pub fn take(words: &[Word], reach: Reach) -> (Taken, bool) {
+    take_where(words, reach, &|_, _, _| true)
 }
 
 /// [`take`] of those sheaves for which `wanted` is true of the word's index in `words`, the slot,
-/// and the cursor. It runs under the slots lock, as the function that [`drain`] takes.
+/// and the cursor. It runs under the slots lock, as the function that [`drain`] takes, or not.
 ///
 /// # Panics
 /// As [`take`].
-pub fn take_where(words: &[Word], wanted: Wanted<'_>) -> (Taken, bool) {
+pub fn take_where(words: &[Word], reach: Reach, wanted: Wanted<'_>) -> (Taken, bool) {
     assert!(words.len() <= DRAINED_WORDS_MAX);
     let mut taken = Taken::new();
     // SAFETY: by the drain the sheaf is this call's.
     let add = &mut |index, cursor| unsafe { taken.add(index, cursor) };
-    let is_complete = drain_where(words, wanted, add);
+    let is_complete = match reach {
+        Reach::Interrupts if !sandbox::is_entered() => drain_where(words, wanted, add),
+        _ => drain_own(words, wanted, add),
+    };
     (taken, is_complete)
+}
+
+/// Empties the words of the calling thread's slot. True if those of the other slots are empty.
+fn drain_own(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, Cursor)) -> bool {
+    for (index, word) in words.iter().enumerate() {
+        let slot = usize::try_from(engine::current_slot()).unwrap_or(0);
+        let mut cursor = engine::load(*word);
+        while cursor.is_sheaf() && wanted(index, slot, cursor) {
+            // SAFETY: not the bootstrap cursor.
+            if unsafe { engine::cmp_store(*word, cursor, Cursor::VACANT) } {
+                take(index, cursor);
+                break;
+            }
+            cursor = engine::load(*word);
+        }
+    }
+    let mut is_complete = true;
+    observe(words, &mut |index, slot, cursor| {
+        is_complete &= cursor.is_empty() || !wanted(index, slot, cursor);
+    });
+    is_complete
 }
 
 /// Calls `visit` with each of `words` in every block: with the word's index, the slot, and the word

@@ -1,7 +1,8 @@
 //! The shared object that takes over malloc under `LD_PRELOAD`.
 //!
 //! Every symbol of the malloc family, C and C++, is defined here, so that this heap never receives
-//! a block of libc's. `dlopen` is defined, too, so that modules share this heap. Start
+//! a block of libc's. `dlopen` is defined, too, so that modules share this heap, and `prctl` and
+//! `syscall`, to notice a sandbox. Start
 //! reading at [`c`]; `sheaves run` sets the preload up. Options are in `docs/options.md`.
 //!
 //! The object is linked with `-z nodelete`: it stays loaded until the process ends.
@@ -38,5 +39,7 @@ pub mod cxx;
 pub mod dl;
 pub mod info;
 mod life;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub mod sandbox;
 #[cfg(panic = "abort")]
 mod standalone;

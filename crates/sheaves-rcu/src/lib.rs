@@ -27,14 +27,14 @@
 //! modelled: readers, owners of records, generations of waiters), `reader` (records and sections),
 //! `grace` (grace periods; their steps and the proof are in `grace::period`), `defer`, `cell`.
 //!
-//! Threads need no registration. No thread runs in the background until a future has to wait or
-//! something is deferred. All memory is mapped directly from the kernel, except the boxes of
+//! Threads need no registration. A thread of the library runs while a future waits or something is
+//! deferred, and for two seconds after. All memory is mapped directly from the kernel, except the boxes of
 //! [`RcuCell`] and of deferred closures. The environment variables `SHEAVES_RCU...` are documented
 //! in the crate `sheaves`.
 //!
-//! The first use decides whether readers fence. If a seccomp filter refuses membarrier to a thread
-//! later, this is reported, and the thread waits until another one leads its grace periods. If it
-//! will refuse membarrier to all threads, set `SHEAVES_RCU_FENCES=1`, or the filter from the start.
+//! Whether readers fence is decided when the object is loaded. If a seccomp filter refuses
+//! membarrier later, a grace period that needs it takes 10 ms. A program whose filter ends the process for that
+//! call says so beforehand: [`defer::before_sandbox`].
 #![no_std]
 
 // For the boxes of [`RcuCell`] and of deferred closures; nothing else here allocates.
@@ -49,10 +49,9 @@ mod reader;
 
 pub use cell::retired::Retired;
 pub use cell::value::{RcuCell, RcuOption};
-pub use defer::defer;
+pub use defer::{Finished, defer};
 pub use grace::cookie::{Cookie, synchronize, synchronize_expedited};
 pub use grace::expedite::{Expedite, end_startup, expedite};
-pub use grace::futures::Finished;
 pub use grace::lengths::LENGTHS;
 pub use grace::period::{InsideReader, Statistics, statistics};
 pub use grace::srcu::{Srcu, SrcuGuard};

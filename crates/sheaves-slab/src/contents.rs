@@ -24,7 +24,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use sheaves_sys::{map, process, report};
 
 use crate::shape::{CANARY_BYTES, Shape};
-use crate::trail;
+use crate::{mode, trail};
 
 /// Contents of freed objects of debug caches (the byte of the kernel's `POISON_FREE`).
 pub(crate) const POISON: u8 = 0x6b;
@@ -72,6 +72,13 @@ pub(crate) fn found(text: core::fmt::Arguments<'_>) {
         return;
     }
     report::die(text)
+}
+
+/// Asks the kernel for random bits, in a hardened process. When the heap starts.
+pub(crate) fn start() {
+    if mode::is_hardened() {
+        secret();
+    }
 }
 
 /// A random word that stays the same.

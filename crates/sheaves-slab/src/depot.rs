@@ -205,12 +205,13 @@ impl Depot {
         let before = shard.objects.add(objects);
         if before < self.limit.get() / SHARDS as u32 && !limit::is_near() {
             shard.full.push(sheaf);
-            if before as usize * shape.stride >= UNUSED_BYTES {
-                chunk::note_unused();
+            let bytes = before as usize * shape.stride;
+            if bytes >= UNUSED_BYTES {
+                chunk::note_unused(bytes);
             }
             return true;
         }
-        chunk::note_unused();
+        chunk::note_unused(before as usize * shape.stride);
         shard.objects.sub_to_zero(objects);
         self.overflows.add(objects);
         self.decay(shape, clock::coarse_ms() as u32);

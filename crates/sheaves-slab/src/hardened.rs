@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering;
 
 use sheaves_percpu::internal::slots::{self, Attached, attach};
 use sheaves_percpu::internal::{Cursor, Word, pop_slow, push_slow};
+use sheaves_rcu::defer::Reach;
 
 use crate::cache_id::{CLASSES_MAX, CacheId};
 use crate::granule::Granule;
@@ -115,12 +116,13 @@ fn replace(word: Word, cursor: Cursor, replaceable: impl Fn(Cursor) -> bool) -> 
     None
 }
 
-/// Flushes the sheaves of any cache in all slots. False if a slot could not be drained.
-pub(crate) fn flush_slots(id: CacheId) -> bool {
+/// Flushes the sheaves of any cache in the slots that the caller may reach. False if one of the
+/// others has objects.
+pub(crate) fn flush_slots(id: CacheId, reach: Reach) -> bool {
     let words = id.words();
     // See `quarantine`.
     let _section = sheaves_rcu::read();
-    let (taken, is_complete) = slots::take(&words);
+    let (taken, is_complete) = slots::take(&words, reach);
     taken.for_each(|(index, cursor)| put_away(id, words[index], cursor));
     is_complete
 }
@@ -173,7 +175,7 @@ pub(crate) fn is_freed(address: usize) -> bool {
 pub(crate) fn check_all() {
     let check = |id: CacheId| {
         if id.shape().hardened {
-            let _is_complete = flush_slots(id);
+            let _is_complete = flush_slots(id, Reach::Interrupts);
             quarantine::check(id);
         }
     };

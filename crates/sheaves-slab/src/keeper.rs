@@ -18,6 +18,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Word, slots};
 use sheaves_percpu::slot_count;
+use sheaves_rcu::defer::Reach;
 use sheaves_sys::map;
 
 use crate::cache_id::{CACHES_MAX, CacheId};
@@ -26,13 +27,13 @@ use crate::registry::{self, REGISTRY, if_existing};
 use crate::slab::{self, Holes};
 use crate::{chunk, flush, hardened, pool, quarantine, refill};
 
-/// One look at everything. True if something is left that may be unused at the next.
-pub(crate) fn age() -> bool {
-    let mut is_left = age_slots();
+/// One look at everything in reach. True if something is left that may be unused at the next.
+pub(crate) fn age(reach: Reach) -> bool {
+    let mut is_left = age_slots(reach);
     for number in 0..registry::numbers_used() {
         let id = CacheId::new(number as u16);
         age_depot(id);
-        is_left |= if_existing(id, quarantine::age).unwrap_or(false);
+        is_left |= if_existing(id, |id| quarantine::age(id, reach)).unwrap_or(false);
         is_left |= if_existing(id, age_slabs).unwrap_or(false);
     }
     refill::arm_reclaimer_if_pending();
@@ -47,9 +48,9 @@ pub(crate) fn age() -> bool {
 /// Caches whose words are drained together.
 const BATCH: usize = 32;
 
-/// Flushes the sheaves of slots whose cursors have not changed since the last look. Interrupts the
-/// CPUs that run this process once for [`BATCH`] caches, if there are such sheaves.
-fn age_slots() -> bool {
+/// Flushes the sheaves of slots whose cursors have not changed since the last look. May interrupt
+/// the CPUs that run this process once for [`BATCH`] caches, if there are such sheaves.
+fn age_slots(reach: Reach) -> bool {
     let Some(seen) = Seen::get() else { return false };
     let mut is_left = false;
     each_batch(|ids, words| {
@@ -60,7 +61,7 @@ fn age_slots() -> bool {
             is_left |= !is_idle;
         });
         if any_idle {
-            flush_where(ids, words, &|index, slot, cursor| {
+            flush_where(ids, words, reach, &|index, slot, cursor| {
                 seen.is_idle(words[index], slot, cursor)
             });
         }
@@ -68,9 +69,9 @@ fn age_slots() -> bool {
     is_left
 }
 
-/// Flushes the sheaves of all slots.
-pub(crate) fn flush_slots() {
-    each_batch(|ids, words| flush_where(ids, words, &|_, _, _| true));
+/// Flushes the sheaves of the slots in reach.
+pub(crate) fn flush_slots(reach: Reach) {
+    each_batch(|ids, words| flush_where(ids, words, reach, &|_, _, _| true));
 }
 
 /// A cache with less free memory in its slabs is not sparse.
@@ -96,7 +97,7 @@ pub(crate) fn compact() -> bool {
             free_bytes += bytes;
         }
         if is_sparse.contains(&true) {
-            flush_where(ids, words, &|index, _, _| is_sparse[index / 2]);
+            flush_where(ids, words, Reach::Interrupts, &|index, _, _| is_sparse[index / 2]);
         }
     });
     // Relaxed, all: the keeper's own.
@@ -120,10 +121,15 @@ fn free_bytes_if_sparse(id: CacheId) -> usize {
 
 /// Flushes the sheaves in these words for which `is_wanted` is true of the word's index, the slot,
 /// and the cursor. Under the registry lock.
-fn flush_where(ids: &[CacheId], words: &[Word], is_wanted: &dyn Fn(usize, usize, Cursor) -> bool) {
+fn flush_where(
+    ids: &[CacheId],
+    words: &[Word],
+    reach: Reach,
+    is_wanted: &dyn Fn(usize, usize, Cursor) -> bool,
+) {
     // See `quarantine`.
     let _section = sheaves_rcu::read();
-    let (taken, _is_complete) = slots::take_where(words, is_wanted);
+    let (taken, _is_complete) = slots::take_where(words, reach, is_wanted);
     for (index, cursor) in taken {
         hardened::put_away(ids[index / 2], words[index], cursor);
     }

@@ -26,6 +26,10 @@
 //! half of the queue: a second free may also come after it, and wait in a slot while the object
 //! leaves the queue. So as many other frees as the younger half has come before that.
 //!
+//! A thread that frees reaches its own slot only. If other slots have freed objects, the library's
+//! thread confirms, and a thread that frees waits a moment for it once there is twice as much as
+//! there may be. What is not confirmed then is released without that.
+//!
 //! A second free of an object that has been let go frees what is in use, or about to be: it cannot
 //! be told from a first one. The quarantine makes the time until then long.
 //!
@@ -33,16 +37,19 @@
 
 mod queue;
 
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
 use sheaves_percpu::internal::slots::{self, Attached, attach};
 use sheaves_percpu::internal::{Cursor, Sheaf};
 use sheaves_rcu::Cookie;
-use sheaves_sys::clock;
+use sheaves_rcu::defer::{self, Reach};
+use sheaves_sys::{clock, futex, tls};
 
 use crate::cache_id::{CLASSES_MAX, CacheId};
 use crate::granule::is_watched;
 use crate::shape::Shape;
 use crate::slab::Slab;
-use crate::{chunk, contents, flush, pool, profile, refill, registry, slot};
+use crate::{chunk, contents, flush, mode, pool, profile, refill, registry, slot};
 
 use queue::Surplus;
 pub(crate) use queue::of;
@@ -211,18 +218,23 @@ pub(crate) fn return_unused(id: CacheId, objects: &mut [usize]) {
 /// Releases what there is too much of. Not in a read section, which would delay that.
 pub(crate) fn release_surplus(id: CacheId) {
     let spare = id.descriptor().depot.sheaf_objects().max(SPARE_MIN);
-    while let Some(cursor) = take_surplus(id, spare) {
-        release_sheaf(id, cursor);
+    release_surplus_of(id, spare, Reach::Quiet);
+    let bytes = of(id).objects() * id.shape().stride;
+    if bytes >= MUCH_BYTES {
+        chunk::note_unused(bytes);
     }
-    if of(id).objects() * id.shape().stride >= MUCH_BYTES {
-        chunk::note_unused();
+}
+
+fn release_surplus_of(id: CacheId, spare: usize, reach: Reach) {
+    while let Some(cursor) = take_surplus(id, spare, reach) {
+        release_sheaf(id, cursor);
     }
 }
 
 /// Takes objects to allocate of which there are too many. They go through no slab.
 pub(crate) fn take_ready(id: CacheId) -> Option<Cursor> {
     loop {
-        let ready = make_ready(id, take_surplus(id, 0)?);
+        let ready = make_ready(id, take_surplus(id, 0, Reach::Quiet)?);
         if ready.is_some() {
             return ready;
         }
@@ -253,26 +265,26 @@ fn make_ready(id: CacheId, cursor: Cursor) -> Option<Cursor> {
 }
 
 /// Takes the oldest sheaf if there are more than `spare` objects too many, or if it is too old. It
-/// is confirmed, and the caller's.
-fn take_surplus(id: CacheId, spare: usize) -> Option<Cursor> {
+/// is confirmed, or there is twice as much as there may be; and it is the caller's.
+fn take_surplus(id: CacheId, spare: usize, reach: Reach) -> Option<Cursor> {
     let now_ms = clock::coarse_ms();
     loop {
         match of(id).take_surplus(id, now_ms, spare) {
             Surplus::None => return None,
             Surplus::Oldest(cursor) => return Some(cursor),
-            Surplus::Unconfirmed(awaited) => {
-                if !confirm(id, awaited) {
-                    return None;
-                }
-            }
+            Surplus::Unconfirmed(awaited) if confirm(id, awaited, reach) => {}
+            Surplus::Unconfirmed(_) if !of(id).has_twice(id, spare) => return None,
+            Surplus::Unconfirmed(_) if reach == Reach::Quiet && wait_for_sweep() => {}
+            Surplus::Unconfirmed(_) => return of(id).take_unconfirmed(),
         }
     }
 }
 
 /// Begins to confirm what is in the queue, or ends it. False if that takes some time yet.
-fn confirm(id: CacheId, awaited: Option<(u64, Cookie)>) -> bool {
+fn confirm(id: CacheId, awaited: Option<(u64, Cookie)>, reach: Reach) -> bool {
     if let Some((count, cookie)) = awaited {
-        let has_passed = cookie.poll();
+        start(cookie, reach);
+        let has_passed = cookie.has_passed();
         if has_passed {
             of(id).note_confirmed(count);
         }
@@ -283,34 +295,83 @@ fn confirm(id: CacheId, awaited: Option<(u64, Cookie)>) -> bool {
         return false;
     }
     let count = of(id).fifo.lock().older_half();
-    if !seal_slots(id) {
+    if !seal_slots(id, reach) {
+        if reach == Reach::Quiet && !tls::is_single_threaded() && !defer::request_sweep() {
+            chunk::note_sweep();
+        }
         return false;
     }
-    let awaited = (count, Cookie::start_poll());
-    of(id).fifo.lock().awaited.get_or_insert(awaited);
+    let cookie = Cookie::get();
+    start(cookie, reach);
+    of(id).fifo.lock().awaited.get_or_insert((count, cookie));
     true
 }
 
-/// Seals the freed objects of a cache in all slots. Named caches have none there. False if a slot
-/// could not be drained.
-fn seal_slots(id: CacheId) -> bool {
+/// Advances the grace period of a cookie, without waiting.
+fn start(cookie: Cookie, reach: Reach) {
+    if reach == Reach::Interrupts {
+        cookie.start();
+    } else if cookie.start_quietly(false) {
+        defer::request_fence();
+    }
+}
+
+/// Changes with each [`sweep`].
+static SWEEPS: AtomicU32 = AtomicU32::new(0);
+/// When a thread last gave up its wait for one.
+static GIVEN_UP_MS: AtomicU64 = AtomicU64::new(0);
+/// How long a thread waits for a sweep, and for how long none waits after it has given up.
+const WAIT_NS: u64 = 10_000_000;
+const NO_WAIT_MS: u64 = 100;
+
+/// For the library's thread: confirms what other threads wait for.
+pub(crate) fn sweep() {
+    if mode::is_hardened() {
+        registry::map_existing(|id| age(id, Reach::Interrupts)).for_each(drop);
+        refill::arm_reclaimer_if_pending();
+        // Relaxed: what it has confirmed is under locks.
+        SWEEPS.fetch_add(1, Ordering::Relaxed);
+        futex::wake_all(&SWEEPS);
+    }
+}
+
+/// Waits for a sweep, for a moment. False if there was none.
+#[cold]
+fn wait_for_sweep() -> bool {
+    // Relaxed, here and below: times and counts. A thread that reads would wait for itself.
+    let (seen, now_ms) = (SWEEPS.load(Ordering::Relaxed), clock::coarse_ms());
+    let is_early = now_ms.saturating_sub(GIVEN_UP_MS.load(Ordering::Relaxed)) < NO_WAIT_MS;
+    if is_early || sheaves_rcu::is_reading() || defer::is_reclaimer() || !defer::request_sweep() {
+        return false;
+    }
+    futex::wait_for(&SWEEPS, seen, WAIT_NS);
+    let is_over = SWEEPS.load(Ordering::Relaxed) != seen;
+    if !is_over {
+        GIVEN_UP_MS.store(now_ms, Ordering::Relaxed);
+    }
+    is_over
+}
+
+/// Seals the freed objects of a cache in the slots in reach. Named caches have none there. False if
+/// another slot has some.
+fn seal_slots(id: CacheId, reach: Reach) -> bool {
     if usize::from(id.number()) > CLASSES_MAX {
         return true;
     }
     let [freed, _] = id.hardened_words();
     let _section = sheaves_rcu::read();
-    let (taken, is_complete) = slots::take(&[freed]);
+    let (taken, is_complete) = slots::take(&[freed], reach);
     taken.for_each(|(_, cursor)| seal(id, cursor));
     is_complete
 }
 
-/// For the keeper: releases what is too old. True if something is left.
-pub(crate) fn age(id: CacheId) -> bool {
+/// For the keeper: releases what is too much or too old. True if there is more than there may be.
+pub(crate) fn age(id: CacheId, reach: Reach) -> bool {
     if !id.shape().hardened {
         return false;
     }
-    release_surplus(id);
-    of(id).objects() != 0
+    release_surplus_of(id, 0, reach);
+    of(id).has_surplus(id)
 }
 
 /// Releases everything.

@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::{self as percpu, Word};
+use sheaves_rcu::defer::Reach;
 
 use sheaves_sys::errno;
 use sheaves_sys::stack::Frame;
@@ -240,7 +241,7 @@ impl Cache {
     /// allocated objects. False when a slot could not be drained. Interrupts the CPUs that run this
     /// process.
     pub fn shrink(&self) -> bool {
-        let complete = reclaim::shrink(self.id);
+        let complete = reclaim::shrink(self.id, Reach::Interrupts);
         chunk::after_free();
         complete
     }

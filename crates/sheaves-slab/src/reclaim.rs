@@ -1,16 +1,17 @@
 //! Emptying and destroying caches: from slots and depot to slabs, from slabs to the system.
 
 use sheaves_rcu::Cookie;
+use sheaves_rcu::defer::Reach;
 
 use crate::cache_id::CacheId;
 use crate::{chunk, deferred, flush, hardened, pool, quarantine, refill, registry, slab};
 
 /// Flushes the sheaves of slots and depot to the slabs, releases slabs without allocated objects,
-/// and returns the pages of free objects in the other slabs to the system. False when a slot could
-/// not be drained: its objects stay there.
-pub(crate) fn shrink(id: CacheId) -> bool {
+/// and returns the pages of free objects in the other slabs to the kernel. False when a slot was not
+/// reached that has objects: they stay there.
+pub(crate) fn shrink(id: CacheId, reach: Reach) -> bool {
     deferred::reclaim(id);
-    let complete = hardened::flush_slots(id);
+    let complete = hardened::flush_slots(id, reach);
     if id.shape().hardened {
         quarantine::release_all(id);
     }
@@ -34,16 +35,23 @@ pub(crate) fn shrink(id: CacheId) -> bool {
     complete
 }
 
-/// Returns unused memory of all caches to the system: drains every slot, empties every depot, and
+/// Returns unused memory of all caches to the kernel: drains every slot, empties every depot, and
 /// returns free memory, including that of per-CPU objects, until at most `keep_bytes` are free and
 /// hold old contents. Returns the bytes of heap that were returned.
 ///
 /// Interrupts the CPUs that run this process, once per cache. May sleep on locks.
 pub fn trim(keep_bytes: usize) -> usize {
+    trim_in(keep_bytes, Reach::Interrupts)
+}
+
+/// [`trim`] of what is in reach.
+pub(crate) fn trim_in(keep_bytes: usize, reach: Reach) -> usize {
     deferred::finish();
-    registry::map_existing(shrink).for_each(drop);
+    registry::map_existing(|id| shrink(id, reach)).for_each(drop);
     refill::arm_reclaimer_if_pending();
-    sheaves_percpu::memory::trim();
+    if reach == Reach::Interrupts {
+        sheaves_percpu::memory::trim();
+    }
     chunk::trim(keep_bytes) + pool::trim()
 }
 
@@ -69,7 +77,7 @@ fn try_destroy(id: CacheId) -> Result<(), usize> {
     let mut may_end = deferred::drain(id);
     if may_end && id.shape().typesafe {
         // Slabs become empty here; their cookies pass in the grace period that follows.
-        shrink(id);
+        shrink(id, Reach::Interrupts);
         may_end = Cookie::get().wait_expedited().is_ok();
     }
     if !may_end {
@@ -78,7 +86,7 @@ fn try_destroy(id: CacheId) -> Result<(), usize> {
     registry::remove_if(id, || {
         // A slab may be on a wrong list: its thread has not moved it yet, or is not in this child.
         id.descriptor().slabs.lock().is_unsorted = true;
-        let complete = shrink(id);
+        let complete = shrink(id, Reach::Interrupts);
         let out = objects_outside_slabs(id);
         if out != 0 || !complete {
             return Err(out);

@@ -13,7 +13,7 @@ use sheaves_sys::{env, lock::Lock, probe};
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
 use crate::chunk::{self, HugePages};
 use crate::shape::Shape;
-use crate::{guard, limit, mode, profile, slab, window};
+use crate::{contents, guard, limit, mode, profile, slab, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
@@ -96,6 +96,7 @@ impl Registry {
     fn start(&mut self) -> bool {
         if !self.started && window::start() {
             mode::start();
+            contents::start();
             self.started = true;
             if let Some(choice) = env::choice("SHEAVES_HUGE_PAGES", HUGE_PAGES) {
                 chunk::CHUNKS.lock().huge_pages = choice;

@@ -25,6 +25,7 @@
 use core::fmt::{self, Write};
 
 use sheaves_percpu::internal::{Word, slots};
+use sheaves_rcu::defer::Reach;
 use sheaves_sys::clock;
 
 use crate::cache_id::{CLASSES_MAX, CacheId};
@@ -113,7 +114,7 @@ fn empty_slots() {
             }
         }
         // A slot that is not reached keeps its untagged objects until they are used up.
-        let (taken, _is_complete) = slots::take(&words[..count]);
+        let (taken, _is_complete) = slots::take(&words[..count], Reach::Interrupts);
         for (index, cursor) in taken {
             let id = ids[index];
             match cursor.is_empty() {
@@ -159,7 +160,7 @@ fn each_class(mut visit: impl FnMut(CacheId)) {
 /// Empties the slots and the depot of a cache.
 fn flush_free(id: CacheId) {
     // A slot that is not reached keeps its objects, which count as allocated.
-    let (taken, _is_complete) = slots::take(&[id.main(), id.spare()]);
+    let (taken, _is_complete) = slots::take(&[id.main(), id.spare()], Reach::Interrupts);
     taken.for_each(|(_, cursor)| flush::flush_sheaf(id, slot::clean(id, cursor)));
     while let Some(cursor) = id.take_full() {
         flush::flush_sheaf(id, cursor);

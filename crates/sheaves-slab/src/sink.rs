@@ -1,8 +1,10 @@
 //! This layer as `sheaves-rcu` sees it: it stores deferred objects, and keeps unused memory.
 
-use sheaves_rcu::defer::{self, Pending, Sink};
+use sheaves_rcu::defer::{self, Pending, Reach, Sink};
 
-use crate::{chunk, deferred, keeper, limit, reclaim, refill};
+use sheaves_sys::fault;
+
+use crate::{chunk, deferred, keeper, limit, quarantine, reclaim, refill, surplus};
 
 struct Slab;
 
@@ -27,17 +29,25 @@ impl Sink for Slab {
         deferred::pending()
     }
 
-    fn age(&self) -> bool {
-        limit::read_again();
-        keeper::age()
+    fn age(&self, reach: Reach) -> bool {
+        if reach == Reach::Interrupts {
+            limit::read_again();
+        }
+        keeper::age(reach)
     }
 
     fn compact(&self) -> bool {
         keeper::compact()
     }
 
-    fn return_all(&self) {
-        reclaim::trim(0);
+    fn sweep(&self) {
+        fault::look_at_handler();
+        surplus::sweep();
+        quarantine::sweep();
+    }
+
+    fn return_all(&self, reach: Reach) {
+        reclaim::trim_in(0, reach);
     }
 
     fn name(&self) -> &'static str {

@@ -3,16 +3,17 @@
 //!
 //! Free slabs go back as soon as there are many, see `chunk`. But objects that are freed in random
 //! order leave slabs with a few objects each, most of them not in use but in sheaves. So each time
-//! what is in use has fallen to a quarter, and much is unused, there is a *pass*: it flushes all
-//! sheaves, so that slabs become empty and serve other caches, and depots and new sheaves hold no
-//! more than a share of what is in use from then on. Without a keeper it also discards the pages of
+//! what is in use has fallen to a quarter, and much is unused, there is a *pass*: it flushes the
+//! sheaves of its slot and the depots, so that slabs become empty and serve other caches, and depots
+//! and new sheaves hold no more than a share of what is in use from then on. The library's thread,
+//! if there is one, flushes the sheaves of other slots. Without a keeper it also discards the pages of
 //! free objects, in pieces, at the end of slow paths that free.
 //!
 //! A program that fills and empties its memory again and again has few passes in a second.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use sheaves_rcu::defer;
+use sheaves_rcu::defer::{self, Reach};
 use sheaves_sys::{clock, errno};
 
 use crate::cache_id::CacheId;
@@ -23,12 +24,12 @@ use crate::{chunk, depot, granule, keeper, registry, slab};
 const PIECE_BYTES: u64 = 8 << 20;
 const PIECE_GRANULES: usize = 2048;
 /// With less unused there is no pass. A quarter of what is in use may be unused, too.
-const UNUSED_BYTES_MAX: usize = 32 << 20;
+const UNUSED_BYTES_MAX: usize = 8 << 20;
 /// There is no check below this drop.
 const DROP_BYTES_MIN: usize = 64 << 10;
 
-/// So long after a pass there is no other one if what was in use has grown again meanwhile: without
-/// a keeper, when a pass costs page faults, and with one.
+/// The least time between two passes if what was in use has grown again meanwhile: without a keeper,
+/// when a pass costs page faults, and with one.
 const AGAIN_MS: u64 = 1000;
 const AGAIN_KEPT_MS: u64 = 128;
 
@@ -90,6 +91,7 @@ fn begin() -> bool {
     let due_bytes = due_bytes.clamp(DROP_BYTES_MIN, u32::MAX as usize);
     DROP_BYTES_DUE.store(due_bytes, Ordering::Relaxed);
     let unused_bytes = chunk::footprint().used_bytes.saturating_sub(in_use_bytes);
+    chunk::note_unused(unused_bytes);
     if !is_quarter
         || unused_bytes <= UNUSED_BYTES_MAX.max(in_use_bytes / 4)
         || defer::decay_ms().is_none()
@@ -100,7 +102,10 @@ fn begin() -> bool {
     PASSED_MS.store(clock::coarse_ms(), Ordering::Relaxed);
     PASSED_BYTES.store(in_use_bytes, Ordering::Relaxed);
     PEAK_BYTES.store(in_use_bytes, Ordering::Relaxed);
-    keeper::flush_slots();
+    keeper::flush_slots(Reach::Quiet);
+    // Relaxed: as above.
+    FLUSHES_OTHERS.store(true, Ordering::Relaxed);
+    defer::request_sweep();
     for id in registry::map_existing(|id| id) {
         registry::if_existing(id, |id| id.descriptor().depot.restrict(id.shape()));
         keeper::flush_depot(id, usize::MAX);
@@ -111,6 +116,17 @@ fn begin() -> bool {
     }
     NEXT.store(0, Ordering::Relaxed);
     true
+}
+
+/// The sheaves of other slots are to be flushed, too.
+static FLUSHES_OTHERS: AtomicBool = AtomicBool::new(false);
+
+/// For the library's thread: the part of a pass that is in other slots.
+pub(crate) fn sweep() {
+    // Relaxed: as above.
+    if FLUSHES_OTHERS.swap(false, Ordering::Relaxed) {
+        keeper::flush_slots(Reach::Interrupts);
+    }
 }
 
 /// True if there was a pass a short time ago and what was in use has grown since then.

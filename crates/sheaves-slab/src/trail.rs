@@ -7,7 +7,7 @@
 use core::ptr::with_exposed_provenance;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use sheaves_sys::stack::{self, COPY_WORDS, Frame};
+use sheaves_sys::stack::{self, Frame};
 use sheaves_sys::symbol::Addresses;
 use sheaves_sys::{map, report};
 
@@ -55,9 +55,9 @@ fn make() -> Option<&'static [Entry; ENTRIES]> {
 /// The function that the frame is of has not returned.
 pub unsafe fn note_free(address: usize, frame: Frame) {
     let Some(entries) = entries().or_else(make) else { return };
-    let (mut copy, mut addresses) = ([0; COPY_WORDS], [0; FRAMES]);
+    let mut addresses = [0; FRAMES];
     // SAFETY: the same contract.
-    let count = unsafe { stack::walk(frame, &mut copy, &mut addresses) };
+    let count = unsafe { stack::walk(frame, &mut addresses) };
     addresses[count..].fill(0);
     // Relaxed: each free gets an entry of its own.
     let entry = &entries[COUNT.fetch_add(1, Ordering::Relaxed) % ENTRIES];

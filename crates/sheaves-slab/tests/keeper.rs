@@ -51,7 +51,7 @@ fn slots_depots_and_slabs_become_empty() {
 
 #[test]
 fn replaced_objects_move_together() {
-    const COUNT: usize = 10_000;
+    const COUNT: usize = 60_000;
     const IN_USE: usize = COUNT / 5;
     let cache = cache("sparse", 1000);
     let mut objects: Vec<_> = (0..COUNT).map(|_| cache.alloc().unwrap()).collect();
@@ -70,7 +70,7 @@ fn replaced_objects_move_together() {
     wait_until("slabs with few objects", || {
         // As many as slots and depot hold go round.
         objects.extend((objects.len()..IN_USE).map(|_| cache.alloc().unwrap()));
-        for _ in 0..200 + below(100) {
+        for _ in 0..1200 + below(600) {
             let object = objects.swap_remove(below(objects.len()));
             // SAFETY: as above.
             unsafe { cache.free(object) };
@@ -98,18 +98,18 @@ fn resident_pages(object: NonNull<u8>, size: usize) -> usize {
 
 #[test]
 fn holes_are_discarded_and_their_neighbours_are_not() {
-    let (size, count) = (20_000, 2_000);
+    let (size, count) = (20_000, 8_000);
     let cache = cache("holes", size);
     let objects: Vec<_> = (0..count).map(|_| cache.alloc().unwrap()).collect();
     objects.iter().enumerate().for_each(|(index, object)| fill(*object, size, index as u8));
     let (kept, freed): (Vec<_>, Vec<_>) =
         objects.into_iter().enumerate().partition(|(index, _)| index % 10 == 3);
+    let resident = || freed.iter().map(|(_, object)| resident_pages(*object, size)).sum::<usize>();
+    assert!(resident() > count, "they were resident before");
     for (_, object) in &freed {
         // SAFETY: from this cache; from here on only its address is used.
         unsafe { cache.free(*object) };
     }
-    let resident = || freed.iter().map(|(_, object)| resident_pages(*object, size)).sum::<usize>();
-    assert!(resident() > count, "they were resident before");
     wait_until("pages of free objects", || resident() == 0);
     for (index, object) in kept {
         assert!(holds(object, size, index as u8));

@@ -35,12 +35,12 @@ fn give(cache: &Cache, objects: &[NonNull<u8>]) {
     }
 }
 
-/// Allocates 32 MiB and frees them.
+/// Allocates 32 MiB and frees them, of which a part stays.
 fn leave_memory() {
     let cache = cache(Options::default());
     give(&cache, &take(&cache, 512));
     cache.destroy().unwrap();
-    assert!(chunk::footprint().dirty_bytes >= 32 << 20, "{:?}", chunk::footprint());
+    assert!(chunk::footprint().dirty_bytes > 4 << 20, "{:?}", chunk::footprint());
 }
 
 /// A free that releases a slab: in a debug cache each object goes straight to its slab.

@@ -79,7 +79,8 @@ static READY: AtomicUsize = AtomicUsize::new(0);
 /// the locks already. Changes under [`PREPARING`].
 static NESTED: AtomicUsize = AtomicUsize::new(0);
 
-/// The last process in which no handlers were pending. Written while it has one thread.
+/// With [`UNKNOWN`]: the last process in which no handlers were pending. Written while it has one
+/// thread.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// The word of the table above: in the page; [`NONE`] before the page exists; [`UNKNOWN`] if the
@@ -192,8 +193,26 @@ extern "C" fn child() {
     }
 }
 
+/// The handlers of a child run late, see [`is_late`].
+static IS_LATE: AtomicBool = AtomicBool::new(false);
+
+/// For a handler that runs in a child: true if it runs some time after the fork, inside a call of
+/// the library. Then it makes no system call that such a call would not make.
+#[must_use]
+pub fn is_late() -> bool {
+    // Relaxed: the child has one thread.
+    IS_LATE.load(Ordering::Relaxed)
+}
+
 /// Does what the handlers do before and after a fork, in a child whose fork was not prepared.
 fn recover() {
+    // Relaxed, both: the child has one thread.
+    IS_LATE.store(true, Ordering::Relaxed);
+    run_late_handlers();
+    IS_LATE.store(false, Ordering::Relaxed);
+}
+
+fn run_late_handlers() {
     begin_process();
     PREPARING.acquire_for_fork(futex::wait);
     // Relaxed, here and below: the child has one thread.
@@ -216,10 +235,11 @@ fn begin_process() {
 }
 
 fn set_none_pending() {
-    // Relaxed, both: the process has one thread.
-    PROCESS.store(process::id(), Ordering::Relaxed);
     let word = pending_word();
-    if !core::ptr::eq(word, &raw const UNKNOWN) {
+    // Relaxed, both: the process has one thread.
+    if core::ptr::eq(word, &raw const UNKNOWN) {
+        PROCESS.store(process::id(), Ordering::Relaxed);
+    } else {
         word.store(1, Ordering::Relaxed);
     }
 }
@@ -248,11 +268,19 @@ pub fn run_pending_handlers() {
     }
 }
 
+/// True in a child in which its handlers have not run yet. Async-signal-safe.
+#[must_use]
+pub fn is_pending() -> bool {
+    let word = pending_word();
+    // Relaxed, both: as in `run_pending_handlers`.
+    word.load(Ordering::Relaxed) == 0
+        && !(core::ptr::eq(word, &raw const UNKNOWN)
+            && PROCESS.load(Ordering::Relaxed) == process::id())
+}
+
 #[cold]
 fn run_pending_handlers_slow() {
-    let is_unknown = core::ptr::eq(pending_word(), &raw const UNKNOWN);
-    // Relaxed: as in `run_pending_handlers`.
-    if is_unknown && PROCESS.load(Ordering::Relaxed) == process::id() {
+    if !is_pending() {
         return;
     }
     if PREPARING.is_forking() {

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::{clock, errno};
+use crate::{clock, errno, sandbox};
 
 /// Sleeps until the word is woken; returns at once if the word does not hold `expected`.
 ///
@@ -53,6 +53,21 @@ pub fn wake_all_shared(word: &AtomicU32) {
 
 const MANY: i32 = i32::MAX;
 
+/// True if the kernel can read the word at an address, a multiple of 4. Does not wait.
+#[must_use]
+pub(crate) fn is_readable(address: usize) -> bool {
+    // Most words hold something else, so that the call ends before it would sleep for no time.
+    const UNLIKELY: u32 = 0x9c53_e1a7;
+    let word = core::ptr::with_exposed_provenance::<u32>(address);
+    let (operation, at_once) = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, clock::duration(0));
+    let limit = &raw const at_once;
+    errno::preserve(|| {
+        // SAFETY: the kernel checks the address, and only reads there.
+        unsafe { libc::syscall(libc::SYS_futex, word, operation, UNLIKELY, limit) };
+        [libc::EAGAIN, libc::ETIMEDOUT].contains(&errno::get())
+    })
+}
+
 /// [`wait_for`] on a shared word.
 pub fn wait_shared_for(word: &AtomicU32, expected: u32, nanoseconds: u64) {
     let limit = clock::duration(nanoseconds);
@@ -93,20 +108,20 @@ static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 pub fn wait_either(
     private: (&AtomicU32, u32),
     shared: (&AtomicU32, u32),
-    nanoseconds: Option<u64>,
+    nanoseconds: u64,
 ) -> bool {
     // Relaxed, here and below: a flag that is set for good.
-    if IS_REFUSED.load(Ordering::Relaxed) {
+    if IS_REFUSED.load(Ordering::Relaxed) || sandbox::is_entered() {
         return false;
     }
     let words = [Waiter::new(private, libc::FUTEX_PRIVATE_FLAG), Waiter::new(shared, 0)];
     // This call has an absolute limit.
-    let limit = nanoseconds.map(|left| clock::duration(clock::fine_ns().saturating_add(left)));
-    let limit: *const libc::timespec = limit.as_ref().map_or(core::ptr::null(), |limit| limit);
+    let limit = clock::duration(clock::fine_ns().saturating_add(nanoseconds));
+    let limit = &raw const limit;
     errno::preserve(|| {
         let (first, count, no_flags) = (words.as_ptr(), words.len(), 0);
         let (call, clock) = (libc::SYS_futex_waitv, libc::CLOCK_MONOTONIC);
-        // SAFETY: the words are valid for the call; the limit is null or a valid time.
+        // SAFETY: the words are valid for the call; the limit is a valid time.
         let status = unsafe { libc::syscall(call, first, count, no_flags, limit, clock) };
         let is_refused = status < 0 && [libc::ENOSYS, libc::EPERM].contains(&errno::get());
         if is_refused {

@@ -4,7 +4,7 @@
 //! address space ([`map`], [`space`]), sleeping locks ([`lock`]), futexes ([`mod@futex`]), threads
 //! ([`thread`]), memory barriers in other threads ([`membarrier`]), registration of restartable
 //! sequences ([`rseq`]), CPUs ([`topology`]), the fork registry ([`fork`]), options ([`mod@env`]),
-//! time ([`clock`]), messages on standard error ([`mod@report`]), the calling thread's stack
+//! sandboxes ([`sandbox`]), time ([`clock`]), messages on standard error ([`mod@report`]), the calling thread's stack
 //! ([`stack`]), where another thread sleeps ([`sleeper`]), accesses that fail ([`fault`]), stacks
 //! in reports ([`trace`]), probes for tracers ([`probe`]), memory that is shared with tools
 //! ([`memfd`]) and their requests ([`request`]).
@@ -39,6 +39,7 @@ pub mod process;
 pub mod report;
 pub mod request;
 pub mod rseq;
+pub mod sandbox;
 pub mod sleeper;
 pub mod space;
 pub mod stack;

@@ -1,19 +1,32 @@
 //! Memory barriers in the other threads of this process: `membarrier(2)`, Linux 5.10 for the rseq
 //! form.
 //!
-//! All calls keep `errno`, also when the kernel refuses: a reader in a signal handler may make the
-//! first call.
+//! Registered when the object is loaded; children of a fork inherit that. All calls keep `errno`.
+//! In a sandbox every one is refused without being made, see [`crate::sandbox`].
+
+use crate::{errno, sandbox};
+
+/// What a thread may do to reach other threads, and the slots that they use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing: it allocates, frees, counts, reads or defers. It reaches its own slot.
+    Quiet,
+    /// Call membarrier: the program has called this by its name, or it is the library's thread.
+    Interrupts,
+}
 
 const CMD_QUERY: i32 = 0;
-const CMD_GLOBAL: i32 = 1 << 0;
 const CMD_PRIVATE_EXPEDITED: i32 = 1 << 3;
 const CMD_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
 const CMD_PRIVATE_EXPEDITED_RSEQ: i32 = 1 << 7;
 const CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ: i32 = 1 << 8;
 
 fn membarrier(command: i32) -> libc::c_long {
+    if sandbox::is_entered() {
+        return -1;
+    }
     // SAFETY: the call takes integers only and touches no memory of ours.
-    crate::errno::preserve(|| unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) })
+    errno::preserve(|| unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) })
 }
 
 /// The commands that this kernel (and its seccomp filter) allows, as a bit set; 0 for none.
@@ -23,8 +36,6 @@ pub fn commands() -> u32 {
 }
 
 /// Announces that this process will use [`fence`]. False where the kernel or seccomp refuses.
-///
-/// The registration belongs to the address space: a child of `fork` has to repeat it.
 #[must_use]
 pub fn register_fence() -> bool {
     membarrier(CMD_REGISTER_PRIVATE_EXPEDITED) == 0
@@ -39,28 +50,6 @@ pub fn register_fence() -> bool {
 #[must_use]
 pub fn fence() -> bool {
     membarrier(CMD_PRIVATE_EXPEDITED) == 0
-}
-
-/// Does what [`fence`] does, in milliseconds, where that is refused: by the global command, or by
-/// running on every CPU in turn.
-///
-/// Running on every CPU suffices because the scheduler passes a full fence before it runs another
-/// thread on a CPU. False where this is refused, too, or where the caller may not run on a CPU that
-/// is online, since another thread of this process may be allowed to (cpusets).
-#[must_use]
-pub fn fence_slowly() -> bool {
-    membarrier(CMD_GLOBAL) == 0 || crate::errno::preserve(visit_every_cpu)
-}
-
-fn visit_every_cpu() -> bool {
-    let Some(before) = crate::topology::Affinity::current() else { return false };
-    // Every thread that ran on a CPU that is offline now has left it since the call began.
-    let is_fenced = |cpu_id| {
-        let only = crate::topology::Affinity::only(cpu_id);
-        only.is_some_and(|only| only.bind()) || !crate::topology::is_online(cpu_id)
-    };
-    let are_all = (0..crate::topology::possible_cpus()).all(is_fenced);
-    before.bind() && are_all
 }
 
 /// [`register_fence`] for [`abort_sections`].

@@ -9,7 +9,7 @@ use core::ffi::CStr;
 use core::mem::MaybeUninit;
 
 use crate::errno::preserve;
-use crate::process;
+use crate::{process, sandbox};
 
 /// The lowest descriptor that is used, where the limit on descriptors allows it: above those that
 /// programs use by number, also those of `select(2)` in most programs.
@@ -29,6 +29,9 @@ impl Memfd {
     /// Makes a file of `bytes` zeros; `None` where the system refuses or no descriptor is free.
     #[must_use]
     pub fn make(name: &CStr, bytes: usize) -> Option<Memfd> {
+        if sandbox::is_entered() {
+            return None;
+        }
         preserve(|| {
             let made = create(name)?;
             let descriptor = prepare(made, bytes).then(|| move_up(made)).flatten();

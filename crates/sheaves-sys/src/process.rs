@@ -4,6 +4,7 @@ use core::ffi::CStr;
 
 use crate::errno::preserve;
 use crate::report::write_all;
+use crate::sandbox;
 
 /// A value of the auxiliary vector, 0 where the kernel does not provide it.
 #[must_use]
@@ -58,28 +59,6 @@ pub fn physical_bytes() -> usize {
         0 => (info.totalram as usize).saturating_mul(info.mem_unit as usize),
         _ => usize::MAX,
     }
-}
-
-/// The number of seccomp filters of the calling thread: more than before if the program has put
-/// itself into a sandbox, in which a system call may end the process. `None` where it is not known.
-///
-/// Costs one system call if there are none, and reading a kernel file otherwise, or if `by_file`:
-/// in a sandbox that is more likely to be permitted.
-#[must_use]
-pub fn seccomp_filters(by_file: bool) -> Option<u32> {
-    // SAFETY: integers only.
-    if !by_file && unsafe { libc::prctl(libc::PR_GET_SECCOMP) } == 0 {
-        return Some(0);
-    }
-    let mut text = [0; 4096];
-    let used = read_file(c"/proc/thread-self/status", &mut text)?;
-    let value = |name: &[u8]| {
-        let line =
-            text[..used].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name))?;
-        core::str::from_utf8(line).ok()?.trim().parse().ok()
-    };
-    // Before Linux 5.9 the mode is all that is known.
-    value(b"Seccomp_filters:").or_else(|| value(b"Seccomp:"))
 }
 
 /// The finaliser of splitmix64 (Steele, Lea, Flood 2014): of numbers that differ by an odd constant
@@ -146,9 +125,12 @@ pub fn create_private(path: &CStr) -> Option<i32> {
     open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, 0o600)
 }
 
-/// Opens a file with close-on-exec. Not by libc's function, in which a thread that holds a lock
+/// Opens a file with close-on-exec; not in a sandbox. Not by libc's function, in which a thread that holds a lock
 /// could be cancelled.
 fn open(path: &CStr, flags: libc::c_int, mode: libc::c_uint) -> Option<i32> {
+    if sandbox::is_entered() {
+        return None;
+    }
     let (here, flags) = (libc::AT_FDCWD, flags | libc::O_CLOEXEC);
     // SAFETY: `path` is a C string.
     let fd = unsafe { libc::syscall(libc::SYS_openat, here, path.as_ptr(), flags, mode) };
@@ -209,8 +191,11 @@ pub fn is_same_object(one: *const core::ffi::c_void, other: *const core::ffi::c_
     base_of(one).is_some_and(|base| base_of(other) == Some(base))
 }
 
-/// `sched_yield(2)`, for loops that wait for a thread that may be preempted.
+/// `sched_yield(2)`, for loops that wait for a thread that may be preempted; nothing in a sandbox.
 pub fn sched_yield() {
+    if sandbox::is_entered() {
+        return;
+    }
     // SAFETY: sched_yield has no precondition.
     let _ = unsafe { libc::sched_yield() };
 }

@@ -69,11 +69,13 @@ impl Write for Line {
     }
 }
 
-/// Prints one line, `sheaves: ` and the text, on standard error.
+/// Prints one line, `sheaves: ` and the text, on standard error; nothing in a sandbox.
 ///
 /// Never allocates and keeps `errno`. Async-signal-safe.
 pub fn report(text: fmt::Arguments<'_>) {
-    report_to(libc::STDERR_FILENO, text);
+    if !crate::sandbox::is_entered() {
+        report_to(libc::STDERR_FILENO, text);
+    }
 }
 
 /// [`report`] to another file descriptor.
@@ -105,7 +107,7 @@ pub unsafe fn write_to_stream(stream: *mut core::ffi::c_void, text: &core::ffi::
 #[cold]
 #[inline(never)]
 pub fn die(text: fmt::Arguments<'_>) -> ! {
-    report(text);
+    report_to(libc::STDERR_FILENO, text);
     abort()
 }
 

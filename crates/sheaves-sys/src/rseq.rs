@@ -8,7 +8,7 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 
 use crate::key::Key;
-use crate::{thread, tls};
+use crate::{sandbox, thread, tls};
 
 /// The kernel's `struct rseq`, shared by kernel and user space: 32 bytes, aligned to 32 bytes.
 ///
@@ -76,7 +76,7 @@ static ENDING: Key = Key::new();
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[must_use]
 pub fn register_own() -> bool {
-    if tls::has_ended() != 0 {
+    if tls::has_ended() != 0 || sandbox::is_entered() {
         return false;
     }
     if UNMAPS_OWN_STACK {

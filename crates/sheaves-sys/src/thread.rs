@@ -4,19 +4,54 @@ use core::ffi::{CStr, c_void};
 use core::fmt::Write as _;
 use core::mem::zeroed;
 use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::lock::Lock;
 use crate::topology::Affinity;
 
 pub use crate::key::{prepare_at_exit, set_at_exit};
 
-/// The kernel's id of the calling thread. One system call, about 0.1 us. Async-signal-safe.
+/// The kernel's id of the calling thread (`gettid`). Async-signal-safe.
+///
+/// Without a system call in glibc and musl. In the child of a bare `clone` the thread that has
+/// cloned has its old id with glibc.
 #[must_use]
 pub fn id() -> i32 {
-    // SAFETY: gettid has no precondition.
-    let id = unsafe { libc::syscall(libc::SYS_gettid) };
-    i32::try_from(id).unwrap_or(0)
+    // Relaxed: written when the object is loaded.
+    if HAS_OWNERS.load(Ordering::Relaxed) { id_of_owner() } else { id_of_kernel() }
 }
+
+fn id_of_kernel() -> i32 {
+    // SAFETY: gettid has no precondition.
+    unsafe { libc::gettid() }
+}
+
+/// glibc notes the owner of a recursive mutex by its id, and takes a free mutex without a system
+/// call: `__owner` in `<bits/struct_mutex.h>`.
+#[cfg(target_env = "gnu")]
+fn id_of_owner() -> i32 {
+    const OWNER_AT: usize = 8;
+    let mut mutex = libc::PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    let mutex = &raw mut mutex;
+    // SAFETY: a mutex of this function, which no other thread knows.
+    unsafe { libc::pthread_mutex_lock(mutex) };
+    // SAFETY: inside the mutex, and aligned.
+    let owner = unsafe { mutex.byte_add(OWNER_AT).cast::<i32>().read_volatile() };
+    // SAFETY: locked above.
+    unsafe { libc::pthread_mutex_unlock(mutex) };
+    owner
+}
+
+/// Others have it at hand, or ask the kernel.
+#[cfg(not(target_env = "gnu"))]
+fn id_of_owner() -> i32 {
+    id_of_kernel()
+}
+
+/// Owners of mutexes are as expected.
+static HAS_OWNERS: AtomicBool = AtomicBool::new(false);
+
+// Relaxed: as in `id`.
+crate::run_when_loaded!(HAS_OWNERS.store(id_of_owner() == id_of_kernel(), Ordering::Relaxed));
 
 /// False when no thread of this process has this id. Async-signal-safe. The kernel may give the id
 /// to another thread as soon as this one has ended.
@@ -27,20 +62,6 @@ pub fn is_alive(id: i32) -> bool {
         let status = unsafe { libc::syscall(libc::SYS_tgkill, crate::process::id(), id, 0) };
         status == 0 || crate::errno::get() != libc::ESRCH
     })
-}
-
-/// Number of threads of this process, 0 where it cannot be read. One system call. Never allocates.
-#[must_use]
-pub fn count() -> usize {
-    // SAFETY: an all-zero value is valid to be filled.
-    let mut tasks: libc::stat = unsafe { core::mem::zeroed() };
-    // SAFETY: a C string, and a buffer for the call to fill.
-    let stat = || unsafe { libc::stat(c"/proc/self/task".as_ptr(), &raw mut tasks) };
-    match crate::errno::preserve(stat) {
-        // A folder has one link for each folder in it, and two more.
-        0 => (tasks.st_nlink as usize).saturating_sub(2),
-        _ => 0,
-    }
 }
 
 /// Bytes of a thread's name with its final newline.
@@ -66,61 +87,55 @@ pub fn set_name(name: &CStr) {
 /// Sleeps. Async-signal-safe; a signal may end it early. Not a cancellation point: the caller may
 /// hold what other threads wait for.
 pub fn sleep_ns(nanoseconds: u64) {
-    let duration = crate::clock::duration(nanoseconds);
-    let no_rest = null_mut::<libc::timespec>();
-    crate::errno::preserve(|| {
-        // SAFETY: the duration is valid, and a null pointer asks for no remaining time.
-        unsafe { libc::syscall(libc::SYS_nanosleep, &raw const duration, no_rest) }
-    });
+    // A word that no thread wakes: a sandbox that has not heard of us permits `futex`.
+    static NEVER: AtomicU32 = AtomicU32::new(0);
+    crate::futex::wait_for(&NEVER, 0, nanoseconds);
 }
 
-/// Runs `body` with all signals blocked, for steps that a handler in the same thread must not find
-/// half done. Two system calls. Async-signal-safe.
+/// Signals that an instruction of the thread itself raises, and a handler of the program may mend:
+/// garbage collectors, just-in-time compilers and crash reporters have such handlers.
+const RAISED_BY_FAULTS: [libc::c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+/// Runs `body` with the signals blocked that come from outside of the thread. Two system calls.
+/// Async-signal-safe.
 pub fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
     // SAFETY: an all-zero set is valid to be filled.
-    let mut all: libc::sigset_t = unsafe { core::mem::zeroed() };
+    let mut outside: libc::sigset_t = unsafe { zeroed() };
     // SAFETY: as above.
-    let mut before: libc::sigset_t = unsafe { core::mem::zeroed() };
+    let mut before: libc::sigset_t = unsafe { zeroed() };
     // SAFETY: the set is valid for writes.
-    unsafe { libc::sigfillset(&raw mut all) };
+    unsafe { libc::sigfillset(&raw mut outside) };
+    for signal in RAISED_BY_FAULTS {
+        // SAFETY: as above.
+        unsafe { libc::sigdelset(&raw mut outside, signal) };
+    }
     // SAFETY: both sets are valid.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const outside, &raw mut before) };
     let result = body();
     // SAFETY: the set was filled above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut()) };
     result
 }
 
-/// Affinity and nice value of the main thread when this object was loaded.
-static PROCESS: Lock<(Option<Affinity>, i32)> = Lock::new((None, 0));
+/// The function that a thread of the library runs.
+pub type Body = fn();
 
-crate::run_when_loaded!({
-    let process = crate::process::id();
-    *PROCESS.lock() = (Affinity::of(process), nice(process));
-});
-
-/// The nice value of a thread; 0 stands for the calling one.
-fn nice(thread: i32) -> i32 {
-    // SAFETY: integers only.
-    unsafe { libc::getpriority(libc::PRIO_PROCESS, thread.cast_unsigned()) }
-}
-
-/// The function that a thread of the library runs. It never returns, so that the thread exists
-/// while [`spawn`] sets its scheduling.
-pub type Body = fn() -> !;
-
-/// Starts a detached thread with all signals blocked. False when the system refuses; `errno` is
-/// kept.
+/// Starts a detached thread. False in a sandbox and when the system refuses; `errno` is kept.
 ///
-/// The thread does not inherit the scheduling of its creator, which may have a realtime policy or
-/// be bound to one CPU. It gets `SCHED_OTHER`, and the affinity and nice value that the main thread
-/// had when this library was loaded, as far as the system permits.
+/// Signals that come from outside are blocked in it; those that a fault raises are not, since the
+/// program's code may run there. The thread does not inherit the scheduling of its creator, which
+/// may have a realtime policy or be bound to one CPU. It gets policy, affinity and nice value that
+/// the main thread has now, as far as the system permits.
 ///
 /// libc allocates for it: never call it below `malloc` or under a lock.
 #[must_use]
 pub fn spawn(body: Body) -> bool {
     crate::lock::assert_none_held();
     crate::fork::run_pending_handlers();
+    if crate::sandbox::is_entered() {
+        return false;
+    }
     // SAFETY: a number in glibc, an address in musl.
     let mut thread: libc::pthread_t = unsafe { zeroed() };
     with_signals_blocked(|| {
@@ -129,7 +144,7 @@ pub fn spawn(body: Body) -> bool {
             // SAFETY: the attributes are the default ones, and `run` takes the address of a `Body`.
             let status = unsafe { libc::pthread_create(&raw mut thread, null(), run, argument) };
             if status == 0 {
-                schedule_like_process(thread);
+                schedule_like_main(thread);
                 // SAFETY: the thread was just made, and nothing joins it.
                 unsafe { libc::pthread_detach(thread) };
             }
@@ -138,29 +153,56 @@ pub fn spawn(body: Body) -> bool {
     })
 }
 
-/// Gives a new thread, which has policy and affinity of the calling one, those of the process. Not
-/// done by the thread itself: its creator may keep it from running. No call where nothing differs:
-/// a sandbox may forbid it.
-fn schedule_like_process(thread: libc::pthread_t) {
-    // SAFETY: integers only. musl's own function always fails.
-    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
-    if policy != libc::SCHED_OTHER.into() {
+/// Gives a new thread, which has policy and affinity of the calling one, those of the main thread.
+/// Not done by the new thread: its creator may keep it from running. No call where nothing differs.
+fn schedule_like_main(thread: libc::pthread_t) {
+    let main = crate::process::id();
+    let (wanted, own) = (Policy::of(main), Policy::of(0));
+    if let Some(Policy { policy, priority }) = wanted.filter(|_| wanted != own) {
         // SAFETY: integers only; more of them in musl, which the kernel does not see.
-        let priority: libc::sched_param = unsafe { zeroed() };
+        let mut parameter: libc::sched_param = unsafe { zeroed() };
+        parameter.sched_priority = priority;
         // SAFETY: the thread is not detached yet; the parameter is valid.
-        unsafe { libc::pthread_setschedparam(thread, libc::SCHED_OTHER, &raw const priority) };
+        unsafe { libc::pthread_setschedparam(thread, policy, &raw const parameter) };
     }
-    let (affinity, _) = *PROCESS.lock();
-    if let Some(affinity) = affinity.filter(|wanted| Affinity::current() != Some(*wanted)) {
+    let affinity = Affinity::of(main).filter(|wanted| Affinity::current() != Some(*wanted));
+    if let Some(affinity) = affinity {
         let (mask, size) = affinity.as_raw();
         // SAFETY: as above; the mask is valid for its size.
         unsafe { libc::pthread_setaffinity_np(thread, size, mask) };
     }
 }
 
+/// How a thread is scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Policy {
+    policy: libc::c_int,
+    priority: libc::c_int,
+}
+
+impl Policy {
+    /// That of a thread; 0 stands for the calling one. By bare system calls: musl's own functions
+    /// always fail.
+    fn of(thread: i32) -> Option<Policy> {
+        let mut priority: libc::c_int = 0;
+        // SAFETY: integers only.
+        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) };
+        // SAFETY: the kernel's parameter is one integer, valid for the call to fill.
+        let status = unsafe { libc::syscall(libc::SYS_sched_getparam, thread, &raw mut priority) };
+        let policy = libc::c_int::try_from(policy).ok().filter(|policy| *policy >= 0);
+        policy.filter(|_| status == 0).map(|policy| Policy { policy, priority })
+    }
+}
+
+/// The nice value of a thread; 0 stands for the calling one.
+fn nice(thread: i32) -> i32 {
+    // SAFETY: integers only.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, thread.cast_unsigned()) }
+}
+
 /// The start routine of each thread.
 extern "C" fn run(body: *mut c_void) -> *mut c_void {
-    let wanted = PROCESS.lock().1;
+    let wanted = nice(crate::process::id());
     if nice(0) != wanted {
         // SAFETY: integers only. Where the call is refused the thread keeps its creator's nice
         // value.
@@ -168,7 +210,8 @@ extern "C" fn run(body: *mut c_void) -> *mut c_void {
     }
     // SAFETY: from `spawn`.
     let body = unsafe { core::mem::transmute::<*mut c_void, Body>(body) };
-    body()
+    body();
+    null_mut()
 }
 
 #[cfg(test)]

@@ -41,16 +41,6 @@ fn mask_bits() -> Option<usize> {
     })
 }
 
-/// True when the CPU is online, and where the system does not say.
-#[must_use]
-pub fn is_online(cpu_id: usize) -> bool {
-    let mut buffer = [0_u8; 4096];
-    let used = crate::process::read_file(c"/sys/devices/system/cpu/online", &mut buffer);
-    // A list that fills the buffer may be longer than it.
-    let list = used.filter(|used| *used < buffer.len()).map(|used| &buffer[..used]);
-    list.and_then(|list| contains(list, cpu_id)).unwrap_or(true)
-}
-
 /// The CPU on which the thread runs, -1 where the system does not say. The thread may migrate at
 /// any time.
 #[must_use]
@@ -63,17 +53,6 @@ pub fn current_cpu() -> i32 {
 fn highest_id(list: &[u8]) -> Option<usize> {
     let text = core::str::from_utf8(list).ok()?.trim_end();
     text.rsplit(['-', ',']).next()?.parse().ok()
-}
-
-/// True when a kernel CPU list such as `0-3,8-11` contains the CPU; `None` when the text is not
-/// such a list.
-fn contains(list: &[u8], cpu_id: usize) -> Option<bool> {
-    let mut ranges = core::str::from_utf8(list).ok()?.trim_end().split(',');
-    ranges.try_fold(false, |found, range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let range = first.parse::<usize>().ok()?..=last.parse().ok()?;
-        Some(found || range.contains(&cpu_id))
-    })
 }
 
 /// A set of CPUs on which threads may run, as large as libc's `cpu_set_t`: 1024 CPUs.
@@ -122,6 +101,9 @@ impl Affinity {
     /// Binds the calling thread; returns once it runs on an allowed CPU.
     #[must_use]
     pub fn bind(&self) -> bool {
+        if crate::sandbox::is_entered() {
+            return false;
+        }
         let (mask, size) = self.as_raw();
         // SAFETY: the mask is valid for reads of its size.
         unsafe { libc::sched_setaffinity(0, size, mask) == 0 }

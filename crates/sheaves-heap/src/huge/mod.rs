@@ -13,7 +13,7 @@
 mod guard;
 mod table;
 
-use sheaves_rcu::defer;
+use sheaves_rcu::defer::{self, Reach};
 use sheaves_slab::chunk;
 use sheaves_slab::mode::is_hardened;
 use sheaves_slab::sampling::{Request, large};
@@ -137,11 +137,11 @@ pub(crate) fn free(address: usize) -> bool {
 /// Makes a range idle, and arms the keeper or unmaps what is too much without one.
 fn let_idle(mut table: Held<'_, Table>, range: Entry) {
     let surplus = table.let_idle(range);
-    let is_much = table.idle.bytes() >= MUCH_BYTES;
+    let idle_bytes = table.idle.bytes();
     drop(table);
     give_back_all(surplus);
-    if is_much {
-        chunk::note_unused();
+    if idle_bytes >= MUCH_BYTES {
+        chunk::note_unused(idle_bytes);
         chunk::after_free();
     }
 }
@@ -158,7 +158,7 @@ pub(crate) fn register() {
 }
 
 impl defer::Sink for Huge {
-    fn age(&self) -> bool {
+    fn age(&self, _reach: Reach) -> bool {
         let Some(decay_ms) = defer::decay_ms() else { return false };
         let before_ms = clock::coarse_ms().saturating_sub(decay_ms);
         loop {
@@ -171,7 +171,7 @@ impl defer::Sink for Huge {
         }
     }
 
-    fn return_all(&self) {
+    fn return_all(&self, _reach: Reach) {
         trim(0);
     }
 

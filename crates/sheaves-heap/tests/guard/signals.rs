@@ -37,6 +37,24 @@ fn install(handler: Handler, flags: c_int) -> usize {
     before.sa_sigaction
 }
 
+/// Waits until the library's thread has put its handler before one that was installed.
+fn wait_for_ours(handler: Handler) {
+    let begin = Instant::now();
+    loop {
+        // Samples have the thread look.
+        let _block = freed();
+        // SAFETY: all zeros are an action.
+        let mut now: libc::sigaction = unsafe { core::mem::zeroed() };
+        // SAFETY: valid for the call to fill; no action is changed.
+        unsafe { libc::sigaction(libc::SIGSEGV, core::ptr::null(), &raw mut now) };
+        if now.sa_sigaction != handler as usize {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "the handler stays first");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Ends the process with status 3.
 extern "C" fn leaves(_signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
     // SAFETY: async-signal-safe.
@@ -135,7 +153,12 @@ cases! {
     a_handler_of_later_is_called [], |output| {
         assert_eq!(output.status.code(), Some(3), "{output:#?}");
         reports(output, 1);
-    } => { guard_all(); install(leaves, libc::SA_ONSTACK); read(freed()); };
+    } => {
+        guard_all();
+        install(leaves, libc::SA_ONSTACK);
+        wait_for_ours(leaves);
+        read(freed());
+    };
 
     /// The later one calls ours, which must not call it again.
     handlers_may_pass_on [], |output| {
@@ -152,6 +175,7 @@ cases! {
         install(opens, 0);
         guard_all();
         REPLACED.store(install(passes_on, 0), Ordering::Relaxed);
+        wait_for_ours(passes_on);
         for round in 1..=50 {
             read(freed());
             assert_eq!(CALLS.load(Ordering::Relaxed), 2 * round);

@@ -204,19 +204,19 @@ pub(crate) fn take(word: &AtomicUsize, new: Cursor) -> Cursor {
     }
 }
 
-/// How often a thread yields to the thread that has a word checked out before it sleeps.
-const YIELDS: u32 = 16;
+/// Rounds in which a thread spins for the thread that has a word checked out before it sleeps.
+const SPINS: u32 = 64;
 /// The first sleep; each is twice the previous one, up to [`NAP_DOUBLINGS`] times.
 const NAP_NS: u64 = 1_000;
 const NAP_DOUBLINGS: u32 = 10;
 
 /// Waits, after `waits` attempts, for the thread that has a word checked out.
 ///
-/// A yield does not let that thread run if it is on the same CPU and the caller has a higher
-/// real-time priority. A sleep does.
+/// A sleep lets that thread run also if it is on the same CPU and the caller has a higher real-time
+/// priority.
 fn wait_for_holder(waits: u32) {
-    match waits.checked_sub(YIELDS) {
-        None => sheaves_sys::process::sched_yield(),
+    match waits.checked_sub(SPINS) {
+        None => core::hint::spin_loop(),
         Some(naps) => sheaves_sys::thread::sleep_ns(NAP_NS << naps.min(NAP_DOUBLINGS)),
     }
 }

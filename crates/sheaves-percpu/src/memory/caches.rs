@@ -22,6 +22,7 @@ use crate::memory::state::{MEMORY, is_open};
 use crate::sheaf::{Cursor, Sheaf};
 use crate::slots::{self, Attached, attach};
 use crate::word::Word;
+use sheaves_sys::membarrier::Reach;
 
 /// How often a slow path starts over after other threads changed the slot's word.
 const ATTEMPTS: u32 = 16;
@@ -168,7 +169,7 @@ pub(super) fn drain() -> bool {
     }
     let words: [Word; CLASSES] = core::array::from_fn(|index| Class::at(index).word());
     // Slots that cannot be drained (no fence, no affinity) keep their objects.
-    let (taken, _is_complete) = slots::take(&words);
+    let (taken, _is_complete) = slots::take(&words, Reach::Interrupts);
     let mut found = false;
     for (_, cursor) in taken {
         // SAFETY: by the drain the sheaf is this call's, and there is no other reference.

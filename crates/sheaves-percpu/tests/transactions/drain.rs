@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use sheaves_percpu::internal::slots::{self, Attached, attach};
 use sheaves_percpu::internal::{Cursor, Word, push_slow};
+use sheaves_sys::membarrier::Reach;
 
 use crate::configurations::is_small;
 use crate::fast::{pop, push};
@@ -186,10 +187,11 @@ fn drains_leave_what_is_not_wanted() {
             let push = |number: &usize| unsafe { push_slow(word, 2 * number) };
             pushed[index] = (1..=3).filter(push).count();
         }
-        let (taken, is_complete) = slots::take_where(&words, &|index, slot, cursor| {
-            assert!(slot < sheaves_percpu::slot_count());
-            index == 1 && cursor.is_sheaf()
-        });
+        let (taken, is_complete) =
+            slots::take_where(&words, Reach::Interrupts, &|index, slot, cursor| {
+                assert!(slot < sheaves_percpu::slot_count());
+                index == 1 && cursor.is_sheaf()
+            });
         assert!(is_complete);
         for (index, cursor) in taken {
             assert_eq!(index, 1, "round {round}");

@@ -2,6 +2,7 @@
 
 use sheaves_percpu::internal::slots::{Attached, attach, prepare, take};
 use sheaves_percpu::internal::{Cursor, Region, Word, push_slow};
+use sheaves_sys::membarrier::Reach;
 
 use crate::fast;
 use crate::numbers::{cmp_store, drain, is_sentinel, load, observe, pop_slow, vacant};
@@ -175,7 +176,7 @@ fn drained_sheaves_keep_their_words_and_cursors() {
         });
         words.map(|word| (install(word, Sheaf::make()), give(word, 2), load(word)).2)
     });
-    let (taken, is_complete) = take(&words);
+    let (taken, is_complete) = take(&words, Reach::Interrupts);
     let mut found: Vec<_> = taken.map(|(index, cursor)| (index, cursor.bits())).collect();
     found.sort_unstable();
     assert!(is_complete);

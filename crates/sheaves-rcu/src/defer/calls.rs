@@ -24,6 +24,7 @@ use core::ptr::with_exposed_provenance_mut;
 
 use sheaves_percpu::internal::{Cursor, Region, Sheaf, Word, cmp_store, current_slot, load, slots};
 use sheaves_sys::lock::Held;
+use sheaves_sys::membarrier::Reach;
 use sheaves_sys::report;
 
 use super::extents::SHEAVES;
@@ -99,7 +100,7 @@ pub(super) fn link(head: *mut Head) -> Batch {
 pub(super) fn seal_all() -> bool {
     // All locks: what is pushed meanwhile cannot get into a queue before what is taken here.
     let mut held: [Held<'_, Waiting>; SHARDS] = core::array::from_fn(|at| ALL[at].waiting.lock());
-    let (taken, is_complete) = slots::take(&[WORD]);
+    let (taken, is_complete) = slots::take(&[WORD], Reach::Interrupts);
     for (_, cursor) in taken {
         let number = shard_of(cursor);
         ALL[number].seal_taken(&mut held[number], cursor, CALL_BYTES);

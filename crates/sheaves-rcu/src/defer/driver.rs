@@ -11,8 +11,9 @@
 //! | state of a worker | meaning | transitions |
 //! |---|---|---|
 //! | [`ABSENT`] | there is no thread | -> idle, by the reclaimer that starts it |
-//! | [`IDLE`] | it sleeps on this word | -> working, by the driver |
+//! | [`IDLE`] | it sleeps on this word | -> working, by the driver; -> leaving, by the reclaimer |
 //! | [`WORKING`] | it runs what is ready in its shards | -> idle, by itself |
+//! | [`LEAVING`] | it is to end | -> absent, by itself as its last step |
 //!
 //! In the child of a fork there are none, except one whose callback has forked: it finishes its
 //! share as the driver, and is the reclaimer from then on.
@@ -81,6 +82,7 @@ impl Drop for Driving {
 const ABSENT: u32 = 0;
 const IDLE: u32 = 1;
 const WORKING: u32 = 2;
+const LEAVING: u32 = 3;
 
 /// On cache lines of its own.
 #[repr(align(128))]
@@ -115,6 +117,21 @@ pub(super) fn start_workers(spawn: impl Fn() -> bool) {
     let started = WORKERS.iter().take(wanted).take_while(start).count();
     // Stored once: all threads agree which worker has which shard.
     COUNT.store(started, Ordering::Relaxed);
+}
+
+/// Ends the workers, and waits until they have ended. For the reclaimer, which does not drive.
+pub(super) fn stop_workers() {
+    // Relaxed, here and below: as in `start_workers`.
+    let count = COUNT.swap(0, Ordering::Relaxed);
+    for worker in &WORKERS[..count] {
+        worker.state.store(LEAVING, Ordering::Relaxed);
+        futex::wake(&worker.state, 1);
+    }
+    for worker in &WORKERS[..count] {
+        while worker.state.load(Ordering::Relaxed) == LEAVING {
+            futex::wait(&worker.state, LEAVING);
+        }
+    }
 }
 
 /// Runs the callbacks that are ready, in the workers of their shards if there are any; true if
@@ -152,9 +169,9 @@ pub(super) fn is_worker() -> bool {
     COUNT.load(Ordering::Relaxed) != 0 && WORKERS.iter().any(is_own)
 }
 
-/// The body of a worker. It returns if its callback has forked, in the child, at the end of its
-/// share.
-pub(super) fn work() {
+/// The body of a worker. It returns when it is to end, and true if its callback has forked, in the
+/// child, at the end of its share.
+pub(super) fn work() -> bool {
     // Relaxed, both: numbers.
     let number = NUMBERED.fetch_add(1, Ordering::Relaxed);
     let worker = &WORKERS[number];
@@ -176,8 +193,19 @@ pub(super) fn work() {
                     futex::wake(&worker.state, 1);
                 }
             }
+            LEAVING => {
+                // Relaxed, both: only this thread is named by the first; the second says nothing
+                // but that it ends.
+                worker.thread.store(0, Ordering::Relaxed);
+                worker.state.store(ABSENT, Ordering::Relaxed);
+                futex::wake(&worker.state, 1);
+                return false;
+            }
             // A callback has forked, and this is the child.
-            _ => return drop(Driving(())),
+            _ => {
+                drop(Driving(()));
+                return true;
+            }
         }
     }
 }

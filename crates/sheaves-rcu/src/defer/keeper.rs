@@ -6,8 +6,7 @@
 //! in use, as long as that has an effect, see [`Sink::compact`](super::Sink::compact).
 //!
 //! It makes no process multi-threaded: while there is one thread, nothing is armed, and the layers
-//! return memory when something is freed. Once started it stays, also if it is the second thread
-//! then.
+//! return memory when something is freed.
 //!
 //! | `ARMED` | meaning | transitions |
 //! |---|---|---|
@@ -18,7 +17,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-use sheaves_sys::{clock, probe, thread, tls};
+use sheaves_sys::membarrier::Reach;
+use sheaves_sys::{clock, probe, tls};
 
 use super::sink;
 use crate::options;
@@ -33,8 +33,6 @@ static COMPACTS_MS: AtomicU64 = AtomicU64::new(NEVER);
 /// How often there was a look, and how long all of them took. Written by the thread that looks.
 static LOOKS: AtomicU64 = AtomicU64::new(0);
 static BUSY_NS: AtomicU64 = AtomicU64::new(0);
-/// When the threads were last counted.
-static COUNTED_MS: AtomicU64 = AtomicU64::new(0);
 
 /// The shortest time between two looks.
 const PERIOD_MS_MIN: u64 = 10;
@@ -89,7 +87,7 @@ pub fn is_overdue() -> bool {
 /// Arms the keeper if it may have a thread: if `has_thread`, or the process has several. False if
 /// another thread has armed it.
 pub(super) fn arm(has_thread: bool) -> bool {
-    if !has_thread && !may_start() {
+    if !has_thread && tls::is_single_threaded() {
         return false;
     }
     let Some(period_ms) = period_ms() else { return false };
@@ -103,20 +101,6 @@ pub(super) fn arm(has_thread: bool) -> bool {
 pub(super) fn disarm() {
     // Relaxed: a hint.
     ARMED.store(false, Ordering::Relaxed);
-}
-
-/// True if the process has more than one thread. Counts them once in a period at most.
-fn may_start() -> bool {
-    if tls::is_single_threaded() {
-        return false;
-    }
-    let (now, period) = (clock::coarse_ms(), period_ms().unwrap_or(0));
-    // Relaxed, both: a thread too many counts, or none does for a period.
-    if now.wrapping_sub(COUNTED_MS.load(Ordering::Relaxed)) < period {
-        return false;
-    }
-    COUNTED_MS.store(now, Ordering::Relaxed);
-    thread::count() > 1
 }
 
 /// Time until [`look`] has something to do; `None` when nothing is armed. For the reclaimer.
@@ -138,7 +122,7 @@ pub(super) fn look() {
         // SeqCst pairs with the fence in `will_find`: a thread that has left memory unused finds
         // the keeper disarmed, or the look below finds that memory. [B3]
         fence(Ordering::SeqCst);
-        if look_here() {
+        if look_once(Reach::Interrupts) {
             arm(true);
         }
     }
@@ -154,11 +138,16 @@ pub(super) fn looks() -> (u64, u64) {
     (LOOKS.load(Ordering::Relaxed), BUSY_NS.load(Ordering::Relaxed) / 1000)
 }
 
-/// One look, of a thread that frees while there is no keeper. True if something is left. Takes
-/// locks of all layers: not under a lock.
-pub fn look_here() -> bool {
+/// One look, of a thread that frees while there is no keeper. Takes locks of all layers: not under
+/// a lock.
+pub fn look_here() {
+    look_once(Reach::Quiet);
+}
+
+/// True if something is left.
+fn look_once(reach: Reach) -> bool {
     let begin_ns = clock::fine_ns();
-    let is_left = sink::sinks().fold(false, |is_left, sink| sink.age() | is_left);
+    let is_left = sink::sinks().fold(false, |is_left, sink| sink.age(reach) | is_left);
     // Relaxed, both: statistics.
     LOOKS.fetch_add(1, Ordering::Relaxed);
     BUSY_NS.fetch_add(clock::fine_ns().saturating_sub(begin_ns), Ordering::Relaxed);
@@ -173,5 +162,4 @@ pub(super) fn restart_in_child() {
     IS_LOOKING.store(false, Ordering::Relaxed);
     DUE_MS.store(0, Ordering::Relaxed);
     COMPACTS_MS.store(NEVER, Ordering::Relaxed);
-    COUNTED_MS.store(0, Ordering::Relaxed);
 }

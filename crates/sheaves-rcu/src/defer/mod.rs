@@ -14,9 +14,9 @@
 //! [`Sink`]: it seals batches, gives each a [`Cookie`](crate::Cookie), and reclaims it when the
 //! cookie has passed.
 //!
-//! Everything is reclaimed by one thread, the *reclaimer*. It starts when something is deferred for
-//! the first time, blocks all signals, is named `sheaves-rcu`, and sleeps without a timeout while
-//! nothing is deferred. What is pending is *sealed* after 20 ms at the latest, for one grace period
+//! Everything is reclaimed by one thread, the *reclaimer*. It starts when something is deferred,
+//! blocks the signals that come from outside, is named `sheaves-rcu`, and ends when there was
+//! nothing to do for two seconds. What is pending is *sealed* after 20 ms at the latest, for one grace period
 //! that all of it shares: sooner when a sheaf is full, when many bytes are pending ([`Pressure`]),
 //! or on request ([`flush`], [`barrier`], [`call_hurry`]). Callbacks run in the reclaimer, one
 //! after the other, and otherwise only in [`poll`] (and in [`barrier`] where there is no
@@ -33,8 +33,8 @@
 //!
 //! From the bottom up: `pressure` (what is pending), `psi`, `watch` (callbacks that take long);
 //! `head`, `list`, `extents`, `emergency` (memory), `queue` (sealed sheaves) and `shard`; `calls`,
-//! `channel`, `sink`; `keeper`; `driver`, `round` (how everything is reclaimed), `reclaimer`
-//! (when); `call_rcu`, `free_later`, `barrier` and `statistics`, which programs call.
+//! `channel`, `sink`; `keeper`; `driver`, `round` (how everything is reclaimed), `futures` and
+//! `reclaimer` (when); `call_rcu`, `free_later`, `barrier` and `statistics`, which programs call.
 
 mod barrier;
 mod call_rcu;
@@ -48,6 +48,7 @@ mod extents;
 #[path = "../../tests/unit/faults.rs"]
 pub mod faults;
 mod free_later;
+mod futures;
 mod head;
 mod keeper;
 mod list;
@@ -65,10 +66,15 @@ pub use barrier::{BarrierError, barrier, flush, poll};
 pub use call_rcu::{call_hurry, call_rcu, defer};
 pub use channel::Channel;
 pub use emergency::{Emergencies, free_without_memory};
+pub use futures::Finished;
 pub use head::{Call, Head};
 pub use keeper::{decay_ms, is_armed, is_kept, is_overdue, look_here, period_ms, will_find};
 pub use pressure::{Pressure, note_reclaimed, note_sealed, pressure};
 pub use queue::{Open, Queue, STATE_ENTRIES, Sealed};
-pub use reclaimer::{after_seal, arm, keep, keep_if_running, reclaimer_thread, wake_reclaimer};
+pub use reclaimer::{
+    after_seal, arm, before_sandbox, is_reclaimer, keep, keep_if_running, reclaimer_thread,
+    request_fence, request_sweep, serve,
+};
+pub use sheaves_sys::membarrier::Reach;
 pub use sink::{Pending, SINKS_MAX, Sink, register, return_all};
 pub use statistics::{SinkPending, Statistics, statistics};

@@ -1,60 +1,80 @@
-//! The reclaimer: the thread that reclaims what no other thread does.
+//! The reclaimer: the thread that reclaims what no other thread does. The library has no other one,
+//! but for the workers of `SHEAVES_RCU_RECLAIMERS=slots`.
 //!
-//! It sleeps without a timeout while nothing is deferred, unused or requested by a tool, until the
-//! age bound while something is deferred, and until the next look while memory is unused, see
-//! `keeper`. It is started by the first thread that defers or arms the keeper, and likewise in the
-//! child of a fork.
+//! It exists while there is something to do. It is started by the first thread that defers, arms
+//! the keeper, has a request, or polls a future that has to wait; likewise in the child of a fork.
+//! It sleeps until the age bound while something is deferred, and until the next look while memory
+//! is unused, see `keeper`. When it has had nothing to do for [`IDLE_MS`], it ends.
 //!
 //! | `SLEEPING` | meaning |
 //! |---|---|
 //! | [`AWAKE`] | it checks everything before it sleeps again |
 //! | [`UNTIL_AGE`] | requests wake it, and so does the arming of the keeper |
-//! | [`WITHOUT_END`] | the same, and so does the first thing that is deferred |
+//! | [`IDLE`] | the same, and so does the first thing that is deferred |
 //!
 //! A thread with a request stores the request, then changes the bell, then reads whether the
 //! reclaimer sleeps. The reclaimer reads the bell, then the requests, then stores that it sleeps,
 //! and sleeps unless the bell has changed. In the total order of these accesses (all are SeqCst)
 //! one of the two sees the other. [B1]
+//!
+//! | `RUNNING` | meaning | transitions |
+//! |---|---|---|
+//! | 0 | there is none | -> 1, by the thread that starts it |
+//! | 1 | there is one, or it is being started | -> 0, by itself, or in the child of a fork |
+//!
+//! A thread with a request stores the request, then reads `RUNNING`. The reclaimer that ends stores
+//! 0, then reads the requests: if there is one, it tries to store 1 again and goes on. All are
+//! SeqCst, so that one of the two sees the other. [B4]
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 use sheaves_sys::fork::{self, Handlers};
-use sheaves_sys::{futex, report, request, thread, tls};
+use sheaves_sys::{clock, futex, report, request, sandbox, thread, tls};
 
 use super::extents::{SHEAVES, State};
 use super::pressure::{self, Pressure};
 use super::shard::{Batch, Shard};
-use super::{calls, channel, driver, keeper, psi, round, sink, watch};
+use super::{calls, channel, driver, futures, keeper, psi, round, sink, watch};
 use crate::options::{self, SLOTS};
 use crate::reader::fences;
 
-/// Something is sealed that is worth a grace period.
+/// Something is sealed that is worth a grace period, or waits for a membarrier.
 pub(super) const READY: u32 = 1;
 /// Everything is to be sealed and reclaimed now.
 pub(super) const FLUSH: u32 = 2;
+/// Other slots are to be looked at, see [`super::Sink::sweep`].
+const SWEEP: u32 = 4;
 
 const AWAKE: u32 = 0;
 const UNTIL_AGE: u32 = 1;
-const WITHOUT_END: u32 = 2;
+const IDLE: u32 = 2;
+
+/// The reclaimer ends after this time with nothing to do.
+const IDLE_MS: u64 = 2000;
+/// How long [`before_sandbox`] waits for the end of the library's threads: one may be in a callback
+/// that waits for the caller.
+const END_MS: u64 = 1000;
 
 /// Changes with every request: the reclaimer sleeps on it.
 static BELL: AtomicU32 = AtomicU32::new(0);
 static SLEEPING: AtomicU32 = AtomicU32::new(AWAKE);
 /// Pending requests. Taken by the thread that fulfils them.
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
-/// 1 while there is a reclaimer. Written by the thread that starts it, and in the child of a fork.
+/// See the table above.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 /// The reclaimer's thread pointer, by which it is known in the child of a fork. Written by it.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
+/// The kernel's id of the last reclaimer. Written by it.
+static ID: AtomicI32 = AtomicI32::new(0);
 /// A start has failed, and was reported.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// How often the reclaimer has gone to sleep.
+/// Number of times that the reclaimer has gone to sleep.
 pub(super) static SLEEPS: AtomicU32 = AtomicU32::new(0);
 
 pub(super) fn is_running() -> bool {
-    // Relaxed: a flag; what the reclaimer reads is ordered by itself.
-    RUNNING.load(Ordering::Relaxed) != 0
+    // SeqCst: after the caller's request, see the module documentation. [B4]
+    RUNNING.load(Ordering::SeqCst) != 0
 }
 
 /// Something was deferred into an empty sheaf: arms the bound on its age.
@@ -72,7 +92,7 @@ pub fn arm() {
 fn arm_slow() {
     if pressure::arm() {
         start();
-        wake_from(WITHOUT_END);
+        wake_from(IDLE);
     }
 }
 
@@ -88,13 +108,12 @@ pub fn keep() {
     }
 }
 
-/// [`keep`] if there is a reclaimer; false if there is none.
+/// [`keep`] if there is a reclaimer.
 #[inline]
-pub fn keep_if_running() -> bool {
+pub fn keep_if_running() {
     if !keeper::is_armed() && is_running() {
         keep_slow(false);
     }
-    is_running()
 }
 
 #[cold]
@@ -108,6 +127,27 @@ fn keep_slow(may_start: bool) {
     }
 }
 
+/// Wakes the library's thread for what a tool requests, or another part of the library; starts it
+/// if `may_start` and it does not exist. False where there can be none. As [`keep`], and also with
+/// one thread.
+pub fn serve(may_start: bool) -> bool {
+    if is_running() || (may_start && try_start()) {
+        wake_from(UNTIL_AGE);
+        return true;
+    }
+    !may_start && self::may_start()
+}
+
+/// Has the library's thread look at what only it may reach, see [`super::Sink::sweep`]. False if
+/// there is none. Not under a lock.
+pub fn request_sweep() -> bool {
+    let is_there = is_running();
+    if is_there {
+        request(SWEEP);
+    }
+    is_there
+}
+
 /// Follows [`super::note_sealed`]: wakes or starts the reclaimer if the pressure is high. Returns
 /// the pressure. Not under a lock: libc allocates when it starts a thread.
 pub fn after_seal() -> Pressure {
@@ -118,30 +158,36 @@ pub fn after_seal() -> Pressure {
     pressure
 }
 
+/// A grace period lacks a membarrier, see [`crate::Cookie::start_quietly`]: has the reclaimer call
+/// it, if there is one. Also under locks.
+pub fn request_fence() {
+    if is_running() {
+        request(READY);
+    }
+}
+
 /// Follows the sealing of a batch, without locks: starts its grace period if it is time.
 pub(super) fn start_batch(Batch { cookie, is_due }: Batch) -> Pressure {
     let pressure = after_seal();
-    if pressure >= Pressure::High {
-        cookie.start_expedited();
-    } else if is_due || pressure == Pressure::Soft {
-        cookie.start();
-    }
-    if is_due {
+    let is_high = pressure >= Pressure::High;
+    let lacks_fence =
+        (is_high || is_due || pressure == Pressure::Soft) && cookie.start_quietly(is_high);
+    if is_due || lacks_fence {
         ring(READY);
     }
     watch::look();
     pressure
 }
 
-/// Starts the reclaimer if it does not exist, and gives it a request.
+/// Gives the reclaimer a request, and starts it if it does not exist.
 pub(super) fn ring(request: u32) {
-    start();
     self::request(request);
+    start();
 }
 
 /// Stores a request, and wakes the reclaimer if the request is new.
 pub(super) fn request(request: u32) {
-    // SeqCst: see the module documentation. [B1]
+    // SeqCst: see the module documentation. [B1] [B4]
     if REQUESTS.fetch_or(request, Ordering::SeqCst) & request == 0 {
         wake_from(UNTIL_AGE);
     }
@@ -162,15 +208,8 @@ pub(super) fn take_requests() -> u32 {
 }
 
 pub(super) fn has_requests() -> bool {
-    // Relaxed: a hint.
-    REQUESTS.load(Ordering::Relaxed) != 0
-}
-
-/// Wakes the reclaimer from its sleep, if there is one: the word of requests is another one now.
-pub fn wake_reclaimer() {
-    if is_running() {
-        wake_from(UNTIL_AGE);
-    }
+    // SeqCst: see the module documentation. [B4]
+    REQUESTS.load(Ordering::SeqCst) != 0
 }
 
 /// The reclaimer's `pthread_t`; `None` if there is none.
@@ -181,10 +220,17 @@ pub fn reclaimer_thread() -> Option<usize> {
     (is_running() && thread != 0).then_some(thread)
 }
 
+/// True if the calling thread is the reclaimer.
+#[must_use]
+pub fn is_reclaimer() -> bool {
+    // Relaxed: a thread that finds its own pointer here has stored it itself.
+    THREAD.load(Ordering::Relaxed) == tls::thread_pointer()
+}
+
 /// Starts the reclaimer if it does not exist and is permitted. True if it exists.
 pub(super) fn start() -> bool {
-    // Relaxed: reported once.
     let is_there = try_start();
+    // Relaxed: reported once.
     if !is_there && options::reclaimers() != 0 && !HAS_FAILED.swap(true, Ordering::Relaxed) {
         report::report(format_args!(
             "rcu: no thread can be started: what is deferred waits for poll() or barrier()"
@@ -196,37 +242,72 @@ pub(super) fn start() -> bool {
 /// [`start`] without a report.
 pub(super) fn try_start() -> bool {
     fork::run_pending_handlers();
-    is_running() || (options::reclaimers() != 0 && start_slow())
+    is_running() || (may_start() && start_slow())
+}
+
+/// True if the library may have a thread.
+fn may_start() -> bool {
+    options::reclaimers() != 0 && !sandbox::is_entered()
 }
 
 #[cold]
 fn start_slow() -> bool {
-    // Relaxed, both: a flag, see `is_running`.
-    if RUNNING.swap(1, Ordering::Relaxed) != 0 || thread::spawn(run) {
+    // SeqCst, both: as in `is_running`.
+    if RUNNING.swap(1, Ordering::SeqCst) != 0 || thread::spawn(run) {
         return true;
     }
-    RUNNING.store(0, Ordering::Relaxed);
+    RUNNING.store(0, Ordering::SeqCst);
     keeper::disarm();
     false
 }
 
-fn run() -> ! {
+fn run() {
     thread::set_name(c"sheaves-rcu");
-    // Relaxed: a number; in a fork handler only this thread finds its own.
+    // Relaxed, here and below: numbers; in a fork handler only this thread finds its own.
     THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
+    request::note_process();
+    // One at a time: the one before may be about to end.
+    let before = ID.swap(thread::id(), Ordering::Relaxed);
+    for _ in (0..END_LOOKS).take_while(|_| before != thread::id() && is_present(before)) {
+        thread::sleep_ns(END_LOOK_NS);
+    }
     if options::reclaimers() == SLOTS {
         driver::start_workers(|| thread::spawn(run_worker));
     }
     loop {
+        work_until_idle();
+        driver::stop_workers();
+        THREAD.store(0, Ordering::Relaxed);
+        // SeqCst: see the module documentation. [B4]
+        RUNNING.store(0, Ordering::SeqCst);
+        if !(has_work() || has_requests()) || !may_start() || RUNNING.swap(1, Ordering::SeqCst) != 0
+        {
+            break;
+        }
+        THREAD.store(tls::thread_pointer(), Ordering::Relaxed);
+    }
+}
+
+/// True while the reclaimer has to come back later.
+fn has_work() -> bool {
+    let is_pending = pressure::armed_ms().is_some() || pressure::sealed()[0] != 0;
+    is_pending || keeper::left_ms().is_some() || futures::lowest().is_some()
+}
+
+/// Does what is to be done until there was nothing for [`IDLE_MS`], or a sandbox is entered.
+fn work_until_idle() {
+    let mut idle_since_ms = None;
+    while !sandbox::is_entered() {
         // SeqCst, here and below: see the module documentation. [B1]
         let bell = BELL.load(Ordering::SeqCst);
-        request::look_as_keeper();
         let requests = take_requests();
+        let mut has_done = request::answer() | look();
+        if requests & SWEEP != 0 {
+            sink::sinks().for_each(|sink| sink.sweep());
+            has_done = true;
+        }
         let age_ms = pressure::age_ms();
         let is_old = age_ms.is_some_and(|age| age >= options::age_ms());
-        if keeper::left_ms() == Some(0) {
-            keeper::look();
-        }
         if requests & FLUSH != 0 {
             round::full(&driver::drive(), true);
         } else if is_old || (age_ms.is_some() && psi::is_short()) {
@@ -234,35 +315,101 @@ fn run() -> ! {
         } else if requests & READY != 0 {
             round::ready(&driver::drive());
         } else {
-            sleep(bell, age_ms);
+            has_done |= futures::serve();
+            if has_done || has_work() {
+                idle_since_ms = None;
+            }
+            if has_done {
+                continue;
+            }
+            let now_ms = clock::coarse_ms();
+            let idle_ms = now_ms.saturating_sub(*idle_since_ms.get_or_insert(now_ms));
+            let Some(left_ms) = IDLE_MS.checked_sub(idle_ms).filter(|left| *left > 0) else {
+                return;
+            };
+            sleep(bell, age_ms, left_ms);
+            if pressure::sealed()[0] != 0 && pressure::armed_ms().is_none() {
+                request(READY);
+            }
+            continue;
         }
+        idle_since_ms = None;
     }
 }
 
-/// The body of a worker. If its callback forks, it becomes the reclaimer of the child.
-fn run_worker() -> ! {
-    thread::set_name(c"sheaves-rcu-run");
-    driver::work();
-    run()
+/// One look of the keeper, if it is time. True if it was.
+fn look() -> bool {
+    let is_due = keeper::left_ms() == Some(0);
+    if is_due {
+        keeper::look();
+    }
+    is_due
 }
 
-fn sleep(bell: u32, age_ms: Option<u64>) {
+/// The body of a worker. If its callback forks, it becomes the reclaimer of the child.
+fn run_worker() {
+    thread::set_name(c"sheaves-rcu-run");
+    if driver::work() {
+        run();
+    }
+}
+
+/// Sleeps until something is to be done, or for `left_ms`.
+fn sleep(bell: u32, age_ms: Option<u64>, left_ms: u64) {
     // Relaxed: statistics.
     SLEEPS.fetch_add(1, Ordering::Relaxed);
     // Callbacks may have entered read sections.
     fences::enter_idle();
-    let depth = if age_ms.is_some() { UNTIL_AGE } else { WITHOUT_END };
+    let depth = if age_ms.is_some() { UNTIL_AGE } else { IDLE };
     // SeqCst: see the module documentation. [B1]
     SLEEPING.store(depth, Ordering::SeqCst);
     let age_left_ms = age_ms.map(|age| {
         let left_ms = options::age_ms().saturating_sub(age).max(1);
         psi::patience_ms(left_ms)
     });
-    let left_ms = age_left_ms.into_iter().chain(keeper::left_ms()).min();
-    request::sleep(&BELL, bell, left_ms.map(|left_ms| left_ms.max(1) * 1_000_000));
+    let limits = age_left_ms.into_iter().chain(keeper::left_ms());
+    let limit_ms = limits.fold(left_ms, u64::min).max(1);
+    request::sleep(&BELL, bell, limit_ms * 1_000_000);
     // SeqCst: as above.
     SLEEPING.store(AWAKE, Ordering::SeqCst);
 }
+
+/// To be called before the program puts itself into a sandbox (seccomp) that does not permit what
+/// the library documents for itself: ends the library's threads, for good.
+///
+/// From then on, in this process and its children, the library makes no system calls but `mmap`,
+/// `munmap`, `mremap`, `mprotect`, `madvise` and `futex`. What is deferred is freed by threads that
+/// defer and allocate; callbacks run in [`super::poll`] and [`super::barrier`] only. Threads that
+/// read for the first time fence in each section; a grace period that has to wait for the fences of
+/// others takes 10 ms.
+///
+/// Waits until the threads have ended, for a second at most: if one is in a callback that takes
+/// longer, it ends later. Not for signal handlers. Calling it again changes nothing.
+pub fn before_sandbox() {
+    fork::run_pending_handlers();
+    if let Some(driving) = driver::try_drive() {
+        // What other slots have deferred cannot be reached from a sandbox.
+        round::begin(&driving);
+    }
+    let end_ms = clock::coarse_ms() + END_MS;
+    sandbox::enter();
+    // Relaxed: stored by the reclaimer before `RUNNING` becomes 0.
+    let is_there = || is_running() || is_present(ID.load(Ordering::Relaxed));
+    while is_there() && !driver::is_driving() && clock::coarse_ms() < end_ms {
+        wake_from(UNTIL_AGE);
+        thread::sleep_ns(END_LOOK_NS);
+    }
+}
+
+/// True while the kernel has a thread of this id; 0 stands for none.
+fn is_present(id: i32) -> bool {
+    id != 0 && thread::is_alive(id)
+}
+
+/// The time between two looks whether a thread has ended.
+const END_LOOK_NS: u64 = 100_000;
+/// Looks of a reclaimer whether the one before it has ended.
+const END_LOOKS: u32 = 100;
 
 static HANDLERS: Handlers = Handlers { prepare, parent, child, recover };
 sheaves_sys::announce_when_loaded!(Deferred, &HANDLERS);
@@ -307,12 +454,12 @@ fn child() {
 /// In the child of a fork there is no reclaimer, unless it has forked; a worker that has forked
 /// becomes it. Requests, and what is not sealed, wait for the first thread that defers or polls.
 fn restart(was_worker: bool) {
-    let me = tls::thread_pointer();
-    let is_reclaimer = was_worker || reclaimer_thread() == Some(me);
+    let is_reclaimer = was_worker || is_reclaimer();
     // Relaxed, all: the child has one thread.
     RUNNING.store(u32::from(is_reclaimer), Ordering::Relaxed);
-    // A new thread of the child may get the same thread pointer.
-    THREAD.store(if is_reclaimer { me } else { 0 }, Ordering::Relaxed);
+    // A new thread of the child may get the same thread pointer, or the same id.
+    THREAD.store(if is_reclaimer { tls::thread_pointer() } else { 0 }, Ordering::Relaxed);
+    ID.store(0, Ordering::Relaxed);
     SLEEPING.store(AWAKE, Ordering::Relaxed);
     keeper::restart_in_child();
     if !is_reclaimer && pressure::disarm().is_some() {

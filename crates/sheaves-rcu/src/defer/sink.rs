@@ -4,6 +4,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use sheaves_sys::lock::Lock;
+use sheaves_sys::membarrier::Reach;
 
 use super::shard::Shard;
 
@@ -53,17 +54,19 @@ pub trait Sink: Sync {
     }
     /// Returns to the kernel what was unused at the last call and still is. True if something else
     /// is unused, so that another call is necessary. See [`super::keep`].
-    fn age(&self) -> bool {
+    fn age(&self, _reach: Reach) -> bool {
         false
     }
-    /// Has what is in use move together, as far as that is possible without waiting. True if it has
-    /// moved since the last call, or begins to: then another call is worth while, some time later.
+    /// Compacts what is in use, without waiting. True if another call may help, some time later.
     /// Called by the reclaimer after [`Sink::age`].
     fn compact(&self) -> bool {
         false
     }
+    /// Does what was noted for the library's thread, since only this may interrupt other CPUs. Called
+    /// by the reclaimer after [`super::request_sweep`].
+    fn sweep(&self) {}
     /// Returns all unused memory to the kernel at once.
-    fn return_all(&self) {}
+    fn return_all(&self, _reach: Reach) {}
     /// A unique name, for statistics.
     fn name(&self) -> &'static str;
 }
@@ -96,9 +99,9 @@ pub fn register(sink: &'static dyn Sink) -> bool {
     true
 }
 
-/// Has every layer return all its unused memory at once: near a limit.
-pub fn return_all() {
-    sinks().for_each(|sink| sink.return_all());
+/// Returns all unused memory of all layers at once: near a limit.
+pub fn return_all(reach: Reach) {
+    sinks().for_each(|sink| sink.return_all(reach));
 }
 
 pub(super) fn sinks() -> impl Iterator<Item = &'static dyn Sink> {

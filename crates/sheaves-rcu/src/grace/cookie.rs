@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use sheaves_sys::membarrier::Reach;
 use sheaves_sys::report;
 
 use super::expedite::{self, Urgency};
@@ -62,14 +63,26 @@ impl Cookie {
     /// Requests the grace period of this cookie, and advances it as far as that is possible without
     /// waiting. Never blocks; async-signal-safe.
     pub fn start(self) {
-        self.request(Urgency::Normal);
-        period::drive(self.0, Urgency::Normal);
+        self.advance(Urgency::Normal, Reach::Interrupts);
     }
 
     /// [`Cookie::start`] with an expedited grace period.
     pub fn start_expedited(self) {
-        self.request(Urgency::Expedited);
-        period::drive(self.0, Urgency::Expedited);
+        self.advance(Urgency::Expedited, Reach::Interrupts);
+    }
+
+    /// [`Cookie::start`] or [`Cookie::start_expedited`] without a system call, for threads that
+    /// allocate, free or defer. True if it lacks a membarrier, which the library's thread has to
+    /// call: see [`crate::defer::request_fence`].
+    #[must_use]
+    pub fn start_quietly(self, is_expedited: bool) -> bool {
+        let urgency = if is_expedited { Urgency::Expedited } else { Urgency::Normal };
+        self.advance(urgency, Reach::Quiet)
+    }
+
+    fn advance(self, urgency: Urgency, reach: Reach) -> bool {
+        self.request(urgency);
+        period::drive(self.0, urgency, reach)
     }
 
     /// True if the cookie has passed. One load; advances nothing. Async-signal-safe.
@@ -95,7 +108,7 @@ impl Cookie {
         }
         let is_expedited = expedite::is_wanted_at_once(self.0);
         let urgency = if is_expedited { Urgency::Expedited } else { Urgency::Normal };
-        period::drive(self.0, urgency);
+        period::drive(self.0, urgency, Reach::Interrupts);
         GENERATIONS.is_complete(self.0)
     }
 

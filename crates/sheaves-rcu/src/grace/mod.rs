@@ -2,12 +2,11 @@
 //!
 //! From the bottom up: `expedite` (how urgent they are), `stall` (reports of readers that delay
 //! them), `lengths` (how long they took), `sequences` (when the sequences of readers began),
-//! `period` (the steps and their proof), `survey` (what they do at this moment), `cookie` and
-//! `futures` (polling and waiting), `srcu` (domains of their own).
+//! `period` (the steps and their proof), `survey` (what they do at this moment), `cookie` (polling
+//! and waiting), `srcu` (domains of their own).
 
 pub(crate) mod cookie;
 pub(crate) mod expedite;
-pub(crate) mod futures;
 pub(crate) mod lengths;
 pub(crate) mod period;
 mod sequences;

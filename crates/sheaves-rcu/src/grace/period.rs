@@ -24,11 +24,14 @@
 //!   anything, and if it asks for a fence, the handler's own fence is P.
 //!
 //! If the advance came before the membarrier, a section could copy the new sequence and read old
-//! data before P. As the membarrier comes first, one scan is enough. Where membarrier is refused, P
-//! is the reader's own fence.
+//! data before P. As the membarrier comes first, one scan is enough. Where membarrier is refused
+//! from the start, P is the reader's own fence. Where it is refused later, or not permitted to this
+//! thread, P is any point between step 0 and a time at which the stores before step 0 are seen, see
+//! `mode::heavy_fence`.
 //!
 //! There is no grace-period thread. A thread that waits leads if no other thread does; the others
-//! sleep. A thread that polls leads without waiting, and stops where a reader is in the way.
+//! sleep. A thread that polls leads without waiting, and stops where a reader is in the way. A thread
+//! that frees or defers does so without a system call, and leaves a membarrier to others.
 //!
 //! | state | written by | meaning |
 //! |---|---|---|
@@ -39,6 +42,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use sheaves_sys::fork::{self, Handlers};
+use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, futex, probe, process, report, request, thread};
 
 use super::expedite::{self, Urgency};
@@ -48,7 +52,7 @@ use super::stall::{self, SHARED};
 use crate::protocol::generation::{Generations, Sleep};
 use crate::protocol::reader::{Readers, STEP};
 use crate::reader::fences;
-use crate::reader::mode::{Mode, heavy_fence, mode};
+use crate::reader::mode::{Mode, fences_by_time, heavy_fence, mode};
 use crate::reader::registry::{self, OVERFLOW};
 use crate::reader::section::{self, GLOBAL};
 
@@ -72,11 +76,7 @@ const SCAN_SPINS: u32 = 200;
 const SCAN_YIELDS: u32 = 20;
 /// Shortest and longest sleep of the leader.
 pub(super) const NAP_NS: u64 = 10_000;
-const NAP_NS_MAX: u64 = 1_000_000;
-/// How long a thread that is refused membarrier leaves the lead to others: twice as long each time.
-/// Then it tries again: it may be the only thread, and the refusal may have been lifted.
-const REFUSED_NS: u64 = 100_000;
-const REFUSED_NS_MAX: u64 = 50_000_000;
+pub(super) const NAP_NS_MAX: u64 = 1_000_000;
 
 /// Waiting would deadlock: the calling thread is inside a read section, or in the function of
 /// [`crate::stall::set_callback`], whose caller leads the grace period.
@@ -160,17 +160,11 @@ pub(crate) fn wait_for(number: u64, urgency: Urgency) {
     wait_on(&GENERATIONS, number, || lead_until(number, urgency));
 }
 
-/// [`wait_for`] in any domain. `lead` leads its grace periods; false as in [`lead_until`].
-pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn() -> bool) {
-    let mut refused_ns = REFUSED_NS;
+/// [`wait_for`] in any domain. `lead` leads its grace periods.
+pub(crate) fn wait_on(generations: &Generations, number: u64, lead: impl Fn()) {
     while !generations.is_complete(number) {
-        if let Some(leading) = Lead::take(generations) {
-            let is_refused = !lead();
-            drop(leading);
-            if is_refused {
-                thread::sleep_ns(refused_ns);
-                refused_ns = (2 * refused_ns).min(REFUSED_NS_MAX);
-            }
+        if let Some(_leading) = Lead::take(generations) {
+            lead();
         } else if !spin(generations, number) {
             fences::enter_idle();
             generations.sleep(number, &Futex);
@@ -186,36 +180,41 @@ fn spin(generations: &Generations, number: u64) -> bool {
     })
 }
 
-/// Leads until a grace period is over. False where the heavy fence is refused to this thread.
-fn lead_until(number: u64, urgency: Urgency) -> bool {
+/// Leads until a grace period is over.
+fn lead_until(number: u64, urgency: Urgency) {
     while !GENERATIONS.is_complete(number) {
         let led = begin();
-        if !fence_unfenced(led, true) {
-            return false;
+        while fence_unfenced(led, true, Reach::Interrupts) != Fenced::All {
+            thread::sleep_ns(NAP_NS_MAX);
         }
         wait_for_readers(urgency);
         finish(led);
     }
-    true
 }
 
-/// Leads without waiting, as far as it can, if no other thread leads. Async-signal-safe.
-pub(crate) fn drive(number: u64, urgency: Urgency) {
-    let Some(_lead) = Lead::take(&GENERATIONS) else { return };
+/// Leads without waiting, as far as it can, if no other thread leads. True if it lacks a membarrier,
+/// which this thread may not call. Async-signal-safe.
+pub(crate) fn drive(number: u64, urgency: Urgency, reach: Reach) -> bool {
+    let Some(_lead) = Lead::take(&GENERATIONS) else { return false };
     // At most twice: the grace period that was under way, and the requested one.
     while !GENERATIONS.is_complete(number)
         && (GENERATIONS.under_way().is_some() || expedite::may_begin(urgency, began_ns()))
     {
         let led = begin();
-        if !fence_unfenced(led, expedite::hurries(urgency)) {
-            break;
+        match fence_unfenced(led, expedite::hurries(urgency), reach) {
+            Fenced::All => {}
+            Fenced::Later => break,
+            Fenced::ByOthers => return true,
         }
         if let Some(record) = first_in_the_way() {
-            look_at(record, clock::fine_ns().saturating_sub(began_ns()));
+            if reach == Reach::Interrupts {
+                look_at(record, clock::fine_ns().saturating_sub(began_ns()));
+            }
             break;
         }
         finish(led);
     }
+    false
 }
 
 /// Step 0 if it is not done yet. Returns the number of the grace period that is under way.
@@ -229,12 +228,23 @@ fn begin() -> u64 {
     })
 }
 
-/// Steps 1 and 2 if they are not done yet. False if nothing hurries and the other threads may pass
-/// fences soon, or where the heavy fence is refused to this thread.
-fn fence_unfenced(number: u64, hurries: bool) -> bool {
+/// How steps 1 and 2 have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fenced {
+    /// They are done.
+    All,
+    /// Nothing hurries, and the other threads may pass fences soon; or time takes the place of a
+    /// membarrier, and there was too little.
+    Later,
+    /// A thread that may call membarrier has to.
+    ByOthers,
+}
+
+/// Steps 1 and 2 if they are not done yet.
+fn fence_unfenced(number: u64, hurries: bool, reach: Reach) -> Fenced {
     // Relaxed, here and below: only leaders write these, and pass them on with the lead.
     if SCANNING.load(Ordering::Relaxed) {
-        return true;
+        return Fenced::All;
     }
     if let Some(own) = registry::own() {
         // SeqCst: the leader's own fence before `note_fence`, like any other thread's. [R6]
@@ -245,10 +255,11 @@ fn fence_unfenced(number: u64, hurries: bool) -> bool {
     let readers = if has_membarrier { fences::look(number) } else { Readers::Unfenced };
     if readers == Readers::Unfenced {
         if !hurries && has_membarrier && fences::has_patience(began_ns()) {
-            return false;
+            return Fenced::Later;
         }
-        if !heavy_fence() {
-            return false;
+        if !heavy_fence(began_ns(), reach) {
+            let is_others = reach == Reach::Quiet && !fences_by_time();
+            return if is_others { Fenced::ByOthers } else { Fenced::Later };
         }
         FENCES.fetch_add(1, Ordering::Relaxed);
     }
@@ -264,7 +275,7 @@ fn fence_unfenced(number: u64, hurries: bool) -> bool {
     CURSOR.store(if is_over { count } else { 0 }, Ordering::Relaxed);
     LIMIT.store(count, Ordering::Relaxed);
     SCANNING.store(true, Ordering::Relaxed);
-    true
+    Fenced::All
 }
 
 /// One scan of step 3: the first record that has not passed, or [`SHARED`] for [`OVERFLOW`].
@@ -321,7 +332,7 @@ impl Backoff {
         } else {
             let age_ns = clock::fine_ns().saturating_sub(self.began_ns);
             look(age_ns, &mut self.is_reported);
-            request::look();
+            request::answer();
             thread::sleep_ns((age_ns / 8).clamp(NAP_NS, NAP_NS_MAX));
         }
     }

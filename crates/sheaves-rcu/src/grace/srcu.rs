@@ -31,9 +31,10 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence, fence
 
 use sheaves_percpu::memory::Error;
 use sheaves_percpu::{Access, CellRef, PerCpu, SlotCell, Zeroed, field};
+use sheaves_sys::membarrier::Reach;
 use sheaves_sys::{clock, fork, probe, thread};
 
-use super::period::{self, Backoff, Futex, NAP_NS};
+use super::period::{self, Backoff, Futex, NAP_NS, NAP_NS_MAX};
 use super::stall;
 use crate::protocol::generation::Generations;
 use crate::reader::mode::{DOMAINS, FENCES, Mode, heavy_fence, mode};
@@ -173,8 +174,7 @@ impl Srcu {
         period::wait_on(&self.generations, number, || self.lead_until(number));
     }
 
-    /// False where the heavy fence is refused to this thread. The next leader starts again.
-    fn lead_until(&self, number: u64) -> bool {
+    fn lead_until(&self, number: u64) {
         while !self.generations.is_complete(number) {
             let domain = (&raw const *self).addr();
             let led = self.generations.under_way().unwrap_or_else(|| {
@@ -185,29 +185,25 @@ impl Srcu {
             let mut backoff = Backoff::new(clock::fine_ns());
             // Relaxed, both: only leaders write it, and readers may read an old value.
             let current = self.index.load(Ordering::Relaxed);
-            if !self.drain(current ^ SECOND, &mut backoff) {
-                return false;
-            }
+            self.drain(current ^ SECOND, &mut backoff);
             self.index.store(current ^ SECOND, Ordering::Relaxed);
-            if !self.drain(current, &mut backoff) {
-                return false;
-            }
+            self.drain(current, &mut backoff);
             probe::grace_period_end(led as usize, domain);
             self.generations.complete(led, &Futex);
         }
-        true
     }
 
-    /// Waits until every section that was entered at an index has been left. False as above.
-    fn drain(&self, index: usize, backoff: &mut Backoff) -> bool {
+    /// Waits until every section that was entered at an index has been left.
+    fn drain(&self, index: usize, backoff: &mut Backoff) {
         loop {
             let left = self.left(index).sum();
+            let since_ns = clock::fine_ns();
             // Pairs with the Release in the guard's `drop`. [R5]
-            if !heavy_fence() {
-                return false;
+            while !heavy_fence(since_ns, Reach::Interrupts) {
+                thread::sleep_ns(NAP_NS_MAX);
             }
             if self.entered(index).sum() == left {
-                return true;
+                return;
             }
             // Polls without a fence; only equal sums are worth another fence.
             while self.left(index).sum() != self.entered(index).sum() {

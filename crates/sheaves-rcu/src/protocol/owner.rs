@@ -8,13 +8,13 @@
 //!
 //! | bits | what |
 //! |---|---|
-//! | 24..64 | stamp |
+//! | 24..64 | stamp, never 0 |
 //! | 23 | held: the thread has ended, or is about to, in a section that it has left open |
-//! | 0..23 | the thread's number (`gettid`) |
+//! | 0..23 | the thread's number (`gettid`), 0 where it is not known |
 //!
 //! | value | meaning | transitions |
 //! |---|---|---|
-//! | 0 | free | -> in use, by the thread that takes it |
+//! | 0 | free, or on its way from or to the stack of free ones | -> in use, by its thread |
 //! | stamp, number | in use | -> 0 by its thread, or by a thread that finds it gone |
 //! | stamp, number | in use | -> held, by its thread at its end, or by one that finds it gone |
 //! | stamp, held, number | in use | -> 0, as above, if the section has ended after all |
@@ -42,7 +42,7 @@ impl Owner {
         Seen(self.0.load(Ordering::Acquire))
     }
 
-    /// Takes a free record that only the caller has. The stamp is unique.
+    /// Takes a free record that only the caller has. The stamp is unique, and not 0.
     pub(crate) fn take(&self, stamp: u64, thread: i32) {
         // Where the kernel's answer is not usable, no thread is named, so that none is found gone.
         let thread = u64::try_from(thread).ok().filter(|number| *number <= THREAD).unwrap_or(0);
@@ -50,14 +50,8 @@ impl Owner {
         self.0.store(stamp << STAMP_SHIFT | thread, Ordering::Release);
     }
 
-    /// Frees the record. For its thread.
-    pub(crate) fn give_back(&self) {
-        // Relaxed: the next thread gets the record from the stack of free ones, which orders.
-        self.0.store(0, Ordering::Relaxed);
-    }
-
-    /// Frees the record of a thread that was found gone after it was `seen`. True for at most one
-    /// caller, which then acts as the record's thread.
+    /// Frees a record after it was `seen`, for its thread or one that finds that thread gone. True
+    /// for one caller, which then acts as the record's thread.
     pub(crate) fn take_back(&self, seen: Seen) -> bool {
         self.change(seen, 0)
     }
@@ -74,6 +68,11 @@ impl Owner {
 }
 
 impl Seen {
+    /// The record is free, or on its way.
+    pub(crate) fn is_free(self) -> bool {
+        self.0 == 0
+    }
+
     /// The number of the thread; 0 if there is none, or its number is not known.
     pub(crate) fn thread(self) -> i32 {
         (self.0 & THREAD) as i32

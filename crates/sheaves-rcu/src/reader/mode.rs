@@ -1,13 +1,14 @@
 //! How readers and grace periods are ordered: by membarrier, or by a fence in every reader.
 //!
-//! Decided once, by the first thread that registers a reader or begins a grace period.
+//! Decided once, when the object is loaded.
 //!
 //! The fork handlers of the readers are here: in the child, the sections of other threads are over.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 use sheaves_sys::fork::{self, Handlers, Layer};
-use sheaves_sys::{env, membarrier, report, thread};
+use sheaves_sys::membarrier::Reach;
+use sheaves_sys::{clock, env, membarrier, run_when_loaded, sandbox};
 
 use super::registry;
 
@@ -24,8 +25,10 @@ pub(crate) enum Mode {
     Fences = 2,
 }
 
-/// The mode, 0 while undecided. Written by the first [`mode`], and by the child of a fork.
+/// The mode, 0 while undecided. Written by the first [`mode`].
 static MODE: AtomicU32 = AtomicU32::new(0);
+
+run_when_loaded!(mode());
 
 /// The mode of this process. Async-signal-safe.
 #[inline]
@@ -53,30 +56,46 @@ fn decide() -> Mode {
     mode()
 }
 
-/// The heavy fence: when this returns true, every thread has passed a full fence since the call. In
-/// [`Mode::Fences`] only the caller has, and its fence pairs with those of readers. False where the
-/// kernel refuses membarrier to this thread: another thread has to lead.
-#[must_use]
-pub(crate) fn heavy_fence() -> bool {
-    // SeqCst pairs with the fence of readers, also of domains, in [`Mode::Fences`]. [R2]
-    fence(Ordering::SeqCst);
-    mode() != Mode::Membarrier || membarrier::fence() || fence_after_refusal()
+/// True if threads that register from now on fence in all of their sections.
+pub(crate) fn new_readers_fence() -> bool {
+    mode() == Mode::Fences || sandbox::is_entered()
 }
 
-/// A seccomp filter came into force after the start: a slower way to fence the readers is tried.
-#[cold]
-fn fence_after_refusal() -> bool {
-    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
-    let is_done = membarrier::fence_slowly();
-    // Relaxed: one of the threads that find it false reports.
-    if !is_done && !IS_REPORTED.swap(true, Ordering::Relaxed) {
-        let thread = thread::id();
-        report::report(format_args!(
-            "rcu: membarrier was allowed and is now refused to thread {thread}: its grace periods \
-             wait until another thread leads them"
-        ));
+/// After this time other processors see what a thread has stored, and its later loads are of memory
+/// as it was then. A processor keeps a store to itself for less than a microsecond, and no longer
+/// than until the next interrupt; see A. Morrison and Y. Afek, "Temporally Bounding TSO for
+/// Fence-Free Asymmetric Synchronization", ASPLOS 2015.
+const STORES_SEEN_NS: u64 = 10_000_000;
+
+/// The kernel has refused what it permitted at the start.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// The heavy fence: when this returns true, every thread has passed a full fence since `since_ns`,
+/// the time of a fence of the caller or earlier. In [`Mode::Fences`] only the caller has, and its
+/// fence pairs with those of readers. Where membarrier may not be called, or is refused, time takes
+/// its place: false as long as there was too little, or another thread may do better.
+#[must_use]
+pub(crate) fn heavy_fence(since_ns: u64, reach: Reach) -> bool {
+    // SeqCst pairs with the fence of readers, also of domains, in [`Mode::Fences`]. [R2]
+    fence(Ordering::SeqCst);
+    if mode() == Mode::Fences {
+        return true;
     }
-    is_done
+    // Relaxed, both: a flag that is set for good.
+    let is_refused = || IS_REFUSED.load(Ordering::Relaxed) || sandbox::is_entered();
+    if reach == Reach::Interrupts && !is_refused() {
+        if membarrier::fence() {
+            return true;
+        }
+        IS_REFUSED.store(true, Ordering::Relaxed);
+    }
+    is_refused() && clock::fine_ns().saturating_sub(since_ns) >= STORES_SEEN_NS
+}
+
+/// True where [`heavy_fence`] by a [`Reach::Quiet`] thread succeeds after some time.
+pub(crate) fn fences_by_time() -> bool {
+    // Relaxed: as above.
+    IS_REFUSED.load(Ordering::Relaxed) || sandbox::is_entered()
 }
 
 /// Readers of an SRCU domain take the fast path where their domain's state is equal to this. Bits
@@ -87,15 +106,10 @@ pub(crate) static DOMAINS: AtomicU32 = AtomicU32::new(0);
 pub(crate) const FENCES: u32 = 1;
 const FORK: u32 = 4;
 
-/// In the child of a fork, which has lost the registration. Domains will write off their sections.
+/// In the child of a fork. Domains will write off their sections. The registration for membarrier is
+/// inherited.
 fn restart_in_child() {
-    // Relaxed, all: the child has one thread.
-    let asked = MODE.load(Ordering::Relaxed) == Mode::Membarrier as u32;
-    let readers_fence = asked && !membarrier::register_fence();
+    // Relaxed: the child has one thread.
     DOMAINS.fetch_add(FORK, Ordering::Relaxed);
-    if readers_fence {
-        MODE.store(Mode::Fences as u32, Ordering::Relaxed);
-        DOMAINS.fetch_or(FENCES, Ordering::Relaxed);
-    }
-    registry::restart_in_child(readers_fence);
+    registry::restart_in_child();
 }

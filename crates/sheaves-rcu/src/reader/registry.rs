@@ -16,17 +16,20 @@
 //! threads may use what it found there. Its record is then *held*: it never becomes free, and grace
 //! periods wait for ever. This is reported.
 //!
-//! Everything is lock-free, so that a signal handler can register its thread. `owner` says which
-//! thread a record belongs to, and how it is taken back only once.
+//! Everything is lock-free, and consistent at each instruction, so that a signal handler can register
+//! its thread, or fork. `owner` says which thread a record belongs to, and how it is taken back only
+//! once. A record on its way from the stack of free ones to its thread, or back, has no owner. A
+//! child of a fork leaves it alone: if it is in the hands of the forking thread, this goes on with
+//! it, and otherwise it is lost.
 
 use core::ffi::c_void;
 use core::panic::Location;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-use sheaves_sys::{map, process, report, thread, tls};
+use sheaves_sys::{fork, map, report, thread, tls};
 
 use crate::protocol::owner::{Owner, Seen};
-use crate::protocol::reader::{self, FENCED, NESTED, Reader, SLOW};
+use crate::protocol::reader::{self, FENCED, Reader, SLOW};
 
 /// What is known of a reading thread. One cache line, which only its thread writes to.
 #[repr(C, align(64))]
@@ -68,12 +71,8 @@ static USED: AtomicU32 = AtomicU32::new(0);
 /// Stack of free records: number + 1, and in the upper half a tag that each change increments.
 static FREE: AtomicU64 = AtomicU64::new(0);
 
-/// How often a record was taken.
+/// Number of times that a record was taken.
 static STAMPS: AtomicU64 = AtomicU64::new(0);
-
-/// The process whose threads own the records. Written by the first thread that registers or begins
-/// a grace period, and in the child of a fork.
-static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// Open sections of threads without a record; each thread knows how many are its own. A grace
 /// period waits until the count is zero: also for later sections, and for ever if such a thread has
@@ -105,8 +104,6 @@ pub(crate) fn record(number: u32) -> &'static Record {
 
 /// To be called before the first record is taken.
 pub(crate) fn prepare() {
-    // Relaxed: a number that is the same whichever thread stores it.
-    PROCESS.store(process::id(), Ordering::Relaxed);
     thread::prepare_at_exit(at_exit);
 }
 
@@ -122,7 +119,7 @@ pub(crate) fn report_missing_key() {
 
 /// The state of the calling thread's record. A thread without one gets it now; if `readers_fence`,
 /// all of its sections fence. `None` if memory is out, or where threads cannot have records: then
-/// its sections are counted in [`OVERFLOW`]. With signals blocked.
+/// its sections are counted in [`OVERFLOW`].
 #[cold]
 pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
     let own = tls::reader();
@@ -143,19 +140,23 @@ pub(crate) fn register(readers_fence: bool) -> Option<*const u64> {
     // Relaxed, here and below: the record is this thread's. Its first section fences.
     record.reader.nesting.store(nesting, Ordering::Relaxed);
     record.rounds.store(0, Ordering::Relaxed);
-    take(record);
     let address: *const u64 = record.reader.state.as_ptr();
-    let _ = tls::exchange_reader(tls::no_reader(), address);
+    if !tls::exchange_reader(tls::no_reader(), address) {
+        // A handler has registered the thread meanwhile.
+        push(number);
+        return Some(tls::reader());
+    }
+    take(record, thread::id());
     // Where there is no key, a thread that finds this one gone takes the record back.
-    thread::set_at_exit(number as usize + 1);
+    thread::set_at_exit(address.expose_provenance());
     Some(address)
 }
 
-/// Makes the calling thread the owner of a record that is free or already its own.
-fn take(record: &Record) {
+/// Makes a thread the owner of a record that is on its way, or its own.
+fn take(record: &Record, thread: i32) {
     // Relaxed: each number is given out once.
-    let stamp = STAMPS.fetch_add(1, Ordering::Relaxed);
-    record.owner.take(stamp, thread::id());
+    let stamp = STAMPS.fetch_add(1, Ordering::Relaxed) + 1;
+    record.owner.take(stamp, thread);
 }
 
 fn take_free() -> Option<u32> {
@@ -235,11 +236,28 @@ fn has_segment(segment: usize) -> bool {
     true
 }
 
-/// Frees the record of the calling thread.
-fn give_back(number: u32) {
-    clear(record(number));
-    record(number).owner.give_back();
-    push(number);
+/// Frees a record after its owner was `seen`: its thread, or one that is gone. True for one caller.
+fn give_back(number: u32, seen: Seen) -> bool {
+    let record = record(number);
+    let is_ours = record.owner.take_back(seen);
+    if is_ours {
+        clear(record);
+        push(number);
+    }
+    is_ours
+}
+
+/// The number of a record.
+fn number_of(record: *const Record) -> Option<u32> {
+    let bytes = size_of::<Segment>();
+    let offset_in = |segment: &AtomicPtr<Segment>| {
+        // Acquire pairs with the Release in `has_segment`.
+        let offset = record.addr().wrapping_sub(segment.load(Ordering::Acquire).addr());
+        (offset < bytes).then_some(offset / size_of::<Record>())
+    };
+    let found = |(index, segment)| Some((index, offset_in(segment)?));
+    let (segment, place) = SEGMENTS.iter().enumerate().find_map(found)?;
+    Some(segment as u32 * SEGMENT_RECORDS + place as u32)
 }
 
 /// Stores that no section is open and that the next one fences.
@@ -250,26 +268,25 @@ fn clear(record: &Record) {
     record.entered.store(core::ptr::null_mut(), Ordering::Relaxed);
 }
 
-/// Called at the end of a thread that has registered, with the number + 1 of its record.
+/// Called at the end of a thread that has registered, with the address of its record.
 unsafe extern "C" fn at_exit(value: *mut c_void) {
-    let number = value.addr() as u32 - 1;
+    let Some(number) = number_of(value.cast()) else { return };
     let record = record(number);
+    let seen = record.owner.look();
     // Relaxed, here and below: the thread's own words.
     if !reader::is_reading(record.reader.state.load(Ordering::Relaxed)) {
-        // As in `register`: no handler sees the record half freed, or forks meanwhile.
-        thread::with_signals_blocked(|| {
-            let _ = tls::exchange_reader(record.reader.state.as_ptr(), tls::no_reader());
-            give_back(number);
-        });
+        // First, so that no handler uses the record from here on.
+        let _ = tls::exchange_reader(record.reader.state.as_ptr(), tls::no_reader());
+        give_back(number, seen);
         return;
     }
     // A destructor that runs after this may end the section.
     let rounds = record.rounds.load(Ordering::Relaxed) + 1;
     record.rounds.store(rounds, Ordering::Relaxed);
     if rounds < ROUNDS {
-        thread::set_at_exit(value.addr());
+        thread::set_at_exit(value.expose_provenance());
     } else {
-        hold(record, record.owner.look());
+        hold(record, seen);
     }
 }
 
@@ -290,7 +307,7 @@ pub(crate) fn take_back(number: u32) -> bool {
     let seen = record.owner.look();
     // Relaxed: read again below, once the thread is known to be gone.
     let is_reading = || reader::is_reading(record.reader.state.load(Ordering::Relaxed));
-    if seen.thread() == 0 {
+    if seen.is_free() {
         return true;
     }
     if (seen.is_held() && is_reading()) || !is_gone(seen) {
@@ -303,22 +320,16 @@ pub(crate) fn take_back(number: u32) -> bool {
         hold(record, seen);
         return false;
     }
-    let is_ours = record.owner.take_back(seen);
-    if is_ours {
-        clear(record);
-        push(number);
-    }
-    is_ours
+    give_back(number, seen)
 }
 
 /// True if the thread that was seen as the owner of a record is gone.
 ///
 /// The kernel reuses thread numbers: if a thread of that number has taken another record later,
-/// this record belongs to an earlier thread. In a child whose fork has run no handlers (`_Fork`,
-/// `clone`) the numbers mean nothing, and no thread is found gone.
+/// this record belongs to an earlier thread. In a child whose fork has run no handlers yet
+/// (`_Fork`, `clone`) the numbers mean nothing, and no thread is found gone.
 fn is_gone(seen: Seen) -> bool {
-    // Relaxed: written while there is one thread, or with the same value.
-    if process::id() != PROCESS.load(Ordering::Relaxed) {
+    if seen.thread() == 0 || fork::is_pending() {
         return false;
     }
     let is_later = |other: u32| record(other).owner.look().follows(seen);
@@ -338,26 +349,23 @@ fn sweep() -> bool {
     found
 }
 
-/// In the child of a fork: frees all records but the caller's and those that are held.
-pub(crate) fn restart_in_child(readers_fence: bool) {
+/// In the child of a fork: frees all records but the caller's, those that are held, and those on
+/// their way. The number of the caller's thread is not known in a child without handlers: libc does
+/// not notice a bare `clone`.
+pub(crate) fn restart_in_child() {
     let own = tls::reader();
+    let thread = if fork::is_late() { 0 } else { thread::id() };
     // Relaxed, all: the child has one thread.
-    PROCESS.store(process::id(), Ordering::Relaxed);
-    FREE.store(0, Ordering::Relaxed);
     OVERFLOW.store(u64::from(tls::shared_sections()), Ordering::Relaxed);
     for number in 0..count() {
         let record = record(number);
         if core::ptr::eq(record.reader.state.as_ptr(), own) {
-            take(record);
-            if readers_fence {
-                record.reader.state.fetch_or(FENCED, Ordering::Relaxed);
-                let nested = record.reader.nesting.load(Ordering::Relaxed) & NESTED;
-                record.reader.nesting.store(SLOW | nested, Ordering::Relaxed);
-            }
+            take(record, thread);
         } else {
+            let seen = record.owner.look();
             let is_reading = reader::is_reading(record.reader.state.load(Ordering::Relaxed));
-            if !(is_reading && record.owner.look().is_held()) {
-                give_back(number);
+            if !(seen.is_free() || is_reading && seen.is_held()) {
+                give_back(number, seen);
             }
         }
     }

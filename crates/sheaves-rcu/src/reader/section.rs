@@ -13,9 +13,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-use sheaves_sys::{errno, report, thread, tls};
+use sheaves_sys::{errno, report, tls};
 
-use super::mode::{Mode, mode};
+use super::mode;
 use super::registry::{self, OVERFLOW, Record};
 use crate::protocol::reader::{self, FIRST, Reader};
 
@@ -112,10 +112,8 @@ fn enter_slow() -> Entered {
     entered
 }
 
-/// [`registry::register`] with signals blocked: a child of a handler would free the new record.
 fn register() -> Option<*const u64> {
-    let take = || registry::register(mode() == Mode::Fences);
-    errno::preserve(|| thread::with_signals_blocked(take))
+    errno::preserve(|| registry::register(mode::new_readers_fence()))
 }
 
 /// If the count wrapped to 0, the next unlock would end all sections.

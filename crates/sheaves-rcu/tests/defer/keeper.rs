@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::thread;
 
-use sheaves_rcu::defer::{Sink, is_kept, keep, period_ms, reclaimer_thread, register};
+use sheaves_rcu::defer::{Reach, Sink, is_kept, keep, period_ms, reclaimer_thread, register};
 
 use crate::{alone, is_own, pass_own, wait_until};
 
@@ -17,7 +17,7 @@ struct Unused {
 static UNUSED: Unused = Unused { looks_left: AtomicUsize::new(0), looks: AtomicUsize::new(0) };
 
 impl Sink for Unused {
-    fn age(&self) -> bool {
+    fn age(&self, _reach: Reach) -> bool {
         self.looks.fetch_add(1, Ordering::SeqCst);
         let less = |left: usize| left.checked_sub(1);
         self.looks_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()

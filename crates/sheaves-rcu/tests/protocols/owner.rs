@@ -94,10 +94,13 @@ impl Model {
             let stamp = if self.variant == Variant::SameStamp { 1 } else { 2 };
             self.owner.take(stamp, NUMBER);
             self.number.store(NUMBER, Ordering::Release);
+            let seen = self.owner.look();
             thread::yield_now();
-            self.owner.give_back();
-            self.number.store(0, Ordering::Release);
-            self.push();
+            // `registry::at_exit`.
+            if self.owner.take_back(seen) {
+                self.number.store(0, Ordering::Release);
+                self.push();
+            }
         }
         self.is_alive.store(0, Ordering::SeqCst);
     }

@@ -36,15 +36,6 @@ fn use_everything() {
 }
 
 #[test]
-fn the_first_reader_keeps_errno() {
-    if in_own_process("errno::the_first_reader_keeps_errno") || !refuse_membarrier() {
-        return;
-    }
-    use_everything();
-    assert!(statistics().readers_fence);
-}
-
-#[test]
 fn a_filter_that_comes_later_keeps_errno() {
     if in_own_process("errno::a_filter_that_comes_later_keeps_errno") {
         return;

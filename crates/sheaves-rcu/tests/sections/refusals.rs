@@ -1,14 +1,20 @@
-//! Threads to which membarrier is refused after readers have begun to rely on it.
+//! Threads to which membarrier is refused after readers have begun to rely on it: time takes its
+//! place.
 //!
 //! Each test has its own process, since a filter cannot be removed.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
 
 use sheaves_rcu::{Cookie, Srcu, read, statistics, synchronize};
 
 use crate::configurations::{in_own_process, seccomp};
-use crate::leaks::{leak, passes, until};
+use crate::leaks::{DEADLINE, leak, until};
+
+/// What a grace period takes at least where membarrier is refused.
+const STORES_SEEN: Duration = Duration::from_millis(10);
 
 /// Refuses to the calling thread everything that makes other threads fence. False if filters are
 /// not permitted.
@@ -18,19 +24,22 @@ fn refuse() -> bool {
     seccomp::install(&program).is_ok()
 }
 
-/// A thread that has read so often that its sections do not fence, and that is now idle.
+/// A thread that has read so often that its sections do not fence. It stays in a section, or is
+/// idle, until it is stopped.
 struct Warm {
     stop: Sender<()>,
 }
 
 impl Warm {
-    fn start() -> Warm {
+    fn start(is_reading: bool) -> Warm {
         let (stop, stopped) = channel::<()>();
         let (say, is_warm) = channel();
         std::thread::spawn(move || {
             (0..1000).for_each(|_| drop(read()));
+            let section = is_reading.then(read);
             say.send(()).unwrap();
             let _ = stopped.recv();
+            drop(section);
         });
         is_warm.recv().unwrap();
         Warm { stop }
@@ -60,75 +69,76 @@ fn is_possible() -> bool {
     !statistics().readers_fence
 }
 
+/// The time that a call takes, if a refusal has an effect here.
+fn time(body: impl FnOnce()) -> Duration {
+    let begin = Instant::now();
+    body();
+    if is_possible() { begin.elapsed() } else { STORES_SEEN }
+}
+
 #[test]
-fn another_thread_leads() {
-    if in_own_process("refusals::another_thread_leads") {
+fn a_grace_period_takes_time() {
+    if in_own_process("refusals::a_grace_period_takes_time") {
         return;
     }
-    let warm = Warm::start();
-    let is_over = leak(AtomicBool::new(false));
-    let waits = refused(|| {
-        synchronize().unwrap();
-        is_over.store(true, Ordering::SeqCst);
+    let warm = Warm::start(false);
+    let done = refused(|| {
+        for _ in 0..3 {
+            assert!(time(|| synchronize().unwrap()) >= STORES_SEEN, "no thread was fenced");
+        }
     });
-    // The refused thread does not keep the lead.
-    std::thread::sleep(core::time::Duration::from_millis(50));
-    if is_possible() && waits.try_recv().is_err() {
-        assert!(!is_over.load(Ordering::SeqCst));
-    }
-    // It has given the lead back.
+    assert!(done.recv_timeout(DEADLINE).is_ok());
+    // Those of other threads, too.
     synchronize().unwrap();
-    let cookie = Cookie::start_poll_expedited();
-    until(|| cookie.poll());
-    until(|| is_over.load(Ordering::SeqCst) || waits.try_recv() == Ok(false));
     warm.stop();
 }
 
 #[test]
-fn polls_are_in_vain_until_another_thread_leads() {
-    if in_own_process("refusals::polls_are_in_vain_until_another_thread_leads") {
+fn polls_pass_in_time() {
+    if in_own_process("refusals::polls_pass_in_time") {
         return;
     }
-    let _warm = Warm::start();
-    let polls = refused(|| assert!(!is_possible() || !passes()));
-    let is_refused = polls.recv_timeout(crate::leaks::DEADLINE).unwrap();
-    println!("refused: {is_refused}");
-    let cookie = Cookie::start_poll_expedited();
-    until(|| cookie.poll());
-}
-
-#[test]
-fn a_thread_waits_until_the_others_do_not_read() {
-    if in_own_process("refusals::a_thread_waits_until_the_others_do_not_read") {
-        return;
-    }
-    let warm = Warm::start();
-    let waits = refused(|| synchronize().unwrap());
-    std::thread::sleep(core::time::Duration::from_millis(20));
-    // No other thread leads. Once the reader has ended, no thread has to be fenced.
+    let warm = Warm::start(false);
+    let done = refused(|| {
+        let cookie = Cookie::start_poll_expedited();
+        assert!(time(|| until(|| cookie.poll())) >= STORES_SEEN, "no thread was fenced");
+    });
+    assert!(done.recv_timeout(DEADLINE).is_ok());
     warm.stop();
-    assert!(waits.recv_timeout(crate::leaks::DEADLINE).is_ok());
 }
 
 #[test]
-fn another_thread_leads_in_a_domain() {
-    if in_own_process("refusals::another_thread_leads_in_a_domain") {
+fn readers_are_waited_for() {
+    if in_own_process("refusals::readers_are_waited_for") {
+        return;
+    }
+    let reader = Warm::start(true);
+    let is_over = leak(AtomicBool::new(false));
+    let done = refused(|| {
+        synchronize().unwrap();
+        assert!(is_over.load(Ordering::SeqCst), "it did not wait for the reader");
+    });
+    std::thread::sleep(10 * STORES_SEEN);
+    is_over.store(true, Ordering::SeqCst);
+    reader.stop();
+    assert!(done.recv_timeout(DEADLINE).is_ok());
+}
+
+#[test]
+fn readers_of_a_domain_are_waited_for() {
+    if in_own_process("refusals::readers_of_a_domain_are_waited_for") {
         return;
     }
     let domain = leak(Srcu::new().unwrap());
-    drop(domain.read());
+    let section = domain.read();
     let is_over = leak(AtomicBool::new(false));
-    let waits = refused(|| {
+    let done = refused(|| {
         domain.synchronize();
-        is_over.store(true, Ordering::SeqCst);
+        assert!(is_over.load(Ordering::SeqCst), "it did not wait for the reader");
+        assert!(time(|| domain.synchronize()) >= STORES_SEEN, "no thread was fenced");
     });
-    std::thread::sleep(core::time::Duration::from_millis(50));
-    if is_possible() && waits.try_recv().is_err() {
-        assert!(!is_over.load(Ordering::SeqCst));
-    }
-    // The refused thread takes the lead in between, and gives it back each time.
-    until(|| {
-        domain.synchronize();
-        is_over.load(Ordering::SeqCst) || waits.try_recv() == Ok(false)
-    });
+    std::thread::sleep(10 * STORES_SEEN);
+    is_over.store(true, Ordering::SeqCst);
+    drop(section);
+    assert!(done.recv_timeout(DEADLINE).is_ok());
 }

@@ -16,6 +16,8 @@ pub(super) const SURPLUS: u32 = 4;
 pub(super) const TICK: u32 = 8;
 /// The heap is near its limit.
 pub(super) const LIMIT: u32 = 16;
+/// There is something that only the library's thread may do. Allocations start it.
+pub(super) const SWEEP: u32 = 32;
 
 static DUE: AtomicU32 = AtomicU32::new(0);
 /// When the last tick was, or became due.
@@ -42,12 +44,24 @@ pub(super) fn take(bits: u32) -> u32 {
     DUE.fetch_and(!bits, Ordering::Relaxed) & bits
 }
 
-/// There is work for the keeper: much is unused, here or in a layer above. On slow paths: it has a
-/// fence.
-pub fn note_unused() {
+/// The library's thread is started where more than this is unused.
+const START_BYTES: usize = 32 << 20;
+
+/// There is work for the keeper: this much is unused, here or in a layer above. On slow paths: it
+/// has a fence.
+pub fn note_unused(bytes: usize) {
     if !defer::will_find() && defer::decay_ms().is_some() {
-        note(if defer::reclaimer_thread().is_some() { KEEP } else { START });
+        match defer::reclaimer_thread() {
+            Some(_) => note(KEEP),
+            None if bytes > START_BYTES => note(START),
+            None => {}
+        }
     }
+}
+
+/// There is something that only the library's thread may do: starts it, if it does not exist.
+pub(crate) fn note_sweep() {
+    note(SWEEP);
 }
 
 /// Notes a tick if the last one was a period ago.

@@ -25,8 +25,8 @@ mod purge;
 mod run;
 mod state;
 
-pub(crate) use due::note_use;
 pub use due::{note_other_bytes, note_unused};
+pub(crate) use due::{note_sweep, note_use};
 pub use purge::{after_alloc, after_free, trim};
 pub(crate) use purge::{age, note_holes};
 pub use run::{Footprint, footprint};

@@ -1,10 +1,10 @@
 //! Returning free granules to the system.
 
-use sheaves_rcu::defer;
+use sheaves_rcu::defer::{self, Reach};
 use sheaves_sys::lock::assert_none_held;
 use sheaves_sys::{clock, errno, map, probe, request, tls};
 
-use super::due::{self, KEEP, LIMIT, START, SURPLUS, TICK};
+use super::due::{self, KEEP, LIMIT, START, SURPLUS, SWEEP, TICK};
 use super::state::{
     ASKED, CHUNKS, Chunks, HOLED, ask_for_huge_page, chunk, granule_of, mask, position_of,
 };
@@ -14,7 +14,7 @@ use crate::{limit, slab};
 
 /// Without a keeper, this many bytes may be free and hold old contents, or a quarter of those in
 /// use.
-const DIRTY_BYTES_MAX: usize = 32 << 20;
+const DIRTY_BYTES_MAX: usize = 8 << 20;
 /// What is above that goes back in pieces of this many bytes.
 const PIECE_BYTES: usize = 8 << 20;
 /// Less is not worth a keeper.
@@ -31,10 +31,10 @@ pub(super) enum Which {
     All,
 }
 
-/// Called when a run of `count` granules was freed.
-pub(super) fn note_freed(chunks: &mut Chunks, count: usize) {
-    if chunks.dirty >= MUCH && chunks.dirty - count < MUCH {
-        due::note_unused();
+/// Called when a run was freed.
+pub(super) fn note_freed(chunks: &Chunks) {
+    if chunks.dirty >= MUCH {
+        due::note_unused(chunks.dirty * GRANULE_BYTES);
     }
     let is_surplus = chunks.dirty > dirty_max(chunks);
     if is_kept_now(is_surplus) {
@@ -66,18 +66,20 @@ fn dirty_max(chunks: &Chunks) -> usize {
     }
 }
 
-/// Has unused memory returned to the system if it is time: by the keeper, or here where there is
-/// none, or near the limit. Answers requests of tools. Called at the end of slow paths that free,
-/// without a lock.
+/// Returns unused memory to the kernel if it is time: the keeper does it, or the caller where there
+/// is none, or near the limit. Has requests of tools answered. Called at the end of slow paths that
+/// free, without a lock.
 #[inline]
 pub fn after_free() {
     if due::among(!START) != 0 {
         errno::preserve(return_due);
     }
-    request::look();
+    if request::is_there() {
+        answer(false);
+    }
 }
 
-/// The same for slow paths that allocate. Only these start the keeper's thread: libc frees memory
+/// The same for slow paths that allocate. Only these start the library's thread: libc frees memory
 /// under a lock that it needs to start one.
 #[inline]
 pub fn after_alloc() {
@@ -88,10 +90,15 @@ pub fn after_alloc() {
             if due & START != 0 {
                 start_keeper();
             }
+            if due & SWEEP != 0 {
+                defer::serve(true);
+            }
             return_due();
         });
     }
-    request::look();
+    if request::is_there() {
+        answer(true);
+    }
 }
 
 #[cold]
@@ -100,6 +107,16 @@ fn start_keeper() {
     if defer::is_armed() {
         due::take(START);
     }
+}
+
+/// Has a tool's request answered: by the library's thread, or here where there can be none.
+#[cold]
+fn answer(may_start: bool) {
+    errno::preserve(|| {
+        if !defer::serve(may_start) {
+            request::answer();
+        }
+    });
 }
 
 #[cold]
@@ -112,15 +129,19 @@ fn return_due() {
         if defer::reclaimer_thread().is_some() {
             defer::flush();
         }
-        defer::return_all();
+        defer::return_all(Reach::Quiet);
         limit::end();
+    }
+    if due & SWEEP != 0 {
+        defer::request_sweep();
     }
     if due & KEEP != 0 {
         defer::keep_if_running();
     }
     if due & TICK != 0 {
-        if CHUNKS.lock().dirty >= MUCH {
-            due::note_unused();
+        let dirty = CHUNKS.lock().dirty;
+        if dirty >= MUCH {
+            due::note_unused(dirty * GRANULE_BYTES);
         }
         defer::look_here();
     }

@@ -42,7 +42,7 @@ pub(crate) fn give_run(first: Granule, count: usize) {
     let (index, bit) = position_of(first);
     let mut chunks = CHUNKS.lock();
     chunks.give(index, mask(bit, count), false);
-    note_freed(&mut chunks, count);
+    note_freed(&chunks);
 }
 
 /// Bytes of the heap by state, and bytes that changed their state so far.

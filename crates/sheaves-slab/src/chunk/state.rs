@@ -32,9 +32,6 @@ pub(super) const ASKED: u32 = u32::MAX;
 /// `dense_ms` of a chunk in which holes of slabs were discarded.
 pub(super) const HOLED: u32 = u32::MAX - 1;
 
-/// A process with as many chunks gets a keeper if it has several threads: later it may only free.
-const KEPT_CHUNKS: usize = 8;
-
 const CHUNK_HEADER_BYTES: usize = CHUNK_GRANULES * SLAB_HEADER_BYTES;
 
 /// State of one chunk; see the table in `mod.rs`.
@@ -212,9 +209,6 @@ impl Chunks {
             Chunk { free: u32::MAX, clean: u32::MAX, young: 0, dense_ms, discarded: 0 };
         self.publish(self.count + 1);
         probe::chunk_made(granule_of(self.count - 1, 0).address(), CHUNK_BYTES);
-        if self.count == KEPT_CHUNKS {
-            due::note_unused();
-        }
         true
     }
 

@@ -2,7 +2,7 @@
 
 use sheaves_percpu::internal::{Word, slots};
 use sheaves_rcu::Cookie;
-use sheaves_rcu::defer::Pending;
+use sheaves_rcu::defer::{Pending, Reach};
 
 use super::seal::{after_seal, objects, reclaim, seal, tell_all};
 use crate::cache_id::CacheId;
@@ -53,7 +53,7 @@ fn seal_word(word: usize) -> bool {
 }
 
 fn seal_caches(ids: &[CacheId], words: &[Word]) -> bool {
-    let (taken, is_complete) = slots::take(words);
+    let (taken, is_complete) = slots::take(words, Reach::Interrupts);
     for (index, cursor) in taken {
         // The caller reclaims next, so no thread has to be woken for that.
         let _is_told = seal(ids[index], cursor);

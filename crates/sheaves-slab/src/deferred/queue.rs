@@ -260,7 +260,9 @@ impl Queue {
     /// Starts a grace period, and adjusts `start_after` by its cost.
     pub(super) fn start(&self, cookie: Cookie) {
         let began_ns = clock::fine_ns();
-        cookie.start();
+        if cookie.start_quietly(false) {
+            defer::request_fence();
+        }
         let took_ns = clock::fine_ns().saturating_sub(began_ns);
         // Relaxed, all: hints.
         let since_ns = began_ns.saturating_sub(self.started_ns.swap(began_ns, Ordering::Relaxed));

@@ -26,7 +26,9 @@ pub(super) fn after_seal(id: CacheId, queue: &Queue, sealed: &SealedSheaf) -> bo
     probe::seal(id.number().into(), sealed.objects, cookie);
     let pressure = defer::pressure();
     if pressure >= Pressure::High {
-        sealed.cookie.start_expedited();
+        if sealed.cookie.start_quietly(true) {
+            defer::request_fence();
+        }
     } else if queue.is_time(sealed.unstarted, pressure == Pressure::Soft) {
         queue.start(sealed.cookie);
     }

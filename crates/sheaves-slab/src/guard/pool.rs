@@ -1,18 +1,18 @@
 //! Allocation and free of guarded blocks, under no lock.
 
 use core::ptr::with_exposed_provenance_mut;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::stack::Frame;
-use sheaves_sys::{env, fault, map};
+use sheaves_sys::{clock, env, fault, map};
 
 use super::layout::{ADDRESS, BYTES, CACHE, FRAMES_MAX, Geometry, NAME, OBJECT, State, What};
 use super::table::{self, Kind, change, field, geometry, set_field};
 use super::{report, table::contains};
 use crate::cache_id::{CLASSES_MAX, CacheId};
-use crate::mode;
 use crate::profile::{self, Request, chance};
 use crate::shape::Shape;
+use crate::{chunk, mode};
 
 /// One in this many samples is guarded; 0 while guard samples are off.
 static ONE_IN: AtomicUsize = AtomicUsize::new(0);
@@ -82,7 +82,7 @@ pub(crate) fn alloc(id: CacheId, object: usize, bytes: usize, request: &Request)
     if bytes > geometry.body || align > geometry.page || has_contents {
         return None;
     }
-    fault::look_at_handler();
+    look_at_handler();
     let (slot, before) = table::take_oldest(if one_in == 1 { REST_MS_ALL } else { REST_MS })?;
     let start = geometry.slot(slot);
     // SAFETY: the pages of a slot that this thread owns.
@@ -113,6 +113,19 @@ pub(crate) fn alloc(id: CacheId, object: usize, bytes: usize, request: &Request)
     LIVE.fetch_add(1, Ordering::Relaxed);
     finish(slot, State::Allocated);
     Some(address)
+}
+
+/// Now and then, has the library's thread look whether the program has installed a handler of its
+/// own for accesses that fail.
+fn look_at_handler() {
+    const LOOK_MS: u64 = 1000;
+    static LOOKED_MS: AtomicU64 = AtomicU64::new(0);
+    let now_ms = clock::coarse_ms();
+    // Relaxed, both: a look more or less.
+    if now_ms.saturating_sub(LOOKED_MS.load(Ordering::Relaxed)) >= LOOK_MS {
+        LOOKED_MS.store(now_ms, Ordering::Relaxed);
+        chunk::note_sweep();
+    }
 }
 
 /// The largest alignment that all objects of a cache have, up to a page.

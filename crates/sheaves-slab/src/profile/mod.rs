@@ -22,7 +22,7 @@ mod sites;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sheaves_sys::lock::Lock;
-use sheaves_sys::stack::{self, COPY_WORDS, Frame};
+use sheaves_sys::stack::{self, Frame};
 use sheaves_sys::{clock, env, probe};
 
 use crate::cache_id::{CLASSES_MAX, CacheId};
@@ -80,7 +80,6 @@ pub(crate) struct Profile {
     since_ms: u64,
     /// Samples that were not recorded, because memory or the room for sites was out.
     dropped: u64,
-    copy: [usize; COPY_WORDS],
 }
 
 pub(crate) static PROFILE: Lock<Profile> = Lock::new(Profile {
@@ -91,7 +90,6 @@ pub(crate) static PROFILE: Lock<Profile> = Lock::new(Profile {
     session: 0,
     since_ms: 0,
     dropped: 0,
-    copy: [0; COPY_WORDS],
 });
 
 /// Mean bytes from one sample to the next; 0 while profiling is off.
@@ -174,7 +172,7 @@ pub(crate) fn set_guard_rate(rate: usize) {
 /// the call chain.
 pub(crate) fn walk(frame: Frame, out: &mut [usize]) -> usize {
     // SAFETY: the caller says so.
-    unsafe { stack::walk(frame, &mut PROFILE.lock().copy, out) }
+    unsafe { stack::walk(frame, out) }
 }
 
 /// Reads `SHEAVES_PROF`: a rate. In debug mode each allocation is a sample from the start.
@@ -296,7 +294,7 @@ impl Profile {
     fn site(&mut self, key: Key, name: crate::shape::Name, frame: Frame) -> Option<u32> {
         let mut addresses = [0; FRAMES_MAX];
         // SAFETY: the function that the frame is of is in the call chain of this one.
-        let count = unsafe { stack::walk(frame, &mut self.copy, &mut addresses) };
+        let count = unsafe { stack::walk(frame, &mut addresses) };
         self.sites.find(key, name, &addresses[..count]).map(|site| site as u32)
     }
 

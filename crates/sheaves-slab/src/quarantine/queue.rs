@@ -170,7 +170,23 @@ impl Quarantine {
         self.objects.fetch_add(objects.cast_unsigned(), Ordering::Relaxed);
     }
 
+    /// True if there are more objects than there may be.
+    pub(super) fn has_surplus(&self, id: CacheId) -> bool {
+        self.objects() > objects_max(id)
+    }
+
+    /// True if there are twice as many.
+    pub(super) fn has_twice(&self, id: CacheId, spare: usize) -> bool {
+        self.objects() > 2 * (objects_max(id) + spare)
+    }
+
+    /// Takes the oldest sheaf, confirmed or not.
+    pub(super) fn take_unconfirmed(&self) -> Option<Cursor> {
+        self.take_oldest(&mut self.fifo.lock())
+    }
+
     /// Takes the oldest sheaf if there are more than `spare` objects too many, or if it is too old.
+    /// Not if it is not confirmed.
     pub(super) fn take_surplus(&self, id: CacheId, now_ms: u64, spare: usize) -> Surplus {
         let objects_max = if limit::is_near() { 0 } else { objects_max(id) + spare };
         let mut fifo = self.fifo.lock();

@@ -30,7 +30,7 @@ core::arch::global_asm!(
     ".long -1",   // no_slot
     ".quad sheaves_no_reader",
     ".zero 16", // shared_sections, online, calls
-    ".zero 64", // stack_low, stack_top, has_ended, padding
+    ".zero 64", // has_ended, padding
     ".size sheaves_thread, 128",
     ".popsection",
     ".pushsection .rodata.sheaves_no_reader,\"a\",%progbits",
@@ -117,11 +117,6 @@ fields! {
     online, set_online: u32;
     /// The calling thread's `call_rcu_data`.
     calls, set_calls: *mut core::ffi::c_void;
-    /// The part of the calling thread's stack that is known to be readable, from here to
-    /// [`stack_top`]; both are 0 before the first look.
-    stack_low, set_stack_low: usize;
-    /// See [`stack_low`].
-    stack_top, set_stack_top: usize;
     /// Not 0 once the calling thread's own registration of rseq has ended, because it ends.
     has_ended, set_has_ended: u32;
 }

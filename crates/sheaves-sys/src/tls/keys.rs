@@ -11,8 +11,10 @@ pub fn reader() -> *const u64 {
     if word.is_null() { no_reader() } else { word.cast::<u64>().cast_const() }
 }
 
-/// Does nothing: [`key::set_at_exit`] has replaced the word that [`reader`] returns.
+/// Replaces the word that [`reader`] returns if it is `expected`; true if it was. A signal handler
+/// between the two steps that does the same is not noticed: its word is lost until the thread ends.
 #[must_use]
-pub fn exchange_reader(_expected: *const u64, _new: *const u64) -> bool {
-    true
+pub fn exchange_reader(expected: *const u64, new: *const u64) -> bool {
+    let value = if core::ptr::eq(new, no_reader()) { 0 } else { new.expose_provenance() };
+    core::ptr::eq(reader(), expected) && key::set_at_exit(value)
 }

@@ -24,16 +24,12 @@ pub struct ThreadArea {
     pub online: u32,
     /// See [`calls()`](super::calls()).
     pub calls: *mut core::ffi::c_void,
-    /// See [`stack_low()`](super::stack_low()).
-    pub stack_low: usize,
-    /// See [`stack_low()`](super::stack_low()).
-    pub stack_top: usize,
     /// See [`has_ended()`](super::has_ended()).
     pub has_ended: u32,
 }
 
 const _: () = assert!(size_of::<ThreadArea>() == 128);
-const _: () = assert!(core::mem::offset_of!(ThreadArea, stack_low) == 64);
+const _: () = assert!(core::mem::offset_of!(ThreadArea, has_ended) == 64);
 
 /// Offset of [`ThreadArea::no_slot`] in the area, in bytes.
 pub const NO_SLOT_OFFSET: usize = core::mem::offset_of!(ThreadArea, no_slot);

@@ -29,8 +29,6 @@ fields! {
     shared_sections, set_shared_sections: u32 = 0;
     online, set_online: u32 = 0;
     calls, set_calls: *mut core::ffi::c_void = core::ptr::null_mut();
-    stack_low, set_stack_low: usize = 0;
-    stack_top, set_stack_top: usize = 0;
 }
 
 /// Stands for the thread pointer: different for each thread that is alive.

@@ -35,9 +35,9 @@ impl Stack {
     }
 
     fn walk(&self, stack: usize, frame: usize) -> Vec<usize> {
-        let (mut copy, mut out) = ([0; COPY_WORDS], [0; 8]);
+        let mut out = [0; 8];
         // SAFETY: the stack stays while the walk runs.
-        let count = unsafe { walk(Frame { stack, frame }, &mut copy, &mut out) };
+        let count = unsafe { walk(Frame { stack, frame }, &mut out) };
         out[..count].to_vec()
     }
 }
@@ -82,18 +82,26 @@ fn an_unreadable_page_is_not_touched() {
 }
 
 #[test]
-fn the_own_stack_is_known_once_it_was_looked_at() {
+fn pages_are_asked_for_by_words() {
+    let stack = Stack::new();
+    for (address, is_readable) in
+        [(stack.start, true), (stack.end() - 4, true), (stack.end(), false), (8, false)]
+    {
+        assert_eq!(futex::is_readable(address), is_readable, "{address:#x}");
+    }
+}
+
+#[test]
+fn the_own_stack_ends_at_its_top() {
     let here = 0_usize;
     let address = (&raw const here).addr();
     let top = top_of(address);
+    assert!(top > address && top.is_multiple_of(8));
     if cfg!(any(target_arch = "aarch64", target_arch = "x86_64")) {
-        assert!(top > address, "the top of this thread's stack is not known");
-        assert_eq!((tls::stack_top() & !7, tls::stack_low() % map::page_bytes()), (top, 0));
-        // From here to the top every word can be read.
-        for word in (address..top).step_by(map::page_bytes()) {
-            // SAFETY: what the test claims.
-            let _ = unsafe { read(word & !7) };
-        }
+        assert_eq!(top, tls::thread_pointer(), "this thread's control block is above its stack");
+        // From here to the top every page can be read.
+        let mut pages = (address..top).step_by(map::page_bytes());
+        assert!(pages.all(|page| futex::is_readable(page & !7)));
     }
 }
 

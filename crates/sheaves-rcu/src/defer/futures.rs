@@ -1,9 +1,8 @@
-//! Waiting for grace periods without blocking a thread: futures, and the waker thread.
+//! Waiting for grace periods without blocking a thread: futures.
 //!
-//! The first future that has to wait starts the waker thread. It blocks all signals, waits for
-//! grace periods like any other thread, and wakes the futures whose grace periods are over. So
-//! wakers never run in a thread that only polls or synchronizes, nor in a signal handler. Where no
-//! thread can be started, a future asks to be polled again at once, and leads itself.
+//! The library's thread waits for their grace periods and wakes them. So wakers never run in a
+//! thread that only polls or synchronizes, nor in a signal handler. Where there can be no such
+//! thread, a future asks to be polled again at once, and leads itself.
 //!
 //! In the child of a fork the list is empty: its nodes were on stacks of threads that are gone. A
 //! future of the thread that forked may be polled and dropped there; nothing wakes it before.
@@ -18,16 +17,16 @@ use core::future::Future;
 use core::marker::PhantomPinned;
 use core::pin::Pin;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 
-use sheaves_sys::fork::{self, Handlers};
+use sheaves_sys::fork::Handlers;
 use sheaves_sys::lock::{Held, Lock};
-use sheaves_sys::{futex, thread};
 
-use super::cookie::Cookie;
-use super::expedite::Urgency;
-use super::period::{self, GENERATIONS};
+use super::reclaimer;
+use crate::grace::cookie::Cookie;
+use crate::grace::expedite::Urgency;
+use crate::grace::period::{self, GENERATIONS};
 
 struct Node {
     links: Links,
@@ -61,10 +60,8 @@ unsafe impl Send for List {}
 static LIST: Lock<List> = Lock::new(List { first: null_mut(), number: 1 });
 /// The number of this process's list. Written in the child of a fork.
 static PROCESS: AtomicU64 = AtomicU64::new(1);
-/// Changes whenever a future is added: the waker thread sleeps on it. Written under the lock.
-static ADDED: AtomicU32 = AtomicU32::new(0);
-/// 1 while there is a waker thread. Written by its creator, and in the child of a fork.
-static RUNNING: AtomicU32 = AtomicU32::new(0);
+/// Number of futures on the list. Written under the lock.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// A future that is ready after a grace period. See [`Cookie::finished`].
 #[must_use = "futures do nothing unless polled"]
@@ -88,7 +85,7 @@ impl core::fmt::Debug for Finished {
 impl Cookie {
     /// A future that is ready when the cookie has passed. Requests its grace period.
     ///
-    /// The first future that has to wait starts a thread, for which libc allocates. In the child of
+    /// A future that has to wait starts the library's thread, for which libc allocates. In the child of
     /// a fork the forking thread may poll and drop its futures; no thread wakes one that waited
     /// before the fork.
     ///
@@ -116,12 +113,7 @@ impl Finished {
         let before = unsafe { (*node).waker.replace(waker) };
         drop(list);
         drop(before);
-        // Relaxed: the lock orders; the value only says that there is a new future.
-        ADDED.fetch_add(1, Ordering::Relaxed);
-        futex::wake_all(&ADDED);
-        // Relaxed: a thread that failed to start the waker thread stores 0, then empties the list.
-        // If it did so before this future was added, the lock makes the 0 visible.
-        RUNNING.load(Ordering::Relaxed) != 0
+        reclaimer::serve(true)
     }
 }
 
@@ -132,7 +124,7 @@ impl Future for Finished {
         if self.cookie.poll() {
             return Poll::Ready(());
         }
-        if !(is_running() && self.enlist(context.waker().clone())) {
+        if !self.enlist(context.waker().clone()) {
             context.waker().wake_by_ref();
         }
         Poll::Pending
@@ -158,6 +150,8 @@ fn list() -> Held<'static, List> {
     let process = PROCESS.load(Ordering::Relaxed);
     if list.number != process {
         (list.first, list.number) = (null_mut(), process);
+        // Relaxed: changes under the lock.
+        COUNT.store(0, Ordering::Relaxed);
     }
     list
 }
@@ -180,6 +174,8 @@ impl List {
             unsafe { (*next).links.previous = node };
         }
         self.first = node;
+        // SeqCst: before the look whether the library's thread runs, see `reclaimer`. [B4]
+        COUNT.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Takes a node off the list, if it is on it.
@@ -192,6 +188,8 @@ impl List {
         if list != self.number {
             return;
         }
+        // Relaxed: changes under the lock.
+        COUNT.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: as above.
         unsafe { (*node).links = Links::NONE };
         if previous.is_null() {
@@ -229,22 +227,6 @@ impl List {
     }
 }
 
-/// True if the waker thread exists; starts it if it does not.
-fn is_running() -> bool {
-    fork::run_pending_handlers();
-    // Relaxed, all: a flag; the list, which the thread reads, is under the lock.
-    if RUNNING.load(Ordering::Relaxed) != 0 || RUNNING.swap(1, Ordering::Relaxed) != 0 {
-        return true;
-    }
-    let started = thread::spawn(run);
-    if !started {
-        RUNNING.store(0, Ordering::Relaxed);
-        // A future that was added meanwhile is on the list: it has to lead itself from here on.
-        wake(|_| true);
-    }
-    started
-}
-
 /// Wakes every future whose number satisfies `is_so`.
 fn wake(is_so: impl Fn(u64) -> bool) {
     loop {
@@ -255,20 +237,23 @@ fn wake(is_so: impl Fn(u64) -> bool) {
     }
 }
 
-fn run() -> ! {
-    loop {
-        // Relaxed: read before the list; a later addition changes it.
-        let added = ADDED.load(Ordering::Relaxed);
-        let completed = GENERATIONS.completed();
-        let lowest = list().each().map(|(_, number)| number).min();
-        let Some(number) = lowest else {
-            futex::wait(&ADDED, added);
-            continue;
-        };
-        // One grace period at a time: a future of an earlier one may be added meanwhile.
-        period::wait_for(number.min(completed + 1), Urgency::Normal);
-        wake(|number| GENERATIONS.is_complete(number));
+/// The lowest number that a future waits for. For the library's thread.
+pub(super) fn lowest() -> Option<u64> {
+    // SeqCst: after the library's thread has stored that it ends, see `reclaimer`. [B4]
+    if COUNT.load(Ordering::SeqCst) == 0 {
+        return None;
     }
+    list().each().map(|(_, number)| number).min()
+}
+
+/// Waits for the next grace period that a future waits for, and wakes the futures that are ready.
+/// True if there were any.
+pub(super) fn serve() -> bool {
+    let Some(number) = lowest() else { return false };
+    // One grace period at a time: a future of an earlier one may be added meanwhile.
+    period::wait_for(number.min(GENERATIONS.completed() + 1), Urgency::Normal);
+    wake(|number| GENERATIONS.is_complete(number));
+    true
 }
 
 static HANDLERS: Handlers = Handlers { prepare, parent: release, child, recover: prepare };
@@ -283,10 +268,9 @@ fn release() {
     unsafe { LIST.release() };
 }
 
-/// In the child of a fork there is no waker thread, and the list is a new one.
+/// In the child of a fork the list is a new one.
 fn child() {
-    // Relaxed, both: the child has one thread.
-    RUNNING.store(0, Ordering::Relaxed);
+    // Relaxed: the child has one thread.
     PROCESS.fetch_add(1, Ordering::Relaxed);
     release();
 }

@@ -1,0 +1,57 @@
+//! Whether the program has put itself into a sandbox, in which a system call may end the process.
+//!
+//! No call can ask that: the question itself may be what the sandbox does not permit. So the
+//! program says it beforehand, or the preload object notices the call by which it does. From then
+//! on this process and its children make no system call but those of a `malloc`: `mmap`, `munmap`,
+//! `mremap`, `mprotect`, `madvise` and `futex`. The functions of this crate that would make another
+//! one fail instead, as if the kernel had refused it. A process that *begins* in a sandbox is not
+//! in one in this sense: it has tried the calls when it was loaded.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+static IS_ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// True from [`enter`] on, in this process and its children.
+#[inline]
+#[must_use]
+pub fn is_entered() -> bool {
+    // Relaxed: a flag that is set for good, before the sandbox is there.
+    IS_ENTERED.load(Ordering::Relaxed)
+}
+
+/// Notes that the program is about to enter a sandbox. The layers above end the library's thread.
+/// Async-signal-safe.
+pub fn enter() {
+    // Relaxed: as above.
+    IS_ENTERED.store(true, Ordering::Relaxed);
+}
+
+/// The option of `prctl` by which a program enters a sandbox, and the system calls that do it.
+pub const PR_SET_SECCOMP: i32 = libc::PR_SET_SECCOMP;
+/// See above.
+pub const SYS_SECCOMP: i32 = libc::SYS_seccomp as i32;
+/// See above.
+pub const SYS_PRCTL: i32 = libc::SYS_prctl as i32;
+
+/// True if `prctl` with these arguments enters a sandbox. Without a filter it only asks whether the
+/// kernel has filters.
+#[must_use]
+pub fn is_entered_by_prctl(option: i32, mode: usize, filter: usize) -> bool {
+    let mode = mode as u32;
+    option == PR_SET_SECCOMP
+        && (mode == libc::SECCOMP_MODE_STRICT || (mode == libc::SECCOMP_MODE_FILTER && filter != 0))
+}
+
+/// True if `syscall` with these arguments enters a sandbox.
+#[must_use]
+pub fn is_entered_by_syscall(number: i32, arguments: [usize; 3]) -> bool {
+    let [first, second, third] = arguments;
+    match number {
+        SYS_PRCTL => is_entered_by_prctl(first as i32, second, third),
+        SYS_SECCOMP => {
+            first as u32 == libc::SECCOMP_SET_MODE_STRICT
+                || (first as u32 == libc::SECCOMP_SET_MODE_FILTER && third != 0)
+        }
+        _ => false,
+    }
+}
