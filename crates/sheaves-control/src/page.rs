@@ -133,19 +133,24 @@ impl Control {
     }
 }
 
-/// The looks of the library's thread.
+/// The library's thread makes the page again where the program has closed its descriptor.
 struct Looks;
 
 impl Sink for Looks {
     fn age(&self, reach: Reach) -> bool {
-        if reach == Reach::Interrupts
-            && let Some(mut control) = CONTROL.try_lock()
+        if reach == Reach::Interrupts {
+            self.sweep();
+        }
+        false
+    }
+
+    fn sweep(&self) {
+        if let Some(mut control) = CONTROL.try_lock()
             && !CONTROL.is_held_for_fork()
             && !control.file.as_ref().is_some_and(Memfd::is_there)
         {
             control.make();
         }
-        false
     }
 
     fn name(&self) -> &'static str {

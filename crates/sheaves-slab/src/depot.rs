@@ -283,9 +283,9 @@ impl Depot {
         unused
     }
 
-    /// True if there is no sheaf.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.full.is_empty())
+    /// Number of objects in it.
+    pub(crate) fn objects(&self) -> usize {
+        self.shards.iter().map(|shard| shard.objects.get() as usize).sum()
     }
 
     /// In the child of a fork: another thread may have counted a sheaf that it did not put.

@@ -25,20 +25,25 @@ use crate::cache_id::{CACHES_MAX, CacheId};
 use crate::granule::{self, Granule};
 use crate::registry::{self, REGISTRY, if_existing};
 use crate::slab::{self, Holes};
+use crate::window::GRANULE_BYTES;
 use crate::{chunk, flush, hardened, pool, quarantine, refill};
 
-/// One look at everything in reach. True if something is left that may be unused at the next.
+/// With less left after a look there is no other one: frees keep that small, see `chunk`.
+const LEFT_BYTES_MIN: usize = 1 << 20;
+
+/// One look at everything in reach. True if enough is left that may be unused at the next.
 pub(crate) fn age(reach: Reach) -> bool {
-    let mut is_left = age_slots(reach);
+    let mut left_bytes = age_slots(reach);
     for number in 0..registry::numbers_used() {
         let id = CacheId::new(number as u16);
         age_depot(id);
-        is_left |= if_existing(id, |id| quarantine::age(id, reach)).unwrap_or(false);
-        is_left |= if_existing(id, age_slabs).unwrap_or(false);
+        left_bytes += if_existing(id, |id| quarantine::age(id, reach)).unwrap_or(0);
+        left_bytes += if_existing(id, age_slabs).unwrap_or(0);
     }
     refill::arm_reclaimer_if_pending();
-    is_left |= age_holes();
-    is_left |= chunk::age();
+    left_bytes += age_holes();
+    left_bytes += chunk::age();
+    let is_left = left_bytes >= LEFT_BYTES_MIN;
     if !is_left {
         pool::trim();
     }
@@ -48,17 +53,18 @@ pub(crate) fn age(reach: Reach) -> bool {
 /// Caches whose words are drained together.
 const BATCH: usize = 32;
 
-/// Flushes the sheaves of slots whose cursors have not changed since the last look. May interrupt
-/// the CPUs that run this process once for [`BATCH`] caches, if there are such sheaves.
-fn age_slots(reach: Reach) -> bool {
-    let Some(seen) = Seen::get() else { return false };
-    let mut is_left = false;
+/// Flushes the sheaves of slots whose cursors have not changed since the last look; returns the
+/// bytes of the others. May interrupt the CPUs that run this process once for [`BATCH`] caches, if
+/// there are such sheaves.
+fn age_slots(reach: Reach) -> usize {
+    let Some(seen) = Seen::get() else { return 0 };
+    let mut left_bytes = 0;
     each_batch(|ids, words| {
         let mut any_idle = false;
         slots::observe(words, &mut |index, slot, cursor| {
             let is_idle = seen.note(words[index], slot, cursor);
             any_idle |= is_idle;
-            is_left |= !is_idle;
+            left_bytes += if is_idle { 0 } else { cursor.fill() * ids[index / 2].shape().stride };
         });
         if any_idle {
             flush_where(ids, words, reach, &|index, slot, cursor| {
@@ -66,7 +72,7 @@ fn age_slots(reach: Reach) -> bool {
             });
         }
     });
-    is_left
+    left_bytes
 }
 
 /// Flushes the sheaves of the slots in reach.
@@ -223,8 +229,9 @@ pub(crate) fn flush_depot(id: CacheId, mut surplus: usize) {
     }
 }
 
-/// Releases the empty slabs of a cache that was not used since the last look.
-fn age_slabs(id: CacheId) -> bool {
+/// Releases the empty slabs of a cache that was not used since the last look. Returns the bytes that
+/// are left in empty slabs and in the depot.
+fn age_slabs(id: CacheId) -> usize {
     let (depot, shape) = (&id.descriptor().depot, id.shape());
     let mut slabs = id.descriptor().slabs.lock();
     let is_used = depot.was_used(slabs.counts.refills);
@@ -233,37 +240,49 @@ fn age_slabs(id: CacheId) -> bool {
         depot.shrink_sheaves(shape);
         is_done = refill::release_empty(id, &mut slabs, 0);
     }
-    let is_left = !is_done || !depot.is_empty() || (is_used && slabs.counts.empty != 0);
+    let slab_bytes = slabs.counts.empty as usize * shape.granules * GRANULE_BYTES;
     drop(slabs);
     if !is_done {
         refill::arm_reclaimer();
     }
-    is_left
+    slab_bytes + depot.objects() * shape.stride
 }
 
-/// Discards the holes of slabs that have as many free objects as at the last look.
-fn age_holes() -> bool {
-    let mut is_left = false;
+/// Discards the holes of slabs that have as many free objects as at the last look. Returns the
+/// bytes of free objects in the others.
+fn age_holes() -> usize {
+    let mut left_bytes = 0;
     for granule in granule::all() {
         if granule.owner() == 0 {
             continue;
         }
         match slab::header(granule).look_at_holes() {
             Holes::Known => {}
-            Holes::New => is_left = true,
+            Holes::New => left_bytes += free_bytes(granule),
             Holes::Old => discard_holes(granule),
         }
     }
-    is_left
+    left_bytes
+}
+
+/// Bytes of free objects in the slab that begins with a granule.
+fn free_bytes(granule: Granule) -> usize {
+    let slab = slab::header(granule);
+    // Relaxed: a hint.
+    let free = slab.free.load(Ordering::Relaxed) as usize;
+    with_cache_of(granule, |id| free * id.shape().stride).unwrap_or(0)
+}
+
+/// Calls `act`, under the registry lock, with the cache of the slab that begins with a granule.
+fn with_cache_of<R>(granule: Granule, act: impl FnOnce(CacheId) -> R) -> Option<R> {
+    // Relaxed: a hint; what depends on it is checked under locks.
+    let cache = slab::header(granule).cache.load(Ordering::Relaxed);
+    if_existing(CacheId::new(cache.checked_sub(1)?), act)
 }
 
 /// Discards the pages that are wholly inside free objects of the slab that begins with a granule.
 pub(crate) fn discard_holes(granule: Granule) {
-    // Relaxed: a hint; checked under the locks.
-    let cache = slab::header(granule).cache.load(Ordering::Relaxed);
-    if let Some(number) = cache.checked_sub(1) {
-        if_existing(CacheId::new(number), |id| discard_holes_of(id, granule));
-    }
+    with_cache_of(granule, |id| discard_holes_of(id, granule));
 }
 
 /// [`discard_holes`], if the slab is of this cache. Under the registry lock.

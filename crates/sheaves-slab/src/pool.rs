@@ -74,10 +74,6 @@ impl SheafStack {
     pub(crate) fn pop(&self) -> Option<Sheaf> {
         self.0.pop(&InSheaves).map(numbered)
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 /// Structures that all slots share have this many shards: slot `n` uses shard `n % SHARDS`.

@@ -365,13 +365,13 @@ fn seal_slots(id: CacheId, reach: Reach) -> bool {
     is_complete
 }
 
-/// For the keeper: releases what is too much or too old. True if there is more than there may be.
-pub(crate) fn age(id: CacheId, reach: Reach) -> bool {
+/// For the keeper: releases what is too much or too old. Returns the bytes that are too much yet.
+pub(crate) fn age(id: CacheId, reach: Reach) -> usize {
     if !id.shape().hardened {
-        return false;
+        return 0;
     }
     release_surplus_of(id, 0, reach);
-    of(id).has_surplus(id)
+    of(id).surplus(id) * id.shape().stride
 }
 
 /// Releases everything.

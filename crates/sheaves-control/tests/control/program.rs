@@ -6,8 +6,6 @@ use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use sheaves_control::layout::LINK;
-
 /// The variable that says which program is to run.
 pub(crate) const ROLE: &str = "SHEAVES_TEST_ROLE";
 
@@ -19,54 +17,41 @@ pub(crate) fn run(role: &str) {
                 allocate();
             }
         }
-        "sleeps" => {
-            start_keeper();
+        "naps" => {
             println!("begun");
+            nap_until_line();
+        }
+        "sleeps" => {
+            println!("begun");
+            allocate_for_a_second();
             wait_for_line();
         }
         "reads" => reads(),
-        "counts" => {
-            allocate();
-            let links = std::fs::read_dir("/proc/self/fd").expect("readable").flatten();
-            let is_page = |path| std::fs::read_link(path).is_ok_and(|link| link == *LINK);
-            let pages = links.filter(|entry| is_page(entry.path())).count();
-            println!("{} {pages}", sheaves_sys::fork::age_ms());
-        }
         "forks_once" => forks_once(),
         "execs" => {
-            start_keeper();
             println!("begun");
-            wait_for_line();
+            nap_until_line();
             let error = Command::new("cat").exec();
             panic!("no exec: {error}");
         }
         "closes" => {
             println!("begun");
-            allocate_until_line();
+            nap_until_line();
             close_all();
             loop {
-                allocate();
-            }
-        }
-        "closes_with_threads" => {
-            start_keeper();
-            println!("begun");
-            wait_for_line();
-            close_all();
-            loop {
-                // A look of the keeper finds out.
-                allocate();
-                std::thread::sleep(Duration::from_millis(10));
+                // The library's thread finds out when it starts.
+                start_thread();
+                std::thread::sleep(Duration::from_millis(2500));
             }
         }
         "limits_descriptors" => {
             let limit = libc::rlimit { rlim_cur: 32, rlim_max: 32 };
             // SAFETY: the limit is valid.
             assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
-            println!("begun");
-            loop {
-                allocate();
-            }
+            // The page is made when a program is loaded.
+            let own = std::env::current_exe().expect("a path");
+            let error = Command::new(own).env(ROLE, "allocates").exec();
+            panic!("no exec: {error}");
         }
         "sandboxes" => sandboxes(),
         "storm" => storm(),
@@ -80,8 +65,8 @@ fn allocate() {
     assert!(core::hint::black_box(blocks).iter().all(|block| block[0] == 1));
 }
 
-/// Something is deferred, so that there is a reclaimer.
-fn start_keeper() {
+/// Something is deferred, for which the library has a thread.
+fn start_thread() {
     sheaves::rcu::defer(|| ());
 }
 
@@ -90,11 +75,18 @@ fn wait_for_line() {
     let _ = std::io::stdin().read(&mut byte);
 }
 
-/// Is asked by slow paths only: there is one thread.
-fn allocate_until_line() {
+/// Allocates now and then.
+fn nap_until_line() {
     let mut input = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid structure.
-    while unsafe { libc::poll(&raw mut input, 1, 0) } == 0 {
+    while unsafe { libc::poll(&raw mut input, 1, 5) } == 0 {
+        allocate();
+    }
+}
+
+fn allocate_for_a_second() {
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < Duration::from_secs(1) {
         allocate();
     }
 }
@@ -104,9 +96,8 @@ fn close_all() {
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
 }
 
-/// A thread is in two sections, and the program sleeps.
+/// A thread is in two sections, and the program naps.
 fn reads() {
-    start_keeper();
     let reader = || {
         let _sections = (sheaves::rcu::read(), sheaves::rcu::read());
         // SAFETY: no precondition.
@@ -116,15 +107,10 @@ fn reads() {
         }
     };
     std::thread::Builder::new().name("reader".into()).spawn(reader).expect("a thread");
-    wait_for_line();
+    nap_until_line();
 }
 
 fn forks_once() {
-    // The child inherits a page.
-    let begin = std::time::Instant::now();
-    while begin.elapsed() < Duration::from_millis(200) {
-        allocate();
-    }
     let parent = std::process::id();
     // SAFETY: there is one thread.
     let child = unsafe { libc::fork() };
@@ -137,7 +123,7 @@ fn forks_once() {
     }
 }
 
-/// Makes `memfd_create` deadly, as sandboxes do.
+/// Makes `getpid` deadly, which an answer needs.
 fn sandboxes() {
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     let equals = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
@@ -149,22 +135,21 @@ fn sandboxes() {
     };
     let mut filter = [
         code(load, 0, 0, 0),
-        code(equals, 0, 1, libc::SYS_memfd_create as u32),
+        code(equals, 0, 1, libc::SYS_getpid as u32),
         code(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
         code(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     let (mode, program) = (libc::SECCOMP_MODE_FILTER, &raw const program);
+    start_thread();
+    sheaves::heap::before_sandbox();
     // SAFETY: integers only.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
     // SAFETY: the program is valid.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, program) }, 0);
-    let begin = std::time::Instant::now();
-    while begin.elapsed() < Duration::from_millis(200) {
-        allocate();
-    }
+    allocate_for_a_second();
     println!("alive");
-    wait_for_line();
+    nap_until_line();
 }
 
 /// Eight threads allocate, and one forks.

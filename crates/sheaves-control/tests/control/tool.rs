@@ -91,18 +91,6 @@ impl Program {
         fs::read_dir(format!("/proc/{}/task", self.pid)).map_or(0, |tasks| tasks.count())
     }
 
-    /// How often the keeper has slept.
-    pub(crate) fn switches(&self) -> u64 {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).expect("alive");
-        let of_keeper = |task: &PathBuf| {
-            fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "sheaves-rcu")
-        };
-        let task = tasks.flatten().map(|task| task.path()).find(of_keeper).expect("a keeper");
-        let status = fs::read_to_string(task.join("status")).expect("alive");
-        let line = |line: &str| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok();
-        status.lines().find_map(line).expect("a number")
-    }
-
     fn page_paths(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(format!("/proc/{}/fd", self.pid)) else { return Vec::new() };
         let is_page = |path: &PathBuf| fs::read_link(path).is_ok_and(|link| link == *LINK);
@@ -124,10 +112,9 @@ impl Program {
         Some(client.map(|client| Tool { file, client, pid: self.pid }))
     }
 
-    /// The page, if it is that of the process and not of its parent.
+    /// The page.
     pub(crate) fn page(&self) -> Option<Tool> {
-        let tool = self.attach()?.ok()?;
-        (tool.client.process() == self.pid).then_some(tool)
+        self.attach()?.ok()
     }
 
     /// Waits for the page.
@@ -173,7 +160,7 @@ impl Tool {
     ) -> Result<String, Failure> {
         let path = format!("/proc/{}", self.pid);
         let mut is_alive = || fs::exists(&path).unwrap_or(false);
-        let bytes = self.client.ask(command, argument, milliseconds, &mut is_alive)?;
+        let bytes = self.client.ask(self.pid, command, argument, milliseconds, &mut is_alive)?;
         let mut text = vec![0; bytes];
         self.file.read_exact_at(&mut text, ANSWER_AT as u64).expect("the answer");
         let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;

@@ -274,6 +274,7 @@ fn run() {
     if options::reclaimers() == SLOTS {
         driver::start_workers(|| thread::spawn(run_worker));
     }
+    sink::sinks().for_each(|sink| sink.sweep());
     loop {
         work_until_idle();
         driver::stop_workers();

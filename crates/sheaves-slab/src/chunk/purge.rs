@@ -167,11 +167,11 @@ fn purge_surplus() {
     }
 }
 
-/// One look of the keeper: makes a tick; true if something is dirty after it.
-pub(crate) fn age() -> bool {
+/// One look of the keeper: makes a tick; returns the bytes that are dirty after it.
+pub(crate) fn age() -> usize {
     purge(Which::Old);
     due::note_tick(clock::coarse_ms());
-    CHUNKS.lock().dirty != 0
+    CHUNKS.lock().dirty * GRANULE_BYTES
 }
 
 /// Holes of a slab in the chunk of a granule are about to be discarded: the chunk asks for no huge

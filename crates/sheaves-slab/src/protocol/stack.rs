@@ -52,12 +52,6 @@ impl<const TAGGED: bool> Stack<TAGGED> {
         }
     }
 
-    /// True if there is no sheaf.
-    pub(crate) fn is_empty(&self) -> bool {
-        // Relaxed: a hint.
-        self.head.load(Ordering::Relaxed) & INDEX_MASK == 0
-    }
-
     /// Takes the top sheaf; the caller owns it.
     pub(crate) fn pop(&self, links: &impl Links) -> Option<u32> {
         // Acquire pairs with the Release in `push`: the link of the top sheaf is visible.

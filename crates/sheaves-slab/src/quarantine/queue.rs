@@ -170,9 +170,9 @@ impl Quarantine {
         self.objects.fetch_add(objects.cast_unsigned(), Ordering::Relaxed);
     }
 
-    /// True if there are more objects than there may be.
-    pub(super) fn has_surplus(&self, id: CacheId) -> bool {
-        self.objects() > objects_max(id)
+    /// Objects that are too many.
+    pub(super) fn surplus(&self, id: CacheId) -> usize {
+        self.objects().saturating_sub(objects_max(id))
     }
 
     /// True if there are twice as many.
