@@ -61,6 +61,7 @@ fn greeting(preload: &Preload) -> Result<Hello, String> {
     let status = child.wait().map_err(|error| error.to_string())?;
     match outcome {
         Outcome::Greeted(hello) => Ok(hello),
+        Outcome::Other(line) => Err(line),
         Outcome::Closed => Err(format!("`{STARTED}` ended without loading it ({status})")),
         Outcome::Silent => Err(format!("`{STARTED}` did not load it within {GREETING_SECONDS} s")),
     }

@@ -36,7 +36,7 @@ pub(crate) fn sheaves_as_installed() -> assert_cmd::Command {
 
 #[test]
 fn object_is_found_beside_the_command_and_takes_effect() {
-    let greeting = r"^sheaves: \S+ runs on Sheaves \S+ \(engine (rseq|portable), .*\)\n$";
+    let greeting = r"^sheaves: sh runs on Sheaves \S+ \(engine (rseq|portable), .*\)\n$";
     sheaves_as_installed()
         .args(["run", "-v", "--", "sh", "-c", "exit 3"])
         .assert()

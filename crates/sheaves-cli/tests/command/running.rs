@@ -34,7 +34,7 @@ fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
     }
 }
 
-/// A program on Sheaves whose thread allocates until it is killed.
+/// A program that `sheaves run` has started, whose thread allocates until it is killed.
 struct Program(Child, #[expect(dead_code, reason = "holds its file")] TempDir);
 
 impl Program {
@@ -46,8 +46,9 @@ impl Program {
         let path = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
         std::fs::write(path("busy.c"), SOURCE).expect("written");
         assert!(gcc(["-O0", "-o", &path("busy"), &path("busy.c")]));
-        let mut command = Command::new(path("busy"));
-        let child = command.env("LD_PRELOAD", object()).spawn().expect("runs");
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
+        command.args(["run", "--preload"]).arg(object()).args(["--", &path("busy")]);
+        let child = command.spawn().expect("runs");
         let program = Program(child, directory);
         program.wait_for_page();
         program
