@@ -71,9 +71,11 @@ pub(crate) enum Subcommand {
 /// Options of `sheaves run`.
 #[derive(Debug, Args)]
 #[command(after_help = "The command becomes PROGRAM: process number, signals and exit status are \
-                        PROGRAM's. A program that cannot run on Sheaves is refused \
-                        before. Exit status of a refusal: 127 when PROGRAM is not found; 126 when \
-                        it cannot run, or cannot run on Sheaves; 125 when Sheaves itself \
+                        PROGRAM's. A program that cannot run on Sheaves is refused before: one \
+                        that is static, setuid, for another machine or C library, or built with a \
+                        sanitizer. An allocator that PROGRAM or its libraries bring is named in a \
+                        warning. Exit status of a refusal: 127 when PROGRAM is not found; 126 \
+                        when it cannot run, or cannot run on Sheaves; 125 when Sheaves itself \
                         failed.")]
 pub(crate) struct RunOptions {
     /// Print statistics per size class to stderr when each program exits.

@@ -62,7 +62,7 @@ impl Preload {
             .map(|count| Target::of_start(&start[..count]))?
             .ok_or_else(|| named("not an ELF file"))?;
         let facts = Facts::read(&path).map_err(|problem| named(&problem))?;
-        if !facts.defines_malloc {
+        if !facts.exports.malloc {
             return Err(named("it does not define malloc: name another"));
         }
         // The dynamic linker splits `LD_PRELOAD` at both and has no way to quote them.

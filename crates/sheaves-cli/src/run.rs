@@ -1,10 +1,13 @@
 //! `sheaves run`: becomes a program on Sheaves.
 //!
 //! The order: find the preload object, find the program as a shell would, check that an object can
-//! be preloaded into it, then become the program. Every refusal happens before.
+//! be preloaded into it and that `malloc` will be that of Sheaves, then become the program. Every
+//! refusal happens before.
 
+mod allocators;
 mod inherited;
 pub(crate) mod inspect;
+mod libraries;
 pub(crate) mod resolve;
 mod start;
 
@@ -24,13 +27,9 @@ pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Refusal> {
     let program =
         options.program.first().ok_or_else(|| Refusal::not_found("no program is given"))?;
     let path = resolve::resolve(program)?;
-    let image = inspect::inspect(&path, preload.target)?;
-    if let Some(owner) = image.own_allocator {
-        eprintln!(
-            "sheaves: warning: {} has {owner} linked into it; it may crash when memory passes \
-             between the two allocators: build it with the system malloc",
-            image.path.display()
-        );
+    let image = inspect::inspect(&path, &preload)?;
+    for warning in image.warnings {
+        eprintln!("sheaves: warning: {}: {}", warning.found, warning.advice);
     }
     let stats = options.stats_file.as_deref().map(writable).transpose()?;
     let mut start = Start::new(options, &path, image.through_shell);

@@ -8,11 +8,11 @@ use std::path::Path;
 use crate::stand_in::{gcc, sheaves, sheaves_run, stand_in};
 use tempfile::{TempDir, tempdir};
 
-fn directory() -> TempDir {
+pub(crate) fn directory() -> TempDir {
     tempdir().expect("a directory")
 }
 
-fn executable(directory: &TempDir, name: &str, text: &str) -> String {
+pub(crate) fn executable(directory: &TempDir, name: &str, text: &str) -> String {
     let path = directory.path().join(name);
     fs::write(&path, text).expect("written");
     fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("changed");
@@ -26,7 +26,7 @@ fn refusal(arguments: &[&str], status: i32) -> String {
 }
 
 #[track_caller]
-fn one_line(command: &mut assert_cmd::Command, status: i32) -> String {
+pub(crate) fn one_line(command: &mut assert_cmd::Command, status: i32) -> String {
     let output = command.assert().code(status).stdout("").get_output().clone();
     let text = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(text.starts_with("sheaves: ") && text.ends_with('\n'), "{text:?}");
@@ -35,7 +35,7 @@ fn one_line(command: &mut assert_cmd::Command, status: i32) -> String {
 }
 
 #[track_caller]
-fn assert_names(line: &str, words: &[&str]) {
+pub(crate) fn assert_names(line: &str, words: &[&str]) {
     for word in words {
         assert!(line.contains(word), "{word:?} is missing in {line:?}");
     }
@@ -142,16 +142,6 @@ fn scripts_are_checked_by_their_interpreter() {
     sheaves_run([nested.as_str()]).assert().code(7).stderr("");
     let plain = executable(&directory, "plain", "echo \"$1\"; exit 8\n");
     sheaves_run([plain.as_str(), "word"]).assert().code(8).stdout("word\n").stderr("");
-}
-
-#[test]
-fn program_with_its_own_allocator_gets_a_warning() {
-    let directory = directory();
-    let path = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
-    fs::write(path("main.c"), "void mallocx(void) {}\nint main(void) { return 5; }").expect("ok");
-    assert!(gcc(["-rdynamic", "-o", &path("main"), &path("main.c")]));
-    let line = one_line(&mut sheaves_run([path("main")]), 5);
-    assert_names(&line, &["warning", "jemalloc"]);
 }
 
 #[test]
