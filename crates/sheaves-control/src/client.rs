@@ -62,6 +62,13 @@ impl Client {
         self.page().pid.load(Ordering::Relaxed)
     }
 
+    /// An address in the object that answers, as the process has it loaded; 0 if unknown.
+    #[must_use]
+    pub fn object(&self) -> u64 {
+        // Relaxed: written before the magic.
+        self.page().object.load(Ordering::Relaxed)
+    }
+
     /// Asks, and waits for the answer. Returns the number of its bytes, which the file has from
     /// [`crate::layout::ANSWER_AT`] on. Meanwhile, ten times a second, `is_alive` says whether to
     /// go on.

@@ -171,6 +171,7 @@ impl Control {
         page.version.store(VERSION, Ordering::Relaxed);
         page.pid.store(self.process.cast_unsigned(), Ordering::Relaxed);
         page.state.store(IDLE, Ordering::Relaxed);
+        page.object.store(make as *const () as u64, Ordering::Relaxed);
         // Release pairs with the Acquire in `Client::attach`: the page is complete. [Q4]
         page.magic.store(MAGIC, Ordering::Release);
         request::watch(Watch::Page(&page.state));

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use sheaves_control::layout::LINK;
 
+use crate::prof::dump::mapping;
+
 /// A process, as it was when it was looked at.
 #[derive(Debug, Clone)]
 pub(crate) struct Process {
@@ -17,11 +19,13 @@ pub(crate) struct Process {
     pub(crate) name: String,
     /// Its users: real, effective, saved, of the file system.
     pub(crate) users: Vec<u32>,
+    /// The object of it that is asked, where several have Sheaves.
+    pub(crate) object: Option<String>,
 }
 
 impl fmt::Display for Process {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "process {} ({})", self.pid, self.name)
+        write!(out, "process {} ({})", self.pid, self.full_name())
     }
 }
 
@@ -42,7 +46,26 @@ impl Process {
             own_number: numbers("NSpid:").last().copied().unwrap_or(pid),
             name: value("Name:").unwrap_or_default().trim().to_owned(),
             users: numbers("Uid:"),
+            object: None,
         })
+    }
+
+    /// Its name, and that of the object that is asked, where several have Sheaves.
+    pub(crate) fn full_name(&self) -> String {
+        match &self.object {
+            None => self.name.clone(),
+            Some(object) => format!("{}, {object}", self.name),
+        }
+    }
+
+    /// The file that it has mapped at an address, without its folder.
+    pub(crate) fn file_at(&self, address: u64) -> Option<String> {
+        let maps = fs::read_to_string(self.path("maps")).ok()?;
+        let mut mappings = maps.lines().filter_map(mapping);
+        let found = mappings.find(|mapping| (mapping.start..mapping.end).contains(&address))?;
+        // A file that was replaced while the process ran.
+        let path = found.path.strip_suffix(" (deleted)").unwrap_or(&found.path);
+        path.rsplit('/').next().map(str::to_owned)
     }
 
     /// All processes that have a control page which this user may look for.
