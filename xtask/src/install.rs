@@ -100,11 +100,14 @@ fn staged(
     Ok(remove()?)
 }
 
-/// Copies a folder over another one. Each file and link takes the place of an old one by a rename.
+/// Copies a folder over another one. Each file and link takes the place of an old one by a rename;
+/// links come last, so that each finds its file.
 pub fn replace_all(from: &Path, folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
-        let entry = entry?;
+    let entries = fs::read_dir(from).with_context(|| from.display().to_string())?;
+    let mut entries = entries.collect::<Result<Vec<_>, _>>()?;
+    entries.sort_by_key(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    for entry in entries {
         let (from, to) = (entry.path(), folder.join(entry.file_name()));
         let kind = entry.file_type()?;
         if kind.is_dir() {

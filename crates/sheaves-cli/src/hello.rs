@@ -154,6 +154,9 @@ mod tests {
         let Pipe { reader, writer } = Pipe::open().expect("a pipe");
         let listener = Listener(reader);
         assert_eq!(listener.wait(0), Outcome::Silent);
+        let line = "sheaves: a does not run on Sheaves 1; malloc is that of a";
+        rustix::io::write(&writer, format!("{line}\n").as_bytes()).expect("written");
+        assert_eq!(listener.wait(1), Outcome::Other(line.to_owned()));
         drop(writer);
         assert_eq!(listener.wait(1), Outcome::Closed);
     }
