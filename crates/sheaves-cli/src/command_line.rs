@@ -100,7 +100,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) preload: Option<PathBuf>,
 
-    /// Have each program print on stderr which engine it runs on, or whose malloc it uses. No line:
+    /// Have the program print on stderr which engine it runs on, or whose malloc it uses. No line:
     /// the object was not loaded.
     #[arg(short, long)]
     pub(crate) verbose: bool,
