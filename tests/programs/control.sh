@@ -8,15 +8,15 @@ cd "$work"
 port=$(free_port)
 "$SHEAVES" run -- redis-server --port "$port" --bind 127.0.0.1 --dir "$work" --save '' \
     --appendonly no --activedefrag no --daemonize no >server.log 2>&1 &
-servers+=($!)
+# The command has become the server.
+server=$!
+servers+=("$server")
 
 cli() {
     redis-cli -h 127.0.0.1 -p "$port" "$@"
 }
 
 wait_until 10 cli ping
-server=$(cli info server | tr -d '\r' | awk -F: '$1 == "process_id" { print $2 }')
-servers+=("$server")
 
 benchmark() {
     redis-benchmark -h 127.0.0.1 -p "$port" -n "$1" -r 100000 -q -t set,get,lpush

@@ -17,10 +17,9 @@ start() {
     "$@" redis-server --port "$port" --bind 127.0.0.1 --dir "$work/$name" --save '' \
         --appendonly no --activedefrag no --enable-debug-command local --daemonize no \
         >"$name.log" 2>&1 &
-    servers+=($!)
-    wait_until 10 redis-cli -h 127.0.0.1 -p "$port" ping
-    server=$(info server process_id)
+    server=$!
     servers+=("$server")
+    wait_until 10 redis-cli -h 127.0.0.1 -p "$port" ping
 }
 
 cli() {

@@ -9,13 +9,13 @@ mariadb-install-db --no-defaults --datadir="$work/data" --user="$(id -un)" --ski
     --auth-root-authentication-method=normal >install.log 2>&1
 "$SHEAVES" run -- mariadbd --no-defaults --datadir="$work/data" --socket="$work/socket" \
     --user="$(id -un)" --skip-networking >server.log 2>&1 &
-servers+=($!)
+# The command has become the server.
+server=$!
+servers+=("$server")
 query() {
     mariadb --no-defaults --socket="$work/socket" -uroot -e "$1"
 }
 wait_until 60 query "SELECT 1"
-server=$(cat data/*.pid)
-servers+=("$server")
 
 profile() {
     "$SHEAVES" prof heap "$1" >"prof-$2" || die "prof of $2 failed"

@@ -3,8 +3,14 @@
 //!
 //! `crates/sheaves-capi/Cargo.toml` tells cargo-c where files go. cargo-c takes minutes to build,
 //! so a command of its own does that: `cargo xtask tools`.
+//!
+//! Programs run while their files are replaced, and have them mapped. So everything is installed
+//! into a folder below `target/` first, and each file then takes the place of the old one by a
+//! rename: a program keeps what it has mapped.
 
 use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -15,7 +21,9 @@ use crate::repo;
 
 /// The newest version that the toolchain of this repository builds.
 const CARGO_C: &str = "0.10.24+cargo-0.98.0";
-/// Its folder, unless it is installed in the system.
+/// Where files are before they are installed.
+const STAGE: &str = "target/install";
+/// The folder of cargo-c, unless it is installed in the system.
 const TOOLS: &str = "target/tools";
 /// Completion scripts, by shell.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -50,24 +58,71 @@ impl Place {
 /// Installs everything.
 pub fn run(root: &Path, place: &Place) -> anyhow::Result<()> {
     ensure!(place.prefix.is_absolute(), "the prefix begins with /");
-    library(root, place)?;
-    let (built, folder) = (build(root, place.other)?, place.folder());
-    let command = folder.join("bin/sheaves");
-    copy(&built.join("sheaves"), &command)?;
-    // In a folder where the command looks for it; not for linking.
-    let object = "libsheaves_preload.so";
-    copy(&built.join(object), &folder.join("lib/sheaves").join(object))?;
+    let built = build(root, place.other)?;
     // One for another machine does not run here.
-    let runs = if place.other.is_none() { command } else { build(root, None)?.join("sheaves") };
-    let pages = folder.join("share/man/man1");
-    repo::output_of(Command::new(&runs).args(["man", "--directory"]).arg(pages))?;
-    for (shell, path) in COMPLETIONS {
-        let script = repo::output_of(Command::new(&runs).args(["completions", shell]))?;
-        let path = folder.join(path);
-        make_folder_of(&path)?;
-        std::fs::write(&path, script).with_context(|| path.display().to_string())?;
+    let runs = if place.other.is_none() { built.clone() } else { build(root, None)? };
+    let runs = runs.join("sheaves");
+    staged(root, place, |stage| {
+        cinstall(root, stage)?;
+        let folder = stage.folder();
+        copy(&built.join("sheaves"), &folder.join("bin/sheaves"))?;
+        // In a folder where the command looks for it; not for linking.
+        let object = "libsheaves_preload.so";
+        copy(&built.join(object), &folder.join("lib/sheaves").join(object))?;
+        let pages = folder.join("share/man/man1");
+        repo::output_of(Command::new(&runs).args(["man", "--directory"]).arg(pages))?;
+        for (shell, path) in COMPLETIONS {
+            let script = repo::output_of(Command::new(&runs).args(["completions", shell]))?;
+            let path = folder.join(path);
+            make_folder_of(&path)?;
+            fs::write(&path, script).with_context(|| path.display().to_string())?;
+        }
+        Ok(())
+    })?;
+    println!("install: everything is in {}", place.folder().display());
+    Ok(())
+}
+
+/// Has `install` fill a folder in place of `/`, or of the destination, and moves all to there.
+fn staged(
+    root: &Path,
+    place: &Place,
+    install: impl FnOnce(&Place) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let stage = root.join(STAGE);
+    let remove = || match fs::remove_dir_all(&stage) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    remove()?;
+    install(&Place { destdir: Some(stage.clone()), ..place.clone() })?;
+    replace_all(&stage, place.destdir.as_deref().unwrap_or(Path::new("/")))?;
+    Ok(remove()?)
+}
+
+/// Copies a folder over another one. Each file and link takes the place of an old one by a rename;
+/// links come last, so that each finds its file.
+pub fn replace_all(from: &Path, folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let entries = fs::read_dir(from).with_context(|| from.display().to_string())?;
+    let mut entries = entries.collect::<Result<Vec<_>, _>>()?;
+    entries.sort_by_key(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    for entry in entries {
+        let (from, to) = (entry.path(), folder.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            replace_all(&from, &to)?;
+            continue;
+        }
+        let make = |new: &Path| match kind.is_symlink() {
+            true => symlink(fs::read_link(&from)?, new),
+            false => fs::copy(&from, new).map(drop),
+        };
+        // Removed again if it does not get its name.
+        let new = tempfile::Builder::new().prefix(".sheaves-").make_in(folder, make);
+        let renamed = new.and_then(|new| Ok(new.into_temp_path().persist(&to)?));
+        renamed.with_context(|| to.display().to_string())?;
     }
-    println!("install: everything is in {}", folder.display());
     Ok(())
 }
 
@@ -86,13 +141,16 @@ fn build(root: &Path, other: Option<Arch>) -> anyhow::Result<PathBuf> {
 
 /// Installs the library, its headers, and the files for pkg-config and CMake.
 pub fn library(root: &Path, place: &Place) -> anyhow::Result<()> {
+    staged(root, place, |stage| cinstall(root, stage))
+}
+
+fn cinstall(root: &Path, place: &Place) -> anyhow::Result<()> {
     ensure!(has_cargo_c(root), "cargo-c is not installed: run `cargo xtask tools`");
     let mut cargo = cargo_c(root);
     cargo.args(["cinstall", "--release", "-p", "sheaves-capi"]);
     cargo.arg("--prefix").arg(&place.prefix).arg("--libdir").arg(&place.libdir);
     if let Some(destdir) = &place.destdir {
-        // Relative to the current directory; cargo is started at the root of the repository.
-        cargo.arg("--destdir").arg(std::path::absolute(destdir)?);
+        cargo.arg("--destdir").arg(destdir);
     }
     if let Some(arch) = place.other {
         arch.build_for(&mut cargo, Libc::Gnu);
@@ -117,7 +175,7 @@ pub fn tools(root: &Path) -> anyhow::Result<()> {
         cargo.env(format!("CARGO_PROFILE_DEV_{option}"), "false");
     }
     repo::output_of(&mut cargo)?;
-    std::fs::remove_dir_all(&build).with_context(|| build.display().to_string())?;
+    fs::remove_dir_all(&build).with_context(|| build.display().to_string())?;
     println!("tools: installed cargo-c in {TOOLS}");
     Ok(())
 }
@@ -143,12 +201,12 @@ fn cargo_c(root: &Path) -> Command {
 /// Copies a file, and makes its folder.
 pub(crate) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     make_folder_of(to)?;
-    std::fs::copy(from, to).with_context(|| format!("{} to {}", from.display(), to.display()))?;
+    fs::copy(from, to).with_context(|| format!("{} to {}", from.display(), to.display()))?;
     Ok(())
 }
 
 /// Makes the folder of a file.
 pub(crate) fn make_folder_of(file: &Path) -> anyhow::Result<()> {
     let folder = file.parent().context("a file in a folder")?;
-    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())
 }

@@ -3,11 +3,15 @@
 //! Used by `stat`, `top`, `export` and `rcu`. Everything that is read from the process is checked:
 //! it may end at any moment, and write anything into the page. What the process sees of it is a
 //! request that it answers; nothing else in it is touched.
+//!
+//! A process may have Sheaves more than once, in the preload object and in a library or the program
+//! itself. Each of them has a heap, and a control page.
 
 pub(crate) mod answer;
 pub(crate) mod process;
 pub(crate) mod sample;
 
+use alloc::rc::Rc;
 use core::time::Duration;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -32,30 +36,63 @@ use process::Process;
 /// How long the command waits for an answer, and for another tool that asks.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// A process whose control page is open.
+/// More pages than any process has.
+const PAGES_MAX: usize = 8;
+/// The object whose heap is that of `malloc`.
+pub(crate) const PRELOAD: &str = "libsheaves_preload.so";
+
+/// A process of which a control page is open.
 #[derive(Debug)]
 pub(crate) struct Asked {
     /// What is known of it.
     pub(crate) process: Process,
     file: File,
     client: Client,
-    pidfd: OwnedFd,
+    pidfd: Rc<OwnedFd>,
     /// How long to wait for an answer.
     limit: Duration,
 }
 
 impl Asked {
-    /// Finds and opens the control page of a process.
-    pub(crate) fn attach(pid: u32) -> Result<Self, Refusal> {
+    /// Finds and opens the control pages of a process: one for each heap, that of `malloc` first.
+    pub(crate) fn attach(pid: u32) -> Result<Vec<Self>, Refusal> {
         let absent = || Refusal::no_process(format!("no process has the number {pid}"));
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(absent)?;
         // From here on the number stands for this process and no later one.
-        let pidfd = pidfd_open(number, PidfdFlags::empty()).map_err(|_| absent())?;
+        let pidfd = Rc::new(pidfd_open(number, PidfdFlags::empty()).map_err(|_| absent())?);
         let process = Process::read(pid).ok_or_else(absent)?;
-        let pages = pages(&process)?;
-        let own = pages.into_iter().find_map(|path| open(&process, &path).transpose());
-        let (file, client) = own.unwrap_or_else(|| Err(without_page(&process)))?;
-        Ok(Self { process, file, client, pidfd, limit: LIMIT })
+        let (mut all, mut failed) = (Vec::new(), None);
+        for path in pages(&process)?.iter().take(PAGES_MAX) {
+            match open(&process, path) {
+                Ok(None) => {}
+                Ok(Some((file, client))) => {
+                    let (process, pidfd) = (process.clone(), Rc::clone(&pidfd));
+                    all.push(Self { process, file, client, pidfd, limit: LIMIT });
+                }
+                Err(refusal) => failed = failed.or(Some(refusal)),
+            }
+        }
+        if all.is_empty() {
+            return Err(failed.unwrap_or_else(|| without_page(&process)));
+        }
+        // The program may have duplicated a descriptor.
+        let file = |asked: &Self| asked.file.metadata().map(|file| file.ino()).ok();
+        all.sort_by_key(file);
+        all.dedup_by_key(|asked| file(asked));
+        if all.len() > 1 {
+            for Self { process, client, .. } in &mut all {
+                let object = process.file_at(client.object());
+                process.object = Some(object.unwrap_or_else(|| "another".to_owned()));
+            }
+            let key = |asked: &Self| asked.process.object.clone();
+            all.sort_by_key(|asked| (key(asked).is_none_or(|name| name != PRELOAD), key(asked)));
+        }
+        Ok(all)
+    }
+
+    /// Has each heap of a process do the same. All must.
+    pub(crate) fn tell(pid: u32, command: u32, argument: u64) -> Result<(), Refusal> {
+        Self::attach(pid)?.iter_mut().try_for_each(|asked| asked.ask(command, argument).map(drop))
     }
 
     /// The same process, with less patience: one of many.
@@ -104,6 +141,34 @@ impl Asked {
     }
 }
 
+/// Asks each heap of a process. Those that do not answer are named on stderr, unless none answers.
+pub(crate) fn each<T>(
+    pid: u32,
+    ask: impl FnMut(Asked) -> Result<T, Refusal>,
+) -> Result<Vec<T>, Refusal> {
+    let (answers, refusals) = answers(Asked::attach(pid)?, ask)?;
+    refusals.iter().for_each(|refusal| eprintln!("sheaves: {}", refusal.line));
+    Ok(answers)
+}
+
+/// The answers, and the refusals of those that do not answer, unless none answers.
+pub(crate) fn answers<A, T>(
+    all: impl IntoIterator<Item = A>,
+    ask: impl FnMut(A) -> Result<T, Refusal>,
+) -> Result<(Vec<T>, Vec<Refusal>), Refusal> {
+    let (mut answers, mut refusals) = (Vec::new(), Vec::new());
+    for answer in all.into_iter().map(ask) {
+        match answer {
+            Ok(answer) => answers.push(answer),
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    if answers.is_empty() && !refusals.is_empty() {
+        return Err(refusals.swap_remove(0));
+    }
+    Ok((answers, refusals))
+}
+
 /// True until the process ends.
 fn is_alive(pidfd: &OwnedFd) -> bool {
     let mut ends = [PollFd::new(pidfd, PollFlags::IN)];
@@ -121,7 +186,10 @@ fn pages(process: &Process) -> Result<Vec<PathBuf>, Refusal> {
     };
     let entries = fs::read_dir(process.path("fd")).map_err(refused)?;
     let paths = entries.flatten().map(|entry| entry.path());
-    Ok(paths.filter(|path| fs::read_link(path).is_ok_and(|link| link == *LINK)).collect())
+    let open: Vec<_> =
+        paths.filter(|path| fs::read_link(path).is_ok_and(|link| link == *LINK)).collect();
+    // Programs close descriptors that they do not know. What is mapped can be opened by root.
+    Ok(if open.is_empty() { process.mapped(LINK) } else { open })
 }
 
 /// Opens a control page; `None` if it is closed meanwhile.
@@ -130,6 +198,7 @@ fn open(process: &Process, path: &PathBuf) -> Result<Option<(File, Client)>, Ref
     let file = match File::options().read(true).write(true).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(_) if !path.starts_with(process.path("fd")) => return Ok(None),
         Err(error) => {
             let line = format!("the control page of {process} cannot be opened: {error}");
             return Err(Refusal::not_permitted(line));
@@ -167,8 +236,8 @@ fn without_page(process: &Process) -> Refusal {
     }
     if process.is_on_sheaves() {
         return Refusal::try_again(format!(
-            "{process} runs on Sheaves, but has not been through a slow path since it began: it \
-             answers as soon as it allocates more"
+            "{process} runs on Sheaves, but has closed its control page: ask as root, or when it \
+             has allocated more"
         ));
     }
     Refusal::unavailable(format!(
@@ -180,8 +249,8 @@ fn refuse(process: &Process, failure: Failure) -> Refusal {
     match failure {
         Failure::Gone => Refusal::unavailable(format!("{process} has ended")),
         Failure::Silent => Refusal::try_again(format!(
-            "{process} has not answered for 5 s: it has one thread, which was through no slow \
-             path, or a deferred call runs in its reclaimer; it answers when it allocates more"
+            "{process} has not answered for 5 s: it answers when it allocates more; not in a \
+             sandbox, and not while a deferred call runs for long"
         )),
         Failure::Version(found) => Refusal::protocol(format!(
             "{process} has a control page of version {found}, which this command does not know: \

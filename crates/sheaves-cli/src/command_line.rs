@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subcommand {
-    /// Run a program, and every program it starts, on the Sheaves malloc.
+    /// Start a program, and every program it starts, on the Sheaves malloc.
     Run(RunOptions),
     /// Print the statistics of a running process on Sheaves.
     Stat(StatOptions),
@@ -70,9 +70,13 @@ pub(crate) enum Subcommand {
 
 /// Options of `sheaves run`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: that of PROGRAM (128 + N when signal N ended it); 127 when \
-                        PROGRAM is not found; 126 when it cannot run, or cannot run on Sheaves; \
-                        125 when Sheaves itself failed.")]
+#[command(after_help = "The command becomes PROGRAM: process number, signals and exit status are \
+                        PROGRAM's. A program that cannot run on Sheaves is refused before: one \
+                        that is static, setuid, for another machine or C library, or built with a \
+                        sanitizer. An allocator that PROGRAM or its libraries bring is named in a \
+                        warning. Exit status of a refusal: 127 when PROGRAM is not found; 126 \
+                        when it cannot run, or cannot run on Sheaves; 125 when Sheaves itself \
+                        failed.")]
 pub(crate) struct RunOptions {
     /// Print statistics per size class to stderr when each program exits.
     #[arg(
@@ -96,7 +100,8 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) preload: Option<PathBuf>,
 
-    /// Print on stderr which engine the program runs on.
+    /// Have the program print on stderr which engine it runs on, or whose malloc it uses. No line:
+    /// the object was not loaded.
     #[arg(short, long)]
     pub(crate) verbose: bool,
 

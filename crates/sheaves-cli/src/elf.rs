@@ -1,29 +1,24 @@
 //! What an ELF file tells about preloading.
 //!
-//! Only the headers and the dynamic symbol table are read, never the whole file: programs of
-//! hundreds of megabytes start as fast as small ones.
+//! Only the headers, the dynamic section and symbol tables are read, never the whole file: programs
+//! of hundreds of megabytes start as fast as small ones.
 
+use alloc::collections::BTreeSet;
 use core::fmt;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use object::Endianness;
 use object::elf::{self, FileHeader64};
-use object::read::elf::{FileHeader, ProgramHeader as _, SectionHeader as _, Sym as _};
+use object::read::elf::{
+    FileHeader, ProgramHeader as _, SectionHeader as _, SectionTable, Sym as _,
+};
 use object::read::{Error, ReadCache, ReadRef, StringTable};
 
 /// The magic number of an ELF file.
 pub(crate) const MAGIC: &[u8] = b"\x7fELF";
-
-/// Functions that only a program with an allocator of its own defines, and the allocator's name.
-const OWN_ALLOCATORS: [(&[u8], &str); 6] = [
-    (b"mallocx", "jemalloc"),
-    (b"je_malloc", "jemalloc"),
-    (b"_rjem_malloc", "jemalloc"),
-    (b"tc_malloc", "tcmalloc"),
-    (b"MallocExtension_ReleaseFreeMemory", "tcmalloc"),
-    (b"mi_malloc", "mimalloc"),
-];
 
 /// The kind of machine that code in a file is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -70,20 +65,102 @@ pub(crate) struct Facts {
     pub(crate) interpreter: Option<String>,
     /// Whether the file has a dynamic segment.
     pub(crate) dynamic: bool,
-    /// The allocator that is linked into the program and exported by it.
-    pub(crate) own_allocator: Option<&'static str>,
-    /// Whether the file defines `malloc`.
-    pub(crate) defines_malloc: bool,
+    /// The libraries that it is linked to.
+    pub(crate) needed: Vec<OsString>,
+    /// Folders of libraries, of the older kind.
+    pub(crate) rpath: Option<OsString>,
+    /// Folders of libraries.
+    pub(crate) runpath: Option<OsString>,
+    /// What it defines for others.
+    pub(crate) exports: Allocators,
+    /// What it defines, as far as it is not stripped. Read of programs only.
+    pub(crate) contains: Allocators,
 }
 
-impl Facts {
+/// What a table of symbols tells about allocators.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Allocators {
+    /// Defines `malloc`.
+    pub(crate) malloc: bool,
+    /// Defines `free`.
+    pub(crate) free: bool,
+    /// Has the runtime of a sanitizer, of this name.
+    pub(crate) sanitizer: Option<&'static str>,
+    /// Has an allocator of this name.
+    pub(crate) allocator: Option<&'static str>,
+}
+
+impl Allocators {
+    fn note(&mut self, name: &[u8], is_defined: bool) {
+        match name {
+            // Every sanitizer's runtime asks for it, also one whose own symbols are stripped.
+            b"__sanitizer_symbolize_code" => {
+                self.sanitizer = self.sanitizer.or(Some("a sanitizer"));
+            }
+            _ if !is_defined => {}
+            b"malloc" => self.malloc = true,
+            b"free" => self.free = true,
+            b"__asan_init" => self.sanitizer = Some("AddressSanitizer"),
+            b"__hwasan_init" => self.sanitizer = Some("HWAddressSanitizer"),
+            b"__lsan_init" => self.sanitizer = Some("LeakSanitizer"),
+            b"__msan_init" => self.sanitizer = Some("MemorySanitizer"),
+            b"__tsan_init" => self.sanitizer = Some("ThreadSanitizer"),
+            b"mallocx" | b"je_malloc" | b"_rjem_malloc" => self.allocator = Some("jemalloc"),
+            b"tc_malloc" | b"MallocExtension_ReleaseFreeMemory" => {
+                self.allocator = Some("tcmalloc");
+            }
+            b"mi_malloc" => self.allocator = Some("mimalloc"),
+            _ => {}
+        }
+    }
+}
+
+/// The names in a dynamic symbol table.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// Of what the file defines.
+    pub(crate) defined: BTreeSet<Vec<u8>>,
+    /// Of what it takes from others.
+    pub(crate) undefined: BTreeSet<Vec<u8>>,
+}
+
+impl Names {
     /// Reads the 64-bit ELF file at `path`.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let file = File::open(path).map_err(|error| error.to_string())?;
-        Self::parse(&ReadCache::new(file)).map_err(|error| error.to_string())
+        let data = &ReadCache::new(file);
+        let mut names = Self::default();
+        let read = || {
+            let header = FileHeader64::<Endianness>::parse(data)?;
+            let sections = header.sections(header.endian()?, data)?;
+            for_each_symbol(&sections, header.endian()?, data, elf::SHT_DYNSYM, |name, defined| {
+                let set = if defined { &mut names.defined } else { &mut names.undefined };
+                set.insert(name.to_owned());
+            })
+        };
+        let done: Result<(), Error> = { read }();
+        done.map_err(|error| error.to_string())?;
+        Ok(names)
+    }
+}
+
+impl Facts {
+    /// Reads the 64-bit ELF file at `path`, a library.
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        Self::read_with(path, false)
     }
 
-    fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<Self, Error> {
+    /// Reads the 64-bit ELF file at `path`, a program: what it keeps to itself, too.
+    pub(crate) fn read_program(path: &Path) -> Result<Self, String> {
+        Self::read_with(path, true)
+    }
+
+    fn read_with(path: &Path, whole: bool) -> Result<Self, String> {
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        Self::parse(&ReadCache::new(file), whole).map_err(|error| error.to_string())
+    }
+
+    fn parse<'data, R: ReadRef<'data>>(data: R, whole: bool) -> Result<Self, Error> {
         let header = FileHeader64::<Endianness>::parse(data)?;
         let endian = header.endian()?;
         let mut facts = Self::default();
@@ -93,35 +170,51 @@ impl Facts {
                 facts.interpreter = Some(String::from_utf8_lossy(interpreter).into_owned());
             }
         }
-        facts.find_allocators(header, endian, data)?;
-        Ok(facts)
-    }
-
-    /// Looks for allocators among the defined dynamic symbols.
-    fn find_allocators<'data, R: ReadRef<'data>>(
-        &mut self,
-        header: &'data FileHeader64<Endianness>,
-        endian: Endianness,
-        data: R,
-    ) -> Result<(), Error> {
         let sections = header.sections(endian, data)?;
-        let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM)?;
-        if symbols.is_empty() {
-            return Ok(());
-        }
-        // Names come from one read of the table: the cache would read the file once per name, of up
-        // to a hundred thousand.
-        let names = sections.section(symbols.string_section())?.data(endian, data)?;
-        let names = StringTable::new(names, 0, names.len() as u64);
-        for symbol in symbols.iter().filter(|symbol| !symbol.is_undefined(endian)) {
-            let name = symbol.name(endian, names)?;
-            self.defines_malloc |= name == b"malloc";
-            if let Some((_, owner)) = OWN_ALLOCATORS.iter().find(|(known, _)| *known == name) {
-                self.own_allocator = Some(owner);
+        let table = sections.dynamic_table(endian, data)?;
+        for entry in &table {
+            let string = || table.string(entry).map(|text| OsStr::from_bytes(text).to_owned());
+            match entry.tag {
+                elf::DT_NEEDED => facts.needed.push(string()?),
+                elf::DT_RPATH => facts.rpath = Some(string()?),
+                elf::DT_RUNPATH => facts.runpath = Some(string()?),
+                _ => {}
             }
         }
-        Ok(())
+        let exports = &mut facts.exports;
+        for_each_symbol(&sections, endian, data, elf::SHT_DYNSYM, |name, is_defined| {
+            exports.note(name, is_defined);
+        })?;
+        if whole {
+            let contains = &mut facts.contains;
+            for_each_symbol(&sections, endian, data, elf::SHT_SYMTAB, |name, is_defined| {
+                contains.note(name, is_defined);
+            })?;
+        }
+        Ok(facts)
     }
+}
+
+/// Visits the names of a symbol table, and whether they are defined.
+fn for_each_symbol<'data, R: ReadRef<'data>>(
+    sections: &SectionTable<'data, FileHeader64<Endianness>, R>,
+    endian: Endianness,
+    data: R,
+    kind: elf::SectionType,
+    mut visit: impl FnMut(&[u8], bool),
+) -> Result<(), Error> {
+    let symbols = sections.symbols(endian, data, kind)?;
+    if symbols.is_empty() {
+        return Ok(());
+    }
+    // Names come from one read of the table: the cache would read the file once per name, of up
+    // to a hundred thousand.
+    let names = sections.section(symbols.string_section())?.data(endian, data)?;
+    let names = StringTable::new(names, 0, names.len() as u64);
+    for symbol in symbols.iter() {
+        visit(symbol.name(endian, names)?, !symbol.is_undefined(endian));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -133,7 +226,8 @@ mod tests {
         let path = std::env::current_exe().expect("a path");
         let facts = Facts::read(&path).expect("an ELF file");
         assert!(facts.dynamic && facts.interpreter.is_some(), "{facts:?}");
-        assert_eq!((facts.own_allocator, facts.defines_malloc), (None, false));
+        assert!(facts.needed.iter().any(|name| name == "libc.so.6"), "{facts:?}");
+        assert_eq!(facts.exports, Allocators::default());
     }
 
     #[test]

@@ -33,19 +33,21 @@ fn take(wanted: &[String]) -> Result<Vec<Sample>, Refusal> {
     let all = Process::all();
     for word in wanted {
         if let Ok(pid) = word.parse() {
-            samples.push(Sample::take(pid)?);
+            samples.extend(Sample::take(pid)?);
             continue;
         }
         let named = all.iter().filter(|process| process.name == *word);
-        let found: Vec<_> = named.filter_map(|process| Sample::take(process.pid).ok()).collect();
+        let found: Vec<_> =
+            named.filter_map(|process| Sample::take(process.pid).ok()).flatten().collect();
         if found.is_empty() {
             let line = format!("no process that answers has the name {word}");
             return Err(Refusal::no_process(line));
         }
         samples.extend(found);
     }
-    samples.sort_by_key(|sample| sample.process.pid);
-    samples.dedup_by_key(|sample| sample.process.pid);
+    let key = |sample: &Sample| (sample.process.pid, sample.object.clone());
+    samples.sort_by_key(key);
+    samples.dedup_by_key(|sample| key(sample));
     Ok(samples)
 }
 

@@ -11,8 +11,8 @@ use crate::refusal::Refusal;
 /// Runs a subcommand of `sheaves guard`.
 pub(crate) fn run(command: &GuardCommand) -> Result<ExitCode, Refusal> {
     match command {
-        GuardCommand::On { pid, rate } => drop(Asked::attach(*pid)?.ask(GUARD_ON, *rate)?),
-        GuardCommand::Off { pid } => drop(Asked::attach(*pid)?.ask(GUARD_OFF, 0)?),
+        GuardCommand::On { pid, rate } => Asked::tell(*pid, GUARD_ON, *rate)?,
+        GuardCommand::Off { pid } => Asked::tell(*pid, GUARD_OFF, 0)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,9 +1,13 @@
 //! The greeting of the preload object: proof that it runs inside a program.
 //!
-//! `sheaves run` and `sheaves doctor` give the program the writing end of a pipe and set
-//! `SHEAVES_HELLO_FD` to its number. The constructor of the preload object writes one line to it,
-//! `sheaves VERSION engine=ENGINE slot=SLOT pid=PID`, closes it and removes the variable. If the
-//! pipe closes without that line, the object was not loaded.
+//! `SHEAVES_HELLO_FD` has the number of a descriptor. The constructor of the preload object writes
+//! one line to it, and removes the variable:
+//!
+//! `sheaves: NAME runs on Sheaves VERSION (engine ENGINE, slots by SLOT, pid PID)`
+//!
+//! or, where `malloc` and `free` are not those of the object, a line that says whose they are.
+//! `sheaves run --verbose` names standard error. `sheaves doctor` names the writing end of a pipe,
+//! which the object closes: if that happens without a line, the object was not loaded.
 
 use core::str::FromStr;
 use std::io;
@@ -15,8 +19,10 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 /// Names the descriptor to which the preload object writes its greeting.
 pub(crate) const HELLO_VARIABLE: &str = "SHEAVES_HELLO_FD";
+/// Its value for a greeting that the user sees.
+pub(crate) const GREET_ON_STDERR: &str = "2";
 
-/// Longer than any valid greeting.
+/// Longer than any greeting.
 const LINE_BYTES_MAX: usize = 512;
 
 /// What the preload object said about itself.
@@ -28,31 +34,19 @@ pub(crate) struct Hello {
     pub(crate) engine: String,
     /// Where slot numbers come from: `cid`, `cpu` or `virtual`.
     pub(crate) slot: String,
-    /// The process that sent the greeting, as it sees itself.
-    pub(crate) pid: u32,
 }
 
 impl FromStr for Hello {
     type Err = ();
 
     fn from_str(line: &str) -> Result<Self, ()> {
-        let mut words = line.split_ascii_whitespace();
-        if words.next() != Some("sheaves") {
-            return Err(());
-        }
-        let version = words.next().ok_or(())?.to_owned();
-        let (mut engine, mut slot, mut pid) = (None, None, None);
-        for word in words {
-            // Unknown words come from a newer preload object and are skipped.
-            match word.split_once('=') {
-                Some(("engine", value)) => engine = Some(value.to_owned()),
-                Some(("slot", value)) => slot = Some(value.to_owned()),
-                Some(("pid", value)) => pid = value.parse().ok(),
-                _ => {}
-            }
-        }
-        let (engine, slot) = (engine.ok_or(())?, slot.ok_or(())?);
-        Ok(Self { version, engine, slot, pid: pid.ok_or(())? })
+        let (_, said) = line.rsplit_once(" runs on Sheaves ").ok_or(())?;
+        let (version, facts) = said.split_once(" (").ok_or(())?;
+        let (facts, _) = facts.split_once(')').ok_or(())?;
+        // Unknown facts come from a newer preload object and are skipped.
+        let fact = |name: &str| facts.split(", ").find_map(|fact| fact.strip_prefix(name));
+        let (engine, slot) = (fact("engine ").ok_or(())?, fact("slots by ").ok_or(())?);
+        Ok(Self { version: version.to_owned(), engine: engine.to_owned(), slot: slot.to_owned() })
     }
 }
 
@@ -61,7 +55,9 @@ impl FromStr for Hello {
 pub(crate) enum Outcome {
     /// The line arrived.
     Greeted(Hello),
-    /// Every process closed the pipe without a greeting, or sent something else.
+    /// Another line arrived: the object is loaded, and something is wrong.
+    Other(String),
+    /// Every process closed the pipe without a line.
     Closed,
     /// No greeting arrived in time.
     Silent,
@@ -119,10 +115,10 @@ impl Listener {
             }
         }
         let text = String::from_utf8_lossy(&line);
-        text.lines()
-            .next()
-            .and_then(|line| line.parse().ok())
-            .map_or(Outcome::Closed, Outcome::Greeted)
+        match text.lines().next() {
+            None => Outcome::Closed,
+            Some(line) => line.parse().map_or(Outcome::Other(line.to_owned()), Outcome::Greeted),
+        }
     }
 }
 
@@ -131,16 +127,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn greeting_may_have_words_of_newer_versions() {
-        let hello: Hello =
-            "sheaves 0.1.0 engine=rseq slot=cid pid=42 node=0".parse().expect("a greeting");
+    fn greeting_may_have_facts_of_newer_versions() {
+        let hello: Hello = "sheaves: a runs on Sheaves b runs on Sheaves 0.1.0 (node 0, engine \
+                            rseq, slots by cid, pid 42), and more"
+            .parse()
+            .expect("a greeting");
         assert_eq!(hello.version, "0.1.0");
-        assert_eq!((hello.engine.as_str(), hello.slot.as_str(), hello.pid), ("rseq", "cid", 42));
+        assert_eq!((hello.engine.as_str(), hello.slot.as_str()), ("rseq", "cid"));
     }
 
     #[test]
     fn anything_else_is_not_a_greeting() {
-        for line in ["", "sheaves", "hello 1 engine=a slot=b pid=1", "sheaves 1 engine=a pid=1"] {
+        for line in [
+            "",
+            "sheaves",
+            "sheaves: a does not run on Sheaves 1 (engine a, slots by b, pid 1)",
+            "sheaves: a runs on Sheaves 1 (engine a, pid 1)",
+            "sheaves: a runs on Sheaves 1 (engine a, slots by b, pid 1",
+        ] {
             assert_eq!(line.parse::<Hello>(), Err(()), "{line:?}");
         }
     }
@@ -150,6 +154,9 @@ mod tests {
         let Pipe { reader, writer } = Pipe::open().expect("a pipe");
         let listener = Listener(reader);
         assert_eq!(listener.wait(0), Outcome::Silent);
+        let line = "sheaves: a does not run on Sheaves 1; malloc is that of a";
+        rustix::io::write(&writer, format!("{line}\n").as_bytes()).expect("written");
+        assert_eq!(listener.wait(1), Outcome::Other(line.to_owned()));
         drop(writer);
         assert_eq!(listener.wait(1), Outcome::Closed);
     }

@@ -18,7 +18,7 @@ pub(crate) fn completions(shell: Shell) -> ExitCode {
 }
 
 /// The day of the last change of the options.
-const DATE: &str = "2026-11-24";
+const DATE: &str = "2026-11-25";
 
 /// What the page of the command itself has beside its options: made of the table of options.
 const ENVIRONMENT: &str = include_str!("environment.roff");

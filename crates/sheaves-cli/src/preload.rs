@@ -23,8 +23,6 @@ pub(crate) struct Preload {
     pub(crate) path: PathBuf,
     /// The machine it is for; programs must be of the same kind.
     pub(crate) target: Target,
-    /// Whether it defines `malloc`.
-    pub(crate) takes_over: bool,
 }
 
 impl Preload {
@@ -64,11 +62,14 @@ impl Preload {
             .map(|count| Target::of_start(&start[..count]))?
             .ok_or_else(|| named("not an ELF file"))?;
         let facts = Facts::read(&path).map_err(|problem| named(&problem))?;
+        if !facts.exports.malloc {
+            return Err(named("it does not define malloc: name another"));
+        }
         // The dynamic linker splits `LD_PRELOAD` at both and has no way to quote them.
         if path.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)) {
             return Err(named("LD_PRELOAD cannot hold a path with a blank or a colon; move it"));
         }
-        Ok(Self { path, target, takes_over: facts.defines_malloc })
+        Ok(Self { path, target })
     }
 
     /// The new value of `LD_PRELOAD`: Sheaves first, so that its malloc wins, then the existing
@@ -84,12 +85,15 @@ impl Preload {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn object() -> Preload {
-        let this = env::current_exe().expect("a path");
-        Preload::find(Some(&this)).expect("any ELF file will do")
+    /// An object that defines `malloc`: libc.
+    pub(crate) fn object() -> Preload {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("read");
+        let mut paths = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5));
+        let libc = paths.find(|path| path.contains("/libc.so.6")).expect("linked to libc");
+        Preload::find(Some(Path::new(libc))).expect("libc will do")
     }
 
     #[test]
@@ -110,5 +114,8 @@ mod tests {
         assert!(absent.starts_with("preload object /nonexistent/x.so: No such file"), "{absent}");
         let text = Preload::find(Some(Path::new("/proc/self/status"))).expect_err("text");
         assert!(text.ends_with("not an ELF file"), "{text}");
+        let this = env::current_exe().expect("a path");
+        let without = Preload::find(Some(&this)).expect_err("without malloc");
+        assert!(without.ends_with("it does not define malloc: name another"), "{without}");
     }
 }

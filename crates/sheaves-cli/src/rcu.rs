@@ -15,13 +15,12 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 use sheaves_control::layout::{BEGIN_GRACE_PERIOD, RCU};
 
-use crate::ask::Asked;
 use crate::ask::answer::{GracePeriods, Rcu};
-use crate::ask::process::Process;
+use crate::ask::{Asked, each};
 use crate::command_line::RcuOptions;
 use crate::refusal::Refusal;
 use crate::stat::print;
-use watch::Watch;
+use watch::{Section, Watch};
 
 /// The time between two questions.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -29,45 +28,53 @@ const PERIOD: Duration = Duration::from_millis(10);
 const STACK_AGE: Duration = Duration::from_millis(20);
 
 pub(crate) fn rcu(options: &RcuOptions) -> Result<ExitCode, Refusal> {
-    let mut asked = Asked::attach(options.pid)?;
-    let first: Rcu = asked.ask_json(RCU, BEGIN_GRACE_PERIOD)?;
-    let (mut watch, begin) = (Watch::new(), Instant::now());
-    let mut last = first.clone();
-    let mut stack = None;
-    watch.note(&last, begin);
+    let begin = Instant::now();
+    let mut reports = each(options.pid, Report::begin)?;
     while begin.elapsed().as_secs_f64() < options.seconds {
         thread::sleep(PERIOD);
-        last = asked.ask_json(RCU, BEGIN_GRACE_PERIOD)?;
-        if let Some(section) = watch.note(&last, Instant::now())
-            && section.age >= STACK_AGE.max(watch.stack_age * 2)
-        {
-            watch.stack_age = section.age;
-            stack = Some((section.clone(), stack::of(asked.process.pid, section.tid)));
-        }
+        reports.iter_mut().try_for_each(Report::renew)?;
     }
     let mut text = String::new();
-    let report = Report { process: &asked.process, first: &first, last: &last, watch: &watch };
-    let stack = stack.as_ref().filter(|(section, _)| watch.is_longest(section));
-    report.write(&mut text, stack.map(|(_, stack)| stack)).map_err(|_| {
-        // A string takes everything.
-        Refusal::output("cannot format the report")
-    })?;
+    let written = reports.iter().try_for_each(|report| report.write(&mut text));
+    // A string takes everything.
+    written.map_err(|_| Refusal::output("cannot format the report"))?;
     print(&text)
 }
 
-struct Report<'a> {
-    process: &'a Process,
-    first: &'a Rcu,
-    last: &'a Rcu,
-    watch: &'a Watch,
+/// What was seen of the readers of one heap.
+struct Report {
+    asked: Asked,
+    first: Rcu,
+    last: Rcu,
+    watch: Watch,
+    stack: Option<(Section, stack::Stack)>,
 }
 
-impl Report<'_> {
-    fn write(&self, out: &mut String, stack: Option<&stack::Stack>) -> fmt::Result {
+impl Report {
+    fn begin(mut asked: Asked) -> Result<Self, Refusal> {
+        let first: Rcu = asked.ask_json(RCU, BEGIN_GRACE_PERIOD)?;
+        let mut watch = Watch::new();
+        watch.note(&first, Instant::now());
+        Ok(Self { asked, last: first.clone(), first, watch, stack: None })
+    }
+
+    fn renew(&mut self) -> Result<(), Refusal> {
+        self.last = self.asked.ask_json(RCU, BEGIN_GRACE_PERIOD)?;
+        if let Some(section) = self.watch.note(&self.last, Instant::now())
+            && section.age >= STACK_AGE.max(self.watch.stack_age * 2)
+        {
+            self.watch.stack_age = section.age;
+            let stack = stack::of(self.asked.process.pid, section.tid);
+            self.stack = Some((section, stack));
+        }
+        Ok(())
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
         let seconds = (self.last.age_ms - self.first.age_ms.min(self.last.age_ms)) as f64 / 1000.0;
         let periods = &self.last.rcu;
         let begun = periods.completed - self.first.rcu.completed.min(periods.completed);
-        writeln!(out, "{}: {} grace periods", self.process, periods.completed)?;
+        writeln!(out, "{}: {} grace periods", self.asked.process, periods.completed)?;
         match &periods.under_way {
             Some(period) => writeln!(
                 out,
@@ -78,7 +85,7 @@ impl Report<'_> {
             None => writeln!(out, "no grace period is under way")?,
         }
         self.write_readers(out)?;
-        self.write_longest(out, seconds, stack)?;
+        self.write_longest(out, seconds)?;
         writeln!(
             out,
             "{begun} grace periods in {seconds:.1} s, of which this command asked for some"
@@ -100,19 +107,15 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn write_longest(
-        &self,
-        out: &mut String,
-        seconds: f64,
-        stack: Option<&stack::Stack>,
-    ) -> fmt::Result {
+    fn write_longest(&self, out: &mut String, seconds: f64) -> fmt::Result {
         let Some(longest) = self.watch.longest() else {
             return writeln!(out, "no section of 20 ms or more was seen in {seconds:.1} s");
         };
         let age_us = longest.age.as_micros() as u64;
         let (age, tid, name) = (time(age_us), longest.tid, &longest.name);
         writeln!(out, "longest section in {seconds:.1} s: {age} or more, thread {tid} ({name})")?;
-        match stack {
+        let stack = self.stack.as_ref().filter(|(section, _)| self.watch.is_longest(section));
+        match stack.map(|(_, stack)| stack) {
             None => Ok(()),
             Some(Err(reason)) => writeln!(out, "  its stack cannot be read: {reason}"),
             Some(Ok(frames)) => frames

@@ -1,50 +1,45 @@
-//! `sheaves run`: starts a program on Sheaves; its caller sees what it would see of the program.
+//! `sheaves run`: becomes a program on Sheaves.
 //!
 //! The order: find the preload object, find the program as a shell would, check that an object can
-//! be preloaded into it, start it and wait for the greeting. Every refusal happens before the
-//! program starts.
+//! be preloaded into it and that `malloc` will be that of Sheaves, then become the program. Every
+//! refusal happens before.
 
-mod child;
+mod allocators;
+mod inherited;
 pub(crate) mod inspect;
-mod launch;
+mod libraries;
 pub(crate) mod resolve;
-mod signals;
+mod start;
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::command_line::{RunOptions, StatsFormat};
+use crate::command_line::RunOptions;
 use crate::preload::Preload;
 use crate::refusal::Refusal;
+use start::Start;
 
-/// Runs the program to its end and returns its exit status.
+/// Becomes the program. Returns only where that fails.
 pub(crate) fn run(options: &RunOptions) -> Result<ExitCode, Refusal> {
     let preload = Preload::find(options.preload.as_deref()).map_err(Refusal::own_failure)?;
-    let (program, arguments) =
-        options.program.split_first().ok_or_else(|| Refusal::not_found("no program is given"))?;
+    let program =
+        options.program.first().ok_or_else(|| Refusal::not_found("no program is given"))?;
     let path = resolve::resolve(program)?;
-    let image = inspect::inspect(&path, preload.target)?;
-    if let Some(owner) = image.own_allocator {
-        eprintln!(
-            "sheaves: warning: {} has {owner} linked into it; it may crash when memory passes \
-             between the two allocators: build it with the system malloc",
-            image.path.display()
-        );
+    let image = inspect::inspect(&path, &preload)?;
+    for warning in image.warnings {
+        eprintln!("sheaves: warning: {}: {}", warning.found, warning.advice);
     }
-    let stats_file = options.stats_file.as_deref().map(writable).transpose()?;
-    let launch = launch::Launch {
-        preload: &preload,
-        name: program,
-        path: &path,
-        through_shell: image.through_shell,
-        arguments,
-        stats: options.stats.or(stats_file.as_ref().map(|_| StatsFormat::Text)),
-        stats_file: stats_file.as_deref(),
-        harden: options.harden,
-        verbose: options.verbose,
-    };
-    launch.run()
+    let stats = options.stats_file.as_deref().map(writable).transpose()?;
+    let mut start = Start::new(options, &path, image.through_shell);
+    start.set(&preload, options, stats.as_deref());
+    let error = start.exec();
+    let line = format!("{}: {error}", path.display());
+    Err(match error.kind() {
+        ErrorKind::NotFound => Refusal::not_found(line),
+        _ => Refusal::not_executable(line),
+    })
 }
 
 /// Checks before the start that the statistics can be written, and empties the file. The path

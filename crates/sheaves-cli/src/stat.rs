@@ -3,16 +3,46 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use serde_json::{Map, Value};
 use sheaves_control::layout::{STATISTICS, STATISTICS_TEXT};
 
-use crate::ask::Asked;
+use crate::ask::each;
 use crate::command_line::StatOptions;
 use crate::refusal::Refusal;
 
 pub(crate) fn stat(options: &StatOptions) -> Result<ExitCode, Refusal> {
     let command = if options.json { STATISTICS } else { STATISTICS_TEXT };
-    let text = Asked::attach(options.pid)?.ask(command, 0)?;
-    print(&text)
+    let answers =
+        each(options.pid, |mut asked| Ok((asked.process.object.clone(), asked.ask(command, 0)?)))?;
+    match &answers[..] {
+        [(None, text)] => print(text),
+        _ if options.json => print(&joined(answers)?),
+        _ => {
+            let text = |(object, text): &(Option<String>, String)| match object {
+                None => text.clone(),
+                Some(object) => format!("{object}:\n{text}"),
+            };
+            print(&answers.iter().map(text).collect::<Vec<_>>().join("\n"))
+        }
+    }
+}
+
+/// One object for several heaps: that of the first, with an array `others`.
+fn joined(answers: Vec<(Option<String>, String)>) -> Result<String, Refusal> {
+    let parse = |(name, text): (Option<String>, String)| {
+        let mut heap: Map<String, Value> = serde_json::from_str(&text)?;
+        heap.insert("object".to_owned(), name.into());
+        Ok(heap)
+    };
+    let join = |mut heaps: Vec<Map<String, Value>>| {
+        let others = heaps.split_off(1.min(heaps.len()));
+        let mut first = heaps.pop().unwrap_or_default();
+        first.insert("others".to_owned(), others.into());
+        serde_json::to_string(&first)
+    };
+    let heaps: Result<_, serde_json::Error> = answers.into_iter().map(parse).collect();
+    let text = heaps.and_then(join);
+    text.map(|text| text + "\n").map_err(|error| Refusal::protocol(format!("an answer: {error}")))
 }
 
 /// Prints to stdout; a reader that closes the pipe early is no failure.

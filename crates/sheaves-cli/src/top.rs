@@ -11,6 +11,8 @@ use core::fmt::Write as _;
 use core::time::Duration;
 use std::process::ExitCode;
 
+use serde::Serialize;
+
 use crate::ask::sample::Sample;
 use crate::command_line::TopOptions;
 use crate::refusal::Refusal;
@@ -33,7 +35,7 @@ pub(crate) fn top(options: &TopOptions) -> Result<ExitCode, Refusal> {
     }
     let table = match options.pid {
         None => Table::of_processes(&Sample::all(), &[]),
-        Some(pid) => Table::of_caches(&Sample::take(pid)?, None, sort),
+        Some(pid) => Table::of_caches(&Sample::take(pid)?, &[], sort),
     };
     let mut text = String::new();
     // A string takes everything.
@@ -41,11 +43,24 @@ pub(crate) fn top(options: &TopOptions) -> Result<ExitCode, Refusal> {
     print(&text)
 }
 
-/// One JSON object for a process, or an array of those of all.
+/// A process: its heap, and others where it has several.
+#[derive(Serialize)]
+struct Process {
+    #[serde(flatten)]
+    first: Sample,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    others: Vec<Sample>,
+}
+
+/// One JSON object for a process, or an array of those of all heaps of all processes.
 fn json(pid: Option<u32>) -> Result<String, Refusal> {
     let text = match pid {
         None => serde_json::to_string(&Sample::all()),
-        Some(pid) => serde_json::to_string(&Sample::take(pid)?),
+        Some(pid) => {
+            let mut others = Sample::take(pid)?;
+            let first = others.remove(0);
+            serde_json::to_string(&Process { first, others })
+        }
     };
     let text = text.map_err(|error| Refusal::output(format!("cannot write JSON: {error}")))?;
     Ok(text + "\n")

@@ -55,6 +55,13 @@ impl Client {
         }
     }
 
+    /// An address in the object that answers, as the process has it loaded; 0 if unknown.
+    #[must_use]
+    pub fn object(&self) -> u64 {
+        // Relaxed: written before the magic.
+        self.page().object.load(Ordering::Relaxed)
+    }
+
     /// Asks a process, by its own number in its own namespace, and waits for the answer. Returns the
     /// number of its bytes, which the file has from [`crate::layout::ANSWER_AT`] on. Meanwhile, ten
     /// times a second, `is_alive` says whether to go on.

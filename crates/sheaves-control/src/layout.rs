@@ -85,6 +85,9 @@ pub struct Page {
     pub reserved: AtomicU32,
     /// Bytes of the answer.
     pub answer_bytes: AtomicU64,
+    /// An address in the object that answers: a process may have Sheaves more than once, in the
+    /// preload object and in a library or the program, each with a heap and a page. 0 if unknown.
+    pub object: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Page>() == 48);
+const _: () = assert!(size_of::<Page>() == 56);

@@ -124,9 +124,10 @@ impl Control {
         (self.address, self.file) = (address, Some(file));
         // SAFETY: mapped just now, and never unmapped; all of it is atomic.
         let page = unsafe { &*with_exposed_provenance::<Page>(address) };
-        // Relaxed, both: no tool reads them before the magic.
+        // Relaxed, all: no tool reads them before the magic.
         page.version.store(VERSION, Ordering::Relaxed);
         page.request.state.store(IDLE, Ordering::Relaxed);
+        page.object.store(answer as *const () as u64, Ordering::Relaxed);
         // Release pairs with the Acquire in `Client::attach`: the page is complete. [Q4]
         page.magic.store(MAGIC, Ordering::Release);
         request::watch(Some(&page.request));

@@ -3,13 +3,11 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
-use core::fmt::Write;
 
 use sheaves_heap::profile;
 use sheaves_heap::report::{self, Format};
 use sheaves_heap::{check_freed, leaks, mode};
 use sheaves_sys::lock::Lock;
-use sheaves_sys::report::Line;
 use sheaves_sys::{env, process};
 
 const PATH_BYTES: usize = 4096;
@@ -29,7 +27,7 @@ struct AtExit {
 static AT_EXIT: Lock<AtExit> =
     Lock::new(AtExit { format: None, process: 0, stderr: 2, path: [0; PATH_BYTES] });
 
-/// Reads the options and greets `sheaves run`. Runs before `main`, in one thread.
+/// Reads the options, and greets if it is asked to. Runs before `main`, in one thread.
 fn load() {
     const WORDS: &[(&str, Option<Format>)] = &[
         ("1", Some(Format::Text)),
@@ -57,7 +55,7 @@ fn load() {
     }
     if let Some(fd) = env::number("SHEAVES_HELLO_FD", 0, i32::MAX as usize) {
         env::remove(c"SHEAVES_HELLO_FD");
-        say_hello(fd as i32);
+        crate::hello::say(fd as i32);
     }
 }
 
@@ -79,19 +77,6 @@ fn profile_path() -> Option<&'static CStr> {
     // SAFETY: not written any more.
     let path = CStr::from_bytes_until_nul(unsafe { &*PROFILE_PATH.0.get() }).ok()?;
     (!path.is_empty()).then_some(path)
-}
-
-/// Tells `sheaves run` that the preload took effect.
-fn say_hello(fd: i32) {
-    // Through the exported symbol, so that the engine is started and the preload is really tested.
-    // SAFETY: a fresh block, freed once.
-    unsafe { crate::c::free(core::hint::black_box(crate::c::malloc(1))) };
-    let (engine, slot) = report::engine_names();
-    let (version, pid) = (env!("CARGO_PKG_VERSION"), process::id());
-    let mut line = Line::new();
-    let _ = writeln!(line, "sheaves {version} engine={engine} slot={slot} pid={pid}");
-    line.flush_to(fd);
-    process::close(fd);
 }
 
 /// Checks what was freed, in a hardened process, and reports leaks, in debug mode. Prints

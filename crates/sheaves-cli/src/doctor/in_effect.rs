@@ -61,6 +61,7 @@ fn greeting(preload: &Preload) -> Result<Hello, String> {
     let status = child.wait().map_err(|error| error.to_string())?;
     match outcome {
         Outcome::Greeted(hello) => Ok(hello),
+        Outcome::Other(line) => Err(line),
         Outcome::Closed => Err(format!("`{STARTED}` ended without loading it ({status})")),
         Outcome::Silent => Err(format!("`{STARTED}` did not load it within {GREETING_SECONDS} s")),
     }
@@ -91,20 +92,18 @@ fn engine(hello: &Hello, kernel: &KernelRseq) -> Check {
 pub(crate) fn program(name: &OsStr, option: Option<&Path>) -> Check {
     let examined = Preload::find(option).and_then(|preload| {
         let path = resolve::resolve(name).map_err(|refusal| refusal.line)?;
-        inspect::inspect(&path, preload.target).map_err(|refusal| refusal.line)
+        inspect::inspect(&path, &preload).map_err(|refusal| refusal.line)
     });
     match examined {
-        Ok(image) => {
-            let path = image.path.display().to_string();
-            match image.own_allocator {
-                None => Check::ok("program", format!("{path} can run on Sheaves")),
-                Some(owner) => Check::warn(
-                    "program",
-                    format!("{path} has {owner} linked into it"),
-                    "memory that passes between the two may crash it; build it without",
-                ),
-            }
-        }
         Err(line) => Check::fail("program", line, "`sheaves run` refuses it"),
+        Ok(image) if image.warnings.is_empty() => {
+            Check::ok("program", format!("{} can run on Sheaves", image.path.display()))
+        }
+        Ok(image) => {
+            let found: Vec<_> = image.warnings.iter().map(|one| one.found.as_str()).collect();
+            let mut advice: Vec<_> = image.warnings.iter().map(|one| one.advice).collect();
+            advice.dedup();
+            Check::warn("program", found.join("; "), advice.join("; "))
+        }
     }
 }

@@ -11,6 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::ask::PRELOAD;
 use crate::ask::answer::Cache;
 use crate::ask::sample::Sample;
 
@@ -249,7 +250,12 @@ impl Samples {
 }
 
 fn labels(sample: &Sample) -> Labels {
-    vec![("pid", sample.process.pid.to_string()), ("name", sample.process.name.clone())]
+    let mut labels =
+        vec![("pid", sample.process.pid.to_string()), ("name", sample.process.name.clone())];
+    // The heap of `malloc` has the same labels before another one is made.
+    let object = sample.object.clone().filter(|object| object != PRELOAD);
+    labels.extend(object.map(|object| ("object", object)));
+    labels
 }
 
 fn labels_of_cache(sample: &Sample, cache: &Cache) -> Labels {

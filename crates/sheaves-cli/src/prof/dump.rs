@@ -67,6 +67,15 @@ impl Dump {
         Ok(dump)
     }
 
+    /// What two heaps of a process have, as one. Their estimates do not depend on their rates.
+    pub(crate) fn join(mut self, other: Dump) -> Dump {
+        self.since_ms = self.since_ms.min(other.since_ms);
+        self.until_ms = self.until_ms.max(other.until_ms);
+        self.dropped += other.dropped;
+        self.sites.extend(other.sites);
+        self
+    }
+
     fn read(&mut self, line: &str) -> Option<()> {
         let (word, rest) = line.split_once(' ')?;
         match word {
@@ -108,7 +117,7 @@ fn site(line: &str) -> Option<Site> {
 }
 
 /// A mapping of a file; `None` for any other line.
-fn mapping(line: &str) -> Option<Mapping> {
+pub(crate) fn mapping(line: &str) -> Option<Mapping> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let hexadecimal = |word: &str| u64::from_str_radix(word, 16).ok();

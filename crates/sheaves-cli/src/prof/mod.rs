@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use sheaves_control::layout::{PROFILE_DUMP, PROFILE_START, PROFILE_STOP};
 
-use crate::ask::Asked;
+use crate::ask::{Asked, each};
 use crate::command_line::{ProfCommand, ProfHeap, ProfLeaks};
 use crate::refusal::Refusal;
 use dump::Dump;
@@ -34,8 +34,8 @@ pub(crate) fn run(command: &ProfCommand) -> Result<ExitCode, Refusal> {
             print(&changes::Changes::between(&before, &after).text())?;
         }
         ProfCommand::Leaks(options) => leaks(options)?,
-        ProfCommand::On { pid, rate } => drop(Asked::attach(*pid)?.ask(PROFILE_START, *rate)?),
-        ProfCommand::Off { pid } => drop(Asked::attach(*pid)?.ask(PROFILE_STOP, 0)?),
+        ProfCommand::On { pid, rate } => Asked::tell(*pid, PROFILE_START, *rate)?,
+        ProfCommand::Off { pid } => Asked::tell(*pid, PROFILE_STOP, 0)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -79,21 +79,22 @@ fn of_file(path: &str) -> Result<String, Refusal> {
     })
 }
 
-/// The dump of a running process, and its maps.
+/// The dump of a running process, of all its heaps, and its maps.
 fn of_process(pid: u32) -> Result<Dump, Refusal> {
-    let mut asked = Asked::attach(pid)?;
-    let dump = asked.ask(PROFILE_DUMP, 0)?;
-    let maps = std::fs::read_to_string(asked.process.path("maps"));
-    // Without them, of a process that has ended just now, there are no names.
-    let text = dump + &maps.unwrap_or_default();
-    let dump = read(&asked.process.to_string(), &text)?;
-    if dump.since_ms == 0 {
-        return Err(Refusal::unavailable(format!(
-            "{} takes no samples: turn profiling on by `sheaves prof on {pid}`",
-            asked.process
-        )));
-    }
-    Ok(dump)
+    let dumps = each(pid, |mut asked| {
+        let dump = asked.ask(PROFILE_DUMP, 0)?;
+        let maps = std::fs::read_to_string(asked.process.path("maps"));
+        // Without them, of a process that has ended just now, there are no names.
+        let text = dump + &maps.unwrap_or_default();
+        Ok((asked.process.name.clone(), read(&asked.process.to_string(), &text)?))
+    })?;
+    let name = dumps.first().map(|(name, _)| name.clone()).unwrap_or_default();
+    let sampled = dumps.into_iter().map(|(_, dump)| dump).filter(|dump| dump.since_ms != 0);
+    sampled.reduce(Dump::join).ok_or_else(|| {
+        Refusal::unavailable(format!(
+            "process {pid} ({name}) takes no samples: turn profiling on by `sheaves prof on {pid}`"
+        ))
+    })
 }
 
 fn read(source: &str, text: &str) -> Result<Dump, Refusal> {

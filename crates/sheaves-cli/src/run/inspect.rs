@@ -1,8 +1,9 @@
-//! Whether an object can be preloaded into a program.
+//! Whether an object can be preloaded into a program, and what the program then uses.
 //!
 //! Where `LD_PRELOAD` does not apply the dynamic linker ignores it silently. Each of these cases is
 //! refused here, before the start, with a line that says why.
 
+use std::env;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,7 +13,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::getxattr;
 use rustix::process::{getgid, getuid};
 
+use super::allocators::{self, Warning};
+use super::libraries;
 use crate::elf::{Facts, MAGIC, Target};
+use crate::preload::{LIST_VARIABLE, Preload};
 use crate::refusal::Refusal;
 
 /// How much of a file the kernel reads to decide how to execute it.
@@ -27,29 +31,37 @@ pub(crate) struct Image {
     pub(crate) path: PathBuf,
     /// A script without `#!`: shells run it by `/bin/sh`; the kernel refuses it.
     pub(crate) through_shell: bool,
-    /// The allocator that is linked into the program.
-    pub(crate) own_allocator: Option<&'static str>,
+    /// What may go wrong.
+    pub(crate) warnings: Vec<Warning>,
 }
 
 /// Follows scripts to their interpreter and refuses what cannot run on Sheaves.
-pub(crate) fn inspect(program: &Path, ours: Target) -> Result<Image, Refusal> {
+pub(crate) fn inspect(program: &Path, preload: &Preload) -> Result<Image, Refusal> {
     let mut path = program.to_owned();
     let mut through_shell = false;
     for _ in 0..=SCRIPT_DEPTH_MAX {
         let start = match read_start(&path) {
             Ok(start) => start,
-            // An unreadable file may be executable; then the greeting shows whether the preload
-            // worked.
+            // An unreadable file may be executable.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 refuse_privileged(&path)?;
-                return Ok(Image { path, through_shell, own_allocator: None });
+                let found = format!("{} cannot be read, so its malloc is unknown", path.display());
+                let advice = "`sheaves run --verbose` prints a line if it runs on Sheaves";
+                return Ok(Image {
+                    path,
+                    through_shell,
+                    warnings: vec![Warning { found, advice }],
+                });
             }
             Err(error) => return Err(interpreter_refusal(program, &path, &error)),
         };
         if start.starts_with(MAGIC) {
             refuse_privileged(&path)?;
-            let own_allocator = inspect_elf(&path, &start, ours)?;
-            return Ok(Image { path, through_shell, own_allocator });
+            let facts = inspect_elf(&path, &start, preload.target)?;
+            let list = env::var_os(LIST_VARIABLE).unwrap_or_default();
+            let objects = libraries::of(&path, facts, preload.target, &list);
+            let warnings = allocators::examine(&objects, &preload.path)?;
+            return Ok(Image { path, through_shell, warnings });
         }
         path = match interpreter(&start) {
             Some(interpreter) => interpreter,
@@ -72,7 +84,7 @@ pub(crate) fn inspect(program: &Path, ours: Target) -> Result<Image, Refusal> {
 }
 
 /// Refuses an ELF file that is damaged, static, linked to musl, or for another machine.
-fn inspect_elf(path: &Path, start: &[u8], ours: Target) -> Result<Option<&'static str>, Refusal> {
+fn inspect_elf(path: &Path, start: &[u8], ours: Target) -> Result<Facts, Refusal> {
     let name = path.display();
     match Target::of_start(start) {
         Some(theirs) if theirs == ours => {}
@@ -83,16 +95,16 @@ fn inspect_elf(path: &Path, start: &[u8], ours: Target) -> Result<Option<&'stati
             )));
         }
     }
-    let facts = Facts::read(path).map_err(|problem| {
+    let facts = Facts::read_program(path).map_err(|problem| {
         Refusal::not_executable(format!("{name}: damaged ELF file: {problem}"))
     })?;
-    let Some(interpreter) = facts.interpreter.filter(|_| facts.dynamic) else {
+    let Some(interpreter) = facts.interpreter.as_ref().filter(|_| facts.dynamic) else {
         return Err(Refusal::not_executable(format!(
             "{name} is statically linked, and ignores preloaded objects: link it to glibc \
              dynamically, or build it with the crate sheaves as its global allocator"
         )));
     };
-    if Path::new(&interpreter)
+    if Path::new(interpreter)
         .file_name()
         .is_some_and(|file| file.as_bytes().starts_with(b"ld-musl"))
     {
@@ -100,7 +112,7 @@ fn inspect_elf(path: &Path, start: &[u8], ours: Target) -> Result<Option<&'stati
             "{name} is linked to musl; link it to glibc to run it on Sheaves"
         )));
     }
-    Ok(facts.own_allocator)
+    Ok(facts)
 }
 
 /// Refuses a program that the kernel would start in secure-execution mode, where the dynamic linker
@@ -177,8 +189,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let script = directory.path().join("loop");
         std::fs::write(&script, format!("#!{}\n", script.display())).expect("written");
-        let ours = Target::of_start(&read_start(Path::new("/proc/self/exe")).expect("read"));
-        let refusal = inspect(&script, ours.expect("ELF")).expect_err("endless");
+        let refusal = inspect(&script, &crate::preload::tests::object()).expect_err("endless");
         assert!(refusal.line.ends_with("too many levels of script interpreters"), "{refusal:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! What the tables are made of: the present answers, and those before them, for rates.
 
 use super::table::{Sort, Table};
-use crate::ask::Asked;
 use crate::ask::sample::Sample;
+use crate::ask::{Asked, answers};
 use crate::refusal::Refusal;
 
 /// The present sample, and the one before it.
@@ -13,11 +13,11 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Asks again: one process that is open, or all.
-    pub(super) fn renew(&mut self, asked: Option<&mut Asked>) -> Result<(), Refusal> {
+    /// Asks again: the heaps of one process that is open, or all.
+    pub(super) fn renew(&mut self, asked: Option<&mut Vec<Asked>>) -> Result<(), Refusal> {
         let now = match asked {
             None => Sample::all(),
-            Some(asked) => vec![Sample::of(asked)?],
+            Some(asked) => answers(asked, Sample::of)?.0,
         };
         self.before = core::mem::replace(&mut self.of_all, now);
         Ok(())
@@ -25,9 +25,9 @@ impl Samples {
 
     /// The table of one process, or of all.
     pub(super) fn table(&self, is_one: bool, sort: Sort) -> Table {
-        match self.of_all.first() {
-            Some(sample) if is_one => Table::of_caches(sample, self.before.first(), sort),
-            _ => Table::of_processes(&self.of_all, &self.before),
+        if is_one {
+            return Table::of_caches(&self.of_all, &self.before, sort);
         }
+        Table::of_processes(&self.of_all, &self.before)
     }
 }

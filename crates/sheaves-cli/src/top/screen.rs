@@ -59,8 +59,8 @@ fn restore_at_signals() -> nix::Result<()> {
 }
 
 struct View {
-    /// The process that is shown; all if there is none.
-    asked: Option<Asked>,
+    /// The heaps of the process that is shown; all processes if there is none.
+    asked: Option<Vec<Asked>>,
     /// It is the one of the command line: there is no way back to all.
     is_chosen: bool,
     sort: Sort,

@@ -1,5 +1,6 @@
 //! The tables: of processes, and of the caches of one.
 
+use alloc::collections::BTreeSet;
 use core::cmp::Reverse;
 use core::fmt;
 
@@ -99,8 +100,7 @@ impl Table {
         let mut sorted: Vec<_> = samples.iter().collect();
         sorted.sort_by_key(|sample| Reverse(sample.statistics.total("used_bytes")));
         let row = |sample: &&Sample| {
-            let pid = sample.process.pid;
-            let before = before.iter().find(|before| before.process.pid == pid);
+            let (pid, before) = (sample.process.pid, sample.among(before));
             let statistics = &sample.statistics;
             let total = |name: &str| bytes(statistics.total(name));
             vec![
@@ -113,64 +113,46 @@ impl Table {
                 sample.rcu.readers.len().to_string(),
                 rate(sample.rate(before, |sample| sample.statistics.rcu.grace_periods)),
                 statistics.engine.clone(),
-                sample.process.name.clone(),
+                sample.process.full_name(),
             ]
         };
+        let processes: BTreeSet<_> = samples.iter().map(|sample| sample.process.pid).collect();
         Self {
-            lines: vec![format!("sheaves: {} processes that answer", samples.len())],
+            lines: vec![format!("sheaves: {} processes that answer", processes.len())],
             columns: OF_PROCESSES,
             rows: sorted.iter().map(row).collect(),
             pids: sorted.iter().map(|sample| sample.process.pid).collect(),
         }
     }
 
-    /// The caches of a process, sorted.
-    pub(crate) fn of_caches(sample: &Sample, before: Option<&Sample>, sort: Sort) -> Self {
-        let mut caches: Vec<_> = sample.statistics.caches.iter().collect();
-        let rates = |name: &str| {
-            let of = |count: fn(&Cache) -> u64| {
-                sample.rate(before, move |sample| {
-                    let caches = &sample.statistics.caches;
-                    caches.iter().find(|cache| cache.name == name).map_or(0, count)
-                })
-            };
-            (of(|cache| cache.refills), of(|cache| cache.flushes))
-        };
+    /// The caches of all heaps of a process, sorted.
+    pub(crate) fn of_caches(samples: &[Sample], before: &[Sample], sort: Sort) -> Self {
+        let heaps = samples.iter().map(|sample| (sample, sample.among(before)));
+        let lines = heaps.clone().flat_map(|(sample, before)| head(sample, before)).collect();
+        let mut caches: Vec<_> = heaps
+            .flat_map(|(sample, before)| {
+                sample.statistics.caches.iter().map(move |cache| Row::new(cache, sample, before))
+            })
+            .collect();
         caches.sort_by(|one, other| one.name.cmp(&other.name));
-        caches.sort_by_key(|cache| {
+        caches.sort_by_key(|row| {
+            let cache = row.cache;
             Reverse(match sort {
                 Sort::Active => cache.objects_out,
                 Sort::ObjectsPerSlab => cache.objects() / cache.slabs.max(1),
                 Sort::Bytes => cache.slab_bytes,
-                Sort::Flushes => (rates(&cache.name).1 * 1000.0) as u64,
+                Sort::Flushes => (row.flushes * 1000.0) as u64,
                 Sort::Slabs => cache.slabs,
                 Sort::Name => 0,
                 Sort::Objects => cache.objects(),
                 Sort::PerCpu => cache.objects_in_slots,
-                Sort::Refills => (rates(&cache.name).0 * 1000.0) as u64,
+                Sort::Refills => (row.refills * 1000.0) as u64,
                 Sort::Size => cache.object_bytes,
                 Sort::Use => cache.use_percent(),
             })
         });
-        let row = |cache: &&Cache| {
-            let (refills, flushes) = rates(&cache.name);
-            vec![
-                cache.objects().to_string(),
-                cache.objects_out.to_string(),
-                format!("{}%", cache.use_percent()),
-                cache.object_bytes.to_string(),
-                cache.slabs.to_string(),
-                bytes(cache.slab_bytes),
-                cache.objects_in_slots.to_string(),
-                cache.objects_in_depot.to_string(),
-                cache.objects_deferred.to_string(),
-                rate(refills),
-                rate(flushes),
-                cache.name.clone(),
-            ]
-        };
-        let rows = caches.iter().map(row).collect();
-        Self { lines: head(sample, before), columns: OF_CACHES, rows, pids: Vec::new() }
+        let rows = caches.iter().map(Row::cells).collect();
+        Self { lines, columns: OF_CACHES, rows, pids: Vec::new() }
     }
 
     /// A line of cells, in columns.
@@ -187,6 +169,52 @@ impl Table {
     /// The names of the columns.
     pub(crate) fn names(&self) -> String {
         self.line(&self.columns.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>())
+    }
+}
+
+/// A cache, in the table of its process.
+struct Row<'a> {
+    cache: &'a Cache,
+    /// With the object that has it, where several have a heap.
+    name: String,
+    /// Per second.
+    refills: f64,
+    /// Per second.
+    flushes: f64,
+}
+
+impl<'a> Row<'a> {
+    fn new(cache: &'a Cache, sample: &Sample, before: Option<&Sample>) -> Self {
+        let rate = |count: fn(&Cache) -> u64| {
+            sample.rate(before, move |sample| {
+                let mut caches = sample.statistics.caches.iter();
+                caches.find(|other| other.name == cache.name).map_or(0, count)
+            })
+        };
+        let name = match &sample.object {
+            None => cache.name.clone(),
+            Some(object) => format!("{}, {object}", cache.name),
+        };
+        let (refills, flushes) = (rate(|cache| cache.refills), rate(|cache| cache.flushes));
+        Self { cache, name, refills, flushes }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let cache = self.cache;
+        vec![
+            cache.objects().to_string(),
+            cache.objects_out.to_string(),
+            format!("{}%", cache.use_percent()),
+            cache.object_bytes.to_string(),
+            cache.slabs.to_string(),
+            bytes(cache.slab_bytes),
+            cache.objects_in_slots.to_string(),
+            cache.objects_in_depot.to_string(),
+            cache.objects_deferred.to_string(),
+            rate(self.refills),
+            rate(self.flushes),
+            self.name.clone(),
+        ]
     }
 }
 

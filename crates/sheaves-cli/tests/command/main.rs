@@ -1,5 +1,6 @@
 //! The command from outside: every test starts `sheaves` as its users do.
 
+mod allocators;
 mod doctor;
 mod guard;
 mod prof;

@@ -4,6 +4,7 @@
  * number of allocations if SHEAVES_STATS is set.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -34,11 +35,13 @@ __attribute__((constructor)) static void greet(void)
 	if (!number)
 		return;
 	fd = atoi(number);
-	length = snprintf(line, sizeof(line), "sheaves 0.1.0 engine=portable slot=virtual pid=%d\n",
-			  (int)getpid());
+	length = snprintf(line, sizeof(line),
+			  "sheaves: %.40s runs on Sheaves 0.1.0 (engine portable, slots by virtual, pid %d)\n",
+			  program_invocation_short_name, (int)getpid());
 	if (write(fd, line, length) != length)
 		_exit(99);
-	close(fd);
+	if (fd > 2)
+		close(fd);
 	unsetenv("SHEAVES_HELLO_FD");
 }
 

@@ -12,18 +12,26 @@ use crate::stand_in::sheaves;
 /// Builds the object beside the command, where `sheaves run` looks for it.
 pub(crate) fn object() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let command = assert_cmd::cargo::cargo_bin("sheaves");
-        let directory = command.parent().expect("a folder");
-        let target = directory.parent().expect("the target folder");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "-p", "sheaves-preload", "--target-dir"]).arg(target);
-        if directory.ends_with("release") {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().expect("cargo runs").success(), "the preload object builds");
-        directory.join("libsheaves_preload.so")
-    })
+    PATH.get_or_init(|| built("sheaves-preload", "libsheaves_preload.so"))
+}
+
+/// Builds the library for programs in C.
+pub(crate) fn library() -> PathBuf {
+    built("sheaves-capi", "libsheaves.so")
+}
+
+/// Builds a file of a package beside the command.
+fn built(package: &str, name: &str) -> PathBuf {
+    let command = assert_cmd::cargo::cargo_bin("sheaves");
+    let directory = command.parent().expect("a folder");
+    let target = directory.parent().expect("the target folder");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "-p", package, "--target-dir"]).arg(target);
+    if directory.ends_with("release") {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().expect("cargo runs").success(), "{package} builds");
+    directory.join(name)
 }
 
 /// The command without a variable that names the object.
@@ -36,7 +44,7 @@ pub(crate) fn sheaves_as_installed() -> assert_cmd::Command {
 
 #[test]
 fn object_is_found_beside_the_command_and_takes_effect() {
-    let greeting = r"^sheaves: \S+ runs on Sheaves \S+ \(engine (rseq|portable), .*\)\n$";
+    let greeting = r"^sheaves: sh runs on Sheaves \S+ \(engine (rseq|portable), .*\)\n$";
     sheaves_as_installed()
         .args(["run", "-v", "--", "sh", "-c", "exit 3"])
         .assert()

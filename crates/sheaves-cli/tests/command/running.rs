@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -19,7 +19,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use tempfile::TempDir;
 
-use crate::real_object::object;
+use crate::real_object::{library, object};
 use crate::stand_in::{gcc, sheaves};
 
 /// Far above what a loaded machine takes.
@@ -34,36 +34,65 @@ fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
     }
 }
 
-/// A program on Sheaves whose thread allocates until it is killed.
+/// A program that `sheaves run` has started, whose thread allocates until it is killed.
 struct Program(Child, #[expect(dead_code, reason = "holds its file")] TempDir);
+
+const BUSY: &str = "#include <stdlib.h>\nint main(void) { for (;;) { void *p[4000]; \
+     for (int i = 0; i < 4000; i++) p[i] = malloc(100); \
+     for (int i = 0; i < 4000; i++) free(p[i]); } }\n";
+/// A program that has a heap of its own in libsheaves.
+const TWO_HEAPS: &str = "#include <sheaves.h>\n#include <stdlib.h>\nint main(void) { \
+     sheaves_cache *cache = sheaves_cache_create(\"session\", 100, 0, 0, NULL); \
+     for (;;) { void *p[4000], *q[4000]; for (int i = 0; i < 4000; i++) \
+     p[i] = malloc(100), q[i] = sheaves_cache_alloc(cache); for (int i = 0; i < 4000; i++) \
+     free(p[i]), sheaves_cache_free(cache, q[i]); } }\n";
 
 impl Program {
     fn start() -> Program {
-        static SOURCE: &str = "#include <stdlib.h>\nint main(void) { for (;;) { void *p[4000]; \
-             for (int i = 0; i < 4000; i++) p[i] = malloc(100); \
-             for (int i = 0; i < 4000; i++) free(p[i]); } }\n";
+        Program::build(BUSY, &[])
+    }
+
+    fn with_two_heaps() -> Program {
+        let headers = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../sheaves-capi/include");
+        let library = library().to_str().expect("UTF-8").to_owned();
+        let program = Program::build(TWO_HEAPS, &[headers, "-Wl,-rpath,$ORIGIN", &library]);
+        wait_for("two pages", || program.pages().count() == 2);
+        program
+    }
+
+    fn build(source: &str, flags: &[&str]) -> Program {
         let directory = tempfile::tempdir().expect("a directory");
         let path = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
-        std::fs::write(path("busy.c"), SOURCE).expect("written");
-        assert!(gcc(["-O0", "-o", &path("busy"), &path("busy.c")]));
-        let mut command = Command::new(path("busy"));
-        let child = command.env("LD_PRELOAD", object()).spawn().expect("runs");
+        std::fs::write(path("busy.c"), source).expect("written");
+        let (to, from) = (path("busy"), path("busy.c"));
+        assert!(gcc([&["-O0", "-o", &to, &from], flags].concat()));
+        if let Some(library) = flags.last() {
+            // By the name that the library gives itself.
+            symlink(library, path("libsheaves.so.0")).expect("linked");
+        }
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("sheaves"));
+        command.args(["run", "--preload"]).arg(object()).args(["--", &path("busy")]);
+        let child = command.spawn().expect("runs");
         let program = Program(child, directory);
         program.wait_for_page();
         program
     }
 
-    fn page(&self) -> Option<PathBuf> {
+    fn pages(&self) -> impl Iterator<Item = PathBuf> {
         let entries = std::fs::read_dir(format!("/proc/{}/fd", self.0.id())).expect("alive");
         let is_page = |path: &PathBuf| {
             let link = std::fs::read_link(path).unwrap_or_default();
             link.to_string_lossy().starts_with("/memfd:sheaves-control")
         };
-        entries.flatten().map(|entry| entry.path()).find(is_page)
+        entries.flatten().map(|entry| entry.path()).filter(is_page)
     }
 
     fn wait_for_page(&self) {
-        wait_for("a page", || self.page().is_some());
+        // Before `exec` the page is that of the command.
+        let name = || std::fs::read_to_string(format!("/proc/{}/comm", self.0.id()));
+        wait_for("a page", || {
+            name().expect("alive") == "busy\n" && self.pages().next().is_some()
+        });
     }
 
     fn pid(&self) -> String {
@@ -99,6 +128,43 @@ fn statistics_are_text_or_json() {
     assert!(json["rcu"]["grace_periods"].is_u64() && json["limit"]["bytes"].is_null(), "{json}");
 }
 
+/// The preload object's heap comes first, and keeps its place and labels.
+#[test]
+fn every_heap_of_a_process_is_shown() {
+    let program = Program::with_two_heaps();
+    let pid = program.pid();
+    let both = || contains("libsheaves_preload.so").and(contains("libsheaves.so"));
+    let caches = || both().and(contains("malloc-112")).and(contains("session"));
+    let output = |arguments: &[&str]| sheaves().args(arguments).assert().success().stderr("");
+    output(&["stat", &pid]).stdout(caches());
+    output(&["top", "--once", &pid]).stdout(caches());
+    let all = contains("busy, libsheaves_preload.so").and(contains("busy, libsheaves.so"));
+    output(&["top", "--once"]).stdout(all);
+    output(&["rcu", "--seconds", "0.1", &pid]).stdout(both());
+    for arguments in [&["stat", "--json", &pid][..], &["top", "--once", "--json", &pid]] {
+        let json = output(arguments);
+        let json: serde_json::Value =
+            serde_json::from_slice(&json.get_output().stdout).expect("one JSON object");
+        assert_eq!(json["object"], "libsheaves_preload.so");
+        assert_eq!(json["others"].as_array().expect("an array").len(), 1);
+        assert_eq!(json["others"][0]["object"], "libsheaves.so");
+        assert!(json["others"][0].to_string().contains("\"session\""), "{json}");
+    }
+    let line =
+        |more: &str| format!("sheaves_heap_used_bytes{{pid=\"{pid}\",name=\"busy\"{more}}} ");
+    let lines = contains(line("")).and(contains(line(",object=\"libsheaves.so\"")));
+    output(&["export", &pid]).stdout(lines);
+    output(&["prof", "on", "--rate", "4096", &pid]);
+    wait_for("samples of both", || {
+        let output = sheaves().args(["prof", "heap", &pid]).output().expect("runs");
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        text.contains("objects of malloc-112") && text.contains("objects of cache session")
+    });
+    output(&["prof", "off", &pid]);
+    output(&["guard", "on", &pid]);
+    output(&["guard", "off", &pid]);
+}
+
 #[test]
 fn processes_that_do_not_answer_are_refused() {
     for command in ["stat", "rcu"] {
@@ -126,7 +192,7 @@ fn processes_that_do_not_answer_are_refused() {
 }
 
 #[test]
-fn program_that_has_done_nothing_yet_is_named() {
+fn program_that_does_nothing_is_named() {
     let mut command = Command::new("sleep");
     let mut sleeps = command.arg("600").env("LD_PRELOAD", object()).spawn().expect("runs");
     let maps = format!("/proc/{}/maps", sleeps.id());
@@ -136,11 +202,29 @@ fn program_that_has_done_nothing_yet_is_named() {
     let line = refusal("stat", &sleeps.id().to_string(), 75);
     assert_eq!(
         line,
-        "sheaves: process PID (sleep) runs on Sheaves, but has not been through a slow \
-         path since it began: it answers as soon as it allocates more"
+        "sheaves: process PID (sleep) has not answered for 5 s: it answers when it allocates \
+         more; not in a sandbox, and not while a deferred call runs for long"
     );
     sleeps.kill().expect("killed");
     sleeps.wait().expect("reaped");
+}
+
+/// Daemons close all descriptors that they do not know.
+#[test]
+fn program_that_has_closed_its_page_answers_root() {
+    const SOURCE: &str = "#define _GNU_SOURCE\n#include <stdlib.h>\n#include <unistd.h>\n\
+         int main(void) { sleep(1); close_range(3, ~0u, 0); for (;;) { void *p[4000]; usleep(1000); \
+         for (int i = 0; i < 4000; i++) p[i] = malloc(100); \
+         for (int i = 0; i < 4000; i++) free(p[i]); } }\n";
+    let program = Program::build(SOURCE, &[]);
+    wait_for("the call", || program.pages().count() == 0);
+    let output = sheaves().args(["stat", &program.pid()]).output().expect("runs");
+    if rustix::process::getuid().is_root() {
+        assert!(String::from_utf8_lossy(&output.stdout).contains("malloc-112"), "{output:?}");
+    } else {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("has closed its control page: ask as root"), "{errors}");
+    }
 }
 
 #[test]
@@ -159,7 +243,7 @@ fn other_users_are_refused() {
 #[test]
 fn damaged_pages_are_refused() {
     let program = Program::start();
-    let page = program.page().expect("a page");
+    let page = program.pages().next().expect("a page");
     let page = File::options().read(true).write(true).open(page).expect("ours");
     // The version, then the magic.
     page.write_all_at(&9_u32.to_ne_bytes(), 8).expect("written");

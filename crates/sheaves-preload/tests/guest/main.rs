@@ -25,8 +25,7 @@ const OPTIONS: [(&str, &str); 4] = [
     ("SHEAVES_PROF", "65536"),
     ("SHEAVES_GUARD", "1/8"),
 ];
-const MODES: [&[(&str, &str)]; 3] =
-    [&[], &[("SHEAVES_HARDEN", "1")], &[("SHEAVES_DEBUG", "1")]];
+const MODES: [&[(&str, &str)]; 3] = [&[], &[("SHEAVES_HARDEN", "1")], &[("SHEAVES_DEBUG", "1")]];
 const ENGINES: [&[(&str, &str)]; 2] =
     [&[], &[("SHEAVES_ENGINE", "portable"), ("SHEAVES_SLOTS", "64")]];
 /// Without a thread of the library: what its own threads call is all that the program calls.

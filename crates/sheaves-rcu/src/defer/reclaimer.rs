@@ -274,6 +274,8 @@ fn run() {
     if options::reclaimers() == SLOTS {
         driver::start_workers(|| thread::spawn(run_worker));
     }
+    // First, as a sweep may replace the page with the request.
+    request::answer();
     sink::sinks().for_each(|sink| sink.sweep());
     loop {
         work_until_idle();
