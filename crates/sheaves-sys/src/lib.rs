@@ -3,7 +3,7 @@
 //! Everything that the layers above need from the operating system is here, one file per need:
 //! address space ([`map`], [`space`]), sleeping locks ([`lock`]), futexes ([`mod@futex`]), threads
 //! ([`thread`]), memory barriers in other threads ([`membarrier`]), registration of restartable
-//! sequences ([`rseq`]), CPUs ([`topology`]), the fork registry ([`fork`]), options ([`mod@env`]),
+//! sequences ([`rseq`]), CPUs ([`topology`]), the fork registry ([`fork`]), [`options`],
 //! time ([`clock`]), messages on standard error ([`mod@report`]), the calling thread's stack
 //! ([`stack`]), where another thread sleeps ([`sleeper`]), accesses that fail ([`fault`]), stacks
 //! in reports ([`trace`]), probes for tracers ([`probe`]), memory that is shared with tools
@@ -21,7 +21,6 @@
 
 pub mod cgroup;
 pub mod clock;
-pub mod env;
 pub mod errno;
 pub mod fault;
 pub mod fork;
@@ -34,6 +33,7 @@ pub mod map;
 pub mod membarrier;
 pub mod memfd;
 mod memory;
+pub mod options;
 pub mod probe;
 pub mod process;
 pub mod report;

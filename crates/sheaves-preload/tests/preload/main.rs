@@ -9,6 +9,7 @@ mod deepbind;
 mod guard;
 #[cfg(target_arch = "x86_64")]
 mod notes;
+mod options;
 #[cfg(target_arch = "x86_64")]
 mod probes;
 mod programs;

@@ -1,5 +1,5 @@
-//! The exported symbols: the malloc family, `dlopen`, the registration of fork handlers, and
-//! nothing else.
+//! The exported symbols: the malloc family, `dlopen`, the registration of fork handlers, the mark
+//! of the object, and nothing else.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -27,6 +27,9 @@ const LOADER: &str = "dlopen";
 /// The function behind `pthread_atfork`.
 const FORK: &str = "__register_atfork";
 
+/// By this other copies of the library find the object.
+const MARK: &str = "sheaves_preload_copy";
+
 /// Output of `nm -D` with these options.
 fn nm(options: &[&str]) -> String {
     let output = Command::new("nm").arg("-D").args(options).arg(crate::object()).output().unwrap();
@@ -35,12 +38,13 @@ fn nm(options: &[&str]) -> String {
 }
 
 #[test]
-fn exactly_the_malloc_family_and_dlopen_are_exported() {
+fn exactly_the_malloc_family_dlopen_and_the_mark_are_exported() {
     let text = nm(&["--defined-only"]);
     let found: BTreeSet<&str> =
         text.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    let expected = [C, LIBC, CXX, LOADER, FORK, MARK];
     let expected: BTreeSet<&str> =
-        [C, LIBC, CXX, LOADER, FORK].iter().flat_map(|names| names.split_whitespace()).collect();
+        expected.iter().flat_map(|names| names.split_whitespace()).collect();
     let missing: Vec<_> = expected.difference(&found).collect();
     let surplus: Vec<_> = found.difference(&expected).collect();
     assert!(missing.is_empty() && surplus.is_empty(), "missing {missing:?}, surplus {surplus:?}");
