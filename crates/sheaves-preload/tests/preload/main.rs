@@ -6,6 +6,7 @@
 mod atfork;
 mod c_programs;
 mod deepbind;
+mod glibc;
 mod guard;
 #[cfg(target_arch = "x86_64")]
 mod notes;

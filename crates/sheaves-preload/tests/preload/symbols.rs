@@ -11,7 +11,7 @@ const C: &str = "malloc free calloc realloc reallocarray posix_memalign aligned_
 
 /// glibc's second names.
 const LIBC: &str = "__libc_malloc __libc_free __libc_calloc __libc_realloc __libc_memalign \
-                    __libc_valloc __libc_pvalloc __posix_memalign";
+                    __libc_valloc __libc_pvalloc __libc_mallinfo __libc_mallopt __posix_memalign";
 
 /// `operator new` and `operator delete` in all forms.
 const CXX: &str = "_Znwm _Znam _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11align_val_t \
