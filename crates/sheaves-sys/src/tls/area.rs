@@ -30,8 +30,8 @@ core::arch::global_asm!(
     ".long -1",   // no_slot
     ".quad sheaves_no_reader",
     ".zero 16", // shared_sections, online, calls
-    ".zero 64", // stack_low, stack_top, has_ended, padding
-    ".size sheaves_thread, 128",
+    ".zero 16", // stack_low, stack_top
+    ".size sheaves_thread, 80",
     ".popsection",
     ".pushsection .rodata.sheaves_no_reader,\"a\",%progbits",
     ".p2align 6",
@@ -105,7 +105,8 @@ macro_rules! fields {
 }
 
 fields! {
-    /// The portable engine's slot of the calling thread, negative before its first use.
+    /// The portable engine's slot of the calling thread, negative before its first use. With the
+    /// rseq engine [`crate::rseq`] has a note here.
     virtual_slot, set_virtual_slot: i16;
     /// Locks that the calling thread holds, in builds with debug assertions.
     locks, set_locks: u16;
@@ -122,8 +123,6 @@ fields! {
     stack_low, set_stack_low: usize;
     /// See [`stack_low`].
     stack_top, set_stack_top: usize;
-    /// Not 0 once the calling thread's own registration of rseq has ended, because it ends.
-    has_ended, set_has_ended: u32;
 }
 
 /// True while libc knows that the process has had no second thread. False where libc does not tell,

@@ -28,8 +28,6 @@ pub struct ThreadArea {
     pub stack_low: usize,
     /// See [`stack_low()`](super::stack_low()).
     pub stack_top: usize,
-    /// See [`has_ended()`](super::has_ended()).
-    pub has_ended: u32,
 }
 
 const _: () = assert!(size_of::<ThreadArea>() == 128);
