@@ -12,7 +12,7 @@ use sheaves_heap::profile;
 use sheaves_heap::report::{self, Format};
 use sheaves_heap::{check_freed, leaks, mode};
 use sheaves_slab::stats;
-use sheaves_sys::{options, process};
+use sheaves_sys::{object, options, process};
 
 /// The process in which the object was loaded: its children by `fork` say nothing.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
@@ -33,7 +33,7 @@ pub(crate) fn start() {
     if has_statistics || options::DEBUG.is_on() {
         STDERR.store(process::duplicate(2), Ordering::Relaxed);
     }
-    if (has_statistics || profile.is_some()) && !process::is_beside_preload() {
+    if (has_statistics || profile.is_some()) && !object::is_beside_preload() {
         IS_ASKED.store(true, Ordering::Relaxed);
         if let Some(path) = profile {
             profile::dump_when_short(path);

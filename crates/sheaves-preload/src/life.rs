@@ -4,13 +4,13 @@ use core::fmt::Write;
 
 use sheaves_heap::{mode, report};
 use sheaves_sys::report::Line;
-use sheaves_sys::{options, process};
+use sheaves_sys::{object, options, process};
 
 /// By this name other copies of the library in the process find this one, see
-/// [`process::is_beside_preload`].
+/// [`object::is_beside_preload`].
 #[allow(non_upper_case_globals, reason = "a symbol of the object")]
 #[unsafe(no_mangle)]
-pub(crate) static sheaves_preload_copy: &u8 = &process::COPY;
+pub(crate) static sheaves_preload_copy: &u8 = &object::COPY;
 
 /// Runs before `main`, in one thread.
 fn load() {

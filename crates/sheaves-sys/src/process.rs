@@ -210,20 +210,6 @@ pub fn next_symbol(name: &CStr) -> *mut core::ffi::c_void {
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
-/// By its address one copy of the library in a process is told from another.
-pub static COPY: u8 = 0;
-
-/// True where the preload object is in the process, and this code is not of it: what is said once
-/// for a process is said by the preload object. Only for constructors and destructors.
-#[must_use]
-pub fn is_beside_preload() -> bool {
-    // SAFETY: the name is a C string.
-    let mark = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"sheaves_preload_copy".as_ptr()) };
-    // SAFETY: null, or the preload object's static, which has this type.
-    let copy = unsafe { mark.cast::<*const u8>().as_ref() };
-    copy.is_some_and(|copy| !core::ptr::eq(*copy, &raw const COPY))
-}
-
 /// True when two addresses lie in the same loaded object.
 #[must_use]
 pub fn is_same_object(one: *const core::ffi::c_void, other: *const core::ffi::c_void) -> bool {

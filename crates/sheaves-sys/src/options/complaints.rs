@@ -10,11 +10,11 @@ use core::fmt::{self, Write as _};
 use super::environment::{self, PREFIX};
 use super::opt::Opt;
 use crate::report::{Line, report};
-use crate::{process, tls};
+use crate::{object, process, tls};
 
 /// Prints a line about an option, unless a process above has printed it. Only for constructors.
 pub fn complain(text: fmt::Arguments<'_>) {
-    if !process::is_beside_preload() {
+    if !object::is_beside_preload() {
         let mut reported = Reported::of_environment();
         reported.add(text);
         reported.pass_on();
@@ -25,7 +25,7 @@ pub fn complain(text: fmt::Arguments<'_>) {
 pub(super) fn look(table: &[&Opt]) {
     let mut wrong = 0;
     environment::each(|name, value| wrong += usize::from(judge(table, name, value).is_some()));
-    if wrong == 0 || process::is_beside_preload() {
+    if wrong == 0 || object::is_beside_preload() {
         return;
     }
     let mut reported = Reported::of_environment();

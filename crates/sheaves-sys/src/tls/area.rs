@@ -141,6 +141,12 @@ pub(crate) fn libc_stack_end() -> usize {
     if end.is_null() { 0 } else { unsafe { end.read_volatile() } }
 }
 
+/// The dynamic section of the object that this code is in: pairs of a tag and a value. Null in a
+/// static program.
+pub(crate) fn dynamic_section() -> *const [usize; 2] {
+    weak_address!("_DYNAMIC")
+}
+
 /// libc's `_dl_find_object`, which finds a loaded object without a lock; `None` where it lacks it.
 #[must_use]
 pub(crate) fn dl_find_object() -> Option<*const core::ffi::c_void> {
