@@ -23,6 +23,11 @@ fn main() {
         // compiler.
         format!("-Wl,--version-script={}", map.display()),
     ];
+    // The precompiled `core` names this function in its tables for unwinding. No panic unwinds
+    // here, and where panics abort nothing defines it: `src/lib.rs`.
+    if env::var("CARGO_CFG_PANIC").is_ok_and(|panic| panic == "abort") {
+        arguments.push("-Wl,--defsym=rust_eh_personality=0".to_owned());
+    }
     if env::var_os("CARGO_FEATURE_CAPI").is_none() {
         arguments.push(format!("-Wl,-soname,{SHARED_OBJECT}"));
     }

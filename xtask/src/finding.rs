@@ -56,6 +56,7 @@ pub enum Kind {
     LibcGlob,
     ForeignFunctionOutsideSys { name: String },
     UsesStd,
+    ReadsEnvironment,
     NotNoStd,
     // Orderings.
     OrderingWithoutPartner { ordering: String },
@@ -101,6 +102,7 @@ impl fmt::Display for Kind {
             | Self::LibcGlob
             | Self::ForeignFunctionOutsideSys { .. }
             | Self::UsesStd
+            | Self::ReadsEnvironment
             | Self::NotNoStd => self.fmt_machine(f),
             Self::OrderingWithoutPartner { .. }
             | Self::RelaxedWithoutReason
@@ -185,6 +187,9 @@ impl Kind {
             ),
             Self::UsesStd => {
                 write!(f, "`std` in a library crate: use `core`, or sheaves-sys for the system")
+            }
+            Self::ReadsEnvironment => {
+                write!(f, "the environment is read after load: ask `sheaves_sys::options`")
             }
             Self::NotNoStd => {
                 write!(f, "library crate links `std`: start its lib.rs with `#![no_std]`")

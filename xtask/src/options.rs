@@ -88,10 +88,16 @@ fn of<'a>(options: &'a [Opt], what: &'a str) -> impl Iterator<Item = &'a Opt> {
 }
 
 fn markdown(options: &[Opt]) -> String {
-    let mut text = "| variable | values | default | meaning |\n|---|---|---|---|\n".to_owned();
-    for Opt { name, values, default, meaning, .. } in options.iter().filter(|it| it.of != INTERNAL)
+    let mut text =
+        "| variable | values | default | holds for | meaning |\n|---|---|---|---|---|\n".to_owned();
+    for Opt { name, values, default, of, meaning } in options.iter().filter(|it| it.of != INTERNAL)
     {
-        let _ = writeln!(text, "| `{name}` | {values} | {default} | {meaning} |");
+        let holds_for = match of.as_str() {
+            PRELOAD => "the preload object",
+            COMMAND => "the command",
+            _ => "all programs",
+        };
+        let _ = writeln!(text, "| `{name}` | {values} | {default} | {holds_for} | {meaning} |");
     }
     text
 }
@@ -164,9 +170,12 @@ mod tests {
         let options = parse(TEXT).unwrap();
         let names: Vec<_> = options.iter().map(|option| option.name.as_str()).collect();
         assert_eq!(names, ["SHEAVES_ONE", "SHEAVES_LONGER", "SHEAVES_HIDDEN"]);
-        let row = "| `SHEAVES_ONE` | `0`, `1` | `0` | With `1` one thing. Otherwise none. |\n";
+        let row = "| `SHEAVES_ONE` | `0`, `1` | `0` | all programs | With `1` one thing. \
+                   Otherwise none. |\n";
+        let other = "| `SHEAVES_LONGER` | a path | none | the preload object | A file. |\n";
         let table = markdown(&options);
-        assert!(table.contains(row) && !table.contains("HIDDEN"), "{table}");
+        assert!(table.contains(row) && table.contains(other), "{table}");
+        assert!(!table.contains("HIDDEN"), "{table}");
         let wanted = ".Bl -tag -width SHEAVES_ONE\n.It Ev SHEAVES_ONE\nWith 1 one thing.\n\
                       Otherwise none.\nValues: 0, 1; default: 0.\n.El\n";
         assert_eq!(mdoc(&options, MEMORY), wanted);

@@ -38,6 +38,14 @@
  *   SHEAVES_CONTROL: 0, 1; default: 1
  *       With 0 the process has no control page, by which sheaves stat, top, rcu, export, prof and
  *       guard ask a running process.
+ *   SHEAVES_STATS: 0, 1, json; default: 0
+ *       Statistics of all caches and size classes at exit, as text or as JSON.
+ *   SHEAVES_STATS_FILE: a path; default: standard error
+ *       The file to which the statistics are appended.
+ *   SHEAVES_PROF_FILE: a path; default: none
+ *       The file to which a heap profile is written, for sheaves prof heap, if SHEAVES_PROF or
+ *       sheaves prof on has turned it on: at exit, and before when a limit is near or memory has
+ *       run out.
  *   SHEAVES_RCU: normal, expedited; default: as the program asks
  *       Makes all grace periods normal, or all expedited.
  *   SHEAVES_RCU_STALL_MS: 0 to 86400000; default: 1000

@@ -11,7 +11,9 @@
 //!
 //! The object is linked with `-z nodelete`: it stays loaded until the process ends.
 #![no_std]
-// The standard library is linked for its panic handler only; none of its functions is called.
+// Where panics unwind, in tests, the standard library is linked for its panic handler only; none of
+// its functions is called.
+#[cfg(panic = "unwind")]
 extern crate std as _;
 
 pub mod cache;
@@ -23,6 +25,9 @@ pub mod prof;
 pub mod rcu;
 pub mod report;
 pub mod srcu;
+#[cfg(panic = "abort")]
+#[path = "../../sheaves-preload/src/standalone.rs"]
+mod standalone;
 pub mod urcu;
 
 use core::ptr::null_mut;

@@ -4,6 +4,10 @@ use core::ffi::c_void;
 
 use sheaves_heap as heap;
 
+/// A linker that takes this file from a static library takes what is done at load and at exit, too.
+#[used]
+static CONTROL: fn() = sheaves_control::start;
+
 // Their prototypes are in `header/begin.h`: cbindgen does not see functions that a macro defines.
 heap::define_malloc! {
     /// `malloc(3)`, from this heap.

@@ -11,7 +11,8 @@
 //! It costs nothing until a tool asks: the fast paths do not change, and slow paths read one word.
 //!
 //! The modules, from the bottom up: [`layout`] (the page, and the table of its states), [`client`]
-//! (the side of a tool), `commands` (what is answered), `page` (the side of the process).
+//! (the side of a tool), `commands` (what is answered), `page` (the side of the process). Beside
+//! them, `exit` does what options ask for when the process ends.
 //!
 //! The library is there once it is linked: a program calls nothing of it but, where a linker would
 //! leave it out of a static library, [`start`].
@@ -19,7 +20,15 @@
 
 pub mod client;
 mod commands;
+mod exit;
 pub mod layout;
 mod page;
 
-pub use page::start;
+/// Has the process answer tools, and do at its end what options ask for. Done when the object is
+/// loaded; calling it again changes nothing.
+pub fn start() {
+    page::start();
+    exit::start();
+}
+
+sheaves_sys::run_when_loaded!(start());

@@ -19,7 +19,9 @@ use sheaves_sys::errno::ENOSPC;
 use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::memfd::Memfd;
 use sheaves_sys::report::Line;
-use sheaves_sys::{announce_when_loaded, env, errno, fork, futex, map, process, request};
+use sheaves_sys::{
+    announce_when_loaded, errno, fork, futex, map, options, process, request,
+};
 
 use crate::commands;
 use crate::layout::{
@@ -36,15 +38,14 @@ struct Control {
 
 static CONTROL: Lock<Control> = Lock::new(Control { file: None, address: 0 });
 
-/// Has the process answer tools, unless `SHEAVES_CONTROL=0`. Done when the object is loaded;
-/// calling it again changes nothing.
-pub fn start() {
+/// Has the process answer tools, unless `SHEAVES_CONTROL=0`. Calling it again changes nothing.
+pub(crate) fn start() {
     static HAS_STARTED: AtomicBool = AtomicBool::new(false);
-    const WORDS: &[(&str, bool)] = &[("1", true), ("0", false)];
+    options::read();
     // Relaxed: nothing is published through it.
     if HAS_STARTED.swap(true, Ordering::Relaxed)
         || process::is_secure()
-        || env::choice("SHEAVES_CONTROL", WORDS) == Some(false)
+        || !options::CONTROL.is_on()
     {
         return;
     }
@@ -53,8 +54,6 @@ pub fn start() {
     request::note_process();
     CONTROL.lock().make();
 }
-
-sheaves_sys::run_when_loaded!(start());
 
 /// Answers what is requested. Not under a lock.
 fn answer() {

@@ -219,8 +219,7 @@ fn large_blocks_grow() {
 
 /// Makes this process a hardened one.
 fn harden() {
-    // SAFETY: one test of this program runs, and no other thread reads the environment.
-    unsafe { std::env::set_var("SHEAVES_HARDEN", "1") };
+    sheaves_sys::options::HARDEN.set(1);
     // SAFETY: from this heap.
     unsafe { free(malloc(1)) };
     assert!(mode::is_hardened());

@@ -2,6 +2,7 @@
 
 use sheaves_heap::report::{self, Totals};
 use sheaves_heap::{free, malloc, release_to, trim};
+use sheaves_sys::options;
 
 const MIB: usize = 1 << 20;
 
@@ -30,8 +31,7 @@ fn heap_bytes(totals: &Totals) -> usize {
 /// One test, since others would use the same memory. Nothing goes back by itself.
 #[test]
 fn as_much_is_returned_as_was_asked_for() {
-    // SAFETY: no other thread reads the environment now.
-    unsafe { std::env::set_var("SHEAVES_DECAY_MS", "-1") };
+    options::DECAY_MS.set(options::NEVER);
     release(burst(24 * MIB, 3000));
     assert!(trim(8 * MIB));
     let kept = report::totals();

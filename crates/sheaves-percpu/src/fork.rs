@@ -6,8 +6,9 @@
 //! first freezes all slots: other threads continue without a slot, or wait for the slots lock. The
 //! child keeps the registrations of the forking thread for rseq, and of the process for membarrier.
 //!
-//! A fork in a signal handler may find that its thread already holds the slots lock. Then the slots
-//! are in the middle of a change, which this thread completes in both processes.
+//! A fork in a signal handler may find that its thread already holds the slots lock: the handler
+//! has interrupted a drain, which this thread completes in both processes. The slots are frozen
+//! then, too, and after the fork they are as the drain has left them.
 //!
 //! If the fork was not prepared, the child thaws the words as if they had been frozen, so a word
 //! that a thread had checked out is as it was before. A reference count that was being killed stays
@@ -37,9 +38,7 @@ fn prepare() {
     KILLING.acquire();
     MEMORY.acquire();
     slots::SLOTS.acquire();
-    if slots::SLOTS.is_held_for_fork() {
-        slots::freeze();
-    }
+    slots::freeze();
 }
 
 fn parent() {
@@ -59,9 +58,7 @@ fn recover() {
 }
 
 fn release(is_child: bool) {
-    if slots::SLOTS.is_held_for_fork() {
-        slots::thaw(is_child);
-    }
+    slots::thaw(is_child);
     // SAFETY: acquired in `prepare` by the forking thread, without a guard.
     unsafe { slots::SLOTS.release() };
     // SAFETY: as above.

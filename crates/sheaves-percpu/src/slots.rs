@@ -13,7 +13,7 @@ use crate::sheaf::{Cursor, DRAINED_WORDS_MAX, Taken};
 use crate::word::{Region, RowWord, Word};
 use crate::{rows, table};
 
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 /// The slots lock: guards changes of the table and of the two statics below.
 pub(crate) static SLOTS: Lock<()> = Lock::new(());
@@ -35,6 +35,9 @@ static INSTALLED: [AtomicUsize; CPUS_MAX / 64] = [const { AtomicUsize::new(0) };
 
 /// Set during a fork. Under the slots lock, so only the forking thread can read true.
 static IS_FROZEN: AtomicBool = AtomicBool::new(false);
+
+/// A drain has detached the blocks, and needs them so. A signal handler that forks reads it.
+static IS_DRAINING: AtomicBool = AtomicBool::new(false);
 
 /// The result of [`attach`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,6 +264,7 @@ fn each_word(
 /// them.
 fn drain_fenced(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, Cursor)) -> bool {
     let _slots = SLOTS.lock();
+    note_draining(true);
     detach_blocks();
     let fenced = membarrier::abort_sections();
     each_word(words.iter().copied().filter(|_| fenced), |index, slot, word| {
@@ -272,11 +276,22 @@ fn drain_fenced(words: &[Word], wanted: Wanted<'_>, take: &mut dyn FnMut(usize, 
             pass(index, cursor, take);
         }
     });
+    note_draining(false);
     // Relaxed: under the slots lock.
     if !IS_FROZEN.load(Ordering::Relaxed) {
         attach_blocks();
     }
     fenced
+}
+
+/// Changes [`IS_DRAINING`]. Under the slots lock.
+fn note_draining(is_draining: bool) {
+    // SeqCst, for the compiler alone: a handler in this thread sees the steps in their order.
+    compiler_fence(Ordering::SeqCst);
+    // Relaxed: under the slots lock.
+    IS_DRAINING.store(is_draining, Ordering::Relaxed);
+    // SeqCst, likewise.
+    compiler_fence(Ordering::SeqCst);
 }
 
 /// Detaches all blocks: after the next fence no section can commit to one until [`attach_blocks`].
@@ -313,12 +328,19 @@ pub(crate) fn freeze() {
 
 /// After a fork, in the parent or in the child. Under the slots lock.
 pub(crate) fn thaw(is_child: bool) {
-    // Relaxed: under the slots lock.
+    if SLOTS.is_held_for_fork() {
+        // A drain of a thread that is not in this process has ended.
+        note_draining(false);
+    }
+    // Relaxed, both: under the slots lock.
     IS_FROZEN.store(false, Ordering::Relaxed);
+    let is_draining = IS_DRAINING.load(Ordering::Relaxed);
     match engine::mode() {
         Mode::NotStarted => {}
         Mode::Portable => each_word(ready_words(), |_, _, word| engine::thaw_word(word, is_child)),
-        Mode::Rseq => attach_blocks(),
+        // Otherwise the drain that this fork has interrupted attaches them.
+        Mode::Rseq if !is_draining => attach_blocks(),
+        Mode::Rseq => {}
     }
 }
 

@@ -7,11 +7,11 @@
 //! thread registers its own area at its first slow path.
 
 use sheaves_sys::lock::Lock;
-use sheaves_sys::{env, rseq, tls, topology};
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
-use sheaves_sys::{membarrier, report::report};
+use sheaves_sys::membarrier;
+use sheaves_sys::{options, rseq, tls, topology};
 
-use crate::engine::{Access, Facts, Mode, SlotKind, mode, publish};
+use crate::engine::{Access, Facts, Mode, SlotKind, facts, mode, publish};
 use crate::{fork, rows, table};
 
 static STARTING: Lock<()> = Lock::new(());
@@ -39,12 +39,11 @@ pub(crate) fn start() {
     if mode() != Mode::NotStarted {
         return;
     }
+    // First of all: nothing else in the process may have run yet.
+    options::read();
     let (mut facts, access) = choose();
-    let asked = match facts.mode {
-        Mode::Portable => env::number("SHEAVES_SLOTS", 1, topology::CPUS_MAX),
-        _ => None,
-    };
-    facts.slots = asked.unwrap_or_else(topology::possible_cpus);
+    let asked = options::SLOTS.asked().filter(|_| facts.mode == Mode::Portable);
+    facts.slots = asked.map_or_else(topology::possible_cpus, |slots| slots as usize);
     table::fill(facts.slots);
     if !rows::reserve(facts.slots) {
         sheaves_sys::report::die(format_args!("no address space for per-CPU areas"));
@@ -53,30 +52,30 @@ pub(crate) fn start() {
     fork::announce();
 }
 
-/// Runs [`start`] when the object is loaded.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static START: extern "C" fn() = {
-    extern "C" fn constructor() {
-        start();
+sheaves_sys::run_when_loaded!({
+    start();
+    complain();
+});
+
+/// Reports options that could not be followed.
+fn complain() {
+    let facts = facts();
+    if options::ENGINE.word() == "rseq" && facts.mode != Mode::Rseq {
+        let text = "SHEAVES_ENGINE=rseq: rseq is unavailable, using portable";
+        options::complain(format_args!("{text}"));
     }
-    constructor
-};
+    if options::SLOT.word() == "cid" && facts.slot_kind == SlotKind::CpuId {
+        let text = "SHEAVES_SLOT=cid: this kernel has no mm_cid, using cpu";
+        options::complain(format_args!("{text}"));
+    }
+}
 
 /// The engine, without the number of slots, and the access that it will have.
 fn choose() -> (Facts, Access) {
-    const WORDS: &[(&str, Option<Mode>)] =
-        &[("auto", None), ("rseq", Some(Mode::Rseq)), ("portable", Some(Mode::Portable))];
-    let asked = env::choice("SHEAVES_ENGINE", WORDS).flatten();
-    if asked == Some(Mode::Portable) {
-        return portable();
+    match options::ENGINE.word() {
+        "portable" => portable(),
+        _ => with_rseq().unwrap_or_else(portable),
     }
-    let found = with_rseq();
-    if found.is_none() && asked == Some(Mode::Rseq) {
-        let text = "SHEAVES_ENGINE=rseq: rseq is unavailable, using portable";
-        sheaves_sys::report::report(format_args!("{text}"));
-    }
-    found.unwrap_or_else(portable)
 }
 
 /// The fast path gets an area of this project whose slot number is always -1, so that it fails.
@@ -120,17 +119,11 @@ fn with_rseq() -> Option<(Facts, Access)> {
 /// a slot by binding itself to it, which is possible only for CPUs.
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 fn slot_kind(fence: bool) -> SlotKind {
-    const WORDS: &[(&str, SlotKind)] = &[("cid", SlotKind::MmCid), ("cpu", SlotKind::CpuId)];
     let has_mm_cid = fence && rseq::feature_bytes() >= rseq::MM_CID_OFFSET + 4;
-    match env::choice("SHEAVES_SLOT", WORDS) {
-        Some(SlotKind::MmCid) if !has_mm_cid => {
-            let text = "SHEAVES_SLOT=cid: this kernel has no mm_cid, using cpu";
-            report(format_args!("{text}"));
-            SlotKind::CpuId
-        }
-        Some(asked) => asked,
-        None if has_mm_cid => SlotKind::MmCid,
-        None => SlotKind::CpuId,
+    match options::SLOT.word() {
+        "cpu" => SlotKind::CpuId,
+        _ if has_mm_cid => SlotKind::MmCid,
+        _ => SlotKind::CpuId,
     }
 }
 

@@ -1,10 +1,12 @@
 //! The C symbols: ISO C, POSIX and the extensions of glibc.
 //!
 //! Contracts are those of `malloc(3)`, `posix_memalign(3)` and `malloc_usable_size(3)`. Where these
-//! leave a choice: `malloc(0)` and `realloc(p, 0)` return a unique pointer, `free` keeps `errno`,
-//! an alignment that is not a power of two is `EINVAL`, and blocks are aligned to 16 bytes.
+//! leave a choice it is glibc's: `malloc(0)` returns a unique pointer, `realloc(p, 0)` frees and
+//! returns null, `free` keeps `errno`, blocks are aligned to 16 bytes, and an alignment is rounded
+//! up to a power of two, but for `posix_memalign`, which refuses it.
 
 use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
 
 use sheaves_heap as heap;
 use sheaves_sys::errno::{self, EINVAL, ENOMEM};
@@ -28,20 +30,24 @@ heap::define_free! {
 exports! { "C"
     /// `calloc(3)`.
     calloc(count: usize, size: usize) -> *mut c_void = heap::calloc(count, size).cast();
-    /// `realloc(3)`.
-    realloc(block: *mut c_void, size: usize) -> *mut c_void =
-        heap::realloc(block.cast(), size).cast();
+    /// `realloc(3)`. Size 0 frees a block, and returns null without an error.
+    realloc(block: *mut c_void, size: usize) -> *mut c_void = {
+        if size == 0 && !block.is_null() {
+            free(block);
+            return null_mut();
+        }
+        heap::realloc(block.cast(), size).cast()
+    };
     /// `reallocarray(3)`: [`realloc`] for a product that may overflow.
     reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void =
         // No block has as many bytes: `ENOMEM`.
         realloc(block, count.saturating_mul(size));
-    /// `aligned_alloc(3)`; like glibc's, it accepts sizes that are not a multiple of the alignment.
-    aligned_alloc(align: usize, size: usize) -> *mut c_void =
-        heap::aligned_alloc(align, size).cast();
+    /// `aligned_alloc(3)`: [`memalign`], as in glibc up to 2.37. Any size is accepted.
+    aligned_alloc(align: usize, size: usize) -> *mut c_void = memalign(align, size);
     /// `memalign(3)`; like glibc's, it rounds the alignment up to a power of two.
     memalign(align: usize, size: usize) -> *mut c_void =
-        // `aligned_alloc` refuses 0, which stands for overflow.
-        aligned_alloc(align.checked_next_power_of_two().unwrap_or(0), size);
+        // The heap refuses 0, which stands for overflow.
+        heap::aligned_alloc(align.checked_next_power_of_two().unwrap_or(0), size).cast();
     /// `valloc(3)`: aligned to a page.
     valloc(size: usize) -> *mut c_void = aligned_alloc(map::page_bytes(), size);
     /// `pvalloc(3)`: aligned to a page, a whole number of pages.

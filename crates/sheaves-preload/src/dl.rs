@@ -12,9 +12,8 @@
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU32, Ordering};
 
-use sheaves_sys::{env, process};
+use sheaves_sys::{options, process};
 
 /// From `<dlfcn.h>`.
 const RTLD_DEEPBIND: u32 = 8;
@@ -78,22 +77,10 @@ pub unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_voi
 extern "C" fn next(flags: u32) -> Next {
     let found = process::next_symbol(c"dlopen");
     let function = if found.is_null() { no_dlopen as *const c_void } else { found };
-    Next { function, flags: flags & allowed() }
-}
-
-/// The mask of the flags that are passed on. Read at the first call, which may come before the
-/// constructors of this object.
-fn allowed() -> u32 {
-    static ALLOWED: AtomicU32 = AtomicU32::new(0);
-    // Relaxed: constant for the process.
-    let known = ALLOWED.load(Ordering::Relaxed);
-    if known != 0 {
-        return known;
-    }
-    let found = if env::flag("SHEAVES_DEEPBIND") { u32::MAX } else { !RTLD_DEEPBIND };
-    // Relaxed: as above.
-    ALLOWED.store(found, Ordering::Relaxed);
-    found
+    // This call may come before the constructors of this object.
+    options::read();
+    let cleared = if options::DEEPBIND.is_on() { 0 } else { RTLD_DEEPBIND };
+    Next { function, flags: flags & !cleared }
 }
 
 /// Used where libc has no `dlopen`.

@@ -4,8 +4,8 @@ use core::ffi::{CStr, c_int, c_void};
 use core::fmt::Write;
 
 use sheaves_heap::report::{self, Format, Totals};
-use sheaves_sys::errno;
 use sheaves_sys::report::Line;
+use sheaves_sys::{errno, options};
 
 /// `struct mallinfo2` of glibc: `arena`, `ordblks`, `smblks`, `hblks`, `hblkhd`, `usmblks`,
 /// `fsmblks`, `uordblks`, `fordblks` and `keepcost`.
@@ -46,22 +46,53 @@ pub extern "C" fn malloc_stats() {
     report::print(2, Format::Text);
 }
 
-/// `mallopt(3)`: accepts every parameter and changes nothing. A caller cannot distinguish that from
-/// a hint that was followed.
+/// glibc's second name of [`mallinfo`].
 #[unsafe(no_mangle)]
-pub extern "C" fn mallopt(_parameter: c_int, _value: c_int) -> c_int {
+pub extern "C" fn __libc_mallinfo() -> MallInfo {
+    mallinfo()
+}
+
+/// From `<malloc.h>`.
+const M_TRIM_THRESHOLD: c_int = -1;
+const M_ARENA_TEST: c_int = -7;
+const M_ARENA_MAX: c_int = -8;
+
+/// `mallopt(3)`: 1 for what is followed, 0 for all other parameters.
+///
+/// | parameter | value | meaning |
+/// |---|---|---|
+/// | `M_TRIM_THRESHOLD` | -1 | unused memory is kept for ever, as with `SHEAVES_DECAY_MS=-1` |
+/// | `M_TRIM_THRESHOLD` | 0 | unused memory is not kept |
+/// | `M_ARENA_MAX` | any | there is one heap, which is below any limit |
+/// | `M_ARENA_TEST` | above 0 | the same |
+#[unsafe(no_mangle)]
+pub extern "C" fn mallopt(parameter: c_int, value: c_int) -> c_int {
+    // Otherwise a constructor of the program would be overruled by the environment.
+    options::read();
+    match (parameter, value) {
+        (M_TRIM_THRESHOLD, -1) => options::DECAY_MS.set(options::NEVER),
+        (M_TRIM_THRESHOLD, 0) => options::DECAY_MS.set(0),
+        (M_ARENA_MAX, _) | (M_ARENA_TEST, 1..) => {}
+        _ => return 0,
+    }
     1
 }
 
-/// `malloc_info(3)`: a short XML document on a stream; `EINVAL` for options other than 0.
+/// glibc's second name of [`mallopt`].
+#[unsafe(no_mangle)]
+pub extern "C" fn __libc_mallopt(parameter: c_int, value: c_int) -> c_int {
+    mallopt(parameter, value)
+}
+
+/// `malloc_info(3)`: a short XML document on a stream. For options other than 0 the value is
+/// `EINVAL`, and `errno` is kept.
 ///
 /// # Safety
 /// `stream` is an open `FILE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut c_void) -> c_int {
     if options != 0 {
-        errno::set(errno::EINVAL);
-        return -1;
+        return errno::EINVAL;
     }
     let Totals {
         used_bytes, cached_bytes, dirty_bytes, heap_bytes, huge_bytes, huge_blocks, ..

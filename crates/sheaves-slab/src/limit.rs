@@ -12,7 +12,8 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sheaves_rcu::defer::{self, Head};
-use sheaves_sys::{cgroup, env, probe, process, report};
+use sheaves_sys::options::{self, Limit};
+use sheaves_sys::{cgroup, probe, process, report};
 
 /// Called with the bytes of the heap and the limit.
 pub type Callback = extern "C" fn(heap_bytes: usize, limit_bytes: usize);
@@ -87,18 +88,17 @@ fn near(limit: usize) -> usize {
     if limit == usize::MAX { limit } else { limit - limit / 8 }
 }
 
-/// Reads `SHEAVES_LIMIT`, and `SHEAVES_DECAY_MS`, which would be read under a lock otherwise.
-pub(crate) fn read_options() {
-    let _is_read = defer::decay_ms();
-    let Some(limit) = env::limit("SHEAVES_LIMIT") else { return };
+/// Sets the limit that `SHEAVES_LIMIT` asks for.
+pub(crate) fn start_option() {
+    let Some(limit) = options::LIMIT.limit() else { return };
     let system = || cgroup::limit_bytes().map_or(usize::MAX, |bytes| bytes as usize);
     match limit {
-        env::Limit::Auto => {
+        Limit::Auto => {
             IS_AUTO.set(1);
             change_to(system());
         }
-        env::Limit::Bytes(bytes) => change_to(bytes),
-        env::Limit::Percent(percent) => {
+        Limit::Bytes(bytes) => change_to(bytes),
+        Limit::Percent(percent) => {
             change_to(system().min(process::physical_bytes()) / 100 * percent);
         }
     }

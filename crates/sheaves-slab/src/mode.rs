@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use sheaves_sys::env;
+use sheaves_sys::options;
 
 const UNKNOWN: u8 = 0;
 const PLAIN: u8 = 1;
@@ -14,14 +14,16 @@ const DEBUG: u8 = 3;
 
 static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// Reads the options, the first time. Under the registry lock, or before there are threads.
+/// Determines the mode, the first time. Under the registry lock, or before there are threads.
 pub fn start() {
     // Relaxed: changes under the registry lock.
     if MODE.load(Ordering::Relaxed) != UNKNOWN {
         return;
     }
-    let is_hardened = env::flag_or("SHEAVES_HARDEN", cfg!(feature = "harden"));
-    let mode = match (env::flag("SHEAVES_DEBUG"), is_hardened) {
+    options::read();
+    let asked = options::HARDEN.asked();
+    let is_hardened = asked.map_or(cfg!(feature = "harden"), |is_on| is_on == 1);
+    let mode = match (options::DEBUG.is_on(), is_hardened) {
         (true, _) => DEBUG,
         (false, true) => HARDENED,
         (false, false) => PLAIN,

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use sheaves_percpu::Access;
 use sheaves_percpu::internal::{Region, slots};
-use sheaves_sys::{env, lock::Lock, probe};
+use sheaves_sys::{lock::Lock, options, probe};
 
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
 use crate::chunk::{self, HugePages};
@@ -88,9 +88,6 @@ fn prepare_words(numbers: usize) {
     slots::prepare(Region::DEFERRED, numbers);
 }
 
-const HUGE_PAGES: &[(&str, HugePages)] =
-    &[("never", HugePages::Never), ("auto", HugePages::Auto), ("always", HugePages::Always)];
-
 impl Registry {
     /// Starts the window, once. False when address space is out; may be tried again.
     fn start(&mut self) -> bool {
@@ -98,11 +95,13 @@ impl Registry {
             mode::start();
             contents::start();
             self.started = true;
-            if let Some(choice) = env::choice("SHEAVES_HUGE_PAGES", HUGE_PAGES) {
-                chunk::CHUNKS.lock().huge_pages = choice;
-            }
-            limit::read_options();
-            profile::read_option();
+            chunk::CHUNKS.lock().huge_pages = match options::HUGE_PAGES.word() {
+                "never" => HugePages::Never,
+                "always" => HugePages::Always,
+                _ => HugePages::Auto,
+            };
+            limit::start_option();
+            profile::start_option();
             if profile::rate() != 0 {
                 profile::percpu::begin();
             }

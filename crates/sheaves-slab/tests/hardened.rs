@@ -31,8 +31,7 @@ const SIZE: usize = 56;
 fn alone() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     let guard = LOCK.lock().unwrap();
-    // SAFETY: no other thread reads or writes the environment: those of tests wait for the lock.
-    unsafe { std::env::set_var("SHEAVES_HARDEN", "1") };
+    sheaves_sys::options::HARDEN.set(1);
     let _first = cache("first", 8);
     assert!(mode::is_hardened());
     FINDINGS.count();

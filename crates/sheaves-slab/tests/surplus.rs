@@ -34,8 +34,7 @@ fn take(cache: &Cache, number: u64) -> NonNull<u8> {
 
 #[test]
 fn frees_in_random_order_return_pages() {
-    // SAFETY: no other thread reads the environment now.
-    unsafe { std::env::set_var("SHEAVES_RCU_RECLAIMERS", "0") };
+    sheaves_sys::options::RCU_RECLAIMERS.set(0);
     let layout = Layout::from_size_align(BYTES, 8).unwrap();
     let cache = Cache::new("surplus", layout, Options::default()).unwrap();
     let mut state = 0x9E37_79B9_7F4A_7C15;

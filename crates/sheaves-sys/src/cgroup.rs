@@ -5,10 +5,9 @@
 
 use core::ffi::CStr;
 use core::fmt::Write as _;
-use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::process;
 use crate::report::Line;
+use crate::{options, process};
 
 /// Where the controllers are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
@@ -17,19 +16,10 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// where there is none. Some ten system calls; never allocates.
 #[must_use]
 pub fn limit_bytes() -> Option<u64> {
-    // Only if it was there at the start: later the program may be changing its environment.
-    static IS_AT_ROOT: AtomicBool = AtomicBool::new(false);
     let mut buffer = [0; 4096];
     let groups = read(c"/proc/self/cgroup", &mut buffer)?;
-    let under = |root: &[u8]| limit_under(core::str::from_utf8(root).ok()?, groups);
-    // Relaxed, both: a flag that only becomes true.
-    if !IS_AT_ROOT.load(Ordering::Relaxed) {
-        if let Some(limit) = crate::env::lookup("SHEAVES_CGROUP", under) {
-            return limit;
-        }
-        IS_AT_ROOT.store(true, Ordering::Relaxed);
-    }
-    limit_under(ROOT, groups)
+    let root = options::CGROUP.path().and_then(|path| path.to_str().ok());
+    limit_under(root.unwrap_or(ROOT), groups)
 }
 
 fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> Option<&'a str> {

@@ -3,11 +3,11 @@
 //! Everything that the layers above need from the operating system is here, one file per need:
 //! address space ([`map`], [`space`]), sleeping locks ([`lock`]), futexes ([`mod@futex`]), threads
 //! ([`thread`]), memory barriers in other threads ([`membarrier`]), registration of restartable
-//! sequences ([`rseq`]), CPUs ([`topology`]), the fork registry ([`fork`]), options ([`mod@env`]),
-//! sandboxes ([`sandbox`]), time ([`clock`]), messages on standard error ([`mod@report`]), the calling thread's stack
-//! ([`stack`]), where another thread sleeps ([`sleeper`]), accesses that fail ([`fault`]), stacks
-//! in reports ([`trace`]), probes for tracers ([`probe`]), memory that is shared with tools
-//! ([`memfd`]) and their requests ([`request`]).
+//! sequences ([`rseq`]), CPUs ([`topology`]), the fork registry ([`fork`]), [`options`], sandboxes
+//! ([`sandbox`]), time ([`clock`]), messages on standard error ([`mod@report`]), the calling thread's stack
+//! ([`stack`]), where another thread sleeps ([`sleeper`]), the object that this code is in
+//! ([`object`]), accesses that fail ([`fault`]), stacks in reports ([`trace`]), probes for tracers
+//! ([`probe`]), memory that is shared with tools ([`memfd`]) and their requests ([`request`]).
 //!
 //! The crate works below `malloc`: it does not allocate, unwind, read `std::env` or keep a
 //! thread-local with a destructor. The one exception is [`thread::spawn`], for which libc
@@ -21,7 +21,6 @@
 
 pub mod cgroup;
 pub mod clock;
-pub mod env;
 pub mod errno;
 pub mod fault;
 pub mod fork;
@@ -34,6 +33,8 @@ pub mod map;
 pub mod membarrier;
 pub mod memfd;
 mod memory;
+pub mod object;
+pub mod options;
 pub mod probe;
 pub mod process;
 pub mod report;

@@ -90,21 +90,35 @@ pub fn read_file(path: &CStr, buffer: &mut [u8]) -> Option<usize> {
     Some(used)
 }
 
-/// Copies a file to a descriptor. Text that the descriptor does not accept is lost.
-pub fn copy_file(path: &CStr, to: i32) {
-    let Some(fd) = open(path, libc::O_RDONLY, 0) else { return };
-    let mut bytes = [0_u8; 1024];
+/// Passes a file to `take` in parts, by way of `buffer`. What `take` returns is the number of bytes
+/// at the end of a part that it gets again, before those that follow; not all of a full buffer.
+/// False where the file cannot be opened.
+pub(crate) fn read_parts(
+    path: &CStr,
+    buffer: &mut [u8],
+    mut take: impl FnMut(&[u8]) -> usize,
+) -> bool {
+    let Some(fd) = open(path, libc::O_RDONLY, 0) else { return false };
+    let mut kept = 0;
     loop {
-        // SAFETY: `bytes` is valid for writes of its length.
-        let count = unsafe { libc::syscall(libc::SYS_read, fd, bytes.as_mut_ptr(), bytes.len()) };
-        match usize::try_from(count) {
-            Ok(0) | Err(_) => break,
-            Ok(count) => {
-                write_all(to, &bytes[..count]);
-            }
-        }
+        let room = &mut buffer[kept..];
+        // SAFETY: `room` is valid for writes of its length.
+        let count = unsafe { libc::syscall(libc::SYS_read, fd, room.as_mut_ptr(), room.len()) };
+        let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else { break };
+        let used = kept + count;
+        kept = take(&buffer[..used]);
+        buffer.copy_within(used - kept..used, 0);
     }
     close(fd);
+    true
+}
+
+/// Copies a file to a descriptor. Text that the descriptor does not accept is lost.
+pub fn copy_file(path: &CStr, to: i32) {
+    read_parts(path, &mut [0; 1024], |part| {
+        write_all(to, part);
+        0
+    });
 }
 
 /// Closes a file descriptor that the caller owns.

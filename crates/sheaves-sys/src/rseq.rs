@@ -68,15 +68,20 @@ const LAST_ROUND: usize = 2;
 /// Ends the registrations of threads; the value is the number of the round.
 static ENDING: Key = Key::new();
 
+/// In place of a virtual slot, which the rseq engine does not use: this thread is not registered
+/// again. Its registration was refused, or has ended because the thread ends.
+const REFUSED: i16 = -2;
+
 /// Registers the calling thread's own area. False where the kernel or seccomp refuses, where the
-/// thread has an area already, and at the thread's end.
+/// thread has an area already, and at the thread's end. A refusal is remembered: later calls make
+/// no system call. Keeps `errno`; async-signal-safe.
 ///
 /// With musl, destructors of a thread may use the library for the first time in their first and
 /// second round; in a later one nothing ends the registration before the thread unmaps its stack.
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 #[must_use]
 pub fn register_own() -> bool {
-    if tls::has_ended() != 0 || sandbox::is_entered() {
+    if tls::virtual_slot() == REFUSED || sandbox::is_entered() {
         return false;
     }
     if UNMAPS_OWN_STACK {
@@ -86,7 +91,11 @@ pub fn register_own() -> bool {
             return false;
         }
     }
-    call(0)
+    let is_registered = call(0);
+    if !is_registered {
+        tls::set_virtual_slot(REFUSED);
+    }
+    is_registered
 }
 
 /// Ends the registration in the second round of destructors. Those that run after this one work
@@ -98,7 +107,7 @@ unsafe extern "C" fn unregister_own(round: *mut c_void) {
         return;
     }
     // Signal handlers do not register the area again.
-    tls::set_has_ended(1);
+    tls::set_virtual_slot(REFUSED);
     // A handler must not find the 0 that the kernel leaves: it is the number of a slot.
     thread::with_signals_blocked(|| {
         if call(FLAG_UNREGISTER) {
@@ -116,7 +125,9 @@ fn call(flags: libc::c_int) -> bool {
     let bytes = size_of::<RseqArea>();
     // SAFETY: the area belongs to this thread, which has it as long as it lives.
     let area = unsafe { &raw mut (*tls::thread_area()).rseq };
-    // SAFETY: the kernel checks the area's size and alignment. It writes every field but `rseq_cs`,
-    // and nothing else does.
-    unsafe { libc::syscall(libc::SYS_rseq, area, bytes, flags, SIGNATURE) == 0 }
+    crate::errno::preserve(|| {
+        // SAFETY: the kernel checks the area's size and alignment. It writes every field but
+        // `rseq_cs`, and nothing else does.
+        unsafe { libc::syscall(libc::SYS_rseq, area, bytes, flags, SIGNATURE) == 0 }
+    })
 }

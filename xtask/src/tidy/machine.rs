@@ -22,6 +22,9 @@ const ASM_PLACES: [&str; 4] = [
     "crates/sheaves-sys/src/probe.rs",
     "crates/sheaves-preload/src/dl.rs",
 ];
+/// Where the environment may be read, when the object is loaded.
+const ENVIRONMENT_FOLDER: &str = "crates/sheaves-sys/src/options/";
+const ENVIRONMENT_NAMES: [&str; 4] = ["environ", "__environ", "getenv", "secure_getenv"];
 /// Where system calls are allowed.
 const SYSTEM_CALL_FOLDER: &str = "crates/sheaves-sys/src/";
 /// The crates that are linked last, and so need a panic runtime, which is in `std`.
@@ -47,6 +50,7 @@ const HARMLESS_FUNCTIONS: [&str; 12] = [
 pub(crate) fn check(source: &RustFile, findings: &mut Vec<Finding>) {
     check_asm(source, findings);
     check_std(source, findings);
+    check_environment(source, findings);
     if !source.path.starts_with(SYSTEM_CALL_FOLDER) {
         check_system_calls(source, findings);
         check_foreign_functions(source, findings);
@@ -96,6 +100,17 @@ fn check_std(source: &RustFile, findings: &mut Vec<Finding>) {
             is_extern_crate && OBJECT_FOLDERS.iter().any(|folder| source.path.starts_with(folder));
         if (is_path || is_extern_crate) && !is_allowed {
             findings.push(Finding::new(&source.path, token.line, Kind::UsesStd));
+        }
+    }
+}
+
+fn check_environment(source: &RustFile, findings: &mut Vec<Finding>) {
+    if source.path.starts_with(ENVIRONMENT_FOLDER) {
+        return;
+    }
+    for token in source.tokens.iter().filter(|token| token.kind == TokenKind::Word) {
+        if ENVIRONMENT_NAMES.contains(&token.text.as_str()) && !source.is_test_line(token.line) {
+            findings.push(Finding::new(&source.path, token.line, Kind::ReadsEnvironment));
         }
     }
 }

@@ -77,6 +77,16 @@ fn std_in_library() {
 }
 
 #[test]
+fn environment() {
+    let text = "unsafe extern \"C\" {\n    static environ: *const u8;\n}\n";
+    assert_finds(SYS, text, &[(2, Kind::ReadsEnvironment)]);
+    let text = "fn f() {\n    unsafe { libc::getenv(NAME) };\n}\n";
+    assert_finds(SYS, text, &[(2, Kind::ReadsEnvironment)]);
+    assert_clean("crates/sheaves-sys/src/options/environment.rs", text);
+    assert_clean(TOOL, text);
+}
+
+#[test]
 fn test_code_is_free() {
     assert_clean(LIBRARY, "#[cfg(test)]\nmod tests {\n    use std::env;\n}\n");
     assert_clean(LIBRARY, "#[cfg(all(test, target_os = \"linux\"))]\nuse std::env;\n");

@@ -14,6 +14,7 @@ mod header;
 #[cfg(target_arch = "x86_64")]
 #[path = "../../../sheaves-preload/tests/preload/notes.rs"]
 mod notes;
+mod options;
 mod programs;
 #[path = "../../../sheaves-percpu/tests/transactions/several_at_a_time.rs"]
 mod several_at_a_time;

@@ -40,6 +40,23 @@ fn object_has_the_described_probes() {
     crate::notes::check_described(&libraries().join("libsheaves.so"));
 }
 
+/// A program that loads the library by `dlopen` has little room for them.
+#[test]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+fn thread_local_words_are_few() {
+    let symbols = output_of("readelf", &["-W", "--dyn-syms"]);
+    let line = symbols.lines().find(|line| line.ends_with(" sheaves_thread")).unwrap();
+    let bytes: usize = line.split_whitespace().nth(2).unwrap().parse().unwrap();
+    assert!(bytes <= 80, "{line}");
+    if libraries().ends_with("release") {
+        // Nothing else: panics abort, so the standard library is not linked.
+        let headers = output_of("readelf", &["-lW"]);
+        let line = headers.lines().find(|line| line.trim_start().starts_with("TLS ")).unwrap();
+        let all = usize::from_str_radix(&line.split_whitespace().nth(5).unwrap()[2..], 16);
+        assert_eq!(all, Ok(bytes), "{line}");
+    }
+}
+
 #[test]
 fn object_has_a_soname_and_is_never_unloaded() {
     let dynamic = output_of("readelf", &["-d"]);

@@ -61,9 +61,15 @@ fn move_on(slot: i32) {
 
 /// The bits of a word that the calling thread has checked out.
 fn busy() -> usize {
-    // Thread pointers differ most in these bits.
-    let thread = sheaves_sys::tls::thread_pointer() >> 12;
-    BUSY | (thread << THREAD_SHIFT & !FROZEN)
+    BUSY | tag_of(sheaves_sys::tls::thread_pointer())
+}
+
+/// The thread's bits, without [`BUSY`] and [`FROZEN`].
+///
+/// Stacks are a power of two apart as a rule, 8 MiB by default with glibc, and so are thread
+/// pointers. Those that differ from bit 12 on, or from bit 23 on, have different tags.
+fn tag_of(thread_pointer: usize) -> usize {
+    (thread_pointer >> 12 ^ thread_pointer >> 23) << THREAD_SHIFT & !(BUSY | FROZEN)
 }
 
 /// The cursor in a word, checked out or not.

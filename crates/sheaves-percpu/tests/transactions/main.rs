@@ -10,6 +10,7 @@ mod configurations;
 mod drain;
 mod fast;
 mod fresh;
+mod handler_forks;
 mod no_sysfs;
 mod numbers;
 mod one_slot;

@@ -64,3 +64,15 @@ fn holder_of_lower_priority_gets_to_run() {
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
+
+/// 1000 threads with stacks of one size, from 16 KiB to 64 MiB.
+#[test]
+fn threads_have_different_tags() {
+    for shift in 14..27 {
+        let base = 0x7f12_3456_76c0;
+        let tags: std::collections::BTreeSet<_> =
+            (0..1000).map(|number| tag_of(base + (number << shift))).collect();
+        assert_eq!(tags.len(), 1000, "stacks of {} KiB", 1 << (shift - 10));
+        assert!(tags.iter().all(|tag| tag & (BUSY | FROZEN) == 0 && tag & !TAGS == 0));
+    }
+}

@@ -6,9 +6,11 @@
 mod atfork;
 mod c_programs;
 mod deepbind;
+mod glibc;
 mod guard;
 #[cfg(target_arch = "x86_64")]
 mod notes;
+mod options;
 #[cfg(target_arch = "x86_64")]
 mod probes;
 mod programs;

@@ -1,5 +1,5 @@
 //! The exported symbols: the malloc family, `dlopen`, the registration of fork handlers, the ways
-//! into a sandbox, and nothing else.
+//! into a sandbox, the mark of the object, and nothing else.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -11,7 +11,7 @@ const C: &str = "malloc free calloc realloc reallocarray posix_memalign aligned_
 
 /// glibc's second names.
 const LIBC: &str = "__libc_malloc __libc_free __libc_calloc __libc_realloc __libc_memalign \
-                    __libc_valloc __libc_pvalloc __posix_memalign";
+                    __libc_valloc __libc_pvalloc __libc_mallinfo __libc_mallopt __posix_memalign";
 
 /// `operator new` and `operator delete` in all forms.
 const CXX: &str = "_Znwm _Znam _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11align_val_t \
@@ -30,6 +30,9 @@ const FORK: &str = "__register_atfork";
 /// The functions by which a program enters a sandbox.
 const SANDBOX: &str = "prctl syscall";
 
+/// By this other copies of the library find the object.
+const MARK: &str = "sheaves_preload_copy";
+
 /// Output of `nm -D` with these options.
 fn nm(options: &[&str]) -> String {
     let output = Command::new("nm").arg("-D").args(options).arg(crate::object()).output().unwrap();
@@ -42,7 +45,7 @@ fn exactly_the_documented_symbols_are_exported() {
     let text = nm(&["--defined-only"]);
     let found: BTreeSet<&str> =
         text.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
-    let expected: BTreeSet<&str> = [C, LIBC, CXX, LOADER, FORK, SANDBOX]
+    let expected: BTreeSet<&str> = [C, LIBC, CXX, LOADER, FORK, SANDBOX, MARK]
         .iter()
         .flat_map(|names| names.split_whitespace())
         .collect();

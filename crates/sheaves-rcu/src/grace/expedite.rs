@@ -10,9 +10,8 @@
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use sheaves_sys::clock;
+use sheaves_sys::{clock, options};
 
-use crate::options::{ALWAYS_EXPEDITED, ALWAYS_NORMAL, AS_ASKED, policy};
 use crate::reader::fences;
 
 /// The urgency of one request.
@@ -108,14 +107,14 @@ fn is_starting() -> bool {
 
 /// True if a request is served at once. Async-signal-safe.
 pub(crate) fn is_urgent(urgency: Urgency) -> bool {
-    hurries(urgency) || (policy() == AS_ASKED && is_starting())
+    hurries(urgency) || (options::RCU.asked().is_none() && is_starting())
 }
 
 /// [`is_urgent`] without the startup rule: for grace periods that no thread waits for.
 pub(crate) fn hurries(urgency: Urgency) -> bool {
-    match policy() {
-        ALWAYS_NORMAL => false,
-        ALWAYS_EXPEDITED => true,
+    match options::RCU.word() {
+        "normal" => false,
+        "expedited" => true,
         // Relaxed: a hint.
         _ => urgency == Urgency::Expedited || GUARDS.load(Ordering::Relaxed) != 0,
     }

@@ -12,23 +12,16 @@ use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::lock;
 use sheaves_sys::thread::{self, NAME_BYTES};
-use sheaves_sys::{env, probe, report, sleeper};
+use sheaves_sys::{options, probe, report, sleeper};
 
-use crate::options::Setting;
 use crate::reader::registry;
 
-/// Milliseconds until a report, unless the program or the environment sets others.
-const TIMEOUT_MS: u64 = 1_000;
-/// The highest value of `SHEAVES_RCU_STALL_MS`.
-const TIMEOUT_MS_MAX: usize = 86_400_000;
 /// After this time the leader looks whether the reader's thread still exists.
 const ALIVE_NS: u64 = 2_000_000;
 
 /// In place of a record's number: the readers that have no record.
 pub(crate) const SHARED: u32 = u32::MAX;
 
-/// Milliseconds until a report, 0 for none.
-static TIMEOUT: Setting = Setting::unread();
 /// Address of the program's function, 0 for none.
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
 /// The thread that runs the program's function, 0 for none. Written by leaders.
@@ -62,7 +55,9 @@ impl Stall {
 
 /// Sets after how many milliseconds a grace period is reported, at most a day; 0 for never.
 pub fn set_timeout_ms(milliseconds: u64) {
-    TIMEOUT.set(milliseconds.min(TIMEOUT_MS_MAX as u64));
+    // Otherwise a constructor of the program would be overruled by the environment.
+    options::read();
+    options::RCU_STALL_MS.set(milliseconds.min(options::RCU_STALL_MS_MAX));
 }
 
 /// Sets a function to be called for each report, after the line is written; `None` for none.
@@ -79,10 +74,7 @@ pub fn set_callback(callback: Option<fn(&Stall)>) {
 }
 
 pub(crate) fn timeout_ms() -> u64 {
-    TIMEOUT.get(|| {
-        let asked = env::number("SHEAVES_RCU_STALL_MS", 0, TIMEOUT_MS_MAX);
-        asked.map_or(TIMEOUT_MS, |milliseconds| milliseconds as u64)
-    })
+    options::RCU_STALL_MS.get()
 }
 
 /// Looks at record `number`, or [`SHARED`], which is in the way of a grace period. For the leader.

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 use sheaves_sys::fork::{self, Handlers, Layer};
 use sheaves_sys::membarrier::Reach;
-use sheaves_sys::{clock, env, membarrier, run_when_loaded, sandbox};
+use sheaves_sys::{clock, membarrier, options, run_when_loaded, sandbox};
 
 use super::registry;
 
@@ -46,7 +46,8 @@ fn decide() -> Mode {
     // Here, too: a linker drops members of an archive that nothing refers to.
     fork::announce(Layer::Readers, &HANDLERS);
     registry::prepare();
-    let wants_fences = env::flag("SHEAVES_RCU_FENCES");
+    options::read();
+    let wants_fences = options::RCU_FENCES.is_on();
     let registered = !wants_fences && membarrier::register_fence();
     let chosen = if registered { Mode::Membarrier } else { Mode::Fences };
     // Release pairs with the Acquire in `mode`. Relaxed on failure: `mode` reads it again.

@@ -4,7 +4,7 @@ use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use sheaves_sys::stack::Frame;
-use sheaves_sys::{clock, env, fault, map};
+use sheaves_sys::{clock, fault, map, options};
 
 use super::layout::{ADDRESS, BYTES, CACHE, FRAMES_MAX, Geometry, NAME, OBJECT, State, What};
 use super::table::{self, Kind, change, field, geometry, set_field};
@@ -17,7 +17,7 @@ use crate::{chunk, mode};
 /// One in this many samples is guarded; 0 while guard samples are off.
 static ONE_IN: AtomicUsize = AtomicUsize::new(0);
 /// The most of them.
-pub const ONE_IN_MAX: usize = 1 << 20;
+pub const ONE_IN_MAX: usize = options::GUARD_ONE_IN_MAX as usize;
 
 /// Blocks that are allocated or deferred.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -57,9 +57,9 @@ pub(crate) fn set(one_in: usize) -> bool {
     true
 }
 
-/// Reads `SHEAVES_GUARD`; returns the N of `1/N`, once guard samples are on.
+/// Turns guard samples on if `SHEAVES_GUARD` asks for them; returns the N of its `1/N`.
 pub(crate) fn start_option() -> Option<usize> {
-    env::fraction("SHEAVES_GUARD", ONE_IN_MAX).filter(|one_in| set(*one_in))
+    Some(options::GUARD.get() as usize).filter(|one_in| *one_in != 0 && set(*one_in))
 }
 
 /// True while there are blocks in the pool. Exact for the caller's own blocks.

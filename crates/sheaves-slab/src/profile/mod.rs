@@ -23,7 +23,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sheaves_sys::lock::Lock;
 use sheaves_sys::stack::{self, Frame};
-use sheaves_sys::{clock, env, probe};
+use sheaves_sys::{clock, options, probe};
 
 use crate::cache_id::{CLASSES_MAX, CacheId};
 use crate::mode;
@@ -32,9 +32,9 @@ pub(crate) use sites::{FRAMES_MAX, Kind, Site};
 use sites::{Key, Sites};
 
 /// The lowest and the highest mean distance of samples, in bytes.
-pub const RATE_BYTES_MIN: usize = 1 << 10;
+pub const RATE_BYTES_MIN: usize = options::PROF_BYTES.0 as usize;
 /// See [`RATE_BYTES_MIN`].
-pub const RATE_BYTES_MAX: usize = 1 << 40;
+pub const RATE_BYTES_MAX: usize = options::PROF_BYTES.1 as usize;
 
 /// Usual mean bytes from one sample to the next.
 pub const RATE_BYTES: usize = 512 << 10;
@@ -175,15 +175,15 @@ pub(crate) fn walk(frame: Frame, out: &mut [usize]) -> usize {
     unsafe { stack::walk(frame, out) }
 }
 
-/// Reads `SHEAVES_PROF`: a rate. In debug mode each allocation is a sample from the start.
-pub(crate) fn read_option() {
+/// Takes samples at the rate that `SHEAVES_PROF` asks for. In debug mode each allocation is a
+/// sample from the start.
+pub(crate) fn start_option() {
     if mode::is_debug() {
         begin_at(1);
         return;
     }
-    let range = (RATE_BYTES_MIN, RATE_BYTES_MAX);
-    if let Some(rate) = env::number("SHEAVES_PROF", range.0, range.1) {
-        begin(rate);
+    if let Some(rate) = options::PROF.asked() {
+        begin(rate as usize);
     }
 }
 

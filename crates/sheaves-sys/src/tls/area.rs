@@ -30,8 +30,7 @@ core::arch::global_asm!(
     ".long -1",   // no_slot
     ".quad sheaves_no_reader",
     ".zero 16", // shared_sections, online, calls
-    ".zero 64", // has_ended, padding
-    ".size sheaves_thread, 128",
+    ".size sheaves_thread, 64",
     ".popsection",
     ".pushsection .rodata.sheaves_no_reader,\"a\",%progbits",
     ".p2align 6",
@@ -105,7 +104,8 @@ macro_rules! fields {
 }
 
 fields! {
-    /// The portable engine's slot of the calling thread, negative before its first use.
+    /// The portable engine's slot of the calling thread, negative before its first use. With the
+    /// rseq engine [`crate::rseq`] has a note here.
     virtual_slot, set_virtual_slot: i16;
     /// Locks that the calling thread holds, in builds with debug assertions.
     locks, set_locks: u16;
@@ -117,8 +117,6 @@ fields! {
     online, set_online: u32;
     /// The calling thread's `call_rcu_data`.
     calls, set_calls: *mut core::ffi::c_void;
-    /// Not 0 once the calling thread's own registration of rseq has ended, because it ends.
-    has_ended, set_has_ended: u32;
 }
 
 /// True while libc knows that the process has had no second thread. False where libc does not tell,
@@ -135,6 +133,12 @@ pub(crate) fn libc_stack_end() -> usize {
     let end: *const usize = weak_address!("__libc_stack_end");
     // SAFETY: a variable of libc or of the dynamic linker, valid for ever.
     if end.is_null() { 0 } else { unsafe { end.read_volatile() } }
+}
+
+/// The dynamic section of the object that this code is in: pairs of a tag and a value. Null in a
+/// static program.
+pub(crate) fn dynamic_section() -> *const [usize; 2] {
+    weak_address!("_DYNAMIC")
 }
 
 /// libc's `_dl_find_object`, which finds a loaded object without a lock; `None` where it lacks it.

@@ -2,7 +2,7 @@
 
 use crate::rseq::RseqArea;
 
-/// The thread-local words: 128 bytes, aligned to 64. The fast paths use the first 64.
+/// The thread-local words: 64 bytes, a cache line.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct ThreadArea {
@@ -24,12 +24,9 @@ pub struct ThreadArea {
     pub online: u32,
     /// See [`calls()`](super::calls()).
     pub calls: *mut core::ffi::c_void,
-    /// See [`has_ended()`](super::has_ended()).
-    pub has_ended: u32,
 }
 
-const _: () = assert!(size_of::<ThreadArea>() == 128);
-const _: () = assert!(core::mem::offset_of!(ThreadArea, has_ended) == 64);
+const _: () = assert!(size_of::<ThreadArea>() == 64);
 
 /// Offset of [`ThreadArea::no_slot`] in the area, in bytes.
 pub const NO_SLOT_OFFSET: usize = core::mem::offset_of!(ThreadArea, no_slot);

@@ -44,6 +44,11 @@ pub fn is_single_threaded() -> bool {
     false
 }
 
+/// Unknown here: an object that contains this one has to be linked with `-z nodelete`.
+pub(crate) fn dynamic_section() -> *const [usize; 2] {
+    core::ptr::null()
+}
+
 /// Unknown here: no function is named in reports.
 pub(crate) fn dl_find_object() -> Option<*const core::ffi::c_void> {
     None

@@ -1,0 +1,85 @@
+//! What options ask for when the process ends: statistics, a heap profile, and what hardened and
+//! debug mode find then.
+//!
+//! It is done for programs in Rust and in C that link the library, and under the preload object.
+//! Where both are in a process, statistics and profile are those of the preload object, which has
+//! the program's heap. Each checks what was freed to it. A copy that made no cache, and so has no
+//! memory, says nothing.
+
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use sheaves_heap::profile;
+use sheaves_heap::report::{self, Format};
+use sheaves_heap::{check_freed, leaks, mode};
+use sheaves_slab::stats;
+use sheaves_sys::{object, options, process};
+
+/// The process in which the object was loaded: its children by `fork` say nothing.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+/// A duplicate of the original standard error: many programs close theirs before they end.
+static STDERR: AtomicI32 = AtomicI32::new(2);
+/// Statistics or a profile are asked for, of this copy of the library.
+static IS_ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before `main`, in one thread. Later calls do nothing.
+pub(crate) fn start() {
+    options::read();
+    // Relaxed, all: there is one thread the first time.
+    if PROCESS.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    PROCESS.store(process::id(), Ordering::Relaxed);
+    let (has_statistics, profile) = (options::STATS.get() != 0, options::PROF_FILE.path());
+    if has_statistics || options::DEBUG.is_on() {
+        STDERR.store(process::duplicate(2), Ordering::Relaxed);
+    }
+    if (has_statistics || profile.is_some()) && !object::is_beside_preload() {
+        IS_ASKED.store(true, Ordering::Relaxed);
+        if let Some(path) = profile {
+            profile::dump_when_short(path);
+        }
+    }
+}
+
+extern "C" fn end() {
+    if mode::is_hardened() {
+        check_freed();
+    }
+    // Relaxed, here and below: constant since `start`.
+    if PROCESS.load(Ordering::Relaxed) != process::id() || stats::all().next().is_none() {
+        return;
+    }
+    let (is_asked, stderr) = (IS_ASKED.load(Ordering::Relaxed), STDERR.load(Ordering::Relaxed));
+    if let Some(path) = options::PROF_FILE.path().filter(|_| is_asked) {
+        profile::dump_to_file(path);
+    }
+    if mode::is_debug() {
+        leaks::report_to(stderr);
+    }
+    if is_asked {
+        print_statistics(stderr);
+    }
+}
+
+fn print_statistics(stderr: i32) {
+    let format = match options::STATS.word() {
+        "1" => Format::Text,
+        "json" => Format::Json,
+        _ => return,
+    };
+    let Some(path) = options::STATS_FILE.path() else { return report::print(stderr, format) };
+    match process::open_append(path) {
+        Some(fd) => {
+            report::print(fd, format);
+            process::close(fd);
+        }
+        None => sheaves_sys::report::report(format_args!(
+            "cannot write statistics to {}: check that the folder exists and is writable",
+            path.to_str().unwrap_or("the file named by SHEAVES_STATS_FILE")
+        )),
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;

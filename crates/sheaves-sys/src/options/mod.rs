@@ -1,0 +1,186 @@
+//! Options from the environment: all that there are, in one table, read once.
+//!
+//! All options are named `SHEAVES_*`; `docs/options.md` says what they mean. [`read`] sets them
+//! when the object is loaded, or at the first use if that comes before. After that nothing looks at
+//! the environment, which the program may change at any time: an option is a load of a number.
+//!
+//! In secure-execution mode (`AT_SECURE`: setuid, setgid or file capabilities) the environment is
+//! not trusted and every option counts as absent. So does one whose value is empty or wrong.
+//!
+//! From the bottom up: `environment` (its variables), `opt` (one option, its kinds and values),
+//! `complaints` (what is reported of wrong ones).
+
+mod complaints;
+mod environment;
+mod opt;
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::topology::CPUS_MAX;
+use crate::{errno, process};
+
+pub use complaints::complain;
+use opt::{FLAG, Kind, PathPlace, UNSET};
+pub use opt::{Limit, NEVER, Opt};
+
+/// Defines each option: its static, its name, what its value may be, and the value when unset.
+macro_rules! options {
+    ($($(#[$doc:meta])* $option:ident = $name:literal, $kind:expr, $default:expr;)*) => {
+        $(
+            $(#[$doc])*
+            pub static $option: Opt = Opt::new($name, $kind, $default);
+        )*
+        static TABLE: &[&Opt] = &[$(&$option),*];
+    };
+}
+
+/// No object has as many bytes.
+const BYTES_MAX: u64 = i64::MAX as u64;
+/// The highest value of [`RCU_STALL_MS`]: a day.
+pub const RCU_STALL_MS_MAX: u64 = 86_400_000;
+/// The lowest and the highest value of [`PROF`].
+pub const PROF_BYTES: (u64, u64) = (1 << 10, 1 << 40);
+/// The highest N of [`GUARD`].
+pub const GUARD_ONE_IN_MAX: u64 = 1 << 20;
+
+static STATS_PATH: PathPlace = PathPlace::new();
+static PROF_PATH: PathPlace = PathPlace::new();
+static CGROUP_PATH: PathPlace = PathPlace::new();
+
+options! {
+    /// How transactions are carried out.
+    ENGINE = "SHEAVES_ENGINE", Kind::Words(&[("auto", 0), ("rseq", 1), ("portable", 2)]), 0;
+    /// What numbers the slots of the rseq engine.
+    SLOT = "SHEAVES_SLOT", Kind::Words(&[("cid", 1), ("cpu", 2)]), UNSET;
+    /// Number of slots of the portable engine.
+    SLOTS = "SHEAVES_SLOTS", Kind::Number(1, CPUS_MAX as u64), UNSET;
+    /// Which parts of the heap ask for huge pages.
+    HUGE_PAGES =
+        "SHEAVES_HUGE_PAGES", Kind::Words(&[("never", 0), ("auto", 1), ("always", 2)]), 1;
+    /// Milliseconds for which unused memory is kept, or [`NEVER`].
+    DECAY_MS = "SHEAVES_DECAY_MS", Kind::NumberOrNever(3_600_000), 1000;
+    /// The limit of the heap.
+    LIMIT = "SHEAVES_LIMIT", Kind::Limit, UNSET;
+    /// Mean bytes from one sample of the heap to the next.
+    PROF = "SHEAVES_PROF", Kind::Number(PROF_BYTES.0, PROF_BYTES.1), UNSET;
+    /// The N of `1/N`: one in N samples is guarded. 0 for none.
+    GUARD = "SHEAVES_GUARD", Kind::Fraction(GUARD_ONE_IN_MAX), 0;
+    /// The process is a hardened one.
+    HARDEN = "SHEAVES_HARDEN", Kind::Words(FLAG), UNSET;
+    /// Every cache is a debug cache.
+    DEBUG = "SHEAVES_DEBUG", Kind::Words(FLAG), 0;
+    /// The process answers tools.
+    CONTROL = "SHEAVES_CONTROL", Kind::Words(FLAG), 1;
+    /// Whether all grace periods are normal, or expedited.
+    RCU = "SHEAVES_RCU", Kind::Words(&[("normal", 1), ("expedited", 2)]), UNSET;
+    /// Age of a grace period at which it is reported, 0 for never. The program may set another.
+    RCU_STALL_MS = "SHEAVES_RCU_STALL_MS", Kind::Number(0, RCU_STALL_MS_MAX), 1000;
+    /// Readers fence.
+    RCU_FENCES = "SHEAVES_RCU_FENCES", Kind::Words(FLAG), 0;
+    /// Threads that run what was deferred; 2 for one per CPU.
+    RCU_RECLAIMERS =
+        "SHEAVES_RCU_RECLAIMERS", Kind::Words(&[("0", 0), ("1", 1), ("slots", 2)]), 1;
+    /// How long something deferred waits for a grace period to be started.
+    RCU_AGE_MS = "SHEAVES_RCU_AGE_MS", Kind::Number(1, 60_000), 20;
+    /// Deferred bytes from which on grace periods are started at once.
+    RCU_SOFT_BYTES = "SHEAVES_RCU_SOFT_BYTES", Kind::Number(4096, BYTES_MAX), UNSET;
+    /// Deferred bytes from which on they are expedited.
+    RCU_HIGH_BYTES = "SHEAVES_RCU_HIGH_BYTES", Kind::Number(4096, BYTES_MAX), UNSET;
+    /// Deferred bytes from which on threads that defer help.
+    RCU_HARD_BYTES = "SHEAVES_RCU_HARD_BYTES", Kind::Number(4096, BYTES_MAX), UNSET;
+    /// The memory pressure of the system is looked at.
+    RCU_PRESSURE = "SHEAVES_RCU_PRESSURE", Kind::Words(FLAG), 0;
+    /// Statistics at exit.
+    STATS =
+        "SHEAVES_STATS", Kind::Words(&[("0", 0), ("1", 1), ("text", 1), ("json", 2)]), 0;
+    /// The file of the statistics.
+    STATS_FILE = "SHEAVES_STATS_FILE", Kind::Path(&STATS_PATH), UNSET;
+    /// The file of the heap profile.
+    PROF_FILE = "SHEAVES_PROF_FILE", Kind::Path(&PROF_PATH), UNSET;
+    /// `dlopen` leaves `RTLD_DEEPBIND` alone.
+    DEEPBIND = "SHEAVES_DEEPBIND", Kind::Words(FLAG), 0;
+    /// The descriptor on which `sheaves run` waits for the preload object.
+    HELLO_FD = "SHEAVES_HELLO_FD", Kind::Number(0, i32::MAX as u64), UNSET;
+    /// Where the control groups are.
+    CGROUP = "SHEAVES_CGROUP", Kind::Path(&CGROUP_PATH), UNSET;
+    /// The preload object. Only the command reads it.
+    PRELOAD = "SHEAVES_PRELOAD", Kind::NotRead, UNSET;
+    /// What was reported in this tree of processes. Only [`complain`] reads it.
+    REPORTED = "SHEAVES_REPORTED", Kind::NotRead, UNSET;
+}
+
+/// Whether the environment was read.
+///
+/// | value | meaning | written by |
+/// |---|---|---|
+/// | `UNREAD` | options have their defaults | [`read`], where it finds no environment |
+/// | `READING` | a thread reads it | [`read`] |
+/// | `READ` | options have their values | [`read`] |
+static STATE: AtomicU32 = AtomicU32::new(UNREAD);
+const UNREAD: u32 = 0;
+const READING: u32 = 1;
+const READ: u32 = 2;
+
+/// Reads all options, once: later calls are a load. Never allocates.
+///
+/// Called when the object is loaded, and first of all by what may run before, because it is used by
+/// the dynamic linker or by constructors of other objects. Like `getenv`, not safe against a
+/// concurrent `setenv`; there are no other threads then.
+#[inline]
+pub fn read() {
+    // Acquire pairs with the Release in `read_slow`: the values.
+    if STATE.load(Ordering::Acquire) != READ {
+        read_slow();
+    }
+}
+
+#[cold]
+fn read_slow() {
+    // Relaxed, both: a thread that fails uses the values that there are.
+    let (old, new) = (Ordering::Relaxed, Ordering::Relaxed);
+    if STATE.compare_exchange(UNREAD, READING, old, new).is_err() {
+        return;
+    }
+    let is_read = process::is_secure() || errno::preserve(read_environment);
+    // Release pairs with the Acquire in `read`.
+    STATE.store(if is_read { READ } else { UNREAD }, Ordering::Release);
+}
+
+/// False where there is no environment to read.
+fn read_environment() -> bool {
+    // The first of several variables of one name counts, as for `getenv`.
+    let mut seen = 0_u64;
+    environment::each(|name, value| {
+        if let Some(index) = TABLE.iter().position(|option| option.name() == name)
+            && seen & (1 << index) == 0
+        {
+            seen |= 1 << index;
+            TABLE[index].take(value);
+        }
+    })
+}
+
+const _: () = assert!(TABLE.len() <= u64::BITS as usize);
+
+/// Reads the options, and reports wrong values and misspelt names.
+fn load() {
+    read();
+    if !process::is_secure() {
+        complaints::look(TABLE);
+    }
+}
+
+crate::run_when_loaded!(load());
+
+/// Removes a variable, so that programs started from here do not inherit it.
+///
+/// Only for constructors, where the process has one thread.
+pub fn remove(name: &CStr) {
+    // SAFETY: `name` is a C string; in a constructor no other thread reads the environment.
+    let _ = unsafe { libc::unsetenv(name.as_ptr()) };
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/options.rs"]
+mod tests;
