@@ -55,6 +55,16 @@ fn threads_may_allocate_while_they_end() {
 
 /// A small file size, address space that large blocks have left idle, no mapping left.
 #[test]
+fn library_has_a_thread_while_there_is_something_to_do() {
+    let program = compile("gcc", "library_thread.c");
+    for kind in ["small", "single", "idle", "sandbox"] {
+        for variables in &CONFIGURATIONS[..4] {
+            run_silent(&program, &[kind], variables, MINUTE);
+        }
+    }
+}
+
+#[test]
 fn programs_run_at_the_limits_of_the_system() {
     let program = compile("gcc", "limits.c");
     for which in ["file-size", "idle", "mappings"] {
