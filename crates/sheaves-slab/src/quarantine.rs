@@ -27,8 +27,9 @@
 //! leaves the queue. So as many other frees as the younger half has come before that.
 //!
 //! A thread that frees reaches its own slot only. If other slots have freed objects, the library's
-//! thread confirms, and a thread that frees waits a moment for it once there is twice as much as
-//! there may be. What is not confirmed then is released without that.
+//! thread confirms, and a thread that frees waits for it once there is twice as much as there may
+//! be: a second, if nothing is confirmed meanwhile. From then on, until something is, all is
+//! released without that.
 //!
 //! A second free of an object that has been let go frees what is in use, or about to be: it cannot
 //! be told from a first one. The quarantine makes the time until then long.
@@ -265,7 +266,7 @@ fn make_ready(id: CacheId, cursor: Cursor) -> Option<Cursor> {
 }
 
 /// Takes the oldest sheaf if there are more than `spare` objects too many, or if it is too old. It
-/// is confirmed, or there is twice as much as there may be; and it is the caller's.
+/// is confirmed, or there is twice as much as there may be and none can wait; and it is the caller's.
 fn take_surplus(id: CacheId, spare: usize, reach: Reach) -> Option<Cursor> {
     let now_ms = clock::coarse_ms();
     loop {
@@ -287,6 +288,8 @@ fn confirm(id: CacheId, awaited: Option<(u64, Cookie)>, reach: Reach) -> bool {
         let has_passed = cookie.has_passed();
         if has_passed {
             of(id).note_confirmed(count);
+            // Relaxed: see `wait_for_sweep`.
+            WAITED_SINCE_MS.store(0, Ordering::Relaxed);
         }
         return has_passed;
     }
@@ -318,11 +321,12 @@ fn start(cookie: Cookie, reach: Reach) {
 
 /// Changes with each [`sweep`].
 static SWEEPS: AtomicU32 = AtomicU32::new(0);
-/// When a thread last gave up its wait for one.
-static GIVEN_UP_MS: AtomicU64 = AtomicU64::new(0);
-/// How long a thread waits for a sweep, and for how long none waits after it has given up.
+/// When a thread first waited for one since something was confirmed; 0 if none has.
+static WAITED_SINCE_MS: AtomicU64 = AtomicU64::new(0);
+/// How long threads wait since then: much longer than a busy machine needs to run all threads once.
+const PATIENCE_MS: u64 = 1000;
+/// After that time a thread looks for itself.
 const WAIT_NS: u64 = 10_000_000;
-const NO_WAIT_MS: u64 = 100;
 
 /// For the library's thread: confirms what other threads wait for.
 pub(crate) fn sweep() {
@@ -335,21 +339,25 @@ pub(crate) fn sweep() {
     }
 }
 
-/// Waits for a sweep, for a moment. False if there was none.
+/// Waits for a sweep, for a moment. False if the thread cannot wait, or threads have waited in vain.
 #[cold]
 fn wait_for_sweep() -> bool {
-    // Relaxed, here and below: times and counts. A thread that reads would wait for itself.
-    let (seen, now_ms) = (SWEEPS.load(Ordering::Relaxed), clock::coarse_ms());
-    let is_early = now_ms.saturating_sub(GIVEN_UP_MS.load(Ordering::Relaxed)) < NO_WAIT_MS;
-    if is_early || sheaves_rcu::is_reading() || defer::is_reclaimer() || !defer::request_sweep() {
+    // A thread that reads would wait for itself.
+    if sheaves_rcu::is_reading() || defer::is_reclaimer() {
         return false;
     }
-    futex::wait_for(&SWEEPS, seen, WAIT_NS);
-    let is_over = SWEEPS.load(Ordering::Relaxed) != seen;
-    if !is_over {
-        GIVEN_UP_MS.store(now_ms, Ordering::Relaxed);
+    // Relaxed, here and below: times and counts, which lead to nothing.
+    let (seen, now_ms) = (SWEEPS.load(Ordering::Relaxed), clock::coarse_ms());
+    let since_ms = match WAITED_SINCE_MS.load(Ordering::Relaxed) {
+        0 => now_ms,
+        since_ms => since_ms,
+    };
+    if now_ms.saturating_sub(since_ms) >= PATIENCE_MS || !defer::request_sweep() {
+        return false;
     }
-    is_over
+    WAITED_SINCE_MS.store(since_ms, Ordering::Relaxed);
+    futex::wait_for(&SWEEPS, seen, WAIT_NS);
+    true
 }
 
 /// Seals the freed objects of a cache in the slots in reach. Named caches have none there. False if

@@ -47,7 +47,7 @@ fn thread_local_words_are_few() {
     let symbols = output_of("readelf", &["-W", "--dyn-syms"]);
     let line = symbols.lines().find(|line| line.ends_with(" sheaves_thread")).unwrap();
     let bytes: usize = line.split_whitespace().nth(2).unwrap().parse().unwrap();
-    assert!(bytes <= 80, "{line}");
+    assert!(bytes <= 64, "{line}");
     if libraries().ends_with("release") {
         // Nothing else: panics abort, so the standard library is not linked.
         let headers = output_of("readelf", &["-lW"]);
