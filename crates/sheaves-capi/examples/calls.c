@@ -29,7 +29,10 @@ int main(void)
         assert(object);
         object->value = i;
         sheaves_rcu_read_lock();
-        assert((i % 100 ? sheaves_call_rcu : sheaves_call_rcu_hurry)(&object->head, add) == 0);
+        if (i % 100)
+            assert(sheaves_call_rcu(&object->head, add) == 0);
+        else
+            assert(sheaves_call_rcu_hurry(&object->head, add) == 0);
         sheaves_rcu_read_unlock();
     }
     for (int i = 0; i < 1000; i++) {

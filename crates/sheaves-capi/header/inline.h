@@ -65,6 +65,109 @@ static inline __attribute__((always_inline)) void sheaves_rcu_read_unlock_inline
 
 #endif
 
+#if defined(__SANITIZE_THREAD__)
+#define SHEAVES_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SHEAVES_TSAN 1
+#endif
+#endif
+
+/* ThreadSanitizer does not see what orders threads inside the library, so calls tell it: what came
+ * before the end of a section or a deferral is before the end of a grace period, and what came
+ * before a free is before the next allocation. */
+#if defined(SHEAVES_TSAN) && defined(SHEAVES_INLINED)
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+
+/* One address stands for all sections and deferrals. */
+static inline void sheaves_tsan_ends(void)
+{
+    __tsan_release((void *)sheaves_rcu_sequence);
+}
+
+static inline int sheaves_tsan_waited(int result)
+{
+    __tsan_acquire((void *)sheaves_rcu_sequence);
+    return result;
+}
+
+static inline void *sheaves_tsan_taken(void *block)
+{
+    sheaves_tsan_waited(0);
+    if (block)
+        __tsan_acquire(block);
+    return block;
+}
+
+static inline void *sheaves_tsan_given(const void *block)
+{
+    if (block)
+        __tsan_release((void *)(uintptr_t)block);
+    return (void *)(uintptr_t)block;
+}
+
+static inline size_t sheaves_tsan_alloc_bulk(struct sheaves_cache *cache, void **objects,
+                                             size_t count)
+{
+    count = sheaves_cache_alloc_bulk(cache, objects, count);
+    for (size_t i = 0; i < count; i++)
+        sheaves_tsan_taken(objects[i]);
+    return count;
+}
+
+static inline int sheaves_tsan_free_bulk(struct sheaves_cache *cache, void *const *objects,
+                                         size_t count)
+{
+    for (size_t i = 0; objects && i < count; i++)
+        sheaves_tsan_given(objects[i]);
+    return sheaves_cache_free_bulk(cache, objects, count);
+}
+
+#if defined(__cplusplus)
+}
+#endif
+
+#undef sheaves_rcu_read_unlock
+#define sheaves_rcu_read_unlock() (sheaves_tsan_ends(), sheaves_rcu_read_unlock_inline())
+#define sheaves_srcu_read_unlock(domain, section) \
+    (sheaves_tsan_ends(), sheaves_srcu_read_unlock(domain, section))
+
+#define sheaves_rcu_synchronize() sheaves_tsan_waited(sheaves_rcu_synchronize())
+#define sheaves_rcu_synchronize_expedited() \
+    sheaves_tsan_waited(sheaves_rcu_synchronize_expedited())
+#define sheaves_rcu_wait(cookie) sheaves_tsan_waited(sheaves_rcu_wait(cookie))
+#define sheaves_rcu_poll(cookie) (sheaves_tsan_waited(sheaves_rcu_poll(cookie)) != 0)
+#define sheaves_rcu_barrier() sheaves_tsan_waited(sheaves_rcu_barrier())
+#define sheaves_srcu_synchronize(domain) sheaves_tsan_waited(sheaves_srcu_synchronize(domain))
+
+#define sheaves_call_rcu(head, call) (sheaves_tsan_ends(), sheaves_call_rcu(head, call))
+#define sheaves_call_rcu_hurry(head, call) \
+    (sheaves_tsan_ends(), sheaves_call_rcu_hurry(head, call))
+#define sheaves_free_rcu(block) (sheaves_tsan_ends(), sheaves_free_rcu(block))
+#define sheaves_free_rcu_head(block, head) \
+    (sheaves_tsan_ends(), sheaves_free_rcu_head(block, head))
+#define sheaves_cache_free_rcu(cache, object) \
+    (sheaves_tsan_ends(), sheaves_cache_free_rcu(cache, object))
+
+#define sheaves_malloc(size) sheaves_tsan_taken(sheaves_malloc(size))
+#define sheaves_calloc(count, size) sheaves_tsan_taken(sheaves_calloc(count, size))
+#define sheaves_aligned_alloc(align, size) sheaves_tsan_taken(sheaves_aligned_alloc(align, size))
+#define sheaves_realloc(block, size) \
+    sheaves_tsan_taken(sheaves_realloc(sheaves_tsan_given(block), size))
+#define sheaves_free(block) sheaves_free(sheaves_tsan_given(block))
+#define sheaves_cache_alloc(cache) sheaves_tsan_taken(sheaves_cache_alloc(cache))
+#define sheaves_cache_free(cache, object) sheaves_cache_free(cache, sheaves_tsan_given(object))
+#define sheaves_cache_alloc_bulk(cache, objects, count) \
+    sheaves_tsan_alloc_bulk(cache, objects, count)
+#define sheaves_cache_free_bulk(cache, objects, count) \
+    sheaves_tsan_free_bulk(cache, objects, count)
+#endif
+
 /* A reader's load of a published pointer, and the store that publishes it. */
 #if defined(__GNUC__)
 #define sheaves_rcu_dereference(pointer) __atomic_load_n(&(pointer), __ATOMIC_CONSUME)

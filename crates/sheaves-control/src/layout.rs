@@ -38,7 +38,8 @@ pub const VERSION: u32 = 2;
 pub const ANSWER_AT: usize = 4096;
 /// The longest answer.
 pub const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// Bytes of the file. All of it is mapped in the process; only what is written to has memory.
+/// Bytes of the file. The process maps what is before the answer, and all of it while it answers.
+/// Only what is written to has memory.
 pub const FILE_BYTES: usize = ANSWER_AT + ANSWER_BYTES_MAX;
 
 /// Statistics as JSON, see `sheaves_heap::report`.

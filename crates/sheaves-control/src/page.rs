@@ -7,15 +7,15 @@
 //!
 //! The library's thread answers, and is started for that. Where there can be none
 //! (`SHEAVES_RCU_RECLAIMERS=0`) any thread does at the end of a slow path. One thread at a time
-//! answers, under [`CONTROL`], which is above the locks of all other layers. It writes through the
-//! mapping. The descriptor is for tools only: the program may close it, and open another file at
-//! its number, at any time.
+//! answers, under [`CONTROL`], which is above the locks of all other layers. The rest of the file,
+//! which has the answer, is mapped meanwhile, from the mapping of the page. The descriptor is for
+//! tools only: the program may close it, and open another file at its number, at any time.
 
 use core::ptr::{copy_nonoverlapping, with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_rcu::defer::{self, Reach, Sink};
-use sheaves_sys::errno::ENOSPC;
+use sheaves_sys::errno::{ENOMEM, ENOSPC};
 use sheaves_sys::lock::{Held, Lock};
 use sheaves_sys::memfd::Memfd;
 use sheaves_sys::report::Line;
@@ -76,18 +76,21 @@ fn answer_request(control: Held<'_, Control>, page: &'static Page) {
     // Relaxed, here and below: the exchange before and the store after these order them.
     let command = page.command.load(Ordering::Relaxed);
     let argument = page.argument.load(Ordering::Relaxed);
-    let (begin, mut used) = (control.address + ANSWER_AT, 0);
+    // SAFETY: mapped by `make`.
+    let file = unsafe { map::shared_again(control.address, FILE_BYTES) };
+    let failure = if file.is_none() { ENOMEM } else { ENOSPC };
+    let (begin, mut used) = (file.map(|file| file + ANSWER_AT), 0);
     let mut flush = |line: &mut Line| {
         let text = line.as_bytes();
-        let fits = used + text.len() <= ANSWER_BYTES_MAX;
-        if fits {
+        let place = begin.filter(|_| used + text.len() <= ANSWER_BYTES_MAX);
+        if let Some(begin) = place {
             let place = with_exposed_provenance_mut::<u8>(begin + used);
             // SAFETY: inside the mapping, which only the thread that has the lock writes to.
             unsafe { copy_nonoverlapping(text.as_ptr(), place, text.len()) };
             used += text.len();
         }
         line.clear();
-        if fits { 0 } else { ENOSPC }
+        if place.is_some() { 0 } else { failure }
     };
     let status = commands::answer(command, argument, &mut flush);
     page.status.store(status.cast_unsigned(), Ordering::Relaxed);
@@ -95,6 +98,10 @@ fn answer_request(control: Held<'_, Control>, page: &'static Page) {
     // Release pairs with the Acquire by which the tool reads the answer. [Q3]
     page.request.state.store(ANSWERED, Ordering::Release);
     futex::wake_all_shared(&page.request.state);
+    if let Some(file) = file {
+        // SAFETY: mapped above, and not used any more.
+        unsafe { map::unmap(file, FILE_BYTES) };
+    }
     drop(control);
     commands::after(command, argument);
 }
@@ -113,7 +120,7 @@ impl Control {
         let Some(file) = Memfd::make(NAME, FILE_BYTES) else { return };
         // SAFETY: what is mapped there is ours, and read as atomic words only. A thread that reads
         // zeros there meanwhile does nothing.
-        let mapped = unsafe { map::shared(self.address, FILE_BYTES, file.descriptor()) };
+        let mapped = unsafe { map::shared(self.address, ANSWER_AT, file.descriptor()) };
         let Some(address) = mapped else {
             file.close();
             return;

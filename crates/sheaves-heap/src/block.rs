@@ -33,7 +33,14 @@ pub(crate) fn alloc(size: usize, align: usize, request: &Request) -> (usize, boo
     if mode::is_hardened() {
         return (object, !mode::is_debug());
     }
-    (object, classes::is_alone(class) && object != 0 && by_id::take_zero(object))
+    if !classes::is_alone(class) {
+        return (object, false);
+    }
+    match object {
+        // The window may be full, or a part of it occupied.
+        0 => huge::alloc(size, align, request),
+        _ => (object, by_id::take_zero(object)),
+    }
 }
 
 /// The block at an address; `None` when no block of this heap starts or can start there.

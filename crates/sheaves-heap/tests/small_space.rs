@@ -8,7 +8,7 @@ use sheaves_heap::{free, malloc};
 /// What is left of the address space.
 const LEFT_BYTES: usize = 4 << 30;
 /// Other libraries need some of it while the test runs.
-const FILL_BYTES_MIN: usize = 1 << 30;
+const FILL_BYTES_MIN: usize = 1 << 28;
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// Reserves addresses, without memory; `None` where there is no such range.
@@ -38,8 +38,9 @@ fn heap_works_to_the_limit_of_a_small_address_space() {
     let blocks = fill();
     let bytes = blocks.len() * BLOCK_BYTES;
     println!("{} MiB in blocks of 1 MiB", bytes >> 20);
-    // At least a quarter, since the reservation is the largest power of two that is there.
-    assert!((LEFT_BYTES / 4..LEFT_BYTES).contains(&bytes), "{bytes} bytes in {LEFT_BYTES}");
+    // Half of it is the window. The rest serves blocks of this size, and so do smaller holes.
+    let expected = LEFT_BYTES / 4 * 3..2 * LEFT_BYTES;
+    assert!(expected.contains(&bytes), "{bytes} bytes in {LEFT_BYTES}");
     for block in &blocks {
         // SAFETY: a block of this size, which nothing else uses.
         unsafe { block.write_bytes(1, 64) };
@@ -47,7 +48,8 @@ fn heap_works_to_the_limit_of_a_small_address_space() {
     // SAFETY: allocated above, and not used any more.
     blocks.iter().for_each(|block| unsafe { free(*block) });
     let again = fill();
-    assert_eq!(again.len(), blocks.len());
+    // The library's thread may have started meanwhile; its stack has 8 MiB.
+    assert!(again.len() + 9 >= blocks.len(), "{} after {}", again.len(), blocks.len());
     // SAFETY: as above.
     again.iter().for_each(|block| unsafe { free(*block) });
 }

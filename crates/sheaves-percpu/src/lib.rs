@@ -46,6 +46,7 @@ pub mod internal {
         push_slow, rows,
     };
     pub use crate::sheaf::{Cursor, Sheaf, Taken};
+    pub use crate::start::try_start;
     pub use crate::table::{ENTRY_0, TABLE, Table};
     pub use crate::word::{BLOCK_BYTES, Region, RowWord, Word};
 

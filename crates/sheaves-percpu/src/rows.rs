@@ -27,7 +27,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sheaves_sys::map;
-use sheaves_sys::space::{Part, Space};
+use sheaves_sys::space::{Area, Part, Space};
 use sheaves_sys::topology::CPUS_MAX;
 
 use crate::word::BLOCK_BYTES;
@@ -48,9 +48,8 @@ static STRIDE: AtomicUsize = AtomicUsize::new(0);
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
 /// Number of bytes from the start of a row that are accessible in every open row.
 static COMMITTED: AtomicUsize = AtomicUsize::new(0);
-/// Index + 1 of the row that is being opened, and the bytes that are being committed; 0 for none. A
-/// fork's child undoes what the thread that it lacks had begun.
-static OPENING: AtomicUsize = AtomicUsize::new(0);
+/// The bytes that are being committed; 0 for none. A fork's child undoes what the thread that it
+/// lacks had begun.
 static COMMITTING: AtomicUsize = AtomicUsize::new(0);
 /// One bit per row.
 static OPEN: [AtomicUsize; CPUS_MAX / 64 + 1] = [const { AtomicUsize::new(0) }; CPUS_MAX / 64 + 1];
@@ -71,17 +70,23 @@ fn wanted_row_bytes(rows: usize, limit: Option<usize>) -> usize {
     1 << share.ilog2()
 }
 
-/// Places the rows of `slots` slots and the shared row. Where their space has to be reserved, rows
-/// become smaller if address space is short. False when not even the blocks of words fit.
+/// Places the rows of `slots` slots and the shared row. Rows become smaller where address space is
+/// short. False, with nothing changed, when not even the blocks of words fit.
 pub(crate) fn reserve(slots: usize) -> bool {
     let (rows, page) = (slots + 1, map::page_bytes());
     let least = BLOCK_BYTES.next_multiple_of(page);
-    let bytes = wanted_row_bytes(rows, None);
-    if SPACE.find(total_bytes(rows, bytes, page), least) {
-        // Relaxed: as in `lay_out`.
-        OPEN[0].store(1, Ordering::Relaxed);
-        lay_out(slots, bytes, page);
-        return true;
+    for range in Area::Spaces.ranges() {
+        let mut bytes = wanted_row_bytes(rows, None);
+        // Half of the range is for other bases.
+        while bytes > least && total_bytes(rows, bytes, page) > range.len() / 2 {
+            bytes /= 2;
+        }
+        if SPACE.find(&range, total_bytes(rows, bytes, page), least) {
+            // Relaxed: as in `lay_out`.
+            OPEN[0].store(1, Ordering::Relaxed);
+            lay_out(slots, bytes, page);
+            return true;
+        }
     }
     let mut bytes = wanted_row_bytes(rows, map::limit_bytes()).max(least);
     while !SPACE.reserve(total_bytes(rows, bytes, page)) {
@@ -178,16 +183,13 @@ pub(crate) fn open(index: usize) -> bool {
     if is_open(index) {
         return true;
     }
-    // Relaxed, both: under the slots lock; the system call stays between them.
-    OPENING.store(index + 1, Ordering::Relaxed);
-    // SAFETY: the row is in the space, and no part of it was taken.
+    // SAFETY: the row is in the space, and no part of it was taken. If a thread that is not in this
+    // child of a fork took it and has not noted that, this fails, and the slot stays without a row.
     let is_taken = unsafe { SPACE.take(row(index), committed_bytes()) };
     if is_taken {
         // Release pairs with the Acquire in `is_open` and `open_rows`.
         OPEN[index / 64].fetch_or(1 << (index % 64), Ordering::Release);
     }
-    // Relaxed: as above.
-    OPENING.store(0, Ordering::Relaxed);
     is_taken
 }
 
@@ -223,19 +225,14 @@ pub(crate) fn commit(bytes: usize) -> bool {
 }
 
 /// For a fork's child, when a thread that the child lacks held the slots lock; called under that
-/// lock. Undoes what that thread was opening or committing.
+/// lock. Undoes what that thread was committing.
 pub(crate) fn recover() {
     let committed = committed_bytes();
-    // Relaxed, both: under the slots lock.
+    // Relaxed: under the slots lock.
     let more = COMMITTING.swap(0, Ordering::Relaxed).saturating_sub(committed);
     for index in open_rows().filter(|_| more > 0) {
         // SAFETY: after the committed bytes, so not published.
-        unsafe { SPACE.untake(row(index) + committed, more) };
-    }
-    let opening = OPENING.swap(0, Ordering::Relaxed).checked_sub(1);
-    if let Some(index) = opening.filter(|index| !is_open(*index)) {
-        // SAFETY: the row is not open, so not published.
-        unsafe { SPACE.untake(row(index), committed) };
+        unsafe { SPACE.untake_unsure(row(index) + committed, more) };
     }
 }
 

@@ -14,7 +14,8 @@ use sheaves_sys::{options, rseq, tls, topology};
 use crate::engine::{Access, Facts, Mode, SlotKind, facts, mode, publish};
 use crate::{fork, rows, table};
 
-static STARTING: Lock<()> = Lock::new(());
+/// What was chosen, from the first attempt on.
+static STARTING: Lock<Option<(Facts, Access)>> = Lock::new(None);
 
 impl Access {
     /// Starts the engine if it has not started. Otherwise a load and a test.
@@ -29,32 +30,34 @@ impl Access {
     }
 }
 
-/// Chooses the engine, fills the table and reserves the rows; later calls do nothing.
+/// Starts the engine, and aborts with one line where [`try_start`] fails: callers need it.
+#[cold]
+fn start() {
+    if !try_start() {
+        sheaves_sys::report::die(format_args!("no address space for per-CPU areas"));
+    }
+}
+
+/// Chooses the engine and reserves the rows. False when address space for the rows is out; may be
+/// tried again. Does nothing once it has succeeded.
 ///
 /// Runs in a constructor, before the program has threads, and in any case before the first use.
-/// Never allocates, so an allocator may call it. Aborts with one line when address space for the
-/// rows is out, because nothing can work then.
-pub(crate) fn start() {
-    let _starting = STARTING.lock();
+/// Never allocates, so an allocator may call it.
+pub fn try_start() -> bool {
+    let mut starting = STARTING.lock();
     if mode() != Mode::NotStarted {
-        return;
+        return true;
     }
-    // First of all: nothing else in the process may have run yet.
-    options::read();
-    let (mut facts, access) = choose();
-    let asked = options::SLOTS.asked().filter(|_| facts.mode == Mode::Portable);
-    facts.slots = asked.map_or_else(topology::possible_cpus, |slots| slots as usize);
-    // A `cpu_id` may be higher than the number of slots: then the thread has none.
-    table::fill(facts.slots.max(topology::cpu_ids_end()));
+    let (facts, access) = *starting.get_or_insert_with(choose_all);
     if !rows::reserve(facts.slots) {
-        sheaves_sys::report::die(format_args!("no address space for per-CPU areas"));
+        return false;
     }
     publish(&facts, access);
     fork::announce();
+    true
 }
 
-sheaves_sys::run_when_loaded!({
-    start();
+sheaves_sys::run_when_loaded!(if try_start() {
     complain();
 });
 
@@ -69,6 +72,18 @@ fn complain() {
         let text = "SHEAVES_SLOT=cid: this kernel has no mm_cid, using cpu";
         options::complain(format_args!("{text}"));
     }
+}
+
+/// Chooses the engine and the number of slots, and fills the table.
+fn choose_all() -> (Facts, Access) {
+    // First of all: nothing else in the process may have run yet.
+    options::read();
+    let (mut facts, access) = choose();
+    let asked = options::SLOTS.asked().filter(|_| facts.mode == Mode::Portable);
+    facts.slots = asked.map_or_else(topology::possible_cpus, |slots| slots as usize);
+    // A `cpu_id` may be higher than the number of slots: then the thread has none.
+    table::fill(facts.slots.max(topology::cpu_ids_end()));
+    (facts, access)
 }
 
 /// The engine, without the number of slots, and the access that it will have.

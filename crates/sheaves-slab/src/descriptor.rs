@@ -1,20 +1,22 @@
 //! Descriptors of the caches, and the table of all of them.
 //!
-//! The table is static: a number leads to its descriptor by arithmetic, and creating a cache
-//! allocates no memory.
+//! A number leads to its descriptor by arithmetic. The size classes of malloc have static ones,
+//! those of named caches are in the window and are mapped when a cache is created.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Word};
 use sheaves_sys::lock::Lock;
+use sheaves_sys::map::Exactly;
 
-use crate::cache_id::{CACHES_MAX, CacheId};
+use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 use crate::deferred::Queue;
 use crate::depot::Depot;
 use crate::pool::{self, SHARDS};
 use crate::shape::Shape;
 use crate::slab_lists::SlabLists;
+use crate::window::{DESCRIPTORS, DESCRIPTORS_BYTES};
 
 /// A cache. All zeros until it is created.
 #[repr(C, align(128))]
@@ -40,14 +42,23 @@ impl Descriptor {
 // after the last one has returned it; every other field is atomic or a lock.
 unsafe impl Sync for Descriptor {}
 
-static TABLE: [Descriptor; CACHES_MAX] = [const {
+static TABLE: [Descriptor; NAMED_FIRST] = [const {
     Descriptor {
         shape: UnsafeCell::new(Shape::NONE),
         slabs: Lock::new(SlabLists::new()),
         depot: Depot::new(),
         deferred: [const { Queue::new() }; SHARDS],
     }
-}; CACHES_MAX];
+}; NAMED_FIRST];
+
+/// Maps the descriptors of the caches up to a number. Under the registry lock; false when memory is
+/// out.
+pub(crate) fn map_to(number: usize) -> bool {
+    let named = (number + 1).saturating_sub(NAMED_FIRST);
+    DESCRIPTORS.grow_to(named * size_of::<Descriptor>()) == Exactly::Mapped
+}
+
+const _: () = assert!((CACHES_MAX - NAMED_FIRST) * size_of::<Descriptor>() <= DESCRIPTORS_BYTES);
 
 /// One bit for each cache that has ever deferred an object: set before the first one is deferred.
 static DEFERRING: [AtomicU64; CACHES_MAX / 64] = [const { AtomicU64::new(0) }; CACHES_MAX / 64];
@@ -85,7 +96,11 @@ impl CacheId {
 
     #[inline]
     pub(crate) fn descriptor(self) -> &'static Descriptor {
-        &TABLE[usize::from(self.number())]
+        let number = usize::from(self.number());
+        match TABLE.get(number) {
+            Some(of_class) => of_class,
+            None => of_named(number - NAMED_FIRST),
+        }
     }
 
     /// The cache's shape.
@@ -133,6 +148,17 @@ impl CacheId {
     pub(crate) fn take_full(self) -> Option<Cursor> {
         self.descriptor().depot.take_full()
     }
+}
+
+/// The descriptor of a cache by its place among those of named caches.
+fn of_named(index: usize) -> &'static Descriptor {
+    let address = DESCRIPTORS.base() + index * size_of::<Descriptor>();
+    if (index + 1) * size_of::<Descriptor>() > DESCRIPTORS.mapped() {
+        no_such_cache(CacheId::new((NAMED_FIRST + index) as u16));
+    }
+    // SAFETY: mapped, and never unmapped; zeros are a descriptor, and a cache's lock guards the
+    // rest.
+    unsafe { &*core::ptr::with_exposed_provenance::<Descriptor>(address) }
 }
 
 #[cold]

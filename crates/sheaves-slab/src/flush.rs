@@ -9,7 +9,7 @@
 use core::sync::atomic::Ordering;
 
 use sheaves_percpu::internal::Cursor;
-use sheaves_sys::probe;
+use sheaves_sys::{probe, tsan};
 
 use crate::cache_id::CacheId;
 use crate::granule::Granule;
@@ -48,7 +48,7 @@ pub(crate) fn flush(id: CacheId, objects: &mut [usize]) {
     if objects.is_empty() {
         return;
     }
-    objects.sort_unstable();
+    tsan::unseen(|| objects.sort_unstable());
     let shape = id.shape();
     let mut rest = &*objects;
     while let Some(first) = rest.first() {

@@ -7,7 +7,7 @@ use crate::pool::POOL;
 use crate::profile::PROFILE;
 use crate::registry::REGISTRY;
 use crate::slab_lists::SlabLists;
-use crate::{chunk, limit, pool, profile, quarantine, registry};
+use crate::{chunk, limit, pool, profile, quarantine, registry, window};
 
 static HANDLERS: fork::Handlers =
     fork::Handlers { prepare: lock_all, parent: unlock_in_parent, child: unlock_in_child, recover };
@@ -37,6 +37,7 @@ fn lock_all() {
 /// are rebuilt from the state of the chunks.
 fn recover() {
     profile::recover();
+    window::recover();
     pool::recover();
     chunk::fork::recover();
     let exists = registry::recover();

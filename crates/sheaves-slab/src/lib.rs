@@ -37,6 +37,7 @@
 //! | `samples`, `debug`, `hardened` | slow paths of samples, of debug caches and of hardened ones |
 //! | `deferred` | objects that are freed after a grace period |
 //! | `keeper`, `surplus` | unused memory goes back by itself: with a keeper, and without one |
+//! | `shortage` | what other caches hold unused serves an allocation that would fail |
 //! | `slow`, `bulk`, `reclaim`, [`stats`] | slow paths, bulk calls, shrinking, statistics |
 //! | `sink` | what `sheaves-rcu` calls |
 //! | [`sampling`], [`leaks`] | heap profiles; what debug mode reports at the end |
@@ -73,6 +74,7 @@ pub mod registry;
 mod samples;
 pub mod sampling;
 pub mod shape;
+mod shortage;
 mod sink;
 pub mod slab;
 mod slab_lists;

@@ -8,6 +8,7 @@
 //! it. [`trim`] can discard pages whose sheaves are all empty; these sheaves are in the returned
 //! set until they are needed again.
 
+use core::ptr::with_exposed_provenance;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use sheaves_percpu::internal::{Cursor, Sheaf, current_slot};
@@ -15,10 +16,10 @@ use sheaves_sys::lock::Lock;
 use sheaves_sys::map::{self, Exactly};
 
 use crate::protocol::stack::{Links, Stack};
-use crate::window::{SHEAVES, STEP_BYTES};
+use crate::window::{RETURNED, SHEAVES, SHEAVES_MAX, STEP_BYTES};
 
 /// Highest sheaf number.
-const NUMBER_MAX: usize = (1 << 24) - 1;
+const NUMBER_MAX: usize = SHEAVES_MAX - 1;
 
 fn numbered(number: u32) -> Sheaf {
     // SAFETY: numbers are of mapped sheaves, in a part of the window that is for sheaves only and
@@ -101,9 +102,14 @@ pub(crate) struct Pool {
 
 pub(crate) static POOL: Lock<Pool> = Lock::new(Pool { used: 1, returned: 0 });
 
-/// The returned set: bit `number % 64` of word `number / 64`. 2 MiB of untouched memory.
-static RETURNED: [AtomicU64; (NUMBER_MAX + 1) / 64] =
-    [const { AtomicU64::new(0) }; (NUMBER_MAX + 1) / 64];
+/// The word of a number in the returned set, which has the bit `number % 64` of it. The first
+/// [`trim`] maps the set.
+fn returned_word(number: usize) -> &'static AtomicU64 {
+    let word = with_exposed_provenance::<AtomicU64>(RETURNED.base() + number / 64 * 8);
+    // SAFETY: mapped by `trim` for all numbers that were used before it, and never unmapped; all
+    // access is atomic.
+    unsafe { &*word }
+}
 
 /// An empty sheaf, its sentinel not yet set; `None` when memory is out.
 pub(crate) fn take_empty() -> Option<Sheaf> {
@@ -146,7 +152,8 @@ fn pop_any() -> Option<Sheaf> {
 }
 
 fn take_returned(pool: &mut Pool) -> Sheaf {
-    for (index, word) in RETURNED.iter().enumerate() {
+    for index in 0..RETURNED.mapped() / 8 {
+        let word = returned_word(index * 64);
         // Relaxed, both: under the pool lock.
         let bits = word.load(Ordering::Relaxed);
         if bits != 0 {
@@ -166,12 +173,15 @@ pub(crate) fn put_empty(sheaf: Sheaf) {
 /// Discards every page whose sheaves are all empty. Returns the number of bytes.
 pub(crate) fn trim() -> usize {
     let mut pool = POOL.lock();
+    if RETURNED.grow_to(pool.used.div_ceil(64) * 8) != Exactly::Mapped {
+        return 0;
+    }
     let page_sheaves = (map::page_bytes() / Sheaf::BYTES).max(1);
     let mut bytes = 0;
     while let Some(sheaf) = pop_any() {
         let number = number_of(sheaf) as usize;
         // Relaxed: under the pool lock.
-        RETURNED[number / 64].fetch_or(1 << (number % 64), Ordering::Relaxed);
+        returned_word(number).fetch_or(1 << (number % 64), Ordering::Relaxed);
         pool.returned += 1;
         // The last sheaf of a page to be returned completes the page, once.
         let first = number / page_sheaves * page_sheaves;
@@ -190,7 +200,7 @@ pub(crate) fn trim() -> usize {
         // Other sheaves of this page are in use.
         for number in (first..first + page_sheaves).filter(|number| is_returned(*number)) {
             // Relaxed: under the pool lock.
-            RETURNED[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
+            returned_word(number).fetch_and(!(1 << (number % 64)), Ordering::Relaxed);
             pool.returned -= 1;
             put_empty(numbered(number as u32));
         }
@@ -200,7 +210,7 @@ pub(crate) fn trim() -> usize {
 
 fn is_returned(number: usize) -> bool {
     // Relaxed: under the pool lock.
-    RETURNED[number / 64].load(Ordering::Relaxed) & (1 << (number % 64)) != 0
+    returned_word(number).load(Ordering::Relaxed) & (1 << (number % 64)) != 0
 }
 
 /// True when every sheaf of a page is in the returned set, or was never used.
@@ -212,9 +222,8 @@ fn is_free_page(pool: &Pool, first: usize, count: usize) -> bool {
 /// Takes the lock in a child whose fork was not prepared.
 pub(crate) fn recover() {
     POOL.acquire_to_recover(|pool| {
+        let words = (0..RETURNED.mapped() / 8).map(|index| returned_word(index * 64));
         // Relaxed: under the pool lock.
-        let words = RETURNED[..pool.used.div_ceil(64)].iter();
-        let bits = words.map(|word| word.load(Ordering::Relaxed).count_ones() as usize);
-        pool.returned = bits.sum();
+        pool.returned = words.map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum();
     });
 }

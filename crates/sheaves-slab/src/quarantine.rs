@@ -266,7 +266,8 @@ fn make_ready(id: CacheId, cursor: Cursor) -> Option<Cursor> {
 }
 
 /// Takes the oldest sheaf if there are more than `spare` objects too many, or if it is too old. It
-/// is confirmed, or there is twice as much as there may be and none can wait; and it is the caller's.
+/// is confirmed, or there is twice as much as there may be and none can wait; and it is the
+/// caller's.
 fn take_surplus(id: CacheId, spare: usize, reach: Reach) -> Option<Cursor> {
     let now_ms = clock::coarse_ms();
     loop {
@@ -339,7 +340,8 @@ pub(crate) fn sweep() {
     }
 }
 
-/// Waits for a sweep, for a moment. False if the thread cannot wait, or threads have waited in vain.
+/// Waits for a sweep, for a moment. False if the thread cannot wait, or threads have waited in
+/// vain.
 #[cold]
 fn wait_for_sweep() -> bool {
     // A thread that reads would wait for itself.

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use sheaves_percpu::internal::Cursor;
 use sheaves_rcu::defer;
 use sheaves_sys::lock::assert_none_held;
-use sheaves_sys::probe;
+use sheaves_sys::{probe, tsan};
 
 use crate::cache_id::CacheId;
 use crate::chunk::Run;
@@ -80,7 +80,7 @@ pub(crate) fn refilled_sheaf(id: CacheId) -> Option<Cursor> {
         return None;
     }
     // A short refill leaves its objects at the end.
-    room.copy_within(room.len() - count.., 0);
+    tsan::unseen(|| room.copy_within(room.len() - count.., 0));
     Some(empty.up(count))
 }
 

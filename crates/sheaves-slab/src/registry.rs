@@ -7,13 +7,13 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use sheaves_percpu::Access;
-use sheaves_percpu::internal::{Region, slots};
+use sheaves_percpu::internal::{Region, slots, try_start};
 use sheaves_sys::{lock::Lock, options, probe};
 
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST, NAMED_FIRST_HARDENED};
 use crate::chunk::{self, HugePages};
 use crate::shape::Shape;
-use crate::{contents, guard, limit, mode, profile, slab, window};
+use crate::{contents, descriptor, guard, limit, mode, profile, slab, window};
 
 /// State under the registry lock.
 #[derive(Debug)]
@@ -67,6 +67,9 @@ pub(crate) fn create(mut shape: Shape, mut numbers: Range<usize>) -> Result<Cach
     let number = numbers
         .find(|number| !registry.has(CacheId::new(*number as u16)))
         .ok_or(CacheError::TooMany)?;
+    if !descriptor::map_to(number) {
+        return Err(CacheError::OutOfMemory);
+    }
     let id = CacheId::new(number as u16);
     // Relaxed: under the registry lock.
     NUMBERS_USED.fetch_max(number + 1, Ordering::Relaxed);
@@ -91,7 +94,7 @@ fn prepare_words(numbers: usize) {
 impl Registry {
     /// Starts the window, once. False when address space is out; may be tried again.
     fn start(&mut self) -> bool {
-        if !self.started && window::start() {
+        if !self.started && try_start() && window::start() {
             mode::start();
             contents::start();
             self.started = true;

@@ -13,7 +13,7 @@ use crate::profile::Request;
 use crate::samples::{self, sample_if_tagged};
 use crate::slot::{self, take_sheaf};
 use crate::tags::{self, Freed, TAG};
-use crate::{chunk, debug, deferred, flush, hardened, refill, surplus};
+use crate::{chunk, debug, deferred, flush, hardened, refill, shortage, surplus};
 
 /// How often a slow path starts over because other threads changed the slot. After that it goes to
 /// the slabs: in the portable engine all slots can be busy while a preempted thread holds one.
@@ -23,7 +23,10 @@ const ATTEMPTS: u32 = 64;
 #[cold]
 #[inline(never)]
 pub(crate) fn alloc_slow(id: CacheId, request: &Request) -> usize {
-    let object = alloc(id, request);
+    let mut object = alloc(id, request);
+    if object == 0 && shortage::release() {
+        object = alloc(id, request);
+    }
     chunk::after_alloc();
     object
 }

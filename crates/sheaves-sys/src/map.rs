@@ -3,13 +3,56 @@
 //! Addresses are plain numbers here; the layers above know what is mapped at them. A call that
 //! fails changes nothing, and every call keeps `errno`: the layers above decide what an exhausted
 //! address space means.
+//!
+//! The kernel is called directly. libc's functions may be those of a sanitizer, which ends the
+//! process for an address that it has not chosen.
 
 use core::ptr::with_exposed_provenance_mut;
 
 use crate::errno::{self, preserve};
-use crate::process;
+use crate::{process, vm};
 
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+/// A system call; its result or its error.
+///
+/// # Safety
+/// The memory that it changes is the caller's.
+unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, i32> {
+    let [a, b, c, d, e, f] = arguments;
+    preserve(|| {
+        // SAFETY: the same contract.
+        match unsafe { libc::syscall(number, a, b, c, d, e, f) } {
+            -1 => Err(errno::get()),
+            result => Ok(result as usize),
+        }
+    })
+}
+
+/// `mmap` of the beginning of a file, or of no file if that is -1.
+///
+/// # Safety
+/// With `MAP_FIXED`, what is replaced is the caller's.
+unsafe fn mmap(
+    address: usize,
+    bytes: usize,
+    protection: i32,
+    flags: i32,
+    file: i32,
+) -> Result<usize, i32> {
+    let [protection, flags, file] = [protection, flags, file].map(|number| number as usize);
+    // SAFETY: the same contract.
+    unsafe { call(libc::SYS_mmap, [address, bytes, protection, flags, file, 0]) }
+}
+
+/// `mprotect`; true when the kernel has done it.
+///
+/// # Safety
+/// The caller owns the range.
+unsafe fn protect(address: usize, bytes: usize, protection: i32) -> bool {
+    // SAFETY: the same contract.
+    unsafe { call(libc::SYS_mprotect, [address, bytes, protection as usize, 0, 0, 0]) }.is_ok()
+}
 
 /// Bytes per page of this machine (4, 16 or 64 KiB), read at run time.
 #[must_use]
@@ -22,13 +65,9 @@ pub fn page_bytes() -> usize {
 
 /// The address of a new mapping, or the error of `mmap`.
 fn map(address: usize, bytes: usize, protection: i32, flags: i32) -> Result<usize, i32> {
-    let hint = with_exposed_provenance_mut(address);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
-    preserve(|| {
-        // SAFETY: without MAP_FIXED no existing mapping is touched.
-        let mapped = unsafe { libc::mmap(hint, bytes, protection, flags, -1, 0) };
-        if mapped == libc::MAP_FAILED { Err(errno::get()) } else { Ok(mapped.expose_provenance()) }
-    })
+    // SAFETY: without MAP_FIXED no existing mapping is touched.
+    unsafe { mmap(address, bytes, protection, flags, -1) }
 }
 
 /// Zeroed read-write memory at an address that the kernel chooses; `None` when it refuses.
@@ -44,13 +83,20 @@ pub fn anywhere(bytes: usize) -> Option<usize> {
 /// Memory at an address other than 0 is the caller's, and may change its contents.
 #[must_use]
 pub unsafe fn shared(address: usize, bytes: usize, descriptor: i32) -> Option<usize> {
-    let place = with_exposed_provenance_mut(address);
     let flags = if address == 0 { libc::MAP_SHARED } else { libc::MAP_SHARED | libc::MAP_FIXED };
-    preserve(|| {
-        // SAFETY: what is replaced is the caller's.
-        let mapped = unsafe { libc::mmap(place, bytes, READ_WRITE, flags, descriptor, 0) };
-        (mapped != libc::MAP_FAILED).then(|| mapped.expose_provenance())
-    })
+    // SAFETY: what is replaced is the caller's.
+    unsafe { mmap(address, bytes, READ_WRITE, flags, descriptor) }.ok()
+}
+
+/// Maps the beginning of the file of a shared mapping once more, elsewhere.
+///
+/// # Safety
+/// The mapping of the beginning is the caller's.
+#[must_use]
+pub unsafe fn shared_again(address: usize, bytes: usize) -> Option<usize> {
+    // A length of 0 leaves the mapping, and makes another one of the same pages.
+    // SAFETY: nothing is moved or replaced.
+    unsafe { remap(address, 0, bytes, libc::MREMAP_MAYMOVE, 0) }.ok()
 }
 
 /// Zeroed read-write memory at a multiple of `align` (a power of two, at least a page).
@@ -124,9 +170,8 @@ pub fn reserve(bytes: usize) -> Option<usize> {
 /// The caller owns the range.
 #[must_use]
 pub unsafe fn commit(address: usize, bytes: usize) -> bool {
-    let start = with_exposed_provenance_mut(address);
     // SAFETY: the caller owns this range of a reservation; nothing refers to it yet.
-    preserve(|| unsafe { libc::mprotect(start, bytes, READ_WRITE) == 0 })
+    unsafe { protect(address, bytes, READ_WRITE) }
 }
 
 /// Makes memory inaccessible and returns its pages, as far as the kernel permits.
@@ -134,9 +179,8 @@ pub unsafe fn commit(address: usize, bytes: usize) -> bool {
 /// # Safety
 /// As [`discard`].
 pub unsafe fn hide(address: usize, bytes: usize) {
-    let start = with_exposed_provenance_mut(address);
     // SAFETY: the caller owns the range, and nothing in it is live.
-    let _ = preserve(|| unsafe { libc::mprotect(start, bytes, libc::PROT_NONE) });
+    let _ = unsafe { protect(address, bytes, libc::PROT_NONE) };
     let _ = drop_pages(address, bytes);
 }
 
@@ -148,9 +192,8 @@ pub unsafe fn hide(address: usize, bytes: usize) {
 pub unsafe fn uncommit(address: usize, bytes: usize) {
     // SAFETY: the same contract.
     unsafe { discard(address, bytes) };
-    let start = with_exposed_provenance_mut(address);
     // SAFETY: as above.
-    let _ = preserve(|| unsafe { libc::mprotect(start, bytes, libc::PROT_NONE) });
+    let _ = unsafe { protect(address, bytes, libc::PROT_NONE) };
 }
 
 /// Returns the pages of a mapping to the kernel; the next access reads zeros.
@@ -175,14 +218,22 @@ fn drop_pages(address: usize, bytes: usize) -> bool {
 /// `MADV_DONTNEED` that does not refuse locked memory.
 const MADV_DONTNEED_LOCKED: i32 = 24;
 
-/// Asks the kernel to use no huge pages for this range.
-pub fn avoid_huge_pages(address: usize, bytes: usize) {
-    let _ = advise(address, bytes, libc::MADV_NOHUGEPAGE);
+/// Asks the kernel to use no huge pages for this range. False when it refuses.
+#[must_use]
+pub fn avoid_huge_pages(address: usize, bytes: usize) -> bool {
+    advise(address, bytes, libc::MADV_NOHUGEPAGE)
 }
 
-/// Asks the kernel to use huge pages for this range; it does where `madvise` enables them.
-pub fn prefer_huge_pages(address: usize, bytes: usize) {
-    let _ = advise(address, bytes, libc::MADV_HUGEPAGE);
+/// [`avoid_huge_pages`] for a new range, where the kernel would use some without being asked.
+pub fn keep_pages_small(address: usize, bytes: usize) {
+    let _ = vm::huge_pages().are_default() && avoid_huge_pages(address, bytes);
+}
+
+/// Asks the kernel to use huge pages for this range; it does where `madvise` enables them. False
+/// when it refuses.
+#[must_use]
+pub fn prefer_huge_pages(address: usize, bytes: usize) -> bool {
+    advise(address, bytes, libc::MADV_HUGEPAGE)
 }
 
 /// Makes the kernel zero whole pages in every child of a fork. False before Linux 4.14.
@@ -193,12 +244,9 @@ pub(crate) fn wipe_on_fork(address: usize, bytes: usize) -> bool {
 
 /// True when the kernel took the advice.
 fn advise(address: usize, bytes: usize, advice: i32) -> bool {
-    preserve(|| {
-        let start = with_exposed_provenance_mut(address);
-        // SAFETY: the advice keeps contents, or the caller of `discard` or `unmap` guarantees that
-        // nothing in the range is live.
-        unsafe { libc::madvise(start, bytes, advice) == 0 }
-    })
+    // SAFETY: the advice keeps contents, or the caller of `discard` or `unmap` guarantees that
+    // nothing in the range is live.
+    unsafe { call(libc::SYS_madvise, [address, bytes, advice as usize, 0, 0, 0]) }.is_ok()
 }
 
 /// Removes a mapping that the caller owns and that nothing refers to any more.
@@ -210,9 +258,8 @@ fn advise(address: usize, bytes: usize, advice: i32) -> bool {
 /// # Safety
 /// The caller owns the whole range, and nothing in it is live or referred to.
 pub unsafe fn unmap(address: usize, bytes: usize) -> bool {
-    let start = with_exposed_provenance_mut(address);
     // SAFETY: the caller owns the range and nothing in it is live.
-    let is_unmapped = preserve(|| unsafe { libc::munmap(start, bytes) == 0 });
+    let is_unmapped = unsafe { call(libc::SYS_munmap, [address, bytes, 0, 0, 0, 0]) }.is_ok();
     if !is_unmapped {
         let _ = drop_pages(address, bytes);
     }
@@ -234,7 +281,7 @@ pub unsafe fn resize(
 ) -> Option<usize> {
     let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
     // SAFETY: the same contract.
-    unsafe { remap(address, old_bytes, new_bytes, flags, 0) }
+    unsafe { remap(address, old_bytes, new_bytes, flags, 0) }.ok()
 }
 
 /// Moves a mapping to `to`, in place of what is mapped there, with a new size; contents stay, and
@@ -247,7 +294,38 @@ pub unsafe fn resize(
 pub unsafe fn move_to(address: usize, old_bytes: usize, new_bytes: usize, to: usize) -> bool {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     // SAFETY: the same contract.
-    unsafe { remap(address, old_bytes, new_bytes, flags, to) }.is_some()
+    unsafe { remap(address, old_bytes, new_bytes, flags, to) }.is_ok()
+}
+
+/// Makes the mapping that ends at an address longer, by memory that reads as zeros. It also works
+/// where the process has as many mappings as it may have. False when the kernel refuses.
+///
+/// # Safety
+/// The caller owns the mapping.
+#[must_use]
+pub unsafe fn extend(end: usize, more: usize) -> bool {
+    let page = page_bytes();
+    // SAFETY: the last page stays where it is, and what follows it is free.
+    unsafe { remap(end - page, page, page + more, 0, 0) }.is_ok()
+}
+
+/// True when a range is part of the same mapping as the page before it.
+///
+/// # Safety
+/// The caller owns that page, and what follows the range is not used meanwhile.
+#[must_use]
+pub unsafe fn continues(address: usize, bytes: usize) -> bool {
+    let page = page_bytes();
+    // The kernel first finds out whether there is one mapping to make longer by a page.
+    // SAFETY: nothing moves, and what follows the range is free if the mapping becomes longer.
+    match unsafe { remap(address - page, page + bytes, page + bytes + page, 0, 0) } {
+        Ok(_) => {
+            // SAFETY: mapped just now.
+            unsafe { unmap(address + bytes, page) };
+            true
+        }
+        Err(error) => error != errno::EFAULT,
+    }
 }
 
 /// # Safety
@@ -258,14 +336,10 @@ unsafe fn remap(
     new_bytes: usize,
     flags: i32,
     to: usize,
-) -> Option<usize> {
-    let [old, new] = [address, to].map(with_exposed_provenance_mut::<libc::c_void>);
-    let moved = preserve(|| {
-        // SAFETY: the caller owns the mapping, and what is at `to` if the flags say so; on success
-        // it uses the new address only.
-        unsafe { libc::mremap(old, old_bytes, new_bytes, flags, new) }
-    });
-    (moved != libc::MAP_FAILED).then(|| moved.expose_provenance())
+) -> Result<usize, i32> {
+    // SAFETY: the caller owns the mapping, and what is at `to` if the flags say so; on success it
+    // uses the new address only.
+    unsafe { call(libc::SYS_mremap, [address, old_bytes, new_bytes, flags as usize, to, 0]) }
 }
 
 /// The soft limit on the address space in bytes (`RLIMIT_AS`), `None` where there is none.

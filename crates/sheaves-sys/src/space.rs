@@ -4,20 +4,72 @@
 //! random base in a part of the address space that the kernel does not use by itself, and each
 //! piece is mapped exactly where it belongs (`MAP_FIXED_NOREPLACE`). So a limit on the address
 //! space (`RLIMIT_AS`) counts only the pieces that are taken, also if the limit is set later. Where
-//! exact addresses are refused or not honoured (an emulator, valgrind, Linux before 4.17), the
-//! space is one reservation (`PROT_NONE`). The window of the heap works in the same way.
+//! that fails (the address space is full, or an emulator does not honour addresses), the space is
+//! one reservation (`PROT_NONE`). The window of the heap works in the same way.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::map::{self, Exactly};
+use crate::process;
 
-/// Range of the bases: above the windows of heaps, and below the addresses where the kernel puts
-/// programs and, far above, mappings.
-pub const BASES: Range<usize> = 0x2800_0000_0000..0x5000_0000_0000;
 /// Bases are multiples of this, which suits pages of any size, and huge pages.
-const ALIGN: usize = 2 << 20;
-const ATTEMPTS: u32 = 16;
+pub const ALIGN: usize = 2 << 20;
+/// Random places that are tried in a range of addresses.
+pub const ATTEMPTS: u32 = 16;
+
+/// Where in the address space something may lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Area {
+    /// The windows of heaps: above the addresses of programs that are linked at fixed ones.
+    Windows,
+    /// Spaces: below the addresses where the kernel puts programs and, far above, mappings.
+    Spaces,
+}
+
+impl Area {
+    /// The area in the address space of this process, then the same in one of 39 bits: some
+    /// sanitizers occupy all else.
+    #[must_use]
+    pub fn ranges(self) -> [Range<usize>; 2] {
+        // The stack is at the end of the address space.
+        let stack = process::auxiliary(libc::AT_RANDOM);
+        let bits = if stack == 0 { BITS_MAX } else { stack.ilog2() + 1 };
+        [bits.clamp(BITS_MIN, BITS_MAX), BITS_MIN].map(|bits| self.of_bits(bits))
+    }
+
+    /// The area in an address space of that many bits, in sixteenths of it.
+    fn of_bits(self, bits: u32) -> Range<usize> {
+        let [begin, end] = match self {
+            Area::Windows => [2, 5],
+            Area::Spaces => [5, 10],
+        };
+        begin << (bits - 4)..end << (bits - 4)
+    }
+}
+
+const BITS_MAX: u32 = 47;
+const BITS_MIN: u32 = 39;
+
+/// Random distances, the same ones in each process with the same [`process::random_seed`]: a
+/// counter that is scrambled (splitmix64).
+#[derive(Debug)]
+pub struct Places(u64);
+
+impl Places {
+    /// Those for one area; they tell nothing of those for the other.
+    #[must_use]
+    pub fn new(area: Area) -> Places {
+        Places(process::scramble(process::random_seed() ^ area as u64))
+    }
+
+    /// A multiple of [`ALIGN`] up to `last`.
+    #[must_use]
+    pub fn next(&mut self, last: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        process::scramble(self.0) as usize % (last / ALIGN + 1) * ALIGN
+    }
+}
 
 /// A range of address space; it has no base before [`Space::find`] or [`Space::reserve`].
 #[derive(Debug, Default)]
@@ -41,21 +93,18 @@ impl Space {
         self.base.load(Ordering::Relaxed)
     }
 
-    /// Finds a free base for `bytes` without reserving them, and takes the first `taken` bytes.
-    /// False, with nothing changed, if exact addresses are not honoured or memory is out. Call this
-    /// or [`Space::reserve`] once, before other threads use the space.
+    /// Finds a free base in a range for `bytes` without reserving them, and takes the first `taken`
+    /// bytes. False, with nothing changed, if the kernel maps nothing exactly there, or memory is
+    /// out. Call this or [`Space::reserve`] until one succeeds, before other threads use the space.
     #[must_use]
-    pub fn find(&self, bytes: usize, taken: usize) -> bool {
-        let Some(room) = BASES.len().checked_sub(bytes) else { return false };
-        let mut seed = crate::process::random_seed() | 1;
+    pub fn find(&self, range: &Range<usize>, bytes: usize, taken: usize) -> bool {
+        let Some(room) = range.len().checked_sub(bytes) else { return false };
+        let mut places = Places::new(Area::Spaces);
         for _ in 0..ATTEMPTS {
-            // Steps of a 64-bit linear congruential generator (L'Ecuyer 1999).
-            seed = seed.wrapping_mul(3_935_559_000_370_003_845).wrapping_add(1);
-            let place = usize::try_from(seed >> 24).unwrap_or(0) % (room / ALIGN + 1);
-            let base = BASES.start + place * ALIGN;
+            let base = range.start + places.next(room);
             match map::exactly(base, taken) {
                 Exactly::Mapped => {
-                    map::avoid_huge_pages(base, taken);
+                    map::keep_pages_small(base, taken);
                     // Relaxed: as in `base`.
                     self.base.store(base, Ordering::Relaxed);
                     return true;
@@ -71,7 +120,7 @@ impl Space {
     #[must_use]
     pub fn reserve(&self, bytes: usize) -> bool {
         let Some(start) = map::reserve(bytes + ALIGN) else { return false };
-        map::avoid_huge_pages(start, bytes + ALIGN);
+        map::keep_pages_small(start, bytes + ALIGN);
         // Relaxed, both: as in `base`.
         self.base.store(start.next_multiple_of(ALIGN), Ordering::Relaxed);
         self.is_reserved.store(true, Ordering::Relaxed);
@@ -92,9 +141,25 @@ impl Space {
         }
         let is_taken = map::exactly(address, bytes) == Exactly::Mapped;
         if is_taken {
-            map::avoid_huge_pages(address, bytes);
+            map::keep_pages_small(address, bytes);
         }
         is_taken
+    }
+
+    /// Undoes, in a child of a fork, a [`Space::take`] that another thread may have made or not, of
+    /// a range behind one that is taken. What is not known to be taken stays as it is: it may be a
+    /// mapping of the program's.
+    ///
+    /// # Safety
+    /// The page before the range is taken, and the other thread has told none of the range.
+    pub unsafe fn untake_unsure(&self, address: usize, bytes: usize) {
+        // Relaxed: as in `base`.
+        let is_reserved = self.is_reserved.load(Ordering::Relaxed);
+        // SAFETY: the page before is the caller's, who has one thread.
+        if is_reserved || unsafe { map::continues(address, bytes) } {
+            // SAFETY: in the reservation, or part of a mapping of this space.
+            unsafe { self.untake(address, bytes) };
+        }
     }
 
     /// Undoes [`Space::take`].
@@ -192,14 +257,13 @@ impl Part {
         // Relaxed, both: under the caller's lock.
         let taken = self.taken.load(Ordering::Relaxed);
         let wanted = self.wanted.swap(0, Ordering::Relaxed);
-        if wanted > taken {
-            // SAFETY: in the part; the thread that began to take it has told no other.
-            unsafe { space.untake(self.start() + taken, wanted - taken) };
+        if wanted > taken && taken > 0 {
+            // SAFETY: in the part, behind what is taken; the thread that began to take it has told
+            // no other.
+            unsafe { space.untake_unsure(self.start() + taken, wanted - taken) };
         }
     }
 }
-
-const _: () = assert!(BASES.start.is_multiple_of(ALIGN));
 
 #[cfg(test)]
 #[path = "../tests/unit/space.rs"]

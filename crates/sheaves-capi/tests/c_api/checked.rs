@@ -1,11 +1,11 @@
-//! All programs under sanitizers, and under valgrind where it is installed.
+//! Programs under sanitizers, and under valgrind where it is installed.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
 use crate::several_at_a_time;
 use crate::urcu::{FLAVORS, compile_for, compile_lfht, include, torture_ms};
-use crate::{Link, compile, has, here, libraries, run, run_ok};
+use crate::{ENGINES, Link, compile, has, here, libraries, run, run_ok};
 
 const LIMIT: Duration = Duration::from_secs(300);
 const EXAMPLES: [&str; 7] = ["cache", "calls", "memory", "percpu", "rcu", "srcu", "statistics"];
@@ -20,6 +20,7 @@ fn every_program(flags: &[&str], ms: &str) -> Vec<(PathBuf, Option<String>)> {
     let flags_of_cxx: Vec<_> = ["-std=c++17"].iter().chain(flags).copied().collect();
     let resource = compile("g++", "examples/resource.cpp", &flags_of_cxx, Link::Shared);
     programs.push((resource, None));
+    programs.push((compile("gcc", "tests/c_api/threads.c", flags, Link::Shared), None));
     let include = include();
     let flags_of_urcu: Vec<_> = [include.as_str()].iter().chain(flags).copied().collect();
     let flavors = compile("gcc", "tests/urcu/flavors.c", &flags_of_urcu, Link::Shared);
@@ -49,6 +50,40 @@ fn sanitizers_find_nothing() {
     let programs = every_program(&SANITIZERS, &torture_ms());
     for (program, argument) in programs.into_iter().chain(forking_programs(&WITHOUT_ALLOCATOR)) {
         run_ok(&program, argument.as_deref().as_slice(), &[], LIMIT);
+    }
+}
+
+/// It maps its own memory nearly everywhere, and knows nothing of what orders threads in the
+/// library. Not the programs for liburcu, whose headers do not tell it.
+const THREAD_SANITIZER: [&str; 1] = ["-fsanitize=thread"];
+
+#[test]
+fn thread_sanitizer_finds_no_race() {
+    let mut programs = Vec::from_iter(EXAMPLES.map(|name| {
+        compile("gcc", &format!("examples/{name}.c"), &THREAD_SANITIZER, Link::Shared)
+    }));
+    let flags = ["-std=c++17", THREAD_SANITIZER[0]];
+    programs.push(compile("g++", "examples/resource.cpp", &flags, Link::Shared));
+    for link in [Link::Shared, Link::Archive] {
+        programs.push(compile("gcc", "tests/c_api/threads.c", &THREAD_SANITIZER, link));
+    }
+    for program in programs {
+        for engine in ENGINES {
+            run_ok(&program, &[], engine, LIMIT);
+        }
+    }
+}
+
+/// What it is told about the library hides no race of the program.
+#[test]
+fn thread_sanitizer_finds_a_race() {
+    let flags = ["-DRACE", THREAD_SANITIZER[0]];
+    let program = compile("gcc", "tests/c_api/threads.c", &flags, Link::Shared);
+    for engine in ENGINES {
+        let output = run(&program, &[], engine, LIMIT);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("data race") && errors.contains("in work"), "{output:?}");
+        assert_eq!(output.status.code(), Some(66), "{output:?}");
     }
 }
 

@@ -7,8 +7,11 @@
 //! A block that is freed becomes inaccessible as a whole. It is unmapped when 256 others
 //! were freed after it, so a late access does not find another mapping there at once. A block that
 //! grows moves, and its old addresses become inaccessible, too.
+//!
+//! Each block takes two of the mappings that a process may have. Once blocks take an eighth of
+//! these, the pages beside further ones are accessible: then neighbours are one mapping.
 
-use sheaves_sys::map;
+use sheaves_sys::{map, vm};
 
 use super::table::{Entry, RETIRED, TABLE};
 
@@ -23,13 +26,19 @@ pub(super) fn alloc(bytes: usize, align: usize) -> usize {
 
 fn try_alloc(bytes: usize, align: usize) -> usize {
     let Some(address) = reserve(bytes, align) else { return 0 };
+    let beside = beside(TABLE.lock().count);
     // SAFETY: reserved just now.
-    let is_mapped = unsafe { map::commit(address, bytes) };
+    let is_mapped = unsafe { map::commit(address - beside, bytes + 2 * beside) };
     if !is_mapped || !TABLE.lock().insert(Entry { address, bytes }) {
         unmap(Entry { address, bytes });
         return 0;
     }
     address
+}
+
+/// Bytes on each side of a further block that are accessible.
+fn beside(blocks: usize) -> usize {
+    if blocks < vm::mappings_max() / 16 { 0 } else { map::page_bytes() }
 }
 
 /// Reserves room for a block, and the pages beside it.
@@ -49,11 +58,14 @@ fn reserve(bytes: usize, align: usize) -> Option<usize> {
 }
 
 /// Moves the pages of a block to where there is room for more; `None`, with the block unchanged,
-/// when the kernel refuses. The caller holds the table's lock, changes the block's entry, and calls
-/// [`retire_moved`].
-pub(super) fn grow(block: Entry, bytes: usize) -> Option<usize> {
-    let page = map::page_bytes();
-    let address = reserve(bytes, page)?;
+/// when the kernel refuses or there are too many blocks. The caller holds the table's lock, passes
+/// the number of blocks, changes the block's entry, and calls [`retire_moved`].
+pub(super) fn grow(block: Entry, bytes: usize, blocks: usize) -> Option<usize> {
+    if beside(blocks) != 0 {
+        // Pages that have moved cannot be one mapping with others.
+        return None;
+    }
+    let address = reserve(bytes, map::page_bytes())?;
     // SAFETY: the block is the caller's, which uses the new address only; the room is ours.
     if unsafe { map::move_to(block.address, block.bytes, bytes, address) } {
         return Some(address);

@@ -265,7 +265,7 @@ pub(crate) fn resize(address: usize, size: usize, request: &Request) -> usize {
     moved
 }
 
-/// [`resize`] in a hardened process. A block that shrinks a little stays as it is.
+/// [`resize`] in a hardened process. A block that shrinks to no less than half keeps its place.
 fn resize_guarded(
     mut table: Held<'_, Table>,
     index: usize,
@@ -278,9 +278,11 @@ fn resize_guarded(
     }
     if bytes <= old.bytes {
         large::note_resize(old.address, old.address, old.bytes, request);
+        drop(table);
+        discard_tail(old.address + bytes, old.address + old.bytes);
         return old.address;
     }
-    let Some(address) = guard::grow(old, bytes) else { return 0 };
+    let Some(address) = guard::grow(old, bytes, table.count) else { return 0 };
     table.move_block(index, Entry { address, bytes });
     large::note_resize(old.address, address, old.bytes, request);
     drop(table);
@@ -291,13 +293,27 @@ fn resize_guarded(
 /// Shortens a block by whole pages, if that is worth it; returns its address.
 fn shrink(mut table: Held<'_, Table>, index: usize, bytes: usize) -> usize {
     let Entry { address, bytes: old_bytes } = *table.entry(index);
-    // A range that was taken whole may be larger than its block by a quarter, see `Idle::take`.
-    if old_bytes - bytes > bytes / 4 {
+    if old_bytes - bytes >= TAIL_BYTES_MIN {
         table.resize(index, bytes);
         let rest = Entry { address: address + bytes, bytes: old_bytes - bytes };
         let_idle(table, rest);
     }
     address
+}
+
+/// Fewer bytes at the end of a block that was shortened are not worth a system call.
+pub(crate) const TAIL_BYTES_MIN: usize = 64 << 10;
+
+/// Returns the whole pages of a range to the kernel, if that is worth it: the end of a block that
+/// was shortened and keeps it. They read as zeros.
+pub(crate) fn discard_tail(start: usize, end: usize) {
+    let page = map::page_bytes();
+    let (start, end) = (start.next_multiple_of(page), end / page * page);
+    if end >= start + TAIL_BYTES_MIN {
+        // SAFETY: the caller shortens the block, so nothing behind its new size is live.
+        unsafe { map::discard(start, end - start) };
+        probe::purge(start, end - start);
+    }
 }
 
 /// What there is above 1 MiB.

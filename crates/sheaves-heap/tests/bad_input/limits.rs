@@ -141,10 +141,37 @@ fn exhausted() {
     assert_eq!(report::totals().used_bytes, 0);
 }
 
+/// With holes of 32 MiB only, from the start on.
+fn only_holes() {
+    const HOLES: usize = 24;
+    const HOLE_BYTES: usize = 32 << 20;
+    let mut blocks = Vec::with_capacity(BLOCKS_MAX);
+    let mut taken = occupy_all();
+    let (place, bytes) = taken.iter_mut().max_by_key(|(_, bytes)| *bytes).unwrap();
+    for _ in 0..HOLES {
+        *bytes -= 2 * HOLE_BYTES;
+        let hole = place.wrapping_byte_add(*bytes);
+        // SAFETY: a part of what `occupy_all` has mapped, not used.
+        assert_eq!(unsafe { libc::munmap(hole, HOLE_BYTES) }, 0);
+    }
+    let small = fill(&mut blocks, 1000);
+    // The window, with a heap of 8 MiB, is used up to its end.
+    assert!((7_000_000..8 << 20).contains(&(small * 1000)), "{small}");
+    empty(&mut blocks, 0);
+    let middle = fill(&mut blocks, 1 << 20);
+    assert!(middle >= (HOLES * HOLE_BYTES / 4 * 3) >> 20, "{middle} MiB");
+    empty(&mut blocks, 0);
+    trim(0);
+    assert_eq!(report::totals().used_bytes, 0);
+    assert!(!malloc_and_free(20 << 20).is_null());
+}
+
 crate::cases! {
     address_space_limited NONE, GoesOn(&[]) => { fill_and_empty(); }
     address_space_limited_portable PORTABLE, GoesOn(&[]) => { fill_and_empty(); }
     address_space_limited_debug DEBUG, GoesOn(&[]) => { fill_and_empty(); }
     limited_from_the_start NONE, GoesOn(&[]) => { start_late(); }
     address_space_exhausted NONE, GoesOn(&[]) => { exhausted(); }
+    address_space_of_holes NONE, GoesOn(&[]) => { only_holes(); }
+    address_space_of_holes_portable PORTABLE, GoesOn(&[]) => { only_holes(); }
 }

@@ -8,7 +8,7 @@ use crate::End::GoesOn;
 
 const PAGE: usize = 4 << 10;
 const CHUNK: usize = 2 << 20;
-const WINDOW: usize = 1 << 40;
+const WINDOW: usize = 5 << 40;
 /// Blocks of one granule each: together 32 chunks, with 640 KiB of headers.
 const BLOCKS: usize = 1 << 10;
 const BLOCK_BYTES: usize = 64 << 10;
@@ -28,13 +28,13 @@ fn ranges() -> Vec<Range<usize>> {
     ranges
 }
 
-/// The end of the region that contains `address` and is at distance `region` before the heap.
+/// The end of the region at distance `region` behind the heap, which contains `address`.
 fn end_of(region: usize, address: usize) -> usize {
     let ranges = ranges();
     let heap = ranges.iter().position(|range| range.contains(&address)).unwrap();
-    // Owners, chunks, headers, sheaves, heap.
-    assert!(ranges[heap - 4].start + WINDOW > address, "{ranges:x?}");
-    ranges[heap - region].end
+    // Heap, chunks, headers, sheaves.
+    assert!(ranges[heap + 3].end < address + WINDOW, "{ranges:x?}");
+    ranges[heap + region].end
 }
 
 /// Maps pages without access.
@@ -48,7 +48,7 @@ fn occupy(address: usize, bytes: usize) {
 }
 
 /// Allocates and frees past mappings at `(offset, bytes)` after the end of the region that is at
-/// distance `region` before the heap.
+/// distance `region` behind the heap.
 fn grows_over(region: usize, mappings: &[(usize, usize)]) {
     let first = malloc(BLOCK_BYTES);
     let end = end_of(region, first.expose_provenance());
@@ -94,8 +94,8 @@ fn stripes() -> Vec<(usize, usize)> {
 }
 
 const HEAP: usize = 0;
-const SHEAVES: usize = 1;
 const HEADERS: usize = 2;
+const SHEAVES: usize = 3;
 
 crate::cases! {
     heap_page [], GoesOn(&[]) => { grows_over(HEAP, &[(0, PAGE)]); }

@@ -14,6 +14,8 @@
 //!
 //! Objects in a cache are zero in every row.
 
+use sheaves_sys::tsan;
+
 use crate::dynamic::Shape;
 use crate::engine::{self, Access, Mode, cmp_store, load, pop_slow, push_slow};
 use crate::memory::Error;
@@ -152,7 +154,7 @@ fn flush_half(word: Word, sheaf: Sheaf, offset: usize) {
     // SAFETY: the caller owns the sheaf, and these are the only references to its entries.
     let objects = unsafe { sheaf.full().objects() };
     MEMORY.lock().free(&mut objects[..SURPLUS]);
-    objects.copy_within(SURPLUS.., 0);
+    tsan::unseen(|| objects.copy_within(SURPLUS.., 0));
     objects[KEPT] = offset;
     if !install(word, sheaf.cursor(KEPT + 1)) {
         // Another thread has installed a sheaf meanwhile.

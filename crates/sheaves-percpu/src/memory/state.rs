@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use sheaves_sys::lock::Lock;
+use sheaves_sys::tsan;
 
 use crate::dynamic::{Allocator, Config, Shape};
 use crate::memory::Error;
@@ -48,15 +49,15 @@ impl State {
 
     /// Allocates at least one object of a shape from the allocator; fills `offsets` from its start.
     pub(super) fn alloc(&mut self, shape: Shape, offsets: &mut [usize]) -> Result<usize, Error> {
-        self.start()?.alloc_many(shape.size(), shape.align(), offsets)
+        tsan::unseen(|| self.start()?.alloc_many(shape.size(), shape.align(), offsets))
     }
 
     /// Returns objects, which are zero in every row, to the allocator. Sorts the list.
     pub(super) fn free(&mut self, offsets: &mut [usize]) {
         let Some(allocator) = &mut self.allocator else { return };
-        offsets.sort_unstable();
+        tsan::unseen(|| offsets.sort_unstable());
         let lost = offsets.partition_point(|offset| *offset < self.base);
-        if let Err((offset, error)) = allocator.free_many(&offsets[lost..]) {
+        if let Err((offset, error)) = tsan::unseen(|| allocator.free_many(&offsets[lost..])) {
             let text = "per-CPU memory is corrupt: the object at offset";
             sheaves_sys::report::die(format_args!("{text} {offset:#x}: {error}"));
         }

@@ -180,6 +180,7 @@ pub(crate) fn bytes_in_rows(line: &str) -> Option<usize> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
     let number = |text| usize::from_str_radix(text, 16).unwrap();
-    let is_row = rest.starts_with("rw-p") && space::BASES.contains(&number(start));
+    let [rows, _] = space::Area::Spaces.ranges();
+    let is_row = rest.starts_with("rw-p") && rows.contains(&number(start));
     is_row.then(|| number(end) - number(start))
 }

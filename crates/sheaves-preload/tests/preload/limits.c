@@ -88,6 +88,34 @@ static int mappings(void) {
 	return 0;
 }
 
+/* More large blocks than the process may have mappings, of which it needs some for other things. */
+static int many(void)
+{
+	enum { BLOCKS = 70000, BYTES = 1100 << 10, MAPPINGS_MAX = 12000 };
+	static char *blocks[BLOCKS];
+	pthread_t other;
+	for (int i = 0; i < BLOCKS; i++)
+		if (!(blocks[i] = malloc(BYTES)))
+			return 2;
+	for (int i = 0; i < BLOCKS; i += 32) {
+		blocks[i][0] = blocks[i][BYTES - 1] = 1;
+		if (!(blocks[i] = realloc(blocks[i], BYTES + (200 << 10))) || blocks[i][BYTES - 1] != 1)
+			return 3;
+	}
+	FILE *file = fopen("/proc/self/maps", "r");
+	int c, mappings = 0;
+	while ((c = fgetc(file)) != EOF)
+		mappings += c == '\n';
+	fclose(file);
+	if (mappings > MAPPINGS_MAX)
+		return 4;
+	if (pthread_create(&other, NULL, wait, NULL))
+		return 5;
+	for (int i = 0; i < BLOCKS; i++)
+		free(blocks[i]);
+	return 0;
+}
+
 int main(int count, char **arguments) {
 	const char *which = count > 1 ? arguments[1] : "";
 	if (!strcmp(which, "file-size"))
@@ -96,5 +124,7 @@ int main(int count, char **arguments) {
 		return idle();
 	if (!strcmp(which, "mappings"))
 		return mappings();
+	if (!strcmp(which, "many"))
+		return many();
 	return 1;
 }

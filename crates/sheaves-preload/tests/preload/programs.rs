@@ -91,6 +91,58 @@ fn limits_on_the_address_space_may_be_set_later() {
     run_silent(Path::new("python3"), &["-c", text], &[("PYTHONMALLOC", "malloc")], MINUTE);
 }
 
+/// Data, address space and locked memory: with little more than nothing, and with some MiB. What is
+/// left of them serves blocks; an attempt that fails leaves nothing behind; and once the limit is
+/// raised, there is more.
+#[test]
+fn limits_that_are_there_first_leave_what_they_allow() {
+    let program = compile("gcc", "room.c");
+    for variables in &CONFIGURATIONS[..4] {
+        // The control page is shared memory, and comes at a tick.
+        for limit in ["data", "as", "memlock"] {
+            for (left, least) in [(20, 0), (110, 0), (170, 0), (3000, 1200), (10_000, 6500)] {
+                let args = [limit, &left.to_string(), &least.to_string()];
+                run_silent(&program, &args, variables, MINUTE);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_block_takes_little_of_the_data_limit() {
+    let program = compile("gcc", "room.c");
+    // Debug mode notes who frees what.
+    for variables in &CONFIGURATIONS[..4] {
+        run_silent(&program, &["none"], variables, MINUTE);
+    }
+}
+
+/// Before the heap starts, and after that.
+#[test]
+fn small_blocks_are_served_with_all_mappings_used_up() {
+    let program = compile("gcc", "room.c");
+    for variables in &CONFIGURATIONS[..4] {
+        run_silent(&program, &["mappings"], variables, MINUTE);
+    }
+}
+
+const HARDENED: Variables = &[("SHEAVES_HARDEN", "1")];
+
+/// In place; in debug mode it moves.
+#[test]
+fn blocks_that_are_shortened_return_their_ends() {
+    let program = compile("gcc", "shorten.c");
+    for variables in CONFIGURATIONS[..4].iter().chain(&[HARDENED]) {
+        run_silent(&program, &[], variables, MINUTE);
+    }
+}
+
+/// Each large block of a hardened process is between two inaccessible pages.
+#[test]
+fn many_large_blocks_leave_mappings_for_others() {
+    run_silent(&compile("gcc", "limits.c"), &["many"], HARDENED, MINUTE);
+}
+
 /// Before the program can be killed for it.
 #[test]
 fn profile_is_written_when_memory_is_short() {

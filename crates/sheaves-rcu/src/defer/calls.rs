@@ -25,13 +25,14 @@ use core::ptr::with_exposed_provenance_mut;
 use sheaves_percpu::internal::{Cursor, Region, Sheaf, Word, cmp_store, current_slot, load, slots};
 use sheaves_sys::lock::Held;
 use sheaves_sys::membarrier::Reach;
-use sheaves_sys::report;
+use sheaves_sys::{report, tsan};
 
 use super::extents::SHEAVES;
 use super::head::{Call, Head};
 use super::shard::{self, Batch, CAPACITY, SENTINEL, Shard, Waiting};
 use super::sink::Pending;
 use super::{emergency, watch};
+use crate::reader::guard::raw::SEQUENCE;
 use crate::reader::section;
 
 /// The word of each slot that holds its sheaf.
@@ -135,8 +136,10 @@ fn run(runner: usize, head: *mut Head) {
     let function = core::ptr::with_exposed_provenance::<()>(call);
     // SAFETY: the address is that of a function of this type, from `call_rcu`.
     let function = unsafe { core::mem::transmute::<*const (), Call>(function) };
+    tsan::acquire(SEQUENCE);
     // SAFETY: a grace period has passed; the contract of `call_rcu` is the function's.
     unsafe { function(head) };
+    tsan::release(SEQUENCE);
 }
 
 /// Aborts the process if a callback has left a read section open.

@@ -2,10 +2,10 @@
 
 use core::sync::atomic::Ordering;
 
+use super::advice::HugePages;
 use super::in_progress::Entry;
-use super::state::{CHUNKS, Chunks, HugePages, chunk, granule_of};
+use super::state::{CHUNKS, Chunks, chunk, granule_of};
 use crate::slab;
-use crate::window::CHUNK_GRANULES;
 
 /// Called in the parent after a fork: its chunks ask for no more huge pages.
 pub(crate) fn note_child() {
@@ -42,17 +42,18 @@ impl Chunks {
     /// changing it. Granules that were being taken or released are in use for ever; the other bits
     /// are made consistent with `free`.
     pub(super) fn recover(&mut self) {
-        let (mut dirty, mut free) = (0, 0);
+        let (mut dirty, mut free, mut boundaries) = (0, 0, 0);
         for index in 0..self.count {
             let chunk = chunk(index);
             chunk.clean &= chunk.free;
             chunk.young &= chunk.free & !chunk.clean;
             dirty += (chunk.free & !chunk.clean).count_ones() as usize;
             free += chunk.free.count_ones() as usize;
+            boundaries += self.boundary_before(index);
         }
-        self.skipped = self.skipped.min(self.count);
-        self.dirty = dirty;
-        self.used = ((self.count - self.skipped) * CHUNK_GRANULES).saturating_sub(free);
+        self.skipped = self.skipped.min(self.end);
+        (self.dirty, self.boundaries) = (dirty, boundaries);
+        self.used = (self.end - self.skipped).saturating_sub(free);
         self.first_fit.fill(0);
         self.first_fit_dirty.fill(0);
         // As if every chunk had been published just now.

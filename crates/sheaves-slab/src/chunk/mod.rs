@@ -4,7 +4,7 @@
 //!
 //! | free | clean | young | the granule |
 //! |---|---|---|---|
-//! | 0 | - | - | is in use, or in a chunk that another mapping occupies |
+//! | 0 | - | - | is in use, not mapped yet, or occupied by another mapping |
 //! | 1 | 1 | 0 | is free and reads as zero: never used, or discarded |
 //! | 1 | 0 | 1 | is free, holds old contents, freed since the last tick |
 //! | 1 | 0 | 0 | is free, holds old contents, freed before the last tick: discarded at the next |
@@ -18,6 +18,8 @@
 //! each MiB: they are made without any lock. Meanwhile the granules are in a list of their own, see
 //! `in_progress`.
 
+mod advice;
+mod dense;
 mod due;
 pub(crate) mod fork;
 mod in_progress;
@@ -25,13 +27,14 @@ mod purge;
 mod run;
 mod state;
 
+pub(crate) use advice::HugePages;
 pub use due::{note_other_bytes, note_unused};
 pub(crate) use due::{note_sweep, note_use};
-pub use purge::{after_alloc, after_free, trim};
-pub(crate) use purge::{age, note_holes};
+pub(crate) use purge::age;
+pub use purge::{after_alloc, after_free, note_holes, trim};
 pub use run::{Footprint, footprint};
 pub(crate) use run::{Run, begin_run, finish_run, give_run};
-pub(crate) use state::{CHUNKS, HugePages};
+pub(crate) use state::CHUNKS;
 
 #[cfg(test)]
 #[path = "../../tests/unit/chunk.rs"]

@@ -4,10 +4,10 @@ use sheaves_rcu::defer::{self, Reach};
 use sheaves_sys::lock::assert_none_held;
 use sheaves_sys::{clock, errno, map, probe, request, tls};
 
+use super::advice::Advice;
+use super::dense::HOLED;
 use super::due::{self, KEEP, LIMIT, START, SURPLUS, SWEEP, TICK};
-use super::state::{
-    ASKED, CHUNKS, Chunks, HOLED, ask_for_huge_page, chunk, granule_of, mask, position_of,
-};
+use super::state::{CHUNKS, Chunks, chunk, granule_of, mask, position_of};
 use crate::granule::Granule;
 use crate::window::{CHUNK_GRANULES, GRANULE_BYTES};
 use crate::{limit, slab};
@@ -176,15 +176,9 @@ pub(crate) fn age() -> usize {
 
 /// Holes of a slab in the chunk of a granule are about to be discarded: the chunk asks for no huge
 /// page, so that the kernel does not fill them again, until it has free granules.
-pub(crate) fn note_holes(granule: Granule) {
+pub fn note_holes(granule: Granule) {
     let (index, _) = position_of(granule);
-    let has_asked = {
-        let _chunks = CHUNKS.lock();
-        core::mem::replace(&mut chunk(index).dense_ms, HOLED) == ASKED
-    };
-    if has_asked {
-        ask_for_huge_page(index, false);
-    }
+    CHUNKS.lock().ask_no_more(index, HOLED);
 }
 
 /// Returns free memory to the system at once, with the headers of wholly free chunks, until at most
@@ -210,14 +204,13 @@ pub(super) fn purge(which: Which) -> usize {
 }
 
 fn purge_chunk(index: usize, which: Which) -> usize {
-    let (entry, old, victims, is_empty, dirty, has_asked) = {
+    let (entry, old, victims, is_empty, dirty) = {
         let mut chunks = CHUNKS.lock();
         let state = chunk(index);
         let all = which == Which::All;
         let spared = if which == Which::Old { state.young } else { 0 };
         let mut old = state.free & !state.clean & !spared;
-        let has_asked = state.dense_ms == ASKED;
-        if has_asked && (all || old != 0) {
+        if state.advice == Advice::Prefer && (all || old != 0) {
             // Granules that read as zero can be resident all the same: the kernel maps a huge page
             // as a whole.
             old = state.free;
@@ -230,15 +223,12 @@ fn purge_chunk(index: usize, which: Which) -> usize {
         if victims == 0 {
             if which == Which::Old {
                 state.young = 0;
-                if !has_asked && chunks.is_dense(index) {
-                    drop(chunks);
-                    ask_for_huge_page(index, true);
-                }
+                chunks.ask_if_dense(index);
             }
             return 0;
         }
         let Some(entry) = chunks.in_progress.begin(index, victims) else { return 0 };
-        (state.young, state.dense_ms) = (0, 0);
+        state.young = 0;
         // No thread can take them while they are marked as in use.
         state.free &= !victims;
         let dirty = (old & !state.clean).count_ones() as usize;
@@ -248,12 +238,10 @@ fn purge_chunk(index: usize, which: Which) -> usize {
         chunks.dirty -= dirty;
         chunks.purged += dirty as u64;
         chunks.used += victims.count_ones() as usize;
-        (entry, old, victims, is_empty, dirty, has_asked)
-    };
-    if has_asked {
         // Otherwise the kernel would fill the holes again.
-        ask_for_huge_page(index, false);
-    }
+        chunks.ask_no_more(index, 0);
+        (entry, old, victims, is_empty, dirty)
+    };
     discard(index, old);
     if is_empty {
         slab::discard_headers(granule_of(index, 0), CHUNK_GRANULES);

@@ -4,7 +4,7 @@ use super::purge::note_freed;
 use super::state::{CHUNKS, granule_of, mask, position_of};
 use crate::granule::Granule;
 use crate::slab;
-use crate::window::{CHUNK_BYTES, GRANULE_BYTES};
+use crate::window::GRANULE_BYTES;
 
 /// A run on which the caller is building a slab.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub struct Footprint {
 pub fn footprint() -> Footprint {
     let chunks = CHUNKS.lock();
     Footprint {
-        mapped_bytes: (chunks.count - chunks.skipped) * CHUNK_BYTES,
+        mapped_bytes: (chunks.end - chunks.skipped) * GRANULE_BYTES,
         used_bytes: chunks.used * GRANULE_BYTES,
         dirty_bytes: chunks.dirty * GRANULE_BYTES,
         purged_bytes: chunks.purged * GRANULE_BYTES as u64,

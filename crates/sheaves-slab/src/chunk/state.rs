@@ -1,51 +1,35 @@
 //! The bits of the chunks, and the state under their lock.
 
-use sheaves_rcu::defer;
 use sheaves_sys::lock::Lock;
-use sheaves_sys::map::{self, Exactly};
+use sheaves_sys::map::Exactly;
 use sheaves_sys::probe;
 
+use super::advice::{Advice, HugePages};
 use super::due;
 use super::in_progress::InProgress;
 use crate::granule::{self, Granule};
-use crate::window::{self, CHUNK_BYTES, CHUNK_GRANULES, GRANULE_BYTES, SLAB_HEADER_BYTES};
+use crate::window::{
+    self, CHUNK_BYTES, CHUNK_GRANULES, CHUNK_HEADER_BYTES, CHUNK_RECORD_BYTES, GRANULE_BYTES,
+};
 
-/// Which chunks ask the kernel for a huge page: `SHEAVES_HUGE_PAGES`.
-///
-/// A huge page that is there at the first touch has to be cleared as a whole, and a heap that grows
-/// may use little of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HugePages {
-    /// None.
-    Never,
-    /// Those that had no free granule at all ticks for [`DENSE_MS`]. None once the process has
-    /// forked, because a child that lives on shares its pages.
-    Auto,
-    /// Also all others, when they are mapped.
-    Always,
-}
+/// The heap grows by as many granules at least, and by a chunk at most, where memory is not short.
+const GROWTH_GRANULES: usize = 4;
 
-/// Time in which a chunk is dense before it asks for a huge page.
-pub(super) const DENSE_MS: u32 = 10_000;
-/// `dense_ms` of a chunk that has asked for a huge page.
-pub(super) const ASKED: u32 = u32::MAX;
-/// `dense_ms` of a chunk in which holes of slabs were discarded.
-pub(super) const HOLED: u32 = u32::MAX - 1;
-
-const CHUNK_HEADER_BYTES: usize = CHUNK_GRANULES * SLAB_HEADER_BYTES;
-
-/// State of one chunk; see the table in `mod.rs`.
+/// State of one chunk; see the table in `mod.rs`. All zeros for one that was skipped.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chunk {
     pub(super) free: u32,
     pub(super) clean: u32,
     pub(super) young: u32,
-    /// For how long no granule was free, as the ticks saw it; [`ASKED`] or [`HOLED`].
+    /// For how long no granule was free, as the ticks saw it; or [`super::dense::HOLED`].
     pub(super) dense_ms: u32,
     /// Granules that were discarded and not taken since.
     pub(super) discarded: u32,
+    pub(super) advice: Advice,
 }
+
+const _: () = assert!(size_of::<Chunk>() == CHUNK_RECORD_BYTES);
 
 /// The lowest chunk where there may be room, for each length of a run.
 pub(super) type FirstFit = [u32; CHUNK_GRANULES];
@@ -53,9 +37,12 @@ pub(super) type FirstFit = [u32; CHUNK_GRANULES];
 /// State under the chunks lock.
 #[derive(Debug)]
 pub(crate) struct Chunks {
-    /// Number of chunks that have an entry: mapped, or skipped.
+    /// Number of chunks that have an entry: mapped, at least in part, or skipped.
     pub(super) count: usize,
-    /// Number of chunks that were skipped because other mappings are there.
+    /// Number of granules up to the last one that was mapped or skipped. The last chunk may have
+    /// more: the heap grows into it.
+    pub(super) end: usize,
+    /// Number of granules that were skipped because other mappings are there.
     pub(super) skipped: usize,
     /// No chunk below these has room for a run of `index + 1` free granules.
     pub(super) first_fit: FirstFit,
@@ -72,12 +59,15 @@ pub(crate) struct Chunks {
     /// Number of granules that were taken after they had been discarded, so far.
     pub(super) refilled: u64,
     pub(crate) huge_pages: HugePages,
+    /// Number of chunks that differ in their advice from the one before them.
+    pub(super) boundaries: usize,
     /// Granules that threads are working on without the lock.
     pub(super) in_progress: InProgress,
 }
 
 pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     count: 0,
+    end: 0,
     skipped: 0,
     first_fit: [0; CHUNK_GRANULES],
     first_fit_dirty: [0; CHUNK_GRANULES],
@@ -87,6 +77,7 @@ pub(crate) static CHUNKS: Lock<Chunks> = Lock::new(Chunks {
     purged: 0,
     refilled: 0,
     huge_pages: HugePages::Auto,
+    boundaries: 0,
     in_progress: InProgress::new(),
 });
 
@@ -128,17 +119,11 @@ pub(super) fn position_of(granule: Granule) -> (usize, u32) {
     (number as usize / CHUNK_GRANULES, number % CHUNK_GRANULES as u32)
 }
 
-/// Asks for a huge page for a chunk, or asks for none.
-pub(super) fn ask_for_huge_page(index: usize, wants: bool) {
-    let advise = if wants { map::prefer_huge_pages } else { map::avoid_huge_pages };
-    advise(granule_of(index, 0).address(), CHUNK_BYTES);
-}
-
 /// Maps the entries of the first `count` chunks in the maps of owners and of chunks.
 fn map_entries(count: usize) -> bool {
     let owners = (granule::first().0 as usize + count * CHUNK_GRANULES) * 2;
     window::OWNERS.grow_to(owners) == Exactly::Mapped
-        && window::CHUNKS.grow_to(count * size_of::<Chunk>()) == Exactly::Mapped
+        && window::CHUNKS.grow_to(count * CHUNK_RECORD_BYTES) == Exactly::Mapped
 }
 
 /// Chunk and bit of a run among the granules that `usable` accepts, in the first of `chunks` where
@@ -181,7 +166,7 @@ impl Chunks {
         while found.is_none() {
             let first = &mut self.first_fit[count - 1];
             found = find(first, self.count, count, align, |chunk| chunk.free);
-            if found.is_none() && !self.grow() {
+            if found.is_none() && !self.grow(count, align) {
                 return None;
             }
         }
@@ -189,39 +174,106 @@ impl Chunks {
         Some((index, bit, self.take(index, mask(bit, count))))
     }
 
-    /// Adds the next chunk for which there is address space, after any range that other mappings
-    /// occupy.
-    fn grow(&mut self) -> bool {
+    /// Maps more of the heap, so that there is a run; after any range that other mappings occupy.
+    /// False, with nothing mapped, when memory is out.
+    fn grow(&mut self, count: usize, align: usize) -> bool {
+        let regions = [&window::OWNERS, &window::CHUNKS, &window::SLABS];
+        let mapped = regions.map(window::Region::mapped);
         // Doubled each time: so few system calls skip a large mapping, and the range skipped
         // needlessly after it is no larger than the mapping.
         let mut skipped = 1;
         loop {
-            match self.map_next() {
-                Exactly::Mapped => break,
+            match self.map_next(count, align) {
+                Exactly::Mapped => return true,
+                Exactly::Occupied if self.skip_rest() => {}
                 Exactly::Occupied if self.skip(skipped) => skipped *= 2,
-                Exactly::Occupied | Exactly::Refused => return false,
+                Exactly::Occupied | Exactly::Refused => break,
             }
         }
-        let is_always = self.huge_pages == HugePages::Always;
-        ask_for_huge_page(self.count, is_always);
-        let dense_ms = if is_always { ASKED } else { 0 };
-        *chunk(self.count) =
-            Chunk { free: u32::MAX, clean: u32::MAX, young: 0, dense_ms, discarded: 0 };
-        self.publish(self.count + 1);
-        probe::chunk_made(granule_of(self.count - 1, 0).address(), CHUNK_BYTES);
-        true
+        // What describes chunks that were skipped stays.
+        for (region, bytes) in regions.into_iter().zip(mapped).filter(|_| skipped == 1) {
+            region.shrink_to(bytes);
+        }
+        false
     }
 
-    /// Maps the chunk after the last one, and its header.
-    fn map_next(&mut self) -> Exactly {
-        let count = self.count + 1;
-        if !map_entries(count) {
+    /// Maps what follows the last granule, up to the end of a run of free ones at least, and what
+    /// describes it.
+    fn map_next(&mut self, count: usize, align: usize) -> Exactly {
+        let end = self.run_end(count, align);
+        let growth = match self.huge_pages {
+            HugePages::Always => CHUNK_GRANULES,
+            _ => self.end.clamp(GROWTH_GRANULES, CHUNK_GRANULES),
+        };
+        let chunk_end = end.next_multiple_of(CHUNK_GRANULES);
+        let wish = (self.end + growth).clamp(end, chunk_end);
+        let chunks = chunk_end / CHUNK_GRANULES;
+        if !map_entries(chunks) {
             return Exactly::Refused;
         }
-        match window::SLABS.grow_to(count * CHUNK_HEADER_BYTES) {
-            Exactly::Mapped => window::HEAP.grow_to(count * CHUNK_BYTES),
-            failed => failed,
+        let mut outcome = window::SLABS.grow_to(chunks * CHUNK_HEADER_BYTES);
+        let mapped = window::HEAP.mapped();
+        if outcome == Exactly::Mapped && mapped < end * GRANULE_BYTES {
+            let [wish, least] = [wish, end].map(|end| end * GRANULE_BYTES - mapped);
+            outcome = window::HEAP.grow_by(wish, least);
         }
+        if outcome == Exactly::Mapped {
+            self.add_granules();
+        }
+        outcome
+    }
+
+    /// Where the first run ends that begins among the free granules at the end or behind it.
+    fn run_end(&self, count: usize, align: usize) -> usize {
+        let used = self.end % CHUNK_GRANULES;
+        let free =
+            if used == 0 { 0 } else { chunk(self.count - 1).free << (CHUNK_GRANULES - used) };
+        let start = (self.end - free.leading_ones() as usize).next_multiple_of(align);
+        let is_cut = start % CHUNK_GRANULES + count > CHUNK_GRANULES;
+        count + if is_cut { start.next_multiple_of(CHUNK_GRANULES) } else { start }
+    }
+
+    /// Adds the granules that are mapped behind the end: they are free.
+    fn add_granules(&mut self) {
+        let mapped = window::HEAP.mapped() / GRANULE_BYTES;
+        while self.end < mapped {
+            let (index, first) = (self.end / CHUNK_GRANULES, self.end % CHUNK_GRANULES);
+            if index == self.count {
+                self.add_chunk();
+            }
+            let more = (mapped - self.end).min(CHUNK_GRANULES - first);
+            let (chunk, new) = (chunk(index), mask(first as u32, more));
+            let address = granule_of(index, first as u32).address();
+            let _is_given = chunk.advice.give(address, more * GRANULE_BYTES);
+            chunk.free |= new;
+            chunk.clean |= new;
+            self.end += more;
+            let lower = |first: &mut u32| *first = (*first).min(index as u32);
+            self.first_fit.iter_mut().for_each(lower);
+            probe::chunk_made(address, more * GRANULE_BYTES);
+        }
+    }
+
+    /// Adds a chunk, none of whose granules are free.
+    fn add_chunk(&mut self) {
+        let advice = Advice::at_first(self.huge_pages);
+        let none = Chunk { free: 0, clean: 0, young: 0, dense_ms: 0, discarded: 0, advice };
+        *chunk(self.count) = none;
+        self.publish(self.count + 1);
+        self.boundaries += self.boundary_before(self.count - 1);
+    }
+
+    /// Skips the rest of the last chunk: it counts as in use for ever. False if there is none.
+    fn skip_rest(&mut self) -> bool {
+        let end = self.count * CHUNK_GRANULES;
+        if self.end == end {
+            return false;
+        }
+        window::HEAP.skip_to(end * GRANULE_BYTES);
+        self.note_foreign(self.count - 1);
+        self.skipped += end - self.end;
+        self.end = end;
+        true
     }
 
     /// Adds up to `more` chunks that count as in use for ever. False when there is no room for one.
@@ -235,7 +287,8 @@ impl Chunks {
         window::HEAP.skip_to(count * CHUNK_BYTES);
         // Their entries are fresh and read as zero: nothing is free, nothing is owned.
         self.publish(count);
-        self.skipped += more;
+        self.skipped += more * CHUNK_GRANULES;
+        self.end = count * CHUNK_GRANULES;
         true
     }
 
@@ -244,20 +297,29 @@ impl Chunks {
         granule::publish(count * CHUNK_GRANULES);
     }
 
-    /// At a tick, for a chunk that has not asked for a huge page: true when it is to ask now.
-    pub(super) fn is_dense(&self, index: usize) -> bool {
-        let chunk = chunk(index);
-        let period_ms = defer::period_ms().unwrap_or(0) as u32;
-        chunk.dense_ms = match chunk.free {
-            0 if chunk.dense_ms == HOLED => HOLED,
-            0 if self.huge_pages != HugePages::Never => chunk.dense_ms + period_ms,
-            _ => 0,
-        };
-        let is_dense = (DENSE_MS..HOLED).contains(&chunk.dense_ms);
-        if is_dense {
-            chunk.dense_ms = ASKED;
+    /// The advice of a chunk; `Foreign` behind the last one.
+    pub(super) fn advice(&self, index: usize) -> Advice {
+        if index < self.count { chunk(index).advice } else { Advice::Foreign }
+    }
+
+    /// 1 if a chunk differs from the one before it.
+    pub(super) fn boundary_before(&self, index: usize) -> usize {
+        usize::from(index > 0 && self.advice(index - 1).differs(self.advice(index)))
+    }
+
+    /// Notes that something else is in a chunk.
+    pub(super) fn note_foreign(&mut self, index: usize) {
+        self.change(index, index + 1, Advice::Foreign);
+    }
+
+    pub(super) fn change(&mut self, first: usize, end: usize, advice: Advice) {
+        for index in first..end {
+            self.boundaries -= self.boundary_before(index);
+            self.boundaries -= self.boundary_before(index + 1);
+            chunk(index).advice = advice;
+            self.boundaries += self.boundary_before(index);
+            self.boundaries += self.boundary_before(index + 1);
         }
-        is_dense
     }
 
     /// Bytes in use or dirty.

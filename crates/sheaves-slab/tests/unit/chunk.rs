@@ -1,11 +1,14 @@
 extern crate std;
+use super::advice::Advice;
+use super::dense::DENSE_MS;
 use super::in_progress::InProgress;
 use super::purge::{Which, purge};
-use super::state::{CHUNKS, DENSE_MS, chunk, mask, position_of, runs_of};
+use super::state::{CHUNKS, chunk, granule_of, mask, position_of, runs_of};
 use super::{HugePages, begin_run, finish_run, give_run};
 use crate::raw::{Cache, Options};
 use core::alloc::Layout;
 use sheaves_rcu::defer;
+use sheaves_sys::vm;
 
 #[test]
 fn runs_are_found_bit_by_bit() {
@@ -87,12 +90,20 @@ fn kernel_flags(address: usize) -> std::string::String {
     panic!("{address:#x} is not mapped");
 }
 
+/// One test, because the first part needs chunks that no part has used.
 #[test]
-fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {
-    if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
-        return;
+fn advice_is_given_where_it_is_due() {
+    if std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+        dense_chunks_ask_for_huge_pages_until_they_have_holes();
+        if vm::huge_pages() != vm::HugePages::Never {
+            advice_splits_the_heap_into_few_mappings();
+        }
     }
+}
+
+fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {
     let _started = Cache::new("dense", Layout::new::<u64>(), Options::default()).unwrap();
+    let system = vm::huge_pages();
     let has_asked = |address| kernel_flags(address).split(' ').any(|flag| flag == "hg");
     for (mode, asks) in [(HugePages::Never, false), (HugePages::Auto, true)] {
         CHUNKS.lock().huge_pages = mode;
@@ -103,16 +114,20 @@ fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {
         for _ in 0..u64::from(DENSE_MS) / defer::period_ms().unwrap() {
             purge(Which::Old);
         }
-        assert_eq!(has_asked(address), asks, "{mode:?}");
+        assert_eq!(has_asked(address), asks && system != vm::HugePages::Never, "{mode:?}");
         give_run(run.first, 32);
         purge(Which::All);
         assert!(!has_asked(address));
     }
     CHUNKS.lock().huge_pages = HugePages::Always;
-    // Above all chunks that were mapped before.
-    let runs = std::vec::Vec::from_iter((0..4).map(|_| begin_run(32, 32).unwrap()));
-    runs.iter().for_each(finish_run);
-    assert!(has_asked(runs[3].first.address()));
+    let mapped = CHUNKS.lock().count;
+    let mut runs = std::vec::Vec::new();
+    while runs.last().is_none_or(|run: &super::Run| position_of(run.first).0 < mapped) {
+        runs.push(begin_run(32, 32).unwrap());
+        finish_run(runs.last().unwrap());
+    }
+    // Where the kernel does it anyway there is nothing to ask for.
+    assert_eq!(has_asked(runs.last().unwrap().first.address()), system.are_on_request());
     for run in runs {
         give_run(run.first, 32);
     }
@@ -122,4 +137,75 @@ fn dense_chunks_ask_for_huge_pages_until_they_have_holes() {
     super::fork::note_child();
     assert_eq!(CHUNKS.lock().huge_pages, HugePages::Never);
     CHUNKS.lock().huge_pages = HugePages::Auto;
+}
+
+/// The mappings that begin in some chunks, behind the start of the first one.
+fn splits(chunks: core::ops::Range<usize>) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let begins = maps.lines().filter_map(|line| line.split_once('-'));
+    let begins = begins.map(|(begin, _)| usize::from_str_radix(begin, 16).unwrap());
+    let [first, end] = [chunks.start, chunks.end].map(|index| granule_of(index, 0).address());
+    begins.filter(|begin| (first + 1..end).contains(begin)).count()
+}
+
+fn advice_splits_the_heap_into_few_mappings() {
+    let _started = Cache::new("split", Layout::new::<u64>(), Options::default()).unwrap();
+    let runs = std::vec::Vec::from_iter((0..200).map(|_| begin_run(32, 32).unwrap()));
+    runs.iter().for_each(finish_run);
+    // Other tests use other chunks meanwhile, under the lock.
+    let mut chunks = CHUNKS.lock();
+    let first = position_of(runs[100].first).0;
+    assert_eq!(position_of(runs[199].first).0, first + 99);
+    let dense = |chunks: &mut super::state::Chunks, index| {
+        chunk(index).dense_ms = DENSE_MS;
+        chunks.ask_if_dense(index);
+        chunk(index).advice == Advice::Prefer
+    };
+    let before = chunks.boundaries;
+    let asked = (first..first + 100).step_by(2).filter(|index| dense(&mut chunks, *index)).count();
+    assert!((1..40).contains(&asked), "{asked} of 50");
+    assert_eq!(splits(first - 1..first + 100), chunks.boundaries - before);
+    // What adds no boundary is always allowed: chunks beside those that have asked.
+    for index in first..first + 100 {
+        dense(&mut chunks, index);
+    }
+    assert!((first..first + 100).all(|index| chunk(index).advice == Advice::Prefer));
+    assert!(splits(first..first + 100) <= 1);
+    // A hole, and a boundary would be too many: all down to the next one ask no more.
+    let now = chunks.boundaries;
+    chunks.avoid(first + 10, now);
+    assert!(chunks.boundaries <= now, "{} after {now}", chunks.boundaries);
+    assert!((first..=first + 10).all(|index| chunk(index).advice == Advice::Avoid));
+    assert_eq!(splits(first..first + 100), 1);
+    let now = chunks.boundaries;
+    chunks.avoid(first + 50, now + 2);
+    assert_eq!(splits(first..first + 100), 3);
+    // The others beside it are as they were.
+    assert_eq!([49, 51].map(|index| chunk(first + index).advice), [Advice::Prefer; 2]);
+    let end = chunks.count;
+    chunks.advise(first, end, Advice::Avoid, usize::MAX);
+    drop(chunks);
+    runs.iter().for_each(|run| give_run(run.first, 32));
+}
+
+/// A part of a chunk is mapped at first; the rest follows when it is needed.
+#[test]
+fn the_last_chunk_grows_by_parts() {
+    let _started = Cache::new("parts", Layout::new::<u64>(), Options::default()).unwrap();
+    let mut chunks = CHUNKS.lock();
+    let mut runs = std::vec::Vec::new();
+    let mut ends = std::vec::Vec::new();
+    while ends.len() < 40 {
+        let (index, bit, _) = chunks.take_run(5, 1).unwrap();
+        assert!(index * 32 + bit as usize + 5 <= chunks.end && bit + 5 <= 32);
+        runs.push((index, bit));
+        if ends.last() != Some(&chunks.end) {
+            ends.push(chunks.end);
+        }
+    }
+    assert!(ends.iter().any(|end| end % 32 == 0));
+    assert!(chunks.count * 32 >= chunks.end && chunks.count * 32 < chunks.end + 32);
+    for (index, bit) in runs {
+        chunks.give(index, mask(bit, 5), false);
+    }
 }

@@ -3,7 +3,10 @@ extern crate std;
 use core::sync::atomic::Ordering;
 use std::vec::Vec;
 
-use super::{GUARD_BYTES, REGIONS};
+use sheaves_sys::map::{self, Exactly};
+use sheaves_sys::space::{Area, Places};
+
+use super::{GUARD_BYTES, REGIONS, Region};
 use crate::raw::{Cache, Options};
 
 /// The address ranges of this process that are mapped.
@@ -30,9 +33,67 @@ fn no_region_touches_another_mapping() {
         // Another test may have made it grow since then.
         let (base, bytes) = (region.base(), region.mapped.load(Ordering::Relaxed));
         assert!(mapped.iter().all(|(_, end)| *end != base), "before {base:#x}");
-        let is_free = mapped.iter().all(|(begin, _)| *begin != base + bytes);
+        let is_free = bytes == 0 || mapped.iter().all(|(begin, _)| *begin != base + bytes);
         assert!(is_free, "after {base:#x} and {bytes} bytes");
     }
     // SAFETY: from this cache.
     unsafe { cache.free(object) };
+}
+
+/// A region of its own, of some pages in an unused place.
+fn region() -> Region {
+    let region = Region::new();
+    let [range, _] = Area::Windows.ranges();
+    let place = Places::new(Area::Spaces).next(range.len() / 2);
+    region.base.store(range.start + place, Ordering::Relaxed);
+    region.limit.store(1 << 20, Ordering::Relaxed);
+    region
+}
+
+/// In a child of a fork: another thread was at any point of the growth of a region.
+#[test]
+fn growth_that_was_not_noted_is_completed() {
+    let (region, page) = (region(), map::page_bytes());
+    assert_eq!(region.grow_by(page, page), Exactly::Mapped);
+    // It has mapped what it wanted.
+    assert_eq!(region.grow_by(2 * page, page), Exactly::Mapped);
+    region.mapped.store(page, Ordering::Relaxed);
+    region.wanted.store(3 * page, Ordering::Relaxed);
+    region.recover();
+    assert_eq!((region.mapped(), region.wanted.load(Ordering::Relaxed)), (3 * page, 0));
+    // It has not.
+    region.wanted.store(5 * page, Ordering::Relaxed);
+    region.recover();
+    assert_eq!(region.mapped(), 3 * page);
+    assert_eq!(region.grow_by(2 * page, page), Exactly::Mapped);
+    // It was about to find that something else is there, which stays.
+    let other = region.base() + 6 * page;
+    assert!(map::reserve_exactly(other, page));
+    region.wanted.store(8 * page, Ordering::Relaxed);
+    region.recover();
+    assert_eq!((region.mapped(), map::reserve_exactly(other, page)), (5 * page, false));
+    assert_eq!(region.grow_by(3 * page, page), Exactly::Mapped);
+    assert_eq!((region.mapped(), region.grow_by(page, page)), (6 * page, Exactly::Occupied));
+    // What is before its end is not its own.
+    region.skip_to(1 << 17);
+    region.wanted.store((1 << 17) + page, Ordering::Relaxed);
+    region.recover();
+    assert_eq!(region.mapped(), 1 << 17);
+    region.shrink_to(0);
+}
+
+#[test]
+fn a_region_grows_to_its_limit_and_back() {
+    let (region, page) = (region(), map::page_bytes());
+    assert_eq!(region.grow_to(page + 1), Exactly::Mapped);
+    let mapped = region.mapped();
+    assert_eq!(region.grow_to(1 << 20), Exactly::Mapped);
+    assert_eq!(region.grow_to((1 << 20) + 1), Exactly::Refused);
+    region.shrink_to(mapped);
+    let end = region.base() + mapped;
+    assert!(map::reserve_exactly(end, page), "what was added is not mapped any more");
+    assert_eq!(region.grow_to(1 << 20), Exactly::Occupied);
+    // SAFETY: mapped by this test.
+    unsafe { map::unmap(end, page) };
+    region.shrink_to(0);
 }

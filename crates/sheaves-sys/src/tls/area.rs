@@ -162,3 +162,24 @@ pub fn libc_rseq_offset() -> Option<isize> {
     let offset = unsafe { offset.read_volatile() };
     registered.then_some(offset)
 }
+
+/// A function of `ThreadSanitizer`'s. Some ignore the argument.
+pub(crate) type Tsan = unsafe extern "C" fn(*const core::ffi::c_void);
+
+/// Defines the addresses of its functions, `None` in a program that is not built with it.
+macro_rules! tsan {
+    ($($name:ident = $symbol:literal;)*) => {$(
+        pub(crate) fn $name() -> Option<Tsan> {
+            let function: *const core::ffi::c_void = weak_address!($symbol);
+            // SAFETY: null, or a function that may be called with this argument.
+            unsafe { core::mem::transmute(function) }
+        }
+    )*};
+}
+
+tsan! {
+    tsan_acquire = "__tsan_acquire";
+    tsan_release = "__tsan_release";
+    tsan_ignore_begin = "__tsan_ignore_thread_begin";
+    tsan_ignore_end = "__tsan_ignore_thread_end";
+}

@@ -53,3 +53,15 @@ pub(crate) fn dynamic_section() -> *const [usize; 2] {
 pub(crate) fn dl_find_object() -> Option<*const core::ffi::c_void> {
     None
 }
+
+/// A function of `ThreadSanitizer`'s: unknown here.
+pub(crate) type Tsan = unsafe extern "C" fn(*const core::ffi::c_void);
+
+/// Unknown here.
+pub(crate) fn tsan_acquire() -> Option<Tsan> {
+    None
+}
+
+pub(crate) use tsan_acquire as tsan_release;
+pub(crate) use tsan_acquire as tsan_ignore_begin;
+pub(crate) use tsan_acquire as tsan_ignore_end;

@@ -8,8 +8,8 @@ use std::{format, fs};
 
 #[test]
 fn is_sealed_private_and_found_by_its_name() {
-    let made = Memfd::make(c"sheaves-test", 4096).expect("a file");
-    assert_eq!(sealed_bytes(made.descriptor()), Some(4096));
+    let made = Memfd::make(c"sheaves-test", 8192).expect("a file");
+    assert_eq!(sealed_bytes(made.descriptor()), Some(8192));
     let path = format!("/proc/self/fd/{}", made.descriptor());
     let name = fs::read_link(&path).expect("open").display().to_string();
     assert_eq!(name, "/memfd:sheaves-test (deleted)");
@@ -18,9 +18,21 @@ fn is_sealed_private_and_found_by_its_name() {
     assert_eq!(status(made.descriptor()).expect("open").st_mode & 0o777, 0o600);
     // SAFETY: the address is the kernel's choice.
     let page = unsafe { map::shared(0, 4096, made.descriptor()) }.expect("mapped");
-    // SAFETY: mapped above.
-    assert!(unsafe { map::unmap(page, 4096) });
+    // Also without the descriptor.
     made.close();
+    // SAFETY: mapped above.
+    let all = unsafe { map::shared_again(page, 8192) }.expect("mapped again");
+    let byte = |address| core::ptr::with_exposed_provenance_mut::<u8>(address);
+    // SAFETY: mapped above.
+    unsafe { byte(all + 4095).write_volatile(7) };
+    // SAFETY: as above; these are bytes of the same page.
+    assert_eq!(unsafe { byte(page + 4095).read_volatile() }, 7);
+    // SAFETY: as above.
+    assert_eq!(unsafe { byte(all + 8191).read_volatile() }, 0);
+    for (address, bytes) in [(page, 4096), (all, 8192)] {
+        // SAFETY: as above.
+        assert!(unsafe { map::unmap(address, bytes) });
+    }
 }
 
 #[test]

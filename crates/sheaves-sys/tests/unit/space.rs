@@ -28,6 +28,7 @@ fn is_taken_in_pieces(space: &Space) {
     }
     // SAFETY: as above.
     assert!(!unsafe { part.grow_to(space, 3 * page + 1) });
+    byte(part.start() + page).store(1, Ordering::Relaxed);
     // A thread has grown it, and is gone before it has said so.
     part.taken.store(page, Ordering::Relaxed);
     part.wanted.store(3 * page, Ordering::Relaxed);
@@ -45,12 +46,54 @@ fn spaces_are_taken_in_pieces() {
     assert!(reserved.reserve(1 << 30));
     is_taken_in_pieces(&reserved);
     let found = Space::new();
-    if found.find(1 << 30, map::page_bytes()) {
+    let [range, _] = Area::Spaces.ranges();
+    if found.find(&range, 1 << 30, map::page_bytes()) {
         byte(found.base()).store(1, Ordering::Relaxed);
         is_taken_in_pieces(&found);
         // Memory that is mapped already stays.
         // SAFETY: refused, because it is taken.
         assert!(!unsafe { found.take(found.base(), map::page_bytes()) });
         assert_eq!(byte(found.base()).load(Ordering::Relaxed), 1);
+        leaves_other_mappings_alone(&found);
     }
+}
+
+/// A mapping that was there first stays, in a child where a thread was about to take its place.
+fn leaves_other_mappings_alone(space: &Space) {
+    let page = map::page_bytes();
+    let start = space.base() + 1024 * page;
+    for first_taken in [0, page] {
+        let part = Part::new();
+        part.place(start, 4 * page);
+        // SAFETY: the part is in the space, and takes nothing or one page.
+        assert!(unsafe { part.grow_to(space, first_taken) });
+        let other = start + first_taken + page;
+        assert!(map::reserve_exactly(other, page));
+        part.wanted.store(first_taken + 2 * page, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { part.recover(space) };
+        assert!(!map::reserve_exactly(other, page));
+        // SAFETY: mapped above.
+        unsafe { map::unmap(other, page) };
+        // Nor is it in the way for ever.
+        // SAFETY: as above.
+        assert!(unsafe { part.grow_to(space, 4 * page) });
+        byte(start + 4 * page - 1).store(1, Ordering::Relaxed);
+        // SAFETY: taken above.
+        unsafe { space.untake(start, 4 * page) };
+    }
+}
+
+#[test]
+fn places_lie_in_their_area() {
+    for area in [Area::Windows, Area::Spaces] {
+        let [range, low] = area.ranges();
+        assert!(low.end <= 1 << 39 && range.start >= low.start);
+        let mut places = Places::new(area);
+        let places = [(); 3].map(|()| places.next(range.len()));
+        assert!(places.iter().all(|place| place.is_multiple_of(ALIGN) && *place <= range.len()));
+        assert!(places[0] != places[1] && places[1] != places[2]);
+    }
+    assert!(Area::Windows.of_bits(47) == (0x1000_0000_0000..0x2800_0000_0000));
+    assert!(Area::Spaces.of_bits(47) == (0x2800_0000_0000..0x5000_0000_0000));
 }

@@ -24,7 +24,7 @@ impl Mapping {
         let start = map::anywhere(bytes).ok_or_else(|| {
             Failure::run(format!("no memory for a contender: {} MiB", bytes >> 20))
         })?;
-        map::avoid_huge_pages(start, bytes);
+        let _ = map::avoid_huge_pages(start, bytes);
         Ok(Mapping { start, bytes })
     }
 
