@@ -83,6 +83,8 @@ extern "C" {
 
 void __tsan_acquire(void *address);
 void __tsan_release(void *address);
+void __tsan_ignore_thread_begin(void);
+void __tsan_ignore_thread_end(void);
 
 /* One address stands for all sections and deferrals. */
 static inline void sheaves_tsan_ends(void)
@@ -111,10 +113,38 @@ static inline void *sheaves_tsan_given(const void *block)
     return (void *)(uintptr_t)block;
 }
 
+/* These write zeros into a block, or copy one, before another thread knows it. */
+static inline void *sheaves_tsan_calloc(size_t count, size_t size)
+{
+    __tsan_ignore_thread_begin();
+    void *block = sheaves_calloc(count, size);
+    __tsan_ignore_thread_end();
+    return sheaves_tsan_taken(block);
+}
+
+static inline void *sheaves_tsan_realloc(void *block, size_t size)
+{
+    sheaves_tsan_given(block);
+    __tsan_ignore_thread_begin();
+    block = sheaves_realloc(block, size);
+    __tsan_ignore_thread_end();
+    return sheaves_tsan_taken(block);
+}
+
+static inline void *sheaves_tsan_alloc(struct sheaves_cache *cache)
+{
+    __tsan_ignore_thread_begin();
+    void *object = sheaves_cache_alloc(cache);
+    __tsan_ignore_thread_end();
+    return sheaves_tsan_taken(object);
+}
+
 static inline size_t sheaves_tsan_alloc_bulk(struct sheaves_cache *cache, void **objects,
                                              size_t count)
 {
+    __tsan_ignore_thread_begin();
     count = sheaves_cache_alloc_bulk(cache, objects, count);
+    __tsan_ignore_thread_end();
     for (size_t i = 0; i < count; i++)
         sheaves_tsan_taken(objects[i]);
     return count;
@@ -155,12 +185,11 @@ static inline int sheaves_tsan_free_bulk(struct sheaves_cache *cache, void *cons
     (sheaves_tsan_ends(), sheaves_cache_free_rcu(cache, object))
 
 #define sheaves_malloc(size) sheaves_tsan_taken(sheaves_malloc(size))
-#define sheaves_calloc(count, size) sheaves_tsan_taken(sheaves_calloc(count, size))
+#define sheaves_calloc(count, size) sheaves_tsan_calloc(count, size)
 #define sheaves_aligned_alloc(align, size) sheaves_tsan_taken(sheaves_aligned_alloc(align, size))
-#define sheaves_realloc(block, size) \
-    sheaves_tsan_taken(sheaves_realloc(sheaves_tsan_given(block), size))
+#define sheaves_realloc(block, size) sheaves_tsan_realloc(block, size)
 #define sheaves_free(block) sheaves_free(sheaves_tsan_given(block))
-#define sheaves_cache_alloc(cache) sheaves_tsan_taken(sheaves_cache_alloc(cache))
+#define sheaves_cache_alloc(cache) sheaves_tsan_alloc(cache)
 #define sheaves_cache_free(cache, object) sheaves_cache_free(cache, sheaves_tsan_given(object))
 #define sheaves_cache_alloc_bulk(cache, objects, count) \
     sheaves_tsan_alloc_bulk(cache, objects, count)

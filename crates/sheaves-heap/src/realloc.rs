@@ -1,13 +1,13 @@
 //! `calloc`, `aligned_alloc`, `realloc` and `malloc_usable_size`.
 
-use core::ptr::{NonNull, copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
+use core::ptr::{copy_nonoverlapping, null_mut, with_exposed_provenance_mut};
 
 use sheaves_slab::mode::{is_debug, is_hardened};
 use sheaves_slab::raw::by_id;
 use sheaves_slab::sampling::{self, Request};
 use sheaves_slab::{CacheId, chunk, granule};
 use sheaves_sys::stack::Frame;
-use sheaves_sys::{errno, probe, tsan};
+use sheaves_sys::{errno, probe};
 
 use crate::block::{self, Block};
 use crate::classes::{self, MIDDLE_BYTES_MAX, QUANTUM_BYTES, SIZES, SMALL_BYTES_MAX};
@@ -42,9 +42,11 @@ extern "C" fn calloc_from(count: usize, size: usize, stack: usize, frame: usize)
     match count.checked_mul(size) {
         Some(bytes) if bytes <= SMALL_BYTES_MAX => {
             let block = malloc_from(bytes, frame);
-            let Some(block) = NonNull::new(block) else { return block };
-            // SAFETY: the block has at least `bytes` bytes, and no other thread knows it.
-            unsafe { tsan::zeroed(block, bytes) }.as_ptr()
+            if !block.is_null() {
+                // SAFETY: the block has at least `bytes` bytes, and no other thread knows it.
+                unsafe { block.write_bytes(0, bytes) };
+            }
+            block
         }
         Some(bytes) => slow::alloc_zeroed(bytes, frame),
         None => out_of_memory(),
@@ -94,7 +96,7 @@ unsafe extern "C" fn realloc_from(
     let new = alloc_to_move(old, size, frame);
     if !new.is_null() {
         // SAFETY: both blocks have at least that many bytes, and they are different blocks.
-        tsan::unseen(|| unsafe { copy_nonoverlapping(block, new, old.min(size)) });
+        unsafe { copy_nonoverlapping(block, new, old.min(size)) };
         if is_debug() {
             // SAFETY: the caller no longer uses the old block.
             unsafe { slow::free_from(block, stack, frame.frame) };

@@ -1,6 +1,6 @@
 //! The slow paths: first use, empty and full sheaves, large sizes, bad input.
 
-use core::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
+use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 use sheaves_rcu::defer::Channel;
 use sheaves_slab::CacheId;
@@ -9,7 +9,7 @@ use sheaves_slab::raw::by_id;
 use sheaves_slab::sampling::{self, Request, large};
 use sheaves_slab::trail;
 use sheaves_sys::stack::Frame;
-use sheaves_sys::{errno, probe, tsan};
+use sheaves_sys::{errno, probe};
 
 use crate::block::{self, Block};
 use crate::start::start;
@@ -84,13 +84,15 @@ fn alloc_or_zeroed(size: usize, align: usize, frame: Frame) -> (*mut u8, bool) {
 /// Zeroed memory; pages that are fresh from the kernel are zero and are not written.
 pub(crate) fn alloc_zeroed(size: usize, frame: Frame) -> *mut u8 {
     let (block, is_zero) = alloc_or_zeroed(size, classes::QUANTUM_BYTES, frame);
-    let Some(new) = NonNull::new(block).filter(|_| !is_zero) else { return block };
+    if block.is_null() || is_zero {
+        return block;
+    }
     if size > classes::MIDDLE_BYTES_MAX && !is_debug() {
         // Discards the pages: writing zeros would touch pages that the last block did not touch.
         huge::clear(block.expose_provenance());
     } else {
         // SAFETY: the block has `size` bytes, and no other thread knows it.
-        unsafe { tsan::zeroed(new, size) };
+        unsafe { block.write_bytes(0, size) };
     }
     block
 }

@@ -9,8 +9,8 @@ use sheaves_percpu::Access;
 use sheaves_percpu::internal::{self as percpu, Word};
 use sheaves_rcu::defer::Reach;
 
+use sheaves_sys::errno;
 use sheaves_sys::stack::Frame;
-use sheaves_sys::{errno, tsan};
 
 use crate::cache_id::{CACHES_MAX, CacheId, NAMED_FIRST};
 use crate::profile::Request;
@@ -156,7 +156,7 @@ impl Cache {
         let object = NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(object))?;
         if self.zero {
             // SAFETY: the object is `size` bytes and ours alone.
-            return Some(unsafe { tsan::zeroed(object, self.size) });
+            unsafe { object.write_bytes(0, self.size) };
         }
         Some(object)
     }
@@ -223,7 +223,7 @@ impl Cache {
                 // SAFETY: the first `count` places were filled.
                 let object = unsafe { object.assume_init() };
                 // SAFETY: the object is `size` bytes and ours alone.
-                unsafe { tsan::zeroed(object, self.size) };
+                unsafe { object.write_bytes(0, self.size) };
             }
         }
         count

@@ -5,7 +5,6 @@
 //! do, but not how threads pass that memory on.
 
 use core::ffi::c_void;
-use core::ptr::NonNull;
 
 use crate::tls;
 
@@ -26,17 +25,6 @@ pub fn unseen<R>(body: impl FnOnce() -> R) -> R {
     let result = body();
     call(tls::tsan_ignore_end(), core::ptr::null());
     result
-}
-
-/// Writes zeros into a new block, before the program knows it; returns the block.
-///
-/// # Safety
-/// It has as many bytes, and is the caller's.
-#[inline(never)]
-pub unsafe fn zeroed(block: NonNull<u8>, bytes: usize) -> NonNull<u8> {
-    // SAFETY: the same contract.
-    unseen(|| unsafe { block.write_bytes(0, bytes) });
-    block
 }
 
 /// Calls a function of the sanitizer's, if there is one.
